@@ -1,0 +1,50 @@
+// The rooms of src/ in import order, and the tsconfig.json that each one gets: a room may import only the rooms it lists here.
+// `node scripts/rooms.mjs` writes the files; the tests check that they are up to date.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+/** Room → the rooms it may import directly. `node: true` marks the rooms that may use Node's own types. */
+export const rooms = {
+  base: { imports: [] },
+  tensor: { imports: ["base"] },
+  onnx: { imports: ["base", "tensor"] },
+  graph: { imports: ["base", "tensor", "onnx"] },
+  ops: { imports: ["base", "tensor", "graph"] },
+  passes: { imports: ["base", "tensor", "graph"] },
+  plan: { imports: ["base", "tensor", "graph"] },
+  backends: { imports: ["base", "tensor", "graph", "plan"] },
+  session: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes", "plan", "backends"] },
+  conformance: { imports: ["base", "tensor", "onnx", "session"] },
+  platform: { imports: ["base"], node: true },
+  cli: { imports: ["base", "tensor", "onnx", "graph", "plan", "session", "conformance", "platform"], node: true },
+};
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** The tsconfig.json text of one room. */
+export function tsconfig(room) {
+  const { imports, node } = rooms[room];
+  return `${JSON.stringify(
+    {
+      extends: "../../tsconfig.base.json",
+      compilerOptions: {
+        rootDir: "..",
+        outDir: "../../dist",
+        tsBuildInfoFile: `../../dist/.tsbuildinfo/${room}`,
+        ...(node ? { types: ["node"] } : {}),
+      },
+      include: ["./**/*.ts"],
+      references: imports.map((path) => ({ path: `../${path}` })),
+    },
+    null,
+    2,
+  )}\n`;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  for (const room of Object.keys(rooms)) {
+    const path = `${root}src/${room}/tsconfig.json`;
+    mkdirSync(`${root}src/${room}`, { recursive: true });
+    if (!existsSync(path) || readFileSync(path, "utf8") !== tsconfig(room)) writeFileSync(path, tsconfig(room));
+  }
+}

@@ -1,0 +1,32 @@
+/** The one error class that insitu throws for anything a caller, a file or a model did wrong. Imports nothing. */
+
+/** Stable names for what went wrong; messages may change, codes do not. */
+export type ErrorCode =
+  | "invalid-model" // the bytes are not an ONNX model, or are cut off
+  | "invalid-graph" // a name, an order, an arity or an attribute breaks ONNX's rules
+  | "unsupported-operator" // no declaration for this operator in this opset
+  | "unsupported-opset" // an opset newer than the newest known
+  | "unsupported-type" // a value kind that insitu does not carry (sequence, optional, map, sparse)
+  | "external-data" // a weight file is missing, too short or outside the model's folder
+  | "type-mismatch" // an element type that the declaration does not allow
+  | "shape-mismatch" // ranks or dimensions that do not fit together
+  | "invalid-argument" // a value (index, axis, attribute, option) outside its range
+  | "invalid-feed" // an input that is missing, unknown or held elsewhere
+  | "out-of-memory" // more elements than can be addressed or allocated
+  | "released" // the session was released
+  | "internal"; // insitu's own mistake
+
+/** An error with a stable `code` and a message that names the thing, the rule and the value. */
+export class InsituError extends Error {
+  override readonly name: string = "InsituError";
+  readonly code: ErrorCode;
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+    super(code === "internal" && !message.startsWith("internal:") ? `internal: ${message}` : message, options);
+    this.code = code;
+  }
+}
+
+/** Throws an `internal:` error: for states that only a bug of insitu can reach. */
+export function unreachable(message: string): never {
+  throw new InsituError("internal", message);
+}

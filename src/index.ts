@@ -1,0 +1,1 @@
+export { InsituError } from "./base/error.js";

@@ -1,0 +1,155 @@
+/**
+ * Reading and writing the elements of views as JavaScript values: the slow, exact way that the operators' references use.
+ * Numbers for floats, bools and integers up to 32 bits, bigints for 64-bit integers, strings for strings.
+ */
+import { InsituError, unreachable } from "../base/error.js";
+import { type ElementType, traitsOf } from "./element-type.js";
+import { decodeTable, type Encoding, encodeFloat, isSmallFloat } from "./float.js";
+import { forEachIndex, View } from "./view.js";
+
+/** An array of numbers in row-major order. */
+export type Numbers = Float32Array | Float64Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array;
+
+/** An array of 64-bit integers in row-major order. */
+export type BigInts = BigInt64Array | BigUint64Array;
+
+/** True for int64 and uint64, whose elements are bigints. */
+export const isWide = (type: ElementType): type is "int64" | "uint64" => type === "int64" || type === "uint64";
+
+/** One element of a packed type, as its raw bit pattern. */
+export function packedBits(data: Uint8Array, bits: number, index: number): number {
+  const perByte = 8 / bits;
+  return (data[Math.floor(index / perByte)] >> ((index % perByte) * bits)) & ((1 << bits) - 1);
+}
+
+/** Writes one element of a packed type and leaves its neighbours in the byte alone. */
+export function setPackedBits(data: Uint8Array, bits: number, index: number, value: number): void {
+  const perByte = 8 / bits;
+  const byte = Math.floor(index / perByte);
+  const shift = (index % perByte) * bits;
+  const mask = ((1 << bits) - 1) << shift;
+  data[byte] = (data[byte] & ~mask) | ((value << shift) & mask);
+}
+
+/** A function that reads the element at a storage index of `view` as a number. Not for 64-bit integers, complex or strings. */
+export function numberReader(view: View): (index: number) => number {
+  const { type, data } = view;
+  const { bits, kind, signed } = traitsOf(type);
+  if (isWide(type) || kind === "complex" || kind === "string") unreachable(`${view} has no plain numbers`);
+  const source = data as Numbers;
+  if (bits < 8) {
+    const bytes = data as Uint8Array;
+    if (isSmallFloat(type)) {
+      const table = decodeTable(type);
+      return (index) => table[packedBits(bytes, bits, index)];
+    }
+    const half = 1 << (bits - 1);
+    return signed ? (index) => (packedBits(bytes, bits, index) ^ half) - half : (index) => packedBits(bytes, bits, index);
+  }
+  if (isSmallFloat(type)) {
+    const table = decodeTable(type);
+    return (index) => table[source[index]];
+  }
+  return (index) => source[index];
+}
+
+/**
+ * The elements as numbers in row-major order. The array is the view's own storage where type and layout allow, so it must
+ * not be written; otherwise a fresh one. 64-bit integers come as float64: use `readBigInts` where they must be exact.
+ */
+export function readNumbers(view: View): Numbers {
+  const { type, data, size, offset } = view;
+  const { kind, bits } = traitsOf(type);
+  if (isWide(type)) {
+    const source = data as BigInts;
+    const target = new Float64Array(size);
+    forEachIndex(view, (index, position) => (target[position] = Number(source[index])));
+    return target;
+  }
+  if (kind === "complex" || kind === "string") unreachable(`${view} has no plain numbers`);
+  const plain = bits >= 8 && !isSmallFloat(type);
+  if (plain && view.contiguous) return (data as Numbers).subarray(offset, offset + size);
+  const target = isSmallFloat(type) || type === "float32" ? new Float32Array(size) : new Float64Array(size);
+  const read = numberReader(view);
+  forEachIndex(view, (index, position) => (target[position] = read(index)));
+  return target;
+}
+
+/** The elements of an int64 or uint64 view in row-major order; the view's own storage where the layout allows. */
+export function readBigInts(view: View): BigInts {
+  const source = view.data as BigInts;
+  if (view.contiguous) return source.subarray(view.offset, view.offset + view.size);
+  const target = view.type === "int64" ? new BigInt64Array(view.size) : new BigUint64Array(view.size);
+  forEachIndex(view, (index, position) => (target[position] = source[index]));
+  return target;
+}
+
+/** The elements of an integer view as exact numbers: for indices, axes, shapes. Throws for values past 2^53. */
+export function readIntegers(view: View): number[] {
+  if (!isWide(view.type)) return Array.from(readNumbers(view));
+  return Array.from(readBigInts(view), (value) => {
+    const number = Number(value);
+    // The ends of the 64-bit range stand for "as far as there is" in Slice and its kin; they clamp all the same.
+    if (!Number.isSafeInteger(number) && number !== 2 ** 63 && number !== -(2 ** 63)) {
+      throw new InsituError("invalid-argument", `the integer ${value} is too large to be an index or a dimension`);
+    }
+    return number;
+  });
+}
+
+/** The strings of a view in row-major order. */
+export function readStrings(view: View): string[] {
+  const source = view.data as string[];
+  const target = new Array<string>(view.size);
+  forEachIndex(view, (index, position) => (target[position] = source[index]));
+  return target;
+}
+
+/** A function that writes a number to a storage index of `view`, rounded or wrapped to its type. */
+export function numberWriter(view: View, encoding?: Encoding): (index: number, value: number) => void {
+  const { type, data } = view;
+  const { bits, kind } = traitsOf(type);
+  if (isWide(type)) {
+    const target = data as BigInts;
+    return (index, value) => (target[index] = BigInt(Math.trunc(value)));
+  }
+  if (kind === "complex" || kind === "string") unreachable(`${view} takes no plain numbers`);
+  if (bits < 8) {
+    const bytes = data as Uint8Array;
+    return isSmallFloat(type)
+      ? (index, value) => setPackedBits(bytes, bits, index, encodeFloat(type, value, encoding))
+      : (index, value) => setPackedBits(bytes, bits, index, value);
+  }
+  const target = data as Numbers;
+  if (isSmallFloat(type)) return (index, value) => (target[index] = encodeFloat(type, value, encoding));
+  if (kind === "bool") return (index, value) => (target[index] = value ? 1 : 0);
+  return (index, value) => (target[index] = value);
+}
+
+/** Writes numbers in row-major order, rounding floats and wrapping integers to the view's type. */
+export function writeNumbers(view: View, values: ArrayLike<number>, encoding?: Encoding): void {
+  const { kind, bits } = traitsOf(view.type);
+  if (view.contiguous && bits >= 8 && bits <= 64 && !isWide(view.type) && !isSmallFloat(view.type) && kind !== "bool") {
+    (view.data as Numbers).set(values, view.offset);
+    return;
+  }
+  const write = numberWriter(view, encoding);
+  forEachIndex(view, (index, position) => write(index, values[position]));
+}
+
+/** Writes 64-bit integers in row-major order, wrapping them to the view's type. */
+export function writeBigInts(view: View, values: ArrayLike<bigint>): void {
+  const target = view.data as BigInts;
+  forEachIndex(view, (index, position) => (target[index] = values[position]));
+}
+
+/** Writes integers given as numbers into any integer view. */
+export function writeIntegers(view: View, values: ArrayLike<number>): void {
+  writeNumbers(view, values);
+}
+
+/** Writes strings in row-major order. */
+export function writeStrings(view: View, values: ArrayLike<string>): void {
+  const target = view.data as string[];
+  forEachIndex(view, (index, position) => (target[index] = values[position]));
+}

@@ -1,0 +1,140 @@
+/**
+ * A view: typed storage seen as an n-dimensional array with offset and strides. What kernels read and write.
+ * Offsets and strides count elements, also for packed and complex types. A view owns nothing and checks nothing per access.
+ */
+import { InsituError } from "../base/error.js";
+import { allocateStorage, byteLengthOf, type ElementType, type Storage, storageLengthOf } from "./element-type.js";
+
+/** Row-major strides of a shape. */
+export function rowMajorStrides(shape: readonly number[]): number[] {
+  const strides = new Array<number>(shape.length);
+  let step = 1;
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    strides[axis] = step;
+    step *= shape[axis];
+  }
+  return strides;
+}
+
+/** The largest number of bytes one tensor may take: what every supported engine can still address in one array. */
+export const largestByteLength: number = 2 ** 32;
+
+/** Number of elements of a shape. Throws `out-of-memory` when the product cannot be addressed. */
+export function elementCount(shape: readonly number[]): number {
+  let count = 1;
+  for (const dim of shape) count *= dim;
+  // A zero among huge dims still multiplies to zero; without one, the product must stay an exact integer.
+  if (count > Number.MAX_SAFE_INTEGER || Number.isNaN(count)) {
+    throw new InsituError("out-of-memory", `a tensor of shape [${shape.join(",")}] has more elements than can be addressed`);
+  }
+  return count;
+}
+
+/** Typed storage seen as an n-dimensional array. */
+export class View {
+  readonly type: ElementType;
+  readonly shape: readonly number[];
+  readonly strides: readonly number[];
+  /** Index of the first element. */
+  readonly offset: number;
+  readonly data: Storage;
+  /** Number of elements. */
+  readonly size: number;
+
+  constructor(type: ElementType, shape: readonly number[], data: Storage, offset = 0, strides: readonly number[] = rowMajorStrides(shape)) {
+    this.type = type;
+    this.shape = shape;
+    this.data = data;
+    this.offset = offset;
+    this.strides = strides;
+    this.size = elementCount(shape);
+  }
+
+  /** A fresh, zeroed, contiguous view. Throws `out-of-memory` when it cannot be had. */
+  static allocate(type: ElementType, shape: readonly number[]): View {
+    const count = elementCount(shape);
+    const tooLarge = (cause?: unknown): InsituError =>
+      new InsituError("out-of-memory", `a tensor ${type}[${shape.join(",")}] of ${byteLengthOf(type, count)} bytes cannot be allocated`, { cause });
+    if (byteLengthOf(type, count) > largestByteLength || (type === "string" && count > 2 ** 28)) throw tooLarge();
+    try {
+      return new View(type, shape, allocateStorage(type, count));
+    } catch (cause) {
+      throw tooLarge(cause);
+    }
+  }
+
+  get rank(): number {
+    return this.shape.length;
+  }
+
+  /** True if the elements lie in row-major order without gaps. */
+  get contiguous(): boolean {
+    let step = 1;
+    for (let axis = this.shape.length - 1; axis >= 0; axis--) {
+      if (this.shape[axis] !== 1 && this.strides[axis] !== step) return this.size === 0;
+      step *= this.shape[axis];
+    }
+    return true;
+  }
+
+  /** The same elements under another shape. Needs a contiguous view. */
+  reshape(shape: readonly number[]): View {
+    return new View(this.type, shape, this.data, this.offset);
+  }
+
+  /** The same elements with axes in another order. */
+  transpose(order: readonly number[]): View {
+    return new View(this.type, order.map((axis) => this.shape[axis]), this.data, this.offset, order.map((axis) => this.strides[axis]));
+  }
+
+  /** Rows `start` to `end` (exclusive) along one axis, without copying. */
+  slice(axis: number, start: number, end: number): View {
+    const shape = this.shape.with(axis, end - start);
+    return new View(this.type, shape, this.data, this.offset + start * this.strides[axis], this.strides);
+  }
+
+  /** The view repeated along broadcast dimensions (stride 0), as numpy's broadcast_to. */
+  broadcastTo(shape: readonly number[]): View {
+    const lead = shape.length - this.shape.length;
+    const strides = shape.map((dim, axis) => (axis < lead || (this.shape[axis - lead] === 1 && dim !== 1) ? 0 : this.strides[axis - lead]));
+    return new View(this.type, shape, this.data, this.offset, strides);
+  }
+
+  /** Bytes of the view's own elements, not of the storage behind it. */
+  get byteLength(): number {
+    return byteLengthOf(this.type, this.size);
+  }
+
+  /** `float32[2,64]` */
+  toString(): string {
+    return `${this.type}[${this.shape.join(",")}]`;
+  }
+}
+
+/** True if a contiguous view covers its whole storage. */
+export const coversStorage = (view: View): boolean =>
+  view.offset === 0 && view.contiguous && view.data.length === storageLengthOf(view.type, view.size);
+
+/** Calls `visit` with the element index (offset included) of every element, in row-major order. */
+export function forEachIndex(view: View, visit: (index: number, position: number) => void): void {
+  const { shape, strides, size } = view;
+  const rank = shape.length;
+  if (size === 0) return;
+  if (rank === 0) return visit(view.offset, 0);
+  const counter = new Array<number>(rank).fill(0);
+  const last = rank - 1;
+  const inner = shape[last];
+  const step = strides[last];
+  let base = view.offset;
+  for (let position = 0; position < size;) {
+    for (let i = 0, index = base; i < inner; i++, index += step) visit(index, position++);
+    let axis = last - 1;
+    for (; axis >= 0; axis--) {
+      base += strides[axis];
+      if (++counter[axis] < shape[axis]) break;
+      base -= strides[axis] * shape[axis];
+      counter[axis] = 0;
+    }
+    if (axis < 0) break;
+  }
+}
