@@ -1,0 +1,237 @@
+/**
+ * Symbolic dimensions: numbers, or polynomials over named symbols with integer coefficients.
+ * `batch * (past + seq)` has one canonical form, so equal expressions are found equal. Division, minimum and maximum that do
+ * not come out exactly become opaque atoms that still print and evaluate.
+ */
+import { InsituError } from "../base/error.js";
+
+/** A dimension, or any host-side integer: a number or an expression over symbols. */
+export type Dim = number | SymbolicDim;
+
+/** Dimensions of a value, outermost first. */
+export type Shape = readonly Dim[];
+
+type Opaque = "floor" | "max" | "min" | "mod";
+
+/** A factor of a term: a symbol, or an operation that has no polynomial form. */
+interface Atom {
+  readonly key: string;
+  readonly operation?: { readonly name: Opaque; readonly left: Dim; readonly right: Dim };
+}
+
+interface Term {
+  readonly coefficient: number;
+  readonly atoms: readonly Atom[]; // sorted by key
+}
+
+/** A sum of terms in canonical order. Never a plain number: see `simplify`. */
+export class SymbolicDim {
+  readonly terms: readonly Term[];
+  readonly #text: string;
+  constructor(terms: readonly Term[]) {
+    this.terms = terms;
+    this.#text = print(terms);
+  }
+  /** The canonical text; equal dimensions have equal texts. */
+  toString(): string {
+    return this.#text;
+  }
+}
+
+const keyOf = (atoms: readonly Atom[]): string => atoms.map((atom) => atom.key).join("*");
+
+function print(terms: readonly Term[]): string {
+  let text = "";
+  for (const { coefficient, atoms } of terms) {
+    const size = Math.abs(coefficient);
+    const factors = [...(size !== 1 || atoms.length === 0 ? [String(size)] : []), ...atoms.map((atom) => atom.key)];
+    text += coefficient < 0 ? (text === "" ? "-" : " - ") : text === "" ? "" : " + ";
+    text += factors.join("*");
+  }
+  return text;
+}
+
+const termsOf = (dim: Dim): readonly Term[] =>
+  typeof dim === "number" ? (dim === 0 ? [] : [{ coefficient: dim, atoms: [] }]) : dim.terms;
+
+/** Collects equal monomials, drops zeros, sorts (constants last) and returns a number where no symbol is left. */
+function simplify(terms: readonly Term[]): Dim {
+  const byKey = new Map<string, Term>();
+  for (const term of terms) {
+    const key = keyOf(term.atoms);
+    const coefficient = (byKey.get(key)?.coefficient ?? 0) + term.coefficient;
+    byKey.set(key, { coefficient, atoms: term.atoms });
+  }
+  const kept = [...byKey].filter(([, term]) => term.coefficient !== 0);
+  if (kept.length === 0) return 0;
+  if (kept.length === 1 && kept[0][0] === "") return kept[0][1].coefficient;
+  kept.sort(([a], [b]) => (a === "" ? 1 : b === "" ? -1 : a < b ? -1 : a > b ? 1 : 0));
+  return new SymbolicDim(kept.map(([, term]) => term));
+}
+
+/** The dimension named `name`. */
+export const symbol = (name: string): Dim => new SymbolicDim([{ coefficient: 1, atoms: [{ key: name }] }]);
+
+let unknowns = 0;
+
+/** A dimension that nothing is known about; different from every other. */
+export const unknownDim = (): Dim => symbol(`?${unknowns++}`);
+
+/** True if the dimension is a number. */
+export const isKnown = (dim: Dim): dim is number => typeof dim === "number";
+
+/** True if every dimension is a number. */
+export const isKnownShape = (shape: Shape | undefined): shape is readonly number[] => shape !== undefined && shape.every(isKnown);
+
+/** a + b */
+export function addDims(a: Dim, b: Dim): Dim {
+  if (typeof a === "number" && typeof b === "number") return a + b;
+  return simplify([...termsOf(a), ...termsOf(b)]);
+}
+
+/** a − b */
+export function subtractDims(a: Dim, b: Dim): Dim {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return addDims(a, multiplyDims(b, -1));
+}
+
+/** a · b */
+export function multiplyDims(a: Dim, b: Dim): Dim {
+  if (typeof a === "number" && typeof b === "number") return a * b;
+  const product: Term[] = [];
+  for (const left of termsOf(a)) {
+    for (const right of termsOf(b)) {
+      const atoms = [...left.atoms, ...right.atoms].sort((x, y) => (x.key < y.key ? -1 : x.key > y.key ? 1 : 0));
+      product.push({ coefficient: left.coefficient * right.coefficient, atoms });
+    }
+  }
+  return simplify(product);
+}
+
+/** The product of a shape's dimensions; 1 for a scalar. */
+export const productOf = (shape: Shape): Dim => shape.reduce<Dim>(multiplyDims, 1);
+
+/** True if the two are the same for every value of their symbols. */
+export const sameDim = (a: Dim, b: Dim): boolean => (typeof a === "number" ? a === b : typeof b !== "number" && a.toString() === b.toString());
+
+/** True if both shapes have the same rank and the same dimensions. */
+export const sameShape = (a: Shape, b: Shape): boolean => a.length === b.length && a.every((dim, axis) => sameDim(dim, b[axis]));
+
+/** The exact quotient, or undefined if the division leaves a rest (or cannot be shown not to). */
+export function divideExactly(a: Dim, b: Dim): Dim | undefined {
+  if (typeof b === "number") {
+    if (b === 0) return undefined;
+    if (termsOf(a).some((term) => term.coefficient % b !== 0)) return undefined;
+    return simplify(termsOf(a).map((term) => ({ coefficient: term.coefficient / b, atoms: term.atoms })));
+  }
+  const lead = b.terms[0];
+  let rest: Dim = a;
+  let quotient: Dim = 0;
+  for (let step = 0; step < 64; step++) {
+    if (rest === 0) return quotient;
+    const next: Term | undefined = termsOf(rest)[0];
+    const atoms = next === undefined ? undefined : removeAtoms(next.atoms, lead.atoms);
+    if (next === undefined || atoms === undefined || next.coefficient % lead.coefficient !== 0) return undefined;
+    const part = simplify([{ coefficient: next.coefficient / lead.coefficient, atoms }]);
+    quotient = addDims(quotient, part);
+    rest = subtractDims(rest, multiplyDims(part, b));
+  }
+  return undefined;
+}
+
+/** `from` without each of `what`, or undefined if one is missing. */
+function removeAtoms(from: readonly Atom[], what: readonly Atom[]): Atom[] | undefined {
+  const left = [...from];
+  for (const { key } of what) {
+    const at = left.findIndex((atom) => atom.key === key);
+    if (at < 0) return undefined;
+    left.splice(at, 1);
+  }
+  return left;
+}
+
+function opaque(name: Opaque, left: Dim, right: Dim): Dim {
+  const key = name === "floor" ? `floor((${left})/(${right}))` : name === "mod" ? `mod(${left}, ${right})` : `${name}(${left}, ${right})`;
+  return new SymbolicDim([{ coefficient: 1, atoms: [{ key, operation: { name, left, right } }] }]);
+}
+
+/** ⌊a / b⌋ */
+export function floorDivideDims(a: Dim, b: Dim): Dim {
+  if (typeof a === "number" && typeof b === "number") return Math.floor(a / b);
+  return divideExactly(a, b) ?? opaque("floor", a, b);
+}
+
+/** ⌈a / b⌉ */
+export const ceilDivideDims = (a: Dim, b: Dim): Dim => divideExactly(a, b) ?? floorDivideDims(addDims(a, subtractDims(b, 1)), b);
+
+/** The smaller of two. */
+export function minDim(a: Dim, b: Dim): Dim {
+  if (typeof a === "number" && typeof b === "number") return Math.min(a, b);
+  return sameDim(a, b) ? a : opaque("min", a, b);
+}
+
+/** The larger of two. */
+export function maxDim(a: Dim, b: Dim): Dim {
+  if (typeof a === "number" && typeof b === "number") return Math.max(a, b);
+  return sameDim(a, b) ? a : opaque("max", a, b);
+}
+
+/** a modulo b, with the sign of b. */
+export function moduloDims(a: Dim, b: Dim): Dim {
+  if (typeof a === "number" && typeof b === "number") return a - Math.floor(a / b) * b;
+  return divideExactly(a, b) === undefined ? opaque("mod", a, b) : 0;
+}
+
+/** The symbols a dimension depends on, opaque operations included. */
+export function symbolsOf(dim: Dim): Set<string> {
+  const names = new Set<string>();
+  for (const { atoms } of termsOf(dim)) {
+    for (const { key, operation } of atoms) {
+      if (operation === undefined) names.add(key);
+      else for (const name of [...symbolsOf(operation.left), ...symbolsOf(operation.right)]) names.add(name);
+    }
+  }
+  return names;
+}
+
+/** The dimension with every symbol that `bindings` knows replaced by its value. */
+export function bindDim(dim: Dim, bindings: ReadonlyMap<string, Dim>): Dim {
+  if (typeof dim === "number") return dim;
+  let sum: Dim = 0;
+  for (const { coefficient, atoms } of dim.terms) {
+    let product: Dim = coefficient;
+    for (const atom of atoms) product = multiplyDims(product, bindAtom(atom, bindings));
+    sum = addDims(sum, product);
+  }
+  return sum;
+}
+
+function bindAtom({ key, operation }: Atom, bindings: ReadonlyMap<string, Dim>): Dim {
+  if (operation === undefined) return bindings.get(key) ?? symbol(key);
+  const left = bindDim(operation.left, bindings);
+  const right = bindDim(operation.right, bindings);
+  switch (operation.name) {
+    case "floor":
+      return floorDivideDims(left, right);
+    case "max":
+      return maxDim(left, right);
+    case "min":
+      return minDim(left, right);
+    case "mod":
+      return moduloDims(left, right);
+    default:
+      return operation.name satisfies never;
+  }
+}
+
+/** The shape with every known symbol replaced. */
+export const bindShape = (shape: Shape, bindings: ReadonlyMap<string, Dim>): Shape => shape.map((dim) => bindDim(dim, bindings));
+
+/** `[batch,8,past + seq,64]`; `[?]` stands for an unknown rank. */
+export const shapeText = (shape: Shape | undefined): string => (shape === undefined ? "[?]" : `[${shape.map((dim) => String(dim)).join(",")}]`);
+
+/** The shape as numbers; throws where a symbol is left. */
+export function numericShape(shape: Shape, what: string): readonly number[] {
+  if (!isKnownShape(shape)) throw new InsituError("internal", `${what} still has symbols: ${shapeText(shape)}`);
+  return shape;
+}

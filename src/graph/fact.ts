@@ -1,0 +1,42 @@
+/** What is known about a value before (or while) the graph runs: element type, shape, and contents where they are known. */
+import type { ElementType } from "../tensor/element-type.js";
+import { traitsOf } from "../tensor/element-type.js";
+import { readIntegers } from "../tensor/access.js";
+import type { View } from "../tensor/view.js";
+import { type Dim, isKnown, isKnownShape, type Shape, shapeText } from "./dim.js";
+
+/** Everything known about a value. */
+export interface Fact {
+  readonly type: ElementType;
+  /** Undefined when not even the rank is known. */
+  readonly shape: Shape | undefined;
+  /** The contents of an integer tensor, row-major, as far as symbols can tell. */
+  readonly integers?: readonly Dim[] | undefined;
+  /** The contents, where they are known exactly: constants at load, every operand at run time. */
+  readonly constant?: View | undefined;
+}
+
+/** A fact from a view: everything is known. */
+export const factOfView = (view: View): Fact => ({ type: view.type, shape: view.shape, constant: view });
+
+/** The contents of an integer (or bool) tensor as dimensions, where known. */
+export function integersOf(fact: Fact | undefined): readonly Dim[] | undefined {
+  if (fact === undefined) return undefined;
+  if (fact.integers !== undefined) return fact.integers;
+  if (fact.constant === undefined) return undefined;
+  const { kind } = traitsOf(fact.type);
+  return kind === "integer" || kind === "bool" ? readIntegers(fact.constant) : undefined;
+}
+
+/** The contents of an integer tensor as plain numbers, if all of them are known. */
+export function knownIntegers(fact: Fact | undefined): readonly number[] | undefined {
+  const integers = integersOf(fact);
+  return integers !== undefined && integers.every(isKnown) ? (integers as readonly number[]) : undefined;
+}
+
+/** The number of elements, if the shape is known in numbers. */
+export const knownSize = (fact: Fact): number | undefined =>
+  isKnownShape(fact.shape) ? fact.shape.reduce((product, dim) => product * dim, 1) : undefined;
+
+/** `float32[batch,64]` */
+export const factText = (fact: Fact): string => `${fact.type}${shapeText(fact.shape)}`;

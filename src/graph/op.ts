@@ -1,0 +1,170 @@
+/**
+ * What an operator is: `defineOp` and the types behind it. One declaration holds names, types, attributes, effects, the shape
+ * rule and the slow truth. Shared code asks what an op declares, never which op it is.
+ */
+import type { InsituError, ErrorCode } from "../base/error.js";
+import type { ElementType } from "../tensor/element-type.js";
+import type { View } from "../tensor/view.js";
+import type { Attribute } from "./attribute.js";
+import type { Dim, Shape } from "./dim.js";
+import type { Effect } from "./effect.js";
+import type { Fact } from "./fact.js";
+
+/** How many tensors a parameter stands for. */
+export type Arity = "single" | "optional" | "variadic";
+
+/** One input or output: its arity and its type, a type variable of the declaration or an element type. */
+export interface Parameter<A extends Arity = Arity> {
+  readonly arity: A;
+  readonly type: string;
+  /** For a variadic parameter: the tensors may differ in type. */
+  readonly heterogeneous: boolean;
+  /** For a variadic parameter: how many there must be. */
+  readonly atLeast: number;
+}
+
+/** One tensor of the type variable or element type `type`. */
+export const tensor = (type: string): Parameter<"single"> => ({ arity: "single", type, heterogeneous: false, atLeast: 1 });
+
+/** A tensor that may be left out. */
+export const optional = (parameter: Parameter<"single">): Parameter<"optional"> => ({ ...parameter, arity: "optional", atLeast: 0 });
+
+/** Any number of tensors; the last parameter of its list. */
+export const variadic = (parameter: Parameter<"single">, options: { heterogeneous?: boolean; atLeast?: number } = {}): Parameter<"variadic"> => ({
+  ...parameter,
+  arity: "variadic",
+  heterogeneous: options.heterogeneous ?? false,
+  atLeast: options.atLeast ?? 1,
+});
+
+/** Parameters by name, in ONNX's order. */
+export type Parameters = Readonly<Record<string, Parameter>>;
+
+type Held<P, V> = P extends Parameter<"variadic"> ? readonly V[] : P extends Parameter<"optional"> ? V | undefined : V;
+
+/** What `V` each parameter of a list holds: V, V | undefined, or V[]. */
+export type Holding<Ps extends Parameters, V> = { readonly [N in keyof Ps]: Held<Ps[N], V> };
+
+/** The values of declared attributes. */
+export type AttributeResults<As> = { readonly [N in keyof As]: As[N] extends Attribute<infer T> ? T : never };
+
+/** What a rule or a kernel is told about the node it works for. */
+export interface CallContext {
+  /** `Attention "layer.3/attn"`: how messages begin. */
+  readonly label: string;
+  /** The opset version of the operator's domain in the model. */
+  readonly opset: number;
+  /** Throws an InsituError that begins with the label; the default code is "shape-mismatch". */
+  fail(message: string, code?: ErrorCode): never;
+  /** Fails with the message unless the condition holds. */
+  check(condition: boolean, message: string | (() => string), code?: ErrorCode): void;
+}
+
+/** What a shape rule sees. */
+export interface InferCall<I extends Parameters, O extends Parameters, A> extends CallContext {
+  readonly inputs: Holding<I, Fact>;
+  readonly attrs: AttributeResults<A>;
+  /** True if the node names this output. */
+  wants(output: keyof O & string): boolean;
+  /** How many outputs the node names, left-out ones in the middle included. */
+  readonly outputCount: number;
+  /** Infers a subgraph attribute's outputs from facts about its inputs. */
+  inferBody(attribute: keyof A & string, inputs: readonly Fact[]): readonly Fact[];
+}
+
+/** What a shape rule says of one output; the type may be left out where a type variable gives it. */
+export interface OutputFact {
+  readonly type?: ElementType;
+  readonly shape?: Shape | undefined;
+  /** Integer contents where the rule knows them. */
+  readonly integers?: readonly Dim[] | undefined;
+}
+
+/** What the slow truth sees. Outputs are allocated to their inferred shapes; an output with effect may share its input's bytes. */
+export interface ReferenceCall<I extends Parameters, O extends Parameters, A> extends CallContext {
+  readonly inputs: Holding<I, View>;
+  readonly outputs: Holding<O, View>;
+  readonly attrs: AttributeResults<A>;
+  /** For outputs whose shape only the data decide: allocates and returns the output. */
+  allocate(output: keyof O & string, shape: readonly number[], options?: { index?: number; type?: ElementType }): View;
+  /** Hands out an existing view as the output: for outputs of subgraphs. */
+  assign(output: keyof O & string, view: View, index?: number): void;
+  /** Runs a subgraph attribute. */
+  run(attribute: keyof A & string, inputs: readonly View[]): readonly View[];
+  /** True if the node names this output. */
+  wants(output: keyof O & string): boolean;
+  /** A uniform number in [0, 1): the only source of chance. */
+  random(seed: number | undefined): () => number;
+}
+
+/** A declaration as it is written: see design of one operator in ARCHITECTURE.md. */
+export interface Declaration<I extends Parameters, O extends Parameters, A extends Readonly<Record<string, Attribute<unknown>>>> {
+  readonly name: string;
+  /** ONNX's own domain when left out. */
+  readonly domain?: string;
+  /** The first opset version with this meaning; it holds until the next declaration of the same name. */
+  readonly since: number;
+  /** Type variables and the element types each may stand for. */
+  readonly types?: Readonly<Record<string, readonly ElementType[]>>;
+  readonly inputs: I;
+  readonly outputs: O;
+  readonly attrs?: A;
+  readonly effects?: Readonly<Partial<Record<keyof O & string, Effect>>>;
+  /** Types, shapes, and every argument check that needs no data. */
+  infer(call: InferCall<I, O, A>): { readonly [N in keyof O]?: Held<O[N], OutputFact> };
+  /** Integer contents of the first output from what symbols tell; for the operators that shape arithmetic is made of. */
+  integers?(call: InferCall<I, O, A>): readonly Dim[] | undefined;
+  /** The slow truth. */
+  reference(call: ReferenceCall<I, O, A>): void;
+  /** The result depends on chance: never folded, never compared. */
+  readonly random?: boolean;
+}
+
+/** A declared operator, as shared code sees it. */
+export interface Op {
+  readonly name: string;
+  readonly domain: string;
+  readonly since: number;
+  readonly types: Readonly<Record<string, readonly ElementType[]>>;
+  readonly inputs: Parameters;
+  readonly outputs: Parameters;
+  readonly attrs: Readonly<Record<string, Attribute<unknown>>>;
+  readonly effects: Readonly<Record<string, Effect>>;
+  readonly random: boolean;
+  infer(call: InferCall<Parameters, Parameters, unknown>): Readonly<Record<string, OutputFact | readonly OutputFact[] | undefined>>;
+  integers(call: InferCall<Parameters, Parameters, unknown>): readonly Dim[] | undefined;
+  reference(call: ReferenceCall<Parameters, Parameters, unknown>): void;
+}
+
+/** Declares an operator. */
+export function defineOp<
+  const I extends Parameters,
+  const O extends Parameters,
+  const A extends Readonly<Record<string, Attribute<unknown>>> = Readonly<Record<never, never>>,
+>(declaration: Declaration<I, O, A>): Op {
+  const { types = {}, attrs = {}, effects = {}, domain = "", random = false } = declaration;
+  return {
+    name: declaration.name,
+    domain,
+    since: declaration.since,
+    types,
+    inputs: declaration.inputs,
+    outputs: declaration.outputs,
+    attrs,
+    effects: effects as Readonly<Record<string, Effect>>,
+    random,
+    // The erased calls are made by shared code from this very declaration, so their contents have the declared types.
+    infer: (call) => declaration.infer(call as InferCall<I, O, A>) as Record<string, OutputFact>,
+    integers: (call) => declaration.integers?.(call as InferCall<I, O, A>),
+    reference: (call) => declaration.reference(call as ReferenceCall<I, O, A>),
+  };
+}
+
+/** Finds operators by domain, name and opset version. */
+export interface OperatorSet {
+  /** The declaration in force at `opset`, or undefined. */
+  find(domain: string, name: string, opset: number): Op | undefined;
+  /** The error for an operator that is not there: names it, its domain and opset, and the nearest supported. */
+  missing(domain: string, name: string, opset: number, label: string): InsituError;
+  readonly all: readonly Op[];
+}

@@ -1,0 +1,51 @@
+/** Concat: tensors one after another along an axis. Moves elements without looking at them. */
+import { int, required } from "../../graph/attribute.js";
+import { addDims, type Dim } from "../../graph/dim.js";
+import { integersOf } from "../../graph/fact.js";
+import { defineOp, type Op, tensor, variadic } from "../../graph/op.js";
+import { copyView } from "../../tensor/copy.js";
+import { normalizeAxis, unifyDims } from "../shapes.js";
+import { anyType } from "../types.js";
+
+/** Joins tensors along `axis`. */
+export const Concat: Op = defineOp({
+  name: "Concat",
+  since: 4,
+  types: { T: anyType },
+  inputs: { inputs: variadic(tensor("T")) },
+  outputs: { concat_result: tensor("T") },
+  attrs: { axis: required(int()) },
+
+  infer(call) {
+    const shapes = call.inputs.inputs.map((input) => input.shape);
+    const known = shapes.find((shape) => shape !== undefined);
+    if (known === undefined) return {};
+    const axis = normalizeAxis(call, call.attrs.axis, known.length);
+    let result: Dim[] | undefined;
+    for (const shape of shapes) {
+      if (shape === undefined) return {};
+      call.check(shape.length === known.length, () => `inputs must have the same rank, got ${known.length} and ${shape.length}`);
+      result =
+        result === undefined
+          ? [...shape]
+          : result.map((dim, at) => (at === axis ? addDims(dim, shape[at]) : unifyDims(call, dim, shape[at], `inputs must agree in dimension ${at}`)));
+    }
+    return { concat_result: { shape: result } };
+  },
+
+  integers({ inputs }) {
+    const parts = inputs.inputs.map((input) => (input.shape?.length === 1 ? integersOf(input) : undefined));
+    return parts.includes(undefined) ? undefined : parts.flatMap((part) => part!);
+  },
+
+  reference({ inputs, outputs, attrs }) {
+    const result = outputs.concat_result;
+    const axis = attrs.axis < 0 ? attrs.axis + result.rank : attrs.axis;
+    let start = 0;
+    for (const input of inputs.inputs) {
+      const end = start + input.shape[axis];
+      copyView(input, result.slice(axis, start, end));
+      start = end;
+    }
+  },
+});
