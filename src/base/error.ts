@@ -13,6 +13,10 @@ export type ErrorCode =
   | "invalid-argument" // a value (index, axis, attribute, option) outside its range
   | "invalid-feed" // an input that is missing, unknown or held elsewhere
   | "out-of-memory" // more elements than can be addressed or allocated
+  | "not-in-place" // a cache that must be updated in place cannot be
+  | "invalid-state" // a state of another model, of other shapes, in use, or a saved one that cannot be read
+  | "download" // a model cannot be fetched, or what was fetched is damaged
+  | "context-full" // a prompt or text is longer than the context
   | "released" // the session was released
   | "internal"; // insitu's own mistake
 

@@ -8,10 +8,31 @@ export interface ReadableFile {
   close(): Promise<void>;
 }
 
+/** A thread that was started. */
+export interface WorkerHandle {
+  terminate(): Promise<void>;
+}
+
 /** Opens models and the weight files beside them. */
-export interface Platform {
+export interface Files {
   /** Opens a model by path or URL. */
   open(path: string): Promise<ReadableFile>;
   /** Opens the file `location`, relative to the model at `modelPath`; refuses everything outside the model's folder. */
   openBeside(modelPath: string, location: string): Promise<ReadableFile>;
+}
+
+/** What insitu needs of the place it runs in: files and threads. */
+export interface Platform extends Files {
+  /** Threads that the machine runs at once; 1 where memory cannot be shared with workers, and why. */
+  readonly threads: { readonly count: number; readonly reason?: string };
+  /** Starts a thread that computes kernels; resolves once it is ready for work. `start` is structured data. */
+  startKernelWorker(start: object): Promise<WorkerHandle>;
+  /** Asks the engine for relaxed SIMD where it is there but switched off. */
+  allowRelaxedSimd(): void;
+}
+
+/** A platform that can also tell which files there are: for models that come as folders. */
+export interface FolderPlatform extends Platform {
+  /** True if there is a file at a path or URL. */
+  exists(path: string): Promise<boolean>;
 }

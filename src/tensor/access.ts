@@ -3,12 +3,23 @@
  * Numbers for floats, bools and integers up to 32 bits, bigints for 64-bit integers, strings for strings.
  */
 import { InsituError, unreachable } from "../base/error.js";
-import { type ElementType, traitsOf } from "./element-type.js";
-import { decodeTable, type Encoding, encodeFloat, isSmallFloat } from "./float.js";
+import { type ElementType, isPacked, type Storage, traitsOf } from "./element-type.js";
+import { decodeTable, type Encoding, floatEncoder, isSmallFloat } from "./float.js";
+import { packedBits, setPackedBits } from "./packed.js";
 import { forEachIndex, View } from "./view.js";
 
+export { packedBits, setPackedBits };
+
 /** An array of numbers in row-major order. */
-export type Numbers = Float32Array | Float64Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array;
+export type Numbers =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array;
 
 /** An array of 64-bit integers in row-major order. */
 export type BigInts = BigInt64Array | BigUint64Array;
@@ -16,20 +27,8 @@ export type BigInts = BigInt64Array | BigUint64Array;
 /** True for int64 and uint64, whose elements are bigints. */
 export const isWide = (type: ElementType): type is "int64" | "uint64" => type === "int64" || type === "uint64";
 
-/** One element of a packed type, as its raw bit pattern. */
-export function packedBits(data: Uint8Array, bits: number, index: number): number {
-  const perByte = 8 / bits;
-  return (data[Math.floor(index / perByte)] >> ((index % perByte) * bits)) & ((1 << bits) - 1);
-}
-
-/** Writes one element of a packed type and leaves its neighbours in the byte alone. */
-export function setPackedBits(data: Uint8Array, bits: number, index: number, value: number): void {
-  const perByte = 8 / bits;
-  const byte = Math.floor(index / perByte);
-  const shift = (index % perByte) * bits;
-  const mask = ((1 << bits) - 1) << shift;
-  data[byte] = (data[byte] & ~mask) | ((value << shift) & mask);
-}
+/** A fresh array for the elements of `view` as another type. Throws `out-of-memory` when it cannot be had. */
+const freshFor = (view: View, type: ElementType): Storage => View.allocate(type, view.shape).data;
 
 /** A function that reads the element at a storage index of `view` as a number. Not for 64-bit integers, complex or strings. */
 export function numberReader(view: View): (index: number) => number {
@@ -37,14 +36,16 @@ export function numberReader(view: View): (index: number) => number {
   const { bits, kind, signed } = traitsOf(type);
   if (isWide(type) || kind === "complex" || kind === "string") unreachable(`${view} has no plain numbers`);
   const source = data as Numbers;
-  if (bits < 8) {
+  if (isPacked(type)) {
     const bytes = data as Uint8Array;
     if (isSmallFloat(type)) {
       const table = decodeTable(type);
       return (index) => table[packedBits(bytes, bits, index)];
     }
     const half = 1 << (bits - 1);
-    return signed ? (index) => (packedBits(bytes, bits, index) ^ half) - half : (index) => packedBits(bytes, bits, index);
+    return signed
+      ? (index) => (packedBits(bytes, bits, index) ^ half) - half
+      : (index) => packedBits(bytes, bits, index);
   }
   if (isSmallFloat(type)) {
     const table = decodeTable(type);
@@ -62,14 +63,14 @@ export function readNumbers(view: View): Numbers {
   const { kind, bits } = traitsOf(type);
   if (isWide(type)) {
     const source = data as BigInts;
-    const target = new Float64Array(size);
+    const target = freshFor(view, "float64") as Float64Array;
     forEachIndex(view, (index, position) => (target[position] = Number(source[index])));
     return target;
   }
   if (kind === "complex" || kind === "string") unreachable(`${view} has no plain numbers`);
   const plain = bits >= 8 && !isSmallFloat(type);
   if (plain && view.contiguous) return (data as Numbers).subarray(offset, offset + size);
-  const target = isSmallFloat(type) || type === "float32" ? new Float32Array(size) : new Float64Array(size);
+  const target = freshFor(view, isSmallFloat(type) || type === "float32" ? "float32" : "float64") as Numbers;
   const read = numberReader(view);
   forEachIndex(view, (index, position) => (target[position] = read(index)));
   return target;
@@ -79,7 +80,7 @@ export function readNumbers(view: View): Numbers {
 export function readBigInts(view: View): BigInts {
   const source = view.data as BigInts;
   if (view.contiguous) return source.subarray(view.offset, view.offset + view.size);
-  const target = view.type === "int64" ? new BigInt64Array(view.size) : new BigUint64Array(view.size);
+  const target = freshFor(view, view.type) as BigInts;
   forEachIndex(view, (index, position) => (target[position] = source[index]));
   return target;
 }
@@ -87,20 +88,23 @@ export function readBigInts(view: View): BigInts {
 /** The elements of an integer view as exact numbers: for indices, axes, shapes. Throws for values past 2^53. */
 export function readIntegers(view: View): number[] {
   if (!isWide(view.type)) return Array.from(readNumbers(view));
-  return Array.from(readBigInts(view), (value) => {
-    const number = Number(value);
+  const source = readBigInts(view);
+  const result = new Array<number>(source.length);
+  for (let at = 0; at < source.length; at++) {
+    const number = Number(source[at]);
     // The ends of the 64-bit range stand for "as far as there is" in Slice and its kin; they clamp all the same.
     if (!Number.isSafeInteger(number) && number !== 2 ** 63 && number !== -(2 ** 63)) {
-      throw new InsituError("invalid-argument", `the integer ${value} is too large to be an index or a dimension`);
+      throw new InsituError("invalid-argument", `the integer ${source[at]} is too large to be an index or a dimension`);
     }
-    return number;
-  });
+    result[at] = number;
+  }
+  return result;
 }
 
 /** The strings of a view in row-major order. */
 export function readStrings(view: View): string[] {
   const source = view.data as string[];
-  const target = new Array<string>(view.size);
+  const target = freshFor(view, "string") as string[];
   forEachIndex(view, (index, position) => (target[position] = source[index]));
   return target;
 }
@@ -114,14 +118,15 @@ export function numberWriter(view: View, encoding?: Encoding): (index: number, v
     return (index, value) => (target[index] = BigInt(Math.trunc(value)));
   }
   if (kind === "complex" || kind === "string") unreachable(`${view} takes no plain numbers`);
-  if (bits < 8) {
+  const encode = isSmallFloat(type) ? floatEncoder(type, encoding) : undefined;
+  if (isPacked(type)) {
     const bytes = data as Uint8Array;
-    return isSmallFloat(type)
-      ? (index, value) => setPackedBits(bytes, bits, index, encodeFloat(type, value, encoding))
+    return encode !== undefined
+      ? (index, value) => setPackedBits(bytes, bits, index, encode(value))
       : (index, value) => setPackedBits(bytes, bits, index, value);
   }
   const target = data as Numbers;
-  if (isSmallFloat(type)) return (index, value) => (target[index] = encodeFloat(type, value, encoding));
+  if (encode !== undefined) return (index, value) => (target[index] = encode(value));
   if (kind === "bool") return (index, value) => (target[index] = value ? 1 : 0);
   return (index, value) => (target[index] = value);
 }

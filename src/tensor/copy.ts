@@ -1,10 +1,13 @@
 /** Moving elements between views without looking at them: every type, packed and strings included. */
 import { unreachable } from "../base/error.js";
-import { type ByteStorage, type ElementType, traitsOf } from "./element-type.js";
-import { packedBits, setPackedBits } from "./access.js";
-import { forEachIndex, View } from "./view.js";
+import { type ByteStorage, type ElementType, isPacked, storageLengthOf, traitsOf } from "./element-type.js";
+import { bytesBetween, copyPacked } from "./packed.js";
+import { forEachIndexPair, View } from "./view.js";
 
-/** A function that copies `count` consecutive elements from one storage index to another. Overlap is right when both are the same storage. */
+/** Runs up to this many entries are copied one by one: cheaper than the views that a bulk copy makes. */
+const shortRun = 24;
+
+/** A function that copies `count` consecutive elements from one storage index to another; the places may overlap. */
 export function elementCopier(from: View, to: View): (source: number, target: number, count: number) => void {
   const type: ElementType = from.type;
   if (to.type !== type) unreachable(`elements of ${from} copied into ${to}`);
@@ -17,62 +20,114 @@ export function elementCopier(from: View, to: View): (source: number, target: nu
       for (let i = 0; i < count; i++) target[at + i] = rows[i];
     };
   }
-  if (bits < 8) {
+  if (isPacked(type)) {
     const source = from.data as Uint8Array;
     const target = to.data as Uint8Array;
-    const perByte = 8 / bits;
-    return (start, at, count) => {
-      if (start % perByte === 0 && at % perByte === 0 && count % perByte === 0) {
-        target.set(source.subarray(start / perByte, (start + count) / perByte), at / perByte);
-      } else if (source === target && at > start) {
-        for (let i = count - 1; i >= 0; i--) setPackedBits(target, bits, at + i, packedBits(source, bits, start + i));
-      } else {
-        for (let i = 0; i < count; i++) setPackedBits(target, bits, at + i, packedBits(source, bits, start + i));
-      }
-    };
+    return (start, at, count) => copyPacked(source, start, target, at, count, bits);
   }
-  const source = from.data as ByteStorage;
-  const target = to.data as ByteStorage;
-  const width = kind === "complex" ? 2 : 1;
+  // Both arrays are of one class, whichever it is, since the types agree.
+  const source = words(from.data as ByteStorage) as Int32Array;
+  const target = words(to.data as ByteStorage) as Int32Array;
+  const width = storageLengthOf(type, 1) * ((from.data as ByteStorage).BYTES_PER_ELEMENT / source.BYTES_PER_ELEMENT);
+  const between = bytesBetween(source, target) / source.BYTES_PER_ELEMENT;
   return (start, at, count) => {
-    // Both arrays are of one class, since the types agree; `set` handles overlap.
-    const rows = source.subarray(start * width, (start + count) * width);
-    (target as { set(rows: ByteStorage, at: number): void }).set(rows, at * width);
+    const first = start * width;
+    const place = at * width;
+    const entries = count * width;
+    if (entries > shortRun) target.set(source.subarray(first, first + entries), place);
+    else if (between + place > first) for (let i = entries - 1; i >= 0; i--) target[place + i] = source[first + i];
+    else for (let i = 0; i < entries; i++) target[place + i] = source[first + i];
   };
 }
 
-/** Copies all elements of `from` into `to`; shapes must agree, layouts may differ. */
+/** Floats as words of four bytes: reading a float may change the bits of a NaN. Other elements as they are. */
+const words = (data: ByteStorage): ByteStorage =>
+  data instanceof Float32Array || data instanceof Float64Array
+    ? new Int32Array(data.buffer, data.byteOffset, data.byteLength / 4)
+    : data;
+
+/** Copies all elements of `from` into `to`; shapes must agree, layouts may differ, and the places may overlap. */
 export function copyView(from: View, to: View): void {
   if (from.size !== to.size) unreachable(`${from} copied into ${to}`);
+  if (from.size === 0) return; // an empty view may begin past the end of its storage
   const copy = elementCopier(from, to);
   if (from.contiguous && to.contiguous) return copy(from.offset, to.offset, from.size);
-  const { run, outer, fromInner, toInner } = splitRuns(from, to);
-  const targets: number[] = [];
-  forEachIndex(toInner, (index) => targets.push(index));
-  if (outer === 0) return;
-  forEachIndex(fromInner, (index, position) => copy(index, targets[position], run));
+  let { run, source, target } = splitRuns(from, to);
+  if (overlaps(from, to)) {
+    // Between two ascending views of one layout every element moves equally far: the farthest ones in that direction go first.
+    if (!sameStrides(from, to) || !isAscending(from)) return copyView(cloneView(from), to);
+    const distance = startOf(to) - startOf(from);
+    if (distance === 0) return;
+    if (distance > 0) [source, target] = [backwards(source), backwards(target)];
+  }
+  forEachIndexPair(source, target, (index, place) => copy(index, place, run));
 }
 
-/** Splits off the longest trailing part that is contiguous in both views: it is copied as one run. */
-function splitRuns(from: View, to: View): { run: number; outer: number; fromInner: View; toInner: View } {
+/** Splits off the longest trailing part that is contiguous in both views, to be copied as one run. */
+function splitRuns(from: View, to: View): { run: number; source: View; target: View } {
   let axis = from.shape.length;
   let run = 1;
   while (axis > 0 && isStep(from, axis - 1, run) && isStep(to, axis - 1, run)) run *= from.shape[--axis];
   const head = from.shape.slice(0, axis);
-  const fromInner = new View(from.type, head, from.data, from.offset, from.strides.slice(0, axis));
-  const toInner = new View(to.type, head, to.data, to.offset, to.strides.slice(0, axis));
-  return { run, outer: fromInner.size, fromInner, toInner };
+  const source = new View(from.type, head, from.data, from.offset, from.strides.slice(0, axis));
+  const target = new View(to.type, head, to.data, to.offset, to.strides.slice(0, axis));
+  return { run, source, target };
 }
 
-const isStep = (view: View, axis: number, step: number): boolean => view.strides[axis] === step || view.shape[axis] === 1;
+const isStep = (view: View, axis: number, step: number): boolean =>
+  view.strides[axis] === step || view.shape[axis] === 1;
+
+/** Where an element lies: in bits from the start of the buffer, or in strings from the start of the array. */
+function startOf(view: View, index: number = view.offset): number {
+  if (Array.isArray(view.data)) return index;
+  return view.data.byteOffset * 8 + index * traitsOf(view.type).bits;
+}
+
+/** True if the views lie in one storage and what lies between their first and last elements overlaps. */
+function overlaps(from: View, to: View): boolean {
+  if (Array.isArray(from.data)) {
+    if (from.data !== to.data) return false;
+  } else if (from.data.buffer !== (to.data as ByteStorage).buffer) return false;
+  const [low, high] = [edgeOf(from, Math.min), edgeOf(from, Math.max)];
+  return low <= edgeOf(to, Math.max) && edgeOf(to, Math.min) <= high;
+}
+
+/** Where the first (`Math.min`) or the last (`Math.max`) element of a view in storage order lies. */
+function edgeOf(view: View, pick: (a: number, b: number) => number): number {
+  return startOf(
+    view,
+    view.strides.reduce((index, stride, axis) => index + pick(0, stride * (view.shape[axis] - 1)), view.offset),
+  );
+}
+
+const sameStrides = (from: View, to: View): boolean =>
+  from.shape.every((dim, axis) => dim === 1 || from.strides[axis] === to.strides[axis]);
+
+/** True if row-major order is storage order, no element twice. */
+function isAscending(view: View): boolean {
+  let extent = 0;
+  for (let axis = view.shape.length - 1; axis >= 0; axis--) {
+    if (view.shape[axis] === 1) continue;
+    if (view.strides[axis] <= extent) return false;
+    extent += view.strides[axis] * (view.shape[axis] - 1);
+  }
+  return true;
+}
+
+/** The same elements from the last to the first. */
+function backwards(view: View): View {
+  const last = view.strides.reduce((index, stride, axis) => index + stride * (view.shape[axis] - 1), view.offset);
+  return new View(
+    view.type,
+    view.shape,
+    view.data,
+    last,
+    view.strides.map((stride) => -stride),
+  );
+}
 
 /** The view itself if it is contiguous, else a contiguous copy. */
-export function contiguous(view: View): View {
-  if (view.contiguous) return view;
-  const copy = View.allocate(view.type, view.shape);
-  copyView(view, copy);
-  return copy;
-}
+export const contiguous = (view: View): View => (view.contiguous ? view : cloneView(view));
 
 /** A contiguous copy that shares nothing with the view. */
 export function cloneView(view: View): View {

@@ -32,7 +32,12 @@ interface Traits {
   readonly signed: boolean;
 }
 
-const traits = (code: number, kind: ElementKind, bits: number, signed: boolean): Traits => ({ code, kind, bits, signed });
+const traits = (code: number, kind: ElementKind, bits: number, signed: boolean): Traits => ({
+  code,
+  kind,
+  bits,
+  signed,
+});
 
 /** The name of an ONNX element type, with `float32` and `float64` for ONNX's float and double. */
 export type ElementType =
@@ -45,6 +50,8 @@ export type ElementType =
   | "float8e5m2"
   | "float8e5m2fnuz"
   | "float8e8m0"
+  | "float6e2m3"
+  | "float6e3m2"
   | "float4e2m1"
   | "int64"
   | "uint64"
@@ -62,6 +69,38 @@ export type ElementType =
   | "complex64"
   | "complex128"
   | "string";
+
+/** The array that holds the elements of each type: floats without an array of their own as bit patterns, bools as 0 and 1. */
+export interface DataTypeMap {
+  float32: Float32Array;
+  float64: Float64Array;
+  float16: Uint16Array;
+  bfloat16: Uint16Array;
+  float8e4m3fn: Uint8Array;
+  float8e4m3fnuz: Uint8Array;
+  float8e5m2: Uint8Array;
+  float8e5m2fnuz: Uint8Array;
+  float8e8m0: Uint8Array;
+  float6e2m3: Uint8Array;
+  float6e3m2: Uint8Array;
+  float4e2m1: Uint8Array;
+  int64: BigInt64Array;
+  uint64: BigUint64Array;
+  int32: Int32Array;
+  uint32: Uint32Array;
+  int16: Int16Array;
+  uint16: Uint16Array;
+  int8: Int8Array;
+  uint8: Uint8Array;
+  int4: Uint8Array;
+  uint4: Uint8Array;
+  int2: Uint8Array;
+  uint2: Uint8Array;
+  bool: Uint8Array;
+  complex64: Float32Array;
+  complex128: Float64Array;
+  string: string[];
+}
 
 const table: Record<ElementType, Traits> = {
   float32: traits(1, "float", 32, true),
@@ -90,6 +129,8 @@ const table: Record<ElementType, Traits> = {
   float8e8m0: traits(24, "float", 8, false),
   uint2: traits(25, "integer", 2, false),
   int2: traits(26, "integer", 2, true),
+  float6e2m3: traits(27, "float", 6, true),
+  float6e3m2: traits(28, "float", 6, true),
 };
 
 /** Every element type. */
@@ -114,11 +155,13 @@ export function onnxSpelling(type: ElementType): string {
 /** Bytes that `count` elements take; packed types are rounded up to whole bytes. Strings count as 0. */
 export const byteLengthOf = (type: ElementType, count: number): number => Math.ceil((count * table[type].bits) / 8);
 
+/** True for the types of less than a byte, whose elements follow each other bit by bit, lowest bits first. */
+export const isPacked = (type: ElementType): boolean => table[type].bits > 0 && table[type].bits < 8;
+
 /** Entries of the type's storage array that `count` elements take: complex elements take two, packed ones a part. */
 export function storageLengthOf(type: ElementType, count: number): number {
-  const { bits, kind } = table[type];
-  if (kind === "complex") return count * 2;
-  return bits > 0 && bits < 8 ? Math.ceil((count * bits) / 8) : count;
+  if (table[type].kind === "complex") return count * 2;
+  return isPacked(type) ? byteLengthOf(type, count) : count;
 }
 
 type ByteArrayConstructor = {
@@ -160,6 +203,8 @@ export function arrayConstructorOf(type: Exclude<ElementType, "string">): ByteAr
     case "float8e5m2":
     case "float8e5m2fnuz":
     case "float8e8m0":
+    case "float6e2m3":
+    case "float6e3m2":
     case "uint4":
     case "int4":
     case "float4e2m1":

@@ -16,6 +16,14 @@ export function rowMajorStrides(shape: readonly number[]): number[] {
   return strides;
 }
 
+/** True if two lists of numbers agree: shapes, strides. */
+export function sameNumbers(a: readonly number[], b: readonly number[]): boolean {
+  if (a === b) return true;
+  if (a.length !== b.length) return false;
+  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
+  return true;
+}
+
 /** The largest number of bytes one tensor may take: what every supported engine can still address in one array. */
 export const largestByteLength: number = 2 ** 32;
 
@@ -25,7 +33,10 @@ export function elementCount(shape: readonly number[]): number {
   for (const dim of shape) count *= dim;
   // A zero among huge dims still multiplies to zero; without one, the product must stay an exact integer.
   if (count > Number.MAX_SAFE_INTEGER || Number.isNaN(count)) {
-    throw new InsituError("out-of-memory", `a tensor of shape [${shape.join(",")}] has more elements than can be addressed`);
+    throw new InsituError(
+      "out-of-memory",
+      `a tensor of shape [${shape.join(",")}] has more elements than can be addressed`,
+    );
   }
   return count;
 }
@@ -41,7 +52,13 @@ export class View {
   /** Number of elements. */
   readonly size: number;
 
-  constructor(type: ElementType, shape: readonly number[], data: Storage, offset = 0, strides: readonly number[] = rowMajorStrides(shape)) {
+  constructor(
+    type: ElementType,
+    shape: readonly number[],
+    data: Storage,
+    offset = 0,
+    strides: readonly number[] = rowMajorStrides(shape),
+  ) {
     this.type = type;
     this.shape = shape;
     this.data = data;
@@ -54,8 +71,12 @@ export class View {
   static allocate(type: ElementType, shape: readonly number[]): View {
     const count = elementCount(shape);
     const tooLarge = (cause?: unknown): InsituError =>
-      new InsituError("out-of-memory", `a tensor ${type}[${shape.join(",")}] of ${byteLengthOf(type, count)} bytes cannot be allocated`, { cause });
-    if (byteLengthOf(type, count) > largestByteLength || (type === "string" && count > 2 ** 28)) throw tooLarge();
+      new InsituError(
+        "out-of-memory",
+        `a tensor ${type}[${shape.join(",")}] of ${byteLengthOf(type, count)} bytes cannot be allocated`,
+        { cause },
+      );
+    if (byteLengthOf(type, count) > largestByteLength || (type === "string" && count > 2 ** 25)) throw tooLarge();
     try {
       return new View(type, shape, allocateStorage(type, count));
     } catch (cause) {
@@ -84,7 +105,13 @@ export class View {
 
   /** The same elements with axes in another order. */
   transpose(order: readonly number[]): View {
-    return new View(this.type, order.map((axis) => this.shape[axis]), this.data, this.offset, order.map((axis) => this.strides[axis]));
+    return new View(
+      this.type,
+      order.map((axis) => this.shape[axis]),
+      this.data,
+      this.offset,
+      order.map((axis) => this.strides[axis]),
+    );
   }
 
   /** Rows `start` to `end` (exclusive) along one axis, without copying. */
@@ -96,7 +123,9 @@ export class View {
   /** The view repeated along broadcast dimensions (stride 0), as numpy's broadcast_to. */
   broadcastTo(shape: readonly number[]): View {
     const lead = shape.length - this.shape.length;
-    const strides = shape.map((dim, axis) => (axis < lead || (this.shape[axis - lead] === 1 && dim !== 1) ? 0 : this.strides[axis - lead]));
+    const strides = shape.map((dim, axis) =>
+      axis < lead || (this.shape[axis - lead] === 1 && dim !== 1) ? 0 : this.strides[axis - lead],
+    );
     return new View(this.type, shape, this.data, this.offset, strides);
   }
 
@@ -137,4 +166,36 @@ export function forEachIndex(view: View, visit: (index: number, position: number
     }
     if (axis < 0) break;
   }
+}
+
+/** Calls `visit` with the element indices of two views of one shape side by side, in row-major order. */
+export function forEachIndexPair(first: View, second: View, visit: (index: number, other: number) => void): void {
+  const { shape, size } = first;
+  if (size === 0) return;
+  const last = shape.length - 1;
+  const counter = new Array<number>(shape.length).fill(0);
+  const [inner, step, otherStep] = last < 0 ? [1, 0, 0] : [shape[last], first.strides[last], second.strides[last]];
+  let [base, otherBase] = [first.offset, second.offset];
+  for (;;) {
+    for (let i = 0, index = base, other = otherBase; i < inner; i++, index += step, other += otherStep)
+      visit(index, other);
+    let axis = last - 1;
+    for (; axis >= 0; axis--) {
+      base += first.strides[axis];
+      otherBase += second.strides[axis];
+      if (++counter[axis] < shape[axis]) break;
+      base -= first.strides[axis] * shape[axis];
+      otherBase -= second.strides[axis] * shape[axis];
+      counter[axis] = 0;
+    }
+    if (axis < 0) return;
+  }
+}
+
+/** True if the two views may have a byte in common: their storage overlaps. */
+export function sharesBytes(a: View, b: View): boolean {
+  if (Array.isArray(a.data) || Array.isArray(b.data)) return a.data === b.data;
+  if (a.data.buffer !== b.data.buffer) return false;
+  const [aStart, bStart] = [a.data.byteOffset, b.data.byteOffset];
+  return aStart < bStart + b.data.byteLength && bStart < aStart + a.data.byteLength;
 }
