@@ -4,11 +4,17 @@
  */
 import { InsituError } from "../base/error.js";
 import { type Field, type FieldTable, Wire } from "./fields.js";
-import { SourceBytes } from "./source.js";
+import type { SourceBytes } from "./source.js";
 import { decodeUtf8 } from "./utf8.js";
 
-/** The most messages one file may hold: bounds the objects that hostile bytes can make us create. */
-const mostMessages = 2 ** 22;
+/**
+ * The most objects that a file of `size` bytes may make us create. Each takes a few hundred bytes of memory and real
+ * ones more than 20 of the file, so this bounds memory by a small multiple of the file, and by about a gigabyte.
+ */
+const mostObjects = (size: number): number => Math.min(2 ** 21, 2 ** 15 + Math.floor(size / 20));
+
+/** The most dimensions of a tensor or a shape. */
+export const mostDimensions = 64;
 
 /** The deepest nesting of graphs in graphs, of types in types and of groups in groups. */
 export const deepestNesting = 64;
@@ -19,24 +25,27 @@ export class Cursor {
   /** True if the bytes may be rearranged. */
   readonly owned: boolean;
   readonly #bytes: Uint8Array;
+  readonly #view: DataView;
   /** The next byte to read. */
-  position = 0;
+  position: number;
   /** The end of the message being read. */
   end: number;
   /** Where the tag of the field being read starts. */
   fieldStart = 0;
   /** The wire type of the field being read. */
   wire = 0;
-  #messages = 0;
+  #objectsLeft: number;
   /** High half of the last varint, as a signed 32-bit integer; `varint` returns the low half. */
   high = 0;
 
-  constructor(bytes: Uint8Array, owned: boolean) {
-    // A plain view: Buffer's slice and subarray behave differently.
-    this.#bytes = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    this.source = new SourceBytes(this.#bytes);
+  constructor(source: SourceBytes, owned: boolean, start = 0, end: number = source.bytes.length) {
+    this.source = source;
+    this.#bytes = source.bytes;
+    this.#view = new DataView(this.#bytes.buffer, this.#bytes.byteOffset, this.#bytes.byteLength);
     this.owned = owned;
-    this.end = bytes.byteLength;
+    this.position = start;
+    this.end = end;
+    this.#objectsLeft = mostObjects(source.bytes.length);
   }
 
   /** Throws `invalid-model`, naming the byte. */
@@ -54,16 +63,35 @@ export class Cursor {
       const number = low >>> 3;
       const field = table.byNumber[number];
       if (field === undefined) {
-        if (number === 0 || this.wire === Wire.endGroup) this.fail(`${table.message}: illegal tag ${low >>> 0}`, this.fieldStart);
+        if (number === 0 || this.wire === Wire.endGroup)
+          this.fail(`${table.message}: illegal tag ${low >>> 0}`, this.fieldStart);
         this.skip();
       } else {
         if (!accepts(field, this.wire)) {
-          this.fail(`${table.message}: field ${field.name} has wire type ${this.wire}, needs ${field.wire}`, this.fieldStart);
+          this.fail(
+            `${table.message}: field ${field.name} has wire type ${this.wire}, needs ${field.wire}`,
+            this.fieldStart,
+          );
         }
         return field.name;
       }
     }
     return undefined;
+  }
+
+  /** Moves over the next field, whatever it is, and returns its number; undefined at the end of the message. */
+  nextRange(): number | undefined {
+    if (this.position >= this.end) return undefined;
+    this.fieldStart = this.position;
+    const shift = this.source.shiftAt(this.position);
+    if (shift !== undefined) {
+      this.position = shift.end;
+      return shift.number;
+    }
+    const low = this.varint();
+    this.wire = low & 7;
+    this.skip();
+    return low >>> 3;
   }
 
   /** Skips the value of the current field. */
@@ -106,10 +134,20 @@ export class Cursor {
   /** Enters the message of the current field and returns the end to hand to `leave`. */
   enter(): number {
     const length = this.length();
-    if (++this.#messages > mostMessages) this.fail(`more than ${mostMessages} messages`);
     const outer = this.end;
     this.end = this.position + length;
     return outer;
+  }
+
+  /** Like `enter`, for messages that become an object of their own. */
+  enterObject(): number {
+    this.countObject();
+    return this.enter();
+  }
+
+  /** Counts one object against what the file may make us create. */
+  countObject(): void {
+    if (--this.#objectsLeft < 0) this.fail("more parts than a file of this size can be made of");
   }
 
   /** Goes back to the message that `enter` left. */
@@ -166,12 +204,14 @@ export class Cursor {
 
   /** Reads a float. */
   float(): number {
-    return this.#fixed(4).getFloat32(0, true);
+    this.#advance(4);
+    return this.#view.getFloat32(this.position - 4, true);
   }
 
-  #fixed(width: number): DataView {
-    this.#advance(width);
-    return new DataView(this.#bytes.buffer, this.#bytes.byteOffset + this.position - width, width);
+  /** Reads a double. */
+  double(): number {
+    this.#advance(8);
+    return this.#view.getFloat64(this.position - 8, true);
   }
 
   /** Reads length-delimited bytes without copying. */
@@ -183,9 +223,10 @@ export class Cursor {
 
   /** Reads a string; refuses invalid UTF-8. */
   string(what: string): string {
+    const length = this.length();
     const start = this.position;
-    const text = decodeUtf8(this.bytes());
-    return text ?? this.fail(`${what} is not valid UTF-8`, start);
+    this.position += length;
+    return decodeUtf8(this.#bytes, start, this.position) ?? this.fail(`${what} is not valid UTF-8`, start);
   }
 
   /** Number of entries that the current field of `width`-byte entries (0: varints) holds, packed or not; skips it. */
@@ -217,4 +258,5 @@ export class Cursor {
   }
 }
 
-const accepts = (field: Field<string>, wire: number): boolean => wire === field.wire || (wire === Wire.bytes && field.packable);
+const accepts = (field: Field<string>, wire: number): boolean =>
+  wire === field.wire || (wire === Wire.bytes && field.packable);

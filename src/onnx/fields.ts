@@ -23,7 +23,10 @@ export interface FieldTable<Name extends string> {
 }
 
 function wireOf(field: DescField): number {
-  const scalar = field.fieldKind === "scalar" || (field.fieldKind === "list" && field.listKind === "scalar") ? field.scalar : undefined;
+  const scalar =
+    field.fieldKind === "scalar" || (field.fieldKind === "list" && field.listKind === "scalar")
+      ? field.scalar
+      : undefined;
   if (scalar === undefined) return field.enum === undefined ? Wire.bytes : Wire.varint;
   if (scalar === ScalarType.STRING || scalar === ScalarType.BYTES) return Wire.bytes;
   if (scalar === ScalarType.FLOAT) return Wire.fixed32;
@@ -31,7 +34,9 @@ function wireOf(field: DescField): number {
 }
 
 /** The table of a generated message schema. */
-export function fieldTable<Name extends string>(schema: DescMessage & { readonly field: Record<Name, DescField> }): FieldTable<Name> {
+export function fieldTable<Name extends string>(
+  schema: DescMessage & { readonly field: Record<Name, DescField> },
+): FieldTable<Name> {
   const byNumber: (Field<Name> | undefined)[] = [];
   const byName = {} as Record<Name, Field<Name>>;
   for (const name of Object.keys(schema.field) as Name[]) {

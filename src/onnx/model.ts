@@ -92,7 +92,11 @@ export type ModelDimension = number | string | undefined;
 
 /** The declared type of a value; an absent shape is an unknown rank. */
 export type ModelType = Sourced & { readonly denotation?: string } & (
-    | { readonly kind: "tensor" | "sparse"; readonly elementType?: ElementType; readonly shape?: readonly ModelDimension[] }
+    | {
+        readonly kind: "tensor" | "sparse";
+        readonly elementType?: ElementType;
+        readonly shape?: readonly ModelDimension[];
+      }
     | { readonly kind: "sequence" | "optional"; readonly element?: ModelType }
     | { readonly kind: "map"; readonly key?: ElementType; readonly value?: ModelType }
     | { readonly kind: "opaque"; readonly domain: string; readonly name: string }

@@ -21,7 +21,8 @@ export class SourceBytes {
   readonly #shifts: Shift[] = [];
 
   constructor(bytes: Uint8Array) {
-    this.bytes = bytes;
+    // A plain view: Buffer's slice and subarray behave differently.
+    this.bytes = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
   /** Moves a field's content down by `by` bytes, over the header that starts at `start`. Call in ascending order. */
@@ -44,12 +45,12 @@ export class SourceBytes {
     return pieces;
   }
 
-  /** The field at `position` if it was moved: its number is in `header`, its bytes end at `end`. */
-  shiftAt(position: number): { readonly header: Uint8Array; readonly end: number } | undefined {
+  /** Number and end of the field at `position` if its content was moved. */
+  shiftAt(position: number): { readonly number: number; readonly end: number } | undefined {
     const shift = this.#shifts[this.#firstShift(position)];
-    return shift?.start === position
-      ? { header: shift.header, end: position + shift.header.length + shift.length }
-      : undefined;
+    if (shift?.start !== position) return undefined;
+    // Every field that is ever moved has a tag of one byte.
+    return { number: shift.header[0] >>> 3, end: position + shift.header.length + shift.length };
   }
 
   #firstShift(position: number): number {

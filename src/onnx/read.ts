@@ -1,0 +1,127 @@
+/** Bytes to Model: the front door of the reader. Every failure is an `invalid-model`; external data is loaded elsewhere. */
+import { InsituError } from "../base/error.js";
+import { Cursor } from "./cursor.js";
+import { fieldTable } from "./fields.js";
+import type { Model, ModelFunction, ModelGraph, ModelTensor } from "./model.js";
+import { ModelProtoSchema } from "./onnx_pb.js";
+import { readEntries, readOpset } from "./read-basics.js";
+import { readFunction, readGraph } from "./read-graph.js";
+import { readTensorProto } from "./read-tensor.js";
+import { Source, SourceBytes } from "./source.js";
+
+const modelFields = fieldTable(ModelProtoSchema);
+
+/** How to read. */
+export interface ReadOptions {
+  /** The bytes are handed over: the reader may rearrange them to align weights without a copy. */
+  readonly owned?: boolean;
+  /** Where the bytes came from; kept in the model. */
+  readonly path?: string;
+}
+
+/** Reads a model. Its weights share the memory of `bytes` wherever their alignment allows. */
+export function readModel(bytes: Uint8Array, options: ReadOptions = {}): Model {
+  return guarded(
+    () => readModelProto(new Cursor(new SourceBytes(bytes), options.owned ?? false), options.path),
+    options.path,
+  );
+}
+
+/** Reads a TensorProto, as kept in `.pb` files. */
+export function readTensor(bytes: Uint8Array, options: Pick<ReadOptions, "owned"> = {}): ModelTensor {
+  return guarded(() => readTensorProto(new Cursor(new SourceBytes(bytes), options.owned ?? false)), undefined);
+}
+
+/** Turns whatever the bytes provoked into an error of ours. */
+function guarded<T>(read: () => T, path: string | undefined): T {
+  const where = path === undefined ? "" : `${path}: `;
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof InsituError) {
+      throw path === undefined ? error : new InsituError(error.code, where + error.message, { cause: error.cause });
+    }
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new InsituError("invalid-model", `${where}the bytes cannot be read as an ONNX model: ${reason}`, {
+      cause: error,
+    });
+  }
+}
+
+function readModelProto(cursor: Cursor, path: string | undefined): Model {
+  if (cursor.end === 0) cursor.fail("not an ONNX model: there are no bytes");
+  const start = cursor.position;
+  let irVersion = 0;
+  let modelVersion = 0;
+  let producerName = "";
+  let producerVersion = "";
+  let domain = "";
+  let docString = "";
+  let graph: ModelGraph | undefined;
+  let metadata: ReadonlyMap<string, string> = new Map();
+  const opsets = new Map<string, number>();
+  const functions: ModelFunction[] = [];
+  for (let field = cursor.next(modelFields); field !== undefined; field = cursor.next(modelFields)) {
+    switch (field) {
+      case "irVersion":
+        irVersion = cursor.integer("ir_version");
+        break;
+      case "modelVersion":
+        modelVersion = cursor.integer("model_version");
+        break;
+      case "producerName":
+        producerName = cursor.string("producer_name");
+        break;
+      case "producerVersion":
+        producerVersion = cursor.string("producer_version");
+        break;
+      case "domain":
+        domain = cursor.string("the model's domain");
+        break;
+      case "docString":
+        docString = cursor.string("the model's doc_string");
+        break;
+      case "metadataProps":
+        metadata = readEntries(cursor, metadata);
+        break;
+      case "opsetImport":
+        readOpset(cursor, opsets);
+        break;
+      case "graph": {
+        if (graph !== undefined) cursor.fail("a model has its graph twice");
+        const outer = cursor.enter();
+        graph = readGraph(cursor);
+        cursor.leave(outer);
+        break;
+      }
+      case "functions": {
+        const outer = cursor.enterObject();
+        functions.push(readFunction(cursor));
+        cursor.leave(outer);
+        break;
+      }
+      case "trainingInfo":
+      case "configuration":
+        cursor.skip();
+        break;
+      default:
+        field satisfies never;
+    }
+  }
+  if (graph === undefined) cursor.fail("not an ONNX model: there is no graph");
+  const made: { -readonly [K in keyof Model]: Model[K] } = {
+    irVersion,
+    producerName,
+    producerVersion,
+    domain,
+    modelVersion,
+    docString,
+    opsets,
+    graph,
+    functions,
+    metadata,
+  };
+  if (path !== undefined) made.path = path;
+  made.source = new Source(cursor.source, start, cursor.end, made);
+  return made;
+}

@@ -1,0 +1,120 @@
+/** The web platform over a local server: ranges where the server has them, whole bodies where not. */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { buildModel, initializer } from "../../src/onnx/build.js";
+import { loadModel } from "../../src/onnx/load.js";
+import { moveToExternalData } from "../../src/onnx/move-external.js";
+import { concatenate } from "../../src/onnx/pieces.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { tensorBytes } from "../../src/onnx/write-tensor.js";
+import { urlBeside, webPlatform } from "../../src/platform/web.js";
+import { expectError, expectRejection } from "./support.js";
+
+const ramp = (length: number, start: number): Float32Array => Float32Array.from({ length }, (_, i) => start + i);
+const source = buildModel({
+  opset: 24,
+  initializers: [
+    initializer("a", "float32", ramp(5000, 1)),
+    initializer("b", "float32", ramp(600_000, 2)),
+    initializer("c", "float32", ramp(4000, 3)),
+  ],
+});
+const { model, pieces } = moveToExternalData(source, { location: "weights #1.bin", threshold: 8 });
+const files: Readonly<Record<string, Uint8Array>> = {
+  "/models/model.onnx": writeModel(model),
+  "/models/weights%20%231.bin": concatenate(pieces),
+  "/models/empty.bin": new Uint8Array(),
+};
+
+let server: Server;
+let base: string;
+let ranges = true;
+const requests: string[] = [];
+
+beforeAll(async () => {
+  server = createServer((request, response) => {
+    const bytes = files[request.url ?? ""];
+    requests.push(`${request.url} ${request.headers.range ?? "whole"}`);
+    if (bytes === undefined) return void response.writeHead(404).end();
+    const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "");
+    if (!ranges || range === null) return void response.writeHead(200, { "content-length": bytes.length }).end(bytes);
+    const start = Number(range[1]);
+    const end = range[2] === "" ? bytes.length : Number(range[2]) + 1;
+    if (start >= bytes.length) return void response.writeHead(416).end();
+    response
+      .writeHead(206, { "content-range": `bytes ${start}-${end - 1}/${bytes.length}` })
+      .end(bytes.subarray(start, end));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+afterAll(() => {
+  server.closeAllConnections();
+  server.close();
+});
+beforeEach(() => {
+  requests.length = 0;
+});
+
+describe("webPlatform", () => {
+  for (const withRanges of [true, false]) {
+    it(`loads a model and its weights ${withRanges ? "in ranges" : "whole"}`, async () => {
+      ranges = withRanges;
+      const loaded = await loadModel(`${base}/models/model.onnx`, webPlatform);
+      loaded.graph.initializers.forEach((tensor, i) => {
+        expect(Buffer.compare(tensorBytes(tensor), tensorBytes(source.graph.initializers[i])), tensor.name).toBe(0);
+      });
+      const data = requests.filter((request) => request.includes("weights"));
+      // One request tells the size, one more serves all tensors.
+      expect(data).toHaveLength(withRanges ? 2 : 1);
+    });
+  }
+
+  it("asks again for what lies far apart or behind", async () => {
+    ranges = true;
+    const file = await webPlatform.openBeside(`${base}/models/model.onnx`, "weights #1.bin");
+    const bytes = files["/models/weights%20%231.bin"];
+    requests.length = 0;
+    for (const offset of [0, 100, 2_000_000, 50, 10_000]) {
+      const target = new Uint8Array(16);
+      await file.read(offset, target);
+      expect(target).toEqual(bytes.slice(offset, offset + 16));
+    }
+    expect(requests.map((request) => request.split(" ")[1])).toEqual(["bytes=0-", "bytes=2000000-", "bytes=50-"]);
+    await expect(file.read(file.size - 4, new Uint8Array(16))).rejects.toThrow(/ended after/);
+    await file.close();
+    expect((await webPlatform.openBeside(`${base}/models/model.onnx`, "empty.bin")).size).toBe(0);
+  });
+
+  it("says what cannot be fetched", async () => {
+    await expectRejection(
+      loadModel(`${base}/models/none.onnx`, webPlatform),
+      "invalid-argument",
+      /none\.onnx cannot be fetched: .*404/,
+    );
+    await expect(webPlatform.openBeside(`${base}/models/model.onnx`, "none.bin")).rejects.toThrow(/404/);
+  });
+
+  it("stays in the model's folder", () => {
+    const at = "https://example.com/a/b/model.onnx?key=1";
+    expect(urlBeside(at, "sub/x.bin").href).toBe("https://example.com/a/b/sub/x.bin");
+    expect(urlBeside(at, "%2e%2e/x.bin").href).toBe("https://example.com/a/b/%252e%252e/x.bin");
+    expect(urlBeside(at, "x.bin?y#z").href).toBe("https://example.com/a/b/x.bin%3Fy%23z");
+    for (const location of [
+      "../x",
+      "/x",
+      "//evil.com/x",
+      "https://evil.com/x",
+      "a\\..\\..\\x",
+      "",
+      "data:,x",
+      "a/../../../x",
+      "\\\\evil.com\\x",
+    ]) {
+      expectError(() => urlBeside(at, location), "external-data", /location/);
+    }
+    expectError(() => urlBeside("blob:https://example.com/123", "x.bin"), "external-data", /has no folder/);
+    expectError(() => urlBeside("model.onnx", "x.bin"), "invalid-argument", /is not a URL/);
+  });
+});
