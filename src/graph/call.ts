@@ -40,7 +40,12 @@ function context(node: Callable): CallContext {
 }
 
 /** Names positional operands by a parameter list. A variadic last parameter takes the rest. */
-export function bindParameters<V>(parameters: Parameters, values: readonly (V | undefined)[], node: Callable, side: "input" | "output"): Record<string, V | readonly V[] | undefined> {
+export function bindParameters<V>(
+  parameters: Parameters,
+  values: readonly (V | undefined)[],
+  node: Callable,
+  side: "input" | "output",
+): Record<string, V | readonly V[] | undefined> {
   const bound: Record<string, V | readonly V[] | undefined> = {};
   const names = Object.keys(parameters);
   const refuse = (message: string): never => {
@@ -50,9 +55,13 @@ export function bindParameters<V>(parameters: Parameters, values: readonly (V | 
     const parameter = parameters[name];
     if (parameter.arity === "variadic") {
       const rest = values.slice(position);
-      if (rest.length < parameter.atLeast) refuse(`${side} ${name} needs at least ${parameter.atLeast} tensor${parameter.atLeast === 1 ? "" : "s"}, got ${rest.length}`);
+      if (rest.length < parameter.atLeast)
+        refuse(
+          `${side} ${name} needs at least ${parameter.atLeast} tensor${parameter.atLeast === 1 ? "" : "s"}, got ${rest.length}`,
+        );
       bound[name] = rest as readonly V[];
-      if (side === "input" && rest.includes(undefined)) refuse(`${side} ${name} must not leave out a tensor in the middle`);
+      if (side === "input" && rest.includes(undefined))
+        refuse(`${side} ${name} must not leave out a tensor in the middle`);
       return;
     }
     const value = values[position];
@@ -69,7 +78,9 @@ export function bindParameters<V>(parameters: Parameters, values: readonly (V | 
 function allowedTypes(op: Op, parameter: Parameter): readonly ElementType[] {
   const declared = op.types[parameter.type];
   if (declared !== undefined) return declared;
-  return isElementType(parameter.type) ? [parameter.type] : unreachable(`${op.name} uses the undeclared type ${parameter.type}`);
+  return isElementType(parameter.type)
+    ? [parameter.type]
+    : unreachable(`${op.name} uses the undeclared type ${parameter.type}`);
 }
 
 /** Checks operand types against the declaration and returns what each type variable stands for. */
@@ -83,13 +94,19 @@ function bindTypes(node: Callable, inputs: readonly (Fact | undefined)[]): Map<s
     const parameter = op.inputs[name];
     const allowed = allowedTypes(op, parameter);
     if (!allowed.includes(fact.type)) {
-      const list = allowed.length > 8 ? `one of ${allowed.length} types, such as ${allowed.slice(0, 3).join(", ")}` : allowed.join(", ");
+      const list =
+        allowed.length > 8
+          ? `one of ${allowed.length} types, such as ${allowed.slice(0, 3).join(", ")}`
+          : allowed.join(", ");
       throw new InsituError("type-mismatch", `${node.label}: ${name} must be ${list}, got ${onnxSpelling(fact.type)}`);
     }
     if (parameter.heterogeneous || isElementType(parameter.type)) return;
     const before = bound.get(parameter.type);
     if (before !== undefined && before !== fact.type) {
-      throw new InsituError("type-mismatch", `${node.label}: ${name} must have the type of the other operands of ${parameter.type}, ${onnxSpelling(before)}, got ${onnxSpelling(fact.type)}`);
+      throw new InsituError(
+        "type-mismatch",
+        `${node.label}: ${name} must have the type of the other operands of ${parameter.type}, ${onnxSpelling(before)}, got ${onnxSpelling(fact.type)}`,
+      );
     }
     bound.set(parameter.type, fact.type);
   });
@@ -105,15 +122,32 @@ function outputPositions(node: Callable): { name: string; parameter: Parameter; 
   });
 }
 
-function makeInferCall(node: Callable, inputs: readonly (Fact | undefined)[], inferBody: InferBody): InferCall<Parameters, Parameters, unknown> {
+function makeInferCall(
+  node: Callable,
+  inputs: readonly (Fact | undefined)[],
+  inferBody: InferBody,
+): InferCall<Parameters, Parameters, unknown> {
   const outputNames = Object.keys(node.op.outputs);
+  const { label, opset, fail, check } = context(node);
   return {
-    ...context(node),
-    inputs: bindParameters(node.op.inputs, inputs, node, "input") as InferCall<Parameters, Parameters, unknown>["inputs"],
+    label,
+    opset,
+    fail,
+    check,
+    inputs: bindParameters(node.op.inputs, inputs, node, "input") as InferCall<
+      Parameters,
+      Parameters,
+      unknown
+    >["inputs"],
     attrs: node.attrs as InferCall<Parameters, Parameters, unknown>["attrs"],
     wants: (output) => node.wanted[outputNames.indexOf(output)] ?? false,
     outputCount: node.wanted.length,
-    inferBody,
+    // A body may run many times: what one call's operands hold says nothing about the next.
+    inferBody: (attribute, given) =>
+      inferBody(
+        attribute,
+        given.map(({ type, shape }) => ({ type, shape })),
+      ),
   };
 }
 
@@ -124,10 +158,14 @@ export function inferOutputs(node: Callable, inputs: readonly (Fact | undefined)
   bindParameters(op.outputs, node.wanted, node, "output");
   const types = bindTypes(node, inputs);
   const results = op.infer(call);
+  op.validate(call);
   return outputPositions(node).map(({ name, parameter, index }, position) => {
     const result = results[name];
-    const fact = (parameter.arity === "variadic" ? (result as readonly OutputFact[] | undefined)?.[index] : result) as OutputFact | undefined;
-    const type = fact?.type ?? types.get(parameter.type) ?? (isElementType(parameter.type) ? parameter.type : undefined);
+    const fact = (parameter.arity === "variadic" ? (result as readonly OutputFact[] | undefined)?.[index] : result) as
+      | OutputFact
+      | undefined;
+    const type =
+      fact?.type ?? types.get(parameter.type) ?? (isElementType(parameter.type) ? parameter.type : undefined);
     if (type === undefined) unreachable(`${node.label}: the shape rule gives output ${name} no type`);
     const allowed = allowedTypes(op, parameter);
     if (!allowed.includes(type)) call.fail(`output ${name} cannot be ${onnxSpelling(type)}`, "type-mismatch");
@@ -142,6 +180,18 @@ export function inferOutputs(node: Callable, inputs: readonly (Fact | undefined)
   });
 }
 
+/** The checks on data that a node declares, with what is known of its operands: each call looks at the data as they are then. */
+export function operandChecks(node: Callable, inputs: readonly (Fact | undefined)[]): () => void {
+  if (!node.op.validates) return () => {};
+  const none = (): never => unreachable(`${node.label}: validate must not look into subgraphs`);
+  const call = makeInferCall(node, inputs, none);
+  return () => node.op.validate(call);
+}
+
+/** Runs the checks on data that a node declares, once. */
+export const validateOperands = (node: Callable, inputs: readonly (Fact | undefined)[]): void =>
+  operandChecks(node, inputs)();
+
 /** Runs a node's slow truth on views. `outputs` holds a view for every output whose shape is known beforehand. */
 export function callReference(
   node: Callable,
@@ -151,34 +201,65 @@ export function callReference(
   runBody: RunBody,
 ): void {
   const { op } = node;
+  // Of a node whose outputs are all left out there is nothing to compute.
+  if (!node.wanted.includes(true)) return;
   const outputNames = Object.keys(op.outputs);
   const place = (output: string, index: number, view: View): View => {
     const position = outputNames.indexOf(output) + index;
     if (node.wanted[position]) outputs[position] = view;
     return view;
   };
+  const { label, opset, fail, check } = context(node);
   const call: ReferenceCall<Parameters, Parameters, unknown> = {
-    ...context(node),
-    inputs: bindParameters(op.inputs, inputs, node, "input") as ReferenceCall<Parameters, Parameters, unknown>["inputs"],
-    outputs: bindParameters(op.outputs, outputs, node, "output") as ReferenceCall<Parameters, Parameters, unknown>["outputs"],
+    label,
+    opset,
+    fail,
+    check,
+    inputs: bindParameters(op.inputs, inputs, node, "input") as ReferenceCall<
+      Parameters,
+      Parameters,
+      unknown
+    >["inputs"],
+    outputs: bindParameters(op.outputs, outputs, node, "output") as ReferenceCall<
+      Parameters,
+      Parameters,
+      unknown
+    >["outputs"],
     attrs: node.attrs as ReferenceCall<Parameters, Parameters, unknown>["attrs"],
     allocate(output, shape, { index = 0, type } = {}) {
       const fact = facts[outputNames.indexOf(output) + index];
-      return place(output, index, View.allocate(type ?? fact?.type ?? unreachable(`${node.label}: ${output} has no type`), shape));
+      return place(
+        output,
+        index,
+        View.allocate(type ?? fact?.type ?? unreachable(`${node.label}: ${output} has no type`), shape),
+      );
     },
     assign: (output, view, index = 0) => void place(output, index, view),
     run: runBody,
     wants: (output) => node.wanted[outputNames.indexOf(output)] ?? false,
     random: seededRandom,
   };
-  op.reference(call);
+  try {
+    op.reference(call);
+  } catch (cause) {
+    // What engines throw where an array that the reference needs cannot be had.
+    if (!(cause instanceof RangeError) || !/allocation|length/.test(cause.message)) throw cause;
+    throw new InsituError("out-of-memory", `${node.label}: not enough memory: ${cause.message}`, { cause });
+  }
   node.wanted.forEach((wanted, position) => {
-    if (wanted && outputs[position] === undefined) unreachable(`${node.label}: the reference made no output ${position}`);
+    if (wanted && outputs[position] === undefined)
+      unreachable(`${node.label}: the reference made no output ${position}`);
   });
 }
 
 /** Allocates what the facts allow and runs the slow truth: outputs in order, undefined where not wanted. */
-export function evaluate(node: Callable, inputs: readonly (View | undefined)[], inputFacts: readonly (Fact | undefined)[], inferBody: InferBody, runBody: RunBody): (View | undefined)[] {
+export function evaluate(
+  node: Callable,
+  inputs: readonly (View | undefined)[],
+  inputFacts: readonly (Fact | undefined)[],
+  inferBody: InferBody,
+  runBody: RunBody,
+): (View | undefined)[] {
   const facts = inferOutputs(node, inputFacts, inferBody);
   const outputs = facts.map((fact, position) =>
     node.wanted[position] && isKnownShape(fact.shape) ? View.allocate(fact.type, fact.shape) : undefined,

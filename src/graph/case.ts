@@ -6,7 +6,14 @@ import { View } from "../tensor/view.js";
 import type { AttributeValue, AttributeValues } from "./attribute.js";
 
 /** An attribute as cases write it: integers are int, other numbers need `{ float }`. */
-export type CaseAttribute = number | string | View | readonly number[] | readonly string[] | { readonly float: number } | { readonly floats: readonly number[] };
+export type CaseAttribute =
+  | number
+  | string
+  | View
+  | readonly number[]
+  | readonly string[]
+  | { readonly float: number }
+  | { readonly floats: readonly number[] };
 
 /** One call of an operator, and what must come of it. */
 export interface OpCase {
@@ -27,13 +34,26 @@ export interface OpCase {
 }
 
 /** A view from literals: `of("float32", [2, 2], [1, 2, 3, 4])`. Complex values are interleaved pairs. */
-export function of(type: ElementType, shape: readonly number[], values: readonly (number | bigint | string | boolean)[]): View {
+export function of(
+  type: ElementType,
+  shape: readonly number[],
+  values: readonly (number | bigint | string | boolean)[],
+): View {
   const view = View.allocate(type, shape);
   const count = traitsOf(type).kind === "complex" ? view.size * 2 : view.size;
   if (values.length !== count) unreachable(`a case gives ${values.length} values for ${view}`);
   if (type === "string") writeStrings(view, values as readonly string[]);
-  else if (isWide(type)) writeBigInts(view, values.map((value) => BigInt(value as number)));
-  else if (traitsOf(type).kind === "complex") return new View(type, shape, Object.assign(new (arrayConstructorOf(type as "complex64"))(count), values.map(Number)));
+  else if (isWide(type))
+    writeBigInts(
+      view,
+      values.map((value) => BigInt(value as number)),
+    );
+  else if (traitsOf(type).kind === "complex")
+    return new View(
+      type,
+      shape,
+      Object.assign(new (arrayConstructorOf(type as "complex64"))(count), values.map(Number)),
+    );
   else writeNumbers(view, values.map(Number));
   return view;
 }

@@ -81,7 +81,8 @@ export const unknownDim = (): Dim => symbol(`?${unknowns++}`);
 export const isKnown = (dim: Dim): dim is number => typeof dim === "number";
 
 /** True if every dimension is a number. */
-export const isKnownShape = (shape: Shape | undefined): shape is readonly number[] => shape !== undefined && shape.every(isKnown);
+export const isKnownShape = (shape: Shape | undefined): shape is readonly number[] =>
+  shape !== undefined && shape.every(isKnown);
 
 /** a + b */
 export function addDims(a: Dim, b: Dim): Dim {
@@ -112,10 +113,12 @@ export function multiplyDims(a: Dim, b: Dim): Dim {
 export const productOf = (shape: Shape): Dim => shape.reduce<Dim>(multiplyDims, 1);
 
 /** True if the two are the same for every value of their symbols. */
-export const sameDim = (a: Dim, b: Dim): boolean => (typeof a === "number" ? a === b : typeof b !== "number" && a.toString() === b.toString());
+export const sameDim = (a: Dim, b: Dim): boolean =>
+  typeof a === "number" ? a === b : typeof b !== "number" && a.toString() === b.toString();
 
 /** True if both shapes have the same rank and the same dimensions. */
-export const sameShape = (a: Shape, b: Shape): boolean => a.length === b.length && a.every((dim, axis) => sameDim(dim, b[axis]));
+export const sameShape = (a: Shape, b: Shape): boolean =>
+  a.length === b.length && a.every((dim, axis) => sameDim(dim, b[axis]));
 
 /** The exact quotient, or undefined if the division leaves a rest (or cannot be shown not to). */
 export function divideExactly(a: Dim, b: Dim): Dim | undefined {
@@ -151,7 +154,12 @@ function removeAtoms(from: readonly Atom[], what: readonly Atom[]): Atom[] | und
 }
 
 function opaque(name: Opaque, left: Dim, right: Dim): Dim {
-  const key = name === "floor" ? `floor((${left})/(${right}))` : name === "mod" ? `mod(${left}, ${right})` : `${name}(${left}, ${right})`;
+  const key =
+    name === "floor"
+      ? `floor((${left})/(${right}))`
+      : name === "mod"
+        ? `mod(${left}, ${right})`
+        : `${name}(${left}, ${right})`;
   return new SymbolicDim([{ coefficient: 1, atoms: [{ key, operation: { name, left, right } }] }]);
 }
 
@@ -162,7 +170,8 @@ export function floorDivideDims(a: Dim, b: Dim): Dim {
 }
 
 /** ⌈a / b⌉ */
-export const ceilDivideDims = (a: Dim, b: Dim): Dim => divideExactly(a, b) ?? floorDivideDims(addDims(a, subtractDims(b, 1)), b);
+export const ceilDivideDims = (a: Dim, b: Dim): Dim =>
+  divideExactly(a, b) ?? floorDivideDims(addDims(a, subtractDims(b, 1)), b);
 
 /** The smaller of two. */
 export function minDim(a: Dim, b: Dim): Dim {
@@ -225,10 +234,12 @@ function bindAtom({ key, operation }: Atom, bindings: ReadonlyMap<string, Dim>):
 }
 
 /** The shape with every known symbol replaced. */
-export const bindShape = (shape: Shape, bindings: ReadonlyMap<string, Dim>): Shape => shape.map((dim) => bindDim(dim, bindings));
+export const bindShape = (shape: Shape, bindings: ReadonlyMap<string, Dim>): Shape =>
+  shape.map((dim) => bindDim(dim, bindings));
 
 /** `[batch,8,past + seq,64]`; `[?]` stands for an unknown rank. */
-export const shapeText = (shape: Shape | undefined): string => (shape === undefined ? "[?]" : `[${shape.map((dim) => String(dim)).join(",")}]`);
+export const shapeText = (shape: Shape | undefined): string =>
+  shape === undefined ? "[?]" : `[${shape.map((dim) => String(dim)).join(",")}]`;
 
 /** The shape as numbers; throws where a symbol is left. */
 export function numericShape(shape: Shape, what: string): readonly number[] {

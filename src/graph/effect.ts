@@ -4,7 +4,7 @@
 export type Effect =
   | { readonly kind: "view"; readonly of: string }
   | { readonly kind: "reuse"; readonly of: readonly string[] }
-  | { readonly kind: "update"; readonly of: string; readonly grows?: number };
+  | ({ readonly kind: "update"; readonly of: string } & UpdateOptions);
 
 /** The output is the input's bytes, unchanged. */
 export const view = (of: string): Effect => ({ kind: "view", of });
@@ -12,5 +12,15 @@ export const view = (of: string): Effect => ({ kind: "view", of });
 /** The output may take the buffer of the first of these inputs that is free and fits. */
 export const reuse = (...of: string[]): Effect => ({ kind: "reuse", of });
 
-/** The output is the input's buffer, partly written; with `grows`, a longer view of it along that axis. */
-export const update = (of: string, options: { grows?: number } = {}): Effect => ({ kind: "update", of, ...options });
+/** What more an operator can say about an update. */
+export interface UpdateOptions {
+  /** The output is longer than the operand along this axis: a longer view of the same reserved buffer. */
+  readonly grows?: number;
+  /** The attribute that names the axis of the sequence, along which rows are written. */
+  readonly along?: string;
+  /** The operator writes many things beside caches: reported as a cache's update only where it writes a graph input. */
+  readonly general?: boolean;
+}
+
+/** The output is the input's buffer, partly written. */
+export const update = (of: string, options: UpdateOptions = {}): Effect => ({ kind: "update", of, ...options });

@@ -1,8 +1,8 @@
 /** What is known about a value before (or while) the graph runs: element type, shape, and contents where they are known. */
 import type { ElementType } from "../tensor/element-type.js";
 import { traitsOf } from "../tensor/element-type.js";
-import { readIntegers } from "../tensor/access.js";
-import type { View } from "../tensor/view.js";
+import { readIntegers, writeIntegers } from "../tensor/access.js";
+import { View } from "../tensor/view.js";
 import { type Dim, isKnown, isKnownShape, type Shape, shapeText } from "./dim.js";
 
 /** Everything known about a value. */
@@ -32,6 +32,16 @@ export function integersOf(fact: Fact | undefined): readonly Dim[] | undefined {
 export function knownIntegers(fact: Fact | undefined): readonly number[] | undefined {
   const integers = integersOf(fact);
   return integers !== undefined && integers.every(isKnown) ? (integers as readonly number[]) : undefined;
+}
+
+/** The contents as a view, where they are known in numbers: a constant, or integers without symbols. */
+export function knownView(fact: Fact): View | undefined {
+  if (fact.constant !== undefined) return fact.constant;
+  const integers = knownIntegers(fact);
+  if (integers === undefined || !isKnownShape(fact.shape)) return undefined;
+  const view = View.allocate(fact.type, fact.shape);
+  writeIntegers(view, integers);
+  return view;
 }
 
 /** The number of elements, if the shape is known in numbers. */

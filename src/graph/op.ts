@@ -24,13 +24,25 @@ export interface Parameter<A extends Arity = Arity> {
 }
 
 /** One tensor of the type variable or element type `type`. */
-export const tensor = (type: string): Parameter<"single"> => ({ arity: "single", type, heterogeneous: false, atLeast: 1 });
+export const tensor = (type: string): Parameter<"single"> => ({
+  arity: "single",
+  type,
+  heterogeneous: false,
+  atLeast: 1,
+});
 
 /** A tensor that may be left out. */
-export const optional = (parameter: Parameter<"single">): Parameter<"optional"> => ({ ...parameter, arity: "optional", atLeast: 0 });
+export const optional = (parameter: Parameter<"single">): Parameter<"optional"> => ({
+  ...parameter,
+  arity: "optional",
+  atLeast: 0,
+});
 
 /** Any number of tensors; the last parameter of its list. */
-export const variadic = (parameter: Parameter<"single">, options: { heterogeneous?: boolean; atLeast?: number } = {}): Parameter<"variadic"> => ({
+export const variadic = (
+  parameter: Parameter<"single">,
+  options: { heterogeneous?: boolean; atLeast?: number } = {},
+): Parameter<"variadic"> => ({
   ...parameter,
   arity: "variadic",
   heterogeneous: options.heterogeneous ?? false,
@@ -55,9 +67,9 @@ export interface CallContext {
   /** The opset version of the operator's domain in the model. */
   readonly opset: number;
   /** Throws an InsituError that begins with the label; the default code is "shape-mismatch". */
-  fail(message: string, code?: ErrorCode): never;
+  readonly fail: (message: string, code?: ErrorCode) => never;
   /** Fails with the message unless the condition holds. */
-  check(condition: boolean, message: string | (() => string), code?: ErrorCode): void;
+  readonly check: (condition: boolean, message: string | (() => string), code?: ErrorCode) => void;
 }
 
 /** What a shape rule sees. */
@@ -98,7 +110,11 @@ export interface ReferenceCall<I extends Parameters, O extends Parameters, A> ex
 }
 
 /** A declaration as it is written: see design of one operator in ARCHITECTURE.md. */
-export interface Declaration<I extends Parameters, O extends Parameters, A extends Readonly<Record<string, Attribute<unknown>>>> {
+export interface Declaration<
+  I extends Parameters,
+  O extends Parameters,
+  A extends Readonly<Record<string, Attribute<unknown>>>,
+> {
   readonly name: string;
   /** ONNX's own domain when left out. */
   readonly domain?: string;
@@ -112,12 +128,27 @@ export interface Declaration<I extends Parameters, O extends Parameters, A exten
   readonly effects?: Readonly<Partial<Record<keyof O & string, Effect>>>;
   /** Types, shapes, and every argument check that needs no data. */
   infer(call: InferCall<I, O, A>): { readonly [N in keyof O]?: Held<O[N], OutputFact> };
+  /**
+   * Argument checks that need data, on as much of the data as is known. Runs with the shape rule, and for operators with an
+   * `update` once more before a run writes anything.
+   */
+  validate?(call: InferCall<I, O, A>): void;
   /** Integer contents of the first output from what symbols tell; for the operators that shape arithmetic is made of. */
   integers?(call: InferCall<I, O, A>): readonly Dim[] | undefined;
   /** The slow truth. */
   reference(call: ReferenceCall<I, O, A>): void;
   /** The result depends on chance: never folded, never compared. */
   readonly random?: boolean;
+  /** The first output is this input with more joined to its end: how a cache that is made anew each step is recognised. */
+  readonly appends?: { readonly to: keyof I & string; readonly along: keyof A & string };
+  /** The first output holds exactly this input's elements in another order: a copy of all of them. */
+  readonly permutes?: keyof I & string;
+  /** Inputs that say, per sample, where new rows start, or how many rows are valid once they are written. */
+  readonly lengths?: { readonly start?: keyof I & string; readonly end?: keyof I & string };
+  /** Inputs of which only the shape or the type is looked at, never the bytes. */
+  readonly readsOnlyShape?: readonly (keyof I & string)[];
+  /** The first output is the largest of the operands, element by element: a length that may be raised stays that length. */
+  readonly largest?: boolean;
 }
 
 /** A declared operator, as shared code sees it. */
@@ -131,7 +162,16 @@ export interface Op {
   readonly attrs: Readonly<Record<string, Attribute<unknown>>>;
   readonly effects: Readonly<Record<string, Effect>>;
   readonly random: boolean;
-  infer(call: InferCall<Parameters, Parameters, unknown>): Readonly<Record<string, OutputFact | readonly OutputFact[] | undefined>>;
+  readonly readsOnlyShape: readonly string[];
+  readonly appends: { readonly to: string; readonly along: string } | undefined;
+  readonly permutes: string | undefined;
+  readonly lengths: { readonly start?: string; readonly end?: string };
+  readonly largest: boolean;
+  infer(
+    call: InferCall<Parameters, Parameters, unknown>,
+  ): Readonly<Record<string, OutputFact | readonly OutputFact[] | undefined>>;
+  readonly validates: boolean;
+  validate(call: InferCall<Parameters, Parameters, unknown>): void;
   integers(call: InferCall<Parameters, Parameters, unknown>): readonly Dim[] | undefined;
   reference(call: ReferenceCall<Parameters, Parameters, unknown>): void;
 }
@@ -142,7 +182,7 @@ export function defineOp<
   const O extends Parameters,
   const A extends Readonly<Record<string, Attribute<unknown>>> = Readonly<Record<never, never>>,
 >(declaration: Declaration<I, O, A>): Op {
-  const { types = {}, attrs = {}, effects = {}, domain = "", random = false } = declaration;
+  const { types = {}, attrs = {}, effects = {}, domain = "", random = false, readsOnlyShape = [] } = declaration;
   return {
     name: declaration.name,
     domain,
@@ -153,8 +193,15 @@ export function defineOp<
     attrs,
     effects: effects as Readonly<Record<string, Effect>>,
     random,
+    readsOnlyShape,
+    appends: declaration.appends,
+    permutes: declaration.permutes,
+    lengths: declaration.lengths ?? {},
+    largest: declaration.largest ?? false,
     // The erased calls are made by shared code from this very declaration, so their contents have the declared types.
     infer: (call) => declaration.infer(call as InferCall<I, O, A>) as Record<string, OutputFact>,
+    validates: declaration.validate !== undefined,
+    validate: (call) => declaration.validate?.(call as InferCall<I, O, A>),
     integers: (call) => declaration.integers?.(call as InferCall<I, O, A>),
     reference: (call) => declaration.reference(call as ReferenceCall<I, O, A>),
   };

@@ -1,0 +1,73 @@
+/** A graph: values, nodes and their order. Passes rewrite it, the planner reads it. Holds structure and facts, runs nothing. */
+import type { View } from "../tensor/view.js";
+import type { AttributeValues } from "./attribute.js";
+import type { Callable } from "./call.js";
+import type { Shape } from "./dim.js";
+import { type Fact, factText } from "./fact.js";
+
+/** A named tensor of the graph: an input, an initializer or a node's output. */
+export interface Value {
+  readonly name: string;
+  /** The weights behind an initializer. */
+  readonly initializer?: View | undefined;
+  /** What the file says of the value: filled in where inference cannot tell. */
+  readonly declared?: { readonly type?: Fact["type"] | undefined; readonly shape?: Shape | undefined } | undefined;
+  /** What inference found at load. */
+  fact?: Fact;
+}
+
+/** One call of an operator. */
+export interface Node extends Callable {
+  readonly name: string;
+  readonly inputs: readonly (Value | undefined)[];
+  readonly outputs: readonly (Value | undefined)[];
+  /** The attributes as the file carries them; `attrs` holds them as the declaration reads them. */
+  readonly attributes: AttributeValues;
+  /** Subgraphs by attribute name. */
+  readonly bodies: ReadonlyMap<string, Graph>;
+}
+
+/** Nodes in an order that computes every value before it is used. */
+export interface Graph {
+  readonly name: string;
+  readonly inputs: readonly Value[];
+  readonly outputs: readonly Value[];
+  readonly nodes: readonly Node[];
+  /** Values of enclosing graphs that this one (or one inside it) reads. */
+  readonly captured: readonly Value[];
+}
+
+/** Every value a node reads: its operands, and what its subgraphs capture from outside. */
+export function* readsOf(node: Node): Generator<Value> {
+  for (const input of node.inputs) if (input !== undefined) yield input;
+  for (const body of node.bodies.values()) yield* body.captured;
+}
+
+const attributeText = (node: Node): string => {
+  const parts: string[] = [];
+  for (const [name, value] of node.attributes) {
+    if (value.kind === "tensor") parts.push(`${name}=${value.value}`);
+    else if ("value" in value)
+      parts.push(`${name}=${Array.isArray(value.value) ? `[${value.value.join(",")}]` : String(value.value)}`);
+    else parts.push(`${name}={…}`);
+  }
+  return parts.length === 0 ? "" : ` {${parts.join(", ")}}`;
+};
+
+const valueText = (value: Value | undefined): string => (value === undefined ? "–" : value.name);
+
+/** The graph as text: one line a node, with the facts that are known. */
+export function printGraph(graph: Graph, indent = ""): string {
+  const typed = (value: Value): string =>
+    value.fact === undefined ? value.name : `${value.name}: ${factText(value.fact)}`;
+  const lines = [`${indent}graph ${graph.name || "main"}(${graph.inputs.map(typed).join(", ")})`];
+  for (const node of graph.nodes) {
+    const outputs = node.outputs.map((value) => (value === undefined ? "–" : typed(value))).join(", ");
+    lines.push(
+      `${indent}  ${outputs} = ${node.op.name}-${node.op.since}(${node.inputs.map(valueText).join(", ")})${attributeText(node)}`,
+    );
+    for (const [name, body] of node.bodies) lines.push(`${indent}    ${name}:`, printGraph(body, `${indent}    `));
+  }
+  lines.push(`${indent}  return ${graph.outputs.map(valueText).join(", ")}`);
+  return lines.join("\n");
+}
