@@ -1,0 +1,197 @@
+/**
+ * Attention of one query a sample over a cache. Work is cut into tasks, one for each sample, key head and split of the keys' range; a
+ * task walks its range in blocks with an online softmax, so that scratch does not grow with the length.
+ */
+import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf } from "./attention-range";
+import { addRows, BLOCK, headBytes, scoreRows } from "./attention-rows";
+import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
+import { expNegative } from "./exponential";
+import { FLOAT16, FLOAT32, readRow, widthOf, writeRow } from "./float-types";
+import { Attention } from "./jobs";
+import { shareStart } from "./share";
+import { gain } from "./simd";
+
+/** One query a sample: output, or partials where the range is split. */
+export function attentionDecode(at: usize, part: i32, parts: i32, scratch: usize): void {
+  decode(changetype<Attention>(at), part, parts, scratch, false);
+}
+
+/** The same, writing this step's key and value into the cache first. The split that reads a row writes it. */
+export function scatterAttentionDecode(at: usize, part: i32, parts: i32, scratch: usize): void {
+  decode(changetype<Attention>(at), part, parts, scratch, true);
+}
+
+function decode(job: Attention, part: i32, parts: i32, scratch: usize, writes: bool): void {
+  const tasks = job.batch * job.kvHeads * job.splits;
+  const end = shareStart(tasks, part + 1, parts);
+  for (let task = shareStart(tasks, part, parts); task < end; task++) {
+    const split = task % job.splits;
+    const kvHead = (task / job.splits) % job.kvHeads;
+    const sample = task / job.splits / job.kvHeads;
+    const position = positionOf(job, sample);
+    const first = firstKey(job, position);
+    const keys = max(0, endKey(job, lengthOf(job, sample), position) - first);
+    const from = first + shareStart(keys, split, job.splits);
+    const to = first + shareStart(keys, split + 1, job.splits);
+    if (writes) writeNewRows(job, sample, kvHead, from, to, split == 0, split == job.splits - 1);
+    if (job.cacheType == FLOAT32) decodeTask<f32>(job, sample, kvHead, split, from, to, scratch);
+    else if (job.cacheType == FLOAT16) decodeTask<u16>(job, sample, kvHead, split, from, to, scratch);
+    else decodeTask<i16>(job, sample, kvHead, split, from, to, scratch);
+  }
+}
+
+/** Copies the new key and value of a head into the cache if this split is the one that may read them. */
+function writeNewRows(job: Attention, sample: i32, kvHead: i32, from: i32, to: i32, isFirst: bool, isLast: bool): void {
+  const row = <i32>load<i64>(job.indices + ((<usize>sample) << 3));
+  if ((row < from && !isFirst) || (row >= to && !isLast)) return;
+  const width = widthOf(job.cacheType);
+  memory.copy(
+    job.key + (sample * job.keySample + kvHead * job.keyHead + row * job.keyRow) * width,
+    job.newKey + (sample * job.newKeySample + kvHead * job.newKeyHead) * width,
+    job.headSize * width,
+  );
+  memory.copy(
+    job.value + (sample * job.valueSample + kvHead * job.valueHead + row * job.valueRow) * width,
+    job.newValue + (sample * job.newValueSample + kvHead * job.newValueHead) * width,
+    job.valueSize * width,
+  );
+}
+
+/** The query heads of one key head over the keys from `from` to `to`. */
+function decodeTask<T>(job: Attention, sample: i32, kvHead: i32, split: i32, from: i32, to: i32, scratch: usize): void {
+  const heads = job.heads / job.kvHeads;
+  const firstHead = kvHead * heads;
+  const size = job.headSize;
+  const valueSize = job.valueSize;
+  // Scratch: queries, accumulators, scores, for each head the largest score and the weights' sum, and a row.
+  const queries = scratch;
+  const accumulators = queries + heads * headBytes(size);
+  const scores = accumulators + heads * headBytes(valueSize);
+  const states = scores + <usize>heads * BLOCK * 4;
+  const row = states + <usize>heads * 16;
+  for (let head = 0; head < heads; head++) {
+    readQuery<T>(job, sample, firstHead + head, row);
+    weave(row, queries, head, heads, size);
+    store<f32>(states + head * 8, -Infinity);
+    store<f32>(states + head * 8, 0, 4);
+  }
+  memory.fill(accumulators, 0, heads * headBytes(valueSize));
+  const keyBytes = <usize>job.keyRow * sizeof<T>();
+  const valueBytes = <usize>job.valueRow * sizeof<T>();
+  const key = job.key + (sample * job.keySample + kvHead * job.keyHead) * <i32>sizeof<T>();
+  const value = job.value + (sample * job.valueSample + kvHead * job.valueHead) * <i32>sizeof<T>();
+  for (let block = from; block < to; block += BLOCK) {
+    const rows = min(BLOCK, to - block);
+    scoreRows<T>(key + block * keyBytes, keyBytes, rows, queries, size, heads, scores);
+    let hidden = 0;
+    for (let head = 0; head < heads; head++) {
+      const scoresRow = scores + <usize>head * BLOCK * 4;
+      capScores<T>(scoresRow, rows, job.softcap);
+      if (job.mask) hidden += addMask(job, maskRow(job, sample, firstHead + head, 0), block, scoresRow, rows);
+      const factor = weighScores<T>(scoresRow, rows, states + head * 8);
+      if (factor != 1) scaleWoven(accumulators, head, heads, valueSize, factor);
+    }
+    // Values of hidden keys may be anything: nothing times NaN is not nothing.
+    addRows<T>(value + block * valueBytes, valueBytes, rows, scores, valueSize, heads, accumulators, hidden != 0);
+  }
+  for (let head = 0; head < heads; head++) {
+    unweave(accumulators, row, head, heads, valueSize);
+    const highest = load<f32>(states + head * 8);
+    const total = load<f32>(states + head * 8, 4);
+    if (job.splits == 1) {
+      scaleRow(row, headBytes(valueSize), inverse(total));
+      writeOutput(job, sample, firstHead + head, row);
+    } else {
+      const task = (sample * job.heads + firstHead + head) * job.splits + split;
+      const partial = job.partials + <usize>task * partialBytes(job);
+      store<f32>(partial, highest);
+      store<f32>(partial, total, 4);
+      memory.copy(partial + 8, row, <usize>valueSize << 2);
+    }
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+function partialBytes(job: Attention): usize {
+  return (<usize>job.valueSize + 2) << 2;
+}
+
+/** Reads a query as float32, scaled, zeros behind it up to whole vectors. */
+function readQuery<T>(job: Attention, sample: i32, head: i32, target: usize): void {
+  const size = job.headSize;
+  const type = job.queryType;
+  v128.store(target + headBytes(size) - 16, i32x4.splat(0));
+  readRow(job.query + (sample * job.querySample + head * job.queryHead) * widthOf(type), type, target, size);
+  scaleRow(target, headBytes(size), job.scale * gain<T>());
+}
+
+function writeOutput(job: Attention, sample: i32, head: i32, source: usize): void {
+  const type = job.queryType;
+  const target = job.output + (sample * job.outputSample + head * job.outputHead) * widthOf(type);
+  writeRow(source, target, type, job.valueSize);
+}
+
+/** The first vector of a head among woven ones. */
+// @ts-ignore: decorator
+@inline
+function wovenStart(head: i32, heads: i32, size: i32): usize {
+  const first = head & ~3;
+  const within = heads - first >= 4 ? head & 3 : heads - first >= 2 && (head & 3) < 2 ? head & 1 : 0;
+  return (head - within) * headBytes(size) + within * 16;
+}
+
+/** The bytes between vectors of a head among woven ones. */
+// @ts-ignore: decorator
+@inline
+function wovenStride(head: i32, heads: i32): usize {
+  const left = heads - (head & ~3);
+  return left >= 4 ? 64 : left >= 2 && (head & 3) < 2 ? 32 : 16;
+}
+
+function weave(row: usize, woven: usize, head: i32, heads: i32, size: i32): void {
+  woven += wovenStart(head, heads, size);
+  const stride = wovenStride(head, heads);
+  for (const end = row + headBytes(size); row < end; row += 16, woven += stride) v128.store(woven, v128.load(row));
+}
+
+function unweave(woven: usize, row: usize, head: i32, heads: i32, size: i32): void {
+  woven += wovenStart(head, heads, size);
+  const stride = wovenStride(head, heads);
+  for (const end = row + headBytes(size); row < end; row += 16, woven += stride) v128.store(row, v128.load(woven));
+}
+
+function scaleWoven(woven: usize, head: i32, heads: i32, size: i32, factor: f32): void {
+  woven += wovenStart(head, heads, size);
+  const stride = wovenStride(head, heads);
+  const f = f32x4.splat(factor);
+  for (let left = (size + 3) >> 2; left > 0; left--, woven += stride) v128.store(woven, f32x4.mul(v128.load(woven), f));
+}
+
+/** Joins the splits of an attention into its output; parts share the heads. */
+export function attentionMerge(at: usize, part: i32, parts: i32, scratch: usize): void {
+  const job = changetype<Attention>(at);
+  const bytes = partialBytes(job);
+  const splits = job.splits;
+  const tasks = job.batch * job.heads;
+  const end = shareStart(tasks, part + 1, parts);
+  for (let task = shareStart(tasks, part, parts); task < end; task++) {
+    const first = job.partials + <usize>task * splits * bytes;
+    let highest: f32 = -Infinity;
+    for (let split = 0; split < splits; split++) highest = max(highest, load<f32>(first + split * bytes));
+    if (highest == -Infinity) highest = 0;
+    let total: f32 = 0;
+    memory.fill(scratch, 0, bytes);
+    for (let split = 0; split < splits; split++) {
+      const partial = first + split * bytes;
+      const factor = f32x4.extract_lane(expNegative(f32x4.splat(load<f32>(partial) - highest)), 0);
+      total += load<f32>(partial, 4) * factor;
+      for (let i: usize = 8; i < bytes; i += 4) {
+        const sum = scratch + i - 8;
+        store<f32>(sum, load<f32>(sum) + load<f32>(partial + i) * factor);
+      }
+    }
+    scaleRow(scratch, headBytes(job.valueSize), inverse(total));
+    writeOutput(job, task / job.heads, task % job.heads, scratch);
+  }
+}

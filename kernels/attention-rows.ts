@@ -1,0 +1,284 @@
+/**
+ * The two passes over a block of a cache that decoding makes, for the query heads of one key head: scores = keys · queries, and
+ * accumulators += weights · values.
+ *
+ * What decides their speed: rows are read as two or four streams that lie far apart, at a distance that is no power of two, since
+ * such addresses get in each other's way in the processor's caches; one load instruction follows one stream from its first row to
+ * its last, which is what hardware prefetches; each row that is loaded serves up to four heads; and loop bodies are small
+ * enough for the engine to keep everything in registers. Head sizes that are no multiple of 4 go row by row.
+ *
+ * Heads are woven in chunks of four, two or one (`chunkOf`): queries and accumulators of a chunk are [vectors][heads][4 lanes],
+ * the head's size rounded up to whole vectors and zero behind its end.
+ */
+import { fma, load4, loadTail, sum, sums, zero } from "./simd";
+
+/** Keys of a block; scores and weights of a head are this many floats apart. */
+export const BLOCK: i32 = 1024;
+
+const APART: usize = <usize>BLOCK << 2; // the same in bytes
+
+/** How many of the heads that are left form the next chunk. */
+// @ts-ignore: decorator
+@inline
+export function chunkOf(left: i32): i32 {
+  return left >= 4 ? 4 : left >= 2 ? 2 : 1;
+}
+
+/** Bytes of a head of `size` in whole vectors. */
+// @ts-ignore: decorator
+@inline
+export function headBytes(size: i32): usize {
+  return ((<usize>size + 3) >> 2) << 4;
+}
+
+/** The length of each of two or four streams over `rows` rows, which is their distance too: odd. */
+// @ts-ignore: decorator
+@inline
+function streamRows(rows: i32, streams: i32): i32 {
+  return (rows / streams - 1) | 1;
+}
+
+/** Two rows against four queries. */
+// @ts-ignore: decorator
+@inline
+function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usize, step: usize): void {
+  let a0 = zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+  const end = q + (bytes << 2);
+  do {
+    const r0 = load4<T>(k), r1 = load4<T>(k + span);
+    let x = v128.load(q);
+    a0 = fma(r0, x, a0);
+    b0 = fma(r1, x, b0);
+    x = v128.load(q, 16);
+    a1 = fma(r0, x, a1);
+    b1 = fma(r1, x, b1);
+    x = v128.load(q, 32);
+    a2 = fma(r0, x, a2);
+    b2 = fma(r1, x, b2);
+    x = v128.load(q, 48);
+    a3 = fma(r0, x, a3);
+    b3 = fma(r1, x, b3);
+    q += 64;
+    k += 4 * sizeof<T>();
+  } while (q < end);
+  storeApart(scores, APART, sums(a0, a1, a2, a3));
+  storeApart(scores + step, APART, sums(b0, b1, b2, b3));
+}
+
+/** Four rows against two queries. */
+// @ts-ignore: decorator
+@inline
+function score4x2<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usize, step: usize): void {
+  let a0 = zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+  let k2 = k + 2 * span;
+  const end = q + (bytes << 1);
+  do {
+    const x = v128.load(q), y = v128.load(q, 16);
+    let r = load4<T>(k);
+    a0 = fma(r, x, a0);
+    b0 = fma(r, y, b0);
+    r = load4<T>(k + span);
+    a1 = fma(r, x, a1);
+    b1 = fma(r, y, b1);
+    r = load4<T>(k2);
+    a2 = fma(r, x, a2);
+    b2 = fma(r, y, b2);
+    r = load4<T>(k2 + span);
+    a3 = fma(r, x, a3);
+    b3 = fma(r, y, b3);
+    q += 32;
+    k += 4 * sizeof<T>();
+    k2 += 4 * sizeof<T>();
+  } while (q < end);
+  storeApart(scores, step, sums(a0, a1, a2, a3));
+  storeApart(scores + APART, step, sums(b0, b1, b2, b3));
+}
+
+/** Four rows against one query. */
+// @ts-ignore: decorator
+@inline
+function score4x1<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usize, step: usize): void {
+  let a0 = zero(), a1 = a0, a2 = a0, a3 = a0;
+  let k2 = k + 2 * span;
+  const end = q + bytes;
+  do {
+    const x = v128.load(q);
+    a0 = fma(load4<T>(k), x, a0);
+    a1 = fma(load4<T>(k + span), x, a1);
+    a2 = fma(load4<T>(k2), x, a2);
+    a3 = fma(load4<T>(k2 + span), x, a3);
+    q += 16;
+    k += 4 * sizeof<T>();
+    k2 += 4 * sizeof<T>();
+  } while (q < end);
+  storeApart(scores, step, sums(a0, a1, a2, a3));
+}
+
+/** One row against the query at q, whose vectors lie `stride` bytes apart. */
+// @ts-ignore: decorator
+@inline
+function score1x1<T>(k: usize, q: usize, stride: usize, size: i32): f32 {
+  let a = zero();
+  for (let left = size >> 2; left > 0; left--, q += stride, k += 4 * sizeof<T>()) a = fma(load4<T>(k), v128.load(q), a);
+  if (size & 3) a = fma(loadTail<T>(k, size & 3), v128.load(q), a);
+  return sum(a);
+}
+
+// @ts-ignore: decorator
+@inline
+function storeApart(p: usize, step: usize, values: v128): void {
+  v128.store_lane<f32>(p, values, 0);
+  v128.store_lane<f32>(p + step, values, 1);
+  v128.store_lane<f32>(p + 2 * step, values, 2);
+  v128.store_lane<f32>(p + 3 * step, values, 3);
+}
+
+/** scores[head][i] = row i of k · query of head, for `rows` rows that lie `rowBytes` apart. */
+export function scoreRows<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32, heads: i32, scores: usize): void {
+  for (let left = heads; left > 0; ) {
+    const chunk = chunkOf(left);
+    scoreChunk<T>(k, rowBytes, rows, q, size, chunk, scores);
+    left -= chunk;
+    scores += chunk * APART;
+    q += chunk * headBytes(size);
+  }
+}
+
+/** The same for one chunk of heads. */
+function scoreChunk<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32, chunk: i32, scores: usize): void {
+  const bytes = headBytes(size);
+  const streams = chunk == 4 ? 2 : 4;
+  let left = rows;
+  while (left >= streams && !(size & 3)) {
+    const count = streamRows(left, streams);
+    const span = <usize>count * rowBytes;
+    const step = (<usize>count) << 2;
+    for (const end = k + span; k < end; k += rowBytes, scores += 4) {
+      if (chunk == 4) score2x4<T>(k, span, q, bytes, scores, step);
+      else if (chunk == 2) score4x2<T>(k, span, q, bytes, scores, step);
+      else score4x1<T>(k, span, q, bytes, scores, step);
+    }
+    k += (streams - 1) * span;
+    scores += (streams - 1) * step;
+    left -= streams * count;
+  }
+  for (; left > 0; left--, k += rowBytes, scores += 4) {
+    for (let head = 0; head < chunk; head++) {
+      store<f32>(scores + head * APART, score1x1<T>(k, q + head * 16, chunk << 4, size));
+    }
+  }
+}
+
+/** Adds two rows, weighed, to four accumulators. */
+// @ts-ignore: decorator
+@inline
+function add2x4<T>(v: usize, span: usize, weights: usize, step: usize, sum: usize, bytes: usize): void {
+  const a0 = v128.load_splat<f32>(weights), a1 = v128.load_splat<f32>(weights, APART);
+  const a2 = v128.load_splat<f32>(weights, 2 * APART), a3 = v128.load_splat<f32>(weights, 3 * APART);
+  weights += step;
+  const b0 = v128.load_splat<f32>(weights), b1 = v128.load_splat<f32>(weights, APART);
+  const b2 = v128.load_splat<f32>(weights, 2 * APART), b3 = v128.load_splat<f32>(weights, 3 * APART);
+  const end = sum + (bytes << 2);
+  do {
+    const r0 = load4<T>(v), r1 = load4<T>(v + span);
+    v128.store(sum, fma(r1, b0, fma(r0, a0, v128.load(sum))));
+    v128.store(sum, fma(r1, b1, fma(r0, a1, v128.load(sum, 16))), 16);
+    v128.store(sum, fma(r1, b2, fma(r0, a2, v128.load(sum, 32))), 32);
+    v128.store(sum, fma(r1, b3, fma(r0, a3, v128.load(sum, 48))), 48);
+    sum += 64;
+    v += 4 * sizeof<T>();
+  } while (sum < end);
+}
+
+/** Adds four rows, weighed, to two accumulators. */
+// @ts-ignore: decorator
+@inline
+function add4x2<T>(v: usize, span: usize, weights: usize, step: usize, sum: usize, bytes: usize): void {
+  const a0 = v128.load_splat<f32>(weights), b0 = v128.load_splat<f32>(weights, APART);
+  weights += step;
+  const a1 = v128.load_splat<f32>(weights), b1 = v128.load_splat<f32>(weights, APART);
+  weights += step;
+  const a2 = v128.load_splat<f32>(weights), b2 = v128.load_splat<f32>(weights, APART);
+  weights += step;
+  const a3 = v128.load_splat<f32>(weights), b3 = v128.load_splat<f32>(weights, APART);
+  let v2 = v + 2 * span;
+  const end = sum + (bytes << 1);
+  do {
+    const r0 = load4<T>(v), r1 = load4<T>(v + span), r2 = load4<T>(v2), r3 = load4<T>(v2 + span);
+    v128.store(sum, fma(r3, a3, fma(r2, a2, fma(r1, a1, fma(r0, a0, v128.load(sum))))));
+    v128.store(sum, fma(r3, b3, fma(r2, b2, fma(r1, b1, fma(r0, b0, v128.load(sum, 16))))), 16);
+    sum += 32;
+    v += 4 * sizeof<T>();
+    v2 += 4 * sizeof<T>();
+  } while (sum < end);
+}
+
+/** Adds four rows, weighed, to one accumulator. */
+// @ts-ignore: decorator
+@inline
+function add4x1<T>(v: usize, span: usize, weights: usize, step: usize, sum: usize, bytes: usize): void {
+  const w0 = v128.load_splat<f32>(weights), w1 = v128.load_splat<f32>(weights + step);
+  const w2 = v128.load_splat<f32>(weights + 2 * step), w3 = v128.load_splat<f32>(weights + 3 * step);
+  let v2 = v + 2 * span;
+  const end = sum + bytes;
+  do {
+    const low = fma(load4<T>(v + span), w1, fma(load4<T>(v), w0, v128.load(sum)));
+    v128.store(sum, fma(load4<T>(v2 + span), w3, fma(load4<T>(v2), w2, low)));
+    sum += 16;
+    v += 4 * sizeof<T>();
+    v2 += 4 * sizeof<T>();
+  } while (sum < end);
+}
+
+/** Adds one row, weighed, to the accumulator at sum, whose vectors lie `stride` bytes apart. */
+// @ts-ignore: decorator
+@inline
+function add1x1<T>(v: usize, weight: f32, sum: usize, stride: usize, size: i32): void {
+  const w = f32x4.splat(weight);
+  for (let left = size >> 2; left > 0; left--, sum += stride, v += 4 * sizeof<T>()) {
+    v128.store(sum, fma(load4<T>(v), w, v128.load(sum)));
+  }
+  if (size & 3) v128.store(sum, fma(loadTail<T>(v, size & 3), w, v128.load(sum)));
+}
+
+/** accumulator[head] += Σ weights[head][i] · row i of v. Rows of weight 0 are not looked at when `skips`. */
+export function addRows<T>(
+  v: usize, rowBytes: usize, rows: i32, weights: usize, size: i32, heads: i32, sums: usize, skips: bool,
+): void {
+  for (let left = heads; left > 0; ) {
+    const chunk = chunkOf(left);
+    addChunk<T>(v, rowBytes, rows, weights, size, chunk, sums, skips);
+    left -= chunk;
+    weights += chunk * APART;
+    sums += chunk * headBytes(size);
+  }
+}
+
+/** The same for one chunk of heads. */
+function addChunk<T>(
+  v: usize, rowBytes: usize, rows: i32, weights: usize, size: i32, chunk: i32, sums: usize, skips: bool,
+): void {
+  const bytes = headBytes(size);
+  const streams = chunk == 4 ? 2 : 4;
+  let left = rows;
+  while (left >= streams && !(size & 3) && !skips) {
+    const count = streamRows(left, streams);
+    const span = <usize>count * rowBytes;
+    const step = (<usize>count) << 2;
+    for (const end = v + span; v < end; v += rowBytes, weights += 4) {
+      if (chunk == 4) add2x4<T>(v, span, weights, step, sums, bytes);
+      else if (chunk == 2) add4x2<T>(v, span, weights, step, sums, bytes);
+      else add4x1<T>(v, span, weights, step, sums, bytes);
+    }
+    v += (streams - 1) * span;
+    weights += (streams - 1) * step;
+    left -= streams * count;
+  }
+  for (; left > 0; left--, v += rowBytes, weights += 4) {
+    for (let head = 0; head < chunk; head++) {
+      const weight = load<f32>(weights + head * APART);
+      if (skips && weight == 0) continue;
+      add1x1<T>(v, weight, sums + head * 16, chunk << 4, size);
+    }
+  }
+}

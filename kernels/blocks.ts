@@ -1,0 +1,91 @@
+/** Block-quantized weights as MatMulNBits lays them out, [n, blocks, blob]: where scales and zero points are, and what they are. */
+import { FLOAT16, FLOAT32, fromFloat16, readOne, widthOf } from "./float-types";
+import { MatMulBlocks } from "./jobs";
+import { load4 } from "./simd";
+
+/** The scale at p in every lane; float16 divided by 2^112, see load4. */
+// @ts-ignore: decorator
+@inline
+export function splatScale<S>(p: usize): v128 {
+  if (isFloat<S>()) return v128.load_splat<f32>(p);
+  const bits = <i32>load<i16>(p);
+  if (isSigned<S>()) return i32x4.splat(bits << 16);
+  return i32x4.splat((bits << 13) & 0x8fffe000);
+}
+
+/** Blocks of a row. Block sizes are powers of two. */
+// @ts-ignore: decorator
+@inline
+export function blocksOf(job: MatMulBlocks): i32 {
+  return (job.k + job.blockSize - 1) >> ctz(job.blockSize);
+}
+
+/** Bytes of a row of weights. */
+// @ts-ignore: decorator
+@inline
+export function weightBytes(job: MatMulBlocks): i32 {
+  return (blocksOf(job) * job.blockSize * job.bits) >> 3;
+}
+
+/** The zero point of a column's block. */
+export function zeroOf(job: MatMulBlocks, column: i32, block: i32): f32 {
+  if (!job.zeros) return <f32>(1 << (job.bits - 1));
+  const type = job.zerosType;
+  if (type >= 0) return readOne(job.zeros + <usize>(column * blocksOf(job) + block) * widthOf(type), type);
+  const row = (blocksOf(job) * job.bits + 7) >> 3;
+  const bit = block * job.bits;
+  return <f32>((<i32>load<u8>(job.zeros + <usize>(column * row + (bit >> 3))) >> (bit & 7)) & ((1 << job.bits) - 1));
+}
+
+/** The zero points of four blocks from `block` on, a multiple of 4. */
+function zeros4(job: MatMulBlocks, column: i32, block: i32): v128 {
+  const type = job.zerosType;
+  if (type == FLOAT32) return v128.load(job.zeros + ((<usize>(column * blocksOf(job) + block)) << 2));
+  if (type >= 0) {
+    const bits = v128.load_ext<u16>(job.zeros + ((<usize>(column * blocksOf(job) + block)) << 1));
+    return type == FLOAT16 ? fromFloat16(bits) : i32x4.shl(bits, 16);
+  }
+  const row = (blocksOf(job) * job.bits + 7) >> 3;
+  const at = job.zeros + <usize>(column * row + ((block * job.bits) >> 3));
+  if (job.bits == 8) {
+    const bytes = v128.load_zero<i32>(at);
+    return f32x4.convert_i32x4_u(i32x4.extend_low_i16x8_u(i16x8.extend_low_i8x16_u(bytes)));
+  }
+  if (job.bits == 4) {
+    // Each lane's nibble is moved to the same place by a multiplication.
+    const moved = i32x4.mul(i32x4.splat(<i32>load<u16>(at)), i32x4(4096, 256, 16, 1));
+    return f32x4.convert_i32x4_u(v128.and(i32x4.shr_u(moved, 12), i32x4.splat(15)));
+  }
+  const moved = i32x4.mul(i32x4.splat(<i32>load<u8>(at)), i32x4(64, 16, 4, 1));
+  return f32x4.convert_i32x4_u(v128.and(i32x4.shr_u(moved, 6), i32x4.splat(3)));
+}
+
+/**
+ * -Σ scale · zero point · sum over `count` of a column's blocks from `first` on, whose scales are at p; spread over the lanes, in
+ * splatScale's units.
+ */
+export function zeroTerm<S>(job: MatMulBlocks, column: i32, first: i32, count: i32, p: usize, sums: usize): v128 {
+  if (job.zeros || count & 7) return zeroTermOf<S>(job, column, first, count, p, sums);
+  let a = i32x4.splat(0), b = a;
+  const end = p + <usize>count * sizeof<S>();
+  do {
+    a = f32x4.add(a, f32x4.mul(load4<S>(p), v128.load(sums)));
+    b = f32x4.add(b, f32x4.mul(load4<S>(p + 4 * sizeof<S>()), v128.load(sums, 16)));
+    p += 8 * sizeof<S>();
+    sums += 32;
+  } while (p < end);
+  return f32x4.mul(f32x4.add(a, b), f32x4.splat(-(<f32>(1 << (job.bits - 1)))));
+}
+
+function zeroTermOf<S>(job: MatMulBlocks, column: i32, first: i32, count: i32, p: usize, sums: usize): v128 {
+  let total = i32x4.splat(0);
+  for (; !(first & 3) && count >= 4 && job.zeros; count -= 4, first += 4, p += 4 * sizeof<S>(), sums += 16) {
+    total = f32x4.sub(total, f32x4.mul(f32x4.mul(load4<S>(p), v128.load(sums)), zeros4(job, column, first)));
+  }
+  for (; count > 0; count--, first++, p += sizeof<S>(), sums += 4) {
+    const term = load<f32>(sums) * zeroOf(job, column, first);
+    const lane = f32x4.replace_lane(i32x4.splat(0), 0, term);
+    total = f32x4.sub(total, f32x4.mul(splatScale<S>(p), lane));
+  }
+  return total;
+}

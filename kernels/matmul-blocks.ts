@@ -1,0 +1,26 @@
+/** MatMulNBits: c = a · dequantized(b)ᵀ + bias, on activations that quantizeRows prepared. */
+import { multiplyRow } from "./blocks-row";
+import { multiplyTiles } from "./blocks-tile";
+import { FLOAT16, FLOAT32 } from "./float-types";
+import { MatMulBlocks } from "./jobs";
+import { isTiled } from "./quantize-rows";
+import { shareStart } from "./share";
+
+/** The product; parts share the columns. */
+export function matmulBlocks(at: usize, part: i32, parts: i32, scratch: usize): void {
+  const job = changetype<MatMulBlocks>(at);
+  if (isTiled(job.m, job.bits, job.blockSize)) {
+    const panels = (job.n + 7) >> 3;
+    const from = shareStart(panels, part, parts) << 3;
+    const to = min(job.n, shareStart(panels, part + 1, parts) << 3);
+    if (from < to) multiplyTiles(job, from, to, scratch);
+    return;
+  }
+  const from = shareStart(job.n, part, parts);
+  const to = shareStart(job.n, part + 1, parts);
+  for (let row = 0; row < job.m; row++) {
+    if (job.scaleType == FLOAT32) multiplyRow<f32>(job, row, from, to);
+    else if (job.scaleType == FLOAT16) multiplyRow<u16>(job, row, from, to);
+    else multiplyRow<i16>(job, row, from, to);
+  }
+}

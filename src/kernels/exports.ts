@@ -1,0 +1,170 @@
+/**
+ * What the compiled kernels export, and how they are called. The kernels' sources are in `kernels/`; this is the contract that the
+ * backend is written against. Not a loader: that needs to know where it runs.
+ *
+ * Every kernel has the same four parameters. `job` is the address of a job (jobs.ts), which the kernel only reads; a job stays valid as
+ * long as its addresses do, so that a program's jobs are written once. What changes from step to step (lengths, positions, indices)
+ * is read through pointers. `part` of `parts` is the share of the work: calling a kernel once for every part, in any order and on any
+ * threads, does all of it; no two parts write the same byte. The result does not depend on the number of parts, except
+ * through `splits` of an attention. `scratch` is memory of the calling thread alone, at a multiple of 16, of at least `scratchBytes`.
+ *
+ * Kernels check nothing, allocate nothing and keep no state: instances on several threads share one memory.
+ */
+import {
+  attentionJob,
+  convertJob,
+  copyStridedJob,
+  elementCode,
+  elementwiseJob,
+  gatherRowsJob,
+  type JobValues,
+  matmulBlocksJob,
+  matmulIntegerJob,
+  matmulJob,
+  normalizeJob,
+  packPanelsJob,
+  quantizeRowsJob,
+  rotateJob,
+  scatterRowsJob,
+  softmaxRowsJob,
+} from "./jobs.js";
+
+/** A kernel: does one part of a job. */
+export type Kernel = (job: number, part: number, parts: number, scratch: number) => void;
+
+/** Every kernel, with its job: one query a sample for the decode kernels, any number for attentionPrefill. */
+export interface KernelJobs {
+  readonly scatterRows: typeof scatterRowsJob;
+  readonly copyStrided: typeof copyStridedJob;
+  /** One query a sample. Writes output, or with splits > 1 partials, which attentionMerge then joins. */
+  readonly attentionDecode: typeof attentionJob;
+  readonly attentionMerge: typeof attentionJob;
+  /** attentionDecode that first writes newKey and newValue into the cache: the pair TensorScatter, Attention in one pass. */
+  readonly scatterAttentionDecode: typeof attentionJob;
+  /** Any number of queries. */
+  readonly attentionPrefill: typeof attentionJob;
+  readonly packPanels: typeof packPanelsJob;
+  readonly matmul: typeof matmulJob;
+  readonly quantizeRows: typeof quantizeRowsJob;
+  readonly matmulBlocks: typeof matmulBlocksJob;
+  readonly matmulInteger: typeof matmulIntegerJob;
+  readonly rmsNormalize: typeof normalizeJob;
+  readonly layerNormalize: typeof normalizeJob;
+  readonly softmaxRows: typeof softmaxRowsJob;
+  readonly rotate: typeof rotateJob;
+  readonly gatherRows: typeof gatherRowsJob;
+  readonly convert: typeof convertJob;
+  readonly elementwise: typeof elementwiseJob;
+}
+
+/** The layout of every kernel's job. */
+export const kernelJobs: KernelJobs = {
+  scatterRows: scatterRowsJob,
+  copyStrided: copyStridedJob,
+  attentionDecode: attentionJob,
+  attentionMerge: attentionJob,
+  scatterAttentionDecode: attentionJob,
+  attentionPrefill: attentionJob,
+  packPanels: packPanelsJob,
+  matmul: matmulJob,
+  quantizeRows: quantizeRowsJob,
+  matmulBlocks: matmulBlocksJob,
+  matmulInteger: matmulIntegerJob,
+  rmsNormalize: normalizeJob,
+  layerNormalize: normalizeJob,
+  softmaxRows: softmaxRowsJob,
+  rotate: rotateJob,
+  gatherRows: gatherRowsJob,
+  convert: convertJob,
+  elementwise: elementwiseJob,
+};
+
+/** The name of a kernel. */
+export type KernelName = keyof KernelJobs;
+
+/** The values of a kernel's job. */
+export type JobOf<Name extends KernelName> = JobValues<KernelJobs[Name]>;
+
+/** The exports of the compiled module. Its only import is `env.memory`, which is shared. */
+export type KernelExports = { readonly [Name in KernelName]: Kernel };
+
+/** Bytes from address 0 on that belong to the compiled modules: nothing else may lie there. */
+export const reservedBytes = 1024;
+
+/** Bytes of panels for weights [k, n]. */
+export const panelBytes = (k: number, n: number, elementBytes: number): number =>
+  Math.ceil(n / 8) * 8 * k * elementBytes;
+
+/** Bytes of the three targets of quantizeRows. */
+export function quantizedBytes(job: {
+  readonly m: number;
+  readonly k: number;
+  readonly blockSize: number;
+  readonly bits: number;
+  readonly precision: number;
+}): { readonly values: number; readonly scales: number; readonly sums: number } {
+  // Many rows, and weights that only tiles unpack: four rows are woven together.
+  const tiled = job.m >= 5 || job.bits === 2 || job.blockSize < 32;
+  const rows = tiled ? Math.ceil(job.m / 4) * 4 : job.m;
+  const length = Math.ceil(job.k / job.blockSize) * job.blockSize;
+  const group = job.precision === 8 ? 32 : 256; // activations that share a scale
+  return {
+    values: (rows * length * job.precision) / 8,
+    scales: rows * Math.ceil(length / group) * 4,
+    sums: rows * (length / job.blockSize) * 4,
+  };
+}
+
+/** Bytes of an attention's partials. */
+export const partialBytes = (job: {
+  readonly batch: number;
+  readonly heads: number;
+  readonly splits: number;
+  readonly valueSize: number;
+}): number => (job.splits === 1 ? 0 : job.batch * job.heads * job.splits * (2 + job.valueSize) * 4);
+
+/** Bytes of scratch that one call of a kernel needs; each thread has its own. */
+export function scratchBytes<Name extends KernelName>(name: Name, job: JobOf<Name>): number;
+export function scratchBytes(name: KernelName, job: Readonly<Record<string, number>>): number {
+  const round = (size: number): number => Math.ceil(size / 4) * 16; // float32, whole vectors
+  switch (name) {
+    case "attentionDecode":
+    case "scatterAttentionDecode": {
+      const group = job.heads / job.kvHeads;
+      const row = Math.max(round(job.headSize), round(job.valueSize));
+      return group * (round(job.headSize) + round(job.valueSize) + 1024 * 4 + 16) + row;
+    }
+    case "attentionMerge":
+      return round(job.valueSize) + 16;
+    case "attentionPrefill": {
+      const [size, values] = [Math.ceil(job.headSize / 4) * 4, Math.ceil(job.valueSize / 8) * 8];
+      return 64 + (2 * 64 + 4) * 4 * size + 2 * 64 * 4 * values + 2 * 64 * 64 * 4 + 512;
+    }
+    case "matmul":
+      if (job.m === 1) return round(job.k);
+      return (8 * 256 + 32 + 4 * 256) * 4 + (job.m <= 16 ? 16 * job.k : 128 * 256) * 4;
+    case "quantizeRows":
+      return 256 * 4;
+    case "convert":
+      return 1024 * 4;
+    case "matmulBlocks":
+      return 2 * job.k + 16 * 1024;
+    case "matmulInteger":
+      return job.m <= 4 ? 2 * job.k + 16 : 128 + 2 * 16 * 256 + 2 * 128 * 256;
+    case "rmsNormalize":
+    case "layerNormalize":
+      return (
+        (job.type === elementCode.float32 && job.skip === 0 && job.addend === 0 ? 0 : round(job.size)) + 2 * 256 * 4
+      );
+    case "softmaxRows":
+      return job.type === elementCode.float32 ? 0 : round(job.size);
+    case "rotate":
+      return 2 * round(job.pairs) + round(2 * job.pairs);
+    case "gatherRows":
+      return 1024 * 4;
+    case "elementwise":
+      return 32 + 8 * (512 * 4 + 16);
+    default:
+      return 0;
+  }
+}

@@ -1,0 +1,53 @@
+// What both sides of the kernels must agree on: the fields of jobs, the list of kernels, what a module imports.
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import * as jobs from "../../src/kernels/jobs.js";
+import { kernelJobs, reservedBytes } from "../../src/kernels/exports.js";
+import { relaxedModule, simdModule } from "../../src/kernels/modules.gen.js";
+import "./workbench.js";
+
+const source = (name: string): string =>
+  readFileSync(fileURLToPath(new URL(`../../kernels/${name}.ts`, import.meta.url)), "utf8");
+
+const types: Readonly<Record<string, string>> = { usize: "pointer", i32: "count", f32: "number" };
+
+test("kernels/jobs.ts has the fields of src/kernels/jobs.ts", () => {
+  const classes = new Map(
+    [...source("jobs").matchAll(/export class (\w+) \{\n([^}]*)\}/g)].map(([, name, body]) => [
+      name.toLowerCase(),
+      [...body.matchAll(/^ {2}(\w+): (\w+);/gm)].map(([, field, type]) => [field, types[type]]),
+    ]),
+  );
+  const layouts = Object.entries(jobs).filter(([name]) => name.endsWith("Job") || name === "instruction");
+  for (const [name, layout] of layouts.filter(([name]) => name !== "writeJob"))
+    expect(classes.get(name.replace(/Job$/, "").toLowerCase()), name).toEqual(Object.entries(layout));
+  expect(classes.size).toBe(layouts.length - 1);
+});
+
+test("kernels/elementwise.ts numbers the operators as src/kernels/jobs.ts does", () => {
+  const numbered = [...source("elementwise").matchAll(/^const ([A-Z_]+): i32 = (\d+);$/gm)].map(([, name, code]) => [
+    name.toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
+    Number(code),
+  ]);
+  for (const [name, code] of Object.entries(jobs.operationCode)) expect(numbered).toContainEqual([name, code]);
+});
+
+test("a module exports the kernels, imports the memory, holds no data and is small", () => {
+  for (const text of [simdModule, relaxedModule]) {
+    const bytes = Buffer.from(text, "base64");
+    const module = new WebAssembly.Module(bytes);
+    const exported = WebAssembly.Module.exports(module);
+    expect(
+      exported
+        .filter(({ kind }) => kind === "function")
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(Object.keys(kernelJobs).sort());
+    expect(WebAssembly.Module.imports(module)).toEqual([{ module: "env", name: "memory", kind: "memory" }]);
+    const memory = new WebAssembly.Memory({ initial: 1, maximum: 65536, shared: true });
+    void new WebAssembly.Instance(module, { env: { memory } });
+    expect(new Uint8Array(memory.buffer).subarray(reservedBytes).every((byte) => byte === 0)).toBe(true);
+    expect(bytes.length).toBeLessThan(100_000);
+  }
+});
