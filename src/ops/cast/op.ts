@@ -1,0 +1,117 @@
+/** Cast and CastLike: elements converted to another type, named by an attribute or shown by an operand. */
+import { elementType, flag, oneOf, required } from "../../graph/attribute.js";
+import { type Dim, isKnown } from "../../graph/dim.js";
+import type { Fact } from "../../graph/fact.js";
+import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type ElementType, traitsOf } from "../../tensor/element-type.js";
+import { combineIntegers } from "../integer-facts.js";
+import { anyType, float8s, numeric } from "../types.js";
+import { type Conversion, convertElements } from "./convert.js";
+
+/** Up to opset 18; with float8, 4-bit integers and float4 up to 23; all but complex from 24 on, the 6-bit floats for Cast alone. */
+const wholeBytes: readonly ElementType[] = [...numeric, "bool", "string"];
+const withFloat8: readonly ElementType[] = [...wholeBytes, ...float8s, "int4", "uint4", "float4e2m1"];
+const notComplex: readonly ElementType[] = anyType.filter((type) => traitsOf(type).kind !== "complex");
+const withFloat6: readonly ElementType[] = [...notComplex, "float6e2m3", "float6e3m2"];
+
+const saturate = flag(true);
+const round_mode = oneOf(["up", "down", "nearest"], "up");
+
+/** Float8 saturates unless the node says otherwise; older opsets cannot say. */
+const conversion = (
+  call: CallContext,
+  attrs: { saturate?: boolean; round_mode?: Conversion["roundMode"] },
+): Conversion => ({
+  saturate: attrs.saturate ?? true,
+  roundMode: attrs.round_mode ?? "up",
+  refuse: (message) => call.fail(message, "invalid-argument"),
+});
+
+/** Integers stay what they are between integer types; as bools they are 0 or 1. */
+function castIntegers(input: Fact, type: ElementType): readonly Dim[] | undefined {
+  const { kind } = traitsOf(type);
+  if (kind !== "integer" && kind !== "bool") return undefined;
+  return combineIntegers([input], type, ([x]) => (kind === "integer" ? x : isKnown(x) ? Number(x !== 0) : undefined));
+}
+
+/** Casts to the type `to`. */
+export const Cast6: Op = defineOp({
+  name: "Cast",
+  since: 6,
+  types: { T1: wholeBytes, T2: wholeBytes },
+  inputs: { input: tensor("T1") },
+  outputs: { output: tensor("T2") },
+  attrs: { to: required(elementType()) },
+  infer: ({ inputs, attrs }) => ({ output: { type: attrs.to, shape: inputs.input.shape } }),
+  integers: ({ inputs, attrs }) => castIntegers(inputs.input, attrs.to),
+  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, {})),
+});
+
+/** Casts to the type `to`; float8 saturates or not. */
+export const Cast19: Op = defineOp({
+  name: "Cast",
+  since: 19,
+  types: { T1: withFloat8, T2: withFloat8 },
+  inputs: { input: tensor("T1") },
+  outputs: { output: tensor("T2") },
+  attrs: { to: required(elementType()), saturate },
+  infer: ({ inputs, attrs }) => ({ output: { type: attrs.to, shape: inputs.input.shape } }),
+  integers: ({ inputs, attrs }) => castIntegers(inputs.input, attrs.to),
+  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
+});
+
+/** Casts to the type `to`; float8 saturates or not, float8e8m0 rounds as asked. */
+export const Cast: Op = defineOp({
+  name: "Cast",
+  since: 24,
+  types: { T1: withFloat6, T2: withFloat6 },
+  inputs: { input: tensor("T1") },
+  outputs: { output: tensor("T2") },
+  attrs: { to: required(elementType()), saturate, round_mode },
+  infer: ({ inputs, attrs }) => ({ output: { type: attrs.to, shape: inputs.input.shape } }),
+  integers: ({ inputs, attrs }) => castIntegers(inputs.input, attrs.to),
+  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
+});
+
+const likeInputs = { input: tensor("T1"), target_type: tensor("T2") } as const;
+
+/** Casts to the type of `target_type`. */
+export const CastLike15: Op = defineOp({
+  name: "CastLike",
+  since: 15,
+  types: { T1: wholeBytes, T2: wholeBytes },
+  inputs: likeInputs,
+  readsOnlyShape: ["target_type"],
+  outputs: { output: tensor("T2") },
+  infer: ({ inputs }) => ({ output: { shape: inputs.input.shape } }),
+  integers: ({ inputs }) => castIntegers(inputs.input, inputs.target_type.type),
+  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, {})),
+});
+
+/** Casts to the type of `target_type`; float8 saturates or not. */
+export const CastLike19: Op = defineOp({
+  name: "CastLike",
+  since: 19,
+  types: { T1: withFloat8, T2: withFloat8 },
+  inputs: likeInputs,
+  readsOnlyShape: ["target_type"],
+  outputs: { output: tensor("T2") },
+  attrs: { saturate },
+  infer: ({ inputs }) => ({ output: { shape: inputs.input.shape } }),
+  integers: ({ inputs }) => castIntegers(inputs.input, inputs.target_type.type),
+  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
+});
+
+/** Casts to the type of `target_type`; float8 saturates or not, float8e8m0 rounds as asked. */
+export const CastLike: Op = defineOp({
+  name: "CastLike",
+  since: 24,
+  types: { T1: notComplex, T2: notComplex },
+  inputs: likeInputs,
+  readsOnlyShape: ["target_type"],
+  outputs: { output: tensor("T2") },
+  attrs: { saturate, round_mode },
+  infer: ({ inputs }) => ({ output: { shape: inputs.input.shape } }),
+  integers: ({ inputs }) => castIntegers(inputs.input, inputs.target_type.type),
+  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
+});

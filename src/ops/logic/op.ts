@@ -1,0 +1,29 @@
+/** Logic on bools. */
+import { type Dim, isKnown } from "../../graph/dim.js";
+import type { Op } from "../../graph/op.js";
+import { binaryOp } from "../binary.js";
+import { unaryOp } from "../unary.js";
+
+function logicOp(name: string, answer: (x: boolean, y: boolean) => boolean): Op {
+  const number = (x: number, y: number): number => Number(answer(x !== 0, y !== 0));
+  const integer = (x: Dim, y: Dim): Dim | undefined => (isKnown(x) && isKnown(y) ? number(x, y) : undefined);
+  return binaryOp({ name, since: 7, types: ["bool"], apply: () => ({ number }), integer });
+}
+
+/** A and B. */
+export const And: Op = logicOp("And", (x, y) => x && y);
+
+/** A or B. */
+export const Or: Op = logicOp("Or", (x, y) => x || y);
+
+/** Either A or B. */
+export const Xor: Op = logicOp("Xor", (x, y) => x !== y);
+
+/** Not X. */
+export const Not: Op = unaryOp({
+  name: "Not",
+  since: 1,
+  types: ["bool"],
+  apply: () => ({ number: (x) => Number(x === 0) }),
+  integer: (x) => (isKnown(x) ? Number(x === 0) : undefined),
+});

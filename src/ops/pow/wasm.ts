@@ -1,0 +1,30 @@
+/** Pow on WASM: floats to a small constant whole power. */
+import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import { readNumbers } from "../../tensor/access.js";
+import { apply, elementwise, type Expression, number, operand } from "../wasm-elementwise.js";
+
+/** x to a power, by multiplication. */
+function power(x: Expression, exponent: number): Expression | string {
+  switch (exponent) {
+    case 0:
+      return number(1);
+    case 1:
+      return x;
+    case 2:
+      return apply("square", x);
+    case 3:
+      return apply("multiply", apply("square", x), x);
+    case 4:
+      return apply("square", apply("square", x));
+    case -1:
+      return apply("reciprocal", x);
+    default:
+      return `there is no kernel for the exponent ${exponent}`;
+  }
+}
+
+/** X^Y for a Y that is the same number everywhere. */
+export const pow: WasmKernel = elementwise("Pow", ({ inputs: [x, y] }) => {
+  if (!y!.known || y!.view.size !== 1) return "the exponent is not one constant number";
+  return power(operand(x!), Number(readNumbers(y!.view)[0]));
+});
