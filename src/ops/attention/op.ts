@@ -1,0 +1,85 @@
+/**
+ * Attention: scaled dot-product attention over 3- or 4-dimensional operands, with a cache inside (past → present, from opset 23) or
+ * outside (nonpad_kv_seqlen, from opset 24), and sliding windows (from opset 25).
+ */
+import { elementType, flag, float, int } from "../../graph/attribute.js";
+import { update } from "../../graph/effect.js";
+import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { floats, numeric } from "../types.js";
+import { inferAttention, type Version } from "./infer.js";
+import { runAttention } from "./reference.js";
+
+const types = { T1: floats, T2: floats, U: [...numeric, "bool"] } as const;
+
+const inputs = {
+  Q: tensor("T1"),
+  K: tensor("T1"),
+  V: tensor("T2"),
+  attn_mask: optional(tensor("U")),
+  past_key: optional(tensor("T1")),
+  past_value: optional(tensor("T2")),
+};
+
+const outputs = {
+  Y: tensor("T1"),
+  present_key: optional(tensor("T1")),
+  present_value: optional(tensor("T2")),
+  qk_matmul_output: optional(tensor("T1")),
+};
+
+const attrs = {
+  is_causal: flag(false),
+  kv_num_heads: int(),
+  q_num_heads: int(),
+  qk_matmul_output_mode: int(0),
+  scale: float(),
+  softcap: float(0),
+  softmax_precision: elementType(),
+};
+
+const effects = { present_key: update("past_key", { grows: 2 }), present_value: update("past_value", { grows: 2 }) };
+
+const version23: Version = { maskEnd: "broadcast", headCountsWith4D: true };
+const version24: Version = { maskEnd: "pad", headCountsWith4D: true };
+const version25: Version = { maskEnd: "pad", headCountsWith4D: false };
+
+/** Attends with a cache inside the operator; the mask broadcasts to all keys. */
+export const Attention23: Op = defineOp({
+  name: "Attention",
+  since: 23,
+  types,
+  inputs,
+  outputs,
+  attrs,
+  effects,
+  infer: (call) => inferAttention(call, version23),
+  reference: (call) => runAttention(call, version23),
+});
+
+/** Attends also over a cache written outside, of which `nonpad_kv_seqlen` rows are valid; a shorter mask is padded with −∞. */
+export const Attention24: Op = defineOp({
+  name: "Attention",
+  since: 24,
+  types,
+  inputs: { ...inputs, nonpad_kv_seqlen: optional(tensor("int64")) },
+  outputs,
+  attrs,
+  effects,
+  lengths: { end: "nonpad_kv_seqlen" },
+  infer: (call) => inferAttention(call, version24),
+  reference: (call) => runAttention(call, version24),
+});
+
+/** Attends also within sliding windows around each query's position. */
+export const Attention25: Op = defineOp({
+  name: "Attention",
+  since: 25,
+  types,
+  inputs: { ...inputs, nonpad_kv_seqlen: optional(tensor("int64")) },
+  outputs,
+  attrs: { ...attrs, left_window_size: int(-1), right_window_size: int(-1) },
+  effects,
+  lengths: { end: "nonpad_kv_seqlen" },
+  infer: (call) => inferAttention(call, version25),
+  reference: (call) => runAttention(call, version25),
+});

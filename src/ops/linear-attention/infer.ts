@@ -1,0 +1,99 @@
+/** LinearAttention's shape rule: which operands each update rule takes, and how their packed dimensions agree. */
+import { type Dim, isKnown, multiplyDims, shapeText } from "../../graph/dim.js";
+import type { Fact } from "../../graph/fact.js";
+import type { CallContext, OutputFact } from "../../graph/op.js";
+import { headsOf } from "../attention/heads.js";
+import { checkRank, unifyDims } from "../shapes.js";
+
+/** How the state takes in a token. */
+export type UpdateRule = "linear" | "gated" | "delta" | "gated_delta";
+
+/** True if the rule lets the state decay. */
+export const decays = (rule: UpdateRule): boolean => rule === "gated" || rule === "gated_delta";
+
+/** True if the rule writes what is new about a value, not the value. */
+export const corrects = (rule: UpdateRule): boolean => rule === "delta" || rule === "gated_delta";
+
+/** Operands by name. */
+export interface Operands<V> {
+  readonly query: V;
+  readonly key: V;
+  readonly value: V;
+  readonly past_state: V | undefined;
+  readonly decay: V | undefined;
+  readonly beta: V | undefined;
+}
+
+/** The call of the shape rule. */
+export interface LinearAttentionInfer extends CallContext {
+  readonly inputs: Operands<Fact>;
+  readonly attrs: { readonly q_num_heads: number; readonly kv_num_heads: number; readonly update_rule: UpdateRule };
+}
+
+/** Shapes of the output and the state. Fails where operands and attributes do not go together. */
+export function inferLinearAttention(call: LinearAttentionInfer): { output: OutputFact; present_state: OutputFact } {
+  const { query, key, value, past_state, decay, beta } = call.inputs;
+  const { q_num_heads: heads, kv_num_heads: kvHeads, update_rule: rule } = call.attrs;
+  call.check(
+    heads > 0 && kvHeads > 0,
+    () => `q_num_heads and kv_num_heads must be positive, got ${heads} and ${kvHeads}`,
+    "invalid-argument",
+  );
+  call.check(
+    heads % kvHeads === 0,
+    () => `q_num_heads must be a multiple of kv_num_heads, got ${heads} and ${kvHeads}`,
+    "invalid-argument",
+  );
+  for (const [name, fact, taken] of [
+    ["decay", decay, decays(rule)],
+    ["beta", beta, corrects(rule)],
+  ] as const) {
+    call.check(
+      (fact !== undefined) === taken,
+      `update_rule "${rule}" ${taken ? "needs" : "does not take"} the input ${name}`,
+      "invalid-graph",
+    );
+  }
+  for (const [name, fact] of Object.entries({ query, key, value, decay, beta })) checkRank(call, name, fact, 3);
+  checkRank(call, "past_state", past_state, 4);
+  const q = headsOf(call, "query", query, { attribute: "q_num_heads", count: heads });
+  const k = headsOf(call, "key", key, { attribute: "kv_num_heads", count: kvHeads });
+  const v = headsOf(call, "value", value, { attribute: "kv_num_heads", count: kvHeads });
+  let size = unifyDims(call, q.size, k.size, "query and key must have the same head size");
+  let valueSize = v.size;
+  let batch = q.batch;
+  let length = q.length;
+  for (const [name, fact] of Object.entries({ key, value, decay, beta })) {
+    if (fact?.shape === undefined) continue;
+    batch = unifyDims(call, batch, fact.shape[0], `query and ${name} must agree in the batch`);
+    length = unifyDims(call, length, fact.shape[1], `query and ${name} must agree in the sequence length`);
+  }
+  if (past_state?.shape !== undefined) {
+    const [pastBatch, pastHeads, pastSize, pastValueSize] = past_state.shape;
+    batch = unifyDims(call, batch, pastBatch, "query and past_state must agree in the batch");
+    unifyDims(call, kvHeads, pastHeads, "past_state must have kv_num_heads heads");
+    size = unifyDims(call, size, pastSize, "past_state must be [batch,heads,key size,value size]: key size");
+    valueSize = unifyDims(
+      call,
+      valueSize,
+      pastValueSize,
+      "past_state must be [batch,heads,key size,value size]: value size",
+    );
+  }
+  checkLast(call, "decay", decay, [kvHeads, multiplyDims(kvHeads, size)]);
+  checkLast(call, "beta", beta, [kvHeads, 1]);
+  return {
+    output: { shape: [batch, length, multiplyDims(heads, valueSize)] },
+    // Without a past the state has the type of the activations.
+    present_state: { type: past_state?.type ?? query.type, shape: [batch, kvHeads, size, valueSize] },
+  };
+}
+
+function checkLast(call: CallContext, name: string, fact: Fact | undefined, allowed: readonly Dim[]): void {
+  const last = fact?.shape?.[2];
+  if (last === undefined || !isKnown(last) || !allowed.every(isKnown)) return;
+  call.check(
+    allowed.includes(last),
+    () => `the last dimension of ${name} must be ${[...new Set(allowed)].join(" or ")}, got ${shapeText(fact?.shape)}`,
+  );
+}
