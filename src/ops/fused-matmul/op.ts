@@ -1,0 +1,71 @@
+/** FusedMatMul: numpy.matmul with the transpositions and the factor that stand around it in exported graphs. */
+import { flag, float } from "../../graph/attribute.js";
+import type { Shape } from "../../graph/dim.js";
+import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { writeNumbers } from "../../tensor/access.js";
+import { View } from "../../tensor/view.js";
+import { matmulShape, multiplyViews } from "../matmul.js";
+import { floats } from "../types.js";
+
+/**
+ * The axes of an operand in the order that the product reads them. With `batch` the first axis moves behind the batch axes, so that
+ * [m, …, k] is read as […, m, k]; with `matrix` the last two change places after that. A vector stays as it is.
+ */
+function orderOf(rank: number, batch: boolean, matrix: boolean): number[] {
+  const order = Array.from({ length: rank }, (_, axis) => axis);
+  if (rank < 2) return order;
+  if (batch) order.splice(rank - 2, 0, order.shift()!);
+  if (matrix) [order[rank - 2], order[rank - 1]] = [order[rank - 1], order[rank - 2]];
+  return order;
+}
+
+function checkBatch(call: CallContext, a: Shape | undefined, b: Shape | undefined): void {
+  for (const shape of [a, b]) {
+    call.check(
+      shape === undefined || shape.length > 2,
+      () => `transBatchA and transBatchB need operands of at least 3 dimensions, got ${shape?.length}`,
+    );
+  }
+  call.check(
+    a === undefined || b === undefined || a.length === b.length,
+    () => `transBatchA and transBatchB need operands of the same rank, got ${a?.length} and ${b?.length}`,
+  );
+}
+
+/** alpha · A · B, each operand transposed as its attributes say. */
+export const FusedMatMul: Op = defineOp({
+  name: "FusedMatMul",
+  domain: "com.microsoft",
+  since: 1,
+  types: { T: floats },
+  inputs: { A: tensor("T"), B: tensor("T") },
+  outputs: { Y: tensor("T") },
+  attrs: {
+    alpha: float(1),
+    transA: flag(false),
+    transB: flag(false),
+    transBatchA: flag(false),
+    transBatchB: flag(false),
+  },
+
+  infer(call) {
+    const { A, B } = call.inputs;
+    const { transA, transB, transBatchA, transBatchB } = call.attrs;
+    if (transBatchA || transBatchB) checkBatch(call, A.shape, B.shape);
+    const seen = (shape: Shape | undefined, batch: boolean, matrix: boolean): Shape | undefined =>
+      shape && orderOf(shape.length, batch, matrix).map((axis) => shape[axis]);
+    return { Y: { shape: matmulShape(call, seen(A.shape, transBatchA, transA), seen(B.shape, transBatchB, transB)) } };
+  },
+
+  reference({ inputs: { A, B }, outputs: { Y }, attrs }) {
+    const product = View.allocate("float64", Y.shape);
+    multiplyViews(
+      A.transpose(orderOf(A.rank, attrs.transBatchA, attrs.transA)),
+      B.transpose(orderOf(B.rank, attrs.transBatchB, attrs.transB)),
+      product,
+    );
+    const values = product.data as Float64Array;
+    for (let i = 0; i < values.length; i++) values[i] *= attrs.alpha;
+    writeNumbers(Y, values);
+  },
+});

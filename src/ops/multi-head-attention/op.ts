@@ -1,0 +1,47 @@
+/**
+ * MultiHeadAttention, onnxruntime's attention of encoders and older decoders: operands apart or packed, the biases of their
+ * projections inside, padding masks of four forms, and a past that grows or is a buffer of fixed capacity.
+ */
+import { flag, float, int, required } from "../../graph/attribute.js";
+import { update } from "../../graph/effect.js";
+import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import type { ElementType } from "../../tensor/element-type.js";
+import { inferMultiHead } from "./infer.js";
+import { runMultiHead } from "./reference.js";
+
+const floatTypes: readonly ElementType[] = ["float32", "float16", "bfloat16"];
+
+/** Attends over past and fresh keys with additive masks; hands out the present and the masked scores where asked for. */
+export const MultiHeadAttention: Op = defineOp({
+  name: "MultiHeadAttention",
+  domain: "com.microsoft",
+  since: 1,
+  types: { T: floatTypes, QK: floatTypes, M: ["int32"] },
+  inputs: {
+    query: tensor("T"),
+    key: optional(tensor("T")),
+    value: optional(tensor("T")),
+    bias: optional(tensor("T")),
+    key_padding_mask: optional(tensor("M")),
+    attention_bias: optional(tensor("T")),
+    past_key: optional(tensor("T")),
+    past_value: optional(tensor("T")),
+    past_sequence_length: optional(tensor("M")),
+    cache_indirection: optional(tensor("M")),
+  },
+  outputs: {
+    output: tensor("T"),
+    present_key: optional(tensor("T")),
+    present_value: optional(tensor("T")),
+    qk: optional(tensor("QK")),
+  },
+  attrs: {
+    mask_filter_value: float(-10000),
+    num_heads: required(int()),
+    scale: float(0),
+    unidirectional: flag(false),
+  },
+  effects: { present_key: update("past_key", { grows: 2 }), present_value: update("past_value", { grows: 2 }) },
+  infer: inferMultiHead,
+  reference: runMultiHead,
+});
