@@ -1,0 +1,82 @@
+/**
+ * ScatterPaKvCache: the write of keys and values into paged caches, as Ascend's operator library defines it. Moves vectors
+ * without looking at them, but for the mean that replaces a window of tokens.
+ */
+import { flag, ints } from "../../graph/attribute.js";
+import { update } from "../../graph/effect.js";
+import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { contiguous, copyView } from "../../tensor/copy.js";
+import { modeOf, pagedTypes } from "../paged.js";
+import { copyUnlessShared } from "../share.js";
+import { indexTypes } from "../types.js";
+import { isLeftOut, scatterModes, scenarioOf } from "./scenario.js";
+import { checkShapes } from "./shapes.js";
+import { readWrites } from "./writes.js";
+import { writeVectors } from "./write.js";
+
+/** Writes `key` into `key_cache` and `value` into `value_cache` at the slots of `slot_mapping`. */
+export const ScatterPaKvCache: Op = defineOp({
+  name: "ScatterPaKvCache",
+  domain: "insitu",
+  since: 1,
+  types: { K: pagedTypes, V: pagedTypes, I: indexTypes },
+  inputs: {
+    key: tensor("K"),
+    key_cache: tensor("K"),
+    slot_mapping: tensor("I"),
+    value: optional(tensor("V")),
+    value_cache: optional(tensor("V")),
+    compress_lens: optional(tensor("I")),
+    compress_seq_offset: optional(tensor("I")),
+    seq_lens: optional(tensor("I")),
+  },
+  outputs: { key_cache: tensor("K"), value_cache: optional(tensor("V")) },
+  attrs: {
+    cache_mode: modeOf(["Norm", "PA_NZ"], "Norm"),
+    scatter_mode: modeOf(scatterModes, "None"),
+    strides: ints([1, 1]),
+    offsets: ints([0, 0]),
+    check: flag(false),
+    hifloat8: flag(false),
+  },
+  effects: { key_cache: update("key_cache"), value_cache: update("value_cache") },
+
+  infer(call) {
+    const { key, key_cache, value_cache } = call.inputs;
+    checkShapes(call, scenarioOf(call));
+    call.check(
+      value_cache !== undefined || !call.wants("value_cache"),
+      "the output value_cache needs the inputs value and value_cache",
+      "invalid-graph",
+    );
+    return {
+      key_cache: { shape: key_cache.shape },
+      value_cache: { type: value_cache?.type ?? key.type, shape: value_cache?.shape },
+    };
+  },
+
+  validate(call) {
+    readWrites(call, scenarioOf(call));
+  },
+
+  reference(call) {
+    const { key, key_cache, value, value_cache } = call.inputs;
+    const scenario = scenarioOf(call);
+    const writes = readWrites(call, scenario)!;
+    const { strides, offsets } = call.attrs;
+    const sides = [
+      { rows: key, past: key_cache, present: call.outputs.key_cache },
+      { rows: value, past: value_cache, present: call.outputs.value_cache },
+    ];
+    // Both pasts are copied before either cache is written: one may lie in the bytes that become the other's present.
+    for (const { past, present } of sides)
+      if (past !== undefined && present !== undefined) copyUnlessShared(past, present);
+    sides.forEach(({ rows, present }, at) => {
+      if (rows === undefined || present === undefined || isLeftOut(present)) return;
+      const source = contiguous(rows);
+      const target = contiguous(present);
+      writeVectors(source, target, scenario, writes, { stride: strides[at], offset: offsets[at] });
+      if (target !== present) copyView(target, present);
+    });
+  },
+});
