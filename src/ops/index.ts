@@ -27,7 +27,10 @@ export function operatorSet(all: readonly Op[]): OperatorSet {
         versions !== undefined
           ? `it is supported from opset ${versions.at(-1)!.since} on`
           : `the nearest supported one is ${nearest(domain, name, all)}`;
-      return new InsituError("unsupported-operator", `${label}: operator ${name} of domain ${spelled}, opset ${opset}, is not supported; ${hint}`);
+      return new InsituError(
+        "unsupported-operator",
+        `${label}: operator ${name} of domain ${spelled}, opset ${opset}, is not supported; ${hint}`,
+      );
     },
   };
 }
@@ -46,7 +49,8 @@ function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= Math.min(a.length, 64); i++) {
     const next = [i];
-    for (let j = 1; j <= b.length; j++) next[j] = Math.min(next[j - 1] + 1, row[j] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1));
+    for (let j = 1; j <= b.length; j++)
+      next[j] = Math.min(next[j - 1] + 1, row[j] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1));
     row = next;
   }
   return row[b.length] + Math.max(0, a.length - 64);

@@ -26,7 +26,9 @@ export function broadcastShapes(call: CallContext, shapes: readonly (Shape | und
       const b = shape[axis - rank + shape.length] ?? 1;
       const dim = broadcastDim(a, b);
       if (dim === undefined) {
-        call.fail(`shapes ${shapes.map(shapeText).join(" and ")} do not broadcast: ${a} against ${b} at axis ${axis} of ${rank}`);
+        call.fail(
+          `shapes ${shapes.map(shapeText).join(" and ")} do not broadcast: ${a} against ${b} at axis ${axis} of ${rank}`,
+        );
       }
       next.push(dim);
     }
@@ -36,7 +38,12 @@ export function broadcastShapes(call: CallContext, shapes: readonly (Shape | und
 }
 
 /** `axis` counted from the front. Fails outside [−rank, rank), or [−rank, rank] with `inclusive`. */
-export function normalizeAxis(call: CallContext, axis: number, rank: number, options: { name?: string; inclusive?: boolean } = {}): number {
+export function normalizeAxis(
+  call: CallContext,
+  axis: number,
+  rank: number,
+  options: { name?: string; inclusive?: boolean } = {},
+): number {
   const { name = "axis", inclusive = false } = options;
   const end = inclusive ? rank : rank - 1;
   const normalized = axis < 0 ? axis + rank : axis;
@@ -51,7 +58,11 @@ export function normalizeAxis(call: CallContext, axis: number, rank: number, opt
 /** Axes counted from the front. Fails where one is out of range or comes twice. */
 export function normalizeAxes(call: CallContext, axes: readonly number[], rank: number, name = "axes"): number[] {
   const normalized = axes.map((axis) => normalizeAxis(call, axis, rank, { name }));
-  call.check(new Set(normalized).size === normalized.length, () => `${name} must differ, got [${axes.join(",")}]`, "invalid-argument");
+  call.check(
+    new Set(normalized).size === normalized.length,
+    () => `${name} must differ, got [${axes.join(",")}]`,
+    "invalid-argument",
+  );
   return normalized;
 }
 
@@ -61,7 +72,8 @@ export function checkRank(call: CallContext, name: string, fact: Fact | undefine
   const rank = fact.shape.length;
   call.check(
     ranks.includes(rank),
-    () => `${name} must have ${ranks.join(" or ")} dimension${ranks.length === 1 && ranks[0] === 1 ? "" : "s"}, got ${fact.type}${shapeText(fact.shape)}`,
+    () =>
+      `${name} must have ${ranks.join(" or ")} dimension${ranks.length === 1 && ranks[0] === 1 ? "" : "s"}, got ${fact.type}${shapeText(fact.shape)}`,
   );
 }
 
@@ -76,6 +88,5 @@ export function sameShapeAs<N extends string, O extends string>(
   input: N,
   output: O,
 ): (call: { readonly inputs: { readonly [K in N]: Fact } }) => { [K in O]: { shape: Shape | undefined } } {
-  return (call) =>
-    ({ [output]: { shape: call.inputs[input].shape } }) as { [K in O]: { shape: Shape | undefined } };
+  return (call) => ({ [output]: { shape: call.inputs[input].shape } }) as { [K in O]: { shape: Shape | undefined } };
 }

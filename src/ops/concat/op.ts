@@ -1,20 +1,21 @@
 /** Concat: tensors one after another along an axis. Moves elements without looking at them. */
 import { int, required } from "../../graph/attribute.js";
-import { addDims, type Dim } from "../../graph/dim.js";
-import { integersOf } from "../../graph/fact.js";
+import { addDims, type Dim, isKnown, unknownDim } from "../../graph/dim.js";
 import { defineOp, type Op, tensor, variadic } from "../../graph/op.js";
 import { copyView } from "../../tensor/copy.js";
+import { contentsOf, longestContents } from "../contents.js";
+import { plainTypes } from "../plain-types.js";
 import { normalizeAxis, unifyDims } from "../shapes.js";
-import { anyType } from "../types.js";
 
 /** Joins tensors along `axis`. */
 export const Concat: Op = defineOp({
   name: "Concat",
   since: 4,
-  types: { T: anyType },
+  types: { T: plainTypes },
   inputs: { inputs: variadic(tensor("T")) },
   outputs: { concat_result: tensor("T") },
   attrs: { axis: required(int()) },
+  appends: { to: "inputs", along: "axis" },
 
   infer(call) {
     const shapes = call.inputs.inputs.map((input) => input.shape);
@@ -24,18 +25,32 @@ export const Concat: Op = defineOp({
     let result: Dim[] | undefined;
     for (const shape of shapes) {
       if (shape === undefined) return {};
-      call.check(shape.length === known.length, () => `inputs must have the same rank, got ${known.length} and ${shape.length}`);
+      call.check(
+        shape.length === known.length,
+        () => `inputs must have the same rank, got ${known.length} and ${shape.length}`,
+      );
       result =
         result === undefined
           ? [...shape]
-          : result.map((dim, at) => (at === axis ? addDims(dim, shape[at]) : unifyDims(call, dim, shape[at], `inputs must agree in dimension ${at}`)));
+          : result.map((dim, at) =>
+              at === axis
+                ? addDims(dim, shape[at])
+                : unifyDims(call, dim, shape[at], `inputs must agree in dimension ${at}`),
+            );
     }
     return { concat_result: { shape: result } };
   },
 
   integers({ inputs }) {
-    const parts = inputs.inputs.map((input) => (input.shape?.length === 1 ? integersOf(input) : undefined));
-    return parts.includes(undefined) ? undefined : parts.flatMap((part) => part!);
+    const parts = inputs.inputs.map((input) => contentsOf(input));
+    if (parts.every((part) => part === undefined)) return undefined;
+    const joined: Dim[] = [];
+    for (const [at, { shape }] of inputs.inputs.entries()) {
+      if (shape?.length !== 1 || !isKnown(shape[0]) || joined.length + shape[0] > longestContents) return undefined;
+      // A part that is not known still leaves the others in their places.
+      joined.push(...(parts[at] ?? Array.from({ length: shape[0] }, unknownDim)));
+    }
+    return joined;
   },
 
   reference({ inputs, outputs, attrs }) {

@@ -1,0 +1,53 @@
+/** Compress: slices picked by a mask. Moves elements without looking at them. */
+import { int } from "../../graph/attribute.js";
+import { unknownDim } from "../../graph/dim.js";
+import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { readNumbers } from "../../tensor/access.js";
+import { contiguous, copyView } from "../../tensor/copy.js";
+import { plainTypes } from "../plain-types.js";
+import { checkRank, normalizeAxis } from "../shapes.js";
+
+/** The slices of `input` along `axis` (or its elements) where `condition` is true; what lies beyond the condition is left out. */
+export const Compress: Op = defineOp({
+  name: "Compress",
+  since: 9,
+  types: { T: plainTypes },
+  inputs: { input: tensor("T"), condition: tensor("bool") },
+  outputs: { output: tensor("T") },
+  attrs: { axis: int() },
+  infer(call) {
+    const { input, condition } = call.inputs;
+    checkRank(call, "condition", condition, 1);
+    call.check(
+      input.shape === undefined || input.shape.length > 0,
+      "input must have at least 1 dimension, got a scalar",
+    );
+    if (call.attrs.axis === undefined) return { output: { shape: [unknownDim()] } };
+    if (input.shape === undefined) return {};
+    return {
+      output: { shape: input.shape.with(normalizeAxis(call, call.attrs.axis, input.shape.length), unknownDim()) },
+    };
+  },
+  reference(call) {
+    const { input, condition } = call.inputs;
+    const { axis: given } = call.attrs;
+    const source = given === undefined ? contiguous(input).reshape([input.size]) : input;
+    const axis = given === undefined ? 0 : given < 0 ? given + input.rank : given;
+    const mask = readNumbers(condition);
+    const size = source.shape[axis];
+    const beyond = mask.findIndex((on: number, at: number) => at >= size && on !== 0);
+    call.check(
+      beyond < 0,
+      () => `condition[${beyond}] is true, but there are only ${size} slices to pick from`,
+      "invalid-argument",
+    );
+    let count = 0;
+    for (let at = 0; at < mask.length; at++) if (mask[at] !== 0) count++;
+    const output = call.allocate("output", source.shape.with(axis, count));
+    for (let from = 0, to = 0; to < count; from++) {
+      if (mask[from] === 0) continue;
+      copyView(source.slice(axis, from, from + 1), output.slice(axis, to, to + 1));
+      to++;
+    }
+  },
+});

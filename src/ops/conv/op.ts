@@ -1,0 +1,32 @@
+/** Conv: convolution over any number of spatial axes. */
+import { int } from "../../graph/attribute.js";
+import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { readNumbers, writeNumbers } from "../../tensor/access.js";
+import { addBias, checkBias, convolutionShape, convolve } from "../convolution.js";
+import { floats } from "../types.js";
+import { windowAttributes } from "../window.js";
+
+/** The convolution of X [batch, channels, …] with W [maps, channels / group, …], plus B. */
+export const Conv: Op = defineOp({
+  name: "Conv",
+  since: 1,
+  types: { T: floats },
+  inputs: { X: tensor("T"), W: tensor("T"), B: optional(tensor("T")) },
+  outputs: { Y: tensor("T") },
+  attrs: { ...windowAttributes, group: int(1) },
+
+  infer(call) {
+    const { X, W, B } = call.inputs;
+    const shape = convolutionShape(call, call.attrs, X.shape, W.shape);
+    if (W.shape !== undefined && W.shape.length > 0) checkBias(call, B, W.shape[0]);
+    return { Y: { shape } };
+  },
+
+  reference(call) {
+    const { X, W, B } = call.inputs;
+    const { Y } = call.outputs;
+    const result = convolve(call, call.attrs, readNumbers(X), X.shape, readNumbers(W), W.shape, Y.shape);
+    addBias(result, Y.shape, B && readNumbers(B));
+    writeNumbers(Y, result);
+  },
+});

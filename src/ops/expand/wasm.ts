@@ -1,0 +1,9 @@
+/** Expand on WASM: a copy whose source repeats. */
+import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import { whole } from "../wasm-move.js";
+import { mover } from "../wasm-mover.js";
+
+/** `input` broadcast to the output's shape. */
+export const expand: WasmKernel = mover("Expand", ({ inputs: [input], outputs: [output] }) => [
+  { from: { operand: input!, view: input!.view.broadcastTo(output!.shape) }, to: whole(output!) },
+]);

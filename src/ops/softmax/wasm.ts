@@ -1,0 +1,57 @@
+/** Softmax on WASM, where rows lie together: along the last axis, or over all axes from one on before opset 13. */
+import type { KernelCall, WasmKernel } from "../../kernels/wasm-kernel.js";
+import { byteLengthOf } from "../../tensor/element-type.js";
+import { productOf, type Rows } from "../wasm-layout.js";
+import { rowLayout } from "../wasm-normalize.js";
+import { codeOf, oneFloatType, partsFor } from "../wasm-work.js";
+
+/** Longer rows of 16-bit floats do not fit into the kernel's scratch. */
+const longestRow = 1 << 16;
+
+function rowsOfCall({
+  inputs: [input],
+  outputs: [output],
+  attrs,
+  opset,
+}: KernelCall): (Rows & { size: number }) | string {
+  const { shape } = input!;
+  const given = attrs["axis"] as number;
+  const axis = given < 0 ? given + shape.length : given;
+  if (opset >= 13 && productOf(shape.slice(axis + 1)) !== 1) return "the axis is not the last";
+  const layout = rowLayout(shape, [input!.strides, output!.strides], axis);
+  return typeof layout === "string" ? layout : { ...layout, size: productOf(shape.slice(axis)) };
+}
+
+/** exp(x) / Σ exp(x). */
+export const softmax: WasmKernel = {
+  op: "Softmax",
+  accepts(call) {
+    const [input] = call.inputs;
+    const types = oneFloatType([input]);
+    if (types !== true) return types;
+    const rows = rowsOfCall(call);
+    if (typeof rows === "string") return rows;
+    return input!.type === "float32" || rows.size <= longestRow ? true : `rows of ${rows.size} are too long`;
+  },
+  record(call, recorder) {
+    const [input, output] = [call.inputs[0]!, call.outputs[0]!];
+    const layout = rowsOfCall(call);
+    if (typeof layout === "string" || input.view.size === 0) return;
+    const { rows, size, rowStrides } = layout;
+    for (const [source, target] of layout.starts) {
+      recorder.run(
+        "softmaxRows",
+        {
+          source: recorder.address(input) + byteLengthOf(input.type, source),
+          output: recorder.address(output) + byteLengthOf(output.type, target),
+          type: codeOf(input.type),
+          rows,
+          size,
+          sourceRow: rowStrides[0],
+          outputRow: rowStrides[1],
+        },
+        partsFor(recorder, rows * (20 + size * 2)),
+      );
+    }
+  },
+};

@@ -1,0 +1,24 @@
+/** Tests on index operands that fast paths make before each run: cheap, and without a byte allocated. */
+import type { Operand } from "../kernels/wasm-kernel.js";
+import type { ByteStorage } from "../tensor/element-type.js";
+
+/** A test that every element of a contiguous int32 or int64 operand lies in [low, high]; it looks at the bytes each time. */
+export function liesWithin({ type, view }: Operand, low: number, high: number): () => boolean {
+  const { buffer, byteOffset } = view.data as ByteStorage;
+  if (type === "int32") {
+    const words = new Int32Array(buffer, byteOffset + view.offset * 4, view.size);
+    return () => {
+      for (let at = 0; at < words.length; at++) if (words[at] < low || words[at] > high) return false;
+      return true;
+    };
+  }
+  // Two words an element, the lower one first; outside of 32 bits nothing is in range.
+  const words = new Int32Array(buffer, byteOffset + view.offset * 8, view.size * 2);
+  return () => {
+    for (let at = 0; at < words.length; at += 2) {
+      const value = words[at];
+      if (words[at + 1] !== value >> 31 || value < low || value > high) return false;
+    }
+    return true;
+  };
+}
