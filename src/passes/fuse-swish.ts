@@ -1,0 +1,26 @@
+/**
+ * x · sigmoid(αx) made one node.
+ *
+ *     x ─┬▶ Sigmoid ─┐                                  x ──▶ Swish ──▶ y
+ *        ╰───────────┴▶ Mul ──▶ y                  ⇒
+ *     x ─┬▶ Mul 1.702 ──▶ Sigmoid ─┐                    x ──▶ Swish α=1.702 ──▶ y
+ *        ╰─────────────────────────┴▶ Mul ──▶ y
+ */
+import type { Graph } from "../graph/graph.js";
+import type { OperatorSet } from "../graph/op.js";
+import { hole, op, type Pattern, product, scalar, either } from "./match.js";
+import { float, rewrite } from "./rewrite.js";
+
+const x = hole();
+const alpha = hole();
+const slope: Pattern = either(product(x, scalar(Number.isFinite, alpha)), x);
+
+/** The graph with Swish nodes for products with a sigmoid. */
+export const fuseSwish = (graph: Graph, operators: OperatorSet): Graph =>
+  rewrite(graph, operators, {
+    pattern: product(op("Sigmoid", [slope]), x),
+    replace(match, edit, root) {
+      edit.node("Swish", [match.value(x)], { attributes: { alpha: float(match.number(alpha, 1)) }, outputs: [root] });
+      return true;
+    },
+  });

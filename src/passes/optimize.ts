@@ -1,0 +1,51 @@
+/** The passes in their order: what a session makes of a graph before it plans it. */
+import type { Graph } from "../graph/graph.js";
+import { inferGraph } from "../graph/infer.js";
+import type { OperatorSet } from "../graph/op.js";
+import { cancelTransposes } from "./cancel-transposes.js";
+import { foldConstants } from "./fold-constants.js";
+import { foldRepeatedHeads } from "./fold-repeated-heads.js";
+import { fuseAttention } from "./fuse-attention.js";
+import { fuseGelu } from "./fuse-gelu.js";
+import { fuseLayerNormalization } from "./fuse-layer-normalization.js";
+import { fuseMatmulBias } from "./fuse-matmul-bias.js";
+import { fuseRmsNormalization } from "./fuse-rms-normalization.js";
+import { fuseRotaryEmbedding } from "./fuse-rotary-embedding.js";
+import { fuseSkipNormalization } from "./fuse-skip-normalization.js";
+import { fuseSwiglu } from "./fuse-swiglu.js";
+import { fuseSwish } from "./fuse-swish.js";
+import { mergeEqualNodes } from "./merge-equal-nodes.js";
+import { packAttentionHeads } from "./pack-attention-heads.js";
+import { removeDeadNodes } from "./remove-dead-nodes.js";
+import { removeNoOps } from "./remove-no-ops.js";
+import type { Pass } from "./rewrite.js";
+
+/** How much is rewritten: nothing, what is redundant, or also what is written out. */
+export type Level = "disabled" | "basic" | "all";
+
+const redundant: readonly Pass[] = [removeNoOps, mergeEqualNodes, cancelTransposes, removeNoOps];
+
+const fusions: readonly Pass[] = [
+  // Before the other: behind its subtraction a layer normalisation is the RMS of a deviation.
+  fuseLayerNormalization,
+  fuseRmsNormalization,
+  fuseGelu,
+  fuseSwish,
+  fuseSwiglu,
+  fuseRotaryEmbedding,
+  fuseAttention,
+  foldRepeatedHeads,
+  packAttentionHeads,
+  fuseMatmulBias,
+  fuseSkipNormalization,
+];
+
+/** The graph, inferred, after all passes of a level. */
+export function optimizeGraph(graph: Graph, operators: OperatorSet, level: Level): Graph {
+  if (level === "disabled") return graph;
+  const passes = level === "basic" ? redundant : [...redundant, ...fusions, ...redundant];
+  const rewritten = passes.reduce((result, pass) => removeDeadNodes(pass(result, operators)), graph);
+  if (rewritten === graph) return graph;
+  inferGraph(rewritten);
+  return removeDeadNodes(foldConstants(rewritten));
+}
