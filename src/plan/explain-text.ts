@@ -1,0 +1,145 @@
+/** A plan as a person reads it: inputs and outputs, each cache with its verdict, bytes, operators, and a line for each step. */
+import { factText } from "../graph/fact.js";
+import type { Node, Value } from "../graph/graph.js";
+import { bytesText, type CacheBytes } from "./explain-bytes.js";
+import type { CacheEntry } from "./explain-caches.js";
+import { nameOf } from "./explain-chains.js";
+import { groupAlike, patternOf, rangeText } from "./explain-groups.js";
+import { type Explanation, explanationOf, type SessionFacts } from "./explain-gather.js";
+import type { Plan, Verdict } from "./plan.js";
+import { effectOf } from "./uses.js";
+
+/** How much to print. */
+export interface TextOptions {
+  /** One line for each step; all of them by default. */
+  readonly steps?: boolean;
+}
+
+/** Caches listed one by one, at most; more are grouped by what they have in common. */
+const mostSingle = 8;
+
+/** Columns padded to the widest entry, the last one left as it is. */
+function table(rows: readonly (readonly string[])[], indent = "  "): string[] {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column].length)));
+  return rows.map((row) =>
+    `${indent}${row.map((cell, column) => (column === row.length - 1 ? cell : cell.padEnd(widths[column]))).join("  ")}`.trimEnd(),
+  );
+}
+
+/** The plan as text: caches first, then one line a step. */
+export function explainPlan(plan: Plan, facts: SessionFacts, { steps = true }: TextOptions = {}): string {
+  const explanation = explanationOf(plan, facts);
+  const { caches, operators } = explanation;
+  const inPlace = caches.filter((cache) => cache.inPlace).length;
+  const summary =
+    caches.length === 0
+      ? "no caches"
+      : `${caches.length} cache update${caches.length === 1 ? "" : "s"}, ${inPlace === caches.length ? (inPlace === 1 ? "in place" : "all in place") : inPlace === 0 ? "none in place" : `${inPlace} in place`}`;
+  const lines = [
+    `plan of "${plan.graph.name}": ${plan.order.length} step${plan.order.length === 1 ? "" : "s"}, ${summary}, inPlace: "${plan.policy}"`,
+    "",
+    ...valueLines(plan),
+    ...cacheLines(caches),
+    ...memoryLines(explanation, facts),
+    "operators",
+    ...wrapList(operators.map(([name, count]) => `${name} ${count}`)),
+    ...(steps ? ["", "steps", ...stepLines(plan)] : []),
+  ];
+  // A name may hold anything; on a terminal control characters would act.
+  return lines.map((line) => line.replace(/\p{Cc}/gu, "·")).join("\n");
+}
+
+function valueLines({ graph, pairs }: Plan): string[] {
+  const list = (title: string, values: readonly Value[], held: ReadonlySet<Value>): string[] => {
+    const rest = values.filter((value) => !held.has(value) && value.initializer === undefined);
+    const count = values.filter((value) => held.has(value)).length;
+    const lines = table(rest.slice(0, 40).map((value) => [value.name, value.fact ? factText(value.fact) : ""]));
+    if (rest.length > 40) lines.push(`  and ${rest.length - 40} more`);
+    if (count > 0) lines.push(`  and ${count} cache${count === 1 ? "" : "s"} that a state holds`);
+    return [title, ...lines, ""];
+  };
+  return [
+    ...list("inputs", graph.inputs, new Set(pairs.map(({ past }) => past))),
+    ...list("outputs", graph.outputs, new Set(pairs.map(({ present }) => present))),
+  ];
+}
+
+/** `in place: …` or `copied: …`, the words a verdict begins with. */
+const verdictText = ({ inPlace, reason }: CacheEntry): string => `${inPlace ? "in place" : "copied"}: ${reason}`;
+
+function cacheLines(caches: readonly CacheEntry[]): string[] {
+  if (caches.length === 0) return [];
+  const keyOf = (cache: CacheEntry): string =>
+    [cache.root.name, cache.node.op.name, verdictText(cache)].map(patternOf).join("\n");
+  const groups = caches.length > mostSingle ? groupAlike(caches, keyOf) : caches.map((cache) => [cache]);
+  const rows = groups.map((group) => {
+    const names = (pick: (cache: CacheEntry) => string): string => rangeText(group.map(pick));
+    return [
+      group.length === 1 ? names((cache) => cache.root.name) : `${names((cache) => cache.root.name)} (${group.length})`,
+      names((cache) => nameOf(cache.node)),
+      group[0].node.op.name,
+      names(verdictText),
+    ];
+  });
+  return ["caches", ...table(rows), ""];
+}
+
+function memoryLines({ plan, bytes }: Explanation, { weightBytes, arenaBytes }: SessionFacts): string[] {
+  const arena = arenaBytes === undefined ? "known once all sizes are" : bytesText(arenaBytes);
+  return [
+    "memory",
+    ...table([
+      ["weights", bytesText(weightBytes)],
+      ...(bytes === undefined || plan.pairs.length === 0 ? [] : [["state", bytes.state.text]]),
+      ["arena", arena],
+    ]),
+    "",
+    ...(bytes === undefined ? [] : tokenLines(bytes)),
+  ];
+}
+
+function tokenLines({ copying, moved, written }: CacheBytes): string[] {
+  const rows = [
+    ["a runtime that copies its caches moves", copying.text],
+    ["this plan moves", moved.text],
+  ];
+  if (written !== undefined) rows.push(["and writes", written.text]);
+  return ["for each token", ...table(rows), ""];
+}
+
+/** What a step does to memory, in a few words. */
+function deed(node: Node, verdicts: ReadonlyMap<Value, Verdict>): string {
+  const parts: string[] = [];
+  node.outputs.forEach((value, position) => {
+    if (value === undefined) return;
+    const verdict = verdicts.get(value);
+    const effect = effectOf(node, position);
+    if (verdict?.inPlace) parts.push(`writes ${verdict.root.name} in place (${verdict.reason})`);
+    else if (verdict !== undefined) parts.push(`copies ${verdict.past.name}: ${verdict.reason}`);
+    else if (effect?.kind === "view") parts.push(`shows ${effect.sources[0].name}`);
+  });
+  return parts.join("; ");
+}
+
+function stepLines(plan: Plan): string[] {
+  const verdicts = new Map(plan.verdicts.map((verdict) => [verdict.present, verdict]));
+  return table(
+    plan.order.map((node) => {
+      const outputs = node.outputs.map((value) =>
+        value?.fact === undefined ? (value?.name ?? "–") : factText(value.fact),
+      );
+      return [nameOf(node), node.op.name, outputs.join(", "), deed(node, verdicts)];
+    }),
+  );
+}
+
+/** Items in lines of about a hundred characters. */
+function wrapList(items: readonly string[]): string[] {
+  const lines: string[] = [];
+  for (const item of items) {
+    const line = lines.at(-1);
+    if (line === undefined || line.length + item.length > 98) lines.push(`  ${item}`);
+    else lines[lines.length - 1] = `${line}, ${item}`;
+  }
+  return lines.map((line, at) => (at < lines.length - 1 ? `${line},` : line));
+}

@@ -1,0 +1,100 @@
+/** A plan as tools read it: each cache with its verdict, the bytes it takes and moves, and the steps. For text see explain-text.ts. */
+import type { Value } from "../graph/graph.js";
+import { type CacheJson, cacheJson } from "./explain-caches.js";
+import { nameOf } from "./explain-chains.js";
+import { explanationOf, type SessionFacts } from "./explain-gather.js";
+import type { Pair } from "./pairs.js";
+import type { Plan } from "./plan.js";
+
+export { type CacheJson, cachesOf } from "./explain-caches.js";
+export type { SessionFacts } from "./explain-gather.js";
+export { bytesText } from "./explain-bytes.js";
+export { explainPlan } from "./explain-text.js";
+
+/** A named tensor as tools read it; dimensions are numbers or the model's symbols. */
+export interface ValueJson {
+  readonly name: string;
+  readonly type: string;
+  readonly shape: readonly (number | string)[];
+}
+
+/** A plan as tools read it. */
+export interface ExplainJson {
+  readonly graph: string;
+  readonly policy: Plan["policy"];
+  readonly inputs: readonly ValueJson[];
+  readonly outputs: readonly ValueJson[];
+  readonly caches: readonly CacheJson[];
+  /** What a state holds: each past with its present. */
+  readonly states: readonly {
+    readonly input: string;
+    readonly output: string;
+    readonly kind: Pair["kind"];
+    readonly type: string;
+    readonly shape: readonly (number | string)[];
+  }[];
+  /** How often each operator is called in the main graph. */
+  readonly operators: Readonly<Record<string, number>>;
+  readonly steps: readonly {
+    readonly node: string;
+    readonly op: string;
+    readonly inputs: readonly string[];
+    readonly outputs: readonly string[];
+  }[];
+  readonly weightBytes: number;
+  readonly arenaBytes: number | undefined;
+  /** Bytes of all caches in their full capacity, where their sizes are known. */
+  readonly stateBytes: number | undefined;
+  /** What a runtime that copies its caches moves for each token, what this plan moves, and what it writes. */
+  readonly copiedBytesPerToken: number | undefined;
+  readonly movedBytesPerToken: number | undefined;
+  readonly writtenBytesPerToken: number | undefined;
+  /** The same as text: numbers, or formulas over sizes that are not known. */
+  readonly formulas: {
+    readonly stateBytes?: string | undefined;
+    readonly copiedBytesPerToken?: string | undefined;
+    readonly movedBytesPerToken?: string | undefined;
+    readonly writtenBytesPerToken?: string | undefined;
+  };
+}
+
+const valueJson = ({ name, fact }: Value): ValueJson => ({
+  name,
+  type: fact?.type ?? "",
+  shape: (fact?.shape ?? []).map((dim) => (typeof dim === "number" ? dim : String(dim))),
+});
+
+/** The plan as JSON. */
+export function explainJson(plan: Plan, facts: SessionFacts): ExplainJson {
+  const { caches, bytes, operators } = explanationOf(plan, facts);
+  return {
+    graph: plan.graph.name,
+    policy: plan.policy,
+    inputs: plan.graph.inputs.map(valueJson),
+    outputs: plan.graph.outputs.map(valueJson),
+    caches: caches.map(cacheJson),
+    states: plan.pairs.map(({ past, present, kind }) => {
+      const { name, type, shape } = valueJson(past);
+      return { input: name, output: present.name, kind, type, shape };
+    }),
+    operators: Object.fromEntries(operators),
+    steps: plan.order.map((node) => ({
+      node: nameOf(node),
+      op: node.op.name,
+      inputs: node.inputs.map((value) => value?.name ?? ""),
+      outputs: node.outputs.map((value) => value?.name ?? ""),
+    })),
+    weightBytes: facts.weightBytes,
+    arenaBytes: facts.arenaBytes,
+    stateBytes: plan.pairs.length === 0 ? 0 : bytes?.state.bytes,
+    copiedBytesPerToken: bytes?.copying.bytes,
+    movedBytesPerToken: bytes?.moved.bytes,
+    writtenBytesPerToken: bytes?.written?.bytes,
+    formulas: {
+      stateBytes: bytes?.state.text,
+      copiedBytesPerToken: bytes?.copying.text,
+      movedBytesPerToken: bytes?.moved.text,
+      writtenBytesPerToken: bytes?.written?.text,
+    },
+  };
+}

@@ -1,0 +1,151 @@
+/**
+ * Where each output's bytes lie: who shares with whom, how long each buffer is needed, and its offset in the arena.
+ * Works on an order that the plan has already made safe.
+ */
+import { isKnownShape } from "../graph/dim.js";
+import type { Fact } from "../graph/fact.js";
+import type { Node, Value } from "../graph/graph.js";
+import { byteLengthOf, type ElementType } from "../tensor/element-type.js";
+import { elementCount } from "../tensor/view.js";
+import { packArena } from "./arena.js";
+import type { Plan } from "./plan.js";
+import { bytesReadBy, effectOf } from "./uses.js";
+
+interface Placed {
+  readonly type: ElementType;
+  readonly shape: readonly number[];
+}
+
+/** Where an output's bytes lie. */
+export type Placement =
+  /** In the program's arena. */
+  | (Placed & { readonly kind: "arena"; readonly offset: number })
+  /** In the bytes of another value: shown unchanged, taken over, or partly written. */
+  | (Placed & { readonly kind: "shared"; readonly with: Value; readonly effect: "view" | "reuse" | "update" })
+  /** In a buffer of its own for each run: results, and strings. */
+  | (Placed & { readonly kind: "own" })
+  /** Found out when the step runs. */
+  | { readonly kind: "dynamic" };
+
+/** How buffers are laid out. */
+export interface LayoutOptions {
+  /** Results lie in the arena until the run ends, to be copied out; otherwise each has a buffer of its own. */
+  readonly resultsInArena?: boolean;
+}
+
+/** Places the outputs of the nodes, which run in this order. */
+export function layOut(
+  plan: Plan,
+  nodes: readonly Node[],
+  facts: ReadonlyMap<Value, Fact>,
+  { resultsInArena = false }: LayoutOptions = {},
+): { readonly placements: ReadonlyMap<Value, Placement>; readonly arenaBytes: number } {
+  const buffers = new Buffers(plan, nodes);
+  const placements = new Map<Value, Placement>();
+  nodes.forEach((node, position) => {
+    node.outputs.forEach((value, at) => {
+      if (value === undefined) return;
+      const fact = facts.get(value);
+      if (fact === undefined || !isKnownShape(fact.shape)) return placements.set(value, { kind: "dynamic" });
+      const placed: Placed = { type: fact.type, shape: fact.shape };
+      const shared = sharedWith(
+        plan,
+        node,
+        value,
+        at,
+        (source) => buffers.isFree(source, position) && fits(facts.get(source), placed),
+      );
+      if (shared !== undefined) {
+        buffers.share(value, shared.with);
+        return placements.set(value, { kind: "shared", ...shared, ...placed });
+      }
+      if (fact.type !== "string") buffers.open(value, position);
+      return placements.set(value, { kind: "own", ...placed });
+    });
+  });
+  // A buffer that a result lies in outlives the run, unless results are copied out; all others go to the arena.
+  const owners = buffers.owners.filter(({ last }) => resultsInArena || last !== Infinity);
+  const lifetimes = owners.map(({ value, first, last }) => {
+    const { type, shape } = placements.get(value) as Placed;
+    return { bytes: byteLengthOf(type, elementCount(shape)), first, last: Math.max(first, last) };
+  });
+  const { offsets, bytes } = packArena(lifetimes);
+  owners.forEach(({ value }, at) => {
+    const { type, shape } = placements.get(value) as Placed;
+    placements.set(value, { kind: "arena", offset: offsets[at], type, shape });
+  });
+  return { placements, arenaBytes: bytes };
+}
+
+/** Whose bytes an output takes by its effect, if any. */
+function sharedWith(
+  plan: Plan,
+  node: Node,
+  value: Value,
+  at: number,
+  isFree: (source: Value) => boolean,
+): { readonly with: Value; readonly effect: "view" | "reuse" | "update" } | undefined {
+  const past = plan.inPlace.get(value);
+  if (past !== undefined) return { with: past, effect: "update" };
+  const effect = effectOf(node, at);
+  if (effect?.kind === "view") return { with: effect.sources[0], effect: "view" };
+  if (effect?.kind === "reuse") {
+    const free = effect.sources.find(isFree);
+    if (free !== undefined) return { with: free, effect: "reuse" };
+  }
+  return undefined;
+}
+
+/** True if a value's bytes are exactly what the other one needs. */
+function fits(fact: Fact | undefined, { type, shape }: Placed): boolean {
+  return (
+    fact !== undefined &&
+    fact.constant === undefined &&
+    fact.type === type &&
+    isKnownShape(fact.shape) &&
+    elementCount(fact.shape) === elementCount(shape)
+  );
+}
+
+/** The buffers that steps open, and how long each is read through everything that shares it. */
+class Buffers {
+  readonly #owner = new Map<Value, Value>();
+  readonly #opened = new Map<Value, number>();
+  readonly #lastRead = new Map<Value, number>();
+
+  constructor(plan: Plan, nodes: readonly Node[]) {
+    nodes.forEach((node, position) => {
+      for (const value of bytesReadBy(node)) this.#lastRead.set(value, position);
+    });
+    for (const value of plan.graph.outputs) this.#lastRead.set(value, Infinity);
+  }
+
+  #read(value: Value): number {
+    return this.#lastRead.get(value) ?? -1;
+  }
+
+  /** Gives a value a buffer of its own from this step on. */
+  open(value: Value, position: number): void {
+    this.#opened.set(value, position);
+    this.#owner.set(value, value);
+  }
+
+  /** Puts a value into another one's buffer, which is then read as long as either. */
+  share(value: Value, source: Value): void {
+    const owner = this.#owner.get(source);
+    if (owner === undefined) return; // a feed's, a state's or a constant's: not ours to reuse
+    this.#owner.set(value, owner);
+    this.#lastRead.set(owner, Math.max(this.#read(owner), this.#read(value)));
+  }
+
+  /** True if no step after this one reads the buffer under a value. */
+  isFree(source: Value, position: number): boolean {
+    const owner = this.#owner.get(source);
+    return owner !== undefined && this.#read(owner) <= position && this.#read(source) <= position;
+  }
+
+  /** Every opened buffer with its lifetime. */
+  get owners(): { readonly value: Value; readonly first: number; readonly last: number }[] {
+    return [...this.#opened].map(([value, first]) => ({ value, first, last: this.#read(value) }));
+  }
+}

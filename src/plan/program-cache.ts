@@ -1,0 +1,105 @@
+/**
+ * Compiled programs by what they depend on: the inputs' shapes, and the contents of those small integer inputs that decide shapes
+ * further on. The least recently used program goes first. A cache's length is data and never part of the key.
+ */
+import { shapeText } from "../graph/dim.js";
+import { type Fact, factOfView } from "../graph/fact.js";
+import { readIntegers } from "../tensor/access.js";
+import { cloneView } from "../tensor/copy.js";
+import type { View } from "../tensor/view.js";
+import type { LayoutOptions } from "./layout.js";
+import type { Plan } from "./plan.js";
+import { compileProgram, type Program } from "./program.js";
+
+/** Programs kept at once. */
+const most = 32;
+
+/** Elements that an input may have to be looked at on the host. */
+const mostHostElements = 16;
+
+/** The programs of one plan. */
+export class ProgramCache {
+  readonly #plan: Plan;
+  readonly #programs = new Map<string, Program>();
+  #latest:
+    | { readonly shapes: readonly (readonly number[])[]; readonly values: string; readonly program: Program }
+    | undefined;
+  /** Positions of the inputs whose contents decide shapes; found with the first program that would otherwise run dynamically. */
+  #hostInputs: readonly number[] | undefined;
+  /** How often a program was compiled: a run with known shapes does not add to it. */
+  compilations = 0;
+
+  readonly #options: LayoutOptions;
+
+  readonly #evicted: (program: Program) => void;
+
+  /** `evicted` hears of each program that is let go of. */
+  constructor(plan: Plan, options: LayoutOptions = {}, evicted: (program: Program) => void = () => {}) {
+    this.#plan = plan;
+    this.#options = options;
+    this.#evicted = evicted;
+  }
+
+  /** The program for these inputs. */
+  get(inputs: readonly View[]): Program {
+    const values = this.#hostInputs === undefined ? "" : valuesText(inputs, this.#hostInputs);
+    const latest = this.#latest;
+    if (latest !== undefined && latest.values === values && haveShapes(inputs, latest.shapes)) return latest.program;
+    const key = inputs.map((view) => shapeText(view.shape)).join(" ") + values;
+    const known = this.#programs.get(key);
+    if (known !== undefined) this.#programs.delete(key);
+    const program = known ?? this.#compile(inputs);
+    // The first dynamic program settles which inputs count, and so the key.
+    const settled = this.#hostInputs === undefined ? "" : valuesText(inputs, this.#hostInputs);
+    this.#programs.set(settled === values ? key : key + settled, program);
+    if (this.#programs.size > most) {
+      const [[oldest, gone]] = this.#programs;
+      this.#programs.delete(oldest);
+      this.#evicted(gone);
+    }
+    this.#latest = { shapes: inputs.map(({ shape }) => [...shape]), values: settled, program };
+    return program;
+  }
+
+  #compile(inputs: readonly View[]): Program {
+    const compile = (host: readonly number[]): Program => {
+      this.compilations++;
+      const facts = inputs.map((view, at): Fact =>
+        host.includes(at) ? factOfView(cloneView(view)) : { type: view.type, shape: view.shape },
+      );
+      return compileProgram(this.#plan, facts, this.#options);
+    };
+    const program = compile(this.#hostInputs ?? []);
+    if (this.#hostInputs !== undefined || dynamicSteps(program) === 0) return program;
+    const candidates = inputs.flatMap((view, at) => (isHostSized(view) ? [at] : []));
+    let best = candidates.length === 0 ? program : compile(candidates);
+    let chosen = candidates;
+    if (dynamicSteps(best) < dynamicSteps(program)) {
+      for (const candidate of candidates) {
+        const fewer = chosen.filter((at) => at !== candidate);
+        const trial = compile(fewer);
+        if (dynamicSteps(trial) <= dynamicSteps(best)) [best, chosen] = [trial, fewer];
+      }
+    } else [best, chosen] = [program, []];
+    this.#hostInputs = chosen;
+    return best;
+  }
+}
+
+const dynamicSteps = (program: Program): number => program.steps.filter((step) => step.dynamic).length;
+
+const isHostSized = ({ type, size }: View): boolean =>
+  (type === "int64" || type === "int32") && size <= mostHostElements;
+
+const valuesText = (inputs: readonly View[], positions: readonly number[]): string =>
+  positions.map((at) => ` ${at}=${readIntegers(inputs[at]).join(",")}`).join("");
+
+/** True if the inputs have these shapes. */
+function haveShapes(inputs: readonly View[], shapes: readonly (readonly number[])[]): boolean {
+  for (let at = 0; at < inputs.length; at++) {
+    const [given, known] = [inputs[at].shape, shapes[at]];
+    if (known.length !== given.length) return false;
+    for (let axis = 0; axis < given.length; axis++) if (given[axis] !== known[axis]) return false;
+  }
+  return true;
+}
