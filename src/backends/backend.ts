@@ -1,0 +1,63 @@
+/**
+ * What a backend is: it takes a plan once, compiles it for the shapes it meets and runs the programs. No call per operator
+ * crosses this interface; uploads and downloads stay on the backend's side.
+ */
+import type { Platform } from "../base/platform.js";
+import type { Value } from "../graph/graph.js";
+import type { Plan } from "../plan/plan.js";
+import type { Program } from "../plan/program.js";
+import type { ElementType } from "../tensor/element-type.js";
+import type { View } from "../tensor/view.js";
+
+/** What a backend has taken for tensors so far. */
+export interface MemoryUse {
+  /** Bytes of the arena that programs share. */
+  readonly arenaBytes: number;
+  /** Buffers allocated since the executable was made, and their bytes: the arena, results, and what dynamic steps need. */
+  readonly allocations: number;
+  readonly allocatedBytes: number;
+}
+
+/** A plan made ready to run. */
+export interface Executable {
+  readonly plan: Plan;
+  /** The program for inputs like these: compiled once and kept, the least recently used goes first. */
+  programFor(inputs: readonly View[]): Program;
+  /**
+   * Runs a program: the outputs' views, by value. Inputs that a state holds may be written where the plan says so, others never.
+   * `results` are buffers to compute outputs into, where the caller has some.
+   */
+  run(program: Program, inputs: readonly View[], results?: ReadonlyMap<Value, View>): Promise<ReadonlyMap<Value, View>>;
+  /** A zeroed buffer for a cache that a state holds: it stays where it is until `free`. */
+  allocate(type: ElementType, shape: readonly number[]): View;
+  /** Lets go of what `allocate` gave. */
+  free(view: View): void;
+  /** True if a view lies in memory that a later run will write: what is to be kept must be copied. */
+  owns(view: View): boolean;
+  readonly memory: MemoryUse;
+}
+
+/** A backend made ready for one session. */
+export interface BackendSession {
+  /** Memory for weights that the backend computes on directly; the heap's where it has none of its own. */
+  allocateBytes(bytes: number): Uint8Array;
+  prepare(plan: Plan): Executable;
+  /** Gives back all memory. */
+  release(): void;
+}
+
+/** What a session asks of a backend. */
+export interface BackendOptions {
+  readonly platform: Platform;
+  /** Threads in all; what the machine has when left out. */
+  readonly threads?: number | undefined;
+  /** False keeps to plain SIMD. */
+  readonly relaxedSimd?: boolean | undefined;
+}
+
+/** A way to run plans. */
+export interface Backend {
+  readonly name: string;
+  /** Starts what the backend needs: memory, threads. */
+  open(options: BackendOptions): Promise<BackendSession>;
+}

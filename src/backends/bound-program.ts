@@ -1,0 +1,64 @@
+/**
+ * What one run of a program found, kept for the next: where every value lies and what repeats each call. It holds for runs whose inputs
+ * lie in the same places. Decides nothing itself: the executor makes it and runs it.
+ */
+import { InsituError } from "../base/error.js";
+import { operandChecks } from "../graph/call.js";
+import { type Fact, factOfView } from "../graph/fact.js";
+import type { Value } from "../graph/graph.js";
+import type { Program, Step } from "../plan/program.js";
+import type { View } from "../tensor/view.js";
+import type { Environment } from "./body.js";
+import type { Arena, Repeat } from "./engine.js";
+
+/** A step with its operands in their places. */
+export interface BoundStep {
+  readonly step: Step;
+  /** The checks on data to make when the step runs, where there are some. */
+  readonly checks: (() => void) | undefined;
+  /** What repeats the call; undefined where it has to be made anew. */
+  readonly repeat: Repeat | undefined;
+  /** Where the outputs lay when the step ran. */
+  readonly outputs: readonly (View | undefined)[];
+}
+
+/** A program with all its values in their places. */
+export interface BoundProgram {
+  /** The inputs as the steps read them. */
+  readonly inputs: readonly View[];
+  readonly arena: Arena | undefined;
+  readonly environment: Environment;
+  /** The checks of the nodes that write a cache. */
+  readonly writerChecks: readonly (() => void)[];
+  readonly steps: readonly BoundStep[];
+  readonly outputs: ReadonlyMap<Value, View>;
+}
+
+/** True if a program was bound to these very inputs and this arena. */
+export function isBoundTo(bound: BoundProgram, inputs: readonly View[], arena: Arena | undefined): boolean {
+  if (bound.arena !== arena) return false;
+  for (let at = 0; at < inputs.length; at++) if (bound.inputs[at] !== inputs[at]) return false;
+  return true;
+}
+
+/** The data checks of every node that writes a cache, as far as inputs and constants tell: to be made before the first write. */
+export function writerChecksOf(program: Program, environment: ReadonlyMap<Value, View>): (() => void)[] {
+  const known = (value: Value): Fact | undefined => {
+    const view = environment.get(value) ?? value.initializer;
+    return view === undefined ? program.facts.get(value) : factOfView(view);
+  };
+  return program.writers.map(({ node, cache }) => {
+    const checks = operandChecks(
+      node,
+      node.inputs.map((value) => value && known(value)),
+    );
+    return () => {
+      try {
+        checks();
+      } catch (error) {
+        if (!(error instanceof InsituError)) throw error;
+        throw new InsituError(error.code, `cache "${cache.name}": ${error.message}`, { cause: error });
+      }
+    };
+  });
+}

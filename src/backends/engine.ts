@@ -1,0 +1,47 @@
+/** What an executor asks of the place it computes in: memory for tensors, and the calls themselves. */
+import type { Value } from "../graph/graph.js";
+import type { Program, Step } from "../plan/program.js";
+import type { ElementType } from "../tensor/element-type.js";
+import type { View } from "../tensor/view.js";
+
+/** Runs a subgraph attribute of the step's node. */
+export type BodyRunner = (attribute: string, inputs: readonly View[]) => readonly View[];
+
+/** Repeats a call: false, with nothing done, where the data ask for another way. */
+export type Repeat = () => boolean;
+
+/** A stretch of memory and where it starts. */
+export interface Arena {
+  readonly buffer: ArrayBufferLike;
+  readonly start: number;
+}
+
+/** Memory and calls of one backend. */
+export interface Engine {
+  /** True if results lie in the arena until the run ends and are copied out; false if each has a buffer of its own. */
+  readonly resultsInArena: boolean;
+  /** A zeroed buffer that stays where it is until it is let go of. */
+  allocate(type: ElementType, shape: readonly number[]): View;
+  /** Lets go of what `allocate` gave. */
+  free(view: View): void;
+  /** Memory for intermediate values; `before` is what it replaces. */
+  arena(bytes: number, before: Arena | undefined): Arena;
+  /** An input as the steps read it: itself, or a copy in memory that the backend reaches. Held ones are there already. */
+  stage(value: Value, view: View): View;
+  /** Runs one step whose outputs are placed. */
+  call(
+    program: Program,
+    step: Step,
+    inputs: readonly (View | undefined)[],
+    outputs: (View | undefined)[],
+    runBody: BodyRunner,
+  ): void;
+  /** What repeats the call of a step that has just run, for as long as its operands stay where they are; undefined where nothing can be kept. */
+  repeat(step: Step): Repeat | undefined;
+  /** Lets go of what was kept for a program that will not run again. */
+  forget(program: Program): void;
+  /** True if two views may have a byte in common. */
+  overlap(a: View, b: View): boolean;
+  /** True if a view lies in memory that the engine will use again. */
+  owns(view: View): boolean;
+}

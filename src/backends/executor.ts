@@ -1,0 +1,263 @@
+/**
+ * Runs programs step by step on an engine. Places every output where the program says, so that what the planner decided is what
+ * happens. Knows no kernel: the engine does the calls.
+ */
+import { InsituError, unreachable } from "../base/error.js";
+import { operandChecks } from "../graph/call.js";
+import { factOfView } from "../graph/fact.js";
+import type { Value } from "../graph/graph.js";
+import { bodyOf } from "../graph/infer.js";
+import type { Placement } from "../plan/layout.js";
+import type { Plan } from "../plan/plan.js";
+import { ProgramCache } from "../plan/program-cache.js";
+import type { Program, Step } from "../plan/program.js";
+import { cloneView } from "../tensor/copy.js";
+import { arrayConstructorOf, byteLengthOf, type ElementType, storageLengthOf } from "../tensor/element-type.js";
+import { elementCount, View } from "../tensor/view.js";
+import type { Executable, MemoryUse } from "./backend.js";
+import { type Environment, runBody, runDynamically } from "./body.js";
+import { type BoundProgram, type BoundStep, isBoundTo, writerChecksOf } from "./bound-program.js";
+import type { Arena, Engine } from "./engine.js";
+
+/** The programs of one plan on one engine. */
+export class ProgramExecutor implements Executable {
+  readonly plan: Plan;
+  readonly #engine: Engine;
+  readonly #programs: ProgramCache;
+  #arena: Arena | undefined;
+  #arenaBytes = 0;
+  #allocations = 0;
+  #allocatedBytes = 0;
+  /** Arena views by placement: they hold as long as the arena does. */
+  #arenaViews = new WeakMap<Placement, View>();
+  /** Memory for copies of values that have gaps, by the value that shows them without. */
+  readonly #gapless = new Map<Value, View>();
+  /** Programs as they last ran. */
+  readonly #bound = new WeakMap<Program, BoundProgram>();
+  /** True if a value of the run so far may lie elsewhere in the next one. */
+  #unsettled = false;
+
+  constructor(plan: Plan, engine: Engine) {
+    this.plan = plan;
+    this.#engine = engine;
+    const layout = { resultsInArena: engine.resultsInArena };
+    this.#programs = new ProgramCache(plan, layout, (program) => engine.forget(program));
+  }
+
+  get memory(): MemoryUse {
+    return { arenaBytes: this.#arenaBytes, allocations: this.#allocations, allocatedBytes: this.#allocatedBytes };
+  }
+
+  programFor(inputs: readonly View[]): Program {
+    return this.#programs.get(inputs);
+  }
+
+  allocate(type: ElementType, shape: readonly number[]): View {
+    this.#count(byteLengthOf(type, elementCount(shape)));
+    return this.#engine.allocate(type, shape);
+  }
+
+  free(view: View): void {
+    this.#engine.free(view);
+  }
+
+  owns(view: View): boolean {
+    return this.#engine.owns(view);
+  }
+
+  // Everything happens before the promise is returned: feeds are read at once.
+  async run(
+    program: Program,
+    inputs: readonly View[],
+    results: ReadonlyMap<Value, View> = noResults,
+  ): Promise<ReadonlyMap<Value, View>> {
+    this.#reserve(program.arenaBytes);
+    const values = program.plan.graph.inputs;
+    const staged: View[] = [];
+    for (let at = 0; at < values.length; at++) staged.push(this.#engine.stage(values[at], inputs[at]));
+    const bound = this.#bound.get(program);
+    return bound !== undefined && isBoundTo(bound, staged, this.#arena)
+      ? this.#runAgain(program, bound, results)
+      : this.#runAnew(program, staged, results);
+  }
+
+  /** Places every value, runs every step, and keeps what was found where it will hold for the next run. */
+  #runAnew(program: Program, inputs: readonly View[], results: ReadonlyMap<Value, View>): ReadonlyMap<Value, View> {
+    // Steps that are recorded anew write over what they recorded before.
+    this.#bound.delete(program);
+    this.#unsettled = !this.#engine.resultsInArena;
+    const environment: Environment = new Map(program.constants);
+    program.plan.graph.inputs.forEach((value, at) => environment.set(value, inputs[at]));
+    const writerChecks = writerChecksOf(program, environment);
+    for (const check of writerChecks) check();
+    const steps = program.steps.map((step) => this.#runStep(program, step, environment, results));
+    const outputs = outputsOf(program, environment);
+    if (!this.#unsettled)
+      this.#bound.set(program, { inputs, arena: this.#arena, environment, writerChecks, steps, outputs });
+    return outputs;
+  }
+
+  /** Runs a program whose values all lie where they lay. */
+  #runAgain(program: Program, bound: BoundProgram, results: ReadonlyMap<Value, View>): ReadonlyMap<Value, View> {
+    for (const check of bound.writerChecks) check();
+    const { steps, environment } = bound;
+    for (let at = 0; at < steps.length; at++) {
+      const { step, checks, repeat, outputs } = steps[at];
+      if (repeat !== undefined) {
+        checks?.();
+        if (repeat()) continue;
+      }
+      const again = this.#runStep(program, step, environment, results);
+      if (again.outputs.every((view, output) => view === outputs[output])) continue;
+      // An output came to lie elsewhere: the steps after it must be told.
+      this.#bound.delete(program);
+      for (const rest of program.steps.slice(at + 1)) this.#runStep(program, rest, environment, results);
+      return outputsOf(program, environment);
+    }
+    return bound.outputs;
+  }
+
+  #runStep(program: Program, step: Step, environment: Environment, results: ReadonlyMap<Value, View>): BoundStep {
+    const { node } = step;
+    const views = node.inputs.map((value) => value && viewOf(environment, value));
+    let outputs: readonly (View | undefined)[];
+    let checks: (() => void) | undefined;
+    let operands = views;
+    if (step.dynamic) {
+      this.#unsettled = true;
+      outputs = runDynamically(node, views, environment);
+      for (const view of outputs) if (view !== undefined) this.#count(view.byteLength);
+    } else {
+      const placed = step.placements.map((placement, at) =>
+        placement === undefined ? undefined : this.#place(placement, node.outputs[at]!, environment, results),
+      );
+      if (step.validates) {
+        checks = operandChecks(
+          node,
+          views.map((view) => view && factOfView(view)),
+        );
+        checks();
+      }
+      operands = separateOverlaps(this.#engine, step, views, placed);
+      this.#engine.call(program, step, operands, placed, (attribute, given) =>
+        runBody(bodyOf(node, attribute), given, environment),
+      );
+      outputs = placed;
+    }
+    node.outputs.forEach((value, at) => {
+      if (value !== undefined) environment.set(value, outputs[at]!);
+    });
+    // Operands that were copied first must be copied each time.
+    const repeat = operands === views ? this.#engine.repeat(step) : undefined;
+    return { step, checks, repeat, outputs };
+  }
+
+  #place(placement: Placement, value: Value, environment: Environment, results: ReadonlyMap<Value, View>): View {
+    switch (placement.kind) {
+      case "arena":
+        return this.#arenaView(placement);
+      case "own": {
+        this.#unsettled = true;
+        const result = results.get(value);
+        if (result !== undefined) return result;
+        this.#count(byteLengthOf(placement.type, elementCount(placement.shape)));
+        return View.allocate(placement.type, placement.shape);
+      }
+      case "shared": {
+        const source = viewOf(environment, placement.with);
+        const { type, shape } = placement;
+        if (placement.effect === "update") return new View(type, shape, source.data, source.offset, source.strides);
+        if (source.contiguous) return new View(type, shape, source.data, source.offset);
+        // A cache inside its capacity has gaps: its view under another shape needs a copy.
+        this.#unsettled = true;
+        if (this.#engine.resultsInArena && type !== "string") return this.#gaplessView(value, type, shape);
+        this.#count(byteLengthOf(type, elementCount(shape)));
+        return View.allocate(type, shape);
+      }
+      case "dynamic":
+        return unreachable("a static step has a dynamic output");
+      default:
+        return placement satisfies never;
+    }
+  }
+
+  #arenaView(placement: Placement & { kind: "arena" }): View {
+    let view = this.#arenaViews.get(placement);
+    if (view === undefined) {
+      const { type, shape, offset } = placement;
+      if (type === "string") unreachable("strings do not live in the arena");
+      const { buffer, start } = this.#arena ?? unreachable("the arena was not reserved");
+      const storage = new (arrayConstructorOf(type))(
+        buffer,
+        start + offset,
+        storageLengthOf(type, elementCount(shape)),
+      );
+      view = new View(type, shape, storage);
+      this.#arenaViews.set(placement, view);
+    }
+    return view;
+  }
+
+  /** Memory of the engine's for a value, kept from run to run; it doubles where a longer one comes. */
+  #gaplessView(value: Value, type: Exclude<ElementType, "string">, shape: readonly number[]): View {
+    const bytes = byteLengthOf(type, elementCount(shape));
+    let memory = this.#gapless.get(value);
+    if (memory === undefined || memory.byteLength < bytes) {
+      if (memory !== undefined) this.#engine.free(memory);
+      const size = Math.max(bytes, 2 * (memory?.byteLength ?? 0));
+      memory = this.allocate("uint8", [size]);
+      this.#gapless.set(value, memory);
+    }
+    const { buffer, byteOffset } = memory.data as Uint8Array;
+    const storage = new (arrayConstructorOf(type))(buffer, byteOffset, storageLengthOf(type, elementCount(shape)));
+    return new View(type, shape, storage);
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#arena !== undefined && bytes <= this.#arenaBytes) return;
+    this.#arena = this.#engine.arena(bytes, this.#arena);
+    this.#arenaBytes = bytes;
+    this.#arenaViews = new WeakMap();
+    this.#count(bytes);
+  }
+
+  #count(bytes: number): void {
+    this.#allocations++;
+    this.#allocatedBytes += bytes;
+  }
+}
+
+function viewOf(environment: Environment, value: Value): View {
+  const view = environment.get(value) ?? value.initializer;
+  if (view === undefined) throw new InsituError("internal", `value "${value.name}" was used before it was computed`);
+  return view;
+}
+
+const noResults: ReadonlyMap<Value, View> = new Map();
+
+const outputsOf = (program: Program, environment: Environment): ReadonlyMap<Value, View> =>
+  new Map(program.plan.graph.outputs.map((value) => [value, viewOf(environment, value)]));
+
+/** Operands that lie in a buffer the step writes, other than the one it updates, are copied first: the source may overlap. */
+function separateOverlaps(
+  engine: Engine,
+  step: Step,
+  views: (View | undefined)[],
+  outputs: readonly (View | undefined)[],
+): (View | undefined)[] {
+  if (!step.updates) return views;
+  let copies: (View | undefined)[] | undefined;
+  views.forEach((view, at) => {
+    const overlaps =
+      view !== undefined &&
+      step.placements.some(
+        (placement, output) =>
+          placement?.kind === "shared" &&
+          placement.effect === "update" &&
+          step.node.inputs[at] !== placement.with &&
+          engine.overlap(view, outputs[output]!),
+      );
+    if (overlaps) (copies ??= [...views])[at] = cloneView(view);
+  });
+  return copies ?? views;
+}

@@ -1,0 +1,41 @@
+/** The oracle: every step is a call of the operator's own slow truth, on plain JavaScript memory. Never fast. */
+import { InsituError } from "../../base/error.js";
+import { callReference } from "../../graph/call.js";
+import { sharesBytes, View } from "../../tensor/view.js";
+import type { Plan } from "../../plan/plan.js";
+import type { Backend, Executable } from "../backend.js";
+import type { Engine } from "../engine.js";
+import { ProgramExecutor } from "../executor.js";
+
+/** Memory of the JavaScript heap, calls of the slow truth. */
+const referenceEngine: Engine = {
+  resultsInArena: false,
+  allocate: (type, shape) => View.allocate(type, shape),
+  free() {},
+  arena(bytes) {
+    try {
+      return { buffer: new ArrayBuffer(bytes), start: 0 };
+    } catch (cause) {
+      throw new InsituError("out-of-memory", `the intermediate values need ${bytes} bytes, which cannot be allocated`, {
+        cause,
+      });
+    }
+  },
+  stage: (_, view) => view,
+  call: (_, { node }, inputs, outputs, runBody) => callReference(node, inputs, outputs, [], runBody),
+  repeat: () => undefined,
+  forget() {},
+  overlap: sharesBytes,
+  owns: () => false,
+};
+
+/** The oracle without anything around it: a plan, ready to run. */
+export const prepareReference = (plan: Plan): Executable => new ProgramExecutor(plan, referenceEngine);
+
+/** Runs plans on the operators' own references. */
+export const referenceBackend: Backend = {
+  name: "reference",
+  async open() {
+    return { allocateBytes: (bytes) => new Uint8Array(bytes), prepare: prepareReference, release() {} };
+  },
+};

@@ -1,0 +1,60 @@
+/** Chooses and compiles the kernels: with relaxed SIMD where the engine has it and computes right with it, else with plain SIMD. */
+import { InsituError } from "../../base/error.js";
+import type { Platform } from "../../base/platform.js";
+import { relaxedModule, simdModule } from "../../kernels/modules.gen.js";
+import { relaxedBuildWorks } from "./self-test.js";
+
+/** The compiled kernels, and which build they are. */
+export interface KernelModule {
+  readonly module: WebAssembly.Module;
+  readonly relaxed: boolean;
+}
+
+function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let at = 0; at < bytes.length; at++) bytes[at] = binary.charCodeAt(at);
+  return bytes;
+}
+
+/** Compiled once for each choice. */
+const compiled = new Map<boolean, Promise<KernelModule>>();
+
+/** The compiled kernels; as `compileKernels`, but each build only once. */
+export function loadKernelModule(platform: Platform, allowRelaxed: boolean): Promise<KernelModule> {
+  let loading = compiled.get(allowRelaxed);
+  if (loading === undefined) {
+    loading = compileKernels(platform, allowRelaxed);
+    compiled.set(allowRelaxed, loading);
+    loading.catch(() => compiled.delete(allowRelaxed));
+  }
+  return loading;
+}
+
+/** Chooses and compiles a build. Throws where the engine has no WebAssembly, or no SIMD, or may not compile. */
+export async function compileKernels(platform: Platform, allowRelaxed: boolean): Promise<KernelModule> {
+  if (typeof WebAssembly === "undefined") throw refusal("this engine has no WebAssembly");
+  if (allowRelaxed) {
+    const bytes = decodeBase64(relaxedModule);
+    if (!WebAssembly.validate(bytes)) platform.allowRelaxedSimd();
+    if (WebAssembly.validate(bytes)) {
+      const module = await compile(bytes);
+      if (relaxedBuildWorks(module)) return { module, relaxed: true };
+    }
+  }
+  const bytes = decodeBase64(simdModule);
+  if (!WebAssembly.validate(bytes)) throw refusal("this engine has no WebAssembly SIMD with threads");
+  return { module: await compile(bytes), relaxed: false };
+}
+
+/** A page's content security policy may forbid what validation allows. */
+async function compile(bytes: Uint8Array<ArrayBuffer>): Promise<WebAssembly.Module> {
+  try {
+    return await WebAssembly.compile(bytes);
+  } catch (cause) {
+    throw refusal(`the kernels did not compile (${cause instanceof Error ? cause.message : String(cause)})`, cause);
+  }
+}
+
+const refusal = (reason: string, cause?: unknown): InsituError =>
+  new InsituError("invalid-argument", `${reason}; use backend: "reference", which is slow`, { cause });

@@ -1,0 +1,131 @@
+/**
+ * The one shared memory of the WASM backend: weights, caches, arena, jobs. Buffers are taken and given back here; their addresses
+ * never change. Growing keeps every view valid, since the memory is shared.
+ */
+import { InsituError } from "../../base/error.js";
+import { arrayConstructorOf, byteLengthOf, type ElementType, storageLengthOf } from "../../tensor/element-type.js";
+import { elementCount, View } from "../../tensor/view.js";
+
+const pageBytes = 65_536;
+const mostPages = 65_536;
+
+/** Every buffer starts at a multiple of this. */
+const alignment = 64;
+
+const aligned = (bytes: number): number => Math.ceil(bytes / alignment) * alignment;
+
+interface Region {
+  address: number;
+  bytes: number;
+}
+
+/** One WebAssembly.Memory with an allocator that keeps addresses stable. */
+export class WasmMemory {
+  readonly memory: WebAssembly.Memory;
+  /** Free regions in order of address, never two side by side. */
+  readonly #free: Region[] = [];
+  /** Every buffer of the memory that was given out: growing makes new ones, and the old ones stay valid. */
+  readonly #buffers = new WeakSet<ArrayBufferLike>();
+  #end: number;
+  #used = 0;
+
+  /** `reserved` bytes from address 0 on belong to the kernels. Throws `out-of-memory` where the engine refuses. */
+  constructor(reserved: number) {
+    try {
+      this.memory = new WebAssembly.Memory({ initial: 1, maximum: mostPages, shared: true });
+    } catch (cause) {
+      throw new InsituError(
+        "out-of-memory",
+        'a shared WebAssembly memory cannot be had here; use backend: "reference"',
+        { cause },
+      );
+    }
+    this.#end = aligned(reserved);
+  }
+
+  /** The memory's bytes. The engine may put a new object in the place of the last one at any time after growing. */
+  get buffer(): ArrayBufferLike {
+    const { buffer } = this.memory;
+    this.#buffers.add(buffer);
+    return buffer;
+  }
+
+  /** Bytes in use. */
+  get usedBytes(): number {
+    return this.#used;
+  }
+
+  /** Takes `bytes`; the contents are what was there before. */
+  take(bytes: number): number {
+    const size = Math.max(alignment, aligned(bytes));
+    const index = this.#free.findIndex((region) => region.bytes >= size);
+    if (index >= 0) {
+      const region = this.#free[index];
+      const { address } = region;
+      region.address += size;
+      region.bytes -= size;
+      if (region.bytes === 0) this.#free.splice(index, 1);
+      this.#used += size;
+      return address;
+    }
+    // The last free region may reach up to the end: growing extends it.
+    const last = this.#free.at(-1);
+    const address = last !== undefined && last.address + last.bytes === this.#end ? last.address : this.#end;
+    this.#grow(address + size);
+    if (address !== this.#end) this.#free.pop();
+    this.#end = address + size;
+    this.#used += size;
+    return address;
+  }
+
+  /** Gives a buffer back. `bytes` is what it was taken with. */
+  give(address: number, bytes: number): void {
+    const size = Math.max(alignment, aligned(bytes));
+    this.#used -= size;
+    let at = this.#free.findIndex((region) => region.address > address);
+    if (at < 0) at = this.#free.length;
+    this.#free.splice(at, 0, { address, bytes: size });
+    this.#join(at);
+    if (at > 0) this.#join(at - 1);
+  }
+
+  #join(at: number): void {
+    const [region, next] = [this.#free[at], this.#free[at + 1]];
+    if (next === undefined || region.address + region.bytes !== next.address) return;
+    region.bytes += next.bytes;
+    this.#free.splice(at + 1, 1);
+  }
+
+  #grow(end: number): void {
+    const missing = Math.ceil((end - this.memory.buffer.byteLength) / pageBytes);
+    if (missing <= 0) return;
+    if (end > mostPages * pageBytes) {
+      throw new InsituError(
+        "out-of-memory",
+        `the sessions need ${end} bytes of WebAssembly memory, ${mostPages * pageBytes} are the most there can be; release one, or make states smaller`,
+      );
+    }
+    try {
+      this.memory.grow(missing);
+    } catch (cause) {
+      throw new InsituError(
+        "out-of-memory",
+        `the engine refused to let the WebAssembly memory grow from ${this.memory.buffer.byteLength} to ${end} bytes`,
+        { cause },
+      );
+    }
+  }
+
+  /** A view of a buffer at an address. */
+  viewAt(address: number, type: Exclude<ElementType, "string">, shape: readonly number[]): View {
+    const length = storageLengthOf(type, elementCount(shape));
+    return new View(type, shape, new (arrayConstructorOf(type))(this.buffer, address, length));
+  }
+
+  /** The address of a view's first element, or undefined where it lies elsewhere. */
+  addressOf(view: View): number | undefined {
+    const { data } = view;
+    if (Array.isArray(data) || !this.#buffers.has(data.buffer)) return undefined;
+    return data.byteOffset + byteLengthOf(view.type, view.offset);
+  }
+}

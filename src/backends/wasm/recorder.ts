@@ -1,0 +1,159 @@
+/** Takes down the jobs of one step: writes them into memory once, and tells when operands have moved and they no longer hold. */
+import type { JobOf, KernelName } from "../../kernels/exports.js";
+import { kernelJobs, scratchBytes } from "../../kernels/exports.js";
+import { jobBytes, type JobLayout, writeJob } from "../../kernels/jobs.js";
+import type { Operand, Recorder } from "../../kernels/wasm-kernel.js";
+import { sameNumbers, type View } from "../../tensor/view.js";
+import { InsituError } from "../../base/error.js";
+import type { WasmMemory } from "./memory.js";
+import type { KernelPool } from "./pool.js";
+
+/** A job in memory, ready to run. */
+export interface RecordedJob {
+  readonly kernel: KernelName;
+  readonly job: number;
+  readonly parts: number;
+}
+
+/** The jobs of a step, and where its operands lay when they were written. */
+export interface Recording {
+  readonly jobs: readonly RecordedJob[];
+  /** Tests on data that must hold each time before the jobs run. */
+  readonly tests: readonly (() => boolean)[];
+  /** Memory taken for jobs and temporaries, in the order it was asked for: a new recording of the step asks for the same. */
+  readonly blocks: readonly { readonly address: number; readonly bytes: number }[];
+  /** True while every operand lies where it lay. */
+  fits(inputs: readonly (View | undefined)[], outputs: readonly (View | undefined)[]): boolean;
+}
+
+/** What a recorder works with. */
+export interface RecorderParts {
+  readonly memory: WasmMemory;
+  readonly pool: KernelPool;
+  readonly relaxed: boolean;
+  /** Addresses of prepared constants by operand and form. */
+  readonly prepared: Map<string, number>;
+  readonly resident: (operand: Operand) => View;
+  readonly take: (bytes: number) => number;
+  readonly give: (address: number) => void;
+  /** The recording that this one replaces. */
+  readonly reuse: Recording | undefined;
+}
+
+const identities = new WeakMap<object, number>();
+let nextIdentity = 0;
+
+/** A number that stays with a storage array. */
+function identityOf(view: View): number {
+  let identity = identities.get(view.data);
+  if (identity === undefined) identities.set(view.data, (identity = nextIdentity++));
+  return identity;
+}
+
+/** Records one step. */
+export class StepRecorder implements Recorder {
+  readonly threads: number;
+  readonly relaxed: boolean;
+  readonly #parts: RecorderParts;
+  readonly #jobs: RecordedJob[] = [];
+  readonly #tests: (() => boolean)[] = [];
+  readonly #blocks: Recording["blocks"][number][] = [];
+
+  constructor(parts: RecorderParts) {
+    this.#parts = parts;
+    this.threads = parts.pool.threads;
+    this.relaxed = parts.relaxed;
+  }
+
+  address(operand: Operand): number {
+    const { memory, resident } = this.#parts;
+    const address = memory.addressOf(operand.view) ?? memory.addressOf(resident(operand));
+    if (address === undefined)
+      throw new InsituError("internal", `${operand.type}[${operand.shape.join(",")}] lies outside the memory`);
+    return address;
+  }
+
+  temporary(bytes: number): number {
+    const before = this.#parts.reuse?.blocks[this.#blocks.length];
+    const block = before !== undefined && before.bytes >= bytes ? before : { address: this.#parts.take(bytes), bytes };
+    this.#blocks.push(block);
+    return block.address;
+  }
+
+  prepared(operand: Operand, form: string, bytes: number, fill: (address: number, recorder: Recorder) => void): number {
+    const { view } = operand;
+    const key = `${identityOf(view)}+${view.offset}[${view.shape.join(",")}] ${form}`;
+    const known = this.#parts.prepared.get(key);
+    if (known !== undefined) return known;
+    const address = this.#parts.take(bytes);
+    // Runs at once, on jobs of its own.
+    const once = new StepRecorder({ ...this.#parts, reuse: undefined });
+    fill(address, once);
+    for (const { kernel, job, parts } of once.#jobs) this.#parts.pool.run(kernel, job, parts);
+    for (const block of once.#blocks) this.#parts.give(block.address);
+    this.#parts.prepared.set(key, address);
+    return address;
+  }
+
+  when(test: () => boolean): void {
+    this.#tests.push(test);
+  }
+
+  run<Name extends KernelName>(kernel: Name, job: JobOf<Name>, parts: number): void {
+    const layout: JobLayout = kernelJobs[kernel];
+    const address = this.temporary(jobBytes(layout));
+    const { memory, pool } = this.#parts;
+    const { buffer } = memory;
+    writeJob(
+      new Int32Array(buffer),
+      new Float32Array(buffer),
+      address,
+      layout,
+      job as Readonly<Record<string, number>>,
+    );
+    const scratch = scratchBytes(kernel, job);
+    if (scratch > pool.scratchBytes)
+      throw new InsituError(
+        "internal",
+        `kernel ${kernel} needs ${scratch} bytes of scratch, there are ${pool.scratchBytes}`,
+      );
+    this.#jobs.push({ kernel, job: address, parts: Math.max(1, Math.floor(parts)) });
+  }
+
+  words(values: readonly { readonly word?: number; readonly number?: number }[]): number {
+    const address = this.temporary(values.length * 4);
+    const { buffer } = this.#parts.memory;
+    const [integers, floats] = [
+      new Int32Array(buffer, address, values.length),
+      new Float32Array(buffer, address, values.length),
+    ];
+    values.forEach(({ word, number }, at) => {
+      if (number !== undefined) floats[at] = number;
+      else integers[at] = word ?? 0;
+    });
+    return address;
+  }
+
+  /** The recording; holds while the operands stay where these views show them. */
+  finish(inputs: readonly (View | undefined)[], outputs: readonly (View | undefined)[]): Recording {
+    const { memory, reuse, give } = this.#parts;
+    for (const block of reuse?.blocks ?? []) if (!this.#blocks.includes(block)) give(block.address);
+    const placeOf = (view: View | undefined): number => (view === undefined ? -1 : (memory.addressOf(view) ?? -2));
+    const places = [...inputs, ...outputs].map(placeOf);
+    const shapes = [...inputs, ...outputs].map((view) => view?.strides);
+    return {
+      jobs: this.#jobs,
+      tests: this.#tests,
+      blocks: this.#blocks,
+      fits(nextInputs, nextOutputs) {
+        for (let at = 0; at < places.length; at++) {
+          const view = at < nextInputs.length ? nextInputs[at] : nextOutputs[at - nextInputs.length];
+          if (placeOf(view) !== places[at]) return false;
+          if (view !== undefined && shapes[at] !== view.strides && !sameNumbers(shapes[at]!, view.strides))
+            return false;
+        }
+        return true;
+      },
+    };
+  }
+}

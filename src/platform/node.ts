@@ -1,0 +1,143 @@
+/** Node's file system as insitu's platform. Weight files are opened only inside the model's folder, as regular files. */
+import { constants } from "node:fs";
+import { type FileHandle, open, realpath, stat } from "node:fs/promises";
+import { dirname, join, resolve, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+import { availableParallelism } from "node:os";
+import { setFlagsFromString } from "node:v8";
+import { Worker } from "node:worker_threads";
+import { InsituError } from "../base/error.js";
+import type { FolderPlatform, ReadableFile, WorkerHandle } from "../base/platform.js";
+import { locationSegments } from "./location.js";
+
+/** Node's read takes fewer than 2 GiB at a time. */
+const mostAtOnce = 2 ** 30;
+
+class NodeFile implements ReadableFile {
+  readonly size: number;
+  readonly #handle: FileHandle;
+  readonly #path: string;
+
+  constructor(handle: FileHandle, path: string, size: number) {
+    this.#handle = handle;
+    this.#path = path;
+    this.size = size;
+  }
+
+  async read(offset: number, target: Uint8Array): Promise<void> {
+    for (let at = 0; at < target.length;) {
+      const length = Math.min(target.length - at, mostAtOnce);
+      const { bytesRead } = await this.#handle.read(target, at, length, offset + at);
+      if (bytesRead === 0)
+        throw new Error(`${this.#path} ended after ${offset + at} bytes, ${offset + target.length} were asked for`);
+      at += bytesRead;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#handle.close();
+  }
+}
+
+/** A path as the file system takes it: from a path or a file: URL. */
+const toPath = (path: string): string => (/^file:/i.test(path) ? fileURLToPath(path) : path);
+
+const inside = (path: string, folder: string): boolean => path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
+
+const reservedOnWindows = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)|[. ]$|:/i;
+
+async function openBeside(modelPath: string, location: string): Promise<ReadableFile> {
+  const segments = locationSegments(location);
+  if (process.platform === "win32" && segments.some((segment) => reservedOnWindows.test(segment))) {
+    throw new InsituError(
+      "external-data",
+      `location ${JSON.stringify(location)} means a device or a stream on Windows`,
+    );
+  }
+  const model = resolve(toPath(modelPath));
+  // The model may itself be a link into a store; its weights then lie beside the link or beside the model in the store.
+  const folders = [await realpath(dirname(model)), dirname(await realpath(model))];
+  const real = await realpath(join(dirname(model), ...segments));
+  if (!folders.some((folder) => inside(real, folder))) {
+    throw new InsituError(
+      "external-data",
+      `location ${JSON.stringify(location)} leads outside the model's folder, to ${real}`,
+    );
+  }
+  const before = await stat(real, { bigint: true });
+  if (!before.isFile())
+    throw new InsituError("external-data", `location ${JSON.stringify(location)} is not a regular file`);
+  if (before.nlink > 1n) {
+    throw new InsituError(
+      "external-data",
+      `location ${JSON.stringify(location)} is a hard link to a file that may belong elsewhere: copy it, or pass it in externalData`,
+    );
+  }
+  const handle = await open(real, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0));
+  try {
+    // What was opened must still be what was checked.
+    const after = await handle.stat({ bigint: true });
+    if (
+      after.ino !== before.ino ||
+      after.dev !== before.dev ||
+      after.nlink > 1n ||
+      !after.isFile() ||
+      (await realpath(real)) !== real
+    ) {
+      throw new InsituError("external-data", `location ${JSON.stringify(location)} changed while it was opened`);
+    }
+    return new NodeFile(handle, real, Number(after.size));
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+async function openModel(path: string): Promise<ReadableFile> {
+  let handle: FileHandle | undefined;
+  try {
+    const place = toPath(path);
+    // Without O_NONBLOCK, opening a pipe would wait for its writer.
+    handle = await open(place, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+    const stats = await handle.stat();
+    if (!stats.isFile()) throw new Error("not a regular file");
+    return new NodeFile(handle, place, stats.size);
+  } catch (cause) {
+    await handle?.close();
+    throw new InsituError(
+      "invalid-argument",
+      `${path} cannot be opened: ${cause instanceof Error ? cause.message : String(cause)}`,
+      { cause },
+    );
+  }
+}
+
+/** Starts a kernel worker; once it is ready it does not keep the process alive. */
+function startKernelWorker(start: object): Promise<WorkerHandle> {
+  return new Promise((resolve, reject) => {
+    // Without execArgv: [] a worker inherits flags that it may not take.
+    const worker = new Worker(new URL("./kernel-worker-node.js", import.meta.url), { workerData: start, execArgv: [] });
+    worker.once("message", () => {
+      worker.unref();
+      resolve({
+        async terminate() {
+          await worker.terminate();
+        },
+      });
+    });
+    // Both stay: an error event that nobody hears would end the process.
+    worker.on("error", reject);
+    worker.once("exit", (code) => reject(new Error(`the worker ended with code ${code} before it was ready`)));
+  });
+}
+
+/** Opens models by path or file: URL; threads are worker_threads. */
+export const nodePlatform: FolderPlatform = {
+  open: openModel,
+  exists: async (path) => (await stat(toPath(path)).catch(() => undefined))?.isFile() ?? false,
+  openBeside,
+  threads: { count: availableParallelism() },
+  startKernelWorker,
+  // Node 20 has relaxed SIMD behind a flag that can be set while it runs.
+  allowRelaxedSimd: () => setFlagsFromString("--experimental-wasm-relaxed-simd"),
+};
