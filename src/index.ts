@@ -1,1 +1,3 @@
-export { InsituError } from "./base/error.js";
+/** The public API in browsers and every other place that has fetch; Node resolves to index.node.ts. */
+export * from "./entry/api.js";
+export { CausalLM, InferenceSession } from "./entry/web.js";

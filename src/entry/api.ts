@@ -1,0 +1,20 @@
+/** What both entry points export beside the session class, which differs in how it opens files. */
+export { InsituError, type ErrorCode } from "../base/error.js";
+export type { ElementType } from "../tensor/element-type.js";
+export { Tensor, type TensorConstructor, type TensorData, type TypedTensor } from "../tensor/tensor.js";
+export type { ModelSource } from "../session/load.js";
+export type { BackendName, InPlacePolicy, SessionOptions } from "../session/options.js";
+export type { Feeds } from "../session/feeds.js";
+export type { Fetches } from "../session/results.js";
+export type { StateOptions } from "../session/create-state.js";
+export { State, type StateStatistics } from "../session/state.js";
+export type { RunOptions, ValueMetadata } from "../session/session.js";
+export { ops } from "../functions/ops.js";
+export type { LoadLanguageModelOptions, Prompt } from "../generate/causal-lm.js";
+export type { GenerateOptions, WhenFull } from "../generate/options.js";
+export type { FinishReason, GeneratedToken, Generation, GenerationSummary } from "../generate/generation.js";
+export type { BatchToken } from "../generate/batch.js";
+export type { Beam, BeamOptions } from "../generate/beams.js";
+export type { Chat } from "../generate/chat.js";
+export type { ChatMessage, TextTokenizer } from "../generate/tokenizer.js";
+export type { HubOptions } from "../hub/hub-model.js";

@@ -1,0 +1,40 @@
+/** The session and the language model as Node has them: models and weights come from files. */
+import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
+import { fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";
+import { embeddedModel } from "../platform/embedded-model.js";
+import { nodePlatform } from "../platform/node.js";
+import type { ModelSource } from "../session/load.js";
+import type { SessionOptions } from "../session/options.js";
+import { Session } from "../session/session.js";
+
+/** A loaded model. */
+export class InferenceSession extends Session {
+  /** Loads a model from a path, a file URL or its bytes, and makes it ready to run. */
+  static async create(source: ModelSource, options?: SessionOptions): Promise<InferenceSession> {
+    return new InferenceSession(await Session.prepare(source, nodePlatform, options));
+  }
+}
+
+/** A language model with its tokenizer. */
+export class CausalLM extends LanguageModel {
+  /**
+   * Loads a model from a folder in the hub's layout, from an ONNX file with its tokenizer beside it, or by its name on the hub where
+   * there is no such folder; without a source the small one that comes with the package.
+   */
+  static async load(
+    source: string | URL = embeddedModel,
+    options: LoadLanguageModelOptions & { readonly hub?: HubOptions } = {},
+  ): Promise<CausalLM> {
+    const { hub, ...rest } = options;
+    const fetched = async (name: string): Promise<string> =>
+      fetchHubModel(name, { ...(rest.variant === undefined ? {} : { variant: rest.variant }), ...hub });
+    const path = String(source);
+    const isName =
+      isHubName(path) &&
+      !(await nodePlatform.exists(`${path}/tokenizer.json`)) &&
+      !(await nodePlatform.exists(`${path}/config.json`));
+    const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
+      InferenceSession.create(model, more);
+    return new CausalLM(await LanguageModel.prepare(isName ? await fetched(path) : path, nodePlatform, open, rest));
+  }
+}

@@ -1,0 +1,24 @@
+/** The session and the language model as browsers have them: models and weights come by fetch. */
+import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
+import { webPlatform } from "../platform/web.js";
+import type { ModelSource } from "../session/load.js";
+import type { SessionOptions } from "../session/options.js";
+import { Session } from "../session/session.js";
+
+/** A loaded model. */
+export class InferenceSession extends Session {
+  /** Loads a model from a URL or its bytes, and makes it ready to run. */
+  static async create(source: ModelSource, options?: SessionOptions): Promise<InferenceSession> {
+    return new InferenceSession(await Session.prepare(source, webPlatform, options));
+  }
+}
+
+/** A language model with its tokenizer. */
+export class CausalLM extends LanguageModel {
+  /** Loads a model from the URL of a folder in the hub's layout, or of an ONNX file with its tokenizer beside it. */
+  static async load(source: string | URL, options?: LoadLanguageModelOptions): Promise<CausalLM> {
+    const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
+      InferenceSession.create(model, more);
+    return new CausalLM(await LanguageModel.prepare(String(source), webPlatform, open, options));
+  }
+}

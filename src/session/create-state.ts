@@ -1,0 +1,119 @@
+/** `createState`: finds the shape of every held input from what the caller names, and makes its buffer. */
+import { InsituError } from "../base/error.js";
+import { bindDim, type Dim, isKnown, symbolsOf } from "../graph/dim.js";
+import { factText } from "../graph/fact.js";
+import type { Pair } from "../plan/pairs.js";
+import type { Plan } from "../plan/plan.js";
+import { type BufferSource, Holding } from "./holding.js";
+
+/** How a state is shaped. */
+export interface StateOptions {
+  /** Sizes by symbol; `batch` and `capacity` are always understood. A list is a full shape for the input of that name. */
+  readonly dims?: Readonly<Record<string, number | readonly number[]>>;
+  /** Full shapes by input name. */
+  readonly shapes?: Readonly<Record<string, readonly number[]>>;
+}
+
+/** The holdings of a new state, and its number of samples. */
+export function makeHoldings(
+  plan: Plan,
+  options: StateOptions,
+  source: BufferSource,
+): { readonly holdings: readonly Holding[]; readonly batch: number } {
+  const { pairs } = plan;
+  if (pairs.length === 0)
+    throw new InsituError(
+      "invalid-state",
+      "the model has no past → present pair, so there is nothing for a state to hold",
+    );
+  const shapes = new Map(Object.entries(options.shapes ?? {}));
+  const sizes = new Map<string, number>();
+  for (const [name, given] of Object.entries(options.dims ?? {})) {
+    if (typeof given !== "number") shapes.set(name, given);
+    else if (!Number.isSafeInteger(given) || given < 0)
+      throw new InsituError("invalid-argument", `dims.${name} must be a whole number, got ${given}`);
+    else sizes.set(name, given);
+  }
+  checkNames(pairs, shapes, sizes);
+  const holdings = pairs.map((pair) => {
+    const shape = shapes.get(pair.past.name);
+    return shape === undefined ? fromSizes(pair, sizes, source) : fromShape(pair, shape, sizes, source);
+  });
+  return { holdings, batch: holdings[0].buffer.shape[0] ?? 1 };
+}
+
+function checkNames(
+  pairs: readonly Pair[],
+  shapes: ReadonlyMap<string, readonly number[]>,
+  sizes: ReadonlyMap<string, number>,
+): void {
+  const inputs = pairs.map((pair) => pair.past.name);
+  for (const name of shapes.keys()) {
+    if (!inputs.includes(name))
+      throw new InsituError(
+        "invalid-argument",
+        `"${name}" is no input that a state holds; those are ${inputs.join(", ")}`,
+      );
+  }
+  const symbols = new Set([
+    "batch",
+    "capacity",
+    ...pairs.flatMap((pair) => (pair.past.fact?.shape ?? []).flatMap((dim) => [...symbolsOf(dim)])),
+  ]);
+  for (const name of sizes.keys()) {
+    if (!symbols.has(name))
+      throw new InsituError(
+        "invalid-argument",
+        `dims.${name} names no dimension of a cache; known are ${[...symbols].join(", ")}`,
+      );
+  }
+}
+
+/** A shape given in full: for a growing cache its sequence is the reserve. */
+function fromShape(
+  pair: Pair,
+  shape: readonly number[],
+  sizes: ReadonlyMap<string, number>,
+  source: BufferSource,
+): Holding {
+  const fact = pair.past.fact!;
+  const fits =
+    fact.shape === undefined ||
+    (shape.length === fact.shape.length &&
+      shape.every((size, axis) => !isKnown(fact.shape![axis]) || fact.shape![axis] === size));
+  if (!fits || !shape.every((size) => Number.isSafeInteger(size) && size >= 0)) {
+    throw new InsituError(
+      "invalid-argument",
+      `cache "${pair.past.name}" is ${factText(fact)}, which [${shape.join(",")}] does not fit`,
+    );
+  }
+  const reserve =
+    pair.axis === undefined ? undefined : Math.max(shape[pair.axis], sizes.get("capacity") ?? 0) || undefined;
+  return Holding.create(pair, fact.type, shape, reserve, source);
+}
+
+function fromSizes(pair: Pair, sizes: ReadonlyMap<string, number>, source: BufferSource): Holding {
+  const fact = pair.past.fact!;
+  if (fact.shape === undefined)
+    throw new InsituError(
+      "invalid-argument",
+      `cache "${pair.past.name}" has no declared rank: give its full shape in shapes`,
+    );
+  const growing = pair.kind !== "update";
+  const bindings = new Map<string, Dim>(sizes);
+  const shape = fact.shape.map((dim, axis) => {
+    if (isKnown(dim)) return dim;
+    if (growing && axis === pair.axis) return 0;
+    if (axis === pair.axis && sizes.has("capacity")) return sizes.get("capacity")!;
+    const bound = bindDim(dim, bindings);
+    if (isKnown(bound)) return bound;
+    if (axis === 0 && pair.axis !== 0) return sizes.get("batch") ?? 1;
+    const hint =
+      axis === pair.axis ? `dims: { capacity: N } or dims: { "${String(dim)}": N }` : `dims: { "${String(dim)}": N }`;
+    throw new InsituError(
+      "invalid-argument",
+      `cache "${pair.past.name}" is ${factText(fact)}: the size of "${String(dim)}" is not known; give ${hint}`,
+    );
+  });
+  return Holding.create(pair, fact.type, shape, sizes.get("capacity"), source);
+}

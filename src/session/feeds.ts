@@ -1,0 +1,83 @@
+/** Feeds, checked against what the model declares, in the order of its inputs. Held inputs come from elsewhere. */
+import { InsituError } from "../base/error.js";
+import { isKnown } from "../graph/dim.js";
+import { factText } from "../graph/fact.js";
+import type { Graph, Value } from "../graph/graph.js";
+import { Tensor } from "../tensor/tensor.js";
+import type { View } from "../tensor/view.js";
+
+/** Tensors by input name. */
+export type Feeds = Readonly<Record<string, Tensor>>;
+
+/** Views by input value: feeds, and defaults of inputs that have one. Throws for what is unknown, missing, ill-typed or held. */
+export function readFeeds(
+  graph: Graph,
+  known: ReadonlyMap<string, Value>,
+  feeds: Feeds,
+  held: ReadonlyMap<Value, View>,
+  mayOmit: ReadonlySet<Value>,
+): Map<Value, View> {
+  if (typeof feeds !== "object" || feeds === null) {
+    const what = feeds === null ? "null" : typeof feeds;
+    throw new InsituError("invalid-feed", `feeds must be an object of tensors by input name, got ${what}`);
+  }
+  for (const name of Object.keys(feeds)) {
+    const value = known.get(name);
+    if (value === undefined)
+      throw new InsituError(
+        "invalid-feed",
+        `"${name}" is no input of the model; its inputs are ${[...known.keys()].join(", ")}`,
+      );
+    if (held.has(value))
+      throw new InsituError(
+        "invalid-feed",
+        `input "${name}" is held by the state and cannot be fed; use state.set("${name}", tensor)`,
+      );
+  }
+  const symbols = new Map<string, { size: number; input: string }>();
+  const views = new Map<Value, View>();
+  for (const value of graph.inputs) {
+    const inState = held.get(value);
+    const tensor = Object.hasOwn(feeds, value.name) ? feeds[value.name] : undefined;
+    if (inState === undefined && tensor === undefined) {
+      if (value.initializer !== undefined) views.set(value, value.initializer);
+      else if (!mayOmit.has(value))
+        throw new InsituError("invalid-feed", `input "${value.name}" (${factText(value.fact!)}) is missing`);
+      continue;
+    }
+    if (inState === undefined && !(tensor instanceof Tensor))
+      throw new InsituError("invalid-feed", `input "${value.name}" must be a Tensor`);
+    const view = inState ?? tensor!.toView();
+    checkFeed(value, view, symbols);
+    views.set(value, view);
+  }
+  return views;
+}
+
+function checkFeed(value: Value, view: View, symbols: Map<string, { size: number; input: string }>): void {
+  const { type, shape } = value.fact!;
+  const refuse = (why: string): never => {
+    throw new InsituError(
+      "invalid-feed",
+      `input "${value.name}" must be ${factText(value.fact!)}, got ${view}: ${why}`,
+    );
+  };
+  if (view.type !== type) refuse("the element type differs");
+  if (shape === undefined) return;
+  if (shape.length !== view.rank) refuse("the rank differs");
+  shape.forEach((dim, axis) => {
+    const size = view.shape[axis];
+    if (isKnown(dim)) {
+      if (dim !== size) refuse(`dimension ${axis} differs`);
+      return;
+    }
+    const name = String(dim);
+    const before = symbols.get(name);
+    if (before === undefined) symbols.set(name, { size, input: value.name });
+    else if (before.size !== size) refuse(`"${name}" is ${before.size} in input "${before.input}"`);
+  });
+}
+
+/** Concrete inputs in the graph's order. */
+export const inOrder = (graph: Graph, inputs: ReadonlyMap<Value, View>): View[] =>
+  graph.inputs.map((value) => inputs.get(value)!);

@@ -1,0 +1,163 @@
+/**
+ * One input that a state holds: its buffer, its reserve along the sequence, and who shares it. Knows bytes and lengths of one
+ * cache; the state knows the conversation.
+ */
+import { InsituError } from "../base/error.js";
+import type { Pair } from "../plan/pairs.js";
+import { copyView } from "../tensor/copy.js";
+import type { ElementType } from "../tensor/element-type.js";
+import type { View } from "../tensor/view.js";
+
+/** A buffer that forks of a state may share until one of them writes. */
+interface Shared {
+  /** Contiguous, of the full capacity. */
+  readonly view: View;
+  holders: number;
+}
+
+/** Where buffers come from: the backend's memory. */
+export interface BufferSource {
+  allocate(type: ElementType, shape: readonly number[]): View;
+  free(view: View): void;
+}
+
+/** The first reserve of a cache that grows, in rows, where the caller names no capacity. */
+const firstReserve = 64;
+
+/** A cache inside a state. */
+export class Holding {
+  readonly pair: Pair;
+  readonly name: string;
+  readonly type: ElementType;
+  readonly #source: BufferSource;
+  #buffer: Shared;
+  /** Valid rows along the sequence, for a cache that grows; the whole capacity for one that does not. */
+  #length: number;
+
+  private constructor(pair: Pair, source: BufferSource, buffer: Shared, length: number) {
+    this.pair = pair;
+    this.name = pair.past.name;
+    this.type = buffer.view.type;
+    this.#source = source;
+    this.#buffer = buffer;
+    this.#length = length;
+  }
+
+  /** An empty cache: zeros in its full shape, or a reserve of rows for one that grows. */
+  static create(
+    pair: Pair,
+    type: ElementType,
+    shape: readonly number[],
+    reserve: number | undefined,
+    source: BufferSource,
+  ): Holding {
+    const { axis, kind } = pair;
+    const grows = kind !== "update" && axis !== undefined;
+    const full = grows ? shape.with(axis, reserve ?? firstReserve) : shape;
+    const length = grows || axis === undefined ? 0 : shape[axis];
+    return new Holding(pair, source, { view: source.allocate(type, full), holders: 1 }, length);
+  }
+
+  /** True if the cache starts empty and gets longer; false if it has its full shape from the start. */
+  get grows(): boolean {
+    return this.pair.kind !== "update";
+  }
+
+  /** Rows that fit along the sequence; undefined for a state without one. */
+  get capacity(): number | undefined {
+    return this.pair.axis === undefined ? undefined : this.#buffer.view.shape[this.pair.axis];
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** The whole buffer, in its full capacity. */
+  get buffer(): View {
+    return this.#buffer.view;
+  }
+
+  /** What a run reads as the past: the valid rows of a growing cache, else the whole. */
+  get past(): View {
+    const { axis } = this.pair;
+    return this.grows && axis !== undefined ? this.buffer.slice(axis, 0, this.#length) : this.buffer;
+  }
+
+  /** Makes the buffer this holding's own before a run writes it. Returns the bytes copied. */
+  detach(): number {
+    if (this.#buffer.holders === 1) return 0;
+    this.#replace(this.#copyOf(this.buffer));
+    return this.buffer.byteLength;
+  }
+
+  /** Makes room for `rows` along the sequence by doubling. Returns the bytes moved. */
+  reserve(rows: number, mayGrow: boolean): number {
+    const { axis } = this.pair;
+    const capacity = this.capacity;
+    if (axis === undefined || capacity === undefined || rows <= capacity) return 0;
+    if (!mayGrow) {
+      throw new InsituError(
+        "not-in-place",
+        `cache "${this.name}": ${rows} rows exceed the reserve of ${capacity}, and inPlace: "require" forbids moving it; create the state with a larger capacity`,
+      );
+    }
+    const larger = this.#source.allocate(this.type, this.buffer.shape.with(axis, Math.max(rows, capacity * 2)));
+    copyView(this.past, larger.slice(axis, 0, this.#length));
+    this.#replace(larger);
+    return this.past.byteLength;
+  }
+
+  /** Takes over what a run made of the past. Returns true if the bytes stayed where they were. */
+  adopt(present: View, owned: boolean): boolean {
+    const { axis } = this.pair;
+    const stayed = present.data === this.buffer.data;
+    if (!stayed) this.#replace(owned && present.contiguous ? present : this.#copyOf(present));
+    if (this.grows && axis !== undefined) this.#length = present.shape[axis];
+    return stayed;
+  }
+
+  /** Copies a tensor in. A growing cache takes any length. */
+  write(from: View): void {
+    const { axis } = this.pair;
+    const fits =
+      from.type === this.type &&
+      from.rank === this.buffer.rank &&
+      from.shape.every((dim, at) => dim === this.buffer.shape[at] || (this.grows && at === axis));
+    if (!fits) throw new InsituError("invalid-state", `cache "${this.name}" is ${this.buffer}, got ${from}`);
+    this.detach();
+    if (this.grows && axis !== undefined) {
+      this.#length = 0;
+      this.reserve(from.shape[axis], true);
+      copyView(from, this.buffer.slice(axis, 0, from.shape[axis]));
+      this.#length = from.shape[axis];
+    } else copyView(from, this.buffer);
+  }
+
+  /** Forgets the rows after `length`. */
+  truncate(length: number): void {
+    if (this.grows) this.#length = Math.min(this.#length, length);
+  }
+
+  /** A holding of the same bytes; the first of the two to write copies. */
+  fork(): Holding {
+    this.#buffer.holders++;
+    return new Holding(this.pair, this.#source, this.#buffer, this.#length);
+  }
+
+  #copyOf(view: View): View {
+    const copy = this.#source.allocate(view.type, view.shape);
+    copyView(view, copy);
+    return copy;
+  }
+
+  #replace(view: View): void {
+    const before = this.#buffer;
+    if (--before.holders === 0) this.#source.free(before.view);
+    this.#buffer = { view, holders: 1 };
+  }
+
+  /** Lets go of the buffer; the holding cannot be used afterwards. */
+  release(): void {
+    if (--this.#buffer.holders === 0) this.#source.free(this.#buffer.view);
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * Per-sample lengths of a state: filled into inputs that say where new rows start or how many are valid, and read back from
+ * those inputs when they are fed. Which inputs those are is what operators declare.
+ */
+import type { Graph, Node, Value } from "../graph/graph.js";
+import type { Pair } from "../plan/pairs.js";
+import type { Program } from "../plan/program.js";
+import { effectOf, inputPosition, type Uses } from "../plan/uses.js";
+import { readIntegers, writeIntegers } from "../tensor/access.js";
+import { View } from "../tensor/view.js";
+
+/** The graph inputs that carry lengths. */
+export interface LengthInputs {
+  /** Where new rows start: the lengths before a run. */
+  readonly start: ReadonlySet<Value>;
+  /** How many rows are valid after the write: the lengths after a run. */
+  readonly end: ReadonlySet<Value>;
+}
+
+/** Finds them: inputs that reach a declared parameter through views, or an end that may still be raised. */
+export function findLengthInputs(graph: Graph, uses: Uses): LengthInputs {
+  const start = new Set<Value>();
+  const end = new Set<Value>();
+  const follow = (value: Value | undefined, into: Set<Value>): void => {
+    const base = value && uses.baseOf(value);
+    if (base === undefined) return;
+    if (graph.inputs.includes(base)) into.add(base);
+    const producer = uses.producers.get(base);
+    if (into === end && producer?.op.largest === true) for (const operand of producer.inputs) follow(operand, into);
+  };
+  const add = (node: Node, name: string | undefined, into: Set<Value>): void => {
+    if (name !== undefined) follow(node.inputs[inputPosition(node, name)], into);
+  };
+  for (const node of graph.nodes) {
+    add(node, node.op.lengths.start, start);
+    add(node, node.op.lengths.end, end);
+  }
+  return { start, end };
+}
+
+/** How many rows a run adds to a pair's cache: the extent of what its writer brings, where the program knows it. */
+export function newRows(pair: Pair, program: Program): number | undefined {
+  const { axis } = pair;
+  if (axis === undefined) return undefined;
+  if (pair.kind !== "update") return undefined;
+  let rows = 0;
+  for (const node of pair.writers) {
+    const written = node.outputs.findIndex((_, position) => effectOf(node, position)?.kind === "update");
+    const past = effectOf(node, written)?.sources[0];
+    const brought = node.inputs.find(
+      (value) =>
+        value !== undefined &&
+        value !== past &&
+        program.facts.get(value)?.shape?.length === program.facts.get(past!)?.shape?.length,
+    );
+    const extent = brought && program.facts.get(brought)?.shape?.[axis];
+    if (typeof extent !== "number") return undefined;
+    rows = Math.max(rows, extent);
+  }
+  return rows;
+}
+
+/** An int64 (or int32) tensor with one length a sample. */
+export function lengthsView(value: Value, lengths: readonly number[]): View {
+  const view = View.allocate(value.fact!.type, value.fact!.shape?.length === 0 ? [] : [lengths.length]);
+  writeIntegers(view, view.rank === 0 ? [lengths[0] ?? 0] : lengths);
+  return view;
+}
+
+/** The lengths after a run: from what was fed, else from what the run added. */
+export function lengthsAfter(
+  before: readonly number[],
+  inputs: ReadonlyMap<Value, View>,
+  found: LengthInputs,
+  added: number | undefined,
+  grown: number | undefined,
+): readonly number[] {
+  for (const value of found.end) {
+    const view = inputs.get(value);
+    if (view !== undefined) return perSample(view, before.length);
+  }
+  for (const value of found.start) {
+    const view = inputs.get(value);
+    if (view !== undefined && added !== undefined) return perSample(view, before.length).map((start) => start + added);
+  }
+  if (grown !== undefined) return before.map(() => grown);
+  // A write without indices starts at row 0.
+  return added === undefined ? before : before.map(() => added);
+}
+
+const perSample = (view: View, batch: number): number[] => {
+  const values = readIntegers(view);
+  return values.length === batch ? values : Array.from({ length: batch }, () => values[0] ?? 0);
+};

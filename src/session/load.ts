@@ -1,0 +1,52 @@
+/** From what a caller hands in to a graph that is ready to run: bytes, path or URL → model → graph with facts. */
+import { InsituError } from "../base/error.js";
+import type { Platform } from "../base/platform.js";
+import { buildGraph } from "../graph/build.js";
+import type { Graph } from "../graph/graph.js";
+import { inferGraph } from "../graph/infer.js";
+import { type AllocateBytes, loadExternalData, type LoadOptions } from "../onnx/external.js";
+import { loadModel as loadModelAt } from "../onnx/load.js";
+import type { Model } from "../onnx/model.js";
+import { readModel } from "../onnx/read.js";
+import { operators } from "../ops/index.js";
+import { foldConstants } from "../passes/fold-constants.js";
+import { type Level, optimizeGraph } from "../passes/optimize.js";
+import { removeDeadNodes } from "../passes/remove-dead-nodes.js";
+import { type RemovedNode, removedNodes } from "../plan/explain-caches.js";
+
+/** What a model can be loaded from: a path or URL, or its bytes. */
+export type ModelSource = string | URL | Uint8Array | ArrayBufferLike;
+
+/** Reads a model and its external data. */
+export async function loadModel(
+  source: ModelSource,
+  platform: Platform,
+  options: LoadOptions = {},
+  allocateBytes?: AllocateBytes,
+): Promise<Model> {
+  if (typeof source === "string" || source instanceof URL)
+    return loadModelAt(String(source), platform, options, allocateBytes);
+  return loadExternalData(readModel(bytesOf(source)), platform, options, allocateBytes);
+}
+
+function bytesOf(source: Uint8Array | ArrayBufferLike): Uint8Array {
+  if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+  const kind = Object.prototype.toString.call(source).slice(8, -1);
+  if (kind === "ArrayBuffer" || kind === "SharedArrayBuffer") return new Uint8Array(source);
+  throw new InsituError("invalid-argument", `a model is a path, a URL, a Uint8Array or an ArrayBuffer, got ${kind}`);
+}
+
+/** Builds and infers the graph of a model, with its constants folded and without nodes that nothing reads. */
+export const graphOf = (model: Model): Graph => preparedGraphOf(model).graph;
+
+/** The same after the passes of a level, with the nodes that were taken out because nothing needs them or all is known of them. */
+export function preparedGraphOf(
+  model: Model,
+  level: Level = "all",
+): { readonly graph: Graph; readonly removed: readonly RemovedNode[] } {
+  const whole = buildGraph(model, operators);
+  inferGraph(whole);
+  const plain = removeDeadNodes(foldConstants(whole));
+  const removed = removedNodes(whole, plain);
+  return { graph: optimizeGraph(plain, operators, level), removed };
+}

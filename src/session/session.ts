@@ -1,0 +1,221 @@
+/** The object users hold: load → plan → run, in onnxruntime-common's shape, with or without a state. */
+import { InsituError } from "../base/error.js";
+import type { Platform } from "../base/platform.js";
+import type { Backend, BackendSession, Executable } from "../backends/backend.js";
+import { referenceBackend } from "../backends/reference/reference.js";
+import { wasmBackend } from "../backends/wasm/wasm.js";
+import { isKnown } from "../graph/dim.js";
+import type { Graph, Value } from "../graph/graph.js";
+import type { Model } from "../onnx/model.js";
+import { explainPlan, type ExplainJson, explainJson } from "../plan/explain.js";
+import type { RemovedNode } from "../plan/explain-caches.js";
+import { makePlan } from "../plan/plan.js";
+import { wasmKernels } from "../ops/wasm.js";
+import type { ElementType } from "../tensor/element-type.js";
+import type { Tensor } from "../tensor/tensor.js";
+import type { View } from "../tensor/view.js";
+import { makeHoldings, type StateOptions } from "./create-state.js";
+import { type Feeds, inOrder, readFeeds } from "./feeds.js";
+import { findLengthInputs, type LengthInputs } from "./lengths.js";
+import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
+import { type BackendName, readOptions, type SessionOptions } from "./options.js";
+import { buffersOf, type Fetches, makeResults, readFetches, Taken } from "./results.js";
+import { Standing } from "./standing.js";
+import { State } from "./state.js";
+import { runWithState } from "./stateful-run.js";
+
+/** Options of one run. */
+export interface RunOptions {
+  /** Past inputs come from this state, present outputs stay in it. */
+  readonly state?: State;
+  /** Accepted for onnxruntime's sake. */
+  readonly tag?: string;
+  readonly logSeverityLevel?: number;
+  readonly logVerbosityLevel?: number;
+  readonly extra?: Readonly<Record<string, unknown>>;
+}
+
+/** What is known of an input or output before a run. */
+export interface ValueMetadata {
+  readonly name: string;
+  readonly isTensor: true;
+  readonly type: ElementType;
+  /** Numbers, and the model's own symbols as text; an unknown rank is an empty list. */
+  readonly shape: readonly (number | string)[];
+}
+
+/** Everything a session is made of. */
+export interface Parts {
+  readonly model: Model;
+  readonly graph: Graph;
+  /** Nodes that passes took out: told by `explain`. */
+  readonly removed: readonly RemovedNode[];
+  readonly backend: BackendName;
+  readonly opened: BackendSession;
+  /** True once the session was released: its states are told. */
+  released: boolean;
+  /** For runs whose past is fed: no feed is ever written. */
+  readonly functional: Executable;
+  /** For runs with a state. */
+  readonly stateful: Executable;
+  readonly lengthInputs: LengthInputs;
+  readonly standing: Standing;
+  readonly weightBytes: number;
+  readonly mayMove: boolean;
+}
+
+const nothingHeld: ReadonlyMap<Value, View> = new Map();
+const nothingOmitted: ReadonlySet<Value> = new Set();
+
+const backends: Readonly<Partial<Record<BackendName, Backend>>> = {
+  wasm: wasmBackend(wasmKernels),
+  reference: referenceBackend,
+};
+
+/** A loaded model. `entry/` gives it a `create` that knows how to open files. */
+export class Session {
+  #parts: Parts | undefined;
+  readonly inputNames: readonly string[];
+  readonly outputNames: readonly string[];
+  readonly inputMetadata: readonly ValueMetadata[];
+  readonly outputMetadata: readonly ValueMetadata[];
+
+  protected constructor(parts: Parts) {
+    this.#parts = parts;
+    this.inputMetadata = parts.graph.inputs.map(metadataOf);
+    this.outputMetadata = parts.graph.outputs.map(metadataOf);
+    this.inputNames = this.inputMetadata.map(({ name }) => name);
+    this.outputNames = this.outputMetadata.map(({ name }) => name);
+  }
+
+  /** Loads a model and makes it ready to run. */
+  protected static async prepare(
+    source: ModelSource,
+    platform: Platform,
+    options: SessionOptions = {},
+  ): Promise<Parts> {
+    const { backend, inPlace, threads, level } = readOptions(options);
+    const chosen = backends[backend];
+    if (chosen === undefined) throw new InsituError("internal", `backend "${backend}" is listed but not there`);
+    const opened = await chosen.open({ platform, threads, relaxedSimd: options.relaxedSimd });
+    try {
+      const model = await loadModel(source, platform, options, (bytes) => opened.allocateBytes(bytes));
+      const { graph, removed } = preparedGraphOf(model, level);
+      const stateful = opened.prepare(makePlan(graph, { policy: inPlace }));
+      const policy = inPlace === "require" ? "prefer" : inPlace;
+      const functional = opened.prepare(makePlan(graph, { policy, pasts: "caller" }));
+      const weights = weightsOf(graph);
+      const lengthInputs = findLengthInputs(graph, stateful.plan.uses);
+      return {
+        model,
+        graph,
+        removed,
+        backend,
+        opened,
+        released: false,
+        functional,
+        stateful,
+        lengthInputs,
+        standing: new Standing(graph, stateful.plan.pairs, lengthInputs, weights),
+        weightBytes: weights.reduce((sum, view) => sum + view.byteLength, 0),
+        mayMove: inPlace !== "require",
+      };
+    } catch (error) {
+      opened.release();
+      throw error;
+    }
+  }
+
+  /** Computes outputs from feeds. The second argument is the options where it names no output. */
+  async run(feeds: Feeds, fetches?: Fetches | RunOptions, options?: RunOptions): Promise<Record<string, Tensor>> {
+    const parts = this.#live();
+    const wanted = readFetches(fetches, parts.graph, options !== undefined);
+    const { state } = options ?? (wanted === undefined ? ((fetches ?? {}) as RunOptions) : {});
+    if (state !== undefined) {
+      if (!(state instanceof State)) throw new InsituError("invalid-state", "options.state must come from createState");
+      return runWithState(parts, feeds, wanted, state);
+    }
+    const { graph, functional, standing } = parts;
+    const inputs = readFeeds(graph, standing.inputs, feeds, nothingHeld, nothingOmitted);
+    const views = inOrder(graph, inputs);
+    const program = functional.programFor(views);
+    const targets = wanted ?? standing.outputs;
+    const taken = new Taken(views, standing.of(program).taken);
+    const outputs = await functional.run(program, views, buffersOf(targets, taken, program));
+    return makeResults(targets, outputs, taken, functional);
+  }
+
+  /** A new state: the model's caches, empty, of the sizes given. */
+  createState(options: StateOptions = {}): State {
+    const parts = this.#live();
+    const { holdings, batch } = makeHoldings(parts.stateful.plan, options, parts.stateful);
+    return new State(parts, holdings, new Array<number>(batch).fill(0));
+  }
+
+  /** The plan for runs with a state: as text, or as JSON for tools. */
+  explain(): string;
+  explain(options: { readonly json: true }): ExplainJson;
+  explain(options?: { readonly json?: boolean }): string | ExplainJson {
+    const { stateful, weightBytes, removed } = this.#live();
+    const facts = { weightBytes, arenaBytes: stateful.memory.arenaBytes, removed };
+    return options?.json === true ? explainJson(stateful.plan, facts) : explainPlan(stateful.plan, facts);
+  }
+
+  /** True if a result depends on chance: a second run may differ. */
+  get random(): boolean {
+    return this.#live().graph.nodes.some((node) => node.op.random);
+  }
+
+  /** Bytes of the weights, of the arena, and of every tensor buffer allocated by runs so far. */
+  get memory(): {
+    readonly weightBytes: number;
+    readonly arenaBytes: number;
+    readonly allocations: number;
+    readonly allocatedBytes: number;
+  } {
+    const { functional, stateful, weightBytes } = this.#live();
+    return {
+      weightBytes,
+      arenaBytes: functional.memory.arenaBytes + stateful.memory.arenaBytes,
+      allocations: functional.memory.allocations + stateful.memory.allocations,
+      allocatedBytes: functional.memory.allocatedBytes + stateful.memory.allocatedBytes,
+    };
+  }
+
+  /** Lets go of the model; the session cannot be used afterwards. */
+  async release(): Promise<void> {
+    if (this.#parts === undefined) return;
+    this.#parts.released = true;
+    this.#parts.opened.release();
+    this.#parts = undefined;
+  }
+
+  #live(): Parts {
+    if (this.#parts === undefined) throw new InsituError("released", "the session was released; create a new one");
+    return this.#parts;
+  }
+}
+
+function metadataOf(value: Value): ValueMetadata {
+  const { fact } = value;
+  if (fact === undefined) throw new InsituError("internal", `value "${value.name}" has no fact`);
+  const shape = (fact.shape ?? []).map((dim) => (isKnown(dim) ? dim : String(dim)));
+  return { name: value.name, isTensor: true, type: fact.type, shape };
+}
+
+/** Every initializer of the graph and of the graphs inside it. */
+export function weightsOf(graph: Graph): View[] {
+  const weights = new Set<View>();
+  const add = (value: Value | undefined): void => {
+    if (value?.initializer !== undefined) weights.add(value.initializer);
+  };
+  const visit = (inner: Graph): void => {
+    for (const value of [...inner.inputs, ...inner.outputs]) add(value);
+    for (const node of inner.nodes) {
+      node.inputs.forEach(add);
+      for (const body of node.bodies.values()) visit(body);
+    }
+  };
+  visit(graph);
+  return [...weights];
+}

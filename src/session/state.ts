@@ -1,0 +1,208 @@
+/**
+ * The caches of one conversation or batch, owned by the runtime between runs: created once, written by each run, never
+ * returned or copied. Lengths are data, one per sample.
+ */
+import { InsituError } from "../base/error.js";
+import { Tensor } from "../tensor/tensor.js";
+import type { Holding } from "./holding.js";
+import { readSaved, writeSaved } from "./saved-state.js";
+
+/** What happened to a state's bytes so far. */
+export interface StateStatistics {
+  /** Runs that used the state. */
+  readonly runs: number;
+  /** Bytes moved because a reserve had to grow, a fork was written, or an update could not be done in place. */
+  readonly movedBytes: number;
+}
+
+/** The session behind a state, as far as the state knows it. */
+export interface StateOwner {
+  readonly released: boolean;
+}
+
+/** Gives back the memory of states that were dropped without `release`. */
+const dropped = new FinalizationRegistry<readonly Holding[]>((holdings) => {
+  for (const holding of holdings) holding.release();
+});
+
+/** The caches of one conversation. Made by `session.createState`. */
+export class State {
+  readonly #holdings: ReadonlyMap<string, Holding>;
+  readonly #owner: StateOwner;
+  /** Replaced, never written: what was handed out stays as it was. */
+  #lengths: readonly number[];
+  #busy = false;
+  #released = false;
+  #runs = 0;
+  #movedBytes = 0;
+
+  /** For sessions: `owner` is what a run checks the state against. */
+  constructor(owner: StateOwner, holdings: readonly Holding[], lengths: readonly number[]) {
+    this.#owner = owner;
+    this.#holdings = new Map(holdings.map((holding) => [holding.name, holding]));
+    this.#lengths = [...lengths];
+    dropped.register(this, holdings, this);
+  }
+
+  /** The inputs that the state holds. */
+  get names(): readonly string[] {
+    return [...this.#holdings.keys()];
+  }
+
+  /** Valid rows per sample. */
+  get lengths(): readonly number[] {
+    return this.#lengths;
+  }
+
+  /** Bytes of all caches in their full capacity. */
+  get byteLength(): number {
+    return [...this.#holdings.values()].reduce((sum, holding) => sum + holding.buffer.byteLength, 0);
+  }
+
+  get statistics(): StateStatistics {
+    return { runs: this.#runs, movedBytes: this.#movedBytes };
+  }
+
+  /** A cache in its full capacity: a live view, no copy. It shows each run's writes until a reserve grows or a fork is written. */
+  get(name: string): Tensor {
+    this.#live();
+    return Tensor.fromView(this.#holding(name).buffer);
+  }
+
+  /** Copies a tensor into a cache. */
+  set(name: string, tensor: Tensor): void {
+    this.#idle();
+    const holding = this.#holding(name);
+    if (!(tensor instanceof Tensor)) throw new InsituError("invalid-argument", `cache "${name}" takes a Tensor`);
+    holding.write(tensor.toView());
+    if (holding.grows) this.#lengths = this.#lengths.map(() => holding.length);
+  }
+
+  /** Forgets everything after `length` rows, in all samples or one length for each. What was forgotten is overwritten by the next run. */
+  rewind(length: number | readonly number[]): void {
+    this.#idle();
+    const lengths = typeof length === "number" ? this.#lengths.map(() => length) : [...length];
+    if (lengths.length !== this.#lengths.length) {
+      throw new InsituError(
+        "invalid-argument",
+        `rewind needs one length for each of ${this.#lengths.length} samples, got ${lengths.length}`,
+      );
+    }
+    lengths.forEach((wanted, sample) => {
+      const now = this.#lengths[sample];
+      if (!Number.isInteger(wanted) || wanted < 0 || wanted > now) {
+        throw new InsituError(
+          "invalid-argument",
+          `sample ${sample} has ${now} rows and cannot be rewound to ${wanted}`,
+        );
+      }
+    });
+    for (const holding of this.#holdings.values()) {
+      if (holding.pair.axis === undefined) {
+        if (lengths.every((wanted, sample) => wanted === this.#lengths[sample])) continue;
+        throw new InsituError(
+          "invalid-argument",
+          `"${holding.name}" has no rows to go back to: save the state or fork it before the run that is to be undone`,
+        );
+      }
+      if (holding.grows && lengths.some((wanted) => wanted !== lengths[0])) {
+        throw new InsituError(
+          "invalid-argument",
+          `cache "${holding.name}" has one length for all samples, got [${lengths.join(",")}]`,
+        );
+      }
+    }
+    for (const holding of this.#holdings.values()) holding.truncate(lengths[0] ?? 0);
+    this.#lengths = lengths;
+  }
+
+  /** A second state with the same contents; bytes are copied when one of the two is written. */
+  fork(): State {
+    this.#idle();
+    return new State(
+      this.#owner,
+      [...this.#holdings.values()].map((holding) => holding.fork()),
+      this.#lengths,
+    );
+  }
+
+  /** The state as bytes, in safetensors' layout. */
+  save(): Uint8Array {
+    this.#idle();
+    return writeSaved([...this.#holdings.values()], this.#lengths);
+  }
+
+  /** Takes over saved contents. Throws, with nothing changed, where they do not fit. */
+  restore(bytes: Uint8Array): void {
+    this.#idle();
+    const { tensors, lengths } = readSaved(bytes);
+    if (lengths.length !== this.#lengths.length) {
+      throw new InsituError(
+        "invalid-state",
+        `the saved state has ${lengths.length} samples, this one has ${this.#lengths.length}`,
+      );
+    }
+    for (const name of tensors.keys()) this.#holding(name, "the saved state holds");
+    for (const [name, holding] of this.#holdings) {
+      const view = tensors.get(name);
+      if (view === undefined) throw new InsituError("invalid-state", `the saved state has no cache "${name}"`);
+      const { axis } = holding.pair;
+      const fits =
+        view.type === holding.type &&
+        view.rank === holding.buffer.rank &&
+        view.shape.every((dim, at) => dim === holding.buffer.shape[at] || (holding.grows && at === axis));
+      if (!fits)
+        throw new InsituError("invalid-state", `cache "${name}" is ${holding.buffer}, the saved one is ${view}`);
+    }
+    for (const [name, holding] of this.#holdings) holding.write(tensors.get(name)!);
+    this.#lengths = lengths;
+  }
+
+  /** For sessions: the caches, reserved for one run. Throws if the state is another model's or in use. */
+  acquire(owner: StateOwner): ReadonlyMap<string, Holding> {
+    if (owner !== this.#owner)
+      throw new InsituError(
+        "invalid-state",
+        "the state was made by another session: create it with this session's createState",
+      );
+    this.#idle();
+    this.#busy = true;
+    return this.#holdings;
+  }
+
+  /** For sessions: ends a run, with the new lengths where it succeeded. */
+  settle(outcome: { readonly lengths: readonly number[]; readonly movedBytes: number } | undefined): void {
+    this.#busy = false;
+    if (outcome === undefined) return;
+    this.#lengths = outcome.lengths;
+    this.#runs++;
+    this.#movedBytes += outcome.movedBytes;
+  }
+
+  /** Gives the memory back; the state cannot be used afterwards. */
+  release(): void {
+    if (this.#released) return;
+    this.#idle();
+    this.#released = true;
+    dropped.unregister(this);
+    for (const holding of this.#holdings.values()) holding.release();
+  }
+
+  #idle(): void {
+    this.#live();
+    if (this.#busy) throw new InsituError("invalid-state", "the state is in use by a run: wait for its promise");
+  }
+
+  #live(): void {
+    if (this.#released) throw new InsituError("released", "the state was released; create a new one");
+    if (this.#owner.released)
+      throw new InsituError("released", "the state's session was released, and its caches with it");
+  }
+
+  #holding(name: string, who = "the state holds"): Holding {
+    const holding = this.#holdings.get(name);
+    if (holding === undefined)
+      throw new InsituError("invalid-state", `${who} "${name}", which is none of ${this.names.join(", ")}`);
+    return holding;
+  }
+}

@@ -1,0 +1,104 @@
+/** One run on a state: past inputs from its caches, lengths filled in, presents kept, results handed out. */
+import { InsituError } from "../base/error.js";
+import type { Value } from "../graph/graph.js";
+import type { Tensor } from "../tensor/tensor.js";
+import type { View } from "../tensor/view.js";
+import { type Feeds, inOrder, readFeeds } from "./feeds.js";
+import type { Holding } from "./holding.js";
+import { lengthsAfter, lengthsView } from "./lengths.js";
+import { buffersOf, makeResults, Taken } from "./results.js";
+import type { Parts } from "./session.js";
+import type { State } from "./state.js";
+
+/** Runs the model once on a state. */
+export async function runWithState(
+  parts: Parts,
+  feeds: Feeds,
+  wanted: ReadonlyMap<Value, Tensor | null> | undefined,
+  state: State,
+): Promise<Record<string, Tensor>> {
+  const holdings = state.acquire(parts);
+  let outcome: Parameters<State["settle"]>[0];
+  try {
+    const run = await runOnce(parts, feeds, wanted, holdings, state.lengths);
+    outcome = run.outcome;
+    return run.results;
+  } finally {
+    state.settle(outcome);
+  }
+}
+
+async function runOnce(
+  parts: Parts,
+  feeds: Feeds,
+  wanted: ReadonlyMap<Value, Tensor | null> | undefined,
+  holdings: ReadonlyMap<string, Holding>,
+  lengths: readonly number[],
+): Promise<{ results: Record<string, Tensor>; outcome: { lengths: readonly number[]; movedBytes: number } }> {
+  const { graph, stateful, lengthInputs, standing, mayMove } = parts;
+  const { pairs } = stateful.plan;
+  const holdingOf = (past: Value): Holding => holdings.get(past.name)!;
+  const held = (): Map<Value, View> => new Map(pairs.map(({ past }) => [past, holdingOf(past).past]));
+  const inputs = readFeeds(graph, standing.inputs, feeds, held(), standing.omissible);
+
+  // Lengths that the caller leaves out: their shapes decide the program, the program says how many rows are new.
+  const omitted = graph.inputs.filter((value) => !inputs.has(value));
+  for (const value of omitted) inputs.set(value, lengthsView(value, lengths));
+  let program = stateful.programFor(inOrder(graph, inputs));
+  const { addedRows: added } = standing.of(program);
+  for (const value of omitted) {
+    if (!lengthInputs.end.has(value)) continue;
+    if (added === undefined)
+      throw new InsituError(
+        "invalid-feed",
+        `input "${value.name}" must be fed: how many rows the run adds cannot be told before it`,
+      );
+    inputs.set(
+      value,
+      lengthsView(
+        value,
+        startsOf(inputs, parts, lengths).map((start) => start + added),
+      ),
+    );
+  }
+
+  // Lengths that decide shapes decide the program too.
+  if (omitted.length > 0) program = stateful.programFor(inOrder(graph, inputs));
+
+  let movedBytes = 0;
+  for (const { past, present, kind, axis } of pairs) {
+    const holding = holdingOf(past);
+    movedBytes += holding.detach();
+    const rows = kind === "grow" && axis !== undefined ? program.facts.get(present)?.shape?.[axis] : undefined;
+    if (typeof rows === "number") movedBytes += holding.reserve(rows, mayMove);
+  }
+  for (const [past, view] of held()) inputs.set(past, view);
+
+  const targets = wanted ?? standing.unheldOutputs;
+  const views = inOrder(graph, inputs);
+  const taken = new Taken(views, standing.of(program).taken);
+  const outputs = await stateful.run(program, views, buffersOf(targets, taken, program));
+  for (const { past, present } of pairs) {
+    const view = outputs.get(present)!;
+    if (!holdingOf(past).adopt(view, !taken.has(view) && !stateful.owns(view) && targets.get(present) === undefined))
+      movedBytes += view.byteLength;
+    taken.add(holdingOf(past).buffer);
+  }
+  const grown = pairs.find((pair) => pair.kind !== "update" && pair.axis !== undefined);
+  const after = lengthsAfter(lengths, inputs, lengthInputs, added, grown && holdingOf(grown.past).length);
+  return { results: makeResults(targets, outputs, taken, stateful), outcome: { lengths: after, movedBytes } };
+}
+
+/** Where each sample's new rows start: as fed, else the state's lengths. */
+function startsOf(
+  inputs: ReadonlyMap<Value, View>,
+  { lengthInputs }: Parts,
+  lengths: readonly number[],
+): readonly number[] {
+  for (const value of lengthInputs.start) {
+    const view = inputs.get(value);
+    if (view !== undefined)
+      return lengthsAfter(lengths, inputs, { start: new Set([value]), end: new Set() }, 0, undefined);
+  }
+  return lengthInputs.start.size === 0 ? lengths.map(() => 0) : lengths;
+}
