@@ -1,0 +1,98 @@
+/** What a command of the command line is, and how its options are read: unknown ones are refused, every command has --help. */
+import { parseArgs } from "node:util";
+import { InsituError } from "../base/error.js";
+
+/** One option: a flag, or a value with a placeholder for the help text. */
+export interface CommandOption {
+  readonly value?: string;
+  readonly short?: string;
+  readonly describes: string;
+}
+
+/** Arguments of a call, read by a command's declarations. */
+export interface Arguments {
+  readonly positionals: readonly string[];
+  readonly options: Readonly<Record<string, string | boolean | undefined>>;
+}
+
+/** One command. */
+export interface Command {
+  readonly name: string;
+  /** Positional arguments as the help shows them, such as `<dir>`. */
+  readonly positionals: string;
+  /** How many positional arguments there may be. */
+  readonly arity: readonly [least: number, most: number];
+  readonly summary: string;
+  readonly options: Readonly<Record<string, CommandOption>>;
+  /** Returns the exit code. */
+  run(args: Arguments): Promise<number>;
+}
+
+/** Options that every command has. */
+const common: Readonly<Record<string, CommandOption>> = {
+  help: { short: "h", describes: "show this text" },
+  debug: { describes: "show a stack with errors" },
+};
+
+/** The help text of one command. */
+export function helpOf(command: Command): string {
+  const rows = Object.entries({ ...command.options, ...common }).map(([name, { value, short, describes }]) => [
+    `  ${short === undefined ? "    " : `-${short}, `}--${name}${value === undefined ? "" : ` <${value}>`}`,
+    describes,
+  ]);
+  const width = Math.max(...rows.map(([left]) => left.length)) + 2;
+  const usage = `usage: insitu ${command.name} ${command.positionals} [options]`.replace(/ {2,}/g, " ");
+  return [command.summary, "", usage, "", ...rows.map(([left, right]) => left.padEnd(width) + right)].join("\n");
+}
+
+/** Reads the arguments of a command; throws InsituError for anything it does not know. */
+export function readArguments(command: Command, argv: readonly string[]): Arguments {
+  const declared = Object.fromEntries(
+    Object.entries({ ...command.options, ...common }).map(([name, { value, short }]) => [
+      name,
+      {
+        type: value === undefined ? ("boolean" as const) : ("string" as const),
+        ...(short === undefined ? {} : { short }),
+      },
+    ]),
+  );
+  const refuse = (message: string, cause?: unknown): never => {
+    throw new InsituError("invalid-argument", `insitu ${command.name}: ${message}; see insitu ${command.name} --help`, {
+      cause,
+    });
+  };
+  try {
+    const { values, positionals } = parseArgs({
+      args: withNegativeNumbers(argv, declared),
+      options: declared,
+      allowPositionals: true,
+      strict: true,
+    });
+    const [least, most] = command.arity;
+    if (values["help"] !== true && (positionals.length < least || positionals.length > most)) {
+      refuse(
+        `takes ${least === most ? least : `${least} to ${most}`} argument${most === 1 ? "" : "s"} (${command.positionals}), got ${positionals.length}`,
+      );
+    }
+    return { positionals, options: values };
+  } catch (error) {
+    if (error instanceof InsituError) throw error;
+    return refuse(
+      String((error as Error).message)
+        .split(/\.\s/)[0]
+        .replace(/\.$/, ""),
+      error,
+    );
+  }
+}
+
+/** `--option -1` as `--option=-1`: what looks like an option is a number where one is wanted. */
+const withNegativeNumbers = (
+  argv: readonly string[],
+  declared: Readonly<Record<string, { readonly type: "boolean" | "string" }>>,
+): string[] =>
+  argv.reduce<string[]>((args, argument) => {
+    const before = args.at(-1) ?? "";
+    const wanted = before.startsWith("--") && declared[before.slice(2)]?.type === "string";
+    return wanted && /^-\.?\d/.test(argument) ? [...args.slice(0, -1), `${before}=${argument}`] : [...args, argument];
+  }, []);

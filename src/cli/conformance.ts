@@ -1,0 +1,113 @@
+/** `insitu conformance`: runs every case below a folder in ONNX's backend-test layout. */
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { basename, join, relative } from "node:path";
+import { InsituError } from "../base/error.js";
+import { type CaseFiles, type CaseResult, runCase } from "../conformance/case.js";
+import { type BackendName } from "../session/options.js";
+import type { Command } from "./command.js";
+import { InferenceSession } from "../entry/node.js";
+
+/** The folders below `root` that hold a model.onnx, in order. */
+export function findCases(root: string): string[] {
+  const found: string[] = [];
+  const visit = (folder: string): void => {
+    if (existsSync(join(folder, "model.onnx"))) found.push(folder);
+    else
+      for (const entry of readdirSync(folder, { withFileTypes: true }))
+        if (entry.isDirectory()) visit(join(folder, entry.name));
+  };
+  if (!statSync(root, { throwIfNoEntry: false })?.isDirectory())
+    throw new InsituError("invalid-argument", `"${root}" is no folder`);
+  visit(root);
+  return found.sort();
+}
+
+/** Reads the files of one case. */
+export function readCase(folder: string, name: string = basename(folder)): CaseFiles {
+  const sets = readdirSync(folder)
+    .filter((entry) => /^test_data_set_\d+$/.test(entry))
+    .sort((a, b) => Number(a.slice(14)) - Number(b.slice(14)))
+    .map((entry) => ({
+      inputs: readTensors(join(folder, entry), "input"),
+      outputs: readTensors(join(folder, entry), "output"),
+    }));
+  return { name, model: join(folder, "model.onnx"), tolerance: readTolerance(join(folder, "meta.json")), sets };
+}
+
+function readTensors(folder: string, kind: "input" | "output"): (Uint8Array | undefined)[] {
+  const tensors: (Uint8Array | undefined)[] = [];
+  for (const entry of readdirSync(folder)) {
+    const index = new RegExp(`^${kind}_(\\d+)\\.pb$`).exec(entry)?.[1];
+    if (index !== undefined) tensors[Number(index)] = readFileSync(join(folder, entry));
+  }
+  return Array.from(tensors);
+}
+
+function readTolerance(path: string): CaseFiles["tolerance"] {
+  if (!existsSync(path)) return {};
+  try {
+    const { rtol, atol } = JSON.parse(readFileSync(path, "utf8")) as { rtol?: unknown; atol?: unknown };
+    return { ...(typeof rtol === "number" ? { rtol } : {}), ...(typeof atol === "number" ? { atol } : {}) };
+  } catch (cause) {
+    throw new InsituError("invalid-argument", `"${path}" is not JSON`, { cause });
+  }
+}
+
+/** Runs the cases and says what became of each. */
+export const conformance: Command = {
+  name: "conformance",
+  positionals: "<dir>",
+  arity: [1, 1],
+  summary: "runs every case below a folder in ONNX's backend-test layout",
+  options: {
+    backend: { value: "name", describes: "the backend to run on" },
+    filter: { value: "text", describes: "only the cases whose name contains this" },
+    json: { describes: "one JSON object with every case's result" },
+    verbose: { describes: "also list what passed and was skipped" },
+  },
+  async run({ positionals: [root], options }) {
+    const filter = typeof options["filter"] === "string" ? options["filter"] : "";
+    const backend = options["backend"] as BackendName | undefined;
+    const json = options["json"] === true;
+    const folders = findCases(root).filter((folder) => caseName(root, folder).includes(filter));
+    if (folders.length === 0)
+      throw new InsituError(
+        "invalid-argument",
+        `"${root}" holds no case${filter === "" ? "" : ` with "${filter}" in its name`}`,
+      );
+    const results: CaseResult[] = [];
+    const showProgress = process.stderr.isTTY && !json;
+    for (const folder of folders) {
+      if (showProgress && results.length % 20 === 0) process.stderr.write(`\r${results.length} of ${folders.length} `);
+      const files = readCase(folder, caseName(root, folder));
+      const result = await runCase(files, (model) =>
+        InferenceSession.create(model, backend === undefined ? {} : { backend }),
+      );
+      results.push(result);
+      if (!json && (result.status === "failed" || options["verbose"] === true)) {
+        console.log(`${result.status} ${result.name}${result.reason === undefined ? "" : `: ${result.reason}`}`);
+      }
+    }
+    if (showProgress) process.stderr.write("\r\x1b[K");
+    const count = (status: CaseResult["status"]): number => results.filter((result) => result.status === status).length;
+    const [passed, failed, skipped] = [count("passed"), count("failed"), count("skipped")];
+    if (json) console.log(JSON.stringify({ passed, failed, skipped, cases: results }, null, 2));
+    else for (const [reason, number] of countReasons(results)) console.log(`skipped ${number}: ${reason}`);
+    // With --json the sentence goes beside the object, so that standard output stays JSON.
+    (json ? process.stderr : process.stdout).write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`);
+    return failed > 0 ? 1 : 0;
+  },
+};
+
+const caseName = (root: string, folder: string): string => relative(root, folder) || basename(folder);
+
+/** Skipped cases by reason, without the node's own name, most frequent first. */
+function countReasons(results: readonly CaseResult[]): [string, number][] {
+  const counts = new Map<string, number>();
+  for (const { status, reason = "" } of results) {
+    if (status !== "skipped") continue;
+    const general = reason.replace(/^.*?: (?=operator |.* is a )/, "").replace(/; .*$/, "");
+    counts.set(general, (counts.get(general) ?? 0) + 1);
+  }
+  return [...counts].sort((a, b) => b[1] - a[1]);
+}

@@ -1,0 +1,42 @@
+/** Compares a result with what a case expects: numpy's allclose rule for floats, equality for everything else. */
+import { isWide, readBigInts, readNumbers, readStrings } from "../tensor/access.js";
+import { contiguous } from "../tensor/copy.js";
+import { traitsOf } from "../tensor/element-type.js";
+import type { View } from "../tensor/view.js";
+
+/** How far a float may be from the expected one: |actual − expected| ≤ atol + rtol · |expected|. */
+export interface Tolerance {
+  readonly rtol: number;
+  readonly atol: number;
+}
+
+function elements(view: View): ArrayLike<number | bigint | string> {
+  if (view.type === "string") return readStrings(view);
+  if (isWide(view.type)) return readBigInts(view);
+  if (traitsOf(view.type).kind === "complex") return contiguous(view).data;
+  return readNumbers(view);
+}
+
+/** Undefined where the two agree, else a sentence that says where they differ most. */
+export function difference(actual: View, expected: View, { rtol, atol }: Tolerance): string | undefined {
+  if (String(actual) !== String(expected)) return `got ${actual}, expected ${expected}`;
+  const a = elements(actual);
+  const b = elements(expected);
+  const float = ["float", "complex"].includes(traitsOf(expected.type).kind);
+  let worst = 0;
+  let at = -1;
+  let wrong = 0;
+  for (let i = 0; i < b.length; i++) {
+    const x = a[i];
+    const y = b[i];
+    if (x === y || (x !== x && y !== y)) continue;
+    if (float && typeof x === "number" && typeof y === "number") {
+      const off = Math.abs(x - y);
+      if (off <= atol + rtol * Math.abs(y)) continue;
+      if (off > worst || at < 0) [worst, at] = [off, i];
+    } else if (at < 0) at = i;
+    wrong++;
+  }
+  if (at < 0) return undefined;
+  return `${wrong} of ${b.length} elements differ, most at ${at}: got ${a[at]}, expected ${b[at]}`;
+}
