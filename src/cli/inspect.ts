@@ -1,0 +1,137 @@
+/** `insitu inspect`: what a model's caches do when it runs, and why; as text, as JSON, as a picture. Runs nothing. */
+import { writeFile } from "node:fs/promises";
+import { InsituError } from "../base/error.js";
+import { bindShape, isKnownShape } from "../graph/dim.js";
+import type { Fact } from "../graph/fact.js";
+import type { Model } from "../onnx/model.js";
+import { drawPlan } from "../plan/draw.js";
+import { knownSymbols, type Sizes } from "../plan/explain-bytes.js";
+import type { RemovedNode } from "../plan/explain-caches.js";
+import { explainJson, explainPlan, type SessionFacts } from "../plan/explain.js";
+import { makePlan, type Plan } from "../plan/plan.js";
+import { compileProgram } from "../plan/program.js";
+import { preparedGraphOf } from "../session/load.js";
+import { weightsOf } from "../session/session.js";
+import type { Command } from "./command.js";
+import { missingOperators, openForInspection } from "./inspect-model.js";
+
+/** Shows a model's caches: which are written in place, which are not, and what stands in the way. */
+export const inspect: Command = {
+  name: "inspect",
+  positionals: "<model.onnx>",
+  arity: [1, 1],
+  summary: "shows a model's caches, whether each is updated in place, and why or why not",
+  options: {
+    json: { describes: "everything as JSON: { caches: [{ node, op, input, output, inPlace, reason }], … }" },
+    steps: { describes: "also list every step of the plan, in its order" },
+    svg: { value: "file", describes: "draw the caches, their writers and readers into this file" },
+    dims: { value: "name=N,…", describes: "sizes to count bytes for, such as batch=1,capacity=4096" },
+  },
+  async run({ positionals: [path], options }) {
+    const model = await openForInspection(path);
+    const { plan, removed } = planOf(model);
+    const sizes = readSizes(options["dims"], plan);
+    const facts: SessionFacts = {
+      weightBytes: weightsOf(plan.graph).reduce((sum, { byteLength }) => sum + byteLength, 0),
+      arenaBytes: arenaBytes(plan, sizes),
+      removed,
+      sizes,
+    };
+    const { svg } = options;
+    if (typeof svg === "string")
+      await writeText(svg, drawPlan(plan, facts, { title: path.split(/[\\/]/).slice(-2).join("/") }));
+    const { opsets, producerName, producerVersion } = model;
+    const producer = [producerName, producerVersion].filter((part) => part !== "").join(" ");
+    if (options["json"] === true) {
+      const named = Object.fromEntries([...opsets].map(([domain, version]) => [domain || "ai.onnx", version]));
+      console.log(JSON.stringify({ ...explainJson(plan, facts), opsets: named, producer }, null, 2));
+      return 0;
+    }
+    const versions = [...opsets].map(([domain, version]) => `${domain || "ai.onnx"} ${version}`).join(", ");
+    console.log(`${path}: opset ${versions}${producer === "" ? "" : `, made by ${producer}`}`);
+    console.log(explainPlan(plan, facts, { steps: options["steps"] === true }));
+    const hints = hintsFor(plan, sizes, options["steps"] === true);
+    if (hints.length > 0) console.log(`\n${hints.join("\n")}`);
+    if (typeof svg === "string") console.log(`\nthe picture is in ${svg}`);
+    return 0;
+  },
+};
+
+function planOf(model: Model): { readonly plan: Plan; readonly removed: readonly RemovedNode[] } {
+  try {
+    const { graph, removed } = preparedGraphOf(model);
+    return { plan: makePlan(graph), removed };
+  } catch (error) {
+    if (!(error instanceof InsituError) || error.code !== "unsupported-operator") throw error;
+    const missing = missingOperators(model);
+    throw missing.length <= 1
+      ? error
+      : new InsituError(
+          "unsupported-operator",
+          `the model calls ${missing.length} operators that are not supported: ${missing.join(", ")}; the first is ${error.message}`,
+          { cause: error },
+        );
+  }
+}
+
+async function writeText(path: string, text: string): Promise<void> {
+  try {
+    await writeFile(path, text);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new InsituError("invalid-argument", `--svg ${path} cannot be written: ${why}`, { cause });
+  }
+}
+
+/** `batch=1,capacity=4096`; a name may be any symbol of an input's shape, commas and all: the size follows its last `=`. */
+function readSizes(given: string | boolean | undefined, plan: Plan): Sizes {
+  const sizes = new Map<string, number>();
+  if (typeof given !== "string") return sizes;
+  const known = knownSymbols(plan);
+  for (const [part, name, size] of given.matchAll(/\s*(.+?)\s*=\s*([^=,]*?)\s*(?:,|$)/g)) {
+    if (!/^\d+$/.test(size))
+      throw new InsituError("invalid-argument", `--dims ${part}: a size is a whole number, got "${size}"`);
+    if (!known.has(name))
+      throw new InsituError(
+        "invalid-argument",
+        `--dims ${name}: no input has a dimension of that name; known are ${[...known].join(", ") || "none: all sizes are fixed"}`,
+      );
+    sizes.set(name, Number(size));
+  }
+  if (sizes.size === 0)
+    throw new InsituError("invalid-argument", `--dims "${given}": expected name=N, such as batch=1,capacity=4096`);
+  return sizes;
+}
+
+/** Facts of the inputs with the sizes put in: a cache's rows are its capacity, the first dimension of a cache is the batch. */
+function inputFacts({ graph, pairs }: Plan, sizes: Sizes): Fact[] {
+  const all = new Map(sizes);
+  for (const { past, axis } of pairs) {
+    past.fact?.shape?.forEach((dim, at) => {
+      const role = at === axis ? "capacity" : at === 0 ? "batch" : "";
+      if (sizes.has(role) && !all.has(String(dim))) all.set(String(dim), sizes.get(role)!);
+    });
+  }
+  return graph.inputs.map(({ fact }) => ({ type: fact!.type, shape: fact!.shape && bindShape(fact!.shape, all) }));
+}
+
+/** What a run with these sizes keeps between its steps; undefined where a size is missing. */
+function arenaBytes(plan: Plan, sizes: Sizes): number | undefined {
+  const facts = inputFacts(plan, sizes);
+  return facts.every(({ shape }) => isKnownShape(shape)) ? compileProgram(plan, facts).arenaBytes : undefined;
+}
+
+/** What else the command can tell. */
+function hintsFor(plan: Plan, sizes: Sizes, steps: boolean): string[] {
+  const roles = plan.pairs.length === 0 ? [] : ["batch", "capacity"].filter((role) => !sizes.has(role));
+  const given = new Map([...roles.map((role) => [role, 1] as const), ...sizes]);
+  const named = new Set(inputFacts(plan, given).flatMap(({ shape }) => (shape ?? []).map(String)));
+  const others = [...named].filter((name) => !/^(\d+|\?\d+)$/.test(name));
+  const symbolic = plan.pairs.some(({ past }) => !isKnownShape(past.fact?.shape));
+  const hints: string[] = [];
+  if (symbolic && roles.length > 0)
+    hints.push(`--dims ${roles.map((role) => `${role}=…`).join(",")} counts the bytes of the caches`);
+  if (others.length > 0) hints.push(`--dims with ${others.join(", ")} as well counts the arena`);
+  if (!steps) hints.push("--steps lists every step, --svg caches.svg draws the caches");
+  return hints;
+}
