@@ -1,0 +1,78 @@
+/** What a benchmark found, as data. `insitu bench --json` prints a Report as it is; docs/benchmarks.md names its fields. */
+import { readFileSync } from "node:fs";
+import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Costs } from "./load.js";
+import type { Timing } from "./measure.js";
+import type { MissingPeer } from "./peers.js";
+
+/** One contestant's figures. */
+export interface ContestantReport extends Timing {
+  readonly name: string;
+  readonly runtime: string;
+  /** How many times longer than the first of the group; null where the result is wrong. */
+  readonly ratio: number | null;
+  /** True if the result is what the group's check expects. */
+  readonly agrees: boolean;
+  /** What is wrong, where it does not agree; null otherwise. */
+  readonly problem: string | null;
+  /** Median milliseconds that the runtime's own profiler counts for the operators; null where it has none. */
+  readonly kernelMs: number | null;
+  /** How many times longer than the kernels of the first of the group; null where either is not known or the result is wrong. */
+  readonly kernelRatio: number | null;
+  readonly costs: Costs;
+}
+
+/** One group's figures, in the order of its contestants. */
+export interface GroupReport {
+  readonly name: string;
+  readonly contestants: readonly ContestantReport[];
+}
+
+/** One load's figures. */
+export interface LoadReport {
+  readonly name: string;
+  readonly description: string;
+  readonly groups: readonly GroupReport[];
+}
+
+/** Where figures come from. */
+export interface Machine {
+  readonly cpu: string;
+  readonly cores: number;
+  readonly memoryBytes: number;
+  readonly platform: string;
+  readonly node: string;
+  /** Processes that waited for a core in the minute before, on average: what else the machine was doing. */
+  readonly loadAverage: number;
+}
+
+/** Everything one call of `insitu bench` found. */
+export interface Report {
+  readonly command: string;
+  readonly quick: boolean;
+  readonly backend: string;
+  readonly machine: Machine;
+  readonly versions: Readonly<Record<string, string>>;
+  readonly missing: readonly MissingPeer[];
+  readonly loads: readonly LoadReport[];
+}
+
+/** What this machine is. */
+export function describeMachine(): Machine {
+  return {
+    cpu: cpus()[0]?.model.trim() ?? "unknown",
+    cores: availableParallelism(),
+    memoryBytes: totalmem(),
+    platform: `${process.platform} ${process.arch}`,
+    node: process.versions.node,
+    loadAverage: loadavg()[0],
+  };
+}
+
+/** insitu's own version, as its package says. */
+export function insituVersion(): string {
+  const path = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "package.json");
+  return (JSON.parse(readFileSync(path, "utf8")) as { version: string }).version;
+}

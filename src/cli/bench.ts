@@ -1,0 +1,90 @@
+/** `insitu bench`: insitu and the installed peers, interleaved in one run, as times and ratios. */
+import { writeFileSync } from "node:fs";
+import { InsituError } from "../base/error.js";
+import { reportSvg } from "../bench/chart.js";
+import { findLoads, loads } from "../bench/loads.js";
+import { runBench } from "../bench/run.js";
+import { reportText } from "../bench/table.js";
+import type { BackendName } from "../session/options.js";
+import type { Arguments, Command } from "./command.js";
+
+/** Measures a load, or all of them. Fails where a result of insitu's own is wrong. */
+export const bench: Command = {
+  name: "bench",
+  positionals: `[${loads.map(({ name }) => name).join("|")}]`,
+  arity: [0, 1],
+  summary: "measures insitu and the installed peers, interleaved in one run",
+  options: {
+    json: { describes: "the report as JSON" },
+    svg: { value: "file", describes: "also draw the report" },
+    only: { value: "text", describes: "only the groups whose name contains this" },
+    repeats: { value: "number", describes: "rounds in which every contestant has its turn" },
+    backend: { value: "name", describes: "insitu's backend" },
+    quick: { describes: "tiny sizes and few rounds: shows that it works, measures nothing" },
+  },
+  async run({ positionals: [name], options }) {
+    const chosen = findLoads(name);
+    const { svg, backend, only } = options;
+    const progress = new Progress();
+    const report = await runBench(chosen, {
+      quick: options["quick"] === true,
+      repeats: readRepeats(options["repeats"]),
+      backend: backend as BackendName | undefined,
+      only: typeof only === "string" ? only : undefined,
+      onProgress: (text) => progress.tell(text),
+      command: commandOf(name, options),
+    });
+    progress.clear();
+    console.log(options["json"] === true ? JSON.stringify(report, null, 2) : reportText(report));
+    if (typeof svg === "string") writeFileSync(svg, reportSvg(report));
+    const wrong = report.loads
+      .flatMap((load) => load.groups.flatMap((group) => group.contestants))
+      .find(({ runtime, agrees }) => runtime === "insitu" && !agrees);
+    if (wrong !== undefined) console.error(`insitu: ${wrong.name} gave a wrong result: ${wrong.problem}`);
+    return wrong === undefined ? 0 : 1;
+  },
+};
+
+/** The command that measures the same again; how it was printed is left out. */
+function commandOf(name: string | undefined, options: Arguments["options"]): string {
+  const chosen = ["quick", "only", "repeats", "backend"].flatMap((option) => {
+    const value = options[option];
+    if (value === undefined) return [];
+    return value === true ? [`--${option}`] : [`--${option}`, /^[\w.-]+$/.test(String(value)) ? value : `"${value}"`];
+  });
+  return ["npx insitu bench", ...(name === undefined ? [] : [name]), ...chosen].join(" ");
+}
+
+function readRepeats(given: string | boolean | undefined): number | undefined {
+  if (given === undefined) return undefined;
+  const repeats = Number(given);
+  if (!Number.isInteger(repeats) || repeats < 1)
+    throw new InsituError(
+      "invalid-argument",
+      `insitu bench: --repeats must be a whole number from 1 on, got "${given}"`,
+    );
+  return repeats;
+}
+
+/** What is being done, on standard error once two seconds have passed: one line rewritten on a terminal, one line a group elsewhere. */
+class Progress {
+  readonly #patienceMs = 2000;
+  readonly #start = performance.now();
+  readonly #terminal = process.stderr.isTTY;
+  #shown = "";
+
+  tell(text: string): void {
+    if (performance.now() - this.#start < this.#patienceMs) return;
+    if (this.#terminal) process.stderr.write(`\r\x1b[K${text.slice(0, (process.stderr.columns || 80) - 1)}`);
+    else {
+      const group = text.slice(0, text.lastIndexOf(": "));
+      if (group !== this.#shown) process.stderr.write(`${group}\n`);
+      this.#shown = group;
+    }
+    if (this.#terminal) this.#shown = text;
+  }
+
+  clear(): void {
+    if (this.#terminal && this.#shown !== "") process.stderr.write("\r\x1b[K");
+  }
+}
