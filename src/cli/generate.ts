@@ -1,0 +1,83 @@
+/** `insitu generate`: text, token by token, then a summary of what it took. */
+import { InsituError } from "../base/error.js";
+import type { CausalLM } from "../entry/node.js";
+import type { Generation } from "../generate/generation.js";
+import type { Command } from "./command.js";
+import { generateOptions, loadModel, textOptions } from "./language-model.js";
+import { readStandardInput } from "./standard-input.js";
+import { summaryText } from "./summary.js";
+
+/** How the embedded model begins when nobody says how. */
+const firstWords = "Once upon a time there was";
+
+/** Continues a prompt. */
+export const generate: Command = {
+  name: "generate",
+  positionals: "[prompt]",
+  arity: [0, 1],
+  summary: "makes text, token by token; the prompt may come on standard input (- waits for it)",
+  options: {
+    ...textOptions,
+    raw: { describes: "continue the prompt as it is, without the model's chat template" },
+    json: { describes: "the text, its tokens and the summary as JSON" },
+    quiet: { describes: "no summary" },
+  },
+  async run({ positionals: [argument], options }) {
+    const model = options["model"];
+    const prompt = await readPrompt(argument, typeof model === "string");
+    const wanted = generateOptions(options);
+    const stop = new AbortController();
+    const interrupt = (): void => stop.abort();
+    process.once("SIGINT", interrupt);
+    const lm = await loadModel(options);
+    try {
+      const raw = options["raw"] === true || !lm.tokenizer.hasChatTemplate;
+      const generation = lm.generate(raw ? prompt : [{ role: "user", content: prompt }], {
+        ...wanted,
+        signal: stop.signal,
+      });
+      if (options["json"] === true) await printJson(lm, generation, prompt, stop.signal);
+      else await printText(generation, raw ? prompt : "", options["quiet"] === true, stop.signal);
+      return 0;
+    } finally {
+      process.off("SIGINT", interrupt);
+      await lm.release();
+    }
+  },
+};
+
+async function readPrompt(argument: string | undefined, hasModel: boolean): Promise<string> {
+  if (argument !== undefined && argument !== "-") return argument;
+  const piped = await readStandardInput(argument === "-");
+  // The newline that ends a file is no part of what it says.
+  if (piped !== undefined) return piped.replace(/\r?\n$/, "");
+  if (argument === "-" || hasModel)
+    throw new InsituError("invalid-argument", "there is no prompt: give it as an argument or on standard input");
+  return firstWords;
+}
+
+async function printText(generation: Generation, prompt: string, quiet: boolean, signal: AbortSignal): Promise<void> {
+  process.stdout.write(prompt);
+  await finish(generation, signal, (text) => process.stdout.write(text));
+  process.stdout.write(quiet ? "\n" : `\n\n${summaryText(generation.summary)}\n`);
+}
+
+async function printJson(lm: CausalLM, generation: Generation, prompt: string, signal: AbortSignal): Promise<void> {
+  const tokens: number[] = [];
+  await finish(generation, signal, (_, token) => tokens.push(token));
+  const { summary, textSoFar: text } = generation;
+  console.log(JSON.stringify({ prompt, text, tokens, context: lm.contextLength, ...summary }, null, 2));
+}
+
+/** Makes the whole text, or what there is of it when the signal comes. */
+export async function finish(
+  generation: Generation,
+  signal: AbortSignal,
+  show: (text: string, token: number) => void,
+): Promise<void> {
+  try {
+    for await (const { text, token } of generation) show(text, token);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}

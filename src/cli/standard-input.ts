@@ -1,0 +1,38 @@
+/** A prompt from standard input: the whole of it, as UTF-8. */
+import { InsituError } from "../base/error.js";
+
+/** How long a prompt that was not asked for may take to begin. */
+const patienceMs = 2000;
+
+/** The text on standard input; undefined where it is a terminal, is empty, or, unless `insist`, does not begin in time. */
+export async function readStandardInput(insist: boolean): Promise<string | undefined> {
+  const { stdin } = process;
+  if (stdin.isTTY && !insist) return undefined;
+  const chunks: Buffer[] = [];
+  await new Promise<void>((resolve, reject) => {
+    const timer = insist ? undefined : setTimeout(resolve, patienceMs);
+    stdin.on("data", (chunk: Buffer) => {
+      clearTimeout(timer);
+      chunks.push(chunk);
+    });
+    stdin.once("end", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    stdin.once("error", (error: NodeJS.ErrnoException) => {
+      clearTimeout(timer);
+      // A closed standard input is no prompt.
+      if (error.code === "EAGAIN" || error.code === "EBADF" || error.code === "EISDIR") resolve();
+      else reject(error);
+    });
+  });
+  stdin.removeAllListeners("data");
+  stdin.pause();
+  stdin.unref?.();
+  if (chunks.length === 0) return undefined;
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
+  } catch (cause) {
+    throw new InsituError("invalid-argument", "the prompt on standard input is not UTF-8", { cause });
+  }
+}

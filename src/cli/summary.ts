@@ -1,0 +1,23 @@
+/** The line that closes a generated text: tokens, speed, and what became of the cache bytes. */
+import type { GenerationSummary } from "../generate/generation.js";
+import { bytesText } from "../plan/explain.js";
+
+/** One line about a generation. */
+export function summaryText(summary: GenerationSummary): string {
+  const { promptTokens, reusedTokens, newTokens, finishReason } = summary;
+  const read = reusedTokens === 0 ? "" : ` (${reusedTokens} read before)`;
+  const parts = [
+    `${promptTokens} prompt tokens${read}, ${newTokens} new`,
+    `first token after ${summary.firstTokenMilliseconds.toFixed(0)} ms`,
+    `${summary.tokensPerSecond.toFixed(0)} tokens a second`,
+    `caches ${bytesText(summary.stateBytes)}`,
+    `written in place ${bytesText(summary.writtenBytes)}`,
+    `a runtime that copies its caches would have moved ${bytesText(summary.copyingBytes)}`,
+    ...(summary.movedBytes === 0 ? [] : [`moved ${bytesText(summary.movedBytes)}`]),
+    ...(summary.guessedTokens === 0 ? [] : [`${summary.rightGuesses} of ${summary.guessedTokens} guesses right`]),
+    ...(finishReason === "context" ? ["the context is full"] : []),
+    ...(finishReason === "unfinished" ? ["interrupted"] : []),
+    `seed ${summary.seed}`,
+  ];
+  return `[${parts.join(" · ")}]`;
+}

@@ -1,0 +1,172 @@
+/** Several texts at once in one state: each run makes a token for every text. Prompts may differ in length. */
+import { InsituError } from "../base/error.js";
+import type { State } from "../session/state.js";
+import type { Decoder } from "./decoder.js";
+import { contextFull, type FinishReason } from "./generation.js";
+import type { Generating } from "./options.js";
+import { pause } from "./pause.js";
+import { likeliestTokens, logSumExp, Sampler } from "./sampling.js";
+import { StopStrings, TextStream, type TokenDecoder } from "./text-stream.js";
+import type { GeneratedToken } from "./generation.js";
+
+/** A token of one of the texts. */
+export interface BatchToken extends GeneratedToken {
+  /** Which text it belongs to. */
+  readonly sample: number;
+  /** Why the text ended, with its last token. */
+  readonly finishReason?: FinishReason;
+}
+
+/** One text of a batch. */
+interface Sample {
+  readonly prompt: readonly number[];
+  readonly sampler: Sampler;
+  readonly stream: TextStream;
+  readonly stops: StopStrings;
+  /** Slots before the prompt. */
+  readonly padding: number;
+  made: number;
+  finish: FinishReason | undefined;
+  /** The token that the next run reads. */
+  next: number;
+}
+
+/** What a batch runs on. */
+export interface BatchPlace {
+  readonly decoder: Decoder;
+  readonly text: TokenDecoder;
+  readonly capacity: number;
+  readonly chunk: number;
+}
+
+/** Makes one text for each prompt. Texts that are finished keep their place, unread, until the last one is. */
+export async function* generateBatch(
+  place: BatchPlace,
+  prompts: readonly (readonly number[])[],
+  options: Generating,
+): AsyncGenerator<BatchToken, void, undefined> {
+  if (prompts.length === 0) return;
+  const { decoder, capacity } = place;
+  const longest = Math.max(...prompts.map(({ length }) => length));
+  if (longest > capacity) throw contextFull(capacity);
+  if (options.whenFull === "slide")
+    throw new InsituError("invalid-argument", 'a batch cannot slide: choose whenFull: "stop" or "error"');
+  const samples = prompts.map((prompt, index): Sample => ({
+    prompt,
+    sampler: new Sampler({ ...options.sampling, seed: options.sampling.seed + index }, prompt),
+    stream: new TextStream(place.text, prompt),
+    stops: new StopStrings(options.stop),
+    // Caches whose samples share one length are padded at the front.
+    padding: decoder.ragged ? 0 : longest - prompt.length,
+    made: 0,
+    finish: undefined,
+    next: 0,
+  }));
+  const state = decoder.createState(prompts.length, capacity);
+  try {
+    let rows = await readPrompts(place, state, samples, longest);
+    for (;;) {
+      for (const [index, sample] of samples.entries()) {
+        if (sample.finish !== undefined || options.maxTokens === 0) continue;
+        const token = choose(sample, index, rows[index], options, state.lengths[index] >= capacity);
+        if (token !== undefined) yield token;
+        if (sample.finish === "context" && options.whenFull === "error") throw contextFull(capacity);
+      }
+      if (options.maxTokens === 0 || samples.every(({ finish }) => finish !== undefined)) return;
+      await pause();
+      options.signal?.throwIfAborted();
+      rows = await readNext(place, state, samples);
+    }
+  } finally {
+    state.release();
+  }
+}
+
+/** Reads all prompts in chunks; the logits after each one's last token. */
+async function readPrompts(
+  place: BatchPlace,
+  state: State,
+  samples: readonly Sample[],
+  longest: number,
+): Promise<Float32Array[]> {
+  const { decoder, chunk } = place;
+  const rows: Float32Array[] = [];
+  const padding = samples.map((sample) => sample.padding);
+  for (let at = 0; at < longest; at += chunk) {
+    const count = Math.min(chunk, longest - at);
+    const logits = await decoder.run(state, {
+      tokens: samples.map((sample) =>
+        Array.from({ length: count }, (_, i) => sample.prompt[at - sample.padding + i] ?? 0),
+      ),
+      positions: samples.map((sample) => (decoder.ragged ? Math.min(at, sample.prompt.length) : at - sample.padding)),
+      padding,
+    });
+    for (const [index, sample] of samples.entries()) {
+      const last = sample.padding + sample.prompt.length - 1 - at;
+      if (last >= 0 && last < count) rows[index] = logits.at(count - 1 - last, index).slice();
+    }
+    // What was read behind a prompt's end is forgotten.
+    if (decoder.ragged) state.rewind(samples.map(({ prompt }) => Math.min(at + count, prompt.length)));
+  }
+  return rows;
+}
+
+/** Reads each text's newest token; the logits after it. */
+async function readNext(
+  { decoder, capacity }: BatchPlace,
+  state: State,
+  samples: readonly Sample[],
+): Promise<Float32Array[]> {
+  const lengths = state.lengths;
+  if (decoder.ragged) {
+    // A finished text needs a row to write to, too.
+    const room = lengths.map((length, index) =>
+      samples[index].finish === undefined ? length : Math.min(length, capacity - 1),
+    );
+    state.rewind(room);
+  }
+  const before = state.lengths;
+  const logits = await decoder.run(state, {
+    tokens: samples.map(({ next }) => [next]),
+    positions: samples.map(({ padding }, index) => before[index] - padding),
+    padding: samples.map(({ padding }) => padding),
+  });
+  if (decoder.ragged)
+    state.rewind(before.map((length, index) => length + (samples[index].finish === undefined ? 1 : 0)));
+  return samples.map((_, index) => logits.at(0, index));
+}
+
+/** The next token of a text; undefined where the text ended before it with nothing more to show. */
+function choose(
+  sample: Sample,
+  index: number,
+  logits: Float32Array,
+  options: Generating,
+  full: boolean,
+): BatchToken | undefined {
+  const token = sample.sampler.choose(logits);
+  const rest = (): string => {
+    const { text, stopped } = sample.stops.push(sample.stream.end());
+    return stopped ? text : text + sample.stops.end();
+  };
+  if (options.endTokens.has(token)) {
+    sample.finish = "end";
+    return { sample: index, token, text: rest(), finishReason: "end" };
+  }
+  sample.sampler.accept(token);
+  sample.next = token;
+  sample.made++;
+  const piece = sample.stops.push(sample.stream.push(token));
+  if (piece.stopped) sample.finish = "stop";
+  else if (sample.made >= (options.maxTokens ?? Infinity)) sample.finish = "length";
+  else if (full) sample.finish = "context";
+  const ended = sample.finish !== undefined && !piece.stopped;
+  return {
+    sample: index,
+    token,
+    text: ended ? piece.text + rest() : piece.text,
+    ...(options.logprobs === undefined ? {} : { logprob: logits[token] - logSumExp(logits) }),
+    ...(options.logprobs ? { top: likeliestTokens(logits, options.logprobs) } : {}),
+    ...(sample.finish === undefined ? {} : { finishReason: sample.finish }),
+  };
+}

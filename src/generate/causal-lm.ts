@@ -1,0 +1,248 @@
+/** A language model with its tokenizer: the object that users generate text with. `entry/` gives it a `load` that opens files. */
+import { InsituError } from "../base/error.js";
+import type { FolderPlatform } from "../base/platform.js";
+import type { SessionOptions } from "../session/options.js";
+import type { Session } from "../session/session.js";
+import { generateBatch, type BatchToken } from "./batch.js";
+import { type Beam, type BeamOptions, beamSearch } from "./beams.js";
+import { Chat } from "./chat.js";
+import type { Context } from "./context.js";
+import { ContextPool } from "./context-pool.js";
+import { Decoder } from "./decoder.js";
+import { contextFull, type ContextSource, Generation } from "./generation.js";
+import { type Json, readModelFolder } from "./model-folder.js";
+import {
+  type GenerateOptions,
+  type Generating,
+  type ModelDefaults,
+  modelDefaults,
+  readGenerating,
+  wholeNumber,
+} from "./options.js";
+import { type ChatMessage, TextTokenizer } from "./tokenizer.js";
+
+/** How a language model is loaded: a session's options, and these. */
+export interface LoadLanguageModelOptions extends SessionOptions {
+  /** Tokens that prompt and text may take together; what the model was made for, at most 4096, where left out. */
+  readonly context?: number;
+  /** Prompt tokens that are read in one run. */
+  readonly chunk?: number;
+  /** Tokens at the beginning that stay when a context slides. */
+  readonly sinks?: number;
+  /** Which of the folder's ONNX files: "q4" is onnx/model_q4.onnx. */
+  readonly variant?: string;
+  /** Contexts that are kept to be reused by prompts that begin alike; 0 keeps none. */
+  readonly keep?: number;
+}
+
+/** What text can follow on: text, messages of a conversation, or tokens. */
+export type Prompt = string | readonly ChatMessage[] | readonly number[];
+
+/** Everything a language model is made of. */
+export interface LanguageModelParts {
+  readonly session: Session;
+  readonly decoder: Decoder;
+  readonly tokenizer: TextTokenizer;
+  readonly config: Json;
+  readonly defaults: ModelDefaults;
+  readonly context: number;
+  readonly chunk: number;
+  readonly sinks: number;
+  readonly keep: number;
+}
+
+/** The longest context that is taken without being asked for. */
+const mostContext = 4096;
+
+/** A model that continues text. */
+export class LanguageModel {
+  readonly #parts: LanguageModelParts;
+  readonly #pool: ContextPool;
+
+  protected constructor(parts: LanguageModelParts) {
+    this.#parts = parts;
+    const { context: capacity, chunk, sinks } = parts;
+    this.#pool = new ContextPool(parts.decoder, parts.tokenizer, { capacity, chunk, sinks }, parts.keep);
+  }
+
+  /** Reads a folder, or the folder around an ONNX file, and makes the model ready. */
+  protected static async prepare(
+    source: string,
+    platform: FolderPlatform,
+    openSession: (model: string, options: SessionOptions) => Promise<Session>,
+    options: LoadLanguageModelOptions = {},
+  ): Promise<LanguageModelParts> {
+    const { context, chunk = 128, sinks = 4, variant, keep = 1, ...sessionOptions } = options;
+    wholeNumber("context", context, 2);
+    wholeNumber("chunk", chunk, 1);
+    wholeNumber("sinks", sinks, 0);
+    wholeNumber("keep", keep, 0);
+    const folder = await readModelFolder(source, platform, variant);
+    const [tokenizer, session] = await Promise.all([
+      TextTokenizer.load({ tokenizer: folder.tokenizer, config: folder.tokenizerConfig, template: folder.template }),
+      openSession(folder.model, sessionOptions),
+    ]);
+    const made = folder.config["max_position_embeddings"] ?? folder.config["n_positions"];
+    return {
+      session,
+      decoder: new Decoder(session),
+      tokenizer,
+      config: folder.config,
+      defaults: modelDefaults(folder.config, folder.generationConfig),
+      context: context ?? Math.min(typeof made === "number" ? made : mostContext, mostContext),
+      chunk,
+      sinks,
+      keep,
+    };
+  }
+
+  /** The session that runs the model. */
+  get session(): Session {
+    return this.#parts.session;
+  }
+
+  get tokenizer(): TextTokenizer {
+    return this.#parts.tokenizer;
+  }
+
+  /** config.json. */
+  get config(): Json {
+    return this.#parts.config;
+  }
+
+  /** Tokens that prompt and text may take together. */
+  get contextLength(): number {
+    return this.#parts.context;
+  }
+
+  /** Continues a prompt: iterate over the result for tokens with their text. */
+  generate(prompt: Prompt, options: GenerateOptions = {}): Generation {
+    return this.#generate(this.#encode(prompt, options), this.#read(options), this.#pool);
+  }
+
+  /** Continues several prompts at once; tokens of all texts come as they are made. */
+  generateBatch(
+    prompts: readonly Prompt[],
+    options: GenerateOptions = {},
+  ): AsyncGenerator<BatchToken, void, undefined> {
+    const { decoder, tokenizer: text, context: capacity, chunk } = this.#parts;
+    const tokens = prompts.map((prompt) => this.#encode(prompt, options));
+    return generateBatch({ decoder, text, capacity, chunk }, tokens, this.#read(options));
+  }
+
+  /** Several texts for one prompt, which is read once: each text goes on from its own fork of the caches, with its own seed. */
+  async samples(prompt: Prompt, count: number, options: GenerateOptions = {}): Promise<Generation[]> {
+    wholeNumber("count", count, 1);
+    const generating = this.#read(options);
+    const tokens = this.#encode(prompt, options);
+    const { context, last } = await this.#readAllButLast(tokens, generating);
+    let open = count;
+    const source: ContextSource = {
+      decoder: this.tokenizer,
+      take: () => {
+        const fork = open > 1 ? context.fork() : context;
+        open--;
+        return { context: fork, reused: last };
+      },
+      give: (used) => used.release(),
+    };
+    const { seed } = generating.sampling;
+    return Array.from({ length: count }, (_, index) =>
+      this.#generate(tokens, { ...generating, sampling: { ...generating.sampling, seed: seed + index } }, source),
+    );
+  }
+
+  /** The likeliest texts as a whole, best first. Sampling options have no say. */
+  async beamSearch(
+    prompt: Prompt,
+    { beams = 4, lengthPenalty = 1, ...options }: GenerateOptions & Partial<BeamOptions> = {},
+  ): Promise<(Beam & { readonly text: string })[]> {
+    wholeNumber("beams", beams, 1);
+    const generating = this.#read(options);
+    const tokens = this.#encode(prompt, options);
+    const { context } = await this.#readAllButLast(tokens, generating);
+    const found = await beamSearch(context, tokens.at(-1)!, { beams, lengthPenalty }, generating);
+    return found.map((beam) => ({ ...beam, text: this.#continuation(tokens, beam.tokens) }));
+  }
+
+  /** A conversation of several turns; `opening` is what was said before, a system message for one. */
+  chat(opening: readonly ChatMessage[] = [], options: GenerateOptions = {}): Chat {
+    return new Chat(
+      this.#pool,
+      (messages, given, source) =>
+        this.#generate(this.#encode(messages, given), this.#read(withPlainStop(given, this.tokenizer)), source),
+      opening,
+      options,
+    );
+  }
+
+  /** What the latest generation has read, as bytes: caches and tokens. */
+  saveContext(): Uint8Array {
+    return this.#pool.save();
+  }
+
+  /** Takes over a saved context: prompts that begin as it does are not read again. */
+  restoreContext(bytes: Uint8Array): void {
+    this.#pool.restore(bytes);
+  }
+
+  /** Lets go of the model. */
+  async release(): Promise<void> {
+    this.#pool.release();
+    await this.#parts.session.release();
+  }
+
+  #generate(tokens: readonly number[], options: Generating, source: ContextSource): Generation {
+    const { context } = this.#parts;
+    if (tokens.length > context && options.whenFull !== "slide")
+      throw new InsituError(
+        "context-full",
+        `the prompt has ${tokens.length} tokens, the context holds ${context}: ask for a longer context or for whenFull: "slide"`,
+      );
+    return new Generation(source, tokens, options);
+  }
+
+  async #readAllButLast(
+    tokens: readonly number[],
+    { signal }: Generating,
+  ): Promise<{ context: Context; last: number }> {
+    if (tokens.length > this.#parts.context) throw contextFull(this.#parts.context);
+    const { context, reused } = this.#pool.take(tokens);
+    const last = tokens.length - 1;
+    if (reused < last) await context.extend(tokens.slice(reused, last), async () => signal?.throwIfAborted());
+    return { context, last };
+  }
+
+  #read(options: GenerateOptions): Generating {
+    return readGenerating(options, this.#parts.defaults, this.tokenizer);
+  }
+
+  /** The text of tokens that follow a prompt: a space between the two is kept. */
+  #continuation(prompt: readonly number[], tokens: readonly number[]): string {
+    const before = this.tokenizer.decode(prompt);
+    return this.tokenizer.decode([...prompt, ...tokens]).slice(before.length);
+  }
+
+  #encode(prompt: Prompt, { templateOptions }: GenerateOptions): readonly number[] {
+    const { tokenizer } = this.#parts;
+    let tokens: readonly number[];
+    if (typeof prompt === "string") tokens = tokenizer.encode(prompt);
+    else if (isTokens(prompt)) tokens = prompt;
+    else if (tokenizer.hasChatTemplate)
+      tokens = tokenizer.encode(tokenizer.renderChat(prompt, templateOptions), { specialTokens: false });
+    else tokens = tokenizer.encode(plainChat(prompt));
+    if (tokens.length === 0)
+      throw new InsituError("invalid-argument", "the prompt is empty: there is nothing that the text could follow on");
+    return tokens;
+  }
+}
+
+const isTokens = (prompt: readonly unknown[]): prompt is readonly number[] =>
+  prompt.every((item) => Number.isInteger(item) && (item as number) >= 0);
+
+/** Without a template each message is a paragraph, and the answer is the next one. */
+const plainChat = (messages: readonly ChatMessage[]): string =>
+  messages.map(({ content }) => `${content.trim()}\n`).join("");
+
+const withPlainStop = (options: GenerateOptions, tokenizer: TextTokenizer): GenerateOptions =>
+  tokenizer.hasChatTemplate || options.stop !== undefined ? options : { ...options, stop: "\n" };

@@ -1,0 +1,99 @@
+/** A conversation of several turns on one context: each turn reads only what is new. Turns can be taken back. */
+import { InsituError } from "../base/error.js";
+import type { Context } from "./context.js";
+import type { ContextPool } from "./context-pool.js";
+import type { ContextSource, Generation } from "./generation.js";
+import type { GenerateOptions } from "./options.js";
+import type { ChatMessage } from "./tokenizer.js";
+
+/** Makes a generation for a conversation. */
+export type Answer = (messages: readonly ChatMessage[], options: GenerateOptions, source: ContextSource) => Generation;
+
+/** A conversation. */
+export class Chat {
+  readonly #answer: Answer;
+  readonly #source: OwnContext;
+  readonly #options: GenerateOptions;
+  readonly #opening: readonly ChatMessage[];
+  readonly #turns: { readonly message: ChatMessage; readonly reply: Generation }[] = [];
+
+  constructor(pool: ContextPool, answer: Answer, opening: readonly ChatMessage[], options: GenerateOptions) {
+    this.#source = new OwnContext(pool);
+    this.#answer = answer;
+    this.#opening = opening;
+    this.#options = options;
+  }
+
+  /** Everything said so far, answers in the making included. */
+  get messages(): readonly ChatMessage[] {
+    const said = this.#turns.flatMap(({ message, reply }) => [
+      message,
+      { role: "assistant", content: reply.textSoFar },
+    ]);
+    return [...this.#opening, ...said];
+  }
+
+  /** How many times the user has spoken. */
+  get turns(): number {
+    return this.#turns.length;
+  }
+
+  /** Says something; the answer is made while it is iterated. The answer before must be finished or given up. */
+  send(content: string | ChatMessage, options: GenerateOptions = {}): Generation {
+    const message = typeof content === "string" ? { role: "user", content } : content;
+    const reply = this.#answer([...this.messages, message], { ...this.#options, ...options }, this.#source);
+    this.#turns.push({ message, reply });
+    return reply;
+  }
+
+  /** Takes back every turn after the first `turns`. */
+  rewind(turns: number): void {
+    if (!Number.isInteger(turns) || turns < 0 || turns > this.#turns.length)
+      throw new InsituError(
+        "invalid-argument",
+        `the conversation has ${this.#turns.length} turns and cannot go back to ${turns}`,
+      );
+    this.#turns.length = turns;
+  }
+
+  /** Gives the caches back. */
+  release(): void {
+    this.#source.release();
+  }
+}
+
+/** One context of its own, lent to one generation at a time. */
+class OwnContext implements ContextSource {
+  readonly decoder: ContextSource["decoder"];
+  readonly #pool: ContextPool;
+  #context: Context | undefined;
+  #lent = false;
+
+  constructor(pool: ContextPool) {
+    this.#pool = pool;
+    this.decoder = pool.decoder;
+  }
+
+  take(prompt: readonly number[]): { readonly context: Context; readonly reused: number } {
+    if (this.#lent)
+      throw new InsituError(
+        "invalid-state",
+        "the answer before is still being made: finish it or leave its loop first",
+      );
+    const taken = this.#pool.prepare(this.#context, prompt);
+    this.#context = taken.context;
+    this.#lent = true;
+    return taken;
+  }
+
+  give(): void {
+    this.#lent = false;
+  }
+
+  release(): void {
+    if (this.#lent)
+      throw new InsituError("invalid-state", "the answer is still being made: finish it or leave its loop first");
+    this.#context?.release();
+    this.#context = undefined;
+  }
+}

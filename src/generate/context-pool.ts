@@ -1,0 +1,95 @@
+/** The contexts of one model: those that wait keep what they have read, so that a prompt which begins alike is not read again. */
+import { InsituError } from "../base/error.js";
+import { Context, type ContextOptions } from "./context.js";
+import type { Decoder } from "./decoder.js";
+import type { ContextSource } from "./generation.js";
+import type { TokenDecoder } from "./text-stream.js";
+
+/** Hands out contexts and takes them back. */
+export class ContextPool implements ContextSource {
+  readonly decoder: TokenDecoder;
+  readonly #model: Decoder;
+  readonly #options: ContextOptions;
+  /** How many wait at most. */
+  readonly #kept: number;
+  /** The one that was used last comes last. */
+  readonly #waiting: Context[] = [];
+
+  constructor(model: Decoder, decoder: TokenDecoder, options: ContextOptions, kept: number) {
+    this.#model = model;
+    this.decoder = decoder;
+    this.#options = options;
+    this.#kept = kept;
+  }
+
+  /** A context that has read the first `reused` tokens of the prompt, at most all but the last. */
+  take(prompt: readonly number[]): { readonly context: Context; readonly reused: number } {
+    const best = this.#waiting.toSorted((a, b) => commonLength(b, prompt) - commonLength(a, prompt)).at(0);
+    if (best !== undefined) this.#waiting.splice(this.#waiting.indexOf(best), 1);
+    return this.prepare(best, prompt);
+  }
+
+  /** A context taken back to what it has in common with the prompt; where it cannot go back, a new one in its place. */
+  prepare(
+    context: Context | undefined,
+    prompt: readonly number[],
+  ): { readonly context: Context; readonly reused: number } {
+    if (context !== undefined) {
+      for (const reused of [Math.min(commonLength(context, prompt), prompt.length - 1), 0])
+        if (context.rewind(reused)) return { context, reused };
+      context.release();
+    }
+    return { context: new Context(this.#model, this.#options), reused: 0 };
+  }
+
+  /** Takes a context back. */
+  give(context: Context): void {
+    this.#waiting.push(context);
+    while (this.#waiting.length > this.#kept) this.#waiting.shift()!.release();
+  }
+
+  /** What the context that was used last has read, as bytes; throws where none waits. */
+  save(): Uint8Array {
+    const context = this.#waiting.findLast(({ slid }) => !slid);
+    if (context === undefined)
+      throw new InsituError(
+        "invalid-state",
+        "there is nothing to save: generate first, with reuse, and without sliding",
+      );
+    const tokens = Uint32Array.from([context.tokens.length, ...context.tokens]);
+    const state = context.state.save();
+    const bytes = new Uint8Array(tokens.byteLength + state.byteLength);
+    bytes.set(new Uint8Array(tokens.buffer));
+    bytes.set(state, tokens.byteLength);
+    return bytes;
+  }
+
+  /** Adds a saved context to those that wait. */
+  restore(bytes: Uint8Array): void {
+    const copy = bytes.slice();
+    const words = new Uint32Array(copy.buffer, 0, Math.floor(copy.byteLength / 4));
+    const end = 4 * (1 + (words[0] ?? Infinity));
+    if (end > copy.byteLength) throw new InsituError("invalid-state", "the saved context is cut off");
+    const state = this.#model.createState(1, this.#options.capacity);
+    try {
+      state.restore(copy.subarray(end));
+    } catch (error) {
+      state.release();
+      throw error;
+    }
+    this.give(new Context(this.#model, this.#options, { state, tokens: [...words.subarray(1, 1 + words[0])] }));
+  }
+
+  /** Gives everything back. */
+  release(): void {
+    for (const context of this.#waiting.splice(0)) context.release();
+  }
+}
+
+/** How many tokens of a prompt a context has read already. */
+function commonLength(context: Context, prompt: readonly number[]): number {
+  if (context.slid) return 0;
+  let length = 0;
+  while (length < context.tokens.length && context.tokens[length] === prompt[length]) length++;
+  return length;
+}

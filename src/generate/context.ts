@@ -1,0 +1,183 @@
+/**
+ * What one decoder has read: a state and the tokens whose keys and values are in it. Extends, goes back, forks, and when the caches are
+ * full slides on. One sample; for several see batch.ts.
+ */
+import { InsituError } from "../base/error.js";
+import type { State } from "../session/state.js";
+import type { Decoder, Logits } from "./decoder.js";
+
+/** How a context is shaped. */
+export interface ContextOptions {
+  /** Tokens that the caches hold. */
+  readonly capacity: number;
+  /** Tokens that are read in one run. */
+  readonly chunk: number;
+  /** Tokens at the beginning that stay when the context slides: models lean on them whatever they say. */
+  readonly sinks: number;
+}
+
+/** Steps between two renewals of the sinks: how much further away they may seem than they are kept. */
+const sinkRenewal = 32;
+
+/** The bytes that runs wrote and that a runtime which copies its caches would have moved. */
+export interface ContextBytes {
+  readonly state: number;
+  readonly written: number;
+  readonly moved: number;
+  readonly copying: number;
+}
+
+/** A conversation with a decoder. */
+export class Context {
+  readonly #decoder: Decoder;
+  readonly #state: State;
+  readonly #options: ContextOptions;
+  /** The tokens in the caches; once slid, the sinks and the recent ones only where they are needed to start again. */
+  #tokens: number[];
+  /** Tokens that were written over the oldest ones. */
+  #slid = 0;
+  #position: number;
+  #writtenRows = 0;
+  #copying = 0;
+
+  constructor(
+    decoder: Decoder,
+    options: ContextOptions,
+    from?: { readonly state: State; readonly tokens: readonly number[] },
+  ) {
+    this.#decoder = decoder;
+    this.#options = { ...options, sinks: Math.min(options.sinks, Math.floor(options.capacity / 4)) };
+    this.#state = from?.state ?? decoder.createState(1, options.capacity);
+    this.#tokens = [...(from?.tokens ?? [])];
+    this.#position = this.#tokens.length;
+  }
+
+  /** The tokens in the caches, oldest first; meaningless once slid. */
+  get tokens(): readonly number[] {
+    return this.#tokens;
+  }
+
+  get capacity(): number {
+    return this.#options.capacity;
+  }
+
+  /** Tokens that still fit without sliding. */
+  get room(): number {
+    return this.#slid > 0 ? 0 : this.#options.capacity - this.#tokens.length;
+  }
+
+  get slid(): boolean {
+    return this.#slid > 0;
+  }
+
+  /** The caches, for saving. */
+  get state(): State {
+    return this.#state;
+  }
+
+  get bytes(): ContextBytes {
+    const state = this.#state.byteLength;
+    const written = Math.round((state / this.#options.capacity) * this.#writtenRows);
+    return { state, written, moved: this.#state.statistics.movedBytes, copying: this.#copying };
+  }
+
+  /** Reads tokens in chunks, sliding past the capacity; `check` is asked before each run. The logits of the last run. */
+  async extend(tokens: readonly number[], check?: () => Promise<void>): Promise<Logits> {
+    let logits: Logits | undefined;
+    for (let at = 0; at < tokens.length;) {
+      await check?.();
+      const part = tokens.slice(at, at + Math.max(1, Math.min(this.room, this.#options.chunk)));
+      logits = this.room === 0 ? await this.#slide(part[0]) : await this.#append(part, 1);
+      at += part.length;
+    }
+    if (logits === undefined) throw new InsituError("internal", "a context was extended by nothing");
+    return logits;
+  }
+
+  /** Reads tokens in one run, which must have room for them; the logits after each. */
+  tryOut(tokens: readonly number[]): Promise<Logits> {
+    return this.#append(tokens, tokens.length);
+  }
+
+  /** Forgets everything after the first `length` tokens. False where the caches cannot: then nothing changed. */
+  rewind(length: number): boolean {
+    if (length === this.#tokens.length && !this.slid) return true;
+    if (this.slid && length > 0) return false;
+    try {
+      this.#state.rewind(length);
+    } catch (error) {
+      if (error instanceof InsituError && error.code === "invalid-argument") return false;
+      throw error;
+    }
+    this.#tokens.length = length;
+    this.#position = length;
+    this.#slid = 0;
+    return true;
+  }
+
+  /** A second context with the same contents; bytes are copied when one of the two is extended. */
+  fork(): Context {
+    if (this.slid) throw new InsituError("invalid-state", "a context that has slid cannot be forked");
+    return new Context(this.#decoder, this.#options, { state: this.#state.fork(), tokens: this.#tokens });
+  }
+
+  /** Gives the caches back. */
+  release(): void {
+    this.#state.release();
+  }
+
+  async #append(part: readonly number[], keep: number): Promise<Logits> {
+    this.#count(part.length);
+    const logits = await this.#decoder.run(this.#state, { tokens: [part], positions: [this.#position], keep });
+    this.#tokens.push(...part);
+    this.#position += part.length;
+    return logits;
+  }
+
+  /** Reads one token when all rows are taken: over the oldest row that is no sink, or by reading the recent half again. */
+  async #slide(token: number): Promise<Logits> {
+    const { capacity, sinks } = this.#options;
+    if (!this.#decoder.overwrites) {
+      const kept = [...this.#tokens.slice(0, sinks), ...this.#tokens.slice(-Math.ceil((capacity - sinks) / 2))];
+      if (!this.rewind(0))
+        throw new InsituError(
+          "invalid-state",
+          'the model keeps a state that cannot go back: it cannot slide; choose whenFull: "stop"',
+        );
+      return this.extend([...kept, token]);
+    }
+    if (this.#slid % sinkRenewal === 0 && sinks > 0) await this.#renewSinks();
+    const row = sinks + (this.#slid % (capacity - sinks));
+    this.#count(1);
+    const logits = await this.#decoder.run(this.#state, {
+      tokens: [[token]],
+      positions: [this.#position],
+      rows: { start: [row], valid: [capacity] },
+    });
+    this.#slid++;
+    this.#position++;
+    return logits;
+  }
+
+  /**
+   * Reads the sinks again at positions just before the oldest token that is kept. They see only each other, so that their keys come out
+   * as before, turned to the new positions: to the model they never get further away than the context is long.
+   */
+  async #renewSinks(): Promise<void> {
+    const { capacity, sinks } = this.#options;
+    this.#count(sinks);
+    await this.#decoder.run(this.#state, {
+      tokens: [this.#tokens.slice(0, sinks)],
+      positions: [this.#position - capacity + 1],
+      rows: { start: [0], valid: [sinks] },
+    });
+  }
+
+  #count(rows: number): void {
+    const { capacity } = this.#options;
+    const perRow = this.#state.byteLength / capacity;
+    this.#writtenRows += rows;
+    // Caches in their full capacity are copied whole, growing ones as far as they reach.
+    this.#copying += this.#decoder.ragged ? this.#state.byteLength : Math.round(perRow * (this.#tokens.length + rows));
+  }
+}

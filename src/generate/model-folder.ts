@@ -1,0 +1,108 @@
+/**
+ * A language model as the hub lays it out: config.json, generation_config.json, tokenizer.json, tokenizer_config.json and
+ * onnx/model*.onnx. Finds and reads what is there, through the platform: a folder of files or of URLs.
+ */
+import { InsituError } from "../base/error.js";
+import type { FolderPlatform } from "../base/platform.js";
+
+/** A JSON object. */
+export type Json = Readonly<Record<string, unknown>>;
+
+/** What a folder holds. */
+export interface ModelFolder {
+  /** The path or URL of the ONNX file. */
+  readonly model: string;
+  readonly config: Json;
+  readonly generationConfig: Json;
+  readonly tokenizer: object;
+  readonly tokenizerConfig: Json | undefined;
+  readonly template: string | undefined;
+}
+
+/** The variants that exporters write beside model.onnx, in the order in which they are looked for. */
+const variants = ["", "quantized", "q4", "q4f16", "int8", "uint8", "bnb4", "fp16"];
+
+/** Reads the folder at `source`, or the folder around the ONNX file at `source`. */
+export async function readModelFolder(
+  source: string,
+  platform: FolderPlatform,
+  variant?: string,
+): Promise<ModelFolder> {
+  const isFile = /\.onnx$/i.test(source);
+  const folder = isFile ? folderOf(source) : source.replace(/[\\/]+$/, "") || "/";
+  const root = isFile && /(^|[\\/])onnx$/i.test(folder) ? folderOf(folder) : folder;
+  const read = (name: string): Promise<string | undefined> => readText(`${root}/${name}`, platform);
+  const tokenizer = await read("tokenizer.json");
+  const config = await read("config.json");
+  const model = isFile ? source : await findModel(root, platform, variant);
+  if (tokenizer === undefined) {
+    throw new InsituError(
+      "invalid-model",
+      model === undefined && config === undefined
+        ? `"${source}" holds no language model: there is no tokenizer.json, no config.json and no ONNX file`
+        : `"${root}" has no tokenizer.json: text cannot become tokens without it`,
+    );
+  }
+  if (model === undefined) {
+    const names =
+      variant === undefined ? "onnx/model.onnx, model.onnx or a quantised variant of them" : nameOf(variant);
+    throw new InsituError("invalid-model", `"${root}" has no ${names}`);
+  }
+  const generation = await read("generation_config.json");
+  const tokenizerConfig = await read("tokenizer_config.json");
+  return {
+    model,
+    config: parse(config, `${root}/config.json`) ?? {},
+    generationConfig: parse(generation, `${root}/generation_config.json`) ?? {},
+    tokenizer: parse(tokenizer, `${root}/tokenizer.json`)!,
+    tokenizerConfig: parse(tokenizerConfig, `${root}/tokenizer_config.json`),
+    template: await read("chat_template.jinja"),
+  };
+}
+
+const nameOf = (variant: string): string => (variant === "" ? "model.onnx" : `model_${variant}.onnx`);
+
+async function findModel(
+  root: string,
+  platform: FolderPlatform,
+  variant: string | undefined,
+): Promise<string | undefined> {
+  for (const candidate of variant === undefined ? variants : [variant]) {
+    for (const folder of ["onnx/", ""]) {
+      const path = `${root}/${folder}${nameOf(candidate)}`;
+      if (await platform.exists(path)) return path;
+    }
+  }
+  return undefined;
+}
+
+const folderOf = (path: string): string => {
+  const cut = Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\"));
+  return cut < 0 ? "." : path.slice(0, cut) || "/";
+};
+
+/** The text of a file; undefined where there is none. Throws where it is not UTF-8. */
+async function readText(path: string, platform: FolderPlatform): Promise<string | undefined> {
+  if (!(await platform.exists(path))) return undefined;
+  const file = await platform.open(path);
+  try {
+    const bytes = new Uint8Array(file.size);
+    await file.read(0, bytes);
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new InsituError("invalid-model", `${path} is not UTF-8 text`, { cause });
+  } finally {
+    await file.close();
+  }
+}
+
+function parse(text: string | undefined, path: string): Json | undefined {
+  if (text === undefined) return undefined;
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Json;
+  } catch (cause) {
+    throw new InsituError("invalid-model", `${path} is not JSON: ${(cause as Error).message}`, { cause });
+  }
+  throw new InsituError("invalid-model", `${path} must hold a JSON object`);
+}

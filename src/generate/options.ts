@@ -1,0 +1,113 @@
+/** The options of a generation: the caller's, then what the model's generation_config.json says, then defaults. All are checked here. */
+import { InsituError } from "../base/error.js";
+import type { Json } from "./model-folder.js";
+import { readSampling, type Sampling, type SamplingOptions } from "./sampling.js";
+import type { TextTokenizer } from "./tokenizer.js";
+
+/** What happens when the context is full. */
+export type WhenFull = "stop" | "slide" | "error";
+
+/** How text is generated. */
+export interface GenerateOptions extends SamplingOptions {
+  /** New tokens at most; as many as fit the context where left out, 256 where the context slides. */
+  readonly maxTokens?: number;
+  /** Texts that end the generation; they are not part of the result. */
+  readonly stop?: string | readonly string[];
+  /** Tokens, by number or spelling, that end it beside the model's own. */
+  readonly stopTokens?: readonly (number | string)[];
+  /** True goes on past the model's own end tokens. */
+  readonly ignoreEnd?: boolean;
+  /** True gives each token's log-probability; a number gives the likeliest others too. */
+  readonly logprobs?: boolean | number;
+  /** "stop" ends the text, "slide" forgets the oldest tokens but the first few, "error" throws. */
+  readonly whenFull?: WhenFull;
+  /** Guess tokens by what followed the text's end before, and check the guesses in one run. The text stays the same. */
+  readonly speculate?: boolean | { readonly ngram?: number; readonly draft?: number };
+  /** Stops before the next token, by throwing the signal's reason. */
+  readonly signal?: AbortSignal;
+  /** Further names that the chat template knows, such as tools. */
+  readonly templateOptions?: Readonly<Record<string, unknown>>;
+}
+
+/** Options without gaps. */
+export interface Generating {
+  readonly sampling: Sampling;
+  readonly maxTokens: number | undefined;
+  readonly stop: readonly string[];
+  readonly endTokens: ReadonlySet<number>;
+  readonly logprobs: number | undefined;
+  readonly whenFull: WhenFull;
+  readonly speculate: { readonly ngram: number; readonly draft: number } | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** What a model says about how it wants to be used. */
+export interface ModelDefaults {
+  readonly sampling: SamplingOptions;
+  readonly endTokens: readonly number[];
+}
+
+/** Reads config.json and generation_config.json. */
+export function modelDefaults(config: Json, generationConfig: Json): ModelDefaults {
+  const number = (name: string): number | undefined => {
+    const given = generationConfig[name];
+    return typeof given === "number" ? given : undefined;
+  };
+  const sampling: Record<string, number | undefined> = {
+    // A model that says nothing, or says not to sample, is greedy.
+    temperature: generationConfig["do_sample"] === true ? (number("temperature") ?? 1) : 0,
+    topK: number("top_k"),
+    topP: number("top_p"),
+    minP: number("min_p"),
+    repetitionPenalty: number("repetition_penalty"),
+  };
+  const ends = [generationConfig["eos_token_id"] ?? config["eos_token_id"]].flat();
+  return { sampling, endTokens: ends.filter((token): token is number => typeof token === "number") };
+}
+
+/** The caller's options over the model's; throws for values that mean nothing. */
+export function readGenerating(
+  options: GenerateOptions,
+  defaults: ModelDefaults,
+  tokenizer: TextTokenizer,
+): Generating {
+  const { maxTokens, logprobs, whenFull = "stop", stop = [], speculate = false } = options;
+  wholeNumber("maxTokens", maxTokens, 0);
+  if (typeof logprobs === "number") wholeNumber("logprobs", logprobs, 0);
+  if (!["stop", "slide", "error"].includes(whenFull))
+    throw new InsituError("invalid-argument", `option whenFull must be "stop", "slide" or "error", got "${whenFull}"`);
+  const stops = typeof stop === "string" ? [stop] : stop;
+  if (stops.some((text) => typeof text !== "string" || text === ""))
+    throw new InsituError("invalid-argument", "option stop must hold texts that are not empty");
+  const ends = options.ignoreEnd === true ? [] : defaults.endTokens;
+  const wanted = (options.stopTokens ?? []).map((token) => stopToken(token, tokenizer));
+  const { ngram = 3, draft = 6 } = typeof speculate === "object" ? speculate : {};
+  wholeNumber("speculate.ngram", ngram, 2);
+  wholeNumber("speculate.draft", draft, 1);
+  return {
+    sampling: readSampling(options, defaults.sampling),
+    maxTokens: maxTokens ?? (whenFull === "slide" ? 256 : undefined),
+    stop: stops,
+    endTokens: new Set([...ends, ...wanted]),
+    logprobs: logprobs === undefined || logprobs === false ? undefined : logprobs === true ? 0 : logprobs,
+    whenFull,
+    speculate: speculate === false ? undefined : { ngram, draft },
+    signal: options.signal,
+  };
+}
+
+function stopToken(token: number | string, tokenizer: TextTokenizer): number {
+  const found = typeof token === "string" ? tokenizer.tokenOf(token) : token;
+  if (found === undefined || !Number.isInteger(found))
+    throw new InsituError("invalid-argument", `option stopTokens: "${token}" is no token of the vocabulary`);
+  return found;
+}
+
+/** Throws unless a number, where there is one, is whole and at least `least`. */
+export function wholeNumber(name: string, given: number | undefined, least: number): void {
+  if (given !== undefined && !(Number.isSafeInteger(given) && given >= least))
+    throw new InsituError(
+      "invalid-argument",
+      `option ${name} must be a whole number from ${least} on, got ${String(given)}`,
+    );
+}

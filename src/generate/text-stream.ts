@@ -1,0 +1,94 @@
+/** Text out of tokens as they come: never half a character, never a part of what may become a stop string. Knows no model. */
+
+/** What a stream needs of a tokenizer. */
+export interface TokenDecoder {
+  decode(tokens: readonly number[]): string;
+}
+
+/** What bytes become that are no character yet, or never will be. */
+const replacement = "\uFFFD";
+
+/** A character has at most 4 bytes: more bytes than 3 that stand for themselves will never become one. */
+const mostOpen = 3;
+
+/** Tokens before the first new one that decide how it reads: whether a space begins a text, for one. */
+const contextTokens = 6;
+
+/** Decodes tokens one by one; characters that several tokens share come with the last of them. */
+export class TextStream {
+  readonly #decoder: TokenDecoder;
+  /** The tokens that are decoded together: those since the last clean cut, and some before it for context. */
+  #tokens: number[];
+  /** How much of their text was handed out, or belongs to the context. */
+  #told: number;
+
+  constructor(decoder: TokenDecoder, prompt: readonly number[] = []) {
+    this.#decoder = decoder;
+    this.#tokens = prompt.slice(-contextTokens);
+    this.#told = decoder.decode(this.#tokens).length;
+  }
+
+  /** The text that is certain with this token. */
+  push(token: number): string {
+    this.#tokens.push(token);
+    const text = this.#decoder.decode(this.#tokens);
+    const certain = text.length - openLength(text);
+    const fresh = text.slice(this.#told, certain);
+    this.#told = Math.max(this.#told, certain);
+    if (certain === text.length) {
+      this.#tokens = this.#tokens.slice(-contextTokens);
+      this.#told = this.#decoder.decode(this.#tokens).length;
+    }
+    return fresh;
+  }
+
+  /** What is left at the end: characters that were never finished. */
+  end(): string {
+    return this.#decoder.decode(this.#tokens).slice(this.#told);
+  }
+}
+
+/** How much of a text's end may still change: unfinished bytes. */
+function openLength(text: string): number {
+  let open = 0;
+  while (open < mostOpen && open < text.length && text[text.length - 1 - open] === replacement) open++;
+  return open;
+}
+
+/** Looks for stop strings in a text that comes in pieces, and holds back what may be the beginning of one. */
+export class StopStrings {
+  readonly #stops: readonly string[];
+  #held = "";
+
+  constructor(stops: readonly string[]) {
+    this.#stops = stops;
+  }
+
+  /** The text that may be shown; `stopped` once a stop string came, which itself is never shown. */
+  push(text: string): { readonly text: string; readonly stopped: boolean } {
+    if (this.#stops.length === 0) return { text, stopped: false };
+    const all = this.#held + text;
+    const found = this.#stops.map((stop) => all.indexOf(stop)).filter((at) => at >= 0);
+    if (found.length > 0) {
+      this.#held = "";
+      return { text: all.slice(0, Math.min(...found)), stopped: true };
+    }
+    const held = Math.max(...this.#stops.map((stop) => overlap(all, stop)));
+    this.#held = all.slice(all.length - held);
+    return { text: all.slice(0, all.length - held), stopped: false };
+  }
+
+  /** What was held back for nothing. */
+  end(): string {
+    const held = this.#held;
+    this.#held = "";
+    return held;
+  }
+}
+
+/** The length of the longest end of `text` that `stop` begins with. */
+function overlap(text: string, stop: string): number {
+  for (let length = Math.min(text.length, stop.length - 1); length > 0; length--)
+    if (text.endsWith(stop.slice(0, length))) return length;
+  return 0;
+}

@@ -1,0 +1,152 @@
+// `insitu generate` and `insitu chat` as they are typed: prompts by argument and by pipe, JSON, Ctrl-C, and one clear sentence for mistakes.
+import { spawn, spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { hubFolder } from "./support.js";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const main = join(root, "dist/cli/main.js");
+
+function insitu(
+  args: string[],
+  input: string | Uint8Array = "",
+): { status: number | null; stdout: string; stderr: string } {
+  return spawnSync(process.execPath, [main, ...args], { encoding: "utf8", input });
+}
+
+interface Result {
+  prompt: string;
+  text: string;
+  tokens: number[];
+  [name: string]: unknown;
+}
+
+const json = (args: string[], input?: string): Result =>
+  JSON.parse(insitu([...args, "--json"], input).stdout) as Result;
+
+describe("generate", () => {
+  test("text, then one line about it", () => {
+    const { status, stdout } = insitu(["generate", "The wolf", "--max-tokens", "12", "--seed", "1"]);
+    expect(status).toBe(0);
+    const lines = stdout.trimEnd().split("\n");
+    expect(stdout).toMatch(/^The wolf/);
+    expect(lines.at(-1)).toMatch(
+      /^\[\d+ prompt tokens, 12 new · first token after \d+ ms · \d+ tokens a second · caches 3\.0 MiB · written in place .* · a runtime that copies its caches would have moved .* · seed 1\]$/,
+    );
+  });
+
+  test("the prompt may come on standard input, and from nowhere", () => {
+    const args = ["generate", "--max-tokens", "6", "--temperature", "0"];
+    const piped = json(args, "The wolf\n");
+    expect(piped).toMatchObject({ prompt: "The wolf", newTokens: 6, finishReason: "length", movedBytes: 0 });
+    expect(piped.tokens).toHaveLength(6);
+    expect(json([...args, "-"], "The wolf").text).toBe(piped.text);
+    expect(json([...args, "The wolf"]).text).toBe(piped.text);
+    expect(json(args).prompt).toMatch(/^Once upon a time/);
+  });
+
+  test("options reach the model", () => {
+    const args = ["generate", "The wolf", "--max-tokens", "20"];
+    const greedy = json([...args, "--temperature", "0"]);
+    expect(json([...args, "--top-k", "1", "--temperature", "5"]).text).toBe(greedy.text);
+    expect(json([...args, "--seed", "4"]).text).toBe(json([...args, "--seed", "4", "--threads", "1"]).text);
+    expect(json([...args, "--temperature", "0", "--context", "8"])).toMatchObject({
+      context: 8,
+      finishReason: "context",
+    });
+    const slid = json([...args, "--temperature", "0", "--context", "8", "--when-full", "slide"]);
+    expect(slid).toMatchObject({ newTokens: 20, finishReason: "length" });
+    const word = greedy.text.trim().split(" ")[2];
+    expect(json([...args, "--temperature", "0", "--stop", word]).finishReason).toBe("stop");
+  });
+
+  test("Ctrl-C ends the text and leaves the summary", async () => {
+    const child = spawn(process.execPath, [
+      main,
+      "generate",
+      "The wolf",
+      "--max-tokens",
+      "100000",
+      "--when-full",
+      "slide",
+    ]);
+    let stdout = "";
+    let sent = false;
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      stdout += text;
+      if (stdout.length > 60 && !sent) sent = child.kill("SIGINT");
+    });
+    const status = await new Promise((resolve) => child.on("exit", resolve));
+    expect(status).toBe(0);
+    expect(stdout.trimEnd().split("\n").at(-1)).toMatch(/^\[.* · interrupted · seed \d+\]$/);
+  });
+
+  test("a folder with a chat template answers; --raw continues", () => {
+    const template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+    const folder = hubFolder("llama_op24", { "tokenizer_config.json": { chat_template: template } });
+    const args = ["generate", "hi", "--model", folder.path, "--max-tokens", "3", "--temperature", "0"];
+    expect(json(args)).toMatchObject({ promptTokens: "<user>hi".length, newTokens: 3 });
+    expect(json([...args, "--raw"])).toMatchObject({ promptTokens: 2, newTokens: 3 });
+    folder.remove();
+  });
+});
+
+test("chat reads only what is new, and takes turns back", () => {
+  const lines = [
+    "There was a miller.",
+    "He had a cat.",
+    "/back",
+    "/back 5",
+    "/nonsense",
+    "He had a dog.",
+    "/quit",
+    "never read",
+  ];
+  const { status, stdout } = insitu(["chat", "--max-tokens", "8", "--seed", "1"], `${lines.join("\n")}\n`);
+  expect(status).toBe(0);
+  const summaries = stdout.split("\n").filter((line) => line.startsWith("["));
+  expect(summaries).toHaveLength(3);
+  expect(summaries[0]).not.toContain("read before");
+  expect(summaries[1]).toMatch(/\(\d+ read before\)/);
+  expect(stdout).toContain("1 turns are left");
+  expect(stdout).toContain("has 1 turns and cannot go back to -4");
+  expect(stdout).toContain("/back [n]");
+});
+
+describe("mistakes are one sentence on standard error, and exit code 1", () => {
+  const mistakes: [what: string, args: string[], message: RegExp, input?: string | Uint8Array][] = [
+    [
+      "a folder that is not there",
+      ["generate", "x", "--model", "no/such/folder"],
+      /no\/such\/folder" holds no language model/,
+    ],
+    ["an empty prompt", ["generate", ""], /the prompt is empty/],
+    ["no prompt for a model", ["generate", "--model", "x"], /there is no prompt/],
+    ["a prompt that is not UTF-8", ["generate"], /not UTF-8/, Uint8Array.of(0x61, 0xff, 0xfe)],
+    [
+      "a prompt longer than the context",
+      ["generate", "a b c d e f g h", "--context", "4"],
+      /prompt has \d+ tokens, the context holds 4/,
+    ],
+    [
+      "a temperature below 0",
+      ["generate", "x", "--temperature", "-1"],
+      /temperature must be a number from 0 on, got -1/,
+    ],
+    ["a top-p above 1", ["generate", "x", "--top-p", "1.5"], /topP must be above 0 and at most 1, got 1.5/],
+    ["a number that is none", ["generate", "x", "--max-tokens", "many"], /--max-tokens must be a number, got "many"/],
+    ["half a token", ["generate", "x", "--max-tokens", "1.5"], /maxTokens must be a whole number/],
+    ["a context of nothing", ["generate", "x", "--context", "0"], /context must be a whole number from 2 on/],
+    ["an unknown backend", ["generate", "x", "--backend", "abacus"], /backend must be one of/],
+    ["an unknown way out", ["generate", "x", "--when-full", "explode"], /whenFull must be "stop", "slide" or "error"/],
+  ];
+  test.each(mistakes)("%s", (_, args, message, input) => {
+    const { status, stdout, stderr } = insitu(args, input);
+    expect([status, stdout]).toEqual([1, ""]);
+    expect(stderr).toMatch(message);
+    expect(stderr.trim().split("\n")).toHaveLength(1);
+    expect(stderr).toMatch(/^insitu: /);
+    expect(stderr).not.toContain("internal");
+  });
+});

@@ -1,0 +1,199 @@
+// The embedded model: however its text is made, it is the same text. Sums taken in another order may change it at a tie, which is listed.
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { CausalLM } from "../../src/entry/node.js";
+import type { GeneratedToken } from "../../src/generate/generation.js";
+import { expectSameTokens, tokensOf } from "./support.js";
+
+const prompts = [
+  "Once upon a time there was a king who had",
+  "The wolf",
+  "In a little house at the edge of the forest there lived an old woman, and she said to her daughter:",
+];
+const greedy = { maxTokens: 64, temperature: 0 } as const;
+let lm: CausalLM;
+let wanted: GeneratedToken[][];
+
+beforeAll(async () => {
+  lm = await CausalLM.load(undefined, { inPlace: "require", threads: 2 });
+  wanted = [];
+  for (const prompt of prompts) wanted.push(await tokensOf(lm.generate(prompt, { ...greedy, logprobs: 2 })));
+});
+afterAll(() => lm.release());
+
+/** What another way of loading the model makes of a prompt. */
+async function loaded(
+  options: Parameters<typeof CausalLM.load>[1],
+  prompt = prompts[0],
+  maxTokens: number = greedy.maxTokens,
+): Promise<GeneratedToken[]> {
+  const other = await CausalLM.load(undefined, { inPlace: "require", ...options });
+  try {
+    return await tokensOf(other.generate(prompt, { ...greedy, maxTokens }));
+  } finally {
+    await other.release();
+  }
+}
+
+describe("the same greedy text", () => {
+  test.each([1, 2, 5, 7, 16])("with prompts read %i tokens at a time", async (chunk) => {
+    expectSameTokens(await loaded({ threads: 2, chunk }, prompts[2]), wanted[2], `chunk ${chunk}`);
+  });
+
+  test("with one thread", async () => expectSameTokens(await loaded({ threads: 1 }), wanted[0], "one thread"));
+
+  // The slow truth takes a second or so for each token.
+  test("on the reference backend", async () => {
+    const count = process.env["INSITU_SOAK"] === "1" ? 64 : 6;
+    expectSameTokens(await loaded({ backend: "reference" }, prompts[1], count), wanted[1].slice(0, count), "reference");
+  });
+
+  test("without relaxed SIMD", async () =>
+    expectSameTokens(await loaded({ relaxedSimd: false }), wanted[0], "plain SIMD"));
+
+  test("in a batch of prompts of different lengths", async () => {
+    const made: GeneratedToken[][] = prompts.map(() => []);
+    for await (const token of lm.generateBatch(prompts, greedy)) made[token.sample].push(token);
+    made.forEach((tokens, index) => expectSameTokens(tokens, wanted[index], `batch, prompt ${index}`));
+    expect(made.map((tokens) => tokens.map(({ text }) => text).join(""))).toHaveLength(3);
+  });
+
+  test("with guesses that are checked", async () => {
+    const guessing = lm.generate(prompts[0], { ...greedy, maxTokens: 64, speculate: { ngram: 2, draft: 4 } });
+    expectSameTokens(await tokensOf(guessing), wanted[0], "speculative");
+    expect(guessing.summary.rightGuesses).toBeGreaterThan(0);
+    const sampled = (speculate: boolean) =>
+      lm.generate(prompts[0], { maxTokens: 64, seed: 3, temperature: 0.7, speculate });
+    const [plain, guessed] = [await sampled(false).text(), await sampled(true).text()];
+    expect(guessed).toBe(plain);
+  });
+
+  test("continued from where another generation stopped, whose tokens are not read again", async () => {
+    const first = await tokensOf(lm.generate(prompts[0], { ...greedy, maxTokens: 20 }));
+    const tokens = [...lm.tokenizer.encode(prompts[0]), ...first.map(({ token }) => token)];
+    const rest = lm.generate(tokens, { ...greedy, maxTokens: 44 });
+    expectSameTokens([...first, ...(await tokensOf(rest))], wanted[0], "continued");
+    expect(rest.summary.reusedTokens).toBe(tokens.length - 1);
+  });
+
+  test("after saving in the middle and restoring in another model", async () => {
+    const first = await tokensOf(lm.generate(prompts[0], { ...greedy, maxTokens: 20 }));
+    const saved = lm.saveContext();
+    const other = await CausalLM.load(undefined, { inPlace: "require" });
+    other.restoreContext(saved);
+    const tokens = [...lm.tokenizer.encode(prompts[0]), ...first.map(({ token }) => token)];
+    const rest = other.generate(tokens, { ...greedy, maxTokens: 44 });
+    expectSameTokens([...first, ...(await tokensOf(rest))], wanted[0], "restored");
+    expect(rest.summary.reusedTokens).toBe(tokens.length - 1);
+    await other.release();
+  });
+
+  test("in forks that run side by side", async () => {
+    const samples = await lm.samples(prompts[0], 3, greedy);
+    const iterators = samples.map((sample) => sample[Symbol.asyncIterator]());
+    const made: GeneratedToken[][] = samples.map(() => []);
+    for (let step = 0; step < 64; step++)
+      for (const [index, iterator] of iterators.entries()) {
+        const { value } = await iterator.next();
+        if (value) made[index].push(value);
+      }
+    for (const iterator of iterators) await iterator.return(undefined);
+    made.forEach((tokens, index) => expectSameTokens(tokens, wanted[0], `fork ${index}`));
+  });
+
+  test("in a conversation, against the whole of it as one prompt", async () => {
+    const chat = lm.chat([], { ...greedy, maxTokens: 24 });
+    await chat.send("There was once a poor miller.").text();
+    const second = chat.send("One day he met the devil.");
+    const made = await tokensOf(second);
+    expect(second.summary.reusedTokens).toBeGreaterThan(8);
+    const whole = chat.messages.slice(0, -1).map(({ content }) => `${content.trim()}\n`);
+    const alone = await tokensOf(lm.generate(whole.join(""), { ...greedy, maxTokens: 24, stop: "\n", logprobs: 2 }));
+    expectSameTokens(made, alone, "chat");
+    chat.release();
+  });
+});
+
+test("a turn that is taken back leaves no trace", async () => {
+  const chat = lm.chat([], { ...greedy, maxTokens: 16 });
+  await chat.send("There was once a poor miller.").text();
+  const said = chat.messages;
+  const first = await chat.send("One day he met the devil.").text();
+  chat.rewind(1);
+  expect(chat.messages).toEqual(said);
+  await chat.send("His wife was very angry with him.").text();
+  chat.rewind(1);
+  expect(await chat.send("One day he met the devil.").text()).toBe(first);
+  expect(() => chat.rewind(3)).toThrow(/has 2 turns and cannot go back to 3/);
+  chat.release();
+});
+
+test("the same seed tells the same story, whatever was told before", async () => {
+  const tell = (seed: number): Promise<string> => lm.generate(prompts[1], { maxTokens: 30, seed }).text();
+  const first = await tell(5);
+  await tell(6);
+  expect(await tell(5)).toBe(first);
+});
+
+test("log-probabilities belong to the tokens", () => {
+  for (const { token, logprob, top } of wanted[0]) {
+    expect(top![0].token).toBe(token);
+    expect(logprob).toBeCloseTo(top![0].logprob, 5);
+    expect(logprob).toBeLessThanOrEqual(0);
+  }
+});
+
+test("beam search finds texts at least as likely as the greedy one", async () => {
+  const length = 12;
+  const found = await lm.beamSearch(prompts[1], { beams: 4, maxTokens: length });
+  expect(found).toHaveLength(4);
+  const greedySum = wanted[1].slice(0, length).reduce((sum, { logprob }) => sum + logprob!, 0);
+  expect(found[0].score * length).toBeGreaterThanOrEqual(greedySum - 1e-3);
+  expect(found.map(({ score }) => score)).toEqual(found.map(({ score }) => score).toSorted((a, b) => b - a));
+  expect(new Set(found.map(({ text }) => text)).size).toBe(4);
+  const [greedyBeam] = await lm.beamSearch(prompts[1], { beams: 1, maxTokens: length });
+  expectSameTokens(
+    greedyBeam.tokens.map((token) => ({ token })),
+    wanted[1].slice(0, length),
+    "one beam",
+  );
+});
+
+test("stops: at a text, a token, a number of tokens, a signal, by leaving the loop", async () => {
+  const whole = wanted[0].map(({ text }) => text).join("");
+  const word = whole.slice(40, 48);
+  const stopped = lm.generate(prompts[0], { ...greedy, stop: [word, "no such text"] });
+  expect(await stopped.text()).toBe(whole.slice(0, whole.indexOf(word)));
+  expect(stopped.summary.finishReason).toBe("stop");
+  const { token } = wanted[0][9];
+  const atToken = lm.generate(prompts[0], { ...greedy, stopTokens: [token] });
+  expect(await tokensOf(atToken)).toHaveLength(wanted[0].findIndex((made) => made.token === token));
+  expect(atToken.summary.finishReason).toBe("end");
+  const none = lm.generate(prompts[0], { maxTokens: 0 });
+  expect([await none.text(), none.summary.finishReason]).toEqual(["", "length"]);
+  const controller = new AbortController();
+  const aborted = lm.generate(prompts[0], { ...greedy, signal: controller.signal });
+  const reading = async (): Promise<void> => {
+    for await (const _ of aborted) if (aborted.summary.newTokens === 5) controller.abort();
+  };
+  await expect(reading()).rejects.toThrow(/abort/i);
+  expect(aborted.summary).toMatchObject({ newTokens: 5, finishReason: "unfinished" });
+  const left = lm.generate(prompts[0], greedy);
+  for await (const _ of left) if (left.summary.newTokens === 3) break;
+  await expect(left.text()).rejects.toThrow(/iterated once/);
+  expectSameTokens(await tokensOf(lm.generate(prompts[0], greedy)), wanted[0], "afterwards");
+});
+
+test("nothing is moved, and the summary adds up", async () => {
+  const generation = lm.generate(prompts[1], greedy);
+  await generation.text();
+  const { summary } = generation;
+  const rows = summary.promptTokens - summary.reusedTokens + summary.newTokens - 1;
+  expect(summary).toMatchObject({
+    newTokens: 64,
+    movedBytes: 0,
+    finishReason: "length",
+    stateBytes: 512 * 12 * 128 * 4,
+  });
+  expect(summary.writtenBytes).toBe(rows * 12 * 128 * 4);
+  expect(summary.copyingBytes % summary.stateBytes).toBe(0);
+});

@@ -1,0 +1,109 @@
+// How tokens are chosen: distributions against their definitions, penalties, seeds, and options that mean nothing.
+import { describe, expect, test } from "vitest";
+import { InsituError } from "../../src/base/error.js";
+import {
+  likeliestTokens,
+  logSumExp,
+  readSampling,
+  Sampler,
+  type SamplingOptions,
+} from "../../src/generate/sampling.js";
+
+const logits = Float32Array.of(1, 3, 2, -1, 3, 0.5);
+
+/** How often each token is chosen in `count` tries. */
+function frequencies(options: SamplingOptions, count = 20_000, from = logits): number[] {
+  const sampler = new Sampler(readSampling({ seed: 7, ...options }));
+  const counts = new Array<number>(from.length).fill(0);
+  for (let i = 0; i < count; i++) counts[sampler.choose(from)]++;
+  return counts.map((times) => times / count);
+}
+
+/** The softmax of some logits over the tokens that remain. */
+function expected(kept: readonly number[], temperature = 1, from = logits): number[] {
+  const weights = [...from].map((logit, token) => (kept.includes(token) ? Math.exp(logit / temperature) : 0));
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  return weights.map((weight) => weight / total);
+}
+
+const close = (actual: readonly number[], wanted: readonly number[]): void =>
+  wanted.forEach((share, token) => expect(Math.abs(actual[token] - share), `token ${token}`).toBeLessThan(0.015));
+
+describe("distributions", () => {
+  const all = [0, 1, 2, 3, 4, 5];
+  test("temperature 0 takes the first of the likeliest", () => expect(frequencies({}, 10)[1]).toBe(1));
+  test("temperature 1 is the model's own", () => close(frequencies({ temperature: 1 }), expected(all)));
+  test("a high temperature is flatter", () => close(frequencies({ temperature: 3 }), expected(all, 3)));
+  test("top-k, with a tie at its edge", () => {
+    close(frequencies({ temperature: 1, topK: 3 }), expected([1, 4, 2]));
+    close(frequencies({ temperature: 1, topK: 1 }), expected([1]));
+    close(frequencies({ temperature: 1, topK: 99 }), expected(all));
+  });
+  test("top-p keeps as many as it takes", () => {
+    close(frequencies({ temperature: 1, topP: 0.5 }), expected([1, 4]));
+    close(frequencies({ temperature: 1, topP: 0.9 }), expected([1, 4, 2]));
+    close(frequencies({ temperature: 1, topP: 1e-9 }), expected([1]));
+  });
+  test("top-p counts within top-k", () =>
+    close(frequencies({ temperature: 1, topK: 3, topP: 0.99 }), expected([1, 4, 2])));
+  test("min-p", () => close(frequencies({ temperature: 1, minP: 0.2 }), expected([1, 4, 2])));
+  test("minus infinity is never chosen, and one choice is none", () => {
+    const only = Float32Array.of(-Infinity, -Infinity, 2, -Infinity);
+    expect(frequencies({ temperature: 2, topP: 0.5, topK: 2 }, 50, only)[2]).toBe(1);
+  });
+});
+
+test("the same seed gives the same choices, another seed others", () => {
+  const run = (seed: number): number[] => {
+    const sampler = new Sampler(readSampling({ temperature: 2, seed }));
+    return Array.from({ length: 40 }, () => sampler.choose(logits));
+  };
+  expect(run(1)).toEqual(run(1));
+  expect(run(1)).not.toEqual(run(2));
+});
+
+test("penalties change what was there, and leave the logits alone", () => {
+  const before = [...logits];
+  const repeated = new Sampler(readSampling({ repetitionPenalty: 2 }), [1]);
+  expect(repeated.choose(logits)).toBe(4);
+  repeated.accept(4);
+  expect(repeated.choose(logits)).toBe(2); // 3 / 2 = 1.5 is below 2
+  const present = new Sampler(readSampling({ presencePenalty: 1.5 }), [1]);
+  expect(present.choose(logits)).toBe(1); // the prompt does not count
+  present.accept(1);
+  expect(present.choose(logits)).toBe(4);
+  const frequent = new Sampler(readSampling({ frequencyPenalty: 0.6 }));
+  const chosen = Array.from({ length: 4 }, () => {
+    const token = frequent.choose(logits);
+    frequent.accept(token);
+    return token;
+  });
+  expect(chosen).toEqual([1, 4, 1, 4]);
+  expect([...logits]).toEqual(before);
+});
+
+test("log-probabilities sum to one and are sorted", () => {
+  const top = likeliestTokens(logits, 6);
+  expect(top.reduce((sum, { logprob }) => sum + Math.exp(logprob), 0)).toBeCloseTo(1, 6);
+  expect(top.map(({ token }) => token)).toEqual([1, 4, 2, 0, 5, 3]);
+  expect(likeliestTokens(logits, 2)).toHaveLength(2);
+  expect(logSumExp(Float32Array.of(1000, 1000))).toBeCloseTo(1000 + Math.LN2, 3);
+});
+
+test("impossible options are refused by name and value", () => {
+  const bad: [SamplingOptions, RegExp][] = [
+    [{ temperature: -1 }, /temperature must be a number from 0 on, got -1/],
+    [{ temperature: NaN }, /temperature .* got NaN/],
+    [{ topK: 1.5 }, /topK must be a whole number from 0 on, got 1.5/],
+    [{ topP: 0 }, /topP must be above 0 and at most 1, got 0/],
+    [{ topP: 2 }, /topP .* got 2/],
+    [{ minP: -0.1 }, /minP must be from 0 to 1/],
+    [{ repetitionPenalty: 0 }, /repetitionPenalty must be a number above 0/],
+    [{ presencePenalty: Infinity }, /presencePenalty must be a finite number/],
+    [{ seed: 0.5 }, /seed must be a whole number/],
+  ];
+  for (const [options, message] of bad) {
+    expect(() => readSampling(options)).toThrow(message);
+    expect(() => readSampling(options)).toThrow(InsituError);
+  }
+});

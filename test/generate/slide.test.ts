@@ -1,0 +1,75 @@
+// A context that slides: as long as one likes, in flat memory, and the model still follows the text.
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { InferenceSession } from "../../src/entry/node.js";
+import { Context } from "../../src/generate/context.js";
+import { Decoder } from "../../src/generate/decoder.js";
+import { logSumExp } from "../../src/generate/sampling.js";
+import { decoderSession, tokenAt } from "../support/decoding.js";
+import { embedded } from "./support.js";
+
+const long = process.env["INSITU_SOAK"] === "1" ? 5000 : 1200;
+
+test("memory stays flat while the caches are written over and over", () => {
+  const folder = mkdtempSync(join(tmpdir(), "insitu-slide-"));
+  const script = join(folder, "slide.mjs");
+  const entry = new URL("../../dist/index.node.js", import.meta.url).href;
+  writeFileSync(
+    script,
+    `import { CausalLM } from ${JSON.stringify(entry)};
+     const lm = await CausalLM.load(undefined, { inPlace: "require", context: 128 });
+     const generation = lm.generate("Once upon a time", { maxTokens: ${long}, seed: 1, whenFull: "slide" });
+     let before;
+     for await (const _ of generation) if (generation.summary.newTokens === 100) before = process.memoryUsage().rss;
+     console.log(JSON.stringify({ grown: process.memoryUsage().rss - before, ...generation.summary }));
+     await lm.release();`,
+  );
+  const result = JSON.parse(execFileSync(process.execPath, [script], { encoding: "utf8" })) as Record<string, number>;
+  rmSync(folder, { recursive: true });
+  expect(result).toMatchObject({ newTokens: long, finishReason: "length", movedBytes: 0 });
+  expect(result["grown"]).toBeLessThan(10 * 2 ** 20);
+});
+
+test("the model follows a text as well after sliding as before", async () => {
+  const session = await InferenceSession.create(join(embedded, "onnx/model.onnx"), { inPlace: "require" });
+  const decoder = new Decoder(session);
+  // The model's own likeliest text under a long context, which a short one that slides must find likely too.
+  const writer = new Context(decoder, { capacity: 400, chunk: 64, sinks: 4 });
+  const tokens = [500, 501];
+  for (let row = (await writer.extend(tokens)).at(0); tokens.length < 300;) {
+    const best = row.reduce((most, score, token) => (score > row[most] ? token : most), 0);
+    tokens.push(best);
+    row = (await writer.extend([best])).at(0);
+  }
+  const reader = new Context(decoder, { capacity: 96, chunk: 64, sinks: 4 });
+  const losses: number[] = [];
+  for (let at = 0; at + 1 < tokens.length; at++) {
+    const row = (await reader.extend([tokens[at]])).at(0);
+    losses.push(logSumExp(row) - row[tokens[at + 1]]);
+  }
+  const mean = (from: number, to: number): number =>
+    losses.slice(from, to).reduce((sum, loss) => sum + loss, 0) / (to - from);
+  expect(reader.slid).toBe(true);
+  expect(mean(150, 299)).toBeLessThan(mean(0, 90) + 1);
+  await session.release();
+});
+
+test("rows that are written over give what fresh caches of the same rows give", async () => {
+  const session = await decoderSession({ backend: "reference" });
+  const never = await decoderSession({ backend: "reference", inPlace: "never" });
+  const rowsOf = async (from: InferenceSession): Promise<number[]> => {
+    const context = new Context(new Decoder(from), { capacity: 12, chunk: 5, sinks: 3 });
+    const last: number[] = [];
+    for (let at = 0; at < 40; at++) last.push(...(await context.extend([tokenAt(at)])).at(0).slice(0, 4));
+    expect(context.rewind(5)).toBe(false);
+    expect(context.rewind(0)).toBe(true);
+    expect(context.slid).toBe(false);
+    return last;
+  };
+  expect(await rowsOf(session)).toEqual(await rowsOf(never));
+  await session.release();
+  await never.release();
+});
