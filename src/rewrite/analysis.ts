@@ -1,0 +1,186 @@
+/**
+ * A model looked at: its caches, the attentions that read them, and for each cache that resists, the node and the reason. Changes nothing;
+ * `rewrite` acts on it and `inspect` prints it.
+ */
+import { InsituError } from "../base/error.js";
+import { buildGraph } from "../graph/build.js";
+import { addDims, type Dim, sameDim } from "../graph/dim.js";
+import type { Graph, Node, Value } from "../graph/graph.js";
+import { inferGraph } from "../graph/infer.js";
+import type { Model } from "../onnx/model.js";
+import { operators } from "../ops/index.js";
+import { foldConstants } from "../passes/fold-constants.js";
+import { GraphIndex } from "../passes/graph-index.js";
+import { removeDeadNodes } from "../passes/remove-dead-nodes.js";
+import { traitsOf } from "../tensor/element-type.js";
+import type { CachedAttention, Refusal } from "./attention.js";
+import { attentionNode } from "./attention-node.js";
+import { type Element, elementText, integer, numeric, truth } from "./element.js";
+import type { Assumptions } from "./elements.js";
+import { assignRoles, batch, past, type Roles, tokensOf } from "./roles.js";
+import { findTrails, type LostTrail, type Trail } from "./trail.js";
+import { type Surroundings, writtenAttention } from "./written-attention.js";
+
+/** A cache and what stands in the way of rewriting it. */
+export interface Resisting {
+  /** The graph input that the trail began from. */
+  readonly input: string;
+  /** The node where it ended. */
+  readonly node: Node | undefined;
+  readonly reason: string;
+}
+
+/** What is known of a model. */
+export interface Analysis {
+  /** The graph as it was built, and with its constants folded. */
+  readonly whole: Graph;
+  readonly graph: Graph;
+  readonly index: GraphIndex;
+  readonly roles: Roles;
+  readonly trails: readonly Trail[];
+  readonly attentions: readonly CachedAttention[];
+  readonly resisting: readonly Resisting[];
+  /** Inputs that say which columns are padding: all valid, as the rewritten model is called. */
+  readonly masks: readonly Value[];
+  /** Inputs that say which row each new token gets: one after another behind the old ones. */
+  readonly counters: readonly Value[];
+  readonly assumptions: Assumptions;
+  /** Rows before the new ones, as masks and positions count them. */
+  readonly past: Dim;
+  /** How many samples, and how many new tokens a run has. */
+  readonly samples: Dim;
+  readonly tokens: Dim;
+}
+
+/** Looks at a model. */
+export function analyse(model: Model): Analysis {
+  const whole = buildGraph(model, operators);
+  inferGraph(whole);
+  const first = findTrails(whole);
+  const roles = assignRoles(whole, first.found);
+  const graph = removeDeadNodes(foldConstants(whole));
+  const { found: trails, lost } = findTrails(graph);
+  const index = new GraphIndex(graph);
+  const tokens = tokensOf(trails);
+  const samples = trails[0]?.past.fact?.shape?.[0] ?? batch;
+  const counters = graph.inputs.filter((value) => isCounter(value, tokens));
+  const look = (masks: readonly Value[], valid: boolean): Found => {
+    const assumptions: Assumptions = { assumed: assumedElements(masks, counters, past, valid) };
+    return { assumptions, ...findAttentions({ graph, index, trails, assumptions, past }) };
+  };
+  const candidates = graph.inputs.filter((value) => isMask(value, tokens));
+  const assumed = look(candidates, true);
+  const masks = hidesKeys(assumed, look(candidates, false)) ? candidates : [];
+  const { assumptions, attentions, refusals } = masks.length === candidates.length ? assumed : look(masks, true);
+  const resisting = [...lost.map(lostTrail), ...unread(trails, attentions, refusals, index)];
+  return { whole, graph, index, roles, trails, attentions, resisting, masks, counters, assumptions, past, samples, tokens };
+}
+
+interface Found {
+  readonly assumptions: Assumptions;
+  readonly attentions: readonly CachedAttention[];
+  readonly refusals: readonly Refusal[];
+}
+
+function findAttentions(around: Surroundings): Omit<Found, "assumptions"> {
+  const attentions: CachedAttention[] = [];
+  const refusals: Refusal[] = [];
+  for (const node of around.graph.nodes) {
+    const found = writtenAttention(node, around) ?? attentionNode(node, around);
+    if (found === undefined) continue;
+    if ("reason" in found) refusals.push(found);
+    else attentions.push(found);
+  }
+  return { attentions, refusals };
+}
+
+/** True if what is taken for padding hides keys, in every attention that it changes at all. */
+function hidesKeys(valid: Found, padding: Found): boolean {
+  return valid.attentions.every(({ node, mask }) => {
+    const other = padding.attentions.find((attention) => attention.node === node);
+    if (other === undefined) return false;
+    const hidden = other.mask.others.some((condition) => condition.kind === "truth" && !condition.value);
+    return hidden || JSON.stringify(texts(mask)) === JSON.stringify(texts(other.mask));
+  });
+}
+
+const texts = ({ causal, window, others, bias }: CachedAttention["mask"]): unknown => [
+  causal,
+  window,
+  others.map(elementText),
+  bias && elementText(bias),
+];
+
+/** True for an input with one entry for each column of the past and the new tokens. */
+const isMask = ({ fact }: Value, tokens: Dim): boolean =>
+  fact?.shape?.length === 2 &&
+  sameDim(fact.shape[1], addDims(past, tokens)) &&
+  ["bool", "float", "integer"].includes(traitsOf(fact.type).kind);
+
+/** True for an input with one whole number for each new token, the same for all samples. */
+const isCounter = ({ fact }: Value, tokens: Dim): boolean =>
+  fact?.shape?.length === 1 && sameDim(fact.shape[0], tokens) && traitsOf(fact.type).kind === "integer";
+
+/** What runs of the rewritten model take for granted: no padding between valid tokens, rows one after another. */
+export function assumedElements(
+  masks: readonly Value[],
+  counters: readonly Value[],
+  first: Dim,
+  valid = true,
+): Map<Value, (index: readonly Dim[]) => Element> {
+  const one = ({ fact }: Value): Element => (fact?.type === "bool" ? truth(valid) : fact?.type === "float32" ? numeric(Number(valid)) : integer(Number(valid)));
+  return new Map([
+    ...masks.map((mask) => [mask, () => one(mask)] as const),
+    ...counters.map((counter) => [counter, ([at]: readonly Dim[]) => integer(addDims(first, at))] as const),
+  ]);
+}
+
+const lostTrail = ({ from, node, reason }: LostTrail): Resisting => ({ input: from.name, node, reason });
+
+/** Caches that no understood attention reads, each with the node that is in the way. */
+function unread(
+  trails: readonly Trail[],
+  attentions: readonly CachedAttention[],
+  refusals: readonly Refusal[],
+  index: GraphIndex,
+): Resisting[] {
+  const read = new Set(attentions.flatMap(({ keys, values }) => [keys.trail, values.trail]));
+  return trails
+    .filter((trail) => !read.has(trail) && trail.kind !== "in-place")
+    .map((trail) => {
+      const near = nodesAhead(trail.written, index);
+      const refusal = refusals.find(({ node }) => near.includes(node));
+      if (refusal !== undefined) return { input: trail.past.name, node: refusal.node, reason: `${refusal.node.label}: ${refusal.reason}` };
+      const [node] = near;
+      const reason = node === undefined ? `nothing reads "${trail.present.name}"` : `${node.label} reads it, and no attention was found behind it`;
+      return { input: trail.past.name, node, reason };
+    });
+}
+
+/** The nodes that a value goes into, nearest first. */
+function nodesAhead(value: Value, index: GraphIndex): Node[] {
+  const nodes: Node[] = [];
+  const pending = [value];
+  for (const at of pending) {
+    for (const reader of index.readersOf(at)) {
+      if (nodes.includes(reader) || nodes.length > 60) continue;
+      nodes.push(reader);
+      for (const output of reader.outputs) if (output !== undefined) pending.push(output);
+    }
+  }
+  return nodes;
+}
+
+/** Throws unless every cache is understood: names the input and the node where the trail ended. */
+export function requireUnderstood({ trails, resisting }: Analysis): void {
+  if (resisting.length > 0) {
+    const [{ input, reason }] = resisting;
+    const more = resisting.length === 1 ? "" : `; ${resisting.length - 1} more caches resist`;
+    throw new InsituError("invalid-graph", `cache "${input}" cannot be rewritten: ${reason}${more}`);
+  }
+  if (trails.length === 0)
+    throw new InsituError(
+      "invalid-graph",
+      "the model has no cache: no input reaches an output through Concat, a scatter or an attention operator that adds rows to it",
+    );
+}

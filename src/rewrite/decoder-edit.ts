@@ -1,0 +1,239 @@
+/** The changes that make a decoder's caches ones that are written in place: inputs, writers, attentions, and what depended on the old length. */
+import { InsituError } from "../base/error.js";
+import { isKnown, sameDim } from "../graph/dim.js";
+import type { Value } from "../graph/graph.js";
+import { value as makeValue } from "../onnx/build.js";
+import type { Model, ModelDimension, ModelType, ModelValue } from "../onnx/model.js";
+import type { Analysis } from "./analysis.js";
+import { emitAttention } from "./emit-attention.js";
+import { emitMask, type MaskSources } from "./emit-mask.js";
+import { ModelEdit, readsOf } from "./model-edit.js";
+import type { AttentionReport, CacheReport } from "./report.js";
+import { type Blame, Resolver, valuesByName } from "./resolve.js";
+import { cacheAxis } from "./roles.js";
+import type { Trail } from "./trail.js";
+
+/** How a decoder is changed. */
+export interface DecoderOptions {
+  readonly capacity: string | number;
+  readonly keepMask: boolean;
+  /** The opset has windows in Attention. */
+  readonly windows: boolean;
+  /** Positions may get a dimension for the samples where they had none. */
+  readonly mayChangeRank: boolean;
+}
+
+/** The names that generation code feeds. */
+export const names = { starts: "write_indices", lengths: "nonpad_kv_seqlen", positions: "position_ids" } as const;
+
+/** A changed decoder, and the changes for the report. */
+export interface ChangedDecoder {
+  readonly model: Model;
+  readonly caches: readonly CacheReport[];
+  readonly attentions: readonly AttentionReport[];
+  readonly positions: readonly string[];
+  /** Inputs with one column a row, and that axis. */
+  readonly widened: ReadonlyMap<string, number>;
+}
+
+/** Changes a decoder whose caches are all understood; a blame where something else depends on the old length. */
+export function changeDecoder(model: Model, analysis: Analysis, options: DecoderOptions): ChangedDecoder | Blame {
+  return new DecoderEdit(model, analysis, options).run();
+}
+
+class DecoderEdit {
+  readonly #model: Model;
+  readonly #analysis: Analysis;
+  readonly #options: DecoderOptions;
+  readonly #edit: ModelEdit;
+  readonly #widened = new Map<string, number>();
+
+  constructor(model: Model, analysis: Analysis, options: DecoderOptions) {
+    this.#model = model;
+    this.#analysis = analysis;
+    this.#options = options;
+    this.#edit = new ModelEdit(model);
+  }
+
+  run(): ChangedDecoder | Blame {
+    const { trails, attentions } = this.#analysis;
+    this.#declareInputs();
+    const caches = trails.map((trail) => this.#writeCache(trail));
+    const reports = attentions.map((attention) => this.#attend(attention));
+    const positions = this.#resolveRest();
+    if ("value" in positions) return positions;
+    return { model: this.#edit.finish(), caches, attentions: reports, positions, widened: this.#widened };
+  }
+
+  #declared(name: string): ModelValue {
+    return (
+      this.#model.graph.inputs.find((value) => value.name === name) ??
+      this.#model.graph.outputs.find((value) => value.name === name) ?? { name, metadata: new Map(), docString: "" }
+    );
+  }
+
+  #shapeOf(name: string): readonly ModelDimension[] {
+    const { type } = this.#declared(name);
+    return (type?.kind === "tensor" ? type.shape : undefined) ?? [];
+  }
+
+  /** The input with a dimension of new tokens, and that axis. */
+  #tokens(): { readonly name: string; readonly axis: number } | undefined {
+    const { graph, trails, masks, counters, tokens } = this.#analysis;
+    const left = new Set([...trails.map(({ past }) => past), ...masks, ...counters]);
+    const read = new Set(graph.nodes.flatMap((node) => node.inputs));
+    for (const value of graph.inputs) {
+      if (left.has(value) || value.initializer !== undefined || !read.has(value)) continue;
+      const axis = value.fact?.shape?.findIndex((dim) => sameDim(dim, tokens)) ?? -1;
+      if (axis >= 0) return { name: value.name, axis };
+    }
+    return undefined;
+  }
+
+  #declareInputs(): void {
+    const { trails } = this.#analysis;
+    const [samples] = this.#shapeOf(trails[0].past.name);
+    for (const name of [names.starts, names.lengths]) {
+      if (this.#edit.isTaken(name))
+        throw new InsituError("invalid-graph", `the model already has a value "${name}": rename it, or rewrite the model it came from`);
+      this.#edit.addInput(makeValue(name, "int64", [samples]));
+    }
+    const tokens = this.#tokens();
+    const columns = isKnown(this.#analysis.tokens) ? this.#analysis.tokens : tokens && this.#shapeOf(tokens.name)[tokens.axis];
+    const own = this.#model.graph.inputs.find(({ name }) => name === names.positions);
+    if (own === undefined) {
+      if (this.#edit.isTaken(names.positions))
+        throw new InsituError("invalid-graph", `the model has a value "${names.positions}" that is no input: rename it first`);
+      this.#edit.addInput(makeValue(names.positions, "int64", [samples, columns]));
+    }
+    for (const trail of trails) {
+      const shape = this.#shapeOf(trail.past.name).with(cacheAxis(trail)!, this.#options.capacity);
+      this.#edit.changeInput(trail.past.name, reshaped(this.#declared(trail.past.name), shape, trail.past));
+      this.#edit.changeOutput(trail.present.name, reshaped(this.#declared(trail.present.name), shape, trail.past));
+    }
+  }
+
+  /** A size as a list of one number. */
+  #size(name: string): string | undefined {
+    const { tokens, samples, trails } = this.#analysis;
+    const shape = (of: string, axis: number): string =>
+      this.#edit.atFront(() => this.#edit.node("Shape", [of], { attributes: { start: axis, end: axis + 1 } }));
+    if (name === "sequence" && isKnown(tokens)) return this.#edit.integers([tokens]);
+    if (name === String(tokens)) {
+      const input = this.#tokens();
+      return input && shape(input.name, input.axis);
+    }
+    if (name === "batch" && isKnown(samples)) return this.#edit.integers([samples]);
+    return name === String(samples) ? shape(trails[0].past.name, 0) : undefined;
+  }
+
+  /** Rows after the write. Padding behind a sample's tokens is written too; counted or not, queries see what is before them. */
+  #lengths(): string {
+    const edit = this.#edit;
+    return edit.atFront(() => {
+      const ends = edit.node("Add", [names.starts, this.#size("sequence")!], { as: "row_after_write" });
+      return edit.node("Max", [names.lengths, ends], { as: "kv_length" });
+    });
+  }
+
+  #writeCache(trail: Trail): CacheReport {
+    const edit = this.#edit;
+    const axis = cacheAxis(trail)!;
+    const rows = trail.writer.inputs[1]!;
+    const perm = trail.order.map((_, own) => trail.order.indexOf(own));
+    const name = trail.writer.name;
+    edit.replace(trail.present.name, () => {
+      const laid = perm.every((from, at) => from === at) ? rows.name : edit.node("Transpose", [rows.name], { attributes: { perm } });
+      edit.node("TensorScatter", [trail.past.name, laid, names.starts], {
+        attributes: { axis },
+        output: trail.present.name,
+        ...(name === "" ? {} : { name }),
+      });
+    });
+    return { input: trail.past.name, output: trail.present.name, from: trail.writer.op.name, node: name || trail.present.name, axis };
+  }
+
+  #attend(attention: Analysis["attentions"][number]): AttentionReport {
+    const { mask, keys, values, node } = attention;
+    const refuse = (reason: string): never => {
+      throw new InsituError("invalid-graph", `cache "${keys.trail.past.name}" cannot be rewritten: ${node.label}: ${reason}`);
+    };
+    const type = attention.query.value.fact?.type;
+    if ([keys, values].some(({ trail }) => trail.past.fact?.type !== type)) refuse(`its queries are ${type}, its caches are not`);
+    if (!isKnown(keys.headSize) || !isKnown(values.headSize)) refuse("the size of its heads is not known");
+    const built = emitMask(this.#edit, attention, this.#maskSources(keys.trail), this.#options.windows);
+    if (typeof built === "object") return refuse(built.reason);
+    const lengths = this.#lengths();
+    const window = this.#options.windows ? mask.window : undefined;
+    this.#edit.replace(attention.result.value.name, () =>
+      emitAttention(this.#edit, { ...attention, mask: { ...mask, causal: mask.causal || this.#analysis.tokens === 1 } }, { lengths, mask: built, window }),
+    );
+    const words = [
+      mask.causal ? "causal" : "all rows",
+      ...(mask.window === undefined ? [] : [`window ${mask.window}`]),
+      ...(mask.others.length === 0 ? [] : ["mask"]),
+      ...(mask.bias === undefined ? [] : ["bias"]),
+    ];
+    return { node: node.name || attention.result.value.name, keys: keys.trail.past.name, values: values.trail.past.name, mask: words.join(", ") };
+  }
+
+  #maskSources(trail: Trail): MaskSources {
+    const { masks, past, graph } = this.#analysis;
+    const edit = this.#edit;
+    const [kept] = this.#options.keepMask ? masks : [];
+    if (kept !== undefined) this.#widen(kept, 1);
+    const axis = cacheAxis(trail)!;
+    return {
+      capacity: () => edit.node("Shape", [trail.past.name], { attributes: { start: axis, end: axis + 1 } }),
+      starts: names.starts,
+      size: (name) => this.#size(name),
+      padding: kept && { name: kept.name, type: kept.fact!.type },
+      widen: (input, at) => this.#widen(input, at),
+      past,
+      isInput: (value) => graph.inputs.includes(value),
+    };
+  }
+
+  #widen(input: Value, axis: number): void {
+    this.#widened.set(input.name, axis);
+    const shape = this.#shapeOf(input.name).with(axis, this.#options.capacity);
+    const [samples] = this.#shapeOf(this.#analysis.trails[0].past.name);
+    const named = shape.map((dim, at) => (at === 0 && typeof dim !== "number" ? samples : dim));
+    this.#edit.changeInput(input.name, reshaped(this.#declared(input.name), named, input));
+  }
+
+  /** Replaces what depends on the old length; the names that were replaced by positions. */
+  #resolveRest(): readonly string[] | Blame {
+    const { masks, counters, whole, trails } = this.#analysis;
+    const sources = { positions: () => names.positions, size: (name: string) => this.#size(name) };
+    const resolver = new Resolver(this.#analysis, this.#edit, sources, [...masks, ...counters], this.#options.mayChangeRank);
+    const values = valuesByName(whole);
+    const skipped = new Set([...whole.inputs, ...trails.map(({ present }) => present)].map(({ name }) => name));
+    // Outputs, and what the new nodes read.
+    const { nodes, outputs } = this.#edit.finish().graph;
+    const roots = [...outputs.map(({ name }) => name), ...nodes.filter((node) => this.#edit.isOwn(node)).flatMap((node) => [...readsOf(node)])];
+    for (const name of roots) {
+      const value = values.get(name);
+      if (value === undefined || skipped.has(name) || this.#edit.isReplaced(name)) continue;
+      if (!resolver.resolve(value)) return resolver.blame!;
+    }
+    if (resolver.positions.length > 0) this.#declarePositions();
+    return resolver.positions;
+  }
+
+  /** An input for positions that was there and unused has the dimensions of the tokens. */
+  #declarePositions(): void {
+    const own = this.#model.graph.inputs.find(({ name }) => name === names.positions);
+    const tokens = this.#tokens();
+    if (own === undefined || tokens === undefined) return;
+    const [samples] = this.#shapeOf(this.#analysis.trails[0].past.name);
+    const shape = [samples, this.#shapeOf(tokens.name)[tokens.axis]];
+    this.#edit.changeInput(own.name, { ...own, type: { kind: "tensor", elementType: "int64", shape } satisfies ModelType });
+  }
+}
+
+/** A declared value with another shape. */
+function reshaped(value: ModelValue, shape: readonly ModelDimension[], like: Value): ModelValue {
+  const type = value.type?.kind === "tensor" ? value.type : undefined;
+  return { ...value, type: { kind: "tensor", elementType: type?.elementType ?? like.fact!.type, shape } };
+}

@@ -1,0 +1,142 @@
+/**
+ * Elements of a graph's values, looked up through the nodes that make them: `of(mask, [b, h, i, k])` is what the mask says there. Where a
+ * node is not known to move or compute elements one by one, the element stays a `read` of that node's output.
+ */
+import { isKnownShape, type Dim, multiplyDims, addDims } from "../graph/dim.js";
+import { integersOf } from "../graph/fact.js";
+import type { Graph, Node, Value } from "../graph/graph.js";
+import { readIntegers, readNumbers } from "../tensor/access.js";
+import { traitsOf } from "../tensor/element-type.js";
+import type { View } from "../tensor/view.js";
+import { type Element, integer, numeric, read, truth } from "./element.js";
+import { layoutRules } from "./element-layout.js";
+import { valueRules } from "./element-values.js";
+import type { Ranges } from "./ranges.js";
+
+/** What a rule is asked: which element of which output of which node. */
+export interface Question {
+  readonly node: Node;
+  readonly output: Value;
+  readonly index: readonly Dim[];
+  readonly ranges: Ranges;
+  /** An element of one of the node's operands. */
+  of(value: Value, index: readonly Dim[]): Element;
+}
+
+/** How an operator's output elements come from its operands'; undefined where this node is not understood. */
+export type Rule = (question: Question) => Element | undefined;
+
+/** What is taken for granted about values. */
+export interface Assumptions {
+  /** Elements of these values are what the function says. */
+  readonly assumed?: ReadonlyMap<Value, (index: readonly Dim[]) => Element>;
+  /** These values are not looked behind. */
+  readonly closed?: ReadonlySet<Value>;
+}
+
+/** Constants of which elements are looked up, at most this large. */
+const mostRead = 2 ** 20;
+
+/** Nodes that are followed behind one another, at most: beyond, the element stays a read. */
+const deepest = 400;
+
+/** The elements of one graph's values. */
+export class Elements {
+  readonly ranges: Ranges;
+  readonly #producers = new Map<Value, Node>();
+  readonly #assumptions: Assumptions;
+  readonly #known = new Map<Value, Map<string, Element>>();
+  #depth = 0;
+
+  constructor(graph: Graph, ranges: Ranges, assumptions: Assumptions = {}) {
+    this.ranges = ranges;
+    this.#assumptions = assumptions;
+    for (const node of graph.nodes)
+      for (const value of node.outputs) if (value !== undefined) this.#producers.set(value, node);
+  }
+
+  /** The node that makes a value. */
+  producerOf(value: Value): Node | undefined {
+    return this.#producers.get(value);
+  }
+
+  /** One element of a value. */
+  of(value: Value, index: readonly Dim[]): Element {
+    const own = this.#known.get(value) ?? new Map<string, Element>();
+    this.#known.set(value, own);
+    const key = index.join();
+    const known = own.get(key);
+    if (known !== undefined) return known;
+    const found = this.#find(value, index);
+    own.set(key, found);
+    return found;
+  }
+
+  /** The element one node further back, where the node only moves elements of one operand. */
+  before(value: Value, index: readonly Dim[]): { readonly value: Value; readonly index: readonly Dim[] } | undefined {
+    const node = this.#producers.get(value);
+    const rule = node && node.op.domain === "" ? layoutRules[node.op.name] : undefined;
+    if (node === undefined || rule === undefined || value.fact?.constant !== undefined) return undefined;
+    const found = rule({ node, output: value, index, ranges: this.ranges, of: read });
+    return found?.kind === "read" ? { value: found.from, index: found.index } : undefined;
+  }
+
+  #find(value: Value, index: readonly Dim[]): Element {
+    const assumed = this.#assumptions.assumed?.get(value);
+    if (assumed !== undefined) return assumed(index);
+    const constant = value.fact?.constant ?? value.initializer;
+    if (constant !== undefined) return constantElement(constant, index, this.ranges) ?? read(value, index);
+    const listed = integersOf(value.fact);
+    if (listed?.length === 1) return integer(listed[0]);
+    if (listed !== undefined && index.length === 1 && typeof index[0] === "number" && index[0] < listed.length)
+      return integer(listed[index[0]]);
+    const node = this.#producers.get(value);
+    if (node === undefined || node.op.domain !== "" || this.#assumptions.closed?.has(value) || this.#depth > deepest)
+      return read(value, index);
+    if (value.fact?.shape?.length !== index.length) return read(value, index);
+    this.#depth++;
+    try {
+      const of = (operand: Value, at: readonly Dim[]): Element => this.of(operand, at);
+      const question = { node, output: value, index, ranges: this.ranges, of };
+      return layoutRules[node.op.name]?.(question) ?? valueRules[node.op.name]?.(question) ?? read(value, index);
+    } finally {
+      this.#depth--;
+    }
+  }
+}
+
+/** An element of a constant: the same everywhere, known at a known index, or a whole number that grows evenly along the axes. */
+function constantElement(view: View, index: readonly Dim[], ranges: Ranges): Element | undefined {
+  const { kind } = traitsOf(view.type);
+  if (view.size === 0 || view.size > mostRead || !["float", "integer", "bool"].includes(kind)) return undefined;
+  const single = (at: View): Element => {
+    const number = kind === "integer" ? readIntegers(at)[0] : readNumbers(at)[0];
+    return kind === "bool" ? truth(number !== 0) : numeric(number);
+  };
+  if (view.size === 1) return single(view);
+  if (isKnownShape(index)) {
+    const inside = index.every((at, axis) => at >= 0 && at < view.shape[axis]);
+    return inside ? single(index.reduce((part, at, axis) => part.slice(axis, at, at + 1), view)) : undefined;
+  }
+  // Axes whose index is known are left out of what must be even.
+  const part = index.reduce<View>(
+    (rest, at, axis) => (typeof at === "number" && at >= 0 && at < rest.shape[axis] ? rest.slice(axis, at, at + 1) : rest),
+    view,
+  );
+  if (!index.every((at, axis) => ranges.isIndex(at, view.shape[axis]))) return undefined;
+  const numbers = kind === "integer" ? readIntegers(part) : readNumbers(part);
+  if (numbers.every((number) => number === numbers[0])) return single(part);
+  return kind === "integer" ? evenElement(numbers as readonly number[], part.shape, index) : undefined;
+}
+
+/** start + step · index + …, where all elements follow it. */
+function evenElement(numbers: readonly number[], shape: readonly number[], index: readonly Dim[]): Element | undefined {
+  const strides = shape.map((_, axis) => shape.slice(axis + 1).reduce((product, size) => product * size, 1));
+  const steps = shape.map((size, axis) => (size === 1 ? 0 : numbers[strides[axis]] - numbers[0]));
+  const follows = numbers.every((number, at) => {
+    const expected = shape.reduce((sum, size, axis) => sum + steps[axis] * (Math.floor(at / strides[axis]) % size), numbers[0]);
+    return number === expected;
+  });
+  if (!follows) return undefined;
+  return integer(steps.reduce<Dim>((sum, step, axis) => (step === 0 ? sum : addDims(sum, multiplyDims(index[axis], step))), numbers[0]));
+}

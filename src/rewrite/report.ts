@@ -1,0 +1,56 @@
+/** What a rewrite did, for people and for tools. */
+
+/** One cache of the rewritten model. */
+export interface CacheReport {
+  readonly input: string;
+  readonly output: string;
+  /** The operator that added rows before. */
+  readonly from: string;
+  /** The node that writes rows now. */
+  readonly node: string;
+  /** The axis of the sequence. */
+  readonly axis: number;
+}
+
+/** One attention of the rewritten model. */
+export interface AttentionReport {
+  readonly node: string;
+  readonly keys: string;
+  readonly values: string;
+  /** What became of its mask: `causal`, `causal, window 8`, `causal, bias`. */
+  readonly mask: string;
+}
+
+/** Everything a rewrite did. */
+export interface RewriteReport {
+  /** The model's opset version before and after. */
+  readonly opset: { readonly from: number; readonly to: number };
+  /** The name or size of the caches' capacity. */
+  readonly capacity: string | number;
+  readonly caches: readonly CacheReport[];
+  readonly attentions: readonly AttentionReport[];
+  readonly inputs: { readonly added: readonly string[]; readonly removed: readonly string[] };
+  /** Values that are made from position_ids now. */
+  readonly positions: readonly string[];
+  readonly nodes: { readonly before: number; readonly after: number };
+  /** What a user of the model should know beside that. */
+  readonly notes: readonly string[];
+}
+
+/** The report as text. */
+export function reportText(report: RewriteReport): string {
+  const { caches, attentions, inputs, opset, positions, nodes, notes } = report;
+  const masks = new Map<string, number>();
+  for (const { mask } of attentions) masks.set(mask, (masks.get(mask) ?? 0) + 1);
+  const before = new Map<string, number>();
+  for (const { from } of caches) before.set(from, (before.get(from) ?? 0) + 1);
+  const counted = (counts: ReadonlyMap<string, number>): string => [...counts].map(([name, count]) => `${count} × ${name}`).join(", ");
+  return [
+    `caches: ${counted(before)} → ${caches.length} × TensorScatter, capacity ${report.capacity}`,
+    `attentions: ${counted(masks)}`,
+    `inputs added: ${inputs.added.join(", ") || "none"}; removed: ${inputs.removed.join(", ") || "none"}`,
+    ...(positions.length === 0 ? [] : [`made from position_ids now: ${positions.join(", ")}`]),
+    `opset ${opset.from}${opset.to === opset.from ? "" : ` → ${opset.to}`}, nodes ${nodes.before} → ${nodes.after}`,
+    ...notes,
+  ].join("\n");
+}

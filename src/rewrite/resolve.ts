@@ -1,0 +1,162 @@
+/**
+ * What is left of a model once its attentions read caches of fixed capacity must not depend on how many rows the caches held: that number is
+ * no shape any more. Values that do are replaced by what they mean, positions of tokens and sizes; what means something else is named.
+ */
+import { type Dim, isKnown, sameDim, subtractDims, symbolsOf } from "../graph/dim.js";
+import { integersOf } from "../graph/fact.js";
+import { type Graph, type Node, readsOf, type Value } from "../graph/graph.js";
+import { traitsOf } from "../tensor/element-type.js";
+import type { Analysis } from "./analysis.js";
+import { Elements } from "./elements.js";
+import type { ModelEdit } from "./model-edit.js";
+import { Ranges } from "./ranges.js";
+import { positiveSizes } from "./roles.js";
+
+/** Tensors of the rewritten model that values are made from. */
+export interface Sources {
+  /** Positions of the new tokens, [batch, sequence]. */
+  positions(): string;
+  /** A size as a list of one number; undefined for sizes that are not known. */
+  size(name: string): string | undefined;
+}
+
+/** A value that depends on the old length, and where that comes from. */
+export interface Blame {
+  readonly value: Value;
+  readonly node: Node | undefined;
+}
+
+/** Finds out what depends on the old length, and replaces it. */
+export class Resolver {
+  readonly #analysis: Analysis;
+  readonly #edit: ModelEdit;
+  readonly #sources: Sources;
+  readonly #producers = new Map<Value, Node>();
+  readonly #known = new Map<Value, boolean>();
+  readonly #gone: ReadonlySet<Value>;
+  readonly #pasts: ReadonlySet<Value>;
+  readonly #caches: ReadonlySet<string>;
+  readonly #mayChangeRank: boolean;
+  /** Names of values that were replaced by positions. */
+  readonly positions: string[] = [];
+  /** The first value that could not be replaced. */
+  blame: Blame | undefined;
+
+  constructor(analysis: Analysis, edit: ModelEdit, sources: Sources, gone: Iterable<Value>, mayChangeRank: boolean) {
+    this.#analysis = analysis;
+    this.#edit = edit;
+    this.#sources = sources;
+    this.#gone = new Set(gone);
+    this.#pasts = new Set(analysis.trails.map(({ past }) => past));
+    this.#caches = new Set(analysis.trails.flatMap(({ present, written }) => [present.name, written.name]));
+    this.#mayChangeRank = mayChangeRank;
+    for (const node of analysis.whole.nodes)
+      for (const value of node.outputs) if (value !== undefined) this.#producers.set(value, node);
+  }
+
+  /** True if a value does not depend on the old length, or has been replaced by one that does not. */
+  resolve(value: Value): boolean {
+    const known = this.#known.get(value);
+    if (known !== undefined) return known;
+    this.#known.set(value, true); // graphs have no circles: nobody asks again before the answer is there
+    const before = this.blame;
+    const answer = this.#isClean(value) || this.#substitute(value);
+    // What failed further back does not matter where the value itself was replaced.
+    if (answer) this.blame = before;
+    else this.blame ??= { value, node: this.#producers.get(value) };
+    this.#known.set(value, answer);
+    return answer;
+  }
+
+  #isClean(value: Value): boolean {
+    if (this.#caches.has(value.name)) return false;
+    if (this.#edit.isReplaced(value.name)) return true;
+    const node = this.#producers.get(value);
+    if (node === undefined) return value.initializer !== undefined || !(this.#gone.has(value) || this.#pasts.has(value));
+    if (this.#countsRows(node)) return false;
+    if (node.op.readsOnlyShape.length > 0 && node.inputs.length === 1) {
+      const [of] = node.inputs;
+      if (of !== undefined && this.#pasts.has(of)) return isFree(integersOf(value.fact));
+    }
+    return [...readsOf(node)].every((operand) => this.resolve(operand));
+  }
+
+  /** True for numbers of new tokens that stand for rows, where no length is counted apart. */
+  #countsRows(node: Node): boolean {
+    return this.#analysis.past === 0 && node.op.name === "Range" && this.#positionAxis(node.outputs[0]!) !== undefined;
+  }
+
+  /** Replaces a value by a constant, by sizes, or by positions. */
+  #substitute(value: Value): boolean {
+    const node = this.#producers.get(value);
+    if (node === undefined || node.outputs.length !== 1 || this.#caches.has(value.name)) return false;
+    const listed = integersOf(value.fact);
+    const rank = value.fact?.shape?.length ?? 0;
+    if (listed !== undefined && rank <= 1 && isFree(listed) && this.#emitIntegers(value, listed)) return true;
+    const found = this.#positionAxis(value);
+    if (found === undefined) return false;
+    const shape = value.fact!.shape!;
+    const samples = shape.findIndex((dim, axis) => axis < found.axis && (dim === 1 || sameDim(dim, this.#analysis.samples)));
+    if (samples < 0 && !(this.#mayChangeRank && rank === 1)) return false;
+    if (shape.some((dim, axis) => axis !== found.axis && axis !== samples && dim !== 1)) return false;
+    const others = shape.flatMap((_, axis) => (axis === found.axis || axis === samples ? [] : [axis]));
+    this.#emitPositions(value, others, found.shift);
+    this.positions.push(value.name);
+    return true;
+  }
+
+  /** The axis along which a value counts the rows of new tokens, and what it adds. */
+  #positionAxis(value: Value): { readonly axis: number; readonly shift: number } | undefined {
+    const { fact } = value;
+    if (fact?.shape === undefined || traitsOf(fact.type).kind !== "integer") return undefined;
+    const axis = fact.shape.findLastIndex((dim) => sameDim(dim, this.#analysis.tokens));
+    if (axis < 0) return undefined;
+    const ranges = new Ranges(positiveSizes);
+    const index = fact.shape.map((dim, at) => ranges.variable(`%${at}`, dim));
+    const element = new Elements(this.#analysis.graph, ranges, this.#analysis.assumptions).of(value, index);
+    if (element.kind !== "integer") return undefined;
+    const shift = subtractDims(subtractDims(element.value, this.#analysis.past), index[axis]);
+    return isKnown(shift) ? { axis, shift } : undefined;
+  }
+
+  #emitPositions(value: Value, others: readonly number[], shift: number): void {
+    const edit = this.#edit;
+    const type = value.fact!.type;
+    const output = { output: value.name };
+    edit.replace(value.name, () => {
+      const steps: ((name: string, last: { readonly output?: string }) => string)[] = [];
+      if (others.length > 0) steps.push((name, last) => edit.node("Unsqueeze", [name, edit.integers(others)], last));
+      if (shift !== 0) steps.push((name, last) => edit.node("Add", [name, edit.scalar("int64", shift)], last));
+      if (type !== "int64") steps.push((name, last) => edit.node("Cast", [name], { attributes: { to: traitsOf(type).code }, ...last }));
+      if (steps.length === 0) steps.push((name, last) => edit.node("Identity", [name], last));
+      steps.reduce((name, step, at) => step(name, at === steps.length - 1 ? output : {}), this.#sources.positions());
+    });
+  }
+
+  #emitIntegers(value: Value, listed: readonly Dim[]): boolean {
+    const edit = this.#edit;
+    const symbols = listed.flatMap((dim) => (isKnown(dim) ? [] : [dim]));
+    // Sums and products of sizes are not made anew: no exporter needs them here.
+    if (symbols.some((dim) => this.#sources.size(String(dim)) === undefined)) return false;
+    if (value.fact!.type !== "int64") return false;
+    edit.replace(value.name, () => {
+      const parts = listed.map((dim) => (isKnown(dim) ? edit.integers([dim]) : this.#sources.size(String(dim))!));
+      const joined = parts.length === 1 ? parts[0] : edit.node("Concat", parts, { attributes: { axis: 0 } });
+      const shape = value.fact!.shape!.length === 0 ? edit.integers([], [0]) : edit.integers([-1]);
+      edit.node("Reshape", [joined, shape], { output: value.name });
+    });
+    return true;
+  }
+}
+
+/** True if the numbers are known and do not depend on the old length. */
+const isFree = (listed: readonly Dim[] | undefined): boolean =>
+  listed !== undefined && listed.every((dim) => isKnown(dim) || [...symbolsOf(dim)].every((name) => name !== "past" && !name.startsWith("?")));
+
+/** The graph's values by name. */
+export function valuesByName(graph: Graph): Map<string, Value> {
+  const values = new Map<string, Value>(graph.inputs.map((value) => [value.name, value]));
+  for (const node of graph.nodes)
+    for (const value of [...node.inputs, ...node.outputs]) if (value !== undefined) values.set(value.name, value);
+  return values;
+}

@@ -1,0 +1,112 @@
+/**
+ * A decoder whose caches grow becomes one whose caches are written in place: TensorScatter into a fixed capacity, Attention over all of it,
+ * lengths as data. Model in, model out; what is not understood is refused by name, and nothing is guessed.
+ */
+import { InsituError } from "../base/error.js";
+import { isKnown, sameShape } from "../graph/dim.js";
+import type { Model } from "../onnx/model.js";
+import { type Analysis, analyse, requireUnderstood } from "./analysis.js";
+import { changeDecoder } from "./decoder-edit.js";
+import { prepareModel } from "./prepare-model.js";
+import type { RewriteReport } from "./report.js";
+import type { Blame } from "./resolve.js";
+import { valuesByName } from "./resolve.js";
+import { cacheAxis } from "./roles.js";
+import { verify } from "./verify.js";
+
+/** How a model is rewritten. */
+export interface RewriteOptions {
+  /** Rows of the caches; a symbol, `capacity`, when left out. */
+  readonly capacity?: number;
+  /** 24 for all runtimes that have TensorScatter; 25 has windows in Attention itself. */
+  readonly opset?: 24 | 25;
+  /** Keeps the mask of padding, as [batch, capacity]. */
+  readonly keepMask?: boolean;
+}
+
+/** A rewritten model and what was done to it. */
+export interface Rewritten {
+  readonly model: Model;
+  readonly report: RewriteReport;
+}
+
+/** Rewrites a decoder. Throws `invalid-graph`, naming the input and the node where the trail ended, for what it does not understand. */
+export function rewrite(model: Model, options: RewriteOptions = {}): Rewritten {
+  const { opset = 24, keepMask = false } = options;
+  const prepared = prepareModel(model, opset);
+  const analysis = analyse(prepared);
+  requireUnderstood(analysis);
+  checkCapacity(analysis, options.capacity);
+  const capacity = options.capacity ?? capacityName(prepared);
+  const windows = opset >= 25;
+  let blame: Blame | undefined;
+  // Positions that all samples share are looked for where they have room for a batch; failing that, as plain lists.
+  for (const mayChangeRank of [false, true]) {
+    const changed = changeDecoder(prepared, analysis, { capacity, keepMask, windows, mayChangeRank });
+    if ("value" in changed) {
+      blame = changed;
+      continue;
+    }
+    const { model: bare, widened, ...did } = changed;
+    const verified = verify(bare, analysis, widened);
+    const kept = withoutStale(bare, analysis, verified);
+    const report: RewriteReport = {
+      ...did,
+      opset: { from: model.opsets.get("") ?? 0, to: kept.opsets.get("") ?? 0 },
+      capacity,
+      inputs: differences(model, kept),
+      nodes: { before: model.graph.nodes.length, after: kept.graph.nodes.length },
+      notes: [],
+    };
+    return { model: withMetadata(kept, report), report };
+  }
+  throw dependence(analysis, blame!);
+}
+
+/** Fixed shapes can be made larger, not smaller. */
+function checkCapacity({ trails }: Analysis, capacity: number | undefined): void {
+  if (capacity === undefined) return;
+  if (!Number.isSafeInteger(capacity) || capacity < 1) throw new InsituError("invalid-argument", `capacity must be a whole number above 0, got ${capacity}`);
+  for (const trail of trails) {
+    const rows = trail.past.fact?.shape?.[cacheAxis(trail)!];
+    if (rows !== undefined && isKnown(rows) && rows > capacity)
+      throw new InsituError("invalid-argument", `capacity ${capacity} is smaller than the ${rows} rows of cache "${trail.past.name}" (${trail.writer.label})`);
+  }
+}
+
+/** A name for the capacity that no other dimension has. */
+function capacityName({ graph }: Model): string {
+  const taken = new Set(graph.inputs.flatMap(({ type }) => (type?.kind === "tensor" ? (type.shape ?? []) : [])));
+  let name = "capacity";
+  while (taken.has(name)) name = `cache_${name}`;
+  return name;
+}
+
+function dependence({ trails }: Analysis, { value, node }: Blame): InsituError {
+  const what = node === undefined ? `input "${value.name}" is still needed` : `${node.label} makes "${value.name}", which`;
+  const why = node === undefined ? ", and means nothing once caches have a fixed capacity" : " depends on how many rows the caches hold";
+  return new InsituError("invalid-graph", `cache "${trails[0].past.name}" cannot be rewritten: ${what}${why}`);
+}
+
+/** The model without declarations of inner values that are no longer so. */
+function withoutStale(model: Model, { whole }: Analysis, verified: ReturnType<typeof verify>): Model {
+  const [before, now] = [valuesByName(whole), valuesByName(verified.graph)];
+  const { graph } = model;
+  const valueInfo = graph.valueInfo.filter(({ name }) => {
+    const [then, value] = [before.get(name)?.fact?.shape, now.get(name)];
+    const shape = value && verified.facts.get(value)?.shape;
+    return then !== undefined && shape !== undefined && sameShape(then, shape);
+  });
+  return valueInfo.length === graph.valueInfo.length ? model : { ...model, graph: { ...graph, valueInfo } };
+}
+
+function differences(before: Model, after: Model): RewriteReport["inputs"] {
+  const [old, now] = [before, after].map(({ graph }) => graph.inputs.map(({ name }) => name));
+  return { added: now.filter((name) => !old.includes(name)), removed: old.filter((name) => !now.includes(name)) };
+}
+
+/** The model with a note of what was done, for whoever looks at it later. */
+function withMetadata(model: Model, { caches, capacity, opset }: RewriteReport): Model {
+  const text = `${caches.length} caches written by TensorScatter, capacity ${capacity}, from opset ${opset.from}`;
+  return { ...model, metadata: new Map([...model.metadata, ["insitu.rewrite", text]]) };
+}
