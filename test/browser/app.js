@@ -1,0 +1,2 @@
+// An application as a bundler sees one: it imports the package by name.
+export { InferenceSession, Tensor } from "insitu";

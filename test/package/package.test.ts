@@ -1,0 +1,129 @@
+// The package as strangers get it: packed, installed into a fresh project from its tarball alone, imported, typed, bundled, run.
+import { spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, posix } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { generatedDecoder } from "../../src/demo/decoder.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { type InstalledPackage, installPackage } from "../support/installed-package.js";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+let installed: InstalledPackage;
+
+beforeAll(() => {
+  installed = installPackage();
+}, 120_000);
+afterAll(() => installed?.remove());
+
+function run(command: string, ...args: string[]): { status: number | null; stdout: string; stderr: string } {
+  return spawnSync(command, args, { cwd: installed.project, encoding: "utf8", timeout: 100_000 });
+}
+
+function write(name: string, text: string): string {
+  const path = join(installed.project, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+test("the tarball holds what is built and nothing else, and says how large it is", () => {
+  console.log(`the package: ${(installed.tarballBytes / 1024).toFixed(0)} KiB packed, ${installed.files.length} files`);
+  // The embedded model is most of it.
+  expect(installed.tarballBytes).toBeLessThan(13_000_000);
+  expect(
+    installed.files.filter(
+      (path) => !/^(dist\/.+\.(js|d\.ts)|models\/embedded\/.+|LICENSE|README\.md|package\.json)$/.test(path),
+    ),
+  ).toEqual([]);
+});
+
+test("every file that a packed file names is packed too", () => {
+  const packed = new Set(installed.files);
+  const missing: string[] = [];
+  for (const path of installed.files.filter((name) => name.endsWith(".js"))) {
+    const text = readFileSync(join(installed.project, "node_modules/insitu", path), "utf8");
+    // Static and dynamic imports, exports from, and URLs of workers.
+    for (const [, specifier] of text.matchAll(/(?:from|import|new URL\()\s*\(?\s*["'](\.[^"']+)["']/g)) {
+      if (!packed.has(posix.join(dirname(path), specifier))) missing.push(`${path} names ${specifier}`);
+    }
+  }
+  expect(missing).toEqual([]);
+});
+
+test("a fresh project runs a model on wasm and on reference, and ends", () => {
+  writeFileSync(join(installed.project, "decoder.onnx"), writeModel(generatedDecoder()));
+  const script = write(
+    "main.js",
+    `import { InferenceSession, Tensor } from "insitu";
+     const ids = (...values) => new Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
+     const results = [];
+     for (const options of [{ threads: 2 }, { threads: 1 }, { backend: "reference" }]) {
+       const session = await InferenceSession.create("decoder.onnx", { inPlace: "require", ...options });
+       const state = session.createState({ dims: { batch: 1, capacity: 16 } });
+       await session.run({ input_ids: ids(1, 2, 3), position_ids: ids(0, 1, 2) }, { state });
+       const { logits } = await session.run({ input_ids: ids(4), position_ids: ids(3) }, { state });
+       results.push(logits.data);
+     }
+     const off = Math.max(...results.flatMap((row) => [...row].map((value, at) => Math.abs(value - results[0][at]))));
+     console.log(results.map((row) => row.length).join(), off < 1e-4);`,
+  );
+  expect(run(process.execPath, script)).toMatchObject({ status: 0, stdout: "128,128,128 true\n", stderr: "" });
+});
+
+test("the command line is there", () => {
+  const help = run("npx", "insitu", "--help");
+  expect([help.status, help.stdout]).toEqual([0, expect.stringContaining("usage: insitu <command>")]);
+  const inspected = run("npx", "insitu", "inspect", "no-such.onnx");
+  expect([inspected.status, inspected.stderr]).toEqual([1, expect.stringContaining("no-such.onnx cannot be opened")]);
+});
+
+test("its types resolve and are right, in Node and in bundlers", () => {
+  const attw = join(root, "node_modules/@arethetypeswrong/cli/dist/index.js");
+  const wrong = run(process.execPath, attw, installed.tarball, "--profile", "esm-only", "--no-color");
+  expect([wrong.status, wrong.status === 0 ? "" : wrong.stdout]).toEqual([0, ""]);
+  write(
+    "types.ts",
+    `import { InferenceSession, InsituError, type State, Tensor } from "insitu";
+     const session: InferenceSession = await InferenceSession.create(new Uint8Array(), { threads: 2, inPlace: "require" });
+     const state: State = session.createState({ dims: { batch: 1 } });
+     const results: Record<string, Tensor> = await session.run({ x: new Tensor("float32", [1, 2], [2]) }, { state });
+     export const dims: readonly number[] = results["y"].dims;
+     export const code: string = new InsituError("internal", "").code;
+     // @ts-expect-error: an option that is not there
+     await InferenceSession.create("model.onnx", { inPlace: "sometimes" });`,
+  );
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const strict = ["--noEmit", "--strict", "--target", "es2022", "--typeRoots", join(root, "node_modules/@types")];
+  // A project for Node has Node's types, one for browsers the DOM's.
+  for (const [module, types, lib] of [
+    ["nodenext", "node", "es2023"],
+    ["preserve", "", "es2023,dom"],
+  ]) {
+    const place = ["--module", module, "--types", types, "--lib", lib];
+    const { status, stdout } = run(process.execPath, tsc, ...strict, ...place, "types.ts");
+    expect([module, status, stdout]).toEqual([module, 0, ""]);
+  }
+});
+
+test("a bundle holds what is imported: Tensor alone is small", async () => {
+  const bytesOf = async (code: string): Promise<{ size: number; text: string }> => {
+    const { outputFiles } = await build({
+      stdin: { contents: code, resolveDir: installed.project },
+      bundle: true,
+      minify: true,
+      format: "esm",
+      write: false,
+      logLevel: "silent",
+    });
+    return { size: outputFiles[0].contents.length, text: outputFiles[0].text };
+  };
+  const tensor = await bytesOf('import { Tensor } from "insitu"; console.log(new Tensor("float32", [1], [1]));');
+  const everything = await bytesOf('import * as insitu from "insitu"; console.log(insitu);');
+  const kibibytes = (bytes: number): string => `${(bytes / 1024).toFixed(0)} KiB`;
+  console.log(`minified: Tensor alone ${kibibytes(tensor.size)}, everything ${kibibytes(everything.size)}`);
+  expect(tensor.size).toBeLessThan(40_000);
+  expect(tensor.text).not.toContain("TensorScatter");
+  expect(everything.text).toContain("TensorScatter");
+  expect(everything.size).toBeLessThan(2_000_000);
+});
