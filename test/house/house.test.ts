@@ -1,0 +1,106 @@
+// The house rules that tools can check: format, lint, types, one-way imports, generated files, file sizes, the package itself.
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { rooms, tsconfig } from "../../scripts/rooms.mjs";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+function run(tool: string, ...args: string[]): string {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, "node_modules", tool), ...args], {
+    cwd: root,
+    encoding: "utf8",
+  });
+  return status === 0 ? "" : `${stdout}${stderr}`;
+}
+
+function* filesBelow(folder: string): Generator<string> {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) yield* filesBelow(path);
+    else yield path;
+  }
+}
+
+const sources = [...filesBelow(join(root, "src"))].filter(
+  (path) => path.endsWith(".ts") && !/_pb\.ts$|\.gen\.ts$/.test(path),
+);
+
+test("everything is formatted", () => {
+  expect(run("oxfmt/bin/oxfmt", "--check", "src", "test", "scripts")).toBe("");
+});
+
+test("lint has no warnings", () => {
+  expect(run("oxlint/bin/oxlint", "--type-aware", "--deny-warnings", "src", "test", "scripts")).toBe("");
+});
+
+test("types are right, in the tests too", () => {
+  expect(run("typescript/bin/tsc", "-p", "test/tsconfig.json")).toBe("");
+});
+
+test("each room's tsconfig says what scripts/rooms.mjs says", () => {
+  for (const room of Object.keys(rooms))
+    expect(readFileSync(join(root, "src", room, "tsconfig.json"), "utf8"), room).toBe(tsconfig(room));
+});
+
+test("imports run one way, urls of workers and wasm included", () => {
+  for (const path of sources) {
+    const [room, ...rest] = relative(join(root, "src"), path).split("/");
+    if (rest.length === 0) continue; // the entry points may import every room
+    const allowed = new Set([room, ...reachable(room)]);
+    const text = readFileSync(path, "utf8");
+    for (const [, specifier] of text.matchAll(/(?:from|import|new URL\()\s*\(?\s*["'](\.[^"']+)["']/g)) {
+      const target = relative(join(root, "src"), join(path, "..", specifier)).split("/")[0];
+      expect(allowed.has(target), `${relative(root, path)} imports ${specifier}`).toBe(true);
+    }
+  }
+});
+
+/** Rooms that a room may import, through others included: what tsc's references allow. */
+function reachable(room: string): string[] {
+  const imports = (rooms as Record<string, { imports: string[] }>)[room]?.imports ?? [];
+  return imports.flatMap((name) => [name, ...reachable(name)]);
+}
+
+test("a source file says what it is in its first lines and stays below 400", () => {
+  for (const path of sources) {
+    const text = readFileSync(path, "utf8");
+    const name = relative(root, path);
+    if (!name.endsWith("/cases.ts")) expect(/^(#!.*\n)?\/\*\*/.test(text), `${name} begins with a comment`).toBe(true);
+    expect(text.split("\n").length, name).toBeLessThanOrEqual(400);
+  }
+});
+
+test("no list of operators is kept by hand", () => {
+  const listed = readFileSync(join(root, "src/ops/index.gen.ts"), "utf8");
+  for (const entry of readdirSync(join(root, "src/ops"), { withFileTypes: true })) {
+    if (!entry.isDirectory() || !existsSync(join(root, "src/ops", entry.name, "op.ts"))) continue;
+    expect(listed).toContain(`"./${entry.name}/op.js"`);
+  }
+  expect(execFileSync("git", ["check-ignore", "src/ops/index.gen.ts"], { cwd: root, encoding: "utf8" }).trim()).toBe(
+    "src/ops/index.gen.ts",
+  );
+});
+
+test("the package is well formed and light", async () => {
+  const { publint } = await import("publint");
+  const { messages } = await publint({ pkgDir: root, strict: true, pack: "npm" });
+  expect(messages).toEqual([]);
+  const packed = JSON.parse(
+    execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], {
+      cwd: root,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    }),
+  ) as { files: { path: string; size: number }[]; unpackedSize: number }[];
+  const paths = packed[0].files.map(({ path }) => path);
+  expect(paths.filter((path) => /cases\.|^test\/|tsbuildinfo/.test(path))).toEqual([]);
+  const model = packed[0].files
+    .filter(({ path }) => path.startsWith("models/"))
+    .reduce((sum, { size }) => sum + size, 0);
+  expect(model).toBeLessThan(12_500_000);
+  expect(packed[0].unpackedSize - model).toBeLessThan(6_000_000);
+  expect(statSync(join(root, "dist/index.js")).size).toBeGreaterThan(0);
+});
