@@ -3,26 +3,28 @@
  * Integers are summed over 32 elements before their scale is applied. Weights are taken as unsigned: what their zero point takes
  * away is a sum over blocks, not over weights, and is where the sums start.
  */
-import { blocksOf, splatScale, weightBytes, zeroTerm } from "./blocks";
+import { blocksOf, splatScale, weightBytes, zeroTerm, zeroTermOf } from "./blocks";
 import { MatMulBlocks } from "./jobs";
-import { groupSize, paddedLength } from "./quantize-rows";
+import { groupSize, paddedLength, summedSize } from "./quantize-rows";
 import { fma, gain, sum, zero } from "./simd";
 
 /** Row `row` of c, columns from `from` to `to`. */
-export function multiplyRow<S>(job: MatMulBlocks, row: i32, from: i32, to: i32): void {
+export function multiplyRow<S>(job: MatMulBlocks, row: i32, from: i32, to: i32, scratch: usize): void {
   const length = paddedLength(job.k, job.blockSize);
   const group = groupSize(job.precision);
   const groups = (length + group - 1) / group;
   const values = job.values + <usize>(row * length * (job.precision >> 3));
   const scales = job.aScales + ((<usize>(row * groups)) << 2);
-  const sums = job.aSums + ((<usize>(row * blocksOf(job))) << 2);
+  const sums = job.aSums + ((<usize>(row * (length / summedSize(job.blockSize, job.precision)))) << 2);
+  const blockSums = job.precision == 8 && job.zeros ? scratch : 0;
+  if (blockSums) sumBlocks(job, sums, blockSums);
   const c = job.c + ((<usize>(row * job.cRow)) << 2);
   const half = (to - from + 1) >> 1;
   for (let first = from; first < from + half; first++) {
     const second = min(first + half, to - 1);
     if (job.bits == 8) dot8<S>(job, values, scales, sums, length, first, second, c);
     else if (job.precision == 16) dot4<S>(job, values, scales, sums, length, first, second, c);
-    else if (ASC_FEATURE_RELAXED_SIMD) dot4Fast<S>(job, values, scales, sums, length, first, second, c);
+    else if (ASC_FEATURE_RELAXED_SIMD) dot4Fast<S>(job, values, scales, sums, blockSums, length, first, second, c);
   }
 }
 
@@ -44,8 +46,8 @@ function dot8<S>(
   const span = <usize>(second - first) * weightBytes(job);
   const scales = job.scales + <usize>(first * blocksOf(job)) * sizeof<S>();
   const scaleSpan = <usize>((second - first) * blocksOf(job)) * sizeof<S>();
-  let f0 = zeroTerm<S>(job, first, 0, blocksOf(job), scales, xSums);
-  let f1 = zeroTerm<S>(job, second, 0, blocksOf(job), scales + scaleSpan, xSums);
+  let f0 = zeroTerm<S>(job, first, scales, xSums);
+  let f1 = zeroTerm<S>(job, second, scales + scaleSpan, xSums);
   let at = 0;
   const end = x + ((<usize>length) << 1);
   do {
@@ -86,8 +88,8 @@ function dot4<S>(
   const span = <usize>(second - first) * weightBytes(job);
   const scales = job.scales + <usize>(first * blocksOf(job)) * sizeof<S>();
   const scaleSpan = <usize>((second - first) * blocksOf(job)) * sizeof<S>();
-  let f0 = zeroTerm<S>(job, first, 0, blocksOf(job), scales, xSums);
-  let f1 = zeroTerm<S>(job, second, 0, blocksOf(job), scales + scaleSpan, xSums);
+  let f0 = zeroTerm<S>(job, first, scales, xSums);
+  let f1 = zeroTerm<S>(job, second, scales + scaleSpan, xSums);
   const low = i16x8.splat(15);
   let at = 0;
   const end = x + ((<usize>length) << 1);
@@ -131,31 +133,50 @@ function dotNibbles(nibbles: v128, even: v128, odd: v128): v128 {
   return i32x4.dot_i16x8_s(i16x8.add(a, b), i16x8.splat(1));
 }
 
-/** Two columns of weights of 4 bits, with activations of 8 bits. */
+/**
+ * Two columns of weights of 4 bits, with activations of 8 bits. A zero point of 8 is taken away as it goes, a quarter of it in each lane;
+ * `blockSums`, where it is not 0, serves for what other zero points are more or less than that.
+ */
 function dot4Fast<S>(
-  job: MatMulBlocks, x: usize, xScales: usize, xSums: usize, length: i32, first: i32, second: i32, c: usize,
+  job: MatMulBlocks, x: usize, xScales: usize, xSums: usize, blockSums: usize, length: i32, first: i32, second: i32, c: usize,
 ): void {
   const shift = ctz(job.blockSize) - 5; // from steps of 32 elements to blocks
   let w = job.b + <usize>first * weightBytes(job);
   const span = <usize>(second - first) * weightBytes(job);
   const scales = job.scales + <usize>(first * blocksOf(job)) * sizeof<S>();
   const scaleSpan = <usize>((second - first) * blocksOf(job)) * sizeof<S>();
-  let f0 = zeroTerm<S>(job, first, 0, blocksOf(job), scales, xSums);
-  let f1 = zeroTerm<S>(job, second, 0, blocksOf(job), scales + scaleSpan, xSums);
+  let f0 = zero(), f1 = zero();
+  if (blockSums) {
+    f0 = zeroTermOf<S>(job, first, scales, blockSums, 8);
+    f1 = zeroTermOf<S>(job, second, scales + scaleSpan, blockSums, 8);
+  }
+  const quarter = f32x4.splat(-2);
   const end = x + length;
   let at = 0;
   do {
     const even = v128.load(x), odd = v128.load(x, 16);
     const s = v128.load_splat<f32>(xScales);
+    const z = f32x4.mul(v128.load_splat<f32>(xSums), quarter);
     const p = scales + (at++ >> shift) * sizeof<S>();
     const a = dotNibbles(v128.load(w), even, odd);
-    f0 = fma(f32x4.convert_i32x4_s(a), f32x4.mul(splatScale<S>(p), s), f0);
+    f0 = fma(fma(f32x4.convert_i32x4_s(a), s, z), splatScale<S>(p), f0);
     const b = dotNibbles(v128.load(w + span), even, odd);
-    f1 = fma(f32x4.convert_i32x4_s(b), f32x4.mul(splatScale<S>(p + scaleSpan), s), f1);
+    f1 = fma(fma(f32x4.convert_i32x4_s(b), s, z), splatScale<S>(p + scaleSpan), f1);
     x += 32;
     w += 16;
     xScales += 4;
+    xSums += 4;
   } while (x < end);
   put<S>(job, c, first, f0);
   put<S>(job, c, second, f1);
+}
+
+/** The sums of steps of 32 elements, added up to those of blocks. */
+function sumBlocks(job: MatMulBlocks, sums: usize, target: usize): void {
+  const each = job.blockSize >> 5;
+  for (let block = 0; block < blocksOf(job); block++, target += 4) {
+    let total: f32 = 0;
+    for (let i = 0; i < each; i++, sums += 4) total += load<f32>(sums);
+    store<f32>(target, total);
+  }
 }

@@ -1,5 +1,5 @@
 /**
- * Many rows of activations times block-quantized weights, in tiles of 4 rows by 8 columns. Eight rows of weights are unpacked, DEPTH
+ * Many rows of activations times block-quantized weights, in tiles of 4 rows by 8 columns. Eight rows of weights are unpacked, some
  * elements at a time, into a panel that all tiles then read: [units][8 columns][4 bytes], a unit being two elements of 16 bits or four of 8.
  */
 import { blocksOf, weightBytes, zeroOf } from "./blocks";
@@ -7,7 +7,7 @@ import { FLOAT32, readOne, widthOf } from "./float-types";
 import { MatMulBlocks } from "./jobs";
 import { addTile } from "./matmul";
 import { addEight } from "./panels";
-import { DEPTH, isPermuted, paddedLength } from "./quantize-rows";
+import { isPermuted, paddedLength, panelDepth, summedSize } from "./quantize-rows";
 import { fma, zero } from "./simd";
 
 /** All rows of c, columns from `from`, a multiple of 8, to `to`. */
@@ -21,10 +21,11 @@ export function multiplyTiles(job: MatMulBlocks, from: i32, to: i32, scratch: us
   // Scratch: a tile of sums, the scales of a panel, the panel, its rows before they are woven.
   const tile = scratch;
   const scales = tile + 128;
-  const panel = scales + ((DEPTH / 16) << 5);
-  const rows = panel + DEPTH * 16;
-  for (let first = 0; first < length; first += DEPTH) {
-    const count = min(DEPTH, length - first);
+  const panel = scales + 512;
+  const rows = panel + 4096;
+  const depth = panelDepth(job.precision);
+  for (let first = 0; first < length; first += depth) {
+    const count = min(depth, length - first);
     for (let column = from; column < to; column += 8) {
       unpackScales(job, column, first, count, scales);
       unpackPanel(job, column, first, count, rows, panel);
@@ -71,7 +72,7 @@ function clearTile(tile: usize): void {
 // @ts-ignore: decorator
 @inline
 function stepSize(job: MatMulBlocks): i32 {
-  return job.precision == 8 ? 32 : min(job.blockSize, DEPTH);
+  return job.precision == 8 ? 32 : min(job.blockSize, 256);
 }
 
 /** Scales of eight columns for the steps of a panel, [steps][8]; zeros for columns that are not there. */
@@ -187,8 +188,9 @@ function multiply16(
   for (let done = 0; done < count; done += step, scales += 32) {
     addStep16(x + <usize>done * 8, panel + <usize>done * 16, step >> 1, scales, tile);
   }
-  const groups = (length + DEPTH - 1) / DEPTH;
-  addToRows(job, row, column, tile, job.aScales + ((<usize>(row * groups + (first / DEPTH) * 4)) << 2));
+  // A panel is as deep as a group of activations that share a scale.
+  const groups = (length + 255) >> 8;
+  addToRows(job, row, column, tile, job.aScales + ((<usize>(row * groups + (first >> 8) * 4)) << 2));
 }
 
 /** tile += x · w for `units` units of two elements, times the columns' scales. */
@@ -280,27 +282,31 @@ function addScaled8(tile: usize, a: v128, b: v128, s: v128, t: v128, x: v128): v
   v128.store(tile, fma(b, f32x4.mul(t, x), v128.load(tile, 16)), 16);
 }
 
-/** Takes away what unpacking did not: a product of the activations' sums with scale · zero point, a block at a time. */
+/** Takes away what unpacking did not: a product of the activations' sums with scale · zero point. */
 function subtractZeros(job: MatMulBlocks, from: i32, to: i32, scratch: usize): void {
   const blocks = blocksOf(job);
   const width = widthOf(job.scaleType);
+  const shift = ctz(job.blockSize) - ctz(summedSize(job.blockSize, job.precision)); // from sums to blocks
+  const count = blocks << shift;
   const tile = scratch;
-  const panel = tile + 128; // [blocks][8]
+  const panel = tile + 128; // [count][8]
+  let zeroPoint: f32 = <f32>(1 << (job.bits - 1));
   for (let column = from; column < to; column += 8) {
-    let target = panel;
-    for (let block = 0; block < blocks; block++) {
-      for (let i = 0; i < 8; i++, target += 4) {
+    for (let i = 0; i < 8; i++) {
+      let target = panel + (i << 2);
+      const scales = job.scales + <usize>((column + i) * blocks) * width;
+      for (let at = 0; at < count; at++, target += 32) {
         let term: f32 = 0;
         if (column + i < job.n) {
-          const scale = readOne(job.scales + <usize>((column + i) * blocks + block) * width, job.scaleType);
-          term = -scale * zeroOf(job, column + i, block);
+          if (job.zeros) zeroPoint = zeroOf(job, column + i, at >> shift);
+          term = -scaleAt(scales + (at >> shift) * width, job.scaleType) * zeroPoint;
         }
         store<f32>(target, term);
       }
     }
     for (let row = 0; row < job.m; row += 4) {
       clearTile(tile);
-      addTile(job.aSums + ((<usize>(row * blocks)) << 2), panel, blocks, tile, 32);
+      addTile(job.aSums + ((<usize>(row * count)) << 2), panel, count, tile, 32);
       addToRows(job, row, column, tile, 0);
     }
   }

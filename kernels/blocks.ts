@@ -60,12 +60,10 @@ function zeros4(job: MatMulBlocks, column: i32, block: i32): v128 {
   return f32x4.convert_i32x4_u(v128.and(i32x4.shr_u(moved, 6), i32x4.splat(3)));
 }
 
-/**
- * -Σ scale · zero point · sum over `count` of a column's blocks from `first` on, whose scales are at p; spread over the lanes, in
- * splatScale's units.
- */
-export function zeroTerm<S>(job: MatMulBlocks, column: i32, first: i32, count: i32, p: usize, sums: usize): v128 {
-  if (job.zeros || count & 7) return zeroTermOf<S>(job, column, first, count, p, sums);
+/** -Σ scale · zero point · sum over the blocks of a column, whose scales are at p; spread over the lanes, in splatScale's units. */
+export function zeroTerm<S>(job: MatMulBlocks, column: i32, p: usize, sums: usize): v128 {
+  const count = blocksOf(job);
+  if (job.zeros || count & 7) return zeroTermOf<S>(job, column, p, sums, 0);
   let a = i32x4.splat(0), b = a;
   const end = p + <usize>count * sizeof<S>();
   do {
@@ -77,15 +75,18 @@ export function zeroTerm<S>(job: MatMulBlocks, column: i32, first: i32, count: i
   return f32x4.mul(f32x4.add(a, b), f32x4.splat(-(<f32>(1 << (job.bits - 1)))));
 }
 
-function zeroTermOf<S>(job: MatMulBlocks, column: i32, first: i32, count: i32, p: usize, sums: usize): v128 {
+/** The same for any zero points, as far as they differ from `base`. */
+export function zeroTermOf<S>(job: MatMulBlocks, column: i32, p: usize, sums: usize, base: f32): v128 {
+  const count = blocksOf(job);
+  let block = 0;
   let total = i32x4.splat(0);
-  for (; !(first & 3) && count >= 4 && job.zeros; count -= 4, first += 4, p += 4 * sizeof<S>(), sums += 16) {
-    total = f32x4.sub(total, f32x4.mul(f32x4.mul(load4<S>(p), v128.load(sums)), zeros4(job, column, first)));
+  for (; block + 4 <= count && job.zeros; block += 4, p += 4 * sizeof<S>(), sums += 16) {
+    const zeros = f32x4.sub(zeros4(job, column, block), f32x4.splat(base));
+    total = f32x4.sub(total, f32x4.mul(f32x4.mul(load4<S>(p), v128.load(sums)), zeros));
   }
-  for (; count > 0; count--, first++, p += sizeof<S>(), sums += 4) {
-    const term = load<f32>(sums) * zeroOf(job, column, first);
-    const lane = f32x4.replace_lane(i32x4.splat(0), 0, term);
-    total = f32x4.sub(total, f32x4.mul(splatScale<S>(p), lane));
+  for (; block < count; block++, p += sizeof<S>(), sums += 4) {
+    const term = load<f32>(sums) * (zeroOf(job, column, block) - base);
+    total = f32x4.sub(total, f32x4.mul(splatScale<S>(p), f32x4.replace_lane(i32x4.splat(0), 0, term)));
   }
   return total;
 }

@@ -19,8 +19,8 @@ export function matmulBlocks(at: usize, part: i32, parts: i32, scratch: usize): 
   const from = shareStart(job.n, part, parts);
   const to = shareStart(job.n, part + 1, parts);
   for (let row = 0; row < job.m; row++) {
-    if (job.scaleType == FLOAT32) multiplyRow<f32>(job, row, from, to);
-    else if (job.scaleType == FLOAT16) multiplyRow<u16>(job, row, from, to);
-    else multiplyRow<i16>(job, row, from, to);
+    if (job.scaleType == FLOAT32) multiplyRow<f32>(job, row, from, to, scratch);
+    else if (job.scaleType == FLOAT16) multiplyRow<u16>(job, row, from, to, scratch);
+    else multiplyRow<i16>(job, row, from, to, scratch);
   }
 }

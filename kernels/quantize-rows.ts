@@ -5,17 +5,21 @@
  * comes apart. Of every 32: for 16 bits the elements 0, 4, … 28, then 1, 5, … 29, and so on (nibbles of 16-bit lanes); for 8 bits the even
  * ones, then the odd ones (nibbles of bytes). Otherwise the order is their own. For tiles rows are woven in fours:
  * four bytes of the first row, four of the second, the third, the fourth, and again; and what a panel of weights meets lies together:
- * the first DEPTH elements of all rows, then the next.
+ * the first of a panel's depth from all rows, then the next.
  *
- * The sums are those of the activations that meet a block of weights: what a zero point of 1 takes away.
+ * The sums say what a zero point of 1 takes away: those of the activations that meet a block of weights, or for 8 bits of every 32.
  */
 import { readRow, widthOf } from "./float-types";
 import { QuantizeRows } from "./jobs";
 import { shareStart } from "./share";
 import { largest } from "./simd";
 
-/** Elements of a panel of weights in tiles. */
-export const DEPTH: i32 = 256;
+/** Elements of a panel of weights in tiles: as many as fill 4 KiB. */
+// @ts-ignore: decorator
+@inline
+export function panelDepth(precision: i32): i32 {
+  return precision == 8 ? 512 : 256;
+}
 
 /** True where products work in tiles: many rows, or weights that only tiles unpack. */
 // @ts-ignore: decorator
@@ -29,6 +33,13 @@ export function isTiled(m: i32, bits: i32, blockSize: i32): bool {
 @inline
 export function groupSize(precision: i32): i32 {
   return precision == 8 ? 32 : 256;
+}
+
+/** Activations that share a sum. */
+// @ts-ignore: decorator
+@inline
+export function summedSize(blockSize: i32, precision: i32): i32 {
+  return precision == 8 ? 32 : blockSize;
 }
 
 /** True where 4-bit weights are read as vectors, so that activations are permuted. */
@@ -61,7 +72,7 @@ export function quantizeRows(at: usize, part: i32, parts: i32, scratch: usize): 
     const within: usize = tiled ? (row & 3) << 2 : 0;
     const values = job.values + within + (tiled ? 0 : <usize>(row * length * (job.precision >> 3)));
     const scales = job.scales + ((<usize>(first * groups)) << 2) + within;
-    const sums = job.sums + ((<usize>(first * (length / job.blockSize))) << 2) + within;
+    const sums = job.sums + ((<usize>(first * (length / summedSize(job.blockSize, job.precision)))) << 2) + within;
     quantizeRow(job, row, rows, length, group, values, scales, sums, step, scratch);
   }
 }
@@ -73,12 +84,14 @@ function quantizeRow(
   const limit: f32 = job.precision == 8 ? 127 : 32767;
   const width = widthOf(job.type);
   const source = job.source + row * job.sourceRow * width;
-  const piece = min(job.blockSize, group);
+  const summed = summedSize(job.blockSize, job.precision);
+  const piece = min(summed, group);
   const bytes = job.precision >> 3;
   const tiled = step != 4;
   const firstValue = values;
+  const depth = panelDepth(job.precision);
   let total: f32 = 0;
-  let left = job.blockSize;
+  let left = summed;
   for (let start = 0; start < length; start += group, scales += step) {
     const size = min(group, length - start);
     const there = row < job.m ? max(0, min(size, job.k - start)) : 0;
@@ -87,8 +100,8 @@ function quantizeRow(
     const highest = largestMagnitude(scratch, size);
     const scale = highest / limit;
     store<f32>(scales, scale);
-    if (tiled && !(start & (DEPTH - 1))) {
-      values = firstValue + <usize>((start * rows + (row & ~3) * min(DEPTH, length - start)) * bytes);
+    if (tiled && !(start & (depth - 1))) {
+      values = firstValue + <usize>((start * rows + (row & ~3) * min(depth, length - start)) * bytes);
     }
     for (let done = 0; done < size; done += piece) {
       const factor: f32 = highest > 1e-30 ? limit / highest : 0;
@@ -100,7 +113,7 @@ function quantizeRow(
         store<f32>(sums, total);
         sums += step;
         total = 0;
-        left = job.blockSize;
+        left = summed;
       }
     }
   }

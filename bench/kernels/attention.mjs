@@ -8,7 +8,11 @@ for (const variant of ["relaxed", "simd"]) {
     const team = new Team({ variant, threads, megabytes: 1024 });
     const results = {};
     const keep = team.next;
-    for (const [cacheType, width, label] of [[0, 4, "float32"], [1, 2, "float16"], [2, 2, "bfloat16"]]) {
+    for (const [cacheType, width, label] of [
+      [0, 4, "float32"],
+      [1, 2, "float16"],
+      [2, 2, "bfloat16"],
+    ]) {
       team.next = keep;
       const query = team.fill(team.take(heads * size * 4), heads * size);
       const output = team.take(heads * size * 4);
@@ -23,17 +27,45 @@ for (const variant of ["relaxed", "simd"]) {
         const cacheHead = capacity * size;
         jobs.push(
           team.job("attentionDecode", {
-            query, key, value, output, queryType: 0, cacheType, batch: 1, heads, kvHeads, queries: 1,
-            headSize: size, valueSize: size, querySample: 0, queryHead: size, queryRow: size,
-            keySample: 0, keyHead: cacheHead, keyRow: size, valueSample: 0, valueHead: cacheHead, valueRow: size,
-            outputSample: 0, outputHead: size, outputRow: size, lengths: 0, total: length, past: length - 1,
-            causal: 1, left: -1, right: -1, scale: 1 / Math.sqrt(size), splits: 1,
+            query,
+            key,
+            value,
+            output,
+            queryType: 0,
+            cacheType,
+            batch: 1,
+            heads,
+            kvHeads,
+            queries: 1,
+            headSize: size,
+            valueSize: size,
+            querySample: 0,
+            queryHead: size,
+            queryRow: size,
+            keySample: 0,
+            keyHead: cacheHead,
+            keyRow: size,
+            valueSample: 0,
+            valueHead: cacheHead,
+            valueRow: size,
+            outputSample: 0,
+            outputHead: size,
+            outputRow: size,
+            lengths: 0,
+            total: length,
+            past: length - 1,
+            causal: 1,
+            left: -1,
+            right: -1,
+            scale: 1 / Math.sqrt(size),
+            splits: 1,
           }),
         );
       }
       const [time] = interleave([(round) => team.run(jobs[round % caches])], { rounds: 41, warm: 8 });
       const bytes = 2 * kvHeads * length * size * width;
-      results[label] = `${time.median.toFixed(3)} ms, least ${time.least.toFixed(3)}: ${(bytes / time.least / 1e6).toFixed(1)} GB/s`;
+      results[label] =
+        `${time.median.toFixed(3)} ms, least ${time.least.toFixed(3)}: ${(bytes / time.least / 1e6).toFixed(1)} GB/s`;
     }
     console.log(variant, threads, results);
     await team.stop();

@@ -8,7 +8,11 @@ for (const variant of ["relaxed", "simd"]) {
   for (const threads of [1, 2]) {
     const team = new Team({ variant, threads, megabytes: 1024 });
     const keep = team.next;
-    for (const [bits, precision] of [[8, 16], [4, 16], [4, 8]]) {
+    for (const [bits, precision] of [
+      [8, 16],
+      [4, 16],
+      [4, 8],
+    ]) {
       if (precision === 8 && variant === "simd") continue;
       team.next = keep;
       const blocks = K / blockSize;
@@ -30,10 +34,28 @@ for (const variant of ["relaxed", "simd"]) {
         const sizes = quantizedBytes(shape);
         const [values, aScales, aSums] = [team.take(sizes.values), team.take(sizes.scales), team.take(sizes.sums)];
         const quantize = team.job("quantizeRows", {
-          source: a, values, scales: aScales, sums: aSums, type: 0, sourceRow: K, ...shape,
+          source: a,
+          values,
+          scales: aScales,
+          sums: aSums,
+          type: 0,
+          sourceRow: K,
+          ...shape,
         });
         const jobs = weights.map(({ b, scales }) =>
-          team.job("matmulBlocks", { values, aScales, aSums, b, scales, c, scaleType, zerosType: -1, n: N, cRow: N, ...shape }),
+          team.job("matmulBlocks", {
+            values,
+            aScales,
+            aSums,
+            b,
+            scales,
+            c,
+            scaleType,
+            zerosType: -1,
+            n: N,
+            cRow: N,
+            ...shape,
+          }),
         );
         const [whole, alone] = interleave(
           [
@@ -45,10 +67,23 @@ for (const variant of ["relaxed", "simd"]) {
           ],
           { rounds: M > 1 ? 9 : 41, warm: M > 1 ? 3 : 10 },
         );
-        const rate = M > 1 ? `${((2 * M * K * N) / whole.least / 1e6).toFixed(1)} GF/s` : `${(bytes / whole.least / 1e6).toFixed(1)} GB/s`;
+        const rate =
+          M > 1
+            ? `${((2 * M * K * N) / whole.least / 1e6).toFixed(1)} GF/s`
+            : `${(bytes / whole.least / 1e6).toFixed(1)} GB/s`;
         console.log(
-          variant, threads, `int${bits} x int${precision}`, `M=${M}`, whole.median.toFixed(3), "ms, least", whole.least.toFixed(3), rate,
-          "of which quantizing", alone.least.toFixed(3), "processor", whole.processor.toFixed(2),
+          variant,
+          threads,
+          `int${bits} x int${precision}`,
+          `M=${M}`,
+          whole.median.toFixed(3),
+          "ms, least",
+          whole.least.toFixed(3),
+          rate,
+          "of which quantizing",
+          alone.least.toFixed(3),
+          "processor",
+          whole.processor.toFixed(2),
         );
       }
     }

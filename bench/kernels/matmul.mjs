@@ -8,7 +8,11 @@ for (const variant of ["relaxed", "simd"]) {
   for (const threads of [1, 2]) {
     const team = new Team({ variant, threads, megabytes: 1024 });
     const keep = team.next;
-    for (const [bType, width, label] of [[0, 4, "float32"], [1, 2, "float16"], [2, 2, "bfloat16"]]) {
+    for (const [bType, width, label] of [
+      [0, 4, "float32"],
+      [1, 2, "float16"],
+      [2, 2, "bfloat16"],
+    ]) {
       team.next = keep;
       const bytes = K * N * width;
       const copies = Math.max(2, Math.ceil((160 << 20) / bytes));
@@ -22,11 +26,42 @@ for (const variant of ["relaxed", "simd"]) {
         const a = team.fill(team.take(M * K * 4), M * K);
         const c = team.take(M * N * 4);
         const jobs = weights.map((b) =>
-          team.job("matmul", { a, b, c, bias: 0, aType: 0, bType, m: M, n: N, k: K, aRow: K, aColumn: 1, cRow: N, batch: 1 }),
+          team.job("matmul", {
+            a,
+            b,
+            c,
+            bias: 0,
+            aType: 0,
+            bType,
+            m: M,
+            n: N,
+            k: K,
+            aRow: K,
+            aColumn: 1,
+            cRow: N,
+            batch: 1,
+          }),
         );
-        const [time] = interleave([(round) => team.run(jobs[round % copies])], { rounds: M > 1 ? 7 : 41, warm: M > 1 ? 2 : 8 });
-        const rate = M > 1 ? `${((2 * M * K * N) / time.least / 1e6).toFixed(1)} GF/s` : `${(bytes / time.least / 1e6).toFixed(1)} GB/s`;
-        console.log(variant, threads, label, `M=${M}`, time.median.toFixed(3), "ms, least", time.least.toFixed(3), rate, "processor", time.processor.toFixed(2));
+        const [time] = interleave([(round) => team.run(jobs[round % copies])], {
+          rounds: M > 1 ? 7 : 41,
+          warm: M > 1 ? 2 : 8,
+        });
+        const rate =
+          M > 1
+            ? `${((2 * M * K * N) / time.least / 1e6).toFixed(1)} GF/s`
+            : `${(bytes / time.least / 1e6).toFixed(1)} GB/s`;
+        console.log(
+          variant,
+          threads,
+          label,
+          `M=${M}`,
+          time.median.toFixed(3),
+          "ms, least",
+          time.least.toFixed(3),
+          rate,
+          "processor",
+          time.processor.toFixed(2),
+        );
       }
     }
     await team.stop();

@@ -27,19 +27,37 @@ function products(kind, count) {
       nodes.push(node("MatMul", ["x", `w${i}`], [`y${i}`]));
     } else {
       const bits = Number(kind);
-      initializers.push(initializer(`w${i}`, "uint8", random(new Uint8Array((K * N * bits) / 8)), [N, K / 32, (32 * bits) / 8]));
+      initializers.push(
+        initializer(`w${i}`, "uint8", random(new Uint8Array((K * N * bits) / 8)), [N, K / 32, (32 * bits) / 8]),
+      );
       initializers.push(initializer(`s${i}`, "float32", new Float32Array((K * N) / 32).fill(0.01), [(K * N) / 32]));
       nodes.push(
-        node("MatMulNBits", ["x", `w${i}`, `s${i}`], [`y${i}`], { K, N, bits, block_size: 32, accuracy_level: 4 }, { domain: "com.microsoft" }),
+        node(
+          "MatMulNBits",
+          ["x", `w${i}`, `s${i}`],
+          [`y${i}`],
+          { K, N, bits, block_size: 32, accuracy_level: 4 },
+          { domain: "com.microsoft" },
+        ),
       );
     }
   }
   return writeModel(
-    buildModel({ opset: { "": 21, "com.microsoft": 1 }, nodes, initializers, inputs: [value("x", "float32", ["m", K])], outputs }),
+    buildModel({
+      opset: { "": 21, "com.microsoft": 1 },
+      nodes,
+      initializers,
+      inputs: [value("x", "float32", ["m", K])],
+      outputs,
+    }),
   );
 }
 
-for (const [kind, count] of [["float32", 3], ["8", 8], ["4", 12]]) {
+for (const [kind, count] of [
+  ["float32", 3],
+  ["8", 8],
+  ["4", 12],
+]) {
   if (only && only !== kind) continue;
   const model = products(kind, count);
   for (const threads of [1, 2]) {
@@ -51,7 +69,11 @@ for (const [kind, count] of [["float32", 3], ["8", 8], ["4", 12]]) {
       extra: { session: { intra_op: { allow_spinning: "0" } } },
     });
     for (const M of [1, 128]) {
-      const x = new ort.Tensor("float32", Float32Array.from({ length: M * K }, () => Math.random() - 0.5), [M, K]);
+      const x = new ort.Tensor(
+        "float32",
+        Float32Array.from({ length: M * K }, () => Math.random() - 0.5),
+        [M, K],
+      );
       const fetches = Object.fromEntries(
         Array.from({ length: count }, (_, i) => [`y${i}`, new ort.Tensor("float32", new Float32Array(M * N), [M, N])]),
       );
@@ -63,7 +85,15 @@ for (const [kind, count] of [["float32", 3], ["8", 8], ["4", 12]]) {
       }
       times.splice(0, 2);
       times.sort((a, b) => a - b);
-      console.log(which, threads, kind, `M=${M}`, times[times.length >> 1].toFixed(3), "ms, least", times[0].toFixed(3));
+      console.log(
+        which,
+        threads,
+        kind,
+        `M=${M}`,
+        times[times.length >> 1].toFixed(3),
+        "ms, least",
+        times[0].toFixed(3),
+      );
     }
     await session.release();
   }

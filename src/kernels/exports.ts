@@ -111,7 +111,7 @@ export function quantizedBytes(job: {
   return {
     values: (rows * length * job.precision) / 8,
     scales: rows * Math.ceil(length / group) * 4,
-    sums: rows * (length / job.blockSize) * 4,
+    sums: rows * (length / (job.precision === 8 ? 32 : job.blockSize)) * 4,
   };
 }
 

@@ -27,14 +27,16 @@ interface Case {
 }
 
 function randomCase(random: Random, queries: number): Case {
-  const kvHeads = random.integer(1, 3);
+  const kvHeads = random.integer(1, queries > 8 ? 2 : 3);
   const batch = random.integer(1, 2);
-  const capacity = queries + random.pick([random.integer(0, 40), random.integer(60, 300), random.integer(1000, 1400)]);
+  const capacity =
+    queries +
+    random.pick([random.integer(0, 40), random.integer(60, 300), random.integer(1000, queries > 8 ? 1040 : 1300)]);
   const ragged = random.unit() < 0.5;
   return {
     type: random.pick(floatTypes),
     batch,
-    heads: kvHeads * random.pick(capacity > 500 ? [1, 2] : [1, 2, 3, 4, 5, 7, 8]),
+    heads: kvHeads * random.pick(capacity > 500 || queries > 8 ? [1, 2, 4] : [1, 2, 3, 4, 5, 7, 8]),
     kvHeads,
     queries,
     headSize: random.pick([1, 3, 4, 8, 16, 17, 30, 64, 128]),

@@ -29,17 +29,11 @@ export function encodeFloat16(value: number): number {
   const size = Math.abs(value);
   if (Number.isNaN(value)) return 0x7e00;
   if (size >= 65520) return sign | 0x7c00;
-  const exponent = Math.max(-14, Math.floor(Math.log2(Math.max(size, 2 ** -30))));
-  for (const at of [exponent, exponent + 1, exponent - 1]) {
-    const step = 2 ** (Math.max(at, -14) - 10);
-    const scaled = size / step;
-    const floor = Math.floor(scaled);
-    const rest = scaled - floor;
-    const rounded = floor + (rest > 0.5 || (rest === 0.5 && floor % 2 === 1) ? 1 : 0);
-    if (at >= -14 && rounded >= 1024 && rounded <= 2048) return (sign | ((at + 14) * 1024 + rounded)) & 0xffff;
-    if (Math.max(at, -14) === -14 && rounded < 1024) return sign | rounded;
-  }
-  throw new Error(`no float16 for ${value}`);
+  // Adding a power of two leaves the significand's last places where float64 rounds them: to the nearest even.
+  const exponent = Math.max(-14, (bitsOf(size) >>> 23) - 127);
+  const step = 2 ** (exponent - 10);
+  const steps = size / step + 2 ** 52 - 2 ** 52;
+  return sign | ((exponent + 14) * 1024 + steps);
 }
 
 export function encodeBfloat16(value: number): number {

@@ -299,6 +299,14 @@ for (const variant of variants) {
       if (!Object.is(brains[bits], fromBits(bits << 16)) && !Number.isNaN(fromBits(bits << 16)))
         expect.fail(`bfloat16 ${bits}`);
     });
+    // What these tests call float16 is the nearest one.
+    for (let bits = 1; bits < 0x7bff; bits += 7) {
+      const [below, here, above] = [bits - 1, bits, bits + 1].map(decodeFloat16);
+      expect(encodeFloat16(here)).toBe(bits);
+      expect(encodeFloat16((here * 3 + below) / 4)).toBe(bits);
+      expect(encodeFloat16(-(here * 3 + above) / 4)).toBe(0x8000 | bits);
+      expect(encodeFloat16((here + above) / 2)).toBe(bits % 2 === 0 ? bits : bits + 1);
+    }
     // Down: all kinds of numbers, the ones between two neighbours, and those next to them.
     const random = new Random(7);
     const floats = Float32Array.from({ length: 40_001 }, (_, i) => {
