@@ -2,12 +2,13 @@
 import { InsituError } from "../base/error.js";
 import { CausalLM } from "../entry/node.js";
 import type { GenerateOptions, WhenFull } from "../generate/options.js";
+import { bytesText } from "../plan/explain.js";
 import type { BackendName } from "../session/options.js";
 import type { Arguments, CommandOption } from "./command.js";
 
 /** Options of every command that makes text. */
 export const textOptions: Readonly<Record<string, CommandOption>> = {
-  model: { value: "folder", describes: "a folder in the hub's layout or an ONNX file in it; else the embedded model" },
+  model: { value: "name", describes: "a folder in the hub's layout, an ONNX file in it, or owner/name on the hub" },
   variant: { value: "name", describes: "which ONNX file of the folder: q4 is onnx/model_q4.onnx" },
   "max-tokens": { value: "N", describes: "new tokens at most (256)" },
   temperature: { value: "T", describes: "0 takes the likeliest token, 1 is the model's own distribution" },
@@ -34,7 +35,17 @@ export function loadModel(options: Options): Promise<CausalLM> {
     ...given("threads", numberOf(options, "threads")),
     ...given("backend", backend as BackendName | undefined),
     ...given("variant", variant as string | undefined),
+    hub: { onProgress: showProgress },
   });
+}
+
+/** One line on a terminal's standard error for each file that is fetched. */
+function showProgress({ file, bytes, size }: { file: string; bytes: number; size: number }): void {
+  if (!process.stderr.isTTY) return;
+  const cells = 30;
+  const full = size === 0 ? cells : Math.floor((bytes / size) * cells);
+  const line = `${"█".repeat(full)}${"░".repeat(cells - full)} ${bytesText(bytes)} of ${bytesText(size)}  ${file}`;
+  process.stderr.write(`\r\x1b[K${line}${bytes === size ? "\n" : ""}`);
 }
 
 /** The options of a generation. */

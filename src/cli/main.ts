@@ -7,8 +7,9 @@ import { type Command, helpOf, readArguments } from "./command.js";
 import { conformance } from "./conformance.js";
 import { generate } from "./generate.js";
 import { inspect } from "./inspect.js";
+import { rewrite } from "./rewrite.js";
 
-const commands: readonly Command[] = [generate, chat, bench, conformance, inspect];
+const commands: readonly Command[] = [generate, chat, bench, conformance, inspect, rewrite];
 
 const overview = (): string => {
   const width = Math.max(...commands.map(({ name }) => name.length)) + 2;

@@ -15,9 +15,11 @@ import { removeDeadNodes } from "../passes/remove-dead-nodes.js";
 import { traitsOf } from "../tensor/element-type.js";
 import type { CachedAttention, Refusal } from "./attention.js";
 import { attentionNode } from "./attention-node.js";
+import { type CacheWrite, cacheWriteOf } from "./cache-write.js";
 import { type Element, elementText, integer, numeric, truth } from "./element.js";
 import type { Assumptions } from "./elements.js";
 import { assignRoles, batch, past, type Roles, tokensOf } from "./roles.js";
+import { operatorAttention } from "./operator-attention.js";
 import { findTrails, type LostTrail, type Trail } from "./trail.js";
 import { type Surroundings, writtenAttention } from "./written-attention.js";
 
@@ -38,6 +40,8 @@ export interface Analysis {
   readonly index: GraphIndex;
   readonly roles: Roles;
   readonly trails: readonly Trail[];
+  /** The rows that are written to each cache, operators with their cache inside left out. */
+  readonly writes: ReadonlyMap<Trail, CacheWrite>;
   readonly attentions: readonly CachedAttention[];
   readonly resisting: readonly Resisting[];
   /** Inputs that say which columns are padding: all valid, as the rewritten model is called. */
@@ -63,17 +67,58 @@ export function analyse(model: Model): Analysis {
   const index = new GraphIndex(graph);
   const tokens = tokensOf(trails);
   const samples = trails[0]?.past.fact?.shape?.[0] ?? batch;
-  const counters = graph.inputs.filter((value) => isCounter(value, tokens));
+  const scatters = trails.some(({ kind }) => kind === "scatter");
+  const counters = graph.inputs.filter((value) => isCounter(value, tokens, scatters));
+  const { writes, unwritten, start } = findWrites(trails, graph, { assumed: assumedElements([], counters, past) });
   const look = (masks: readonly Value[], valid: boolean): Found => {
     const assumptions: Assumptions = { assumed: assumedElements(masks, counters, past, valid) };
-    return { assumptions, ...findAttentions({ graph, index, trails, assumptions, past }) };
+    return { assumptions, ...findAttentions({ graph, index, trails, assumptions, past: start }) };
   };
   const candidates = graph.inputs.filter((value) => isMask(value, tokens));
   const assumed = look(candidates, true);
   const masks = hidesKeys(assumed, look(candidates, false)) ? candidates : [];
   const { assumptions, attentions, refusals } = masks.length === candidates.length ? assumed : look(masks, true);
-  const resisting = [...lost.map(lostTrail), ...unread(trails, attentions, refusals, index)];
-  return { whole, graph, index, roles, trails, attentions, resisting, masks, counters, assumptions, past, samples, tokens };
+  const resisting = [...lost.map(lostTrail), ...unwritten, ...unread(trails, attentions, refusals, index)];
+  return {
+    whole,
+    graph,
+    index,
+    roles,
+    trails,
+    writes,
+    attentions,
+    resisting,
+    masks,
+    counters,
+    assumptions,
+    past: start,
+    samples,
+    tokens,
+  };
+}
+
+/** The rows that are written to each cache, and from which row on. */
+function findWrites(
+  trails: readonly Trail[],
+  graph: Graph,
+  assumptions: Assumptions,
+): { readonly writes: Map<Trail, CacheWrite>; readonly unwritten: Resisting[]; readonly start: Dim } {
+  const writes = new Map<Trail, CacheWrite>();
+  const unwritten: Resisting[] = [];
+  let start: Dim | undefined;
+  for (const trail of trails) {
+    if (trail.kind === "attention" || trail.kind === "in-place") continue;
+    const found = cacheWriteOf(trail, graph, assumptions);
+    const resist = (reason: string): unknown => unwritten.push({ input: trail.past.name, node: trail.writer, reason });
+    if (typeof found === "string") resist(found);
+    else if (start !== undefined && !sameDim(start, found.start))
+      resist(`${trail.writer.label} begins at another row than other caches' writers`);
+    else {
+      start = found.start;
+      writes.set(trail, found);
+    }
+  }
+  return { writes, unwritten, start: start ?? past };
 }
 
 interface Found {
@@ -86,7 +131,7 @@ function findAttentions(around: Surroundings): Omit<Found, "assumptions"> {
   const attentions: CachedAttention[] = [];
   const refusals: Refusal[] = [];
   for (const node of around.graph.nodes) {
-    const found = writtenAttention(node, around) ?? attentionNode(node, around);
+    const found = operatorAttention(node, around) ?? writtenAttention(node, around) ?? attentionNode(node, around);
     if (found === undefined) continue;
     if ("reason" in found) refusals.push(found);
     else attentions.push(found);
@@ -117,9 +162,21 @@ const isMask = ({ fact }: Value, tokens: Dim): boolean =>
   sameDim(fact.shape[1], addDims(past, tokens)) &&
   ["bool", "float", "integer"].includes(traitsOf(fact.type).kind);
 
-/** True for an input with one whole number for each new token, the same for all samples. */
-const isCounter = ({ fact }: Value, tokens: Dim): boolean =>
-  fact?.shape?.length === 1 && sameDim(fact.shape[0], tokens) && traitsOf(fact.type).kind === "integer";
+/**
+ * True for an input with one whole number for each new token, the same for all samples, and where rows are written by index also for a
+ * single number.
+ */
+function isCounter({ fact, initializer }: Value, tokens: Dim, scatters: boolean): boolean {
+  if (
+    fact?.shape === undefined ||
+    initializer !== undefined ||
+    traitsOf(fact.type).kind !== "integer" ||
+    fact.shape.length > 1
+  )
+    return false;
+  const [size] = fact.shape;
+  return size === undefined || (size === 1 && !sameDim(tokens, 1)) ? scatters : sameDim(size, tokens);
+}
 
 /** What runs of the rewritten model take for granted: no padding between valid tokens, rows one after another. */
 export function assumedElements(
@@ -128,10 +185,11 @@ export function assumedElements(
   first: Dim,
   valid = true,
 ): Map<Value, (index: readonly Dim[]) => Element> {
-  const one = ({ fact }: Value): Element => (fact?.type === "bool" ? truth(valid) : fact?.type === "float32" ? numeric(Number(valid)) : integer(Number(valid)));
+  const one = ({ fact }: Value): Element =>
+    fact?.type === "bool" ? truth(valid) : fact?.type === "float32" ? numeric(Number(valid)) : integer(Number(valid));
   return new Map([
     ...masks.map((mask) => [mask, () => one(mask)] as const),
-    ...counters.map((counter) => [counter, ([at]: readonly Dim[]) => integer(addDims(first, at))] as const),
+    ...counters.map((counter) => [counter, ([at = 0]: readonly Dim[]) => integer(addDims(first, at))] as const),
   ]);
 }
 
@@ -146,13 +204,17 @@ function unread(
 ): Resisting[] {
   const read = new Set(attentions.flatMap(({ keys, values }) => [keys.trail, values.trail]));
   return trails
-    .filter((trail) => !read.has(trail) && trail.kind !== "in-place")
+    .filter((trail) => !read.has(trail))
     .map((trail) => {
       const near = nodesAhead(trail.written, index);
       const refusal = refusals.find(({ node }) => near.includes(node));
-      if (refusal !== undefined) return { input: trail.past.name, node: refusal.node, reason: `${refusal.node.label}: ${refusal.reason}` };
+      if (refusal !== undefined)
+        return { input: trail.past.name, node: refusal.node, reason: `${refusal.node.label}: ${refusal.reason}` };
       const [node] = near;
-      const reason = node === undefined ? `nothing reads "${trail.present.name}"` : `${node.label} reads it, and no attention was found behind it`;
+      const reason =
+        node === undefined
+          ? `nothing reads "${trail.present.name}"`
+          : `${node.label} reads it, and no attention was found behind it`;
       return { input: trail.past.name, node, reason };
     });
 }

@@ -14,13 +14,28 @@ import type { Surroundings } from "./written-attention.js";
 export function attentionNode(node: Node, around: Surroundings): CachedAttention | Refusal | undefined {
   if (node.op.name !== "Attention" || node.op.domain !== "") return undefined;
   const [query, keys, values, mask, pastKeys, pastValues, lengths] = node.inputs;
-  if (query === undefined || keys === undefined || values === undefined || pastKeys !== undefined || pastValues !== undefined) return undefined;
+  if (
+    query === undefined ||
+    keys === undefined ||
+    values === undefined ||
+    pastKeys !== undefined ||
+    pastValues !== undefined
+  )
+    return undefined;
   const closed = new Set([...(around.assumptions.closed ?? []), ...around.trails.map(({ written }) => written)]);
   const [form, own, q] = [formOf(query), formOf(keys), query.fact?.shape];
   const refuse = (reason: string): Refusal => ({ node, reason });
   const heads = form === "heads" ? q?.[1] : (node.attrs["q_num_heads"] as number | undefined);
   const ownHeads = own === "heads" ? keys.fact?.shape?.[1] : (node.attrs["kv_num_heads"] as number | undefined);
-  if (q === undefined || form === undefined || own === undefined || heads === undefined || ownHeads === undefined || !isKnown(heads) || !isKnown(ownHeads))
+  if (
+    q === undefined ||
+    form === undefined ||
+    own === undefined ||
+    heads === undefined ||
+    ownHeads === undefined ||
+    !isKnown(heads) ||
+    !isKnown(ownHeads)
+  )
     return undefined;
   const rows = keys.fact!.shape!.at(own === "heads" ? 2 : 1)!;
   const ranges = new Ranges(positiveSizes);
@@ -29,7 +44,10 @@ export function attentionNode(node: Node, around: Surroundings): CachedAttention
   const i = ranges.variable("%i", q.at(form === "heads" ? 2 : 1)!);
   const k = ranges.variable("%k", rows);
   const elements = new Elements(around.graph, ranges, { ...around.assumptions, closed });
-  const readOf = (value: Value, name: string): { readonly read: CacheRead; readonly factor: number } | string | undefined => {
+  const readOf = (
+    value: Value,
+    name: string,
+  ): { readonly read: CacheRead; readonly factor: number } | string | undefined => {
     const packed = value.fact!.shape!.at(-1)!;
     const size = own === "heads" || !isKnown(packed) ? packed : packed / ownHeads;
     const d = ranges.variable(name, size);
@@ -37,16 +55,23 @@ export function attentionNode(node: Node, around: Surroundings): CachedAttention
     const index: Dim[] = own === "heads" ? [b, head, k, d] : [b, k, addDims(multiplyDims(head, size), d)];
     const found = scaledRead(elements.of(value, index));
     if (found === undefined || !around.trails.some(({ written }) => written === found.read.from)) return undefined;
-    const read = cacheReadOf(found.read, around.trails, { batch: b, head: h, headCount: heads, row: k, value: d, size }, ranges);
+    const read = cacheReadOf(
+      found.read,
+      around.trails,
+      { batch: b, head: h, headCount: heads, row: k, value: d, size },
+      ranges,
+    );
     return typeof read === "string" ? read : { read, factor: found.factor };
   };
   const [readKeys, readValues] = [readOf(keys, "%d"), readOf(values, "%e")];
   if (readKeys === undefined && readValues === undefined) return undefined;
   if (typeof readKeys === "string") return refuse(readKeys);
   if (typeof readValues === "string") return refuse(readValues);
-  if (readKeys === undefined || readValues === undefined) return refuse("its keys and its values do not both come from caches");
+  if (readKeys === undefined || readValues === undefined)
+    return refuse("its keys and its values do not both come from caches");
   if (readValues.factor !== 1) return refuse("its values are scaled behind the cache");
-  if (node.outputs.slice(1).some((value) => value !== undefined)) return refuse("more than its first output is asked for");
+  if (node.outputs.slice(1).some((value) => value !== undefined))
+    return refuse("more than its first output is asked for");
   if (lengths !== undefined) return refuse("it takes lengths of its own");
   const visibility = maskOf(node, mask, [b, h, i, k], elements, rows);
   if (typeof visibility === "string") return refuse(visibility);
@@ -73,14 +98,23 @@ const formOf = ({ fact }: Value): Form | undefined =>
   fact?.shape?.length === 4 ? "heads" : fact?.shape?.length === 3 ? "packed" : undefined;
 
 /** What the node's mask and its own causality hide. */
-function maskOf(node: Node, mask: Value | undefined, index: readonly Dim[], elements: Elements, rows: Dim): Visibility | string {
+function maskOf(
+  node: Node,
+  mask: Value | undefined,
+  index: readonly Dim[],
+  elements: Elements,
+  rows: Dim,
+): Visibility | string {
   const [, , i, k] = index;
   // Without a past inside, the first query is taken for the first row.
-  const causal = node.attrs["is_causal"] === true ? atLeastZero(addDims(i, multiplyDims(k, -1)), elements.ranges) : truth(true);
+  const causal =
+    node.attrs["is_causal"] === true ? atLeastZero(addDims(i, multiplyDims(k, -1)), elements.ranges) : truth(true);
   if (mask === undefined) return { visible: causal, bias: undefined };
   const shape = mask.fact?.shape;
-  if (shape === undefined || shape.length < 1 || shape.length > 4) return `the shape of its mask "${mask.name}" is not known`;
-  if (!sameDim(shape.at(-1)!, rows)) return `its mask "${mask.name}" has ${String(shape.at(-1))} columns for ${String(rows)} keys`;
+  if (shape === undefined || shape.length < 1 || shape.length > 4)
+    return `the shape of its mask "${mask.name}" is not known`;
+  if (!sameDim(shape.at(-1)!, rows))
+    return `its mask "${mask.name}" has ${String(shape.at(-1))} columns for ${String(rows)} keys`;
   const own = shape.map((dim, axis) => (dim === 1 ? 0 : index[4 - shape.length + axis]));
   const element: Element = elements.of(mask, own);
   const found = mask.fact?.type === "bool" ? { visible: element, bias: undefined } : visibilityOf(element);

@@ -32,13 +32,20 @@ export interface ReadIndex {
 }
 
 /** The factor in front of an element that is read, and the read. */
-export function scaledRead(element: Element): { readonly factor: number; readonly read: Element & { readonly kind: "read" } } | undefined {
+export function scaledRead(
+  element: Element,
+): { readonly factor: number; readonly read: Element & { readonly kind: "read" } } | undefined {
   if (element.kind === "read") return { factor: 1, read: element };
   if (element.kind !== "call" || element.node.op.domain !== "" || element.of.length !== 2) return undefined;
   const [left, right] = element.of;
   const divides = element.node.op.name === "Div";
   if (!divides && element.node.op.name !== "Mul") return undefined;
-  const [inner, number] = constantOf(right) !== undefined ? [left, constantOf(right)!] : divides ? [right, undefined] : [right, constantOf(left)];
+  const [inner, number] =
+    constantOf(right) !== undefined
+      ? [left, constantOf(right)!]
+      : divides
+        ? [right, undefined]
+        : [right, constantOf(left)];
   const found = number === undefined ? undefined : scaledRead(inner);
   return found && { ...found, factor: divides ? found.factor / number! : found.factor * number! };
 }
@@ -57,7 +64,8 @@ export function cacheReadOf(
   if (rows === undefined || shape === undefined) return `the shape of "${trail.past.name}" is not known`;
   const at: Dim[] = [];
   trail.order.forEach((axis, own) => (at[axis] = found.index[own]));
-  const refuse = (what: string): string => `${what} of cache "${trail.past.name}", read at [${at.map(String).join(", ")}]`;
+  const refuse = (what: string): string =>
+    `${what} of cache "${trail.past.name}", read at [${at.map(String).join(", ")}]`;
   if (!sameDim(at[0], index.batch)) return refuse("the first axis is not the batch");
   if (!sameDim(at[rows], index.row)) return refuse(`axis ${rows} is not read row by row`);
   const rest = at.flatMap((_, axis) => (axis === 0 || axis === rows ? [] : [axis]));
@@ -76,7 +84,8 @@ export function cacheReadOf(
     const headCount = shape[heads];
     if (!isKnown(headCount) || !sameDim(at[values], index.value)) continue;
     const head = sharedHead(index, headCount, ranges);
-    if (head !== undefined && sameDim(at[heads], head)) return { ...base, heads, values, headCount, headSize: shape[values] };
+    if (head !== undefined && sameDim(at[heads], head))
+      return { ...base, heads, values, headCount, headSize: shape[values] };
   }
   return refuse("heads are shared in another way than Attention does");
 }

@@ -25,10 +25,14 @@ export function cacheWriteOf(trail: Trail, graph: Graph, assumptions: Assumption
   if (kind === "join") {
     const rows = writer.inputs[1]!;
     const before = trail.past.fact?.shape?.[trail.order[writtenAxis(trail)!]];
-    if (before !== undefined && isKnown(before)) return `it always holds ${before} rows, and ${writer.label} joins more to them`;
+    if (before !== undefined && isKnown(before))
+      return `it always holds ${before} rows, and ${writer.label} joins more to them`;
     return { rows, perm: place(trail.order.map((_, axis) => axis)), start: past };
   }
-  const found = writer.op.name === "ScatterElements" ? scatteredElements(trail, graph, assumptions) : scatteredSlices(trail, graph, assumptions);
+  const found =
+    writer.op.name === "ScatterElements"
+      ? scatteredElements(trail, graph, assumptions)
+      : scatteredSlices(trail, graph, assumptions);
   return typeof found === "string" ? found : { ...found, perm: place(found.perm) };
 }
 
@@ -40,7 +44,11 @@ interface Scattered {
 }
 
 /** Indices of the updates' axes, and the elements of the indices' tensor. */
-function asked(updates: Value, graph: Graph, assumptions: Assumptions): { readonly index: Dim[]; readonly elements: Elements } {
+function asked(
+  updates: Value,
+  graph: Graph,
+  assumptions: Assumptions,
+): { readonly index: Dim[]; readonly elements: Elements } {
   const ranges = new Ranges(positiveSizes);
   const index = updates.fact!.shape!.map((dim, axis) => ranges.variable(`%${axis}`, dim));
   return { index, elements: new Elements(graph, ranges, assumptions) };
@@ -50,7 +58,13 @@ function scatteredSlices({ writer, written }: Trail, graph: Graph, assumptions: 
   const [, indices, updates] = writer.inputs;
   const [shape, data] = [indices?.fact?.shape, written.fact?.shape];
   const width = shape?.at(-1);
-  if (updates?.fact?.shape === undefined || shape === undefined || data === undefined || width === undefined || !isKnown(width))
+  if (
+    updates?.fact?.shape === undefined ||
+    shape === undefined ||
+    data === undefined ||
+    width === undefined ||
+    !isKnown(width)
+  )
     return `the shapes of ${writer.label} are not known`;
   if (reduces(writer.attrs)) return `${writer.label} combines rows in place of writing them`;
   const { index, elements } = asked(updates, graph, assumptions);
@@ -76,21 +90,31 @@ function scatteredElements({ writer, written }: Trail, graph: Graph, assumptions
   return placed(writer.label, updates, index.with(axis < 0 ? axis + index.length : axis, element.value), index, data);
 }
 
-const reduces = (attrs: Readonly<Record<string, unknown>>): boolean => attrs["reduction"] !== undefined && attrs["reduction"] !== "none";
+const reduces = (attrs: Readonly<Record<string, unknown>>): boolean =>
+  attrs["reduction"] !== undefined && attrs["reduction"] !== "none";
 
 /** Matches the axes of the updates with those they are written to: one counts rows, the others are whole. */
-function placed(label: string, updates: Value, target: readonly Dim[], index: readonly Dim[], data: readonly Dim[]): Scattered | string {
+function placed(
+  label: string,
+  updates: Value,
+  target: readonly Dim[],
+  index: readonly Dim[],
+  data: readonly Dim[],
+): Scattered | string {
   const shape = updates.fact!.shape!;
   const perm: number[] = new Array<number>(target.length).fill(-1);
   let start: Dim | undefined;
   target.forEach((dim, axis) => {
-    const own = index.findIndex((variable, at) => sameDim(variable, dim) && sameDim(shape[at], data[axis]) && !perm.includes(at));
+    const own = index.findIndex(
+      (variable, at) => sameDim(variable, dim) && sameDim(shape[at], data[axis]) && !perm.includes(at),
+    );
     if (own >= 0) perm[axis] = own;
   });
   for (const [axis, dim] of target.entries()) {
     if (perm[axis] >= 0) continue;
     const own = index.findIndex((variable, at) => !perm.includes(at) && startOf(dim, variable) !== undefined);
-    if (own < 0 || start !== undefined) return `${label} writes to [${target.map(String).join(", ")}], not to one row after another`;
+    if (own < 0 || start !== undefined)
+      return `${label} writes to [${target.map(String).join(", ")}], not to one row after another`;
     perm[axis] = own;
     start = startOf(dim, index[own]);
   }

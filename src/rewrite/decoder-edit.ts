@@ -95,22 +95,47 @@ class DecoderEdit {
     const [samples] = this.#shapeOf(trails[0].past.name);
     for (const name of [names.starts, names.lengths]) {
       if (this.#edit.isTaken(name))
-        throw new InsituError("invalid-graph", `the model already has a value "${name}": rename it, or rewrite the model it came from`);
+        throw new InsituError(
+          "invalid-graph",
+          `the model already has a value "${name}": rename it, or rewrite the model it came from`,
+        );
       this.#edit.addInput(makeValue(name, "int64", [samples]));
     }
     const tokens = this.#tokens();
-    const columns = isKnown(this.#analysis.tokens) ? this.#analysis.tokens : tokens && this.#shapeOf(tokens.name)[tokens.axis];
+    const columns = isKnown(this.#analysis.tokens)
+      ? this.#analysis.tokens
+      : tokens && this.#shapeOf(tokens.name)[tokens.axis];
     const own = this.#model.graph.inputs.find(({ name }) => name === names.positions);
     if (own === undefined) {
       if (this.#edit.isTaken(names.positions))
-        throw new InsituError("invalid-graph", `the model has a value "${names.positions}" that is no input: rename it first`);
+        throw new InsituError(
+          "invalid-graph",
+          `the model has a value "${names.positions}" that is no input: rename it first`,
+        );
       this.#edit.addInput(makeValue(names.positions, "int64", [samples, columns]));
     }
+    for (const name of this.#pointless()) this.#edit.changeInput(name, undefined);
     for (const trail of trails) {
       const shape = this.#shapeOf(trail.past.name).with(cacheAxis(trail)!, this.#options.capacity);
       this.#edit.changeInput(trail.past.name, reshaped(this.#declared(trail.past.name), shape, trail.past));
       this.#edit.changeOutput(trail.present.name, reshaped(this.#declared(trail.present.name), shape, trail.past));
     }
+  }
+
+  /** Inputs that nothing read, and that only said what write_indices and nonpad_kv_seqlen say now. */
+  #pointless(): string[] {
+    const { whole, counters, masks } = this.#analysis;
+    const read = new Set(whole.nodes.flatMap((node) => node.inputs));
+    return whole.inputs
+      .filter((value) => !read.has(value) && value.initializer === undefined)
+      .filter(
+        (value) =>
+          counters.includes(value) ||
+          masks.includes(value) ||
+          value.name === "cache_position" ||
+          value.name === "attention_mask",
+      )
+      .map(({ name }) => name);
   }
 
   /** A size as a list of one number. */
@@ -139,34 +164,63 @@ class DecoderEdit {
   #writeCache(trail: Trail): CacheReport {
     const edit = this.#edit;
     const axis = cacheAxis(trail)!;
-    const rows = trail.writer.inputs[1]!;
-    const perm = trail.order.map((_, own) => trail.order.indexOf(own));
-    const name = trail.writer.name;
+    const { name } = trail.writer;
+    const named = name === "" || trail.kind === "attention" ? {} : { name };
     edit.replace(trail.present.name, () => {
-      const laid = perm.every((from, at) => from === at) ? rows.name : edit.node("Transpose", [rows.name], { attributes: { perm } });
-      edit.node("TensorScatter", [trail.past.name, laid, names.starts], {
+      const rows = this.#rows(trail);
+      edit.node("TensorScatter", [trail.past.name, rows, names.starts], {
         attributes: { axis },
         output: trail.present.name,
-        ...(name === "" ? {} : { name }),
+        ...named,
       });
     });
-    return { input: trail.past.name, output: trail.present.name, from: trail.writer.op.name, node: name || trail.present.name, axis };
+    return {
+      input: trail.past.name,
+      output: trail.present.name,
+      from: trail.writer.op.name,
+      node: named.name ?? trail.present.name,
+      axis,
+    };
+  }
+
+  /** New rows in the layout of the cache. */
+  #rows(trail: Trail): string {
+    const edit = this.#edit;
+    const laid = (name: string, perm: readonly number[]): string =>
+      perm.every((from, at) => from === at) ? name : edit.node("Transpose", [name], { attributes: { perm } });
+    const write = this.#analysis.writes.get(trail);
+    if (write !== undefined) return laid(write.rows.name, write.perm);
+    const attention = this.#analysis.attentions.find(({ node }) => node === trail.writer)!;
+    const isKeys = attention.keys.trail === trail;
+    const rows = isKeys ? attention.parts!.keys(edit, names.positions) : attention.parts!.values(edit, names.positions);
+    return laid(
+      rows,
+      trail.order.map((_, own) => trail.order.indexOf(own)),
+    );
   }
 
   #attend(attention: Analysis["attentions"][number]): AttentionReport {
     const { mask, keys, values, node } = attention;
     const refuse = (reason: string): never => {
-      throw new InsituError("invalid-graph", `cache "${keys.trail.past.name}" cannot be rewritten: ${node.label}: ${reason}`);
+      throw new InsituError(
+        "invalid-graph",
+        `cache "${keys.trail.past.name}" cannot be rewritten: ${node.label}: ${reason}`,
+      );
     };
-    const type = attention.query.value.fact?.type;
-    if ([keys, values].some(({ trail }) => trail.past.fact?.type !== type)) refuse(`its queries are ${type}, its caches are not`);
+    const { type } = attention.query;
+    if ([keys, values].some(({ trail }) => trail.past.fact?.type !== type))
+      refuse(`its queries are ${type}, its caches are not`);
     if (!isKnown(keys.headSize) || !isKnown(values.headSize)) refuse("the size of its heads is not known");
-    const built = emitMask(this.#edit, attention, this.#maskSources(keys.trail), this.#options.windows);
+    const built = emitMask(this.#edit, attention, this.#maskSources(this.#analysis.trails[0]), this.#options.windows);
     if (typeof built === "object") return refuse(built.reason);
     const lengths = this.#lengths();
     const window = this.#options.windows ? mask.window : undefined;
-    this.#edit.replace(attention.result.value.name, () =>
-      emitAttention(this.#edit, { ...attention, mask: { ...mask, causal: mask.causal || this.#analysis.tokens === 1 } }, { lengths, mask: built, window }),
+    this.#edit.replace(attention.result.name, () =>
+      emitAttention(
+        this.#edit,
+        { ...attention, mask: { ...mask, causal: mask.causal || this.#analysis.tokens === 1 } },
+        { lengths, mask: built, window, positions: names.positions },
+      ),
     );
     const words = [
       mask.causal ? "causal" : "all rows",
@@ -174,7 +228,12 @@ class DecoderEdit {
       ...(mask.others.length === 0 ? [] : ["mask"]),
       ...(mask.bias === undefined ? [] : ["bias"]),
     ];
-    return { node: node.name || attention.result.value.name, keys: keys.trail.past.name, values: values.trail.past.name, mask: words.join(", ") };
+    return {
+      node: node.name || attention.result.name,
+      keys: keys.trail.past.name,
+      values: values.trail.past.name,
+      mask: words.join(", "),
+    };
   }
 
   #maskSources(trail: Trail): MaskSources {
@@ -183,6 +242,7 @@ class DecoderEdit {
     const [kept] = this.#options.keepMask ? masks : [];
     if (kept !== undefined) this.#widen(kept, 1);
     const axis = cacheAxis(trail)!;
+    // All caches have the same capacity: layers share what is built from it.
     return {
       capacity: () => edit.node("Shape", [trail.past.name], { attributes: { start: axis, end: axis + 1 } }),
       starts: names.starts,
@@ -206,12 +266,21 @@ class DecoderEdit {
   #resolveRest(): readonly string[] | Blame {
     const { masks, counters, whole, trails } = this.#analysis;
     const sources = { positions: () => names.positions, size: (name: string) => this.#size(name) };
-    const resolver = new Resolver(this.#analysis, this.#edit, sources, [...masks, ...counters], this.#options.mayChangeRank);
+    const resolver = new Resolver(
+      this.#analysis,
+      this.#edit,
+      sources,
+      [...masks, ...counters],
+      this.#options.mayChangeRank,
+    );
     const values = valuesByName(whole);
     const skipped = new Set([...whole.inputs, ...trails.map(({ present }) => present)].map(({ name }) => name));
     // Outputs, and what the new nodes read.
     const { nodes, outputs } = this.#edit.finish().graph;
-    const roots = [...outputs.map(({ name }) => name), ...nodes.filter((node) => this.#edit.isOwn(node)).flatMap((node) => [...readsOf(node)])];
+    const roots = [
+      ...outputs.map(({ name }) => name),
+      ...nodes.filter((node) => this.#edit.isOwn(node)).flatMap((node) => [...readsOf(node)]),
+    ];
     for (const name of roots) {
       const value = values.get(name);
       if (value === undefined || skipped.has(name) || this.#edit.isReplaced(name)) continue;
@@ -228,7 +297,10 @@ class DecoderEdit {
     if (own === undefined || tokens === undefined) return;
     const [samples] = this.#shapeOf(this.#analysis.trails[0].past.name);
     const shape = [samples, this.#shapeOf(tokens.name)[tokens.axis]];
-    this.#edit.changeInput(own.name, { ...own, type: { kind: "tensor", elementType: "int64", shape } satisfies ModelType });
+    this.#edit.changeInput(own.name, {
+      ...own,
+      type: { kind: "tensor", elementType: "int64", shape } satisfies ModelType,
+    });
   }
 }
 

@@ -2,7 +2,16 @@
  * Where an output's element lies in an operand, for operators that move elements and do not change them. Indices that cannot be shown
  * to lie inside their operand are not followed.
  */
-import { addDims, type Dim, divideExactly, isKnown, multiplyDims, sameDim, type Shape, subtractDims } from "../graph/dim.js";
+import {
+  addDims,
+  type Dim,
+  divideExactly,
+  isKnown,
+  multiplyDims,
+  sameDim,
+  type Shape,
+  subtractDims,
+} from "../graph/dim.js";
 import { integersOf } from "../graph/fact.js";
 import type { Node, Value } from "../graph/graph.js";
 import { traitsOf } from "../tensor/element-type.js";
@@ -19,12 +28,19 @@ const axisOf = (axis: number, rank: number): number => (axis < 0 ? axis + rank :
 
 /** Axes from an operand or, in older opsets, an attribute. */
 function axesOf(node: Node, position: number, rank: number): number[] | undefined {
-  const given = node.inputs[position] === undefined ? (node.attrs["axes"] as readonly number[] | undefined) : dimsIn(node.inputs[position]);
+  const given =
+    node.inputs[position] === undefined
+      ? (node.attrs["axes"] as readonly number[] | undefined)
+      : dimsIn(node.inputs[position]);
   return given?.every((axis) => isKnown(axis)) ? given.map((axis) => axisOf(Number(axis), rank)) : undefined;
 }
 
 /** The operand's own index behind an index of what it broadcasts to; undefined where that is not certain. */
-export function broadcastIndex(shape: Shape | undefined, whole: Shape | undefined, index: readonly Dim[]): Dim[] | undefined {
+export function broadcastIndex(
+  shape: Shape | undefined,
+  whole: Shape | undefined,
+  index: readonly Dim[],
+): Dim[] | undefined {
   if (shape === undefined || whole === undefined || shape.length > index.length) return undefined;
   const skipped = index.length - shape.length;
   const certain = shape.every((dim, axis) => dim === 1 || sameDim(dim, whole[skipped + axis]));
@@ -43,7 +59,13 @@ const transpose: Rule = ({ node, index, of }) => {
 
 const unsqueeze: Rule = ({ node, index, of }) => {
   const axes = axesOf(node, 1, index.length);
-  return axes && of(node.inputs[0]!, index.filter((_, axis) => !axes.includes(axis)));
+  return (
+    axes &&
+    of(
+      node.inputs[0]!,
+      index.filter((_, axis) => !axes.includes(axis)),
+    )
+  );
 };
 
 const squeeze: Rule = ({ node, index, of }) => {
@@ -69,7 +91,12 @@ const reshape: Rule = ({ node, output, index, ranges, of }) => {
  * The index in `to` of the element that has `index` in `from`, both read row by row. Runs of dimensions with the same product are
  * matched with one another, so that most dimensions keep their index.
  */
-export function regroup(from: Shape | undefined, to: Shape | undefined, index: readonly Dim[], ranges: Ranges): Dim[] | undefined {
+export function regroup(
+  from: Shape | undefined,
+  to: Shape | undefined,
+  index: readonly Dim[],
+  ranges: Ranges,
+): Dim[] | undefined {
   if (from === undefined || to === undefined || from.length !== index.length) return undefined;
   const result: Dim[] = to.map(() => 0);
   const sources = from.flatMap((dim, axis) => (dim === 1 ? [] : [axis]));
@@ -118,7 +145,8 @@ const slice: Rule = ({ node, index, ranges, of }) => {
   const shape = shapeOf(node.inputs[0]);
   const [starts, given, steps] = [dimsIn(node.inputs[1]), dimsIn(node.inputs[3]), dimsIn(node.inputs[4])];
   if (shape === undefined || starts === undefined) return undefined;
-  if ((node.inputs[3] !== undefined && given === undefined) || (node.inputs[4] !== undefined && steps === undefined)) return undefined;
+  if ((node.inputs[3] !== undefined && given === undefined) || (node.inputs[4] !== undefined && steps === undefined))
+    return undefined;
   const source = [...index];
   for (const [at, start] of starts.entries()) {
     const axis = given === undefined ? at : isKnown(given[at]) ? axisOf(given[at], shape.length) : undefined;
@@ -127,7 +155,8 @@ const slice: Rule = ({ node, index, ranges, of }) => {
     const size = shape[axis];
     let first: Dim;
     if (ranges.isNeverNegative(start)) first = start;
-    else if (isKnown(start) && (ranges.isNeverNegative(addDims(size, start)) || start < -(2 ** 31))) first = start < -(2 ** 31) ? 0 : addDims(size, start);
+    else if (isKnown(start) && (ranges.isNeverNegative(addDims(size, start)) || start < -(2 ** 31)))
+      first = start < -(2 ** 31) ? 0 : addDims(size, start);
     else return undefined;
     if (step < 0) {
       if (!isKnown(start) || !(start === -1 || start >= 2 ** 31 - 1)) return undefined;
@@ -195,7 +224,8 @@ const concat: Rule = ({ node, index, ranges, of }) => {
     start = end;
   }
   const at = index[axis];
-  const element = (part: (typeof parts)[number]): Element => of(part.value, index.with(axis, subtractDims(at, part.start)));
+  const element = (part: (typeof parts)[number]): Element =>
+    of(part.value, index.with(axis, subtractDims(at, part.start)));
   // The same operand over and over is one that repeats.
   if (parts.length > 1 && parts.every(({ value }) => value === parts[0].value))
     return of(parts[0].value, index.with(axis, ranges.divide(at, parts[0].end).rest));
@@ -205,7 +235,10 @@ const concat: Rule = ({ node, index, ranges, of }) => {
   if (last === undefined) return undefined;
   return parts
     .slice(0, -1)
-    .reduceRight<Element>((rest, part) => choose(atLeastZero(subtractDims(subtractDims(part.end, at), 1), ranges), element(part), rest), element(last));
+    .reduceRight<Element>(
+      (rest, part) => choose(atLeastZero(subtractDims(subtractDims(part.end, at), 1), ranges), element(part), rest),
+      element(last),
+    );
 };
 
 const split: Rule = ({ node, output, index, of }) => {

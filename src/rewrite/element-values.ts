@@ -2,7 +2,7 @@
  * Elements that operators compute one by one: arithmetic, comparisons, choices. What does not come out as a number or a truth stays a call
  * of the operator, so that it can be computed again elsewhere.
  */
-import { addDims, type Dim, divideExactly, multiplyDims, subtractDims } from "../graph/dim.js";
+import { addDims, divideExactly, multiplyDims, subtractDims } from "../graph/dim.js";
 import { integersOf } from "../graph/fact.js";
 import type { Value } from "../graph/graph.js";
 import { readIntegers, readNumbers } from "../tensor/access.js";
@@ -130,7 +130,8 @@ const equal: Combine = (a, b, { ranges }) => {
   return a.kind === "truth" ? (a.value ? b : not(b)) : undefined;
 };
 
-const unequal: Combine = (a, b) => (b.kind === "truth" ? (b.value ? not(a) : a) : a.kind === "truth" ? (a.value ? not(b) : b) : undefined);
+const unequal: Combine = (a, b) =>
+  b.kind === "truth" ? (b.value ? not(a) : a) : a.kind === "truth" ? (a.value ? not(b) : b) : undefined;
 
 const logic =
   (kind: "and" | "or"): Rule =>
@@ -194,7 +195,10 @@ const trilu: Rule = ({ node, index, of, ranges }) => {
 
 /** Sums along an axis on which every element is the same. */
 const cumSum: Rule = ({ node, index, of, ranges }) => {
-  const axis = of(node.inputs[1]!, (node.inputs[1]!.fact?.shape ?? []).map(() => 0));
+  const axis = of(
+    node.inputs[1]!,
+    (node.inputs[1]!.fact?.shape ?? []).map(() => 0),
+  );
   const rank = index.length;
   const at = constantOf(axis);
   if (at === undefined || node.attrs["reverse"] === true) return undefined;
@@ -210,14 +214,25 @@ const cumSum: Rule = ({ node, index, of, ranges }) => {
 const pad: Rule = ({ node, index, of, ranges }) => {
   const shape = node.inputs[0]?.fact?.shape;
   const listed = integersOf(node.inputs[1]?.fact);
-  if (shape === undefined || listed?.length !== 2 * shape.length || node.attrs["mode"] !== "constant" || node.inputs[3] !== undefined)
+  if (
+    shape === undefined ||
+    listed?.length !== 2 * shape.length ||
+    node.attrs["mode"] !== "constant" ||
+    node.inputs[3] !== undefined
+  )
     return undefined;
   const source = index.map((at, axis) => subtractDims(at, listed[axis]));
   const inside = source.flatMap((at, axis) => [
     atLeastZero(at, ranges),
     atLeastZero(subtractDims(subtractDims(shape[axis], at), 1), ranges),
   ]);
-  const filled = node.inputs[2] === undefined ? integer(0) : of(node.inputs[2], (node.inputs[2].fact?.shape ?? []).map(() => 0));
+  const filled =
+    node.inputs[2] === undefined
+      ? integer(0)
+      : of(
+          node.inputs[2],
+          (node.inputs[2].fact?.shape ?? []).map(() => 0),
+        );
   return choose(joined("and", inside), of(node.inputs[0]!, source), filled);
 };
 

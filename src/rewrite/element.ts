@@ -181,7 +181,9 @@ function textOf(element: Element): string {
       return `"${element.from.name}"[${element.index.map(String).join(",")}]`;
     case "call": {
       const { op, attributes } = element.node;
-      const given = [...attributes].map(([name, attribute]) => `${name}=${"value" in attribute ? String(attribute.value) : "…"}`);
+      const given = [...attributes].map(
+        ([name, attribute]) => `${name}=${"value" in attribute ? String(attribute.value) : "…"}`,
+      );
       return `${op.domain}${op.name}{${given.join()}}(${element.of.map(elementText).join(", ")})`;
     }
     default:

@@ -20,7 +20,7 @@ export interface Question {
   readonly index: readonly Dim[];
   readonly ranges: Ranges;
   /** An element of one of the node's operands. */
-  of(value: Value, index: readonly Dim[]): Element;
+  readonly of: (value: Value, index: readonly Dim[]) => Element;
 }
 
 /** How an operator's output elements come from its operands'; undefined where this node is not understood. */
@@ -120,7 +120,8 @@ function constantElement(view: View, index: readonly Dim[], ranges: Ranges): Ele
   }
   // Axes whose index is known are left out of what must be even.
   const part = index.reduce<View>(
-    (rest, at, axis) => (typeof at === "number" && at >= 0 && at < rest.shape[axis] ? rest.slice(axis, at, at + 1) : rest),
+    (rest, at, axis) =>
+      typeof at === "number" && at >= 0 && at < rest.shape[axis] ? rest.slice(axis, at, at + 1) : rest,
     view,
   );
   if (!index.every((at, axis) => ranges.isIndex(at, view.shape[axis]))) return undefined;
@@ -134,9 +135,17 @@ function evenElement(numbers: readonly number[], shape: readonly number[], index
   const strides = shape.map((_, axis) => shape.slice(axis + 1).reduce((product, size) => product * size, 1));
   const steps = shape.map((size, axis) => (size === 1 ? 0 : numbers[strides[axis]] - numbers[0]));
   const follows = numbers.every((number, at) => {
-    const expected = shape.reduce((sum, size, axis) => sum + steps[axis] * (Math.floor(at / strides[axis]) % size), numbers[0]);
+    const expected = shape.reduce(
+      (sum, size, axis) => sum + steps[axis] * (Math.floor(at / strides[axis]) % size),
+      numbers[0],
+    );
     return number === expected;
   });
   if (!follows) return undefined;
-  return integer(steps.reduce<Dim>((sum, step, axis) => (step === 0 ? sum : addDims(sum, multiplyDims(index[axis], step))), numbers[0]));
+  return integer(
+    steps.reduce<Dim>(
+      (sum, step, axis) => (step === 0 ? sum : addDims(sum, multiplyDims(index[axis], step))),
+      numbers[0],
+    ),
+  );
 }

@@ -63,7 +63,9 @@ function cacheOperand(edit: ModelEdit, read: CacheRead, form: Form): string {
     return relay(edit, turned, "packed", "heads", { heads: headCount, groups: headCount, size: sizeOf(read) });
   }
   const order = [0, heads, rows, values];
-  return order.every((axis, at) => axis === at) ? name : edit.node("Transpose", [name], { attributes: { perm: order } });
+  return order.every((axis, at) => axis === at)
+    ? name
+    : edit.node("Transpose", [name], { attributes: { perm: order } });
 }
 
 /** The sizes that layouts are made of. */
@@ -79,7 +81,8 @@ const swap = { attributes: { perm: [0, 2, 1, 3] } };
 export function relay(edit: ModelEdit, name: string, from: Form, to: Form, sizes: Sizes, output?: string): string {
   const last = output === undefined ? {} : { output };
   if (from === to) return name;
-  if (from !== "heads" && to !== "heads") return relay(edit, relay(edit, name, from, "heads", sizes), "heads", to, sizes, output);
+  if (from !== "heads" && to !== "heads")
+    return relay(edit, relay(edit, name, from, "heads", sizes), "heads", to, sizes, output);
   const { heads, groups, size } = sizes;
   const reshape = (list: readonly number[], options: { readonly output?: string } = {}): string =>
     edit.node("Reshape", [name, edit.integers(list)], options);
@@ -97,7 +100,13 @@ export function relay(edit: ModelEdit, name: string, from: Form, to: Form, sizes
 }
 
 /** A shape with one dimension of a tensor in the middle. */
-function joinedShape(edit: ModelEdit, before: readonly number[], name: string, axis: number, after: readonly number[]): string {
+function joinedShape(
+  edit: ModelEdit,
+  before: readonly number[],
+  name: string,
+  axis: number,
+  after: readonly number[],
+): string {
   const length = edit.node("Shape", [name], { attributes: { start: axis, end: axis + 1 } });
   return edit.node("Concat", [edit.integers(before), length, edit.integers(after)], { attributes: { axis: 0 } });
 }

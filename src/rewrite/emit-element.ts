@@ -73,7 +73,11 @@ class Emitter {
         );
       }
       case "choose": {
-        const [when, yes, no] = [this.emit(element.when, "bool"), this.emit(element.yes, type), this.emit(element.no, type)];
+        const [when, yes, no] = [
+          this.emit(element.when, "bool"),
+          this.emit(element.yes, type),
+          this.emit(element.no, type),
+        ];
         return edit.node("Where", [when, yes, no]);
       }
       case "read": {
@@ -91,14 +95,20 @@ class Emitter {
   #call(element: Element & { readonly kind: "call" }, type: ElementType): string {
     const { node, of } = element;
     const own = node.outputs[0]!.fact!.type;
-    const operands = of.map((part, at) => this.emit(part, node.inputs[Math.min(at, node.inputs.length - 1)]!.fact!.type));
-    if (node.op.name === "Cast" || node.op.name === "CastLike") return this.#as(operands[0], node.inputs[0]!.fact!.type, type);
+    const operands = of.map((part, at) =>
+      this.emit(part, node.inputs[Math.min(at, node.inputs.length - 1)]!.fact!.type),
+    );
+    if (node.op.name === "Cast" || node.op.name === "CastLike")
+      return this.#as(operands[0], node.inputs[0]!.fact!.type, type);
     const attributes = Object.fromEntries(
       [...node.attributes].flatMap(([name, attribute]) =>
-        attribute.kind === "int" || attribute.kind === "float" || attribute.kind === "string" ? [[name, attribute as AttributeValue]] : [],
+        attribute.kind === "int" || attribute.kind === "float" || attribute.kind === "string"
+          ? [[name, attribute as AttributeValue]]
+          : [],
       ),
     );
-    if (Object.keys(attributes).length !== node.attributes.size) throw new Unfit(`${node.label} has attributes that are not carried over`);
+    if (Object.keys(attributes).length !== node.attributes.size)
+      throw new Unfit(`${node.label} has attributes that are not carried over`);
     return this.#as(this.#edit.node(node.op.name, operands, { attributes, domain: node.op.domain }), own, type);
   }
 
@@ -110,7 +120,11 @@ class Emitter {
   #compared(operator: string, dim: Dim): string {
     const { terms } = dim as SymbolicDim;
     const side = (sign: 1 | -1): string =>
-      this.#sum(terms.filter(({ coefficient }) => coefficient * sign > 0).map((term) => ({ ...term, coefficient: term.coefficient * sign })));
+      this.#sum(
+        terms
+          .filter(({ coefficient }) => coefficient * sign > 0)
+          .map((term) => ({ ...term, coefficient: term.coefficient * sign })),
+      );
     return this.#edit.node(operator, [side(1), side(-1)]);
   }
 
@@ -121,7 +135,9 @@ class Emitter {
   #sum(terms: SymbolicDim["terms"]): string {
     const edit = this.#edit;
     const positive = terms.filter(({ coefficient }) => coefficient > 0).map((term) => this.#term(term));
-    const negative = terms.filter(({ coefficient }) => coefficient < 0).map((term) => this.#term({ ...term, coefficient: -term.coefficient }));
+    const negative = terms
+      .filter(({ coefficient }) => coefficient < 0)
+      .map((term) => this.#term({ ...term, coefficient: -term.coefficient }));
     const first = positive.length === 0 ? edit.scalar("int64", 0) : positive.reduce((a, b) => edit.node("Add", [a, b]));
     return negative.reduce((a, b) => edit.node("Sub", [a, b]), first);
   }

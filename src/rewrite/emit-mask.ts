@@ -56,8 +56,14 @@ export function emitMask(
     const bias = mask.bias === undefined ? undefined : emitElement(mask.bias, type, edit, tensors);
     if (typeof bias === "object") return bias;
     const whole =
-      bias === undefined ? seen : seen === undefined ? bias : edit.node("Where", [seen, bias, edit.scalar(type, -Infinity)]);
-    const byQuery = [visible, ...(mask.bias === undefined ? [] : [mask.bias])].some((element) => mentions(element, (part) => depends(part, "%i")));
+      bias === undefined
+        ? seen
+        : seen === undefined
+          ? bias
+          : edit.node("Where", [seen, bias, edit.scalar(type, -Infinity)]);
+    const byQuery = [visible, ...(mask.bias === undefined ? [] : [mask.bias])].some((element) =>
+      mentions(element, (part) => depends(part, "%i")),
+    );
     return whole === undefined || byQuery ? whole : forEveryQuery(edit, whole, sources);
   });
 }
@@ -100,7 +106,10 @@ function depends(element: Element, name: string): boolean {
 
 function withPadding(edit: ModelEdit, shown: string | undefined, { padding }: MaskSources): string | undefined {
   if (padding === undefined) return shown;
-  const valid = padding.type === "bool" ? padding.name : edit.node("Cast", [padding.name], { attributes: { to: traitsOf("bool").code } });
+  const valid =
+    padding.type === "bool"
+      ? padding.name
+      : edit.node("Cast", [padding.name], { attributes: { to: traitsOf("bool").code } });
   const columns = edit.node("Unsqueeze", [valid, edit.integers([1, 2])]);
   return shown === undefined ? columns : edit.node("And", [shown, columns]);
 }
@@ -114,7 +123,8 @@ function forEveryQuery(edit: ModelEdit, mask: string, sources: MaskSources): str
 
 function tensorsFor(edit: ModelEdit, attention: CachedAttention, sources: MaskSources): IndexTensors {
   const scalar = (list: string): string => edit.node("Squeeze", [list]);
-  const count = (size: string): string => edit.node("Range", [edit.scalar("int64", 0), scalar(size), edit.scalar("int64", 1)]);
+  const count = (size: string): string =>
+    edit.node("Range", [edit.scalar("int64", 0), scalar(size), edit.scalar("int64", 1)]);
   const samplesFirst = (name: string): string => edit.node("Unsqueeze", [name, edit.integers([1, 2, 3])]);
   const heads = Array.from({ length: attention.heads }, (_, head) => head);
   return {
@@ -143,12 +153,19 @@ function tensorsFor(edit: ModelEdit, attention: CachedAttention, sources: MaskSo
 const axes = ["%b", "%h", "%i", "%k"];
 
 /** A tensor with its dimensions in the places of batch, head, query and key. */
-function readTensor(edit: ModelEdit, from: Value, index: readonly Dim[], sources: MaskSources): string | { readonly reason: string } {
+function readTensor(
+  edit: ModelEdit,
+  from: Value,
+  index: readonly Dim[],
+  sources: MaskSources,
+): string | { readonly reason: string } {
   const shape: Shape = from.fact!.shape!;
   const places = index.map((dim) => axes.indexOf(String(dim)));
   const fits = index.every((dim, axis) => places[axis] >= 0 || (isKnown(dim) && dim >= 0));
   if (!fits || new Set(places.filter((place) => place >= 0)).size !== places.filter((place) => place >= 0).length)
-    return { reason: `"${from.name}" is looked up at [${index.map(String).join(", ")}], which cannot be built for a whole cache` };
+    return {
+      reason: `"${from.name}" is looked up at [${index.map(String).join(", ")}], which cannot be built for a whole cache`,
+    };
   for (const [axis, dim] of shape.entries()) {
     if (!symbolsOf(dim).has(String(rowsBefore))) continue;
     if (!sources.isInput(from) || places[axis] !== 3 || !sameDim(dim, addDims(rowsBefore, sequence)))
@@ -158,10 +175,12 @@ function readTensor(edit: ModelEdit, from: Value, index: readonly Dim[], sources
   let name = from.name;
   // Dimensions at a fixed index go first, the last ones before the others.
   for (const [axis, dim] of [...index.entries()].toReversed())
-    if (places[axis] < 0) name = edit.node("Gather", [name, edit.scalar("int64", Number(dim))], { attributes: { axis } });
+    if (places[axis] < 0)
+      name = edit.node("Gather", [name, edit.scalar("int64", Number(dim))], { attributes: { axis } });
   const left = places.filter((place) => place >= 0);
   const order = left.map((_, at) => at).sort((a, b) => left[a] - left[b]);
-  if (order.some((at, position) => at !== position)) name = edit.node("Transpose", [name], { attributes: { perm: order } });
+  if (order.some((at, position) => at !== position))
+    name = edit.node("Transpose", [name], { attributes: { perm: order } });
   const missing = axes.flatMap((_, place) => (left.includes(place) ? [] : [place]));
   return missing.length === 0 ? name : edit.node("Unsqueeze", [name, edit.integers(missing)]);
 }

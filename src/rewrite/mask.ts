@@ -22,7 +22,8 @@ const hidden: Visibility = { visible: truth(false), bias: undefined };
 /** A mask that is added to scores, taken apart. */
 export function visibilityOf(mask: Element): Visibility {
   const number = constantOf(mask);
-  if (number !== undefined) return number === 0 ? seen : number <= hiding ? hidden : { visible: truth(true), bias: mask };
+  if (number !== undefined)
+    return number === 0 ? seen : number <= hiding ? hidden : { visible: truth(true), bias: mask };
   if (mask.kind === "choose") {
     const [yes, no] = [visibilityOf(mask.yes), visibilityOf(mask.no)];
     return { visible: choose(mask.when, yes.visible, no.visible), bias: chosenBias(mask.when, yes, no) };

@@ -183,7 +183,11 @@ export class ModelEdit {
 }
 
 const plain = (_: string, value: unknown): unknown =>
-  typeof value === "bigint" ? String(value) : ArrayBuffer.isView(value) ? Array.from(value as Float32Array, String) : value;
+  typeof value === "bigint"
+    ? String(value)
+    : ArrayBuffer.isView(value)
+      ? Array.from(value as Float32Array, String)
+      : value;
 
 /** Every name that a node reads, those its bodies take from outside included. */
 export function* readsOf(node: ModelNode): Generator<string> {
@@ -237,11 +241,14 @@ function inOrder(nodes: readonly ModelNode[]): ModelNode[] {
     const waiting = new Set(pending);
     while (pending.length > 0) {
       const node = pending.at(-1)!;
-      const missing = done.has(node) ? undefined : [...readsOf(node)].map((name) => makers.get(name)).find((maker) => maker !== undefined && !done.has(maker));
+      const missing = done.has(node)
+        ? undefined
+        : [...readsOf(node)].map((name) => makers.get(name)).find((maker) => maker !== undefined && !done.has(maker));
       if (missing === undefined) {
         done.add(node);
         pending.pop();
-      } else if (waiting.has(missing)) throw new InsituError("internal", `the rewritten graph is cyclic at "${node.outputs[0]}"`);
+      } else if (waiting.has(missing))
+        throw new InsituError("internal", `the rewritten graph is cyclic at "${node.outputs[0]}"`);
       else {
         waiting.add(missing);
         pending.push(missing);

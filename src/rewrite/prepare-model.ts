@@ -60,7 +60,9 @@ class Conversion {
 
   graph(graph: ModelGraph, opsets: ReadonlyMap<string, number>): ModelGraph {
     const nodes = this.#expander.expand(graph.nodes, opsets).map(({ node, opsets: own }) => this.#node(node, own));
-    return nodes.length === graph.nodes.length && nodes.every((node, at) => node === graph.nodes[at]) ? graph : { ...graph, nodes };
+    return nodes.length === graph.nodes.length && nodes.every((node, at) => node === graph.nodes[at])
+      ? graph
+      : { ...graph, nodes };
   }
 
   #node(node: ModelNode, opsets: ReadonlyMap<string, number>): ModelNode {
@@ -118,23 +120,36 @@ const same: Converter = () => undefined;
 const reduce: Converter = (node, from, conversion) => {
   const axes = node.attributes.get("axes");
   if (from >= 18 || axes?.kind !== "ints") return undefined;
-  return { ...node, attributes: without(node, "axes"), inputs: [node.inputs[0], conversion.integers(Array.from(axes.value, Number))] };
+  return {
+    ...node,
+    attributes: without(node, "axes"),
+    inputs: [node.inputs[0], conversion.integers(Array.from(axes.value, Number))],
+  };
 };
 
 /** Equal parts were told by the number of outputs. */
 const split: Converter = (node) => {
   if ((node.inputs[1] ?? "") !== "" || node.attributes.has("num_outputs")) return undefined;
-  return { ...node, attributes: new Map([...node.attributes, ...makeAttributes({ num_outputs: node.outputs.length })]) };
+  return {
+    ...node,
+    attributes: new Map([...node.attributes, ...makeAttributes({ num_outputs: node.outputs.length })]),
+  };
 };
 
 const batchNormalization: Converter = (node) => {
   if (node.outputs.filter((name) => name !== "").length === 1) return undefined;
-  throw new InsituError("unsupported-opset", `${labelOf(node)}: its outputs beside the first have no place in newer opsets`);
+  throw new InsituError(
+    "unsupported-opset",
+    `${labelOf(node)}: its outputs beside the first have no place in newer opsets`,
+  );
 };
 
 const groupNormalization: Converter = (node, from) => {
   if (from >= 21) return undefined;
-  throw new InsituError("unsupported-opset", `${labelOf(node)}: scale and bias have one entry for each group, newer opsets want one for each channel`);
+  throw new InsituError(
+    "unsupported-opset",
+    `${labelOf(node)}: scale and bias have one entry for each group, newer opsets want one for each channel`,
+  );
 };
 
 /** Operators whose declaration changes between the opsets, and how their nodes are carried over. */
@@ -162,4 +177,3 @@ const converters: Readonly<Record<string, Converter | undefined>> = {
   Shape: same,
   Split: split,
 };
-

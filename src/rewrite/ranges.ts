@@ -122,7 +122,10 @@ export class Ranges {
     if (name === "mod") return { low: 0, high: subtractDims(right, 1) };
     if (name !== "floor" || !this.isNeverNegative(left)) return undefined;
     const [only, ...others] = termsOf(left);
-    const limit = others.length === 0 && only?.coefficient === 1 && only.atoms.length === 1 ? this.#sizes.get(only.atoms[0].key) : undefined;
+    const limit =
+      others.length === 0 && only?.coefficient === 1 && only.atoms.length === 1
+        ? this.#sizes.get(only.atoms[0].key)
+        : undefined;
     const known = typeof limit === "number" && typeof right === "number" ? Math.floor((limit - 1) / right) : undefined;
     return { low: 0, high: known };
   }

@@ -44,7 +44,8 @@ export function reportText(report: RewriteReport): string {
   for (const { mask } of attentions) masks.set(mask, (masks.get(mask) ?? 0) + 1);
   const before = new Map<string, number>();
   for (const { from } of caches) before.set(from, (before.get(from) ?? 0) + 1);
-  const counted = (counts: ReadonlyMap<string, number>): string => [...counts].map(([name, count]) => `${count} × ${name}`).join(", ");
+  const counted = (counts: ReadonlyMap<string, number>): string =>
+    [...counts].map(([name, count]) => `${count} × ${name}`).join(", ");
   return [
     `caches: ${counted(before)} → ${caches.length} × TensorScatter, capacity ${report.capacity}`,
     `attentions: ${counted(masks)}`,

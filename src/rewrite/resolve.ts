@@ -72,7 +72,8 @@ export class Resolver {
     if (this.#caches.has(value.name)) return false;
     if (this.#edit.isReplaced(value.name)) return true;
     const node = this.#producers.get(value);
-    if (node === undefined) return value.initializer !== undefined || !(this.#gone.has(value) || this.#pasts.has(value));
+    if (node === undefined)
+      return value.initializer !== undefined || !(this.#gone.has(value) || this.#pasts.has(value));
     if (this.#countsRows(node)) return false;
     if (node.op.readsOnlyShape.length > 0 && node.inputs.length === 1) {
       const [of] = node.inputs;
@@ -96,7 +97,9 @@ export class Resolver {
     const found = this.#positionAxis(value);
     if (found === undefined) return false;
     const shape = value.fact!.shape!;
-    const samples = shape.findIndex((dim, axis) => axis < found.axis && (dim === 1 || sameDim(dim, this.#analysis.samples)));
+    const samples = shape.findIndex(
+      (dim, axis) => axis < found.axis && (dim === 1 || sameDim(dim, this.#analysis.samples)),
+    );
     if (samples < 0 && !(this.#mayChangeRank && rank === 1)) return false;
     if (shape.some((dim, axis) => axis !== found.axis && axis !== samples && dim !== 1)) return false;
     const others = shape.flatMap((_, axis) => (axis === found.axis || axis === samples ? [] : [axis]));
@@ -127,7 +130,8 @@ export class Resolver {
       const steps: ((name: string, last: { readonly output?: string }) => string)[] = [];
       if (others.length > 0) steps.push((name, last) => edit.node("Unsqueeze", [name, edit.integers(others)], last));
       if (shift !== 0) steps.push((name, last) => edit.node("Add", [name, edit.scalar("int64", shift)], last));
-      if (type !== "int64") steps.push((name, last) => edit.node("Cast", [name], { attributes: { to: traitsOf(type).code }, ...last }));
+      if (type !== "int64")
+        steps.push((name, last) => edit.node("Cast", [name], { attributes: { to: traitsOf(type).code }, ...last }));
       if (steps.length === 0) steps.push((name, last) => edit.node("Identity", [name], last));
       steps.reduce((name, step, at) => step(name, at === steps.length - 1 ? output : {}), this.#sources.positions());
     });
@@ -151,7 +155,8 @@ export class Resolver {
 
 /** True if the numbers are known and do not depend on the old length. */
 const isFree = (listed: readonly Dim[] | undefined): boolean =>
-  listed !== undefined && listed.every((dim) => isKnown(dim) || [...symbolsOf(dim)].every((name) => name !== "past" && !name.startsWith("?")));
+  listed !== undefined &&
+  listed.every((dim) => isKnown(dim) || [...symbolsOf(dim)].every((name) => name !== "past" && !name.startsWith("?")));
 
 /** The graph's values by name. */
 export function valuesByName(graph: Graph): Map<string, Value> {

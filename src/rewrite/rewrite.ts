@@ -37,7 +37,7 @@ export function rewrite(model: Model, options: RewriteOptions = {}): Rewritten {
   const analysis = analyse(prepared);
   requireUnderstood(analysis);
   checkCapacity(analysis, options.capacity);
-  const capacity = options.capacity ?? capacityName(prepared);
+  const capacity = options.capacity ?? fixedCapacity(analysis) ?? capacityName(prepared);
   const windows = opset >= 25;
   let blame: Blame | undefined;
   // Positions that all samples share are looked for where they have room for a batch; failing that, as plain lists.
@@ -66,12 +66,24 @@ export function rewrite(model: Model, options: RewriteOptions = {}): Rewritten {
 /** Fixed shapes can be made larger, not smaller. */
 function checkCapacity({ trails }: Analysis, capacity: number | undefined): void {
   if (capacity === undefined) return;
-  if (!Number.isSafeInteger(capacity) || capacity < 1) throw new InsituError("invalid-argument", `capacity must be a whole number above 0, got ${capacity}`);
+  if (!Number.isSafeInteger(capacity) || capacity < 1)
+    throw new InsituError("invalid-argument", `capacity must be a whole number above 0, got ${capacity}`);
   for (const trail of trails) {
     const rows = trail.past.fact?.shape?.[cacheAxis(trail)!];
     if (rows !== undefined && isKnown(rows) && rows > capacity)
-      throw new InsituError("invalid-argument", `capacity ${capacity} is smaller than the ${rows} rows of cache "${trail.past.name}" (${trail.writer.label})`);
+      throw new InsituError(
+        "invalid-argument",
+        `capacity ${capacity} is smaller than the ${rows} rows of cache "${trail.past.name}" (${trail.writer.label})`,
+      );
   }
+}
+
+/** The rows of caches whose shape is fixed; the most, where they differ. */
+function fixedCapacity({ trails }: Analysis): number | undefined {
+  const rows = trails
+    .map((trail) => trail.past.fact?.shape?.[cacheAxis(trail)!])
+    .filter((dim) => typeof dim === "number");
+  return rows.length === 0 ? undefined : Math.max(...rows);
 }
 
 /** A name for the capacity that no other dimension has. */
@@ -83,8 +95,12 @@ function capacityName({ graph }: Model): string {
 }
 
 function dependence({ trails }: Analysis, { value, node }: Blame): InsituError {
-  const what = node === undefined ? `input "${value.name}" is still needed` : `${node.label} makes "${value.name}", which`;
-  const why = node === undefined ? ", and means nothing once caches have a fixed capacity" : " depends on how many rows the caches hold";
+  const what =
+    node === undefined ? `input "${value.name}" is still needed` : `${node.label} makes "${value.name}", which`;
+  const why =
+    node === undefined
+      ? ", and means nothing once caches have a fixed capacity"
+      : " depends on how many rows the caches hold";
   return new InsituError("invalid-graph", `cache "${trails[0].past.name}" cannot be rewritten: ${what}${why}`);
 }
 

@@ -59,10 +59,16 @@ export function assignRoles(graph: Graph, trails: readonly Trail[]): Roles {
   for (const roles of assignments(fixed, free, trails, fresh)) {
     const facts = inferWith(graph, roles);
     if (facts === undefined) continue;
-    const cost = rows.filter((row) => String(facts.get(row.value)?.shape?.[row.axis]) !== String(fresh)).length * 1e6 + untidiness(facts);
+    const cost =
+      rows.filter((row) => String(facts.get(row.value)?.shape?.[row.axis]) !== String(fresh)).length * 1e6 +
+      untidiness(facts);
     if (best === undefined || cost < best.cost) best = { roles, facts, cost };
   }
-  if (best === undefined) throw new InsituError("invalid-graph", "the model's shapes do not fit together for any number of past and new tokens");
+  if (best === undefined)
+    throw new InsituError(
+      "invalid-graph",
+      "the model's shapes do not fit together for any number of past and new tokens",
+    );
   for (const [value, fact] of best.facts) value.fact = fact;
   return best.roles;
 }
@@ -76,7 +82,8 @@ function newRows(trails: readonly Trail[]): { readonly value: Value; readonly ax
   return trails.flatMap((trail) => {
     const axis = writtenAxis(trail);
     const { inputs } = trail.writer;
-    const value = trail.kind === "scatter" ? inputs[2] : trail.kind === "attention" ? (inputs[1] ?? inputs[0]) : inputs[1];
+    const value =
+      trail.kind === "scatter" ? inputs[2] : trail.kind === "attention" ? (inputs[1] ?? inputs[0]) : inputs[1];
     if (value === undefined || axis === undefined) return [];
     // Attention operators also take [batch, length, heads · size].
     return [{ value, axis: trail.kind === "attention" && value.fact?.shape?.length === 3 ? 1 : axis }];
@@ -114,17 +121,21 @@ function* assignments(
   fresh: Dim,
 ): Generator<Roles> {
   if (free.length > 10)
-    throw new InsituError("invalid-graph", `the inputs have ${free.length} dimensions of unknown meaning: ${free.join(", ")}`);
+    throw new InsituError(
+      "invalid-graph",
+      `the inputs have ${free.length} dimensions of unknown meaning: ${free.join(", ")}`,
+    );
   const grows = trails.some(({ kind }) => kind !== "scatter" && kind !== "in-place");
   const total = grows ? addDims(past, fresh) : undefined;
-  const choices = Array.from({ length: 2 ** free.length }, (_, bits) => bits);
+  // Without a cache that grows, there are only new tokens.
+  const choices = Array.from({ length: 2 ** free.length }, (_, bits) => bits).slice(total === undefined ? -1 : 0);
   const count = (bits: number): number => bits.toString(2).replaceAll("0", "").length;
   choices.sort((a, b) => count(a) - count(b) || a - b);
   for (const bits of choices) {
     const roles = new Map(fixed);
     free.forEach((own, at) => {
       const isNew = ((bits >> at) & 1) === 1;
-      if (isNew || total !== undefined) roles.set(own, isNew ? fresh : total!);
+      roles.set(own, isNew || total === undefined ? fresh : total);
     });
     yield roles;
   }
@@ -156,6 +167,10 @@ function untidiness(facts: Facts): number {
   let count = 0;
   for (const { shape } of facts.values())
     for (const dim of shape ?? [])
-      if (dim instanceof SymbolicDim && dim.terms.some(({ atoms }) => atoms.some(({ operation }) => operation !== undefined))) count++;
+      if (
+        dim instanceof SymbolicDim &&
+        dim.terms.some(({ atoms }) => atoms.some(({ operation }) => operation !== undefined))
+      )
+        count++;
   return count;
 }

@@ -22,7 +22,8 @@ export function splitScores(scores: Element, isProduct: (element: Element) => bo
         ? { product: element, scale: 1, softcap: 0, visible: truth(true), bias: undefined }
         : `"${element.from.name}" is no product of queries and keys`;
     if (element.kind === "choose") return chosen(element);
-    if (element.kind !== "call" || element.node.op.domain !== "") return "the scores are no product of queries and keys";
+    if (element.kind !== "call" || element.node.op.domain !== "")
+      return "the scores are no product of queries and keys";
     const { name } = element.node.op;
     const [left, right] = element.of;
     if (right === undefined) return `${element.node.label} stands between the product of queries and keys and Softmax`;
@@ -48,7 +49,8 @@ export function splitScores(scores: Element, isProduct: (element: Element) => bo
     if (inner.kind === "call" && inner.node.op.name === "Tanh") {
       const capped = split(inner.of[0]);
       if (typeof capped === "string") return capped;
-      if (!isPlain(capped) || capped.softcap !== 0 || factor <= 0) return `${inner.node.label} caps scores that are masked already`;
+      if (!isPlain(capped) || capped.softcap !== 0 || factor <= 0)
+        return `${inner.node.label} caps scores that are masked already`;
       return { ...capped, scale: capped.scale * factor, softcap: factor };
     }
     const found = split(inner);
@@ -56,10 +58,15 @@ export function splitScores(scores: Element, isProduct: (element: Element) => bo
     if (!isPlain(found) || found.softcap !== 0) return `${label} scales scores that are masked or capped already`;
     return { ...found, scale: found.scale * factor };
   };
-  const joinedWith = (found: Scores | string, mask: Visibility, by: Element & { readonly kind: "call" }): Scores | string =>
-    typeof found === "string" ? found : { ...found, ...together(found, mask, by) };
+  const joinedWith = (
+    found: Scores | string,
+    mask: Visibility,
+    by: Element & { readonly kind: "call" },
+  ): Scores | string => (typeof found === "string" ? found : { ...found, ...together(found, mask, by) });
   const chosen = (element: Element & { readonly kind: "choose" }): Scores | string => {
-    const [inner, other, when] = holds(element.yes) ? [element.yes, element.no, element.when] : [element.no, element.yes, not(element.when)];
+    const [inner, other, when] = holds(element.yes)
+      ? [element.yes, element.no, element.when]
+      : [element.no, element.yes, not(element.when)];
     if ((constantOf(other) ?? 0) > hiding || holds(other)) return "the scores are chosen between two products";
     const found = split(inner);
     return typeof found === "string" ? found : { ...found, visible: joined("and", [found.visible, when]) };

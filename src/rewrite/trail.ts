@@ -41,14 +41,19 @@ export interface Trails {
 const attentionOperators = new Set(["Attention", "GroupQueryAttention", "MultiHeadAttention"]);
 
 /** The writer's kind and the operand that holds the old rows, for the output at a position. */
-function writes(node: Node, output: Value): { readonly kind: WriterKind; readonly operand: Value | undefined } | undefined {
+function writes(
+  node: Node,
+  output: Value,
+): { readonly kind: WriterKind; readonly operand: Value | undefined } | undefined {
   const { name, domain, inputs, outputs, effects } = node.op;
   const position = node.outputs.indexOf(output);
   const effect = effects[Object.keys(outputs)[position]];
   const operandNamed = (of: string): Value | undefined => node.inputs[Object.keys(inputs).indexOf(of)];
-  if (attentionOperators.has(name) && effect?.kind === "update") return { kind: "attention", operand: operandNamed(effect.of) };
+  if (attentionOperators.has(name) && effect?.kind === "update")
+    return { kind: "attention", operand: operandNamed(effect.of) };
   if (domain !== "") return undefined;
-  if (name === "TensorScatter" && effect?.kind === "update") return { kind: "in-place", operand: operandNamed(effect.of) };
+  if (name === "TensorScatter" && effect?.kind === "update")
+    return { kind: "in-place", operand: operandNamed(effect.of) };
   if (name === "ScatterND" || name === "ScatterElements") return { kind: "scatter", operand: node.inputs[0] };
   if (name === "Concat" && node.inputs.length === 2) return { kind: "join", operand: node.inputs[0] };
   return undefined;
@@ -78,7 +83,12 @@ export function findTrails(graph: Graph): Trails {
 }
 
 /** The trail behind an output; undefined where nothing on the way looks like a cache. */
-function followBack(present: Value, rank: number, graph: Graph, inputs: ReadonlySet<Value>): Trail | LostTrail | undefined {
+function followBack(
+  present: Value,
+  rank: number,
+  graph: Graph,
+  inputs: ReadonlySet<Value>,
+): Trail | LostTrail | undefined {
   const { elements, index } = indexed(present, rank, graph);
   const end = walk(elements, present, index, (value) => {
     const node = elements.producerOf(value);
@@ -96,11 +106,24 @@ function followBack(present: Value, rank: number, graph: Graph, inputs: Readonly
     return lose(`"${present.name}" has another layout than what ${writer.label} makes, and not by a transposition`);
   if (start.index.length !== rank || start.index.some((dim, axis) => String(dim) !== String(index[axis])))
     return lose(`"${present.name}" has another layout than "${start.value.name}"`);
-  if (start.value.fact?.type !== present.fact?.type) return lose(`"${present.name}" has another type than "${start.value.name}"`);
-  return { past: start.value, present, writer, kind: written.kind, written: end.value, operand: written.operand, order };
+  if (start.value.fact?.type !== present.fact?.type)
+    return lose(`"${present.name}" has another type than "${start.value.name}"`);
+  return {
+    past: start.value,
+    present,
+    writer,
+    kind: written.kind,
+    written: end.value,
+    operand: written.operand,
+    order,
+  };
 }
 
-function indexed(value: Value, rank: number, graph: Graph): { readonly elements: Elements; readonly index: readonly Dim[] } {
+function indexed(
+  value: Value,
+  rank: number,
+  graph: Graph,
+): { readonly elements: Elements; readonly index: readonly Dim[] } {
   const ranges = new Ranges();
   const shape = value.fact!.shape!;
   const index = Array.from({ length: rank }, (_, axis) => {
@@ -141,8 +164,16 @@ function unfinished(past: Value, graph: Graph, taken: ReadonlySet<Value>): LostT
       own.shape.filter((dim, axis) => String(dim) !== String(fact.shape![axis])).length <= 1,
   );
   if (!alike || taken.has(past)) return [];
-  const readers = graph.nodes.filter((node) => node.inputs.includes(past) && !node.op.readsOnlyShape.includes(Object.keys(node.op.inputs)[0]));
+  const readers = graph.nodes.filter(
+    (node) => node.inputs.includes(past) && !node.op.readsOnlyShape.includes(Object.keys(node.op.inputs)[0]),
+  );
   const [node] = readers;
   if (node === undefined) return [];
-  return [{ from: past, node, reason: `${node.label} reads it, and no output is made of it by Concat, a scatter or an attention operator` }];
+  return [
+    {
+      from: past,
+      node,
+      reason: `${node.label} reads it, and no output is made of it by Concat, a scatter or an attention operator`,
+    },
+  ];
 }

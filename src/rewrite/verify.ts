@@ -37,14 +37,19 @@ export function verify(model: Model, analysis: Analysis, widened: ReadonlyMap<st
     if (old?.shape !== undefined && value.name !== "position_ids") return { type: old.type, shape: old.shape };
     const shape = value.declared?.shape;
     const { samples, tokens } = analysis;
-    return { type: value.declared!.type!, shape: shape?.length === 2 ? [shape[0] === 1 ? 1 : samples, tokens] : shape && [samples] };
+    return {
+      type: value.declared!.type!,
+      shape: shape?.length === 2 ? [shape[0] === 1 ? 1 : samples, tokens] : shape && [samples],
+    };
   });
   const facts: Facts = new Map();
   try {
     inferBody(graph, inputs, facts, { rules: 0, believeDeclared: false });
   } catch (error) {
     if (!(error instanceof InsituError)) throw error;
-    throw new InsituError("invalid-graph", `the rewritten model would not fit together: ${error.message}`, { cause: error });
+    throw new InsituError("invalid-graph", `the rewritten model would not fit together: ${error.message}`, {
+      cause: error,
+    });
   }
   const caches = new Set(analysis.trails.map(({ present }) => present.name));
   for (const node of graph.nodes) {
@@ -53,7 +58,10 @@ export function verify(model: Model, analysis: Analysis, widened: ReadonlyMap<st
       const [now, then] = [facts.get(value), before.get(value.name)?.fact];
       if (now === undefined || then === undefined) continue;
       if (mentionsCapacity(now))
-        throw new InsituError("invalid-graph", `${node.label} reads a cache in a way that is not understood: "${value.name}" would be ${shapeText(now.shape)}`);
+        throw new InsituError(
+          "invalid-graph",
+          `${node.label} reads a cache in a way that is not understood: "${value.name}" would be ${shapeText(now.shape)}`,
+        );
       if (!sameButForSamples(then.shape, now.shape))
         throw new InsituError(
           "invalid-graph",
@@ -76,9 +84,11 @@ function sameButForSamples(then: Shape | undefined, now: Shape | undefined): boo
   if (missing === 1 && String(now[0]) === "batch") return sameButForSamples([1, ...then], now);
   return (
     missing === 0 &&
-    then.every((dim, axis) => String(dim) === String(now[axis]) || isUnknown(dim) || (dim === 1 && String(now[axis]) === "batch"))
+    then.every(
+      (dim, axis) =>
+        String(dim) === String(now[axis]) || isUnknown(dim) || (dim === 1 && String(now[axis]) === "batch"),
+    )
   );
 }
 
 const isUnknown = (dim: Dim): boolean => !isKnown(dim) && String(dim).includes("?");
-

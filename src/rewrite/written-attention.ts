@@ -59,7 +59,8 @@ export function writtenAttention(node: Node, around: Surroundings): CachedAttent
   const keys = keysOf(product, split.product.index, indices, around);
   if (typeof keys === "string") return readsCache(split.product, around, indices) ? refuse(keys) : undefined;
   const query = queryOf(product, split.product.index, indices);
-  if (query === undefined) return refuse(`the queries "${product.left.name}" are laid out in a way that is not understood`);
+  if (query === undefined)
+    return refuse(`the queries "${product.left.name}" are laid out in a way that is not understood`);
   const values = valuesOf(node, [...lead, i, k], indices, around);
   if (typeof values === "string") return refuse(values);
   const precision = scores.fact?.type;
@@ -118,7 +119,8 @@ function productOf(value: Value, elements: Elements): Product | undefined {
   const node = elements.producerOf(value);
   const [left, right] = node?.inputs ?? [];
   if (node === undefined || left === undefined || right === undefined) return undefined;
-  if ((left.fact?.constant ?? left.initializer ?? right.fact?.constant ?? right.initializer) !== undefined) return undefined;
+  if ((left.fact?.constant ?? left.initializer ?? right.fact?.constant ?? right.initializer) !== undefined)
+    return undefined;
   if (node.op.name === "MatMul" && node.op.domain === "") return { node, left, right, factor: 1, turnsRight: false };
   if (node.op.name !== "FusedMatMul" || node.op.domain !== "com.microsoft") return undefined;
   const { transA, transB, transBatchA, transBatchB, alpha } = node.attrs;
@@ -150,7 +152,8 @@ function keysOf(
   if (!sameDim(index.at(-1)!, k)) return `${product.node.label} does not have one column for each key`;
   const d = ranges.variable("%d", size);
   const found = scaledRead(elements.of(product.right, [...lead, ...(product.turnsRight ? [k, d] : [d, k])]));
-  if (found === undefined) return `the keys "${product.right.name}" are computed from the cache in a way that is not understood`;
+  if (found === undefined)
+    return `the keys "${product.right.name}" are computed from the cache in a way that is not understood`;
   const read = cacheReadOf(found.read, trails, { batch: b, head: h, headCount: heads, row: k, value: d, size }, ranges);
   return typeof read === "string" ? read : { read, factor: found.factor };
 }
@@ -162,7 +165,10 @@ function queryOf(product: Product, index: readonly Dim[], indices: Indices): Lai
   const size = sizeOf(product);
   if (lead === undefined || size === undefined || !sameDim(index.at(-2)!, i)) return undefined;
   const d = ranges.variable("%d", size);
-  let at: { readonly value: Value; readonly index: readonly Dim[] } | undefined = { value: product.left, index: [...lead, i, d] };
+  let at: { readonly value: Value; readonly index: readonly Dim[] } | undefined = {
+    value: product.left,
+    index: [...lead, i, d],
+  };
   let first: Laid | undefined;
   for (let step = 0; at !== undefined && step < 8; step++) {
     const form = formOf(at.index, d, size, indices);
@@ -176,7 +182,12 @@ function queryOf(product: Product, index: readonly Dim[], indices: Indices): Lai
 const laid = (value: Value, form: Form): Laid => ({ name: value.name, type: value.fact!.type, form });
 
 /** How a tensor lies whose element at `index` is value `d` of head h at query i. */
-function formOf(index: readonly Dim[], d: Dim, size: Dim, { b, h, i, heads, groups, ranges }: Indices): Form | undefined {
+function formOf(
+  index: readonly Dim[],
+  d: Dim,
+  size: Dim,
+  { b, h, i, heads, groups, ranges }: Indices,
+): Form | undefined {
   const merged = addDims(multiplyDims(b, heads), h);
   const group = ranges.divide(h, heads / groups);
   if (sameIndex(index, [b, h, i, d])) return "heads";
@@ -200,7 +211,8 @@ function valuesOf(
   let reason = `nothing multiplies the weights of ${softmax.label} with a cache of values`;
   for (const value of pending) {
     for (const reader of around.index.readersOf(value)) {
-      if (reader.op.domain === "" && between.has(reader.op.name) && pending.length < 8) pending.push(reader.outputs[0]!);
+      if (reader.op.domain === "" && between.has(reader.op.name) && pending.length < 8)
+        pending.push(reader.outputs[0]!);
       const product = reader.outputs[0] && productOf(reader.outputs[0], indices.elements);
       if (product?.node !== reader || product.left !== value) continue;
       const found = weighted(product, weights, index, indices, around);
@@ -231,11 +243,14 @@ function weighted(
     return `${product.node.label} does not multiply by the weights of Softmax as they are`;
   const d = ranges.variable("%e", size);
   const found = scaledRead(elements.of(product.right, [...right, ...(product.turnsRight ? [d, k] : [k, d])]));
-  if (found?.factor !== 1) return `the values "${product.right.name}" are computed from the cache in a way that is not understood`;
+  if (found?.factor !== 1)
+    return `the values "${product.right.name}" are computed from the cache in a way that is not understood`;
   const read = cacheReadOf(found.read, trails, { batch: b, head: h, headCount: heads, row: k, value: d, size }, ranges);
   if (typeof read === "string") return read;
   const form = formOf([...lead!, i, d], d, size, indices);
-  return form === undefined ? `${product.node.label} gives a result that is laid out in another way` : { read, result: laid(result, form) };
+  return form === undefined
+    ? `${product.node.label} gives a result that is laid out in another way`
+    : { read, result: laid(result, form) };
 }
 
 /** True for a weight of Softmax, or 0 where that is no number. */
@@ -243,7 +258,9 @@ function isWeight(element: Element, weights: Value, index: readonly Dim[]): bool
   if (element.kind === "read") return element.from === weights && sameIndex(element.index, index);
   if (element.kind !== "choose" || constantOf(element.yes) !== 0) return false;
   const { when, no } = element;
-  return when.kind === "call" && when.node.op.name === "IsNaN" && sameElement(when.of[0], no) && isWeight(no, weights, index);
+  return (
+    when.kind === "call" && when.node.op.name === "IsNaN" && sameElement(when.of[0], no) && isWeight(no, weights, index)
+  );
 }
 
 /** True if a product under an element has a cache behind it. */

@@ -56,7 +56,9 @@ export function packedSteps(model: string, run: string): PackedStep[] {
     const counts: number[] = [];
     for (let sample = 0; sample < batch; sample++) {
       let count = 0;
-      const before = (valid ?? []).slice(sample * total, (sample + 1) * total - length).reduce((sum, bit) => sum + bit, 0);
+      const before = (valid ?? [])
+        .slice(sample * total, (sample + 1) * total - length)
+        .reduce((sum, bit) => sum + bit, 0);
       for (let at = 0; at < length; at++) {
         positions[sample * length + at] = before + at;
         if (valid !== undefined && valid[(sample + 1) * total - length + at] === 0) continue;

@@ -21,7 +21,11 @@ interface PeerTensor {
 }
 interface PeerSession {
   readonly inputNames: readonly string[];
-  readonly inputMetadata: readonly { readonly name: string; readonly type: string; readonly shape: readonly (number | string)[] }[];
+  readonly inputMetadata: readonly {
+    readonly name: string;
+    readonly type: string;
+    readonly shape: readonly (number | string)[];
+  }[];
   run(feeds: Record<string, PeerTensor>): Promise<Record<string, PeerTensor>>;
 }
 interface Peer {
@@ -34,12 +38,16 @@ const capacity = 48;
 describe.skipIf(!installed)("onnxruntime-node runs rewritten decoders", () => {
   const peer = installed ? (createRequire(peers)("onnxruntime-node") as Peer) : undefined;
   const handOver = ({ type, data, dims }: Tensor): PeerTensor => new peer!.Tensor(type, data, dims);
-  const takeBack = ({ type, data, dims }: PeerTensor): Tensor => new Tensor(type as "float32", data as Float32Array, dims);
+  const takeBack = ({ type, data, dims }: PeerTensor): Tensor =>
+    new Tensor(type as "float32", data as Float32Array, dims);
 
   for (const model of models.filter((name) => !name.includes("static"))) {
     test(model, async () => {
       const { model: rewritten, report } = rewrite(readModel(bytesOf(model)));
-      const session = await peer!.InferenceSession.create(writeModel(rewritten), { logSeverityLevel: 3, intraOpNumThreads: 1 });
+      const session = await peer!.InferenceSession.create(writeModel(rewritten), {
+        logSeverityLevel: 3,
+        intraOpNumThreads: 1,
+      });
       for (const run of ["step", "padded"]) {
         const steps = packedSteps(model, run);
         if (steps.length === 0) continue;

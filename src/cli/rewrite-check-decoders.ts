@@ -1,0 +1,223 @@
+/** A decoder before and after it was rewritten, each fed as its own generation code would: what `rewrite --check` compares. */
+import type { InferenceSession } from "../entry/node.js";
+import { bindShape, type Dim, isKnown, sameDim } from "../graph/dim.js";
+import type { Value } from "../graph/graph.js";
+import type { Analysis } from "../rewrite/analysis.js";
+import { names } from "../rewrite/decoder-edit.js";
+import { cacheAxis } from "../rewrite/roles.js";
+import type { State } from "../session/state.js";
+import { writeIntegers, writeNumbers } from "../tensor/access.js";
+import { cloneView } from "../tensor/copy.js";
+import { type ElementType, traitsOf } from "../tensor/element-type.js";
+import { Tensor } from "../tensor/tensor.js";
+import { View } from "../tensor/view.js";
+
+/** Tokens of each sample; all samples have as many. */
+export type Tokens = readonly (readonly number[])[];
+
+/** Results of a run by name, caches left out. */
+export type Results = ReadonlyMap<string, View>;
+
+function integers(type: ElementType, dims: readonly number[], list: readonly number[]): Tensor {
+  const view = View.allocate(type, dims);
+  if (traitsOf(type).kind === "integer") writeIntegers(view, list);
+  else writeNumbers(view, list);
+  return Tensor.fromView(view);
+}
+
+/** What both forms of a decoder have in common: inputs that carry tokens. */
+class Fed {
+  readonly session: InferenceSession;
+  readonly analysis: Analysis;
+  readonly results: readonly string[];
+
+  constructor(session: InferenceSession, analysis: Analysis) {
+    this.session = session;
+    this.analysis = analysis;
+    const caches = new Set(analysis.trails.map(({ present }) => present.name));
+    this.results = session.outputNames.filter((name) => !caches.has(name));
+  }
+
+  /** Feeds for inputs that hold something for each token: its number, its position, or made-up values where the model takes embeddings. */
+  tokenFeeds(tokens: Tokens, positions: Tokens): Record<string, Tensor> {
+    const feeds: Record<string, Tensor> = {};
+    for (const { name, type, shape } of this.session.inputMetadata) {
+      const value = this.analysis.graph.inputs.find((input) => input.name === name);
+      const perToken = value?.fact?.shape?.some((dim) => sameDim(dim, this.analysis.tokens)) ?? false;
+      if (!(perToken || name === names.positions) || this.isSpecial(value)) continue;
+      const dims = [tokens.length, tokens[0].length];
+      if (/position/i.test(name)) feeds[name] = integers(type, dims, positions.flat());
+      else if (shape.length === 2) feeds[name] = integers(type, dims, tokens.flat());
+      else feeds[name] = embeddings(type, [...dims, ...shape.slice(2).map(Number)], tokens.flat());
+    }
+    return feeds;
+  }
+
+  /** Feeds for what is declared and never read: anything of a fitting shape. */
+  unreadFeeds(
+    fed: Readonly<Record<string, Tensor>>,
+    held: ReadonlySet<string>,
+    [batch, count]: readonly [number, number],
+  ): Record<string, Tensor> {
+    const feeds: Record<string, Tensor> = {};
+    for (const { name, type, shape } of this.session.inputMetadata) {
+      if (fed[name] !== undefined || held.has(name)) continue;
+      const dims = shape.map((dim, axis) =>
+        typeof dim === "number" ? dim : axis === 0 && shape.length > 1 ? batch : count,
+      );
+      feeds[name] = Tensor.fromView(View.allocate(type, dims));
+    }
+    return feeds;
+  }
+
+  /** True for caches, masks and numbers of rows. */
+  isSpecial(value: Value | undefined): boolean {
+    const { trails, masks, counters } = this.analysis;
+    return (
+      value !== undefined &&
+      (masks.includes(value) || counters.includes(value) || trails.some(({ past }) => past === value))
+    );
+  }
+
+  pick(results: Readonly<Record<string, Tensor>>): Results {
+    return new Map(this.results.map((name) => [name, results[name].toView()]));
+  }
+}
+
+/** Values that differ from token to token, the same each time. */
+function embeddings(type: ElementType, dims: readonly number[], tokens: readonly number[]): Tensor {
+  const view = View.allocate(type, dims);
+  const width = view.size / tokens.length;
+  writeNumbers(
+    view,
+    Array.from({ length: view.size }, (_, at) =>
+      Math.sin(12.9898 * (tokens[Math.floor(at / width)] + 1) + 78.233 * (at % width)),
+    ),
+  );
+  return Tensor.fromView(view);
+}
+
+/** The original: caches that grow, fed back after each run. */
+export class GrownDecoder extends Fed {
+  #pasts = new Map<string, View>();
+  #pads: readonly number[] = [];
+  #length = 0;
+
+  /** A new batch; `pads` columns of each sample's prompt are padding, in front. */
+  start(pads: readonly number[]): void {
+    const { trails, samples } = this.analysis;
+    this.#pads = pads;
+    this.#length = 0;
+    const sizes = new Map<string, Dim>([
+      [String(samples), pads.length],
+      ["past", 0],
+    ]);
+    this.#pasts = new Map(
+      trails.map(({ past }) => [
+        past.name,
+        View.allocate(past.fact!.type, bindShape(past.fact!.shape!, sizes) as readonly number[]),
+      ]),
+    );
+  }
+
+  async run(tokens: Tokens): Promise<Results> {
+    const { trails } = this.analysis;
+    const count = tokens[0].length;
+    const positions = tokens.map((row, sample) =>
+      row.map((_, at) => Math.max(0, this.#length + at - this.#pads[sample])),
+    );
+    const feeds = { ...this.tokenFeeds(tokens, positions), ...this.#lengthFeeds(count) };
+    for (const [name, view] of this.#pasts) feeds[name] = Tensor.fromView(view);
+    const results = await this.session.run({ ...feeds, ...this.unreadFeeds(feeds, new Set(), [tokens.length, count]) });
+    for (const { past, present } of trails) this.#pasts.set(past.name, results[present.name].toView());
+    this.#length += count;
+    return this.pick(results);
+  }
+
+  /** Forgets all rows from `length` on. */
+  rewind(length: number): void {
+    for (const trail of this.analysis.trails) {
+      const view = this.#pasts.get(trail.past.name)!;
+      // A cache of fixed shape keeps its rows: they are overwritten.
+      if (isKnown(trail.past.fact!.shape![cacheAxis(trail)!])) continue;
+      this.#pasts.set(trail.past.name, cloneView(view.slice(cacheAxis(trail)!, 0, length)));
+    }
+    this.#length = length;
+  }
+
+  #lengthFeeds(count: number): Record<string, Tensor> {
+    const { masks, counters, graph, attentions } = this.analysis;
+    const [batch, total] = [this.#pads.length, this.#length + count];
+    const feeds: Record<string, Tensor> = {};
+    for (const { name, fact } of masks) {
+      const bits = this.#pads.flatMap((pad) => Array.from({ length: total }, (_, column) => (column < pad ? 0 : 1)));
+      feeds[name] = integers(fact!.type, [batch, total], bits);
+    }
+    for (const { name, fact } of counters) {
+      const dims = fact!.shape!.length === 0 ? [] : [isKnown(fact!.shape![0]) ? fact!.shape![0] : count];
+      feeds[name] = integers(
+        fact!.type,
+        dims,
+        Array.from({ length: dims[0] ?? 1 }, (_, at) => this.#length + at),
+      );
+    }
+    // Lengths that attention operators take as inputs of the model.
+    for (const { node } of attentions) {
+      const operands = Object.keys(node.op.inputs).map((name, at) => [name, node.inputs[at]] as const);
+      for (const [parameter, value] of operands) {
+        if (value === undefined || !graph.inputs.includes(value)) continue;
+        if (parameter === "seqlens_k")
+          feeds[value.name] = integers(
+            "int32",
+            [batch],
+            this.#pads.map(() => total - 1),
+          );
+        if (parameter === "total_sequence_length")
+          feeds[value.name] = integers("int32", value.fact!.shape!.length === 0 ? [] : [1], [total]);
+        if (parameter === "past_sequence_length")
+          feeds[value.name] = integers("int32", value.fact!.shape!.length === 0 ? [] : [1], [this.#length]);
+      }
+    }
+    return feeds;
+  }
+}
+
+/** The rewritten form: caches of a fixed capacity, written in place. */
+export class FixedDecoder extends Fed {
+  #state: State | undefined;
+  readonly #capacity: number;
+
+  constructor(session: InferenceSession, analysis: Analysis, capacity: number) {
+    super(session, analysis);
+    this.#capacity = capacity;
+  }
+
+  start(batch: number): void {
+    this.#state = this.session.createState({ dims: { batch, capacity: this.#capacity } });
+  }
+
+  /** Runs tokens of which the first `counts` of each sample are valid. */
+  async run(tokens: Tokens, counts: readonly number[]): Promise<Results> {
+    const state = this.#state!;
+    const before = state.lengths;
+    const positions = tokens.map((row, sample) => row.map((_, at) => before[sample] + at));
+    const after = before.map((length, sample) => length + counts[sample]);
+    const feeds = this.tokenFeeds(tokens, positions);
+    for (const { name, fact } of this.analysis.masks) {
+      if (!this.session.inputNames.includes(name)) continue;
+      const bits = after.flatMap((length) =>
+        Array.from({ length: this.#capacity }, (_, column) => (column < length ? 1 : 0)),
+      );
+      feeds[name] = integers(fact!.type, [tokens.length, this.#capacity], bits);
+    }
+    const held = new Set([...state.names, names.starts, names.lengths]);
+    const unread = this.unreadFeeds(feeds, held, [tokens.length, tokens[0].length]);
+    const results = this.pick(await this.session.run({ ...feeds, ...unread }, { state }));
+    state.rewind(after);
+    return results;
+  }
+
+  rewind(length: number): void {
+    this.#state!.rewind(length);
+  }
+}

@@ -1,0 +1,120 @@
+/** `insitu rewrite`: a decoder whose caches grow becomes one whose caches are written in place. Writes a whole file or none. */
+import { copyFile, open, rename, rm, stat } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { InsituError } from "../base/error.js";
+import { mapTensors } from "../onnx/map-tensors.js";
+import type { Model } from "../onnx/model.js";
+import { writeModelPieces } from "../onnx/write.js";
+import { reportText } from "../rewrite/report.js";
+import { rewrite as rewriteModel } from "../rewrite/rewrite.js";
+import type { Command } from "./command.js";
+import { openForInspection } from "./inspect-model.js";
+import { type CheckResult, checkRewrite } from "./rewrite-check.js";
+
+/** Rewrites a decoder. */
+export const rewrite: Command = {
+  name: "rewrite",
+  positionals: "<in.onnx>",
+  arity: [1, 1],
+  summary: "makes a decoder's caches ones that are written in place: TensorScatter and Attention over a fixed capacity",
+  options: {
+    output: { value: "out.onnx", short: "o", describes: "where the rewritten model goes; required" },
+    capacity: { value: "N", describes: "rows of the caches; a symbol, `capacity`, when left out" },
+    check: { describes: "run both models on random prompts first; exit 1 and write nothing where they differ" },
+    opset: {
+      value: "24|25",
+      describes: "25 leaves windows to Attention itself; 24, the default, is what other runtimes load",
+    },
+    "keep-mask": { describes: "keep the mask of padding as an input, [batch, capacity]" },
+    json: { describes: "what was done, and what the check found, as JSON" },
+  },
+  async run({ positionals: [path], options }) {
+    const output = options["output"];
+    if (typeof output !== "string")
+      throw new InsituError("invalid-argument", "insitu rewrite: -o out.onnx says where the model goes; it is missing");
+    const capacity = wholeNumber(options["capacity"], "capacity");
+    const opset = wholeNumber(options["opset"], "opset") ?? 24;
+    if (opset !== 24 && opset !== 25)
+      throw new InsituError("invalid-argument", `--opset must be 24 or 25, got ${opset}`);
+    if (resolve(output) === resolve(path))
+      throw new InsituError("invalid-argument", `-o ${output} is the model itself: give another name`);
+    const original = await openForInspection(path);
+    const { model, report } = rewriteModel(original, { capacity, opset, keepMask: options["keep-mask"] === true });
+    const temporary = join(dirname(output), `.${basename(output)}.${process.pid}.tmp`);
+    let check: CheckResult | undefined;
+    try {
+      await writePieces(temporary, writeModelPieces(model));
+      await carryWeights(model, path, output);
+      if (options["check"] === true)
+        check = await checkRewrite({
+          model: original,
+          original: path,
+          rewritten: temporary,
+          capacity: typeof report.capacity === "number" ? report.capacity : undefined,
+        });
+      if (check?.passed !== false) await rename(temporary, output);
+    } finally {
+      await rm(temporary, { force: true });
+    }
+    if (options["json"] === true)
+      console.log(JSON.stringify({ ...report, ...(check === undefined ? {} : { check }) }, null, 2));
+    else {
+      console.log(reportText(report));
+      if (check !== undefined) console.log(checkText(check));
+      if (check?.passed !== false) console.log(`written to ${output}`);
+    }
+    if (check?.passed === false)
+      console.error(
+        `insitu: the rewritten model differs from the original by more than ${check.tolerance}; nothing was written`,
+      );
+    return check?.passed === false ? 1 : 0;
+  },
+};
+
+function wholeNumber(given: string | boolean | undefined, name: string): number | undefined {
+  if (typeof given !== "string") return undefined;
+  if (!/^\d+$/.test(given))
+    throw new InsituError("invalid-argument", `--${name} must be a whole number, got "${given}"`);
+  return Number(given);
+}
+
+const checkText = ({ steps, tolerance }: CheckResult): string => {
+  const width = Math.max(...steps.map(({ name }) => name.length));
+  const lines = steps.map(
+    ({ name, difference }) =>
+      `  ${name.padEnd(width)}  ${difference.toExponential(1)}${difference <= tolerance ? "" : "  too large"}`,
+  );
+  return [`largest differences, at most ${tolerance} allowed:`, ...lines].join("\n");
+};
+
+async function writePieces(path: string, pieces: readonly Uint8Array[]): Promise<void> {
+  try {
+    const file = await open(path, "w");
+    try {
+      for (const piece of pieces) await file.write(piece);
+    } finally {
+      await file.close();
+    }
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new InsituError("invalid-argument", `the rewritten model cannot be written: ${why}`, { cause });
+  }
+}
+
+/** Weights in files beside the model stay there: a model that goes elsewhere gets its own copies. */
+async function carryWeights(model: Model, from: string, to: string): Promise<void> {
+  if (resolve(dirname(from)) === resolve(dirname(to))) return;
+  const locations = new Set<string>();
+  mapTensors(model, (tensor) => {
+    if (tensor.external !== undefined) locations.add(tensor.external.location);
+    return tensor;
+  });
+  for (const location of locations) {
+    const [source, target] = [join(dirname(from), location), join(dirname(to), location)];
+    const [own, other] = await Promise.all([source, target].map((path) => stat(path).catch(() => undefined)));
+    if (own !== undefined && other?.size === own.size && other.mtimeMs >= own.mtimeMs) continue;
+    await copyFile(source, target).catch((cause: unknown) => {
+      throw new InsituError("external-data", `the weights in "${location}" cannot be copied beside ${to}`, { cause });
+    });
+  }
+}
