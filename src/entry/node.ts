@@ -26,15 +26,11 @@ export class CausalLM extends LanguageModel {
     options: LoadLanguageModelOptions & { readonly hub?: HubOptions } = {},
   ): Promise<CausalLM> {
     const { hub, ...rest } = options;
-    const fetched = async (name: string): Promise<string> =>
-      fetchHubModel(name, { ...(rest.variant === undefined ? {} : { variant: rest.variant }), ...hub });
-    const path = String(source);
-    const isName =
-      isHubName(path) &&
-      !(await nodePlatform.exists(`${path}/tokenizer.json`)) &&
-      !(await nodePlatform.exists(`${path}/config.json`));
+    const variant = rest.variant === undefined ? {} : { variant: rest.variant };
+    const given = String(source);
+    const folder = isHubName(given) ? await fetchHubModel(given, { ...variant, ...hub }) : given;
     const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
       InferenceSession.create(model, more);
-    return new CausalLM(await LanguageModel.prepare(isName ? await fetched(path) : path, nodePlatform, open, rest));
+    return new CausalLM(await LanguageModel.prepare(folder, nodePlatform, open, rest));
   }
 }

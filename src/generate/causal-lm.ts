@@ -82,10 +82,17 @@ export class LanguageModel {
       TextTokenizer.load({ tokenizer: folder.tokenizer, config: folder.tokenizerConfig, template: folder.template }),
       openSession(folder.model, sessionOptions),
     ]);
+    let decoder: Decoder;
+    try {
+      decoder = new Decoder(session);
+    } catch (error) {
+      await session.release();
+      throw error;
+    }
     const made = folder.config["max_position_embeddings"] ?? folder.config["n_positions"];
     return {
       session,
-      decoder: new Decoder(session),
+      decoder,
       tokenizer,
       config: folder.config,
       defaults: modelDefaults(folder.config, folder.generationConfig),

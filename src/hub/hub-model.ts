@@ -34,8 +34,9 @@ const companions = [
 /** The names of ONNX files in the order in which they are looked for. */
 const variants = ["", "quantized", "q4", "q4f16", "int8", "uint8", "bnb4", "fp16"];
 
-/** True if a text can be a model's name on the hub: `owner/name`. */
-export const isHubName = (text: string): boolean => /^[\w][\w.-]*\/[\w][\w.-]*$/.test(text) && !/\.onnx$/i.test(text);
+/** True if a text can only be a model's name on the hub: `owner/name`, with nothing at that path. */
+export const isHubName = (text: string): boolean =>
+  /^\w[\w.-]*\/\w[\w.-]*$/.test(text) && !text.toLowerCase().endsWith(".onnx") && !existsSync(text);
 
 /** Fetches what is missing of a model; the folder that holds it. */
 export async function fetchHubModel(name: string, options: HubOptions = {}): Promise<string> {

@@ -12,7 +12,7 @@ const words = { decode: (tokens: readonly number[]): string => tokens.map((token
 const fallback = {
   decode: (tokens: readonly number[]): string => {
     const text = bytes.decode(tokens);
-    const partial = /\uFFFD$/.test(text) ? tokens.length - new TextEncoder().encode(text.slice(0, -1)).length : 0;
+    const partial = text.endsWith("\uFFFD") ? tokens.length - new TextEncoder().encode(text.slice(0, -1)).length : 0;
     return partial > 1 ? text + "\uFFFD".repeat(partial - 1) : text;
   },
 };
@@ -29,7 +29,7 @@ describe.each([
   test("no piece holds half a character, and together they are the text", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme" }), fc.string({ unit: "grapheme", maxLength: 5 }), (text, before) => {
-        fc.pre(!text.includes("\uFFFD") && text.isWellFormed?.() !== false);
+        fc.pre(!text.includes("\uFFFD"));
         const prompt = [...new TextEncoder().encode(before)];
         const made = pieces(new TextStream(decoder, prompt), new TextEncoder().encode(text));
         expect(made.join("")).toBe(text);
@@ -80,7 +80,7 @@ describe("stop strings", () => {
         (text, stops) => {
           const ends = stops.map((stop) => text.indexOf(stop)).filter((at) => at >= 0);
           const first = ends.length === 0 ? undefined : Math.min(...ends);
-          const shown = run(stops, [...text]);
+          const shown = run(stops, text.split(""));
           // Piece by piece the stop string that is complete first wins: it may begin later than one that is complete at once.
           if (first === undefined) expect(shown).toBe(text);
           else expect(shown.endsWith("|") && text.startsWith(shown.slice(0, -1))).toBe(true);

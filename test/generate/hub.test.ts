@@ -1,0 +1,184 @@
+// Models by name: fetched from a hub that is a server on this machine, with cut connections, damage, and no network at all.
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { CausalLM } from "../../src/entry/node.js";
+import { InsituError } from "../../src/base/error.js";
+import { downloadFile } from "../../src/hub/download-file.js";
+import { fetchHubModel } from "../../src/hub/hub-model.js";
+import { hubFolder } from "./support.js";
+
+const gitHash = (bytes: Uint8Array): string =>
+  createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
+const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
+
+let files: Map<string, Uint8Array>;
+let server: Server;
+let hubUrl: string;
+let cache: string;
+let requests: { path: string; range: string | undefined }[];
+/** How a file is served other than whole. */
+let serve: ((path: string, bytes: Uint8Array, response: ServerResponse) => boolean) | undefined;
+
+beforeEach(async () => {
+  const folder = hubFolder("llama_op24");
+  const names = ["onnx/model.onnx", "tokenizer.json", "tokenizer_config.json", "config.json"];
+  files = new Map(names.map((name) => [name, new Uint8Array(readFileSync(join(folder.path, name)))]));
+  folder.remove();
+  cache = mkdtempSync(join(tmpdir(), "insitu-cache-"));
+  requests = [];
+  serve = undefined;
+  server = createServer((request, response) => {
+    const path = decodeURIComponent(request.url!.split("?")[0]);
+    const { range } = request.headers;
+    requests.push({ path, range });
+    if (path === "/api/models/tales/small/tree/main") {
+      const entries = [...files].map(([name, bytes]) => ({
+        type: "file",
+        path: name,
+        size: bytes.length,
+        oid: gitHash(bytes),
+        ...(name.endsWith(".onnx") ? { lfs: { oid: sha256(bytes), size: bytes.length, pointerSize: 100 } } : {}),
+      }));
+      response.setHeader("content-type", "application/json").end(JSON.stringify(entries));
+      return;
+    }
+    const bytes = files.get(path.replace("/tales/small/resolve/main/", ""));
+    if (bytes === undefined) response.writeHead(404).end();
+    else if (serve?.(path, bytes, response) !== true) {
+      const from = range === undefined ? 0 : Number(/bytes=(\d+)-/.exec(range)![1]);
+      response.writeHead(from > 0 ? 206 : 200, { "content-length": bytes.length - from }).end(bytes.subarray(from));
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  hubUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+
+afterEach(async () => {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+  rmSync(cache, { recursive: true });
+});
+
+async function refusal(promise: Promise<unknown>): Promise<string> {
+  const error: unknown = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(InsituError);
+  expect((error as InsituError).code).toBe("download");
+  return (error as InsituError).message;
+}
+
+const filesBelow = (folder: string): string[] =>
+  existsSync(folder)
+    ? readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => /\.\w+$/.test(name))
+    : [];
+
+test("a model by its name is fetched once, and then needs no network", async () => {
+  const progress: string[] = [];
+  const hub = { hubUrl, cache, onProgress: ({ file }: { file: string }) => progress.push(file) };
+  const lm = await CausalLM.load("tales/small", { hub });
+  const text = await lm.generate("abc", { maxTokens: 4, temperature: 0 }).text();
+  await lm.release();
+  expect(new Set(progress)).toEqual(new Set(files.keys()));
+  const before = requests.length;
+  const again = await CausalLM.load("tales/small", { hub: { hubUrl: "http://127.0.0.1:1", cache } });
+  expect(await again.generate("abc", { maxTokens: 4, temperature: 0 }).text()).toBe(text);
+  await again.release();
+  expect(requests.length).toBe(before);
+});
+
+test("a connection that is cut is taken up where it ended", async () => {
+  let cuts = 0;
+  serve = (path, bytes, response) => {
+    if (!path.endsWith(".onnx") || cuts++ > 0) return false;
+    response.writeHead(200, { "content-length": bytes.length });
+    response.write(bytes.subarray(0, 200_000), () => setTimeout(() => response.destroy(), 50));
+    return true;
+  };
+  const folder = await fetchHubModel("tales/small", { hubUrl, cache });
+  const asked = requests.filter(({ path }) => path.endsWith(".onnx")).map(({ range }) => range);
+  expect(asked).toHaveLength(2);
+  expect(asked[0]).toBeUndefined();
+  expect(Number(/^bytes=(\d+)-$/.exec(asked[1]!)![1])).toBeGreaterThan(0);
+  expect(sha256(readFileSync(join(folder, "onnx/model.onnx")))).toBe(sha256(files.get("onnx/model.onnx")!));
+});
+
+test("what was fetched before a process ended is not fetched again", async () => {
+  serve = (path, bytes, response) => {
+    if (!path.endsWith(".onnx")) return false;
+    response.writeHead(200, { "content-length": bytes.length });
+    response.write(bytes.subarray(0, 100_000), () => setTimeout(() => response.destroy(), 50));
+    return true;
+  };
+  const bytes = files.get("onnx/model.onnx")!;
+  const file = {
+    url: `${hubUrl}/tales/small/resolve/main/onnx/model.onnx`,
+    size: bytes.length,
+    checksum: { kind: "sha256", value: sha256(bytes) },
+  } as const;
+  const target = join(cache, "model.onnx");
+  expect(await refusal(downloadFile(file, target, { retries: 0 }))).toMatch(/cannot be fetched/);
+  expect([existsSync(target), existsSync(`${target}.part`)]).toEqual([false, true]);
+  serve = undefined;
+  await downloadFile(file, target);
+  expect(requests.at(-1)!.range).toMatch(/^bytes=[1-9]\d*-$/);
+  expect(sha256(readFileSync(target))).toBe(sha256(bytes));
+});
+
+test.each(["onnx/model.onnx", "config.json"])("damage in %s is found, and nothing of it is kept", async (name) => {
+  serve = (path, bytes, response) => {
+    if (!path.endsWith(name)) return false;
+    const damaged = bytes.slice();
+    damaged[10] ^= 1;
+    response.writeHead(200).end(damaged);
+    return true;
+  };
+  expect(await refusal(fetchHubModel("tales/small", { hubUrl, cache }))).toMatch(
+    /is damaged: its checksum is \w+, not \w+/,
+  );
+  expect(filesBelow(cache).filter((path) => path.includes(name.split("/").at(-1)!))).toEqual([]);
+  expect(filesBelow(cache).some((path) => path.includes("complete"))).toBe(false);
+});
+
+test("a disk that fills up: one sentence, nothing half-written", async () => {
+  if (!existsSync("/dev/full")) return;
+  const bytes = files.get("onnx/model.onnx")!;
+  mkdirSync(join(cache, "full"));
+  const target = join(cache, "full/model.onnx");
+  symlinkSync("/dev/full", `${target}.part`);
+  const file = {
+    url: `${hubUrl}/tales/small/resolve/main/onnx/model.onnx`,
+    size: bytes.length,
+    checksum: { kind: "sha256", value: sha256(bytes) },
+  } as const;
+  expect(await refusal(downloadFile(file, target))).toMatch(/model\.onnx cannot be written: the disk is full/);
+  expect(readdirSync(join(cache, "full"))).toEqual([]);
+});
+
+test("no such model, no such variant, no tokenizer, no network: one sentence each", async () => {
+  const hub = { hubUrl, cache };
+  expect(await refusal(fetchHubModel("tales/none", hub))).toMatch(
+    /"tales\/none" is neither a folder nor a model that the hub shows \(404\)/,
+  );
+  expect(await refusal(fetchHubModel("tales/small", { ...hub, variant: "q4" }))).toMatch(
+    /has no ONNX file of that kind; it has onnx\/model\.onnx/,
+  );
+  expect(await refusal(fetchHubModel("tales/small", { ...hub, hubUrl: "http://127.0.0.1:1" }))).toMatch(
+    /the hub cannot be asked for it: /,
+  );
+  files.delete("tokenizer.json");
+  expect(await refusal(fetchHubModel("tales/small", hub))).toMatch(/has no tokenizer\.json/);
+  expect(filesBelow(cache)).toEqual([]);
+});
+
+test("paths that lead out of the folder are not fetched", async () => {
+  files.set("../evil.json", Uint8Array.of(1));
+  await fetchHubModel("tales/small", { hubUrl, cache });
+  expect(requests.some(({ path }) => path.includes("evil"))).toBe(false);
+});
