@@ -19,6 +19,9 @@ import { type Environment, runBody, runDynamically } from "./body.js";
 import { type BoundProgram, type BoundStep, isBoundTo, writerChecksOf } from "./bound-program.js";
 import type { Arena, Engine } from "./engine.js";
 
+/** How often a program is kept with inputs in different places: conversations that take turns without being placed anew. */
+const mostBound = 16;
+
 /** The programs of one plan on one engine. */
 export class ProgramExecutor implements Executable {
   readonly plan: Plan;
@@ -32,8 +35,8 @@ export class ProgramExecutor implements Executable {
   #arenaViews = new WeakMap<Placement, View>();
   /** Memory for copies of values that have gaps, by the value that shows them without. */
   readonly #gapless = new Map<Value, View>();
-  /** Programs as they last ran. */
-  readonly #bound = new WeakMap<Program, BoundProgram>();
+  /** Programs as they last ran, by where their inputs lay: the last used first. */
+  readonly #bound = new WeakMap<Program, BoundProgram[]>();
   /** True if a value of the run so far may lie elsewhere in the next one. */
   #unsettled = false;
 
@@ -75,16 +78,12 @@ export class ProgramExecutor implements Executable {
     const values = program.plan.graph.inputs;
     const staged: View[] = [];
     for (let at = 0; at < values.length; at++) staged.push(this.#engine.stage(values[at], inputs[at]));
-    const bound = this.#bound.get(program);
-    return bound !== undefined && isBoundTo(bound, staged, this.#arena)
-      ? this.#runAgain(program, bound, results)
-      : this.#runAnew(program, staged, results);
+    const bound = this.#boundTo(program, staged);
+    return bound === undefined ? this.#runAnew(program, staged, results) : this.#runAgain(program, bound, results);
   }
 
   /** Places every value, runs every step, and keeps what was found where it will hold for the next run. */
   #runAnew(program: Program, inputs: readonly View[], results: ReadonlyMap<Value, View>): ReadonlyMap<Value, View> {
-    // Steps that are recorded anew write over what they recorded before.
-    this.#bound.delete(program);
     this.#unsettled = !this.#engine.resultsInArena;
     const environment: Environment = new Map(program.constants);
     program.plan.graph.inputs.forEach((value, at) => environment.set(value, inputs[at]));
@@ -93,8 +92,25 @@ export class ProgramExecutor implements Executable {
     const steps = program.steps.map((step) => this.#runStep(program, step, environment, results));
     const outputs = outputsOf(program, environment);
     if (!this.#unsettled)
-      this.#bound.set(program, { inputs, arena: this.#arena, environment, writerChecks, steps, outputs });
+      this.#keep(program, { inputs, arena: this.#arena, environment, writerChecks, steps, outputs });
     return outputs;
+  }
+
+  #boundTo(program: Program, inputs: readonly View[]): BoundProgram | undefined {
+    const kept = this.#bound.get(program);
+    if (kept === undefined) return undefined;
+    for (let at = 0; at < kept.length; at++) {
+      const bound = kept[at];
+      if (!isBoundTo(bound, inputs, this.#arena)) continue;
+      if (at > 0) kept.unshift(...kept.splice(at, 1));
+      return bound;
+    }
+    return undefined;
+  }
+
+  #keep(program: Program, bound: BoundProgram): void {
+    const kept = (this.#bound.get(program) ?? []).filter(({ arena }) => arena === this.#arena);
+    this.#bound.set(program, [bound, ...kept.slice(0, mostBound - 1)]);
   }
 
   /** Runs a program whose values all lie where they lay. */

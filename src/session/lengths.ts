@@ -60,11 +60,20 @@ export function newRows(pair: Pair, program: Program): number | undefined {
   return rows;
 }
 
-/** An int64 (or int32) tensor with one length a sample. */
-export function lengthsView(value: Value, lengths: readonly number[]): View {
-  const view = View.allocate(value.fact!.type, value.fact!.shape?.length === 0 ? [] : [lengths.length]);
-  writeIntegers(view, view.rank === 0 ? [lengths[0] ?? 0] : lengths);
-  return view;
+/** Tensors for lengths that the caller leaves out, made once: runs that take turns need each their own. */
+export class LengthViews {
+  readonly #views = new Map<Value, View>();
+
+  /** An int64 (or int32) tensor with one length a sample; it shows the lengths of the last call. */
+  of(value: Value, lengths: readonly number[]): View {
+    let view = this.#views.get(value);
+    if (view === undefined) {
+      view = View.allocate(value.fact!.type, value.fact!.shape?.length === 0 ? [] : [lengths.length]);
+      this.#views.set(value, view);
+    }
+    writeIntegers(view, view.rank === 0 ? [lengths[0] ?? 0] : lengths);
+    return view;
+  }
 }
 
 /** The lengths after a run: from what was fed, else from what the run added. */

@@ -5,6 +5,7 @@
 import { InsituError } from "../base/error.js";
 import { Tensor } from "../tensor/tensor.js";
 import type { Holding } from "./holding.js";
+import { LengthViews } from "./lengths.js";
 import { readSaved, writeSaved } from "./saved-state.js";
 
 /** What happened to a state's bytes so far. */
@@ -29,6 +30,8 @@ const dropped = new FinalizationRegistry<readonly Holding[]>((holdings) => {
 export class State {
   readonly #holdings: ReadonlyMap<string, Holding>;
   readonly #owner: StateOwner;
+  /** For sessions: what fills in lengths that are not fed. */
+  readonly lengthViews: LengthViews = new LengthViews();
   /** Replaced, never written: what was handed out stays as it was. */
   #lengths: readonly number[];
   #busy = false;

@@ -5,7 +5,7 @@ import type { Tensor } from "../tensor/tensor.js";
 import type { View } from "../tensor/view.js";
 import { type Feeds, inOrder, readFeeds } from "./feeds.js";
 import type { Holding } from "./holding.js";
-import { lengthsAfter, lengthsView } from "./lengths.js";
+import { lengthsAfter, type LengthViews } from "./lengths.js";
 import { buffersOf, makeResults, Taken } from "./results.js";
 import type { Parts } from "./session.js";
 import type { State } from "./state.js";
@@ -20,7 +20,7 @@ export async function runWithState(
   const holdings = state.acquire(parts);
   let outcome: Parameters<State["settle"]>[0];
   try {
-    const run = await runOnce(parts, feeds, wanted, holdings, state.lengths);
+    const run = await runOnce(parts, feeds, wanted, holdings, state);
     outcome = run.outcome;
     return run.results;
   } finally {
@@ -33,7 +33,7 @@ async function runOnce(
   feeds: Feeds,
   wanted: ReadonlyMap<Value, Tensor | null> | undefined,
   holdings: ReadonlyMap<string, Holding>,
-  lengths: readonly number[],
+  { lengths, lengthViews }: { readonly lengths: readonly number[]; readonly lengthViews: LengthViews },
 ): Promise<{ results: Record<string, Tensor>; outcome: { lengths: readonly number[]; movedBytes: number } }> {
   const { graph, stateful, lengthInputs, standing, mayMove } = parts;
   const { pairs } = stateful.plan;
@@ -43,7 +43,7 @@ async function runOnce(
 
   // Lengths that the caller leaves out: their shapes decide the program, the program says how many rows are new.
   const omitted = graph.inputs.filter((value) => !inputs.has(value));
-  for (const value of omitted) inputs.set(value, lengthsView(value, lengths));
+  for (const value of omitted) inputs.set(value, lengthViews.of(value, lengths));
   let program = stateful.programFor(inOrder(graph, inputs));
   const { addedRows: added } = standing.of(program);
   for (const value of omitted) {
@@ -55,7 +55,7 @@ async function runOnce(
       );
     inputs.set(
       value,
-      lengthsView(
+      lengthViews.of(
         value,
         startsOf(inputs, parts, lengths).map((start) => start + added),
       ),

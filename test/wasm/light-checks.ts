@@ -36,8 +36,11 @@ export const checking =
 export type Random = () => number;
 export const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)];
 export const sizes = [1, 1, 2, 3, 4, 5, 7, 8, 16, 33];
-export const randomShape = (random: Random, most = 4): number[] =>
-  Array.from({ length: Math.floor(random() * (most + 1)) }, () => (random() < 0.03 ? 0 : pick(random, sizes)));
+/** Up to `most` dimensions; with four they are small, since each that is broadcast on its own multiplies the jobs. */
+export const randomShape = (random: Random, most = 4): number[] => {
+  const length = Math.floor(random() * (most + 1));
+  return Array.from({ length }, () => (random() < 0.03 ? 0 : pick(random, length < 4 ? sizes : [1, 2, 3, 5, 8])));
+};
 /** The shape with dimensions that are broadcast: some are 1, some leading ones are gone. */
 export const narrowed = (random: Random, shape: readonly number[]): number[] =>
   shape.slice(random() < 0.3 ? Math.floor(random() * (shape.length + 1)) : 0).map((dim) => (random() < 0.3 ? 1 : dim));

@@ -21,8 +21,12 @@ export type KernelTable = ReadonlyMap<string, readonly WasmKernel[]>;
 interface Choice {
   readonly kernel: WasmKernel | undefined;
   readonly reasons: readonly string[];
-  recording: Recording | undefined;
+  /** Jobs for operands in different places, as with several states, the last used first. */
+  readonly recordings: Recording[];
 }
+
+/** Recordings of a step that are kept: conversations that take turns without being recorded anew. */
+const mostRecordings = 16;
 
 /** Memory and calls of one session on the WASM backend. */
 export class WasmEngine implements Engine {
@@ -100,35 +104,52 @@ export class WasmEngine implements Engine {
     outputs: (View | undefined)[],
     runBody: BodyRunner,
   ): void {
-    let choice = this.#choices.get(step);
-    let recording = choice?.recording;
-    if (choice === undefined || (recording !== undefined && !recording.fits(inputs, outputs))) {
-      // What moved may also lie differently, so that another path serves it.
-      choice = this.#choose(program, step, inputs, outputs);
-      recording = choice.recording =
-        choice.kernel && this.#record(choice.kernel, recording, program, step, inputs, outputs);
-    }
-    if (recording === undefined || !holdAll(recording.tests)) {
-      callReference(step.node, inputs, outputs, [], runBody);
-      return;
-    }
-    for (const { kernel, job, parts } of recording.jobs) this.#pool.run(kernel, job, parts);
+    const recording = this.#recordingFor(program, step, inputs, outputs);
+    if (recording === undefined || !this.#runJobs(recording)) callReference(step.node, inputs, outputs, [], runBody);
   }
 
   repeat(step: Step): Repeat | undefined {
-    const recording = this.#choices.get(step)?.recording;
-    if (recording === undefined) return undefined;
-    const { tests, jobs } = recording;
-    return () => {
-      if (!holdAll(tests)) return false;
-      for (const { kernel, job, parts } of jobs) this.#pool.run(kernel, job, parts);
-      return true;
-    };
+    const recording = this.#choices.get(step)?.recordings[0];
+    return recording && (() => !recording.replaced && this.#runJobs(recording));
+  }
+
+  /** Runs what was recorded; false, with nothing done, where the data do not allow it. */
+  #runJobs({ tests, jobs }: Recording): boolean {
+    for (const test of tests) if (!test()) return false;
+    for (const { kernel, job, parts } of jobs) this.#pool.run(kernel, job, parts);
+    return true;
+  }
+
+  /** The jobs for operands that lie where these lie, first among the step's recordings; undefined where no kernel serves them. */
+  #recordingFor(
+    program: Program,
+    step: Step,
+    inputs: readonly (View | undefined)[],
+    outputs: readonly (View | undefined)[],
+  ): Recording | undefined {
+    const before = this.#choices.get(step);
+    const recordings = before?.recordings ?? [];
+    const known = recordings.findIndex((each) => each.fits(inputs, outputs));
+    if (known >= 0) {
+      if (known > 0) recordings.unshift(...recordings.splice(known, 1));
+      return recordings[0];
+    }
+    if (before !== undefined && recordings.length === 0) return undefined;
+    // What moved may also lie differently, so that another path serves it.
+    const { kernel } = this.#choose(program, step, recordings, inputs, outputs);
+    if (kernel === undefined) return undefined;
+    const oldest = recordings.length < mostRecordings ? undefined : recordings.pop();
+    if (oldest !== undefined) oldest.replaced = true;
+    recordings.unshift(this.#record(kernel, oldest, program, step, inputs, outputs));
+    return recordings[0];
   }
 
   forget(program: Program): void {
     for (const step of program.steps) {
-      for (const { address } of this.#choices.get(step)?.recording?.blocks ?? []) this.#give(address);
+      for (const recording of this.#choices.get(step)?.recordings ?? []) {
+        recording.replaced = true;
+        for (const { address } of recording.blocks) this.#give(address);
+      }
       this.#choices.delete(step);
     }
     for (const constant of program.constants.values()) {
@@ -153,6 +174,7 @@ export class WasmEngine implements Engine {
   #choose(
     program: Program,
     step: Step,
+    recordings: Recording[],
     inputs: readonly (View | undefined)[],
     outputs: readonly (View | undefined)[],
   ): Choice {
@@ -175,7 +197,7 @@ export class WasmEngine implements Engine {
     const choice: Choice = {
       kernel,
       reasons: reasons.length === 0 ? ["it has no kernel"] : reasons,
-      recording: undefined,
+      recordings,
     };
     this.#choices.set(step, choice);
     return choice;
@@ -250,11 +272,6 @@ export class WasmEngine implements Engine {
     this.#taken.set(address, bytes);
     return address;
   }
-}
-
-function holdAll(tests: readonly (() => boolean)[]): boolean {
-  for (const test of tests) if (!test()) return false;
-  return true;
 }
 
 /** Bytes from a view's first element to the end of its last. */

@@ -22,6 +22,8 @@ export interface Recording {
   readonly tests: readonly (() => boolean)[];
   /** Memory taken for jobs and temporaries, in the order it was asked for: a new recording of the step asks for the same. */
   readonly blocks: readonly { readonly address: number; readonly bytes: number }[];
+  /** True once another recording was written over this one. */
+  replaced: boolean;
   /** True while every operand lies where it lay. */
   fits(inputs: readonly (View | undefined)[], outputs: readonly (View | undefined)[]): boolean;
 }
@@ -145,6 +147,7 @@ export class StepRecorder implements Recorder {
       jobs: this.#jobs,
       tests: this.#tests,
       blocks: this.#blocks,
+      replaced: false,
       fits(nextInputs, nextOutputs) {
         for (let at = 0; at < places.length; at++) {
           const view = at < nextInputs.length ? nextInputs[at] : nextOutputs[at - nextInputs.length];
