@@ -1,5 +1,5 @@
 /**
- * One row of activations times rows of block-quantized weights. Two rows of weights are read at once, from the two halves of the range.
+ * Few rows of activations times rows of block-quantized weights. Two rows of weights are read at once, from the two halves of the range.
  * Integers are summed over 32 elements before their scale is applied. Weights are taken as unsigned: what their zero point takes
  * away is a sum over blocks, not over weights, and is where the sums start.
  */
@@ -8,23 +8,32 @@ import { MatMulBlocks } from "./jobs";
 import { groupSize, paddedLength, summedSize } from "./quantize-rows";
 import { fma, gain, sum, zero } from "./simd";
 
-/** Row `row` of c, columns from `from` to `to`. */
-export function multiplyRow<S>(job: MatMulBlocks, row: i32, from: i32, to: i32, scratch: usize): void {
+/** All rows of c, columns from `from` to `to`: two columns of weights serve every row before the next are read. */
+export function multiplyRows<S>(job: MatMulBlocks, from: i32, to: i32, scratch: usize): void {
   const length = paddedLength(job.k, job.blockSize);
   const group = groupSize(job.precision);
-  const groups = (length + group - 1) / group;
-  const values = job.values + <usize>(row * length * (job.precision >> 3));
-  const scales = job.aScales + ((<usize>(row * groups)) << 2);
-  const sums = job.aSums + ((<usize>(row * (length / summedSize(job.blockSize, job.precision)))) << 2);
-  const blockSums = job.precision == 8 && job.zeros ? scratch : 0;
-  if (blockSums) sumBlocks(job, sums, blockSums);
-  const c = job.c + ((<usize>(row * job.cRow)) << 2);
+  const valueBytes = length * (job.precision >> 3);
+  const scaleBytes = ((length + group - 1) / group) << 2;
+  const sumBytes = (length / summedSize(job.blockSize, job.precision)) << 2;
+  const blockBytes = job.precision == 8 && job.zeros ? blocksOf(job) << 2 : 0;
+  if (blockBytes) {
+    for (let row = 0; row < job.m; row++) sumBlocks(job, job.aSums + row * sumBytes, scratch + row * blockBytes);
+  }
   const half = (to - from + 1) >> 1;
   for (let first = from; first < from + half; first++) {
     const second = min(first + half, to - 1);
-    if (job.bits == 8) dot8<S>(job, values, scales, sums, length, first, second, c);
-    else if (job.precision == 16) dot4<S>(job, values, scales, sums, length, first, second, c);
-    else if (ASC_FEATURE_RELAXED_SIMD) dot4Fast<S>(job, values, scales, sums, blockSums, length, first, second, c);
+    for (let row = 0; row < job.m; row++) {
+      const values = job.values + row * valueBytes;
+      const scales = job.aScales + row * scaleBytes;
+      const sums = job.aSums + row * sumBytes;
+      const c = job.c + ((<usize>(row * job.cRow)) << 2);
+      if (job.bits == 8) dot8<S>(job, values, scales, sums, length, first, second, c);
+      else if (job.precision == 16) dot4<S>(job, values, scales, sums, length, first, second, c);
+      else if (ASC_FEATURE_RELAXED_SIMD) {
+        const blockSums = blockBytes ? scratch + row * blockBytes : 0;
+        dot4Fast<S>(job, values, scales, sums, blockSums, length, first, second, c);
+      }
+    }
   }
 }
 

@@ -21,8 +21,8 @@ export function multiplyTiles(job: MatMulBlocks, from: i32, to: i32, scratch: us
   // Scratch: a tile of sums, the scales of a panel, the panel, its rows before they are woven.
   const tile = scratch;
   const scales = tile + 128;
-  const panel = scales + 512;
-  const rows = panel + 4096;
+  const panel = scales + 1024;
+  const rows = panel + 8192;
   const depth = panelDepth(job.precision);
   for (let first = 0; first < length; first += depth) {
     const count = min(depth, length - first);
@@ -178,19 +178,23 @@ export function weaveFour(p: usize, bytes: usize, target: usize): void {
   }
 }
 
-/** c += activations of 16 bits · a panel. */
+/** c += activations of 16 bits · a panel, a group of activations that share a scale at a time. */
 function multiply16(
   job: MatMulBlocks, row: i32, column: i32, length: i32, first: i32, count: i32, panel: usize, scales: usize, tile: usize,
 ): void {
   const step = stepSize(job);
-  const x = job.values + <usize>(first * ((job.m + 3) & ~3) + row * count) * 2;
-  clearTile(tile);
-  for (let done = 0; done < count; done += step, scales += 32) {
-    addStep16(x + <usize>done * 8, panel + <usize>done * 16, step >> 1, scales, tile);
-  }
-  // A panel is as deep as a group of activations that share a scale.
   const groups = (length + 255) >> 8;
-  addToRows(job, row, column, tile, job.aScales + ((<usize>(row * groups + (first >> 8) * 4)) << 2));
+  let xScales = job.aScales + ((<usize>(row * groups + (first >> 8) * 4)) << 2);
+  let x = job.values + <usize>(first * ((job.m + 3) & ~3) + row * count) * 2;
+  for (let group = 0; group < count; group += 256, xScales += 16) {
+    clearTile(tile);
+    for (let left = min(256, count - group); left > 0; left -= step, scales += 32) {
+      addStep16(x, panel, step >> 1, scales, tile);
+      x += <usize>step * 8;
+      panel += <usize>step * 16;
+    }
+    addToRows(job, row, column, tile, xScales);
+  }
 }
 
 /** tile += x · w for `units` units of two elements, times the columns' scales. */

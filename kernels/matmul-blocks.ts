@@ -1,5 +1,5 @@
 /** MatMulNBits: c = a · dequantized(b)ᵀ + bias, on activations that quantizeRows prepared. */
-import { multiplyRow } from "./blocks-row";
+import { multiplyRows } from "./blocks-row";
 import { multiplyTiles } from "./blocks-tile";
 import { FLOAT16, FLOAT32 } from "./float-types";
 import { MatMulBlocks } from "./jobs";
@@ -18,9 +18,8 @@ export function matmulBlocks(at: usize, part: i32, parts: i32, scratch: usize): 
   }
   const from = shareStart(job.n, part, parts);
   const to = shareStart(job.n, part + 1, parts);
-  for (let row = 0; row < job.m; row++) {
-    if (job.scaleType == FLOAT32) multiplyRow<f32>(job, row, from, to, scratch);
-    else if (job.scaleType == FLOAT16) multiplyRow<u16>(job, row, from, to, scratch);
-    else multiplyRow<i16>(job, row, from, to, scratch);
-  }
+  if (from >= to) return;
+  if (job.scaleType == FLOAT32) multiplyRows<f32>(job, from, to, scratch);
+  else if (job.scaleType == FLOAT16) multiplyRows<u16>(job, from, to, scratch);
+  else multiplyRows<i16>(job, from, to, scratch);
 }

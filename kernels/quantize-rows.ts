@@ -14,18 +14,18 @@ import { QuantizeRows } from "./jobs";
 import { shareStart } from "./share";
 import { largest } from "./simd";
 
-/** Elements of a panel of weights in tiles: as many as fill 4 KiB. */
+/** Elements of a panel of weights in tiles: as many as fill 8 KiB. */
 // @ts-ignore: decorator
 @inline
 export function panelDepth(precision: i32): i32 {
-  return precision == 8 ? 512 : 256;
+  return precision == 8 ? 1024 : 512;
 }
 
 /** True where products work in tiles: many rows, or weights that only tiles unpack. */
 // @ts-ignore: decorator
 @inline
 export function isTiled(m: i32, bits: i32, blockSize: i32): bool {
-  return m >= 5 || bits == 2 || blockSize < 32;
+  return m >= 12 || bits == 2 || blockSize < 32;
 }
 
 /** Activations that share a scale. */

@@ -1,9 +1,9 @@
 // A team of threads that run kernels on one shared memory: the least that measuring needs. Not the backend's pool.
-import { readFileSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
 import { isMainThread, Worker, workerData } from "node:worker_threads";
 import { kernelJobs, scratchBytes } from "../../dist/kernels/exports.js";
-import { writeJob, jobBytes } from "../../dist/kernels/jobs.js";
+import { jobBytes, writeJob } from "../../dist/kernels/jobs.js";
+import { relaxedModule, simdModule } from "../../dist/kernels/modules.gen.js";
 
 const names = Object.keys(kernelJobs);
 const GENERATION = 256; // word addresses within the reserved bytes would clash with nothing: the modules have no data
@@ -16,7 +16,7 @@ const STOP = 262;
 
 function load(variant, memory) {
   setFlagsFromString("--experimental-wasm-relaxed-simd");
-  const bytes = readFileSync(new URL(`../../.cache/kernels/${variant}.wasm`, import.meta.url));
+  const bytes = Buffer.from(variant === "simd" ? simdModule : relaxedModule, "base64");
   return new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory } }).exports;
 }
 

@@ -104,7 +104,7 @@ export function quantizedBytes(job: {
   readonly precision: number;
 }): { readonly values: number; readonly scales: number; readonly sums: number } {
   // Many rows, and weights that only tiles unpack: four rows are woven together.
-  const tiled = job.m >= 5 || job.bits === 2 || job.blockSize < 32;
+  const tiled = job.m >= 12 || job.bits === 2 || job.blockSize < 32;
   const rows = tiled ? Math.ceil(job.m / 4) * 4 : job.m;
   const length = Math.ceil(job.k / job.blockSize) * job.blockSize;
   const group = job.precision === 8 ? 32 : 256; // activations that share a scale
@@ -148,7 +148,7 @@ export function scratchBytes(name: KernelName, job: Readonly<Record<string, numb
     case "convert":
       return 1024 * 4;
     case "matmulBlocks":
-      return 2 * job.k + 16 * 1024;
+      return 2 * job.k + 20 * 1024;
     case "matmulInteger":
       return job.m <= 4 ? 2 * job.k + 16 : 128 + 2 * 16 * 256 + 2 * 128 * 256;
     case "rmsNormalize":
