@@ -53,14 +53,9 @@ export async function checkRewrite({
   const before = await InferenceSession.create(original, { backend: "reference" });
   const after = await InferenceSession.create(rewritten, { backend: "reference", inPlace: "require" });
   try {
-    const check = new Check(
-      new GrownDecoder(before, analysis),
-      new FixedDecoder(after, analysis, capacity),
-      analysis,
-      seed,
-    );
-    const steps = await check.run();
     const tolerance = toleranceOf(analysis);
+    const [grown, fixed] = [new GrownDecoder(before, analysis), new FixedDecoder(after, analysis, capacity)];
+    const steps = await new Check(grown, fixed, analysis, tolerance, seed).run();
     return { steps, tolerance, passed: steps.every(({ difference }) => difference <= tolerance) };
   } finally {
     await before.release();
@@ -80,8 +75,10 @@ class Check {
   readonly #analysis: Analysis;
   readonly #token: () => number;
   readonly #steps: CheckedStep[] = [];
+  readonly #tolerance: number;
 
-  constructor(before: GrownDecoder, after: FixedDecoder, analysis: Analysis, seed: number) {
+  constructor(before: GrownDecoder, after: FixedDecoder, analysis: Analysis, tolerance: number, seed: number) {
+    this.#tolerance = tolerance;
     this.#before = before;
     this.#after = after;
     this.#analysis = analysis;
@@ -130,6 +127,7 @@ class Check {
     this.#after.start(2);
     const actual = [await this.#after.run(packed, counts)];
     for (const tokens of more) actual.push(await this.#after.run(tokens, [1, 1]));
+    const noted = this.#steps.length;
     if (this.#analysis.masks.length > 0) {
       const pads = counts.map((count) => length - count);
       this.#before.start(pads);
@@ -141,7 +139,9 @@ class Check {
           starts: [0, 0],
           length: 1,
         });
-      return;
+      if (this.#steps.slice(noted).every(({ difference }) => difference <= this.#tolerance)) return;
+      // A model may count padding among its positions: then only samples by themselves tell what is right.
+      this.#steps.length = noted;
     }
     for (const [sample, prompt] of prompts.entries()) {
       this.#before.start([0]);

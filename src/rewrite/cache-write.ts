@@ -33,7 +33,10 @@ export function cacheWriteOf(trail: Trail, graph: Graph, assumptions: Assumption
     writer.op.name === "ScatterElements"
       ? scatteredElements(trail, graph, assumptions)
       : scatteredSlices(trail, graph, assumptions);
-  return typeof found === "string" ? found : { ...found, perm: place(found.perm) };
+  if (typeof found === "string") return found;
+  if (found.axis !== writtenAxis(trail))
+    return `${writer.label} writes rows along another axis than the last that its indices name`;
+  return { rows: found.rows, perm: place(found.perm), start: found.start };
 }
 
 interface Scattered {
@@ -41,6 +44,8 @@ interface Scattered {
   /** For each axis of what is written, the axis of `rows`. */
   readonly perm: readonly number[];
   readonly start: Dim;
+  /** The axis that rows are counted along. */
+  readonly axis: number;
 }
 
 /** Indices of the updates' axes, and the elements of the indices' tensor. */
@@ -103,7 +108,7 @@ function placed(
 ): Scattered | string {
   const shape = updates.fact!.shape!;
   const perm: number[] = new Array<number>(target.length).fill(-1);
-  let start: Dim | undefined;
+  let counted: { readonly start: Dim; readonly axis: number } | undefined;
   target.forEach((dim, axis) => {
     const own = index.findIndex(
       (variable, at) => sameDim(variable, dim) && sameDim(shape[at], data[axis]) && !perm.includes(at),
@@ -113,13 +118,12 @@ function placed(
   for (const [axis, dim] of target.entries()) {
     if (perm[axis] >= 0) continue;
     const own = index.findIndex((variable, at) => !perm.includes(at) && startOf(dim, variable) !== undefined);
-    if (own < 0 || start !== undefined)
+    if (own < 0 || counted !== undefined)
       return `${label} writes to [${target.map(String).join(", ")}], not to one row after another`;
     perm[axis] = own;
-    start = startOf(dim, index[own]);
+    counted = { start: startOf(dim, index[own])!, axis };
   }
-  if (start === undefined) return `${label} writes the whole cache`;
-  return { rows: updates, perm, start };
+  return counted === undefined ? `${label} writes the whole cache` : { rows: updates, perm, ...counted };
 }
 
 /** Where rows begin that are numbered start + variable. */

@@ -163,7 +163,7 @@ const slice: Rule = ({ node, index, ranges, of }) => {
       first = subtractDims(size, 1);
     }
     source[axis] = addDims(first, multiplyDims(index[axis], step));
-    if (!ranges.isIndex(source[axis], size)) return undefined;
+    if (!ranges.isLookup(source[axis], size)) return undefined;
   }
   return of(node.inputs[0]!, source);
 };
@@ -172,7 +172,7 @@ const slice: Rule = ({ node, index, ranges, of }) => {
 function namedIndex(element: Element, size: Dim, ranges: Ranges): Dim | undefined {
   if (element.kind !== "integer") return undefined;
   const { value } = element;
-  if (ranges.isIndex(value, size)) return value;
+  if (ranges.isLookup(value, size)) return value;
   const fromEnd = addDims(value, size);
   return ranges.isNeverNegative(subtractDims(-1, value)) && ranges.isIndex(fromEnd, size) ? fromEnd : undefined;
 }

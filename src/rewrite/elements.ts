@@ -2,13 +2,13 @@
  * Elements of a graph's values, looked up through the nodes that make them: `of(mask, [b, h, i, k])` is what the mask says there. Where a
  * node is not known to move or compute elements one by one, the element stays a `read` of that node's output.
  */
-import { isKnownShape, type Dim, multiplyDims, addDims } from "../graph/dim.js";
+import { addDims, type Dim, isKnownShape, multiplyDims, subtractDims } from "../graph/dim.js";
 import { integersOf } from "../graph/fact.js";
 import type { Graph, Node, Value } from "../graph/graph.js";
 import { readIntegers, readNumbers } from "../tensor/access.js";
 import { traitsOf } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";
-import { type Element, integer, numeric, read, truth } from "./element.js";
+import { atLeastZero, choose, type Element, integer, numeric, read, truth } from "./element.js";
 import { layoutRules } from "./element-layout.js";
 import { valueRules } from "./element-values.js";
 import type { Ranges } from "./ranges.js";
@@ -124,10 +124,42 @@ function constantElement(view: View, index: readonly Dim[], ranges: Ranges): Ele
       typeof at === "number" && at >= 0 && at < rest.shape[axis] ? rest.slice(axis, at, at + 1) : rest,
     view,
   );
-  if (!index.every((at, axis) => ranges.isIndex(at, view.shape[axis]))) return undefined;
+  if (!index.every((at, axis) => ranges.isLookup(at, view.shape[axis]))) return undefined;
   const numbers = kind === "integer" ? readIntegers(part) : readNumbers(part);
   if (numbers.every((number) => number === numbers[0])) return single(part);
-  return kind === "integer" ? evenElement(numbers as readonly number[], part.shape, index) : undefined;
+  const even = kind === "integer" ? evenElement(numbers as readonly number[], part.shape, index) : undefined;
+  if (even !== undefined) return even;
+  const of = (number: number): Element => (kind === "bool" ? truth(number !== 0) : numeric(number));
+  return triangleElement(numbers, part.shape, index, ranges, of);
+}
+
+/** One number on and below a diagonal, another above it. */
+function triangleElement(
+  numbers: ArrayLike<number>,
+  shape: readonly number[],
+  index: readonly Dim[],
+  ranges: Ranges,
+  of: (number: number) => Element,
+): Element | undefined {
+  const varied = shape.flatMap((size, axis) => (size === 1 ? [] : [axis]));
+  if (varied.length !== 2) return undefined;
+  const [height, width] = varied.map((axis) => shape[axis]);
+  const [below, above] = [numbers[(height - 1) * width], numbers[width - 1]];
+  const edges = Array.from({ length: height }, (_, row) => {
+    let edge = 0;
+    while (edge < width && numbers[row * width + edge] === below) edge++;
+    return edge;
+  });
+  const first = edges.findIndex((edge) => edge > 0);
+  const shift = edges[first] - 1 - first; // columns up to row + shift lie below
+  const follows = edges.every((edge, row) => {
+    if (edge !== Math.min(Math.max(row + shift + 1, 0), width)) return false;
+    for (let column = edge; column < width; column++) if (numbers[row * width + column] !== above) return false;
+    return true;
+  });
+  if (!follows || below === above) return undefined;
+  const gap = addDims(subtractDims(index[varied[0]], index[varied[1]]), shift);
+  return choose(atLeastZero(gap, ranges), of(below), of(above));
 }
 
 /** start + step · index + …, where all elements follow it. */

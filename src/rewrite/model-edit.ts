@@ -37,6 +37,7 @@ export class ModelEdit {
   readonly #outputs = new Map<string, ModelValue>();
   readonly #added: ModelValue[] = [];
   readonly #own = new Set<ModelNode>();
+  readonly #redirected = new Map<string, string>();
   /** Where nodes go that are made now. */
   #target: ModelNode[];
 
@@ -98,6 +99,11 @@ export class ModelEdit {
     this.#replaced.set(value, made);
   }
 
+  /** Nodes of the model that read one value read another from now on. */
+  redirect(from: string, to: string): void {
+    this.#redirected.set(from, to);
+  }
+
   /** True if the node was made here. */
   isOwn(node: ModelNode): boolean {
     return this.#own.has(node);
@@ -148,13 +154,18 @@ export class ModelEdit {
     this.#added.push(value);
   }
 
+  #redirect(node: ModelNode): ModelNode {
+    if (!node.inputs.some((name) => this.#redirected.has(name))) return node;
+    return { ...node, inputs: node.inputs.map((name) => this.#redirected.get(name) ?? name) };
+  }
+
   /** The model with all changes, without the nodes and constants that nothing needs any more. */
   finish(): Model {
     const { graph } = this.#model;
     const nodes = this.#front.slice();
     for (const node of graph.nodes) {
       const changed = node.outputs.filter((name) => this.#replaced.has(name));
-      if (changed.length === 0) nodes.push(node);
+      if (changed.length === 0) nodes.push(this.#redirect(node));
       else for (const name of changed) nodes.push(...this.#replaced.get(name)!);
     }
     const outputs = graph.outputs.map((value) => this.#outputs.get(value.name) ?? value);

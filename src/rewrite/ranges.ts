@@ -12,6 +12,7 @@ import {
   subtractDims,
   symbol,
   SymbolicDim,
+  symbolsOf,
 } from "../graph/dim.js";
 
 type Terms = SymbolicDim["terms"];
@@ -91,6 +92,13 @@ export class Ranges {
   /** True if the value is an index into `size` elements. */
   isIndex(dim: Dim, size: Dim): boolean {
     return this.isNeverNegative(dim) && this.isBelow(dim, size);
+  }
+
+  /** True if the value is an index into a table: one with a fixed number of rows is taken to have as many as the caches ever hold. */
+  isLookup(dim: Dim, size: Dim): boolean {
+    if (this.isIndex(dim, size)) return true;
+    if (typeof size !== "number" || !this.isNeverNegative(dim)) return false;
+    return [...symbolsOf(dim)].some((name) => name === "past" || symbolsOf(this.#sizes.get(name) ?? 0).has("past"));
   }
 
   /** The quotient, rounded down, and what is left. */

@@ -90,10 +90,12 @@ export class Resolver {
   /** Replaces a value by a constant, by sizes, or by positions. */
   #substitute(value: Value): boolean {
     const node = this.#producers.get(value);
-    if (node === undefined || node.outputs.length !== 1 || this.#caches.has(value.name)) return false;
+    if (this.#caches.has(value.name) || this.#pasts.has(value)) return false;
+    if (node === undefined ? !this.#gone.has(value) : node.outputs.length !== 1) return false;
     const listed = integersOf(value.fact);
     const rank = value.fact?.shape?.length ?? 0;
-    if (listed !== undefined && rank <= 1 && isFree(listed) && this.#emitIntegers(value, listed)) return true;
+    if (node !== undefined && listed !== undefined && rank <= 1 && isFree(listed) && this.#emitIntegers(value, listed))
+      return true;
     const found = this.#positionAxis(value);
     if (found === undefined) return false;
     const shape = value.fact!.shape!;
@@ -125,8 +127,9 @@ export class Resolver {
   #emitPositions(value: Value, others: readonly number[], shift: number): void {
     const edit = this.#edit;
     const type = value.fact!.type;
-    const output = { output: value.name };
-    edit.replace(value.name, () => {
+    const isInput = !this.#producers.has(value);
+    const output = { output: isInput ? edit.fresh(value.name) : value.name };
+    const make = (): void => {
       const steps: ((name: string, last: { readonly output?: string }) => string)[] = [];
       if (others.length > 0) steps.push((name, last) => edit.node("Unsqueeze", [name, edit.integers(others)], last));
       if (shift !== 0) steps.push((name, last) => edit.node("Add", [name, edit.scalar("int64", shift)], last));
@@ -134,7 +137,11 @@ export class Resolver {
         steps.push((name, last) => edit.node("Cast", [name], { attributes: { to: traitsOf(type).code }, ...last }));
       if (steps.length === 0) steps.push((name, last) => edit.node("Identity", [name], last));
       steps.reduce((name, step, at) => step(name, at === steps.length - 1 ? output : {}), this.#sources.positions());
-    });
+    };
+    if (!isInput) return edit.replace(value.name, make);
+    // An input keeps its name for nobody: what read it reads the positions.
+    edit.atFront(make);
+    edit.redirect(value.name, output.output);
   }
 
   #emitIntegers(value: Value, listed: readonly Dim[]): boolean {

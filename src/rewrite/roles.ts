@@ -3,10 +3,25 @@
  * s53, s70); a decoder is called with masks of past + new columns. Gives the graph facts in these three words.
  */
 import { InsituError } from "../base/error.js";
-import { addDims, bindDim, type Dim, isKnown, type Shape, symbol, SymbolicDim, symbolsOf } from "../graph/dim.js";
+import {
+  addDims,
+  bindDim,
+  type Dim,
+  floorDivideDims,
+  isKnown,
+  maxDim,
+  minDim,
+  moduloDims,
+  multiplyDims,
+  type Shape,
+  symbol,
+  SymbolicDim,
+  symbolsOf,
+} from "../graph/dim.js";
 import type { Fact } from "../graph/fact.js";
-import type { Graph, Value } from "../graph/graph.js";
+import { type Graph, readsOf, type Value } from "../graph/graph.js";
 import { type Facts, inferBody } from "../graph/infer.js";
+import { Ranges } from "./ranges.js";
 import type { Trail } from "./trail.js";
 
 /** The words. */
@@ -22,13 +37,15 @@ export const positiveSizes: readonly string[] = ["batch", "sequence"];
 /** Symbols of the inputs, each with what it stands for. */
 export type Roles = ReadonlyMap<string, Dim>;
 
-/** The axis of the sequence in what a trail's writer makes. */
+/** The axis of the sequence in what a trail's writer makes. Of a ScatterND it is the last that indices name: its write shows whether that holds. */
 export function writtenAxis({ writer, kind, written }: Trail): number | undefined {
   const rank = written.fact?.shape?.length ?? 0;
   if (kind === "attention") return 2;
   const axis = writer.attrs["axis"] as number | undefined;
-  if (kind === "scatter") return writer.op.name === "ScatterElements" ? fromFront(axis ?? 0, rank) : 0;
-  return fromFront(axis ?? -2, rank);
+  if (kind !== "scatter") return fromFront(axis ?? -2, rank);
+  if (writer.op.name === "ScatterElements") return fromFront(axis ?? 0, rank);
+  const named = writer.inputs[1]?.fact?.shape?.at(-1);
+  return named === undefined || !isKnown(named) ? undefined : Math.min(named, rank - 1) - 1;
 }
 
 const fromFront = (axis: number, rank: number): number => (axis < 0 ? axis + rank : axis);
@@ -51,18 +68,19 @@ export function assignRoles(graph: Graph, trails: readonly Trail[]): Roles {
     name(fixed, shape[0], batch);
     if (axis !== undefined && trail.kind !== "scatter" && trail.kind !== "in-place") name(fixed, shape[axis], past);
   }
-  const free = freeSymbols(graph, trails, fixed);
-  const rows = newRows(trails);
   const tokens = tokensOf(trails);
   const fresh = isKnown(tokens) ? tokens : sequence;
+  const free = freeSymbols(graph, trails, fixed, fresh);
+  const rows = newRows(trails);
   let best: { readonly roles: Roles; readonly facts: Facts; readonly cost: number } | undefined;
-  for (const roles of assignments(fixed, free, trails, fresh)) {
+  for (const roles of assignments(fixed, free)) {
     const facts = inferWith(graph, roles);
     if (facts === undefined) continue;
     const cost =
       rows.filter((row) => String(facts.get(row.value)?.shape?.[row.axis]) !== String(fresh)).length * 1e6 +
       untidiness(facts);
     if (best === undefined || cost < best.cost) best = { roles, facts, cost };
+    if (cost === 0) break;
   }
   if (best === undefined)
     throw new InsituError(
@@ -85,6 +103,10 @@ function newRows(trails: readonly Trail[]): { readonly value: Value; readonly ax
     const value =
       trail.kind === "scatter" ? inputs[2] : trail.kind === "attention" ? (inputs[1] ?? inputs[0]) : inputs[1];
     if (value === undefined || axis === undefined) return [];
+    // A ScatterND's updates have the axes of its indices in front.
+    const lead = inputs[1]?.fact?.shape?.length;
+    if (trail.kind === "scatter" && trail.writer.op.name === "ScatterND")
+      return lead === undefined ? [] : [{ value, axis: lead - 2 }];
     // Attention operators also take [batch, length, heads · size].
     return [{ value, axis: trail.kind === "attention" && value.fact?.shape?.length === 3 ? 1 : axis }];
   });
@@ -96,49 +118,53 @@ export function tokensOf(trails: readonly Trail[]): Dim {
   return row?.value.fact?.shape?.[row.axis] ?? sequence;
 }
 
+/** A symbol of unknown meaning, with what it may stand for, the likeliest first. */
+interface FreeSymbol {
+  readonly name: string;
+  readonly choices: readonly Dim[];
+}
+
 /** Symbols of other inputs that somebody reads, first dimensions aside: those are batches. */
-function freeSymbols(graph: Graph, trails: readonly Trail[], fixed: Map<string, Dim>): string[] {
+function freeSymbols(graph: Graph, trails: readonly Trail[], fixed: Map<string, Dim>, fresh: Dim): FreeSymbol[] {
   const pasts = new Set(trails.map((trail) => trail.past));
-  const read = new Set(graph.nodes.flatMap((node) => node.inputs));
-  const free = new Set<string>();
+  const read = new Set(graph.nodes.flatMap((node) => [...readsOf(node)]));
+  const ranks = new Map<string, number>();
   for (const value of graph.inputs) {
     if (pasts.has(value) || value.initializer !== undefined || !read.has(value)) continue;
     value.fact?.shape?.forEach((dim, axis) => {
       if (isKnown(dim) || fixed.has(String(dim))) return;
       const own = String(dim);
-      if (axis === 0 && value.fact!.shape!.length > 1) fixed.set(own, batch);
-      else if (symbolsOf(dim).has(own)) free.add(own);
+      const rank = value.fact!.shape!.length;
+      if (axis === 0 && rank > 1) fixed.set(own, batch);
+      else if (symbolsOf(dim).has(own)) ranks.set(own, Math.max(rank, ranks.get(own) ?? 0));
     });
   }
-  return [...free].filter((own) => !fixed.has(own));
+  const grows = trails.some(({ kind }) => kind !== "scatter" && kind !== "in-place");
+  const total = grows ? [addDims(past, fresh)] : [];
+  return [...ranks]
+    .filter(([own]) => !fixed.has(own))
+    .map(([own, rank]) => {
+      // Masks have two dimensions, or four; in larger inputs a length may be something else, such as an encoder's.
+      const other = symbol(`${own}'`);
+      return { name: own, choices: rank <= 2 ? [...total, fresh, other] : [other, fresh, ...total] };
+    });
 }
 
-/** Every way to call the free symbols new tokens or past + new; those with the fewest new tokens first. */
-function* assignments(
-  fixed: ReadonlyMap<string, Dim>,
-  free: readonly string[],
-  trails: readonly Trail[],
-  fresh: Dim,
-): Generator<Roles> {
-  if (free.length > 10)
-    throw new InsituError(
-      "invalid-graph",
-      `the inputs have ${free.length} dimensions of unknown meaning: ${free.join(", ")}`,
+/** Every way to choose what the free symbols stand for, the likeliest first. */
+function assignments(fixed: Roles, free: readonly FreeSymbol[]): Roles[] {
+  const most = 3 ** 6;
+  let ways: { readonly roles: Roles; readonly rank: number }[] = [{ roles: fixed, rank: 0 }];
+  for (const { name: own, choices } of free) {
+    ways = ways.flatMap(({ roles, rank }) =>
+      choices.map((choice, at) => ({ roles: new Map([...roles, [own, choice]]), rank: rank + at })),
     );
-  const grows = trails.some(({ kind }) => kind !== "scatter" && kind !== "in-place");
-  const total = grows ? addDims(past, fresh) : undefined;
-  // Without a cache that grows, there are only new tokens.
-  const choices = Array.from({ length: 2 ** free.length }, (_, bits) => bits).slice(total === undefined ? -1 : 0);
-  const count = (bits: number): number => bits.toString(2).replaceAll("0", "").length;
-  choices.sort((a, b) => count(a) - count(b) || a - b);
-  for (const bits of choices) {
-    const roles = new Map(fixed);
-    free.forEach((own, at) => {
-      const isNew = ((bits >> at) & 1) === 1;
-      roles.set(own, isNew || total === undefined ? fresh : total);
-    });
-    yield roles;
+    if (ways.length > most)
+      throw new InsituError(
+        "invalid-graph",
+        `the inputs have too many dimensions of unknown meaning: ${free.map((one) => one.name).join(", ")}`,
+      );
   }
+  return ways.sort((a, b) => a.rank - b.rank).map(({ roles }) => roles);
 }
 
 /** The facts of a graph whose inputs have these roles; undefined where a rule refuses them. */
@@ -151,7 +177,49 @@ export function inferWith(graph: Graph, roles: Roles): Facts | undefined {
     if (error instanceof InsituError && error.code !== "internal") return undefined;
     throw error;
   }
+  for (const [value, fact] of facts) facts.set(value, withinTables(fact));
   return facts;
+}
+
+/** A fact with tables taken to have a row for every position: where they end, the original could not run either. */
+function withinTables(fact: Fact): Fact {
+  const { shape, integers } = fact;
+  if (!shape?.some(isUntidy) && !integers?.some(isUntidy)) return fact;
+  return {
+    ...fact,
+    shape: shape?.map(longEnough),
+    ...(integers === undefined ? {} : { integers: integers.map(longEnough) }),
+  };
+}
+
+function longEnough(dim: Dim): Dim {
+  if (!isUntidy(dim)) return dim;
+  let sum: Dim = 0;
+  for (const { coefficient, atoms } of (dim as SymbolicDim).terms) {
+    let product: Dim = coefficient;
+    for (const atom of atoms) product = multiplyDims(product, longEnoughAtom(atom));
+    sum = addDims(sum, product);
+  }
+  return sum;
+}
+
+function longEnoughAtom({ key, operation }: SymbolicDim["terms"][number]["atoms"][number]): Dim {
+  if (operation === undefined) return symbol(key);
+  const [left, right] = [longEnough(operation.left), longEnough(operation.right)];
+  switch (operation.name) {
+    case "min":
+      if (isKnown(right) && symbolsOf(left).has(String(past))) return left;
+      return isKnown(left) && symbolsOf(right).has(String(past)) ? right : minDim(left, right);
+    case "max":
+      // A length that is cut off at 0; elsewhere a maximum is what does not fit together.
+      return right === 0 && new Ranges(positiveSizes).isNeverNegative(left) ? left : maxDim(left, right);
+    case "floor":
+      return floorDivideDims(left, right);
+    case "mod":
+      return moduloDims(left, right);
+    default:
+      return operation.name satisfies never;
+  }
 }
 
 /** An input's declared fact, in the words of the roles. */
@@ -165,12 +233,9 @@ export function inputFact(value: Value, roles: Roles): Fact {
 /** How many dimensions are sums and products of the words no longer: signs of a role that does not fit. */
 function untidiness(facts: Facts): number {
   let count = 0;
-  for (const { shape } of facts.values())
-    for (const dim of shape ?? [])
-      if (
-        dim instanceof SymbolicDim &&
-        dim.terms.some(({ atoms }) => atoms.some(({ operation }) => operation !== undefined))
-      )
-        count++;
+  for (const { shape } of facts.values()) for (const dim of shape ?? []) if (isUntidy(dim)) count++;
   return count;
 }
+
+const isUntidy = (dim: Dim): boolean =>
+  dim instanceof SymbolicDim && dim.terms.some(({ atoms }) => atoms.some(({ operation }) => operation !== undefined));

@@ -26,6 +26,7 @@ const styles: Readonly<Record<string, Style>> = {
   "scores divided": { attend: "div" },
   "a triangle of −∞": { mask: "triu", positions: "row" },
   "a mask that is subtracted": { mask: "subtract" },
+  "a table of truths, sliced": { mask: "tril-gather" },
   "scores chosen by the mask": { mask: "where-scores" },
   "a window": { mask: "window" },
   "a window, keys by length": { mask: "window", layout: "BSNH" },

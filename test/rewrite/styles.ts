@@ -113,7 +113,7 @@ class Net {
   }
 
   size(of: string, axis: number): string {
-    return this.op("Shape", [of], { start: axis, end: axis + 1 });
+    return this.op("Gather", [this.op("Shape", [of]), this.ints([axis])], { axis: 0 });
   }
 
   scalarSize(of: string, axis: number): string {
@@ -240,7 +240,8 @@ const rowsOf = ({ net, style, length, before }: Around): string =>
 
 function positionsOf(around: Around): string | undefined {
   const { net, style, length, before } = around;
-  switch (style.positions ?? "input") {
+  const positions = style.positions ?? "input";
+  switch (positions) {
     case "input":
       return "position_ids";
     case "list":
@@ -257,7 +258,7 @@ function positionsOf(around: Around): string | undefined {
     case "none":
       return undefined;
     default:
-      return style.positions satisfies never;
+      return positions satisfies never;
   }
 }
 
@@ -273,7 +274,8 @@ function maskOf(around: Around): string | undefined {
   const added = (visible: string): string => net.unsqueeze(net.op("Where", [visible, zero, low]), 0, 1);
   const padding = (): string => net.unsqueeze(net.op("Cast", ["attention_mask"], { to: 9 }), 1, 2); // [batch, 1, 1, rows]
   const both = (visible: string): string => net.op("Where", [net.op("And", [visible, padding()]), zero, low]);
-  switch (style.mask ?? "causal") {
+  const mask = style.mask ?? "causal";
+  switch (mask) {
     case "none":
       return undefined;
     case "causal":
@@ -325,7 +327,7 @@ function maskOf(around: Around): string | undefined {
       return both(net.op("Slice", [own, net.ints([0]), end, net.ints([3])]));
     }
     default:
-      return style.mask satisfies never;
+      return mask satisfies never;
   }
 }
 
@@ -468,7 +470,8 @@ function grown(around: Around, rows: string, cache: string, present: string, isK
 function repeated({ net, style }: Around, name: string, count: number): string {
   const group = sizes.heads / count;
   if (group === 1) return name;
-  switch (style.repeat ?? "expand") {
+  const repeat = style.repeat ?? "expand";
+  switch (repeat) {
     case "none":
       return name;
     case "expand": {
@@ -499,7 +502,7 @@ function repeated({ net, style }: Around, name: string, count: number): string {
         sizes.head,
       );
     default:
-      return style.repeat satisfies never;
+      return repeat satisfies never;
   }
 }
 
