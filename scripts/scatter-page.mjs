@@ -1,0 +1,78 @@
+// Fills the tables and the picture of docs/tensorscatter-versus-scatternd.md from one report:
+//   npx insitu bench scatter --json > report.json && node scripts/scatter-page.mjs report.json
+// Text between `<!-- name -->` and `<!-- end -->` is replaced; the sentences around it are written by hand and hold for every run.
+import { readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { reportSvg } from "../dist/bench/chart.js";
+import { ratioText, timeText } from "../dist/bench/table.js";
+import { bytesText } from "../dist/plan/explain.js";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const page = `${root}docs/tensorscatter-versus-scatternd.md`;
+
+/** What the page calls the forms. */
+const forms = {
+  TensorScatter: "TensorScatter",
+  ScatterND: "ScatterND",
+  "ScatterND on rows": "dense rows",
+  "ScatterND on rows, indices made in the graph": "dense rows, indices in the graph",
+  "ScatterND, cache declared as rows": "dense rows, cache declared as rows",
+  Concat: "Concat",
+};
+const columns = ["one token, in place", "one token, copied", "512 tokens, in place", "512 tokens, copied"];
+
+const row = (cells) => `| ${cells.join(" | ")} |`;
+const tableOf = (titles, rows) =>
+  [row(titles), row(titles.map((_, at) => (at === 0 ? "---" : "---:"))), ...rows.map(row)].join("\n");
+
+/** The tables by name. */
+function tablesOf({ loads, machine, versions, backend, command }) {
+  const { groups } = loads.find(({ name }) => name === "scatter");
+  const contestantsOf = (start) => groups.find(({ name }) => name.startsWith(start)).contestants;
+  const find = (group, form) => contestantsOf(group).find(({ name }) => name === form);
+  const byForm = (runtime, time, ratio) =>
+    tableOf(
+      ["form", ...columns],
+      Object.entries(forms).map(([form, label]) => [
+        label,
+        ...columns.map((column) => {
+          const contestant = find(`${column}, ${runtime}`, form);
+          if (contestant === undefined) return "–";
+          return `${timeText(contestant[time])} (${ratioText(contestant[ratio])})`;
+        }),
+      ]),
+    );
+  const indices = (column, form) => bytesText(find(`${column}, copied, insitu`, form).costs.indexBytes);
+  return {
+    indices: tableOf(
+      ["form", "indices, one token", "indices, 512 tokens"],
+      Object.entries(forms).map(([form, label]) => [label, indices("one token", form), indices("512 tokens", form)]),
+    ),
+    kernels: byForm("onnxruntime-node", "kernelMs", "kernelRatio"),
+    walls: byForm("onnxruntime-node", "medianMs", "ratio"),
+    insitu: byForm("insitu", "medianMs", "ratio"),
+    everyone: tableOf(
+      ["", "wall time", "ratio"],
+      contestantsOf("one token into").map(({ name, medianMs, ratio }) => [
+        name,
+        timeText(medianMs),
+        ratio === null ? "wrong result" : ratioText(ratio),
+      ]),
+    ),
+    source: [
+      `\`${command}\` with ${Object.entries(versions)
+        .map(([name, version]) => `${name} ${version}${name === "insitu" ? ` (${backend})` : ""}`)
+        .join(", ")};`,
+      `${machine.cpu}, ${machine.cores} cores, Node ${machine.node}, load average ${machine.loadAverage.toFixed(1)} when it began.`,
+    ].join("\n"),
+  };
+}
+
+const report = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const tables = tablesOf(report);
+const filled = readFileSync(page, "utf8").replace(/(<!-- (\w+) -->\n)[^]*?(\n<!-- end -->)/g, (_, start, name, end) => {
+  if (tables[name] === undefined) throw new Error(`${page} asks for "${name}", which is no table`);
+  return `${start}\n${tables[name]}\n${end}`;
+});
+writeFileSync(page, filled);
+writeFileSync(`${root}docs/img/tensorscatter-versus-scatternd.svg`, reportSvg(report));
