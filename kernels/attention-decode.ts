@@ -8,7 +8,7 @@ import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
 import { expNegative } from "./exponential";
 import { FLOAT16, FLOAT32, readRow, widthOf, writeRow } from "./float-types";
 import { Attention } from "./jobs";
-import { shareStart } from "./share";
+import { shareStart, splitStart } from "./share";
 import { gain } from "./simd";
 
 /** One query a sample: output, or partials where the range is split. */
@@ -31,8 +31,8 @@ function decode(job: Attention, part: i32, parts: i32, scratch: usize, writes: b
     const position = positionOf(job, sample);
     const first = firstKey(job, position);
     const keys = max(0, endKey(job, lengthOf(job, sample), position) - first);
-    const from = first + shareStart(keys, split, job.splits);
-    const to = first + shareStart(keys, split + 1, job.splits);
+    const from = first + splitStart(keys, split, job.splits);
+    const to = first + splitStart(keys, split + 1, job.splits);
     if (writes) writeNewRows(job, sample, kvHead, from, to, split == 0, split == job.splits - 1);
     if (job.cacheType == FLOAT32) decodeTask<f32>(job, sample, kvHead, split, from, to, scratch);
     else if (job.cacheType == FLOAT16) decodeTask<u16>(job, sample, kvHead, split, from, to, scratch);
@@ -113,12 +113,12 @@ function decodeTask<T>(job: Attention, sample: i32, kvHead: i32, split: i32, fro
 
 // @ts-ignore: decorator
 @inline
-function partialBytes(job: Attention): usize {
+export function partialBytes(job: Attention): usize {
   return (<usize>job.valueSize + 2) << 2;
 }
 
 /** Reads a query as float32, scaled, zeros behind it up to whole vectors. */
-function readQuery<T>(job: Attention, sample: i32, head: i32, target: usize): void {
+export function readQuery<T>(job: Attention, sample: i32, head: i32, target: usize): void {
   const size = job.headSize;
   const type = job.queryType;
   v128.store(target + headBytes(size) - 16, i32x4.splat(0));
@@ -126,7 +126,7 @@ function readQuery<T>(job: Attention, sample: i32, head: i32, target: usize): vo
   scaleRow(target, headBytes(size), job.scale * gain<T>());
 }
 
-function writeOutput(job: Attention, sample: i32, head: i32, source: usize): void {
+export function writeOutput(job: Attention, sample: i32, head: i32, source: usize): void {
   const type = job.queryType;
   const target = job.output + (sample * job.outputSample + head * job.outputHead) * widthOf(type);
   writeRow(source, target, type, job.valueSize);
@@ -149,19 +149,19 @@ function wovenStride(head: i32, heads: i32): usize {
   return left >= 4 ? 64 : left >= 2 && (head & 3) < 2 ? 32 : 16;
 }
 
-function weave(row: usize, woven: usize, head: i32, heads: i32, size: i32): void {
+export function weave(row: usize, woven: usize, head: i32, heads: i32, size: i32): void {
   woven += wovenStart(head, heads, size);
   const stride = wovenStride(head, heads);
   for (const end = row + headBytes(size); row < end; row += 16, woven += stride) v128.store(woven, v128.load(row));
 }
 
-function unweave(woven: usize, row: usize, head: i32, heads: i32, size: i32): void {
+export function unweave(woven: usize, row: usize, head: i32, heads: i32, size: i32): void {
   woven += wovenStart(head, heads, size);
   const stride = wovenStride(head, heads);
   for (const end = row + headBytes(size); row < end; row += 16, woven += stride) v128.store(row, v128.load(woven));
 }
 
-function scaleWoven(woven: usize, head: i32, heads: i32, size: i32, factor: f32): void {
+export function scaleWoven(woven: usize, head: i32, heads: i32, size: i32, factor: f32): void {
   woven += wovenStart(head, heads, size);
   const stride = wovenStride(head, heads);
   const f = f32x4.splat(factor);

@@ -4,9 +4,11 @@
  */
 import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf } from "./attention-range";
 import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
+import { expNegative } from "./exponential";
 import { FLOAT16, FLOAT32, fromFloat16, readOne, readRow, widthOf, writeRow } from "./float-types";
-import { Attention } from "./jobs";
+import { Attention, PagedAttention } from "./jobs";
 import { addTile, weaveRows } from "./matmul";
+import { locateRows, pageLength, pageWidth, scaleOf, unpackRow, unpacks } from "./pages";
 import { fma, zero } from "./simd";
 
 const ROWS: i32 = 64;
@@ -23,6 +25,12 @@ class Tile {
   sums: usize; // [ROWS][valueBytes]
   states: usize; // [ROWS][2]
   rows: usize; // four rows of headSize
+  keyRows: usize; // [KEYS] addresses
+  valueRows: usize; // [KEYS] addresses
+  slots: usize; // [KEYS], of pages
+  unpacked: usize; // [KEYS] rows of pages, as float32
+  pages: usize; // the job of attention over pages; 0 for a cache with pitch
+  type: i32; // of the rows that are read
   valueBytes: usize;
   firstRow: i32;
   count: i32; // of rows
@@ -33,6 +41,11 @@ class Tile {
 
 /** Parts take turns with the tiles: under a causal mask later ones cost more. */
 export function attentionPrefill(at: usize, part: i32, parts: i32, scratch: usize): void {
+  prefill(at, part, parts, scratch, 0);
+}
+
+/** The same; `pages` is the job's address again where the cache is pages. Sums of probabilities are of one part each. */
+export function prefill(at: usize, part: i32, parts: i32, scratch: usize, pages: usize): void {
   const job = changetype<Attention>(at);
   const group = job.heads / job.kvHeads;
   const rows = group * job.queries;
@@ -40,11 +53,16 @@ export function attentionPrefill(at: usize, part: i32, parts: i32, scratch: usiz
   const tasks = job.batch * job.kvHeads * tiles;
   const tile = layOut(job, scratch);
   tile.group = group;
-  for (let task = part; task < tasks; task += parts) {
+  tile.pages = pages;
+  tile.type = pages && unpacks(changetype<PagedAttention>(pages)) ? FLOAT32 : job.cacheType;
+  const sums = pages ? changetype<PagedAttention>(pages).sums : 0;
+  for (let task = 0; task < tasks; task++) {
+    if ((sums ? task / tiles : task) % parts != part) continue;
     tile.firstRow = (task % tiles) * ROWS;
     tile.count = min(ROWS, rows - tile.firstRow);
     tile.kvHead = (task / tiles) % job.kvHeads;
     tile.sample = task / tiles / job.kvHeads;
+    if (sums && tile.firstRow == 0) clearSums(changetype<PagedAttention>(pages), tile);
     attendTile(job, tile);
   }
 }
@@ -53,7 +71,7 @@ function layOut(job: Attention, scratch: usize): Tile {
   const tile = changetype<Tile>(scratch);
   const size = (<usize>job.headSize + 3) & ~3;
   tile.valueBytes = ((<usize>job.valueSize + 7) & ~7) << 2;
-  tile.queries = scratch + 64;
+  tile.queries = scratch + 128;
   tile.keys = tile.queries + size * (ROWS * 4);
   tile.values = tile.keys + size * (KEYS * 4);
   tile.scores = tile.values + tile.valueBytes * KEYS;
@@ -61,6 +79,10 @@ function layOut(job: Attention, scratch: usize): Tile {
   tile.sums = tile.weights + ROWS * KEYS * 4;
   tile.states = tile.sums + tile.valueBytes * ROWS;
   tile.rows = tile.states + ROWS * 8;
+  tile.keyRows = tile.rows + size * 16;
+  tile.valueRows = tile.keyRows + KEYS * 4;
+  tile.slots = tile.valueRows + KEYS * 4;
+  tile.unpacked = tile.slots + KEYS * 4;
   return tile;
 }
 
@@ -80,8 +102,9 @@ function headOf(tile: Tile, row: i32): i32 {
 
 function attendTile(job: Attention, tile: Tile): void {
   const sample = tile.sample;
-  const length = lengthOf(job, sample);
-  const position = positionOf(job, sample);
+  const pages = changetype<PagedAttention>(tile.pages);
+  const length = tile.pages ? pageLength(pages, sample, tile.kvHead) : lengthOf(job, sample);
+  const position = tile.pages ? length - job.queries : positionOf(job, sample);
   // The keys that any row may see: ranges move on with the query.
   const from = firstKey(job, position + queryOf(tile, 0));
   const to = endKey(job, length, position + queryOf(tile, tile.count - 1));
@@ -93,12 +116,14 @@ function attendTile(job: Attention, tile: Tile): void {
   }
   for (let key = from; key < to; key += KEYS) {
     const keys = min(KEYS, to - key);
-    packKeys(job, tile, key, keys);
+    locate(job, tile, key, keys);
+    packKeys(job, tile, keys);
     scoreTile(job, tile, keys);
     weighTile(job, tile, key, keys, length, position);
-    if (packValues(job, tile, key, keys)) addValues(tile, keys);
-    else addValuesOneByOne(job, tile, key, keys);
+    if (packValues(job, tile, keys)) addValues(tile, keys);
+    else addValuesOneByOne(job, tile, keys);
   }
+  if (tile.pages && pages.sums) addSums(job, tile, from, to, length, position);
   const type = job.queryType;
   for (let row = 0; row < tile.count; row++) {
     const sums = tile.sums + row * tile.valueBytes;
@@ -135,20 +160,60 @@ function read4(p: usize, type: i32): v128 {
   return type == FLOAT16 ? fromFloat16(bits) : i32x4.shl(bits, 16);
 }
 
+/** The addresses of `count` keys and values from `first` on. */
+function locate(job: Attention, tile: Tile, first: i32, count: i32): void {
+  if (tile.pages) return locatePages(changetype<PagedAttention>(tile.pages), tile, first, count);
+  const width = widthOf(job.cacheType);
+  let key = job.key + (tile.sample * job.keySample + tile.kvHead * job.keyHead + first * job.keyRow) * width;
+  let value = job.value + (tile.sample * job.valueSample + tile.kvHead * job.valueHead + first * job.valueRow) * width;
+  for (let i: usize = 0; i < (<usize>count) << 2; i += 4, key += job.keyRow * width, value += job.valueRow * width) {
+    store<usize>(tile.keyRows + i, key);
+    store<usize>(tile.valueRows + i, value);
+  }
+}
+
+function locatePages(job: PagedAttention, tile: Tile, first: i32, count: i32): void {
+  locateRows(job, tile.sample, tile.kvHead, first, count, tile.keyRows, tile.valueRows, tile.slots);
+  if (job.tableHead) return;
+  const width = pageWidth(job.cacheType);
+  const key = <usize>tile.kvHead * job.keyHead * width, value = <usize>tile.kvHead * job.valueHead * width;
+  for (let i: usize = 0; i < (<usize>count) << 2; i += 4) {
+    store<usize>(tile.keyRows + i, load<usize>(tile.keyRows + i) + key);
+    store<usize>(tile.valueRows + i, load<usize>(tile.valueRows + i) + value);
+  }
+}
+
+/** Rows of pages that do not lie as they are computed with: as float32, and their addresses. */
+function unpackRows(job: PagedAttention, tile: Tile, table: usize, size: i32, step: i32, scales: usize, count: i32): void {
+  if (!unpacks(job)) return;
+  const head = job.tableHead ? 0 : tile.kvHead;
+  const bytes = (((<usize>size) + 3) >> 2) << 4;
+  let target = tile.unpacked;
+  for (let i: usize = 0; i < (<usize>count) << 2; i += 4, target += bytes) {
+    const scale = scaleOf(job, scales, load<i32>(tile.slots + i), head);
+    unpackRow(load<usize>(table + i), job.cacheType, target, size, job.piece, <usize>step * pageWidth(job.cacheType), scale);
+    store<usize>(table + i, target);
+  }
+}
+
 /** Keys as panels of eight; keys that are not there are zero. */
-function packKeys(job: Attention, tile: Tile, first: i32, count: i32): void {
-  const type = job.cacheType;
+function packKeys(job: Attention, tile: Tile, count: i32): void {
+  if (tile.pages) {
+    const pages = changetype<PagedAttention>(tile.pages);
+    unpackRows(pages, tile, tile.keyRows, job.headSize, pages.keyPiece, pages.keyScale, count);
+  }
+  const type = tile.type;
   const width = widthOf(type);
   const size = job.headSize;
-  const step = job.keyRow * width;
-  const start = job.key + (tile.sample * job.keySample + tile.kvHead * job.keyHead + first * job.keyRow) * width;
   for (let key = 0; key < count; key += 4) {
     let target = tile.keys + ((<usize>((key >> 3) * size)) << 5) + ((key & 4) << 2);
-    let p = start + key * step;
+    const rows = tile.keyRows + ((<usize>key) << 2);
     let i = 0;
     if (key + 4 <= count) {
-      for (; i + 4 <= size; i += 4, p += 4 * width, target += 128) {
-        const a = read4(p, type), b = read4(p + step, type), c = read4(p + 2 * step, type), d = read4(p + 3 * step, type);
+      let p = load<usize>(rows), p1 = load<usize>(rows, 4), p2 = load<usize>(rows, 8), p3 = load<usize>(rows, 12);
+      const bytes = 4 * width;
+      for (; i + 4 <= size; i += 4, p += bytes, p1 += bytes, p2 += bytes, p3 += bytes, target += 128) {
+        const a = read4(p, type), b = read4(p1, type), c = read4(p2, type), d = read4(p3, type);
         const ab = v128.shuffle<i32>(a, b, 0, 4, 1, 5), cd = v128.shuffle<i32>(c, d, 0, 4, 1, 5);
         const AB = v128.shuffle<i32>(a, b, 2, 6, 3, 7), CD = v128.shuffle<i32>(c, d, 2, 6, 3, 7);
         v128.store(target, v128.shuffle<i64>(ab, cd, 0, 2));
@@ -157,9 +222,10 @@ function packKeys(job: Attention, tile: Tile, first: i32, count: i32): void {
         v128.store(target, v128.shuffle<i64>(AB, CD, 1, 3), 96);
       }
     }
-    for (; i < size; i++, p += width, target += 32) {
+    for (; i < size; i++, target += 32) {
       v128.store(target, zero());
-      for (let j = 0; j < min(4, count - key); j++) store<f32>(target + (j << 2), readOne(p + j * step, type));
+      for (let j = 0; j < min(4, count - key); j++)
+        store<f32>(target + (j << 2), readOne(load<usize>(rows + (j << 2)) + i * width, type));
     }
   }
   if (((count + 3) >> 2) & 1) {
@@ -182,20 +248,26 @@ function scoreTile(job: Attention, tile: Tile, keys: i32): void {
   }
 }
 
+/** Caps a row's scores; the keys that it may not see get -infinity. */
+function limitScores(job: Attention, tile: Tile, row: i32, first: i32, count: i32, length: i32, position: i32): void {
+  const scores = tile.scores + ((<usize>(row * KEYS)) << 2);
+  const query = queryOf(tile, row);
+  const from = min(count, max(0, firstKey(job, position + query) - first));
+  const to = max(from, min(count, endKey(job, length, position + query) - first));
+  capScores<f32>(scores, KEYS, job.softcap);
+  for (let i = 0; i < from; i++) store<f32>(scores + ((<usize>i) << 2), -Infinity);
+  for (let i = to; i < KEYS; i++) store<f32>(scores + ((<usize>i) << 2), -Infinity);
+  if (job.mask && from < to) {
+    const mask = maskRow(job, tile.sample, headOf(tile, row), query);
+    addMask(job, mask, first + from, scores + ((<usize>from) << 2), to - from);
+  }
+}
+
 /** Scores to weights, row by row: the keys a row may not see have none. */
 function weighTile(job: Attention, tile: Tile, first: i32, count: i32, length: i32, position: i32): void {
   for (let row = 0; row < tile.count; row++) {
     const scores = tile.scores + ((<usize>(row * KEYS)) << 2);
-    const query = queryOf(tile, row);
-    const from = min(count, max(0, firstKey(job, position + query) - first));
-    const to = max(from, min(count, endKey(job, length, position + query) - first));
-    capScores<f32>(scores, KEYS, job.softcap);
-    for (let i = 0; i < from; i++) store<f32>(scores + ((<usize>i) << 2), -Infinity);
-    for (let i = to; i < KEYS; i++) store<f32>(scores + ((<usize>i) << 2), -Infinity);
-    if (job.mask && from < to) {
-      const mask = maskRow(job, tile.sample, headOf(tile, row), query);
-      addMask(job, mask, first + from, scores + ((<usize>from) << 2), to - from);
-    }
+    limitScores(job, tile, row, first, count, length, position);
     const factor = weighScores<f32>(scores, KEYS, tile.states + ((<usize>row) << 3));
     if (factor != 1) scaleRow(tile.sums + row * tile.valueBytes, tile.valueBytes, factor);
   }
@@ -206,16 +278,19 @@ function weighTile(job: Attention, tile: Tile, first: i32, count: i32, length: i
 }
 
 /** Values as panels of eight columns, zero where no row weighs the key. False if one is infinite or NaN: then 0 times it is not 0. */
-function packValues(job: Attention, tile: Tile, first: i32, count: i32): bool {
-  const type = job.cacheType;
+function packValues(job: Attention, tile: Tile, count: i32): bool {
+  if (tile.pages) {
+    const pages = changetype<PagedAttention>(tile.pages);
+    unpackRows(pages, tile, tile.valueRows, job.valueSize, pages.valuePiece, pages.valueScale, count);
+  }
+  const type = tile.type;
   const width = widthOf(type);
   const size = job.valueSize;
-  const start = job.value + (tile.sample * job.valueSample + tile.kvHead * job.valueHead + first * job.valueRow) * width;
   let check = zero();
   for (let key = 0; key < count; key++) {
     let target = tile.values + ((<usize>key) << 5);
     const isSeen = weighed(tile, key);
-    let p = start + key * job.valueRow * width;
+    let p = load<usize>(tile.valueRows + ((<usize>key) << 2));
     for (let i = 0; i < size; i += 8, target += KEYS * 32, p += 8 * width) {
       v128.store(target, zero());
       v128.store(target, zero(), 16);
@@ -251,7 +326,7 @@ function addValues(tile: Tile, keys: i32): void {
 }
 
 /** The same, where only weighed values are looked at. */
-function addValuesOneByOne(job: Attention, tile: Tile, first: i32, keys: i32): void {
+function addValuesOneByOne(job: Attention, tile: Tile, keys: i32): void {
   for (let row = 0; row < tile.count; row++) {
     for (let key = 0; key < keys; key++) {
       const weight = load<f32>(tile.scores + ((<usize>(row * KEYS + key)) << 2));
@@ -260,6 +335,36 @@ function addValuesOneByOne(job: Attention, tile: Tile, first: i32, keys: i32): v
         const value = load<f32>(tile.values + ((<usize>(((i >> 3) * KEYS + key) * 8 + (i & 7))) << 2));
         const sum = tile.sums + row * tile.valueBytes + ((<usize>i) << 2);
         store<f32>(sum, load<f32>(sum) + weight * value);
+      }
+    }
+  }
+}
+
+function clearSums(job: PagedAttention, tile: Tile): void {
+  const head = tile.sample * job.heads + tile.kvHead * tile.group;
+  memory.fill(job.sums + ((<usize>(head * job.sumsHead)) << 2), 0, (<usize>(tile.group * job.sumsHead)) << 2);
+}
+
+/** Adds each row's probabilities, now that its largest score and its sum are known, to those of its head. */
+function addSums(job: Attention, tile: Tile, first: i32, end: i32, length: i32, position: i32): void {
+  const pages = changetype<PagedAttention>(tile.pages);
+  for (let key = first; key < end; key += KEYS) {
+    const keys = min(KEYS, end - key);
+    locate(job, tile, key, keys);
+    packKeys(job, tile, keys);
+    scoreTile(job, tile, keys);
+    for (let row = 0; row < tile.count; row++) {
+      limitScores(job, tile, row, key, keys, length, position);
+      const state = tile.states + ((<usize>row) << 3);
+      const highest = load<f32>(state);
+      if (highest == -Infinity) continue;
+      const factor = inverse(load<f32>(state, 4));
+      const head = tile.sample * job.heads + headOf(tile, row);
+      const sums = pages.sums + ((<usize>(head * pages.sumsHead + key)) << 2);
+      const scores = tile.scores + ((<usize>(row * KEYS)) << 2);
+      for (let i: usize = 0; i < (<usize>keys) << 2; i += 4) {
+        const weight = f32x4.extract_lane(expNegative(f32x4.splat(load<f32>(scores + i) - highest)), 0);
+        store<f32>(sums + i, load<f32>(sums + i) + weight * factor);
       }
     }
   }

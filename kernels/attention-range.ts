@@ -13,6 +13,7 @@ export function lengthOf(job: Attention, sample: i32): i32 {
 // @ts-ignore: decorator
 @inline
 export function positionOf(job: Attention, sample: i32): i32 {
+  if (job.past < 0) return 0;
   return job.lengths ? lengthOf(job, sample) - job.queries : job.past;
 }
 

@@ -15,7 +15,7 @@ import { fma, load4, loadTail, sum, sums, zero } from "./simd";
 /** Keys of a block; scores and weights of a head are this many floats apart. */
 export const BLOCK: i32 = 1024;
 
-const APART: usize = <usize>BLOCK << 2; // the same in bytes
+export const APART: usize = <usize>BLOCK << 2; // the same in bytes
 
 /** How many of the heads that are left form the next chunk. */
 // @ts-ignore: decorator
@@ -31,17 +31,21 @@ export function headBytes(size: i32): usize {
   return ((<usize>size + 3) >> 2) << 4;
 }
 
-/** The length of each of two or four streams over `rows` rows, which is their distance too: odd. */
+/**
+ * The length of each of two or four streams over `rows` rows, which is their distance too: an odd number of rows, or of sixteen
+ * rows where there are enough, so that all streams meet the borders of pages at once.
+ */
 // @ts-ignore: decorator
 @inline
-function streamRows(rows: i32, streams: i32): i32 {
-  return (rows / streams - 1) | 1;
+export function streamRows(rows: i32, streams: i32): i32 {
+  const length = rows / streams;
+  return length < 16 ? (length - 1) | 1 : (((length >> 4) - 1) | 1) << 4;
 }
 
-/** Two rows against four queries. */
+/** Two rows, `span` bytes apart, against four queries. */
 // @ts-ignore: decorator
 @inline
-function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usize, step: usize): void {
+export function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usize, step: usize): void {
   let a0 = zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
   const end = q + (bytes << 2);
   do {
@@ -65,12 +69,13 @@ function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usiz
   storeApart(scores + step, APART, sums(b0, b1, b2, b3));
 }
 
-/** Four rows against two queries. */
+/** Four rows against two queries: k and the one `span` behind it, k2 and the one `span2` behind it. */
 // @ts-ignore: decorator
 @inline
-function score4x2<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usize, step: usize): void {
+export function score4x2<T>(
+  k: usize, span: usize, k2: usize, span2: usize, q: usize, bytes: usize, scores: usize, step: usize,
+): void {
   let a0 = zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
-  let k2 = k + 2 * span;
   const end = q + (bytes << 1);
   do {
     const x = v128.load(q), y = v128.load(q, 16);
@@ -83,7 +88,7 @@ function score4x2<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usiz
     r = load4<T>(k2);
     a2 = fma(r, x, a2);
     b2 = fma(r, y, b2);
-    r = load4<T>(k2 + span);
+    r = load4<T>(k2 + span2);
     a3 = fma(r, x, a3);
     b3 = fma(r, y, b3);
     q += 32;
@@ -94,19 +99,20 @@ function score4x2<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usiz
   storeApart(scores + APART, step, sums(b0, b1, b2, b3));
 }
 
-/** Four rows against one query. */
+/** The same against one query. */
 // @ts-ignore: decorator
 @inline
-function score4x1<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usize, step: usize): void {
+export function score4x1<T>(
+  k: usize, span: usize, k2: usize, span2: usize, q: usize, bytes: usize, scores: usize, step: usize,
+): void {
   let a0 = zero(), a1 = a0, a2 = a0, a3 = a0;
-  let k2 = k + 2 * span;
   const end = q + bytes;
   do {
     const x = v128.load(q);
     a0 = fma(load4<T>(k), x, a0);
     a1 = fma(load4<T>(k + span), x, a1);
     a2 = fma(load4<T>(k2), x, a2);
-    a3 = fma(load4<T>(k2 + span), x, a3);
+    a3 = fma(load4<T>(k2 + span2), x, a3);
     q += 16;
     k += 4 * sizeof<T>();
     k2 += 4 * sizeof<T>();
@@ -117,7 +123,7 @@ function score4x1<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usiz
 /** One row against the query at q, whose vectors lie `stride` bytes apart. */
 // @ts-ignore: decorator
 @inline
-function score1x1<T>(k: usize, q: usize, stride: usize, size: i32): f32 {
+export function score1x1<T>(k: usize, q: usize, stride: usize, size: i32): f32 {
   let a = zero();
   for (let left = size >> 2; left > 0; left--, q += stride, k += 4 * sizeof<T>()) a = fma(load4<T>(k), v128.load(q), a);
   if (size & 3) a = fma(loadTail<T>(k, size & 3), v128.load(q), a);
@@ -155,8 +161,8 @@ function scoreChunk<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32
     const step = (<usize>count) << 2;
     for (const end = k + span; k < end; k += rowBytes, scores += 4) {
       if (chunk == 4) score2x4<T>(k, span, q, bytes, scores, step);
-      else if (chunk == 2) score4x2<T>(k, span, q, bytes, scores, step);
-      else score4x1<T>(k, span, q, bytes, scores, step);
+      else if (chunk == 2) score4x2<T>(k, span, k + 2 * span, span, q, bytes, scores, step);
+      else score4x1<T>(k, span, k + 2 * span, span, q, bytes, scores, step);
     }
     k += (streams - 1) * span;
     scores += (streams - 1) * step;
@@ -172,7 +178,7 @@ function scoreChunk<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32
 /** Adds two rows, weighed, to four accumulators. */
 // @ts-ignore: decorator
 @inline
-function add2x4<T>(v: usize, span: usize, weights: usize, step: usize, sum: usize, bytes: usize): void {
+export function add2x4<T>(v: usize, span: usize, weights: usize, step: usize, sum: usize, bytes: usize): void {
   const a0 = v128.load_splat<f32>(weights), a1 = v128.load_splat<f32>(weights, APART);
   const a2 = v128.load_splat<f32>(weights, 2 * APART), a3 = v128.load_splat<f32>(weights, 3 * APART);
   weights += step;
@@ -190,10 +196,12 @@ function add2x4<T>(v: usize, span: usize, weights: usize, step: usize, sum: usiz
   } while (sum < end);
 }
 
-/** Adds four rows, weighed, to two accumulators. */
+/** Adds four rows, weighed, to two accumulators: v and the one `span` behind it, v2 and the one `span2` behind it. */
 // @ts-ignore: decorator
 @inline
-function add4x2<T>(v: usize, span: usize, weights: usize, step: usize, sum: usize, bytes: usize): void {
+export function add4x2<T>(
+  v: usize, span: usize, v2: usize, span2: usize, weights: usize, step: usize, sum: usize, bytes: usize,
+): void {
   const a0 = v128.load_splat<f32>(weights), b0 = v128.load_splat<f32>(weights, APART);
   weights += step;
   const a1 = v128.load_splat<f32>(weights), b1 = v128.load_splat<f32>(weights, APART);
@@ -201,10 +209,9 @@ function add4x2<T>(v: usize, span: usize, weights: usize, step: usize, sum: usiz
   const a2 = v128.load_splat<f32>(weights), b2 = v128.load_splat<f32>(weights, APART);
   weights += step;
   const a3 = v128.load_splat<f32>(weights), b3 = v128.load_splat<f32>(weights, APART);
-  let v2 = v + 2 * span;
   const end = sum + (bytes << 1);
   do {
-    const r0 = load4<T>(v), r1 = load4<T>(v + span), r2 = load4<T>(v2), r3 = load4<T>(v2 + span);
+    const r0 = load4<T>(v), r1 = load4<T>(v + span), r2 = load4<T>(v2), r3 = load4<T>(v2 + span2);
     v128.store(sum, fma(r3, a3, fma(r2, a2, fma(r1, a1, fma(r0, a0, v128.load(sum))))));
     v128.store(sum, fma(r3, b3, fma(r2, b2, fma(r1, b1, fma(r0, b0, v128.load(sum, 16))))), 16);
     sum += 32;
@@ -216,14 +223,15 @@ function add4x2<T>(v: usize, span: usize, weights: usize, step: usize, sum: usiz
 /** Adds four rows, weighed, to one accumulator. */
 // @ts-ignore: decorator
 @inline
-function add4x1<T>(v: usize, span: usize, weights: usize, step: usize, sum: usize, bytes: usize): void {
+export function add4x1<T>(
+  v: usize, span: usize, v2: usize, span2: usize, weights: usize, step: usize, sum: usize, bytes: usize,
+): void {
   const w0 = v128.load_splat<f32>(weights), w1 = v128.load_splat<f32>(weights + step);
   const w2 = v128.load_splat<f32>(weights + 2 * step), w3 = v128.load_splat<f32>(weights + 3 * step);
-  let v2 = v + 2 * span;
   const end = sum + bytes;
   do {
     const low = fma(load4<T>(v + span), w1, fma(load4<T>(v), w0, v128.load(sum)));
-    v128.store(sum, fma(load4<T>(v2 + span), w3, fma(load4<T>(v2), w2, low)));
+    v128.store(sum, fma(load4<T>(v2 + span2), w3, fma(load4<T>(v2), w2, low)));
     sum += 16;
     v += 4 * sizeof<T>();
     v2 += 4 * sizeof<T>();
@@ -233,7 +241,7 @@ function add4x1<T>(v: usize, span: usize, weights: usize, step: usize, sum: usiz
 /** Adds one row, weighed, to the accumulator at sum, whose vectors lie `stride` bytes apart. */
 // @ts-ignore: decorator
 @inline
-function add1x1<T>(v: usize, weight: f32, sum: usize, stride: usize, size: i32): void {
+export function add1x1<T>(v: usize, weight: f32, sum: usize, stride: usize, size: i32): void {
   const w = f32x4.splat(weight);
   for (let left = size >> 2; left > 0; left--, sum += stride, v += 4 * sizeof<T>()) {
     v128.store(sum, fma(load4<T>(v), w, v128.load(sum)));
@@ -267,8 +275,8 @@ function addChunk<T>(
     const step = (<usize>count) << 2;
     for (const end = v + span; v < end; v += rowBytes, weights += 4) {
       if (chunk == 4) add2x4<T>(v, span, weights, step, sums, bytes);
-      else if (chunk == 2) add4x2<T>(v, span, weights, step, sums, bytes);
-      else add4x1<T>(v, span, weights, step, sums, bytes);
+      else if (chunk == 2) add4x2<T>(v, span, v + 2 * span, span, weights, step, sums, bytes);
+      else add4x1<T>(v, span, v + 2 * span, span, weights, step, sums, bytes);
     }
     v += (streams - 1) * span;
     weights += (streams - 1) * step;

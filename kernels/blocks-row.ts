@@ -1,37 +1,46 @@
 /**
- * Few rows of activations times rows of block-quantized weights. Two rows of weights are read at once, from the two halves of the range.
- * Integers are summed over 32 elements before their scale is applied. Weights are taken as unsigned: what their zero point takes
- * away is a sum over blocks, not over weights, and is where the sums start.
+ * Few rows of activations times rows of block-quantized weights. Of short 8-bit rows four are read at once; of others two, from the two
+ * halves of the range, and integers are summed over 32 elements before their scale is applied. Weights are taken as unsigned: what their
+ * zero point takes away is a sum over blocks, not over weights, and is where the sums start.
  */
 import { blocksOf, splatScale, weightBytes, zeroTerm, zeroTermOf } from "./blocks";
 import { MatMulBlocks } from "./jobs";
-import { groupSize, paddedLength, summedSize } from "./quantize-rows";
-import { fma, gain, sum, zero } from "./simd";
+import { byteRow, groupSize, paddedLength, summedSize } from "./quantize-rows";
+import { fma, gain, sum, sums, zero } from "./simd";
 
-/** All rows of c, columns from `from` to `to`: two columns of weights serve every row before the next are read. */
+/** All rows of c, columns from `from` to `to`: a few columns of weights serve every row before the next are read. */
 export function multiplyRows<S>(job: MatMulBlocks, from: i32, to: i32, scratch: usize): void {
   const length = paddedLength(job.k, job.blockSize);
   const group = groupSize(job.precision);
-  const valueBytes = length * (job.precision >> 3);
+  const valueBytes = job.precision == 8 ? byteRow(length) : <usize>length << 1;
   const scaleBytes = ((length + group - 1) / group) << 2;
   const sumBytes = (length / summedSize(job.blockSize, job.precision)) << 2;
   const blockBytes = job.precision == 8 && job.zeros ? blocksOf(job) << 2 : 0;
   if (blockBytes) {
-    for (let row = 0; row < job.m; row++) sumBlocks(job, job.aSums + row * sumBytes, scratch + row * blockBytes);
+    for (let row = 0; row < job.m; row++) sumBlocks(job, job.values + row * valueBytes + 36, scratch + row * blockBytes);
   }
-  const half = (to - from + 1) >> 1;
-  for (let first = from; first < from + half; first++) {
+  const short = isFloat<S>() && job.bits == 8 && length <= 256;
+  const step = short ? 4 : 1;
+  const half = short ? to - from : (to - from + 1) >> 1;
+  for (let first = from; first < from + half; first += step) {
     const second = min(first + half, to - 1);
     for (let row = 0; row < job.m; row++) {
       const values = job.values + row * valueBytes;
       const scales = job.aScales + row * scaleBytes;
-      const sums = job.aSums + row * sumBytes;
+      const rowSums = job.aSums + row * sumBytes;
       const c = job.c + ((<usize>(row * job.cRow)) << 2);
-      if (job.bits == 8) dot8<S>(job, values, scales, sums, length, first, second, c);
-      else if (job.precision == 16) dot4<S>(job, values, scales, sums, length, first, second, c);
+      if (isFloat<S>()) {
+        if (short) {
+          dot8Short<f32>(job, values, scales, rowSums, length, first, min(4, to - first), c);
+          continue;
+        }
+      }
+      if (job.bits == 8) dot8<S>(job, values, scales, rowSums, length, first, second, c);
+      else if (job.precision == 16) dot4<S>(job, values, scales, rowSums, length, first, second, c);
       else if (ASC_FEATURE_RELAXED_SIMD) {
         const blockSums = blockBytes ? scratch + row * blockBytes : 0;
-        dot4Fast<S>(job, values, scales, sums, blockSums, length, first, second, c);
+        if (job.blockSize == 32) dot4Fast<S, u8>(job, values, blockSums, length, first, second, c);
+        else dot4Fast<S, u16>(job, values, blockSums, length, first, second, c);
       }
     }
   }
@@ -44,6 +53,99 @@ function put<S>(job: MatMulBlocks, c: usize, column: i32, lanes: v128): void {
   const at = (<usize>column) << 2;
   const bias: f32 = job.bias ? load<f32>(job.bias + at) : 0;
   store<f32>(c + at, sum(lanes) * (gain<S>() * gain<S>()) + bias);
+}
+
+/** The products of 32 weights of 8 bits with activations of 16 bits, in four sums. */
+// @ts-ignore: decorator
+@inline
+function dotBytes(w: usize, x0: v128, x1: v128, x2: v128, x3: v128): v128 {
+  const p = v128.load(w), q = v128.load(w, 16);
+  const a = i32x4.add(i32x4.dot_i16x8_s(i16x8.extend_low_i8x16_u(p), x0), i32x4.dot_i16x8_s(i16x8.extend_high_i8x16_u(p), x1));
+  const b = i32x4.add(i32x4.dot_i16x8_s(i16x8.extend_low_i8x16_u(q), x2), i32x4.dot_i16x8_s(i16x8.extend_high_i8x16_u(q), x3));
+  return i32x4.add(a, b);
+}
+
+/**
+ * `count` columns of weights of 8 bits from `first` on, at most four, with activations of 16 bits; what is missing of four is the first one
+ * again. Integers are summed over a block, or over 256 elements of a longer one, before their scale is applied: 32 pairs of products of 16
+ * and 8 bits stay below 2^30.
+ */
+function dot8Short<S>(
+  job: MatMulBlocks, x: usize, xScales: usize, xSums: usize, length: i32, first: i32, count: i32, c: usize,
+): void {
+  const shift = ctz(job.blockSize);
+  const wide = <usize>weightBytes(job);
+  const scaleWide = <usize>blocksOf(job) * sizeof<S>();
+  const column1 = <usize>i32(count > 1), column2 = <usize>i32(count > 2) << 1, column3 = <usize>i32(count > 3) * 3;
+  const w1 = column1 * wide, w2 = column2 * wide, w3 = column3 * wide;
+  const s1 = column1 * scaleWide, s2 = column2 * scaleWide, s3 = column3 * scaleWide;
+  const scales = job.scales + <usize>first * scaleWide;
+  let w = job.b + <usize>first * wide;
+  let f0 = zero(), f1 = zero(), f2 = zero(), f3 = zero(), totals = zero();
+  if (isFloat<S>() && !job.zeros) {
+    totals = zeroTerms(scales, s1, s2, s3, xSums, scaleWide);
+  } else {
+    f0 = zeroTerm<S>(job, first, scales, xSums);
+    f1 = zeroTerm<S>(job, first + <i32>column1, scales + s1, xSums);
+    f2 = zeroTerm<S>(job, first + <i32>column2, scales + s2, xSums);
+    f3 = zeroTerm<S>(job, first + <i32>column3, scales + s3, xSums);
+  }
+  const run = min(job.blockSize, 256);
+  let at = 0;
+  do {
+    let g0 = zero(), g1 = zero(), g2 = zero(), g3 = zero();
+    const groupEnd = min(at + 256, length);
+    do {
+      let a0 = zero(), a1 = zero(), a2 = zero(), a3 = zero();
+      const end = x + ((<usize>run) << 1);
+      do {
+        const x0 = v128.load(x), x1 = v128.load(x, 16), x2 = v128.load(x, 32), x3 = v128.load(x, 48);
+        a0 = i32x4.add(a0, dotBytes(w, x0, x1, x2, x3));
+        a1 = i32x4.add(a1, dotBytes(w + w1, x0, x1, x2, x3));
+        a2 = i32x4.add(a2, dotBytes(w + w2, x0, x1, x2, x3));
+        a3 = i32x4.add(a3, dotBytes(w + w3, x0, x1, x2, x3));
+        x += 64;
+        w += 32;
+      } while (x < end);
+      const p = scales + <usize>(at >> shift) * sizeof<S>();
+      g0 = f32x4.add(g0, f32x4.mul(f32x4.convert_i32x4_s(a0), splatScale<S>(p)));
+      g1 = f32x4.add(g1, f32x4.mul(f32x4.convert_i32x4_s(a1), splatScale<S>(p + s1)));
+      g2 = f32x4.add(g2, f32x4.mul(f32x4.convert_i32x4_s(a2), splatScale<S>(p + s2)));
+      g3 = f32x4.add(g3, f32x4.mul(f32x4.convert_i32x4_s(a3), splatScale<S>(p + s3)));
+      at += run;
+    } while (at < groupEnd);
+    const s = v128.load_splat<f32>(xScales);
+    f0 = fma(g0, s, f0);
+    f1 = fma(g1, s, f1);
+    f2 = fma(g2, s, f2);
+    f3 = fma(g3, s, f3);
+    xScales += 4;
+  } while (at < length);
+  totals = f32x4.add(f32x4.mul(sums(f0, f1, f2, f3), f32x4.splat(gain<S>() * gain<S>())), totals);
+  const place = (<usize>first) << 2;
+  if (count == 4) {
+    v128.store(c + place, job.bias ? f32x4.add(totals, v128.load(job.bias + place)) : totals);
+    return;
+  }
+  for (let end = place + ((<usize>count) << 2), to = place; to < end; to += 4) {
+    store<f32>(c + to, f32x4.extract_lane(totals, 0) + (job.bias ? load<f32>(job.bias + to) : 0));
+    totals = v128.shuffle<i32>(totals, totals, 1, 2, 3, 0);
+  }
+}
+
+/** What a zero point of 128 takes away from four columns, one a lane: -128 Σ scale · sum over the blocks, whose scales take `bytes` bytes. */
+// @ts-ignore: decorator
+@inline
+function zeroTerms(scales: usize, s1: usize, s2: usize, s3: usize, xSums: usize, bytes: usize): v128 {
+  let total = zero();
+  for (const end = scales + bytes; scales < end; scales += 4, xSums += 4) {
+    let four = v128.load_zero<f32>(scales);
+    four = v128.load_lane<f32>(scales + s1, four, 1);
+    four = v128.load_lane<f32>(scales + s2, four, 2);
+    four = v128.load_lane<f32>(scales + s3, four, 3);
+    total = f32x4.add(total, f32x4.mul(four, v128.load_splat<f32>(xSums)));
+  }
+  return f32x4.mul(total, f32x4.splat(-128));
 }
 
 /** Two columns of weights of 8 bits, with activations of 16 bits. */
@@ -144,11 +246,10 @@ function dotNibbles(nibbles: v128, even: v128, odd: v128): v128 {
 
 /**
  * Two columns of weights of 4 bits, with activations of 8 bits. A zero point of 8 is taken away as it goes, a quarter of it in each lane;
- * `blockSums`, where it is not 0, serves for what other zero points are more or less than that.
+ * `blockSums`, where it is not 0, serves for what other zero points are more or less than that. B is u8 for blocks of 32, u16 for
+ * longer ones, whose scale serves several steps.
  */
-function dot4Fast<S>(
-  job: MatMulBlocks, x: usize, xScales: usize, xSums: usize, blockSums: usize, length: i32, first: i32, second: i32, c: usize,
-): void {
+function dot4Fast<S, B>(job: MatMulBlocks, x: usize, blockSums: usize, length: i32, first: i32, second: i32, c: usize): void {
   const shift = ctz(job.blockSize) - 5; // from steps of 32 elements to blocks
   let w = job.b + <usize>first * weightBytes(job);
   const span = <usize>(second - first) * weightBytes(job);
@@ -160,32 +261,32 @@ function dot4Fast<S>(
     f1 = zeroTermOf<S>(job, second, scales + scaleSpan, blockSums, 8);
   }
   const quarter = f32x4.splat(-2);
-  const end = x + length;
+  const end = x + byteRow(length);
   let at = 0;
+  let p = scales;
   do {
     const even = v128.load(x), odd = v128.load(x, 16);
-    const s = v128.load_splat<f32>(xScales);
-    const z = f32x4.mul(v128.load_splat<f32>(xSums), quarter);
-    const p = scales + (at++ >> shift) * sizeof<S>();
+    const s = v128.load_splat<f32>(x, 32);
+    const z = f32x4.mul(v128.load_splat<f32>(x, 36), quarter);
+    if (sizeof<B>() > 1) p = scales + (at++ >> shift) * sizeof<S>();
     const a = dotNibbles(v128.load(w), even, odd);
     f0 = fma(fma(f32x4.convert_i32x4_s(a), s, z), splatScale<S>(p), f0);
     const b = dotNibbles(v128.load(w + span), even, odd);
     f1 = fma(fma(f32x4.convert_i32x4_s(b), s, z), splatScale<S>(p + scaleSpan), f1);
-    x += 32;
+    x += 48;
     w += 16;
-    xScales += 4;
-    xSums += 4;
+    if (sizeof<B>() == 1) p += sizeof<S>();
   } while (x < end);
   put<S>(job, c, first, f0);
   put<S>(job, c, second, f1);
 }
 
-/** The sums of steps of 32 elements, added up to those of blocks. */
+/** The sums of steps of 32 elements, which lie 48 bytes apart, added up to those of blocks. */
 function sumBlocks(job: MatMulBlocks, sums: usize, target: usize): void {
   const each = job.blockSize >> 5;
   for (let block = 0; block < blocksOf(job); block++, target += 4) {
     let total: f32 = 0;
-    for (let i = 0; i < each; i++, sums += 4) total += load<f32>(sums);
+    for (let i = 0; i < each; i++, sums += 48) total += load<f32>(sums);
     store<f32>(target, total);
   }
 }

@@ -5,9 +5,9 @@
 import { blocksOf, weightBytes, zeroOf } from "./blocks";
 import { FLOAT32, readOne, widthOf } from "./float-types";
 import { MatMulBlocks } from "./jobs";
-import { addTile } from "./matmul";
+import { addTile, weave } from "./matmul";
 import { addEight } from "./panels";
-import { isPermuted, paddedLength, panelDepth, summedSize } from "./quantize-rows";
+import { isPermuted, paddedLength, panelDepth, summedSize, tiledBytes } from "./quantize-rows";
 import { fma, zero } from "./simd";
 
 /** All rows of c, columns from `from`, a multiple of 8, to `to`. */
@@ -35,28 +35,23 @@ export function multiplyTiles(job: MatMulBlocks, from: i32, to: i32, scratch: us
       }
     }
   }
-  if (job.precision == 8 || (job.zeros && job.zerosType >= 0)) subtractZeros(job, from, to, scratch);
+  if (job.zeros && (job.precision == 8 || job.zerosType >= 0)) subtractZeros(job, from, to, scratch);
 }
 
-/** Adds a tile of sums to c, as far as c goes; rows times the scales at xScales, or as they are if that is 0. */
-function addToRows(job: MatMulBlocks, row: i32, column: i32, tile: usize, xScales: usize): void {
+/** True where a tile lies within c. */
+// @ts-ignore: decorator
+@inline
+function isWhole(job: MatMulBlocks, row: i32, column: i32): bool {
+  return row + 4 <= job.m && column + 8 <= job.n;
+}
+
+/** Adds a tile of sums to c, as far as c goes. */
+function addToRows(job: MatMulBlocks, row: i32, column: i32, tile: usize): void {
   const end = tile + ((<usize>min(4, job.m - row)) << 5);
-  const isWhole = column + 8 <= job.n;
   let c = job.c + ((<usize>(row * job.cRow + column)) << 2);
-  let s = f32x4.splat(1);
-  do {
-    if (xScales) {
-      s = v128.load_splat<f32>(xScales);
-      xScales += 4;
-    }
-    const a = v128.load(tile), b = v128.load(tile, 16);
-    if (isWhole) {
-      v128.store(c, fma(a, s, v128.load(c)));
-      v128.store(c, fma(b, s, v128.load(c, 16)), 16);
-    } else addEight(c, job.n - column, f32x4.mul(a, s), f32x4.mul(b, s));
-    tile += 32;
-    c += (<usize>job.cRow) << 2;
-  } while (tile < end);
+  for (; tile < end; tile += 32, c += (<usize>job.cRow) << 2) {
+    addEight(c, job.n - column, v128.load(tile), v128.load(tile, 16));
+  }
 }
 
 // @ts-ignore: decorator
@@ -82,6 +77,12 @@ function unpackScales(job: MatMulBlocks, column: i32, first: i32, count: i32, ta
   const width = widthOf(job.scaleType);
   const row = blocksOf(job) * width;
   const columns = min(8, job.n - column);
+  if (columns == 8 && width == 4 && step == job.blockSize) {
+    const p = job.scales + (<usize>(column * blocksOf(job) + (first >> shift)) << 2);
+    weave(p, row, count >> shift, target, 32);
+    weave(p + 4 * row, row, count >> shift, target + 16, 32);
+    return;
+  }
   for (let at = first; at < first + count; at += step, target += 32) {
     let p = job.scales + <usize>(column * blocksOf(job) + (at >> shift)) * width;
     for (let i = 0; i < 8; i++, p += row) {
@@ -183,107 +184,116 @@ function multiply16(
   job: MatMulBlocks, row: i32, column: i32, length: i32, first: i32, count: i32, panel: usize, scales: usize, tile: usize,
 ): void {
   const step = stepSize(job);
+  const shift = ctz(step);
   const groups = (length + 255) >> 8;
+  const whole = isWhole(job, row, column);
+  const target = whole ? job.c + ((<usize>(row * job.cRow + column)) << 2) : tile;
+  const rowBytes: usize = whole ? (<usize>job.cRow) << 2 : 32;
   let xScales = job.aScales + ((<usize>(row * groups + (first >> 8) * 4)) << 2);
   let x = job.values + <usize>(first * ((job.m + 3) & ~3) + row * count) * 2;
+  if (!whole) clearTile(tile);
   for (let group = 0; group < count; group += 256, xScales += 16) {
-    clearTile(tile);
-    for (let left = min(256, count - group); left > 0; left -= step, scales += 32) {
-      addStep16(x, panel, step >> 1, scales, tile);
-      x += <usize>step * 8;
-      panel += <usize>step * 16;
-    }
-    addToRows(job, row, column, tile, xScales);
+    const size = min(256, count - group);
+    addSteps16(x, panel, size >> shift, (<usize>step) << 3, scales, xScales, target, rowBytes);
+    x += <usize>size * 8;
+    panel += <usize>size * 16;
+    scales += (<usize>(size >> shift)) << 5;
   }
+  if (!whole) addToRows(job, row, column, tile);
 }
 
-/** tile += x · w for `units` units of two elements, times the columns' scales. */
-function addStep16(x: usize, w: usize, units: i32, scales: usize, tile: usize): void {
-  let a0 = zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
-  const end = x + ((<usize>units) << 4);
+/** c += x · w, step by step of `bytes` of x, each times the scales of columns and rows. */
+function addSteps16(
+  x: usize, w: usize, steps: i32, bytes: usize, scales: usize, xScales: usize, c: usize, rowBytes: usize,
+): void {
   do {
-    const p = v128.load(w), q = v128.load(w, 16);
-    let s = v128.load_splat<i32>(x);
-    a0 = i32x4.add(a0, i32x4.dot_i16x8_s(p, s));
-    b0 = i32x4.add(b0, i32x4.dot_i16x8_s(q, s));
-    s = v128.load_splat<i32>(x, 4);
-    a1 = i32x4.add(a1, i32x4.dot_i16x8_s(p, s));
-    b1 = i32x4.add(b1, i32x4.dot_i16x8_s(q, s));
-    s = v128.load_splat<i32>(x, 8);
-    a2 = i32x4.add(a2, i32x4.dot_i16x8_s(p, s));
-    b2 = i32x4.add(b2, i32x4.dot_i16x8_s(q, s));
-    s = v128.load_splat<i32>(x, 12);
-    a3 = i32x4.add(a3, i32x4.dot_i16x8_s(p, s));
-    b3 = i32x4.add(b3, i32x4.dot_i16x8_s(q, s));
-    x += 16;
-    w += 32;
-  } while (x < end);
-  const s = v128.load(scales), t = v128.load(scales, 16);
-  addScaled(tile, a0, b0, s, t);
-  addScaled(tile + 32, a1, b1, s, t);
-  addScaled(tile + 64, a2, b2, s, t);
-  addScaled(tile + 96, a3, b3, s, t);
+    let a0 = zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+    const end = x + bytes;
+    do {
+      const p = v128.load(w), q = v128.load(w, 16);
+      let s = v128.load_splat<i32>(x);
+      a0 = i32x4.add(a0, i32x4.dot_i16x8_s(p, s));
+      b0 = i32x4.add(b0, i32x4.dot_i16x8_s(q, s));
+      s = v128.load_splat<i32>(x, 4);
+      a1 = i32x4.add(a1, i32x4.dot_i16x8_s(p, s));
+      b1 = i32x4.add(b1, i32x4.dot_i16x8_s(q, s));
+      s = v128.load_splat<i32>(x, 8);
+      a2 = i32x4.add(a2, i32x4.dot_i16x8_s(p, s));
+      b2 = i32x4.add(b2, i32x4.dot_i16x8_s(q, s));
+      s = v128.load_splat<i32>(x, 12);
+      a3 = i32x4.add(a3, i32x4.dot_i16x8_s(p, s));
+      b3 = i32x4.add(b3, i32x4.dot_i16x8_s(q, s));
+      x += 16;
+      w += 32;
+    } while (x < end);
+    const s = v128.load(scales), t = v128.load(scales, 16);
+    addScaled(c, a0, b0, s, t, v128.load_splat<f32>(xScales));
+    addScaled(c + rowBytes, a1, b1, s, t, v128.load_splat<f32>(xScales, 4));
+    addScaled(c + 2 * rowBytes, a2, b2, s, t, v128.load_splat<f32>(xScales, 8));
+    addScaled(c + 3 * rowBytes, a3, b3, s, t, v128.load_splat<f32>(xScales, 12));
+    scales += 32;
+  } while (--steps);
 }
 
 // @ts-ignore: decorator
 @inline
-function addScaled(tile: usize, a: v128, b: v128, s: v128, t: v128): void {
-  v128.store(tile, fma(f32x4.convert_i32x4_s(a), s, v128.load(tile)));
-  v128.store(tile, fma(f32x4.convert_i32x4_s(b), t, v128.load(tile, 16)), 16);
+function addScaled(c: usize, a: v128, b: v128, s: v128, t: v128, x: v128): void {
+  v128.store(c, fma(f32x4.convert_i32x4_s(a), f32x4.mul(s, x), v128.load(c)));
+  v128.store(c, fma(f32x4.convert_i32x4_s(b), f32x4.mul(t, x), v128.load(c, 16)), 16);
 }
 
 /** c += activations of 8 bits · a panel of nibbles. */
 function multiply8(
   job: MatMulBlocks, row: i32, column: i32, length: i32, first: i32, count: i32, panel: usize, scales: usize, tile: usize,
 ): void {
-  const x = job.values + <usize>(first * ((job.m + 3) & ~3) + row * count);
+  const x = job.values + tiledBytes(first * ((job.m + 3) & ~3) + row * count);
   const xScales = job.aScales + ((<usize>((row * length) >> 5) + ((first >> 5) << 2)) << 2);
-  clearTile(tile);
-  for (let done: usize = 0; done < <usize>count; done += 32) {
-    addStep8(x + done * 4, panel + done * 8, scales + done, xScales + (done >> 1), tile);
+  if (isWhole(job, row, column)) {
+    addSteps8(x, panel, count >> 5, scales, xScales, job.c + ((<usize>(row * job.cRow + column)) << 2), (<usize>job.cRow) << 2);
+    return;
   }
-  addToRows(job, row, column, tile, 0);
+  clearTile(tile);
+  addSteps8(x, panel, count >> 5, scales, xScales, tile, 32);
+  addToRows(job, row, column, tile);
 }
 
 /**
- * tile += x · w for 32 elements, times the scales of columns and rows. Pairs of products of nibbles and bytes are below 2^12: 16 bits
- * hold eight of them.
+ * c += x · w, 32 elements at a time, each times the scales of columns and rows. Sums start at what a zero point of 8 takes away, so that
+ * 16 bits hold them: they may wrap on the way.
  */
-function addStep8(x: usize, w: usize, scales: usize, xScales: usize, tile: usize): void {
-  let a0 = zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
-  const end = x + 128;
-  do {
-    const p = v128.load(w), q = v128.load(w, 16);
-    let s = v128.load_splat<i32>(x);
-    a0 = i16x8.add(a0, i16x8.relaxed_dot_i8x16_i7x16_s(s, p));
-    b0 = i16x8.add(b0, i16x8.relaxed_dot_i8x16_i7x16_s(s, q));
-    s = v128.load_splat<i32>(x, 4);
-    a1 = i16x8.add(a1, i16x8.relaxed_dot_i8x16_i7x16_s(s, p));
-    b1 = i16x8.add(b1, i16x8.relaxed_dot_i8x16_i7x16_s(s, q));
-    s = v128.load_splat<i32>(x, 8);
-    a2 = i16x8.add(a2, i16x8.relaxed_dot_i8x16_i7x16_s(s, p));
-    b2 = i16x8.add(b2, i16x8.relaxed_dot_i8x16_i7x16_s(s, q));
-    s = v128.load_splat<i32>(x, 12);
-    a3 = i16x8.add(a3, i16x8.relaxed_dot_i8x16_i7x16_s(s, p));
-    b3 = i16x8.add(b3, i16x8.relaxed_dot_i8x16_i7x16_s(s, q));
-    x += 16;
-    w += 32;
-  } while (x < end);
-  const s = v128.load(scales), t = v128.load(scales, 16);
-  addScaled8(tile, a0, b0, s, t, v128.load_splat<f32>(xScales));
-  addScaled8(tile + 32, a1, b1, s, t, v128.load_splat<f32>(xScales, 4));
-  addScaled8(tile + 64, a2, b2, s, t, v128.load_splat<f32>(xScales, 8));
-  addScaled8(tile + 96, a3, b3, s, t, v128.load_splat<f32>(xScales, 12));
-}
-
-// @ts-ignore: decorator
-@inline
-function addScaled8(tile: usize, a: v128, b: v128, s: v128, t: v128, x: v128): void {
+function addSteps8(x: usize, w: usize, steps: i32, scales: usize, xScales: usize, c: usize, rowBytes: usize): void {
   const one = i16x8.splat(1);
-  a = f32x4.convert_i32x4_s(i32x4.dot_i16x8_s(a, one));
-  b = f32x4.convert_i32x4_s(i32x4.dot_i16x8_s(b, one));
-  v128.store(tile, fma(a, f32x4.mul(s, x), v128.load(tile)));
-  v128.store(tile, fma(b, f32x4.mul(t, x), v128.load(tile, 16)), 16);
+  do {
+    let a0 = v128.load_splat<i32>(x), a1 = v128.load_splat<i32>(x, 4);
+    let a2 = v128.load_splat<i32>(x, 8), a3 = v128.load_splat<i32>(x, 12);
+    let b0 = a0, b1 = a1, b2 = a2, b3 = a3;
+    const end = x + 128;
+    do {
+      x += 16;
+      const p = v128.load(w), q = v128.load(w, 16);
+      let s = v128.load_splat<i32>(x);
+      a0 = i16x8.add(a0, i16x8.relaxed_dot_i8x16_i7x16_s(s, p));
+      b0 = i16x8.add(b0, i16x8.relaxed_dot_i8x16_i7x16_s(s, q));
+      s = v128.load_splat<i32>(x, 4);
+      a1 = i16x8.add(a1, i16x8.relaxed_dot_i8x16_i7x16_s(s, p));
+      b1 = i16x8.add(b1, i16x8.relaxed_dot_i8x16_i7x16_s(s, q));
+      s = v128.load_splat<i32>(x, 8);
+      a2 = i16x8.add(a2, i16x8.relaxed_dot_i8x16_i7x16_s(s, p));
+      b2 = i16x8.add(b2, i16x8.relaxed_dot_i8x16_i7x16_s(s, q));
+      s = v128.load_splat<i32>(x, 12);
+      a3 = i16x8.add(a3, i16x8.relaxed_dot_i8x16_i7x16_s(s, p));
+      b3 = i16x8.add(b3, i16x8.relaxed_dot_i8x16_i7x16_s(s, q));
+      w += 32;
+    } while (x < end);
+    x += 16;
+    const s = v128.load(scales), t = v128.load(scales, 16);
+    addScaled(c, i32x4.dot_i16x8_s(a0, one), i32x4.dot_i16x8_s(b0, one), s, t, v128.load_splat<f32>(xScales));
+    addScaled(c + rowBytes, i32x4.dot_i16x8_s(a1, one), i32x4.dot_i16x8_s(b1, one), s, t, v128.load_splat<f32>(xScales, 4));
+    addScaled(c + 2 * rowBytes, i32x4.dot_i16x8_s(a2, one), i32x4.dot_i16x8_s(b2, one), s, t, v128.load_splat<f32>(xScales, 8));
+    addScaled(c + 3 * rowBytes, i32x4.dot_i16x8_s(a3, one), i32x4.dot_i16x8_s(b3, one), s, t, v128.load_splat<f32>(xScales, 12));
+    scales += 32;
+    xScales += 16;
+  } while (--steps);
 }
 
 /** Takes away what unpacking did not: a product of the activations' sums with scale · zero point. */
@@ -294,7 +304,7 @@ function subtractZeros(job: MatMulBlocks, from: i32, to: i32, scratch: usize): v
   const count = blocks << shift;
   const tile = scratch;
   const panel = tile + 128; // [count][8]
-  let zeroPoint: f32 = <f32>(1 << (job.bits - 1));
+  const taken: f32 = job.precision == 8 ? 8 : 0; // already
   for (let column = from; column < to; column += 8) {
     for (let i = 0; i < 8; i++) {
       let target = panel + (i << 2);
@@ -302,8 +312,7 @@ function subtractZeros(job: MatMulBlocks, from: i32, to: i32, scratch: usize): v
       for (let at = 0; at < count; at++, target += 32) {
         let term: f32 = 0;
         if (column + i < job.n) {
-          if (job.zeros) zeroPoint = zeroOf(job, column + i, at >> shift);
-          term = -scaleAt(scales + (at >> shift) * width, job.scaleType) * zeroPoint;
+          term = scaleAt(scales + (at >> shift) * width, job.scaleType) * (taken - zeroOf(job, column + i, at >> shift));
         }
         store<f32>(target, term);
       }
@@ -311,7 +320,7 @@ function subtractZeros(job: MatMulBlocks, from: i32, to: i32, scratch: usize): v
     for (let row = 0; row < job.m; row += 4) {
       clearTile(tile);
       addTile(job.aSums + ((<usize>(row * count)) << 2), panel, count, tile, 32);
-      addToRows(job, row, column, tile, 0);
+      addToRows(job, row, column, tile);
     }
   }
 }

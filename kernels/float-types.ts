@@ -84,6 +84,17 @@ export function readRow(source: usize, type: i32, target: usize, count: i32): vo
   for (; left > 0; left--, source += 2, target += 4) store<f32>(target, readOne(source, type));
 }
 
+/** Elements that lie `step` apart to float32. */
+export function readElements(source: usize, type: i32, step: i32, target: usize, count: i32): void {
+  if (step == 1) {
+    readRow(source, type, target, count);
+    return;
+  }
+  for (const end = target + ((<usize>count) << 2); target < end; target += 4, source += step * widthOf(type)) {
+    store<f32>(target, readOne(source, type));
+  }
+}
+
 /** `count` elements of float32 at `source` to `type` at `target`. */
 export function writeRow(source: usize, target: usize, type: i32, count: i32): void {
   if (type == FLOAT32) {

@@ -1,10 +1,9 @@
-/** Rows of a table: as they are, out of the panels of a product's weights, or out of quantized blocks. */
+/** Rows of a table: as they are, or out of quantized blocks. */
 import { readOne, readRow, widthOf, writeRow } from "./float-types";
 import { GatherRows } from "./jobs";
 import { shareStart } from "./share";
 
 const ROWS: i32 = 0;
-const PANELS: i32 = 1;
 
 /** Elements that pass through scratch at a time: a multiple of every block size that is smaller. */
 const PIECE: i32 = 1024;
@@ -27,8 +26,7 @@ export function gatherRows(at: usize, part: i32, parts: i32, scratch: usize): vo
       if (job.layout == ROWS) {
         const place = (<usize>entry * job.width + first) * widthOf(job.type);
         readRow(job.table + place, job.type, scratch, count);
-      } else if (job.layout == PANELS) readPanels(job, entry, first, count, scratch);
-      else readBlocks(job, entry, first, count, scratch);
+      } else readBlocks(job, entry, first, count, scratch);
       writeRow(scratch, output + first * outputWidth, job.outputType, count);
     }
   }
@@ -39,15 +37,6 @@ export function gatherRows(at: usize, part: i32, parts: i32, scratch: usize): vo
 function entryOf(job: GatherRows, row: i32): i32 {
   const entry = job.indexBytes == 8 ? <i32>load<i64>(job.indices + ((<usize>row) << 3)) : load<i32>(job.indices + ((<usize>row) << 2));
   return entry < 0 ? entry + job.entries : entry;
-}
-
-/** An entry is a column of the panels: eight of them lie side by side. */
-function readPanels(job: GatherRows, entry: i32, first: i32, count: i32, target: usize): void {
-  const type = job.type;
-  const width = widthOf(type);
-  let source = job.table + ((<usize>(entry >> 3) * job.width + first) * 8 + (entry & 7)) * width;
-  for (const end = target + ((<usize>count) << 2); target < end; target += 4, source += 8 * width)
-    store<f32>(target, readOne(source, type));
 }
 
 /** (value - zero) · scale, block by block. */

@@ -16,8 +16,10 @@ export function matmulBlocks(at: usize, part: i32, parts: i32, scratch: usize): 
     if (from < to) multiplyTiles(job, from, to, scratch);
     return;
   }
-  const from = shareStart(job.n, part, parts);
-  const to = shareStart(job.n, part + 1, parts);
+  // In fours: how columns are taken together must not depend on the parts.
+  const fours = (job.n + 3) >> 2;
+  const from = shareStart(fours, part, parts) << 2;
+  const to = min(job.n, shareStart(fours, part + 1, parts) << 2);
   if (from >= to) return;
   if (job.scaleType == FLOAT32) multiplyRows<f32>(job, from, to, scratch);
   else if (job.scaleType == FLOAT16) multiplyRows<u16>(job, from, to, scratch);

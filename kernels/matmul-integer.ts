@@ -1,34 +1,28 @@
 /**
- * MatMulInteger: (a - aZero) · (b - bZero) in 32-bit integers, with b as [n, k]. Both sides become 16 bits wide, which holds any
- * difference of bytes; sums wrap as 32-bit integers do.
+ * MatMulInteger: (a - aZero) · (b - bZero) in 32-bit integers, with b as it lies, [k, n]. Both sides become 16 bits wide, which holds
+ * any difference of bytes; sums wrap as 32-bit integers do.
  */
-import { weaveEight } from "./blocks-tile";
 import { MatMulInteger } from "./jobs";
 import { shareStart } from "./share";
 import { zero } from "./simd";
 
 const DEPTH: i32 = 256; // elements of a panel
 const ROWS: i32 = 128; // of a block of a
-const FEW: i32 = 4; // rows that are multiplied one by one
+const PANELS: i32 = 16; // of a block of b
 
-/** Parts share the columns. */
+/** The product; parts share the panels of eight columns. */
 export function matmulInteger(at: usize, part: i32, parts: i32, scratch: usize): void {
   const job = changetype<MatMulInteger>(at);
   const panels = (job.n + 7) >> 3;
-  const from = shareStart(panels, part, parts) << 3;
-  const to = min(job.n, shareStart(panels, part + 1, parts) << 3);
-  if (from >= to) return;
-  if (job.m <= FEW) {
+  const end = shareStart(panels, part + 1, parts);
+  for (let panel = shareStart(panels, part, parts); panel < end; panel += PANELS) {
+    const from = panel << 3;
+    const to = min(job.n, min(end, panel + PANELS) << 3);
     for (let row = 0; row < job.m; row++) {
-      widen(job.a + <usize>row * job.k, job.aSigned, zeroPoint(job.aZero, job.aSigned, row * job.aZeroStep), job.k, scratch);
-      for (let column = from; column < to; column++) {
-        store<i32>(job.c + ((<usize>(row * job.cRow + column)) << 2), dot(job, column, scratch));
-      }
+      memory.fill(job.c + ((<usize>(row * job.cRow + from)) << 2), 0, (<usize>(to - from)) << 2);
     }
-    return;
+    for (let row = 0; row < job.m; row += ROWS) multiplyBlock(job, row, min(job.m, row + ROWS), from, to, scratch);
   }
-  for (let row = 0; row < job.m; row++) memory.fill(job.c + ((<usize>(row * job.cRow + from)) << 2), 0, (<usize>(to - from)) << 2);
-  for (let row = 0; row < job.m; row += ROWS) multiplyBlock(job, row, min(job.m, row + ROWS), from, to, scratch);
 }
 
 // @ts-ignore: decorator
@@ -49,38 +43,21 @@ function widen(p: usize, signed: i32, zeroPoint: i32, count: i32, target: usize)
   }
 }
 
-/** A widened row times a column. */
-function dot(job: MatMulInteger, column: i32, x: usize): i32 {
-  const signed = job.bSigned;
-  const zeroOfB = zeroPoint(job.bZero, signed, column * job.bZeroStep);
-  const z = i16x8.splat(<i16>zeroOfB);
-  let w = job.b + <usize>column * job.k;
-  let a = zero(), b = zero();
-  let left = job.k;
-  for (; left >= 16; left -= 16, w += 16, x += 32) {
-    const p = signed ? v128.load_ext<i8>(w) : v128.load_ext<u8>(w);
-    const q = signed ? v128.load_ext<i8>(w, 8) : v128.load_ext<u8>(w, 8);
-    a = i32x4.add(a, i32x4.dot_i16x8_s(i16x8.sub(p, z), v128.load(x)));
-    b = i32x4.add(b, i32x4.dot_i16x8_s(i16x8.sub(q, z), v128.load(x, 16)));
-  }
-  a = i32x4.add(a, b);
-  let total = i32x4.extract_lane(a, 0) + i32x4.extract_lane(a, 1) + i32x4.extract_lane(a, 2) + i32x4.extract_lane(a, 3);
-  for (; left > 0; left--, w++, x += 2) {
-    total += ((signed ? <i32>load<i8>(w) : <i32>load<u8>(w)) - zeroOfB) * <i32>load<i16>(x);
-  }
-  return total;
-}
-
 /** Adds the product of the rows from `first` to `end` with the columns from `from` to `to`. */
 function multiplyBlock(job: MatMulInteger, first: i32, end: i32, from: i32, to: i32, scratch: usize): void {
-  // Scratch: a tile, a panel of b, eight rows, the block of a.
+  // Scratch: a tile, four rows, the zero points of the columns, the block of a, the panels of b.
   const tile = scratch;
-  const panel = tile + 128;
-  const rows = panel + DEPTH * 16;
-  const block = rows + DEPTH * 16;
+  const rows = tile + 128;
+  const zeros = rows + DEPTH * 8;
+  const block = zeros + PANELS * 16;
+  const panels = block + ROWS * DEPTH * 2;
+  for (let i = 0; i < PANELS * 8; i++) {
+    store<i16>(zeros + (i << 1), from + i < to ? <i16>zeroPoint(job.bZero, job.bSigned, (from + i) * job.bZeroStep) : 0);
+  }
   for (let k = 0; k < job.k; k += DEPTH) {
     const count = min(DEPTH, job.k - k);
-    const bytes = ((<usize>count + 7) & ~7) << 1; // of a row: whole vectors, zero behind the end
+    const units = (count + 1) >> 1; // pairs of elements, zero behind the end
+    const bytes = ((<usize>units + 3) & ~3) << 2; // of a row: whole vectors
     for (let row = first; row < end; row += 4) {
       memory.fill(rows, 0, 4 * bytes);
       for (let i = row; i < min(end, row + 4); i++) {
@@ -89,19 +66,47 @@ function multiplyBlock(job: MatMulInteger, first: i32, end: i32, from: i32, to: 
       }
       weaveBy(rows, bytes, block + (row - first) * bytes);
     }
+    const pitch = ((<usize>units) << 5) + 64; // no power of two
+    packPairs(job, k, count, from, to, zeros, panels, pitch);
     for (let column = from; column < to; column += 8) {
-      memory.fill(rows, 0, 8 * bytes);
-      for (let i = column; i < min(to, column + 8); i++) {
-        const zeroOfB = zeroPoint(job.bZero, job.bSigned, i * job.bZeroStep);
-        widen(job.b + <usize>i * job.k + k, job.bSigned, zeroOfB, count, rows + (i - column) * bytes);
-      }
-      weaveEight(rows, bytes, panel);
+      const panel = panels + ((column - from) >> 3) * pitch;
       for (let row = first; row < end; row += 4) {
-        multiplyTile(block + (row - first) * bytes, panel, bytes, tile);
+        multiplyTile(block + (row - first) * bytes, panel, (<usize>units) << 2, tile);
         addTile(job, row, end, column, to, tile);
       }
     }
   }
+}
+
+/** Rows of b from k on, two at a time, to panels [pairs][8 columns][2 elements], less the zero points. */
+function packPairs(job: MatMulInteger, k: i32, count: i32, from: i32, to: i32, zeros: usize, panels: usize, pitch: usize): void {
+  const whole = (to - from) >> 3;
+  let target = panels;
+  for (let at = 0; at < count; at += 2, target += 32) {
+    const p = job.b + <usize>(k + at) * job.n + from;
+    const second = at + 1 < count ? <usize>job.n : 0;
+    let t = target;
+    for (let panel = 0; panel < whole; panel++, t += pitch) {
+      const z = v128.load(zeros + (panel << 4));
+      const x = i16x8.sub(eight(p + (panel << 3), job.bSigned), z);
+      let y = i16x8.splat(0);
+      if (second) y = i16x8.sub(eight(p + second + (panel << 3), job.bSigned), z);
+      v128.store(t, v128.shuffle<i16>(x, y, 0, 8, 1, 9, 2, 10, 3, 11));
+      v128.store(t, v128.shuffle<i16>(x, y, 4, 12, 5, 13, 6, 14, 7, 15), 16);
+    }
+    for (let i = whole << 3; i < to - from; i++) {
+      const z = <i32>load<i16>(zeros + (i << 1));
+      store<i16>(t + ((i & 7) << 2), <i16>(zeroPoint(p + i, job.bSigned, 0) - z));
+      store<i16>(t + ((i & 7) << 2), second ? <i16>(zeroPoint(p + second + i, job.bSigned, 0) - z) : 0, 2);
+    }
+  }
+}
+
+/** Eight bytes at p as 16 bits. */
+// @ts-ignore: decorator
+@inline
+function eight(p: usize, signed: i32): v128 {
+  return signed ? v128.load_ext<i8>(p) : v128.load_ext<u8>(p);
 }
 
 /** Four rows of `bytes` to [bytes / 4][4][4 bytes]. */

@@ -1,110 +1,89 @@
 /**
- * c = a · b + bias in float32, with b in panels. One row streams the panels; more rows work in tiles of 4 rows by 8 columns, over blocks
- * of a that were packed so that a tile reads both its operands in a straight line.
+ * c = a · b + bias in float32, with b as it lies. Few rows stream b (matmul-row.ts). More rows work in tiles of 4 rows by 8 columns: a was
+ * packed for that by packRows, and b is packed block by block, as float32, into scratch.
  */
-import { FLOAT16, FLOAT32, readOne, readRow, widthOf } from "./float-types";
+import { BFLOAT16, FLOAT16, FLOAT32, readElements, widthOf } from "./float-types";
 import { MatMul } from "./jobs";
-import { addEight, rowTimesPanels } from "./panels";
+import { INT8, multiplyFewLevels, packLevels, UINT8 } from "./matmul-levels";
+import { multiplyFew } from "./matmul-row";
+import { addEight, DEPTH, packColumns, panelPitch } from "./panels";
 import { shareStart } from "./share";
-import { fma, gain, load4, zero } from "./simd";
+import { fma, zero } from "./simd";
 
-const ROWS: i32 = 128; // of a block of a
-const DEPTH: i32 = 256;
-const FEW: i32 = 16; // rows whose block may be as deep as k
+const ROWS: i32 = 128; // of a block of a: with a block of b it stays in the second cache
+const PANELS: i32 = 16; // of a block of b
 
-/** The product; parts share the panels of all batches. */
+/** The product; parts share the panels of eight columns of all blocks of rows and all batches. */
 export function matmul(at: usize, part: i32, parts: i32, scratch: usize): void {
   const job = changetype<MatMul>(at);
+  if (!job.rows) {
+    const type = job.bType;
+    if (type == FLOAT32) multiplyFew<f32>(job, part, parts, scratch);
+    else if (type == FLOAT16) multiplyFew<u16>(job, part, parts, scratch);
+    else if (type == BFLOAT16) multiplyFew<i16>(job, part, parts, scratch);
+    else if (type == INT8 || type == UINT8) multiplyFewLevels<i8>(job, part, parts, scratch);
+    else multiplyFewLevels<i32>(job, part, parts, scratch);
+    return;
+  }
   const panels = (job.n + 7) >> 3;
-  const tasks = job.batch * panels;
+  const blocks = (job.m + ROWS - 1) / ROWS;
+  const tasks = job.batch * blocks * panels;
   const end = shareStart(tasks, part + 1, parts);
   for (let task = shareStart(tasks, part, parts); task < end; ) {
-    const batch = task / panels;
     const from = task % panels;
-    const to = min(panels, from + end - task);
-    startColumns(job, batch, from << 3, min(job.n, to << 3));
-    if (job.bType == FLOAT32) multiply<f32>(job, batch, from, to, scratch);
-    else if (job.bType == FLOAT16) multiply<u16>(job, batch, from, to, scratch);
-    else multiply<i16>(job, batch, from, to, scratch);
+    const to = min(min(panels, from + end - task), from + PANELS);
+    multiplyBlock(job, task / panels / blocks, ((task / panels) % blocks) * ROWS, from, to, scratch);
     task += to - from;
   }
 }
 
-/** Sets the columns from `from` to `to` of c to the bias. */
-function startColumns(job: MatMul, batch: i32, from: i32, to: i32): void {
-  const bytes = <usize>(to - from) << 2;
-  for (let row = 0; row < job.m; row++) {
-    const target = job.c + ((<usize>(batch * job.cBatch + row * job.cRow + from)) << 2);
-    if (job.bias) memory.copy(target, job.bias + ((<usize>from) << 2), bytes);
-    else memory.fill(target, 0, bytes);
-  }
-}
-
-/** Adds a · the panels from `from` to `to`. */
-function multiply<T>(job: MatMul, batch: i32, from: i32, to: i32, scratch: usize): void {
-  const width = widthOf(job.aType);
-  const a = job.a + batch * job.aBatch * width;
-  const b = job.b + <usize>(batch * job.bBatch) * sizeof<T>();
-  const c = job.c + ((<usize>(batch * job.cBatch)) << 2);
-  if (job.m == 1) {
-    let x = a;
-    if (job.aType != FLOAT32 || job.aColumn != 1 || gain<T>() != 1) {
-      x = scratch;
-      readElements(a, job.aType, job.aColumn, x, job.k);
-      if (gain<T>() != 1) {
-        for (let p = x; p < x + (<usize>job.k << 2); p += 4) store<f32>(p, load<f32>(p) * gain<T>());
-      }
-    }
-    const w = b + <usize>from * job.k * 8 * sizeof<T>();
-    rowTimesPanels<T>(x, job.k, w, to - from, c + ((<usize>from) << 5), job.n - (from << 3));
-    return;
-  }
-  const depth = job.m <= FEW ? job.k : DEPTH;
-  // Scratch: a panel's block as float32, a tile, four rows of a, the block of a.
-  const panel = scratch;
-  const tile = panel + ((<usize>DEPTH) << 5);
-  const rows = tile + 128;
-  const packed = rows + ((<usize>DEPTH) << 4);
-  for (let firstRow = 0; firstRow < job.m; firstRow += ROWS) {
-    const endRow = min(job.m, firstRow + ROWS);
-    for (let first = 0; first < job.k; first += depth) {
-      const count = min(depth, job.k - first);
-      packBlock(job, a, firstRow, endRow, first, count, rows, packed);
-      for (let at = from; at < to; at++) {
-        multiplyPanel<T>(job, b, c, at, firstRow, endRow, first, count, packed, panel, tile);
-      }
-    }
-  }
-}
-
-/** Adds the product of a block of a with `count` rows of one panel. */
-function multiplyPanel<T>(
-  job: MatMul, b: usize, c: usize, at: i32, firstRow: i32, endRow: i32, first: i32, count: i32,
-  packed: usize, panel: usize, tile: usize,
-): void {
+/** c for the rows of a block, from `firstRow` on, and the panels from `from` to `to`. */
+function multiplyBlock(job: MatMul, batch: i32, firstRow: i32, from: i32, to: i32, scratch: usize): void {
+  const rows = min(ROWS, job.m - firstRow);
+  const groups = (job.m + 3) >> 2;
+  const tile = scratch;
+  const block = scratch + 128;
+  const a = job.rows + (<usize>(batch * groups) * job.k << 4);
+  const b = job.b + <usize>(batch * job.bBatch + (from << 3) * job.bN) * widthOf(job.bType);
+  const c = job.c + ((<usize>(batch * job.cBatch + firstRow * job.cRow + (from << 3))) << 2);
   const rowBytes = (<usize>job.cRow) << 2;
-  const columns = min(8, job.n - (at << 3));
-  const isWhole = columns == 8;
-  // In pieces of DEPTH rows, since that is what fits into `panel` where it has to be converted.
-  for (let done = 0; done < count; done += DEPTH) {
-    const depth = min(DEPTH, count - done);
-    let w = b + (<usize>at * job.k + first + done) * 8 * sizeof<T>();
-    if (sizeof<T>() != 4) {
-      unpack<T>(w, panel, depth);
-      w = panel;
+  const columns = min(job.n, to << 3) - (from << 3);
+  startRows(c, rowBytes, rows, columns, job.bias ? job.bias + ((<usize>from) << 5) : 0);
+  for (let first = 0; first < job.k; first += DEPTH) {
+    const depth = min(DEPTH, job.k - first);
+    if (job.bType <= BFLOAT16) {
+      packColumns(b + first * job.bK * widthOf(job.bType), job.bType, job.bK, job.bN, columns, depth, block);
+    } else if (job.bType == INT8 || job.bType == UINT8) packLevels<i8>(job, first, depth, from << 3, columns, block);
+    else packLevels<i32>(job, first, depth, from << 3, columns, block);
+    const x = a + ((<usize>(first * groups + (firstRow >> 2) * depth)) << 4);
+    for (let column = 0; column < columns; column += 8) {
+      const panel = block + <usize>(column >> 3) * panelPitch(depth);
+      multiplyPanel(x, panel, depth, c + ((<usize>column) << 2), rowBytes, rows, columns - column, tile);
     }
-    for (let row = firstRow; row < endRow; row += 4) {
-      const x = packed + (<usize>(row - firstRow) * count + 4 * done) * 4;
-      const target = c + row * rowBytes + ((<usize>at) << 5);
-      if (isWhole && row + 4 <= endRow) {
-        addTile(x, w, depth, target, rowBytes);
-        continue;
-      }
-      memory.fill(tile, 0, 128);
-      addTile(x, w, depth, tile, 32);
-      for (let i = 0; i < min(4, endRow - row); i++) {
-        addEight(target + i * rowBytes, columns, v128.load(tile + i * 32), v128.load(tile + i * 32, 16));
-      }
+  }
+}
+
+/** Sets rows of c to the bias at `bias`, or to zero if that is 0. */
+function startRows(c: usize, rowBytes: usize, rows: i32, columns: i32, bias: usize): void {
+  for (; rows > 0; rows--, c += rowBytes) {
+    if (bias) memory.copy(c, bias, (<usize>columns) << 2);
+    else memory.fill(c, 0, (<usize>columns) << 2);
+  }
+}
+
+/** c += x · panel for `rows` rows, in fours, and up to eight columns. */
+function multiplyPanel(
+  x: usize, panel: usize, depth: i32, c: usize, rowBytes: usize, rows: i32, columns: i32, tile: usize,
+): void {
+  for (; rows > 0; rows -= 4, x += (<usize>depth) << 4, c += 4 * rowBytes) {
+    if (columns >= 8 && rows >= 4) {
+      addTile(x, panel, depth, c, rowBytes);
+      continue;
+    }
+    memory.fill(tile, 0, 128);
+    addTile(x, panel, depth, tile, 32);
+    for (let i = 0; i < min(4, rows); i++) {
+      addEight(c + i * rowBytes, columns, v128.load(tile + i * 32), v128.load(tile + i * 32, 16));
     }
   }
 }
@@ -143,64 +122,56 @@ function addVectors(c: usize, a: v128, b: v128): void {
   v128.store(c, f32x4.add(v128.load(c, 16), b), 16);
 }
 
-/** `count` rows of a panel to float32. */
-function unpack<T>(source: usize, target: usize, count: i32): void {
-  const factor = f32x4.splat(gain<T>() * gain<T>());
-  for (const end = target + ((<usize>count) << 5); target < end; target += 16, source += 4 * sizeof<T>()) {
-    v128.store(target, gain<T>() == 1 ? load4<T>(source) : f32x4.mul(load4<T>(source), factor));
-  }
-}
-
-/** Packs the rows from `from` to `to` and `count` columns from `first` of a as [rows / 4][count][4], zeros for rows that are not there. */
-function packBlock(job: MatMul, a: usize, from: i32, to: i32, first: i32, count: i32, rows: usize, packed: usize): void {
+/**
+ * Packs a for tiles, [k / DEPTH][m / 4][DEPTH][4] for each batch, with zeros for rows that are not there; parts share the fours of rows.
+ */
+export function packRows(at: usize, part: i32, parts: i32, scratch: usize): void {
+  const job = changetype<MatMul>(at);
+  const groups = (job.m + 3) >> 2;
+  const tasks = job.batch * groups;
   const width = widthOf(job.aType);
-  const direct = job.aType == FLOAT32 && job.aColumn == 1;
-  for (let row = from; row < to; row += 4) {
-    // Where the rows cannot be read as they are, DEPTH columns at a time through `rows`.
-    for (let done = 0; done < count; ) {
-      const depth = direct && row + 4 <= to ? count - done : min(DEPTH, count - done);
-      let p = a + (row * job.aRow + (first + done) * job.aColumn) * width;
-      let step = (<usize>job.aRow) << 2;
-      if (!direct || row + 4 > to) {
-        for (let i = 0; i < 4; i++) {
-          const target = rows + i * DEPTH * 4;
-          if (row + i >= to) memory.fill(target, 0, (<usize>depth) << 2);
-          else readElements(p + i * job.aRow * width, job.aType, job.aColumn, target, depth);
-        }
-        p = rows;
-        step = DEPTH * 4;
+  const end = shareStart(tasks, part + 1, parts);
+  for (let task = shareStart(tasks, part, parts); task < end; task++) {
+    const batch = task / groups;
+    const row = (task % groups) << 2;
+    const a = job.a + (batch * job.aBatch + row * job.aRow) * width;
+    const direct = job.aType == FLOAT32 && job.aColumn == 1 && row + 4 <= job.m;
+    for (let first = 0; first < job.k; first += DEPTH) {
+      const depth = min(DEPTH, job.k - first);
+      const target = job.rows + ((<usize>(batch * groups * job.k + first * groups + (row >> 2) * depth)) << 4);
+      let p = a + first * job.aColumn * width;
+      if (direct) {
+        weaveRows(p, (<usize>job.aRow) << 2, depth, target);
+        continue;
       }
-      weaveRows(p, step, depth, packed);
-      packed += (<usize>depth) << 4;
-      done += depth;
+      for (let i = 0; i < 4; i++, p += job.aRow * width) {
+        const line = scratch + i * DEPTH * 4;
+        if (row + i >= job.m) memory.fill(line, 0, (<usize>depth) << 2);
+        else readElements(p, job.aType, job.aColumn, line, depth);
+      }
+      weaveRows(scratch, DEPTH * 4, depth, target);
     }
-  }
-}
-
-/** Elements that lie `step` apart to float32. */
-function readElements(source: usize, type: i32, step: i32, target: usize, count: i32): void {
-  if (step == 1) {
-    readRow(source, type, target, count);
-    return;
-  }
-  for (const end = target + ((<usize>count) << 2); target < end; target += 4, source += step * widthOf(type)) {
-    store<f32>(target, readOne(source, type));
   }
 }
 
 /** Four rows that lie `step` bytes apart to [count][4]. */
 export function weaveRows(p: usize, step: usize, count: i32, target: usize): void {
+  weave(p, step, count, target, 16);
+}
+
+/** Four rows that lie `step` bytes apart to [count][4], with `next` bytes from one four to the next. */
+export function weave(p: usize, step: usize, count: i32, target: usize, next: usize): void {
   let left = count;
-  for (; left >= 4; left -= 4, p += 16, target += 64) {
+  for (; left >= 4; left -= 4, p += 16, target += 4 * next) {
     const a = v128.load(p), b = v128.load(p + step), c = v128.load(p + 2 * step), d = v128.load(p + 3 * step);
     const ab = v128.shuffle<i32>(a, b, 0, 4, 1, 5), cd = v128.shuffle<i32>(c, d, 0, 4, 1, 5);
     const AB = v128.shuffle<i32>(a, b, 2, 6, 3, 7), CD = v128.shuffle<i32>(c, d, 2, 6, 3, 7);
     v128.store(target, v128.shuffle<i64>(ab, cd, 0, 2));
-    v128.store(target, v128.shuffle<i64>(ab, cd, 1, 3), 16);
-    v128.store(target, v128.shuffle<i64>(AB, CD, 0, 2), 32);
-    v128.store(target, v128.shuffle<i64>(AB, CD, 1, 3), 48);
+    v128.store(target + next, v128.shuffle<i64>(ab, cd, 1, 3));
+    v128.store(target + 2 * next, v128.shuffle<i64>(AB, CD, 0, 2));
+    v128.store(target + 3 * next, v128.shuffle<i64>(AB, CD, 1, 3));
   }
-  for (; left > 0; left--, p += 4, target += 16) {
+  for (; left > 0; left--, p += 4, target += next) {
     store<f32>(target, load<f32>(p));
     store<f32>(target, load<f32>(p + step), 4);
     store<f32>(target, load<f32>(p + 2 * step), 8);

@@ -1,86 +1,87 @@
-/** Weights in panels of eight columns, [ceil(n / 8)][k][8]: packing them, and one row times a range of them. */
-import { FLOAT32, widthOf } from "./float-types";
-import { PackPanels } from "./jobs";
-import { shareStart } from "./share";
-import { fma, gain, load4, zero } from "./simd";
+/** Blocks of weights as panels of eight columns in float32, [panels][depth][8], made in scratch from weights as they lie. */
+import { BFLOAT16, FLOAT32, fromFloat16, readOne, widthOf } from "./float-types";
+import { weave } from "./matmul";
 
-/** Packs a piece of the weights; parts share its panels. */
-export function packPanels(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<PackPanels>(at);
-  const width = widthOf(job.type);
-  const firstPanel = job.nFrom >> 3;
-  const panels = ((job.nTo + 7) >> 3) - firstPanel;
-  const tasks = panels * job.batch;
-  const end = shareStart(tasks, part + 1, parts);
-  for (let task = shareStart(tasks, part, parts); task < end; task++) {
-    const batch = task / panels;
-    const panel = firstPanel + (task % panels);
-    const columns = min(8, job.nTo - (panel << 3));
-    let source = job.source + (batch * job.sourceBatch + ((panel << 3) - job.nFrom) * job.sourceN) * width;
-    let target = job.target + (batch * job.targetBatch + ((panel * job.k + job.kFrom) << 3)) * width;
-    for (let k = job.kFrom; k < job.kTo; k++, source += job.sourceK * width, target += width << 3) {
-      if (columns == 8 && job.sourceN == 1) memory.copy(target, source, width << 3);
-      else if (width == 4) packRow<u32>(source, job.sourceN, columns, target);
-      else packRow<u16>(source, job.sourceN, columns, target);
-    }
-  }
+/** Rows of weights in a block. */
+export const DEPTH: i32 = 256;
+
+/** Bytes from one panel to the next: panels that lie a power of two apart would share sets of the first cache. */
+// @ts-ignore: decorator
+@inline
+export function panelPitch(depth: i32): usize {
+  return ((<usize>depth) << 5) + 64;
 }
 
-function packRow<T>(source: usize, step: i32, columns: i32, target: usize): void {
-  for (let column = 0; column < 8; column++, source += step * <i32>sizeof<T>(), target += sizeof<T>()) {
-    store<T>(target, column < columns ? load<T>(source) : 0);
+/** Packs `columns` columns of `depth` elements; b's elements lie stepK and stepN apart. What a last panel lacks is zero. */
+export function packColumns(b: usize, type: i32, stepK: i32, stepN: i32, columns: i32, depth: i32, target: usize): void {
+  const whole = columns >> 3;
+  const width = widthOf(type);
+  if (stepN == 1) {
+    if (type == FLOAT32) packLines<f32>(b, stepK, whole, depth, target);
+    else if (type == BFLOAT16) packLines<i16>(b, stepK, whole, depth, target);
+    else packLines<u16>(b, stepK, whole, depth, target);
+  } else if (stepK == 1 && type == FLOAT32) {
+    const step = (<usize>stepN) << 2;
+    for (let panel = 0; panel < whole; panel++) {
+      const p = b + <usize>(panel << 3) * step;
+      weave(p, step, depth, target + panel * panelPitch(depth), 32);
+      weave(p + 4 * step, step, depth, target + panel * panelPitch(depth) + 16, 32);
+    }
+  } else packSingly(b, type, stepK, stepN, whole << 3, depth, target);
+  if (columns & 7) {
+    const last = target + whole * panelPitch(depth);
+    memory.fill(last, 0, (<usize>depth) << 5);
+    packSingly(b + (whole << 3) * stepN * width, type, stepK, stepN, columns & 7, depth, last);
   }
 }
 
 /**
- * y = x · panels + y for `count` panels at w, k rows each; x is float32 and divided by what load4 leaves out. Two panels from the two halves
- * are read at once. `columns` is how many of y there are: the last panel may be cut.
+ * Whole panels of rows whose elements lie side by side: along the rows, as memory likes to be read, and of float32 four of them at a
+ * time, so that whole lines of the caches are written.
  */
-export function rowTimesPanels<T>(x: usize, k: i32, w: usize, count: i32, y: usize, columns: i32): void {
-  const half = count >> 1;
-  const bytes = <usize>k * 8 * sizeof<T>();
-  const span = <usize>half * bytes;
-  const end = x + (<usize>k << 2);
-  for (let panel = 0; panel < half; panel++) {
-    let a0 = zero(), a1 = a0, b0 = a0, b1 = a0;
-    let p = w + panel * bytes;
-    let q = x;
-    do {
-      const s = v128.load_splat<f32>(q);
-      a0 = fma(load4<T>(p), s, a0);
-      a1 = fma(load4<T>(p + 4 * sizeof<T>()), s, a1);
-      b0 = fma(load4<T>(p + span), s, b0);
-      b1 = fma(load4<T>(p + span + 4 * sizeof<T>()), s, b1);
-      q += 4;
-      p += 8 * sizeof<T>();
-    } while (q < end);
-    addColumns<T>(y, panel << 3, columns, a0, a1);
-    addColumns<T>(y, (panel + half) << 3, columns, b0, b1);
+function packLines<T>(b: usize, stepK: i32, panels: i32, depth: i32, target: usize): void {
+  const pitch = panelPitch(depth);
+  const bytes = <usize>stepK * sizeof<T>();
+  const width = <usize>panels * 8 * sizeof<T>();
+  let at = 0;
+  for (; sizeof<T>() == 4 && at + 4 <= depth; at += 4, b += 4 * bytes, target += 128) {
+    let t = target;
+    for (let p = b; p < b + width; p += 8 * sizeof<T>(), t += pitch) {
+      putEight<T>(p, t);
+      putEight<T>(p + bytes, t + 32);
+      putEight<T>(p + 2 * bytes, t + 64);
+      putEight<T>(p + 3 * bytes, t + 96);
+    }
   }
-  if (count & 1) {
-    let a0 = zero(), a1 = a0;
-    let p = w + (count - 1) * bytes;
-    let q = x;
-    do {
-      const s = v128.load_splat<f32>(q);
-      a0 = fma(load4<T>(p), s, a0);
-      a1 = fma(load4<T>(p + 4 * sizeof<T>()), s, a1);
-      q += 4;
-      p += 8 * sizeof<T>();
-    } while (q < end);
-    addColumns<T>(y, (count - 1) << 3, columns, a0, a1);
+  for (; at < depth; at++, b += bytes, target += 32) {
+    let t = target;
+    for (let p = b; p < b + width; p += 8 * sizeof<T>(), t += pitch) putEight<T>(p, t);
   }
 }
 
-/** y[first, first + 8) += a, b, times what load4 leaves out; not behind y's end. */
 // @ts-ignore: decorator
 @inline
-function addColumns<T>(y: usize, first: i32, columns: i32, a: v128, b: v128): void {
-  if (gain<T>() != 1) {
-    a = f32x4.mul(a, f32x4.splat(gain<T>()));
-    b = f32x4.mul(b, f32x4.splat(gain<T>()));
+function putEight<T>(p: usize, target: usize): void {
+  v128.store(target, readFour<T>(p));
+  v128.store(target, readFour<T>(p + 4 * sizeof<T>()), 16);
+}
+
+// @ts-ignore: decorator
+@inline
+function readFour<T>(p: usize): v128 {
+  if (isFloat<T>()) return v128.load(p);
+  if (isSigned<T>()) return i32x4.shl(v128.load_ext<u16>(p), 16);
+  return fromFloat16(v128.load_ext<u16>(p));
+}
+
+/** Element by element. */
+function packSingly(b: usize, type: i32, stepK: i32, stepN: i32, columns: i32, depth: i32, target: usize): void {
+  const width = widthOf(type);
+  for (let column = 0; column < columns; column++, b += stepN * width) {
+    let t = target + (column >> 3) * panelPitch(depth) + ((column & 7) << 2);
+    let p = b;
+    for (let at = 0; at < depth; at++, p += stepK * width, t += 32) store<f32>(t, readOne(p, type));
   }
-  addEight(y + ((<usize>first) << 2), columns - first, a, b);
 }
 
 /** Adds eight numbers to those at y, or as many as there are. */

@@ -5,7 +5,8 @@
  * comes apart. Of every 32: for 16 bits the elements 0, 4, … 28, then 1, 5, … 29, and so on (nibbles of 16-bit lanes); for 8 bits the even
  * ones, then the odd ones (nibbles of bytes). Otherwise the order is their own. For tiles rows are woven in fours:
  * four bytes of the first row, four of the second, the third, the fourth, and again; and what a panel of weights meets lies together:
- * the first of a panel's depth from all rows, then the next.
+ * the first of a panel's depth from all rows, then the next. With 8 bits every 32 of four rows have 16 bytes before them: what a zero
+ * point of 8 takes away from the sums of a row's even and odd pairs of bytes, as 16 bits.
  *
  * The sums say what a zero point of 1 takes away: those of the activations that meet a block of weights, or for 8 bits of every 32.
  */
@@ -56,6 +57,20 @@ export function paddedLength(k: i32, blockSize: i32): i32 {
   return (k + blockSize - 1) & -blockSize; // a power of two
 }
 
+/** Bytes of `count` woven elements of 8 bits, a multiple of 32 for each row. */
+// @ts-ignore: decorator
+@inline
+export function tiledBytes(count: i32): usize {
+  return <usize>(count + (count >> 3));
+}
+
+/** Bytes of a row of `length` elements of 8 bits that is not woven: every 32 have their scale, their sum and 8 idle bytes behind them. */
+// @ts-ignore: decorator
+@inline
+export function byteRow(length: i32): usize {
+  return <usize>((length >> 5) * 48);
+}
+
 /** Quantizes rows; parts share the rows, fours of them where they are woven. */
 export function quantizeRows(at: usize, part: i32, parts: i32, scratch: usize): void {
   const job = changetype<QuantizeRows>(at);
@@ -66,20 +81,25 @@ export function quantizeRows(at: usize, part: i32, parts: i32, scratch: usize): 
   const groups = (length + group - 1) / group;
   const end = shareStart(rows, part + 1, parts);
   for (let row = shareStart(rows, part, parts); row < end; row++) {
+    if (job.precision == 8 && !tiled) {
+      const values = job.values + row * byteRow(length);
+      quantizeRow(job, row, rows, length, group, values, values + 32, values + 36, 4, 48, scratch);
+      continue;
+    }
     // Where the row's values, scales and sums start; their four bytes lie `step` apart.
     const first = tiled ? row & ~3 : row;
     const step: usize = tiled ? 16 : 4;
     const within: usize = tiled ? (row & 3) << 2 : 0;
-    const values = job.values + within + (tiled ? 0 : <usize>(row * length * (job.precision >> 3)));
+    const values = job.values + within + (tiled ? 0 : (<usize>(row * length)) << 1);
     const scales = job.scales + ((<usize>(first * groups)) << 2) + within;
     const sums = job.sums + ((<usize>(first * (length / summedSize(job.blockSize, job.precision)))) << 2) + within;
-    quantizeRow(job, row, rows, length, group, values, scales, sums, step, scratch);
+    quantizeRow(job, row, rows, length, group, values, scales, sums, step, step, scratch);
   }
 }
 
 function quantizeRow(
   job: QuantizeRows, row: i32, rows: i32, length: i32, group: i32,
-  values: usize, scales: usize, sums: usize, step: usize, scratch: usize,
+  values: usize, scales: usize, sums: usize, step: usize, scaleStep: usize, scratch: usize,
 ): void {
   const limit: f32 = job.precision == 8 ? 127 : 32767;
   const width = widthOf(job.type);
@@ -92,7 +112,7 @@ function quantizeRow(
   const depth = panelDepth(job.precision);
   let total: f32 = 0;
   let left = summed;
-  for (let start = 0; start < length; start += group, scales += step) {
+  for (let start = 0; start < length; start += group, scales += scaleStep) {
     const size = min(group, length - start);
     const there = row < job.m ? max(0, min(size, job.k - start)) : 0;
     if (there < size) memory.fill(scratch, 0, (<usize>size) << 2);
@@ -101,17 +121,24 @@ function quantizeRow(
     const scale = highest / limit;
     store<f32>(scales, scale);
     if (tiled && !(start & (depth - 1))) {
-      values = firstValue + <usize>((start * rows + (row & ~3) * min(depth, length - start)) * bytes);
+      const before = start * rows + (row & ~3) * min(depth, length - start);
+      values = firstValue + (bytes == 1 ? tiledBytes(before) : (<usize>before) << 1);
     }
     for (let done = 0; done < size; done += piece) {
       const factor: f32 = highest > 1e-30 ? limit / highest : 0;
-      const sum = <f32>quantizePiece(job, scratch + ((<usize>done) << 2), piece, factor, values, step);
-      values += <usize>(piece * bytes) * (step >> 2);
+      let sum: f32;
+      if (bytes == 1) {
+        sum = <f32>quantizeBytes(scratch, factor, tiled ? values + 16 : values, step, tiled ? values : 0);
+        values += tiled ? 144 : 48;
+      } else {
+        sum = <f32>quantizePiece(job, scratch + ((<usize>done) << 2), piece, factor, values, step);
+        values += <usize>(piece * bytes) * (step >> 2);
+      }
       total += sum * scale;
       left -= piece;
       if (left == 0) {
         store<f32>(sums, total);
-        sums += step;
+        sums += scaleStep;
         total = 0;
         left = summed;
       }
@@ -125,7 +152,30 @@ function largestMagnitude(p: usize, count: i32): f32 {
   return largest(top);
 }
 
-/** `count` elements at p, times `factor`, as integers in the order wanted; their sum. */
+/** 32 elements at p, times `factor`, as bytes, those with even places first; their sum. At `start`, if not 0, what tiles begin with. */
+function quantizeBytes(p: usize, factor: f32, values: usize, step: usize, start: usize): i32 {
+  const f = f32x4.splat(factor);
+  const low = i8x16.narrow_i16x8_s(eight(p, f), eight(p + 32, f)), high = i8x16.narrow_i16x8_s(eight(p + 64, f), eight(p + 96, f));
+  const even = v128.shuffle<i8>(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const odd = v128.shuffle<i8>(low, high, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  values = putVector(even, values, step);
+  putVector(odd, values, step);
+  // Pairs of bytes, then every second of the pairs.
+  let sums = i16x8.add(i16x8.extadd_pairwise_i8x16_s(even), i16x8.extadd_pairwise_i8x16_s(odd));
+  sums = i16x8.add(sums, v128.shuffle<i32>(sums, sums, 2, 3, 0, 1));
+  sums = i16x8.add(sums, v128.shuffle<i32>(sums, sums, 1, 0, 3, 2));
+  if (start) v128.store_lane<i32>(start, i16x8.mul(sums, i16x8.splat(-8)), 0);
+  return i32x4.extract_lane(i32x4.extadd_pairwise_i16x8_s(sums), 0);
+}
+
+/** Eight elements at p, times f, as 16 bits. */
+// @ts-ignore: decorator
+@inline
+function eight(p: usize, f: v128): v128 {
+  return i16x8.narrow_i32x4_s(nearest(v128.load(p), f), nearest(v128.load(p, 16), f));
+}
+
+/** `count` elements at p, times `factor`, as integers of 16 bits in the order wanted; their sum. */
 function quantizePiece(job: QuantizeRows, p: usize, count: i32, factor: f32, values: usize, step: usize): i32 {
   const f = f32x4.splat(factor);
   const permuted = isPermuted(job.bits, job.blockSize);
@@ -143,13 +193,6 @@ function quantizePiece(job: QuantizeRows, p: usize, count: i32, factor: f32, val
     const e = nearest(v128.load(p), f), g = nearest(v128.load(p, 16), f);
     const h = nearest(v128.load(p, 32), f), i = nearest(v128.load(p, 48), f);
     total = i32x4.add(total, i32x4.add(i32x4.add(e, g), i32x4.add(h, i)));
-    if (job.precision == 8) {
-      const low = i8x16.narrow_i16x8_s(i16x8.narrow_i32x4_s(a, b), i16x8.narrow_i32x4_s(c, d));
-      const high = i8x16.narrow_i16x8_s(i16x8.narrow_i32x4_s(e, g), i16x8.narrow_i32x4_s(h, i));
-      values = putVector(v128.shuffle<i8>(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), values, step);
-      values = putVector(v128.shuffle<i8>(low, high, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), values, step);
-      continue;
-    }
     const low = i16x8.narrow_i32x4_s(a, b), low2 = i16x8.narrow_i32x4_s(c, d); // 0 to 7, 8 to 15
     const high = i16x8.narrow_i32x4_s(e, g), high2 = i16x8.narrow_i32x4_s(h, i); // 16 to 23, 24 to 31
     // Every second of them, twice: what is left is every fourth.

@@ -1,6 +1,8 @@
-// Builds dist/: writes the generated list of operators, compiles the kernels if they changed, then compiles every room with tsc in import order.
+// Builds dist/: writes the generated list of operators, compiles the kernels if they changed, compiles every room with tsc in import order,
+// then bundles what pages load without a bundler.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { buildBrowser } from "./build-browser.mjs";
 import { buildKernels } from "./build-kernels.mjs";
 import { writeOperatorIndex } from "./operator-index.mjs";
 
@@ -8,4 +10,5 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 writeOperatorIndex();
 await buildKernels();
 const result = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", "-b"], { cwd: root, stdio: "inherit" });
-process.exit(result.status ?? 1);
+if (result.status !== 0) process.exit(result.status ?? 1);
+await buildBrowser();

@@ -2,7 +2,7 @@
 import { quantizedBytes } from "../../dist/kernels/exports.js";
 import { interleave, Team } from "./team.mjs";
 
-const [rows = "1,128", k = 4096, n = 4096, size = 32, half = 0] = process.argv.slice(2);
+const [rows = "1,128", k = 4096, n = 4096, size = 32, half = 0, each = 4] = process.argv.slice(2);
 const [K, N, blockSize, scaleType] = [k, n, size, half].map(Number);
 for (const variant of ["relaxed", "simd"]) {
   for (const threads of [1, 2]) {
@@ -61,7 +61,7 @@ for (const variant of ["relaxed", "simd"]) {
           [
             (round) => {
               team.run(quantize);
-              team.run(jobs[round % copies]);
+              team.run(jobs[round % copies], threads === 1 ? 1 : threads * each);
             },
             () => team.run(quantize),
           ],

@@ -1,7 +1,11 @@
 // Products with float weights: one row and many, against the weights' bytes and the arithmetic.
+import { kernelJobs, packedRowBytes } from "../../dist/kernels/exports.js";
 import { interleave, Team } from "./team.mjs";
 
-const [rows = "1,128", k = 4096, n = 4096] = process.argv.slice(2);
+const mergeJob = { name: "matmulMerge", index: Object.keys(kernelJobs).indexOf("matmulMerge") };
+const packJob = { name: "packRows", index: Object.keys(kernelJobs).indexOf("packRows") };
+
+const [rows = "1,128", k = 4096, n = 4096, each = 4, turned = 0] = process.argv.slice(2);
 const K = Number(k);
 const N = Number(n);
 for (const variant of ["relaxed", "simd"]) {
@@ -25,12 +29,17 @@ for (const variant of ["relaxed", "simd"]) {
       for (const M of rows.split(",").map(Number)) {
         const a = team.fill(team.take(M * K * 4), M * K);
         const c = team.take(M * N * 4);
+        const splits = M <= 8 && !Number(turned) ? 16 : 1;
+        const partials = splits > 1 ? team.take(splits * M * N * 4) : 0;
+        const packed = M > 8 ? team.take(packedRowBytes({ batch: 1, m: M, k: K })) : 0;
         const jobs = weights.map((b) =>
           team.job("matmul", {
             a,
             b,
             c,
-            bias: 0,
+            rows: packed,
+            partials,
+            splits,
             aType: 0,
             bType,
             m: M,
@@ -38,11 +47,19 @@ for (const variant of ["relaxed", "simd"]) {
             k: K,
             aRow: K,
             aColumn: 1,
+            bK: Number(turned) ? 1 : N,
+            bN: Number(turned) ? K : 1,
             cRow: N,
             batch: 1,
           }),
         );
-        const [time] = interleave([(round) => team.run(jobs[round % copies])], {
+        const packs = packed ? jobs.map(({ at }) => ({ ...packJob, at })) : [];
+        const run = (round) => {
+          if (packed) team.run(packs[round % copies]);
+          team.run(jobs[round % copies], splits > 1 ? splits : threads === 1 ? 1 : threads * each);
+          if (splits > 1) team.run({ ...jobs[round % copies], ...mergeJob });
+        };
+        const [time] = interleave([run], {
           rounds: M > 1 ? 7 : 41,
           warm: M > 1 ? 2 : 8,
         });

@@ -11,13 +11,21 @@ const DONE = 257;
 const KERNEL = 258;
 const JOB = 259;
 const PARTS = 260;
-const SCRATCH = 261;
-const STOP = 262;
+const STOP = 261;
+const NEXT = 262;
+const SCRATCHES = 263;
 
 function load(variant, memory) {
   setFlagsFromString("--experimental-wasm-relaxed-simd");
   const bytes = Buffer.from(variant === "simd" ? simdModule : relaxedModule, "base64");
   return new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory } }).exports;
+}
+
+/** Takes parts of the current job until none is left, as the backend's pool does. */
+function takeParts(exports, control, scratch) {
+  const parts = control[PARTS];
+  for (let part = Atomics.add(control, NEXT, 1); part < parts; part = Atomics.add(control, NEXT, 1))
+    exports[names[control[KERNEL]]](control[JOB], part, parts, scratch);
 }
 
 if (!isMainThread && workerData?.team) {
@@ -30,7 +38,7 @@ if (!isMainThread && workerData?.team) {
     while (Atomics.load(control, GENERATION) === seen) if (++spins > 200_000) Atomics.wait(control, GENERATION, seen);
     seen = Atomics.load(control, GENERATION);
     if (control[STOP]) break;
-    exports[names[control[KERNEL]]]?.(control[JOB], part, control[PARTS], control[SCRATCH + 2 + part]);
+    takeParts(exports, control, control[SCRATCHES + part]);
     Atomics.add(control, DONE, 1);
   }
 }
@@ -46,7 +54,7 @@ export class Team {
     this.numbers = new Float32Array(this.memory.buffer);
     this.bytes = new Uint8Array(this.memory.buffer);
     this.next = 4096;
-    for (let part = 0; part < threads; part++) this.words[SCRATCH + 2 + part] = this.take(scratch);
+    for (let part = 0; part < threads; part++) this.words[SCRATCHES + part] = this.take(scratch);
     this.scratchBytes = scratch;
     this.generation = 0;
     this.workers = [];
@@ -84,17 +92,19 @@ export class Team {
     return { name, at, index: names.indexOf(name) };
   }
 
-  run(job) {
+  /** Runs a job in `parts`, as many as there are threads if left out. */
+  run(job, parts = this.threads) {
     const { words, threads } = this;
+    words[KERNEL] = job.index;
+    words[JOB] = job.at;
+    words[PARTS] = parts;
+    words[DONE] = 0;
+    words[NEXT] = 0;
     if (threads > 1) {
-      words[KERNEL] = job.index;
-      words[JOB] = job.at;
-      words[PARTS] = threads;
-      words[DONE] = 0;
       Atomics.store(words, GENERATION, ++this.generation);
       Atomics.notify(words, GENERATION);
     }
-    this.kernels[job.name](job.at, 0, threads, words[SCRATCH + 2]);
+    takeParts(this.kernels, words, words[SCRATCHES]);
     if (threads > 1) while (Atomics.load(words, DONE) !== threads - 1);
   }
 

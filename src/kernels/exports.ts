@@ -11,22 +11,37 @@
  * Kernels check nothing, allocate nothing and keep no state: instances on several threads share one memory.
  */
 import {
-  attentionJob,
   convertJob,
+  elementsJob,
+  elementwiseJob,
+  findLevelsJob,
+  gatherAlongJob,
+  gatherRunsJob,
+  normalizeJob,
+  reduceJob,
+  scanJob,
+  softmaxRowsJob,
+  triangleJob,
+  writeLevelsJob,
+} from "./element-jobs.js";
+import {
+  attentionJob,
   copyStridedJob,
   elementCode,
-  elementwiseJob,
+  gatherPagesJob,
   gatherRowsJob,
   type JobValues,
   matmulBlocksJob,
   matmulIntegerJob,
   matmulJob,
-  normalizeJob,
-  packPanelsJob,
+  pageCode,
+  pagedAttentionJob,
+  quantizePagesJob,
   quantizeRowsJob,
+  repackRowsJob,
   rotateJob,
+  scatterPagesJob,
   scatterRowsJob,
-  softmaxRowsJob,
 } from "./jobs.js";
 
 /** A kernel: does one part of a job. */
@@ -43,8 +58,21 @@ export interface KernelJobs {
   readonly scatterAttentionDecode: typeof attentionJob;
   /** Any number of queries. */
   readonly attentionPrefill: typeof attentionJob;
-  readonly packPanels: typeof packPanelsJob;
+  /** One query a sample over pages; as attentionDecode. */
+  readonly pagedDecode: typeof pagedAttentionJob;
+  /** Any number of queries over pages. */
+  readonly pagedPrefill: typeof pagedAttentionJob;
+  /** After pagedDecode with splits > 1: the probabilities' sums. */
+  readonly pagedSums: typeof pagedAttentionJob;
+  readonly scatterPages: typeof scatterPagesJob;
+  readonly quantizePages: typeof quantizePagesJob;
+  readonly gatherPages: typeof gatherPagesJob;
+  readonly repackRows: typeof repackRowsJob;
   readonly matmul: typeof matmulJob;
+  /** Fills `rows` of a matmul's job, which matmul then reads. */
+  readonly packRows: typeof matmulJob;
+  /** Joins the partial sums of a matmul with several splits. */
+  readonly matmulMerge: typeof matmulJob;
   readonly quantizeRows: typeof quantizeRowsJob;
   readonly matmulBlocks: typeof matmulBlocksJob;
   readonly matmulInteger: typeof matmulIntegerJob;
@@ -55,6 +83,17 @@ export interface KernelJobs {
   readonly gatherRows: typeof gatherRowsJob;
   readonly convert: typeof convertJob;
   readonly elementwise: typeof elementwiseJob;
+  readonly elements: typeof elementsJob;
+  readonly reduce: typeof reduceJob;
+  readonly scan: typeof scanJob;
+  readonly gatherRuns: typeof gatherRunsJob;
+  readonly gatherAlong: typeof gatherAlongJob;
+  /** The same the other way round: from `output` to `data`, by one part. */
+  readonly scatterRuns: typeof gatherRunsJob;
+  readonly scatterAlong: typeof gatherAlongJob;
+  readonly triangle: typeof triangleJob;
+  readonly findLevels: typeof findLevelsJob;
+  readonly writeLevels: typeof writeLevelsJob;
 }
 
 /** The layout of every kernel's job. */
@@ -65,8 +104,16 @@ export const kernelJobs: KernelJobs = {
   attentionMerge: attentionJob,
   scatterAttentionDecode: attentionJob,
   attentionPrefill: attentionJob,
-  packPanels: packPanelsJob,
+  pagedDecode: pagedAttentionJob,
+  pagedPrefill: pagedAttentionJob,
+  pagedSums: pagedAttentionJob,
+  scatterPages: scatterPagesJob,
+  quantizePages: quantizePagesJob,
+  gatherPages: gatherPagesJob,
+  repackRows: repackRowsJob,
   matmul: matmulJob,
+  packRows: matmulJob,
+  matmulMerge: matmulJob,
   quantizeRows: quantizeRowsJob,
   matmulBlocks: matmulBlocksJob,
   matmulInteger: matmulIntegerJob,
@@ -77,6 +124,16 @@ export const kernelJobs: KernelJobs = {
   gatherRows: gatherRowsJob,
   convert: convertJob,
   elementwise: elementwiseJob,
+  elements: elementsJob,
+  reduce: reduceJob,
+  scan: scanJob,
+  gatherRuns: gatherRunsJob,
+  gatherAlong: gatherAlongJob,
+  scatterRuns: gatherRunsJob,
+  scatterAlong: gatherAlongJob,
+  triangle: triangleJob,
+  findLevels: findLevelsJob,
+  writeLevels: writeLevelsJob,
 };
 
 /** The name of a kernel. */
@@ -91,9 +148,9 @@ export type KernelExports = { readonly [Name in KernelName]: Kernel };
 /** Bytes from address 0 on that belong to the compiled modules: nothing else may lie there. */
 export const reservedBytes = 1024;
 
-/** Bytes of panels for weights [k, n]. */
-export const panelBytes = (k: number, n: number, elementBytes: number): number =>
-  Math.ceil(n / 8) * 8 * k * elementBytes;
+/** Bytes of `rows` of a matmul's job. */
+export const packedRowBytes = (job: { readonly batch: number; readonly m: number; readonly k: number }): number =>
+  job.batch * Math.ceil(job.m / 4) * 4 * job.k * 4;
 
 /** Bytes of the three targets of quantizeRows. */
 export function quantizedBytes(job: {
@@ -109,7 +166,8 @@ export function quantizedBytes(job: {
   const length = Math.ceil(job.k / job.blockSize) * job.blockSize;
   const group = job.precision === 8 ? 32 : 256; // activations that share a scale
   return {
-    values: (rows * length * job.precision) / 8,
+    // 8 bits: every 32 come with 4 bytes for tiles, or else with their scale, their sum and padding.
+    values: job.precision === 16 ? rows * length * 2 : (rows * length * (tiled ? 36 : 48)) / 32,
     scales: rows * Math.ceil(length / group) * 4,
     sums: rows * (length / (job.precision === 8 ? 32 : job.blockSize)) * 4,
   };
@@ -136,13 +194,30 @@ export function scratchBytes(name: KernelName, job: Readonly<Record<string, numb
     }
     case "attentionMerge":
       return round(job.valueSize) + 16;
-    case "attentionPrefill": {
+    case "pagedDecode": {
+      const group = job.heads / job.kvHeads;
+      const row = Math.max(round(job.headSize), round(job.valueSize));
+      // Heads that are walked together, and those whose rows are unpacked together.
+      const walked = Math.min(job.kvHeads, Math.max(1, Math.floor(64 / group)));
+      const unpacked = job.piece !== 0 || job.cacheType >= pageCode.int8 ? Math.min(8, walked) : 0;
+      const head = round(job.headSize) + round(job.valueSize) + 1024 * 4 + 16;
+      return 128 + 3 * 1024 * 4 + walked * (group * head + 64) + 32 * 4 + (1 + 32 * unpacked) * row;
+    }
+    case "repackRows":
+      return 4 * job.count + job.pieceBytes + 16;
+    case "quantizePages":
+      return round(job.size);
+    case "attentionPrefill":
+    case "pagedPrefill": {
       const [size, values] = [Math.ceil(job.headSize / 4) * 4, Math.ceil(job.valueSize / 8) * 8];
-      return 64 + (2 * 64 + 4) * 4 * size + 2 * 64 * 4 * values + 2 * 64 * 64 * 4 + 512;
+      const unpacked = name === "pagedPrefill" ? 64 * Math.max(round(job.headSize), round(job.valueSize)) : 0;
+      return 128 + (2 * 64 + 4) * 4 * size + 2 * 64 * 4 * values + 2 * 64 * 64 * 4 + 512 + 3 * 64 * 4 + unpacked;
     }
     case "matmul":
-      if (job.m === 1) return round(job.k);
-      return (8 * 256 + 32 + 4 * 256) * 4 + (job.m <= 16 ? 16 * job.k : 128 * 256) * 4;
+      if (job.rows === 0) return job.m * 4 * (job.scale === 0 ? Math.ceil(job.k / job.splits) : Math.min(4096, job.n));
+      return 128 + Math.min(16, Math.ceil(job.n / 8)) * (256 * 32 + 64);
+    case "packRows":
+      return 4 * 256 * 4;
     case "quantizeRows":
       return 256 * 4;
     case "convert":
@@ -150,7 +225,7 @@ export function scratchBytes(name: KernelName, job: Readonly<Record<string, numb
     case "matmulBlocks":
       return 2 * job.k + 20 * 1024;
     case "matmulInteger":
-      return job.m <= 4 ? 2 * job.k + 16 : 128 + 2 * 16 * 256 + 2 * 128 * 256;
+      return 128 + 256 * 8 + 16 * 16 + 128 * 256 * 2 + 16 * (128 * 32 + 64);
     case "rmsNormalize":
     case "layerNormalize":
       return (
@@ -162,6 +237,11 @@ export function scratchBytes(name: KernelName, job: Readonly<Record<string, numb
       return 2 * round(job.pairs) + round(2 * job.pairs);
     case "gatherRows":
       return 1024 * 4;
+    case "elements":
+      return 3 * (2048 + 16);
+    case "reduce":
+    case "scan":
+      return 256 * 8 + 16;
     case "elementwise":
       return 32 + 8 * (512 * 4 + 16);
     default:

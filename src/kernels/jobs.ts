@@ -16,8 +16,22 @@ export type JobLayout = Readonly<Record<string, FieldKind>>;
 /** A value for every field. */
 export type JobValues<Layout extends JobLayout> = { readonly [Name in keyof Layout]: number };
 
-/** Element types in jobs. `bool` is for masks only. */
-export const elementCode = { float32: 0, float16: 1, bfloat16: 2, bool: 3 } as const;
+/** Element types in jobs. Most kernels know the first three; masks are bool too, and `elements`, `reduce` and `scan` know all. */
+export const elementCode = {
+  float32: 0,
+  float16: 1,
+  bfloat16: 2,
+  bool: 3,
+  int8: 4,
+  uint8: 5,
+  int16: 6,
+  uint16: 7,
+  int32: 8,
+  uint32: 9,
+  int64: 10,
+  uint64: 11,
+  float64: 12,
+} as const;
 
 /** TensorScatter: rows of `source` into the cache `target`, from `indices[sample]` on, around its end when circular. */
 export const scatterRowsJob = {
@@ -87,7 +101,7 @@ export const attentionJob = {
   outputRow: "count",
   lengths: "pointer", // int64[batch], optional: valid keys of each sample, this step's included (nonpad_kv_seqlen)
   total: "count", // keys of every sample where lengths is absent
-  past: "count", // keys before the first query, where lengths is absent; with lengths it is lengths[sample] - queries
+  past: "count", // keys before the first query, where lengths is absent; with lengths it is lengths[sample] - queries, or 0 if this is -1
   causal: "count", // 0 or 1
   left: "count", // window sizes, -1 for none
   right: "count",
@@ -111,46 +125,148 @@ export const attentionJob = {
   indices: "pointer", // int64[batch]: the rows of the cache they go to; written and attended must be among the valid keys
 } as const;
 
-/**
- * Weights into panels: [ceil(n / 8)][k][8], the layout that `matmul` reads, of the same element type. Columns from n on are zero.
- * A range of k or of n can be packed at a time, so that weights may arrive in pieces.
- */
-export const packPanelsJob = {
-  source: "pointer", // the first element of the piece
-  target: "pointer", // of the whole
-  type: "count", // elementCode
-  k: "count", // of the whole
-  n: "count",
-  kFrom: "count", // the piece
-  kTo: "count",
-  nFrom: "count", // a multiple of 8
-  nTo: "count", // a multiple of 8, or n
-  sourceK: "count", // strides: n, 1 for ONNX's [K, N]; 1, k for [N, K]
-  sourceN: "count",
-  batch: "count",
-  sourceBatch: "count",
-  targetBatch: "count",
+/** Types of pages in jobs: those of elementCode, and bytes with a scale for each token and head. */
+export const pageCode = { float32: 0, float16: 1, bfloat16: 2, int8: 20, float8e4m3fn: 21, float8e5m2: 22 } as const;
+
+const pageFields = {
+  tables: "pointer", // the blocks of each sample, in order; entries behind the last valid row are not read
+  tableBytes: "count", // 4 or 8
+  tableSample: "count", // strides
+  tableHead: "count", // 0: one table for all heads; a page then has all of them
+  lengthBytes: "count", // 4 or 8
+  lengthSample: "count", // strides
+  lengthHead: "count", // 0: one length for all heads
+  blockSize: "count",
+  keyBlock: "count", // strides between blocks
+  valueBlock: "count",
+  piece: "count", // elements of a head that lie together; 0: all of them
+  keyPiece: "count", // strides between pieces
+  valuePiece: "count",
+  keyScale: "pointer", // float32[blocks, blockSize, pageHeads], for bytes
+  valueScale: "pointer",
+  pageHeads: "count",
+  sums: "pointer", // float32[batch, heads, sumsHead], optional: probabilities summed over the queries
+  sumsHead: "count",
 } as const;
 
-/** c = a · b + bias, with b in panels; c is float32. */
+/**
+ * Attention over pages. Where a row lies its table says: key and value are the pools, keyRow and keyHead strides within a block.
+ * cacheType is a pageCode, lengths are of lengthBytes. keySample, valueSample, total, past, the mask and the new rows are not looked at.
+ */
+export const pagedAttentionJob: typeof attentionJob & typeof pageFields = { ...attentionJob, ...pageFields };
+
+/** Vectors into the slots of a paged cache. Negative slots are skipped; of two vectors in one slot the last stays. */
+export const scatterPagesJob = {
+  source: "pointer",
+  target: "pointer",
+  slots: "pointer", // [tokens]
+  slotBytes: "count", // 4 or 8
+  tokens: "count",
+  pieces: "count", // a vector lies in so many pieces
+  pieceBytes: "count",
+  sourceToken: "count", // strides, in bytes
+  sourcePiece: "count",
+  blockSize: "count",
+  targetBlock: "count",
+  targetRow: "count",
+  targetPiece: "count",
+} as const;
+
+/** The same, quantised: bytes, and a scale for each token and head. */
+export const quantizePagesJob = {
+  source: "pointer", // [tokens, heads, size]
+  target: "pointer",
+  scales: "pointer", // float32[blocks, blockSize, heads]
+  slots: "pointer",
+  slotBytes: "count",
+  sourceType: "count", // elementCode
+  type: "count", // pageCode of the bytes
+  tokens: "count",
+  heads: "count",
+  size: "count",
+  blockSize: "count",
+  targetBlock: "count", // strides
+  targetRow: "count",
+  targetHead: "count",
+  piece: "count", // elements of a head that lie together: size, or less
+  targetPiece: "count",
+} as const;
+
+/** The rows of sequences out of a paged cache, one sequence after the other; rows past a table are zeros. */
+export const gatherPagesJob = {
+  source: "pointer",
+  target: "pointer", // [rows, pieces · pieceBytes]
+  tables: "pointer", // [batch, columns]
+  tableBytes: "count", // 4 or 8
+  columns: "count",
+  lengths: "pointer", // [batch], or cumulative [batch + 1]
+  lengthBytes: "count",
+  cumulative: "count",
+  offsets: "pointer", // [batch], of tableBytes, optional: rows before the first; whole blocks of them are skipped
+  batch: "count",
+  pieces: "count",
+  pieceBytes: "count",
+  blockSize: "count",
+  sourceBlock: "count", // strides, in bytes
+  sourceRow: "count",
+  sourcePiece: "count",
+} as const;
+
+/** RepackCache: row i becomes what row rows[i] was, in every piece of every sample. Any order; -1 leaves the row. */
+export const repackRowsJob = {
+  cache: "pointer",
+  rows: "pointer", // [batch, lists, count]
+  rowsBytes: "count", // 4 or 8
+  count: "count",
+  lists: "count", // divides the pieces: those of a share follow one list
+  batch: "count",
+  pieces: "count",
+  pieceBytes: "count",
+  cacheSample: "count", // strides, in bytes; 0 for pages
+  cachePiece: "count",
+  cacheRow: "count",
+  tables: "pointer", // [batch, columns], optional: rows are counted through them
+  tableBytes: "count",
+  columns: "count",
+  blockSize: "count",
+  cacheBlock: "count",
+} as const;
+
+/**
+ * c = a · b + bias; c is float32. For few rows `rows` is 0, and b has contiguous rows or columns: the former may be divided into ranges with sums
+ * of their own, which matmulMerge joins. For many rows packRows, run before on the same job, puts a form of a into `rows`.
+ */
 export const matmulJob = {
   a: "pointer", // [batch, m, k]
-  b: "pointer", // panels, see packPanels
+  b: "pointer", // [batch, k, n]
   c: "pointer", // float32[batch, m, n]
   bias: "pointer", // float32[n], optional
+  rows: "pointer", // packedRowBytes, or 0
+  partials: "pointer", // float32[batch, splits, m, n], optional with splits = 1
   aType: "count", // elementCode
-  bType: "count", // elementCode
+  bType: "count", // elementCode of a float type, or levelCode
   m: "count",
   n: "count",
   k: "count",
   aRow: "count", // strides
   aColumn: "count",
+  bK: "count", // n, 1 for ONNX's [K, N]; 1, k for [N, K]
+  bN: "count",
   cRow: "count",
   batch: "count",
   aBatch: "count",
-  bBatch: "count", // in elements of the panels: ceil(n / 8) · 8 · k, or 0 to share
+  bBatch: "count", // 0 to share
   cBatch: "count",
+  splits: "count", // of k, for few rows and bN = 1; else 1
+  scale: "pointer", // float32, for a levelCode: b is [k, n], batch is 1; for few rows a is float32 with contiguous rows
+  zero: "pointer", // of b's type, optional
+  scaleK: "count", // strides of both: from block to block, and from column to column, which is 0 or 1
+  scaleN: "count",
+  block: "count", // rows of b that share them
 } as const;
+
+/** Types of weights in jobs that have a scale, beside those of elementCode. */
+export const levelCode = { int8: 4, uint8: 5, int4: 30, uint4: 31 } as const;
 
 /**
  * Activations for `matmulBlocks`: rows in blocks of `blockSize`, each with its own scale. Rows lie in the order that the weights' bits
@@ -191,10 +307,10 @@ export const matmulBlocksJob = {
   precision: "count",
 } as const;
 
-/** (a - aZero) · (b - bZero) in 32-bit integers: MatMulInteger, with b transposed to [n, k]. */
+/** (a - aZero) · (b - bZero) in 32-bit integers: MatMulInteger. */
 export const matmulIntegerJob = {
   a: "pointer", // [m, k] bytes
-  b: "pointer", // [n, k] bytes: copyStrided with width 1 makes them from [k, n], once for weights
+  b: "pointer", // [k, n] bytes
   c: "pointer", // int32[m, n]
   aZero: "pointer", // optional bytes, 0 if absent
   bZero: "pointer",
@@ -206,38 +322,6 @@ export const matmulIntegerJob = {
   n: "count",
   k: "count",
   cRow: "count", // stride
-} as const;
-
-/** RMSNormalization and LayerNormalization over rows, with the residual's addition of the Skip variants. */
-export const normalizeJob = {
-  source: "pointer", // [rows, size]
-  skip: "pointer", // [rows, size], optional: added before
-  sum: "pointer", // [rows, size], optional: where source + skip + addend goes; may be source or skip
-  scale: "pointer", // [size], optional
-  bias: "pointer", // [size], optional
-  output: "pointer", // [rows, size]; may be source
-  type: "count", // elementCode of all
-  rows: "count",
-  size: "count",
-  sourceRow: "count", // strides
-  skipRow: "count",
-  sumRow: "count",
-  outputRow: "count",
-  epsilon: "number",
-  addend: "pointer", // [size], optional: added to every row before, and part of sum
-  mean: "pointer", // float32[rows], optional: where each row's mean goes
-  inverse: "pointer", // float32[rows], optional: where 1 / √(variance or mean square + epsilon) goes
-} as const;
-
-/** Softmax of rows. */
-export const softmaxRowsJob = {
-  source: "pointer", // [rows, size]
-  output: "pointer", // may be source
-  type: "count", // elementCode of both
-  rows: "count",
-  size: "count",
-  sourceRow: "count", // strides
-  outputRow: "count",
 } as const;
 
 /** RotaryEmbedding: turns the first 2 · pairs values of each head, copies the rest. */
@@ -284,68 +368,8 @@ export const gatherRowsJob = {
   bits: "count", // 2, 4 or 8 for blocks, unsigned
 } as const;
 
-/** How a table lies: rows, the panels of packPanels (k = width, n = entries), or blocks of MatMulNBits. */
-export const tableLayout = { rows: 0, panels: 1, blocks: 2 } as const;
-
-/** Between float types, float16 and bfloat16 rounded to the nearest even. */
-export const convertJob = {
-  source: "pointer",
-  target: "pointer",
-  sourceType: "count", // elementCode
-  targetType: "count",
-  count: "count",
-} as const;
-
-/**
- * A chain of element-wise operators over [rows, columns]: a little program for eight registers. A register that was loaded is read
- * from its memory as long as it is used: a store to that memory comes after its last use.
- */
-export const elementwiseJob = {
-  program: "pointer", // instructions, each as instruction lays it out
-  instructions: "count",
-  rows: "count",
-  columns: "count",
-} as const;
-
-/** One instruction of an element-wise chain. */
-export const instruction = {
-  operation: "count", // operationCode
-  target: "count", // the register that is written, 0 to 7
-  first: "count", // registers that are read
-  second: "count",
-  address: "pointer", // load and store
-  type: "count", // load and store: elementCode
-  rowStride: "count", // load and store: a row alone has 0 and 1, a column 1 and 0, a scalar 0 and 0
-  columnStride: "count", // 0 or 1; stores have 1
-  immediate: "number", // constant: the value
-} as const;
-
-/** The operators of an element-wise chain. */
-export const operationCode = {
-  load: 0,
-  store: 1,
-  constant: 2,
-  add: 3,
-  subtract: 4,
-  multiply: 5,
-  divide: 6,
-  minimum: 7,
-  maximum: 8,
-  negate: 9,
-  absolute: 10,
-  reciprocal: 11,
-  squareRoot: 12,
-  exponential: 13,
-  sigmoid: 14,
-  tanh: 15,
-  silu: 16,
-  gelu: 17, // by the error function
-  geluTanh: 18,
-  relu: 19,
-  errorFunction: 20,
-  square: 21,
-  softplus: 22,
-} as const;
+/** How a table lies: rows, or blocks of MatMulNBits. */
+export const tableLayout = { rows: 0, blocks: 1 } as const;
 
 /** Bytes that a job takes. */
 export const jobBytes = (layout: JobLayout): number => 4 * Object.keys(layout).length;

@@ -39,7 +39,7 @@ export interface Recorder {
   readonly relaxed: boolean;
   /** The byte address of an operand's first element. */
   address(operand: Operand): number;
-  /** Memory that lives as long as the program: for what one job hands to the next. */
+  /** Memory for what one job of the call hands to the next: other calls use it too, so that it holds nothing from run to run. */
   temporary(bytes: number): number;
   /** Another form of a constant, made once for each operand and form and shared by all programs: packed weights. */
   prepared(operand: Operand, form: string, bytes: number, fill: (address: number, recorder: Recorder) => void): number;

@@ -1,11 +1,23 @@
 // Products against plain loops: float weights in panels, block-quantized weights, integers; random shapes, whole and in parts.
 import { expect, test } from "vitest";
-import { panelBytes, quantizedBytes } from "../../src/kernels/exports.js";
+import { packedRowBytes, quantizedBytes } from "../../src/kernels/exports.js";
+import { levelCode } from "../../src/kernels/jobs.js";
 import { encode, floatTypes } from "./float-types.js";
 import { expectClose, Random, seeds, type Variant, variants, Workbench } from "./workbench.js";
 
 /** Rows that meet every path: one, few, one block, several. */
 const rowCounts = [1, 1, 2, 3, 4, 5, 7, 8, 17, 130] as const;
+
+/** Matrices [k, n], or [n, k] where transposed, as [k, n] with a gap behind every element. */
+function spreadOut(b: ReturnType<typeof encode>, columns: number, rows: number, transposed: boolean): typeof b.data {
+  const spread = b.data.slice(0, 0).constructor as { new (length: number): typeof b.data };
+  const result = new spread(2 * b.data.length);
+  for (let at = 0; at < b.data.length; at++) {
+    const [matrix, row, column] = [Math.floor(at / (rows * columns)), Math.floor(at / columns) % rows, at % columns];
+    result[2 * (transposed ? matrix * rows * columns + column * rows + row : at)] = b.data[at];
+  }
+  return result;
+}
 
 function checkMatmul(random: Random, variant: Variant): void {
   const m = random.pick(rowCounts);
@@ -30,66 +42,124 @@ function checkMatmul(random: Random, variant: Variant): void {
         }
         expected[(g * m + i) * n + j] = sum;
       }
-  // Packed in two pieces where there is something to cut.
-  const wholeBytes = panelBytes(k, n, b.width);
-  const panels = bench.reserve(batch * wholeBytes, 4);
-  const source = bench.place(b.data, 4);
-  const [sourceK, sourceN] = transposed ? [1, k] : [n, 1];
-  const cut = transposed ? Math.min(n, Math.floor(n / 16) * 8) : Math.floor(k / 2);
-  for (const [from, to] of [
-    [0, cut],
-    [cut, transposed ? n : k],
-  ]) {
-    if (from === to) continue;
-    bench.run(
-      "packPanels",
-      {
-        source: source + from * (transposed ? sourceN : sourceK) * b.width,
-        target: panels,
-        type: b.code,
-        k,
-        n,
-        kFrom: transposed ? 0 : from,
-        kTo: transposed ? k : to,
-        nFrom: transposed ? from : 0,
-        nTo: transposed ? to : n,
-        sourceK,
-        sourceN,
-        batch,
-        sourceBatch: k * n,
-        targetBatch: wholeBytes / b.width,
-      },
-      [{ at: panels, bytes: batch * wholeBytes }],
-    );
-  }
   const cRow = n + random.integer(0, 3);
   const cBytes = ((batch * m - 1) * cRow + n) * 4;
   const c = bench.reserve(cBytes, 4);
-  bench.run(
-    "matmul",
-    {
-      a: bench.place(a.data, 4),
-      b: panels,
-      c,
-      bias: bias ? bench.place(bias, 8) : 0,
-      aType: a.code,
-      bType: b.code,
-      m,
-      n,
-      k,
-      aRow: turned ? 1 : k,
-      aColumn: turned ? m : 1,
-      cRow,
-      batch,
-      aBatch: m * k,
-      bBatch: wholeBytes / b.width,
-      cBatch: m * cRow,
-    },
-    [{ at: c, bytes: cBytes }],
-  );
+  const strided = random.unit() < 0.2; // weights with gaps, read element by element
+  const [bK, bN] = strided ? [2 * n, 2] : transposed ? [1, k] : [n, 1];
+  const spread = strided ? spreadOut(b, transposed ? k : n, transposed ? n : k, transposed) : b.data;
+  const streamed = m <= 8 && !strided && random.unit() < 0.7;
+  const splits = streamed && bN === 1 ? random.pick([1, 2, 5]) : 1;
+  const partialBytes = batch * splits * m * n * 4;
+  const rowBytes = packedRowBytes({ batch, m, k });
+  const job = {
+    a: bench.place(a.data, 4),
+    b: bench.place(spread, 4),
+    c,
+    bias: bias ? bench.place(bias, 8) : 0,
+    rows: streamed ? 0 : bench.reserve(rowBytes, 4),
+    partials: splits === 1 ? 0 : bench.reserve(partialBytes, 4),
+    aType: a.code,
+    bType: b.code,
+    m,
+    n,
+    k,
+    aRow: turned ? 1 : k,
+    aColumn: turned ? m : 1,
+    bK,
+    bN,
+    cRow,
+    batch,
+    aBatch: m * k,
+    bBatch: strided ? 2 * k * n : k * n,
+    cBatch: m * cRow,
+    splits,
+    scale: 0,
+    zero: 0,
+    scaleK: 0,
+    scaleN: 0,
+    block: 1,
+  };
+  if (!streamed) bench.run("packRows", job, [{ at: job.rows, bytes: rowBytes }]);
+  if (splits === 1) bench.run("matmul", job, [{ at: c, bytes: cBytes }]);
+  else {
+    bench.run("matmul", job, [{ at: job.partials, bytes: partialBytes }]);
+    bench.run("matmulMerge", job, [{ at: c, bytes: cBytes }]);
+  }
   const actual = bench.floats(c, cBytes / 4);
   const rows = Float32Array.from({ length: expected.length }, (_, i) => actual[Math.floor(i / n) * cRow + (i % n)]);
   expectClose(rows, expected, 3e-6, JSON.stringify({ m, k, n, batch, aType, bType, transposed, turned }));
+}
+
+function checkLevels(random: Random, variant: Variant): void {
+  const m = random.pick(rowCounts);
+  const k = random.pick([1, 3, 8, 31, 64, 257, 300]);
+  const n = random.pick([2, 6, 8, 10, 33, 78]);
+  const type = random.pick(n % 2 === 0 ? (["int8", "uint8", "int4", "uint4"] as const) : (["int8", "uint8"] as const));
+  const [bits, signed] = [type.endsWith("4") ? 4 : 8, type.startsWith("int")];
+  const grain = random.pick(["one", "column", "block"] as const);
+  const block = grain === "block" ? random.pick([1, 16, 32, 100]) : k;
+  const counts = grain === "one" ? 1 : Math.ceil(k / block) * n;
+  const [scaleK, scaleN] = grain === "one" ? [0, 0] : [n, 1];
+  const levels = (count: number): Uint8Array =>
+    Uint8Array.from({ length: count }, () => random.integer(0, 2 ** bits - 1));
+  const meaning = (level: number): number => (signed && level >= 2 ** (bits - 1) ? level - 2 ** bits : level);
+  const [a, b, scales] = [random.floats(m * k), levels(k * n), random.floats(counts)];
+  const zeros = random.unit() < 0.5 ? levels(counts) : undefined;
+  const bias = random.unit() < 0.5 ? random.floats(n) : undefined;
+  const expected = new Float32Array(m * n);
+  let magnitude = 0;
+  for (let i = 0; i < m; i++)
+    for (let j = 0; j < n; j++) {
+      let [sum, size] = [bias?.[j] ?? 0, 0];
+      for (let l = 0; l < k; l++) {
+        const at = Math.floor(l / block) * scaleK + j * scaleN;
+        const factor = a[i * k + l] * scales[at];
+        sum += factor * (meaning(b[l * n + j]) - (zeros ? meaning(zeros[at]) : 0));
+        size += Math.abs(factor) * 2 ** bits;
+      }
+      magnitude = Math.max(magnitude, size);
+      expected[i * n + j] = sum;
+    }
+  const bench = new Workbench(variant);
+  const packed = (values: Uint8Array): Uint8Array => pack(values, bits, values.length);
+  const c = bench.reserve(m * n * 4, 4);
+  const streamed = m <= 8 && random.unit() < 0.7;
+  const splits = streamed ? random.pick([1, 2, 5]) : 1;
+  const [rowBytes, partialBytes] = [packedRowBytes({ batch: 1, m, k }), splits * m * n * 4];
+  const job = {
+    a: bench.place(a, 4),
+    b: bench.place(packed(b), 1),
+    c,
+    bias: bias ? bench.place(bias, 8) : 0,
+    rows: streamed ? 0 : bench.reserve(rowBytes, 4),
+    partials: splits === 1 ? 0 : bench.reserve(partialBytes, 4),
+    aType: 0,
+    bType: levelCode[type],
+    m,
+    n,
+    k,
+    aRow: k,
+    aColumn: 1,
+    bK: n,
+    bN: 1,
+    cRow: n,
+    batch: 1,
+    aBatch: 0,
+    bBatch: 0,
+    cBatch: 0,
+    splits,
+    scale: bench.place(scales, 4),
+    zero: zeros ? bench.place(packed(zeros), 1) : 0,
+    scaleK,
+    scaleN,
+    block,
+  };
+  if (!streamed) bench.run("packRows", job, [{ at: job.rows, bytes: rowBytes }]);
+  bench.run("matmul", job, [splits === 1 ? { at: c, bytes: m * n * 4 } : { at: job.partials, bytes: partialBytes }]);
+  if (splits > 1) bench.run("matmulMerge", job, [{ at: c, bytes: m * n * 4 }]);
+  const what = JSON.stringify({ m, k, n, type, grain, block, streamed, splits, zeros: zeros !== undefined });
+  expectClose(bench.floats(c, m * n), expected, 1e-6, what, magnitude);
 }
 
 /** Values of `bits` bits, packed as MatMulNBits packs them, from the lowest bits up. */
@@ -190,7 +260,7 @@ function checkBlocks(random: Random, variant: Variant): void {
 function checkInteger(random: Random, variant: Variant): void {
   const m = random.pick(rowCounts);
   const k = random.pick([1, 3, 8, 15, 16, 33, 255, 256, 300, 700]);
-  const n = random.pick([1, 5, 8, 9, 31]);
+  const n = random.pick([1, 5, 8, 9, 31, 150]);
   const [aSigned, bSigned] = [random.integer(0, 1), random.integer(0, 1)];
   const bytes = (count: number): Uint8Array => Uint8Array.from({ length: count }, () => random.integer(0, 255));
   const [a, b] = [bytes(m * k), bytes(n * k)];
@@ -205,7 +275,7 @@ function checkInteger(random: Random, variant: Variant): void {
     for (let j = 0; j < n; j++)
       for (let l = 0; l < k; l++) {
         const left = read(a, aSigned, i * k + l) - zeroOf(aZero, aSigned, i);
-        expected[i * n + j] += left * (read(b, bSigned, j * k + l) - zeroOf(bZero, bSigned, j));
+        expected[i * n + j] += left * (read(b, bSigned, l * n + j) - zeroOf(bZero, bSigned, j));
       }
   const bench = new Workbench(variant);
   const c = bench.reserve(m * n * 4, 4);
@@ -243,6 +313,11 @@ for (const variant of variants) {
     test(`products with float weights, ${variant}, seed ${seed}`, () => {
       const random = new Random(seed);
       for (let round = 0; round < 12; round++) checkMatmul(random, variant);
+    });
+
+    test(`products with weights that have a scale, ${variant}, seed ${seed}`, () => {
+      const random = new Random(seed);
+      for (let round = 0; round < 16; round++) checkLevels(random, variant);
     });
 
     test(`products with block-quantized weights, ${variant}, seed ${seed}`, () => {

@@ -1,6 +1,5 @@
 // Kernels that work on rows, against plain loops: normalization, softmax, rotary embedding, gathering, conversions.
 import { expect, test } from "vitest";
-import { panelBytes } from "../../src/kernels/exports.js";
 import { elementCode, tableLayout } from "../../src/kernels/jobs.js";
 import {
   bitsOf,
@@ -186,7 +185,7 @@ function checkRotate(random: Random, variant: Variant): void {
 }
 
 function checkGather(random: Random, variant: Variant): void {
-  const layout = random.pick(["rows", "panels", "blocks"] as const);
+  const layout = random.pick(["rows", "blocks"] as const);
   const type = random.pick(floatTypes);
   const outputType: FloatType = random.pick([type, "float32"]);
   const [entries, count] = [random.integer(1, 20), random.integer(1, 9)];
@@ -211,28 +210,7 @@ function checkGather(random: Random, variant: Variant): void {
     const zero = zeros ? at(zeros, row * zeroRow, block) : 2 ** (bits - 1);
     return (at(bytes, (row * blocks * blockSize * bits) / 8, i) - zero) * scales.rounded[row * blocks + block];
   };
-  let table: number;
-  if (layout === "blocks") table = bench.place(bytes, 1);
-  else if (layout === "rows") table = bench.place(floats.data, 4);
-  else {
-    const size = panelBytes(width, entries, floats.width);
-    table = bench.reserve(size, 4);
-    const [k, n] = [width, entries];
-    const whole = {
-      kFrom: 0,
-      kTo: k,
-      nFrom: 0,
-      nTo: n,
-      sourceK: 1,
-      sourceN: k,
-      batch: 1,
-      sourceBatch: 0,
-      targetBatch: 0,
-    };
-    bench.run("packPanels", { source: bench.place(floats.data, 4), target: table, type: floats.code, k, n, ...whole }, [
-      { at: table, bytes: size },
-    ]);
-  }
+  const table = layout === "blocks" ? bench.place(bytes, 1) : bench.place(floats.data, 4);
   const outputBytes = count * width * (outputType === "float32" ? 4 : 2);
   const output = bench.reserve(outputBytes, 4);
   bench.run(

@@ -1,0 +1,221 @@
+/**
+ * Attention of one query a sample over pages: attention-decode with rows where the tables say. Splits and blocks of rows are the
+ * same. A part walks the heads that it has of a sample together where a page holds them side by side.
+ */
+import { partialBytes, readQuery, scaleWoven, unweave, weave, writeOutput } from "./attention-decode";
+import { endKey, firstKey } from "./attention-range";
+import { APART, BLOCK, headBytes } from "./attention-rows";
+import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
+import { expNegative } from "./exponential";
+import { FLOAT16, FLOAT32 } from "./float-types";
+import { Attention, PagedAttention } from "./jobs";
+import { locateRows, pageLength, pageWidth, unpacks } from "./pages";
+import { addPages, scorePages, Walk } from "./paged-rows";
+import { shareStart, splitStart, splitsUsed } from "./share";
+
+/** Query heads that are walked together, at most: their scores lie in scratch. */
+const TOGETHER: i32 = 64;
+
+/** Key heads whose rows are unpacked together, at most. */
+const UNPACKED: i32 = 8;
+
+/** Bytes of a sample's keys from which on, where a page holds heads side by side, one part walks all heads. */
+const WIDE: i32 = 1 << 21;
+
+/** Bytes of a block that are walked together at least, where there are so many: fewer are not worth going there. */
+const TOGETHER_BYTES: i32 = 1 << 16;
+
+/** One query a sample: output, or partials where the range is split. */
+export function pagedDecode(at: usize, part: i32, parts: i32, scratch: usize): void {
+  const job = changetype<PagedAttention>(at);
+  const splits = job.splits;
+  const kvHeads = job.kvHeads;
+  if (job.lengthHead || job.tableHead) {
+    // Nothing that heads could share.
+    const tasks = job.batch * kvHeads * splits;
+    const end = shareStart(tasks, part + 1, parts);
+    for (let task = shareStart(tasks, part, parts); task < end; task++) {
+      decode(job, task / splits / kvHeads, (task / splits) % kvHeads, 1, 1, task % splits, scratch);
+    }
+    return;
+  }
+  const group = job.heads / kvHeads;
+  const sideBySide = job.keyHead < job.keyRow;
+  const headBytes = job.keyHead * pageWidth(job.cacheType);
+  const near = sideBySide ? kvHeads : unpacks(job) ? 1 : (TOGETHER_BYTES + headBytes - 1) / headBytes;
+  const most = max(1, min(TOGETHER / group, unpacks(job) ? UNPACKED : kvHeads));
+  const tasks = job.batch * kvHeads;
+  const start = shareStart(tasks, part, parts);
+  const end = shareStart(tasks, part + 1, parts);
+  for (let sample = 0; sample < job.batch; sample++) {
+    // Parts share the splits of a long range, and walk all heads of theirs: less than whole blocks is what hardware prefetches worst.
+    const length = pageLength(job, sample, 0);
+    const bytes = <i64>length * job.keyRow * pageWidth(job.cacheType);
+    const whole = splitsUsed(keysOf(job, length), splits) > 1 || (sideBySide && bytes >= WIDE);
+    const from = whole ? 0 : max(0, start - sample * kvHeads), to = whole ? kvHeads : min(kvHeads, end - sample * kvHeads);
+    for (let split = 0; split < splits; split++) {
+      if (whole && (sample * splits + split) % parts != part) continue;
+      for (let kvHead = from; kvHead < to; kvHead += most) decode(job, sample, kvHead, min(most, to - kvHead), near, split, scratch);
+    }
+  }
+}
+
+/** The keys that the query of a sample with `length` rows sees. */
+// @ts-ignore: decorator
+@inline
+function keysOf(job: PagedAttention, length: i32): i32 {
+  const all = changetype<Attention>(changetype<usize>(job));
+  return max(0, endKey(all, length, length - 1) - firstKey(all, length - 1));
+}
+
+/** `count` key heads of a sample over one split of what its query sees; `near` of them are walked together. */
+function decode(job: PagedAttention, sample: i32, kvHead: i32, count: i32, near: i32, split: i32, scratch: usize): void {
+  const all = changetype<Attention>(changetype<usize>(job));
+  const length = pageLength(job, sample, kvHead);
+  const first = firstKey(all, length - 1);
+  const keys = keysOf(job, length);
+  const from = first + splitStart(keys, split, job.splits);
+  const to = first + splitStart(keys, split + 1, job.splits);
+  if (unpacks(job) || job.cacheType == FLOAT32) decodeHeads<f32>(job, sample, kvHead, count, near, split, from, to, scratch);
+  else if (job.cacheType == FLOAT16) decodeHeads<u16>(job, sample, kvHead, count, near, split, from, to, scratch);
+  else decodeHeads<i16>(job, sample, kvHead, count, near, split, from, to, scratch);
+}
+
+/** The query heads of `count` key heads over the rows from `from` to `to`. */
+function decodeHeads<T>(
+  job: PagedAttention, sample: i32, kvHead: i32, count: i32, near: i32, split: i32, from: i32, to: i32, scratch: usize,
+): void {
+  const all = changetype<Attention>(changetype<usize>(job));
+  const group = job.heads / job.kvHeads;
+  const firstHead = kvHead * group;
+  const heads = group * count;
+  const size = job.headSize;
+  const valueSize = job.valueSize;
+  const width = <usize>pageWidth(job.cacheType);
+  // Scratch: the walk, tables, queries, accumulators, scores, for each head the largest score and the weights' sum, a row, a tile.
+  const walk = changetype<Walk>(scratch);
+  const keys = scratch + 128;
+  const values = keys + ((<usize>BLOCK) << 2);
+  const slots = values + ((<usize>BLOCK) << 2);
+  const queries = slots + ((<usize>BLOCK) << 2);
+  const accumulators = queries + heads * headBytes(size);
+  const scores = accumulators + heads * headBytes(valueSize);
+  const scoresStep = <usize>group * APART + 64; // no power of two: heads of a row are written one after the other
+  const states = scores + <usize>count * scoresStep;
+  const row = states + <usize>heads * 16;
+  const tile = row + max(headBytes(size), headBytes(valueSize));
+  for (let head = 0; head < heads; head++) {
+    readQuery<T>(all, sample, firstHead + head, row);
+    weave(row, queries + (head / group) * group * headBytes(size), head % group, group, size);
+    store<f32>(states + head * 8, -Infinity);
+    store<f32>(states + head * 8, 0, 4);
+  }
+  memory.fill(accumulators, 0, heads * headBytes(valueSize));
+  walk.group = group;
+  walk.slots = slots;
+  walk.scoresStep = scoresStep;
+  walk.tile = unpacks(job) ? tile : 0;
+  walk.stretch = job.keyHead < job.keyRow ? 1 : max(16, job.blockSize);
+  for (let block = from; block < to; block += BLOCK) {
+    const rows = min(BLOCK, to - block);
+    locateRows(job, sample, kvHead, block, rows, keys, values, slots);
+    walk.rows = rows;
+    for (let head = 0; head < count; head += near) {
+      walk.kvHeads = min(near, count - head);
+      walk.pageHead = job.tableHead ? 0 : kvHead + head;
+      walk.scores = scores + head * scoresStep;
+      walk.size = size;
+      walk.table = keys;
+      walk.headStep = <usize>job.keyHead * width;
+      walk.vectorsStep = group * headBytes(size);
+      walk.vectors = queries + head * walk.vectorsStep;
+      walk.pieceStep = <usize>job.keyPiece * width;
+      walk.scales = job.keyScale;
+      scorePages<T>(job, walk);
+      weighHeads<T>(job, walk, sample, kvHead + head, block, states + head * group * 8, accumulators + head * group * headBytes(valueSize));
+      walk.size = valueSize;
+      walk.table = values;
+      walk.headStep = <usize>job.valueHead * width;
+      walk.vectorsStep = group * headBytes(valueSize);
+      walk.vectors = accumulators + head * walk.vectorsStep;
+      walk.pieceStep = <usize>job.valuePiece * width;
+      walk.scales = job.valueScale;
+      addPages<T>(job, walk);
+    }
+  }
+  for (let head = 0; head < heads; head++) {
+    unweave(accumulators + (head / group) * group * headBytes(valueSize), row, head % group, group, valueSize);
+    const highest = load<f32>(states + head * 8);
+    const total = load<f32>(states + head * 8, 4);
+    if (job.splits == 1) {
+      if (job.sums) normalizeSums(job, sumsRow(job, sample, firstHead + head), from, to, highest, inverse(total));
+      scaleRow(row, headBytes(valueSize), inverse(total));
+      writeOutput(all, sample, firstHead + head, row);
+    } else {
+      const task = (sample * job.heads + firstHead + head) * job.splits + split;
+      const partial = job.partials + <usize>task * partialBytes(all);
+      store<f32>(partial, highest);
+      store<f32>(partial, total, 4);
+      memory.copy(partial + 8, row, <usize>valueSize << 2);
+    }
+  }
+}
+
+/** Scores of the heads of a walk become weights; what their accumulators hold is brought to the same scale. */
+function weighHeads<T>(
+  job: PagedAttention, walk: Walk, sample: i32, kvHead: i32, block: i32, states: usize, accumulators: usize,
+): void {
+  const group = walk.group;
+  const rows = walk.rows;
+  const valueSize = job.valueSize;
+  for (let head = 0; head < group * walk.kvHeads; head++) {
+    const scores = walk.scores + (head / group) * walk.scoresStep + <usize>(head % group) * APART;
+    capScores<T>(scores, rows, job.softcap);
+    if (job.sums) memory.copy(sumsRow(job, sample, kvHead * group + head) + ((<usize>block) << 2), scores, (<usize>rows) << 2);
+    const factor = weighScores<T>(scores, rows, states + head * 8);
+    if (factor != 1) scaleWoven(accumulators + (head / group) * group * headBytes(valueSize), head % group, group, valueSize, factor);
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+function sumsRow(job: PagedAttention, sample: i32, head: i32): usize {
+  return job.sums + ((<usize>((sample * job.heads + head) * job.sumsHead)) << 2);
+}
+
+/** Scores of the rows from `from` to `to` become probabilities; the others are zero. */
+function normalizeSums(job: PagedAttention, row: usize, from: i32, to: i32, highest: f32, factor: f32): void {
+  const origin = highest == -Infinity ? <f32>0 : highest;
+  memory.fill(row, 0, (<usize>from) << 2);
+  for (let p = row + ((<usize>from) << 2), end = row + ((<usize>to) << 2); p < end; p += 4) {
+    const weight = f32x4.extract_lane(expNegative(f32x4.splat(load<f32>(p) - origin)), 0);
+    store<f32>(p, weight * factor);
+  }
+  memory.fill(row + ((<usize>to) << 2), 0, (<usize>(job.sumsHead - to)) << 2);
+}
+
+/** The probabilities where the range was split: parts share the heads. */
+export function pagedSums(at: usize, part: i32, parts: i32, scratch: usize): void {
+  const job = changetype<PagedAttention>(at);
+  const all = changetype<Attention>(at);
+  const bytes = partialBytes(all);
+  const splits = job.splits;
+  const tasks = job.batch * job.heads;
+  const end = shareStart(tasks, part + 1, parts);
+  for (let task = shareStart(tasks, part, parts); task < end; task++) {
+    const sample = task / job.heads;
+    const head = task % job.heads;
+    const partials = job.partials + <usize>task * splits * bytes;
+    let highest: f32 = -Infinity;
+    for (let split = 0; split < splits; split++) highest = max(highest, load<f32>(partials + split * bytes));
+    let total: f32 = 0;
+    for (let split = 0; split < splits; split++) {
+      const distance = load<f32>(partials + split * bytes) - (highest == -Infinity ? <f32>0 : highest);
+      total += load<f32>(partials + split * bytes, 4) * f32x4.extract_lane(expNegative(f32x4.splat(distance)), 0);
+    }
+    const length = pageLength(job, sample, head / (job.heads / job.kvHeads));
+    const from = firstKey(all, length - 1);
+    const to = max(from, endKey(all, length, length - 1));
+    normalizeSums(job, sumsRow(job, sample, head), from, to, highest, inverse(total));
+  }
+}

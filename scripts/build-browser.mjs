@@ -1,0 +1,28 @@
+// Bundles dist/ for pages without a bundler: dist/browser/insitu.js needs nothing but the files beside it. The kernels stay files of their
+// own, so that a page fetches only the build it uses.
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const folder = join(root, "dist/browser");
+
+/** Writes dist/browser; files of builds before are removed. */
+export async function buildBrowser() {
+  mkdirSync(folder, { recursive: true });
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: { insitu: "dist/index.js", "kernel-worker-web": "dist/platform/kernel-worker-web.js" },
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    minify: true,
+    target: "es2022",
+    outdir: "dist/browser",
+    metafile: true,
+    logLevel: "warning",
+  });
+  const written = new Set(Object.keys(metafile.outputs).map((path) => basename(path)));
+  for (const name of readdirSync(folder)) if (!written.has(name)) rmSync(join(folder, name));
+}
