@@ -7,7 +7,7 @@ import { operandChecks } from "../graph/call.js";
 import { type Fact, factOfView } from "../graph/fact.js";
 import type { Value } from "../graph/graph.js";
 import type { Program, Step } from "../plan/program.js";
-import type { View } from "../tensor/view.js";
+import { sameNumbers, type View } from "../tensor/view.js";
 import type { Environment } from "./body.js";
 import type { Arena, Repeat } from "./engine.js";
 
@@ -39,6 +39,18 @@ export function isBoundTo(bound: BoundProgram, inputs: readonly View[], arena: A
   if (bound.arena !== arena) return false;
   for (let at = 0; at < inputs.length; at++) if (bound.inputs[at] !== inputs[at]) return false;
   return true;
+}
+
+/** True if two views show the same elements of the same storage. */
+export function samePlace(a: View | undefined, b: View | undefined): boolean {
+  if (a === b || a === undefined || b === undefined) return a === b;
+  return (
+    a.data === b.data &&
+    a.type === b.type &&
+    a.offset === b.offset &&
+    sameNumbers(a.shape, b.shape) &&
+    sameNumbers(a.strides, b.strides)
+  );
 }
 
 /** The data checks of every node that writes a cache, as far as inputs and constants tell: to be made before the first write. */

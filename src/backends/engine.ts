@@ -1,5 +1,7 @@
 /** What an executor asks of the place it computes in: memory for tensors, and the calls themselves. */
 import type { Value } from "../graph/graph.js";
+import type { CacheGroup } from "../plan/cache-groups.js";
+import type { StepAccount } from "../plan/explain-gather.js";
 import type { Program, Step } from "../plan/program.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";
@@ -11,9 +13,33 @@ export type BodyRunner = (attribute: string, inputs: readonly View[]) => readonl
 export type Repeat = () => boolean;
 
 /** A stretch of memory and where it starts. */
-export interface Arena {
+export interface Stretch {
   readonly buffer: ArrayBufferLike;
   readonly start: number;
+}
+
+/** Memory for intermediate values: a stretch in every memory that a step runs in, all laid out alike. */
+export interface Arena {
+  at(seat: number): Stretch;
+}
+
+/** Where a step runs, in an engine that has several memories. */
+export interface Seating {
+  readonly seat: number;
+  /** The operands as the step reads them there. */
+  readonly operands: readonly (View | undefined)[];
+  /** Copies operands that lie elsewhere, for each run anew; undefined where there are none. It was called once. */
+  readonly carry: (() => void) | undefined;
+}
+
+/** What a new buffer is wanted near to. */
+export interface Near {
+  /** Caches that steps read together with this one. */
+  readonly group?: CacheGroup;
+  /** True for the first buffer of a group: there must be room for the others. */
+  readonly first?: boolean;
+  /** A view that it stands for. */
+  readonly view?: View;
 }
 
 /** Memory and calls of one backend. */
@@ -21,13 +47,15 @@ export interface Engine {
   /** True if results lie in the arena until the run ends and are copied out; false if each has a buffer of its own. */
   readonly resultsInArena: boolean;
   /** A zeroed buffer that stays where it is until it is let go of. */
-  allocate(type: ElementType, shape: readonly number[]): View;
+  allocate(type: ElementType, shape: readonly number[], near?: Near): View;
   /** Lets go of what `allocate` gave. */
   free(view: View): void;
   /** Memory for intermediate values; `before` is what it replaces. */
   arena(bytes: number, before: Arena | undefined): Arena;
   /** An input as the steps read it: itself, or a copy in memory that the backend reaches. Held ones are there already. */
   stage(value: Value, view: View): View;
+  /** Where a step runs; undefined where there is one memory only. */
+  seat(program: Program, step: Step, inputs: readonly (View | undefined)[], arena: Arena): Seating | undefined;
   /** Runs one step whose outputs are placed. */
   call(
     program: Program,
@@ -35,9 +63,12 @@ export interface Engine {
     inputs: readonly (View | undefined)[],
     outputs: (View | undefined)[],
     runBody: BodyRunner,
+    seat: number,
   ): void;
   /** What repeats the call of a step that has just run, for as long as its operands stay where they are; undefined where nothing can be kept. */
   repeat(step: Step): Repeat | undefined;
+  /** How a step that has run was done; undefined where the engine has nothing to choose. */
+  describe(step: Step): StepAccount | undefined;
   /** Lets go of what was kept for a program that will not run again. */
   forget(program: Program): void;
   /** True if two views may have a byte in common. */

@@ -5,8 +5,10 @@
 import { InsituError, unreachable } from "../base/error.js";
 import { operandChecks } from "../graph/call.js";
 import { factOfView } from "../graph/fact.js";
-import type { Value } from "../graph/graph.js";
+import type { Node, Value } from "../graph/graph.js";
 import { bodyOf } from "../graph/infer.js";
+import { cacheGroups } from "../plan/cache-groups.js";
+import { dynamicStep, type StepAccount } from "../plan/explain-gather.js";
 import type { Placement } from "../plan/layout.js";
 import type { Plan } from "../plan/plan.js";
 import { ProgramCache } from "../plan/program-cache.js";
@@ -16,8 +18,8 @@ import { arrayConstructorOf, byteLengthOf, type ElementType, storageLengthOf } f
 import { elementCount, View } from "../tensor/view.js";
 import type { Executable, MemoryUse } from "./backend.js";
 import { type Environment, runBody, runDynamically } from "./body.js";
-import { type BoundProgram, type BoundStep, isBoundTo, writerChecksOf } from "./bound-program.js";
-import type { Arena, Engine } from "./engine.js";
+import { type BoundProgram, type BoundStep, isBoundTo, samePlace, writerChecksOf } from "./bound-program.js";
+import type { Arena, Engine, Near, Repeat } from "./engine.js";
 
 /** How often a program is kept with inputs in different places: conversations that take turns without being placed anew. */
 const mostBound = 16;
@@ -31,14 +33,17 @@ export class ProgramExecutor implements Executable {
   #arenaBytes = 0;
   #allocations = 0;
   #allocatedBytes = 0;
-  /** Arena views by placement: they hold as long as the arena does. */
-  #arenaViews = new WeakMap<Placement, View>();
+  /** Arena views by seat and placement: they hold as long as the arena does. */
+  #arenaViews: WeakMap<Placement, View>[] = [];
   /** Memory for copies of values that have gaps, by the value that shows them without. */
   readonly #gapless = new Map<Value, View>();
   /** Programs as they last ran, by where their inputs lay: the last used first. */
   readonly #bound = new WeakMap<Program, BoundProgram[]>();
+  /** The caches that a state holds, with those they meet. */
+  #groups: ReadonlyMap<Value, Near> | undefined;
   /** True if a value of the run so far may lie elsewhere in the next one. */
   #unsettled = false;
+  #last: Program | undefined;
 
   constructor(plan: Plan, engine: Engine) {
     this.plan = plan;
@@ -55,9 +60,18 @@ export class ProgramExecutor implements Executable {
     return this.#programs.get(inputs);
   }
 
-  allocate(type: ElementType, shape: readonly number[]): View {
+  allocate(type: ElementType, shape: readonly number[], cache?: Value): View {
     this.#count(byteLengthOf(type, elementCount(shape)));
-    return this.#engine.allocate(type, shape);
+    return this.#engine.allocate(type, shape, cache && this.#nearOf(cache));
+  }
+
+  #nearOf(cache: Value): Near | undefined {
+    this.#groups ??= new Map(
+      cacheGroups(this.plan).flatMap((group) =>
+        group.pairs.map(({ past }, at): [Value, Near] => [past, { group, first: at === 0 }]),
+      ),
+    );
+    return this.#groups.get(cache);
   }
 
   free(view: View): void {
@@ -68,13 +82,37 @@ export class ProgramExecutor implements Executable {
     return this.#engine.owns(view);
   }
 
-  // Everything happens before the promise is returned: feeds are read at once.
-  async run(
+  describeSteps(): ReadonlyMap<Node, StepAccount> | undefined {
+    const accounts = new Map<Node, StepAccount>();
+    for (const step of this.#last?.steps ?? []) {
+      const account = step.dynamic ? dynamicStep : this.#engine.describe(step);
+      if (account === undefined) return undefined;
+      accounts.set(step.node, account);
+    }
+    return this.#last && accounts;
+  }
+
+  run(program: Program, inputs: readonly View[], results?: ReadonlyMap<Value, View>): Promise<ReadonlyMap<Value, View>>;
+  run<T>(
+    program: Program,
+    inputs: readonly View[],
+    results: ReadonlyMap<Value, View>,
+    finish: (outputs: ReadonlyMap<Value, View>) => T,
+  ): Promise<T>;
+  // Everything happens before the promise is returned: feeds are read at once, outputs are taken before another run can write them.
+  async run<T>(
     program: Program,
     inputs: readonly View[],
     results: ReadonlyMap<Value, View> = noResults,
-  ): Promise<ReadonlyMap<Value, View>> {
+    finish?: (outputs: ReadonlyMap<Value, View>) => T,
+  ): Promise<T | ReadonlyMap<Value, View>> {
+    const outputs = this.#run(program, inputs, results);
+    return finish === undefined ? outputs : finish(outputs);
+  }
+
+  #run(program: Program, inputs: readonly View[], results: ReadonlyMap<Value, View>): ReadonlyMap<Value, View> {
     this.#reserve(program.arenaBytes);
+    this.#last = program;
     const values = program.plan.graph.inputs;
     const staged: View[] = [];
     for (let at = 0; at < values.length; at++) staged.push(this.#engine.stage(values[at], inputs[at]));
@@ -124,7 +162,7 @@ export class ProgramExecutor implements Executable {
         if (repeat()) continue;
       }
       const again = this.#runStep(program, step, environment, results);
-      if (again.outputs.every((view, output) => view === outputs[output])) continue;
+      if (again.outputs.every((view, output) => samePlace(view, outputs[output]))) continue;
       // An output came to lie elsewhere: the steps after it must be told.
       this.#bound.delete(program);
       for (const rest of program.steps.slice(at + 1)) this.#runStep(program, rest, environment, results);
@@ -138,15 +176,21 @@ export class ProgramExecutor implements Executable {
     const views = node.inputs.map((value) => value && viewOf(environment, value));
     let outputs: readonly (View | undefined)[];
     let checks: (() => void) | undefined;
-    let operands = views;
+    let repeat: Repeat | undefined;
     if (step.dynamic) {
       this.#unsettled = true;
       outputs = runDynamically(node, views, environment);
       for (const view of outputs) if (view !== undefined) this.#count(view.byteLength);
     } else {
-      const placed = step.placements.map((placement, at) =>
-        placement === undefined ? undefined : this.#place(placement, node.outputs[at]!, environment, results),
-      );
+      const arena = this.#arena ?? unreachable("the arena was not reserved");
+      const seating = this.#engine.seat(program, step, views, arena);
+      const seat = seating?.seat ?? 0;
+      const seated = seating?.operands ?? views;
+      const placed = step.placements.map((placement, at) => {
+        if (placement === undefined) return undefined;
+        const source = placement.kind === "shared" ? seated[node.inputs.indexOf(placement.with)] : undefined;
+        return this.#place(placement, node.outputs[at]!, source, seat, results);
+      });
       if (step.validates) {
         checks = operandChecks(
           node,
@@ -154,24 +198,31 @@ export class ProgramExecutor implements Executable {
         );
         checks();
       }
-      operands = separateOverlaps(this.#engine, step, views, placed);
-      this.#engine.call(program, step, operands, placed, (attribute, given) =>
-        runBody(bodyOf(node, attribute), given, environment),
-      );
+      const operands = separateOverlaps(this.#engine, step, seated, placed);
+      const runInner = (attribute: string, given: readonly View[]): readonly View[] =>
+        runBody(bodyOf(node, attribute), given, environment);
+      this.#engine.call(program, step, operands, placed, runInner, seat);
+      // Operands that were copied first must be copied each time.
+      if (operands === seated) repeat = repeating(seating?.carry, this.#engine.repeat(step));
       outputs = placed;
     }
     node.outputs.forEach((value, at) => {
       if (value !== undefined) environment.set(value, outputs[at]!);
     });
-    // Operands that were copied first must be copied each time.
-    const repeat = operands === views ? this.#engine.repeat(step) : undefined;
     return { step, checks, repeat, outputs };
   }
 
-  #place(placement: Placement, value: Value, environment: Environment, results: ReadonlyMap<Value, View>): View {
+  /** `source` is the operand whose bytes a shared placement takes. */
+  #place(
+    placement: Placement,
+    value: Value,
+    source: View | undefined,
+    seat: number,
+    results: ReadonlyMap<Value, View>,
+  ): View {
     switch (placement.kind) {
       case "arena":
-        return this.#arenaView(placement);
+        return this.#arenaView(placement, seat);
       case "own": {
         this.#unsettled = true;
         const result = results.get(value);
@@ -180,13 +231,14 @@ export class ProgramExecutor implements Executable {
         return View.allocate(placement.type, placement.shape);
       }
       case "shared": {
-        const source = viewOf(environment, placement.with);
+        if (source === undefined)
+          return unreachable(`"${placement.with.name}" is no operand of the step that shares it`);
         const { type, shape } = placement;
         if (placement.effect === "update") return new View(type, shape, source.data, source.offset, source.strides);
         if (source.contiguous) return new View(type, shape, source.data, source.offset);
         // A cache inside its capacity has gaps: its view under another shape needs a copy.
         this.#unsettled = true;
-        if (this.#engine.resultsInArena && type !== "string") return this.#gaplessView(value, type, shape);
+        if (this.#engine.resultsInArena && type !== "string") return this.#gaplessView(value, type, shape, source);
         this.#count(byteLengthOf(type, elementCount(shape)));
         return View.allocate(type, shape);
       }
@@ -197,31 +249,33 @@ export class ProgramExecutor implements Executable {
     }
   }
 
-  #arenaView(placement: Placement & { kind: "arena" }): View {
-    let view = this.#arenaViews.get(placement);
+  #arenaView(placement: Placement & { kind: "arena" }, seat: number): View {
+    const views = (this.#arenaViews[seat] ??= new WeakMap());
+    let view = views.get(placement);
     if (view === undefined) {
       const { type, shape, offset } = placement;
       if (type === "string") unreachable("strings do not live in the arena");
-      const { buffer, start } = this.#arena ?? unreachable("the arena was not reserved");
+      const { buffer, start } = (this.#arena ?? unreachable("the arena was not reserved")).at(seat);
       const storage = new (arrayConstructorOf(type))(
         buffer,
         start + offset,
         storageLengthOf(type, elementCount(shape)),
       );
       view = new View(type, shape, storage);
-      this.#arenaViews.set(placement, view);
+      views.set(placement, view);
     }
     return view;
   }
 
   /** Memory of the engine's for a value, kept from run to run; it doubles where a longer one comes. */
-  #gaplessView(value: Value, type: Exclude<ElementType, "string">, shape: readonly number[]): View {
+  #gaplessView(value: Value, type: Exclude<ElementType, "string">, shape: readonly number[], source: View): View {
     const bytes = byteLengthOf(type, elementCount(shape));
     let memory = this.#gapless.get(value);
     if (memory === undefined || memory.byteLength < bytes) {
       if (memory !== undefined) this.#engine.free(memory);
       const size = Math.max(bytes, 2 * (memory?.byteLength ?? 0));
-      memory = this.allocate("uint8", [size]);
+      this.#count(size);
+      memory = this.#engine.allocate("uint8", [size], { view: source });
       this.#gapless.set(value, memory);
     }
     const { buffer, byteOffset } = memory.data as Uint8Array;
@@ -233,7 +287,7 @@ export class ProgramExecutor implements Executable {
     if (this.#arena !== undefined && bytes <= this.#arenaBytes) return;
     this.#arena = this.#engine.arena(bytes, this.#arena);
     this.#arenaBytes = bytes;
-    this.#arenaViews = new WeakMap();
+    this.#arenaViews = [];
     this.#count(bytes);
   }
 
@@ -249,6 +303,15 @@ function viewOf(environment: Environment, value: Value): View {
   return view;
 }
 
+/** What repeats a call whose operands are carried to it first. */
+function repeating(carry: (() => void) | undefined, repeat: Repeat | undefined): Repeat | undefined {
+  if (carry === undefined || repeat === undefined) return repeat;
+  return () => {
+    carry();
+    return repeat();
+  };
+}
+
 const noResults: ReadonlyMap<Value, View> = new Map();
 
 const outputsOf = (program: Program, environment: Environment): ReadonlyMap<Value, View> =>
@@ -258,9 +321,9 @@ const outputsOf = (program: Program, environment: Environment): ReadonlyMap<Valu
 function separateOverlaps(
   engine: Engine,
   step: Step,
-  views: (View | undefined)[],
+  views: readonly (View | undefined)[],
   outputs: readonly (View | undefined)[],
-): (View | undefined)[] {
+): readonly (View | undefined)[] {
   if (!step.updates) return views;
   let copies: (View | undefined)[] | undefined;
   views.forEach((view, at) => {

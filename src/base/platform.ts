@@ -10,6 +10,8 @@ export interface ReadableFile {
 
 /** A thread that was started. */
 export interface WorkerHandle {
+  /** Sends structured data. The thread finds it when it has nothing else to do. */
+  post(message: object): void;
   terminate(): Promise<void>;
 }
 
@@ -25,6 +27,8 @@ export interface Files {
 export interface Platform extends Files {
   /** Threads that the machine runs at once; 1 where memory cannot be shared with workers, and why. */
   readonly threads: { readonly count: number; readonly reason?: string };
+  /** Bytes of memory that the machine can give this process in all; undefined where nobody tells. */
+  readonly memoryBytes?: number | undefined;
   /** Starts a thread that computes kernels; resolves once it is ready for work. `start` is structured data. */
   startKernelWorker(start: object): Promise<WorkerHandle>;
   /** Asks the engine for relaxed SIMD where it is there but switched off. */

@@ -32,14 +32,17 @@ export interface LoadOptions {
   readonly onProgress?: (loaded: number, total: number) => void;
 }
 
-/** Gives the memory that weights are read into: a backend's own, so that they are never held twice. */
-export type AllocateBytes = (bytes: number) => Uint8Array;
-
-/** Memory of the JavaScript heap. */
-export const allocateOnHeap: AllocateBytes = (bytes) => new Uint8Array(bytes);
+/**
+ * Gives the memory that weights are read into, one piece for each size: a backend's own, so that they are never held twice. It is asked
+ * for everything before the first byte is read, and throws where that cannot be had.
+ */
+export type AllocateBytes = (sizes: readonly number[]) => readonly Uint8Array[];
 
 /** Bytes read between two reports of progress. */
 const chunk = 2 ** 26;
+
+/** Files that are kept open between the check of their sizes and reading them: a model may name thousands. */
+const mostOpen = 64;
 
 /** How often the tensors of a model may together ask for the bytes of one file: overlaps must not multiply memory. */
 const mostOverlap = 4;
@@ -57,44 +60,72 @@ const fail = (tensor: ExternalTensor, message: string, cause?: unknown): never =
   );
 };
 
-/** The model with every external tensor loaded. Needs no platform where the caller gives all files as bytes. */
+/** A weight file: the caller's bytes or a file, and the tensors that lie in it in their order. */
+interface WeightFile {
+  readonly tensors: readonly ExternalTensor[];
+  readonly bytes: Uint8Array | undefined;
+  readonly open: () => Promise<ReadableFile>;
+  /** Opened already. */
+  file?: ReadableFile;
+}
+
+/**
+ * The model with every external tensor loaded. Needs no platform where the caller gives all files as bytes. Without `allocateBytes` weights
+ * lie on the heap, and those that the caller gives as bytes stay where they are.
+ */
 export async function loadExternalData(
   model: Model,
   platform: Files | undefined,
   options: LoadOptions = {},
-  allocateBytes: AllocateBytes = allocateOnHeap,
+  allocateBytes?: AllocateBytes,
 ): Promise<Model> {
+  const files = weightFiles(model, platform, options);
+  if (files.length === 0) return model;
+  try {
+    // All sizes are known to be right, and all memory is there, before anything is read.
+    for (const [at, each] of files.entries()) {
+      if (each.bytes === undefined) each.file = await each.open();
+      checkSizes(each.tensors, each.file?.size ?? each.bytes!.byteLength);
+      if (at < mostOpen) continue;
+      await each.file?.close();
+      delete each.file;
+    }
+    const loaded = placeTensors(files, allocateBytes);
+    const total = files
+      .flatMap(({ tensors }) => tensors)
+      .reduce((sum, { type, dims }) => sum + byteLengthOf(type, elementCount(dims)), 0);
+    let done = 0;
+    const progress = (bytes: number): void => options.onProgress?.((done += bytes), total);
+    for (const file of files) await readFrom(file, loaded, progress);
+    return mapTensors(model, (tensor) => {
+      const data = loaded.get(tensor)?.storage;
+      return data === undefined ? tensor : { ...tensor, data };
+    });
+  } finally {
+    for (const { file } of files) await file?.close();
+  }
+}
+
+/** The files that a model's tensors lie in. */
+function weightFiles(model: Model, platform: Files | undefined, options: LoadOptions): WeightFile[] {
   const byLocation = new Map<string, ExternalTensor[]>();
-  let total = 0;
   mapTensors(model, (tensor) => {
     if (tensor.external === undefined || tensor.data !== undefined || tensor.type === "string") return tensor;
     const external = tensor as ExternalTensor;
     const location = plainLocation(external.external.location);
-    total += byteLengthOf(tensor.type, elementCount(tensor.dims));
     const others = byLocation.get(location);
     if (others === undefined) byLocation.set(location, [external]);
     else others.push(external);
     return tensor;
   });
-  if (byLocation.size === 0) return model;
-  const loaded = new Map<ModelTensor, ByteStorage>();
-  let done = 0;
-  const progress = (bytes: number): void => options.onProgress?.((done += bytes), total);
-  for (const [location, tensors] of byLocation) {
+  return [...byLocation].map(([location, tensors]) => {
     const given = findGiven(location, options.externalData ?? []);
-    if (given !== undefined && typeof given !== "string") takeFrom(given, tensors, loaded, progress, allocateBytes);
-    else
-      await readFrom(
-        () => openFile(model, platform, location, given, tensors[0]),
-        tensors,
-        loaded,
-        progress,
-        allocateBytes,
-      );
-  }
-  return mapTensors(model, (tensor) => {
-    const data = loaded.get(tensor);
-    return data === undefined ? tensor : { ...tensor, data };
+    const path = typeof given === "string" ? given : undefined;
+    return {
+      tensors: tensors.toSorted((a, b) => a.external.offset - b.external.offset),
+      bytes: typeof given === "string" ? undefined : given,
+      open: () => openFile(model, platform, location, path, tensors[0]),
+    };
   });
 }
 
@@ -145,39 +176,65 @@ function checkSizes(tensors: readonly ExternalTensor[], size: number): void {
   if (asked > size * mostOverlap) fail(tensors[0], `has ${size} bytes, overlapping tensors ask for ${asked}`);
 }
 
-/** Views of the caller's bytes where they are aligned, copies where not. */
-function takeFrom(
-  bytes: Uint8Array,
-  tensors: readonly ExternalTensor[],
-  loaded: Map<ModelTensor, ByteStorage>,
-  progress: (bytes: number) => void,
-  allocateBytes: AllocateBytes,
-): void {
-  checkSizes(tensors, bytes.byteLength);
-  for (const tensor of tensors) {
-    const constructor = arrayConstructorOf(tensor.type);
-    const count = elementCount(tensor.dims);
-    const length = storageLengthOf(tensor.type, count);
-    const at = bytes.byteOffset + tensor.external.offset;
-    if (at % constructor.BYTES_PER_ELEMENT === 0) loaded.set(tensor, new constructor(bytes.buffer, at, length));
-    else {
-      const storage = allocate(tensor, length, allocateBytes);
-      new Uint8Array(storage.buffer, storage.byteOffset, storage.byteLength).set(
-        new Uint8Array(bytes.buffer, at, storage.byteLength),
-      );
-      loaded.set(tensor, storage);
-    }
-    progress(byteLengthOf(tensor.type, count));
-  }
+/** Where a tensor's bytes go, and whether they are still to be brought there. */
+interface Place {
+  readonly storage: ByteStorage;
+  readonly fill: boolean;
 }
 
-function allocate(tensor: ExternalTensor, length: number, allocateBytes: AllocateBytes): ByteStorage {
-  const constructor = arrayConstructorOf(tensor.type);
+/** Storage for every tensor. Those of one type with one and the same range share it. */
+function placeTensors(
+  files: readonly WeightFile[],
+  allocateBytes: AllocateBytes | undefined,
+): ReadonlyMap<ModelTensor, Place> {
+  const places = new Map<ModelTensor, Place>();
+  const wanted: { readonly tensor: ExternalTensor; readonly sharers: ExternalTensor[] }[] = [];
+  for (const { tensors, bytes } of files) {
+    const ranges = new Map<string, ExternalTensor[]>();
+    for (const tensor of tensors) {
+      const { offset } = tensor.external;
+      const storage = allocateBytes === undefined && bytes !== undefined ? storageIn(bytes, tensor) : undefined;
+      if (storage !== undefined) {
+        places.set(tensor, { storage, fill: false });
+        continue;
+      }
+      const range = `${tensor.type} ${offset} ${elementCount(tensor.dims)}`;
+      const sharers = ranges.get(range);
+      if (sharers !== undefined) sharers.push(tensor);
+      else {
+        const others: ExternalTensor[] = [];
+        ranges.set(range, others);
+        wanted.push({ tensor, sharers: others });
+      }
+    }
+  }
+  const sizes = wanted.map(({ tensor }) => storageBytes(tensor));
+  const pieces = allocateBytes?.(sizes) ?? wanted.map(({ tensor }, at) => allocateOnHeap(tensor, sizes[at]));
+  wanted.forEach(({ tensor, sharers }, at) => {
+    const { buffer, byteOffset } = pieces[at];
+    const length = storageLengthOf(tensor.type, elementCount(tensor.dims));
+    const storage = new (arrayConstructorOf(tensor.type))(buffer, byteOffset, length);
+    places.set(tensor, { storage, fill: true });
+    for (const sharer of sharers) places.set(sharer, { storage, fill: false });
+  });
+  return places;
+}
+
+const storageBytes = ({ type, dims }: ExternalTensor): number =>
+  storageLengthOf(type, elementCount(dims)) * arrayConstructorOf(type).BYTES_PER_ELEMENT;
+
+/** A view of the caller's bytes; undefined where they are not aligned. */
+function storageIn(bytes: Uint8Array, { type, dims, external }: ExternalTensor): ByteStorage | undefined {
+  const constructor = arrayConstructorOf(type);
+  const at = bytes.byteOffset + external.offset;
+  if (at % constructor.BYTES_PER_ELEMENT !== 0) return undefined;
+  return new constructor(bytes.buffer, at, storageLengthOf(type, elementCount(dims)));
+}
+
+function allocateOnHeap(tensor: ExternalTensor, bytes: number): Uint8Array {
   try {
-    const bytes = allocateBytes(length * constructor.BYTES_PER_ELEMENT);
-    return new constructor(bytes.buffer, bytes.byteOffset, length);
+    return new Uint8Array(bytes);
   } catch (cause) {
-    if (cause instanceof InsituError) throw cause;
     throw new InsituError(
       "out-of-memory",
       `tensor ${quote(tensor.name)}: ${tensor.type}[${tensor.dims.join(",")}] cannot be allocated`,
@@ -186,41 +243,37 @@ function allocate(tensor: ExternalTensor, length: number, allocateBytes: Allocat
   }
 }
 
-/** Reads each tensor straight into its own storage, in the order of the file; tensors with one and the same range share it. */
+/** Brings each tensor of a file straight into its own storage, in the order of the file. */
 async function readFrom(
-  open: () => Promise<ReadableFile>,
-  tensors: readonly ExternalTensor[],
-  loaded: Map<ModelTensor, ByteStorage>,
+  from: WeightFile,
+  places: ReadonlyMap<ModelTensor, Place>,
   progress: (bytes: number) => void,
-  allocateBytes: AllocateBytes,
 ): Promise<void> {
-  const file = await open();
+  const { tensors, bytes } = from;
+  const file = bytes === undefined ? (from.file ?? (await from.open())) : undefined;
+  delete from.file;
   try {
-    checkSizes(tensors, file.size);
-    const shared = new Map<string, ByteStorage>();
-    for (const tensor of tensors.toSorted((a, b) => a.external.offset - b.external.offset)) {
-      const length = storageLengthOf(tensor.type, elementCount(tensor.dims));
-      const range = `${tensor.type} ${tensor.external.offset} ${length}`;
-      let storage = shared.get(range);
-      if (storage === undefined) {
-        storage = allocate(tensor, length, allocateBytes);
-        shared.set(range, storage);
-        await readInto(file, tensor, storage, progress);
-      } else progress(storage.byteLength);
-      loaded.set(tensor, storage);
+    for (const tensor of tensors) {
+      const { storage, fill } = places.get(tensor)!;
+      const target = new Uint8Array(storage.buffer, storage.byteOffset, storage.byteLength);
+      if (!fill) progress(target.length);
+      else if (file !== undefined) await readInto(file, tensor, target, progress);
+      else {
+        target.set(bytes!.subarray(tensor.external.offset, tensor.external.offset + target.length));
+        progress(target.length);
+      }
     }
   } finally {
-    await file.close();
+    await file?.close();
   }
 }
 
 async function readInto(
   file: ReadableFile,
   tensor: ExternalTensor,
-  storage: ByteStorage,
+  bytes: Uint8Array,
   progress: (bytes: number) => void,
 ): Promise<void> {
-  const bytes = new Uint8Array(storage.buffer, storage.byteOffset, storage.byteLength);
   for (let at = 0; at < bytes.length; at += chunk) {
     const target = bytes.subarray(at, Math.min(at + chunk, bytes.length));
     try {

@@ -1,4 +1,5 @@
 /** All that there is to tell about a plan, gathered once for every printer. */
+import type { Node } from "../graph/graph.js";
 import { type CacheBytes, cacheBytes, cachePaths, type Sizes } from "./explain-bytes.js";
 import { cacheEntries, type CacheEntry, type RemovedNode } from "./explain-caches.js";
 import { Chains } from "./explain-chains.js";
@@ -13,7 +14,22 @@ export interface SessionFacts {
   readonly removed?: readonly RemovedNode[];
   /** Sizes to give bytes for. */
   readonly sizes?: Sizes;
+  /** How the steps of one program run; nodes that it does without are left out. */
+  readonly accounts?: ReadonlyMap<Node, StepAccount>;
 }
+
+/** How a step runs. */
+export interface StepAccount {
+  /** `nothing`: its output shows its input, and nothing is left to do; `beforehand`: the shapes alone decide the result. */
+  readonly runs: "kernel" | "reference" | "nothing" | "beforehand";
+  /** The kernels' names, where they are known. */
+  readonly kernels?: readonly string[];
+  /** Why the reference does it, or did it once. */
+  readonly reasons?: readonly string[];
+}
+
+/** The account of a step whose shapes data decide. */
+export const dynamicStep: StepAccount = { runs: "reference", reasons: ["data decide its shapes"] };
 
 /** All that the printers tell about a plan. */
 export interface Explanation {

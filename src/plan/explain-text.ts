@@ -6,6 +6,7 @@ import type { CacheEntry } from "./explain-caches.js";
 import { nameOf } from "./explain-chains.js";
 import { groupAlike, patternOf, rangeText } from "./explain-groups.js";
 import { type Explanation, explanationOf, type SessionFacts } from "./explain-gather.js";
+import { kernelLines, runsOf, runsText } from "./explain-kernels.js";
 import type { Plan, Verdict } from "./plan.js";
 import { effectOf } from "./uses.js";
 
@@ -41,9 +42,10 @@ export function explainPlan(plan: Plan, facts: SessionFacts, { steps = true }: T
     ...valueLines(plan),
     ...cacheLines(caches),
     ...memoryLines(explanation, facts),
+    ...kernelLines(plan, facts),
     "operators",
     ...wrapList(operators.map(([name, count]) => `${name} ${count}`)),
-    ...(steps ? ["", "steps", ...stepLines(plan)] : []),
+    ...(steps ? ["", "steps", ...stepLines(plan, facts)] : []),
   ];
   // A name may hold anything; on a terminal control characters would act.
   return lines.map((line) => line.replace(/\p{Cc}/gu, "·")).join("\n");
@@ -121,14 +123,15 @@ function deed(node: Node, verdicts: ReadonlyMap<Value, Verdict>): string {
   return parts.join("; ");
 }
 
-function stepLines(plan: Plan): string[] {
+function stepLines(plan: Plan, facts: SessionFacts): string[] {
   const verdicts = new Map(plan.verdicts.map((verdict) => [verdict.present, verdict]));
   return table(
     plan.order.map((node) => {
       const outputs = node.outputs.map((value) =>
         value?.fact === undefined ? (value?.name ?? "–") : factText(value.fact),
       );
-      return [nameOf(node), node.op.name, outputs.join(", "), deed(node, verdicts)];
+      const told = [runsText(runsOf(node, facts)), deed(node, verdicts)].filter((part) => part !== "");
+      return [nameOf(node), node.op.name, outputs.join(", "), told.join("; ")];
     }),
   );
 }

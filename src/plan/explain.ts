@@ -2,12 +2,13 @@
 import type { Value } from "../graph/graph.js";
 import { type CacheJson, cacheJson } from "./explain-caches.js";
 import { nameOf } from "./explain-chains.js";
-import { explanationOf, type SessionFacts } from "./explain-gather.js";
+import { explanationOf, type SessionFacts, type StepAccount } from "./explain-gather.js";
+import { runsOf } from "./explain-kernels.js";
 import type { Pair } from "./pairs.js";
 import type { Plan } from "./plan.js";
 
 export { type CacheJson, cachesOf } from "./explain-caches.js";
-export type { SessionFacts } from "./explain-gather.js";
+export type { SessionFacts, StepAccount } from "./explain-gather.js";
 export { bytesText } from "./explain-bytes.js";
 export { explainPlan } from "./explain-text.js";
 
@@ -35,12 +36,13 @@ export interface ExplainJson {
   }[];
   /** How often each operator is called in the main graph. */
   readonly operators: Readonly<Record<string, number>>;
-  readonly steps: readonly {
+  /** How a step runs is told where it is known: after a run, or for sizes that were given. */
+  readonly steps: readonly ({
     readonly node: string;
     readonly op: string;
     readonly inputs: readonly string[];
     readonly outputs: readonly string[];
-  }[];
+  } & Partial<StepAccount>)[];
   readonly weightBytes: number;
   readonly arenaBytes: number | undefined;
   /** Bytes of all caches in their full capacity, where their sizes are known. */
@@ -83,6 +85,7 @@ export function explainJson(plan: Plan, facts: SessionFacts): ExplainJson {
       op: node.op.name,
       inputs: node.inputs.map((value) => value?.name ?? ""),
       outputs: node.outputs.map((value) => value?.name ?? ""),
+      ...runsOf(node, facts),
     })),
     weightBytes: facts.weightBytes,
     arenaBytes: facts.arenaBytes,

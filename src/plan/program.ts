@@ -26,7 +26,7 @@ export interface Step {
 export interface Program {
   readonly plan: Plan;
   readonly steps: readonly Step[];
-  /** The steps that write a cache and have checks on data to run before anything is written. */
+  /** The steps that write a cache, or read one that the run writes, and have checks on data to run before anything is written. */
   readonly writers: readonly { readonly node: Node; readonly cache: Value }[];
   /** Types of all values, and shapes in numbers where the inputs' shapes decide them. */
   readonly facts: ReadonlyMap<Value, Fact>;
@@ -49,6 +49,7 @@ export function compileProgram(plan: Plan, inputs: readonly Fact[], options: Lay
   const writers = plan.verdicts
     .filter(({ node, isCache }) => isCache && node.op.validates && live.includes(node))
     .map(({ node, root }) => ({ node, cache: root }));
+  writers.push(...checkedReaders(plan, live));
   const computed = new Set(live.flatMap((node) => node.outputs));
   const isChecked = (node: Node): boolean =>
     writers.some((writer) => writer.node === node) && !node.inputs.some((value) => value && computed.has(value));
@@ -59,6 +60,19 @@ export function compileProgram(plan: Plan, inputs: readonly Fact[], options: Lay
     return { node, placements: places, dynamic, updates, validates: node.op.validates && !isChecked(node) };
   });
   return { plan, steps, writers, facts, constants, arenaBytes };
+}
+
+/** Nodes with checks on data that read what a run writes into a cache: what they refuse must be refused before the write. */
+function checkedReaders(plan: Plan, live: readonly Node[]): Program["writers"] {
+  const written = new Map<Value, Value>();
+  for (const { node, isCache, root } of plan.verdicts)
+    if (isCache)
+      for (const value of node.outputs) if (value !== undefined && !written.has(value)) written.set(value, root);
+  const writing = new Set(plan.verdicts.map(({ node }) => node));
+  return live.flatMap((node) => {
+    const cache = node.inputs.find((value) => value !== undefined && written.has(value));
+    return cache === undefined || !node.op.validates || writing.has(node) ? [] : [{ node, cache: written.get(cache)! }];
+  });
 }
 
 /** The nodes whose results an output depends on, in the plan's order, without those whose results are known. */

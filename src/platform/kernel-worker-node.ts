@@ -1,5 +1,11 @@
 /** The thread behind nodePlatform's kernel workers. */
 import { parentPort, workerData } from "node:worker_threads";
-import { readyMessage, serve, type WorkerStart } from "../backends/wasm/control.js";
+import { KernelThread, type MemoryStart, readyMessage, type WorkerStart } from "../backends/wasm/control.js";
 
-serve(workerData as WorkerStart, () => parentPort?.postMessage(readyMessage));
+const thread = new KernelThread(workerData as WorkerStart);
+parentPort?.on("message", (memory: MemoryStart) => {
+  thread.join(memory);
+  thread.serve();
+});
+parentPort?.postMessage(readyMessage);
+thread.serve();

@@ -3,7 +3,7 @@ import { constants } from "node:fs";
 import { type FileHandle, open, realpath, stat } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
-import { availableParallelism } from "node:os";
+import { availableParallelism, totalmem } from "node:os";
 import { setFlagsFromString } from "node:v8";
 import { Worker } from "node:worker_threads";
 import { InsituError } from "../base/error.js";
@@ -120,6 +120,7 @@ function startKernelWorker(start: object): Promise<WorkerHandle> {
     worker.once("message", () => {
       worker.unref();
       resolve({
+        post: (message) => worker.postMessage(message),
         async terminate() {
           await worker.terminate();
         },
@@ -131,12 +132,21 @@ function startKernelWorker(start: object): Promise<WorkerHandle> {
   });
 }
 
+/** The machine's memory, or what a container may use of it. */
+function memoryBytes(): number {
+  const allowed = process.constrainedMemory();
+  return allowed !== undefined && allowed > 0 ? Math.min(allowed, totalmem()) : totalmem();
+}
+
 /** Opens models by path or file: URL; threads are worker_threads. */
 export const nodePlatform: FolderPlatform = {
   open: openModel,
   exists: async (path) => (await stat(toPath(path)).catch(() => undefined))?.isFile() ?? false,
   openBeside,
   threads: { count: availableParallelism() },
+  get memoryBytes() {
+    return memoryBytes();
+  },
   startKernelWorker,
   // Node 20 has relaxed SIMD behind a flag that can be set while it runs.
   allowRelaxedSimd: () => setFlagsFromString("--experimental-wasm-relaxed-simd"),

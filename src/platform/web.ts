@@ -1,101 +1,9 @@
-/** fetch as insitu's platform, for pages and workers. Models are fetched whole, weight files in ranges where the server allows. */
+/** fetch as insitu's platform, for pages and workers. Models and weight files are read as they arrive. */
 import { InsituError } from "../base/error.js";
 import type { FolderPlatform, Platform, ReadableFile, WorkerHandle } from "../base/platform.js";
 import { readyMessage } from "../backends/wasm/control.js";
 import { locationSegments } from "./location.js";
-
-/** A gap between two reads that is cheaper to read over than to ask again for. */
-const smallGap = 2 ** 20;
-
-class MemoryFile implements ReadableFile {
-  readonly #bytes: Uint8Array;
-
-  constructor(bytes: Uint8Array) {
-    this.#bytes = bytes;
-  }
-
-  get size(): number {
-    return this.#bytes.length;
-  }
-
-  async read(offset: number, target: Uint8Array): Promise<void> {
-    const source = this.#bytes.subarray(offset, offset + target.length);
-    if (source.length < target.length)
-      throw new Error(`${offset + target.length} bytes were asked for, there are ${this.size}`);
-    target.set(source);
-  }
-
-  async close(): Promise<void> {}
-}
-
-type Reader = ReadableStreamDefaultReader<Uint8Array>;
-
-/** A file read through ranged requests. One request serves all reads that follow each other closely. */
-class RangedFile implements ReadableFile {
-  readonly size: number;
-  readonly #url: string;
-  #reader: Reader | undefined;
-  /** Where the unread part of the response starts. */
-  #position = 0;
-  #pending: Uint8Array = new Uint8Array();
-
-  constructor(url: string, size: number) {
-    this.#url = url;
-    this.size = size;
-  }
-
-  async read(offset: number, target: Uint8Array): Promise<void> {
-    const gap = offset - this.#position;
-    if (this.#reader === undefined || gap < 0 || gap > smallGap) await this.#request(offset);
-    else await this.#take(gap, undefined);
-    await this.#take(target.length, target);
-  }
-
-  async #request(offset: number): Promise<void> {
-    await this.close();
-    const response = await request(this.#url, { headers: { Range: `bytes=${offset}-` } });
-    if (response.status !== 206 || response.body === null)
-      throw new Error(`${this.#url} no longer answers ranged requests (status ${response.status})`);
-    this.#reader = response.body.getReader();
-    this.#position = offset;
-  }
-
-  /** Moves `count` bytes of the response into `target`, or drops them. */
-  async #take(count: number, target: Uint8Array | undefined): Promise<void> {
-    for (let at = 0; at < count;) {
-      if (this.#pending.length === 0) {
-        const { done, value } = await this.#reader!.read();
-        if (done)
-          throw new Error(
-            `${this.#url} ended after ${this.#position} bytes, ${this.#position + count - at} were asked for`,
-          );
-        this.#pending = value;
-      }
-      const part = this.#pending.subarray(0, count - at);
-      target?.set(part, at);
-      this.#pending = this.#pending.subarray(part.length);
-      this.#position += part.length;
-      at += part.length;
-    }
-  }
-
-  async close(): Promise<void> {
-    const reader = this.#reader;
-    this.#reader = undefined;
-    this.#pending = new Uint8Array();
-    await reader?.cancel().catch(() => undefined);
-  }
-}
-
-async function request(url: string, init?: RequestInit): Promise<Response> {
-  const response = await fetch(url, init);
-  if (response.ok) return response;
-  await response.body?.cancel();
-  throw new Error(`${url} answered ${response.status} ${response.statusText}`.trimEnd());
-}
-
-const whole = async (response: Response): Promise<ReadableFile> =>
-  new MemoryFile(new Uint8Array(await response.arrayBuffer()));
+import { openInRanges, openToRead } from "./web-file.js";
 
 /** The URL relative to the page. */
 function resolveUrl(path: string): URL {
@@ -109,7 +17,7 @@ function resolveUrl(path: string): URL {
 async function open(path: string): Promise<ReadableFile> {
   const url = resolveUrl(path).href;
   try {
-    return await whole(await request(url));
+    return await openToRead(url);
   } catch (error) {
     throw new InsituError(
       "invalid-argument",
@@ -146,18 +54,7 @@ export function urlBeside(modelPath: string, location: string): URL {
 }
 
 async function openBeside(modelPath: string, location: string): Promise<ReadableFile> {
-  const url = urlBeside(modelPath, location).href;
-  const response = await fetch(url, { headers: { Range: "bytes=0-0" } });
-  // An empty file has no first byte to give.
-  if (!response.ok) {
-    await response.body?.cancel();
-    return whole(await request(url));
-  }
-  // A server without ranges answers with everything; one that hides Content-Range does not tell the size.
-  if (response.status !== 206) return whole(response);
-  const size = /\/(\d+)$/.exec(response.headers.get("content-range") ?? "")?.[1];
-  await response.body?.cancel();
-  return size === undefined ? whole(await request(url)) : new RangedFile(url, Number(size));
+  return openInRanges(urlBeside(modelPath, location).href);
 }
 
 /** Milliseconds in which a worker must answer. One that loads some other script says nothing at all. */
@@ -188,6 +85,7 @@ function startKernelWorker(start: object): Promise<WorkerHandle> {
         if (data !== readyMessage) return fail("another script answered");
         clearTimeout(timer);
         resolve({
+          post: (message) => started.postMessage(message),
           async terminate() {
             started.terminate();
           },

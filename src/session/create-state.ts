@@ -2,9 +2,13 @@
 import { InsituError } from "../base/error.js";
 import { bindDim, type Dim, isKnown, symbolsOf } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
+import { cacheGroups } from "../plan/cache-groups.js";
 import type { Pair } from "../plan/pairs.js";
 import type { Plan } from "../plan/plan.js";
-import { type BufferSource, Holding } from "./holding.js";
+import { byteLengthOf } from "../tensor/element-type.js";
+import { elementCount } from "../tensor/view.js";
+import { type BufferSource, type CacheShape, cacheShape, Holding } from "./holding.js";
+import { sizeText } from "./memory-limit.js";
 
 /** How a state is shaped. */
 export interface StateOptions {
@@ -14,11 +18,12 @@ export interface StateOptions {
   readonly shapes?: Readonly<Record<string, readonly number[]>>;
 }
 
-/** The holdings of a new state, and its number of samples. */
+/** The holdings of a new state, and its number of samples. `check` hears how many bytes they take before any is taken. */
 export function makeHoldings(
   plan: Plan,
   options: StateOptions,
   source: BufferSource,
+  check: (bytes: number) => void,
 ): { readonly holdings: readonly Holding[]; readonly batch: number } {
   const { pairs } = plan;
   if (pairs.length === 0)
@@ -35,11 +40,32 @@ export function makeHoldings(
     else sizes.set(name, given);
   }
   checkNames(pairs, shapes, sizes);
-  const holdings = pairs.map((pair) => {
+  const caches = pairs.map((pair) => {
     const shape = shapes.get(pair.past.name);
-    return shape === undefined ? fromSizes(pair, sizes, source) : fromShape(pair, shape, sizes, source);
+    return shape === undefined ? fromSizes(pair, sizes) : fromShape(pair, shape, sizes);
   });
-  return { holdings, batch: holdings[0].buffer.shape[0] ?? 1 };
+  const bytes = caches.reduce((sum, { type, shape }) => sum + byteLengthOf(type, elementCount(shape)), 0);
+  check(bytes);
+  return { holdings: makeAll(plan, caches, source, bytes), batch: caches[0].shape[0] ?? 1 };
+}
+
+/** Makes all caches or none. Those that meet in one step are made one after the other, so that they can lie together. */
+function makeAll(plan: Plan, caches: readonly CacheShape[], source: BufferSource, bytes: number): Holding[] {
+  const made = new Map<Pair, Holding>();
+  const byPair = new Map(caches.map((cache) => [cache.pair, cache]));
+  try {
+    for (const pair of cacheGroups(plan).flatMap((group) => group.pairs))
+      made.set(pair, Holding.create(byPair.get(pair)!, source));
+  } catch (error) {
+    for (const holding of made.values()) holding.release();
+    if (!(error instanceof InsituError) || error.code !== "out-of-memory") throw error;
+    throw new InsituError(
+      error.code,
+      `the caches of this state take ${sizeText(bytes)}, and there is no memory for all of them: ${error.message}; create the state with a smaller capacity or batch`,
+      { cause: error },
+    );
+  }
+  return caches.map(({ pair }) => made.get(pair)!);
 }
 
 function checkNames(
@@ -70,12 +96,7 @@ function checkNames(
 }
 
 /** A shape given in full: for a growing cache its sequence is the reserve. */
-function fromShape(
-  pair: Pair,
-  shape: readonly number[],
-  sizes: ReadonlyMap<string, number>,
-  source: BufferSource,
-): Holding {
+function fromShape(pair: Pair, shape: readonly number[], sizes: ReadonlyMap<string, number>): CacheShape {
   const fact = pair.past.fact!;
   const fits =
     fact.shape === undefined ||
@@ -89,10 +110,10 @@ function fromShape(
   }
   const reserve =
     pair.axis === undefined ? undefined : Math.max(shape[pair.axis], sizes.get("capacity") ?? 0) || undefined;
-  return Holding.create(pair, fact.type, shape, reserve, source);
+  return cacheShape(pair, fact.type, shape, reserve);
 }
 
-function fromSizes(pair: Pair, sizes: ReadonlyMap<string, number>, source: BufferSource): Holding {
+function fromSizes(pair: Pair, sizes: ReadonlyMap<string, number>): CacheShape {
   const fact = pair.past.fact!;
   if (fact.shape === undefined)
     throw new InsituError(
@@ -115,5 +136,5 @@ function fromSizes(pair: Pair, sizes: ReadonlyMap<string, number>, source: Buffe
       `cache "${pair.past.name}" is ${factText(fact)}: the size of "${String(dim)}" is not known; give ${hint}`,
     );
   });
-  return Holding.create(pair, fact.type, shape, sizes.get("capacity"), source);
+  return cacheShape(pair, fact.type, shape, sizes.get("capacity"));
 }

@@ -3,6 +3,7 @@
  * cache; the state knows the conversation.
  */
 import { InsituError } from "../base/error.js";
+import type { Value } from "../graph/graph.js";
 import type { Pair } from "../plan/pairs.js";
 import { copyView } from "../tensor/copy.js";
 import type { ElementType } from "../tensor/element-type.js";
@@ -17,12 +18,32 @@ interface Shared {
 
 /** Where buffers come from: the backend's memory. */
 export interface BufferSource {
-  allocate(type: ElementType, shape: readonly number[]): View;
+  /** `cache` is the input that the buffer is for. */
+  allocate(type: ElementType, shape: readonly number[], cache: Value): View;
   free(view: View): void;
 }
 
 /** The first reserve of a cache that grows, in rows, where the caller names no capacity. */
 const firstReserve = 64;
+
+/** A cache before it is made: the shape of its buffer. */
+export interface CacheShape {
+  readonly pair: Pair;
+  readonly type: ElementType;
+  readonly shape: readonly number[];
+}
+
+/** The buffer of an empty cache: its full shape, or a reserve of rows for one that grows. */
+export function cacheShape(
+  pair: Pair,
+  type: ElementType,
+  shape: readonly number[],
+  reserve: number | undefined,
+): CacheShape {
+  const { axis, kind } = pair;
+  const grows = kind !== "update" && axis !== undefined;
+  return { pair, type, shape: grows ? shape.with(axis, reserve ?? firstReserve) : shape };
+}
 
 /** A cache inside a state. */
 export class Holding {
@@ -43,19 +64,11 @@ export class Holding {
     this.#length = length;
   }
 
-  /** An empty cache: zeros in its full shape, or a reserve of rows for one that grows. */
-  static create(
-    pair: Pair,
-    type: ElementType,
-    shape: readonly number[],
-    reserve: number | undefined,
-    source: BufferSource,
-  ): Holding {
+  /** An empty cache. */
+  static create({ pair, type, shape }: CacheShape, source: BufferSource): Holding {
     const { axis, kind } = pair;
-    const grows = kind !== "update" && axis !== undefined;
-    const full = grows ? shape.with(axis, reserve ?? firstReserve) : shape;
-    const length = grows || axis === undefined ? 0 : shape[axis];
-    return new Holding(pair, source, { view: source.allocate(type, full), holders: 1 }, length);
+    const length = kind !== "update" || axis === undefined ? 0 : shape[axis];
+    return new Holding(pair, source, { view: source.allocate(type, shape, pair.past), holders: 1 }, length);
   }
 
   /** True if the cache starts empty and gets longer; false if it has its full shape from the start. */
@@ -101,7 +114,11 @@ export class Holding {
         `cache "${this.name}": ${rows} rows exceed the reserve of ${capacity}, and inPlace: "require" forbids moving it; create the state with a larger capacity`,
       );
     }
-    const larger = this.#source.allocate(this.type, this.buffer.shape.with(axis, Math.max(rows, capacity * 2)));
+    const larger = this.#source.allocate(
+      this.type,
+      this.buffer.shape.with(axis, Math.max(rows, capacity * 2)),
+      this.pair.past,
+    );
     copyView(this.past, larger.slice(axis, 0, this.#length));
     this.#replace(larger);
     return this.past.byteLength;
@@ -145,7 +162,7 @@ export class Holding {
   }
 
   #copyOf(view: View): View {
-    const copy = this.#source.allocate(view.type, view.shape);
+    const copy = this.#source.allocate(view.type, view.shape, this.pair.past);
     copyView(view, copy);
     return copy;
   }

@@ -17,7 +17,10 @@ import { type RemovedNode, removedNodes } from "../plan/explain-caches.js";
 /** What a model can be loaded from: a path or URL, or its bytes. */
 export type ModelSource = string | URL | Uint8Array | ArrayBufferLike;
 
-/** Reads a model and its external data. */
+/**
+ * Reads a model and its external data. With `allocateBytes` all weights go there, also those that the caller gives as bytes: what the
+ * caller then lets go of is held no longer.
+ */
 export async function loadModel(
   source: ModelSource,
   platform: Platform,
@@ -26,7 +29,11 @@ export async function loadModel(
 ): Promise<Model> {
   if (typeof source === "string" || source instanceof URL)
     return loadModelAt(String(source), platform, options, allocateBytes);
-  return loadExternalData(readModel(bytesOf(source)), platform, options, allocateBytes);
+  const bytes = bytesOf(source);
+  const own = allocateBytes?.([bytes.length])[0];
+  own?.set(bytes);
+  const model = own === undefined ? readModel(bytes) : readModel(own, { owned: true });
+  return loadExternalData(model, platform, options, allocateBytes);
 }
 
 function bytesOf(source: Uint8Array | ArrayBufferLike): Uint8Array {

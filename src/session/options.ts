@@ -1,6 +1,7 @@
 /** The options of `InferenceSession.create`, insitu's own and onnxruntime's, read into one form. */
 import { InsituError } from "../base/error.js";
 import type { LoadOptions } from "../onnx/external.js";
+import type { Model } from "../onnx/model.js";
 import type { Level } from "../passes/optimize.js";
 
 /** The backends by name. */
@@ -9,13 +10,29 @@ export type BackendName = "wasm" | "webgpu" | "reference";
 /** When caches are updated in place: where proved, always or not at all. */
 export type InPlacePolicy = "prefer" | "require" | "never";
 
+/** When a decoder whose caches grow is rewritten: where it is understood (`explain` tells why not), always or not at all. */
+export type RewritePolicy = "auto" | "require" | "never";
+
 /** How a session is made. Options of onnxruntime that insitu has no use for are accepted and ignored. */
 export interface SessionOptions extends LoadOptions {
   readonly backend?: BackendName;
   readonly inPlace?: InPlacePolicy;
   readonly threads?: number;
+  /** Rewrites a decoder whose caches grow, as `insitu rewrite` does: inputs are then those of the rewritten model. "never" by default. */
+  readonly rewrite?: RewritePolicy;
+  /** A step from model to model before anything else is done with it: `pages()` is one. */
+  readonly change?: (model: Model) => Model | Promise<Model>;
   /** False keeps the WASM backend to plain SIMD. */
   readonly relaxedSimd?: boolean;
+  /**
+   * Allows the next best choice where the WASM backend cannot have what it needs (one thread where workers are refused, the slow reference
+   * where there is no SIMD or no shared memory), and hears which it was and why. Without it, creating the session fails.
+   */
+  readonly onFallback?: (message: string) => void;
+  /** The most bytes that weights and a state may take together; what the machine has when left out. */
+  readonly memoryLimit?: number;
+  /** The most bytes of one WebAssembly memory, 4 GiB when left out: a model that needs more is spread over several. */
+  readonly wasmMemoryBytes?: number;
   /** onnxruntime's name for `backend`: "cpu" is the default backend. */
   readonly executionProviders?: readonly (string | { readonly name: string })[];
   /** onnxruntime's name for `threads`. */
@@ -33,8 +50,9 @@ export function readOptions(options: SessionOptions): {
   inPlace: InPlacePolicy;
   threads: number | undefined;
   level: Level;
+  rewrite: RewritePolicy;
 } {
-  const { inPlace = "prefer", graphOptimizationLevel = "all" } = options;
+  const { inPlace = "prefer", graphOptimizationLevel = "all", rewrite = "never" } = options;
   if (!["disabled", "basic", "extended", "layout", "all"].includes(graphOptimizationLevel)) {
     throw new InsituError(
       "invalid-argument",
@@ -47,13 +65,15 @@ export function readOptions(options: SessionOptions): {
       `option inPlace must be "prefer", "require" or "never", got "${inPlace}"`,
     );
   }
+  if (!["auto", "require", "never"].includes(rewrite))
+    throw new InsituError("invalid-argument", `option rewrite must be "auto", "require" or "never", got "${rewrite}"`);
   const threads = options.threads ?? options.intraOpNumThreads;
   if (threads !== undefined && !(Number.isInteger(threads) && threads >= 0)) {
     throw new InsituError("invalid-argument", `option threads must be a whole number, got ${threads}`);
   }
   const level =
     graphOptimizationLevel === "disabled" || graphOptimizationLevel === "basic" ? graphOptimizationLevel : "all";
-  return { backend: chooseBackend(options), inPlace, threads: threads === 0 ? undefined : threads, level };
+  return { backend: chooseBackend(options), inPlace, threads: threads === 0 ? undefined : threads, level, rewrite };
 }
 
 function chooseBackend(options: SessionOptions): BackendName {

@@ -132,6 +132,7 @@ function readEntry(
   if (!(Number.isSafeInteger(start) && start >= 0 && end - start === byteLengthOf(type, count)))
     return refuse(`has wrong offsets for "${name}"`);
   if (end > data.length) return refuse(`is cut off: "${name}" ends at byte ${end} of ${data.length}`);
-  const copy = data.slice(start, end); // a fresh buffer: aligned for every type
+  // A buffer of its own, aligned for every type; a Buffer's slice would share the old one.
+  const copy = new Uint8Array(data.subarray(start, end));
   return new View(type, shape, new (arrayConstructorOf(type))(copy.buffer, 0, storageLengthOf(type, count)));
 }

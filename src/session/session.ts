@@ -9,6 +9,8 @@ import type { Graph, Value } from "../graph/graph.js";
 import type { Model } from "../onnx/model.js";
 import { explainPlan, type ExplainJson, explainJson } from "../plan/explain.js";
 import type { RemovedNode } from "../plan/explain-caches.js";
+import { cacheGroups } from "../plan/cache-groups.js";
+import type { Pair } from "../plan/pairs.js";
 import { makePlan } from "../plan/plan.js";
 import { wasmKernels } from "../ops/wasm.js";
 import type { ElementType } from "../tensor/element-type.js";
@@ -18,7 +20,15 @@ import { makeHoldings, type StateOptions } from "./create-state.js";
 import { type Feeds, inOrder, readFeeds } from "./feeds.js";
 import { findLengthInputs, type LengthInputs } from "./lengths.js";
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
-import { type BackendName, readOptions, type SessionOptions } from "./options.js";
+import { MemoryLimit } from "./memory-limit.js";
+import { openBackend } from "./open-backend.js";
+import {
+  type BackendName,
+  type InPlacePolicy,
+  readOptions,
+  type RewritePolicy,
+  type SessionOptions,
+} from "./options.js";
 import { buffersOf, type Fetches, makeResults, readFetches, Taken } from "./results.js";
 import { Standing } from "./standing.js";
 import { State } from "./state.js";
@@ -47,6 +57,8 @@ export interface ValueMetadata {
 /** Everything a session is made of. */
 export interface Parts {
   readonly model: Model;
+  /** Why a model that was to be rewritten stayed as it is: told by `explain`. */
+  readonly notRewritten: string | undefined;
   readonly graph: Graph;
   /** Nodes that passes took out: told by `explain`. */
   readonly removed: readonly RemovedNode[];
@@ -61,8 +73,14 @@ export interface Parts {
   readonly lengthInputs: LengthInputs;
   readonly standing: Standing;
   readonly weightBytes: number;
+  readonly limit: MemoryLimit;
+  /** The pairs in an order in which caches that meet in one step follow each other. */
+  readonly pairsTogether: readonly Pair[];
   readonly mayMove: boolean;
 }
+
+/** The plan as JSON, and why the model was not rewritten where that was asked for. */
+export type SessionExplanation = ExplainJson & { readonly notRewritten?: string };
 
 const nothingHeld: ReadonlyMap<Value, View> = new Map();
 const nothingOmitted: ReadonlySet<Value> = new Set();
@@ -94,12 +112,15 @@ export class Session {
     platform: Platform,
     options: SessionOptions = {},
   ): Promise<Parts> {
-    const { backend, inPlace, threads, level } = readOptions(options);
-    const chosen = backends[backend];
-    if (chosen === undefined) throw new InsituError("internal", `backend "${backend}" is listed but not there`);
-    const opened = await chosen.open({ platform, threads, relaxedSimd: options.relaxedSimd });
+    const { backend, inPlace, threads, level, rewrite } = readOptions(options);
+    const { relaxedSimd, wasmMemoryBytes, onFallback } = options;
+    const asked = { platform, threads, relaxedSimd, wasmMemoryBytes };
+    const { name, opened } = await openBackend(backends, backend, asked, onFallback);
     try {
-      const model = await loadModel(source, platform, options, (bytes) => opened.allocateBytes(bytes));
+      const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
+      const loaded = await loadModel(source, platform, options, limit.guard(opened));
+      const changed = (await options.change?.(loaded)) ?? loaded;
+      const { model, notRewritten } = await rewritten(changed, rewrite, inPlace);
       const { graph, removed } = preparedGraphOf(model, level);
       const stateful = opened.prepare(makePlan(graph, { policy: inPlace }));
       const policy = inPlace === "require" ? "prefer" : inPlace;
@@ -108,9 +129,10 @@ export class Session {
       const lengthInputs = findLengthInputs(graph, stateful.plan.uses);
       return {
         model,
+        notRewritten,
         graph,
         removed,
-        backend,
+        backend: name,
         opened,
         released: false,
         functional,
@@ -118,6 +140,8 @@ export class Session {
         lengthInputs,
         standing: new Standing(graph, stateful.plan.pairs, lengthInputs, weights),
         weightBytes: weights.reduce((sum, view) => sum + view.byteLength, 0),
+        limit,
+        pairsTogether: cacheGroups(stateful.plan).flatMap(({ pairs }) => pairs),
         mayMove: inPlace !== "require",
       };
     } catch (error) {
@@ -141,24 +165,36 @@ export class Session {
     const program = functional.programFor(views);
     const targets = wanted ?? standing.outputs;
     const taken = new Taken(views, standing.of(program).taken);
-    const outputs = await functional.run(program, views, buffersOf(targets, taken, program));
-    return makeResults(targets, outputs, taken, functional);
+    return functional.run(program, views, buffersOf(targets, taken, program), (outputs) =>
+      makeResults(targets, outputs, taken, functional),
+    );
   }
 
   /** A new state: the model's caches, empty, of the sizes given. */
   createState(options: StateOptions = {}): State {
     const parts = this.#live();
-    const { holdings, batch } = makeHoldings(parts.stateful.plan, options, parts.stateful);
+    const { holdings, batch } = makeHoldings(parts.stateful.plan, options, parts.stateful, (bytes) =>
+      parts.limit.checkState(bytes),
+    );
     return new State(parts, holdings, new Array<number>(batch).fill(0));
   }
 
   /** The plan for runs with a state: as text, or as JSON for tools. */
   explain(): string;
-  explain(options: { readonly json: true }): ExplainJson;
-  explain(options?: { readonly json?: boolean }): string | ExplainJson {
-    const { stateful, weightBytes, removed } = this.#live();
-    const facts = { weightBytes, arenaBytes: stateful.memory.arenaBytes, removed };
-    return options?.json === true ? explainJson(stateful.plan, facts) : explainPlan(stateful.plan, facts);
+  explain(options: { readonly json: true }): SessionExplanation;
+  explain(options?: { readonly json?: boolean }): string | SessionExplanation {
+    const { stateful, functional, opened, weightBytes, removed, notRewritten } = this.#live();
+    const accounts = stateful.describeSteps() ?? functional.describeSteps();
+    const told = accounts === undefined ? {} : { accounts };
+    const facts = { weightBytes, arenaBytes: stateful.memory.arenaBytes, removed, ...told };
+    if (options?.json === true)
+      return { ...explainJson(stateful.plan, facts), ...(notRewritten === undefined ? {} : { notRewritten }) };
+    const memories = opened.describe().map((line) => `  ${line}`);
+    return [
+      explainPlan(stateful.plan, facts),
+      ...(memories.length === 0 ? [] : ["\nmemories", ...memories]),
+      ...(notRewritten === undefined ? [] : [`\nnot rewritten: ${notRewritten}`]),
+    ].join("\n");
   }
 
   /** True if a result depends on chance: a second run may differ. */
@@ -193,6 +229,24 @@ export class Session {
   #live(): Parts {
     if (this.#parts === undefined) throw new InsituError("released", "the session was released; create a new one");
     return this.#parts;
+  }
+}
+
+/** The model as it will run. The room that rewrites is loaded where it is asked for. */
+async function rewritten(
+  model: Model,
+  asked: RewritePolicy,
+  inPlace: InPlacePolicy,
+): Promise<Pick<Parts, "model" | "notRewritten">> {
+  if (asked === "never") return { model, notRewritten: undefined };
+  const { rewriteIfGrowing } = await import("../rewrite/rewrite.js");
+  try {
+    return { model: rewriteIfGrowing(model), notRewritten: undefined };
+  } catch (error) {
+    const stays =
+      asked === "auto" && inPlace !== "require" && error instanceof InsituError && error.code !== "internal";
+    if (!stays) throw error;
+    return { model, notRewritten: error.message };
   }
 }
 

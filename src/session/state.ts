@@ -119,6 +119,15 @@ export class State {
     this.#lengths = lengths;
   }
 
+  /** Hands each cache, which no fork shares then, to a function that moves its rows, with the axis of the rows where it has one. */
+  edit(move: (cache: Tensor, axis: number | undefined, name: string) => void): void {
+    this.#idle();
+    for (const holding of this.#holdings.values()) {
+      this.#movedBytes += holding.detach();
+      move(Tensor.fromView(holding.buffer), holding.pair.axis, holding.name);
+    }
+  }
+
   /** A second state with the same contents; bytes are copied when one of the two is written. */
   fork(): State {
     this.#idle();

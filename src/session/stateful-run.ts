@@ -35,7 +35,7 @@ async function runOnce(
   holdings: ReadonlyMap<string, Holding>,
   { lengths, lengthViews }: { readonly lengths: readonly number[]; readonly lengthViews: LengthViews },
 ): Promise<{ results: Record<string, Tensor>; outcome: { lengths: readonly number[]; movedBytes: number } }> {
-  const { graph, stateful, lengthInputs, standing, mayMove } = parts;
+  const { graph, stateful, lengthInputs, standing, pairsTogether, mayMove } = parts;
   const { pairs } = stateful.plan;
   const holdingOf = (past: Value): Holding => holdings.get(past.name)!;
   const held = (): Map<Value, View> => new Map(pairs.map(({ past }) => [past, holdingOf(past).past]));
@@ -66,7 +66,7 @@ async function runOnce(
   if (omitted.length > 0) program = stateful.programFor(inOrder(graph, inputs));
 
   let movedBytes = 0;
-  for (const { past, present, kind, axis } of pairs) {
+  for (const { past, present, kind, axis } of pairsTogether) {
     const holding = holdingOf(past);
     movedBytes += holding.detach();
     const rows = kind === "grow" && axis !== undefined ? program.facts.get(present)?.shape?.[axis] : undefined;
@@ -77,16 +77,17 @@ async function runOnce(
   const targets = wanted ?? standing.unheldOutputs;
   const views = inOrder(graph, inputs);
   const taken = new Taken(views, standing.of(program).taken);
-  const outputs = await stateful.run(program, views, buffersOf(targets, taken, program));
-  for (const { past, present } of pairs) {
-    const view = outputs.get(present)!;
-    if (!holdingOf(past).adopt(view, !taken.has(view) && !stateful.owns(view) && targets.get(present) === undefined))
-      movedBytes += view.byteLength;
-    taken.add(holdingOf(past).buffer);
-  }
-  const grown = pairs.find((pair) => pair.kind !== "update" && pair.axis !== undefined);
-  const after = lengthsAfter(lengths, inputs, lengthInputs, added, grown && holdingOf(grown.past).length);
-  return { results: makeResults(targets, outputs, taken, stateful), outcome: { lengths: after, movedBytes } };
+  return stateful.run(program, views, buffersOf(targets, taken, program), (outputs) => {
+    for (const { past, present } of pairs) {
+      const view = outputs.get(present)!;
+      if (!holdingOf(past).adopt(view, !taken.has(view) && !stateful.owns(view) && targets.get(present) === undefined))
+        movedBytes += view.byteLength;
+      taken.add(holdingOf(past).buffer);
+    }
+    const grown = pairs.find((pair) => pair.kind !== "update" && pair.axis !== undefined);
+    const after = lengthsAfter(lengths, inputs, lengthInputs, added, grown && holdingOf(grown.past).length);
+    return { results: makeResults(targets, outputs, taken, stateful), outcome: { lengths: after, movedBytes } };
+  });
 }
 
 /** Where each sample's new rows start: as fed, else the state's lengths. */

@@ -1,6 +1,8 @@
 // The built package in a real browser: the KV family of ONNX's tests and a decode loop, isolated with threads and unisolated without,
-// as plain modules and through bundlers, and what the page is told where workers cannot be had.
-import { cpSync } from "node:fs";
+// as plain modules, as the bundle that comes along and through bundlers by the recipes of docs/browsers.md, and what the page is told
+// where workers cannot be had.
+import { spawnSync } from "node:child_process";
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build as esbuild } from "esbuild";
@@ -26,7 +28,7 @@ const chromium = findChromium();
 if (chromium === undefined) console.log(howToInstall);
 
 /** Large enough for kernels to split work, small enough for the slow truth. */
-const sizes: DecoderSizes = { ...smallSizes, hidden: 128, headSize: 32, intermediate: 256, vocabulary: 256 };
+const sizes: DecoderSizes = { ...smallSizes, layers: 4, hidden: 128, headSize: 32, intermediate: 256, vocabulary: 256 };
 
 const family =
   /attention|tensorscatter|tensor_scatter|linear_attention|causal_conv|flexattention|flex_attention|rotary|rms_norm|swiglu/;
@@ -62,7 +64,19 @@ const html = `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,
   },
 })}</script><script type="module" src="/page.js"></script>`;
 
+const page = readFileSync(join(root, "docs/browsers.md"), "utf8");
+
+/** The code of docs/browsers.md that begins so. */
+function recipe(language: string, start: string): string {
+  const code = [...page.matchAll(/```(\w+)\n(.*?)```/gs)].find(
+    ([, written, text]) => written === language && text.startsWith(start),
+  );
+  if (code === undefined) throw new Error(`docs/browsers.md has no ${language} that begins with ${start}`);
+  return code[2];
+}
+
 interface Decoded {
+  readonly memories: number;
   readonly tokens: readonly number[];
   readonly logits: readonly number[];
   readonly lengths: readonly number[];
@@ -81,9 +95,9 @@ class TestPage {
     page.on("pageerror", (error) => this.problems.push(String(error)));
   }
 
-  static async open(browser: Browser, server: RunningServer): Promise<TestPage> {
+  static async open(browser: Browser, server: RunningServer, path = "/index.html"): Promise<TestPage> {
     const opened = new TestPage(server, await browser.newPage());
-    await opened.page.goto(`${server.base}/index.html`);
+    await opened.page.goto(`${server.base}${path}`);
     await opened.page.waitForFunction(() => "harness" in globalThis);
     return opened;
   }
@@ -129,6 +143,11 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
     const worker = "platform/kernel-worker-web.js";
     const files = new Map<string, Uint8Array | string | undefined>([
       ["/index.html", html],
+      ["/plain.html", recipe("html", "<!doctype html>")],
+      [
+        "/plain-harness.html",
+        `<!doctype html><link rel="icon" href="data:,"><script type="module" src="/page.js"></script>`,
+      ],
       ["/cases.json", json],
       ["/cases.bin", bytes],
       ["/models/decoder.onnx", writeModel(model)],
@@ -144,6 +163,8 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
       "/dist-other/": dist,
       "/dist-broken/": dist,
       "/modules/": join(root, "node_modules"),
+      "/node_modules/": join(installed.project, "node_modules"),
+      "/public/": join(installed.project, "public"),
       "/bundled/": join(installed.project, "out"),
       "/": here,
     };
@@ -169,6 +190,12 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
       const weights = isolated.server.requests.filter((request) => request.startsWith("/models/decoder.weights"));
       expect(weights.length).toBeGreaterThan(1);
       expect(weights.every((request) => /^\S+ bytes=\d+-\d* 206$/.test(request))).toBe(true);
+    });
+
+    test("a model spread over several memories decodes the same: workers join them as they open", async () => {
+      const spread = await isolated.decode("/dist/index.js", { threads: 2, wasmMemoryBytes: 2 ** 22 });
+      expectSame(spread, expected.get(2)!);
+      expect([spread.memories, expected.get(2)!.memories]).toEqual([2, 1]);
     });
 
     test("the KV family passes on wasm with threads", async () => {
@@ -207,13 +234,40 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
       expectSame(await isolated.ask("decodeInWorker", job), expected.get(2)!);
     });
 
+    test("the bundle that comes along needs no import map, decodes with threads, and fetches one build of the kernels", async () => {
+      const plain = await TestPage.open(browser, isolated.server, "/plain-harness.html");
+      const before = isolated.server.requests.length;
+      const entry = "/node_modules/insitu/dist/browser/insitu.js";
+      expectSame(await plain.decode(entry, { threads: 2, inPlace: "require" }), expected.get(2)!);
+      const requests = isolated.server.requests.slice(before);
+      expect(requests.filter((request) => /\/(relaxed|simd)\.gen/.test(request))).toHaveLength(1);
+      expect(
+        requests.some((request) => request.startsWith("/node_modules/insitu/dist/browser/kernel-worker-web.js")),
+      ).toBe(true);
+      expect(plain.problems).toEqual([]);
+      await plain.page.close();
+    });
+
+    test("the page of docs/browsers.md loads a model, and its headers are those that isolate", async () => {
+      const shown = await browser.newPage();
+      await shown.goto(`${isolated.server.base}/plain.html`);
+      await shown.waitForFunction(() => document.body.textContent?.startsWith("input_ids, position_ids"));
+      expect(await shown.title()).toBe("100 %");
+      await shown.close();
+      const lines = recipe("http", "Cross-Origin").trim().toLowerCase().split("\n");
+      expect(lines).toEqual(Object.entries(isolation).map(([name, value]) => `${name}: ${value}`));
+    });
+
     test("what esbuild builds decodes with one thread, and with more where the worker is built beside it", async () => {
       expectSame(await isolated.decode("/bundled/esbuild/app.js", { threads: 1 }), expected.get(1)!);
       expect(await isolated.decode("/bundled/esbuild/app.js", { threads: 2 })).toMatchObject({
         code: "invalid-argument",
         message: expect.stringContaining("kernel-worker-web.js must be served beside"),
       });
-      expectSame(await isolated.decode("/bundled/esbuild-worker/app.js", { threads: 2 }), expected.get(2)!);
+      const before = isolated.server.requests.length;
+      expectSame(await isolated.decode("/public/app.js", { threads: 2 }), expected.get(2)!);
+      const kernels = isolated.server.requests.slice(before).filter((request) => /\/(relaxed|simd)\.gen/.test(request));
+      expect(kernels).toHaveLength(1);
     });
   });
 
@@ -260,11 +314,14 @@ const all = { passed: cases.length, others: [] };
 async function bundle(project: string, warnings: string[]): Promise<void> {
   for (const name of ["app.js", "app-worker.js", "decode.js"]) cpSync(join(here, name), join(project, name));
   const entries = { app: join(project, "app.js"), "app-worker": join(project, "app-worker.js") };
+  for (const name of ["vite", "esbuild"])
+    symlinkSync(join(root, "node_modules", name), join(project, "node_modules", name), "dir");
+  writeFileSync(join(project, "vite.config.js"), recipe("js", "// vite.config.js"));
+  writeFileSync(join(project, "build.mjs"), recipe("js", "// build.mjs"));
   await viteBuild({
     root: project,
-    configFile: false,
+    configFile: join(project, "vite.config.js"),
     logLevel: "silent",
-    worker: { format: "es" },
     build: {
       outDir: "out/vite",
       chunkSizeWarningLimit: 5_000,
@@ -279,7 +336,8 @@ async function bundle(project: string, warnings: string[]): Promise<void> {
   });
   const options = { bundle: true, format: "esm", absWorkingDir: project, logLevel: "silent" } as const;
   const alone = await esbuild({ ...options, entryPoints: { app: "./app.js" }, outdir: "out/esbuild" });
-  const withWorker = { app: "./app.js", "kernel-worker-web": "insitu/kernel-worker-web.js" };
-  const beside = await esbuild({ ...options, entryPoints: withWorker, outdir: "out/esbuild-worker" });
-  warnings.push(...[...alone.warnings, ...beside.warnings].map(({ text }) => text));
+  warnings.push(...alone.warnings.map(({ text }) => text));
+  const built = spawnSync(process.execPath, ["build.mjs"], { cwd: project, encoding: "utf8" });
+  if (built.status !== 0) throw new Error(`esbuild's recipe failed: ${built.stderr}`);
+  warnings.push(...built.stderr.split("\n").filter((line) => line.includes("warning")));
 }

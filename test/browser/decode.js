@@ -16,7 +16,14 @@ export async function decode({ InferenceSession, Tensor }, model, options, count
     tokens.push(logits.indexOf(Math.max(...logits)));
     logits = await run(tokens.slice(-1), tokens.length - 1);
   }
-  const result = { tokens, logits: [...logits], lengths: [...state.lengths], movedBytes: state.statistics.movedBytes };
+  const memories = session.explain().match(/memory \d+: \d+ bytes of weights/g)?.length ?? 1;
+  const result = {
+    memories,
+    tokens,
+    logits: [...logits],
+    lengths: [...state.lengths],
+    movedBytes: state.statistics.movedBytes,
+  };
   await session.release();
   return result;
 }

@@ -14,7 +14,8 @@ const referenceEngine: Engine = {
   free() {},
   arena(bytes) {
     try {
-      return { buffer: new ArrayBuffer(bytes), start: 0 };
+      const stretch = { buffer: new ArrayBuffer(bytes), start: 0 };
+      return { at: () => stretch };
     } catch (cause) {
       throw new InsituError("out-of-memory", `the intermediate values need ${bytes} bytes, which cannot be allocated`, {
         cause,
@@ -22,8 +23,10 @@ const referenceEngine: Engine = {
     }
   },
   stage: (_, view) => view,
+  seat: () => undefined,
   call: (_, { node }, inputs, outputs, runBody) => callReference(node, inputs, outputs, [], runBody),
   repeat: () => undefined,
+  describe: () => undefined,
   forget() {},
   overlap: sharesBytes,
   owns: () => false,
@@ -36,6 +39,6 @@ export const prepareReference = (plan: Plan): Executable => new ProgramExecutor(
 export const referenceBackend: Backend = {
   name: "reference",
   async open() {
-    return { allocateBytes: (bytes) => new Uint8Array(bytes), prepare: prepareReference, release() {} };
+    return { describe: () => [], prepare: prepareReference, release() {} };
   },
 };

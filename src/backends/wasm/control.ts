@@ -2,10 +2,16 @@
  * The words in shared memory through which the main thread hands work to the workers, and a worker's life around them. Both sides use
  * these offsets and nothing else.
  *
- * The main thread writes a task (kernel, job, parts), then `unfinished` and `remaining`, raises `generation` and notifies. A thread, the
- * main one included, takes a part by lowering `remaining`; whoever holds a part may read the task, since the main thread starts no other
- * before `unfinished` is 0. A worker that comes too late finds nothing remaining and is not waited for.
+ * The main thread writes a task (memory, kernel, job, parts), then `unfinished` and `remaining`, raises `generation` and notifies. A thread,
+ * the main one included, takes a part by lowering `remaining`; whoever holds a part may read the task, since the main thread starts no
+ * other before `unfinished` is 0. A worker that comes too late finds nothing remaining and is not waited for.
+ *
+ * A memory that is opened later reaches a worker as a message: raising `memories` lets it go back to its event loop to find it. No task of
+ * that memory is handed over before every worker has counted itself in `joined`.
  */
+
+/** The most memories that one set of threads works on. */
+export const mostMemories = 32;
 
 /** Offsets of the control words, in 32-bit words from the control block. What different threads write lies 64 bytes apart. */
 export const Control = {
@@ -14,6 +20,10 @@ export const Control = {
   job: 2,
   parts: 3,
   stop: 4,
+  /** The number of the memory that the task lies in. */
+  memory: 5,
+  /** Memories that there are. */
+  memories: 6,
   /** Parts that nobody has taken. */
   remaining: 16,
   /** Parts that are not done. */
@@ -24,20 +34,26 @@ export const Control = {
   failed: 64,
   reasonLength: 65,
   reason: 66,
-  words: 128,
+  /** Workers that have joined each memory, from the second on: one word for each of mostMemories. */
+  joined: 328,
+  words: 360,
 } as const;
 
 /** Rounds of looking for work before a worker parks: long enough for the next step of a decode. */
 export const spins = 20_000;
 
-/** What a worker is started with. */
-export interface WorkerStart {
-  readonly module: WebAssembly.Module;
+/** A memory as a worker gets it. */
+export interface MemoryStart {
   readonly memory: WebAssembly.Memory;
+  /** Byte address of this worker's scratch in it. */
+  readonly scratch: number;
+}
+
+/** What a worker is started with: the first memory, which holds the control block. */
+export interface WorkerStart extends MemoryStart {
+  readonly module: WebAssembly.Module;
   /** Byte address of the control block. */
   readonly control: number;
-  /** Byte address of this worker's scratch. */
-  readonly scratch: number;
   /** Kernels by the number that tasks use. */
   readonly kernels: readonly string[];
 }
@@ -48,12 +64,27 @@ export const readyMessage = "insitu kernel worker ready";
 /** A kernel as it is called; undefined where the module does not export it. */
 export type KernelFunction = (job: number, part: number, parts: number, scratch: number) => void;
 
+/** The kernels on one memory, as one thread calls them. */
+export interface Bench {
+  readonly kernels: readonly KernelFunction[];
+  readonly scratch: number;
+}
+
+/** The kernels of a module on a memory. */
+export function openBench(
+  module: WebAssembly.Module,
+  kernels: readonly string[],
+  { memory, scratch }: MemoryStart,
+): Bench {
+  const exports = new WebAssembly.Instance(module, { env: { memory } }).exports as Record<string, KernelFunction>;
+  return { kernels: kernels.map((name) => exports[name]), scratch };
+}
+
 /** Takes parts of the current task until none remains. A part that throws is done all the same, and `failed` hears of it. */
 export function takeParts(
   words: Int32Array,
   base: number,
-  kernels: readonly KernelFunction[],
-  scratch: number,
+  benches: readonly Bench[],
   failed: (error: unknown) => void,
 ): void {
   for (;;) {
@@ -62,6 +93,7 @@ export function takeParts(
     if (Atomics.compareExchange(words, base + Control.remaining, remaining, remaining - 1) !== remaining) continue;
     const parts = words[base + Control.parts];
     try {
+      const { kernels, scratch } = benches[words[base + Control.memory]];
       kernels[words[base + Control.kernel]](words[base + Control.job], parts - remaining, parts, scratch);
     } catch (error) {
       failed(error);
@@ -70,36 +102,66 @@ export function takeParts(
   }
 }
 
-/** A worker's life: say that it is ready, then wait for a task and do its share, until told to stop. An exception is reported, never a hang. */
-export function serve(start: WorkerStart, ready: () => void): void {
-  const instance = new WebAssembly.Instance(start.module, { env: { memory: start.memory } });
-  const exports = instance.exports as Record<string, KernelFunction>;
-  const kernels = start.kernels.map((name) => exports[name]);
-  const words = new Int32Array(start.memory.buffer, 0, (start.control >>> 2) + Control.words);
-  const base = start.control >>> 2;
-  const failed = (error: unknown): void => writeReason(words, base, String(error));
-  let seen = Atomics.load(words, base + Control.generation);
-  ready();
-  for (;;) {
-    let generation = Atomics.load(words, base + Control.generation);
-    for (let round = 0; generation === seen && round < spins; round++)
-      generation = Atomics.load(words, base + Control.generation);
-    if (generation === seen) {
-      Atomics.add(words, base + Control.parked, 1);
-      Atomics.wait(words, base + Control.generation, seen);
-      Atomics.sub(words, base + Control.parked, 1);
-      continue;
+/** A worker's life around the control block. */
+export class KernelThread {
+  readonly #start: WorkerStart;
+  readonly #benches: Bench[] = [];
+  readonly #words: Int32Array;
+  readonly #base: number;
+  /** The generation of the last task that was looked at. */
+  #seen: number;
+
+  constructor(start: WorkerStart) {
+    this.#start = start;
+    this.#base = start.control >>> 2;
+    this.#words = new Int32Array(start.memory.buffer, 0, this.#base + Control.words);
+    this.#benches.push(openBench(start.module, start.kernels, start));
+    // Before anybody hears that the thread is ready: no task that follows is missed.
+    this.#seen = Atomics.load(this.#words, this.#base + Control.generation);
+  }
+
+  /** Takes on another memory. One that cannot be had makes its tasks fail, with the reason. */
+  join(memory: MemoryStart): void {
+    const { module, kernels } = this.#start;
+    let bench: Bench;
+    try {
+      bench = openBench(module, kernels, memory);
+    } catch (error) {
+      const fail = (): never => {
+        throw error;
+      };
+      bench = { kernels: kernels.map(() => fail), scratch: 0 };
     }
-    seen = generation;
-    if (Atomics.load(words, base + Control.stop) !== 0) return;
-    takeParts(words, base, kernels, start.scratch, failed);
+    Atomics.add(this.#words, this.#base + Control.joined + this.#benches.push(bench) - 1, 1);
+  }
+
+  /** Waits for tasks and does its share. Returns when told to stop, or when there is a memory to join. An exception is reported, never a hang. */
+  serve(): void {
+    const [words, base] = [this.#words, this.#base];
+    const failed = (error: unknown): void => writeReason(words, base, String(error));
+    for (;;) {
+      const seen = this.#seen;
+      if (Atomics.load(words, base + Control.stop) !== 0) return;
+      if (Atomics.load(words, base + Control.memories) > this.#benches.length) return;
+      let generation = Atomics.load(words, base + Control.generation);
+      for (let round = 0; generation === seen && round < spins; round++)
+        generation = Atomics.load(words, base + Control.generation);
+      if (generation === seen) {
+        Atomics.add(words, base + Control.parked, 1);
+        Atomics.wait(words, base + Control.generation, seen);
+        Atomics.sub(words, base + Control.parked, 1);
+        continue;
+      }
+      this.#seen = generation;
+      takeParts(words, base, this.#benches, failed);
+    }
   }
 }
 
 /** Tells the main thread why a part failed; the first reason stays. */
 function writeReason(words: Int32Array, base: number, reason: string): void {
   if (Atomics.exchange(words, base + Control.failed, 1) !== 0) return;
-  const length = Math.min(reason.length, Control.words - Control.reason);
+  const length = Math.min(reason.length, Control.joined - Control.reason);
   words[base + Control.reasonLength] = length;
   for (let at = 0; at < length; at++) words[base + Control.reason + at] = reason.charCodeAt(at);
 }

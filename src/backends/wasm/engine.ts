@@ -1,21 +1,26 @@
 /**
- * The WASM backend's engine: tensors live in the one shared memory, a step runs as jobs of compiled kernels where an operator has a
- * fast path that accepts the call, and on the slow truth over the same memory where not. Nothing is decided silently: `describe` tells.
+ * The WASM backend's engine: tensors live in shared memories, a step runs as jobs of compiled kernels where an operator has a fast path
+ * that accepts the call, and on the slow truth over the same memory where not. With several memories a step runs where its weights and
+ * caches lie. Nothing is decided silently: `describe` and `describeMemories` tell.
  */
+import { InsituError } from "../../base/error.js";
 import { callReference } from "../../graph/call.js";
 import type { Value } from "../../graph/graph.js";
-import type { Operand, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { KernelCall, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { StepAccount } from "../../plan/explain-gather.js";
 import type { Program, Step } from "../../plan/program.js";
+import { bytesReadBy } from "../../plan/uses.js";
 import { copyView } from "../../tensor/copy.js";
-import { byteLengthOf, type ElementType } from "../../tensor/element-type.js";
-import { elementCount, sameNumbers, sharesBytes, View } from "../../tensor/view.js";
-import type { Arena, BodyRunner, Engine, Repeat } from "../engine.js";
-import type { WasmMemory } from "./memory.js";
+import type { ElementType } from "../../tensor/element-type.js";
+import { sameNumbers, type View } from "../../tensor/view.js";
+import type { Arena, BodyRunner, Engine, Near, Repeat, Seating } from "../engine.js";
+import { WasmArena } from "./arena.js";
+import { chooseKernel, isWeight, kernelCallOf, type KernelTable } from "./choice.js";
+import type { WasmMemories } from "./memories.js";
 import type { KernelPool } from "./pool.js";
 import { type Recording, StepRecorder } from "./recorder.js";
-
-/** Fast paths by operator: `domain::name`. */
-export type KernelTable = ReadonlyMap<string, readonly WasmKernel[]>;
+import { type Carriage, chooseSeat } from "./seats.js";
+import { SessionMemory } from "./session-memory.js";
 
 /** How a step runs: by a fast path, or on the slow truth with the reasons why. */
 interface Choice {
@@ -23,7 +28,13 @@ interface Choice {
   readonly reasons: readonly string[];
   /** Jobs for operands in different places, as with several states, the last used first. */
   readonly recordings: Recording[];
+  /** The jobs of the last call; undefined where the slow truth did it. */
+  last?: Recording | undefined;
 }
+
+/** Copies of one input's feeds that are kept for shapes that come again, and the bytes up to which they are. */
+const mostStaged = 4;
+const smallFeed = 1 << 14;
 
 /** Recordings of a step that are kept: conversations that take turns without being recorded anew. */
 const mostRecordings = 16;
@@ -31,70 +42,110 @@ const mostRecordings = 16;
 /** Memory and calls of one session on the WASM backend. */
 export class WasmEngine implements Engine {
   readonly resultsInArena = true;
-  readonly #memory: WasmMemory;
+  readonly #memory: SessionMemory;
   readonly #pool: KernelPool;
   readonly #kernels: KernelTable;
   readonly #relaxed: boolean;
   readonly #choices = new WeakMap<Step, Choice>();
-  /** Constants and weights, copied once: by the view that the graph holds. */
-  readonly #resident = new Map<View, View>();
-  readonly #prepared = new Map<string, number>();
-  readonly #staged = new Map<Value, View>();
-  /** Everything taken from the memory, to be given back together. */
-  readonly #taken = new Map<number, number>();
+  /** Copies of feeds, the last used first. */
+  readonly #staged = new Map<Value, View[]>();
+  /** Recordings that the data of a run did not allow. */
+  readonly #refused = new WeakSet<Recording>();
+  /** The memory that the step before ran in. */
+  #last = 0;
+  /** Copies between memories that steps make on each run. */
+  readonly #carries = new Map<Step, string>();
 
-  constructor(memory: WasmMemory, pool: KernelPool, kernels: KernelTable, relaxed: boolean) {
-    this.#memory = memory;
+  constructor(memories: WasmMemories, pool: KernelPool, kernels: KernelTable, relaxed: boolean) {
+    this.#memory = new SessionMemory(memories);
     this.#pool = pool;
     this.#kernels = kernels;
     this.#relaxed = relaxed;
   }
 
-  allocate(type: ElementType, shape: readonly number[]): View {
-    if (type === "string") return View.allocate(type, shape);
-    const bytes = byteLengthOf(type, elementCount(shape));
-    const address = this.#take(bytes);
-    new Uint8Array(this.#memory.buffer, address, bytes).fill(0);
-    return this.#memory.viewAt(address, type, shape);
+  allocate(type: ElementType, shape: readonly number[], near?: Near): View {
+    return this.#memory.allocate(type, shape, near);
   }
 
-  /** Bytes of the memory for weights. */
-  allocateBytes(bytes: number): Uint8Array {
-    const address = this.#take(bytes);
-    return new Uint8Array(this.#memory.buffer, address, bytes);
+  /** Memory for weights, one piece for each size. Those that come together lie together. */
+  allocateBytes(sizes: readonly number[]): Uint8Array[] {
+    return this.#memory.allocateBytes(sizes);
   }
 
   free(view: View): void {
-    const address = this.#memory.addressOf(view);
-    if (address !== undefined) this.#give(address);
+    this.#memory.free(view);
   }
 
   arena(bytes: number, before: Arena | undefined): Arena {
-    if (before !== undefined) this.#give(before.start);
-    const start = this.#take(bytes); // may grow the memory, which gives it a new buffer
-    return { buffer: this.#memory.buffer, start };
+    if (before instanceof WasmArena) before.release();
+    return new WasmArena(bytes, this.#memory);
   }
 
   stage(value: Value, view: View): View {
-    if (view.type === "string" || this.#memory.addressOf(view) !== undefined) return view;
-    let copy = this.#staged.get(value);
-    if (copy === undefined || copy.type !== view.type || copy.size !== view.size) {
-      if (copy !== undefined) this.free(copy);
+    if (view.type === "string" || this.owns(view)) return view;
+    const kept = this.#staged.get(value) ?? [];
+    const at = kept.findIndex((each) => each.type === view.type && sameNumbers(each.shape, view.shape));
+    let copy = kept[at];
+    if (copy === undefined) {
+      // Runs of several shapes take turns: what is small stays where it lies, so that their programs stay bound to it.
+      const stay = kept.filter((each, index) => index < mostStaged - 1 && each.byteLength <= smallFeed);
+      for (const each of kept) if (!stay.includes(each)) this.free(each);
       copy = this.allocate(view.type, view.shape);
-    } else if (!sameNumbers(copy.shape, view.shape)) copy = copy.reshape(view.shape);
-    this.#staged.set(value, copy);
+      this.#staged.set(value, [copy, ...stay]);
+    } else if (at > 0) kept.unshift(...kept.splice(at, 1));
     copyView(view, copy);
     return copy;
   }
 
   overlap(a: View, b: View): boolean {
-    const [first, second] = [this.#memory.addressOf(a), this.#memory.addressOf(b)];
-    if (first === undefined || second === undefined) return sharesBytes(a, b);
-    return first < second + spanOf(b) && second < first + spanOf(a);
+    return this.#memory.overlap(a, b);
   }
 
   owns(view: View): boolean {
-    return this.#memory.addressOf(view) !== undefined;
+    return this.#memory.memories.of(view) !== undefined;
+  }
+
+  seat(program: Program, step: Step, inputs: readonly (View | undefined)[], arena: Arena): Seating | undefined {
+    const { memories } = this.#memory;
+    if (memories.all.length === 1) return undefined;
+    if (!(arena instanceof WasmArena)) throw new InsituError("internal", "the arena is another engine's");
+    const isConstant = (value: Value | undefined): boolean =>
+      isWeight(program, value) || (value !== undefined && program.constants.has(value));
+    const { readers } = program.plan.uses;
+    const isCommon = (value: Value | undefined): boolean =>
+      value !== undefined && (readers.get(value)?.length ?? 0) > 1;
+    const call = { step, inputs, arena, isConstant, isCommon, last: this.#last };
+    const seat = chooseSeat(call, memories);
+    this.#last = seat;
+    const { op } = step.node;
+    // The slow truth reads every memory.
+    if (!this.#kernels.has(`${op.domain}::${op.name}`)) return { seat, operands: inputs, carry: undefined };
+    const read = bytesReadBy(step.node);
+    const carriages: Carriage[] = [];
+    const words: string[] = [];
+    const operands = inputs.map((view, at) => {
+      const value = step.node.inputs[at];
+      if (view === undefined || isConstant(value)) return view;
+      const from = memories.of(view);
+      const number = from === undefined ? seat : memories.numberOf(from);
+      if (number === seat) return view;
+      const carriage = this.#memory.carriage(view, number, seat, arena);
+      // What is asked for its shape alone may have lost its bytes to another value, here too.
+      if (!read.has(value!)) return carriage.view;
+      carriages.push(carriage);
+      words.push(`${value!.name} (${carriage.to.length} bytes from memory ${number})`);
+      return carriage.view;
+    });
+    if (carriages.length === 0) {
+      this.#carries.delete(step);
+      return { seat, operands, carry: undefined };
+    }
+    this.#carries.set(step, `${step.node.label} in memory ${seat} reads ${words.join(", ")}`);
+    const carry = (): void => {
+      for (const { from, to } of carriages) to.set(from);
+    };
+    carry();
+    return { seat, operands, carry };
   }
 
   call(
@@ -103,20 +154,27 @@ export class WasmEngine implements Engine {
     inputs: readonly (View | undefined)[],
     outputs: (View | undefined)[],
     runBody: BodyRunner,
+    seat: number,
   ): void {
-    const recording = this.#recordingFor(program, step, inputs, outputs);
+    const recording = this.#recordingFor(program, step, inputs, outputs, seat);
+    this.#choices.get(step)!.last = recording;
     if (recording === undefined || !this.#runJobs(recording)) callReference(step.node, inputs, outputs, [], runBody);
   }
 
   repeat(step: Step): Repeat | undefined {
-    const recording = this.#choices.get(step)?.recordings[0];
+    const recording = this.#choices.get(step)?.last;
     return recording && (() => !recording.replaced && this.#runJobs(recording));
   }
 
   /** Runs what was recorded; false, with nothing done, where the data do not allow it. */
-  #runJobs({ tests, jobs }: Recording): boolean {
-    for (const test of tests) if (!test()) return false;
-    for (const { kernel, job, parts } of jobs) this.#pool.run(kernel, job, parts);
+  #runJobs(recording: Recording): boolean {
+    const { tests, jobs, seat } = recording;
+    for (const test of tests) {
+      if (test()) continue;
+      this.#refused.add(recording);
+      return false;
+    }
+    for (const { kernel, job, parts } of jobs) this.#pool.run(kernel, job, parts, seat);
     return true;
   }
 
@@ -126,6 +184,7 @@ export class WasmEngine implements Engine {
     step: Step,
     inputs: readonly (View | undefined)[],
     outputs: readonly (View | undefined)[],
+    seat: number,
   ): Recording | undefined {
     const before = this.#choices.get(step);
     const recordings = before?.recordings ?? [];
@@ -136,11 +195,16 @@ export class WasmEngine implements Engine {
     }
     if (before !== undefined && recordings.length === 0) return undefined;
     // What moved may also lie differently, so that another path serves it.
-    const { kernel } = this.#choose(program, step, recordings, inputs, outputs);
+    const call = kernelCallOf(program, step, inputs, outputs);
+    const { kernel } = this.#choose(step, recordings, call, seat);
     if (kernel === undefined) return undefined;
     const oldest = recordings.length < mostRecordings ? undefined : recordings.pop();
     if (oldest !== undefined) oldest.replaced = true;
-    recordings.unshift(this.#record(kernel, oldest, program, step, inputs, outputs));
+    const reuse = oldest?.seat === seat ? oldest : undefined;
+    if (oldest !== undefined && reuse === undefined) this.#giveBlocks(oldest);
+    const recorder = this.#recorder(reuse, seat);
+    kernel.record(call, recorder);
+    recordings.unshift(recorder.finish(inputs, outputs));
     return recordings[0];
   }
 
@@ -148,142 +212,65 @@ export class WasmEngine implements Engine {
     for (const step of program.steps) {
       for (const recording of this.#choices.get(step)?.recordings ?? []) {
         recording.replaced = true;
-        for (const { address } of recording.blocks) this.#give(address);
+        this.#giveBlocks(recording);
       }
       this.#choices.delete(step);
+      this.#carries.delete(step);
     }
-    for (const constant of program.constants.values()) {
-      const copy = this.#resident.get(constant);
-      if (copy !== undefined) this.free(copy);
-      this.#resident.delete(constant);
-    }
+    const fed = program.plan.graph.inputs.flatMap((value) => program.facts.get(value)?.constant ?? []);
+    for (const constant of [...program.constants.values(), ...fed]) this.#memory.forgetConstant(constant);
   }
 
-  /** Why a step runs on the slow truth; undefined where it has a fast path. For steps that have run. */
-  describe(step: Step): readonly string[] | undefined {
+  #giveBlocks({ seat, blocks }: Recording): void {
+    for (const { address } of blocks) this.#memory.give(seat, address);
+  }
+
+  /** The kernels that do a step, or why the slow truth does; for steps that have run. */
+  describe(step: Step): StepAccount | undefined {
     const choice = this.#choices.get(step);
-    return choice === undefined || choice.kernel !== undefined ? undefined : choice.reasons;
+    const recording = choice?.last;
+    if (recording === undefined) return { runs: "reference", reasons: choice?.reasons ?? ["it has not run"] };
+    if (recording.jobs.length === 0) return { runs: "nothing" };
+    const refused = this.#refused.has(recording) ? { reasons: ["not always: data of a run did not allow it"] } : {};
+    return { runs: "kernel", kernels: [...new Set(recording.jobs.map(({ kernel }) => kernel))], ...refused };
+  }
+
+  /** What each memory holds for the session, and what steps copy from one to another on each run; nothing where there is one memory. */
+  describeMemories(): readonly string[] {
+    const shares = this.#memory.describe();
+    return shares.length < 2 ? [] : [...shares, ...this.#carries.values()];
   }
 
   /** Gives everything back. */
   release(): void {
-    for (const [address, bytes] of this.#taken) this.#memory.give(address, bytes);
-    this.#taken.clear();
+    this.#memory.release();
   }
 
-  #choose(
-    program: Program,
-    step: Step,
-    recordings: Recording[],
-    inputs: readonly (View | undefined)[],
-    outputs: readonly (View | undefined)[],
-  ): Choice {
-    const { op } = step.node;
-    const reasons: string[] = [];
-    const call = this.#callOf(program, step, inputs, outputs);
-    let kernel: WasmKernel | undefined;
+  #choose(step: Step, recordings: Recording[], call: KernelCall, seat: number): Choice {
     const outside = [...call.inputs, ...call.outputs].find(
-      (operand) => operand?.known === false && this.#memory.addressOf(operand.view) === undefined,
+      (operand) => operand?.known === false && !this.#memory.memories.all[seat].holds(operand.view),
     );
-    if (outside !== undefined) reasons.push(`${outside.view} lies outside the memory`);
-    for (const candidate of outside ? [] : (this.#kernels.get(`${op.domain}::${op.name}`) ?? [])) {
-      const answer = candidate.accepts(call);
-      if (answer === true) {
-        kernel = candidate;
-        break;
-      }
-      reasons.push(answer);
-    }
-    const choice: Choice = {
-      kernel,
-      reasons: reasons.length === 0 ? ["it has no kernel"] : reasons,
-      recordings,
-    };
+    const found =
+      outside === undefined
+        ? chooseKernel(this.#kernels, step, call)
+        : { kernel: undefined, reasons: [`${outside.view} lies outside the memory that the step runs in`] };
+    const choice: Choice = { ...found, recordings };
     this.#choices.set(step, choice);
     return choice;
   }
 
-  #record(
-    kernel: WasmKernel,
-    before: Recording | undefined,
-    program: Program,
-    step: Step,
-    inputs: readonly (View | undefined)[],
-    outputs: readonly (View | undefined)[],
-  ): Recording {
-    const recorder = new StepRecorder({
-      memory: this.#memory,
+  #recorder(reuse: Recording | undefined, seat: number): StepRecorder {
+    return new StepRecorder({
+      memory: this.#memory.memories.all[seat],
+      seat,
       pool: this.#pool,
       relaxed: this.#relaxed,
-      prepared: this.#prepared,
-      resident: (operand) => this.#residentView(operand.view),
-      take: (bytes) => this.#take(bytes),
-      give: (address) => this.#give(address),
-      reuse: before,
+      prepared: this.#memory.prepared(seat),
+      transients: this.#memory.transients(seat),
+      resident: (operand) => this.#memory.resident(operand.view, seat),
+      take: (bytes) => this.#memory.take(seat, bytes),
+      give: (address) => this.#memory.give(seat, address),
+      reuse,
     });
-    kernel.record(this.#callOf(program, step, inputs, outputs), recorder);
-    return recorder.finish(inputs, outputs);
-  }
-
-  #callOf(
-    program: Program,
-    step: Step,
-    inputs: readonly (View | undefined)[],
-    outputs: readonly (View | undefined)[],
-  ): Parameters<WasmKernel["accepts"]>[0] {
-    const { node } = step;
-    // What shapes decide belongs to one program, and is not worth another form of its own.
-    const isConstant = (value: Value | undefined): boolean =>
-      value?.initializer !== undefined && !program.plan.graph.inputs.includes(value);
-    return {
-      label: node.label,
-      opset: node.opset,
-      attrs: node.attrs,
-      inputs: inputs.map((view, at) => {
-        const value = node.inputs[at];
-        const constant = isConstant(value);
-        return view && operandOf(view, constant, constant || (value !== undefined && program.constants.has(value)));
-      }),
-      outputs: outputs.map((view) => view && operandOf(view, false, false)),
-    };
-  }
-
-  /** A constant in the memory: copied there when a kernel first asks for its address. */
-  #residentView(view: View): View {
-    if (this.#memory.addressOf(view) !== undefined) return view;
-    let copy = this.#resident.get(view);
-    if (copy === undefined) {
-      copy = this.allocate(view.type, view.shape);
-      copyView(view, copy);
-      this.#resident.set(view, copy);
-    }
-    return copy;
-  }
-
-  #give(address: number): void {
-    const bytes = this.#taken.get(address);
-    if (bytes === undefined) return;
-    this.#taken.delete(address);
-    this.#memory.give(address, bytes);
-  }
-
-  #take(bytes: number): number {
-    const address = this.#memory.take(bytes);
-    this.#taken.set(address, bytes);
-    return address;
   }
 }
-
-/** Bytes from a view's first element to the end of its last. */
-const spanOf = ({ type, shape, strides, size }: View): number =>
-  size === 0 ? 0 : byteLengthOf(type, 1 + shape.reduce((sum, dim, axis) => sum + (dim - 1) * strides[axis], 0));
-
-const operandOf = (view: View, constant: boolean, known: boolean): Operand => ({
-  type: view.type,
-  shape: view.shape,
-  strides: view.strides,
-  contiguous: view.contiguous,
-  constant,
-  known,
-  view,
-});

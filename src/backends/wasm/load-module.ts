@@ -1,7 +1,6 @@
-/** Chooses and compiles the kernels: with relaxed SIMD where the engine has it and computes right with it, else with plain SIMD. */
-import { InsituError } from "../../base/error.js";
+/** Chooses, loads and compiles the kernels: with relaxed SIMD where the engine has it and computes right with it, else with plain SIMD. */
 import type { Platform } from "../../base/platform.js";
-import { relaxedModule, simdModule } from "../../kernels/modules.gen.js";
+import { Unavailable } from "../unavailable.js";
 import { relaxedBuildWorks } from "./self-test.js";
 
 /** The compiled kernels, and which build they are. */
@@ -35,16 +34,25 @@ export function loadKernelModule(platform: Platform, allowRelaxed: boolean): Pro
 export async function compileKernels(platform: Platform, allowRelaxed: boolean): Promise<KernelModule> {
   if (typeof WebAssembly === "undefined") throw refusal("this engine has no WebAssembly");
   if (allowRelaxed) {
-    const bytes = decodeBase64(relaxedModule);
+    const bytes = await load(async () => (await import("../../kernels/relaxed.gen.js")).relaxedModule);
     if (!WebAssembly.validate(bytes)) platform.allowRelaxedSimd();
     if (WebAssembly.validate(bytes)) {
       const module = await compile(bytes);
       if (relaxedBuildWorks(module)) return { module, relaxed: true };
     }
   }
-  const bytes = decodeBase64(simdModule);
+  const bytes = await load(async () => (await import("../../kernels/simd.gen.js")).simdModule);
   if (!WebAssembly.validate(bytes)) throw refusal("this engine has no WebAssembly SIMD with threads");
   return { module: await compile(bytes), relaxed: false };
+}
+
+/** The bytes of a build. Each is a file of its own, which a page may fail to fetch. */
+async function load(text: () => Promise<string>): Promise<Uint8Array<ArrayBuffer>> {
+  try {
+    return decodeBase64(await text());
+  } catch (cause) {
+    throw refusal(`the kernels could not be loaded (${cause instanceof Error ? cause.message : String(cause)})`, cause);
+  }
 }
 
 /** A page's content security policy may forbid what validation allows. */
@@ -56,5 +64,5 @@ async function compile(bytes: Uint8Array<ArrayBuffer>): Promise<WebAssembly.Modu
   }
 }
 
-const refusal = (reason: string, cause?: unknown): InsituError =>
-  new InsituError("invalid-argument", `${reason}; use backend: "reference", which is slow`, { cause });
+const refusal = (reason: string, cause?: unknown): Unavailable =>
+  new Unavailable("backend", "invalid-argument", `${reason}; use backend: "reference", which is slow`, { cause });

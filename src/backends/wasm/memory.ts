@@ -1,13 +1,19 @@
 /**
- * The one shared memory of the WASM backend: weights, caches, arena, jobs. Buffers are taken and given back here; their addresses
- * never change. Growing keeps every view valid, since the memory is shared.
+ * One shared memory of the WASM backend: weights, caches, arena, jobs. Buffers are taken and given back here; their addresses
+ * never change. Growing keeps every view valid, since the memory is shared. Which memory something goes to is decided elsewhere.
  */
 import { InsituError } from "../../base/error.js";
 import { arrayConstructorOf, byteLengthOf, type ElementType, storageLengthOf } from "../../tensor/element-type.js";
 import { elementCount, View } from "../../tensor/view.js";
+import { Unavailable } from "../unavailable.js";
 
 const pageBytes = 65_536;
-const mostPages = 65_536;
+
+/** The most bytes of one memory: what 32 bits address. */
+export const mostMemoryBytes: number = 65_536 * pageBytes;
+
+/** Engines that have little address space refuse to set aside the most there can be: less is tried, but not less than this. */
+const leastMaximum = 2 ** 28;
 
 /** Every buffer starts at a multiple of this. */
 const alignment = 64;
@@ -22,6 +28,8 @@ interface Region {
 /** One WebAssembly.Memory with an allocator that keeps addresses stable. */
 export class WasmMemory {
   readonly memory: WebAssembly.Memory;
+  /** How large it may get. */
+  readonly mostBytes: number;
   /** Free regions in order of address, never two side by side. */
   readonly #free: Region[] = [];
   /** Every buffer of the memory that was given out: growing makes new ones, and the old ones stay valid. */
@@ -29,16 +37,26 @@ export class WasmMemory {
   #end: number;
   #used = 0;
 
-  /** `reserved` bytes from address 0 on belong to the kernels. Throws `out-of-memory` where the engine refuses. */
-  constructor(reserved: number) {
-    try {
-      this.memory = new WebAssembly.Memory({ initial: 1, maximum: mostPages, shared: true });
-    } catch (cause) {
-      throw new InsituError(
-        "out-of-memory",
-        'a shared WebAssembly memory cannot be had here; use backend: "reference"',
-        { cause },
-      );
+  /**
+   * `reserved` bytes from address 0 on belong to the kernels; the memory never has more than `most`. Address space is set aside for all
+   * of it, memory for nothing yet. Throws `out-of-memory` where the engine refuses.
+   */
+  constructor(reserved: number, most: number = mostMemoryBytes) {
+    for (let maximum = Math.floor(most / pageBytes); ; maximum >>= 1) {
+      try {
+        this.memory = new WebAssembly.Memory({ initial: 1, maximum, shared: true });
+        this.mostBytes = maximum * pageBytes;
+        break;
+      } catch (cause) {
+        if (maximum * pageBytes > leastMaximum) continue;
+        const reason = cause instanceof Error ? cause.message : String(cause);
+        throw new Unavailable(
+          "backend",
+          "out-of-memory",
+          `a shared WebAssembly memory of up to ${maximum * pageBytes} bytes cannot be had here (${reason}): the process may have too little address space (ulimit -v; Node asks for less with --disable-wasm-trap-handler), or the engine none to share; use backend: "reference", which is slow`,
+          { cause },
+        );
+      }
     }
     this.#end = aligned(reserved);
   }
@@ -53,6 +71,18 @@ export class WasmMemory {
   /** Bytes in use. */
   get usedBytes(): number {
     return this.#used;
+  }
+
+  /** True if `count` buffers of `bytes` each can be taken, as far as addresses go. */
+  fits(bytes: number, count = 1): boolean {
+    const size = Math.max(alignment, aligned(bytes));
+    let found = 0;
+    let tail = this.mostBytes - this.#end;
+    for (const region of this.#free) {
+      if (region.address + region.bytes === this.#end) tail += region.bytes;
+      else found += Math.floor(region.bytes / size);
+    }
+    return found + Math.floor(tail / size) >= count;
   }
 
   /** Takes `bytes`; the contents are what was there before. */
@@ -99,10 +129,10 @@ export class WasmMemory {
   #grow(end: number): void {
     const missing = Math.ceil((end - this.memory.buffer.byteLength) / pageBytes);
     if (missing <= 0) return;
-    if (end > mostPages * pageBytes) {
+    if (end > this.mostBytes) {
       throw new InsituError(
         "out-of-memory",
-        `the sessions need ${end} bytes of WebAssembly memory, ${mostPages * pageBytes} are the most there can be; release one, or make states smaller`,
+        `${end} bytes are needed in one WebAssembly memory, ${this.mostBytes} are the most there can be; release sessions or states, or make them smaller`,
       );
     }
     try {
@@ -110,7 +140,7 @@ export class WasmMemory {
     } catch (cause) {
       throw new InsituError(
         "out-of-memory",
-        `the engine refused to let the WebAssembly memory grow from ${this.memory.buffer.byteLength} to ${end} bytes`,
+        `the engine refused to let a WebAssembly memory grow from ${this.memory.buffer.byteLength} to ${end} bytes: the machine has no more to give; release sessions or states, or make them smaller`,
         { cause },
       );
     }
@@ -120,6 +150,11 @@ export class WasmMemory {
   viewAt(address: number, type: Exclude<ElementType, "string">, shape: readonly number[]): View {
     const length = storageLengthOf(type, elementCount(shape));
     return new View(type, shape, new (arrayConstructorOf(type))(this.buffer, address, length));
+  }
+
+  /** True if a view lies here. */
+  holds({ data }: View): boolean {
+    return !Array.isArray(data) && this.#buffers.has(data.buffer);
   }
 
   /** The address of a view's first element, or undefined where it lies elsewhere. */

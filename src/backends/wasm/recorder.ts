@@ -3,10 +3,12 @@ import type { JobOf, KernelName } from "../../kernels/exports.js";
 import { kernelJobs, scratchBytes } from "../../kernels/exports.js";
 import { jobBytes, type JobLayout, writeJob } from "../../kernels/jobs.js";
 import type { Operand, Recorder } from "../../kernels/wasm-kernel.js";
+import { copyView } from "../../tensor/copy.js";
 import { sameNumbers, type View } from "../../tensor/view.js";
 import { InsituError } from "../../base/error.js";
 import type { WasmMemory } from "./memory.js";
 import type { KernelPool } from "./pool.js";
+import type { TransientBlock, TransientBlocks } from "./transient.js";
 
 /** A job in memory, ready to run. */
 export interface RecordedJob {
@@ -17,10 +19,12 @@ export interface RecordedJob {
 
 /** The jobs of a step, and where its operands lay when they were written. */
 export interface Recording {
+  /** The number of the memory that they run in. */
+  readonly seat: number;
   readonly jobs: readonly RecordedJob[];
   /** Tests on data that must hold each time before the jobs run. */
   readonly tests: readonly (() => boolean)[];
-  /** Memory taken for jobs and temporaries, in the order it was asked for: a new recording of the step asks for the same. */
+  /** Memory taken for jobs, in the order it was asked for: a new recording of the step asks for the same. */
   readonly blocks: readonly { readonly address: number; readonly bytes: number }[];
   /** True once another recording was written over this one. */
   replaced: boolean;
@@ -30,12 +34,17 @@ export interface Recording {
 
 /** What a recorder works with. */
 export interface RecorderParts {
+  /** The memory that the step runs in, and its number. */
   readonly memory: WasmMemory;
+  readonly seat: number;
   readonly pool: KernelPool;
   readonly relaxed: boolean;
-  /** Addresses of prepared constants by operand and form. */
+  /** Addresses of prepared constants in this memory by operand and form. */
   readonly prepared: Map<string, number>;
+  /** A constant in this memory. */
   readonly resident: (operand: Operand) => View;
+  /** Memory that all steps here take turns with. */
+  readonly transients: TransientBlocks;
   readonly take: (bytes: number) => number;
   readonly give: (address: number) => void;
   /** The recording that this one replaces. */
@@ -60,6 +69,7 @@ export class StepRecorder implements Recorder {
   readonly #jobs: RecordedJob[] = [];
   readonly #tests: (() => boolean)[] = [];
   readonly #blocks: Recording["blocks"][number][] = [];
+  readonly #lent = new Set<TransientBlock>();
 
   constructor(parts: RecorderParts) {
     this.#parts = parts;
@@ -76,6 +86,11 @@ export class StepRecorder implements Recorder {
   }
 
   temporary(bytes: number): number {
+    return this.#parts.transients.lend(bytes, this.#lent);
+  }
+
+  /** Memory of this recording alone, for what is written once. */
+  #own(bytes: number): number {
     const before = this.#parts.reuse?.blocks[this.#blocks.length];
     const block = before !== undefined && before.bytes >= bytes ? before : { address: this.#parts.take(bytes), bytes };
     this.#blocks.push(block);
@@ -88,13 +103,24 @@ export class StepRecorder implements Recorder {
     const known = this.#parts.prepared.get(key);
     if (known !== undefined) return known;
     const address = this.#parts.take(bytes);
-    // Runs at once, on jobs of its own.
-    const once = new StepRecorder({ ...this.#parts, reuse: undefined });
+    // Runs at once, on jobs of its own. A constant that lies elsewhere is here only as long as they run.
+    const once = new StepRecorder({ ...this.#parts, reuse: undefined, resident: (each) => once.#guest(each) });
     fill(address, once);
-    for (const { kernel, job, parts } of once.#jobs) this.#parts.pool.run(kernel, job, parts);
+    for (const { kernel, job, parts } of once.#jobs) this.#parts.pool.run(kernel, job, parts, this.#parts.seat);
     for (const block of once.#blocks) this.#parts.give(block.address);
     this.#parts.prepared.set(key, address);
     return address;
+  }
+
+  /** A constant, copied into memory that others use afterwards. */
+  #guest({ view }: Operand): View {
+    const copy = this.#parts.memory.viewAt(
+      this.temporary(view.byteLength),
+      view.type as Exclude<View["type"], "string">,
+      view.shape,
+    );
+    copyView(view, copy);
+    return copy;
   }
 
   when(test: () => boolean): void {
@@ -103,7 +129,7 @@ export class StepRecorder implements Recorder {
 
   run<Name extends KernelName>(kernel: Name, job: JobOf<Name>, parts: number): void {
     const layout: JobLayout = kernelJobs[kernel];
-    const address = this.temporary(jobBytes(layout));
+    const address = this.#own(jobBytes(layout));
     const { memory, pool } = this.#parts;
     const { buffer } = memory;
     writeJob(
@@ -123,7 +149,7 @@ export class StepRecorder implements Recorder {
   }
 
   words(values: readonly { readonly word?: number; readonly number?: number }[]): number {
-    const address = this.temporary(values.length * 4);
+    const address = this.#own(values.length * 4);
     const { buffer } = this.#parts.memory;
     const [integers, floats] = [
       new Int32Array(buffer, address, values.length),
@@ -140,10 +166,12 @@ export class StepRecorder implements Recorder {
   finish(inputs: readonly (View | undefined)[], outputs: readonly (View | undefined)[]): Recording {
     const { memory, reuse, give } = this.#parts;
     for (const block of reuse?.blocks ?? []) if (!this.#blocks.includes(block)) give(block.address);
+    // An operand in another memory is a constant, of which there is a copy in this one.
     const placeOf = (view: View | undefined): number => (view === undefined ? -1 : (memory.addressOf(view) ?? -2));
     const places = [...inputs, ...outputs].map(placeOf);
     const shapes = [...inputs, ...outputs].map((view) => view?.strides);
     return {
+      seat: this.#parts.seat,
       jobs: this.#jobs,
       tests: this.#tests,
       blocks: this.#blocks,

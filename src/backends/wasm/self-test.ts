@@ -7,12 +7,12 @@ import {
   type KernelExports,
   kernelJobs,
   type KernelName,
-  panelBytes,
+  packedRowBytes,
   quantizedBytes,
   reservedBytes,
   scratchBytes,
 } from "../../kernels/exports.js";
-import { elementCode, jobBytes, type JobLayout, writeJob } from "../../kernels/jobs.js";
+import { elementCode, jobBytes, type JobLayout, levelCode, writeJob } from "../../kernels/jobs.js";
 
 const pages = 8;
 
@@ -24,6 +24,12 @@ class Bench {
 
   constructor(module: WebAssembly.Module) {
     this.#kernels = new WebAssembly.Instance(module, { env: { memory: this.#memory } }).exports as KernelExports;
+  }
+
+  /** Forgets what was placed. */
+  clear(): this {
+    this.#next = reservedBytes;
+    return this;
   }
 
   take(bytes: number): number {
@@ -59,61 +65,145 @@ class Bench {
   }
 }
 
-const [k, n] = [64, 16];
+/** Lengths with a tail behind every vector, panel and block. */
+const [k, n] = [100, 19];
+const rowCounts = [1, 5, 13];
 
-/** Whole numbers that vary; the first of every 32 is the largest, so that quantizing to 8 bits changes nothing. */
-const activation = (index: number): number => (index % 32 === 0 ? 127 : ((index * 37) % 255) - 127);
-const weight = (index: number): number => (((index * 7919 + (index >> 6) * 1_299_709) >> 4) & 15) - 8;
+/**
+ * Whole numbers that vary. The first of every 32 is the largest, so that quantizing to 8 bits changes nothing; with 16 bits it is that of
+ * the row.
+ */
+const activation = (at: number, precision: number): number => {
+  if (precision === 16 && at % k === 0) return 32_767;
+  return (at % k) % 32 === 0 ? 127 : ((at * 37) % 255) - 127;
+};
 
-const activations = (m: number): number[] => Array.from({ length: m * k }, (_, index) => activation(index));
+/** A weight of so many bits: column by column, less the middle of its range. */
+const weight = (column: number, at: number, bits: number): number =>
+  (((column * 7919 + at * 104_729 + 12_345) >> 3) & (2 ** bits - 1)) - 2 ** (bits - 1);
 
-/** activations[m, k] · weights[n, k]ᵀ, exactly. */
-const product = (m: number): number[] =>
+const activations = (m: number, precision: number): number[] =>
+  Array.from({ length: m * k }, (_, at) => activation(at, precision));
+
+/** activations[m, k] · weights[k, n], exactly. */
+const product = (m: number, bits: number, precision: number): number[] =>
   Array.from({ length: m * n }, (_, index) => {
     const [row, column] = [Math.floor(index / n), index % n];
     let sum = 0;
-    for (let at = 0; at < k; at++) sum += activation(row * k + at) * weight(column * k + at);
+    for (let at = 0; at < k; at++) sum += activation(row * k + at, precision) * weight(column, at, bits);
     return sum;
   });
 
-/** float32 weights in panels: fused multiply-add. */
-function multiply(bench: Bench, m: number): Float32Array {
-  const source = bench.place(Array.from({ length: n * k }, (_, index) => weight(index)));
-  const panels = bench.take(panelBytes(k, n, 4));
-  const whole = { k, n, kFrom: 0, kTo: k, nFrom: 0, nTo: n, batch: 1, sourceBatch: 0, targetBatch: 0 };
-  bench.run("packPanels", { ...whole, source, target: panels, type: elementCode.float32, sourceK: 1, sourceN: k });
-  const [a, c] = [bench.place(activations(m)), bench.take(m * n * 4)];
-  const types = { aType: elementCode.float32, bType: elementCode.float32 };
-  const strides = { aRow: k, aColumn: 1, cRow: n, batch: 1, aBatch: 0, bBatch: 0, cBatch: 0 };
-  bench.run("matmul", { a, b: panels, c, bias: 0, ...types, m, n, k, ...strides });
-  return bench.floats(c, m * n);
+/** What products are made of: how the weights lie and how the rows of a are taken. */
+interface Way {
+  readonly turned: boolean; // weights as [n, k]
+  readonly packed: boolean;
+  readonly splits: number;
+  /** Weights of 8 bits with a scale of 1. */
+  readonly levels: boolean;
 }
 
-/** 4-bit weights and 8-bit activations: the dot product of bytes. */
-function multiplyBlocks(bench: Bench, m: number): Float32Array {
-  const form = { m, k, blockSize: 32, bits: 4, precision: 8 };
-  const bytes = quantizedBytes(form);
-  const [values, aScales, aSums] = [bench.take(bytes.values), bench.take(bytes.scales), bench.take(bytes.sums)];
-  const source = bench.place(activations(m));
+/** Float weights, or 8 bits with a scale: fused multiply-add. */
+function multiply(bench: Bench, m: number, { turned, packed, splits, levels }: Way): Float32Array {
+  const all = Array.from({ length: n * k }, (_, at) =>
+    turned ? weight(Math.floor(at / k), at % k, 8) : weight(at % n, Math.floor(at / n), 8),
+  );
+  const job = {
+    a: bench.place(activations(m, 8)),
+    b: levels ? bench.placeBytes(all) : bench.place(all),
+    c: bench.take(m * n * 4),
+    bias: 0,
+    rows: packed ? bench.take(packedRowBytes({ batch: 1, m, k })) : 0,
+    partials: splits === 1 ? 0 : bench.take(splits * m * n * 4),
+    aType: elementCode.float32,
+    bType: levels ? levelCode.int8 : elementCode.float32,
+    m,
+    n,
+    k,
+    aRow: k,
+    aColumn: 1,
+    bK: turned ? 1 : n,
+    bN: turned ? k : 1,
+    cRow: n,
+    batch: 1,
+    aBatch: 0,
+    bBatch: 0,
+    cBatch: 0,
+    splits,
+    scale: levels ? bench.place([1]) : 0,
+    zero: 0,
+    scaleK: 0,
+    scaleN: 0,
+    block: 32,
+  };
+  if (packed) bench.run("packRows", job);
+  bench.run("matmul", job);
+  if (splits > 1) bench.run("matmulMerge", job);
+  return bench.floats(job.c, m * n);
+}
+
+/** Blocks of weights: dot products of 16 bits, and of bytes. */
+function multiplyBlocks(bench: Bench, m: number, bits: number, precision: number): Float32Array {
+  const form = { m, k, blockSize: 32, bits, precision };
+  const sizes = quantizedBytes(form);
+  const [values, aScales, aSums] = [bench.take(sizes.values), bench.take(sizes.scales), bench.take(sizes.sums)];
+  const source = bench.place(activations(m, precision));
   const type = elementCode.float32;
   bench.run("quantizeRows", { source, values, scales: aScales, sums: aSums, type, sourceRow: k, ...form });
-  const nibbles = (at: number): number => weight(2 * at) + 8 + ((weight(2 * at + 1) + 8) << 4);
-  const b = bench.placeBytes(Array.from({ length: (n * k) / 2 }, (_, at) => nibbles(at)));
-  const scales = bench.place(new Array<number>((n * k) / 32).fill(1));
+  const row = Math.ceil(k / 32) * 32;
+  const level = (at: number): number => weight(Math.floor(at / row), at % row, bits) + 2 ** (bits - 1);
+  const byte = (at: number): number => (bits === 8 ? level(at) : level(2 * at) + (level(2 * at + 1) << 4));
+  const b = bench.placeBytes(Array.from({ length: (n * row * bits) / 8 }, (_, at) => byte(at)));
+  const scales = bench.place(new Array<number>((n * row) / 32).fill(1));
   const c = bench.take(m * n * 4);
   const rest = { zeros: 0, bias: 0, scaleType: type, zerosType: -1, n, cRow: n };
   bench.run("matmulBlocks", { values, aScales, aSums, b, scales, c, ...rest, ...form });
   return bench.floats(c, m * n);
 }
 
-/** True if the relaxed build computes right here. */
+/** Bytes by bytes. */
+function multiplyIntegers(bench: Bench, m: number): Int32Array {
+  const a = bench.placeBytes(activations(m, 8));
+  const b = bench.placeBytes(Array.from({ length: n * k }, (_, at) => weight(at % n, Math.floor(at / n), 8)));
+  const c = bench.take(m * n * 4);
+  const zeros = { aZero: 0, bZero: 0, aSigned: 1, bSigned: 1, aZeroStep: 0, bZeroStep: 0 };
+  bench.run("matmulInteger", { a, b, c, ...zeros, m, n, k, cRow: n });
+  return new Int32Array(bench.floats(c, m * n).buffer, c, m * n);
+}
+
+const ways: readonly Way[] = [
+  { turned: false, packed: false, splits: 1, levels: false },
+  { turned: false, packed: false, splits: 3, levels: false },
+  { turned: true, packed: false, splits: 1, levels: false },
+  { turned: false, packed: true, splits: 1, levels: false },
+  { turned: true, packed: true, splits: 1, levels: false },
+  { turned: false, packed: false, splits: 2, levels: true },
+  { turned: false, packed: true, splits: 1, levels: true },
+];
+
+/** Bits of weights and of activations. */
+const forms: readonly (readonly [bits: number, precision: number])[] = [
+  [8, 16],
+  [4, 16],
+  [4, 8],
+];
+
+/** True if every product of the relaxed build computes right here. */
 export function relaxedBuildWorks(module: WebAssembly.Module): boolean {
-  const right = (m: number, compute: (bench: Bench, m: number) => Float32Array): boolean => {
-    const expected = product(m);
-    return compute(new Bench(module), m).every((value, at) => value === expected[at]);
-  };
+  const agrees = (actual: ArrayLike<number>, expected: readonly number[]): boolean =>
+    expected.every((value, at) => value === actual[at]);
   try {
-    return right(1, multiply) && right(6, multiply) && right(1, multiplyBlocks);
+    const bench = new Bench(module);
+    return rowCounts.every((m) => {
+      const bytes = product(m, 8, 8);
+      return (
+        ways.every((way) => agrees(multiply(bench.clear(), m, way), bytes)) &&
+        agrees(multiplyIntegers(bench.clear(), m), bytes) &&
+        forms.every(([bits, precision]) =>
+          agrees(multiplyBlocks(bench.clear(), m, bits, precision), product(m, bits, precision)),
+        )
+      );
+    });
   } catch {
     return false;
   }

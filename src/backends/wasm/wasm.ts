@@ -1,6 +1,6 @@
 /**
- * The WASM backend: compiled kernels on one shared memory, with as many threads as are allowed. One memory and one set of threads
- * serve all sessions that ask for the same number of threads; they are kept for the next session unless they hold much memory.
+ * The WASM backend: compiled kernels on shared memories, with as many threads as are allowed. One set of memories and threads serves all
+ * sessions that ask for the same; they are kept for the next session unless they hold much memory.
  */
 import { InsituError } from "../../base/error.js";
 import type { Platform, WorkerHandle } from "../../base/platform.js";
@@ -8,14 +8,17 @@ import { kernelJobs, reservedBytes } from "../../kernels/exports.js";
 import type { Plan } from "../../plan/plan.js";
 import type { Backend, BackendSession, Executable } from "../backend.js";
 import { ProgramExecutor } from "../executor.js";
-import { type KernelTable, WasmEngine } from "./engine.js";
+import { Unavailable } from "../unavailable.js";
+import type { KernelTable } from "./choice.js";
+import { WasmEngine } from "./engine.js";
 import { loadKernelModule } from "./load-module.js";
-import { WasmMemory } from "./memory.js";
+import { WasmMemories } from "./memories.js";
+import { mostMemoryBytes, WasmMemory } from "./memory.js";
 import { KernelPool } from "./pool.js";
 
 /** What all sessions with the same number of threads share. */
 interface Machine {
-  readonly memory: WasmMemory;
+  readonly memories: WasmMemories;
   readonly pool: KernelPool;
   readonly relaxed: boolean;
 }
@@ -26,6 +29,14 @@ interface Shared {
   sessions: number;
 }
 
+/** What a machine is started with. */
+interface MachineOptions {
+  readonly threads: number;
+  readonly allowRelaxed: boolean;
+  /** The most bytes of one memory. */
+  readonly memoryBytes: number;
+}
+
 /** More threads than this are a mistake. */
 const mostThreads = 256;
 
@@ -34,25 +45,30 @@ const keptBytes = 2 ** 26;
 
 const shared = new WeakMap<Platform, Map<string, Shared>>();
 
-async function startMachine(platform: Platform, threads: number, allowRelaxed: boolean): Promise<Machine> {
+async function startMachine(platform: Platform, options: MachineOptions): Promise<Machine> {
+  const { threads, allowRelaxed, memoryBytes } = options;
   const { module, relaxed } = await loadKernelModule(platform, allowRelaxed);
-  const memory = new WasmMemory(reservedBytes);
+  const memory = new WasmMemory(reservedBytes, memoryBytes);
   const kernels = Object.keys(kernelJobs);
   const startWorker = (start: object): Promise<WorkerHandle> => platform.startKernelWorker(start);
   const pool = await KernelPool.start({ memory, module, kernels, threads, startWorker });
-  return { memory, pool, relaxed };
+  const open = (): WasmMemory => {
+    const further = new WasmMemory(reservedBytes, memory.mostBytes);
+    pool.join(further);
+    return further;
+  };
+  return { memories: new WasmMemories(memory, open, memory.usedBytes), pool, relaxed };
 }
 
 /** Joins the machine of this kind, starting it where there is none. `leave` gives it up. */
 async function join(
   platform: Platform,
-  threads: number,
-  allowRelaxed: boolean,
+  options: MachineOptions,
 ): Promise<{ readonly machine: Machine; readonly leave: () => void }> {
   const running = shared.get(platform) ?? new Map<string, Shared>();
   shared.set(platform, running);
-  const key = `${threads} ${allowRelaxed}`;
-  const entry = running.get(key) ?? { machine: startMachine(platform, threads, allowRelaxed), sessions: 0 };
+  const key = JSON.stringify(options);
+  const entry = running.get(key) ?? { machine: startMachine(platform, options), sessions: 0 };
   running.set(key, entry);
   const forget = (): void => {
     if (running.get(key) === entry) running.delete(key);
@@ -68,7 +84,7 @@ async function join(
   return {
     machine,
     leave: () => {
-      if (--entry.sessions > 0 || machine.memory.buffer.byteLength <= keptBytes) return;
+      if (--entry.sessions > 0 || machine.memories.byteLength <= keptBytes) return;
       forget();
       // Nobody waits for the workers to end, and there is nobody to tell if one does not.
       machine.pool.stop().catch(() => undefined);
@@ -81,22 +97,41 @@ function threadsFor(platform: Platform, asked: number | undefined): number {
   const { count, reason } = platform.threads;
   const number = asked ?? Math.min(count, mostThreads);
   if (number > 1 && count === 1 && reason !== undefined)
-    throw new InsituError("invalid-argument", `threads: ${number} cannot be had here: ${reason}; ask for threads: 1`);
+    throw new Unavailable(
+      "threads",
+      "invalid-argument",
+      `threads: ${number} cannot be had here: ${reason}; ask for threads: 1`,
+    );
   if (number > mostThreads)
     throw new InsituError("invalid-argument", `option threads must be at most ${mostThreads}, got ${number}`);
   return number;
+}
+
+/** Bytes of a memory below which kernels have no room to work. */
+const leastMemoryBytes = 2 ** 22;
+
+function memoryBytesFor(asked: number | undefined): number {
+  if (asked === undefined) return mostMemoryBytes;
+  if (Number.isInteger(asked) && asked >= leastMemoryBytes && asked <= mostMemoryBytes) return asked;
+  throw new InsituError(
+    "invalid-argument",
+    `option wasmMemoryBytes must be a whole number from ${leastMemoryBytes} to ${mostMemoryBytes}, got ${asked}`,
+  );
 }
 
 /** Makes the backend from the fast paths that operators have. */
 export function wasmBackend(kernels: KernelTable): Backend {
   return {
     name: "wasm",
-    async open({ platform, threads, relaxedSimd = true }): Promise<BackendSession> {
-      const { machine, leave } = await join(platform, threadsFor(platform, threads), relaxedSimd);
-      const engine = new WasmEngine(machine.memory, machine.pool, kernels, machine.relaxed);
+    async open({ platform, threads, relaxedSimd = true, wasmMemoryBytes }): Promise<BackendSession> {
+      const memoryBytes = memoryBytesFor(wasmMemoryBytes);
+      const options = { threads: threadsFor(platform, threads), allowRelaxed: relaxedSimd, memoryBytes };
+      const { machine, leave } = await join(platform, options);
+      const engine = new WasmEngine(machine.memories, machine.pool, kernels, machine.relaxed);
       let released = false;
       return {
-        allocateBytes: (bytes) => engine.allocateBytes(bytes),
+        allocateBytes: (sizes) => engine.allocateBytes(sizes),
+        describe: () => engine.describeMemories(),
         prepare: (plan: Plan): Executable => new ProgramExecutor(plan, engine),
         release() {
           if (released) return;

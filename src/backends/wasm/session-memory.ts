@@ -1,0 +1,208 @@
+/**
+ * What one session has in the memories: buffers taken and given back, weights, copies of constants and operands where kernels need them.
+ * Knows no step: the engine does.
+ */
+import { InsituError } from "../../base/error.js";
+import type { CacheGroup } from "../../plan/cache-groups.js";
+import { copyView } from "../../tensor/copy.js";
+import { type ByteStorage, byteLengthOf, type ElementType } from "../../tensor/element-type.js";
+import { elementCount, sharesBytes, View } from "../../tensor/view.js";
+import type { Near } from "../engine.js";
+import type { Taker, WasmArena } from "./arena.js";
+import type { WasmMemories } from "./memories.js";
+import type { WasmMemory } from "./memory.js";
+import { carriageOf } from "./seats.js";
+import { TransientBlocks } from "./transient.js";
+
+/** What a session has in one memory. */
+class Share {
+  readonly memory: WasmMemory;
+  /** Everything taken, to be given back together. */
+  readonly taken = new Map<number, number>();
+  /** Addresses of prepared constants by operand and form. */
+  readonly prepared = new Map<string, number>();
+  /** Copies of constants that kernels here read, by the view that the graph holds. */
+  readonly resident = new Map<View, View>();
+  /** Copies of operands that lie in other memories, by their storage. */
+  readonly carried = new Map<View["data"], number>();
+  readonly transients: TransientBlocks;
+  weightBytes = 0;
+
+  constructor(memory: WasmMemory) {
+    this.memory = memory;
+    this.transients = new TransientBlocks((bytes) => {
+      const address = memory.take(bytes);
+      this.taken.set(address, bytes);
+      return address;
+    });
+  }
+}
+
+/** The memory of one session. */
+export class SessionMemory implements Taker {
+  readonly memories: WasmMemories;
+  /** By the number of the memory. */
+  readonly #shares: Share[] = [];
+  /** Where the last weights and each group of caches went. */
+  #weights: WasmMemory;
+  readonly #groups = new WeakMap<CacheGroup, WasmMemory>();
+
+  constructor(memories: WasmMemories) {
+    this.memories = memories;
+    this.#weights = memories.all[0];
+  }
+
+  /** A zeroed buffer, near to what it will be read with. */
+  allocate(type: ElementType, shape: readonly number[], near?: Near): View {
+    if (type === "string") return View.allocate(type, shape);
+    const bytes = byteLengthOf(type, elementCount(shape));
+    return this.#allocateIn(this.#seatFor(bytes, near), type, shape);
+  }
+
+  #allocateIn(seat: number, type: Exclude<ElementType, "string">, shape: readonly number[]): View {
+    const bytes = byteLengthOf(type, elementCount(shape));
+    const address = this.take(seat, bytes);
+    const { memory } = this.#share(seat);
+    new Uint8Array(memory.buffer, address, bytes).fill(0);
+    return memory.viewAt(address, type, shape);
+  }
+
+  /** The memory for a new buffer: beside what it will be read with, if there is room. */
+  #seatFor(bytes: number, { group, first = false, view }: Near = {}): number {
+    const preferred =
+      (group && (this.#groups.get(group) ?? (group.weights && this.memories.of(group.weights)))) ??
+      (view && this.memories.of(view));
+    const count = group !== undefined && first ? group.pairs.length : 1;
+    const memory = this.memories.withRoom(bytes, count, preferred);
+    if (group !== undefined) this.#groups.set(group, memory);
+    return this.memories.numberOf(memory);
+  }
+
+  /** Memory for weights, one piece for each size. Those that come together lie together. */
+  allocateBytes(sizes: readonly number[]): Uint8Array[] {
+    return sizes.map((bytes) => {
+      this.#weights = this.memories.forWeights(bytes, this.#weights);
+      const seat = this.memories.numberOf(this.#weights);
+      const address = this.take(seat, bytes);
+      this.#share(seat).weightBytes += bytes;
+      return new Uint8Array(this.#weights.buffer, address, bytes);
+    });
+  }
+
+  /** Gives back what `allocate` gave, and copies of it. */
+  free(view: View): void {
+    const memory = this.memories.of(view);
+    if (memory === undefined) return;
+    this.give(this.memories.numberOf(memory), memory.addressOf(view)!);
+    this.#shares.forEach(({ carried }, seat) => {
+      const address = carried.get(view.data);
+      if (address === undefined) return;
+      carried.delete(view.data);
+      this.give(seat, address);
+    });
+  }
+
+  /** True if two views may have a byte in common. */
+  overlap(a: View, b: View): boolean {
+    const memory = this.memories.of(a);
+    if (memory !== this.memories.of(b)) return false;
+    if (memory === undefined) return sharesBytes(a, b);
+    const [first, second] = [memory.addressOf(a)!, memory.addressOf(b)!];
+    return first < second + spanOf(b) && second < first + spanOf(a);
+  }
+
+  /** An operand in another memory than its own: in the same place of the arena, or in a buffer of its own. */
+  carriage(view: View, from: number, seat: number, arena: WasmArena): ReturnType<typeof carriageOf> {
+    const offset = arena.offsetOf(view, from);
+    if (offset !== undefined) {
+      const { buffer, start } = arena.at(seat);
+      return carriageOf(view, buffer, start + offset);
+    }
+    const { carried, memory } = this.#share(seat);
+    let address = carried.get(view.data);
+    if (address === undefined) {
+      address = this.take(seat, (view.data as ByteStorage).byteLength);
+      carried.set(view.data, address);
+    }
+    return carriageOf(view, memory.buffer, address);
+  }
+
+  /** A constant in a memory: copied there when a kernel first asks for its address. */
+  resident(view: View, seat: number): View {
+    const { memory, resident } = this.#share(seat);
+    if (memory.holds(view)) return view;
+    let copy = resident.get(view);
+    if (copy === undefined) {
+      if (view.type === "string") throw new InsituError("internal", "a kernel asks for the address of strings");
+      copy = this.#allocateIn(seat, view.type, view.shape);
+      copyView(view, copy);
+      resident.set(view, copy);
+    }
+    return copy;
+  }
+
+  #share(seat: number): Share {
+    return (this.#shares[seat] ??= new Share(this.memories.all[seat]));
+  }
+
+  /** Gives a buffer back. */
+  give(seat: number, address: number): void {
+    const { memory, taken } = this.#share(seat);
+    const bytes = taken.get(address);
+    if (bytes === undefined) return;
+    taken.delete(address);
+    memory.give(address, bytes);
+  }
+
+  /** Takes bytes of a memory; the contents are what was there before. */
+  take(seat: number, bytes: number): number {
+    const { memory, taken } = this.#share(seat);
+    const address = memory.take(bytes);
+    taken.set(address, bytes);
+    return address;
+  }
+
+  /** Addresses of prepared constants in a memory. */
+  prepared(seat: number): Map<string, number> {
+    return this.#share(seat).prepared;
+  }
+
+  /** What steps in a memory take turns with. */
+  transients(seat: number): TransientBlocks {
+    return this.#share(seat).transients;
+  }
+
+  /** Lets go of the copies of a constant that belongs to one program. */
+  forgetConstant(constant: View): void {
+    for (const { resident } of this.#all()) {
+      const copy = resident.get(constant);
+      if (copy !== undefined) this.free(copy);
+      resident.delete(constant);
+    }
+  }
+
+  /** A line for each memory that the session uses. */
+  describe(): string[] {
+    return this.#all().map(({ memory, weightBytes, taken }) => {
+      const all = [...taken.values()].reduce((sum, bytes) => sum + bytes, 0);
+      return `memory ${this.memories.numberOf(memory)}: ${weightBytes} bytes of weights, ${all - weightBytes} of caches, temporaries and the arena`;
+    });
+  }
+
+  /** Gives everything back. */
+  release(): void {
+    for (const { memory, taken } of this.#all()) {
+      for (const [address, bytes] of taken) memory.give(address, bytes);
+      taken.clear();
+    }
+  }
+
+  /** Numbers of memories that the session does not use are holes in the list. */
+  #all(): Share[] {
+    return this.#shares.filter((share) => share !== undefined);
+  }
+}
+
+/** Bytes from a view's first element to the end of its last. */
+const spanOf = ({ type, shape, strides, size }: View): number =>
+  size === 0 ? 0 : byteLengthOf(type, 1 + shape.reduce((sum, dim, axis) => sum + (dim - 1) * strides[axis], 0));

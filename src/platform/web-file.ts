@@ -1,0 +1,150 @@
+/** Files that come by fetch: read from the response as it arrives, so that nothing is held beside what it is read into. */
+import type { ReadableFile } from "../base/platform.js";
+
+/** A gap between two reads that is cheaper to read over than to ask again for. */
+const smallGap = 2 ** 20;
+
+class MemoryFile implements ReadableFile {
+  readonly #bytes: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  get size(): number {
+    return this.#bytes.length;
+  }
+
+  async read(offset: number, target: Uint8Array): Promise<void> {
+    const source = this.#bytes.subarray(offset, offset + target.length);
+    if (source.length < target.length)
+      throw new Error(`${offset + target.length} bytes were asked for, there are ${this.size}`);
+    target.set(source);
+  }
+
+  async close(): Promise<void> {}
+}
+
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+/** A file read from responses. One request serves all reads that follow each other; what lies elsewhere is asked for anew. */
+class FetchedFile implements ReadableFile {
+  readonly size: number;
+  readonly #url: string;
+  /** True if the server answers with a part of the file where it is asked for one. */
+  readonly #ranged: boolean;
+  #reader: Reader | undefined;
+  /** Where the unread part of the response starts. */
+  #position = 0;
+  #pending: Uint8Array = new Uint8Array();
+
+  /** `body` is a response that starts at the file's first byte. */
+  constructor(url: string, size: number, ranged: boolean, body?: ReadableStream<Uint8Array>) {
+    this.#url = url;
+    this.size = size;
+    this.#ranged = ranged;
+    this.#reader = body?.getReader();
+  }
+
+  async read(offset: number, target: Uint8Array): Promise<void> {
+    if (offset + target.length > this.size)
+      throw new Error(`${this.#url} ended after ${this.size} bytes, ${offset + target.length} were asked for`);
+    const gap = offset - this.#position;
+    if (this.#reader === undefined || gap < 0 || (this.#ranged && gap > smallGap)) await this.#request(offset);
+    await this.#take(offset - this.#position, undefined);
+    await this.#take(target.length, target);
+  }
+
+  async #request(offset: number): Promise<void> {
+    await this.close();
+    const response = await request(this.#url, this.#ranged ? { headers: { Range: `bytes=${offset}-` } } : {});
+    if ((this.#ranged && response.status !== 206) || response.body === null)
+      throw new Error(`${this.#url} no longer answers ranged requests (status ${response.status})`);
+    this.#reader = response.body.getReader();
+    this.#position = this.#ranged ? offset : 0;
+  }
+
+  /** Moves `count` bytes of the response into `target`, or drops them. */
+  async #take(count: number, target: Uint8Array | undefined): Promise<void> {
+    for (let at = 0; at < count;) {
+      if (this.#pending.length === 0) {
+        const { done, value } = await this.#reader!.read();
+        if (done)
+          throw new Error(
+            `${this.#url} ended after ${this.#position} bytes, ${this.#position + count - at} were asked for`,
+          );
+        this.#pending = value;
+      }
+      const part = this.#pending.subarray(0, count - at);
+      target?.set(part, at);
+      this.#pending = this.#pending.subarray(part.length);
+      this.#position += part.length;
+      at += part.length;
+    }
+  }
+
+  async close(): Promise<void> {
+    const reader = this.#reader;
+    this.#reader = undefined;
+    this.#pending = new Uint8Array();
+    await reader?.cancel().catch(() => undefined);
+  }
+}
+
+/** A response that is no error. */
+export async function request(url: string, init?: RequestInit): Promise<Response> {
+  const response = await fetch(url, init);
+  if (response.ok) return response;
+  await response.body?.cancel();
+  throw new Error(`${url} answered ${response.status} ${response.statusText}`.trimEnd());
+}
+
+/** The file's size as an answer in ranges tells it; a server may hide it from other origins. */
+function rangedSize(response: Response): number | undefined {
+  const size = /\/(\d+)$/.exec(response.headers.get("content-range") ?? "")?.[1];
+  return response.status === 206 && size !== undefined ? Number(size) : undefined;
+}
+
+/** A whole file as it arrives, where its size is told beforehand, else from memory. */
+async function whole(url: string, response: Response): Promise<ReadableFile> {
+  // What was compressed on the way has another length than its header says, and other origins do not tell that it was.
+  const isPlain = response.type !== "cors" && response.headers.get("content-encoding") === null;
+  const length = Number(response.headers.get("content-length") ?? NaN);
+  if (isPlain && Number.isSafeInteger(length) && response.body !== null)
+    return new FetchedFile(url, length, false, response.body);
+  return new MemoryFile(new Uint8Array(await response.arrayBuffer()));
+}
+
+/** Opens a file that will be read from its start to its end. */
+export async function openToRead(url: string): Promise<ReadableFile> {
+  if (!/^https?:/.test(url)) return whole(url, await request(url));
+  const response = await fetch(url, { headers: { Range: "bytes=0-" } });
+  if (response.status === 416) {
+    // An empty file has no first byte to give.
+    await response.body?.cancel();
+    return whole(url, await request(url));
+  }
+  if (!response.ok) {
+    await response.body?.cancel();
+    throw new Error(`${url} answered ${response.status} ${response.statusText}`.trimEnd());
+  }
+  if (response.status !== 206) return whole(url, response);
+  const size = rangedSize(response);
+  if (size !== undefined && response.body !== null) return new FetchedFile(url, size, true, response.body);
+  await response.body?.cancel();
+  return whole(url, await request(url));
+}
+
+/** Opens a file that will be read in parts. */
+export async function openInRanges(url: string): Promise<ReadableFile> {
+  const response = await fetch(url, { headers: { Range: "bytes=0-0" } });
+  if (!response.ok) {
+    await response.body?.cancel();
+    return whole(url, await request(url));
+  }
+  // A server without ranges answers with everything; one that hides Content-Range does not tell the size.
+  if (response.status !== 206) return whole(url, response);
+  const size = rangedSize(response);
+  await response.body?.cancel();
+  return size === undefined ? whole(url, await request(url)) : new FetchedFile(url, size, true);
+}

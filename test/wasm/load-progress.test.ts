@@ -1,0 +1,21 @@
+// Progress of loading on a terminal: silent while it is quick, then one line that is wiped at the end; silent elsewhere.
+import { expect, test, vi } from "vitest";
+import { loadProgress } from "../../src/cli/load-progress.js";
+
+function told(isTTY: boolean, seconds: number): string[] {
+  const lines: string[] = [];
+  const now = vi.spyOn(performance, "now").mockReturnValue(0);
+  const progress = loadProgress({ isTTY, write: (text: string) => lines.push(text) > 0 });
+  progress(1, 4);
+  now.mockReturnValue(seconds * 1000);
+  progress(2 * 2 ** 20, 4 * 2 ** 20);
+  progress(4 * 2 ** 20, 4 * 2 ** 20);
+  now.mockRestore();
+  return lines;
+}
+
+test("is told after two seconds, on a terminal", () => {
+  expect(told(true, 3)).toEqual(["\r\x1b[Kloading weights: 2.0 MiB of 4.0 MiB (50 %)", "\r\x1b[K"]);
+  expect(told(true, 1)).toEqual([]);
+  expect(told(false, 3)).toEqual([]);
+});
