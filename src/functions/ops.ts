@@ -1,6 +1,7 @@
 /** The operators as plain functions on tensors: functional by default, in place with `{ inPlace: true }`. */
 import type { ElementType } from "../tensor/element-type.js";
 import type { Tensor } from "../tensor/tensor.js";
+import { pagedAttention, quantizedScatterPaKvCache, repackCache } from "./paged-attention.js";
 import { convertPagedLayout, gatherPaKvCache, scatterPaKvCache, slotMapping } from "./paged.js";
 import { callOperator, type CallOptions, type OptionValue } from "./call-operator.js";
 
@@ -107,4 +108,17 @@ export const ops: {
   readonly gatherPaKvCache: typeof gatherPaKvCache;
   readonly slotMapping: typeof slotMapping;
   readonly convertPagedLayout: typeof convertPagedLayout;
-} = { tensorScatter, attention, scatterPaKvCache, gatherPaKvCache, slotMapping, convertPagedLayout };
+  readonly pagedAttention: typeof pagedAttention;
+  readonly quantizedScatterPaKvCache: typeof quantizedScatterPaKvCache;
+  readonly repackCache: typeof repackCache;
+} = {
+  tensorScatter,
+  attention,
+  scatterPaKvCache,
+  gatherPaKvCache,
+  slotMapping,
+  convertPagedLayout,
+  pagedAttention,
+  quantizedScatterPaKvCache,
+  repackCache,
+};

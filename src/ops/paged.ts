@@ -27,6 +27,12 @@ export const pagedTypes: readonly ElementType[] = [
   "float8e5m2",
 ];
 
+/** The types of pages that hold a scale for each token and head beside them. */
+export const quantizedTypes: readonly ElementType[] = ["int8", "float8e4m3fn", "float8e5m2"];
+
+/** The types of pages that attention reads. */
+export const attentionPageTypes: readonly ElementType[] = ["float32", "float16", "bfloat16", ...quantizedTypes];
+
 /** Elements of a type in the 32 bytes that a piece of a PA_NZ cache takes. */
 export const fragmentLength = (type: ElementType): number => 32 / byteLengthOf(type, 1);
 
@@ -74,6 +80,50 @@ export const startOf = ({ blockSize, blockStep, rowStep }: Slots, slot: number):
   const block = Math.floor(slot / blockSize);
   return block * blockStep + (slot - block * blockSize) * rowStep;
 };
+
+/** Where the elements of one head lie in a cache. */
+export interface HeadPlaces {
+  readonly blockSize: number;
+  /** Elements of a head. */
+  readonly size: number;
+  /** The storage index of element `i` of a head in a slot. */
+  readonly addressOf: (slot: number, head: number, i: number) => number;
+}
+
+/** Where the heads of a cache's slots lie. Strides are the view's own; of a PA_NZ cache only `heads` tells how pieces belong. */
+export function headPlacesOf(layout: PagedLayout, cache: View, heads: number): HeadPlaces {
+  const { shape, strides, offset } = cache;
+  const places = (
+    blockSize: number,
+    size: number,
+    [block, row, head]: readonly number[],
+    within: (i: number) => number,
+  ): HeadPlaces => ({
+    blockSize,
+    size,
+    addressOf: (slot, at, i) => {
+      const page = Math.floor(slot / blockSize);
+      return offset + page * block + (slot - page * blockSize) * row + at * head + within(i);
+    },
+  });
+  switch (layout) {
+    case "Norm":
+      return places(shape[1], shape[3], [strides[0], strides[1], strides[2]], (i) => i * strides[3]);
+    case "NHSD":
+      return places(shape[2], shape[3], [strides[0], strides[2], strides[1]], (i) => i * strides[3]);
+    case "PA_NZ": {
+      const [pieceStep, row, step] = strides.slice(-3);
+      const length = shape.at(-1)!;
+      const pieces = shape.slice(1, -2).reduce((product, dim) => product * dim, 1) / heads;
+      return places(shape.at(-2)!, pieces * length, [strides[0], row, pieces * pieceStep], (i) => {
+        const piece = Math.floor(i / length);
+        return piece * pieceStep + (i - piece * length) * step;
+      });
+    }
+    default:
+      return layout satisfies never;
+  }
+}
 
 /** Moves `count` pieces: their starts lie `sourceStep` apart where they come from and `targetStep` apart where they go. */
 export type MovePieces = (

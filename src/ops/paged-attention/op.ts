@@ -1,0 +1,61 @@
+/**
+ * PagedAttention: attention over keys and values that lie in pages, read where they lie. Block tables say which pages are a
+ * sample's, lengths how many of their rows are valid after this step's write. Writes no cache.
+ */
+import { flag, float, int } from "../../graph/attribute.js";
+import { multiplyDims } from "../../graph/dim.js";
+import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { attentionPageTypes, modeOf } from "../paged.js";
+import { indexTypes } from "../types.js";
+import { attendPages } from "./reference.js";
+import { sizesOf } from "./sizes.js";
+import { readTables } from "./tables.js";
+
+/** Attends over the pages that `block_tables` names, `seq_lens` rows of them. */
+export const PagedAttention: Op = defineOp({
+  name: "PagedAttention",
+  domain: "insitu",
+  since: 1,
+  types: { T: ["float32", "float16", "bfloat16"], C: attentionPageTypes, B: indexTypes, L: indexTypes },
+  inputs: {
+    query: tensor("T"),
+    key_cache: tensor("C"),
+    value_cache: tensor("C"),
+    block_tables: tensor("B"),
+    seq_lens: tensor("L"),
+    key_scale: optional(tensor("float32")),
+    value_scale: optional(tensor("float32")),
+  },
+  outputs: { Y: tensor("T"), attention_sums: optional(tensor("float32")) },
+  attrs: {
+    cache_mode: modeOf(["Norm", "PA_NZ", "NHSD"], "Norm"),
+    is_causal: flag(false),
+    kv_num_heads: int(),
+    q_num_heads: int(),
+    scale: float(),
+    softcap: float(0),
+    left_window_size: int(-1),
+    right_window_size: int(-1),
+  },
+
+  infer(call) {
+    const { batch, heads, queries, valueSize, columns, blockSize } = sizesOf(call);
+    const { shape } = call.inputs.query;
+    return {
+      Y: {
+        shape:
+          shape &&
+          (shape.length === 3 ? [batch, queries, multiplyDims(heads, valueSize)] : [batch, heads, queries, valueSize]),
+      },
+      attention_sums: { shape: [batch, heads, multiplyDims(columns, blockSize)] },
+    };
+  },
+
+  validate(call) {
+    readTables(call, sizesOf(call));
+  },
+
+  reference(call) {
+    attendPages(call);
+  },
+});

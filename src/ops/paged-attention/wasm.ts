@@ -1,0 +1,147 @@
+/**
+ * PagedAttention on WASM: one query a sample (decode) or many (prefill) over pages where they lie. Computes in float32 whatever pages
+ * are kept in; bytes are unpacked a few rows at a time.
+ */
+import { partialBytes, scratchBytes } from "../../kernels/exports.js";
+import type { JobOf } from "../../kernels/exports.js";
+import { elementCode, pageCode } from "../../kernels/jobs.js";
+import type { KernelCall, Operand, Recorder, WasmKernel } from "../../kernels/wasm-kernel.js";
+import { sharesOf } from "../attention-shares.js";
+import type { PagedLayout } from "../paged.js";
+import { indexBytes, pageStrides } from "../paged-wasm.js";
+
+type FloatType = "float32" | "float16" | "bfloat16";
+
+/** Scratch that a thread surely has. */
+const mostScratch = 1 << 20;
+
+/** Attention over pages. */
+export const pagedAttention: WasmKernel = {
+  op: "PagedAttention",
+  domain: "insitu",
+  accepts(call) {
+    const { inputs, outputs } = call;
+    if (outputs[0] === undefined) return "only the sums are asked for";
+    const names = ["query", "key_cache", "value_cache", "block_tables", "seq_lens", "key_scale", "value_scale"];
+    const gap = inputs.findIndex((operand) => operand !== undefined && !operand.contiguous);
+    if (gap >= 0) return `${names[gap]} has gaps`;
+    if (outputs[0].view.size === 0) return "there is nothing to compute";
+    const job = jobOf(call, () => 0, 1);
+    return scratchBytes(job.queries === 1 ? "pagedDecode" : "pagedPrefill", job) <= mostScratch
+      ? true
+      : `heads of ${job.headSize} and ${job.valueSize} need more scratch than there is`;
+  },
+  record(call, recorder) {
+    const { batch, heads, kvHeads, queries, sumsHead } = jobOf(call, () => 0, 1);
+    const { splits, parts } = sharesOf({ batch, heads, kvHeads, queries, keys: sumsHead }, recorder.threads);
+    const job = jobOf(call, (operand) => recorder.address(operand), splits);
+    if (queries > 1) return recorder.run("pagedPrefill", job, parts);
+    decode(job, parts, recorder);
+  },
+};
+
+function decode(job: JobOf<"pagedDecode">, parts: number, recorder: Recorder): void {
+  const bytes = partialBytes(job);
+  const withPartials = bytes === 0 ? job : { ...job, partials: recorder.temporary(bytes) };
+  recorder.run("pagedDecode", withPartials, parts);
+  if (job.splits === 1) return;
+  recorder.run("attentionMerge", withPartials, 1);
+  if (job.sums !== 0) recorder.run("pagedSums", withPartials, Math.min(parts, job.batch * job.heads));
+}
+
+function jobOf(call: KernelCall, address: (operand: Operand) => number, splits: number): JobOf<"pagedDecode"> {
+  const { inputs, outputs, attrs } = call;
+  const [query, key, value, tables, lengths, keyScale, valueScale] = inputs as Operand[];
+  const sums = outputs[1];
+  const layout = attrs["cache_mode"] as PagedLayout;
+  const packed = query.shape.length === 3;
+  const [batch, queries] = packed ? query.shape : [query.shape[0], query.shape[2]];
+  const heads = packed ? (attrs["q_num_heads"] as number) : query.shape[1];
+  const headSize = packed ? query.shape[2] / heads : query.shape[3];
+  const perHead = tables.shape.length === 3;
+  const slot = key.shape.slice(1).reduce((product, dim) => product * dim, 1);
+  const pageHeads = perHead ? 1 : pageHeadsOf(layout, key, slot, headSize);
+  const kvHeads = perHead ? tables.shape[1] : pageHeads;
+  const keys = pageStrides(layout, key.shape, pageHeads);
+  const values = pageStrides(layout, value.shape, pageHeads);
+  const columns = tables.shape.at(-1)!;
+  const lengthsPerHead = lengths.shape.length === 2;
+  const strides = (size: number): [sample: number, head: number, row: number] =>
+    packed ? [queries * heads * size, size, heads * size] : [heads * queries * size, queries * size, size];
+  const [querySample, queryHead, queryRow] = strides(headSize);
+  const [outputSample, outputHead, outputRow] = strides(values.size);
+  return {
+    query: address(query),
+    key: address(key),
+    value: address(value),
+    output: address(outputs[0]!),
+    queryType: elementCode[query.type as FloatType],
+    cacheType: pageCode[key.type as keyof typeof pageCode],
+    batch,
+    heads,
+    kvHeads,
+    queries,
+    headSize,
+    valueSize: values.size,
+    querySample,
+    queryHead,
+    queryRow,
+    keySample: 0,
+    keyHead: keys.head,
+    keyRow: keys.row,
+    valueSample: 0,
+    valueHead: values.head,
+    valueRow: values.row,
+    outputSample,
+    outputHead,
+    outputRow,
+    lengths: address(lengths),
+    total: 0,
+    past: 0,
+    causal: attrs["is_causal"] === true ? 1 : 0,
+    left: attrs["left_window_size"] as number,
+    right: attrs["right_window_size"] as number,
+    mask: 0,
+    maskType: 0,
+    maskSample: 0,
+    maskHead: 0,
+    maskQuery: 0,
+    maskKey: 0,
+    maskLength: 0,
+    scale: (attrs["scale"] as number | undefined) ?? 1 / Math.sqrt(headSize),
+    softcap: attrs["softcap"] as number,
+    splits,
+    partials: 0,
+    newKey: 0,
+    newValue: 0,
+    newKeySample: 0,
+    newKeyHead: 0,
+    newValueSample: 0,
+    newValueHead: 0,
+    indices: 0,
+    tables: address(tables),
+    tableBytes: indexBytes(tables),
+    tableSample: perHead ? kvHeads * columns : columns,
+    tableHead: perHead ? columns : 0,
+    lengthBytes: indexBytes(lengths),
+    lengthSample: lengthsPerHead ? kvHeads : 1,
+    lengthHead: lengthsPerHead ? 1 : 0,
+    blockSize: keys.blockSize,
+    keyBlock: keys.block,
+    valueBlock: values.block,
+    piece: keys.piece,
+    keyPiece: keys.pieceStep,
+    valuePiece: values.pieceStep,
+    keyScale: keyScale === undefined ? 0 : address(keyScale),
+    valueScale: valueScale === undefined ? 0 : address(valueScale),
+    pageHeads,
+    sums: sums === undefined ? 0 : address(sums),
+    sumsHead: columns * keys.blockSize,
+  };
+}
+
+/** Heads in a page; those of a PA_NZ page its head size tells. */
+function pageHeadsOf(layout: PagedLayout, { shape }: Operand, block: number, headSize: number): number {
+  if (layout === "Norm") return shape[2];
+  return layout === "NHSD" ? shape[1] : block / shape.at(-2)! / headSize;
+}

@@ -1,0 +1,53 @@
+// PagedAttention, the slow truth and WASM, against ONNX's Attention over the same rows without pages: random calls with printed seeds.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { CaseAttribute } from "../../src/graph/case.js";
+import { type AttributeInput, float } from "../../src/onnx/build.js";
+import { differenceOf, openVariant, planOf, seed, type Variant } from "../wasm/fast-path.js";
+import { call, pagedCase } from "./attention-case.js";
+
+const count = Number(process.env["INSITU_PAGED_CASES"] ?? 500);
+const variants: Variant[] = [];
+
+beforeAll(async () => {
+  variants.push(await openVariant(1, true), await openVariant(2, false), await openVariant(3, true));
+});
+
+afterAll(() => {
+  for (const { session } of variants) session.release();
+});
+
+const modelAttributes = (attrs: Readonly<Record<string, CaseAttribute>>): Record<string, AttributeInput> =>
+  Object.fromEntries(
+    Object.entries(attrs).map(([name, given]) => [
+      name,
+      typeof given === "object" && "float" in given ? float(given.float) : (given as AttributeInput),
+    ]),
+  );
+
+test(`${count} random calls, from seed ${seed} on`, async () => {
+  for (let at = 0; at < count; at++) {
+    const { text, attrs, inputs, y, sums, tolerance } = pagedCase(seed + at);
+    const withSums = at % 3 === 0;
+    const wanted = withSums ? [true, true] : [true];
+    const [slow, slowSums] = call("insitu", "PagedAttention", 1, attrs, inputs, wanted);
+    // Each stage of both is float32, so that the slow truths agree to the last bit.
+    expect(differenceOf(slow!, y, 0), `reference, ${text}`).toBe("");
+    if (withSums) expect(differenceOf(slowSums!, sums, 1e-6, 1e-6), `sums of the reference, ${text}`).toBe("");
+    const variant = variants[at % variants.length];
+    const feeds = inputs.map((view) => (view === undefined ? undefined : { view }));
+    const plan = planOf({
+      op: "PagedAttention",
+      domain: "insitu",
+      attrs: modelAttributes(attrs),
+      inputs: feeds,
+      outputs: wanted,
+    });
+    const executable = variant.session.prepare(plan);
+    const views = inputs.filter((view) => view !== undefined);
+    const before = variant.taken.get("PagedAttention") ?? 0;
+    const results = [...(await executable.run(executable.programFor(views), views)).values()];
+    expect((variant.taken.get("PagedAttention") ?? 0) - before, `the fast path is taken, ${text}`).toBeGreaterThan(0);
+    expect(differenceOf(results[0], y, tolerance, tolerance), `${variant.name}, ${text}`).toBe("");
+    if (withSums) expect(differenceOf(results[1], sums, 2e-5, 2e-5), `sums on ${variant.name}, ${text}`).toBe("");
+  }
+}, 120_000);
