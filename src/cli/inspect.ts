@@ -9,11 +9,14 @@ import { knownSymbols, type Sizes } from "../plan/explain-bytes.js";
 import type { RemovedNode } from "../plan/explain-caches.js";
 import { explainJson, explainPlan, type SessionFacts } from "../plan/explain.js";
 import { makePlan, type Plan } from "../plan/plan.js";
-import { compileProgram } from "../plan/program.js";
+import { nodePlatform } from "../platform/node.js";
+import { openForRewriting } from "../rewrite/rewrite-source.js";
+import { forecast } from "../session/forecast.js";
 import { preparedGraphOf } from "../session/load.js";
 import { weightsOf } from "../session/session.js";
 import type { Command } from "./command.js";
 import { missingOperators, openForInspection } from "./inspect-model.js";
+import { outlookText, rewriteOutlook } from "./inspect-rewrite.js";
 
 /** Shows a model's caches: which are written in place, which are not, and what stands in the way. */
 export const inspect: Command = {
@@ -33,23 +36,26 @@ export const inspect: Command = {
     const sizes = readSizes(options["dims"], plan);
     const facts: SessionFacts = {
       weightBytes: weightsOf(plan.graph).reduce((sum, { byteLength }) => sum + byteLength, 0),
-      arenaBytes: arenaBytes(plan, sizes),
       removed,
       sizes,
+      ...forecastFor(plan, sizes),
     };
     const { svg } = options;
     if (typeof svg === "string")
       await writeText(svg, drawPlan(plan, facts, { title: path.split(/[\\/]/).slice(-2).join("/") }));
     const { opsets, producerName, producerVersion } = model;
     const producer = [producerName, producerVersion].filter((part) => part !== "").join(" ");
+    const outlook = await rewriteOutlook(model, () => openForRewriting(path, nodePlatform));
     if (options["json"] === true) {
       const named = Object.fromEntries([...opsets].map(([domain, version]) => [domain || "ai.onnx", version]));
-      console.log(JSON.stringify({ ...explainJson(plan, facts), opsets: named, producer }, null, 2));
+      const rest = outlook === undefined ? {} : { rewrite: outlook };
+      console.log(JSON.stringify({ ...explainJson(plan, facts), opsets: named, producer, ...rest }, null, 2));
       return 0;
     }
     const versions = [...opsets].map(([domain, version]) => `${domain || "ai.onnx"} ${version}`).join(", ");
     console.log(`${path}: opset ${versions}${producer === "" ? "" : `, made by ${producer}`}`);
     console.log(explainPlan(plan, facts, { steps: options["steps"] === true }));
+    if (outlook !== undefined) console.log(`\n${outlookText(outlook)}`);
     const hints = hintsFor(plan, sizes, options["steps"] === true);
     if (hints.length > 0) console.log(`\n${hints.join("\n")}`);
     if (typeof svg === "string") console.log(`\nthe picture is in ${svg}`);
@@ -115,10 +121,10 @@ function inputFacts({ graph, pairs }: Plan, sizes: Sizes): Fact[] {
   return graph.inputs.map(({ fact }) => ({ type: fact!.type, shape: fact!.shape && bindShape(fact!.shape, all) }));
 }
 
-/** What a run with these sizes keeps between its steps; undefined where a size is missing. */
-function arenaBytes(plan: Plan, sizes: Sizes): number | undefined {
+/** What a run with these sizes keeps between its steps, and by what each of them runs; nothing where a size is missing. */
+function forecastFor(plan: Plan, sizes: Sizes): Pick<SessionFacts, "arenaBytes" | "accounts"> {
   const facts = inputFacts(plan, sizes);
-  return facts.every(({ shape }) => isKnownShape(shape)) ? compileProgram(plan, facts).arenaBytes : undefined;
+  return facts.every(({ shape }) => isKnownShape(shape)) ? forecast(plan, facts) : { arenaBytes: undefined };
 }
 
 /** What else the command can tell. */
@@ -131,7 +137,8 @@ function hintsFor(plan: Plan, sizes: Sizes, steps: boolean): string[] {
   const hints: string[] = [];
   if (symbolic && roles.length > 0)
     hints.push(`--dims ${roles.map((role) => `${role}=…`).join(",")} counts the bytes of the caches`);
-  if (others.length > 0) hints.push(`--dims with ${others.join(", ")} as well counts the arena`);
+  if (others.length > 0)
+    hints.push(`--dims with ${others.join(", ")} as well counts the arena and tells which steps kernels do`);
   if (!steps) hints.push("--steps lists every step, --svg caches.svg draws the caches");
   return hints;
 }

@@ -2,7 +2,7 @@
  * Fast paths of element-wise operators: an expression over operands becomes a little program for the `elementwise` kernel, which
  * computes in float32 and rounds once. Operands are broadcast by strides; nothing is copied.
  */
-import { instruction, operationCode } from "../kernels/jobs.js";
+import { instruction, operationCode } from "../kernels/element-jobs.js";
 import type { KernelCall, Operand, Recorder, WasmKernel } from "../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../tensor/element-type.js";
 import { joinDimensions, type Rows, rowsOf } from "./wasm-layout.js";

@@ -1,5 +1,5 @@
 /** Matrix products as jobs: what the fast paths of MatMul, Gemm and their kin share. */
-import { panelBytes } from "../kernels/exports.js";
+import { packedRowBytes } from "../kernels/exports.js";
 import { elementCode } from "../kernels/jobs.js";
 import type { Operand, Recorder } from "../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../tensor/element-type.js";
@@ -13,6 +13,16 @@ export const isProductType = (type: string): type is ProductType =>
 
 /** Multiplications below which a product is not worth sharing. */
 const smallWork = 1 << 16;
+
+/** Parts for each thread: a thread that is held up leaves what it has not begun to the others. */
+const partsEach = 4;
+
+/** Rows up to which b is streamed rather than packed. */
+const fewRows = 8;
+
+/** Bytes of b that a range of its rows has at least, and the most ranges there are: the number must not follow that of the threads. */
+const rangeBytes = 1 << 19;
+const mostRanges = 16;
 
 /** One (batched) product: c = a · b + bias. Strides in elements. */
 export interface Product {
@@ -32,39 +42,82 @@ export interface Product {
   readonly aBatch: number;
   /** 0 where all of the batch share b. */
   readonly bBatch: number;
+  /** For weights of few bits: [k, n], batch 1. */
+  readonly levels?: Levels;
 }
 
-/** How many threads a product of this size is worth. */
-export const productParts = (work: number, recorder: Recorder): number => (work < smallWork ? 1 : recorder.threads);
+/** The scales of weights of few bits. */
+export interface Levels {
+  /** Float32. */
+  readonly scale: Operand;
+  /** As many as scales, of b's type. */
+  readonly zero: Operand | undefined;
+  /** levelCode of b. */
+  readonly code: number;
+  /** Rows of b that share scales. */
+  readonly block: number;
+  /** Strides of scales: from block to block, and from column to column. */
+  readonly scaleK: number;
+  readonly scaleN: number;
+}
 
-/** Queues a product. Constant weights are packed once and kept; others are packed each time. */
+/** Into how many parts a product of this size is worth dividing. */
+export const productParts = (work: number, recorder: Recorder): number =>
+  work < smallWork || recorder.threads === 1 ? 1 : recorder.threads * partsEach;
+
+/** A job's fields for scales. */
+function levelFields(
+  recorder: Recorder,
+  levels: Levels | undefined,
+): Record<"scale" | "zero" | "scaleK" | "scaleN" | "block", number> {
+  if (levels === undefined) return { scale: 0, zero: 0, scaleK: 0, scaleN: 0, block: 1 };
+  const { scale, zero, scaleK, scaleN, block } = levels;
+  return {
+    scale: recorder.address(scale),
+    zero: zero === undefined ? 0 : recorder.address(zero),
+    scaleK,
+    scaleN,
+    block,
+  };
+}
+
+/** Queues a product. Weights are read as they lie: there is no other form of them. */
 export function recordProduct(recorder: Recorder, product: Product): void {
-  const { a, b, bias, output, m, n, k, batch } = product;
-  const panels = panelsOf(recorder, product);
+  const { a, b, bias, output, m, n, k, batch, aRow, aColumn, bK, bN, aBatch, bBatch, levels } = product;
   const direct = output.type === "float32";
   const c = direct ? recorder.address(output) : recorder.temporary(batch * m * n * 4);
-  recorder.run(
-    "matmul",
-    {
-      a: recorder.address(a),
-      b: panels.address,
-      c,
-      bias: bias === undefined ? 0 : recorder.address(bias),
-      aType: elementCode[a.type as ProductType],
-      bType: elementCode[b.type as ProductType],
-      m,
-      n,
-      k,
-      aRow: product.aRow,
-      aColumn: product.aColumn,
-      cRow: n,
-      batch,
-      aBatch: product.aBatch,
-      bBatch: panels.step,
-      cBatch: m * n,
-    },
-    productParts(batch * m * n * k, recorder),
-  );
+  const streamed = m <= fewRows && (bN === 1 || bK === 1);
+  const rows = levels === undefined ? k : Math.ceil(k / levels.block); // or blocks of them
+  const ranges = Math.min(mostRanges, Math.ceil(byteLengthOf(b.type, k * n) / rangeBytes), rows);
+  const splits = streamed && bN === 1 && batch === 1 ? ranges : 1;
+  const job = {
+    a: recorder.address(a),
+    b: recorder.address(b),
+    c,
+    bias: bias === undefined ? 0 : recorder.address(bias),
+    rows: streamed ? 0 : recorder.temporary(packedRowBytes({ batch, m, k })),
+    partials: splits === 1 ? 0 : recorder.temporary(splits * m * n * 4),
+    aType: elementCode[a.type as ProductType],
+    bType: levels?.code ?? elementCode[b.type as ProductType],
+    m,
+    n,
+    k,
+    aRow,
+    aColumn,
+    bK,
+    bN,
+    cRow: n,
+    batch,
+    aBatch,
+    bBatch,
+    cBatch: m * n,
+    splits,
+    ...levelFields(recorder, levels),
+  };
+  const work = batch * m * n * k;
+  if (!streamed) recorder.run("packRows", job, batch * m * k < smallWork ? 1 : recorder.threads);
+  recorder.run("matmul", job, splits > 1 && work >= smallWork ? splits : productParts(work, recorder));
+  if (splits > 1) recorder.run("matmulMerge", job, splits * m * n < smallWork ? 1 : recorder.threads);
   if (!direct) recordConversion(recorder, c, output, batch * m * n);
 }
 
@@ -81,39 +134,4 @@ export function recordConversion(recorder: Recorder, source: number, output: Ope
     },
     count < smallWork ? 1 : recorder.threads,
   );
-}
-
-function panelsOf(
-  recorder: Recorder,
-  { b, n, k, bK, bN, batch, bBatch }: Product,
-): { readonly address: number; readonly step: number } {
-  const width = byteLengthOf(b.type, 1);
-  const one = panelBytes(k, n, width);
-  const count = bBatch === 0 ? 1 : batch;
-  const pack = (target: number, into: Recorder): void =>
-    into.run(
-      "packPanels",
-      {
-        source: into.address(b),
-        target,
-        type: elementCode[b.type as ProductType],
-        k,
-        n,
-        kFrom: 0,
-        kTo: k,
-        nFrom: 0,
-        nTo: n,
-        sourceK: bK,
-        sourceN: bN,
-        batch: count,
-        sourceBatch: bBatch,
-        targetBatch: one / width,
-      },
-      count * k * n < smallWork ? 1 : into.threads,
-    );
-  const step = bBatch === 0 ? 0 : one / width;
-  if (b.constant) return { address: recorder.prepared(b, `panels ${bK} ${bN}`, one * count, pack), step };
-  const address = recorder.temporary(one * count);
-  pack(address, recorder);
-  return { address, step };
 }

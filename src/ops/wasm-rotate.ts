@@ -1,6 +1,7 @@
 /** Rotary embedding as a job: what the fast paths of ONNX's operator and of onnxruntime's share. */
 import type { Operand, Recorder } from "../kernels/wasm-kernel.js";
 import { headsView } from "./attention/heads.js";
+import { type Heads, headsOf } from "./wasm-attention.js";
 import { liesWithin } from "./wasm-indices.js";
 import { codeOf, oneFloatType, partsFor } from "./wasm-work.js";
 
@@ -32,37 +33,61 @@ export function rotatable({ source, output, cos, sin, positions, heads }: Rotati
 export function recordRotation(recorder: Recorder, rotation: Rotation): void {
   const { source, output, cos, sin, positions, heads, interleaved } = rotation;
   if (source.view.size === 0) return;
-  const [from, to] = [headsView(source.view, heads), headsView(output.view, heads)];
-  const [batch, , length, size] = from.shape;
-  const pairs = cos.shape.at(-1)!;
+  const from = headsOf(recorder, source, heads);
   const isOffset = positions !== undefined && positions.shape.length < 2;
   if (positions !== undefined)
-    recorder.when(liesWithin(positions, 0, isOffset ? cos.shape[0] - length : cos.shape[0] - 1));
+    recorder.when(liesWithin(positions, 0, isOffset ? cos.shape[0] - from.rows : cos.shape[0] - 1));
+  runRotation(recorder, {
+    from,
+    to: headsOf(recorder, output, heads),
+    cos: recorder.address(cos),
+    sin: recorder.address(sin),
+    pairs: cos.shape.at(-1)!,
+    interleaved,
+    positions: positions === undefined ? 0 : recorder.address(positions),
+    positionSample: isOffset ? 0 : from.rows,
+    positionStep: isOffset ? 0 : 1,
+  });
+}
+
+/** A rotation between places in the memory. */
+export interface RotationRun {
+  readonly from: Heads;
+  readonly to: Heads;
+  /** Addresses of tables, a row of `pairs` for each position, or for each token without positions. */
+  readonly cos: number;
+  readonly sin: number;
+  readonly pairs: number;
+  readonly interleaved: boolean;
+  /** Address of int64: a sample's are `positionSample` apart, one for each token (step 1) or the first one's (step 0); 0 for none. */
+  readonly positions: number;
+  readonly positionSample: number;
+  readonly positionStep: number;
+}
+
+/** Queues one job. */
+export function runRotation(recorder: Recorder, { from, to, interleaved, pairs, ...tables }: RotationRun): void {
   recorder.run(
     "rotate",
     {
-      source: recorder.address(source),
-      output: recorder.address(output),
-      cos: recorder.address(cos),
-      sin: recorder.address(sin),
-      positions: positions === undefined ? 0 : recorder.address(positions),
-      type: codeOf(source.type),
-      batch,
-      heads,
-      length,
-      size,
+      source: from.address,
+      output: to.address,
+      ...tables,
+      type: codeOf(from.type),
+      batch: from.batch,
+      heads: from.heads,
+      length: from.rows,
+      size: from.size,
       pairs,
       interleaved: interleaved ? 1 : 0,
-      sourceSample: from.strides[0],
-      sourceHead: from.strides[1],
-      sourceRow: from.strides[2],
-      outputSample: to.strides[0],
-      outputHead: to.strides[1],
-      outputRow: to.strides[2],
-      positionSample: isOffset ? 0 : length,
-      positionStep: isOffset ? 0 : 1,
+      sourceSample: from.sample,
+      sourceHead: from.head,
+      sourceRow: from.row,
+      outputSample: to.sample,
+      outputHead: to.head,
+      outputRow: to.row,
       angleRow: pairs,
     },
-    partsFor(recorder, source.view.size * 0.6),
+    partsFor(recorder, from.batch * from.heads * from.rows * from.size * 0.6),
   );
 }

@@ -14,6 +14,7 @@ import { fuseRotaryEmbedding } from "./fuse-rotary-embedding.js";
 import { fuseSkipNormalization } from "./fuse-skip-normalization.js";
 import { fuseSwiglu } from "./fuse-swiglu.js";
 import { fuseSwish } from "./fuse-swish.js";
+import { keepQuantizedWeights } from "./keep-quantized-weights.js";
 import { mergeEqualNodes } from "./merge-equal-nodes.js";
 import { packAttentionHeads } from "./pack-attention-heads.js";
 import { removeDeadNodes } from "./remove-dead-nodes.js";
@@ -37,6 +38,7 @@ const fusions: readonly Pass[] = [
   foldRepeatedHeads,
   packAttentionHeads,
   fuseMatmulBias,
+  keepQuantizedWeights,
   fuseSkipNormalization,
 ];
 

@@ -136,7 +136,10 @@ export function differenceOf(actual: View, expected: View, relative?: number, ab
   const least = actual.type === "float16" ? 6e-8 : 1e-37; // a step of the smallest numbers
   for (let at = 0; at < b.length; at++) {
     const [x, y] = [a[at], b[at]];
-    if (x === y || (x !== x && y !== y) || Math.abs(x - y) <= share * Math.abs(y) + absolute + least) continue;
+    // Where nothing may be off, not even the sign of zero is.
+    const exact = relative === 0 && absolute === 0;
+    if (exact ? Object.is(x, y) : x === y || (x !== x && y !== y)) continue;
+    if (!exact && Math.abs(x - y) <= share * Math.abs(y) + absolute + least) continue;
     return `element ${at} of ${actual}: got ${x}, expected ${y}`;
   }
   return "";

@@ -11,7 +11,7 @@ const variants = useVariants();
 const check = checking(variants);
 
 describe("gathering", () => {
-  test("Gather: every type whose rows are whole words, any axis near the front, negative indices", async () => {
+  test("Gather: every type whose rows are whole bytes, negative indices", async () => {
     const random = randomFrom(30);
     for (let round = 0; round < 3 * rounds; round++) {
       const type = pick(random, [...floats, "float64", "int64", "int32", "int8", "bool"] as ElementType[]);
@@ -32,10 +32,6 @@ describe("gathering", () => {
         relative: 0,
       });
     }
-    await check(
-      { op: "Gather", inputs: [{ view: randomView(random, "int8", [4, 3]) }, { view: of("int64", [1], [1n]) }] },
-      false,
-    );
     await check(
       {
         op: "Gather",
@@ -156,7 +152,7 @@ describe("conversions and moves", () => {
       await check({ op: "CastLike", inputs: [x, { view: randomView(random, to, [2]) }], relative: 0 });
     }
     await check({ op: "Cast", attrs: { to: 7 }, inputs: [{ view: randomView(random, "int64", [5]) }] });
-    await check({ op: "Cast", attrs: { to: 1 }, inputs: [{ view: randomView(random, "int64", [5]) }] }, false);
+    await check({ op: "Cast", attrs: { to: 17 }, inputs: [{ view: randomView(random, "int64", [5]) }] }, false);
   });
 
   const types: readonly ElementType[] = ["float32", "float16", "int64", "int8", "bool", "float64"];
@@ -338,6 +334,24 @@ describe("conversions and moves", () => {
       const apart = withGaps(executable, table);
       for (const form of [table, apart, table, apart]) {
         const [actual] = (await executable.run(program, [form, indices])).values();
+        expect(differenceOf(actual, wanted, 0)).toBe("");
+      }
+    }
+  });
+
+  test("what no kernel serves is not repeated by jobs for other operands", async () => {
+    const random = randomFrom(47);
+    const feeds = [randomView(random, "float32", [5, 4]), of("int64", [2], [1n, 3n])] as const;
+    const plan = planOf({ op: "Gather", inputs: feeds.map((view) => ({ view })) });
+    for (const variant of variants) {
+      const executable = variant.session.prepare(plan);
+      const program = executable.programFor(feeds);
+      const whole = executable.allocate("float32", [5, 4]);
+      const others = withGaps(executable, randomView(random, "float32", [5, 4]));
+      for (const form of [whole, others, others, others, whole]) {
+        const [actual] = (await executable.run(program, [form, feeds[1]])).values();
+        const oracle = prepareReference(plan);
+        const [wanted] = (await oracle.run(oracle.programFor([form, feeds[1]]), [form, feeds[1]])).values();
         expect(differenceOf(actual, wanted, 0)).toBe("");
       }
     }

@@ -168,14 +168,17 @@ describe("element-wise operators", () => {
 
   test("what has no kernel runs on the slow truth", async () => {
     const random = randomFrom(5);
-    for (const type of ["float64", "int32", "int64"] as const) {
-      const [a, b] = [randomView(random, type, [3, 4]), randomView(random, type, [4])];
-      await check({ op: "Add", inputs: [{ view: a }, { view: b }] }, false);
-    }
+    await check({ op: "Sin", inputs: [{ view: randomView(random, "float64", [3, 4]) }] }, false);
+    await check({ op: "Tan", inputs: [{ view: randomView(random, "float32", [3, 4]) }] }, false);
+  });
+
+  test("what is broadcast along many dimensions", async () => {
+    const random = randomFrom(6);
     const dense = randomView(random, "float32", [5, 2, 5, 2, 5, 2, 5, 3]);
-    await check(
-      { op: "Add", inputs: [{ view: dense }, { view: randomView(random, "float32", [1, 2, 1, 2, 1, 2, 1, 3]) }] },
-      false,
-    );
+    await check({
+      op: "Add",
+      inputs: [{ view: dense }, { view: randomView(random, "float32", [1, 2, 1, 2, 1, 2, 1, 3]) }],
+      relative: 0,
+    });
   });
 });

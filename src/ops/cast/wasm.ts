@@ -1,5 +1,6 @@
-/** Cast and CastLike on WASM: between the 16- and 32-bit floats, and from any type to itself. */
+/** Cast and CastLike on WASM: between all types of whole bytes but the 8-bit floats, and from any type to itself. */
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import { elements, kindOf } from "../wasm-elements.js";
 import { expressible, operand, recordExpression } from "../wasm-elementwise.js";
 import { movable, recordMoves, whole } from "../wasm-move.js";
 import { codeOf, floatsOnly, partsFor } from "../wasm-work.js";
@@ -33,8 +34,22 @@ const casting = (op: string): WasmKernel => ({
   },
 });
 
+/** Between any two different types: integers keep the bits that fit, floats are truncated or rounded once. */
+const converting = (op: string): WasmKernel =>
+  elements(op, ({ inputs: [input], outputs: [output] }) =>
+    input!.type === output!.type
+      ? "the types are the same"
+      : { operation: "copy", kind: kindOf(input!.type), inputs: [input!], output: output! },
+  );
+
 /** Casts to the type `to`. */
 export const cast: WasmKernel = casting("Cast");
 
+/** Casts between any other two types. */
+export const castAnything: WasmKernel = converting("Cast");
+
 /** Casts to the type of `target_type`. */
 export const castLike: WasmKernel = casting("CastLike");
+
+/** The same for any other two types. */
+export const castLikeAnything: WasmKernel = converting("CastLike");

@@ -1,68 +1,54 @@
-/** Gather on WASM: whole rows of bytes, of any type. Indices are looked at before each run. */
-import { tableLayout } from "../../kernels/jobs.js";
+/** The gathering operators on WASM. Indices are looked at before each run. */
 import type { KernelCall, WasmKernel } from "../../kernels/wasm-kernel.js";
-import { byteLengthOf, traitsOf } from "../../tensor/element-type.js";
-import { liesWithin } from "../wasm-indices.js";
-import { productOf } from "../wasm-layout.js";
-import { codeOf, isFloatType, partsFor } from "../wasm-work.js";
+import {
+  pickable,
+  type Picking,
+  recordAlong,
+  recordRuns,
+  runElementsOf,
+  type Runs,
+  testAlong,
+  testRuns,
+} from "../wasm-pick.js";
 
-/** Slices before the axis, each a table of its own, are jobs. */
-const mostTables = 64;
+const pickingOf = ({ inputs: [data, indices], outputs: [output] }: KernelCall): Picking => ({
+  data: data!,
+  indices: indices!,
+  other: output!,
+  scatters: false,
+});
 
-/** The axis, the tables before it, and the elements of a row behind it. */
-function tablesOf({ inputs: [data], attrs }: KernelCall): { axis: number; tables: number; width: number } {
-  const { shape } = data!;
+const axisOf = ({ inputs: [data], attrs }: KernelCall): number => {
   const given = attrs["axis"] as number;
-  const axis = given < 0 ? given + shape.length : given;
-  return { axis, tables: productOf(shape.slice(0, axis)), width: productOf(shape.slice(axis + 1)) };
-}
+  return given < 0 ? given + data!.shape.length : given;
+};
+
+const gatheringRuns = (op: string, runsOf: (call: KernelCall) => Runs): WasmKernel => ({
+  op,
+  accepts: (call) => pickable(pickingOf(call), runElementsOf(call.inputs[0]!, runsOf(call))),
+  record(call, recorder) {
+    const [picking, runs] = [pickingOf(call), runsOf(call)];
+    testRuns(recorder, picking, runs);
+    recordRuns(recorder, picking, runs);
+  },
+});
 
 /** Picks whole slices of `data` along `axis`. */
-export const gather: WasmKernel = {
-  op: "Gather",
-  accepts(call) {
-    const [data, indices] = call.inputs;
-    const { tables, width } = tablesOf(call);
-    const { type } = data!;
-    if (type === "string") return "strings live outside the memory";
-    if (!data!.contiguous || !indices!.contiguous || !call.outputs[0]!.contiguous) return "data or indices have gaps";
-    if (tables > mostTables) return "the axis is too far in";
-    if (!isFloatType(type) && (width * traitsOf(type).bits) % 32 !== 0) return `rows of ${type} are not whole words`;
-    return true;
-  },
+export const gather: WasmKernel = gatheringRuns("Gather", (call) => ({ batch: axisOf(call), depth: 1, own: false }));
+
+/** Picks the element or slice that each row of `indices` points at. */
+export const gatherND: WasmKernel = gatheringRuns("GatherND", ({ inputs: [, indices], attrs }) => ({
+  batch: attrs["batch_dims"] as number,
+  depth: indices!.shape.at(-1)!,
+  own: true,
+}));
+
+/** Picks one element for each index, which replaces the coordinate along `axis`. */
+export const gatherElements: WasmKernel = {
+  op: "GatherElements",
+  accepts: (call) => pickable(pickingOf(call), 1),
   record(call, recorder) {
-    const [data, indices] = [call.inputs[0]!, call.inputs[1]!];
-    const output = call.outputs[0]!;
-    const { axis, tables, width } = tablesOf(call);
-    const entries = data.shape[axis];
-    const count = indices.view.size;
-    recorder.when(liesWithin(indices, -entries, entries - 1));
-    if (output.view.size === 0) return;
-    // Rows are moved as they are: what is no float goes as words.
-    const bytes = byteLengthOf(data.type, width);
-    const type = isFloatType(data.type) ? codeOf(data.type) : codeOf("float32");
-    for (let table = 0; table < tables; table++) {
-      recorder.run(
-        "gatherRows",
-        {
-          table: recorder.address(data) + table * entries * bytes,
-          indices: recorder.address(indices),
-          output: recorder.address(output) + table * count * bytes,
-          layout: tableLayout.rows,
-          type,
-          outputType: type,
-          indexBytes: byteLengthOf(indices.type, 1),
-          entries,
-          width: isFloatType(data.type) ? width : bytes / 4,
-          count,
-          outputRow: isFloatType(data.type) ? width : bytes / 4,
-          scales: 0,
-          zeros: 0,
-          blockSize: 0,
-          bits: 0,
-        },
-        partsFor(recorder, count * (20 + bytes * 0.1)),
-      );
-    }
+    testAlong(recorder, pickingOf(call), axisOf(call));
+    recordAlong(recorder, pickingOf(call), axisOf(call));
   },
 };

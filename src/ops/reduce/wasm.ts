@@ -1,0 +1,110 @@
+/** Reductions on WASM, along axes that are known beforehand: floats in float64, the others in 64-bit integers. */
+import { foldOperation, registerKind } from "../../kernels/element-jobs.js";
+import { elementCode } from "../../kernels/jobs.js";
+import type { KernelCall, Operand, Recorder, WasmKernel } from "../../kernels/wasm-kernel.js";
+import { readIntegers } from "../../tensor/access.js";
+import { byteLengthOf } from "../../tensor/element-type.js";
+import { kindOf, plainOnly, type PlainType } from "../wasm-elements.js";
+import { joinDimensions, type Layout, productOf } from "../wasm-layout.js";
+import { partsFor } from "../wasm-work.js";
+
+type Fold = keyof typeof foldOperation;
+
+/** The axes, counted from the front; undefined where they are data. */
+function axesOf({ inputs: [data, axes], attrs }: KernelCall): readonly number[] | undefined {
+  const rank = data!.shape.length;
+  if (axes?.known === false) return undefined;
+  const given = axes === undefined ? (attrs["axes"] as readonly number[] | undefined) : readIntegers(axes.view);
+  if (given === undefined || given.length === 0)
+    return attrs["noop_with_empty_axes"] === true ? [] : data!.shape.map((_, axis) => axis);
+  return given.map((axis) => (axis < 0 ? axis + rank : axis));
+}
+
+const reducing = (op: string, operation: Fold): WasmKernel => ({
+  op,
+  accepts(call) {
+    const [data] = call.inputs;
+    if (axesOf(call) === undefined) return "the axes are data";
+    if (data!.view.size === 0) return "there is nothing to reduce";
+    if (!call.outputs[0]!.contiguous) return "the output has gaps";
+    const kind = kindOf(data!.type);
+    if (operation === "norm" && kind !== "double") return `there is no kernel for a norm of ${data!.type}`;
+    if (operation === "mean" && (data!.type === "int64" || data!.type === "uint64"))
+      return `the sum behind a mean of ${data!.type} may need more than 64 bits`;
+    return plainOnly([data]);
+  },
+  record(call, recorder) {
+    recordReduction(recorder, call.inputs[0]!, call.outputs[0]!, axesOf(call)!, operation);
+  },
+});
+
+/** Queues a reduction of `data` along axes into `output`, which lies together. */
+function recordReduction(
+  recorder: Recorder,
+  data: Operand,
+  output: Operand,
+  axes: readonly number[],
+  operation: Fold,
+): void {
+  const width = byteLengthOf(data.type, 1);
+  const part = (isReduced: boolean): Layout => {
+    const own = data.shape.flatMap((_, axis) => (axes.includes(axis) === isReduced ? [axis] : []));
+    return joinDimensions(
+      own.map((axis) => data.shape[axis]),
+      [own.map((axis) => data.strides[axis])],
+    );
+  };
+  const [kept, reduced] = [part(false), part(true)];
+  // The output lists the dimensions that are kept in the same order.
+  let size = 1;
+  const outputStrides = kept.shape.map(() => 0);
+  for (let axis = kept.shape.length - 1; axis >= 0; axis--) {
+    outputStrides[axis] = size * width;
+    size *= kept.shape[axis];
+  }
+  const bytes = (strides: readonly number[]): number[] => strides.map((stride) => stride * width);
+  const words = (values: readonly number[]): number => recorder.words(values.map((word) => ({ word })));
+  recorder.run(
+    "reduce",
+    {
+      operation: foldOperation[operation],
+      kind: registerKind[kindOf(data.type)],
+      source: recorder.address(data),
+      output: recorder.address(output),
+      type: elementCode[data.type as PlainType],
+      count: productOf(kept.shape),
+      keptRank: kept.shape.length,
+      kept: words([...kept.shape, ...outputStrides, ...bytes(kept.strides[0])]),
+      outerRank: Math.max(0, reduced.shape.length - 1),
+      outer: words([...reduced.shape.slice(0, -1), ...bytes(reduced.strides[0].slice(0, -1))]),
+      rows: productOf(reduced.shape.slice(0, -1)),
+      length: reduced.shape.at(-1) ?? 1,
+      step: (reduced.strides[0].at(-1) ?? 0) * width,
+    },
+    partsFor(recorder, data.view.size * 2 + productOf(kept.shape) * 20),
+  );
+}
+
+/** The sum of elements. */
+export const reduceSum: WasmKernel = reducing("ReduceSum", "sum");
+
+/** The mean of elements. */
+export const reduceMean: WasmKernel = reducing("ReduceMean", "mean");
+
+/** The product of elements. */
+export const reduceProd: WasmKernel = reducing("ReduceProd", "product");
+
+/** The greatest element. */
+export const reduceMax: WasmKernel = reducing("ReduceMax", "maximum");
+
+/** The least element. */
+export const reduceMin: WasmKernel = reducing("ReduceMin", "minimum");
+
+/** The sum of absolute values. */
+export const reduceL1: WasmKernel = reducing("ReduceL1", "absoluteSum");
+
+/** The sum of squares. */
+export const reduceSumSquare: WasmKernel = reducing("ReduceSumSquare", "squareSum");
+
+/** The root of the sum of squares. */
+export const reduceL2: WasmKernel = reducing("ReduceL2", "norm");

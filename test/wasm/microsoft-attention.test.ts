@@ -1,0 +1,255 @@
+// The fast paths of onnxruntime's attentions against the reference: prompts and steps, growing pasts and buffers, rotary embedding, windows,
+// packed operands, padding and biases; what must be refused is; and a decoder's steps in place of a state.
+import { describe, expect, test } from "vitest";
+import { InferenceSession } from "../../src/entry/node.js";
+import { of } from "../../src/graph/case.js";
+import { type AttributeInput, buildModel, float, node, value } from "../../src/onnx/build.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { Tensor } from "../../src/tensor/tensor.js";
+import type { View } from "../../src/tensor/view.js";
+import { differenceOf, type FastCall, type Feed, randomFrom, randomView, seed, tryCall } from "./fast-path.js";
+import { checking, pick, type Random, rounds, useVariants } from "./light-checks.js";
+
+const variants = useVariants();
+const check = checking(variants);
+const domain = "com.microsoft";
+const floats = ["float32", "float16", "bfloat16"] as const;
+const int32 = (values: readonly number[], shape: readonly number[] = [values.length]): View =>
+  of("int32", shape, values);
+/** Softmax and sums in float32 against float64. */
+const near = { relative: 2e-2, absolute: 2e-3 };
+const nearBy = {
+  float32: { relative: 1e-5, absolute: 2e-6 },
+  float16: near,
+  bfloat16: { relative: 4e-2, absolute: 2e-2 },
+};
+
+/** A step of GroupQueryAttention: a prompt, or queries after a past that grows or is a buffer. */
+function groupQuery(random: Random): FastCall {
+  const type = pick(random, floats);
+  const shared = pick(random, [1, 2, 3]);
+  const heads = shared * pick(random, [1, 2, 4]);
+  const size = pick(random, [4, 6, 8, 32]);
+  const form = pick(random, ["prompt", "prompt with a buffer", "step", "step in a buffer"] as const);
+  const prompt = form.startsWith("prompt");
+  const batch = pick(random, [1, 1, 2, 3]);
+  const length = prompt ? pick(random, [1, 3, 70]) : batch > 1 || random() < 0.5 ? 1 : pick(random, [2, 5]);
+  const before = prompt ? 0 : pick(random, [1, 4, 37]);
+  const total = before + length;
+  const capacity = form === "step" ? before : form === "prompt" ? 0 : total + pick(random, [0, 5]);
+  const window = random() < 0.3 ? pick(random, [1, 3, 8]) : -1;
+  // Samples of a batch differ in length, the longest one has them all; a window is counted from each one's own end.
+  const shorter = (sample: number): number =>
+    sample === 0 || (prompt && window > 0) ? 0 : Math.floor(random() * before);
+  const padded = (sample: number): number =>
+    prompt && window < 0 && sample > 0 && random() < 0.3 ? Math.floor(random() * length) : shorter(sample);
+  const seqlens = Array.from({ length: batch }, (_, sample) => total - 1 - padded(sample));
+  const rotary = random() < 0.5;
+  const pairs = size / 2;
+  const make = (shape: readonly number[]): View => randomView(random, type, shape, { spread: 1 });
+  const packed = random() < 0.3;
+  const fresh = (count: number): Feed => ({ view: make([batch, length, count * size]) });
+  const past: Feed | undefined =
+    form === "prompt" ? undefined : { view: make([batch, shared, capacity, size]), as: pick(random, ["fed", "gaps"]) };
+  const table: Feed = { view: make([total + 3, pairs]), as: "constant" };
+  const start = Math.floor(random() * 3);
+  const positions = of(
+    "int64",
+    [batch, length],
+    Array.from({ length: batch * length }, (_, at) =>
+      BigInt(prompt ? start + (at % length) : Math.floor(random() * total)),
+    ),
+  );
+  const biased = random() < 0.2 && seqlens.every((last) => last < total);
+  const attrs: Record<string, AttributeInput> = { num_heads: heads, kv_num_heads: shared, do_rotary: rotary ? 1 : 0 };
+  if (window > 0) attrs["local_window_size"] = window;
+  if (random() < 0.3) attrs["rotary_interleaved"] = 1;
+  if (random() < 0.3) attrs["softcap"] = float(2.5);
+  if (random() < 0.3) attrs["scale"] = float(0.3);
+  return {
+    op: "GroupQueryAttention",
+    domain,
+    attrs,
+    inputs: [
+      packed ? fresh(heads + 2 * shared) : fresh(heads),
+      packed ? undefined : fresh(shared),
+      packed ? undefined : fresh(shared),
+      past,
+      past && { ...past, view: make(past.view.shape) },
+      { view: int32(seqlens) },
+      { view: int32([total], []) },
+      rotary ? table : undefined,
+      rotary ? { ...table, view: make([total + 3, pairs]) } : undefined,
+      rotary && random() < 0.4 ? { view: positions } : undefined,
+      biased ? { view: make([1, pick(random, [1, heads]), length, total]) } : undefined,
+    ],
+    outputs: [true, true, true],
+    ...nearBy[type],
+  };
+}
+
+describe("GroupQueryAttention", () => {
+  test("prompts and steps, growing pasts and buffers", async () => {
+    const random = randomFrom(90);
+    for (let round = 0; round < 6 * rounds; round++) await check(groupQuery(random));
+  });
+
+  test("what it leaves to the slow truth", async () => {
+    const random = randomFrom(91);
+    const query = (): Feed => ({ view: randomView(random, "float32", [1, 2, 8]) });
+    const lengths = [{ view: int32([1]) }, { view: int32([2], []) }];
+    const attrs = { num_heads: 2, kv_num_heads: 2 };
+    const inputs = [query(), query(), query(), undefined, undefined, ...lengths];
+    const call = { op: "GroupQueryAttention", domain, attrs, inputs, outputs: [true, true, true] };
+    await check({ ...call, ...nearBy.float32 });
+    await check({ ...call, attrs: { ...attrs, smooth_softmax: 1 } }, false);
+    await check({ ...call, outputs: [true] }, false);
+    const sink: Feed = { view: randomView(random, "float32", [2]) };
+    await check({ ...call, inputs: [...inputs, undefined, undefined, undefined, undefined, sink] }, false);
+  });
+
+  test("lengths that do not fit are refused in the slow truth's words", async () => {
+    const random = randomFrom(92);
+    const make = (shape: readonly number[]): Feed => ({ view: randomView(random, "float32", shape) });
+    for (const last of [-1, 9, 400]) {
+      const call: FastCall = {
+        op: "GroupQueryAttention",
+        domain,
+        attrs: { num_heads: 2, kv_num_heads: 2 },
+        inputs: [
+          make([1, 1, 8]),
+          make([1, 1, 8]),
+          make([1, 1, 8]),
+          make([1, 2, 8, 4]),
+          make([1, 2, 8, 4]),
+          { view: int32([last]) },
+          { view: int32([5], []) },
+        ],
+        outputs: [true, true, true],
+      };
+      for (const variant of variants)
+        await expect(tryCall(variant, call)).rejects.toThrow(/seqlens_k\[0\] must lie in \[0, 7\], got/);
+    }
+  });
+});
+
+/** MultiHeadAttention in one of its layouts. */
+function multiHead(random: Random): FastCall {
+  const type = pick(random, floats);
+  const [batch, heads, size] = [pick(random, [1, 2]), pick(random, [1, 3, 4]), pick(random, [4, 6, 8])];
+  const layout = pick(random, ["apart", "apart", "by heads", "packed keys", "packed"] as const);
+  const causal = random() < 0.4;
+  const length = pick(random, [1, 3, 66]);
+  const fresh = causal || layout === "packed" ? length : pick(random, [1, 5, 67]);
+  const width = heads * size;
+  const valueSize = layout === "packed" || layout === "packed keys" ? size : pick(random, [size, size + 2]);
+  const make = (shape: readonly number[]): Feed => ({ view: randomView(random, type, shape, { spread: 1 }) });
+  const operands: (Feed | undefined)[] =
+    layout === "packed"
+      ? [make([batch, length, heads, 3, size]), undefined, undefined]
+      : layout === "packed keys"
+        ? [make([batch, length, width]), make([batch, fresh, heads, 2, size]), undefined]
+        : layout === "by heads"
+          ? [make([batch, length, width]), make([batch, heads, fresh, size]), make([batch, heads, fresh, valueSize])]
+          : [make([batch, length, width]), make([batch, fresh, width]), make([batch, fresh, heads * valueSize])];
+  const before = layout === "apart" && random() < 0.5 ? pick(random, [1, 9]) : 0;
+  const buffered = before > 0 && random() < 0.4;
+  const rows = buffered ? before + fresh + 3 : before;
+  const past = before === 0 ? [] : [make([batch, heads, rows, size]), make([batch, heads, rows, valueSize])];
+  const total = before + fresh;
+  // A row of nothing but padding would be told apart by what −10000 leaves of float32's digits.
+  const padding = (shape: readonly number[]): View =>
+    int32(
+      Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, at) => (at % total === 0 || random() < 0.8 ? 1 : 0)),
+      shape,
+    );
+  const masked = !buffered && random() < 0.4;
+  const added = !buffered && random() < 0.4;
+  return {
+    op: "MultiHeadAttention",
+    domain,
+    attrs: {
+      num_heads: heads,
+      ...(causal ? { unidirectional: 1 } : {}),
+      ...(random() < 0.3 ? { scale: float(0.3) } : {}),
+    },
+    inputs: [
+      ...operands,
+      layout !== "packed keys" && random() < 0.4 ? make([2 * width + heads * valueSize]) : undefined,
+      masked ? { view: padding(random() < 0.5 ? [batch, total] : [batch, length, total]) } : undefined,
+      added ? make([pick(random, [1, batch]), pick(random, [1, heads]), length, total]) : undefined,
+      past[0],
+      past[1],
+      buffered ? { view: int32([before]) } : undefined,
+    ],
+    outputs: before > 0 || (layout === "apart" && random() < 0.3) ? [true, true, true] : [true],
+    ...nearBy[type],
+  };
+}
+
+describe("MultiHeadAttention", () => {
+  test("every layout, past, padding and bias", async () => {
+    const random = randomFrom(93);
+    for (let round = 0; round < 6 * rounds; round++) await check(multiHead(random));
+  });
+
+  test("what it leaves to the slow truth", async () => {
+    const random = randomFrom(94);
+    const make = (): Feed => ({ view: randomView(random, "float32", [1, 3, 8]) });
+    const call = { op: "MultiHeadAttention", domain, attrs: { num_heads: 2 }, inputs: [make(), make(), make()] };
+    await check({ ...call, outputs: [true, true, true, true] }, false);
+    await check({ ...call, inputs: [...call.inputs, undefined, { view: int32([2]) }] }, false);
+  });
+});
+
+test("GroupQueryAttention grows a state's caches where they lie, and explain tells by what", async () => {
+  const [heads, shared, size, capacity] = [4, 2, 8, 16];
+  const bytes = writeModel(
+    buildModel({
+      opset: { "": 21, [domain]: 1 },
+      inputs: [
+        value("query", "float32", [1, "length", heads * size]),
+        value("key", "float32", [1, "length", shared * size]),
+        value("value", "float32", [1, "length", shared * size]),
+        value("past_key", "float32", [1, shared, "past", size]),
+        value("past_value", "float32", [1, shared, "past", size]),
+        value("seqlens_k", "int32", [1]),
+        value("total_sequence_length", "int32", []),
+      ],
+      outputs: [value("output"), value("present_key"), value("present_value")],
+      nodes: [
+        node(
+          "GroupQueryAttention",
+          ["query", "key", "value", "past_key", "past_value", "seqlens_k", "total_sequence_length"],
+          ["output", "present_key", "present_value"],
+          { num_heads: heads, kv_num_heads: shared },
+          { domain, name: "attention" },
+        ),
+      ],
+    }),
+  );
+  const sessions = await Promise.all(
+    (["wasm", "reference"] as const).map((backend) => InferenceSession.create(bytes, { backend, threads: 2 })),
+  );
+  const states = sessions.map((session) => session.createState({ dims: { past: capacity } }));
+  const random = randomFrom(95);
+  let total = 0;
+  for (const length of [5, 1, 1, 3, 1]) {
+    total += length;
+    const fed = (count: number): Tensor => Tensor.fromView(randomView(random, "float32", [1, length, count * size]));
+    const feeds = {
+      query: fed(heads),
+      key: fed(shared),
+      value: fed(shared),
+      seqlens_k: Tensor.fromView(int32([total - 1])),
+      total_sequence_length: Tensor.fromView(int32([total], [])),
+    };
+    const [fast, slow] = await Promise.all(sessions.map((session, at) => session.run(feeds, { state: states[at] })));
+    expect(differenceOf(fast["output"].toView(), slow["output"].toView(), 1e-5, 2e-6), `seed ${seed}`).toBe("");
+  }
+  const { steps } = sessions[0].explain({ json: true });
+  expect(steps.find(({ node: name }) => name === "attention")).toMatchObject({ runs: "kernel" });
+  expect(sessions[0].explain()).toMatch(/1 of 1 steps by kernels, none on the reference/);
+  expect(sessions[1].explain()).not.toMatch(/by kernels/);
+  await Promise.all(sessions.map((session) => session.release()));
+});
