@@ -1,6 +1,6 @@
 /** A decoder before and after it was rewritten, each fed as its own generation code would: what `rewrite --check` compares. */
 import type { InferenceSession } from "../entry/node.js";
-import { bindShape, type Dim, isKnown, sameDim } from "../graph/dim.js";
+import { bindShape, type Dim, isKnown, sameDim, symbolsOf } from "../graph/dim.js";
 import type { Value } from "../graph/graph.js";
 import type { Analysis } from "../rewrite/analysis.js";
 import { names } from "../rewrite/decoder-edit.js";
@@ -30,10 +30,14 @@ class Fed {
   readonly session: InferenceSession;
   readonly analysis: Analysis;
   readonly results: readonly string[];
+  /** Inputs that have a value of their own. */
+  readonly #weights: ReadonlySet<string>;
 
   constructor(session: InferenceSession, analysis: Analysis) {
     this.session = session;
     this.analysis = analysis;
+    const read = analysis.whole.nodes.flatMap((node) => node.inputs);
+    this.#weights = new Set(read.flatMap((value) => (value?.initializer === undefined ? [] : [value.name])));
     const caches = new Set(analysis.trails.map(({ present }) => present.name));
     this.results = session.outputNames.filter((name) => !caches.has(name));
   }
@@ -44,9 +48,12 @@ class Fed {
     for (const { name, type, shape } of this.session.inputMetadata) {
       const value = this.analysis.graph.inputs.find((input) => input.name === name);
       const perToken = value?.fact?.shape?.some((dim) => sameDim(dim, this.analysis.tokens)) ?? false;
-      if (!(perToken || name === names.positions) || this.isSpecial(value)) continue;
+      const isMask = value?.fact?.shape?.some((dim) => symbolsOf(dim).has("past")) ?? false;
+      if (!(perToken || name === names.positions) || this.isSpecial(value) || isMask) continue;
       const dims = [tokens.length, tokens[0].length];
-      if (/position/i.test(name)) feeds[name] = integers(type, dims, positions.flat());
+      // One row for all samples is the first one's.
+      const rows = shape[0] === 1 ? positions.slice(0, 1) : positions;
+      if (/position/i.test(name)) feeds[name] = integers(type, dims.with(0, rows.length), rows.flat());
       else if (shape.length === 2) feeds[name] = integers(type, dims, tokens.flat());
       else feeds[name] = embeddings(type, [...dims, ...shape.slice(2).map(Number)], tokens.flat());
     }
@@ -61,11 +68,28 @@ class Fed {
   ): Record<string, Tensor> {
     const feeds: Record<string, Tensor> = {};
     for (const { name, type, shape } of this.session.inputMetadata) {
-      if (fed[name] !== undefined || held.has(name)) continue;
+      if (fed[name] !== undefined || held.has(name) || this.#weights.has(name)) continue;
       const dims = shape.map((dim, axis) =>
         typeof dim === "number" ? dim : axis === 0 && shape.length > 1 ? batch : count,
       );
       feeds[name] = Tensor.fromView(View.allocate(type, dims));
+    }
+    return feeds;
+  }
+
+  /** Feeds for masks that callers build: a row for each token, a column for each row of the caches, what is ahead hidden. */
+  builtMasks(starts: readonly number[], count: number, columns: number): Record<string, Tensor> {
+    const feeds: Record<string, Tensor> = {};
+    for (const value of this.analysis.graph.inputs) {
+      const { shape, type } = value.fact!;
+      if (this.isSpecial(value) || shape?.length !== 4 || !symbolsOf(shape[3]).has("past")) continue;
+      const [seen, hidden] = type === "bool" ? [1, 0] : [0, -1e9];
+      const numbers = starts.flatMap((start) =>
+        Array.from({ length: count * columns }, (_, at) =>
+          at % columns <= start + Math.floor(at / columns) ? seen : hidden,
+        ),
+      );
+      feeds[value.name] = integers(type, [starts.length, 1, count, columns], numbers);
     }
     return feeds;
   }
@@ -97,17 +121,19 @@ function embeddings(type: ElementType, dims: readonly number[], tokens: readonly
   return Tensor.fromView(view);
 }
 
-/** The original: caches that grow, fed back after each run. */
+/** The original: caches that grow, fed back after each run. One that writes from row 0 on reads the whole text each time. */
 export class GrownDecoder extends Fed {
   #pasts = new Map<string, View>();
   #pads: readonly number[] = [];
   #length = 0;
+  #text: Tokens = [];
 
   /** A new batch; `pads` columns of each sample's prompt are padding, in front. */
   start(pads: readonly number[]): void {
     const { trails, samples } = this.analysis;
     this.#pads = pads;
     this.#length = 0;
+    this.#text = pads.map(() => []);
     const sizes = new Map<string, Dim>([
       [String(samples), pads.length],
       ["past", 0],
@@ -121,13 +147,35 @@ export class GrownDecoder extends Fed {
   }
 
   async run(tokens: Tokens): Promise<Results> {
+    this.#text = this.#text.map((row, sample) => [...row, ...tokens[sample]]);
+    if (this.analysis.past !== 0) return this.#run(tokens);
+    const [whole, count] = [this.#text, tokens[0].length];
+    this.start(this.#pads);
+    this.#text = whole;
+    const results = await this.#run(whole);
+    const total = whole[0].length;
+    const last = (view: View): View =>
+      view.rank > 2 && view.shape[1] === total ? view.slice(1, total - count, total) : view;
+    return new Map([...results].map(([name, view]) => [name, last(view)]));
+  }
+
+  async #run(tokens: Tokens): Promise<Results> {
     const { trails } = this.analysis;
     const count = tokens[0].length;
     const positions = tokens.map((row, sample) =>
       row.map((_, at) => Math.max(0, this.#length + at - this.#pads[sample])),
     );
-    const feeds = { ...this.tokenFeeds(tokens, positions), ...this.#lengthFeeds(count) };
+    const starts = tokens.map(() => this.#length);
+    const feeds = {
+      ...this.tokenFeeds(tokens, positions),
+      ...this.#lengthFeeds(count),
+      ...this.builtMasks(starts, count, this.#length + count),
+    };
     for (const [name, view] of this.#pasts) feeds[name] = Tensor.fromView(view);
+    // What chooses between a graph without caches and one with them is no input of the rewritten model.
+    for (const { name, type, shape } of this.session.inputMetadata)
+      if (type === "bool" && shape.every((dim) => dim === 1) && feeds[name] === undefined)
+        feeds[name] = integers("bool", shape.map(Number), [Math.sign(this.#length)]);
     const results = await this.session.run({ ...feeds, ...this.unreadFeeds(feeds, new Set(), [tokens.length, count]) });
     for (const { past, present } of trails) this.#pasts.set(past.name, results[present.name].toView());
     this.#length += count;
@@ -143,6 +191,7 @@ export class GrownDecoder extends Fed {
       this.#pasts.set(trail.past.name, cloneView(view.slice(cacheAxis(trail)!, 0, length)));
     }
     this.#length = length;
+    this.#text = this.#text.map((row) => row.slice(0, length));
   }
 
   #lengthFeeds(count: number): Record<string, Tensor> {
@@ -202,7 +251,10 @@ export class FixedDecoder extends Fed {
     const before = state.lengths;
     const positions = tokens.map((row, sample) => row.map((_, at) => before[sample] + at));
     const after = before.map((length, sample) => length + counts[sample]);
-    const feeds = this.tokenFeeds(tokens, positions);
+    const masks = this.builtMasks(before, tokens[0].length, this.#capacity);
+    const feeds = { ...this.tokenFeeds(tokens, positions), ...masks };
+    const own = this.session.inputMetadata.find(({ name }) => name === names.positions);
+    if (own !== undefined) feeds[own.name] = integers(own.type, [tokens.length, tokens[0].length], positions.flat());
     for (const { name, fact } of this.analysis.masks) {
       if (!this.session.inputNames.includes(name)) continue;
       const bits = after.flatMap((length) =>
@@ -210,11 +262,10 @@ export class FixedDecoder extends Fed {
       );
       feeds[name] = integers(fact!.type, [tokens.length, this.#capacity], bits);
     }
-    const held = new Set([...state.names, names.starts, names.lengths]);
+    feeds[names.lengths] = integers("int64", [after.length], after);
+    const held = new Set([...state.names, names.starts]);
     const unread = this.unreadFeeds(feeds, held, [tokens.length, tokens[0].length]);
-    const results = this.pick(await this.session.run({ ...feeds, ...unread }, { state }));
-    state.rewind(after);
-    return results;
+    return this.pick(await this.session.run({ ...feeds, ...unread }, { state }));
   }
 
   rewind(length: number): void {

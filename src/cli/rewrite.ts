@@ -1,15 +1,17 @@
 /** `insitu rewrite`: a decoder whose caches grow becomes one whose caches are written in place. Writes a whole file or none. */
-import { copyFile, open, rename, rm, stat } from "node:fs/promises";
-import { basename, dirname, join, resolve } from "node:path";
+import { rename, rm } from "node:fs/promises";
+import { dirname, isAbsolute, join, normalize, resolve } from "node:path";
 import { InsituError } from "../base/error.js";
 import { mapTensors } from "../onnx/map-tensors.js";
 import type { Model } from "../onnx/model.js";
 import { writeModelPieces } from "../onnx/write.js";
 import { reportText } from "../rewrite/report.js";
 import { rewrite as rewriteModel } from "../rewrite/rewrite.js";
+import { openForRewriting } from "../rewrite/rewrite-source.js";
+import { nodePlatform } from "../platform/node.js";
 import type { Command } from "./command.js";
-import { openForInspection } from "./inspect-model.js";
 import { type CheckResult, checkRewrite } from "./rewrite-check.js";
+import { copyWhole, temporaryName, writePieces } from "./whole-files.js";
 
 /** Rewrites a decoder. */
 export const rewrite: Command = {
@@ -38,21 +40,26 @@ export const rewrite: Command = {
       throw new InsituError("invalid-argument", `--opset must be 24 or 25, got ${opset}`);
     if (resolve(output) === resolve(path))
       throw new InsituError("invalid-argument", `-o ${output} is the model itself: give another name`);
-    const original = await openForInspection(path);
+    const original = await openForRewriting(path, nodePlatform);
     const { model, report } = rewriteModel(original, { capacity, opset, keepMask: options["keep-mask"] === true });
-    const temporary = join(dirname(output), `.${basename(output)}.${process.pid}.tmp`);
+    const temporary = temporaryName(output);
+    const weights = weightFiles(model, path);
     let check: CheckResult | undefined;
     try {
       await writePieces(temporary, writeModelPieces(model));
-      await carryWeights(model, path, output);
       if (options["check"] === true)
         check = await checkRewrite({
           model: original,
           original: path,
           rewritten: temporary,
+          externalData: weights,
           capacity: typeof report.capacity === "number" ? report.capacity : undefined,
         });
-      if (check?.passed !== false) await rename(temporary, output);
+      if (check?.passed !== false) {
+        // Weights in other files stay there: a model that goes to another folder gets its own copies.
+        for (const { path: location, data } of weights) await copyWhole(data, join(dirname(output), location));
+        await rename(temporary, output);
+      }
     } finally {
       await rm(temporary, { force: true });
     }
@@ -87,34 +94,16 @@ const checkText = ({ steps, tolerance }: CheckResult): string => {
   return [`largest differences, at most ${tolerance} allowed:`, ...lines].join("\n");
 };
 
-async function writePieces(path: string, pieces: readonly Uint8Array[]): Promise<void> {
-  try {
-    const file = await open(path, "w");
-    try {
-      for (const piece of pieces) await file.write(piece);
-    } finally {
-      await file.close();
-    }
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new InsituError("invalid-argument", `the rewritten model cannot be written: ${why}`, { cause });
-  }
-}
-
-/** Weights in files beside the model stay there: a model that goes elsewhere gets its own copies. */
-async function carryWeights(model: Model, from: string, to: string): Promise<void> {
-  if (resolve(dirname(from)) === resolve(dirname(to))) return;
+/** The files that a model keeps weights in: the names that it gives them, and where they are. */
+function weightFiles(model: Model, path: string): { readonly path: string; readonly data: string }[] {
   const locations = new Set<string>();
   mapTensors(model, (tensor) => {
     if (tensor.external !== undefined) locations.add(tensor.external.location);
     return tensor;
   });
-  for (const location of locations) {
-    const [source, target] = [join(dirname(from), location), join(dirname(to), location)];
-    const [own, other] = await Promise.all([source, target].map((path) => stat(path).catch(() => undefined)));
-    if (own !== undefined && other?.size === own.size && other.mtimeMs >= own.mtimeMs) continue;
-    await copyFile(source, target).catch((cause: unknown) => {
-      throw new InsituError("external-data", `the weights in "${location}" cannot be copied beside ${to}`, { cause });
-    });
-  }
+  return [...locations].map((location) => {
+    if (isAbsolute(location) || normalize(location).startsWith(".."))
+      throw new InsituError("external-data", `external data "${location}" lies outside the model's folder`);
+    return { path: location, data: join(dirname(path), location) };
+  });
 }

@@ -5,7 +5,7 @@
 import { InsituError } from "../base/error.js";
 import { buildGraph } from "../graph/build.js";
 import { addDims, type Dim, sameDim } from "../graph/dim.js";
-import type { Graph, Node, Value } from "../graph/graph.js";
+import { type Graph, type Node, readsOf, type Value } from "../graph/graph.js";
 import { inferGraph } from "../graph/infer.js";
 import type { Model } from "../onnx/model.js";
 import { operators } from "../ops/index.js";
@@ -16,7 +16,7 @@ import { traitsOf } from "../tensor/element-type.js";
 import type { CachedAttention, Refusal } from "./attention.js";
 import { attentionNode } from "./attention-node.js";
 import { type CacheWrite, cacheWriteOf } from "./cache-write.js";
-import { type Element, elementText, integer, numeric, truth } from "./element.js";
+import { type Element, elementText, integer, truth } from "./element.js";
 import type { Assumptions } from "./elements.js";
 import { assignRoles, batch, past, type Roles, tokensOf } from "./roles.js";
 import { operatorAttention } from "./operator-attention.js";
@@ -56,6 +56,14 @@ export interface Analysis {
   readonly tokens: Dim;
 }
 
+/** True if a model has caches, or what looks like one, that are not written in place yet. A first look, quicker than `analyse`. */
+export function hasGrowingCaches(model: Model): boolean {
+  const graph = buildGraph(model, operators);
+  inferGraph(graph);
+  const { found, lost } = findTrails(graph);
+  return lost.length > 0 || found.some(({ kind }) => kind !== "in-place");
+}
+
 /** Looks at a model. */
 export function analyse(model: Model): Analysis {
   const whole = buildGraph(model, operators);
@@ -67,17 +75,19 @@ export function analyse(model: Model): Analysis {
   const index = new GraphIndex(graph);
   const tokens = tokensOf(trails);
   const samples = trails[0]?.past.fact?.shape?.[0] ?? batch;
-  const scatters = trails.some(({ kind }) => kind === "scatter");
-  const counters = graph.inputs.filter((value) => isCounter(value, tokens, scatters));
+  const indices = new Set(
+    trails.flatMap(({ kind, writer }) => (kind === "scatter" ? behind(writer.inputs[1]!, index) : [])),
+  );
+  const counters = graph.inputs.filter((value) => isCounter(value, tokens, indices.has(value)));
   const { writes, unwritten, start } = findWrites(trails, graph, { assumed: assumedElements([], counters, past) });
-  const look = (masks: readonly Value[], valid: boolean): Found => {
-    const assumptions: Assumptions = { assumed: assumedElements(masks, counters, past, valid) };
+  const look = (masks: readonly Value[], padding?: Value): Found => {
+    const assumptions: Assumptions = { assumed: assumedElements(masks, counters, past, padding) };
     return { assumptions, ...findAttentions({ graph, index, trails, assumptions, past: start }) };
   };
   const candidates = graph.inputs.filter((value) => isMask(value, tokens));
-  const assumed = look(candidates, true);
-  const masks = hidesKeys(assumed, look(candidates, false)) ? candidates : [];
-  const { assumptions, attentions, refusals } = masks.length === candidates.length ? assumed : look(masks, true);
+  const assumed = look(candidates);
+  const masks = candidates.filter((mask) => hidesKeys(assumed, look(candidates, mask)));
+  const { assumptions, attentions, refusals } = masks.length === candidates.length ? assumed : look(masks);
   const resisting = [...lost.map(lostTrail), ...unwritten, ...unread(trails, attentions, refusals, index)];
   return {
     whole,
@@ -162,20 +172,23 @@ const isMask = ({ fact }: Value, tokens: Dim): boolean =>
   sameDim(fact.shape[1], addDims(past, tokens)) &&
   ["bool", "float", "integer"].includes(traitsOf(fact.type).kind);
 
-/**
- * True for an input with one whole number for each new token, the same for all samples, and where rows are written by index also for a
- * single number.
- */
-function isCounter({ fact, initializer }: Value, tokens: Dim, scatters: boolean): boolean {
-  if (
-    fact?.shape === undefined ||
-    initializer !== undefined ||
-    traitsOf(fact.type).kind !== "integer" ||
-    fact.shape.length > 1
-  )
-    return false;
+/** The values that a value is made of, itself included. */
+function behind(value: Value, index: GraphIndex): Value[] {
+  const found = new Set([value]);
+  // A set hands out what is added to it while it is walked.
+  for (const at of found) {
+    const node = index.producerOf(at);
+    for (const operand of node === undefined ? [] : readsOf(node)) found.add(operand);
+  }
+  return [...found];
+}
+
+/** True for an input with one whole number for each new token, the same for all samples; or a single one that says where rows are written. */
+function isCounter({ fact, initializer }: Value, tokens: Dim, placesRows: boolean): boolean {
+  if (fact?.shape === undefined || initializer !== undefined || fact.shape.length > 1) return false;
+  if (traitsOf(fact.type).kind !== "integer") return false;
   const [size] = fact.shape;
-  return size === undefined || (size === 1 && !sameDim(tokens, 1)) ? scatters : sameDim(size, tokens);
+  return size === undefined || (size === 1 && !sameDim(tokens, 1)) ? placesRows : sameDim(size, tokens);
 }
 
 /** What runs of the rewritten model take for granted: no padding between valid tokens, rows one after another. */
@@ -183,10 +196,12 @@ export function assumedElements(
   masks: readonly Value[],
   counters: readonly Value[],
   first: Dim,
-  valid = true,
+  padding?: Value,
 ): Map<Value, (index: readonly Dim[]) => Element> {
-  const one = ({ fact }: Value): Element =>
-    fact?.type === "bool" ? truth(valid) : fact?.type === "float32" ? numeric(Number(valid)) : integer(Number(valid));
+  const one = (mask: Value): Element => {
+    const valid = mask !== padding;
+    return mask.fact?.type === "bool" ? truth(valid) : integer(Number(valid));
+  };
   return new Map([
     ...masks.map((mask) => [mask, () => one(mask)] as const),
     ...counters.map((counter) => [counter, ([at = 0]: readonly Dim[]) => integer(addDims(first, at))] as const),
@@ -204,9 +219,10 @@ function unread(
 ): Resisting[] {
   const read = new Set(attentions.flatMap(({ keys, values }) => [keys.trail, values.trail]));
   return trails
-    .filter((trail) => !read.has(trail))
+    .filter((trail) => !read.has(trail) && trail.kind !== "in-place")
     .map((trail) => {
-      const near = nodesAhead(trail.written, index);
+      const own = trail.kind === "attention" ? [trail.writer] : [];
+      const near = [...own, ...nodesAhead(trail.written, index)];
       const refusal = refusals.find(({ node }) => near.includes(node));
       if (refusal !== undefined)
         return { input: trail.past.name, node: refusal.node, reason: `${refusal.node.label}: ${refusal.reason}` };
@@ -237,8 +253,18 @@ function nodesAhead(value: Value, index: GraphIndex): Node[] {
 export function requireUnderstood({ trails, resisting }: Analysis): void {
   if (resisting.length > 0) {
     const [{ input, reason }] = resisting;
-    const more = resisting.length === 1 ? "" : `; ${resisting.length - 1} more caches resist`;
+    const others = new Set(resisting.map((other) => other.input)).size - 1;
+    const more = others === 0 ? "" : `; ${others} more ${others === 1 ? "cache resists" : "caches resist"}`;
     throw new InsituError("invalid-graph", `cache "${input}" cannot be rewritten: ${reason}${more}`);
+  }
+  const done = trails.filter(({ kind }) => kind === "in-place");
+  if (done.length > 0) {
+    const [{ past: first, writer }] = done;
+    const what = done.length === trails.length ? "every cache" : `cache "${first.name}"`;
+    throw new InsituError(
+      "invalid-graph",
+      `${what} is written in place already, by ${writer.label}: there is nothing to rewrite`,
+    );
   }
   if (trails.length === 0)
     throw new InsituError(

@@ -89,6 +89,7 @@ export function attentionNode(node: Node, around: Surroundings): CachedAttention
     scale: scale * readKeys.factor,
     softcap: node.attrs["softcap"] as number,
     precision: node.attrs["softmax_precision"] as CachedAttention["precision"],
+    blindIsZero: mask === undefined || mask.fact?.type === "bool",
     mask: meaningOf(visibility, { query: i, key: k, past: around.past }),
     index: { batch: b, head: h, query: i, key: k },
   };

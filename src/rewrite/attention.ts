@@ -45,6 +45,8 @@ export interface CachedAttention {
   /** The type that Softmax computes in, where it is not the queries'. */
   readonly precision: ElementType | undefined;
   readonly mask: MaskMeaning;
+  /** A query that sees no key gives zeros, as Attention with a mask of truths has it; numbers that are added leave an even spread. */
+  readonly blindIsZero: boolean;
   /** The indices that the mask's elements are written in. */
   readonly index: { readonly batch: Dim; readonly head: Dim; readonly query: Dim; readonly key: Dim };
   /** For operators with their cache inside. */

@@ -2,7 +2,7 @@
  * How an attention reads a cache: which axis of the cache holds the heads and which the values of a head, shown from one element of what
  * the attention multiplies with. Heads that were repeated for their group of query heads are seen through.
  */
-import { addDims, type Dim, divideExactly, isKnown, multiplyDims, sameDim } from "../graph/dim.js";
+import { addDims, type Dim, isKnown, multiplyDims, sameDim, subtractDims } from "../graph/dim.js";
 import { constantOf, type Element } from "./element.js";
 import type { Ranges } from "./ranges.js";
 import { cacheAxis } from "./roles.js";
@@ -19,6 +19,8 @@ export interface CacheRead {
   readonly values: number;
   readonly headCount: number;
   readonly headSize: Dim;
+  /** Where on the axis of values they begin, and how many there are, in a cache that holds others beside them. */
+  readonly part?: { readonly start: number; readonly end: number };
 }
 
 /** The indices that elements of a cache are asked with. */
@@ -72,22 +74,46 @@ export function cacheReadOf(
   const base = { trail, rows };
   if (rest.length === 1) {
     const [axis] = rest;
-    const heads = divideExactly(shape[axis], index.size);
-    if (heads === undefined || !isKnown(heads)) return refuse("the last axis holds no whole number of heads");
-    const head = sharedHead(index, heads, ranges);
-    const expected = head && addDims(multiplyDims(head, index.size), index.value);
-    if (expected === undefined || !sameDim(at[axis], expected)) return refuse("heads are not read one after another");
-    return { ...base, heads: undefined, values: axis, headCount: heads, headSize: index.size };
+    const found = joinedHeads(at[axis], shape[axis], index, ranges);
+    if (found === undefined) return refuse("heads are not read one after another");
+    return { ...base, heads: undefined, values: axis, headSize: index.size, ...found };
   }
   if (rest.length !== 2) return refuse(`${shape.length} dimensions are no layout`);
   for (const [heads, values] of [rest, rest.toReversed()]) {
     const headCount = shape[heads];
-    if (!isKnown(headCount) || !sameDim(at[values], index.value)) continue;
+    const start = subtractDims(at[values], index.value);
+    if (!isKnown(headCount) || !isKnown(start)) continue;
     const head = sharedHead(index, headCount, ranges);
-    if (head !== undefined && sameDim(at[heads], head))
-      return { ...base, heads, values, headCount, headSize: shape[values] };
+    if (head === undefined || !sameDim(at[heads], head)) continue;
+    const part = partOf(start, index.size, shape[values]);
+    if (part !== undefined) return { ...base, heads, values, headCount, headSize: index.size, ...part };
   }
   return refuse("heads are shared in another way than Attention does");
+}
+
+/** Heads side by side on one axis: how many they are, and where they begin. */
+function joinedHeads(
+  at: Dim,
+  width: Dim,
+  index: ReadIndex,
+  ranges: Ranges,
+): Pick<CacheRead, "headCount" | "part"> | undefined {
+  // The most heads first: with one alone, there is nothing to tell them apart by.
+  for (let headCount = index.headCount; headCount >= 1; headCount--) {
+    const head = sharedHead(index, headCount, ranges);
+    if (head === undefined) continue;
+    const start = subtractDims(at, addDims(multiplyDims(head, index.size), index.value));
+    const part = isKnown(start) ? partOf(start, multiplyDims(index.size, headCount), width) : undefined;
+    if (part !== undefined) return { headCount, ...part };
+  }
+  return undefined;
+}
+
+/** Values from `start` on; nothing to say where they are all there is, undefined where they do not fit. */
+function partOf(start: number, count: Dim, width: Dim): Pick<CacheRead, "part"> | undefined {
+  if (start === 0 && sameDim(count, width)) return {};
+  if (!isKnown(count) || !isKnown(width) || start < 0 || start + count > width) return undefined;
+  return { part: { start, end: start + count } };
 }
 
 /** The key head that a query head reads: neighbours share one. */

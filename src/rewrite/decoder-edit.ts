@@ -3,7 +3,8 @@ import { InsituError } from "../base/error.js";
 import { isKnown, sameDim } from "../graph/dim.js";
 import type { Value } from "../graph/graph.js";
 import { value as makeValue } from "../onnx/build.js";
-import type { Model, ModelDimension, ModelType, ModelValue } from "../onnx/model.js";
+import type { Model, ModelDimension, ModelValue } from "../onnx/model.js";
+import { traitsOf } from "../tensor/element-type.js";
 import type { Analysis } from "./analysis.js";
 import { emitAttention } from "./emit-attention.js";
 import { emitMask, type MaskSources } from "./emit-mask.js";
@@ -47,6 +48,7 @@ class DecoderEdit {
   readonly #options: DecoderOptions;
   readonly #edit: ModelEdit;
   readonly #widened = new Map<string, number>();
+  #castPositions = false;
 
   constructor(model: Model, analysis: Analysis, options: DecoderOptions) {
     this.#model = model;
@@ -105,6 +107,18 @@ class DecoderEdit {
     const columns = isKnown(this.#analysis.tokens)
       ? this.#analysis.tokens
       : tokens && this.#shapeOf(tokens.name)[tokens.axis];
+    this.#declarePositions(samples, columns);
+    for (const name of this.#pointless()) this.#edit.changeInput(name, undefined);
+    for (const trail of trails) {
+      const shape = this.#shapeOf(trail.past.name).with(cacheAxis(trail)!, this.#options.capacity);
+      this.#edit.changeInput(trail.past.name, reshaped(this.#declared(trail.past.name), shape, trail.past));
+      this.#edit.changeOutput(trail.present.name, reshaped(this.#declared(trail.present.name), shape, trail.past));
+    }
+  }
+
+  /** Positions are an input of [batch, sequence]: the model's own where that is one for every token, a new one where not. */
+  #declarePositions(samples: ModelDimension, columns: ModelDimension): void {
+    const { graph, counters } = this.#analysis;
     const own = this.#model.graph.inputs.find(({ name }) => name === names.positions);
     if (own === undefined) {
       if (this.#edit.isTaken(names.positions))
@@ -113,13 +127,29 @@ class DecoderEdit {
           `the model has a value "${names.positions}" that is no input: rename it first`,
         );
       this.#edit.addInput(makeValue(names.positions, "int64", [samples, columns]));
+      return;
     }
-    for (const name of this.#pointless()) this.#edit.changeInput(name, undefined);
-    for (const trail of trails) {
-      const shape = this.#shapeOf(trail.past.name).with(cacheAxis(trail)!, this.#options.capacity);
-      this.#edit.changeInput(trail.past.name, reshaped(this.#declared(trail.past.name), shape, trail.past));
-      this.#edit.changeOutput(trail.present.name, reshaped(this.#declared(trail.present.name), shape, trail.past));
+    const value = graph.inputs.find(({ name }) => name === names.positions);
+    const isRead = value !== undefined && graph.nodes.some((node) => node.inputs.includes(value));
+    if (!isRead || counters.includes(value))
+      this.#edit.changeInput(own.name, {
+        ...own,
+        type: { kind: "tensor", elementType: "int64", shape: [samples, columns] },
+      });
+    else if (value.fact?.shape?.length === 2) {
+      if (traitsOf(value.fact.type).kind === "integer" && value.fact.type !== "int64") this.#castPositions = true;
+      // One row for all samples becomes one for each.
+      if (value.fact.shape[0] === 1 && samples !== 1)
+        this.#edit.changeInput(own.name, reshaped(own, [samples, columns], value));
     }
+  }
+
+  /** The positions as int64. */
+  #positions(): string {
+    if (!this.#castPositions) return names.positions;
+    return this.#edit.atFront(() =>
+      this.#edit.node("Cast", [names.positions], { attributes: { to: traitsOf("int64").code }, as: "positions" }),
+    );
   }
 
   /** Inputs that nothing read, and that only said what write_indices and nonpad_kv_seqlen say now. */
@@ -189,10 +219,18 @@ class DecoderEdit {
     const laid = (name: string, perm: readonly number[]): string =>
       perm.every((from, at) => from === at) ? name : edit.node("Transpose", [name], { attributes: { perm } });
     const write = this.#analysis.writes.get(trail);
-    if (write !== undefined) return laid(write.rows.name, write.perm);
+    if (write !== undefined) {
+      const { type } = trail.past.fact!;
+      const same = write.rows.fact?.type === type;
+      const rows = same
+        ? write.rows.name
+        : edit.node("Cast", [write.rows.name], { attributes: { to: traitsOf(type).code } });
+      return laid(rows, write.perm);
+    }
     const attention = this.#analysis.attentions.find(({ node }) => node === trail.writer)!;
     const isKeys = attention.keys.trail === trail;
-    const rows = isKeys ? attention.parts!.keys(edit, names.positions) : attention.parts!.values(edit, names.positions);
+    const parts = attention.parts!;
+    const rows = isKeys ? parts.keys(edit, this.#positions()) : parts.values(edit, this.#positions());
     return laid(
       rows,
       trail.order.map((_, own) => trail.order.indexOf(own)),
@@ -208,18 +246,29 @@ class DecoderEdit {
       );
     };
     const { type } = attention.query;
-    if ([keys, values].some(({ trail }) => trail.past.fact?.type !== type))
-      refuse(`its queries are ${type}, its caches are not`);
+    const held = keys.trail.past.fact!.type;
+    // Caches that are wider than what is computed with are attended in their own type: nothing is lost by it.
+    const widened = type === "float16" && held === "float32";
+    if (values.trail.past.fact!.type !== held || (held !== type && !widened))
+      refuse(`its queries are ${type}, its caches are ${held}: that takes a copy of the caches for every token`);
+    const whole = widened
+      ? { ...attention, query: { ...attention.query, type: held }, precision: undefined }
+      : attention;
+    if (!mask.causal && [keys, values].some(({ trail }) => trail.kind === "scatter"))
+      refuse("its mask does not hide the rows of the cache that are not written yet");
     if (!isKnown(keys.headSize) || !isKnown(values.headSize)) refuse("the size of its heads is not known");
-    const built = emitMask(this.#edit, attention, this.#maskSources(this.#analysis.trails[0]), this.#options.windows);
+    const causal = mask.causal || this.#analysis.tokens === 1;
+    const windows = this.#options.windows && causal;
+    const built = emitMask(this.#edit, whole, this.#maskSources(this.#analysis.trails[0]), windows);
     if (typeof built === "object") return refuse(built.reason);
-    const lengths = this.#lengths();
-    const window = this.#options.windows ? mask.window : undefined;
+    // Causality and windows count back from the last row that was written; without them, what is valid is all that counts.
+    const lengths = causal ? this.#lengths() : names.lengths;
+    const window = windows ? mask.window : undefined;
     this.#edit.replace(attention.result.name, () =>
       emitAttention(
         this.#edit,
-        { ...attention, mask: { ...mask, causal: mask.causal || this.#analysis.tokens === 1 } },
-        { lengths, mask: built, window, positions: names.positions },
+        { ...whole, mask: { ...mask, causal } },
+        { lengths, mask: built, window, positions: this.#positions(), ...(widened ? { narrow: type } : {}) },
       ),
     );
     const words = [
@@ -265,7 +314,7 @@ class DecoderEdit {
   /** Replaces what depends on the old length; the names that were replaced by positions. */
   #resolveRest(): readonly string[] | Blame {
     const { masks, counters, whole, trails } = this.#analysis;
-    const sources = { positions: () => names.positions, size: (name: string) => this.#size(name) };
+    const sources = { positions: () => this.#positions(), size: (name: string) => this.#size(name) };
     const resolver = new Resolver(
       this.#analysis,
       this.#edit,
@@ -286,21 +335,7 @@ class DecoderEdit {
       if (value === undefined || skipped.has(name) || this.#edit.isReplaced(name)) continue;
       if (!resolver.resolve(value)) return resolver.blame!;
     }
-    if (resolver.positions.length > 0) this.#declarePositions();
     return resolver.positions;
-  }
-
-  /** An input for positions that was there and unused has the dimensions of the tokens. */
-  #declarePositions(): void {
-    const own = this.#model.graph.inputs.find(({ name }) => name === names.positions);
-    const tokens = this.#tokens();
-    if (own === undefined || tokens === undefined) return;
-    const [samples] = this.#shapeOf(this.#analysis.trails[0].past.name);
-    const shape = [samples, this.#shapeOf(tokens.name)[tokens.axis]];
-    this.#edit.changeInput(own.name, {
-      ...own,
-      type: { kind: "tensor", elementType: "int64", shape } satisfies ModelType,
-    });
   }
 }
 

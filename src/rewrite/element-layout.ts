@@ -141,9 +141,18 @@ const tile: Rule = ({ node, index, ranges, of }) => {
   );
 };
 
+/** A list of whole numbers, from facts or element by element. */
+function listIn(value: Value | undefined, of: Question["of"]): readonly Dim[] | undefined {
+  const known = dimsIn(value);
+  const count = shapeOf(value)?.[0];
+  if (known !== undefined || value === undefined || count === undefined || !isKnown(count)) return known;
+  const found = Array.from({ length: count }, (_, at) => of(value, [at]));
+  return found.every((element) => element.kind === "integer") ? found.map((element) => element.value) : undefined;
+}
+
 const slice: Rule = ({ node, index, ranges, of }) => {
   const shape = shapeOf(node.inputs[0]);
-  const [starts, given, steps] = [dimsIn(node.inputs[1]), dimsIn(node.inputs[3]), dimsIn(node.inputs[4])];
+  const [starts, given, steps] = [listIn(node.inputs[1], of), dimsIn(node.inputs[3]), dimsIn(node.inputs[4])];
   if (shape === undefined || starts === undefined) return undefined;
   if ((node.inputs[3] !== undefined && given === undefined) || (node.inputs[4] !== undefined && steps === undefined))
     return undefined;
@@ -211,6 +220,44 @@ const gatherNd: Rule = ({ node, index, ranges, of }) => {
   return of(data!, [...source, ...index.slice(listed.length - 1)]);
 };
 
+/** 0, 0, s, s, 2·s, …: the step and how often each number is there; undefined for other lists. */
+export function stairsOf(list: readonly number[]): { readonly step: number; readonly width: number } | undefined {
+  const width = list.findIndex((number) => number !== list[0]);
+  if (width < 1) return undefined;
+  const step = list[width] - list[0];
+  const follows = list.every((number, at) => number - list[0] === step * Math.floor(at / width));
+  return follows ? { step, width } : undefined;
+}
+
+/** Parts of one size that lie in one tensor at even distances: heads cut out one by one, and joined again in groups. */
+function inStairs(
+  parts: readonly { readonly value: Value; readonly start: Dim; readonly end: Dim }[],
+  at: Dim,
+  element: (part: (typeof parts)[number]) => Element,
+  ranges: Ranges,
+): Element | undefined {
+  const size = parts[0]?.end;
+  if (parts.length < 2 || size === undefined || isKnown(at)) return undefined;
+  if (!parts.every(({ start, end }) => sameDim(subtractDims(end, start), size))) return undefined;
+  const { quotient, rest } = ranges.divide(at, size);
+  // Each part is asked at the same index inside it.
+  const reads = parts.map((part) => element({ ...part, start: subtractDims(at, rest) }));
+  const [first] = reads;
+  if (first.kind !== "read") return undefined;
+  const shifts: number[][] = [];
+  for (const one of reads) {
+    if (one.kind !== "read" || one.from !== first.from || one.index.length !== first.index.length) return undefined;
+    const shift = one.index.map((dim, axis) => subtractDims(dim, first.index[axis]));
+    if (!shift.every((dim) => isKnown(dim))) return undefined;
+    shifts.push(shift);
+  }
+  const moving = first.index.flatMap((_, axis) => (shifts.some((shift) => shift[axis] !== 0) ? [axis] : []));
+  const stairs = moving.length === 1 ? stairsOf(shifts.map((shift) => shift[moving[0]])) : undefined;
+  if (stairs === undefined) return undefined;
+  const climbed = multiplyDims(ranges.divide(quotient, stairs.width).quotient, stairs.step);
+  return { ...first, index: first.index.with(moving[0], addDims(first.index[moving[0]], climbed)) };
+}
+
 const concat: Rule = ({ node, index, ranges, of }) => {
   const rank = index.length;
   const axis = axisOf(node.attrs["axis"] as number, rank);
@@ -229,6 +276,8 @@ const concat: Rule = ({ node, index, ranges, of }) => {
   // The same operand over and over is one that repeats.
   if (parts.length > 1 && parts.every(({ value }) => value === parts[0].value))
     return of(parts[0].value, index.with(axis, ranges.divide(at, parts[0].end).rest));
+  const repeated = inStairs(parts, at, element, ranges);
+  if (repeated !== undefined) return repeated;
   const inside = parts.find((part) => ranges.isIndex(subtractDims(at, part.start), subtractDims(part.end, part.start)));
   if (inside !== undefined) return element(inside);
   const last = parts.at(-1);

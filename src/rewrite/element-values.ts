@@ -2,9 +2,9 @@
  * Elements that operators compute one by one: arithmetic, comparisons, choices. What does not come out as a number or a truth stays a call
  * of the operator, so that it can be computed again elsewhere.
  */
-import { addDims, divideExactly, multiplyDims, subtractDims } from "../graph/dim.js";
+import { addDims, type Dim, divideExactly, multiplyDims, type Shape, subtractDims } from "../graph/dim.js";
 import { integersOf } from "../graph/fact.js";
-import type { Value } from "../graph/graph.js";
+import type { Node, Value } from "../graph/graph.js";
 import { readIntegers, readNumbers } from "../tensor/access.js";
 import { type ElementType, traitsOf } from "../tensor/element-type.js";
 import {
@@ -236,6 +236,52 @@ const pad: Rule = ({ node, index, of, ranges }) => {
   return choose(joined("and", inside), of(node.inputs[0]!, source), filled);
 };
 
+/** A product of two elements under the name of a node that is no plain multiplication. */
+const multiplied = (node: Node, a: Element, b: Element): Element =>
+  combined(a, b, product, (left, right) => ({ kind: "call", node, as: "Mul", of: [left, right] }));
+
+/** A product of matrices that sums over one element only. */
+const outer: Rule = ({ node, output, index, of }) => {
+  const [left, right] = node.inputs;
+  const [a, b] = [left?.fact?.shape, right?.fact?.shape];
+  if (a === undefined || b === undefined || a.length < 2 || b.length < 2 || a.at(-1) !== 1) return undefined;
+  const whole = output.fact!.shape!;
+  const lead = (shape: Shape): Dim[] | undefined =>
+    broadcastIndex(shape.slice(0, -2), whole.slice(0, -2), index.slice(0, -2));
+  const [own, other] = [lead(a), lead(b)];
+  if (own === undefined || other === undefined) return undefined;
+  return multiplied(node, of(left!, [...own, index.at(-2)!, 0]), of(right!, [...other, 0, index.at(-1)!]));
+};
+
+/** A sum of products that sums over nothing. */
+const einsum: Rule = ({ node, index, of }) => {
+  const equation = /^\s*([a-zA-Z]+)\s*,\s*([a-zA-Z]+)\s*->\s*([a-zA-Z]+)\s*$/.exec(String(node.attrs["equation"]));
+  if (equation === null) return undefined;
+  const [, first, second, result] = equation;
+  if (Array.from(first + second).some((label) => !result.includes(label))) return undefined;
+  const at = (labels: string): Dim[] => Array.from(labels, (label) => index[result.indexOf(label)]);
+  return multiplied(node, of(node.inputs[0]!, at(first)), of(node.inputs[1]!, at(second)));
+};
+
+/** Whole numbers that lie between the ends anyway. */
+const clip: Rule = ({ node, index, of, ranges }) => {
+  const element = of(node.inputs[0]!, index);
+  if (element.kind !== "integer") return undefined;
+  const [low, high] = [node.inputs[1], node.inputs[2]].map(
+    (end) =>
+      end &&
+      of(
+        end,
+        (end.fact?.shape ?? []).map(() => 0),
+      ),
+  );
+  const within = (gap: (end: Dim) => Dim, end: Element | undefined): boolean =>
+    end === undefined || (end.kind === "integer" && ranges.isNeverNegative(gap(end.value)));
+  const { value } = element;
+  const fits = within((end) => subtractDims(value, end), low) && within((end) => subtractDims(end, value), high);
+  return fits ? element : undefined;
+};
+
 const kept: Rule = unary(() => undefined);
 const keptPair: Rule = binary(() => undefined);
 
@@ -251,9 +297,12 @@ export const valueRules: Readonly<Record<string, Rule | undefined>> = {
   Cast: cast,
   CastLike: cast,
   Ceil: kept,
+  Clip: clip,
   ConstantOfShape: constantOfShape,
+  Cos: kept,
   CumSum: cumSum,
   Div: binary(quotient),
+  Einsum: einsum,
   Equal: binary(equal),
   Erf: kept,
   Exp: kept,
@@ -265,6 +314,7 @@ export const valueRules: Readonly<Record<string, Rule | undefined>> = {
   Less: binary(compare(-1, 1)),
   LessOrEqual: binary(compare(-1, 0)),
   Log: kept,
+  MatMul: outer,
   Max: binary(extreme(1)),
   Min: binary(extreme(-1)),
   Mod: binary(rest),
@@ -279,7 +329,10 @@ export const valueRules: Readonly<Record<string, Rule | undefined>> = {
   Pow: keptPair,
   Range: range,
   Reciprocal: kept,
+  Round: kept,
   Sigmoid: kept,
+  Sign: kept,
+  Sin: kept,
   Sqrt: kept,
   Sub: binary(difference),
   Tanh: kept,

@@ -19,15 +19,15 @@ export type Element =
   | { readonly kind: "and" | "or"; readonly of: readonly Element[] }
   | { readonly kind: "choose"; readonly when: Element; readonly yes: Element; readonly no: Element }
   | { readonly kind: "read"; readonly from: Value; readonly index: readonly Dim[] }
-  /** An operator that works element by element; `node` says which, with its attributes. */
-  | { readonly kind: "call"; readonly node: Node; readonly of: readonly Element[] };
+  /** An operator that works element by element: the node's, with its attributes, or `as` where elements are combined more simply. */
+  | { readonly kind: "call"; readonly node: Node; readonly as?: string; readonly of: readonly Element[] };
 
-/** A whole number, possibly of indices and sizes. */
-export const integer = (value: Dim): Element => ({ kind: "integer", value });
+/** A whole number, possibly of indices and sizes; there is one zero. */
+export const integer = (value: Dim): Element => ({ kind: "integer", value: value === 0 ? 0 : value });
 
 /** A plain number. */
 export const numeric = (value: number): Element =>
-  Number.isSafeInteger(value) ? integer(value === 0 ? 0 : value) : { kind: "number", value };
+  Number.isSafeInteger(value) ? integer(value) : { kind: "number", value };
 
 /** True or false. */
 export const truth = (value: boolean): Element => ({ kind: "truth", value });
@@ -184,7 +184,7 @@ function textOf(element: Element): string {
       const given = [...attributes].map(
         ([name, attribute]) => `${name}=${"value" in attribute ? String(attribute.value) : "…"}`,
       );
-      return `${op.domain}${op.name}{${given.join()}}(${element.of.map(elementText).join(", ")})`;
+      return `${op.domain}${element.as ?? op.name}{${given.join()}}(${element.of.map(elementText).join(", ")})`;
     }
     default:
       return element satisfies never;

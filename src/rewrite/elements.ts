@@ -9,7 +9,7 @@ import { readIntegers, readNumbers } from "../tensor/access.js";
 import { traitsOf } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";
 import { atLeastZero, choose, type Element, integer, numeric, read, truth } from "./element.js";
-import { layoutRules } from "./element-layout.js";
+import { layoutRules, stairsOf } from "./element-layout.js";
 import { valueRules } from "./element-values.js";
 import type { Ranges } from "./ranges.js";
 
@@ -34,8 +34,8 @@ export interface Assumptions {
   readonly closed?: ReadonlySet<Value>;
 }
 
-/** Constants of which elements are looked up, at most this large. */
-const mostRead = 2 ** 20;
+/** Constants of which elements are looked up have at most this many; what decides a mask or a position is no larger. */
+export const mostRead: number = 2 ** 20;
 
 /** Nodes that are followed behind one another, at most: beyond, the element stays a read. */
 const deepest = 400;
@@ -128,7 +128,8 @@ function constantElement(view: View, index: readonly Dim[], ranges: Ranges): Ele
   const numbers = kind === "integer" ? readIntegers(part) : readNumbers(part);
   if (numbers.every((number) => number === numbers[0])) return single(part);
   const even = kind === "integer" ? evenElement(numbers as readonly number[], part.shape, index) : undefined;
-  if (even !== undefined) return even;
+  const stepped = even === undefined && kind === "integer" ? steppedElement(numbers, part.shape, index, ranges) : even;
+  if (stepped !== undefined) return stepped;
   const of = (number: number): Element => (kind === "bool" ? truth(number !== 0) : numeric(number));
   return triangleElement(numbers, part.shape, index, ranges, of);
 }
@@ -160,6 +161,20 @@ function triangleElement(
   if (!follows || below === above) return undefined;
   const gap = addDims(subtractDims(index[varied[0]], index[varied[1]]), shift);
   return choose(atLeastZero(gap, ranges), of(below), of(above));
+}
+
+/** start + step · ⌊index / n⌋ along one axis, where all elements follow it. */
+function steppedElement(
+  numbers: ArrayLike<number>,
+  shape: readonly number[],
+  index: readonly Dim[],
+  ranges: Ranges,
+): Element | undefined {
+  const varied = shape.flatMap((size, axis) => (size === 1 ? [] : [axis]));
+  const stairs = varied.length === 1 ? stairsOf(Array.from(numbers)) : undefined;
+  if (stairs === undefined) return undefined;
+  const climbed = multiplyDims(ranges.divide(index[varied[0]], stairs.width).quotient, stairs.step);
+  return integer(addDims(climbed, numbers[0]));
 }
 
 /** start + step · index + …, where all elements follow it. */

@@ -2,7 +2,7 @@
 import { isKnown } from "../graph/dim.js";
 import type { AttributeInput } from "../onnx/build.js";
 import { float } from "../onnx/build.js";
-import { traitsOf } from "../tensor/element-type.js";
+import { type ElementType, traitsOf } from "../tensor/element-type.js";
 import type { CachedAttention, Form } from "./attention.js";
 import type { CacheRead } from "./cache-read.js";
 import type { ModelEdit } from "./model-edit.js";
@@ -17,6 +17,8 @@ export interface AttentionInputs {
   readonly window: number | undefined;
   /** Positions of the new tokens, [batch, sequence]. */
   readonly positions: string;
+  /** The type of the queries and of the result, where the caches are wider. */
+  readonly narrow?: ElementType;
 }
 
 /** Makes the nodes that compute an attention's result from the caches' presents. */
@@ -26,7 +28,9 @@ export function emitAttention(edit: ModelEdit, attention: CachedAttention, input
   const size = sizeOf(keys);
   const layout = { heads, groups };
   const queries = attention.parts?.query(edit, inputs.positions) ?? query.name;
-  const q = relay(edit, queries, query.form, form, { ...layout, size });
+  const { narrow } = inputs;
+  const own = relay(edit, queries, query.form, form, { ...layout, size });
+  const q = narrow === undefined ? own : cast(edit, own, query.type);
   const [k, v] = [keys, values].map((read) => cacheOperand(edit, read, form));
   const attributes: Record<string, AttributeInput> = {
     scale: float(attention.scale),
@@ -36,14 +40,18 @@ export function emitAttention(edit: ModelEdit, attention: CachedAttention, input
     ...(form === "heads" ? {} : { q_num_heads: heads, kv_num_heads: keys.headCount }),
     ...(inputs.window === undefined ? {} : { left_window_size: inputs.window - 1 }),
   };
-  const direct = form === result.form;
-  const made = edit.node("Attention", [q, k, v, inputs.mask ?? "", "", "", inputs.lengths], {
+  const direct = form === result.form && narrow === undefined;
+  let made = edit.node("Attention", [q, k, v, inputs.mask ?? "", "", "", inputs.lengths], {
     attributes,
     name: attention.node.name === "" ? undefined : attention.node.name,
     ...(direct ? { output: result.name } : {}),
   });
-  if (!direct) relay(edit, made, form, result.form, { ...layout, size: sizeOf(values) }, result.name);
+  if (narrow !== undefined) made = cast(edit, made, narrow, form === result.form ? result.name : undefined);
+  if (form !== result.form) relay(edit, made, form, result.form, { ...layout, size: sizeOf(values) }, result.name);
 }
+
+const cast = (edit: ModelEdit, name: string, to: ElementType, output?: string): string =>
+  edit.node("Cast", [name], { attributes: { to: traitsOf(to).code }, ...(output === undefined ? {} : { output }) });
 
 function sizeOf({ headSize }: CacheRead): number {
   return isKnown(headSize) ? headSize : 0;
@@ -55,8 +63,12 @@ const isPacked = ({ rows, heads, values }: CacheRead): boolean =>
 
 /** A cache as Attention takes it. */
 function cacheOperand(edit: ModelEdit, read: CacheRead, form: Form): string {
-  const { trail, rows, heads, values, headCount } = read;
-  const name = trail.present.name;
+  const { trail, rows, heads, values, headCount, part } = read;
+  const cut = (list: readonly number[]): string => edit.integers(list);
+  const name =
+    part === undefined
+      ? trail.present.name
+      : edit.node("Slice", [trail.present.name, cut([part.start]), cut([part.end]), cut([values])]);
   if (form === "packed") return heads === undefined ? name : edit.node("Reshape", [name, edit.integers([0, 0, -1])]);
   if (heads === undefined) {
     const turned = rows === 1 ? name : edit.node("Transpose", [name], { attributes: { perm: [0, 2, 1] } });

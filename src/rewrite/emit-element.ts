@@ -100,6 +100,7 @@ class Emitter {
     );
     if (node.op.name === "Cast" || node.op.name === "CastLike")
       return this.#as(operands[0], node.inputs[0]!.fact!.type, type);
+    if (element.as !== undefined) return this.#as(this.#edit.node(element.as, operands), own, type);
     const attributes = Object.fromEntries(
       [...node.attributes].flatMap(([name, attribute]) =>
         attribute.kind === "int" || attribute.kind === "float" || attribute.kind === "string"

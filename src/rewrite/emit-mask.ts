@@ -41,7 +41,11 @@ export function emitMask(
   const { mask, query } = attention;
   const { query: i, key: k } = attention.index;
   const own = addDims(sources.past, i);
-  if (attention.node.op.name === "Softmax" && !mask.others.every((condition) => holdsAt(condition, own)))
+  // What callers decide is kept, and theirs to get right; of the rest, it must be known that a query sees a key.
+  const decided = mask.others.filter(
+    (condition) => !mentions(condition, (part) => part.kind === "read" && sources.isInput(part.from)),
+  );
+  if (!attention.blindIsZero && !decided.every((condition) => holdsAt(condition, own)))
     return { reason: "its mask may hide every key from a query, which Softmax and Attention answer in different ways" };
   const conditions = [...mask.others];
   if (mask.window !== undefined && !windows)

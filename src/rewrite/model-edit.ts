@@ -88,6 +88,16 @@ export class ModelEdit {
 
   /** The nodes that `build` makes take the place of the one that makes a value; one of them makes the value now. */
   replace(value: string, build: () => void): void {
+    this.replaceBy(value, this.attempt(build));
+  }
+
+  /** These nodes take the place of the one that makes a value. */
+  replaceBy(value: string, nodes: readonly ModelNode[]): void {
+    this.#replaced.set(value, nodes);
+  }
+
+  /** The nodes that `build` makes, which stand nowhere yet. */
+  attempt(build: () => void): readonly ModelNode[] {
     const before = this.#target;
     const made: ModelNode[] = [];
     this.#target = made;
@@ -96,7 +106,7 @@ export class ModelEdit {
     } finally {
       this.#target = before;
     }
-    this.#replaced.set(value, made);
+    return made;
   }
 
   /** Nodes of the model that read one value read another from now on. */

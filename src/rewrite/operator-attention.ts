@@ -39,6 +39,7 @@ export function operatorAttention(node: Node, around: Surroundings): CachedAtten
     scale: taken.scale,
     softcap: taken.softcap,
     precision: taken.precision,
+    blindIsZero: taken.mask === undefined || taken.mask.fact?.type === "bool",
     ...masked,
     parts: taken.parts,
   };
@@ -86,13 +87,13 @@ function maskOf(
     if (typeof element === "string") return element;
     visibility = taken.mask.fact?.type === "bool" ? { visible: element, bias: undefined } : visibilityOf(element);
   }
+  const conditions = [visibility.visible];
   if (taken.padding !== undefined) {
     const { fact } = taken.padding;
-    const own = fact?.shape?.length === 2 ? elements.of(taken.padding, [b, k]) : undefined;
-    if (own === undefined || (constantOf(own) ?? 0) === 0)
-      return `its padding mask "${taken.padding.name}" is not understood`;
+    const valid = fact?.shape?.length === 2 ? constantOf(elements.of(taken.padding, [b, k])) : undefined;
+    if (valid === undefined) return `its padding mask "${taken.padding.name}" is not understood`;
+    conditions.push(truth(valid !== 0));
   }
-  const conditions = [visibility.visible];
   const own = subtractDims(addDims(past, i), k);
   if (taken.causal) conditions.push(atLeastZero(own, ranges));
   const meaning = meaningOf({ ...visibility, visible: joined("and", conditions) }, { query: i, key: k, past });

@@ -1,13 +1,15 @@
 /**
- * A model made ready to be rewritten: local functions put in the place of their calls, and every node in the meaning that its operator has in
- * a newer opset. Nodes whose operator did not change keep their bytes; what cannot be carried over is refused by name.
+ * A model made ready to be rewritten: one graph where an If chose between two, local functions put in the place of their calls, and every
+ * node in the meaning that its operator has in a newer opset. Nodes whose operator did not change keep their bytes; what cannot be carried over is refused by name.
  */
 import { InsituError } from "../base/error.js";
+import { withAssignments } from "./assign-slices.js";
 import { FunctionExpander } from "../graph/functions.js";
 import { attributes as makeAttributes, initializer } from "../onnx/build.js";
 import type { Model, ModelAttribute, ModelGraph, ModelNode, ModelTensor } from "../onnx/model.js";
 import { operators } from "../ops/index.js";
 import { Tensor } from "../tensor/tensor.js";
+import { takeBranch } from "./take-branch.js";
 
 /** The oldest opset that is carried over. */
 export const oldestOpset = 13;
@@ -29,7 +31,21 @@ export function prepareModel(model: Model, opset: number): Model {
       "unsupported-opset",
       `the model has ai.onnx opset ${from}; ${oldestOpset} is the oldest that can be rewritten: convert it with its exporter first`,
     );
-  const to = Math.max(from, opset);
+  const plain = withConstants(model);
+  const single = takeBranch(plain)?.model ?? plain;
+  return withAssignments(converted(single, from, Math.max(from, opset)));
+}
+
+/** Before IR version 4 every weight had to be listed among the inputs, and was a constant all the same. */
+function withConstants(model: Model): Model {
+  if (model.irVersion >= 4) return model;
+  const weights = new Set(model.graph.initializers.map(({ name }) => name));
+  const inputs = model.graph.inputs.filter(({ name }) => !weights.has(name));
+  return { ...model, graph: { ...model.graph, inputs } };
+}
+
+/** The model with every node in the meaning of an opset. */
+function converted(model: Model, from: number, to: number): Model {
   if (from === to && model.functions.length === 0) return model;
   const conversion = new Conversion(model, to);
   const graph = conversion.graph(model.graph, model.opsets);

@@ -4,7 +4,7 @@
  */
 import { bindDim, type Dim, isKnown, type Shape, subtractDims, symbol, symbolsOf } from "../graph/dim.js";
 import type { Value } from "../graph/graph.js";
-import { type ElementType, traitsOf } from "../tensor/element-type.js";
+import type { ElementType } from "../tensor/element-type.js";
 import type { Element } from "./element.js";
 import { emitElement, type IndexTensors } from "./emit-element.js";
 import type { ModelEdit } from "./model-edit.js";
@@ -136,6 +136,3 @@ class Axes implements IndexTensors {
     return missing.length === 0 ? name : this.#edit.node("Unsqueeze", [name, this.#edit.integers(missing)]);
   }
 }
-
-/** True for types that positions can be computed with. */
-export const isComputed = (type: ElementType): boolean => ["float", "integer", "bool"].includes(traitsOf(type).kind);

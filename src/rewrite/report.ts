@@ -37,6 +37,9 @@ export interface RewriteReport {
   readonly notes: readonly string[];
 }
 
+const capacityText = ({ capacity }: RewriteReport): string =>
+  typeof capacity === "number" ? `capacity ${capacity}` : `capacity left open as "${capacity}"`;
+
 /** The report as text. */
 export function reportText(report: RewriteReport): string {
   const { caches, attentions, inputs, opset, positions, nodes, notes } = report;
@@ -47,7 +50,7 @@ export function reportText(report: RewriteReport): string {
   const counted = (counts: ReadonlyMap<string, number>): string =>
     [...counts].map(([name, count]) => `${count} × ${name}`).join(", ");
   return [
-    `caches: ${counted(before)} → ${caches.length} × TensorScatter, capacity ${report.capacity}`,
+    `caches: ${counted(before)} → ${caches.length} × TensorScatter, ${capacityText(report)}`,
     `attentions: ${counted(masks)}`,
     `inputs added: ${inputs.added.join(", ") || "none"}; removed: ${inputs.removed.join(", ") || "none"}`,
     ...(positions.length === 0 ? [] : [`made from position_ids now: ${positions.join(", ")}`]),

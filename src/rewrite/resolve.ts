@@ -2,14 +2,16 @@
  * What is left of a model once its attentions read caches of fixed capacity must not depend on how many rows the caches held: that number is
  * no shape any more. Values that do are replaced by what they mean, positions of tokens and sizes; what means something else is named.
  */
-import { type Dim, isKnown, sameDim, subtractDims, symbolsOf } from "../graph/dim.js";
+import { type Dim, isKnown, sameDim, type Shape, subtractDims, symbol, symbolsOf } from "../graph/dim.js";
 import { integersOf } from "../graph/fact.js";
 import { type Graph, type Node, readsOf, type Value } from "../graph/graph.js";
 import { traitsOf } from "../tensor/element-type.js";
 import type { Analysis } from "./analysis.js";
+import type { Element } from "./element.js";
 import { Elements } from "./elements.js";
 import type { ModelEdit } from "./model-edit.js";
 import { Ranges } from "./ranges.js";
+import { atPosition, byPosition, regenerate, type Wanted } from "./regenerate.js";
 import { positiveSizes } from "./roles.js";
 
 /** Tensors of the rewritten model that values are made from. */
@@ -96,16 +98,83 @@ export class Resolver {
     const rank = value.fact?.shape?.length ?? 0;
     if (node !== undefined && listed !== undefined && rank <= 1 && isFree(listed) && this.#emitIntegers(value, listed))
       return true;
+    if (node !== undefined && this.#lookUp(value, node)) return true;
     const found = this.#positionAxis(value);
-    if (found === undefined) return false;
+    if (found === undefined) return node !== undefined && this.#computeAnew(value);
     const shape = value.fact!.shape!;
-    const samples = shape.findIndex(
-      (dim, axis) => axis < found.axis && (dim === 1 || sameDim(dim, this.#analysis.samples)),
-    );
+    const samples = this.#samplesAxis(shape, found.axis);
     if (samples < 0 && !(this.#mayChangeRank && rank === 1)) return false;
     if (shape.some((dim, axis) => axis !== found.axis && axis !== samples && dim !== 1)) return false;
     const others = shape.flatMap((_, axis) => (axis === found.axis || axis === samples ? [] : [axis]));
     this.#emitPositions(value, others, found.shift);
+    this.positions.push(value.name);
+    return true;
+  }
+
+  /** The axis before the tokens' that has room for the samples; −1 for none. */
+  #samplesAxis(shape: Shape, tokens: number): number {
+    return shape.findIndex((dim, axis) => axis < tokens && (dim === 1 || sameDim(dim, this.#analysis.samples)));
+  }
+
+  /** An element of a value, with the index it is asked at. */
+  #elementOf(value: Value): { readonly element: Element; readonly index: readonly Dim[] } {
+    const ranges = new Ranges(positiveSizes);
+    const index = value.fact!.shape!.map((dim, at) => ranges.variable(`%${at}`, dim));
+    return { element: new Elements(this.#analysis.graph, ranges, this.#analysis.assumptions).of(value, index), index };
+  }
+
+  /** Computes a value of tokens from their positions, where its elements say how. */
+  #computeAnew(value: Value): boolean {
+    const shape = value.fact?.shape;
+    const tokens = shape?.findLastIndex((dim) => sameDim(dim, this.#analysis.tokens)) ?? -1;
+    if (shape === undefined || tokens < 0 || shape.some(isLong)) return false;
+    const { element, index } = this.#elementOf(value);
+    if (element.kind === "read" && element.from === value) return false;
+    const own = this.#samplesAxis(shape, tokens);
+    if (own < 0 && !this.#mayChangeRank) return false;
+    const { past, samples } = this.#analysis;
+    // Without room for samples, they come first.
+    return this.#emitAnew(value, {
+      element: past === 0 ? atPosition(element, index[tokens]) : byPosition(element, index[tokens], past),
+      shape: own < 0 ? [samples, ...shape] : shape,
+      index: own < 0 ? [symbol("%samples"), ...index] : index,
+      samples: Math.max(own, 0),
+      tokens: own < 0 ? tokens + 1 : tokens,
+      positions: this.#sources.positions(),
+    });
+  }
+
+  /** Computes what is looked up among all rows at the positions alone. */
+  #lookUp(value: Value, node: Node): boolean {
+    const [data, indices] = node.inputs;
+    const [rows, places] = [data?.fact?.shape, indices?.fact?.shape];
+    if (node.op.name !== "Gather" || node.op.domain !== "" || rows === undefined || places?.length !== 2) return false;
+    const given = node.attrs["axis"] as number;
+    const axis = given < 0 ? given + rows.length : given;
+    if (!isLong(rows[axis]) || indices!.fact!.type !== "int64" || !this.resolve(indices!)) return false;
+    const { element, index } = this.#elementOf(data!);
+    if (element.kind === "read" && element.from === data) return false;
+    return this.#emitAnew(value, {
+      element: atPosition(element, index[axis]),
+      shape: value.fact!.shape!,
+      index: [...index.slice(0, axis), symbol("%samples"), symbol("%tokens"), ...index.slice(axis + 1)],
+      samples: axis,
+      tokens: axis + 1,
+      positions: indices!.name,
+    });
+  }
+
+  #emitAnew(value: Value, wanted: Omit<Wanted, "type" | "size">): boolean {
+    const { type } = value.fact!;
+    let made = false;
+    const edit = this.#edit;
+    const nodes = edit.attempt(() => {
+      const name = regenerate(edit, { ...wanted, type, size: (of) => this.#sources.size(of) });
+      made = typeof name === "string";
+      if (typeof name === "string") edit.node("Identity", [name], { output: value.name });
+    });
+    if (!made) return false;
+    edit.replaceBy(value.name, nodes);
     this.positions.push(value.name);
     return true;
   }
@@ -116,9 +185,7 @@ export class Resolver {
     if (fact?.shape === undefined || traitsOf(fact.type).kind !== "integer") return undefined;
     const axis = fact.shape.findLastIndex((dim) => sameDim(dim, this.#analysis.tokens));
     if (axis < 0) return undefined;
-    const ranges = new Ranges(positiveSizes);
-    const index = fact.shape.map((dim, at) => ranges.variable(`%${at}`, dim));
-    const element = new Elements(this.#analysis.graph, ranges, this.#analysis.assumptions).of(value, index);
+    const { element, index } = this.#elementOf(value);
     if (element.kind !== "integer") return undefined;
     const shift = subtractDims(subtractDims(element.value, this.#analysis.past), index[axis]);
     return isKnown(shift) ? { axis, shift } : undefined;
@@ -159,6 +226,9 @@ export class Resolver {
     return true;
   }
 }
+
+/** True for a dimension that has something for each row of a cache. */
+const isLong = (dim: Dim): boolean => symbolsOf(dim).has("past");
 
 /** True if the numbers are known and do not depend on the old length. */
 const isFree = (listed: readonly Dim[] | undefined): boolean =>

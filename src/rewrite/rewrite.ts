@@ -3,15 +3,16 @@
  * lengths as data. Model in, model out; what is not understood is refused by name, and nothing is guessed.
  */
 import { InsituError } from "../base/error.js";
-import { isKnown, sameShape } from "../graph/dim.js";
+import { isKnown, sameDim, sameShape } from "../graph/dim.js";
 import type { Model } from "../onnx/model.js";
-import { type Analysis, analyse, requireUnderstood } from "./analysis.js";
+import { type Analysis, analyse, hasGrowingCaches, requireUnderstood } from "./analysis.js";
 import { changeDecoder } from "./decoder-edit.js";
-import { prepareModel } from "./prepare-model.js";
+import { oldestOpset, prepareModel } from "./prepare-model.js";
 import type { RewriteReport } from "./report.js";
 import type { Blame } from "./resolve.js";
 import { valuesByName } from "./resolve.js";
 import { cacheAxis } from "./roles.js";
+import { takeBranch } from "./take-branch.js";
 import { verify } from "./verify.js";
 
 /** How a model is rewritten. */
@@ -36,6 +37,7 @@ export function rewrite(model: Model, options: RewriteOptions = {}): Rewritten {
   const prepared = prepareModel(model, opset);
   const analysis = analyse(prepared);
   requireUnderstood(analysis);
+  checkMasks(model, analysis);
   checkCapacity(analysis, options.capacity);
   const capacity = options.capacity ?? fixedCapacity(analysis) ?? capacityName(prepared);
   const windows = opset >= 25;
@@ -52,15 +54,38 @@ export function rewrite(model: Model, options: RewriteOptions = {}): Rewritten {
     const kept = withoutStale(bare, analysis, verified);
     const report: RewriteReport = {
       ...did,
+      caches: did.caches.map((cache) => ({ ...cache, from: writerIn(model, cache.output) ?? cache.from })),
       opset: { from: model.opsets.get("") ?? 0, to: kept.opsets.get("") ?? 0 },
       capacity,
       inputs: differences(model, kept),
       nodes: { before: model.graph.nodes.length, after: kept.graph.nodes.length },
-      notes: [],
+      notes: notesOf(model),
     };
     return { model: withMetadata(kept, report), report };
   }
   throw dependence(analysis, blame!);
+}
+
+/** The model rewritten where it has caches that are not written in place yet; the model itself where it has none. */
+export function rewriteIfGrowing(model: Model, options: RewriteOptions = {}): Model {
+  if ((model.opsets.get("") ?? 0) < oldestOpset) return model;
+  return hasGrowingCaches(prepareModel(model, options.opset ?? 24)) ? rewrite(model, options).model : model;
+}
+
+/** Up to opset 23 a mask of one column is meant for every key; from 24 on it is one for the first key alone. */
+function checkMasks({ opsets }: Model, { whole }: Analysis): void {
+  if ((opsets.get("") ?? 0) >= 24) return;
+  for (const { op, inputs, label } of whole.nodes) {
+    if (op.name !== "Attention" || op.domain !== "" || inputs[3] === undefined || inputs[4] !== undefined) continue;
+    const [keys, mask] = [inputs[1]?.fact?.shape, inputs[3].fact?.shape];
+    const rows = keys?.at(keys.length === 4 ? 2 : 1);
+    const columns = mask?.at(-1);
+    if (columns !== undefined && rows !== undefined && isKnown(columns) && !sameDim(columns, rows))
+      throw new InsituError(
+        "unsupported-opset",
+        `${label}: its mask has ${columns} columns for ${String(rows)} keys, which means something else from opset 24 on`,
+      );
+  }
 }
 
 /** Fixed shapes can be made larger, not smaller. */
@@ -119,6 +144,20 @@ function withoutStale(model: Model, { whole }: Analysis, verified: ReturnType<ty
 function differences(before: Model, after: Model): RewriteReport["inputs"] {
   const [old, now] = [before, after].map(({ graph }) => graph.inputs.map(({ name }) => name));
   return { added: now.filter((name) => !old.includes(name)), removed: old.filter((name) => !now.includes(name)) };
+}
+
+/** The operator that made an output, where the model was made ready in another form. */
+const writerIn = ({ graph }: Model, output: string): string | undefined => {
+  const writer = graph.nodes.find(({ outputs }) => outputs.includes(output));
+  return writer?.opType === "Concat" && writer.inputs.length === 3 ? "Slice and Concat" : undefined;
+};
+
+/** What a user of the model should know. */
+function notesOf(model: Model): string[] {
+  const taken = takeBranch(model);
+  return taken === undefined
+    ? []
+    : [`taken as ${taken.value}, which chose the graph with caches, and no input any more: ${taken.input}`];
 }
 
 /** The model with a note of what was done, for whoever looks at it later. */

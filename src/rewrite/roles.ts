@@ -122,13 +122,15 @@ export function tokensOf(trails: readonly Trail[]): Dim {
 interface FreeSymbol {
   readonly name: string;
   readonly choices: readonly Dim[];
+  /** True where all its axes are ones that masks have. */
+  readonly isMask: boolean;
 }
 
 /** Symbols of other inputs that somebody reads, first dimensions aside: those are batches. */
 function freeSymbols(graph: Graph, trails: readonly Trail[], fixed: Map<string, Dim>, fresh: Dim): FreeSymbol[] {
   const pasts = new Set(trails.map((trail) => trail.past));
   const read = new Set(graph.nodes.flatMap((node) => [...readsOf(node)]));
-  const ranks = new Map<string, number>();
+  const masks = new Map<string, boolean>();
   for (const value of graph.inputs) {
     if (pasts.has(value) || value.initializer !== undefined || !read.has(value)) continue;
     value.fact?.shape?.forEach((dim, axis) => {
@@ -136,27 +138,34 @@ function freeSymbols(graph: Graph, trails: readonly Trail[], fixed: Map<string, 
       const own = String(dim);
       const rank = value.fact!.shape!.length;
       if (axis === 0 && rank > 1) fixed.set(own, batch);
-      else if (symbolsOf(dim).has(own)) ranks.set(own, Math.max(rank, ranks.get(own) ?? 0));
+      else if (symbolsOf(dim).has(own)) masks.set(own, (masks.get(own) ?? true) && isMaskAxis(axis, rank));
     });
   }
   const grows = trails.some(({ kind }) => kind !== "scatter" && kind !== "in-place");
   const total = grows ? [addDims(past, fresh)] : [];
-  return [...ranks]
+  return [...masks]
     .filter(([own]) => !fixed.has(own))
-    .map(([own, rank]) => {
-      // Masks have two dimensions, or four; in larger inputs a length may be something else, such as an encoder's.
+    .map(([own, isMask]) => {
       const other = symbol(`${own}'`);
-      return { name: own, choices: rank <= 2 ? [...total, fresh, other] : [other, fresh, ...total] };
+      return { name: own, choices: isMask ? [...total, fresh, other] : [other, fresh, ...total], isMask };
     });
 }
+
+/** True where masks have their columns; elsewhere a length may be something else, such as an encoder's. */
+const isMaskAxis = (axis: number, rank: number): boolean => rank <= 2 || (rank === 4 && axis === 3);
 
 /** Every way to choose what the free symbols stand for, the likeliest first. */
 function assignments(fixed: Roles, free: readonly FreeSymbol[]): Roles[] {
   const most = 3 ** 6;
+  const count = free.reduce((product, { choices }) => product * choices.length, 1);
+  // Where there are too many ways, lengths that look like none of ours are taken for something else.
+  const choicesOf = ({ choices, isMask }: FreeSymbol): readonly Dim[] =>
+    count > most && !isMask ? choices.slice(0, 1) : choices;
   let ways: { readonly roles: Roles; readonly rank: number }[] = [{ roles: fixed, rank: 0 }];
-  for (const { name: own, choices } of free) {
+  for (const symbolOfUnknown of free) {
+    const { name: own } = symbolOfUnknown;
     ways = ways.flatMap(({ roles, rank }) =>
-      choices.map((choice, at) => ({ roles: new Map([...roles, [own, choice]]), rank: rank + at })),
+      choicesOf(symbolOfUnknown).map((choice, at) => ({ roles: new Map([...roles, [own, choice]]), rank: rank + at })),
     );
     if (ways.length > most)
       throw new InsituError(

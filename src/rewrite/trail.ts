@@ -2,9 +2,8 @@
  * Caches, found by following the graph: from an output back to the node that adds rows, and from there back to an input. Names are not
  * looked at. Says where a trail ends that does not arrive; judges no attention.
  */
-import type { Dim } from "../graph/dim.js";
-import { symbol } from "../graph/dim.js";
-import type { Graph, Node, Value } from "../graph/graph.js";
+import { type Dim, isKnown, symbol } from "../graph/dim.js";
+import { type Graph, type Node, readsOf, type Value } from "../graph/graph.js";
 import { Elements } from "./elements.js";
 import { Ranges } from "./ranges.js";
 
@@ -65,18 +64,23 @@ export function findTrails(graph: Graph): Trails {
   const found: Trail[] = [];
   const lost: LostTrail[] = [];
   const taken = new Set<Value>();
+  const shown = new Set<Value>();
   for (const present of graph.outputs) {
     const rank = present.fact?.shape?.length;
     if (rank === undefined || rank < 3) continue;
     const trail = followBack(present, rank, graph, inputs);
     if (trail === undefined) continue;
-    if ("reason" in trail) lost.push(trail);
+    if ("shown" in trail) shown.add(trail.shown);
+    else if ("reason" in trail) lost.push(trail);
     else if (!taken.has(trail.past)) {
       taken.add(trail.past);
       found.push(trail);
     }
   }
-  for (const past of inputs) if (!taken.has(past)) lost.push(...unfinished(past, graph, taken));
+  // An input that leaves as it came, such as an encoder's keys, is no cache.
+  for (const past of inputs)
+    if (!taken.has(past) && !shown.has(past))
+      lost.push(...unfinished(past, graph, new Set(found.map(({ present }) => present))));
   const place = new Map(graph.inputs.map((value, at) => [value, at]));
   found.sort((a, b) => place.get(a.past)! - place.get(b.past)!);
   return { found, lost };
@@ -88,7 +92,7 @@ function followBack(
   rank: number,
   graph: Graph,
   inputs: ReadonlySet<Value>,
-): Trail | LostTrail | undefined {
+): Trail | LostTrail | { readonly shown: Value } | undefined {
   const { elements, index } = indexed(present, rank, graph);
   const end = walk(elements, present, index, (value) => {
     const node = elements.producerOf(value);
@@ -96,6 +100,7 @@ function followBack(
   });
   const writer = elements.producerOf(end.value);
   const written = writer && writes(writer, end.value);
+  if (inputs.has(end.value)) return { shown: end.value };
   if (writer === undefined || written?.operand === undefined) return undefined;
   const order = end.index.map((dim) => index.findIndex((own) => own === dim || String(own) === String(dim)));
   const operandIndex = end.index;
@@ -153,27 +158,45 @@ function walk(
 }
 
 /** An input that looks like a cache, with an output of its kind, but that no trail arrives at. */
-function unfinished(past: Value, graph: Graph, taken: ReadonlySet<Value>): LostTrail[] {
+function unfinished(past: Value, graph: Graph, presents: ReadonlySet<Value>): LostTrail[] {
   const { fact } = past;
   const rank = fact?.shape?.length ?? 0;
   if (rank < 3 || fact?.shape === undefined || fact.shape.every((dim) => typeof dim === "number")) return [];
-  const alike = graph.outputs.some(
+  const ahead = valuesBehind(past, graph);
+  const free = graph.outputs.filter((value) => !presents.has(value) && ahead.has(value));
+  const alike = free.find(
     ({ fact: own }) =>
       own?.type === fact.type &&
       own.shape?.length === rank &&
-      own.shape.filter((dim, axis) => String(dim) !== String(fact.shape![axis])).length <= 1,
+      // One dimension differs, and is no fixed number of the input's: its rows.
+      own.shape.filter((dim, axis) => String(dim) !== String(fact.shape![axis])).length === 1 &&
+      own.shape.some(
+        (dim, axis) => String(dim) !== String(fact.shape![axis]) && !(isKnown(dim) && isKnown(fact.shape![axis])),
+      ),
   );
-  if (!alike || taken.has(past)) return [];
-  const readers = graph.nodes.filter(
-    (node) => node.inputs.includes(past) && !node.op.readsOnlyShape.includes(Object.keys(node.op.inputs)[0]),
-  );
-  const [node] = readers;
-  if (node === undefined) return [];
-  return [
-    {
-      from: past,
-      node,
-      reason: `${node.label} reads it, and no output is made of it by Concat, a scatter or an attention operator`,
-    },
-  ];
+  const reader = graph.nodes.find((node) => [...readsOf(node)].includes(past) && !readsShapeOf(node, past));
+  if (alike === undefined || reader === undefined) return [];
+  if (reader.bodies.size > 0)
+    return [{ from: past, node: reader, reason: `${reader.label} reads it in a body, and bodies are not looked into` }];
+  const { elements, index } = indexed(alike, rank, graph);
+  const end = elements.producerOf(walk(elements, alike, index, () => false).value);
+  const made = end === undefined ? "" : `: ${end.label} makes "${alike.name}"`;
+  const reason = `${reader.label} reads it, and no output is made of it by Concat, a scatter or an attention operator alone${made}`;
+  return [{ from: past, node: end ?? reader, reason }];
+}
+
+/** The values that are made of a value. */
+function valuesBehind(value: Value, graph: Graph): ReadonlySet<Value> {
+  const found = new Set([value]);
+  for (const node of graph.nodes)
+    if ([...readsOf(node)].some((operand) => found.has(operand)))
+      for (const output of node.outputs) if (output !== undefined) found.add(output);
+  return found;
+}
+
+/** True if a node looks at nothing but the shape of a value. */
+function readsShapeOf(node: Node, value: Value): boolean {
+  const parameters = Object.keys(node.op.inputs);
+  const nameAt = (at: number): string => parameters[Math.min(at, parameters.length - 1)];
+  return node.inputs.every((own, at) => own !== value || node.op.readsOnlyShape.includes(nameAt(at)));
 }

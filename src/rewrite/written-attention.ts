@@ -75,6 +75,7 @@ export function writtenAttention(node: Node, around: Surroundings): CachedAttent
     scale: split.scale * product.factor * keys.factor,
     softcap: split.softcap,
     precision: precision === query.type ? undefined : precision,
+    blindIsZero: false,
     mask: meaningOf(split, { query: i, key: k, past: around.past }),
     index: { batch: indices.b, head: indices.h, query: i, key: k },
   };

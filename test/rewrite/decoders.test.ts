@@ -1,6 +1,7 @@
 // Every exported decoder, rewritten: each cache in place, and the logits of the reference runs, plain, long and with prompts of different
 // lengths in one batch.
 import { describe, expect, test } from "vitest";
+import { checkRewrite } from "../../src/cli/rewrite-check.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
@@ -57,4 +58,15 @@ test("lengths of valid tokens may be fed in place of lengths after the write", a
     for (const [actual, expected] of lastRows(results["logits"], counts, logits))
       expect(compareViews(actual, expected, { tolerance: 2e-4 })).toBe("");
   }
+});
+
+test("llama_static_op24: the original's logits, which reads the whole text each time", async () => {
+  const model = readModel(bytesOf("llama_static_op24"));
+  const { model: rewritten, report } = rewrite(model);
+  expect(report.caches.map(({ from }) => from)).toEqual(report.caches.map(() => "ScatterND"));
+  expect(report.capacity).toBe(32);
+  const given = { model, original: bytesOf("llama_static_op24"), rewritten: writeModel(rewritten), capacity: 32 };
+  const { steps } = await checkRewrite(given);
+  expect(steps.map(({ name }) => name)).toContain("batch, sample 2, decode 2");
+  expect(Math.max(...steps.map(({ difference }) => difference))).toBeLessThan(2e-4);
 });

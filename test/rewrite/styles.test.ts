@@ -4,88 +4,43 @@ import { checkRewrite } from "../../src/cli/rewrite-check.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { rewrite } from "../../src/rewrite/rewrite.js";
-import { type Style, styledDecoder } from "./styles.js";
+import { styles } from "./style-list.js";
+import { sizesOf, type Style, styledDecoder } from "./styles.js";
 
-const styles: Readonly<Record<string, Style>> = {
-  plain: {},
-  "opset 13": { opset: 13, positions: "none", mask: "subtract" },
-  "keys and values by length": { layout: "BSNH" },
-  "caches of three dimensions": { layout: "BSE" },
-  "keys stored transposed": { layout: "BNHS" },
-  "an Attention node": { opset: 24, attend: "node" },
-  "an Attention node of three dimensions": { opset: 24, attend: "node-packed", layout: "BSE" },
-  "an Attention node of three dimensions, joined heads": { opset: 24, attend: "node-packed", layout: "BSNH" },
-  "an Attention node that shares heads itself": { opset: 23, attend: "node", repeat: "none" },
-  "heads repeated by Tile": { repeat: "tile" },
-  "heads repeated by Concat": { repeat: "concat" },
-  "heads in groups of five dimensions": { attend: "five" },
-  "batch and heads joined": { attend: "merged" },
-  "a guard against NaN": { attend: "guarded" },
-  "a softcap": { attend: "capped" },
-  "queries scaled beforehand": { attend: "scaled-queries" },
-  "scores divided": { attend: "div" },
-  "a triangle of −∞": { mask: "triu", positions: "row" },
-  "a mask that is subtracted": { mask: "subtract" },
-  "a table of truths, sliced": { mask: "tril-gather" },
-  "scores chosen by the mask": { mask: "where-scores" },
-  "a window": { mask: "window" },
-  "a window, keys by length": { mask: "window", layout: "BSNH" },
-  chunks: { mask: "chunk" },
-  "linear biases": { mask: "alibi" },
-  "positions counted from the mask": { positions: "cumsum" },
-  "positions as a row": { positions: "row" },
-  "positions as a list": { positions: "list" },
-  "no positions": { positions: "none" },
-  "one token at a time": { tokens: 1, mask: "none" },
-  "one token at a time, with padding": { tokens: 1, mask: "padding-only" },
-  "one token at a time, one sample": { tokens: 1, batch: 1, mask: "none", positions: "row" },
-  "one sample": { batch: 1 },
-  "rows scattered along the first axis": { growth: "scatter-rows", positions: "row" },
-  "rows scattered at full indices": { growth: "scatter-nd", positions: "row" },
-  "rows scattered by ScatterElements": { growth: "scatter-elements", positions: "row" },
-  "rows scattered from a start": { growth: "scatter-elements", positions: "row", counter: "start" },
-  "rows scattered from row 0 on": { growth: "scatter-rows", positions: "row", counter: "arange" },
-  "rows scattered, keys by length": { growth: "scatter-elements", layout: "BSNH", positions: "list" },
-  "a static cache with a window": { growth: "scatter-nd", mask: "window", positions: "row" },
-  "Attention with its cache inside": { opset: 24, growth: "attention" },
-  "Attention with its cache inside, causal by itself": { opset: 24, growth: "attention", mask: "none" },
-  "Attention with its cache inside, three dimensions": { opset: 23, growth: "attention-packed" },
-  GroupQueryAttention: { growth: "gqa", mask: "none" },
-  "GroupQueryAttention, packed": { growth: "gqa-packed", mask: "none" },
-  "GroupQueryAttention with rotary embedding": { growth: "gqa", rotary: true, positions: "none", mask: "none" },
-  "GroupQueryAttention, packed, rotary, window, softcap": {
-    growth: "gqa-packed",
-    rotary: true,
-    positions: "none",
-    mask: "none",
-    window: 3,
-    attend: "capped",
-  },
-  MultiHeadAttention: { growth: "mha" },
-  "MultiHeadAttention, causal by itself": { growth: "mha", mask: "none" },
-};
+/** Seeds of the sizes, which differ from style to style; many more in a soak. */
+const seedsFor = (at: number): number[] =>
+  process.env["INSITU_SOAK"] === "1" ? Array.from({ length: 40 }, (_, seed) => seed) : [at % 11];
 
-for (const [name, style] of Object.entries(styles)) {
+function optionsFor(name: string, style: Style): readonly Parameters<typeof rewrite>[1][] {
+  const windows = ["window", "chunk"].includes(style.mask ?? "") || style.window !== undefined;
+  if (windows) return [{}, { opset: 25 }, { capacity: 40, keepMask: true }];
+  return name === "plain" ? [{}, { keepMask: true }, { capacity: 32 }] : [{}];
+}
+
+for (const [at, [name, style]] of Object.entries(styles).entries()) {
   test(name, async () => {
-    const model = styledDecoder(style);
-    for (const options of [{}, { opset: 25 }, { capacity: 32 }] as const) {
-      const { model: rewritten, report } = rewrite(model, options);
-      const capacity = typeof report.capacity === "number" ? report.capacity : undefined;
-      const check = await checkRewrite({
-        model,
-        original: writeModel(model),
-        rewritten: writeModel(rewritten),
-        capacity,
-      });
-      expect(check.passed, JSON.stringify(check.steps)).toBe(true);
-      expect(check.steps.length).toBeGreaterThan(style.counter === "arange" ? 0 : 5);
-      const session = await InferenceSession.create(writeModel(rewritten), {
-        backend: "reference",
-        inPlace: "require",
-      });
-      const { caches } = session.explain({ json: true });
-      expect(caches.map(({ op, inPlace }) => [op, inPlace])).toEqual(caches.map(() => ["TensorScatter", true]));
-      expect(caches.length).toBe(4);
+    for (const seed of seedsFor(at)) {
+      const model = styledDecoder(style, seed);
+      for (const options of optionsFor(name, style)) {
+        const where = `seed ${seed}: ${JSON.stringify(sizesOf(style, seed))}`;
+        const { model: rewritten, report } = rewrite(model, options);
+        const bytes = writeModel(rewritten);
+        const capacity = typeof report.capacity === "number" ? report.capacity : undefined;
+        const check = await checkRewrite({ model, original: writeModel(model), rewritten: bytes, capacity });
+        expect(check.passed, `${where} ${JSON.stringify(check.steps)}`).toBe(true);
+        expect(Math.max(...check.steps.map(({ difference }) => difference)), where).toBeLessThan(
+          style.half === true ? 3e-2 : 1e-4,
+        );
+        expect(check.steps.length, where).toBeGreaterThan(5);
+        const session = await InferenceSession.create(bytes, { backend: "reference", inPlace: "require" });
+        const { caches } = session.explain({ json: true });
+        expect(caches.map(({ op, inPlace }) => [op, inPlace])).toEqual(caches.map(() => ["TensorScatter", true]));
+        expect(caches.length, where).toBe(report.caches.length);
+        const { layers } = sizesOf(style, seed);
+        const each = style.growth === "side-by-side" ? 1 : 2;
+        expect(caches.length, where).toBe(each * (style.shared === true ? layers - 1 : layers));
+        await session.release();
+      }
     }
   });
 }

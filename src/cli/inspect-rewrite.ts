@@ -1,0 +1,56 @@
+/** What `insitu inspect` says of a model whose caches are not written in place yet: what rewriting would change, and which caches resist. */
+import { InsituError } from "../base/error.js";
+import type { Model } from "../onnx/model.js";
+import { analyse, hasGrowingCaches } from "../rewrite/analysis.js";
+import { prepareModel } from "../rewrite/prepare-model.js";
+import type { RewriteReport } from "../rewrite/report.js";
+import { rewrite } from "../rewrite/rewrite.js";
+
+/** What rewriting would do. */
+export interface RewriteOutlook {
+  /** True if every cache can be rewritten. */
+  readonly possible: boolean;
+  /** What would change, or why it cannot. */
+  readonly changes: string;
+  /** The same for tools. */
+  readonly report?: RewriteReport;
+  /** Caches that resist, each with the node where its trail ends. */
+  readonly resisting: readonly { readonly input: string; readonly node: string | undefined; readonly reason: string }[];
+}
+
+/** Looks at what rewriting would do; undefined for a model that has no cache to rewrite. `open` reads what decides masks as well. */
+export async function rewriteOutlook(
+  described: Model,
+  open: () => Promise<Model>,
+): Promise<RewriteOutlook | undefined> {
+  try {
+    if (!hasGrowingCaches(prepareModel(described, 24))) return undefined;
+    const model = await open();
+    const { resisting } = analyse(prepareModel(model, 24));
+    const listed = resisting.map(({ input, node, reason }) => ({
+      input,
+      node: node && (node.name || node.outputs.find((value) => value !== undefined)?.name),
+      reason,
+    }));
+    if (listed.length > 0) return { possible: false, changes: "", resisting: listed };
+    const { report } = rewrite(model);
+    const before = [...new Set(report.caches.map(({ from }) => from))].join(" and ");
+    const masks = [...new Set(report.attentions.map(({ mask }) => mask))].join("; ");
+    const removed = report.inputs.removed.length === 0 ? "" : `, ${report.inputs.removed.join(", ")} would go`;
+    const changes = `${report.caches.length} caches from ${before} to TensorScatter, ${report.attentions.length} attentions (${masks}), opset ${report.opset.to}; ${report.inputs.added.join(", ")} would be added${removed}`;
+    return { possible: true, changes, report, resisting: [] };
+  } catch (error) {
+    if (!(error instanceof InsituError) || error.code === "internal") throw error;
+    return { possible: false, changes: error.message, resisting: [] };
+  }
+}
+
+/** The outlook as text. */
+export function outlookText({ possible, changes, resisting }: RewriteOutlook): string {
+  if (possible) return `insitu rewrite would make every cache one that is written in place: ${changes}`;
+  const lines = resisting.map(({ input, reason }) => `  ${input}: ${reason}`);
+  return [
+    `insitu rewrite cannot make these caches ones that are written in place${changes === "" ? ":" : `: ${changes}`}`,
+    ...lines,
+  ].join("\n");
+}

@@ -1,0 +1,45 @@
+/** `rewrite` from what a caller hands in: the bytes of a model, its path or its URL. Weights in other files stay there. */
+import type { Files } from "../base/platform.js";
+import { loadExternalData, type LoadOptions } from "../onnx/external.js";
+import { openModel } from "../onnx/load.js";
+import type { Model } from "../onnx/model.js";
+import { readModel } from "../onnx/read.js";
+import { withStandIns } from "../onnx/stand-ins.js";
+import { writeModel } from "../onnx/write.js";
+import { mostRead } from "./elements.js";
+import type { RewriteReport } from "./report.js";
+import { rewrite, type RewriteOptions } from "./rewrite.js";
+
+/** A rewritten model as bytes, and what was done. */
+export interface RewrittenBytes {
+  readonly model: Uint8Array;
+  readonly report: RewriteReport;
+}
+
+/** The model at a path, or of bytes, ready to be rewritten: what can decide a shape or a mask is loaded, large weights are not. */
+export async function openForRewriting(
+  source: string | URL | Uint8Array | ArrayBufferLike,
+  platform: Files,
+  options: LoadOptions = {},
+): Promise<Model> {
+  const model =
+    typeof source === "string" || source instanceof URL
+      ? await openModel(String(source), platform)
+      : readModel(bytesOf(source));
+  return loadExternalData(withStandIns(model, mostRead), platform, options);
+}
+
+/** Rewrites a decoder whose caches grow into one whose caches are written in place; throws where it is not understood. */
+export async function rewriteSource(
+  source: string | URL | Uint8Array | ArrayBufferLike,
+  platform: Files,
+  options: RewriteOptions & LoadOptions = {},
+): Promise<RewrittenBytes> {
+  const { model, report } = rewrite(await openForRewriting(source, platform, options), options);
+  return { model: writeModel(model), report };
+}
+
+const bytesOf = (source: Uint8Array | ArrayBufferLike): Uint8Array =>
+  ArrayBuffer.isView(source)
+    ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength)
+    : new Uint8Array(source);
