@@ -1,0 +1,168 @@
+/**
+ * A text that may be longer than its cache: when a linear cache is full, a policy says which rows stay, and they move together in place.
+ * Keys stay as they were turned, and the host goes on counting positions: the model never learns that rows moved. One sample.
+ */
+import { InsituError } from "../base/error.js";
+import { repackCache } from "../functions/paged-attention.js";
+import type { Session } from "../session/session.js";
+import type { State } from "../session/state.js";
+import { readNumbers } from "../tensor/access.js";
+import type { Tensor } from "../tensor/tensor.js";
+import { DecoderRun, int64 } from "./decoder-run.js";
+import { applyPolicy, type EvictionPolicy } from "./eviction.js";
+import { attentionScores } from "./scores-model.js";
+
+/** How a cache is kept within its capacity. */
+export interface EvictingStateOptions {
+  /** Rows of the cache. */
+  readonly capacity: number;
+  readonly policy: EvictionPolicy;
+  /** Rows to make free at a time, so that rows do not move at every token; an eighth of the capacity where left out. */
+  readonly slack?: number;
+  /** Each head keeps rows of its own; for caches of [batch, heads, rows, head size]. */
+  readonly perHead?: boolean;
+}
+
+/** The rows of the cache, or of one head of it. */
+interface Rows {
+  positions: number[];
+  scores: number[] | undefined;
+}
+
+/** A state that forgets by a policy. */
+export class EvictingState {
+  readonly state: State;
+  readonly #decoder: DecoderRun;
+  readonly #policy: EvictionPolicy;
+  readonly #capacity: number;
+  readonly #slack: number;
+  readonly #rows: Rows[];
+  #position = 0;
+  #moved = 0;
+
+  constructor(session: Session, { capacity, policy, slack, perHead = false }: EvictingStateOptions) {
+    this.#slack = slack ?? Math.max(1, capacity >> 3);
+    if (!(Number.isSafeInteger(this.#slack) && this.#slack >= 1 && this.#slack < capacity))
+      throw new InsituError(
+        "invalid-argument",
+        `option slack must be a whole number from 1 on and below the capacity of ${capacity}, got ${slack}`,
+      );
+    this.#decoder = new DecoderRun(session, attentionScores);
+    this.#decoder.requirePositions("evicting");
+    this.#policy = policy;
+    this.#capacity = capacity;
+    this.state = session.createState({ dims: { batch: 1, capacity } });
+    this.#rows = Array.from({ length: perHead ? this.#heads() : 1 }, () => ({
+      positions: [],
+      scores: this.#decoder.measures ? [] : undefined,
+    }));
+  }
+
+  /** The position of the next token: how many there were. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** Rows in use. */
+  get length(): number {
+    return this.#rows[0].positions.length;
+  }
+
+  /** The positions whose rows are there, of one head where heads keep their own. */
+  positions(head = 0): readonly number[] {
+    return this.#rows[head].positions;
+  }
+
+  /** Rows that were moved so far, in each cache. */
+  get movedRows(): number {
+    return this.#moved;
+  }
+
+  /** Reads tokens, as many at once as there is room for; the logits after the last. */
+  async step(tokens: readonly number[]): Promise<Float32Array> {
+    let logits: Float32Array | undefined;
+    for (let at = 0; at < tokens.length;) {
+      if (this.length === this.#capacity) this.evict(1);
+      const part = tokens.slice(at, at + Math.min(this.#capacity - this.length, Math.max(this.#slack, 1)));
+      logits = await this.#run(part);
+      at += part.length;
+    }
+    if (logits === undefined) throw new InsituError("invalid-argument", "a step needs at least one token");
+    return logits;
+  }
+
+  /** Makes room for `needed` rows and for the slack; nothing changes where the policy does not give it. */
+  evict(needed: number): void {
+    const what = `the cache of ${this.#capacity} rows is full`;
+    const most = this.#capacity - needed;
+    const budget = Math.min(most, this.#capacity - this.#slack);
+    const kept = this.#rows.map(({ positions, scores }) =>
+      applyPolicy(this.#policy, { positions, scores, budget }, most, what),
+    );
+    const count = kept[0].length;
+    if (kept.some((rows) => rows.length !== count))
+      throw new InsituError(
+        "invalid-argument",
+        `${what}: every head must keep as many rows as the others, got ${kept.map(({ length }) => length).join(", ")}`,
+      );
+    const perHead = this.#rows.length > 1;
+    const moves = int64(kept.flat(), perHead ? [1, kept.length, count] : [1, count]);
+    this.state.edit((cache, axis) => {
+      if (axis !== undefined) repackCache({ cache, rows: moves }, { axis, inPlace: true });
+    });
+    this.state.rewind(count);
+    this.#moved += kept[0].filter((row, at) => row !== at).length;
+    kept.forEach((rows, head) => {
+      const { positions, scores } = this.#rows[head];
+      this.#rows[head] = {
+        positions: rows.map((row) => positions[row]),
+        scores: scores && rows.map((row) => scores[row]),
+      };
+    });
+  }
+
+  /** Gives the memory back. */
+  release(): void {
+    this.state.release();
+  }
+
+  async #run(tokens: readonly number[]): Promise<Float32Array> {
+    const inputs = { tokens: [tokens], positions: [this.#position], state: this.state };
+    // The state knows where rows are written: not where the text is.
+    const { logits, vocabulary, measured } = await this.#decoder.run(inputs, ["write_indices", "nonpad_kv_seqlen"]);
+    for (const rows of this.#rows)
+      for (let at = 0; at < tokens.length; at++) {
+        rows.positions.push(this.#position + at);
+        rows.scores?.push(0);
+      }
+    this.#position += tokens.length;
+    for (const attention of measured) this.#count(attention);
+    return logits.slice(-vocabulary);
+  }
+
+  /** Adds up the attention of one layer over its queries, and over the heads that share rows. */
+  #count(attention: Tensor): void {
+    const [, heads, queries, columns] = attention.dims;
+    const numbers = readNumbers(attention.toView());
+    const group = heads / this.#rows.length;
+    for (let head = 0; head < heads; head++) {
+      const scores = this.#rows[Math.floor(head / group)].scores!;
+      for (let query = 0; query < queries; query++) {
+        const start = (head * queries + query) * columns;
+        for (let row = 0; row < scores.length; row++) scores[row] += numbers[start + row];
+      }
+    }
+  }
+
+  /** Heads of the caches, where they lie before the rows. */
+  #heads(): number {
+    const [name] = this.state.names;
+    const { dims } = this.state.get(name);
+    if (dims.length !== 4 || dims[2] !== this.#capacity)
+      throw new InsituError(
+        "invalid-argument",
+        `cache "${name}" is [${dims.join(",")}]: heads keep rows of their own only in [batch, heads, rows, head size]`,
+      );
+    return dims[1];
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * Which rows of a full cache stay: policies as small pure functions over positions and scores. They move nothing; `EvictingState` and
+ * `PagedState` do what they say.
+ */
+import { InsituError } from "../base/error.js";
+
+/** What a policy is told of a cache, or of one head's rows of it. */
+export interface CachedRows {
+  /** The position of each row's token in the text, oldest first. */
+  readonly positions: readonly number[];
+  /** The attention that each row has got since it was written; undefined where nobody measured it. */
+  readonly scores: readonly number[] | undefined;
+  /** How many rows should stay. */
+  readonly budget: number;
+}
+
+/** The rows that stay, by number, in ascending order. */
+export type EvictionPolicy = (rows: CachedRows) => readonly number[];
+
+/** Keeps the first positions of the text, which models lean on whatever they say, and the most recent ones. */
+export function recentWindow({ sinks = 4 }: { readonly sinks?: number } = {}): EvictionPolicy {
+  return ({ positions, budget }) => {
+    const first = positions.filter((position) => position < sinks).length;
+    const recent = Math.max(0, budget - first);
+    return positions.flatMap((_, row) => (row < first || row >= positions.length - recent ? [row] : []));
+  };
+}
+
+/**
+ * Keeps the rows that got the most attention so far, beside the first positions and the most recent ones: `recent` is the share of the
+ * budget that goes to the latter.
+ */
+export function heavyHitters({
+  sinks = 4,
+  recent = 0.5,
+}: { readonly sinks?: number; readonly recent?: number } = {}): EvictionPolicy {
+  return ({ positions, scores, budget }) => {
+    if (scores === undefined)
+      throw new InsituError(
+        "invalid-argument",
+        "heavy hitters are chosen by scores, and none were measured: load the model with scores (withAttentionScores, or pages({ scores: true }))",
+      );
+    const last = positions.length - Math.ceil(budget * recent);
+    const sure = positions.flatMap((position, row) => (position < sinks || row >= last ? [row] : []));
+    const taken = new Set(sure);
+    const others = positions
+      .map((_, row) => row)
+      .filter((row) => !taken.has(row))
+      .toSorted((a, b) => scores[b] - scores[a] || b - a)
+      .slice(0, Math.max(0, budget - sure.length));
+    return [...sure, ...others].toSorted((a, b) => a - b);
+  };
+}
+
+/** The rows that stay, widened to whole blocks: what stands in a block with a survivor stays, so that nothing has to move. */
+export function wholeBlocks(rows: readonly number[], length: number, blockSize: number): number[] {
+  const columns = new Set(rows.map((row) => Math.floor(row / blockSize)));
+  return Array.from({ length }, (_, row) => row).filter((row) => columns.has(Math.floor(row / blockSize)));
+}
+
+/**
+ * Budgets for heads that together make `total`: by how many rows each needs for the same share of its attention, at least `least` each.
+ * A head that looks at few rows leaves its room to one that looks at many.
+ */
+export function headBudgets(scores: readonly (readonly number[])[], total: number, least = 1): number[] {
+  const sums = scores.map((head) => head.reduce((sum, score) => sum + score, 0) || 1);
+  const candidates = scores
+    .flatMap((head, at) => head.map((score) => ({ head: at, share: score / sums[at] })))
+    .toSorted((a, b) => b.share - a.share);
+  const budgets = scores.map((head) => Math.min(least, head.length));
+  let left = total - budgets.reduce((sum, budget) => sum + budget, 0);
+  const seen = scores.map(() => 0);
+  for (const { head } of candidates) {
+    if (left <= 0) break;
+    // The first of a head's rows are those that it has already.
+    if (++seen[head] <= budgets[head] || budgets[head] >= scores[head].length) continue;
+    budgets[head]++;
+    left--;
+  }
+  return budgets;
+}
+
+/** What a policy keeps, checked: in order, once, there, and few enough. */
+export function applyPolicy(policy: EvictionPolicy, rows: CachedRows, most: number, what: string): readonly number[] {
+  const kept = policy(rows);
+  const { length } = rows.positions;
+  const wrong = kept.findIndex(
+    (row, at) => !Number.isSafeInteger(row) || row < 0 || row >= length || row <= (kept[at - 1] ?? -1),
+  );
+  if (wrong >= 0)
+    throw new InsituError(
+      "invalid-argument",
+      `${what}: the policy must name rows of ${length} in ascending order, got ${kept[wrong]} as number ${wrong}`,
+    );
+  if (kept.length > most)
+    throw new InsituError(
+      "invalid-argument",
+      `${what}: the policy keeps ${kept.length} of ${length} rows where at most ${most} may stay: it evicts ${length === kept.length ? "nothing" : "too little"}, and room is needed`,
+    );
+  return kept;
+}

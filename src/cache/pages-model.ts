@@ -1,0 +1,256 @@
+/**
+ * Model → Model: caches that TensorScatter writes and Attention reads become pages. Each layer's two TensorScatters become one write to
+ * the slots of `slot_mapping`, its Attention reads the pages of `block_tables`, `seq_lens` rows of them. What cannot be paged is refused
+ * by name.
+ */
+import { InsituError } from "../base/error.js";
+import { type AttributeInput, float, node as makeNode, value as makeValue } from "../onnx/build.js";
+import type { Model, ModelAttribute, ModelNode, ModelValue } from "../onnx/model.js";
+import { ModelEdit, readsOf } from "../rewrite/model-edit.js";
+import type { ElementType } from "../tensor/element-type.js";
+import { type CacheTrail, type LayoutStep, ModelReader } from "./cache-trail.js";
+
+/** What the pages hold: the model's own type, or bytes with a scale for each token and head. */
+export type CacheType = "same" | "int8" | "float8e4m3fn" | "float8e5m2";
+
+/** How pages are laid out: rows of all heads together, or the rows of each head. */
+export type PageLayout = "Norm" | "NHSD";
+
+/** How a model is turned to pages. */
+export interface PagesOptions {
+  /** "same" by default. */
+  readonly cacheType?: CacheType;
+  readonly layout?: PageLayout;
+  /** Pages of one head each, with a block table and a length for every key/value head: heads may keep different rows. */
+  readonly perHead?: boolean;
+  /** Adds outputs `attention_sums.L`: how much attention each row got in a run. */
+  readonly scores?: boolean;
+}
+
+/** The inputs that say where rows are written and read. */
+export const pageInputs = { slots: "slot_mapping", tables: "block_tables", lengths: "seq_lens" } as const;
+
+/** The name of the output with a layer's attention. */
+export const sumsName = (layer: number | ""): string => `attention_sums.${layer}`;
+
+const domain = "insitu";
+
+/** The attributes that both attentions have, with the same meaning. */
+const keptAttributes = ["is_causal", "scale", "softcap", "left_window_size", "right_window_size"];
+
+/** The model on pages. Throws `invalid-graph`, naming node and reason, for what cannot be paged. */
+export function pageModel(model: Model, options: PagesOptions = {}): Model {
+  const reader = new ModelReader(model);
+  const edit = new ModelEdit(model);
+  const attentions = model.graph.nodes.filter(({ opType, domain: of }) => opType === "Attention" && of === "");
+  const trails = attentions.map((node) => ({ node, ...trailsOf(reader, node) }));
+  const found = trails.find((trail) => trail.reason !== undefined);
+  if (found?.reason !== undefined) throw refusal(found.node, found.reason);
+  if (trails.length === 0)
+    throw new InsituError(
+      "invalid-graph",
+      "the model has no Attention whose keys and values TensorScatter writes: rewrite it first (insitu rewrite)",
+    );
+  for (const name of Object.values(pageInputs))
+    if (edit.isTaken(name))
+      throw new InsituError(
+        "invalid-graph",
+        `the model has a value "${name}" already: it cannot get an input of that name`,
+      );
+  const outputs: ModelValue[] = [];
+  const written = new Set<string>();
+  // Named as the caches named it, so that it is known to be the tokens' own.
+  const batch = trails[0].keys!.batch ?? "batch";
+  let heads: number | undefined;
+  trails.forEach(({ node, keys, values }, layer) => {
+    const pages = new LayerPages(edit, keys!, values!, options);
+    if (!written.has(keys!.present)) outputs.push(...pages.write());
+    else if (!pages.isOwn(written))
+      throw refusal(node, `it reads "${keys!.present}" and "${values!.present}", which are written apart`);
+    for (const cache of [keys!, values!]) written.add(cache.present);
+    outputs.push(...pages.read(node, layer));
+    if (options.perHead === true && heads !== undefined && heads !== keys!.heads)
+      throw refusal(
+        node,
+        `it has ${keys!.heads} key/value heads, the one before ${heads}: per-head tables must fit all layers`,
+      );
+    heads = keys!.heads;
+  });
+  const caches = new Set(
+    trails.flatMap(({ keys, values }) => [keys!.past, values!.past, keys!.present, values!.present]),
+  );
+  for (const node of model.graph.nodes) if (caches.has(node.inputs[0])) takeBatchFromTables(edit, node);
+  const perHead = options.perHead === true ? [heads] : [];
+  edit.addInput(makeValue(pageInputs.slots, "int64", ["tokens"]));
+  edit.addInput(makeValue(pageInputs.tables, "int64", [batch, ...perHead, "columns"]));
+  edit.addInput(makeValue(pageInputs.lengths, "int64", [batch, ...perHead]));
+  const changed = edit.finish();
+  checkReaders(changed, caches);
+  const stale = new Set([...written, ...changed.graph.outputs.map(({ name }) => name)]);
+  return {
+    ...changed,
+    opsets: new Map([...changed.opsets, [domain, 1]]),
+    graph: {
+      ...changed.graph,
+      outputs: [...changed.graph.outputs, ...outputs],
+      valueInfo: changed.graph.valueInfo.filter(({ name }) => !stale.has(name)),
+    },
+  };
+}
+
+/** The caches that an Attention reads, or why they cannot be paged. */
+function trailsOf(
+  reader: ModelReader,
+  node: ModelNode,
+): { readonly keys?: CacheTrail; readonly values?: CacheTrail; readonly reason?: string } {
+  const [, key, value, mask, pastKey, , lengths] = node.inputs;
+  if (mask)
+    return {
+      reason: `it reads a mask, "${mask}": pages know causality and windows as attributes only; rewrite the model as it was exported, with opset 25, where windows are attributes`,
+    };
+  if (pastKey) return { reason: `its cache grows ("${pastKey}"): rewrite it first` };
+  if (!lengths) return { reason: "it has no nonpad_kv_seqlen: nothing says how many rows are valid" };
+  if (node.outputs[3]) return { reason: `its scores are needed ("${node.outputs[3]}")` };
+  const count = intOf(node.attributes.get("kv_num_heads"));
+  const [keys, values] = [reader.trailOf(key, count), reader.trailOf(value, count)];
+  if (typeof keys === "string") return { reason: keys };
+  if (typeof values === "string") return { reason: values };
+  return { keys, values };
+}
+
+const refusal = (node: ModelNode, reason: string): InsituError =>
+  new InsituError("invalid-graph", `Attention "${node.name || node.outputs[0]}" cannot read pages: ${reason}`);
+
+/** The two caches of a layer. */
+class LayerPages {
+  readonly #edit: ModelEdit;
+  readonly #keys: CacheTrail;
+  readonly #values: CacheTrail;
+  readonly #layout: PageLayout;
+  readonly #perHead: boolean;
+  readonly #scores: boolean;
+  readonly #type: ElementType | undefined;
+
+  constructor(edit: ModelEdit, keys: CacheTrail, values: CacheTrail, options: PagesOptions) {
+    this.#edit = edit;
+    this.#keys = keys;
+    this.#values = values;
+    this.#layout = options.layout ?? "NHSD";
+    this.#perHead = options.perHead ?? false;
+    this.#scores = options.scores ?? false;
+    this.#type = options.cacheType === undefined || options.cacheType === "same" ? undefined : options.cacheType;
+  }
+
+  /** True if both caches are written by one earlier layer. */
+  isOwn(written: ReadonlySet<string>): boolean {
+    return written.has(this.#keys.present) && written.has(this.#values.present);
+  }
+
+  /** Replaces the writes; the outputs that come beside the caches. */
+  write(): ModelValue[] {
+    const edit = this.#edit;
+    const caches = [this.#keys, this.#values];
+    const rows: string[] = [];
+    const made = [...edit.attempt(() => rows.push(...caches.map((cache) => this.#rowsOf(cache))))];
+    const scales =
+      this.#type === undefined ? [] : caches.map(({ past, present }) => [`${past}.scale`, `${present}.scale`]);
+    const [keys, values] = caches;
+    // The plain write names this layout by its scatter_mode.
+    const plain: Readonly<Record<string, AttributeInput>> = this.#layout === "NHSD" ? { scatter_mode: "NHSD" } : {};
+    made.push(
+      this.#type === undefined
+        ? makeNode(
+            "ScatterPaKvCache",
+            [rows[0], keys.past, pageInputs.slots, rows[1], values.past],
+            [keys.present, values.present],
+            plain,
+            { domain, name: keys.writer },
+          )
+        : makeNode(
+            "QuantizedScatterPaKvCache",
+            [rows[0], keys.past, scales[0][0], pageInputs.slots, rows[1], values.past, scales[1][0]],
+            [keys.present, scales[0][1], values.present, scales[1][1]],
+            { cache_mode: this.#layout },
+            { domain, name: keys.writer },
+          ),
+    );
+    edit.replaceBy(keys.present, made);
+    edit.replaceBy(values.present, []);
+    for (const cache of caches) {
+      edit.changeInput(cache.past, this.#declared(cache.past, cache));
+      edit.changeOutput(cache.present, this.#declared(cache.present, cache));
+    }
+    const heads = this.#perHead ? 1 : keys.heads;
+    const scaleValue = (name: string): ModelValue => makeValue(name, "float32", ["num_blocks", "block_size", heads]);
+    for (const [past] of scales) edit.addInput(scaleValue(past));
+    return scales.map(([, present]) => scaleValue(present));
+  }
+
+  /** Replaces an Attention; the outputs that come with it. */
+  read(node: ModelNode, layer: number): ModelValue[] {
+    const [keys, values] = [this.#keys, this.#values];
+    const attributes: Record<string, AttributeInput> = { cache_mode: this.#layout };
+    for (const name of keptAttributes) {
+      const attribute = node.attributes.get(name);
+      if (attribute?.kind === "int") attributes[name] = attribute.value;
+      if (attribute?.kind === "float") attributes[name] = float(attribute.value);
+    }
+    for (const name of ["q_num_heads", "kv_num_heads"]) {
+      const count = intOf(node.attributes.get(name));
+      if (count !== undefined) attributes[name] = count;
+    }
+    const scales = this.#type === undefined ? [] : [`${keys.present}.scale`, `${values.present}.scale`];
+    const made = makeNode(
+      "PagedAttention",
+      [node.inputs[0], keys.present, values.present, pageInputs.tables, pageInputs.lengths, ...scales],
+      [node.outputs[0], ...(this.#scores ? [sumsName(layer)] : [])],
+      attributes,
+      { domain, name: node.name },
+    );
+    this.#edit.replaceBy(node.outputs[0], [made]);
+    return this.#scores ? [makeValue(sumsName(layer), "float32", [undefined, undefined, undefined])] : [];
+  }
+
+  /** The new rows as [tokens, heads, head size], or [tokens · heads, 1, head size]. */
+  #rowsOf({ update, steps, packed, heads, headSize }: CacheTrail): string {
+    const edit = this.#edit;
+    let name = steps.reduce((from, step) => relay(edit, from, step), update);
+    if (!packed) name = edit.node("Transpose", [name], { attributes: { perm: [0, 2, 1, 3] } });
+    return edit.node("Reshape", [name, edit.integers(this.#perHead ? [-1, 1, headSize] : [-1, heads, headSize])]);
+  }
+
+  #declared(name: string, { type, heads: all, headSize }: CacheTrail): ModelValue {
+    const heads = this.#perHead ? 1 : all;
+    const inner = this.#layout === "Norm" ? ["block_size", heads] : [heads, "block_size"];
+    return makeValue(name, this.#type ?? type, ["num_blocks", ...inner, headSize]);
+  }
+}
+
+function relay(edit: ModelEdit, from: string, step: LayoutStep): string {
+  return step.kind === "transpose"
+    ? edit.node("Transpose", [from], { attributes: { perm: step.perm } })
+    : edit.node("Reshape", [from, edit.integers(step.shape)]);
+}
+
+/** Pages have no batch: a Shape that takes it from a cache takes it from the block tables. */
+function takeBatchFromTables(edit: ModelEdit, node: ModelNode): void {
+  const [start, end] = [intOf(node.attributes.get("start")) ?? 0, intOf(node.attributes.get("end"))];
+  if (node.opType !== "Shape" || node.domain !== "" || start !== 0 || end !== 1) return;
+  edit.replaceBy(node.outputs[0], [{ ...node, inputs: [pageInputs.tables] }]);
+}
+
+/** Fails where something else still reads a cache: it would see pages. */
+function checkReaders({ graph }: Model, caches: ReadonlySet<string>): void {
+  for (const node of graph.nodes) {
+    if (node.domain === domain) continue;
+    for (const name of readsOf(node))
+      if (caches.has(name))
+        throw new InsituError(
+          "invalid-graph",
+          `cache "${name}" cannot lie in pages: ${node.opType} "${node.name || node.outputs[0]}" reads it as one piece`,
+        );
+  }
+}
+
+const intOf = (attribute: ModelAttribute | undefined): number | undefined =>
+  attribute?.kind === "int" ? Number(attribute.value) : undefined;

@@ -1,0 +1,174 @@
+/**
+ * Texts whose heads keep different rows, and different numbers of them: pages of one head each, with a block table and a length for every
+ * key/value head. What one head lets go of, another may take. Layers share the tables.
+ */
+import { InsituError } from "../base/error.js";
+import type { Session } from "../session/session.js";
+import type { State } from "../session/state.js";
+import { readNumbers } from "../tensor/access.js";
+import type { Tensor } from "../tensor/tensor.js";
+import { BlockPool } from "./block-pool.js";
+import { DecoderRun, int64 } from "./decoder-run.js";
+import { applyPolicy, type EvictionPolicy } from "./eviction.js";
+import { copyBlock, moveRows, pageLayout } from "./page-bytes.js";
+import type { PagedLogits, PagedStateOptions } from "./paged-state.js";
+import { pageInputs, sumsName } from "./pages-model.js";
+import type { Sequence } from "./sequence.js";
+
+/** A text: a sequence of rows for each key/value head. */
+export interface PerHeadText {
+  readonly name: string;
+  readonly heads: readonly Sequence[];
+}
+
+/** The pages of a model with tables for each head: `pages({ perHead: true })`. */
+export class PerHeadState {
+  readonly pool: BlockPool;
+  readonly state: State;
+  readonly #decoder: DecoderRun;
+  readonly #layout: "Norm" | "NHSD";
+  readonly #heads: number;
+  #named = 0;
+  /** Settled when the run before is over: runs take turns. */
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(session: Session, { blockSize = 16, blocks }: Pick<PagedStateOptions, "blockSize" | "blocks">) {
+    const heads = session.inputMetadata.find(({ name }) => name === pageInputs.tables)?.shape[1];
+    if (typeof heads !== "number")
+      throw new InsituError(
+        "invalid-argument",
+        "the model has no block table for each head: load it with change: pages({ perHead: true })",
+      );
+    this.#heads = heads;
+    // Rows of one head are no text: there is nothing to find them by.
+    this.pool = new BlockPool({
+      blocks,
+      blockSize,
+      sharePrefixes: false,
+      copy: (from, to) => copyBlock(this.state, from, to),
+    });
+    this.state = session.createState({ dims: { num_blocks: blocks, block_size: blockSize } });
+    this.#layout = pageLayout(session, this.state);
+    this.#decoder = new DecoderRun(session, sumsName(""));
+  }
+
+  /** A new, empty text. */
+  add(name = `text ${++this.#named}`): PerHeadText {
+    return { name, heads: Array.from({ length: this.#heads }, (_, head) => this.pool.add(`${name}, head ${head}`)) };
+  }
+
+  /** A second text with the same rows, in the same blocks. */
+  fork(text: PerHeadText, name = `text ${++this.#named}`): PerHeadText {
+    return { name, heads: text.heads.map((sequence, head) => sequence.fork(`${name}, head ${head}`)) };
+  }
+
+  /** Reads tokens of several texts in one run; the logits after them. Where it throws, the texts are as before. */
+  async step(
+    entries: readonly { readonly text: PerHeadText; readonly tokens: readonly number[] }[],
+  ): Promise<PagedLogits[]> {
+    const empty = entries.find(({ tokens }) => tokens.length === 0);
+    if (entries.length === 0 || empty !== undefined)
+      throw new InsituError("invalid-argument", `text "${empty?.text.name ?? ""}" has no token to read`);
+    const turn = this.#last;
+    let over = (): void => {};
+    this.#last = new Promise((resolve) => (over = resolve));
+    await turn;
+    const sequences = entries.flatMap(({ text }) => text.heads);
+    const before = sequences.map(({ length, position }) => [length, position] as const);
+    const count = Math.max(...entries.map(({ tokens }) => tokens.length));
+    const positions = entries.map(({ text, tokens }) => text.heads[0].position - (count - tokens.length));
+    try {
+      const slots = this.pool.append(
+        entries.flatMap(({ text, tokens }) => text.heads.map((sequence) => ({ sequence, tokens: tokens.length }))),
+      );
+      const padding = entries.map(({ tokens }) => Array.from({ length: count - tokens.length }, () => 0));
+      const { logits, rows, vocabulary, measured } = await this.#decoder.run({
+        tokens: entries.map(({ tokens }, at) => [...padding[at], ...tokens]),
+        positions,
+        feeds: this.#feeds(sequences, slots, entries.length, count),
+        state: this.state,
+      });
+      for (const sums of measured) this.#measure(sums, sequences);
+      return entries.map(({ tokens }, at) => {
+        const end = (at + 1) * rows * vocabulary;
+        const own = Math.min(rows, tokens.length);
+        return { last: logits.subarray(end - vocabulary, end), rows: logits.subarray(end - own * vocabulary, end) };
+      });
+    } catch (error) {
+      for (const [at, sequence] of sequences.entries())
+        if (sequence.length > before[at][0]) sequence.truncate(...before[at]);
+      throw error;
+    } finally {
+      over();
+    }
+  }
+
+  /** Lets a policy choose the rows of each head that stay: `budgets` of them, a number for all or one for each head. */
+  evict(text: PerHeadText, policy: EvictionPolicy, budgets: number | readonly number[]): void {
+    this.#decoder.requirePositions("evict");
+    const kept = text.heads.map((sequence, head) => {
+      sequence.live("evict");
+      const budget = typeof budgets === "number" ? budgets : budgets[head];
+      const positions = Array.from({ length: sequence.length }, (_, row) => sequence.positionOf(row));
+      // A head that is within its budget keeps all.
+      if (budget >= sequence.length) return positions.map((_, row) => row);
+      return applyPolicy(policy, { positions, scores: sequence.scores, budget }, budget, `"${sequence.name}"`);
+    });
+    text.heads.forEach((sequence, head) => {
+      if (kept[head].length < sequence.length)
+        sequence.keep(kept[head], (sources) => moveRows(this.state, sequence.table, sources, this.#layout));
+    });
+  }
+
+  /** Gives a text's blocks back. */
+  release(text?: PerHeadText): void {
+    for (const sequence of text?.heads ?? this.pool.sequences) sequence.release();
+    if (text === undefined) this.state.release();
+  }
+
+  #feeds(
+    sequences: readonly Sequence[],
+    slots: readonly (readonly number[])[],
+    batch: number,
+    count: number,
+  ): Record<string, Tensor> {
+    const heads = this.#heads;
+    const longest = Math.max(...sequences.map(({ table }) => table.length));
+    const columns = Math.min(this.pool.blocks, 2 ** Math.ceil(Math.log2(Math.max(64, longest))));
+    for (const { table, length, name } of sequences) this.pool.checkTable(table, length, `sequence "${name}"`);
+    const slotAt = (index: number): number => {
+      const [token, head] = [Math.floor(index / heads), index % heads];
+      const own = slots[Math.floor(token / count) * heads + head];
+      return own[(token % count) - (count - own.length)] ?? -1;
+    };
+    return {
+      [pageInputs.slots]: int64(
+        Array.from({ length: batch * count * heads }, (_, index) => slotAt(index)),
+        [batch * count * heads],
+      ),
+      [pageInputs.tables]: int64(
+        sequences.flatMap(({ table }) => Array.from({ length: columns }, (_, column) => table[column] ?? -1)),
+        [batch, heads, columns],
+      ),
+      [pageInputs.lengths]: int64(
+        sequences.map(({ length }) => length),
+        [batch, heads],
+      ),
+    };
+  }
+
+  /** Adds the attention of one layer to what the rows of each head got from the query heads that share it. */
+  #measure(sums: Tensor, sequences: readonly Sequence[]): void {
+    const [, queryHeads, columns] = sums.dims;
+    const numbers = readNumbers(sums.toView());
+    const group = queryHeads / this.#heads;
+    sequences.forEach((sequence, at) => {
+      const rows = new Float64Array(Math.min(columns, sequence.length));
+      for (let query = 0; query < group; query++) {
+        const start = (at * group + query) * columns;
+        for (let row = 0; row < rows.length; row++) rows[row] += numbers[start + row];
+      }
+      sequence.addScores(rows);
+    });
+  }
+}

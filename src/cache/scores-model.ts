@@ -1,0 +1,31 @@
+/** Model → Model: each Attention hands out its probabilities (qk_matmul_output, mode 3), for policies that go by attention. */
+import { InsituError } from "../base/error.js";
+import { attributes, value } from "../onnx/build.js";
+import type { Model } from "../onnx/model.js";
+
+/** How the outputs with probabilities begin; a number for each layer follows. */
+export const attentionScores = "attention_scores.";
+
+/** The model with outputs `attention_scores.L`: [batch, heads, queries, rows]. For `InferenceSession.create(path, { change })`. */
+export function withAttentionScores(model: Model): Model {
+  const outputs: string[] = [];
+  const nodes = model.graph.nodes.map((node) => {
+    if (node.opType !== "Attention" || node.domain !== "") return node;
+    const name = `${attentionScores}${outputs.length}`;
+    if (node.outputs[3])
+      throw new InsituError(
+        "invalid-graph",
+        `Attention "${node.name || node.outputs[0]}" hands out its scores already`,
+      );
+    outputs.push(name);
+    return {
+      ...node,
+      outputs: [...[0, 1, 2].map((at) => node.outputs[at] ?? ""), name],
+      attributes: new Map([...node.attributes, ...attributes({ qk_matmul_output_mode: 3 })]),
+    };
+  });
+  if (outputs.length === 0)
+    throw new InsituError("invalid-graph", "the model has no Attention whose probabilities could be handed out");
+  const added = outputs.map((name) => value(name, undefined, undefined));
+  return { ...model, graph: { ...model.graph, nodes, outputs: [...model.graph.outputs, ...added] } };
+}

@@ -1,0 +1,318 @@
+/**
+ * One sequence of a pool: the blocks that hold its rows, in order, and the tokens behind them as far as they are known. Sequences share
+ * blocks; one that is about to write a shared block gets a copy of its own first.
+ */
+import { InsituError } from "../base/error.js";
+import type { BlockPool, PoolParts } from "./block-pool.js";
+import type { PrefixNode } from "./prefix-index.js";
+
+/** A sequence of rows in a pool. Made by `pool.add` and `sequence.fork`. */
+export class Sequence {
+  readonly name: string;
+  readonly pool: BlockPool;
+  readonly #parts: PoolParts;
+  #table: number[] = [];
+  #length = 0;
+  /** Of the rows at the beginning; those behind a gap or without tokens are not known. */
+  #tokens: number[] = [];
+  /** Of the full blocks at the beginning whose contents are written and known. */
+  #nodes: PrefixNode[] = [];
+  /** The true position of each row, where rows before it are gone; undefined where a row's number is its position. */
+  #positions: number[] | undefined;
+  /** The position of the next token, where the last row's does not tell it. */
+  #next: number | undefined;
+  /** The attention that each row has got, where somebody counts it. */
+  #scores: number[] | undefined;
+  #released = false;
+
+  /** For pools. */
+  constructor(pool: BlockPool, parts: PoolParts, name: string) {
+    this.pool = pool;
+    this.#parts = parts;
+    this.name = name;
+  }
+
+  /** Rows in use. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** The block of each `blockSize` rows. */
+  get table(): readonly number[] {
+    return this.#table;
+  }
+
+  /** Tokens of the rows at the beginning that are known. */
+  get tokens(): readonly number[] {
+    return this.#tokens;
+  }
+
+  /** The position of the token that comes next: how many tokens there were, those that were let go of included. */
+  get position(): number {
+    return this.#next ?? (this.#length === 0 ? 0 : this.positionOf(this.#length - 1) + 1);
+  }
+
+  /** The position of a row's token: what its rotary key was turned by. */
+  positionOf(row: number): number {
+    return this.#positions === undefined ? row : this.#positions[row];
+  }
+
+  /** The attention that each row has got since it was written; undefined where nobody counts it. */
+  get scores(): readonly number[] | undefined {
+    return this.#scores && Array.from({ length: this.#length }, (_, row) => this.#scores![row] ?? 0);
+  }
+
+  /** Adds to the attention of the first rows. */
+  addScores(scores: ArrayLike<number>): void {
+    this.#scores ??= [];
+    for (let row = 0; row < Math.min(scores.length, this.#length); row++)
+      this.#scores[row] = (this.#scores[row] ?? 0) + scores[row];
+  }
+
+  get released(): boolean {
+    return this.#released;
+  }
+
+  /** Makes room for tokens, or for a number of rows whose tokens nobody knows; the slots to write them to. All or nothing. */
+  append(tokens: readonly number[] | number): number[] {
+    return this.pool.append([{ sequence: this, tokens }])[0];
+  }
+
+  /** Says that everything appended was written: full blocks may be shared from now on, and are where others hold the same. */
+  commit(): void {
+    this.live("commit");
+    const { blocks, index, blockSize, share } = this.#parts;
+    if (!share) return;
+    for (let column = this.#nodes.length; (column + 1) * blockSize <= this.#tokens.length; column++) {
+      const parent = this.#nodes.at(-1);
+      const tokens = this.#tokens.slice(column * blockSize, (column + 1) * blockSize);
+      const found = index.find(parent, tokens);
+      const own = this.#table[column];
+      if (found !== undefined && found.block !== own) {
+        blocks.retain(found.block);
+        this.#table[column] = found.block;
+        blocks.drop(own);
+      }
+      this.#nodes.push(found ?? index.add(parent, tokens, own));
+    }
+  }
+
+  /** Takes over blocks that hold the beginning of `tokens`, which must go on from this sequence's own; how many rows there are then. */
+  share(tokens: readonly number[]): number {
+    this.live("share");
+    const { blocks, index, blockSize, share } = this.#parts;
+    if (this.#tokens.length < this.position || !this.#tokens.every((token, at) => token === tokens[at]))
+      throw new InsituError(
+        "invalid-argument",
+        `sequence "${this.name}" cannot share: its ${this.#length} rows are not the beginning of the ${tokens.length} tokens given`,
+      );
+    const found: PrefixNode[] = [];
+    for (let at = 0; share && at + blockSize <= tokens.length; at += blockSize) {
+      const node = index.find(found.at(-1), tokens.slice(at, at + blockSize));
+      if (node === undefined) break;
+      found.push(node);
+    }
+    if (found.length * blockSize <= this.#length) return this.#length;
+    const before = this.#table;
+    for (const { block } of found) blocks.retain(block);
+    for (const block of before.toReversed()) blocks.drop(block);
+    this.#table = found.map(({ block }) => block);
+    this.#nodes = found;
+    this.#length = found.length * blockSize;
+    this.#tokens = tokens.slice(0, this.#length);
+    this.#positions = undefined;
+    this.#next = undefined;
+    return this.#length;
+  }
+
+  /** A second sequence with the same rows, in the same blocks. */
+  fork(name?: string): Sequence {
+    this.live("fork");
+    const fork = this.pool.add(name);
+    for (const block of this.#table) this.#parts.blocks.retain(block);
+    fork.#table = [...this.#table];
+    fork.#length = this.#length;
+    fork.#tokens = [...this.#tokens];
+    fork.#nodes = [...this.#nodes];
+    fork.#positions = this.#positions && [...this.#positions];
+    fork.#next = this.#next;
+    fork.#scores = this.#scores && [...this.#scores];
+    return fork;
+  }
+
+  /** Forgets every row from `length` on, and gives back the blocks that only held such rows. The text goes on at `position` then. */
+  truncate(length: number, position?: number): void {
+    this.live("truncate");
+    if (!Number.isSafeInteger(length) || length < 0 || length > this.#length)
+      throw new InsituError(
+        "invalid-argument",
+        `sequence "${this.name}" has ${this.#length} rows and cannot be cut to ${length}`,
+      );
+    if (length === this.#length) return;
+    this.#next = position;
+    const { blocks, blockSize } = this.#parts;
+    const kept = Math.ceil(length / blockSize);
+    for (const block of this.#table.splice(kept).toReversed()) blocks.drop(block);
+    this.#length = length;
+    this.#tokens.length = Math.min(this.#tokens.length, length);
+    this.#nodes.length = Math.min(this.#nodes.length, Math.floor(length / blockSize));
+    if (this.#scores !== undefined) this.#scores.length = Math.min(this.#scores.length, length);
+    if (length === 0 && position === undefined) this.#positions = undefined;
+    else if (this.#positions !== undefined) this.#positions.length = length;
+  }
+
+  /** Makes rows that are there ready to be written again: shared blocks are copied. Their tokens are unknown then; their slots. */
+  overwrite(start: number, count: number): number[] {
+    this.live("overwrite");
+    if (!Number.isSafeInteger(start) || start < 0 || count < 0 || start + count > this.#length)
+      throw new InsituError(
+        "invalid-argument",
+        `sequence "${this.name}" has ${this.#length} rows, of which ${start} to ${start + count - 1} cannot be written again`,
+      );
+    const { blocks, blockSize } = this.#parts;
+    const first = Math.floor(start / blockSize);
+    const last = Math.ceil((start + count) / blockSize);
+    const shared = this.#table.slice(first, last).filter((block) => blocks.references(block) > 1).length;
+    if (shared > blocks.available) throw this.pool.exhausted(shared, `writing ${count} rows of "${this.name}" again`);
+    for (let column = first; column < last; column++) this.own(column, this.#rowsIn(column));
+    this.#tokens.length = Math.min(this.#tokens.length, start);
+    this.#nodes.length = Math.min(this.#nodes.length, first);
+    return this.slots(start, start + count);
+  }
+
+  /** Gives back whole blocks from the middle or the end, by column: the rows behind them move up. */
+  dropColumns(columns: readonly number[]): void {
+    this.live("dropColumns");
+    const gone = new Set(columns);
+    for (const column of gone)
+      if (!(column in this.#table))
+        throw new InsituError(
+          "invalid-argument",
+          `sequence "${this.name}" has ${this.#table.length} blocks and no block ${column} to give back`,
+        );
+    if (gone.size === 0) return;
+    const first = Math.min(...gone);
+    const { blockSize } = this.#parts;
+    this.#next = this.position;
+    const before = this.#positions ?? Array.from({ length: this.#length }, (_, row) => row);
+    this.#positions = before.filter((_, row) => !gone.has(Math.floor(row / blockSize)));
+    this.#scores = this.#scores?.filter((_, row) => !gone.has(Math.floor(row / blockSize)));
+    for (const column of [...gone].toSorted((a, b) => b - a)) this.#parts.blocks.drop(this.#table[column]);
+    this.#table = this.#table.filter((_, column) => !gone.has(column));
+    this.#length = this.#positions.length;
+    this.#tokens.length = Math.min(this.#tokens.length, first * blockSize);
+    this.#nodes.length = Math.min(this.#nodes.length, first);
+  }
+
+  /**
+   * Keeps the rows named, in order, and lets go of the others: whole blocks without survivors are given back, `move` is asked to bring the
+   * rest together in blocks that are this sequence's own, and what is left behind them is cut off. `move` is told the source of each row.
+   */
+  keep(rows: readonly number[], move: (sources: readonly number[]) => void): void {
+    this.live("keep");
+    const wrong = rows.find(
+      (row, at) => !Number.isSafeInteger(row) || row < 0 || row >= this.#length || row <= (rows[at - 1] ?? -1),
+    );
+    if (wrong !== undefined)
+      throw new InsituError(
+        "invalid-argument",
+        `sequence "${this.name}" has ${this.#length} rows; those to keep must be named in order and once, got ${wrong}`,
+      );
+    const { blockSize } = this.#parts;
+    const survivors = new Set(rows.map((row) => Math.floor(row / blockSize)));
+    const gone = this.#table.map((_, column) => column).filter((column) => !survivors.has(column));
+    const positions = rows.map((row) => this.positionOf(row));
+    const scores = this.scores && rows.map((row) => this.#scores![row] ?? 0);
+    const shift = (row: number): number =>
+      row - blockSize * gone.filter((column) => column < Math.floor(row / blockSize)).length;
+    const sources = rows.map(shift);
+    const next = this.position;
+    const first = sources.findIndex((source, row) => source !== row);
+    if (first >= 0) {
+      // Room for copies is made sure of before anything changes.
+      const { blocks } = this.#parts;
+      const stay = this.#table.filter((_, column) => survivors.has(column));
+      const written = stay.slice(Math.floor(first / blockSize), Math.ceil(rows.length / blockSize));
+      const copies = written.filter((block) => blocks.references(block) > 1).length;
+      const given = gone.filter((column) => blocks.references(this.#table[column]) === 1).length;
+      if (copies > blocks.available + given)
+        throw this.pool.exhausted(copies, `bringing the rows of "${this.name}" together`);
+    }
+    this.dropColumns(gone);
+    if (first >= 0) {
+      this.overwrite(first, rows.length - first);
+      move(sources);
+    }
+    this.truncate(rows.length);
+    this.#positions = positions;
+    this.#next = next;
+    this.#scores = scores;
+  }
+
+  /** The slots of rows: block · blockSize + row in the block. */
+  slots(from: number, to: number): number[] {
+    const { blockSize } = this.#parts;
+    return Array.from({ length: to - from }, (_, at) => {
+      const row = from + at;
+      return this.#table[Math.floor(row / blockSize)] * blockSize + (row % blockSize);
+    });
+  }
+
+  /** Gives all blocks back; the sequence cannot be used afterwards. Full blocks stay known as long as nobody needs the room. */
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    // The end of a text goes first: what is left is still found from its beginning.
+    for (const block of this.#table.splice(0).toReversed()) this.#parts.blocks.drop(block);
+    this.#length = 0;
+    this.#tokens = [];
+    this.#nodes = [];
+    this.#parts.forget(this);
+  }
+
+  /** For pools: throws for a sequence that was released. */
+  live(what: string): void {
+    if (this.#released)
+      throw new InsituError("released", `${what}: sequence "${this.name}" was released and holds no block any more`);
+  }
+
+  /** For pools: makes a block this sequence's own before it is written. */
+  own(column: number, rows: number): void {
+    const { blocks, index } = this.#parts;
+    const block = this.#table[column];
+    if (blocks.references(block) === 1) {
+      index.forget(block);
+      return;
+    }
+    const fresh = blocks.take();
+    try {
+      this.#parts.copy(block, fresh, rows);
+    } catch (error) {
+      blocks.drop(fresh);
+      throw error;
+    }
+    this.#table[column] = fresh;
+    blocks.drop(block);
+  }
+
+  /** For pools: takes the blocks that more rows need, which must be available; the slots of the rows. */
+  grow(tokens: readonly number[] | number): number[] {
+    const { blocks, blockSize } = this.#parts;
+    const count = typeof tokens === "number" ? tokens : tokens.length;
+    const start = this.#length;
+    const { position } = this;
+    if (start % blockSize !== 0 && count > 0) this.own(Math.floor(start / blockSize), start % blockSize);
+    while (this.#table.length * blockSize < start + count) this.#table.push(blocks.take());
+    if (typeof tokens !== "number" && this.#tokens.length === start && position === start)
+      for (const token of tokens) this.#tokens.push(token);
+    if (this.#positions !== undefined) for (let at = 0; at < count; at++) this.#positions.push(position + at);
+    if (this.#next !== undefined) this.#next += count;
+    this.#length = start + count;
+    return this.slots(start, start + count);
+  }
+
+  #rowsIn(column: number): number {
+    const { blockSize } = this.#parts;
+    return Math.min(blockSize, this.#length - column * blockSize);
+  }
+}

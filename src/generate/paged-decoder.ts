@@ -1,0 +1,162 @@
+/**
+ * A decoder whose texts lie on pages: what contexts, batches and beams do with a state, done with sequences of a block pool. Texts that
+ * begin alike share their beginning; forks share all they have in common.
+ */
+import { InsituError } from "../base/error.js";
+import { pages } from "../cache/pages.js";
+import type { CacheType } from "../cache/pages-model.js";
+import { readBlocks, writeBlocks } from "../cache/page-bytes.js";
+import { PagedState } from "../cache/paged-state.js";
+import type { Sequence } from "../cache/sequence.js";
+import type { SessionOptions } from "../session/options.js";
+import type { Session } from "../session/session.js";
+import { Decoder, type DecoderState, type DecoderStep, type Logits, type StatefulDecoder } from "./decoder.js";
+import { wholeNumber } from "./options.js";
+
+/** Where texts keep their keys and values. */
+export interface CacheOptions {
+  /** "linear": one piece of memory for each text. "paged": blocks of one pool, shared by texts that begin alike. */
+  readonly cache?: "linear" | "paged";
+  /** What pages hold: the model's own type ("same"), or bytes with a scale for each token and head. */
+  readonly cacheType?: CacheType;
+  /** Rows in a block of pages: 16 where left out. */
+  readonly blockSize?: number;
+  /** Blocks of the pool: those of four whole contexts where left out. */
+  readonly blocks?: number;
+}
+
+/** Options of pages without gaps; the number of blocks may depend on the context. */
+export interface PagedOptions {
+  readonly cacheType: CacheType;
+  readonly blockSize: number;
+  readonly blocks: number | undefined;
+}
+
+/** The options of pages; undefined for linear caches. */
+export function readCacheOptions({
+  cache = "linear",
+  cacheType,
+  blockSize,
+  blocks,
+}: CacheOptions): PagedOptions | undefined {
+  if (cache !== "linear" && cache !== "paged")
+    throw new InsituError("invalid-argument", `option cache must be "linear" or "paged", got "${String(cache)}"`);
+  for (const [name, given] of Object.entries({ cacheType, blockSize, blocks }))
+    if (cache === "linear" && given !== undefined)
+      throw new InsituError("invalid-argument", `option ${name} is for pages: ask for cache: "paged"`);
+  wholeNumber("blockSize", blockSize, 1);
+  wholeNumber("blocks", blocks, 1);
+  return cache === "linear" ? undefined : { cacheType: cacheType ?? "same", blockSize: blockSize ?? 16, blocks };
+}
+
+/** What a session needs to run on pages. */
+export const pagedSessionOptions = (options: PagedOptions | undefined): SessionOptions =>
+  options === undefined ? {} : { rewrite: "never", change: pages({ cacheType: options.cacheType }) };
+
+/** A model on pages that predicts the next token. */
+export class PagedDecoder implements StatefulDecoder {
+  readonly ragged = true;
+  readonly overwrites = true;
+  readonly pages: PagedState;
+  readonly #decoder: Decoder;
+
+  /** `context`: the tokens of one text at most. */
+  constructor(session: Session, { blockSize, blocks }: PagedOptions, context: number) {
+    this.#decoder = new Decoder(session);
+    this.pages = new PagedState(session, { blockSize, blocks: blocks ?? 4 * Math.ceil(context / blockSize) });
+  }
+
+  createState(batch: number, capacity: number): PagedTexts {
+    const { pool } = this.pages;
+    return new PagedTexts(
+      this.pages,
+      Array.from({ length: batch }, () => pool.add()),
+      capacity,
+    );
+  }
+
+  run(state: PagedTexts, { tokens, positions, rows, keep }: DecoderStep): Promise<Logits> {
+    const entries = state.sequences.map((sequence, sample) => ({
+      sequence,
+      tokens: tokens[sample],
+      position: positions[sample],
+      ...(rows === undefined ? {} : { rows: { start: rows.start[sample], valid: rows.valid[sample] } }),
+    }));
+    return this.pages.run(entries, (batch) =>
+      this.#decoder.run(batch.state, {
+        tokens: batch.tokens,
+        positions: batch.positions,
+        // A model that counts rows by itself counts positions: pages do not tell.
+        rows: { start: batch.positions, valid: batch.positions.map((first) => first + batch.tokens[0].length) },
+        pages: batch.feeds,
+        ...(keep === undefined ? {} : { keep }),
+      }),
+    );
+  }
+}
+
+/** Texts on pages. */
+export class PagedTexts implements DecoderState {
+  readonly #pages: PagedState;
+  readonly #capacity: number;
+  readonly sequences: readonly Sequence[];
+  readonly #copiesBefore: number;
+
+  /** For decoders. */
+  constructor(pages: PagedState, sequences: readonly Sequence[], capacity: number) {
+    this.#pages = pages;
+    this.sequences = sequences;
+    this.#capacity = capacity;
+    this.#copiesBefore = pages.pool.copies;
+  }
+
+  get lengths(): readonly number[] {
+    return this.sequences.map(({ length }) => length);
+  }
+
+  get byteLength(): number {
+    return (this.#pages.blockBytes / this.#pages.pool.blockSize) * this.#capacity * this.sequences.length;
+  }
+
+  get heldBytes(): number {
+    const blocks = new Set(this.sequences.flatMap(({ table }) => table));
+    return blocks.size * this.#pages.blockBytes;
+  }
+
+  get statistics(): { readonly movedBytes: number } {
+    const { copies } = this.#pages.pool;
+    return { movedBytes: (copies - this.#copiesBefore) * this.#pages.blockBytes };
+  }
+
+  rewind(length: number | readonly number[]): void {
+    this.sequences.forEach((sequence, sample) =>
+      sequence.truncate(typeof length === "number" ? length : length[sample]),
+    );
+  }
+
+  fork(): PagedTexts {
+    return new PagedTexts(
+      this.#pages,
+      this.sequences.map((sequence) => sequence.fork()),
+      this.#capacity,
+    );
+  }
+
+  share(tokens: readonly number[]): number {
+    const [sequence] = this.sequences;
+    const known = sequence.position === sequence.tokens.length;
+    return known && this.sequences.length === 1 ? sequence.share(tokens) : sequence.length;
+  }
+
+  save(): Uint8Array {
+    return readBlocks(this.#pages, this.sequences);
+  }
+
+  restore(bytes: Uint8Array): void {
+    writeBlocks(this.#pages, this.sequences, bytes);
+  }
+
+  release(): void {
+    for (const sequence of this.sequences) sequence.release();
+  }
+}
