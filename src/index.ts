@@ -1,3 +1,3 @@
 /** The public API in browsers and every other place that has fetch; Node resolves to index.node.ts. */
 export * from "./entry/api.js";
-export { CausalLM, InferenceSession } from "./entry/web.js";
+export { CausalLM, InferenceSession, rewrite } from "./entry/web.js";

@@ -1,24 +1,30 @@
 // A llama-style decoder as an ONNX model whose caches are written in place: TensorScatter writes keys and values, Attention-24 reads
-// the valid rows (nonpad_kv_seqlen). Linear layers hold 8-bit weights in blocks (com.microsoft MatMulNBits), or float32 for comparison.
+// the valid rows (nonpad_kv_seqlen). Linear layers hold 8- or 4-bit weights in blocks (com.microsoft MatMulNBits), or float32.
 import { buildModel, float, initializer, node, value } from "../dist/onnx/build.js";
 
-/** Weights of a row that share a scale. */
-const blockSize = 128;
+/** Weights of a row that share a scale, by their bits. */
+const blockSizes = { 8: 128, 4: 32 };
 
-/** Rows of 8-bit values around 128, and a scale for each block. */
-function quantize({ dims: [rows, columns], data }) {
+/** Rows of values around the middle of their range, two to a byte where they have 4 bits, and a scale for each block. */
+function quantize({ dims: [rows, columns], data }, bits) {
+  const blockSize = blockSizes[bits];
   const blocks = columns / blockSize;
   if (!Number.isInteger(blocks)) throw new Error(`${columns} columns are no whole number of blocks of ${blockSize}`);
-  const values = new Uint8Array(rows * columns);
+  const middle = 2 ** (bits - 1);
+  const values = new Uint8Array((rows * columns * bits) / 8);
   const scales = new Float32Array(rows * blocks);
   for (let block = 0; block < scales.length; block++) {
     const from = block * blockSize;
     let most = 0;
     for (let i = from; i < from + blockSize; i++) most = Math.max(most, Math.abs(data[i]));
-    scales[block] = most / 127;
-    for (let i = from; i < from + blockSize; i++) values[i] = most === 0 ? 128 : 128 + Math.round(data[i] / scales[block]);
+    scales[block] = most / (middle - 1);
+    for (let i = from; i < from + blockSize; i++) {
+      const value = most === 0 ? middle : middle + Math.round(data[i] / scales[block]);
+      if (bits === 8) values[i] = value;
+      else values[i >> 1] |= value << (4 * (i & 1));
+    }
   }
-  return { values, scales, blocks };
+  return { values, scales, blocks, blockSize };
 }
 
 /** The other way round, rows of a linear layer becoming columns of a MatMul's second operand. */
@@ -33,7 +39,7 @@ function transpose({ dims: [rows, columns], data }) {
  * outputs: logits, present.L.key/value. The angles of the rotary embedding come from position_ids: there is no last position.
  */
 export function decoderModel(config, weights, form = "int8") {
-  if (form !== "int8" && form !== "float32") throw new Error(`weights must be int8 or float32, got ${form}`);
+  if (!["int8", "int4", "float32"].includes(form)) throw new Error(`weights must be int8, int4 or float32, got ${form}`);
   const { hidden_size: hidden, num_attention_heads: heads, num_key_value_heads: kvHeads, head_dim: head, num_hidden_layers: layers } = config;
   const nodes = [];
   const initializers = [];
@@ -58,16 +64,19 @@ export function decoderModel(config, weights, form = "int8") {
     const weight = weightOf(name);
     const [N, K] = weight.dims;
     if (form === "float32") return add("MatMul", [input, constant(`${name}.weight`, "float32", transpose(weight), [K, N])], output);
-    const { values, scales, blocks } = quantize(weight);
-    const operands = [constant(`${name}.weight`, "uint8", values, [N, blocks, blockSize]), constant(`${name}.scales`, "float32", scales, [N, blocks])];
-    return add("MatMulNBits", [input, ...operands], output, { K, N, bits: 8, block_size: blockSize }, "com.microsoft");
+    // The embedding, which is the last layer too, keeps its 8 bits.
+    const bits = form === "int4" && name !== "embedding" ? 4 : 8;
+    const { values, scales, blocks, blockSize } = quantize(weight, bits);
+    const weights = constant(`${name}.weight`, "uint8", values, [N, blocks, (blockSize * bits) / 8]);
+    const operands = [weights, constant(`${name}.scales`, "float32", scales, [N, blocks])];
+    return add("MatMulNBits", [input, ...operands], output, { K, N, bits, block_size: blockSize }, "com.microsoft");
   };
   const linear = (input, name) => product(input, name, name);
   const embed = () => {
     if (form === "float32") return add("Gather", [constant("embedding.table", "float32", weightOf("embedding").data, [config.vocab_size, hidden]), "input_ids"], "embedded");
     // The table is the weight of the last layer under another shape.
     const table = add("Reshape", ["embedding.weight", constant("embedding.shape", "int64", [BigInt(config.vocab_size), BigInt(hidden)], [2])], "embedding.table");
-    return add("GatherBlockQuantized", [table, "input_ids", "embedding.scales"], "embedded", { bits: 8, block_size: blockSize }, "com.microsoft");
+    return add("GatherBlockQuantized", [table, "input_ids", "embedding.scales"], "embedded", { bits: 8, block_size: blockSizes[8] }, "com.microsoft");
   };
 
   let x = embed(); // [batch, sequence, hidden]

@@ -20,6 +20,7 @@ export const bench: Command = {
     only: { value: "text", describes: "only the groups whose name contains this" },
     repeats: { value: "number", describes: "rounds in which every contestant has its turn" },
     backend: { value: "name", describes: "insitu's backend" },
+    threads: { value: "number", describes: "threads of every runtime; by default what the machine has" },
     quick: { describes: "tiny sizes and few rounds: shows that it works, measures nothing" },
   },
   async run({ positionals: [name], options }) {
@@ -28,7 +29,8 @@ export const bench: Command = {
     const progress = new Progress();
     const report = await runBench(chosen, {
       quick: options["quick"] === true,
-      repeats: readRepeats(options["repeats"]),
+      repeats: readCount("repeats", options["repeats"]),
+      threads: readCount("threads", options["threads"]),
       backend: backend as BackendName | undefined,
       only: typeof only === "string" ? only : undefined,
       onProgress: (text) => progress.tell(text),
@@ -47,7 +49,7 @@ export const bench: Command = {
 
 /** The command that measures the same again; how it was printed is left out. */
 function commandOf(name: string | undefined, options: Arguments["options"]): string {
-  const chosen = ["quick", "only", "repeats", "backend"].flatMap((option) => {
+  const chosen = ["quick", "only", "repeats", "backend", "threads"].flatMap((option) => {
     const value = options[option];
     if (value === undefined) return [];
     return value === true ? [`--${option}`] : [`--${option}`, /^[\w.-]+$/.test(String(value)) ? value : `"${value}"`];
@@ -55,15 +57,15 @@ function commandOf(name: string | undefined, options: Arguments["options"]): str
   return ["npx insitu bench", ...(name === undefined ? [] : [name]), ...chosen].join(" ");
 }
 
-function readRepeats(given: string | boolean | undefined): number | undefined {
+function readCount(option: string, given: string | boolean | undefined): number | undefined {
   if (given === undefined) return undefined;
-  const repeats = Number(given);
-  if (!Number.isInteger(repeats) || repeats < 1)
+  const count = Number(given);
+  if (!Number.isInteger(count) || count < 1)
     throw new InsituError(
       "invalid-argument",
-      `insitu bench: --repeats must be a whole number from 1 on, got "${given}"`,
+      `insitu bench: --${option} must be a whole number from 1 on, got "${given}"`,
     );
-  return repeats;
+  return count;
 }
 
 /** What is being done, on standard error once two seconds have passed: one line rewritten on a terminal, one line a group elsewhere. */

@@ -4,7 +4,9 @@ import { InsituError } from "../base/error.js";
 import type { Chat } from "../generate/chat.js";
 import type { Command } from "./command.js";
 import { finish } from "./generate.js";
-import { generateOptions, loadModel, textOptions } from "./language-model.js";
+import { Interrupt } from "./interrupt.js";
+import { generateOptions, loadModel, pageOptions, textOptions } from "./language-model.js";
+import { decodeUtf8 } from "./standard-input.js";
 import { summaryText } from "./summary.js";
 
 const help = [
@@ -20,25 +22,38 @@ export const chat: Command = {
   summary: "a conversation of several turns; each turn reads only what is new",
   options: {
     ...textOptions,
+    ...pageOptions,
     system: { value: "text", describes: "what the model is told before the conversation" },
     quiet: { describes: "no summaries" },
   },
   async run({ options }) {
-    const lm = await loadModel(options);
+    const wanted = { whenFull: "slide", ...generateOptions(options) } as const;
+    const interrupt = new Interrupt();
+    const lm = await interrupt.during(loadModel(options, interrupt.signal));
+    interrupt.forget();
     const { system } = options;
     const opening = typeof system === "string" ? [{ role: "system", content: system }] : [];
-    const conversation = lm.chat(opening, { whenFull: "slide", ...generateOptions(options) });
+    const conversation = lm.chat(opening, wanted);
     const terminal = process.stdin.isTTY && process.stdout.isTTY;
+    // Bytes of a pipe are checked line by line: what is not UTF-8 must not become something else.
+    if (!terminal) process.stdin.setEncoding("latin1");
     const lines = createInterface({ input: process.stdin, output: process.stdout, terminal, prompt: "> " });
     const quiet = options["quiet"] === true;
     try {
       if (terminal) console.log(`${help}\n`);
       if (terminal) lines.prompt();
-      for await (const line of lines) {
+      for await (const given of lines) {
+        const line = terminal ? given : decodeUtf8(Buffer.from(given, "latin1"), "a line");
         if (line.trim() === "/quit") break;
         if (line.startsWith("/")) console.log(obey(line, conversation));
         else if (line.trim() !== "")
-          await answer(conversation, line, quiet, (listener) => lines.once("SIGINT", listener));
+          await answer(conversation, line, quiet, (listener) => lines.once("SIGINT", listener)).catch(
+            (error: unknown) => {
+              // At a terminal the conversation goes on after a turn that was refused.
+              if (!terminal || !(error instanceof InsituError)) throw error;
+              console.error(`insitu: ${error.message}`);
+            },
+          );
         if (terminal) lines.prompt();
       }
       return 0;

@@ -3,7 +3,8 @@ import { InsituError } from "../base/error.js";
 import type { CausalLM } from "../entry/node.js";
 import type { Generation } from "../generate/generation.js";
 import type { Command } from "./command.js";
-import { generateOptions, loadModel, textOptions } from "./language-model.js";
+import { Interrupt } from "./interrupt.js";
+import { generateOptions, loadModel, pageOptions, textOptions } from "./language-model.js";
 import { readStandardInput } from "./standard-input.js";
 import { summaryText } from "./summary.js";
 
@@ -18,6 +19,7 @@ export const generate: Command = {
   summary: "makes text, token by token; the prompt may come on standard input (- waits for it)",
   options: {
     ...textOptions,
+    ...pageOptions,
     raw: { describes: "continue the prompt as it is, without the model's chat template" },
     json: { describes: "the text, its tokens and the summary as JSON" },
     quiet: { describes: "no summary" },
@@ -26,21 +28,19 @@ export const generate: Command = {
     const model = options["model"];
     const prompt = await readPrompt(argument, typeof model === "string");
     const wanted = generateOptions(options);
-    const stop = new AbortController();
-    const interrupt = (): void => stop.abort();
-    process.once("SIGINT", interrupt);
-    const lm = await loadModel(options);
+    const interrupt = new Interrupt();
+    const lm = await interrupt.during(loadModel(options, interrupt.signal));
     try {
       const raw = options["raw"] === true || !lm.tokenizer.hasChatTemplate;
       const generation = lm.generate(raw ? prompt : [{ role: "user", content: prompt }], {
         ...wanted,
-        signal: stop.signal,
+        signal: interrupt.signal,
       });
-      if (options["json"] === true) await printJson(lm, generation, prompt, stop.signal);
-      else await printText(generation, raw ? prompt : "", options["quiet"] === true, stop.signal);
+      if (options["json"] === true) await printJson(lm, generation, prompt, interrupt.signal);
+      else await printText(generation, raw ? prompt : "", options["quiet"] === true, interrupt.signal);
       return 0;
     } finally {
-      process.off("SIGINT", interrupt);
+      interrupt.forget();
       await lm.release();
     }
   },

@@ -1,21 +1,25 @@
 /** What `generate` and `chat` share: their options, the model they load, and how numbers are read. */
 import { InsituError } from "../base/error.js";
+import type { CacheType } from "../cache/pages-model.js";
 import { CausalLM } from "../entry/node.js";
-import type { GenerateOptions, WhenFull } from "../generate/options.js";
+import { checkGenerateOptions, type GenerateOptions, type WhenFull } from "../generate/options.js";
 import { bytesText } from "../plan/explain.js";
 import type { BackendName } from "../session/options.js";
 import type { Arguments, CommandOption } from "./command.js";
+import { loadProgress } from "./load-progress.js";
 
 /** Options of every command that makes text. */
 export const textOptions: Readonly<Record<string, CommandOption>> = {
   model: { value: "name", describes: "a folder in the hub's layout, an ONNX file in it, or owner/name on the hub" },
-  variant: { value: "name", describes: "which ONNX file of the folder: q4 is onnx/model_q4.onnx" },
+  variant: { value: "name", describes: "which ONNX file: q4 is onnx/model_q4.onnx; fp32, fp16, q8, q4f16, …" },
   "max-tokens": { value: "N", describes: "new tokens at most (256)" },
   temperature: { value: "T", describes: "0 takes the likeliest token, 1 is the model's own distribution" },
   "top-k": { value: "K", describes: "only the K likeliest tokens" },
   "top-p": { value: "P", describes: "only the likeliest tokens that together have the probability P" },
   "min-p": { value: "P", describes: "only tokens at least P times as likely as the likeliest" },
   "repetition-penalty": { value: "R", describes: "above 1, tokens that were there get less likely" },
+  "presence-penalty": { value: "R", describes: "above 0, tokens of the new text get less likely" },
+  "frequency-penalty": { value: "R", describes: "the same, for each time they came" },
   seed: { value: "S", describes: "the same seed gives the same text" },
   context: { value: "N", describes: "tokens that prompt and text may take together" },
   "when-full": { value: "what", describes: "stop, slide (forget the oldest tokens) or error when the context is full" },
@@ -25,49 +29,86 @@ export const textOptions: Readonly<Record<string, CommandOption>> = {
   threads: { value: "N", describes: "threads in all" },
 };
 
+/** Options of pages. */
+export const pageOptions: Readonly<Record<"cache" | "cache-type" | "block-size" | "blocks", CommandOption>> = {
+  cache: { value: "kind", describes: "linear, or paged: blocks of one pool, shared by texts that begin alike" },
+  "cache-type": { value: "type", describes: "what pages hold: same, int8, float8e4m3fn or float8e5m2" },
+  "block-size": { value: "N", describes: "rows in a block of pages (16)" },
+  blocks: { value: "N", describes: "blocks of the pool (four contexts)" },
+};
+
 type Options = Arguments["options"];
 
-/** Loads the model that the options name. */
-export function loadModel(options: Options): Promise<CausalLM> {
+/** Loads the model that the options name; a signal ends the fetching of one. */
+export function loadModel(options: Options, signal?: AbortSignal): Promise<CausalLM> {
   const { model, backend, variant } = options;
+  const progress = new FetchProgress();
   return CausalLM.load(typeof model === "string" ? model : undefined, {
     ...given("context", numberOf(options, "context")),
     ...given("threads", numberOf(options, "threads")),
     ...given("backend", backend as BackendName | undefined),
     ...given("variant", variant as string | undefined),
-    hub: { onProgress: showProgress },
-  });
+    ...given("cache", options["cache"] as "linear" | "paged" | undefined),
+    ...given("cacheType", options["cache-type"] as CacheType | undefined),
+    ...given("blockSize", numberOf(options, "block-size")),
+    ...given("blocks", numberOf(options, "blocks")),
+    onProgress: loadProgress(),
+    hub: { onProgress: (of) => progress.tell(of), ...given("signal", signal) },
+  }).finally(() => progress.close());
 }
 
-/** One line on a terminal's standard error for each file that is fetched. */
-function showProgress({ file, bytes, size }: { file: string; bytes: number; size: number }): void {
-  if (!process.stderr.isTTY) return;
-  const cells = 30;
-  const full = size === 0 ? cells : Math.floor((bytes / size) * cells);
-  const line = `${"█".repeat(full)}${"░".repeat(cells - full)} ${bytesText(bytes)} of ${bytesText(size)}  ${file}`;
-  process.stderr.write(`\r\x1b[K${line}${bytes === size ? "\n" : ""}`);
+/** What is being fetched, on standard error: a bar that fills on a terminal, one line a file elsewhere. */
+class FetchProgress {
+  #file = "";
+  /** True while a line of the terminal is unfinished. */
+  #open = false;
+
+  tell({ file, bytes, size }: { readonly file: string; readonly bytes: number; readonly size: number }): void {
+    const { stderr } = process;
+    if (!stderr.isTTY) {
+      if (file !== this.#file) stderr.write(`fetching ${file}, ${bytesText(size)}\n`);
+      this.#file = file;
+      return;
+    }
+    const cells = 30;
+    const full = size === 0 ? cells : Math.floor((bytes / size) * cells);
+    const bar = `${"█".repeat(full)}${"░".repeat(cells - full)} ${bytesText(bytes)} of ${bytesText(size)}  ${file}`;
+    this.#open = bytes < size;
+    stderr.write(`\r\x1b[K${bar.slice(0, (stderr.columns || 80) - 1)}${this.#open ? "" : "\n"}`);
+  }
+
+  /** What comes next begins a line. */
+  close(): void {
+    if (this.#open) process.stderr.write("\n");
+    this.#open = false;
+  }
 }
 
-/** The options of a generation. */
+/** The options of a generation; throws for values that mean nothing, before any model is loaded. */
 export function generateOptions(options: Options): GenerateOptions {
-  return {
+  const wanted: GenerateOptions = {
     maxTokens: numberOf(options, "max-tokens") ?? 256,
     ...given("temperature", numberOf(options, "temperature")),
     ...given("topK", numberOf(options, "top-k")),
     ...given("topP", numberOf(options, "top-p")),
     ...given("minP", numberOf(options, "min-p")),
     ...given("repetitionPenalty", numberOf(options, "repetition-penalty")),
+    ...given("presencePenalty", numberOf(options, "presence-penalty")),
+    ...given("frequencyPenalty", numberOf(options, "frequency-penalty")),
     ...given("seed", numberOf(options, "seed")),
     ...given("whenFull", options["when-full"] as WhenFull | undefined),
     ...given("stop", options["stop"] as string | undefined),
     ...(options["speculate"] === true ? { speculate: true } : {}),
   };
+  checkGenerateOptions(wanted);
+  return wanted;
 }
 
 const given = <Name extends string, T>(name: Name, value: T | undefined): Partial<Record<Name, T>> =>
   value === undefined ? {} : ({ [name]: value } as Partial<Record<Name, T>>);
 
-function numberOf(options: Options, name: string): number | undefined {
+/** The number that an option holds. */
+export function numberOf(options: Options, name: string): number | undefined {
   const text = options[name];
   if (typeof text !== "string") return undefined;
   const number = text.trim() === "" ? NaN : Number(text);

@@ -7,9 +7,10 @@ import { type Command, helpOf, readArguments } from "./command.js";
 import { conformance } from "./conformance.js";
 import { generate } from "./generate.js";
 import { inspect } from "./inspect.js";
+import { pages } from "./pages.js";
 import { rewrite } from "./rewrite.js";
 
-const commands: readonly Command[] = [generate, chat, bench, conformance, inspect, rewrite];
+const commands: readonly Command[] = [generate, chat, bench, conformance, inspect, pages, rewrite];
 
 const overview = (): string => {
   const width = Math.max(...commands.map(({ name }) => name.length)) + 2;

@@ -29,10 +29,14 @@ export async function readStandardInput(insist: boolean): Promise<string | undef
   stdin.removeAllListeners("data");
   stdin.pause();
   stdin.unref?.();
-  if (chunks.length === 0) return undefined;
+  return chunks.length === 0 ? undefined : decodeUtf8(Buffer.concat(chunks), "the prompt");
+}
+
+/** Bytes of standard input as text; throws, saying what they are, where they are not UTF-8. */
+export function decodeUtf8(bytes: Uint8Array, what: string): string {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (cause) {
-    throw new InsituError("invalid-argument", "the prompt on standard input is not UTF-8", { cause });
+    throw new InsituError("invalid-argument", `${what} on standard input is not UTF-8`, { cause });
   }
 }

@@ -7,9 +7,9 @@ export function summaryText(summary: GenerationSummary): string {
   const { promptTokens, reusedTokens, newTokens, finishReason } = summary;
   const read = reusedTokens === 0 ? "" : ` (${reusedTokens} read before)`;
   const parts = [
-    `${promptTokens} prompt tokens${read}, ${newTokens} new`,
-    `first token after ${summary.firstTokenMilliseconds.toFixed(0)} ms`,
-    `${summary.tokensPerSecond.toFixed(0)} tokens a second`,
+    `${promptTokens} prompt ${promptTokens === 1 ? "token" : "tokens"}${read}, ${newTokens} new`,
+    ...(newTokens === 0 ? [] : [`first token after ${summary.firstTokenMilliseconds.toFixed(0)} ms`]),
+    ...(newTokens < 2 ? [] : [`${summary.tokensPerSecond.toFixed(0)} tokens a second`]),
     `caches ${bytesText(summary.stateBytes)}`,
     `written in place ${bytesText(summary.writtenBytes)}`,
     `a runtime that copies its caches would have moved ${bytesText(summary.copyingBytes)}`,

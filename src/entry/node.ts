@@ -3,6 +3,9 @@ import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal
 import { fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";
 import { embeddedModel } from "../platform/embedded-model.js";
 import { nodePlatform } from "../platform/node.js";
+import type { LoadOptions } from "../onnx/external.js";
+import type { RewriteOptions } from "../rewrite/rewrite.js";
+import type { RewrittenBytes } from "../rewrite/rewrite-source.js";
 import type { ModelSource } from "../session/load.js";
 import type { SessionOptions } from "../session/options.js";
 import { Session } from "../session/session.js";
@@ -33,4 +36,13 @@ export class CausalLM extends LanguageModel {
       InferenceSession.create(model, more);
     return new CausalLM(await LanguageModel.prepare(folder, nodePlatform, open, rest));
   }
+}
+
+/**
+ * Rewrites a decoder whose caches grow into one whose caches are written in place, from a path, a file URL or its bytes. Weights in other files stay there: the
+ * result refers to them as the model did. Throws, naming the input and the node where the trail ended, where the model is not understood.
+ */
+export async function rewrite(model: ModelSource, options: RewriteOptions & LoadOptions = {}): Promise<RewrittenBytes> {
+  const { rewriteSource } = await import("../rewrite/rewrite-source.js");
+  return rewriteSource(model, nodePlatform, options);
 }

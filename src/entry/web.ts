@@ -1,6 +1,9 @@
 /** The session and the language model as browsers have them: models and weights come by fetch. */
 import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
 import { webPlatform } from "../platform/web.js";
+import type { LoadOptions } from "../onnx/external.js";
+import type { RewriteOptions } from "../rewrite/rewrite.js";
+import type { RewrittenBytes } from "../rewrite/rewrite-source.js";
 import type { ModelSource } from "../session/load.js";
 import type { SessionOptions } from "../session/options.js";
 import { Session } from "../session/session.js";
@@ -21,4 +24,13 @@ export class CausalLM extends LanguageModel {
       InferenceSession.create(model, more);
     return new CausalLM(await LanguageModel.prepare(String(source), webPlatform, open, options));
   }
+}
+
+/**
+ * Rewrites a decoder whose caches grow into one whose caches are written in place, from a URL or its bytes. Weights in other files stay there: the
+ * result refers to them as the model did. Throws, naming the input and the node where the trail ended, where the model is not understood.
+ */
+export async function rewrite(model: ModelSource, options: RewriteOptions & LoadOptions = {}): Promise<RewrittenBytes> {
+  const { rewriteSource } = await import("../rewrite/rewrite-source.js");
+  return rewriteSource(model, webPlatform, options);
 }

@@ -1,7 +1,6 @@
 /** Several texts at once in one state: each run makes a token for every text. Prompts may differ in length. */
 import { InsituError } from "../base/error.js";
-import type { State } from "../session/state.js";
-import type { Decoder } from "./decoder.js";
+import type { DecoderState, StatefulDecoder } from "./decoder.js";
 import { contextFull, type FinishReason } from "./generation.js";
 import type { Generating } from "./options.js";
 import { pause } from "./pause.js";
@@ -33,7 +32,7 @@ interface Sample {
 
 /** What a batch runs on. */
 export interface BatchPlace {
-  readonly decoder: Decoder;
+  readonly decoder: StatefulDecoder;
   readonly text: TokenDecoder;
   readonly capacity: number;
   readonly chunk: number;
@@ -85,7 +84,7 @@ export async function* generateBatch(
 /** Reads all prompts in chunks; the logits after each one's last token. */
 async function readPrompts(
   place: BatchPlace,
-  state: State,
+  state: DecoderState,
   samples: readonly Sample[],
   longest: number,
 ): Promise<Float32Array[]> {
@@ -114,7 +113,7 @@ async function readPrompts(
 /** Reads each text's newest token; the logits after it. */
 async function readNext(
   { decoder, capacity }: BatchPlace,
-  state: State,
+  state: DecoderState,
   samples: readonly Sample[],
 ): Promise<Float32Array[]> {
   const lengths = state.lengths;

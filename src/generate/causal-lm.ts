@@ -1,6 +1,7 @@
 /** A language model with its tokenizer: the object that users generate text with. `entry/` gives it a `load` that opens files. */
 import { InsituError } from "../base/error.js";
 import type { FolderPlatform } from "../base/platform.js";
+import type { PagedState } from "../cache/paged-state.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
@@ -8,7 +9,7 @@ import { type Beam, type BeamOptions, beamSearch } from "./beams.js";
 import { Chat } from "./chat.js";
 import type { Context } from "./context.js";
 import { ContextPool } from "./context-pool.js";
-import { Decoder } from "./decoder.js";
+import { Decoder, type StatefulDecoder } from "./decoder.js";
 import { contextFull, type ContextSource, Generation } from "./generation.js";
 import { type Json, readModelFolder } from "./model-folder.js";
 import {
@@ -19,10 +20,11 @@ import {
   readGenerating,
   wholeNumber,
 } from "./options.js";
+import { type CacheOptions, PagedDecoder, pagedSessionOptions, readCacheOptions } from "./paged-decoder.js";
 import { type ChatMessage, TextTokenizer } from "./tokenizer.js";
 
 /** How a language model is loaded: a session's options, and these. */
-export interface LoadLanguageModelOptions extends SessionOptions {
+export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
   /** Tokens that prompt and text may take together; what the model was made for, at most 4096, where left out. */
   readonly context?: number;
   /** Prompt tokens that are read in one run. */
@@ -31,6 +33,8 @@ export interface LoadLanguageModelOptions extends SessionOptions {
   readonly sinks?: number;
   /** Which of the folder's ONNX files: "q4" is onnx/model_q4.onnx. */
   readonly variant?: string;
+  /** The chat template to use in place of the folder's own. */
+  readonly chatTemplate?: string;
   /** Contexts that are kept to be reused by prompts that begin alike; 0 keeps none. */
   readonly keep?: number;
 }
@@ -41,7 +45,7 @@ export type Prompt = string | readonly ChatMessage[] | readonly number[];
 /** Everything a language model is made of. */
 export interface LanguageModelParts {
   readonly session: Session;
-  readonly decoder: Decoder;
+  readonly decoder: StatefulDecoder;
   readonly tokenizer: TextTokenizer;
   readonly config: Json;
   readonly defaults: ModelDefaults;
@@ -72,31 +76,37 @@ export class LanguageModel {
     openSession: (model: string, options: SessionOptions) => Promise<Session>,
     options: LoadLanguageModelOptions = {},
   ): Promise<LanguageModelParts> {
-    const { context, chunk = 128, sinks = 4, variant, keep = 1, ...sessionOptions } = options;
+    const { context, chunk = 128, sinks = 4, variant, keep = 1, chatTemplate, ...others } = options;
+    const { cache, cacheType, blockSize, blocks, ...sessionOptions } = others;
+    const paged = readCacheOptions({ cache, cacheType, blockSize, blocks });
     wholeNumber("context", context, 2);
     wholeNumber("chunk", chunk, 1);
     wholeNumber("sinks", sinks, 0);
     wholeNumber("keep", keep, 0);
     const folder = await readModelFolder(source, platform, variant);
-    const [tokenizer, session] = await Promise.all([
-      TextTokenizer.load({ tokenizer: folder.tokenizer, config: folder.tokenizerConfig, template: folder.template }),
-      openSession(folder.model, sessionOptions),
-    ]);
-    let decoder: Decoder;
+    const template = chatTemplate ?? folder.template;
+    const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
+    const session = await openSession(folder.model, {
+      rewrite: "auto",
+      ...sessionOptions,
+      ...pagedSessionOptions(paged),
+    });
+    const made = folder.config["max_position_embeddings"] ?? folder.config["n_positions"];
+    const length = context ?? Math.min(typeof made === "number" ? made : mostContext, mostContext);
+    let decoder: StatefulDecoder;
     try {
-      decoder = new Decoder(session);
+      decoder = paged === undefined ? new Decoder(session) : new PagedDecoder(session, paged, length);
     } catch (error) {
       await session.release();
       throw error;
     }
-    const made = folder.config["max_position_embeddings"] ?? folder.config["n_positions"];
     return {
       session,
       decoder,
       tokenizer,
       config: folder.config,
-      defaults: modelDefaults(folder.config, folder.generationConfig),
-      context: context ?? Math.min(typeof made === "number" ? made : mostContext, mostContext),
+      defaults: modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken),
+      context: length,
       chunk,
       sinks,
       keep,
@@ -106,6 +116,12 @@ export class LanguageModel {
   /** The session that runs the model. */
   get session(): Session {
     return this.#parts.session;
+  }
+
+  /** The pages that texts lie on, where the model was loaded with cache: "paged". */
+  get pages(): PagedState | undefined {
+    const { decoder } = this.#parts;
+    return decoder instanceof PagedDecoder ? decoder.pages : undefined;
   }
 
   get tokenizer(): TextTokenizer {
@@ -172,12 +188,19 @@ export class LanguageModel {
     return found.map((beam) => ({ ...beam, text: this.#continuation(tokens, beam.tokens) }));
   }
 
-  /** A conversation of several turns; `opening` is what was said before, a system message for one. */
+  /**
+   * A conversation of several turns; `opening` is what was said before, a system message for one. Without a chat template each message
+   * is a paragraph, and the answer is the next one.
+   */
   chat(opening: readonly ChatMessage[] = [], options: GenerateOptions = {}): Chat {
     return new Chat(
       this.#pool,
       (messages, given, source) =>
-        this.#generate(this.#encode(messages, given), this.#read(withPlainStop(given, this.tokenizer)), source),
+        this.#generate(
+          this.tokenizer.hasChatTemplate ? this.#encode(messages, given) : this.#encode(plainChat(messages), given),
+          this.#read(withPlainStop(given, this.tokenizer)),
+          source,
+        ),
       opening,
       options,
     );
@@ -235,19 +258,29 @@ export class LanguageModel {
     let tokens: readonly number[];
     if (typeof prompt === "string") tokens = tokenizer.encode(prompt);
     else if (isTokens(prompt)) tokens = prompt;
-    else if (tokenizer.hasChatTemplate)
-      tokens = tokenizer.encode(tokenizer.renderChat(prompt, templateOptions), { specialTokens: false });
-    else tokens = tokenizer.encode(plainChat(prompt));
+    else tokens = tokenizer.encode(tokenizer.renderChat(prompt, templateOptions), { specialTokens: false });
     if (tokens.length === 0)
       throw new InsituError("invalid-argument", "the prompt is empty: there is nothing that the text could follow on");
     return tokens;
   }
 }
 
-const isTokens = (prompt: readonly unknown[]): prompt is readonly number[] =>
-  prompt.every((item) => Number.isInteger(item) && (item as number) >= 0);
+/** True for tokens, false for messages; throws for what is neither. */
+function isTokens(prompt: readonly number[] | readonly ChatMessage[]): prompt is readonly number[] {
+  if (!Array.isArray(prompt))
+    throw new InsituError("invalid-argument", `a prompt is text, messages or tokens, got ${typeof prompt}`);
+  const items = prompt as readonly unknown[];
+  if (items.every((item) => typeof item === "object" && item !== null)) return items.length === 0;
+  const wrong = items.findIndex((item) => !(Number.isSafeInteger(item) && (item as number) >= 0));
+  if (wrong >= 0)
+    throw new InsituError(
+      "invalid-argument",
+      `a prompt's tokens must be whole numbers from 0 on, got ${JSON.stringify(items[wrong])} at ${wrong}`,
+    );
+  return true;
+}
 
-/** Without a template each message is a paragraph, and the answer is the next one. */
+/** A conversation as paragraphs. */
 const plainChat = (messages: readonly ChatMessage[]): string =>
   messages.map(({ content }) => `${content.trim()}\n`).join("");
 

@@ -1,21 +1,21 @@
 /** The contexts of one model: those that wait keep what they have read, so that a prompt which begins alike is not read again. */
 import { InsituError } from "../base/error.js";
 import { Context, type ContextOptions } from "./context.js";
-import type { Decoder } from "./decoder.js";
+import type { StatefulDecoder } from "./decoder.js";
 import type { ContextSource } from "./generation.js";
 import type { TokenDecoder } from "./text-stream.js";
 
 /** Hands out contexts and takes them back. */
 export class ContextPool implements ContextSource {
   readonly decoder: TokenDecoder;
-  readonly #model: Decoder;
+  readonly #model: StatefulDecoder;
   readonly #options: ContextOptions;
   /** How many wait at most. */
   readonly #kept: number;
   /** The one that was used last comes last. */
   readonly #waiting: Context[] = [];
 
-  constructor(model: Decoder, decoder: TokenDecoder, options: ContextOptions, kept: number) {
+  constructor(model: StatefulDecoder, decoder: TokenDecoder, options: ContextOptions, kept: number) {
     this.#model = model;
     this.decoder = decoder;
     this.#options = options;
@@ -36,10 +36,11 @@ export class ContextPool implements ContextSource {
   ): { readonly context: Context; readonly reused: number } {
     if (context !== undefined) {
       for (const reused of [Math.min(commonLength(context, prompt), prompt.length - 1), 0])
-        if (context.rewind(reused)) return { context, reused };
+        if (context.rewind(reused)) return { context, reused: context.share(prompt.slice(0, -1)) };
       context.release();
     }
-    return { context: new Context(this.#model, this.#options), reused: 0 };
+    const fresh = new Context(this.#model, this.#options);
+    return { context: fresh, reused: fresh.share(prompt.slice(0, -1)) };
   }
 
   /** Takes a context back. */
@@ -66,7 +67,7 @@ export class ContextPool implements ContextSource {
 
   /** Adds a saved context to those that wait. */
   restore(bytes: Uint8Array): void {
-    const copy = bytes.slice();
+    const copy = new Uint8Array(bytes);
     const words = new Uint32Array(copy.buffer, 0, Math.floor(copy.byteLength / 4));
     const end = 4 * (1 + (words[0] ?? Infinity));
     if (end > copy.byteLength) throw new InsituError("invalid-state", "the saved context is cut off");

@@ -3,8 +3,7 @@
  * full slides on. One sample; for several see batch.ts.
  */
 import { InsituError } from "../base/error.js";
-import type { State } from "../session/state.js";
-import type { Decoder, Logits } from "./decoder.js";
+import type { DecoderState, Logits, StatefulDecoder } from "./decoder.js";
 
 /** How a context is shaped. */
 export interface ContextOptions {
@@ -29,8 +28,8 @@ export interface ContextBytes {
 
 /** A conversation with a decoder. */
 export class Context {
-  readonly #decoder: Decoder;
-  readonly #state: State;
+  readonly #decoder: StatefulDecoder;
+  readonly #state: DecoderState;
   readonly #options: ContextOptions;
   /** The tokens in the caches; once slid, the sinks and the recent ones only where they are needed to start again. */
   #tokens: number[];
@@ -41,9 +40,9 @@ export class Context {
   #copying = 0;
 
   constructor(
-    decoder: Decoder,
+    decoder: StatefulDecoder,
     options: ContextOptions,
-    from?: { readonly state: State; readonly tokens: readonly number[] },
+    from?: { readonly state: DecoderState; readonly tokens: readonly number[] },
   ) {
     this.#decoder = decoder;
     this.#options = { ...options, sinks: Math.min(options.sinks, Math.floor(options.capacity / 4)) };
@@ -71,14 +70,19 @@ export class Context {
   }
 
   /** The caches, for saving. */
-  get state(): State {
+  get state(): DecoderState {
     return this.#state;
   }
 
   get bytes(): ContextBytes {
     const state = this.#state.byteLength;
     const written = Math.round((state / this.#options.capacity) * this.#writtenRows);
-    return { state, written, moved: this.#state.statistics.movedBytes, copying: this.#copying };
+    return {
+      state: this.#state.heldBytes ?? state,
+      written,
+      moved: this.#state.statistics.movedBytes,
+      copying: this.#copying,
+    };
   }
 
   /** Reads tokens in chunks, sliding past the capacity; `check` is asked before each run. The logits of the last run. */
@@ -113,6 +117,16 @@ export class Context {
     this.#position = length;
     this.#slid = 0;
     return true;
+  }
+
+  /** Takes over what other contexts have read of a text that goes on from this one's; how many of its tokens are read then. */
+  share(tokens: readonly number[]): number {
+    const length = this.slid ? 0 : (this.#state.share?.(tokens) ?? 0);
+    if (length > this.#tokens.length) {
+      this.#tokens = tokens.slice(0, length);
+      this.#position = length;
+    }
+    return this.#tokens.length;
   }
 
   /** A second context with the same contents; bytes are copied when one of the two is extended. */

@@ -20,6 +20,38 @@ export interface DecoderStep {
   readonly padding?: readonly number[];
   /** Tokens at the end whose logits are needed, all where left out; a model that cannot leave logits out gives all. */
   readonly keep?: number;
+  /** Where pages are written and read. */
+  readonly pages?: Readonly<Record<string, Tensor>>;
+}
+
+/** What a decoder has read, of one text or several: a session's state, or sequences on pages. */
+export interface DecoderState {
+  /** Rows of each sample. */
+  readonly lengths: readonly number[];
+  /** Bytes of the caches in their full capacity. */
+  readonly byteLength: number;
+  /** Bytes in use, where that is less. */
+  readonly heldBytes?: number;
+  readonly statistics: { readonly movedBytes: number };
+  rewind(length: number | readonly number[]): void;
+  fork(): DecoderState;
+  save(): Uint8Array;
+  restore(bytes: Uint8Array): void;
+  /** Takes over what others have read of a text that goes on from this one's; how many rows there are then. */
+  share?(tokens: readonly number[]): number;
+  release(): void;
+}
+
+/** A model that predicts the next token, on states of its own kind. */
+export interface StatefulDecoder {
+  /** True if each sample's rows have their own length and are written where the host says: samples may be rewound one by one. */
+  readonly ragged: boolean;
+  /** True if new rows may be written over old ones. */
+  readonly overwrites: boolean;
+  /** Caches for `batch` samples of at most `capacity` tokens. */
+  createState(batch: number, capacity: number): DecoderState;
+  /** Runs tokens on a state. */
+  run(state: DecoderState, step: DecoderStep): Promise<Logits>;
 }
 
 /** The inputs beside the caches that a decoder may have. */
@@ -31,6 +63,9 @@ const inputNames = [
   "nonpad_kv_seqlen",
   "num_logits_to_keep",
   "use_cache_branch",
+  "slot_mapping",
+  "block_tables",
+  "seq_lens",
 ] as const;
 type InputName = (typeof inputNames)[number];
 
@@ -54,7 +89,7 @@ export class Logits {
 }
 
 /** A model that predicts the next token. */
-export class Decoder {
+export class Decoder implements StatefulDecoder {
   readonly #session: Session;
   readonly #types: ReadonlyMap<InputName, ElementType>;
   readonly #logits: string;
@@ -113,10 +148,10 @@ export class Decoder {
     return new Logits(data, rows, vocabulary);
   }
 
-  #feeds(state: State, { tokens, positions, rows, padding, keep }: DecoderStep): Record<string, Tensor> {
+  #feeds(state: State, { tokens, positions, rows, padding, keep, pages }: DecoderStep): Record<string, Tensor> {
     const batch = tokens.length;
     const count = tokens[0].length;
-    const feeds: Record<string, Tensor> = {};
+    const feeds: Record<string, Tensor> = { ...pages };
     const add = (name: InputName, dims: readonly number[], valueAt: (index: number) => number): void => {
       const type = this.#types.get(name);
       if (type !== undefined) feeds[name] = integers(name, type, dims, valueAt);

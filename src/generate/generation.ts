@@ -144,10 +144,10 @@ export class Generation implements AsyncIterable<GeneratedToken> {
     for (let open = 0; ;) {
       const token = sampler.choose(logits.at(open));
       if (this.#options.endTokens.has(token)) {
-        drop(context, open);
         this.#finish = "end";
         const text = this.#rest(stops, stream);
-        if (text !== "") yield { token, text };
+        drop(context, open);
+        if (text !== "") yield { token, text, ...this.#described(logits, open, token) };
         return;
       }
       this.#note();

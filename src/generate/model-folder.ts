@@ -3,6 +3,7 @@
  * onnx/model*.onnx. Finds and reads what is there, through the platform: a folder of files or of URLs.
  */
 import { InsituError } from "../base/error.js";
+import { modelFileOf, modelPaths } from "../base/model-files.js";
 import type { FolderPlatform } from "../base/platform.js";
 
 /** A JSON object. */
@@ -18,9 +19,6 @@ export interface ModelFolder {
   readonly tokenizerConfig: Json | undefined;
   readonly template: string | undefined;
 }
-
-/** The variants that exporters write beside model.onnx, in the order in which they are looked for. */
-const variants = ["", "quantized", "q4", "q4f16", "int8", "uint8", "bnb4", "fp16"];
 
 /** Reads the folder at `source`, or the folder around the ONNX file at `source`. */
 export async function readModelFolder(
@@ -45,7 +43,7 @@ export async function readModelFolder(
   }
   if (model === undefined) {
     const names =
-      variant === undefined ? "onnx/model.onnx, model.onnx or a quantised variant of them" : nameOf(variant);
+      variant === undefined ? "onnx/model.onnx, model.onnx or a quantised variant of them" : modelFileOf(variant);
     throw new InsituError("invalid-model", `"${root}" has no ${names}`);
   }
   const generation = await read("generation_config.json");
@@ -60,19 +58,12 @@ export async function readModelFolder(
   };
 }
 
-const nameOf = (variant: string): string => (variant === "" ? "model.onnx" : `model_${variant}.onnx`);
-
 async function findModel(
   root: string,
   platform: FolderPlatform,
   variant: string | undefined,
 ): Promise<string | undefined> {
-  for (const candidate of variant === undefined ? variants : [variant]) {
-    for (const folder of ["onnx/", ""]) {
-      const path = `${root}/${folder}${nameOf(candidate)}`;
-      if (await platform.exists(path)) return path;
-    }
-  }
+  for (const name of modelPaths(variant)) if (await platform.exists(`${root}/${name}`)) return `${root}/${name}`;
   return undefined;
 }
 

@@ -47,8 +47,8 @@ export interface ModelDefaults {
   readonly endTokens: readonly number[];
 }
 
-/** Reads config.json and generation_config.json. */
-export function modelDefaults(config: Json, generationConfig: Json): ModelDefaults {
+/** Reads config.json and generation_config.json; where neither names an end token, the tokenizer's is one. */
+export function modelDefaults(config: Json, generationConfig: Json, endToken?: number): ModelDefaults {
   const number = (name: string): number | undefined => {
     const given = generationConfig[name];
     return typeof given === "number" ? given : undefined;
@@ -61,9 +61,32 @@ export function modelDefaults(config: Json, generationConfig: Json): ModelDefaul
     minP: number("min_p"),
     repetitionPenalty: number("repetition_penalty"),
   };
-  const ends = [generationConfig["eos_token_id"] ?? config["eos_token_id"]].flat();
+  const ends = [generationConfig["eos_token_id"] ?? config["eos_token_id"] ?? endToken].flat();
   return { sampling, endTokens: ends.filter((token): token is number => typeof token === "number") };
 }
+
+/** Throws for values that mean nothing, whatever the model is. */
+export function checkGenerateOptions(options: GenerateOptions): void {
+  readSampling(options);
+  const { maxTokens, logprobs, whenFull = "stop" } = options;
+  wholeNumber("maxTokens", maxTokens, 0);
+  if (typeof logprobs === "number") wholeNumber("logprobs", logprobs, 0);
+  if (!["stop", "slide", "error"].includes(whenFull))
+    throw new InsituError("invalid-argument", `option whenFull must be "stop", "slide" or "error", got "${whenFull}"`);
+  if (stopsOf(options).some((text) => typeof text !== "string" || text === ""))
+    throw new InsituError("invalid-argument", "option stop must hold texts that are not empty");
+  const { ngram, draft } = speculationOf(options);
+  wholeNumber("speculate.ngram", ngram, 2);
+  wholeNumber("speculate.draft", draft, 1);
+}
+
+const stopsOf = ({ stop = [] }: GenerateOptions): readonly string[] => (typeof stop === "string" ? [stop] : stop);
+
+const speculationOf = ({ speculate }: GenerateOptions): { readonly ngram: number; readonly draft: number } => ({
+  ngram: 3,
+  draft: 6,
+  ...(typeof speculate === "object" ? speculate : {}),
+});
 
 /** The caller's options over the model's; throws for values that mean nothing. */
 export function readGenerating(
@@ -71,27 +94,18 @@ export function readGenerating(
   defaults: ModelDefaults,
   tokenizer: TextTokenizer,
 ): Generating {
-  const { maxTokens, logprobs, whenFull = "stop", stop = [], speculate = false } = options;
-  wholeNumber("maxTokens", maxTokens, 0);
-  if (typeof logprobs === "number") wholeNumber("logprobs", logprobs, 0);
-  if (!["stop", "slide", "error"].includes(whenFull))
-    throw new InsituError("invalid-argument", `option whenFull must be "stop", "slide" or "error", got "${whenFull}"`);
-  const stops = typeof stop === "string" ? [stop] : stop;
-  if (stops.some((text) => typeof text !== "string" || text === ""))
-    throw new InsituError("invalid-argument", "option stop must hold texts that are not empty");
+  checkGenerateOptions(options);
+  const { maxTokens, logprobs, whenFull = "stop", speculate = false } = options;
   const ends = options.ignoreEnd === true ? [] : defaults.endTokens;
   const wanted = (options.stopTokens ?? []).map((token) => stopToken(token, tokenizer));
-  const { ngram = 3, draft = 6 } = typeof speculate === "object" ? speculate : {};
-  wholeNumber("speculate.ngram", ngram, 2);
-  wholeNumber("speculate.draft", draft, 1);
   return {
     sampling: readSampling(options, defaults.sampling),
     maxTokens: maxTokens ?? (whenFull === "slide" ? 256 : undefined),
-    stop: stops,
+    stop: stopsOf(options),
     endTokens: new Set([...ends, ...wanted]),
     logprobs: logprobs === undefined || logprobs === false ? undefined : logprobs === true ? 0 : logprobs,
     whenFull,
-    speculate: speculate === false ? undefined : { ngram, draft },
+    speculate: speculate === false ? undefined : speculationOf(options),
     signal: options.signal,
   };
 }

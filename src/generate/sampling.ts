@@ -1,6 +1,7 @@
 /** How a token is chosen from logits: its options, their checks, and the choice. Knows no model, tokenizer or state. */
 import { InsituError } from "../base/error.js";
 import { seededRandom } from "../graph/call.js";
+import { Truncation } from "./truncation.js";
 
 /** How the next token is chosen. What is left out comes from the model's generation_config.json, then from the defaults here. */
 export interface SamplingOptions {
@@ -70,8 +71,10 @@ export class Sampler {
   readonly #seen = new Set<number>();
   /** How often this generation made each token. */
   readonly #made = new Map<number, number>();
+  readonly #truncation = new Truncation();
   #scores = new Float32Array(0);
-  #sorted = new Float32Array(0);
+  #tokens = new Int32Array(0);
+  #weights = new Float64Array(0);
 
   constructor(options: Sampling, prompt: Iterable<number> = []) {
     this.#options = options;
@@ -84,19 +87,13 @@ export class Sampler {
     const { temperature, topK, topP, minP } = this.#options;
     const scores = this.#penalized(logits);
     const best = likeliest(scores);
-    if (temperature === 0) return best;
     const most = scores[best];
-    // exp((score - most) / temperature) is the weight of a token: 1 for the likeliest.
-    const weightOf = (score: number): number => Math.exp((score - most) / temperature);
-    let least = minP > 0 ? most + temperature * Math.log(minP) : -Infinity;
-    let count = scores.length;
-    if ((topK > 0 && topK < count) || topP < 1) {
-      const sorted = this.#descending(scores);
-      if (topK > 0) count = Math.min(count, topK);
-      if (topP < 1) count = nucleus(sorted, count, topP, weightOf);
-      least = Math.max(least, sorted[count - 1]);
-    }
-    return draw(scores, least, count, weightOf, this.#random());
+    if (!Number.isFinite(most))
+      throw new InsituError("invalid-model", `the model's logits are no numbers to choose by: the largest is ${most}`);
+    if (temperature === 0) return best;
+    const kept = this.#truncation.keep(scores, most, temperature, topK, topP);
+    const least = minP > 0 ? Math.max(kept.least, most + temperature * Math.log(minP)) : kept.least;
+    return this.#draw(scores, least, kept.count, most, temperature);
   }
 
   /** Notes that a token became part of the text. */
@@ -117,10 +114,35 @@ export class Sampler {
     return scores;
   }
 
-  #descending(scores: Float32Array): Float32Array {
-    if (this.#sorted.length !== scores.length) this.#sorted = new Float32Array(scores.length);
-    this.#sorted.set(scores);
-    return this.#sorted.sort().reverse();
+  /** A token by weight among the scores of at least `least`, at most `count` of them, in the order of their numbers. */
+  #draw(scores: Float32Array, least: number, count: number, most: number, temperature: number): number {
+    if (this.#weights.length < count) {
+      this.#tokens = new Int32Array(count);
+      this.#weights = new Float64Array(count);
+    }
+    // Of several scores that equal the least one, only the first may be among the `count`.
+    let equal = count;
+    for (let token = 0; token < scores.length; token++) if (scores[token] > least) equal--;
+    let found = 0;
+    let total = 0;
+    for (let token = 0; token < scores.length; token++) {
+      const score = scores[token];
+      if (!(score >= least) || (score === least && equal-- <= 0)) continue;
+      // 1 for the likeliest.
+      const weight = Math.exp((score - most) / temperature);
+      this.#tokens[found] = token;
+      this.#weights[found++] = weight;
+      total += weight;
+    }
+    let rest = this.#random() * total;
+    let last = 0;
+    for (let at = 0; at < found; at++) {
+      if (this.#weights[at] === 0) continue;
+      last = at;
+      rest -= this.#weights[at];
+      if (rest < 0) break;
+    }
+    return this.#tokens[last];
   }
 }
 
@@ -129,50 +151,6 @@ export function likeliest(scores: Float32Array): number {
   let best = 0;
   for (let index = 1; index < scores.length; index++) if (scores[index] > scores[best]) best = index;
   return best;
-}
-
-/** How many of the first `count` sorted scores it takes for the share `topP` of their weight. */
-function nucleus(sorted: Float32Array, count: number, topP: number, weightOf: (score: number) => number): number {
-  let total = 0;
-  for (let index = 0; index < count; index++) total += weightOf(sorted[index]);
-  let sum = 0;
-  for (let index = 0; index < count; index++) {
-    sum += weightOf(sorted[index]);
-    if (sum >= topP * total) return index + 1;
-  }
-  return count;
-}
-
-/** An index by weight among the scores of at least `least`, at most `count` of them; `chance` lies in [0, 1). */
-function draw(
-  scores: Float32Array,
-  least: number,
-  count: number,
-  weightOf: (score: number) => number,
-  chance: number,
-): number {
-  // Of several scores that equal the least one, only the first may be among the `count`.
-  let equal = count;
-  for (const score of scores) if (score > least) equal--;
-  let total = 0;
-  let left = equal;
-  const weightAt = (index: number): number => {
-    const score = scores[index];
-    if (score < least || (score === least && left-- <= 0)) return 0;
-    return weightOf(score);
-  };
-  for (let index = 0; index < scores.length; index++) total += weightAt(index);
-  left = equal;
-  let rest = chance * total;
-  let last = 0;
-  for (let index = 0; index < scores.length; index++) {
-    const weight = weightAt(index);
-    if (weight === 0) continue;
-    last = index;
-    rest -= weight;
-    if (rest < 0) return index;
-  }
-  return last;
 }
 
 /** The logarithm of the sum of the exponentials: what turns a logit into a log-probability. */

@@ -24,8 +24,10 @@ export class TextStream {
 
   constructor(decoder: TokenDecoder, prompt: readonly number[] = []) {
     this.#decoder = decoder;
-    this.#tokens = prompt.slice(-contextTokens);
-    this.#told = decoder.decode(this.#tokens).length;
+    this.#tokens = prompt.slice(beginningOfContext(decoder, prompt));
+    // A character that the prompt begins and the text ends belongs to the text.
+    const text = decoder.decode(this.#tokens);
+    this.#told = text.length - openLength(text);
   }
 
   /** The text that is certain with this token. */
@@ -46,6 +48,13 @@ export class TextStream {
   end(): string {
     return this.#decoder.decode(this.#tokens).slice(this.#told);
   }
+}
+
+/** Where the last tokens of a prompt begin that are whole characters from their first one on. */
+function beginningOfContext(decoder: TokenDecoder, prompt: readonly number[]): number {
+  let at = Math.max(0, prompt.length - contextTokens);
+  while (at > 0 && decoder.decode([prompt[at]]).includes(replacement)) at--;
+  return at;
 }
 
 /** How much of a text's end may still change: unfinished bytes. */

@@ -63,13 +63,24 @@ export class TextTokenizer implements TokenDecoder {
     );
   }
 
+  /** The token that the tokenizer's own configuration ends a text with. */
+  get endToken(): number | undefined {
+    const spelling = this.#specials["eos_token"];
+    return spelling === undefined ? undefined : this.tokenOf(spelling);
+  }
+
   /** True if the model has a chat template. */
   get hasChatTemplate(): boolean {
     return this.#template !== undefined;
   }
 
-  /** The tokens of a text. Special tokens that the model wants around it are added unless told otherwise. */
+  /** The tokens of a text, which must be Unicode. Special tokens that the model wants around it are added unless told otherwise. */
   encode(text: string, { specialTokens = true }: { readonly specialTokens?: boolean } = {}): number[] {
+    if (/\p{Surrogate}/u.test(text))
+      throw new InsituError(
+        "invalid-argument",
+        `the text is not Unicode: half of a surrogate pair stands alone at index ${text.search(/\p{Surrogate}/u)}`,
+      );
     return this.#library.encode(text, { add_special_tokens: specialTokens }).ids;
   }
 
@@ -94,7 +105,7 @@ export class TextTokenizer implements TokenDecoder {
     if (this.#template === undefined)
       throw new InsituError(
         "invalid-argument",
-        "the model has no chat template: give the prompt as text, or put a chat_template into tokenizer_config.json",
+        "the model has no chat template: give the prompt as text, load the model with chatTemplate, or put a chat_template into tokenizer_config.json",
       );
     try {
       return this.#template.render({ ...this.#specials, add_generation_prompt: true, ...more, messages });

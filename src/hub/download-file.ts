@@ -3,6 +3,7 @@ import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { InsituError } from "../base/error.js";
 
 /** A file to be fetched. */
@@ -26,22 +27,26 @@ export interface FetchOptions {
 /** Fetches a file. What was fetched of it before is kept beside it, in a file that ends in .part, and not fetched again. */
 export async function downloadFile(file: RemoteFile, path: string, options: FetchOptions = {}): Promise<void> {
   const part = `${path}.part`;
-  await mkdir(dirname(path), { recursive: true });
-  const { retries = 3 } = options;
+  await mkdir(dirname(path), { recursive: true }).catch((error: unknown) => notWritten(dirname(path), error));
+  const { retries = 5, signal } = options;
+  let had = await sizeOf(part);
   for (let attempt = 0; ; attempt++) {
     try {
       await fetchRest(file, part, options);
       break;
     } catch (error) {
-      options.signal?.throwIfAborted();
-      // A disk that is full stays full: nothing half-written is left on it.
-      if (isFull(error)) {
-        await rm(part, { force: true });
-        throw new InsituError("download", `${path} cannot be written: the disk is full`, { cause: error });
-      }
+      signal?.throwIfAborted();
       if (error instanceof InsituError) throw error;
-      if (attempt >= retries)
+      // A disk that is full stays full: nothing half-written is left on it.
+      if (isFull(error)) await rm(part, { force: true });
+      if (isOfDisk(error)) notWritten(path, error);
+      // A connection that brought something may be taken up as often as it is cut.
+      const has = await sizeOf(part);
+      if (has > had) attempt = 0;
+      if (attempt >= retries || retries === 0)
         throw new InsituError("download", `${file.url} cannot be fetched: ${reasonOf(error)}`, { cause: error });
+      had = has;
+      await delay(firstPauseMs * 2 ** attempt, undefined, { signal });
     }
   }
   const found = await checksumOf(part, file);
@@ -52,22 +57,35 @@ export async function downloadFile(file: RemoteFile, path: string, options: Fetc
       `${file.url} is damaged: its checksum is ${found}, not ${file.checksum.value}; fetch it again`,
     );
   }
-  await rename(part, path);
+  await rename(part, path).catch((error: unknown) => notWritten(path, error));
+}
+
+/** How long to wait before a connection is taken up again; twice as long each time after that. */
+const firstPauseMs = 100;
+
+const sizeOf = async (path: string): Promise<number> => (await stat(path).catch(() => undefined))?.size ?? 0;
+
+/** Throws: a path cannot be written, and why. */
+export function notWritten(path: string, error: unknown): never {
+  const why = isFull(error) ? "the disk is full" : reasonOf(error);
+  throw new InsituError("download", `${path} cannot be written: ${why}`, { cause: error });
 }
 
 /** Appends what is missing to the partial file. Throws where the connection ends early. */
 async function fetchRest(file: RemoteFile, part: string, options: FetchOptions): Promise<void> {
-  const had = (await stat(part).catch(() => undefined))?.size ?? 0;
+  const had = await sizeOf(part);
   let at = had > file.size ? 0 : had;
   if (at === file.size && at > 0) return;
   const range: Record<string, string> = at > 0 ? { Range: `bytes=${at}-` } : {};
   const response = await fetch(file.url, { headers: { ...options.headers, ...range }, signal: options.signal ?? null });
   if (!response.ok) {
     await response.body?.cancel();
-    const what = `${file.url} answered ${response.status} ${response.statusText}`.trimEnd();
+    const { status, statusText } = response;
+    const what = `answered ${status} ${statusText}`.trimEnd();
     // The server's own trouble may pass.
-    if (response.status >= 500) throw new Error(what);
-    throw new InsituError("download", what);
+    if (status >= 500 || status === 429) throw new Error(`the server ${what}`);
+    const leave = status === 401 || status === 403 ? ": the hub wants a token that may read it, in HF_TOKEN" : "";
+    throw new InsituError("download", `${file.url} ${what}${leave}`);
   }
   if (response.status !== 206) at = 0; // the server sends everything
   const handle = await open(part, at > 0 ? "r+" : "w");
@@ -99,6 +117,10 @@ async function checksumOf(path: string, { size, checksum }: RemoteFile): Promise
 
 const isFull = (error: unknown): boolean =>
   error instanceof Error && "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT");
+
+/** True for what the file system says, not the network: its errors name the call that failed and a path. */
+const isOfDisk = (error: unknown): boolean =>
+  isFull(error) || (error instanceof Error && "syscall" in error && "path" in error);
 
 /** The innermost reason: fetch hides it in a cause. */
 function reasonOf(error: unknown): string {

@@ -1,9 +1,11 @@
 /** A language model from the Hugging Face hub: the files that are needed of it, kept in a local folder. A complete folder needs no network. */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { InsituError } from "../base/error.js";
-import { downloadFile, type RemoteFile } from "./download-file.js";
+import { modelPaths } from "../base/model-files.js";
+import { downloadFile, notWritten, type RemoteFile } from "./download-file.js";
 
 /** How a model is fetched. */
 export interface HubOptions {
@@ -15,7 +17,7 @@ export interface HubOptions {
   readonly cache?: string;
   /** Where the hub is: HF_ENDPOINT, or the public one. */
   readonly hubUrl?: string;
-  /** For models that are not public. */
+  /** For models that are not public: HF_TOKEN where left out. */
   readonly accessToken?: string;
   readonly signal?: AbortSignal;
   /** Told about each file while it comes. */
@@ -31,9 +33,6 @@ const companions = [
   "chat_template.jinja",
 ];
 
-/** The names of ONNX files in the order in which they are looked for. */
-const variants = ["", "quantized", "q4", "q4f16", "int8", "uint8", "bnb4", "fp16"];
-
 /** True if a text can only be a model's name on the hub: `owner/name`, with nothing at that path. */
 export const isHubName = (text: string): boolean =>
   /^\w[\w.-]*\/\w[\w.-]*$/.test(text) && !text.toLowerCase().endsWith(".onnx") && !existsSync(text);
@@ -48,8 +47,8 @@ export async function fetchHubModel(name: string, options: HubOptions = {}): Pro
   const hubUrl = options.hubUrl ?? process.env["HF_ENDPOINT"] ?? "https://huggingface.co";
   const files = await listModel(name, revision, hubUrl, options);
   const wanted = choose(name, files, variant);
-  const headers: Record<string, string> =
-    options.accessToken === undefined ? {} : { Authorization: `Bearer ${options.accessToken}` };
+  const token = tokenOf(options);
+  const headers: Record<string, string> = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   for (const path of wanted) {
     const target = join(folder, path);
     if (existsSync(target)) continue;
@@ -58,20 +57,27 @@ export async function fetchHubModel(name: string, options: HubOptions = {}): Pro
     await downloadFile(file, target, { headers, signal: options.signal, onBytes });
   }
   // Last of all: its presence says that everything it lists is there.
-  writeFileSync(record, JSON.stringify(wanted));
+  await writeFile(record, JSON.stringify(wanted)).catch((error: unknown) => notWritten(record, error));
   return folder;
 }
 
+const tokenOf = ({ accessToken }: HubOptions): string | undefined =>
+  accessToken ?? (process.env["HF_TOKEN"] || undefined);
+
 function isComplete(folder: string, record: string): boolean {
   if (!existsSync(record)) return false;
-  return (JSON.parse(readFileSync(record, "utf8")) as string[]).every((path) => existsSync(join(folder, path)));
+  try {
+    return (JSON.parse(readFileSync(record, "utf8")) as string[]).every((path) => existsSync(join(folder, path)));
+  } catch {
+    return false; // a record that cannot be read says nothing: everything is looked at again
+  }
 }
 
 async function listModel(
   name: string,
   revision: string,
   hubUrl: string,
-  { accessToken }: HubOptions,
+  options: HubOptions,
 ): Promise<Map<string, RemoteFile>> {
   const { listFiles } = await import("@huggingface/hub").catch((cause: unknown) => {
     throw new InsituError(
@@ -82,12 +88,14 @@ async function listModel(
   });
   const files = new Map<string, RemoteFile>();
   try {
+    const accessToken = tokenOf(options);
     const access = accessToken === undefined ? {} : { accessToken };
     for await (const { type, path, size, oid, lfs } of listFiles({
       repo: name,
       revision,
       recursive: true,
       hubUrl,
+      fetch: (input, init) => fetch(input, { ...init, signal: options.signal ?? null }),
       ...access,
     })) {
       // What is not a plain path below the folder is no business of ours.
@@ -99,23 +107,24 @@ async function listModel(
       files.set(path, { url, size: lfs?.size ?? size, checksum });
     }
   } catch (cause) {
+    options.signal?.throwIfAborted();
     const status = cause instanceof Error && "statusCode" in cause ? cause.statusCode : undefined;
-    throw new InsituError(
-      "download",
-      status === 404 || status === 401
-        ? `"${name}" is neither a folder nor a model that the hub shows (${status})`
-        : `"${name}" is no folder, and the hub cannot be asked for it: ${innermost(cause)}`,
-      { cause },
-    );
+    const which = revision === "main" ? `"${name}"` : `"${name}" at ${revision}`;
+    throw new InsituError("download", refusalText(which, status, cause), { cause });
   }
   return files;
 }
 
+function refusalText(which: string, status: unknown, cause: unknown): string {
+  if (status === 404) return `${which} is neither a folder nor a model that the hub knows (404)`;
+  if (status === 401 || status === 403)
+    return `${which} is no folder, and the hub shows no such model without leave (${status}): check the name, or set HF_TOKEN to a token that may read it`;
+  return `${which} is no folder, and the hub cannot be asked for it: ${innermost(cause)}`;
+}
+
 /** The paths that are needed: the ONNX file, its weight files, the tokenizer and the configuration. */
 function choose(name: string, files: ReadonlyMap<string, RemoteFile>, variant: string | undefined): string[] {
-  const model = (variant === undefined ? variants : [variant])
-    .flatMap((kind) => ["onnx/", ""].map((folder) => `${folder}model${kind === "" ? "" : `_${kind}`}.onnx`))
-    .find((path) => files.has(path));
+  const model = modelPaths(variant).find((path) => files.has(path));
   if (model === undefined) {
     const there = [...files.keys()].filter((path) => path.endsWith(".onnx"));
     throw new InsituError(

@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { hubFolder } from "./support.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -114,6 +114,18 @@ test("chat reads only what is new, and takes turns back", () => {
   expect(stdout).toContain("/back [n]");
 });
 
+test("a reader that goes away early is no error", async () => {
+  const child = spawn(process.execPath, [main, "generate", "The wolf", "--max-tokens", "400", "--when-full", "slide"]);
+  let stderr = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  child.stdout.once("data", () => child.stdout.destroy());
+  const status = await new Promise((resolve) => child.on("exit", resolve));
+  expect([status, stderr]).toEqual([0, ""]);
+});
+
+const noTokenizer = hubFolder("llama_op24", { "tokenizer.json": undefined });
+afterAll(() => noTokenizer.remove());
+
 describe("mistakes are one sentence on standard error, and exit code 1", () => {
   const mistakes: [what: string, args: string[], message: RegExp, input?: string | Uint8Array][] = [
     [
@@ -138,6 +150,30 @@ describe("mistakes are one sentence on standard error, and exit code 1", () => {
     ["a number that is none", ["generate", "x", "--max-tokens", "many"], /--max-tokens must be a number, got "many"/],
     ["half a token", ["generate", "x", "--max-tokens", "1.5"], /maxTokens must be a whole number/],
     ["a context of nothing", ["generate", "x", "--context", "0"], /context must be a whole number from 2 on/],
+    [
+      "a temperature that is none",
+      ["generate", "x", "--temperature", "NaN"],
+      /--temperature must be a number, got "NaN"/,
+    ],
+    ["a top-k below 0", ["generate", "x", "--top-k", "-1"], /topK must be a whole number from 0 on, got -1/],
+    ["a min-p above 1", ["generate", "x", "--min-p", "2"], /minP must be from 0 to 1, got 2/],
+    ["a seed that is none", ["generate", "x", "--seed", "abc"], /--seed must be a number, got "abc"/],
+    ["fewer tokens than none", ["generate", "x", "--max-tokens", "-1"], /maxTokens must be a whole number from 0 on/],
+    [
+      "a penalty of nothing",
+      ["generate", "x", "--repetition-penalty", "0"],
+      /repetitionPenalty must be a number above 0/,
+    ],
+    [
+      "an endless penalty",
+      ["generate", "x", "--presence-penalty", "Infinity"],
+      /presencePenalty must be a finite number/,
+    ],
+    ["a stop that is everywhere", ["generate", "x", "--stop", ""], /stop must hold texts that are not empty/],
+    ["an option that there is not", ["generate", "x", "--colour", "red"], /Unknown option '--colour'/],
+    ["two prompts", ["generate", "x", "y"], /takes 0 to 1 argument/],
+    ["a folder without a tokenizer", ["generate", "x", "--model", noTokenizer.path], /has no tokenizer\.json/],
+    ["a line that is not UTF-8", ["chat"], /a line on standard input is not UTF-8/, Uint8Array.of(0x61, 0xff, 0x0a)],
     ["an unknown backend", ["generate", "x", "--backend", "abacus"], /backend must be one of/],
     ["an unknown way out", ["generate", "x", "--when-full", "explode"], /whenFull must be "stop", "slide" or "error"/],
   ];

@@ -9,7 +9,7 @@ import { embedded, expectSameTokens, hubFolder, tokensOf } from "./support.js";
 
 const template =
   "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
-const greedy = { maxTokens: 12, temperature: 0 } as const;
+const greedy = { maxTokens: 12, temperature: 0, ignoreEnd: true } as const;
 
 describe.each(["llama_op24", "llama_op20_q4", "gpt2_op24", "llama_op24_fp16"])("%s", (decoder) => {
   const folder = hubFolder(decoder, { "tokenizer_config.json": { chat_template: template, eos_token: "\u0100" } });
@@ -57,12 +57,12 @@ describe.each(["llama_op24", "llama_op20_q4", "gpt2_op24", "llama_op24_fp16"])("
 
   test("a full context stops, refuses, or slides", async () => {
     const small = await CausalLM.load(folder.path, { context: 16, sinks: 2 });
-    const stopped = small.generate("abcdefgh", { temperature: 0 });
+    const stopped = small.generate("abcdefgh", { temperature: 0, ignoreEnd: true });
     expect([(await tokensOf(stopped)).length, stopped.summary.finishReason]).toEqual([9, "context"]);
-    await expect(small.generate("abcdefgh", { temperature: 0, whenFull: "error" }).text()).rejects.toThrow(
-      /context of 16 tokens is full/,
-    );
-    const slid = small.generate("abcdefgh", { temperature: 0, whenFull: "slide", maxTokens: 40 });
+    await expect(
+      small.generate("abcdefgh", { temperature: 0, ignoreEnd: true, whenFull: "error" }).text(),
+    ).rejects.toThrow(/context of 16 tokens is full/);
+    const slid = small.generate("abcdefgh", { ...greedy, whenFull: "slide", maxTokens: 40 });
     expect(await tokensOf(slid)).toHaveLength(40);
     expectSameTokens(
       await tokensOf(small.generate("abcdefgh", { ...greedy, maxTokens: 9 })),
@@ -116,6 +116,11 @@ describe("what a folder must have", () => {
       /the chat template refuses the messages: .*only users/,
     );
     expect(() => lm.generate("")).toThrow(/the prompt is empty/);
+    expect(() => lm.generate([])).toThrow(/the prompt is empty/);
+    expect(() => lm.generate([97, -1])).toThrow(/a prompt's tokens must be whole numbers from 0 on, got -1/);
+    expect(() => lm.generate([1.5])).toThrow(/got 1\.5/);
+    expect(() => lm.generate(undefined!)).toThrow(/a prompt is text, messages or tokens, got undefined/);
+    expect(() => lm.generate("a\uD800")).toThrow(/the text is not Unicode/);
     expect(() => lm.generate("x".repeat(129))).toThrow(/the prompt has 129 tokens, the context holds 128/);
     expect(() => lm.generate("x", { stopTokens: ["<nothing>"] })).toThrow(/"<nothing>" is no token/);
     expect(() => lm.generate("x", { stop: "" })).toThrow(/stop must hold texts that are not empty/);

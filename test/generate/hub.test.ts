@@ -1,11 +1,22 @@
 // Models by name: fetched from a hub that is a server on this machine, with cut connections, damage, and no network at all.
+import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
 import { InsituError } from "../../src/base/error.js";
 import { downloadFile } from "../../src/hub/download-file.js";
@@ -21,6 +32,8 @@ let server: Server;
 let hubUrl: string;
 let cache: string;
 let requests: { path: string; range: string | undefined }[];
+/** What a token is asked for: the list of files, or the files. */
+let gated: "list" | "files" | undefined;
 /** How a file is served other than whole. */
 let serve: ((path: string, bytes: Uint8Array, response: ServerResponse) => boolean) | undefined;
 
@@ -32,10 +45,15 @@ beforeEach(async () => {
   cache = mkdtempSync(join(tmpdir(), "insitu-cache-"));
   requests = [];
   serve = undefined;
+  gated = undefined;
   server = createServer((request, response) => {
     const path = decodeURIComponent(request.url!.split("?")[0]);
-    const { range } = request.headers;
+    const { range, authorization } = request.headers;
     requests.push({ path, range });
+    if (gated === (path.startsWith("/api/") ? "list" : "files") && authorization !== "Bearer hf_let_me_in") {
+      response.writeHead(gated === "list" ? 401 : 403).end();
+      return;
+    }
     if (path === "/api/models/tales/small/tree/main") {
       const entries = [...files].map(([name, bytes]) => ({
         type: "file",
@@ -61,7 +79,7 @@ beforeEach(async () => {
 afterEach(async () => {
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
-  rmSync(cache, { recursive: true });
+  rmSync(cache, { recursive: true, force: true });
 });
 
 async function refusal(promise: Promise<unknown>): Promise<string> {
@@ -164,7 +182,7 @@ test("a disk that fills up: one sentence, nothing half-written", async () => {
 test("no such model, no such variant, no tokenizer, no network: one sentence each", async () => {
   const hub = { hubUrl, cache };
   expect(await refusal(fetchHubModel("tales/none", hub))).toMatch(
-    /"tales\/none" is neither a folder nor a model that the hub shows \(404\)/,
+    /"tales\/none" is neither a folder nor a model that the hub knows \(404\)/,
   );
   expect(await refusal(fetchHubModel("tales/small", { ...hub, variant: "q4" }))).toMatch(
     /has no ONNX file of that kind; it has onnx\/model\.onnx/,
@@ -175,6 +193,139 @@ test("no such model, no such variant, no tokenizer, no network: one sentence eac
   files.delete("tokenizer.json");
   expect(await refusal(fetchHubModel("tales/small", hub))).toMatch(/has no tokenizer\.json/);
   expect(filesBelow(cache)).toEqual([]);
+});
+
+test("a connection that brings something each time may be cut as often as it likes", async () => {
+  const bytes = files.get("onnx/model.onnx")!;
+  const step = Math.ceil(bytes.length / 9);
+  serve = (path, whole, response) => {
+    if (!path.endsWith(".onnx")) return false;
+    const from = Number(/\d+/.exec(requests.at(-1)!.range ?? "0")![0]);
+    response.writeHead(from > 0 ? 206 : 200, { "content-length": whole.length - from });
+    const part = whole.subarray(from, from + step);
+    if (from + step >= whole.length) response.end(part);
+    else response.write(part, () => setTimeout(() => response.destroy(), 20));
+    return true;
+  };
+  const folder = await fetchHubModel("tales/small", { hubUrl, cache });
+  expect(requests.filter(({ path }) => path.endsWith(".onnx")).length).toBeGreaterThan(6);
+  expect(sha256(readFileSync(join(folder, "onnx/model.onnx")))).toBe(sha256(bytes));
+});
+
+test("a server in trouble is asked again, a refusal is not", async () => {
+  let troubles = 2;
+  serve = (path, _, response) => {
+    if (!path.endsWith("config.json") || troubles-- <= 0) return false;
+    response.writeHead(troubles === 1 ? 503 : 429).end();
+    return true;
+  };
+  await fetchHubModel("tales/small", { hubUrl, cache });
+  rmSync(cache, { recursive: true });
+  serve = (path, _, response) => {
+    if (!path.endsWith("config.json")) return false;
+    response.writeHead(410).end();
+    return true;
+  };
+  requests.length = 0;
+  expect(await refusal(fetchHubModel("tales/small", { hubUrl, cache }))).toMatch(/config\.json answered 410 Gone$/);
+  expect(requests.filter(({ path }) => path.endsWith("config.json"))).toHaveLength(1);
+});
+
+test.each(["list", "files"] as const)("a gated model (%s) says what it wants, and opens with a token", async (what) => {
+  gated = what;
+  expect(await refusal(fetchHubModel("tales/small", { hubUrl, cache }))).toMatch(
+    what === "list" ? /shows no such model without leave \(401\): .*HF_TOKEN/ : /answered 403 Forbidden: .*HF_TOKEN/,
+  );
+  await fetchHubModel("tales/small", { hubUrl, cache, accessToken: "hf_let_me_in" });
+});
+
+test("a variant by any of its names, with its weights beside it", async () => {
+  for (const name of ["onnx/model_q4.onnx", "onnx/model_q4.onnx_data", "onnx/model_q4.onnx_data_1"])
+    files.set(name, Uint8Array.of(1));
+  files.set("onnx/model_quantized.onnx", Uint8Array.of(2));
+  const fetched = async (variant?: string): Promise<string[]> => {
+    rmSync(cache, { recursive: true, force: true });
+    await fetchHubModel("tales/small", { hubUrl, cache, ...(variant === undefined ? {} : { variant }) });
+    return filesBelow(cache)
+      .map((name) => name.split("/").at(-1)!)
+      .filter((name) => name.startsWith("model"))
+      .toSorted();
+  };
+  expect(await fetched()).toEqual(["model.onnx"]);
+  expect(await fetched("fp32")).toEqual(["model.onnx"]);
+  expect(await fetched("q8")).toEqual(["model_quantized.onnx"]);
+  expect(await fetched("q4")).toEqual(["model_q4.onnx", "model_q4.onnx_data", "model_q4.onnx_data_1"]);
+});
+
+test("a cache that cannot be written: one sentence", async () => {
+  writeFileSync(join(cache, "file"), "");
+  const inside = join(cache, "file", "models");
+  expect(await refusal(fetchHubModel("tales/small", { hubUrl, cache: inside }))).toMatch(
+    /models.* cannot be written: ENOTDIR/,
+  );
+});
+
+describe("on the command line", () => {
+  const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+  const insitu = (
+    args: string[],
+    { endpoint = hubUrl, onStart }: { endpoint?: string; onStart?: (child: ChildProcess) => void } = {},
+  ): Promise<{ status: number | null; stdout: string; stderr: string }> => {
+    const env = { ...process.env, HF_ENDPOINT: endpoint, INSITU_CACHE: cache, HF_TOKEN: "" };
+    const child = spawn(process.execPath, [main, "generate", "abc", "--max-tokens", "4", ...args], {
+      env,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let [stdout, stderr] = ["", ""];
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    onStart?.(child);
+    return new Promise((resolve) => child.on("close", (status) => resolve({ status, stdout, stderr })));
+  };
+  const model = ["--model", "tales/small"];
+
+  test("a model is fetched by its name, then found without a network", async () => {
+    const first = await insitu(model);
+    expect(first.stderr).toMatch(/^(fetching \S+, .*\n){4}$/);
+    expect([first.status, first.stdout.split("\n").at(-2)]).toEqual([
+      0,
+      expect.stringMatching(/^\[3 prompt tokens, 4 new/),
+    ]);
+    const second = await insitu(model, { endpoint: "http://127.0.0.1:1" });
+    expect([second.status, second.stderr]).toEqual([0, ""]);
+  });
+
+  test.each([
+    ["an unknown name", ["--model", "tales/none"], undefined, /"tales\/none" is neither a folder nor a model/],
+    ["no network", model, "http://127.0.0.1:59999", /the hub cannot be asked for it: .*ECONNREFUSED/],
+    ["an option that means nothing, before anything is fetched", [...model, "--top-p", "2"], undefined, /topP must be/],
+  ])("%s", async (_, args, endpoint, message) => {
+    const { status, stdout, stderr } = await insitu(args, endpoint === undefined ? {} : { endpoint });
+    expect([status, stdout, stderr.trim().split("\n").length]).toEqual([1, "", 1]);
+    expect(stderr).toMatch(message);
+    expect(filesBelow(cache)).toEqual([]);
+    if (args.includes("--top-p")) expect(requests).toEqual([]);
+  });
+
+  test("Ctrl-C while a model comes: one sentence, and what came is kept", async () => {
+    let child: ChildProcess;
+    serve = (path, bytes, response) => {
+      if (!path.endsWith(".onnx")) return false;
+      response.writeHead(200, { "content-length": bytes.length });
+      response.write(bytes.subarray(0, 100_000), () => setTimeout(() => child.kill("SIGINT"), 100));
+      return true;
+    };
+    const { status, stdout, stderr } = await insitu(model, { onStart: (started) => (child = started) });
+    expect([status, stdout, stderr.trim().split("\n").at(-1)]).toEqual([
+      1,
+      "",
+      "insitu: interrupted; what was fetched so far is kept",
+    ]);
+    expect(filesBelow(cache).some((name) => name.endsWith("model.onnx.part"))).toBe(true);
+    serve = undefined;
+    expect((await insitu(model)).status).toBe(0);
+    expect(requests.findLast(({ path }) => path.endsWith(".onnx"))!.range).toBe("bytes=100000-");
+  });
 });
 
 test("paths that lead out of the folder are not fetched", async () => {

@@ -18,7 +18,7 @@ export async function tokensOf(generation: Generation): Promise<GeneratedToken[]
 }
 
 /** Two logits this close may change places where sums are taken in another order. */
-const tie = 1e-3;
+export const tie = 1e-3;
 
 /**
  * Fails unless the tokens are those of `wanted`, or differ first at a step whose two best logits are a tie; such a step is listed.

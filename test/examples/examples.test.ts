@@ -1,0 +1,102 @@
+// The programs below examples/ run as they are, by the package's own name, and do what their first lines say.
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
+
+const folder = fileURLToPath(new URL("../../examples", import.meta.url));
+const run = (name: string, ...args: string[]): string =>
+  execFileSync(process.execPath, [join(folder, name), ...args], { encoding: "utf8" });
+
+describe("programs", () => {
+  test("story.mjs", () => {
+    const told = run("story.mjs", "The old woman said", "7");
+    expect(told).toMatch(/^The old woman said\S* \S/);
+    expect(told).toMatch(
+      /\n\n\d+ tokens a second\.\n\d+ cache bytes were written, 0 moved; .* would have moved \d+\.\n$/,
+    );
+    expect(run("story.mjs", "The old woman said", "7").split("\n\n")[0]).toBe(told.split("\n\n")[0]);
+  });
+
+  test("chat.mjs", () => {
+    const said = run("chat.mjs");
+    const [first, second, third] = [...said.matchAll(/\[(\d+) of (\d+) tokens were new\]/g)].map(([, fresh, all]) => [
+      Number(fresh),
+      Number(all),
+    ]);
+    expect(first[0]).toBe(first[1]);
+    for (const [fresh, all] of [second, third]) expect(fresh).toBeLessThan(all / 2);
+    expect(said).not.toMatch(/user: The eldest/);
+  });
+
+  test("many-texts.mjs", () => expect(run("many-texts.mjs")).toMatch(/^batch[^]*samples[^]*beams/));
+
+  test("decode-loop.mjs", () =>
+    expect(run("decode-loop.mjs")).toMatch(/^There was once a \S[^]*rows valid: 23, bytes moved: 0/));
+
+  test("resume.mjs", () =>
+    expect(run("resume.mjs")).toMatch(/^the same text\n(\d+) of \d+ prompt tokens were not read again\n$/));
+});
+
+/** Starts a server of the examples on a free port; its address. */
+async function serve(name: string): Promise<{ readonly child: ChildProcess; readonly address: string }> {
+  const child = spawn(process.execPath, [join(folder, name), "0"], { stdio: ["ignore", "pipe", "inherit"] });
+  for await (const chunk of child.stdout!.setEncoding("utf8")) {
+    const address = /http:\S+/.exec(String(chunk))?.[0];
+    if (address !== undefined) return { child, address };
+  }
+  throw new Error(`${name} ended without an address`);
+}
+
+test("server.mjs answers, refuses in one sentence, and lets go of whoever hangs up", async () => {
+  const { child, address } = await serve("server.mjs");
+  try {
+    const ask = (query: string): Promise<Response> => fetch(`${address}/?${query}`);
+    const [one, two] = await Promise.all([ask("prompt=The+wolf&max_tokens=8"), ask("prompt=The+fox&max_tokens=8")]);
+    expect((await one.text()).length).toBeGreaterThan(8);
+    expect((await two.text()).length).toBeGreaterThan(8);
+    const empty = await ask("");
+    expect([empty.status, await empty.text()]).toEqual([400, expect.stringMatching(/^the prompt is empty.*\n$/)]);
+    expect((await ask("prompt=x&max_tokens=-1")).status).toBe(400);
+    const left = await ask("prompt=The+wolf&max_tokens=100");
+    await left.body!.cancel();
+    expect((await ask("prompt=The+wolf&max_tokens=2")).status).toBe(200);
+  } finally {
+    child.kill();
+  }
+});
+
+const chromium = findChromium();
+if (chromium === undefined) console.log(howToInstall);
+
+test.skipIf(chromium === undefined)("browser/ tells a story in a page, on several threads", async () => {
+  const { child, address } = await serve("browser/serve.mjs");
+  const browser = await startChromium(chromium!);
+  try {
+    const page = await browser.newPage();
+    const problems: string[] = [];
+    page.on("pageerror", (error) => problems.push(String(error)));
+    page.on("console", (message) => void (message.type() === "error" && problems.push(message.text())));
+    await page.goto(address);
+    await expect
+      .poll(() => page.textContent("#summary"), { timeout: 60_000 })
+      .toMatch(/^60 tokens, \d+ a second, 0 cache bytes moved$/);
+    expect(await page.textContent("#story")).toMatch(/^Once upon a time there was a king \S/);
+    expect(await page.evaluate("crossOriginIsolated")).toBe(true);
+    // The files that a folder may lack are looked for, and the browser says so.
+    expect(problems.filter((text) => !/404/.test(text))).toEqual([]);
+  } finally {
+    await browser.close();
+    child.kill();
+  }
+});
+
+test("every example has a test and says what it is", () => {
+  const source = readFileSync(fileURLToPath(import.meta.url), "utf8");
+  for (const name of readdirSync(folder)) {
+    expect(source, name).toContain(name.endsWith(".mjs") ? `"${name}"` : `"${name}/`);
+    if (name.endsWith(".mjs")) expect(readFileSync(join(folder, name), "utf8"), name).toMatch(/^\/\/ \S/);
+  }
+});
