@@ -1,5 +1,6 @@
 /** The load `decode`: one token of a whole decoder with 8-bit weights behind a long context. */
 import { writeModel } from "../onnx/write.js";
+import { contextGroup } from "./context-cost.js";
 import {
   cacheNames,
   type DecoderLoad,
@@ -12,6 +13,7 @@ import {
   pastPresentFeeds,
   tinyDecoder,
 } from "./decoder-work.js";
+import * as embedded from "./embedded-decode.js";
 import { type Contestant, type Group, likeTheFirst, type Load, type Setting } from "./load.js";
 import type { Peer } from "./peers.js";
 import { farOnTheWhole, type Fetching, once, startInsitu, startPeer, type Work } from "./work.js";
@@ -73,6 +75,36 @@ function byPeer(load: DecoderLoad, model: () => Uint8Array, peer: Peer): Contest
   ];
 }
 
+/** The embedded model, each token behind the ones before: past and present as transformers.js hands them on, and the very same file. */
+function embeddedGroups(setting: Setting): Group[] {
+  const window: embedded.Window = setting.quick ? { first: 20, last: 24 } : { first: 496, last: 512 };
+  const up = `token by token up to context ${window.last}`;
+  const [native, ...others] = setting.peers.toSorted((a, b) => Number(b.profiles) - Number(a.profiles));
+  const [grouped, joined, same] = embedded.peerForms(window);
+  const by = (peer: Peer | undefined, ...forms: embedded.PeerForm[]): Contestant[] =>
+    peer === undefined ? [] : forms.map((form) => embedded.byPeer(window, peer, form));
+  return [
+    {
+      name: `the embedded model, ${up}`,
+      contestants: [
+        embedded.byInsitu(window, setting),
+        embedded.byText(window, setting),
+        ...by(native, grouped, joined),
+      ],
+      check: logitsAgree,
+    },
+    {
+      name: `the same file in other hands, ${up}`,
+      contestants: [
+        embedded.byInsitu(window, setting),
+        ...by(native, same),
+        ...others.flatMap((peer) => by(peer, grouped, same)),
+      ],
+      check: logitsAgree,
+    },
+  ];
+}
+
 /** The load. */
 export const decode: Load = {
   name: "decode",
@@ -86,6 +118,8 @@ export const decode: Load = {
         contestants: [byInsitu(load, setting), ...setting.peers.flatMap((peer) => byPeer(load, theirs, peer))],
         check: logitsAgree,
       },
+      ...embeddedGroups(setting),
+      contextGroup(setting),
     ];
   },
 };

@@ -14,7 +14,7 @@ import type { Contestant, Group, Running, Setting } from "./load.js";
 import { copiesOf, farOff, floatsOf } from "./work.js";
 
 /** Kernels on a memory of their own. */
-class Kernels {
+export class Kernels {
   readonly memory: WasmMemory;
   readonly pool: KernelPool;
 
@@ -23,14 +23,14 @@ class Kernels {
     this.pool = pool;
   }
 
-  static async start(): Promise<Kernels> {
+  static async start(threads: number): Promise<Kernels> {
     const { module } = await loadKernelModule(nodePlatform, true);
     const memory = new WasmMemory(reservedBytes);
     const pool = await KernelPool.start({
       memory,
       module,
       kernels: Object.keys(kernelJobs),
-      threads: nodePlatform.threads.count,
+      threads,
       startWorker: (start) => nodePlatform.startKernelWorker(start),
     });
     return new Kernels(memory, pool);
@@ -150,8 +150,9 @@ async function startKernels(
   feeds: AttentionFeeds,
   copies: number,
   fused: boolean,
+  threads: number,
 ): Promise<Running> {
-  const kernels = await Kernels.start();
+  const kernels = await Kernels.start(threads);
   const { memory, pool } = kernels;
   const shared = {
     query: kernels.place(feeds.query),
@@ -189,11 +190,11 @@ async function startKernels(
   };
 }
 
-function fusedGroup(sizes: AttentionSizes, { quick }: Setting): Group {
+function fusedGroup(sizes: AttentionSizes, { quick, threads }: Setting): Group {
   const { type, heads, kvHeads, head, valid, capacity } = sizes;
   let feeds: AttentionFeeds | undefined;
   const start = (fused: boolean): Promise<Running> =>
-    startKernels(sizes, (feeds ??= attentionFeeds(sizes)), quick ? 2 : copiesOf(validBytes(sizes)), fused);
+    startKernels(sizes, (feeds ??= attentionFeeds(sizes)), quick ? 2 : copiesOf(validBytes(sizes)), fused, threads);
   const contestants: Contestant[] = [
     { name: "scatterRows twice, then attentionDecode", runtime: "insitu", start: () => start(false) },
     { name: "scatterAttentionDecode", runtime: "insitu", start: () => start(true) },

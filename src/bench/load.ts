@@ -58,6 +58,8 @@ export interface Setting {
   readonly peers: readonly Peer[];
   /** The backend of insitu; its default where undefined. */
   readonly backend: BackendName | undefined;
+  /** Threads of every runtime. */
+  readonly threads: number;
 }
 
 /** A benchmark by name. */

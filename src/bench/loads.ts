@@ -4,11 +4,12 @@ import { attention } from "./attention.js";
 import { decode } from "./decode.js";
 import type { Load } from "./load.js";
 import { matmul } from "./matmul.js";
+import { pages } from "./pages.js";
 import { prefill } from "./prefill.js";
 import { scatter } from "./scatter.js";
 
 /** Every load. */
-export const loads: readonly Load[] = [scatter, attention, matmul, decode, prefill];
+export const loads: readonly Load[] = [scatter, attention, matmul, decode, prefill, pages];
 
 /** The load of that name, or all of them; throws for a name that is none. */
 export function findLoads(name: string | undefined): readonly Load[] {

@@ -64,8 +64,10 @@ interface Turn {
 async function warmUp(running: Runnable, { sampleMs, turnMs, warmUpMs }: Effort): Promise<Turn> {
   const end = performance.now() + warmUpMs;
   let runs = 1;
+  let each = Infinity;
   for (;;) {
-    const each = Math.max(await time(running, runs), 1e-6);
+    // The least: a disturbance just before the end must not decide how a turn is divided.
+    each = Math.max(Math.min(each, await time(running, runs)), 1e-6);
     runs = Math.max(1, Math.min(2 * runs, Math.round(sampleMs / each)));
     if (performance.now() >= end) return { runs, samples: Math.max(1, Math.floor(turnMs / (runs * each))) };
   }
@@ -83,9 +85,25 @@ export async function inRounds(
   for (let round = 0; round < rounds; round++) {
     onRound(round);
     for (const at of shuffled(contestants, random)) {
+      await rest();
       collectGarbage();
       await turn(at);
     }
+  }
+}
+
+/**
+ * Waits until the threads of the contestant before have come to rest: one that still spins takes a core from whoever runs next.
+ * A process that never rests is not waited for for ever.
+ */
+async function rest(): Promise<void> {
+  const [lookMs, most, restless] = [3, 50, 0.2] as const;
+  for (let look = 0; look < most; look++) {
+    const used = process.cpuUsage();
+    const start = performance.now();
+    await new Promise((resolve) => setTimeout(resolve, lookMs));
+    const { user, system } = process.cpuUsage(used);
+    if ((user + system) / 1000 < restless * (performance.now() - start)) return;
   }
 }
 
@@ -119,6 +137,8 @@ export async function measure(
   for (const running of contestants) turns.push(await warmUp(running, effort));
   const times: number[][] = contestants.map(() => []);
   const turn = async (at: number): Promise<void> => {
+    // The first sample of a turn finds the memory as the contestant before left it, and threads asleep: it does not count.
+    await time(contestants[at], turns[at].runs);
     for (let sample = 0; sample < turns[at].samples; sample++)
       times[at].push(await time(contestants[at], turns[at].runs));
   };

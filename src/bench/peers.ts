@@ -67,8 +67,8 @@ export interface MissingPeer {
 const packageRoot = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 const install = "npm --prefix peers ci";
 
-/** Every runtime gets the threads that the machine has: what insitu takes by default. */
-const threads = availableParallelism();
+/** The threads that the machine has: what insitu takes by default. */
+export const machineThreads: number = availableParallelism();
 
 /** The module of a package, looked for below `folders` in turn. */
 function load(name: string, folders: readonly string[]): OrtModule | undefined {
@@ -92,7 +92,10 @@ function load(name: string, folders: readonly string[]): OrtModule | undefined {
 }
 
 /** Finds the runtimes to compare with. */
-export function findPeers(folders: readonly string[] = [join(packageRoot, "peers"), process.cwd()]): {
+export function findPeers(
+  folders: readonly string[] = [join(packageRoot, "peers"), process.cwd()],
+  threads: number = machineThreads,
+): {
   readonly peers: readonly Peer[];
   readonly missing: readonly MissingPeer[];
 } {
@@ -115,7 +118,8 @@ export function findPeers(folders: readonly string[] = [join(packageRoot, "peers
       profiles: key === "node",
       tensor: (type, data, dims) => new ort.Tensor(type, data, dims),
       // Both packages register with one onnxruntime-common: without a provider's name, either would run on the native one.
-      session: (model, options) => openSession(ort, model, { executionProviders: [provider], ...options }),
+      session: (model, options) =>
+        openSession(ort, model, { executionProviders: [provider], intraOpNumThreads: threads, ...options }),
     });
   }
   return { peers, missing };
@@ -127,7 +131,6 @@ const quiet = { logSeverityLevel: 3 } as const;
 /** A session that spins between runs steals a core from whoever runs next. */
 const sessionOptions: RunOptions = {
   ...quiet,
-  intraOpNumThreads: threads,
   extra: { session: { intra_op: { allow_spinning: "0" } } },
 };
 

@@ -53,6 +53,8 @@ export interface Report {
   readonly command: string;
   readonly quick: boolean;
   readonly backend: string;
+  /** Of every runtime. */
+  readonly threads: number;
   readonly machine: Machine;
   readonly versions: Readonly<Record<string, string>>;
   readonly missing: readonly MissingPeer[];

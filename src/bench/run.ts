@@ -3,7 +3,7 @@ import { InsituError } from "../base/error.js";
 import { availableBackends, type BackendName } from "../session/options.js";
 import type { Contestant, Group, Load, Profile, Result, Running } from "./load.js";
 import { type Effort, inRounds, measure, median } from "./measure.js";
-import { findPeers, type MissingPeer, type Peer } from "./peers.js";
+import { findPeers, machineThreads, type MissingPeer, type Peer } from "./peers.js";
 import { type ContestantReport, describeMachine, type GroupReport, insituVersion, type Report } from "./report.js";
 
 /** How to run. */
@@ -12,6 +12,8 @@ export interface BenchOptions {
   /** Rounds in which every contestant has its turn. */
   readonly repeats?: number | undefined;
   readonly backend?: BackendName | undefined;
+  /** Threads of every runtime; those that the machine has where left out. */
+  readonly threads?: number | undefined;
   /** Only the groups whose name contains this. */
   readonly only?: string | undefined;
   /** The runtimes to compare with; those that are installed where left out. */
@@ -27,7 +29,8 @@ const brief: Effort = { repeats: 3, sampleMs: 0.1, turnMs: 1, warmUpMs: 1 };
 
 /** Runs the loads and reports what was measured. */
 export async function runBench(loads: readonly Load[], options: BenchOptions = {}): Promise<Report> {
-  const { quick = false, only = "", backend, onProgress = () => {}, found = findPeers() } = options;
+  const { quick = false, only = "", backend, threads = machineThreads, onProgress = () => {} } = options;
+  const { found = findPeers(undefined, threads) } = options;
   const { peers, missing } = found;
   const machine = describeMachine();
   const usual = quick ? brief : thorough;
@@ -35,7 +38,7 @@ export async function runBench(loads: readonly Load[], options: BenchOptions = {
   const reports: Report["loads"][number][] = [];
   for (const load of loads) {
     const { name, description } = load;
-    const all = load.groups({ quick, peers, backend }).filter((group) => group.name.includes(only));
+    const all = load.groups({ quick, peers, backend, threads }).filter((group) => group.name.includes(only));
     if (all.length === 0)
       throw new InsituError("invalid-argument", `load ${name} has no group with "${only}" in its name`);
     const done: GroupReport[] = [];
@@ -49,6 +52,7 @@ export async function runBench(loads: readonly Load[], options: BenchOptions = {
     command: options.command ?? "insitu bench",
     quick,
     backend: backend ?? availableBackends[0],
+    threads,
     machine,
     versions: { insitu: insituVersion(), ...Object.fromEntries(peers.map(({ name, version }) => [name, version])) },
     missing,

@@ -61,9 +61,15 @@ const made = <T>(feeds: Readonly<Record<string, Feed>>, make: (feed: Feed) => T)
 const tensorOf = ({ type, data, dims }: Feed): Tensor => new Tensor(type, data, dims);
 
 /** insitu: with a state that owns the cache, or functionally, past fed and present fetched. */
-async function startInsitu(form: Form, sizes: ScatterSizes, mode: Mode, { backend }: Setting): Promise<Running> {
+async function startInsitu(
+  form: Form,
+  sizes: ScatterSizes,
+  mode: Mode,
+  { backend, threads }: Setting,
+): Promise<Running> {
   const session = await InferenceSession.create(writeModel(form.model(sizes)), {
     inPlace: mode === "in place" ? "require" : "never",
+    threads,
     ...(backend === undefined ? {} : { backend }),
   });
   const past = tensorOf(pastFeed(form, sizes));

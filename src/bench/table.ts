@@ -54,14 +54,14 @@ function groupText(group: GroupReport): string {
 
 /** The report as text. */
 export function reportText(report: Report): string {
-  const { machine, versions, backend } = report;
+  const { machine, versions, backend, threads } = report;
   const peers = Object.entries(versions).filter(([name]) => name !== "insitu");
   return [
     ...report.loads.map(({ name, description, groups }) =>
       [`${name}: ${description}`, ...groups.map(groupText)].join("\n\n"),
     ),
     [
-      `insitu ${versions["insitu"]} on its ${backend} backend${peers.map(([name, version]) => `, ${name} ${version}`).join("")}`,
+      `insitu ${versions["insitu"]} on its ${backend} backend, ${threads} ${threads === 1 ? "thread" : "threads"}${peers.map(([name, version]) => `, ${name} ${version}`).join("")}`,
       `${machine.cpu}, ${machine.cores} cores, ${bytesText(machine.memoryBytes)}, ${machine.platform}, Node ${machine.node}, load average ${machine.loadAverage.toFixed(1)}`,
       "Medians of interleaved rounds in one process; a ratio says how many times longer than the group's first.",
       `command: ${report.command}`,

@@ -54,11 +54,12 @@ function numbersOf(
 /** insitu: caches in states where there are some, else everything fed. */
 export async function startInsitu(
   { model, rounds, outputs }: Work,
-  { backend }: Setting,
+  { backend, threads }: Setting,
   caches?: Caches,
 ): Promise<Running> {
   const session = await InferenceSession.create(model(), {
     inPlace: caches === undefined ? "prefer" : "require",
+    threads,
     ...(backend === undefined ? {} : { backend }),
   });
   const options = (caches?.contents ?? []).map((contents) => {

@@ -41,7 +41,7 @@ const made = (results: readonly number[]): Load => ({
 });
 
 const fields = {
-  report: ["command", "quick", "backend", "machine", "versions", "missing", "loads"],
+  report: ["command", "quick", "backend", "threads", "machine", "versions", "missing", "loads"],
   machine: ["cpu", "cores", "memoryBytes", "platform", "node", "loadAverage"],
   contestant: `name runtime medianMs lowerQuartileMs upperQuartileMs repeats samples runsPerSample
     ratio kernelMs kernelRatio agrees problem costs`.split(/\s+/),
