@@ -41,8 +41,6 @@ export interface Recorder {
   address(operand: Operand): number;
   /** Memory for what one job of the call hands to the next: other calls use it too, so that it holds nothing from run to run. */
   temporary(bytes: number): number;
-  /** Another form of a constant, made once for each operand and form and shared by all programs: packed weights. */
-  prepared(operand: Operand, form: string, bytes: number, fill: (address: number, recorder: Recorder) => void): number;
   /**
    * Adds a test on data, made each time before the first job runs. Where it fails the slow truth runs instead: that one refuses, in its
    * own words, what must be refused. A test allocates nothing.

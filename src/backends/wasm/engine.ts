@@ -265,7 +265,6 @@ export class WasmEngine implements Engine {
       seat,
       pool: this.#pool,
       relaxed: this.#relaxed,
-      prepared: this.#memory.prepared(seat),
       transients: this.#memory.transients(seat),
       resident: (operand) => this.#memory.resident(operand.view, seat),
       take: (bytes) => this.#memory.take(seat, bytes),

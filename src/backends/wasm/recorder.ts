@@ -3,7 +3,6 @@ import type { JobOf, KernelName } from "../../kernels/exports.js";
 import { kernelJobs, scratchBytes } from "../../kernels/exports.js";
 import { jobBytes, type JobLayout, writeJob } from "../../kernels/jobs.js";
 import type { Operand, Recorder } from "../../kernels/wasm-kernel.js";
-import { copyView } from "../../tensor/copy.js";
 import { sameNumbers, type View } from "../../tensor/view.js";
 import { InsituError } from "../../base/error.js";
 import type { WasmMemory } from "./memory.js";
@@ -39,8 +38,6 @@ export interface RecorderParts {
   readonly seat: number;
   readonly pool: KernelPool;
   readonly relaxed: boolean;
-  /** Addresses of prepared constants in this memory by operand and form. */
-  readonly prepared: Map<string, number>;
   /** A constant in this memory. */
   readonly resident: (operand: Operand) => View;
   /** Memory that all steps here take turns with. */
@@ -49,16 +46,6 @@ export interface RecorderParts {
   readonly give: (address: number) => void;
   /** The recording that this one replaces. */
   readonly reuse: Recording | undefined;
-}
-
-const identities = new WeakMap<object, number>();
-let nextIdentity = 0;
-
-/** A number that stays with a storage array. */
-function identityOf(view: View): number {
-  let identity = identities.get(view.data);
-  if (identity === undefined) identities.set(view.data, (identity = nextIdentity++));
-  return identity;
 }
 
 /** Records one step. */
@@ -95,32 +82,6 @@ export class StepRecorder implements Recorder {
     const block = before !== undefined && before.bytes >= bytes ? before : { address: this.#parts.take(bytes), bytes };
     this.#blocks.push(block);
     return block.address;
-  }
-
-  prepared(operand: Operand, form: string, bytes: number, fill: (address: number, recorder: Recorder) => void): number {
-    const { view } = operand;
-    const key = `${identityOf(view)}+${view.offset}[${view.shape.join(",")}] ${form}`;
-    const known = this.#parts.prepared.get(key);
-    if (known !== undefined) return known;
-    const address = this.#parts.take(bytes);
-    // Runs at once, on jobs of its own. A constant that lies elsewhere is here only as long as they run.
-    const once = new StepRecorder({ ...this.#parts, reuse: undefined, resident: (each) => once.#guest(each) });
-    fill(address, once);
-    for (const { kernel, job, parts } of once.#jobs) this.#parts.pool.run(kernel, job, parts, this.#parts.seat);
-    for (const block of once.#blocks) this.#parts.give(block.address);
-    this.#parts.prepared.set(key, address);
-    return address;
-  }
-
-  /** A constant, copied into memory that others use afterwards. */
-  #guest({ view }: Operand): View {
-    const copy = this.#parts.memory.viewAt(
-      this.temporary(view.byteLength),
-      view.type as Exclude<View["type"], "string">,
-      view.shape,
-    );
-    copyView(view, copy);
-    return copy;
   }
 
   when(test: () => boolean): void {

@@ -19,8 +19,6 @@ class Share {
   readonly memory: WasmMemory;
   /** Everything taken, to be given back together. */
   readonly taken = new Map<number, number>();
-  /** Addresses of prepared constants by operand and form. */
-  readonly prepared = new Map<string, number>();
   /** Copies of constants that kernels here read, by the view that the graph holds. */
   readonly resident = new Map<View, View>();
   /** Copies of operands that lie in other memories, by their storage. */
@@ -160,11 +158,6 @@ export class SessionMemory implements Taker {
     const address = memory.take(bytes);
     taken.set(address, bytes);
     return address;
-  }
-
-  /** Addresses of prepared constants in a memory. */
-  prepared(seat: number): Map<string, number> {
-    return this.#share(seat).prepared;
   }
 
   /** What steps in a memory take turns with. */

@@ -35,7 +35,7 @@ function reshaped(call: CallContext, data: Fact, shape: Fact, allowzero: boolean
     "invalid-argument",
   );
   const dims = entries.map((entry, axis): Dim => {
-    if (entry === -1) return 1; // a placeholder: filled in below
+    if (entry === -1) return 1; // the open one counts as 1 until the others are known
     if (entry !== 0 || allowzero) {
       call.check(!isKnown(entry) || entry >= 0, () => `${asked()} must not have ${entry}`, "invalid-argument");
       return entry;
