@@ -3,7 +3,7 @@
  * task walks its range in blocks with an online softmax, so that scratch does not grow with the length.
  */
 import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf } from "./attention-range";
-import { addRows, BLOCK, headBytes, scoreRows } from "./attention-rows";
+import { addRows, APART, BLOCK, headBytes, scoreRows } from "./attention-rows";
 import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
 import { expNegative } from "./exponential";
 import { FLOAT16, FLOAT32, readRow, widthOf, writeRow } from "./float-types";
@@ -67,7 +67,7 @@ function decodeTask<T>(job: Attention, sample: i32, kvHead: i32, split: i32, fro
   const queries = scratch;
   const accumulators = queries + heads * headBytes(size);
   const scores = accumulators + heads * headBytes(valueSize);
-  const states = scores + <usize>heads * BLOCK * 4;
+  const states = scores + <usize>heads * APART;
   const row = states + <usize>heads * 16;
   for (let head = 0; head < heads; head++) {
     readQuery<T>(job, sample, firstHead + head, row);
@@ -85,7 +85,7 @@ function decodeTask<T>(job: Attention, sample: i32, kvHead: i32, split: i32, fro
     scoreRows<T>(key + block * keyBytes, keyBytes, rows, queries, size, heads, scores);
     let hidden = 0;
     for (let head = 0; head < heads; head++) {
-      const scoresRow = scores + <usize>head * BLOCK * 4;
+      const scoresRow = scores + <usize>head * APART;
       capScores<T>(scoresRow, rows, job.softcap);
       if (job.mask) hidden += addMask(job, maskRow(job, sample, firstHead + head, 0), block, scoresRow, rows);
       const factor = weighScores<T>(scoresRow, rows, states + head * 8);

@@ -12,10 +12,11 @@
  */
 import { fma, load4, loadTail, sum, sums, zero } from "./simd";
 
-/** Keys of a block; scores and weights of a head are this many floats apart. */
+/** Keys of a block. */
 export const BLOCK: i32 = 1024;
 
-export const APART: usize = <usize>BLOCK << 2; // the same in bytes
+/** Bytes between the scores of heads: no power of two, since those of a row are written one after the other. */
+export const APART: usize = (<usize>BLOCK << 2) + 64;
 
 /** How many of the heads that are left form the next chunk. */
 // @ts-ignore: decorator
@@ -32,20 +33,21 @@ export function headBytes(size: i32): usize {
 }
 
 /**
- * The length of each of two or four streams over `rows` rows, which is their distance too: an odd number of rows, or of sixteen
- * rows where there are enough, so that all streams meet the borders of pages at once.
+ * The length of each of two or four streams over `rows` rows, which is their distance too: an odd number of rows, or an odd number of times
+ * 16 or, of two streams, 128 rows where there are enough, so that all streams meet the borders of pages at once.
  */
 // @ts-ignore: decorator
 @inline
 export function streamRows(rows: i32, streams: i32): i32 {
   const length = rows / streams;
+  if (streams == 2 && length >= 128) return (((length >> 7) - 1) | 1) << 7;
   return length < 16 ? (length - 1) | 1 : (((length >> 4) - 1) | 1) << 4;
 }
 
 /** Two rows, `span` bytes apart, against four queries. */
 // @ts-ignore: decorator
 @inline
-export function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usize, step: usize): void {
+function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usize, step: usize): void {
   let a0 = zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
   const end = q + (bytes << 2);
   do {
@@ -72,7 +74,7 @@ export function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, score
 /** Four rows against two queries: k and the one `span` behind it, k2 and the one `span2` behind it. */
 // @ts-ignore: decorator
 @inline
-export function score4x2<T>(
+function score4x2<T>(
   k: usize, span: usize, k2: usize, span2: usize, q: usize, bytes: usize, scores: usize, step: usize,
 ): void {
   let a0 = zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
@@ -102,7 +104,7 @@ export function score4x2<T>(
 /** The same against one query. */
 // @ts-ignore: decorator
 @inline
-export function score4x1<T>(
+function score4x1<T>(
   k: usize, span: usize, k2: usize, span2: usize, q: usize, bytes: usize, scores: usize, step: usize,
 ): void {
   let a0 = zero(), a1 = a0, a2 = a0, a3 = a0;
@@ -150,6 +152,51 @@ export function scoreRows<T>(k: usize, rowBytes: usize, rows: i32, q: usize, siz
   }
 }
 
+/** Brings two lines into the first cache. */
+// @ts-ignore: decorator
+@inline
+function touch(p: usize): void {
+  v128.load(p);
+  v128.load(p, 64);
+}
+
+// The hot loops are functions of their own, so that the engine has registers for what they use. Caches with pitch and pages share them.
+
+// Those of four heads also touch, `aheadStep` bytes a row, what the next head's run will use: while memory is busy with rows, what comes
+// from the second cache takes its time as well.
+
+/**
+ * scores of `rows` rows that lie `rowBytes` apart, and of as many `span` bytes behind them, against four queries: the same ones, with scores
+ * side by side, or those of the next key head, `qStep` and `scoresStep` bytes on.
+ */
+export function scoreRun4<T>(
+  k: usize, span: usize, rowBytes: usize, rows: i32, q: usize, qStep: usize, bytes: usize, scores: usize, scoresStep: usize, step: usize,
+  ahead: usize, aheadStep: usize,
+): void {
+  for (const end = k + rows * rowBytes; k < end; k += rowBytes, q += qStep, scores += scoresStep, ahead += aheadStep) {
+    touch(ahead);
+    score2x4<T>(k, span, q, bytes, scores, step);
+  }
+}
+
+/** The same of two further runs from k2 on, against two queries. */
+export function scoreRun2<T>(
+  k: usize, span: usize, k2: usize, span2: usize, rowBytes: usize, rows: i32, q: usize, bytes: usize, scores: usize, step: usize,
+): void {
+  for (const end = k + rows * rowBytes; k < end; k += rowBytes, k2 += rowBytes, scores += 4) {
+    score4x2<T>(k, span, k2, span2, q, bytes, scores, step);
+  }
+}
+
+/** The same against one query. */
+export function scoreRun1<T>(
+  k: usize, span: usize, k2: usize, span2: usize, rowBytes: usize, rows: i32, q: usize, bytes: usize, scores: usize, step: usize,
+): void {
+  for (const end = k + rows * rowBytes; k < end; k += rowBytes, k2 += rowBytes, scores += 4) {
+    score4x1<T>(k, span, k2, span2, q, bytes, scores, step);
+  }
+}
+
 /** The same for one chunk of heads. */
 function scoreChunk<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32, chunk: i32, scores: usize): void {
   const bytes = headBytes(size);
@@ -159,13 +206,11 @@ function scoreChunk<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32
     const count = streamRows(left, streams);
     const span = <usize>count * rowBytes;
     const step = (<usize>count) << 2;
-    for (const end = k + span; k < end; k += rowBytes, scores += 4) {
-      if (chunk == 4) score2x4<T>(k, span, q, bytes, scores, step);
-      else if (chunk == 2) score4x2<T>(k, span, k + 2 * span, span, q, bytes, scores, step);
-      else score4x1<T>(k, span, k + 2 * span, span, q, bytes, scores, step);
-    }
-    k += (streams - 1) * span;
-    scores += (streams - 1) * step;
+    if (chunk == 4) scoreRun4<T>(k, span, rowBytes, count, q, 0, bytes, scores, 4, step, q, 0);
+    else if (chunk == 2) scoreRun2<T>(k, span, k + 2 * span, span, rowBytes, count, q, bytes, scores, step);
+    else scoreRun1<T>(k, span, k + 2 * span, span, rowBytes, count, q, bytes, scores, step);
+    k += streams * span;
+    scores += streams * step;
     left -= streams * count;
   }
   for (; left > 0; left--, k += rowBytes, scores += 4) {
@@ -178,7 +223,7 @@ function scoreChunk<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32
 /** Adds two rows, weighed, to four accumulators. */
 // @ts-ignore: decorator
 @inline
-export function add2x4<T>(v: usize, span: usize, weights: usize, step: usize, sum: usize, bytes: usize): void {
+function add2x4<T>(v: usize, span: usize, weights: usize, step: usize, sum: usize, bytes: usize): void {
   const a0 = v128.load_splat<f32>(weights), a1 = v128.load_splat<f32>(weights, APART);
   const a2 = v128.load_splat<f32>(weights, 2 * APART), a3 = v128.load_splat<f32>(weights, 3 * APART);
   weights += step;
@@ -199,7 +244,7 @@ export function add2x4<T>(v: usize, span: usize, weights: usize, step: usize, su
 /** Adds four rows, weighed, to two accumulators: v and the one `span` behind it, v2 and the one `span2` behind it. */
 // @ts-ignore: decorator
 @inline
-export function add4x2<T>(
+function add4x2<T>(
   v: usize, span: usize, v2: usize, span2: usize, weights: usize, step: usize, sum: usize, bytes: usize,
 ): void {
   const a0 = v128.load_splat<f32>(weights), b0 = v128.load_splat<f32>(weights, APART);
@@ -223,7 +268,7 @@ export function add4x2<T>(
 /** Adds four rows, weighed, to one accumulator. */
 // @ts-ignore: decorator
 @inline
-export function add4x1<T>(
+function add4x1<T>(
   v: usize, span: usize, v2: usize, span2: usize, weights: usize, step: usize, sum: usize, bytes: usize,
 ): void {
   const w0 = v128.load_splat<f32>(weights), w1 = v128.load_splat<f32>(weights + step);
@@ -262,6 +307,38 @@ export function addRows<T>(
   }
 }
 
+/**
+ * Adds `rows` rows that lie `rowBytes` apart, and as many `span` bytes behind them, weighed, to four accumulators: the same ones, or those of
+ * the next key head.
+ */
+export function addRun4<T>(
+  v: usize, span: usize, rowBytes: usize, rows: i32, sum: usize, sumStep: usize, bytes: usize, weights: usize, weightsStep: usize, step: usize,
+  ahead: usize, aheadStep: usize,
+): void {
+  for (const end = v + rows * rowBytes; v < end; v += rowBytes, sum += sumStep, weights += weightsStep, ahead += aheadStep) {
+    touch(ahead);
+    add2x4<T>(v, span, weights, step, sum, bytes);
+  }
+}
+
+/** Two further runs from v2 on as well, to two accumulators. */
+export function addRun2<T>(
+  v: usize, span: usize, v2: usize, span2: usize, rowBytes: usize, rows: i32, sum: usize, bytes: usize, weights: usize, step: usize,
+): void {
+  for (const end = v + rows * rowBytes; v < end; v += rowBytes, v2 += rowBytes, weights += 4) {
+    add4x2<T>(v, span, v2, span2, weights, step, sum, bytes);
+  }
+}
+
+/** The same to one accumulator. */
+export function addRun1<T>(
+  v: usize, span: usize, v2: usize, span2: usize, rowBytes: usize, rows: i32, sum: usize, bytes: usize, weights: usize, step: usize,
+): void {
+  for (const end = v + rows * rowBytes; v < end; v += rowBytes, v2 += rowBytes, weights += 4) {
+    add4x1<T>(v, span, v2, span2, weights, step, sum, bytes);
+  }
+}
+
 /** The same for one chunk of heads. */
 function addChunk<T>(
   v: usize, rowBytes: usize, rows: i32, weights: usize, size: i32, chunk: i32, sums: usize, skips: bool,
@@ -273,13 +350,11 @@ function addChunk<T>(
     const count = streamRows(left, streams);
     const span = <usize>count * rowBytes;
     const step = (<usize>count) << 2;
-    for (const end = v + span; v < end; v += rowBytes, weights += 4) {
-      if (chunk == 4) add2x4<T>(v, span, weights, step, sums, bytes);
-      else if (chunk == 2) add4x2<T>(v, span, v + 2 * span, span, weights, step, sums, bytes);
-      else add4x1<T>(v, span, v + 2 * span, span, weights, step, sums, bytes);
-    }
-    v += (streams - 1) * span;
-    weights += (streams - 1) * step;
+    if (chunk == 4) addRun4<T>(v, span, rowBytes, count, sums, 0, bytes, weights, 4, step, sums, 0);
+    else if (chunk == 2) addRun2<T>(v, span, v + 2 * span, span, rowBytes, count, sums, bytes, weights, step);
+    else addRun1<T>(v, span, v + 2 * span, span, rowBytes, count, sums, bytes, weights, step);
+    v += streams * span;
+    weights += streams * step;
     left -= streams * count;
   }
   for (; left > 0; left--, v += rowBytes, weights += 4) {

@@ -9,8 +9,8 @@ import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
 import { expNegative } from "./exponential";
 import { FLOAT16, FLOAT32 } from "./float-types";
 import { Attention, PagedAttention } from "./jobs";
-import { locateRows, pageLength, pageWidth, unpacks } from "./pages";
-import { addPages, scorePages, Walk } from "./paged-rows";
+import { PAGE_INT8, pageLength, pageWidth } from "./pages";
+import { addPages, scaleScores, scorePages, Walk } from "./paged-rows";
 import { shareStart, splitStart, splitsUsed } from "./share";
 
 /** Query heads that are walked together, at most: their scores lie in scratch. */
@@ -23,7 +23,7 @@ const UNPACKED: i32 = 8;
 const WIDE: i32 = 1 << 21;
 
 /** Bytes of a block that are walked together at least, where there are so many: fewer are not worth going there. */
-const TOGETHER_BYTES: i32 = 1 << 16;
+const TOGETHER_BYTES: i32 = 1 << 19;
 
 /** One query a sample: output, or partials where the range is split. */
 export function pagedDecode(at: usize, part: i32, parts: i32, scratch: usize): void {
@@ -42,8 +42,8 @@ export function pagedDecode(at: usize, part: i32, parts: i32, scratch: usize): v
   const group = job.heads / kvHeads;
   const sideBySide = job.keyHead < job.keyRow;
   const headBytes = job.keyHead * pageWidth(job.cacheType);
-  const near = sideBySide ? kvHeads : unpacks(job) ? 1 : (TOGETHER_BYTES + headBytes - 1) / headBytes;
-  const most = max(1, min(TOGETHER / group, unpacks(job) ? UNPACKED : kvHeads));
+  const near = sideBySide ? kvHeads : unpacksRows(job) ? 1 : (TOGETHER_BYTES + headBytes - 1) / headBytes;
+  const most = max(1, min(TOGETHER / group, unpacksRows(job) ? UNPACKED : kvHeads));
   const tasks = job.batch * kvHeads;
   const start = shareStart(tasks, part, parts);
   const end = shareStart(tasks, part + 1, parts);
@@ -58,6 +58,13 @@ export function pagedDecode(at: usize, part: i32, parts: i32, scratch: usize): v
       for (let kvHead = from; kvHead < to; kvHead += most) decode(job, sample, kvHead, min(most, to - kvHead), near, split, scratch);
     }
   }
+}
+
+/** True if rows are unpacked before they are computed with: in pieces, or of float8. Integers of 8 bits are read as they lie. */
+// @ts-ignore: decorator
+@inline
+function unpacksRows(job: PagedAttention): bool {
+  return job.piece != 0 || job.cacheType > PAGE_INT8;
 }
 
 /** The keys that the query of a sample with `length` rows sees. */
@@ -76,7 +83,8 @@ function decode(job: PagedAttention, sample: i32, kvHead: i32, count: i32, near:
   const keys = keysOf(job, length);
   const from = first + splitStart(keys, split, job.splits);
   const to = first + splitStart(keys, split + 1, job.splits);
-  if (unpacks(job) || job.cacheType == FLOAT32) decodeHeads<f32>(job, sample, kvHead, count, near, split, from, to, scratch);
+  if (job.cacheType == PAGE_INT8 && !unpacksRows(job)) decodeHeads<i8>(job, sample, kvHead, count, near, split, from, to, scratch);
+  else if (unpacksRows(job) || job.cacheType == FLOAT32) decodeHeads<f32>(job, sample, kvHead, count, near, split, from, to, scratch);
   else if (job.cacheType == FLOAT16) decodeHeads<u16>(job, sample, kvHead, count, near, split, from, to, scratch);
   else decodeHeads<i16>(job, sample, kvHead, count, near, split, from, to, scratch);
 }
@@ -92,15 +100,12 @@ function decodeHeads<T>(
   const size = job.headSize;
   const valueSize = job.valueSize;
   const width = <usize>pageWidth(job.cacheType);
-  // Scratch: the walk, tables, queries, accumulators, scores, for each head the largest score and the weights' sum, a row, a tile.
+  // Scratch: the walk, queries, accumulators, scores, for each head the largest score and the weights' sum, a row, a tile.
   const walk = changetype<Walk>(scratch);
-  const keys = scratch + 128;
-  const values = keys + ((<usize>BLOCK) << 2);
-  const slots = values + ((<usize>BLOCK) << 2);
-  const queries = slots + ((<usize>BLOCK) << 2);
+  const queries = scratch + 128;
   const accumulators = queries + heads * headBytes(size);
   const scores = accumulators + heads * headBytes(valueSize);
-  const scoresStep = <usize>group * APART + 64; // no power of two: heads of a row are written one after the other
+  const scoresStep = <usize>group * APART;
   const states = scores + <usize>count * scoresStep;
   const row = states + <usize>heads * 16;
   const tile = row + max(headBytes(size), headBytes(valueSize));
@@ -112,34 +117,42 @@ function decodeHeads<T>(
   }
   memory.fill(accumulators, 0, heads * headBytes(valueSize));
   walk.group = group;
-  walk.slots = slots;
+  walk.blocks = job.tables + <usize>((sample * job.tableSample + kvHead * job.tableHead) * job.tableBytes);
+  walk.tableBytes = job.tableBytes;
+  walk.blockSize = job.blockSize;
+  walk.blockShift = popcnt(job.blockSize) == 1 ? ctz(job.blockSize) : -1;
   walk.scoresStep = scoresStep;
-  walk.tile = unpacks(job) ? tile : 0;
-  walk.stretch = job.keyHead < job.keyRow ? 1 : max(16, job.blockSize);
+  walk.tile = unpacksRows(job) ? tile : 0;
   for (let block = from; block < to; block += BLOCK) {
     const rows = min(BLOCK, to - block);
-    locateRows(job, sample, kvHead, block, rows, keys, values, slots);
+    walk.first = block;
     walk.rows = rows;
     for (let head = 0; head < count; head += near) {
       walk.kvHeads = min(near, count - head);
       walk.pageHead = job.tableHead ? 0 : kvHead + head;
       walk.scores = scores + head * scoresStep;
       walk.size = size;
-      walk.table = keys;
+      walk.pool = job.key;
+      walk.blockStep = <usize>job.keyBlock * width;
+      walk.rowStep = <usize>job.keyRow * width;
       walk.headStep = <usize>job.keyHead * width;
       walk.vectorsStep = group * headBytes(size);
       walk.vectors = queries + head * walk.vectorsStep;
       walk.pieceStep = <usize>job.keyPiece * width;
       walk.scales = job.keyScale;
       scorePages<T>(job, walk);
+      if (sizeof<T>() == 1) scaleScores(job, walk, row);
       weighHeads<T>(job, walk, sample, kvHead + head, block, states + head * group * 8, accumulators + head * group * headBytes(valueSize));
       walk.size = valueSize;
-      walk.table = values;
+      walk.pool = job.value;
+      walk.blockStep = <usize>job.valueBlock * width;
+      walk.rowStep = <usize>job.valueRow * width;
       walk.headStep = <usize>job.valueHead * width;
       walk.vectorsStep = group * headBytes(valueSize);
       walk.vectors = accumulators + head * walk.vectorsStep;
       walk.pieceStep = <usize>job.valuePiece * width;
       walk.scales = job.valueScale;
+      if (sizeof<T>() == 1) scaleScores(job, walk, row);
       addPages<T>(job, walk);
     }
   }

@@ -1,15 +1,15 @@
 /**
- * The two passes of attention-rows over rows that lie where a table of addresses says: scores = keys · queries, and
- * accumulators += weights · values. Rows are taken in the same order and by the same inner loops, so that results are the same to
- * the last bit; only addresses differ.
+ * The two passes of attention-rows over rows that lie in pages: scores = keys · queries, and accumulators += weights · values. Rows are
+ * taken in the same order and by the same loops, so that results are the same to the last bit; only addresses differ.
  *
- * Rows are walked a stretch at a time, through one head after the other: where a page holds the heads of a token side by side, one
- * row of each stream; where it holds the rows of a head together, as many as a block has. That is the order of the memory. Rows in
- * pieces or of bytes are unpacked, a few at a time, into a tile of float32, which then has a table of its own.
+ * Rows are walked a run at a time, through one head after the other: where a page holds the heads of a token side by side, one row of
+ * each stream; where it holds the rows of a head together, as many as lie in one page. That is the order of the memory. Rows in
+ * pieces or of bytes are unpacked, a few at a time, into a tile of float32.
  */
-import { add1x1, add2x4, add4x1, add4x2, APART, headBytes, score1x1, score2x4, score4x1, score4x2, streamRows } from "./attention-rows";
+import { add1x1, addRun1, addRun2, addRun4, APART, headBytes, score1x1, scoreRun1, scoreRun2, scoreRun4, streamRows } from "./attention-rows";
 import { PagedAttention } from "./jobs";
-import { scaleOf, unpackRow } from "./pages";
+import { readIndex, scaleOf, unpackRow } from "./pages";
+import { byteGain } from "./simd";
 
 /** Rows that a tile holds. */
 export const TILE: i32 = 32;
@@ -17,9 +17,9 @@ export const TILE: i32 = 32;
 /** Rows to walk, and what meets them. */
 @unmanaged
 export class Walk {
+  /** The first of the rows, and their number. */
+  first: i32;
   rows: i32;
-  /** Rows of a stream that are walked before the next head. */
-  stretch: i32;
   /** Key heads that are walked together, and the first of them within its page. */
   kvHeads: i32;
   pageHead: i32;
@@ -27,10 +27,16 @@ export class Walk {
   group: i32;
   /** Of a head: key's or value's. */
   size: i32;
-  /** Addresses of rows, of the page's first head; their slots. */
-  table: usize;
-  slots: usize;
-  /** Bytes between heads of a row. */
+  /** The sample's table; bytes of its entries. */
+  blocks: usize;
+  tableBytes: i32;
+  /** Rows in a block, and their logarithm where it is a whole number, else -1. */
+  blockSize: i32;
+  blockShift: i32;
+  /** The pool of keys or values; bytes between its blocks, rows and heads. */
+  pool: usize;
+  blockStep: usize;
+  rowStep: usize;
   headStep: usize;
   /** Woven queries, or accumulators; bytes between those of one key head and the next. */
   vectors: usize;
@@ -38,32 +44,33 @@ export class Walk {
   /** Scores or weights, heads APART bytes apart; bytes between those of one key head and the next. */
   scores: usize;
   scoresStep: usize;
-  /** Where rows are unpacked, behind a table of their addresses; 0 where they are read as they lie. */
+  /** Where rows are unpacked; 0 where they are read as they lie. */
   tile: usize;
   pieceStep: usize;
   scales: usize;
 }
 
-/**
- * Unpacks the rows of up to four streams, of all heads, into the tile: `count` of each, from row `first` on, streams `apart` rows from
- * each other. The table behind which they lie has the addresses of the first head; others follow `tileStep` bytes apart.
- */
-function unpackStreams(job: PagedAttention, walk: Walk, first: i32, count: i32, streams: i32, apart: i32): void {
-  let entry = walk.tile;
-  let target = walk.tile + ((<usize>TILE) << 2);
-  for (let stream = 0; stream < streams; stream++) {
-    for (let i = 0; i < count; i++, target += headBytes(walk.size), entry += 4) {
-      const row = (<usize>(first + stream * apart + i)) << 2;
-      const slot = load<i32>(walk.slots + row);
-      let source = load<usize>(walk.table + row) + walk.pageHead * walk.headStep;
-      let to = target;
-      for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++, source += walk.headStep, to += tileStep(walk)) {
-        const scale = scaleOf(job, walk.scales, slot, walk.pageHead + kvHead);
-        unpackRow(source, job.cacheType, to, walk.size, job.piece, walk.pieceStep, scale);
-      }
-      store<usize>(entry, target);
-    }
-  }
+/** The block of the sample that holds its row `at`. Rows of some layouts are looked up one by one: a division would be felt. */
+// @ts-ignore: decorator
+@inline
+function columnOf(walk: Walk, at: i32): i32 {
+  return walk.blockShift >= 0 ? at >> walk.blockShift : at / walk.blockSize;
+}
+
+/** Where row `row` of the walk lies, in the head that is first in its page. */
+function rowAt(walk: Walk, row: i32): usize {
+  const at = walk.first + row;
+  const column = columnOf(walk, at);
+  const block = <usize>readIndex(walk.blocks, walk.tableBytes, column);
+  return walk.pool + block * walk.blockStep + <usize>(at - column * walk.blockSize) * walk.rowStep;
+}
+
+/** How many rows from `row` on lie in one page, `most` at most. */
+// @ts-ignore: decorator
+@inline
+function runAt(walk: Walk, row: i32, most: i32): i32 {
+  const at = walk.first + row;
+  return min(most, (columnOf(walk, at) + 1) * walk.blockSize - at);
 }
 
 /** Bytes between heads in the tile. */
@@ -73,174 +80,140 @@ function tileStep(walk: Walk): usize {
   return TILE * headBytes(walk.size);
 }
 
-/** scores[head][i] = row i · query of head */
-export function scorePages<T>(job: PagedAttention, walk: Walk): void {
-  const group = walk.group;
-  if (group >= 4) scoreHeads<T>(job, walk, 4, 0, group >> 2);
-  if (group & 2) scoreHeads<T>(job, walk, 2, group & ~3, 1);
-  if (group & 1) scoreHeads<T>(job, walk, 1, group & ~1, 1);
+/** Unpacks `count` rows from `row` on, of all heads, to `target`; heads lie `tileStep` bytes apart. */
+function unpackRun(job: PagedAttention, walk: Walk, row: i32, count: i32, target: usize): void {
+  for (const end = row + count; row < end; row++, target += headBytes(walk.size)) {
+    const at = walk.first + row;
+    const column = columnOf(walk, at);
+    const slot = (readIndex(walk.blocks, walk.tableBytes, column) - column) * walk.blockSize + at;
+    let source = rowAt(walk, row) + walk.pageHead * walk.headStep;
+    let to = target;
+    for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++, source += walk.headStep, to += tileStep(walk)) {
+      const scale = scaleOf(job, walk.scales, slot, walk.pageHead + kvHead);
+      unpackRow(source, job.cacheType, to, walk.size, job.piece, walk.pieceStep, scale);
+    }
+  }
 }
 
-/** The same for `chunks` chunks of `chunk` heads each, from the head `head` of each group on. */
-function scoreHeads<T>(job: PagedAttention, walk: Walk, chunk: i32, head: i32, chunks: i32): void {
+/** Multiplies the scores or weights of rows that were read as bytes by the rows' scales, which are gathered at `row`, a few at a time. */
+export function scaleScores(job: PagedAttention, walk: Walk, row: usize): void {
+  const most = <i32>(headBytes(walk.size) >> 2) & ~3;
+  for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++) {
+    for (let from = 0; from < walk.rows; from += most) {
+      const count = min(most, walk.rows - from);
+      for (let i = 0; i < count; ) {
+        const at = walk.first + from + i;
+        const column = columnOf(walk, at);
+        let slot = (readIndex(walk.blocks, walk.tableBytes, column) - column) * walk.blockSize + at;
+        for (const end = i + runAt(walk, from + i, count - i); i < end; i++, slot++) {
+          store<f32>(row + ((<usize>i) << 2), scaleOf(job, walk.scales, slot, walk.pageHead + kvHead) / byteGain());
+        }
+      }
+      for (let head = 0; head < walk.group; head++) {
+        const scores = walk.scores + kvHead * walk.scoresStep + <usize>head * APART + ((<usize>from) << 2);
+        const bytes = (<usize>count) << 2;
+        for (let i: usize = 0; i < bytes; i += 16) v128.store(scores + i, f32x4.mul(v128.load(scores + i), v128.load(row + i)));
+      }
+    }
+  }
+}
+
+/** scores[head][i] = row i · query of head */
+export function scorePages<T>(job: PagedAttention, walk: Walk): void {
+  walkChunks<T>(job, walk, false);
+}
+
+/** accumulator[head] += Σ weights[head][i] · row i */
+export function addPages<T>(job: PagedAttention, walk: Walk): void {
+  walkChunks<T>(job, walk, true);
+}
+
+function walkChunks<T>(job: PagedAttention, walk: Walk, adds: bool): void {
+  const group = walk.group;
+  if (group >= 4) walkHeads<T>(job, walk, 4, 0, group >> 2, adds);
+  if (group & 2) walkHeads<T>(job, walk, 2, group & ~3, 1, adds);
+  if (group & 1) walkHeads<T>(job, walk, 1, group & ~1, 1, adds);
+}
+
+/** One of the passes for `chunks` chunks of `chunk` heads each, from the head `head` of each group on. */
+function walkHeads<T>(job: PagedAttention, walk: Walk, chunk: i32, head: i32, chunks: i32, adds: bool): void {
   const size = walk.size;
   const bytes = headBytes(size);
   const streams = chunk == 4 ? 2 : 4;
-  const queries = walk.vectors + <usize>head * bytes;
+  const tile = walk.tile;
+  const rowStep = tile ? bytes : walk.rowStep;
+  const headStep = tile ? tileStep(walk) : walk.headStep;
+  const inPage = walk.pageHead * walk.headStep;
+  const longest = tile ? TILE / streams : walk.headStep < walk.rowStep ? 1 : i32.MAX_VALUE;
+  const vectors = walk.vectors + <usize>head * bytes;
   let scores = walk.scores + <usize>head * APART;
   let first = 0;
   let left = walk.rows;
   while (left >= streams && !(size & 3)) {
     const count = streamRows(left, streams);
     const step = (<usize>count) << 2;
-    const stretch = walk.tile ? TILE / streams : walk.stretch;
-    for (let i = 0; i < count; i += stretch) {
-      const rows = min(stretch, count - i);
-      if (walk.tile) unpackStreams(job, walk, first + i, rows, streams, count);
-      const table = walk.tile ? walk.tile : walk.table + ((<usize>(first + i)) << 2);
-      const tableStep = walk.tile ? (<usize>rows) << 2 : step;
-      for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++) {
-        const start = walk.tile ? kvHead * tileStep(walk) : (walk.pageHead + kvHead) * walk.headStep;
-        let q = queries + kvHead * walk.vectorsStep, target = scores + kvHead * walk.scoresStep;
-        for (let c = 0; c < chunks; c++, q += bytes << 2, target += 4 * APART) {
-          if (chunk == 4) scorePairs<T>(table, tableStep, start, rows, q, bytes, target, step);
-          else if (chunk == 2) scoreQuads2<T>(table, tableStep, start, rows, q, bytes, target, step);
-          else scoreQuads1<T>(table, tableStep, start, rows, q, bytes, target, step);
+    for (let i = 0; i < count; ) {
+      let rows = min(longest, count - i);
+      let k: usize, k1: usize, k2: usize = 0, k3: usize = 0; // where the streams are
+      if (tile) {
+        for (let stream = 0; stream < streams; stream++) {
+          unpackRun(job, walk, first + i + stream * count, rows, tile + <usize>(stream * rows) * bytes);
+        }
+        k = tile;
+        k1 = k + <usize>rows * bytes;
+        k2 = k1 + <usize>rows * bytes;
+        k3 = k2 + <usize>rows * bytes;
+      } else {
+        const row = first + i;
+        rows = runAt(walk, row + count, runAt(walk, row, rows));
+        k = rowAt(walk, row) + inPage;
+        k1 = rowAt(walk, row + count) + inPage;
+        if (streams == 4) {
+          rows = runAt(walk, row + 3 * count, runAt(walk, row + 2 * count, rows));
+          k2 = rowAt(walk, row + 2 * count) + inPage;
+          k3 = rowAt(walk, row + 3 * count) + inPage;
+        }
+      }
+      const span = k1 - k, span2 = k3 - k2;
+      const nextStep: usize = <usize>(rows << 7) <= bytes << 2 ? 128 : <usize>(rows << 6) <= bytes << 2 ? 64 : 0;
+      if (chunk == 4 && rows == 1) {
+        // One row of each stream, through all heads.
+        let q = vectors, s = scores;
+        for (let c = 0; c < chunks; c++, q += bytes << 2, s += 4 * APART) {
+          if (adds) addRun4<T>(k, span, headStep, walk.kvHeads, q, walk.vectorsStep, bytes, s, walk.scoresStep, step, q, 0);
+          else scoreRun4<T>(k, span, headStep, walk.kvHeads, q, walk.vectorsStep, bytes, s, walk.scoresStep, step, q, 0);
+        }
+      } else for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++, k += headStep, k2 += headStep) {
+        const next = vectors + (kvHead + 1 < walk.kvHeads ? kvHead + 1 : 0) * walk.vectorsStep;
+        let q = vectors + kvHead * walk.vectorsStep, s = scores + kvHead * walk.scoresStep;
+        for (let c = 0; c < chunks; c++, q += bytes << 2, s += 4 * APART) {
+          if (chunk == 4) {
+            if (adds) addRun4<T>(k, span, rowStep, rows, q, 0, bytes, s, 4, step, next, nextStep);
+            else scoreRun4<T>(k, span, rowStep, rows, q, 0, bytes, s, 4, step, next, nextStep);
+          } else if (chunk == 2) {
+            if (adds) addRun2<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
+            else scoreRun2<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
+          } else if (adds) addRun1<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
+          else scoreRun1<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
         }
       }
       scores += (<usize>rows) << 2;
+      i += rows;
     }
     scores += (streams - 1) * step;
     first += streams * count;
     left -= streams * count;
   }
   for (; left > 0; left--, first++, scores += 4) {
-    if (walk.tile) unpackStreams(job, walk, first, 1, 1, 0);
-    let k = walk.tile ? load<usize>(walk.tile) : load<usize>(walk.table + ((<usize>first) << 2)) + walk.pageHead * walk.headStep;
-    for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++, k += walk.tile ? tileStep(walk) : walk.headStep) {
+    if (tile) unpackRun(job, walk, first, 1, tile);
+    let k = tile ? tile : rowAt(walk, first) + inPage;
+    for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++, k += headStep) {
       for (let h = 0; h < chunk * chunks; h++) {
-        const q = queries + kvHead * walk.vectorsStep + (h & ~3) * bytes + (h & 3) * 16;
-        store<f32>(scores + kvHead * walk.scoresStep + h * APART, score1x1<T>(k, q, chunk << 4, size));
+        const q = vectors + kvHead * walk.vectorsStep + (h & ~3) * bytes + (h & 3) * 16;
+        const s = scores + kvHead * walk.scoresStep + h * APART;
+        if (adds) add1x1<T>(k, load<f32>(s), q, chunk << 4, size);
+        else store<f32>(s, score1x1<T>(k, q, chunk << 4, size));
       }
     }
-  }
-}
-
-// The hot loops are functions of their own, so that the engine has registers for what they use. `start` is a head's place in a row.
-
-/** Two streams of rows against four queries. */
-function scorePairs<T>(
-  table: usize, tableStep: usize, start: usize, rows: i32, q: usize, bytes: usize, scores: usize, step: usize,
-): void {
-  for (const end = table + ((<usize>rows) << 2); table < end; table += 4, scores += 4) {
-    const k = load<usize>(table);
-    score2x4<T>(k + start, load<usize>(table + tableStep) - k, q, bytes, scores, step);
-  }
-}
-
-/** Four streams of rows against two queries. */
-function scoreQuads2<T>(
-  table: usize, tableStep: usize, start: usize, rows: i32, q: usize, bytes: usize, scores: usize, step: usize,
-): void {
-  for (const end = table + ((<usize>rows) << 2); table < end; table += 4, scores += 4) {
-    const k = load<usize>(table), k2 = load<usize>(table + 2 * tableStep);
-    const span = load<usize>(table + tableStep) - k, span2 = load<usize>(table + 3 * tableStep) - k2;
-    score4x2<T>(k + start, span, k2 + start, span2, q, bytes, scores, step);
-  }
-}
-
-/** Four streams of rows against one query. */
-function scoreQuads1<T>(
-  table: usize, tableStep: usize, start: usize, rows: i32, q: usize, bytes: usize, scores: usize, step: usize,
-): void {
-  for (const end = table + ((<usize>rows) << 2); table < end; table += 4, scores += 4) {
-    const k = load<usize>(table), k2 = load<usize>(table + 2 * tableStep);
-    const span = load<usize>(table + tableStep) - k, span2 = load<usize>(table + 3 * tableStep) - k2;
-    score4x1<T>(k + start, span, k2 + start, span2, q, bytes, scores, step);
-  }
-}
-
-/** accumulator[head] += Σ weights[head][i] · row i */
-export function addPages<T>(job: PagedAttention, walk: Walk): void {
-  const group = walk.group;
-  if (group >= 4) addHeads<T>(job, walk, 4, 0, group >> 2);
-  if (group & 2) addHeads<T>(job, walk, 2, group & ~3, 1);
-  if (group & 1) addHeads<T>(job, walk, 1, group & ~1, 1);
-}
-
-/** The same for `chunks` chunks of `chunk` heads each, from the head `head` of each group on. */
-function addHeads<T>(job: PagedAttention, walk: Walk, chunk: i32, head: i32, chunks: i32): void {
-  const size = walk.size;
-  const bytes = headBytes(size);
-  const streams = chunk == 4 ? 2 : 4;
-  const sums = walk.vectors + <usize>head * bytes;
-  let weights = walk.scores + <usize>head * APART;
-  let first = 0;
-  let left = walk.rows;
-  while (left >= streams && !(size & 3)) {
-    const count = streamRows(left, streams);
-    const step = (<usize>count) << 2;
-    const stretch = walk.tile ? TILE / streams : walk.stretch;
-    for (let i = 0; i < count; i += stretch) {
-      const rows = min(stretch, count - i);
-      if (walk.tile) unpackStreams(job, walk, first + i, rows, streams, count);
-      const table = walk.tile ? walk.tile : walk.table + ((<usize>(first + i)) << 2);
-      const tableStep = walk.tile ? (<usize>rows) << 2 : step;
-      for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++) {
-        const start = walk.tile ? kvHead * tileStep(walk) : (walk.pageHead + kvHead) * walk.headStep;
-        let sum = sums + kvHead * walk.vectorsStep, source = weights + kvHead * walk.scoresStep;
-        for (let c = 0; c < chunks; c++, sum += bytes << 2, source += 4 * APART) {
-          if (chunk == 4) addPairs<T>(table, tableStep, start, rows, sum, bytes, source, step);
-          else if (chunk == 2) addQuads2<T>(table, tableStep, start, rows, sum, bytes, source, step);
-          else addQuads1<T>(table, tableStep, start, rows, sum, bytes, source, step);
-        }
-      }
-      weights += (<usize>rows) << 2;
-    }
-    weights += (streams - 1) * step;
-    first += streams * count;
-    left -= streams * count;
-  }
-  for (; left > 0; left--, first++, weights += 4) {
-    if (walk.tile) unpackStreams(job, walk, first, 1, 1, 0);
-    let v = walk.tile ? load<usize>(walk.tile) : load<usize>(walk.table + ((<usize>first) << 2)) + walk.pageHead * walk.headStep;
-    for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++, v += walk.tile ? tileStep(walk) : walk.headStep) {
-      for (let h = 0; h < chunk * chunks; h++) {
-        const sum = sums + kvHead * walk.vectorsStep + (h & ~3) * bytes + (h & 3) * 16;
-        add1x1<T>(v, load<f32>(weights + kvHead * walk.scoresStep + h * APART), sum, chunk << 4, size);
-      }
-    }
-  }
-}
-
-/** Two streams of rows, weighed, onto four accumulators. */
-function addPairs<T>(
-  table: usize, tableStep: usize, start: usize, rows: i32, sum: usize, bytes: usize, weights: usize, step: usize,
-): void {
-  for (const end = table + ((<usize>rows) << 2); table < end; table += 4, weights += 4) {
-    const v = load<usize>(table);
-    add2x4<T>(v + start, load<usize>(table + tableStep) - v, weights, step, sum, bytes);
-  }
-}
-
-/** Four streams of rows, weighed, onto two accumulators. */
-function addQuads2<T>(
-  table: usize, tableStep: usize, start: usize, rows: i32, sum: usize, bytes: usize, weights: usize, step: usize,
-): void {
-  for (const end = table + ((<usize>rows) << 2); table < end; table += 4, weights += 4) {
-    const v = load<usize>(table), v2 = load<usize>(table + 2 * tableStep);
-    const span = load<usize>(table + tableStep) - v, span2 = load<usize>(table + 3 * tableStep) - v2;
-    add4x2<T>(v + start, span, v2 + start, span2, weights, step, sum, bytes);
-  }
-}
-
-/** Four streams of rows, weighed, onto one accumulator. */
-function addQuads1<T>(
-  table: usize, tableStep: usize, start: usize, rows: i32, sum: usize, bytes: usize, weights: usize, step: usize,
-): void {
-  for (const end = table + ((<usize>rows) << 2); table < end; table += 4, weights += 4) {
-    const v = load<usize>(table), v2 = load<usize>(table + 2 * tableStep);
-    const span = load<usize>(table + tableStep) - v, span2 = load<usize>(table + 3 * tableStep) - v2;
-    add4x1<T>(v + start, span, v2 + start, span2, weights, step, sum, bytes);
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Vector building blocks: arithmetic, sums over lanes, and the three float types as four lanes of float32.
- * The element types are named by AssemblyScript types: f32, u16 for float16, i16 for bfloat16.
+ * The element types are named by AssemblyScript types: f32, u16 for float16, i16 for bfloat16, i8 for integers of 8 bits.
  */
 
 /** a · b + c, rounded once where the build has relaxed SIMD. */
@@ -46,14 +46,33 @@ export function largest(a: v128): f32 {
 
 /**
  * Four elements of type T at p. float16 comes out divided by 2^112, which the caller multiplies back where it costs least (`gain`);
- * its infinities and NaN come out as numbers.
+ * its infinities and NaN come out as numbers. Integers of 8 bits come out times `byteGain`.
  */
 // @ts-ignore: decorator
 @inline
 export function load4<T>(p: usize): v128 {
   if (isFloat<T>()) return v128.load(p);
+  if (sizeof<T>() == 1) return fromBytes(v128.load_zero<i32>(p));
   if (isSigned<T>()) return i32x4.shl(v128.load_ext<u16>(p), 16);
   return v128.and(i32x4.shl(v128.load_ext<i16>(p), 13), i32x4.splat(<i32>0x8fffe000));
+}
+
+/** The first four of the bytes as float32, times `byteGain`: where one instruction brings each to the top of its lane, there they stay. */
+// @ts-ignore: decorator
+@inline
+function fromBytes(bytes: v128): v128 {
+  if (ASC_FEATURE_RELAXED_SIMD) {
+    const tops = i8x16(-1, -1, -1, 0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1, 3);
+    return f32x4.convert_i32x4_s(i8x16.relaxed_swizzle(bytes, tops));
+  }
+  return f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(i16x8.extend_low_i8x16_s(bytes)));
+}
+
+/** What load4 multiplies integers of 8 bits by. */
+// @ts-ignore: decorator
+@inline
+export function byteGain(): f32 {
+  return ASC_FEATURE_RELAXED_SIMD ? 16777216.0 : 1; // 2^24
 }
 
 /** The first `count` (1 to 3) of four elements at p, zeros behind them; reads no byte more. */
@@ -64,6 +83,12 @@ export function loadTail<T>(p: usize, count: i32): v128 {
     if (count > 1) a = v128.load_lane<f32>(p, a, 1, 4);
     if (count > 2) a = v128.load_lane<f32>(p, a, 2, 8);
     return a;
+  }
+  if (sizeof<T>() == 1) {
+    a = v128.load_lane<i8>(p, a, 0);
+    if (count > 1) a = v128.load_lane<i8>(p, a, 1, 1);
+    if (count > 2) a = v128.load_lane<i8>(p, a, 2, 2);
+    return fromBytes(a);
   }
   a = i32x4.replace_lane(a, 0, <i32>load<i16>(p));
   if (count > 1) a = i32x4.replace_lane(a, 1, <i32>load<i16>(p, 2));

@@ -190,7 +190,7 @@ export function scratchBytes(name: KernelName, job: Readonly<Record<string, numb
     case "scatterAttentionDecode": {
       const group = job.heads / job.kvHeads;
       const row = Math.max(round(job.headSize), round(job.valueSize));
-      return group * (round(job.headSize) + round(job.valueSize) + 1024 * 4 + 16) + row;
+      return group * (round(job.headSize) + round(job.valueSize) + 1024 * 4 + 64 + 16) + row;
     }
     case "attentionMerge":
       return round(job.valueSize) + 16;
@@ -200,8 +200,8 @@ export function scratchBytes(name: KernelName, job: Readonly<Record<string, numb
       // Heads that are walked together, and those whose rows are unpacked together.
       const walked = Math.min(job.kvHeads, Math.max(1, Math.floor(64 / group)));
       const unpacked = job.piece !== 0 || job.cacheType >= pageCode.int8 ? Math.min(8, walked) : 0;
-      const head = round(job.headSize) + round(job.valueSize) + 1024 * 4 + 16;
-      return 128 + 3 * 1024 * 4 + walked * (group * head + 64) + 32 * 4 + (1 + 32 * unpacked) * row;
+      const head = round(job.headSize) + round(job.valueSize) + 1024 * 4 + 64 + 16;
+      return 128 + walked * group * head + (1 + 32 * unpacked) * row;
     }
     case "repackRows":
       return 4 * job.count + job.pieceBytes + 16;
