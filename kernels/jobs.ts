@@ -270,6 +270,7 @@ export class MatMul {
   scaleK: i32;
   scaleN: i32;
   block: i32;
+  panels: i32;
 }
 
 @unmanaged

@@ -6,12 +6,12 @@ import { BFLOAT16, FLOAT16, FLOAT32, readElements, widthOf } from "./float-types
 import { MatMul } from "./jobs";
 import { INT8, multiplyFewLevels, packLevels, UINT8 } from "./matmul-levels";
 import { multiplyFew } from "./matmul-row";
-import { addEight, DEPTH, packColumns, panelPitch } from "./panels";
+import { DEPTH, packColumns, panelPitch, startSums, storeSums } from "./panels";
 import { shareStart } from "./share";
 import { fma, zero } from "./simd";
 
-const ROWS: i32 = 128; // of a block of a: with a block of b it stays in the second cache
-const PANELS: i32 = 16; // of a block of b
+const ROWS: i32 = 128; // of a block of a, which stays in the second cache
+const SUMS: usize = ROWS * 32; // bytes of the sums of a panel
 
 /** The product; parts share the panels of eight columns of all blocks of rows and all batches. */
 export function matmul(at: usize, part: i32, parts: i32, scratch: usize): void {
@@ -31,7 +31,7 @@ export function matmul(at: usize, part: i32, parts: i32, scratch: usize): void {
   const end = shareStart(tasks, part + 1, parts);
   for (let task = shareStart(tasks, part, parts); task < end; ) {
     const from = task % panels;
-    const to = min(min(panels, from + end - task), from + PANELS);
+    const to = min(min(panels, from + end - task), from + job.panels);
     multiplyBlock(job, task / panels / blocks, ((task / panels) % blocks) * ROWS, from, to, scratch);
     task += to - from;
   }
@@ -41,14 +41,16 @@ export function matmul(at: usize, part: i32, parts: i32, scratch: usize): void {
 function multiplyBlock(job: MatMul, batch: i32, firstRow: i32, from: i32, to: i32, scratch: usize): void {
   const rows = min(ROWS, job.m - firstRow);
   const groups = (job.m + 3) >> 2;
-  const tile = scratch;
-  const block = scratch + 128;
+  // Scratch: sums [panels][rows / 4][4][8], since rows of c that lie a power of two apart share few sets of the caches; the panels.
+  const sums = scratch;
+  const block = sums + <usize>(to - from) * SUMS;
   const a = job.rows + (<usize>(batch * groups) * job.k << 4);
   const b = job.b + <usize>(batch * job.bBatch + (from << 3) * job.bN) * widthOf(job.bType);
-  const c = job.c + ((<usize>(batch * job.cBatch + firstRow * job.cRow + (from << 3))) << 2);
-  const rowBytes = (<usize>job.cRow) << 2;
   const columns = min(job.n, to << 3) - (from << 3);
-  startRows(c, rowBytes, rows, columns, job.bias ? job.bias + ((<usize>from) << 5) : 0);
+  for (let column = 0; column < columns; column += 8) {
+    const bias = job.bias ? job.bias + ((<usize>((from << 3) + column)) << 2) : 0;
+    startSums(sums + <usize>(column >> 3) * SUMS, rows, bias, columns - column);
+  }
   for (let first = 0; first < job.k; first += DEPTH) {
     const depth = min(DEPTH, job.k - first);
     if (job.bType <= BFLOAT16) {
@@ -56,35 +58,16 @@ function multiplyBlock(job: MatMul, batch: i32, firstRow: i32, from: i32, to: i3
     } else if (job.bType == INT8 || job.bType == UINT8) packLevels<i8>(job, first, depth, from << 3, columns, block);
     else packLevels<i32>(job, first, depth, from << 3, columns, block);
     const x = a + ((<usize>(first * groups + (firstRow >> 2) * depth)) << 4);
-    for (let column = 0; column < columns; column += 8) {
-      const panel = block + <usize>(column >> 3) * panelPitch(depth);
-      multiplyPanel(x, panel, depth, c + ((<usize>column) << 2), rowBytes, rows, columns - column, tile);
+    for (let panel = 0; panel << 3 < columns; panel++) {
+      let tile = sums + <usize>panel * SUMS;
+      const p = block + <usize>panel * panelPitch(depth);
+      let q = x;
+      for (const end = tile + ((<usize>rows) << 5); tile < end; tile += 128, q += (<usize>depth) << 4) addTile(q, p, depth, tile, 32);
     }
   }
-}
-
-/** Sets rows of c to the bias at `bias`, or to zero if that is 0. */
-function startRows(c: usize, rowBytes: usize, rows: i32, columns: i32, bias: usize): void {
-  for (; rows > 0; rows--, c += rowBytes) {
-    if (bias) memory.copy(c, bias, (<usize>columns) << 2);
-    else memory.fill(c, 0, (<usize>columns) << 2);
-  }
-}
-
-/** c += x · panel for `rows` rows, in fours, and up to eight columns. */
-function multiplyPanel(
-  x: usize, panel: usize, depth: i32, c: usize, rowBytes: usize, rows: i32, columns: i32, tile: usize,
-): void {
-  for (; rows > 0; rows -= 4, x += (<usize>depth) << 4, c += 4 * rowBytes) {
-    if (columns >= 8 && rows >= 4) {
-      addTile(x, panel, depth, c, rowBytes);
-      continue;
-    }
-    memory.fill(tile, 0, 128);
-    addTile(x, panel, depth, tile, 32);
-    for (let i = 0; i < min(4, rows); i++) {
-      addEight(c + i * rowBytes, columns, v128.load(tile + i * 32), v128.load(tile + i * 32, 16));
-    }
+  const c = job.c + ((<usize>(batch * job.cBatch + firstRow * job.cRow + (from << 3))) << 2);
+  for (let column = 0; column < columns; column += 8) {
+    storeSums(sums + <usize>(column >> 3) * SUMS, rows, c + ((<usize>column) << 2), (<usize>job.cRow) << 2, columns - column);
   }
 }
 

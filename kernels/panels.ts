@@ -36,21 +36,25 @@ export function packColumns(b: usize, type: i32, stepK: i32, stepN: i32, columns
 }
 
 /**
- * Whole panels of rows whose elements lie side by side: along the rows, as memory likes to be read, and of float32 four of them at a
- * time, so that whole lines of the caches are written.
+ * Whole panels of rows whose elements lie side by side: along the rows, as memory likes to be read, and of float32 eight of them at a
+ * time, so that whole lines of the caches are written and memory has enough to do.
  */
 function packLines<T>(b: usize, stepK: i32, panels: i32, depth: i32, target: usize): void {
   const pitch = panelPitch(depth);
   const bytes = <usize>stepK * sizeof<T>();
   const width = <usize>panels * 8 * sizeof<T>();
   let at = 0;
-  for (; sizeof<T>() == 4 && at + 4 <= depth; at += 4, b += 4 * bytes, target += 128) {
+  for (; sizeof<T>() == 4 && at + 8 <= depth; at += 8, b += 8 * bytes, target += 256) {
     let t = target;
     for (let p = b; p < b + width; p += 8 * sizeof<T>(), t += pitch) {
       putEight<T>(p, t);
       putEight<T>(p + bytes, t + 32);
       putEight<T>(p + 2 * bytes, t + 64);
       putEight<T>(p + 3 * bytes, t + 96);
+      putEight<T>(p + 4 * bytes, t + 128);
+      putEight<T>(p + 5 * bytes, t + 160);
+      putEight<T>(p + 6 * bytes, t + 192);
+      putEight<T>(p + 7 * bytes, t + 224);
     }
   }
   for (; at < depth; at++, b += bytes, target += 32) {
@@ -100,4 +104,29 @@ export function addEight(y: usize, count: i32, a: v128, b: v128): void {
   if (count > 0) store<f32>(y, load<f32>(y) + f32x4.extract_lane(a, 0));
   if (count > 1) store<f32>(y, load<f32>(y, 4) + f32x4.extract_lane(a, 1), 4);
   if (count > 2) store<f32>(y, load<f32>(y, 8) + f32x4.extract_lane(a, 2), 8);
+}
+
+/** Sets the sums of `rows` rows of a panel, [rows][8] with whole fours of rows, to the bias of up to eight columns, or to zero if that is 0. */
+export function startSums(sums: usize, rows: i32, bias: usize, columns: i32): void {
+  let a = i32x4.splat(0), b = a;
+  if (bias) {
+    memory.fill(sums, 0, 32);
+    memory.copy(sums, bias, (<usize>min(8, columns)) << 2);
+    a = v128.load(sums);
+    b = v128.load(sums, 16);
+  }
+  for (const end = sums + ((<usize>((rows + 3) & ~3)) << 5); sums < end; sums += 32) {
+    v128.store(sums, a);
+    v128.store(sums, b, 16);
+  }
+}
+
+/** Copies the sums of a panel to rows of c, as far as those go. */
+export function storeSums(sums: usize, rows: i32, c: usize, rowBytes: usize, columns: i32): void {
+  for (const end = sums + ((<usize>rows) << 5); sums < end; sums += 32, c += rowBytes) {
+    if (columns >= 8) {
+      v128.store(c, v128.load(sums));
+      v128.store(c, v128.load(sums, 16), 16);
+    } else memory.copy(c, sums, (<usize>columns) << 2);
+  }
 }

@@ -1,5 +1,5 @@
 // Products with float weights: one row and many, against the weights' bytes and the arithmetic.
-import { kernelJobs, packedRowBytes } from "../../dist/kernels/exports.js";
+import { kernelJobs, packedRowBytes, panelsAtOnce } from "../../dist/kernels/exports.js";
 import { interleave, Team } from "./team.mjs";
 
 const mergeJob = { name: "matmulMerge", index: Object.keys(kernelJobs).indexOf("matmulMerge") };
@@ -51,6 +51,7 @@ for (const variant of ["relaxed", "simd"]) {
             bN: Number(turned) ? K : 1,
             cRow: N,
             batch: 1,
+            panels: panelsAtOnce(N, team.scratchBytes),
           }),
         );
         const packs = packed ? jobs.map(({ at }) => ({ ...packJob, at })) : [];

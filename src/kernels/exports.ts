@@ -152,6 +152,13 @@ export const reservedBytes = 1024;
 export const packedRowBytes = (job: { readonly batch: number; readonly m: number; readonly k: number }): number =>
   job.batch * Math.ceil(job.m / 4) * 4 * job.k * 4;
 
+/** Bytes of a panel of eight columns and of its sums in scratch. */
+const panelBytes = 256 * 32 + 64 + 128 * 32;
+
+/** How many panels a product of many rows packs at a time: the longer the pieces of rows that are read, the nearer to memory's speed. */
+export const panelsAtOnce = (columns: number, scratch: number): number =>
+  Math.max(1, Math.min(64, Math.ceil(columns / 8), Math.floor(scratch / panelBytes)));
+
 /** Bytes of the three targets of quantizeRows. */
 export function quantizedBytes(job: {
   readonly m: number;
@@ -215,15 +222,21 @@ export function scratchBytes(name: KernelName, job: Readonly<Record<string, numb
     }
     case "matmul":
       if (job.rows === 0) return job.m * 4 * (job.scale === 0 ? Math.ceil(job.k / job.splits) : Math.min(4096, job.n));
-      return 128 + Math.min(16, Math.ceil(job.n / 8)) * (256 * 32 + 64);
+      return job.panels * panelBytes;
     case "packRows":
       return 4 * 256 * 4;
     case "quantizeRows":
       return 256 * 4;
     case "convert":
       return 1024 * 4;
-    case "matmulBlocks":
-      return 2 * job.k + 20 * 1024;
+    case "matmulBlocks": {
+      const length = Math.ceil(job.k / job.blockSize) * job.blockSize;
+      const span = Math.min(length, 4096);
+      const scales = Math.ceil(span / Math.min(job.blockSize, job.precision === 8 ? 32 : 256)) * 32;
+      const zeros = job.zeros === 0 ? 0 : (length / (job.precision === 8 ? 32 : job.blockSize)) * 32;
+      const tiles = 128 * 32 + scales + zeros + span * job.precision;
+      return Math.max(tiles, 2 * job.k + 20 * 1024);
+    }
     case "matmulInteger":
       return 128 + 256 * 8 + 16 * 16 + 128 * 256 * 2 + 16 * (128 * 32 + 64);
     case "rmsNormalize":

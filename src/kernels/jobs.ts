@@ -263,6 +263,7 @@ export const matmulJob = {
   scaleK: "count", // strides of both: from block to block, and from column to column, which is 0 or 1
   scaleN: "count",
   block: "count", // rows of b that share them
+  panels: "count", // of eight columns that are packed at a time, for many rows: panelsAtOnce
 } as const;
 
 /** Types of weights in jobs that have a scale, beside those of elementCode. */

@@ -37,6 +37,8 @@ export interface Recorder {
   readonly threads: number;
   /** True in the build with relaxed SIMD. */
   readonly relaxed: boolean;
+  /** Bytes of scratch that a job may use on each thread. */
+  readonly scratchBytes: number;
   /** The byte address of an operand's first element. */
   address(operand: Operand): number;
   /** Memory for what one job of the call hands to the next: other calls use it too, so that it holds nothing from run to run. */

@@ -1,5 +1,5 @@
 /** Matrix products as jobs: what the fast paths of MatMul, Gemm and their kin share. */
-import { packedRowBytes } from "../kernels/exports.js";
+import { packedRowBytes, panelsAtOnce } from "../kernels/exports.js";
 import { elementCode } from "../kernels/jobs.js";
 import type { Operand, Recorder } from "../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../tensor/element-type.js";
@@ -113,6 +113,7 @@ export function recordProduct(recorder: Recorder, product: Product): void {
     cBatch: m * n,
     splits,
     ...levelFields(recorder, levels),
+    panels: panelsAtOnce(n, recorder.scratchBytes),
   };
   const work = batch * m * n * k;
   if (!streamed) recorder.run("packRows", job, batch * m * k < smallWork ? 1 : recorder.threads);

@@ -79,6 +79,7 @@ function checkMatmul(random: Random, variant: Variant): void {
     scaleK: 0,
     scaleN: 0,
     block: 1,
+    panels: 3,
   };
   if (!streamed) bench.run("packRows", job, [{ at: job.rows, bytes: rowBytes }]);
   if (splits === 1) bench.run("matmul", job, [{ at: c, bytes: cBytes }]);
@@ -154,6 +155,7 @@ function checkLevels(random: Random, variant: Variant): void {
     scaleK,
     scaleN,
     block,
+    panels: 5,
   };
   if (!streamed) bench.run("packRows", job, [{ at: job.rows, bytes: rowBytes }]);
   bench.run("matmul", job, [splits === 1 ? { at: c, bytes: m * n * 4 } : { at: job.partials, bytes: partialBytes }]);
@@ -177,7 +179,7 @@ function checkBlocks(random: Random, variant: Variant): void {
   const m = random.pick(rowCounts);
   const bits = random.pick([2, 4, 4, 4, 8, 8]);
   const blockSize = random.pick([16, 32, 32, 64, 128, 256, 1024]);
-  const k = random.pick([1, 20, 32, 64, 100, 256, 320, 512, 1000]);
+  const k = random.pick([1, 20, 32, 64, 100, 256, 320, 512, 1000, 4640]);
   const n = random.pick([1, 2, 5, 8, 19, 33]);
   const precision = variant === "relaxed" && bits === 4 && blockSize >= 32 && random.unit() < 0.5 ? 8 : 16;
   const scaleType = random.pick(floatTypes);

@@ -52,6 +52,7 @@ export interface RecorderParts {
 export class StepRecorder implements Recorder {
   readonly threads: number;
   readonly relaxed: boolean;
+  readonly scratchBytes: number;
   readonly #parts: RecorderParts;
   readonly #jobs: RecordedJob[] = [];
   readonly #tests: (() => boolean)[] = [];
@@ -62,6 +63,7 @@ export class StepRecorder implements Recorder {
     this.#parts = parts;
     this.threads = parts.pool.threads;
     this.relaxed = parts.relaxed;
+    this.scratchBytes = parts.pool.scratchBytes;
   }
 
   address(operand: Operand): number {

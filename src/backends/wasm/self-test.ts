@@ -8,6 +8,7 @@ import {
   kernelJobs,
   type KernelName,
   packedRowBytes,
+  panelsAtOnce,
   quantizedBytes,
   reservedBytes,
   scratchBytes,
@@ -135,6 +136,7 @@ function multiply(bench: Bench, m: number, { turned, packed, splits, levels }: W
     scaleK: 0,
     scaleN: 0,
     block: 32,
+    panels: panelsAtOnce(n, 1 << 18),
   };
   if (packed) bench.run("packRows", job);
   bench.run("matmul", job);
