@@ -1,10 +1,11 @@
-// Compiles kernels/ to src/kernels/simd.gen.ts and relaxed.gen.ts: one module with SIMD and one with relaxed SIMD, as base64 text, so that
-// they travel through any bundler, and in a file each, so that only the chosen one is loaded; modules.gen.ts has both, for tests and
-// benchmarks. Does nothing while sources, compiler and options are those of the last time.
+// Compiles kernels/ to src/kernels/simd.gen.ts and relaxed.gen.ts: one module with SIMD and one with relaxed SIMD, deflated, since code is
+// mostly repetition, and as base64 text, so that they travel through any bundler; in a file each, so that only the chosen one is loaded.
+// modules.gen.ts has both, for tests and benchmarks. Does nothing while sources, compiler and options are those of the last time.
 import { createHash } from "node:crypto";
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { deflateSync } from "node:zlib";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const outputOf = (name) => `${root}src/kernels/${name}.gen.ts`;
@@ -26,8 +27,10 @@ export async function buildKernels() {
   if ([...Object.keys(variants), "modules"].every(isFresh)) return false;
   const modules = await Promise.all(Object.entries(variants).map(([name, features]) => compile(name, features)));
   for (const [name, bytes] of modules) {
-    const title = `The kernels compiled with ${name === "simd" ? "SIMD" : "relaxed SIMD"}: a WebAssembly module of ${bytes.length} bytes, as base64.`;
-    const text = `/** ${title} */\nexport const ${name}Module: string =\n  "${bytes.toString("base64")}";\n`;
+    const deflated = deflateSync(bytes, { level: 9 });
+    const sizes = `a WebAssembly module of ${bytes.length} bytes, deflated to ${deflated.length}, as base64`;
+    const title = `The kernels compiled with ${name === "simd" ? "SIMD" : "relaxed SIMD"}: ${sizes}.`;
+    const text = `/** ${title} */\nexport const ${name}Module: string =\n  "${deflated.toString("base64")}";\n`;
     writeFileSync(outputOf(name), `${stamp}\n${text}`);
   }
   const both = modules.map(([name]) => `export { ${name}Module } from "./${name}.gen.js";\n`);
@@ -38,7 +41,7 @@ export async function buildKernels() {
 function digest() {
   const hash = createHash("sha256");
   const version = JSON.parse(readFileSync(`${root}node_modules/assemblyscript/package.json`, "utf8")).version;
-  hash.update(JSON.stringify([version, options, variants]));
+  hash.update(JSON.stringify([version, options, variants, "deflate"]));
   for (const name of readdirSync(`${root}kernels`).sort()) {
     if (name.endsWith(".ts")) hash.update(name).update(readFileSync(`${root}kernels/${name}`));
   }

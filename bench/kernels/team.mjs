@@ -1,5 +1,6 @@
 // A team of threads that run kernels on one shared memory: the least that measuring needs. Not the backend's pool.
 import { setFlagsFromString } from "node:v8";
+import { inflateSync } from "node:zlib";
 import { isMainThread, Worker, workerData } from "node:worker_threads";
 import { kernelJobs, scratchBytes } from "../../dist/kernels/exports.js";
 import { jobBytes, writeJob } from "../../dist/kernels/jobs.js";
@@ -17,7 +18,7 @@ const SCRATCHES = 263;
 
 function load(variant, memory) {
   setFlagsFromString("--experimental-wasm-relaxed-simd");
-  const bytes = Buffer.from(variant === "simd" ? simdModule : relaxedModule, "base64");
+  const bytes = inflateSync(Buffer.from(variant === "simd" ? simdModule : relaxedModule, "base64"));
   return new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory } }).exports;
 }
 

@@ -3,6 +3,7 @@
  * any number of parts as threads would, and every part order gives the same bytes or the test fails.
  */
 import { setFlagsFromString } from "node:v8";
+import { inflateSync } from "node:zlib";
 import { expect } from "vitest";
 import {
   type JobOf,
@@ -21,8 +22,8 @@ export const variants = ["simd", "relaxed"] as const;
 export type Variant = (typeof variants)[number];
 
 const modules: { readonly [variant in Variant]: WebAssembly.Module } = {
-  simd: new WebAssembly.Module(Buffer.from(simdModule, "base64")),
-  relaxed: new WebAssembly.Module(Buffer.from(relaxedModule, "base64")),
+  simd: new WebAssembly.Module(inflateSync(Buffer.from(simdModule, "base64"))),
+  relaxed: new WebAssembly.Module(inflateSync(Buffer.from(relaxedModule, "base64"))),
 };
 
 const guard = 64;

@@ -9,11 +9,18 @@ export interface KernelModule {
   readonly relaxed: boolean;
 }
 
-function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
+/** The module in the text of a build: base64 of deflated bytes. Without fetch's parts, which want address space of their own in Node. */
+async function unpack(text: string): Promise<Uint8Array<ArrayBuffer>> {
   const binary = atob(text);
   const bytes = new Uint8Array(binary.length);
   for (let at = 0; at < bytes.length; at++) bytes[at] = binary.charCodeAt(at);
-  return bytes;
+  const pieces: Uint8Array<ArrayBuffer>[] = [];
+  const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  for (const reader = inflated.getReader(); ;) {
+    const { done, value } = await reader.read();
+    if (done) return new Uint8Array(await new Blob(pieces).arrayBuffer());
+    pieces.push(value);
+  }
 }
 
 /** Compiled once for each choice. */
@@ -49,7 +56,7 @@ export async function compileKernels(platform: Platform, allowRelaxed: boolean):
 /** The bytes of a build. Each is a file of its own, which a page may fail to fetch. */
 async function load(text: () => Promise<string>): Promise<Uint8Array<ArrayBuffer>> {
   try {
-    return decodeBase64(await text());
+    return await unpack(await text());
   } catch (cause) {
     throw refusal(`the kernels could not be loaded (${cause instanceof Error ? cause.message : String(cause)})`, cause);
   }
