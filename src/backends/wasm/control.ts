@@ -39,8 +39,8 @@ export const Control = {
   words: 360,
 } as const;
 
-/** Rounds of looking for work before a worker parks: long enough for the next step of a decode. */
-export const spins = 20_000;
+/** Rounds of looking for work before a worker parks: long enough for the next step of a decode and what a host does in between. */
+export const spins = 60_000;
 
 /** A memory as a worker gets it. */
 export interface MemoryStart {
