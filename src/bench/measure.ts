@@ -94,10 +94,11 @@ export async function inRounds(
 
 /**
  * Waits until the threads of the contestant before have come to rest: one that still spins takes a core from whoever runs next.
- * A process that never rests is not waited for for ever.
+ * A look is several ticks of the system's clock long, since a thread that runs on another core is charged at ticks alone: within
+ * less, one that spins may seem to rest. A process that never rests is not waited for for ever.
  */
 async function rest(): Promise<void> {
-  const [lookMs, most, restless] = [3, 50, 0.2] as const;
+  const [lookMs, most, restless] = [16, 20, 0.15] as const;
   for (let look = 0; look < most; look++) {
     const used = process.cpuUsage();
     const start = performance.now();
