@@ -1,4 +1,7 @@
-/** Several texts at once in one state: each run makes a token for every text. Prompts may differ in length. */
+/**
+ * Several texts at once in one state: each run makes a token for every text. Prompts may differ in length. Where texts can take over
+ * what others have read, what prompts have in common is read once.
+ */
 import { InsituError } from "../base/error.js";
 import type { DecoderState, StatefulDecoder } from "./decoder.js";
 import { contextFull, type FinishReason } from "./generation.js";
@@ -63,7 +66,7 @@ export async function* generateBatch(
   }));
   const state = decoder.createState(prompts.length, capacity);
   try {
-    let rows = await readPrompts(place, state, samples, longest);
+    let rows = await (decoder.uneven ? readApart(place, state, samples) : readPrompts(place, state, samples, longest));
     for (;;) {
       for (const [index, sample] of samples.entries()) {
         if (sample.finish !== undefined || options.maxTokens === 0) continue;
@@ -110,6 +113,40 @@ async function readPrompts(
   return rows;
 }
 
+/** Reads all prompts, each from where it differs from what has been read before; the logits after each one's last token. */
+async function readApart(place: BatchPlace, state: DecoderState, samples: readonly Sample[]): Promise<Float32Array[]> {
+  const { decoder, chunk } = place;
+  const prompts = samples.map(({ prompt }) => prompt);
+  const rows: Float32Array[] = [];
+  /** Reads the next tokens of some samples, as far as `ends` says. */
+  const read = async (ends: readonly number[]): Promise<boolean> => {
+    const starts = state.lengths;
+    const tokens = prompts.map((prompt, sample) =>
+      prompt.slice(starts[sample], Math.min(starts[sample] + chunk, ends[sample])),
+    );
+    if (tokens.every(({ length }) => length === 0)) return false;
+    const logits = await decoder.run(state, { tokens, positions: starts, keep: 1 });
+    for (const [sample, { length }] of tokens.entries())
+      if (length > 0 && starts[sample] + length === prompts[sample].length) rows[sample] = logits.at(0, sample).slice();
+    return true;
+  };
+  for (const [sample, prompt] of prompts.entries()) {
+    // The last token must be read: its logits are wanted.
+    state.share?.(prompt.slice(0, -1), sample);
+    const common = Math.max(0, ...prompts.slice(sample + 1).map((later) => commonLength(prompt, later)));
+    const wanted = state.sharedRows === undefined ? 0 : common - (common % state.sharedRows);
+    while (await read(prompts.map((_, other) => (other === sample ? wanted : 0))));
+  }
+  while (await read(prompts.map(({ length }) => length)));
+  return rows;
+}
+
+/** How many tokens two prompts begin with alike. */
+function commonLength(a: readonly number[], b: readonly number[]): number {
+  const differs = a.findIndex((token, at) => token !== b[at]);
+  return differs < 0 ? a.length : differs;
+}
+
 /** Reads each text's newest token; the logits after it. */
 async function readNext(
   { decoder, capacity }: BatchPlace,
@@ -117,6 +154,11 @@ async function readNext(
   samples: readonly Sample[],
 ): Promise<Float32Array[]> {
   const lengths = state.lengths;
+  if (decoder.uneven) {
+    const tokens = samples.map(({ next, finish }) => (finish === undefined ? [next] : []));
+    const logits = await decoder.run(state, { tokens, positions: lengths });
+    return tokens.map(({ length }, index) => (length > 0 ? logits.at(0, index) : new Float32Array()));
+  }
   if (decoder.ragged) {
     // A finished text needs a row to write to, too.
     const room = lengths.map((length, index) =>

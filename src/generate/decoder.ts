@@ -9,8 +9,9 @@ import { readNumbers } from "../tensor/access.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { Tensor } from "../tensor/tensor.js";
 
-/** Tokens to run: as many for each sample. */
+/** Tokens to run. */
 export interface DecoderStep {
+  /** As many for each sample; of a decoder that reads unevenly any number, none included. */
   readonly tokens: readonly (readonly number[])[];
   /** The position of each sample's first token; what lies before 0 is padding. */
   readonly positions: readonly number[];
@@ -37,8 +38,10 @@ export interface DecoderState {
   fork(): DecoderState;
   save(): Uint8Array;
   restore(bytes: Uint8Array): void;
-  /** Takes over what others have read of a text that goes on from this one's; how many rows there are then. */
-  share?(tokens: readonly number[]): number;
+  /** Takes over what others have read of a text that goes on from a sample's, the first where left out; how many rows it has then. */
+  share?(tokens: readonly number[], sample?: number): number;
+  /** Rows are shared in multiples of this. */
+  readonly sharedRows?: number;
   release(): void;
 }
 
@@ -48,6 +51,8 @@ export interface StatefulDecoder {
   readonly ragged: boolean;
   /** True if new rows may be written over old ones. */
   readonly overwrites: boolean;
+  /** True if one run may read more tokens of one sample than of another. */
+  readonly uneven: boolean;
   /** Caches for `batch` samples of at most `capacity` tokens. */
   createState(batch: number, capacity: number): DecoderState;
   /** Runs tokens on a state. */
@@ -74,16 +79,24 @@ export class Logits {
   readonly #rows: Float32Array;
   readonly #count: number;
   readonly #vocabulary: number;
+  readonly #places: readonly number[] | undefined;
 
-  constructor(rows: Float32Array, count: number, vocabulary: number) {
+  /** `places`: where each sample's logits are, if some samples have none. */
+  constructor(rows: Float32Array, count: number, vocabulary: number, places?: readonly number[]) {
     this.#rows = rows;
     this.#count = count;
     this.#vocabulary = vocabulary;
+    this.#places = places;
+  }
+
+  /** The same logits for other samples: each is given its place, or -1. */
+  placed(places: readonly number[]): Logits {
+    return new Logits(this.#rows, this.#count, this.#vocabulary, places);
   }
 
   /** The logits after the token that comes `fromEnd` tokens before the last: a view that the next run may overwrite. */
   at(fromEnd: number, sample = 0): Float32Array {
-    const row = sample * this.#count + this.#count - 1 - fromEnd;
+    const row = ((this.#places?.[sample] ?? sample) + 1) * this.#count - 1 - fromEnd;
     return this.#rows.subarray(row * this.#vocabulary, (row + 1) * this.#vocabulary);
   }
 }
@@ -99,6 +112,7 @@ export class Decoder implements StatefulDecoder {
   readonly ragged: boolean;
   /** True if new rows may be written over old ones. */
   readonly overwrites: boolean;
+  readonly uneven = false;
 
   constructor(session: Session) {
     this.#session = session;

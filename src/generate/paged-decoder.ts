@@ -57,6 +57,7 @@ export const pagedSessionOptions = (options: PagedOptions | undefined): SessionO
 export class PagedDecoder implements StatefulDecoder {
   readonly ragged = true;
   readonly overwrites = true;
+  readonly uneven = true;
   readonly pages: PagedState;
   readonly #decoder: Decoder;
 
@@ -75,14 +76,16 @@ export class PagedDecoder implements StatefulDecoder {
     );
   }
 
-  run(state: PagedTexts, { tokens, positions, rows, keep }: DecoderStep): Promise<Logits> {
-    const entries = state.sequences.map((sequence, sample) => ({
-      sequence,
+  async run(state: PagedTexts, { tokens, positions, rows, keep }: DecoderStep): Promise<Logits> {
+    // Texts without a token take no part.
+    const reading = tokens.flatMap(({ length }, sample) => (length > 0 ? [sample] : []));
+    const entries = reading.map((sample) => ({
+      sequence: state.sequences[sample],
       tokens: tokens[sample],
       position: positions[sample],
       ...(rows === undefined ? {} : { rows: { start: rows.start[sample], valid: rows.valid[sample] } }),
     }));
-    return this.pages.run(entries, (batch) =>
+    const logits = await this.pages.run(entries, (batch) =>
       this.#decoder.run(batch.state, {
         tokens: batch.tokens,
         positions: batch.positions,
@@ -92,6 +95,9 @@ export class PagedDecoder implements StatefulDecoder {
         ...(keep === undefined ? {} : { keep }),
       }),
     );
+    return reading.length === tokens.length
+      ? logits
+      : logits.placed(tokens.map((_, sample) => reading.indexOf(sample)));
   }
 }
 
@@ -128,6 +134,10 @@ export class PagedTexts implements DecoderState {
     return { movedBytes: (copies - this.#copiesBefore) * this.#pages.blockBytes };
   }
 
+  get sharedRows(): number {
+    return this.#pages.pool.blockSize;
+  }
+
   rewind(length: number | readonly number[]): void {
     this.sequences.forEach((sequence, sample) =>
       sequence.truncate(typeof length === "number" ? length : length[sample]),
@@ -142,10 +152,10 @@ export class PagedTexts implements DecoderState {
     );
   }
 
-  share(tokens: readonly number[]): number {
-    const [sequence] = this.sequences;
+  share(tokens: readonly number[], sample = 0): number {
+    const sequence = this.sequences[sample];
     const known = sequence.position === sequence.tokens.length;
-    return known && this.sequences.length === 1 ? sequence.share(tokens) : sequence.length;
+    return known ? sequence.share(tokens) : sequence.length;
   }
 
   save(): Uint8Array {

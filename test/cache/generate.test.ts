@@ -1,5 +1,5 @@
 // Text on pages: the same greedy text as from linear caches, however it is made; beginnings are shared between conversations.
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
 import type { GeneratedToken } from "../../src/generate/generation.js";
 import { expectSameTokens, tokensOf } from "../generate/support.js";
@@ -37,6 +37,29 @@ describe("the same greedy text", () => {
     const made: GeneratedToken[][] = prompts.map(() => []);
     for await (const token of lm.generateBatch(prompts, greedy)) made[token.sample].push(token);
     made.forEach((tokens, index) => expectSameTokens(tokens, wanted[index], `batch, prompt ${index}`));
+  });
+
+  test("in a batch, whose prompts' common beginnings are read once and of which the finished rest", async () => {
+    const own = await CausalLM.load(undefined, { inPlace: "require", cache: "paged", keep: 0 });
+    const ends = ["", " and a queen", ", and one day the king", " and a queen, who had no"];
+    const texts = [...ends.map((end) => prompts[2] + end), prompts[1], prompts[2]];
+    const run = vi.spyOn(own.pages!, "run");
+    const made: GeneratedToken[][] = texts.map(() => []);
+    for await (const token of own.generateBatch(texts, { ...greedy, maxTokens: 16 })) made[token.sample].push(token);
+    const runs = run.mock.calls.map(([entries]) => entries.reduce((sum, { tokens }) => sum + tokens.length, 0));
+    const encoded = texts.map((text) => own.tokenizer.encode(text));
+    const all = encoded.reduce((sum, { length }) => sum + length, 0);
+    const common = Math.floor(encoded[0].length / 16) * 16;
+    expect(common).toBeGreaterThanOrEqual(16);
+    expect(runs.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(all - 4 * common + 6 * 15);
+    expect(own.pages!.pool.statistics.used).toBe(0);
+    for (const [index, text] of texts.entries())
+      expectSameTokens(
+        made[index],
+        await tokensOf(own.generate(text, { ...greedy, maxTokens: 16, logprobs: 2 })),
+        `batch with a common beginning, text ${index}`,
+      );
+    await own.release();
   });
 
   test("with guesses that are checked", async () => {
