@@ -7,7 +7,7 @@ import { blocksOf, weightBytes, zeroOf } from "./blocks";
 import { FLOAT32, readOne, widthOf } from "./float-types";
 import { MatMulBlocks } from "./jobs";
 import { addTile, weave } from "./matmul";
-import { startSums, storeSums } from "./panels";
+import { loadSums, startSums, storeSums } from "./panels";
 import { isPermuted, paddedLength, panelDepth, summedSize, tiledBytes } from "./quantize-rows";
 import { fma, zero } from "./simd";
 
@@ -40,7 +40,7 @@ export function multiplyTiles(job: MatMulBlocks, from: i32, to: i32, scratch: us
         const bottom = min(job.m, top + ROWS);
         const c = job.c + ((<usize>(top * job.cRow + column)) << 2);
         if (start == 0) startSums(sums, bottom - top, job.bias ? job.bias + ((<usize>column) << 2) : 0, job.n - column);
-        else loadSums(job, top, bottom, column, sums);
+        else loadSums(sums, bottom - top, c, (<usize>job.cRow) << 2, job.n - column);
         for (let first = start; first < end; first += depth) {
           const count = min(depth, end - first);
           const part = panel + ((<usize>(first - start)) << unitShift);
@@ -56,13 +56,6 @@ export function multiplyTiles(job: MatMulBlocks, from: i32, to: i32, scratch: us
       }
     }
   }
-}
-
-/** Takes up the sums that c holds. */
-function loadSums(job: MatMulBlocks, top: i32, bottom: i32, column: i32, sums: usize): void {
-  let c = job.c + ((<usize>(top * job.cRow + column)) << 2);
-  const bytes = (<usize>min(8, job.n - column)) << 2;
-  for (let row = top; row < bottom; row++, sums += 32, c += (<usize>job.cRow) << 2) memory.copy(sums, c, bytes);
 }
 
 /** Elements whose integer products are summed before a scale is applied. */

@@ -5,7 +5,7 @@
  * turned (`flip`) and are read as signed, which takes 128 or 8 away: from zero points too, so that only a missing one must know.
  */
 import { MatMul } from "./jobs";
-import { addEight, panelPitch } from "./panels";
+import { panelPitch } from "./panels";
 import { shareStart } from "./share";
 import { fma, zero } from "./simd";
 
@@ -231,7 +231,8 @@ function addScaled<T>(job: MatMul, block: i32, from: i32, columns: i32, total: f
       q = highFour<T>(zeros);
     }
     const a = f32x4.sub(v128.load(sums), f32x4.mul(p, t)), b = f32x4.sub(v128.load(sums, 16), f32x4.mul(q, t));
-    addEight(y, 8, f32x4.mul(a, scales4(job, block, from + column)), f32x4.mul(b, scales4(job, block, from + column + 4)));
+    v128.store(y, f32x4.add(v128.load(y), f32x4.mul(a, scales4(job, block, from + column))));
+    v128.store(y, f32x4.add(v128.load(y, 16), f32x4.mul(b, scales4(job, block, from + column + 4))), 16);
   }
   for (; column < columns; column++, sums += 4, y += 4) {
     const index = scaleIndex(job, block, from + column);

@@ -65,6 +65,15 @@ function rowAt(walk: Walk, row: i32): usize {
   return walk.pool + block * walk.blockStep + <usize>(at - column * walk.blockSize) * walk.rowStep;
 }
 
+/** The slot of row `row`: its number among all rows of the pool. */
+// @ts-ignore: decorator
+@inline
+function slotAt(walk: Walk, row: i32): i32 {
+  const at = walk.first + row;
+  const column = columnOf(walk, at);
+  return (readIndex(walk.blocks, walk.tableBytes, column) - column) * walk.blockSize + at;
+}
+
 /** How many rows from `row` on lie in one page, `most` at most. */
 // @ts-ignore: decorator
 @inline
@@ -83,9 +92,7 @@ function tileStep(walk: Walk): usize {
 /** Unpacks `count` rows from `row` on, of all heads, to `target`; heads lie `tileStep` bytes apart. */
 function unpackRun(job: PagedAttention, walk: Walk, row: i32, count: i32, target: usize): void {
   for (const end = row + count; row < end; row++, target += headBytes(walk.size)) {
-    const at = walk.first + row;
-    const column = columnOf(walk, at);
-    const slot = (readIndex(walk.blocks, walk.tableBytes, column) - column) * walk.blockSize + at;
+    const slot = slotAt(walk, row);
     let source = rowAt(walk, row) + walk.pageHead * walk.headStep;
     let to = target;
     for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++, source += walk.headStep, to += tileStep(walk)) {
@@ -102,9 +109,7 @@ export function scaleScores(job: PagedAttention, walk: Walk, row: usize): void {
     for (let from = 0; from < walk.rows; from += most) {
       const count = min(most, walk.rows - from);
       for (let i = 0; i < count; ) {
-        const at = walk.first + from + i;
-        const column = columnOf(walk, at);
-        let slot = (readIndex(walk.blocks, walk.tableBytes, column) - column) * walk.blockSize + at;
+        let slot = slotAt(walk, from + i);
         for (const end = i + runAt(walk, from + i, count - i); i < end; i++, slot++) {
           store<f32>(row + ((<usize>i) << 2), scaleOf(job, walk.scales, slot, walk.pageHead + kvHead) / byteGain());
         }

@@ -88,24 +88,6 @@ function packSingly(b: usize, type: i32, stepK: i32, stepN: i32, columns: i32, d
   }
 }
 
-/** Adds eight numbers to those at y, or as many as there are. */
-export function addEight(y: usize, count: i32, a: v128, b: v128): void {
-  if (count >= 8) {
-    v128.store(y, f32x4.add(v128.load(y), a));
-    v128.store(y, f32x4.add(v128.load(y, 16), b), 16);
-    return;
-  }
-  if (count >= 4) {
-    v128.store(y, f32x4.add(v128.load(y), a));
-    y += 16;
-    count -= 4;
-    a = b;
-  }
-  if (count > 0) store<f32>(y, load<f32>(y) + f32x4.extract_lane(a, 0));
-  if (count > 1) store<f32>(y, load<f32>(y, 4) + f32x4.extract_lane(a, 1), 4);
-  if (count > 2) store<f32>(y, load<f32>(y, 8) + f32x4.extract_lane(a, 2), 8);
-}
-
 /** Sets the sums of `rows` rows of a panel, [rows][8] with whole fours of rows, to the bias of up to eight columns, or to zero if that is 0. */
 export function startSums(sums: usize, rows: i32, bias: usize, columns: i32): void {
   let a = i32x4.splat(0), b = a;
@@ -129,4 +111,10 @@ export function storeSums(sums: usize, rows: i32, c: usize, rowBytes: usize, col
       v128.store(c, v128.load(sums, 16), 16);
     } else memory.copy(c, sums, (<usize>columns) << 2);
   }
+}
+
+/** The other way round: takes up the sums that rows of c hold. */
+export function loadSums(sums: usize, rows: i32, c: usize, rowBytes: usize, columns: i32): void {
+  const bytes = (<usize>min(8, columns)) << 2;
+  for (const end = sums + ((<usize>rows) << 5); sums < end; sums += 32, c += rowBytes) memory.copy(sums, c, bytes);
 }

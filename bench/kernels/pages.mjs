@@ -1,5 +1,6 @@
-// Decode attention over float32 or (fifth number 1) float16 pages of each layout beside the same attention over a cache with pitch: 4,096 rows, 32 query heads, 8 key
-// heads of 128, blocks scattered, rotating over caches larger than L3. With a second number, so many rows that all stays in the caches.
+// Decode attention over scattered pages of two layouts beside the same attention over a cache with pitch: 32 query heads, 8 key heads of 128,
+// rotating over caches larger than the last cache. Numbers: rows in a block, rows (512 or fewer stay in the caches), rounds, threads, and 1 for
+// float16 in place of float32.
 import { interleave, Team } from "./team.mjs";
 
 const [blockSize = 16, length = 4096, rounds = 61, threads = 2, half = 0] = process.argv.slice(2).map(Number);

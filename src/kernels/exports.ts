@@ -206,7 +206,7 @@ export function scratchBytes(name: KernelName, job: Readonly<Record<string, numb
       const row = Math.max(round(job.headSize), round(job.valueSize));
       // Heads that are walked together, and those whose rows are unpacked together.
       const walked = Math.min(job.kvHeads, Math.max(1, Math.floor(64 / group)));
-      const unpacked = job.piece !== 0 || job.cacheType >= pageCode.int8 ? Math.min(8, walked) : 0;
+      const unpacked = job.piece !== 0 || job.cacheType > pageCode.int8 ? Math.min(8, walked) : 0;
       const head = round(job.headSize) + round(job.valueSize) + 1024 * 4 + 64 + 16;
       return 128 + walked * group * head + (1 + 32 * unpacked) * row;
     }
