@@ -6,6 +6,7 @@ import { InsituError } from "../base/error.js";
 import { operandChecks } from "../graph/call.js";
 import { type Fact, factOfView } from "../graph/fact.js";
 import type { Value } from "../graph/graph.js";
+import type { DataCheck } from "../plan/data-checks.js";
 import type { Program, Step } from "../plan/program.js";
 import { sameNumbers, type View } from "../tensor/view.js";
 import type { Environment } from "./body.js";
@@ -16,6 +17,8 @@ export interface BoundStep {
   readonly step: Step;
   /** The checks on data to make when the step runs, where there are some. */
   readonly checks: (() => void) | undefined;
+  /** Keeps what the step is about to overwrite, where something after it may still refuse the run. */
+  readonly keep: (() => void) | undefined;
   /** What repeats the call; undefined where it has to be made anew. */
   readonly repeat: Repeat | undefined;
   /** Where the outputs lay when the step ran. */
@@ -28,8 +31,8 @@ export interface BoundProgram {
   readonly inputs: readonly View[];
   readonly arena: Arena | undefined;
   readonly environment: Environment;
-  /** The checks of the nodes that write a cache. */
-  readonly writerChecks: readonly (() => void)[];
+  /** The checks on data to make before the first step. */
+  readonly checks: readonly (() => void)[];
   readonly steps: readonly BoundStep[];
   readonly outputs: ReadonlyMap<Value, View>;
 }
@@ -53,20 +56,25 @@ export function samePlace(a: View | undefined, b: View | undefined): boolean {
   );
 }
 
-/** The data checks of every node that writes a cache, as far as inputs and constants tell: to be made before the first write. */
-export function writerChecksOf(program: Program, environment: ReadonlyMap<Value, View>): (() => void)[] {
+/** Makes checks on data, as far as the values that are there by now tell. */
+export function checksOf(
+  program: Program,
+  checks: readonly DataCheck[],
+  environment: ReadonlyMap<Value, View>,
+): (() => void)[] {
   const known = (value: Value): Fact | undefined => {
     const view = environment.get(value) ?? value.initializer;
     return view === undefined ? program.facts.get(value) : factOfView(view);
   };
-  return program.writers.map(({ node, cache }) => {
-    const checks = operandChecks(
+  return checks.map(({ node, cache }) => {
+    const make = operandChecks(
       node,
       node.inputs.map((value) => value && known(value)),
     );
+    if (cache === undefined) return make;
     return () => {
       try {
-        checks();
+        make();
       } catch (error) {
         if (!(error instanceof InsituError)) throw error;
         throw new InsituError(error.code, `cache "${cache.name}": ${error.message}`, { cause: error });

@@ -3,8 +3,6 @@
  * happens. Knows no kernel: the engine does the calls.
  */
 import { InsituError, unreachable } from "../base/error.js";
-import { operandChecks } from "../graph/call.js";
-import { factOfView } from "../graph/fact.js";
 import type { Node, Value } from "../graph/graph.js";
 import { bodyOf } from "../graph/infer.js";
 import { cacheGroups } from "../plan/cache-groups.js";
@@ -18,8 +16,9 @@ import { arrayConstructorOf, byteLengthOf, type ElementType, storageLengthOf } f
 import { elementCount, View } from "../tensor/view.js";
 import type { Executable, MemoryUse } from "./backend.js";
 import { type Environment, runBody, runDynamically } from "./body.js";
-import { type BoundProgram, type BoundStep, isBoundTo, samePlace, writerChecksOf } from "./bound-program.js";
+import { type BoundProgram, type BoundStep, checksOf, isBoundTo, samePlace } from "./bound-program.js";
 import type { Arena, Engine, Near, Repeat } from "./engine.js";
+import { Journal } from "./journal.js";
 
 /** How often a program is kept with inputs in different places: conversations that take turns without being placed anew. */
 const mostBound = 16;
@@ -43,6 +42,10 @@ export class ProgramExecutor implements Executable {
   #groups: ReadonlyMap<Value, Near> | undefined;
   /** True if a value of the run so far may lie elsewhere in the next one. */
   #unsettled = false;
+  /** What the run so far has overwritten in caches, where it can still be put back. */
+  readonly #journal = new Journal();
+  /** True once the run has overwritten rows of a cache that nothing can put back. */
+  #overwrote = false;
   #last: Program | undefined;
 
   constructor(plan: Plan, engine: Engine) {
@@ -106,8 +109,16 @@ export class ProgramExecutor implements Executable {
     results: ReadonlyMap<Value, View> = noResults,
     finish?: (outputs: ReadonlyMap<Value, View>) => T,
   ): Promise<T | ReadonlyMap<Value, View>> {
-    const outputs = this.#run(program, inputs, results);
-    return finish === undefined ? outputs : finish(outputs);
+    this.#overwrote = false;
+    try {
+      const outputs = this.#run(program, inputs, results);
+      return finish === undefined ? outputs : finish(outputs);
+    } catch (cause) {
+      this.#journal.undo();
+      throw this.#overwrote ? lostState(cause) : cause;
+    } finally {
+      this.#journal.clear();
+    }
   }
 
   #run(program: Program, inputs: readonly View[], results: ReadonlyMap<Value, View>): ReadonlyMap<Value, View> {
@@ -125,12 +136,12 @@ export class ProgramExecutor implements Executable {
     this.#unsettled = !this.#engine.resultsInArena;
     const environment: Environment = new Map(program.constants);
     program.plan.graph.inputs.forEach((value, at) => environment.set(value, inputs[at]));
-    const writerChecks = writerChecksOf(program, environment);
-    for (const check of writerChecks) check();
+    for (const check of checksOf(program, program.checks, environment)) check();
+    const changing = program.checks.filter(({ constant }) => !constant);
+    const checks = checksOf(program, changing, environment);
     const steps = program.steps.map((step) => this.#runStep(program, step, environment, results));
     const outputs = outputsOf(program, environment);
-    if (!this.#unsettled)
-      this.#keep(program, { inputs, arena: this.#arena, environment, writerChecks, steps, outputs });
+    if (!this.#unsettled) this.#keep(program, { inputs, arena: this.#arena, environment, checks, steps, outputs });
     return outputs;
   }
 
@@ -153,12 +164,14 @@ export class ProgramExecutor implements Executable {
 
   /** Runs a program whose values all lie where they lay. */
   #runAgain(program: Program, bound: BoundProgram, results: ReadonlyMap<Value, View>): ReadonlyMap<Value, View> {
-    for (const check of bound.writerChecks) check();
+    for (const check of bound.checks) check();
     const { steps, environment } = bound;
     for (let at = 0; at < steps.length; at++) {
-      const { step, checks, repeat, outputs } = steps[at];
+      const { step, checks, keep, repeat, outputs } = steps[at];
       if (repeat !== undefined) {
         checks?.();
+        if (keep !== undefined) keep();
+        else if (step.overwrites) this.#overwrote = true;
         if (repeat()) continue;
       }
       const again = this.#runStep(program, step, environment, results);
@@ -175,8 +188,10 @@ export class ProgramExecutor implements Executable {
     const { node } = step;
     const views = node.inputs.map((value) => value && viewOf(environment, value));
     let outputs: readonly (View | undefined)[];
-    let checks: (() => void) | undefined;
+    let keep: (() => void) | undefined;
     let repeat: Repeat | undefined;
+    const checks = joined(checksOf(program, step.checks, environment));
+    checks?.();
     if (step.dynamic) {
       this.#unsettled = true;
       outputs = runDynamically(node, views, environment);
@@ -191,14 +206,11 @@ export class ProgramExecutor implements Executable {
         const source = placement.kind === "shared" ? seated[node.inputs.indexOf(placement.with)] : undefined;
         return this.#place(placement, node.outputs[at]!, source, seat, results);
       });
-      if (step.validates) {
-        checks = operandChecks(
-          node,
-          views.map((view) => view && factOfView(view)),
-        );
-        checks();
-      }
       const operands = separateOverlaps(this.#engine, step, seated, placed);
+      if (step.keeps) {
+        keep = () => this.#journal.keep(step, operands, placed);
+        keep();
+      } else if (step.overwrites) this.#overwrote = true;
       const runInner = (attribute: string, given: readonly View[]): readonly View[] =>
         runBody(bodyOf(node, attribute), given, environment);
       this.#engine.call(program, step, operands, placed, runInner, seat);
@@ -209,7 +221,7 @@ export class ProgramExecutor implements Executable {
     node.outputs.forEach((value, at) => {
       if (value !== undefined) environment.set(value, outputs[at]!);
     });
-    return { step, checks, repeat, outputs };
+    return { step, checks, keep, repeat, outputs };
   }
 
   /** `source` is the operand whose bytes a shared placement takes. */
@@ -302,6 +314,24 @@ function viewOf(environment: Environment, value: Value): View {
   if (view === undefined) throw new InsituError("internal", `value "${value.name}" was used before it was computed`);
   return view;
 }
+
+/** The error of a run that failed for no reason that checks could tell, after it had overwritten rows of a state's caches. */
+function lostState(cause: unknown): InsituError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new InsituError(
+    "state-lost",
+    `${reason}; caches were being written, so the state is lost: restore a saved one into it, or create a new one`,
+    { cause },
+  );
+}
+
+/** Several checks as one; undefined for none. */
+const joined = (checks: readonly (() => void)[]): (() => void) | undefined =>
+  checks.length === 0
+    ? undefined
+    : () => {
+        for (const check of checks) check();
+      };
 
 /** What repeats a call whose operands are carried to it first. */
 function repeating(carry: (() => void) | undefined, repeat: Repeat | undefined): Repeat | undefined {

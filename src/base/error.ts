@@ -15,6 +15,7 @@ export type ErrorCode =
   | "out-of-memory" // more elements than can be addressed or allocated
   | "not-in-place" // a cache that must be updated in place cannot be
   | "invalid-state" // a state of another model, of other shapes, in use, or a saved one that cannot be read
+  | "state-lost" // a run failed while it wrote a state's caches, and what they held cannot be told any more
   | "download" // a model cannot be fetched, or what was fetched is damaged
   | "context-full" // a prompt or text is longer than the context
   | "released" // the session was released

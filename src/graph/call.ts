@@ -158,7 +158,6 @@ export function inferOutputs(node: Callable, inputs: readonly (Fact | undefined)
   bindParameters(op.outputs, node.wanted, node, "output");
   const types = bindTypes(node, inputs);
   const results = op.infer(call);
-  op.validate(call);
   return outputPositions(node).map(({ name, parameter, index }, position) => {
     const result = results[name];
     const fact = (parameter.arity === "variadic" ? (result as readonly OutputFact[] | undefined)?.[index] : result) as
@@ -182,27 +181,33 @@ export function inferOutputs(node: Callable, inputs: readonly (Fact | undefined)
 
 /** The checks on data that a node declares, with what is known of its operands: each call looks at the data as they are then. */
 export function operandChecks(node: Callable, inputs: readonly (Fact | undefined)[]): () => void {
-  if (!node.op.validates) return () => {};
+  const { op } = node;
+  if (!op.validates) return () => {};
   const none = (): never => unreachable(`${node.label}: validate must not look into subgraphs`);
-  const call = makeInferCall(node, inputs, none);
-  return () => node.op.validate(call);
+  const names = Object.keys(op.inputs);
+  // Contents of other operands may not be there yet, or not where they can be read.
+  const shown = inputs.map((fact, at) =>
+    fact === undefined || op.looksAt.includes(names[Math.min(at, names.length - 1)])
+      ? fact
+      : { type: fact.type, shape: fact.shape },
+  );
+  const call = makeInferCall(node, shown, none);
+  return () => op.validate(call);
 }
 
 /** Runs the checks on data that a node declares, once. */
 export const validateOperands = (node: Callable, inputs: readonly (Fact | undefined)[]): void =>
   operandChecks(node, inputs)();
 
-/** Runs a node's slow truth on views. `outputs` holds a view for every output whose shape is known beforehand. */
-export function callReference(
+/** The call that a node's slow truth sees. */
+function makeReferenceCall(
   node: Callable,
   inputs: readonly (View | undefined)[],
   outputs: (View | undefined)[],
   facts: readonly Fact[],
   runBody: RunBody,
-): void {
+): ReferenceCall<Parameters, Parameters, unknown> {
   const { op } = node;
-  // Of a node whose outputs are all left out there is nothing to compute.
-  if (!node.wanted.includes(true)) return;
   const outputNames = Object.keys(op.outputs);
   const place = (output: string, index: number, view: View): View => {
     const position = outputNames.indexOf(output) + index;
@@ -210,7 +215,7 @@ export function callReference(
     return view;
   };
   const { label, opset, fail, check } = context(node);
-  const call: ReferenceCall<Parameters, Parameters, unknown> = {
+  return {
     label,
     opset,
     fail,
@@ -239,8 +244,21 @@ export function callReference(
     wants: (output) => node.wanted[outputNames.indexOf(output)] ?? false,
     random: seededRandom,
   };
+}
+
+/** Runs a node's slow truth on views. `outputs` holds a view for every output whose shape is known beforehand. */
+export function callReference(
+  node: Callable,
+  inputs: readonly (View | undefined)[],
+  outputs: (View | undefined)[],
+  facts: readonly Fact[],
+  runBody: RunBody,
+): void {
+  // Of a node whose outputs are all left out there is nothing to compute.
+  if (!node.wanted.includes(true)) return;
+  const call = makeReferenceCall(node, inputs, outputs, facts, runBody);
   try {
-    op.reference(call);
+    node.op.reference(call);
   } catch (cause) {
     // What engines throw where an array that the reference needs cannot be had.
     if (!(cause instanceof RangeError) || !/allocation|length/.test(cause.message)) throw cause;
@@ -250,6 +268,19 @@ export function callReference(
     if (wanted && outputs[position] === undefined)
       unreachable(`${node.label}: the reference made no output ${position}`);
   });
+}
+
+/** The parts that a call overwrites of those outputs that lie in an operand's buffer, as its operator declares them. */
+export function overwrittenParts(
+  node: Callable,
+  inputs: readonly (View | undefined)[],
+  outputs: readonly (View | undefined)[],
+  isUpdated: (position: number) => boolean,
+): readonly View[] {
+  const none = (): never => unreachable(`${node.label}: overwrites must not run subgraphs`);
+  const declared = node.op.overwrites(makeReferenceCall(node, inputs, [...outputs], [], none));
+  const names = Object.keys(node.op.outputs);
+  return outputs.flatMap((view, at) => (view !== undefined && isUpdated(at) ? (declared[names[at]] ?? [view]) : []));
 }
 
 /** Allocates what the facts allow and runs the slow truth: outputs in order, undefined where not wanted. */

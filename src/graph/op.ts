@@ -129,10 +129,16 @@ export interface Declaration<
   /** Types, shapes, and every argument check that needs no data. */
   infer(call: InferCall<I, O, A>): { readonly [N in keyof O]?: Held<O[N], OutputFact> };
   /**
-   * Argument checks that need data, on as much of the data as is known. Runs with the shape rule, and for operators with an
-   * `update` once more before a run writes anything.
+   * Every argument check that needs data, on as much of the data as is known: a call that passes is not refused by the slow truth. Made
+   * before a run writes a cache wherever the operands named in `looksAt` are known by then.
    */
   validate?(call: InferCall<I, O, A>): void;
+  /** The inputs whose contents `validate` reads; it sees the type and shape of the others. Goes with `validate`. */
+  readonly looksAt?: readonly (keyof I & string)[];
+  /** Contents of other element types than these need no check; all types where left out. */
+  readonly looksAtTypes?: readonly ElementType[];
+  /** For each output with an `update`: parts of it that hold every element that the call may write; where left out, the whole. */
+  overwrites?(call: ReferenceCall<I, O, A>): { readonly [N in keyof O]?: readonly View[] };
   /** Integer contents of the first output from what symbols tell; for the operators that shape arithmetic is made of. */
   integers?(call: InferCall<I, O, A>): readonly Dim[] | undefined;
   /** The slow truth. */
@@ -172,6 +178,11 @@ export interface Op {
   ): Readonly<Record<string, OutputFact | readonly OutputFact[] | undefined>>;
   readonly validates: boolean;
   validate(call: InferCall<Parameters, Parameters, unknown>): void;
+  readonly looksAt: readonly string[];
+  readonly looksAtTypes: readonly ElementType[] | undefined;
+  overwrites(
+    call: ReferenceCall<Parameters, Parameters, unknown>,
+  ): Readonly<Record<string, readonly View[] | undefined>>;
   integers(call: InferCall<Parameters, Parameters, unknown>): readonly Dim[] | undefined;
   reference(call: ReferenceCall<Parameters, Parameters, unknown>): void;
 }
@@ -202,6 +213,9 @@ export function defineOp<
     infer: (call) => declaration.infer(call as InferCall<I, O, A>) as Record<string, OutputFact>,
     validates: declaration.validate !== undefined,
     validate: (call) => declaration.validate?.(call as InferCall<I, O, A>),
+    looksAt: declaration.looksAt ?? [],
+    looksAtTypes: declaration.looksAtTypes,
+    overwrites: (call) => declaration.overwrites?.(call as ReferenceCall<I, O, A>) ?? {},
     integers: (call) => declaration.integers?.(call as InferCall<I, O, A>),
     reference: (call) => declaration.reference(call as ReferenceCall<I, O, A>),
   };

@@ -81,6 +81,13 @@ export const startOf = ({ blockSize, blockStep, rowStep }: Slots, slot: number):
   return block * blockStep + (slot - block * blockSize) * rowStep;
 };
 
+/** The blocks of a cache that hold these slots, each once; negative slots are skipped. */
+export function blocksWith(cache: View, blockSize: number, slots: Iterable<number>): View[] {
+  const blocks = new Set<number>();
+  for (const slot of slots) if (slot >= 0) blocks.add(Math.floor(slot / blockSize));
+  return [...blocks].map((block) => cache.slice(0, block, block + 1));
+}
+
 /** Where the elements of one head lie in a cache. */
 export interface HeadPlaces {
   readonly blockSize: number;

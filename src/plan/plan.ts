@@ -7,6 +7,7 @@
  */
 import { InsituError } from "../base/error.js";
 import type { Graph, Node, Value } from "../graph/graph.js";
+import { checkedFirst } from "./data-checks.js";
 import { Order } from "./order.js";
 import { findPairs, type Pair } from "./pairs.js";
 import { effectOf, Uses } from "./uses.js";
@@ -69,7 +70,7 @@ export function makePlan(graph: Graph, { policy = "prefer", pasts = "state", for
   }
   verdicts.sort((a, b) => graph.nodes.indexOf(a.node) - graph.nodes.indexOf(b.node));
   if (policy === "require") refuseCopies(verdicts, pairs);
-  return { graph, policy, order: order.layOut(), pairs, verdicts, inPlace, uses };
+  return { graph, policy, order: checkedFirst(order.layOut(), inPlace), pairs, verdicts, inPlace, uses };
 }
 
 interface Update {

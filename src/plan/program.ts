@@ -8,8 +8,10 @@ import type { Fact } from "../graph/fact.js";
 import type { Node, Value } from "../graph/graph.js";
 import { type Facts, inferBody } from "../graph/infer.js";
 import type { View } from "../tensor/view.js";
+import { type DataCheck, scheduleChecks, writesInput } from "./data-checks.js";
 import { layOut, type LayoutOptions, type Placement } from "./layout.js";
-import type { Plan } from "./plan.js";
+import type { Plan, Verdict } from "./plan.js";
+import { effectOf } from "./uses.js";
 
 /** One call, with a placement for every wanted output. */
 export interface Step {
@@ -18,16 +20,20 @@ export interface Step {
   readonly dynamic: boolean;
   /** An output is written into an operand's buffer. */
   readonly updates: boolean;
-  /** The node has checks on data to make when the step runs: not all of them were made before the run's first write. */
-  readonly validates: boolean;
+  /** It overwrites rows of a cache that a state holds: what fails after it must put them back, or the state is lost. */
+  readonly overwrites: boolean;
+  /** Something after the step may still refuse the run: what it overwrites is kept until then. */
+  readonly keeps: boolean;
+  /** Checks on data to make before the step: not all could be made before the first one. */
+  readonly checks: readonly DataCheck[];
 }
 
 /** A plan compiled for concrete shapes. */
 export interface Program {
   readonly plan: Plan;
   readonly steps: readonly Step[];
-  /** The steps that write a cache, or read one that the run writes, and have checks on data to run before anything is written. */
-  readonly writers: readonly { readonly node: Node; readonly cache: Value }[];
+  /** Checks on data to make before the first step. */
+  readonly checks: readonly DataCheck[];
   /** Types of all values, and shapes in numbers where the inputs' shapes decide them. */
   readonly facts: ReadonlyMap<Value, Fact>;
   /** Values that the shapes alone decide: computed while compiling. */
@@ -46,33 +52,34 @@ export function compileProgram(plan: Plan, inputs: readonly Fact[], options: Lay
   }
   const live = neededNodes(plan, (value) => constants.has(value));
   const { placements, arenaBytes } = layOut(plan, live, facts, options);
-  const writers = plan.verdicts
-    .filter(({ node, isCache }) => isCache && node.op.validates && live.includes(node))
-    .map(({ node, root }) => ({ node, cache: root }));
-  writers.push(...checkedReaders(plan, live));
-  const computed = new Set(live.flatMap((node) => node.outputs));
-  const isChecked = (node: Node): boolean =>
-    writers.some((writer) => writer.node === node) && !node.inputs.some((value) => value && computed.has(value));
+  const { first, before, kept } = scheduleChecks(plan, live, facts, (value) => constants.has(value));
+  const overwriting = new Set(
+    plan.verdicts.filter((verdict) => writesInput(plan, verdict) && !growsOnly(verdict, facts)).map(({ node }) => node),
+  );
   const steps = live.map((node): Step => {
     const places = node.outputs.map((value) => value && placements.get(value));
-    const dynamic = places.some((placement) => placement?.kind === "dynamic");
-    const updates = places.some((placement) => placement?.kind === "shared" && placement.effect === "update");
-    return { node, placements: places, dynamic, updates, validates: node.op.validates && !isChecked(node) };
+    return {
+      node,
+      placements: places,
+      dynamic: places.some((placement) => placement?.kind === "dynamic"),
+      updates: places.some((placement) => placement?.kind === "shared" && placement.effect === "update"),
+      overwrites: overwriting.has(node),
+      keeps: kept.has(node),
+      checks: before.get(node) ?? noChecks,
+    };
   });
-  return { plan, steps, writers, facts, constants, arenaBytes };
+  return { plan, steps, checks: first, facts, constants, arenaBytes };
 }
 
-/** Nodes with checks on data that read what a run writes into a cache: what they refuse must be refused before the write. */
-function checkedReaders(plan: Plan, live: readonly Node[]): Program["writers"] {
-  const written = new Map<Value, Value>();
-  for (const { node, isCache, root } of plan.verdicts)
-    if (isCache)
-      for (const value of node.outputs) if (value !== undefined && !written.has(value)) written.set(value, root);
-  const writing = new Set(plan.verdicts.map(({ node }) => node));
-  return live.flatMap((node) => {
-    const cache = node.inputs.find((value) => value !== undefined && written.has(value));
-    return cache === undefined || !node.op.validates || writing.has(node) ? [] : [{ node, cache: written.get(cache)! }];
-  });
+const noChecks: readonly DataCheck[] = [];
+
+/** True if an update only adds rows after those there were: a run that fails has lost none. */
+function growsOnly({ node, past, present }: Verdict, facts: ReadonlyMap<Value, Fact>): boolean {
+  const axis = effectOf(node, node.outputs.indexOf(present))?.grows;
+  if (axis === undefined) return false;
+  const from = facts.get(past)?.shape?.[axis];
+  const to = facts.get(present)?.shape?.[axis];
+  return typeof from === "number" && typeof to === "number" && to > from;
 }
 
 /** The nodes whose results an output depends on, in the plan's order, without those whose results are known. */

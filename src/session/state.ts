@@ -36,6 +36,8 @@ export class State {
   #lengths: readonly number[];
   #busy = false;
   #released = false;
+  /** Why the contents cannot be vouched for; undefined while they can. */
+  #lost: InsituError | undefined;
   #runs = 0;
   #movedBytes = 0;
 
@@ -69,6 +71,7 @@ export class State {
   /** A cache in its full capacity: a live view, no copy. It shows each run's writes until a reserve grows or a fork is written. */
   get(name: string): Tensor {
     this.#live();
+    this.#whole();
     return Tensor.fromView(this.#holding(name).buffer);
   }
 
@@ -146,7 +149,7 @@ export class State {
 
   /** Takes over saved contents. Throws, with nothing changed, where they do not fit. */
   restore(bytes: Uint8Array): void {
-    this.#idle();
+    this.#waiting();
     const { tensors, lengths } = readSaved(bytes);
     if (lengths.length !== this.#lengths.length) {
       throw new InsituError(
@@ -168,6 +171,7 @@ export class State {
     }
     for (const [name, holding] of this.#holdings) holding.write(tensors.get(name)!);
     this.#lengths = lengths;
+    this.#lost = undefined;
   }
 
   /** For sessions: the caches, reserved for one run. Throws if the state is another model's or in use. */
@@ -182,6 +186,11 @@ export class State {
     return this.#holdings;
   }
 
+  /** For sessions: a run failed while it wrote the caches, and nothing can put back what they held. */
+  lose(reason: InsituError): void {
+    this.#lost = reason;
+  }
+
   /** For sessions: ends a run, with the new lengths where it succeeded. */
   settle(outcome: { readonly lengths: readonly number[]; readonly movedBytes: number } | undefined): void {
     this.#busy = false;
@@ -194,13 +203,20 @@ export class State {
   /** Gives the memory back; the state cannot be used afterwards. */
   release(): void {
     if (this.#released) return;
-    this.#idle();
+    this.#waiting();
     this.#released = true;
     dropped.unregister(this);
     for (const holding of this.#holdings.values()) holding.release();
   }
 
+  /** Throws unless the state can be used. */
   #idle(): void {
+    this.#waiting();
+    this.#whole();
+  }
+
+  /** Throws if a run holds the state. */
+  #waiting(): void {
     this.#live();
     if (this.#busy) throw new InsituError("invalid-state", "the state is in use by a run: wait for its promise");
   }
@@ -209,6 +225,13 @@ export class State {
     if (this.#released) throw new InsituError("released", "the state was released; create a new one");
     if (this.#owner.released)
       throw new InsituError("released", "the state's session was released, and its caches with it");
+  }
+
+  #whole(): void {
+    if (this.#lost !== undefined)
+      throw new InsituError("state-lost", `the state was lost by an earlier run: ${this.#lost.message}`, {
+        cause: this.#lost,
+      });
   }
 
   #holding(name: string, who = "the state holds"): Holding {

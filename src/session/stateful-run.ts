@@ -23,6 +23,9 @@ export async function runWithState(
     const run = await runOnce(parts, feeds, wanted, holdings, state);
     outcome = run.outcome;
     return run.results;
+  } catch (error) {
+    if (error instanceof InsituError && error.code === "state-lost") state.lose(error);
+    throw error;
   } finally {
     state.settle(outcome);
   }

@@ -94,8 +94,6 @@ export function inferAttention(call: AttentionInfer, version: Version): Record<O
     checkRank(call, "nonpad_kv_seqlen", nonpad, 1);
     if (nonpad.shape !== undefined)
       unifyDims(call, nonpad.shape[0], batch, "nonpad_kv_seqlen needs one entry a sample of the batch");
-    const lengths = knownIntegers(nonpad);
-    if (lengths !== undefined) checkNonpad(call, lengths, total);
   }
   const packed = inputs.Q.shape?.length === 3;
   const shape = packed
@@ -107,6 +105,16 @@ export function inferAttention(call: AttentionInfer, version: Version): Record<O
     present_value: { shape: [batch, kvHeads, total, valueSize] },
     qk_matmul_output: { shape: [batch, query.heads, query.length, total] },
   };
+}
+
+/** The checks on data: how many rows of an outer cache are valid. Of K and the past only the shapes are asked. */
+export function validateAttention(call: AttentionInfer): void {
+  const { K, past_key, nonpad_kv_seqlen: nonpad } = call.inputs;
+  const lengths = knownIntegers(nonpad);
+  const fresh = K.shape?.at(K.shape.length === 3 ? 1 : 2);
+  const past = past_key === undefined ? 0 : past_key.shape?.[2];
+  if (lengths !== undefined && fresh !== undefined && past !== undefined)
+    checkNonpad(call, lengths, addDims(past, fresh));
 }
 
 /** Fails unless every sample's count lies in [0, keys]. A mask that covers fewer keys is padded like any other. */

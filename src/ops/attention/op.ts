@@ -5,8 +5,10 @@
 import { elementType, flag, float, int } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
 import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import type { View } from "../../tensor/view.js";
 import { floats, numeric } from "../types.js";
-import { inferAttention, type Version } from "./infer.js";
+import { appendedRows } from "./appended.js";
+import { inferAttention, validateAttention, type Version } from "./infer.js";
 import { runAttention } from "./reference.js";
 
 const types = { T1: floats, T2: floats, U: [...numeric, "bool"] } as const;
@@ -39,6 +41,15 @@ const attrs = {
 
 const effects = { present_key: update("past_key", { grows: 2 }), present_value: update("past_value", { grows: 2 }) };
 
+/** The rows after those of the past. */
+const overwrites = (call: {
+  readonly inputs: { readonly past_key: View | undefined; readonly past_value: View | undefined };
+  readonly outputs: { readonly present_key: View | undefined; readonly present_value: View | undefined };
+}): { present_key: View[]; present_value: View[] } => ({
+  present_key: appendedRows(call.inputs.past_key, call.outputs.present_key),
+  present_value: appendedRows(call.inputs.past_value, call.outputs.present_value),
+});
+
 const version23: Version = { maskEnd: "broadcast", headCountsWith4D: true };
 const version24: Version = { maskEnd: "pad", headCountsWith4D: true };
 const version25: Version = { maskEnd: "pad", headCountsWith4D: false };
@@ -52,6 +63,7 @@ export const Attention23: Op = defineOp({
   outputs,
   attrs,
   effects,
+  overwrites,
   infer: (call) => inferAttention(call, version23),
   reference: (call) => runAttention(call, version23),
 });
@@ -65,7 +77,10 @@ export const Attention24: Op = defineOp({
   outputs,
   attrs,
   effects,
+  overwrites,
   lengths: { end: "nonpad_kv_seqlen" },
+  looksAt: ["nonpad_kv_seqlen"],
+  validate: validateAttention,
   infer: (call) => inferAttention(call, version24),
   reference: (call) => runAttention(call, version24),
 });
@@ -79,7 +94,10 @@ export const Attention25: Op = defineOp({
   outputs,
   attrs: { ...attrs, left_window_size: int(-1), right_window_size: int(-1) },
   effects,
+  overwrites,
   lengths: { end: "nonpad_kv_seqlen" },
+  looksAt: ["nonpad_kv_seqlen"],
+  validate: validateAttention,
   infer: (call) => inferAttention(call, version25),
   reference: (call) => runAttention(call, version25),
 });

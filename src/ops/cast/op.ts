@@ -4,6 +4,7 @@ import { type Dim, isKnown } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
+import { View } from "../../tensor/view.js";
 import { combineIntegers } from "../integer-facts.js";
 import { anyType, float8s, numeric } from "../types.js";
 import { type Conversion, convertElements } from "./convert.js";
@@ -34,6 +35,11 @@ function castIntegers(input: Fact, type: ElementType): readonly Dim[] | undefine
   return combineIntegers([input], type, ([x]) => (kind === "integer" ? x : isKnown(x) ? Number(x !== 0) : undefined));
 }
 
+/** Fails for a string that does not spell a value of the type. */
+function checkStrings(call: CallContext, { constant }: Fact, type: ElementType): void {
+  if (constant?.type === "string") convertElements(constant, View.allocate(type, constant.shape), conversion(call, {}));
+}
+
 /** Casts to the type `to`. */
 export const Cast6: Op = defineOp({
   name: "Cast",
@@ -44,6 +50,9 @@ export const Cast6: Op = defineOp({
   attrs: { to: required(elementType()) },
   infer: ({ inputs, attrs }) => ({ output: { type: attrs.to, shape: inputs.input.shape } }),
   integers: ({ inputs, attrs }) => castIntegers(inputs.input, attrs.to),
+  looksAt: ["input"],
+  looksAtTypes: ["string"],
+  validate: (call) => checkStrings(call, call.inputs.input, call.attrs.to),
   reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, {})),
 });
 
@@ -57,6 +66,9 @@ export const Cast19: Op = defineOp({
   attrs: { to: required(elementType()), saturate },
   infer: ({ inputs, attrs }) => ({ output: { type: attrs.to, shape: inputs.input.shape } }),
   integers: ({ inputs, attrs }) => castIntegers(inputs.input, attrs.to),
+  looksAt: ["input"],
+  looksAtTypes: ["string"],
+  validate: (call) => checkStrings(call, call.inputs.input, call.attrs.to),
   reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
 });
 
@@ -70,6 +82,9 @@ export const Cast: Op = defineOp({
   attrs: { to: required(elementType()), saturate, round_mode },
   infer: ({ inputs, attrs }) => ({ output: { type: attrs.to, shape: inputs.input.shape } }),
   integers: ({ inputs, attrs }) => castIntegers(inputs.input, attrs.to),
+  looksAt: ["input"],
+  looksAtTypes: ["string"],
+  validate: (call) => checkStrings(call, call.inputs.input, call.attrs.to),
   reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
 });
 
@@ -85,6 +100,9 @@ export const CastLike15: Op = defineOp({
   outputs: { output: tensor("T2") },
   infer: ({ inputs }) => ({ output: { shape: inputs.input.shape } }),
   integers: ({ inputs }) => castIntegers(inputs.input, inputs.target_type.type),
+  looksAt: ["input"],
+  looksAtTypes: ["string"],
+  validate: (call) => checkStrings(call, call.inputs.input, call.inputs.target_type.type),
   reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, {})),
 });
 
@@ -99,6 +117,9 @@ export const CastLike19: Op = defineOp({
   attrs: { saturate },
   infer: ({ inputs }) => ({ output: { shape: inputs.input.shape } }),
   integers: ({ inputs }) => castIntegers(inputs.input, inputs.target_type.type),
+  looksAt: ["input"],
+  looksAtTypes: ["string"],
+  validate: (call) => checkStrings(call, call.inputs.input, call.inputs.target_type.type),
   reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
 });
 
@@ -113,5 +134,8 @@ export const CastLike: Op = defineOp({
   attrs: { saturate, round_mode },
   infer: ({ inputs }) => ({ output: { shape: inputs.input.shape } }),
   integers: ({ inputs }) => castIntegers(inputs.input, inputs.target_type.type),
+  looksAt: ["input"],
+  looksAtTypes: ["string"],
+  validate: (call) => checkStrings(call, call.inputs.input, call.inputs.target_type.type),
   reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
 });

@@ -1,8 +1,9 @@
 /** Compress: slices picked by a mask. Moves elements without looking at them. */
 import { int } from "../../graph/attribute.js";
-import { unknownDim } from "../../graph/dim.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
-import { readNumbers } from "../../tensor/access.js";
+import { isKnown, unknownDim } from "../../graph/dim.js";
+import { knownIntegers, knownSize } from "../../graph/fact.js";
+import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { readIntegers } from "../../tensor/access.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
 import { plainTypes } from "../plain-types.js";
 import { checkRank, normalizeAxis } from "../shapes.js";
@@ -28,19 +29,21 @@ export const Compress: Op = defineOp({
       output: { shape: input.shape.with(normalizeAxis(call, call.attrs.axis, input.shape.length), unknownDim()) },
     };
   },
+  looksAt: ["condition"],
+  validate(call) {
+    const { input, condition } = call.inputs;
+    const { axis } = call.attrs;
+    const mask = knownIntegers(condition);
+    const size = axis === undefined ? knownSize(input) : input.shape?.at(axis);
+    if (mask !== undefined && size !== undefined && isKnown(size)) checkMask(call, mask, size);
+  },
   reference(call) {
     const { input, condition } = call.inputs;
     const { axis: given } = call.attrs;
     const source = given === undefined ? contiguous(input).reshape([input.size]) : input;
     const axis = given === undefined ? 0 : given < 0 ? given + input.rank : given;
-    const mask = readNumbers(condition);
-    const size = source.shape[axis];
-    const beyond = mask.findIndex((on: number, at: number) => at >= size && on !== 0);
-    call.check(
-      beyond < 0,
-      () => `condition[${beyond}] is true, but there are only ${size} slices to pick from`,
-      "invalid-argument",
-    );
+    const mask = readIntegers(condition);
+    checkMask(call, mask, source.shape[axis]);
     let count = 0;
     for (let at = 0; at < mask.length; at++) if (mask[at] !== 0) count++;
     const output = call.allocate("output", source.shape.with(axis, count));
@@ -51,3 +54,13 @@ export const Compress: Op = defineOp({
     }
   },
 });
+
+/** Fails where the condition picks a slice that is not there. */
+function checkMask(call: CallContext, mask: readonly number[], size: number): void {
+  const beyond = mask.findIndex((on, at) => at >= size && on !== 0);
+  call.check(
+    beyond < 0,
+    () => `condition[${beyond}] is true, but there are only ${size} slices to pick from`,
+    "invalid-argument",
+  );
+}

@@ -6,7 +6,7 @@ import { defineOp, type Op, tensor } from "../../graph/op.js";
 import { isWide, readBigInts, readIntegers, readNumbers, writeBigInts, writeNumbers } from "../../tensor/access.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { forEachLine, type Line } from "../along.js";
-import { scalarOf } from "../operands.js";
+import { checkOneElement, scalarOf } from "../operands.js";
 import { normalizeAxis } from "../shapes.js";
 import { floats, indexTypes } from "../types.js";
 
@@ -48,10 +48,14 @@ function cumulativeOp(name: string, since: number, rule: Rule): Op {
     attrs: { exclusive: flag(false), reverse: flag(false) },
     effects: { y: reuse("x") },
     infer(call) {
+      checkOneElement(call, "axis", call.inputs.axis);
+      return { y: { shape: call.inputs.x.shape } };
+    },
+    looksAt: ["axis"],
+    validate(call) {
       const { shape } = call.inputs.x;
       const axis = scalarOf(call, "axis", call.inputs.axis);
       if (shape !== undefined && axis !== undefined && isKnown(axis)) normalizeAxis(call, axis, shape.length);
-      return { y: { shape } };
     },
     reference(call) {
       const { inputs, outputs, attrs } = call;

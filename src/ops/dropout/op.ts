@@ -1,7 +1,7 @@
 /** Dropout: the operand itself when a model is used, elements dropped by chance when it is trained. */
 import { float, int } from "../../graph/attribute.js";
 import { reuse, view } from "../../graph/effect.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { checkOneElement } from "../operands.js";
@@ -57,6 +57,12 @@ export const Dropout12: Op = defineOp({
     checkOneElement(call, "training_mode", training);
     return { output: { shape: data.shape }, mask: { shape: data.shape } };
   },
+  looksAt: ["ratio", "training_mode"],
+  validate(call) {
+    const { ratio, training_mode: training } = call.inputs;
+    if (ratio?.constant !== undefined && training?.constant !== undefined)
+      checkRatio(call, readNumbers(ratio.constant)[0], readNumbers(training.constant)[0] !== 0);
+  },
   reference(call) {
     const { data, ratio: given, training_mode: training } = call.inputs;
     const { output, mask } = call.outputs;
@@ -65,7 +71,7 @@ export const Dropout12: Op = defineOp({
       keepAll(data, output, mask);
       return;
     }
-    call.check(ratio >= 0 && ratio < 1, () => `ratio must lie in [0, 1), got ${ratio}`, "invalid-argument");
+    checkRatio(call, ratio, true);
     const next = call.random(call.attrs.seed);
     const kept = Uint8Array.from({ length: data.size }, () => (next() >= ratio ? 1 : 0));
     const scale = 1 / (1 - ratio);
@@ -74,3 +80,11 @@ export const Dropout12: Op = defineOp({
     if (mask !== undefined) writeNumbers(mask, kept);
   },
 });
+
+function checkRatio(call: CallContext, ratio: number, training: boolean): void {
+  call.check(
+    !training || (ratio >= 0 && ratio < 1),
+    () => `ratio must lie in [0, 1), got ${ratio}`,
+    "invalid-argument",
+  );
+}

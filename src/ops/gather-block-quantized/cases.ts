@@ -58,7 +58,7 @@ export const cases: readonly OpCase[] = [
     shows: "an index outside of data is refused",
     attrs: { block_size: 16 },
     inputs: [of("int4", [1, 1], [1]), of("int64", [1], [1]), of("float32", [1, 1], [1])],
-    throws: /indices must lie in \[-1, 0\], got 1/,
+    throws: /indices\[0\] must lie in \[-1, 0\], got 1/,
   },
   {
     op: "GatherBlockQuantized",

@@ -1,13 +1,14 @@
 /** GatherBlockQuantized: Gather from weights that are quantized in blocks, dequantized on the way. */
 import { int } from "../../graph/attribute.js";
 import { type Dim, isKnown, multiplyDims, type Shape, shapeText } from "../../graph/dim.js";
-import { type Fact, knownIntegers } from "../../graph/fact.js";
+import { type Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
-import { readIntegers, readNumbers, writeNumbers } from "../../tensor/access.js";
+import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { isBlockSize, lowBitsAt } from "../low-bits.js";
 import { product } from "../rows.js";
 import { float64Scratch } from "../scratch.js";
+import { checkIndices, readIndices } from "../indices.js";
 import { normalizeAxis, unifyDims } from "../shapes.js";
 
 /** How many values one element of data, or of the zero points, holds along the quantized axis. */
@@ -66,12 +67,17 @@ export const GatherBlockQuantized: Op = defineOp({
         isKnown(count) ? Math.ceil(count / each) : undefined,
       );
     }
-    const positions = knownIntegers(indices);
-    const size = shape[gather];
-    if (positions !== undefined && isKnown(size)) checkIndices(call, positions, size);
     if (indices.shape === undefined) return {};
     const whole = shape.map((dim, axis) => (axis === quantize ? multiplyDims(dim, each) : dim));
     return { output: { shape: [...whole.slice(0, gather), ...indices.shape, ...whole.slice(gather + 1)] } };
+  },
+
+  looksAt: ["indices"],
+  validate(call) {
+    const { data, indices } = call.inputs;
+    if (data.shape === undefined) return;
+    const size = data.shape[axesOf(call, data.shape.length).gather];
+    if (isKnown(size)) checkIndices(call, "indices", indices, [size]);
   },
 
   reference(call) {
@@ -81,14 +87,13 @@ export const GatherBlockQuantized: Op = defineOp({
     const each = valuesEach(data.type, bits);
     const shape = data.shape.with(quantize, data.shape[quantize] * each); // in values
     const inner = product(shape.slice(gather + 1));
-    const positions = readIntegers(indices);
-    checkIndices(call, positions, shape[gather]);
+    const positions = readIndices(call, "indices", indices, () => shape[gather]);
     const valueAt = dequantizer(data, scales, zero_points, { shape, quantize, each, bits, blockSize: block_size });
     const result = float64Scratch(call.outputs.output.size);
     let at = 0;
     for (let outer = 0; outer < product(shape.slice(0, gather)); outer++) {
       for (const index of positions) {
-        const start = (outer * shape[gather] + (index < 0 ? index + shape[gather] : index)) * inner;
+        const start = (outer * shape[gather] + index) * inner;
         for (let i = 0; i < inner; i++) result[at++] = valueAt(start + i);
       }
     }
@@ -125,16 +130,6 @@ function checkLike(
     if (at !== axis) unifyDims(call, shape[at], dim, `${name} and data must agree in dimension ${at}`);
     else if (count !== undefined) unifyDims(call, shape[at], count, `${name} must cover the blocks of axis ${axis}`);
   });
-}
-
-function checkIndices(call: CallContext, indices: readonly number[], size: number): void {
-  for (const index of indices) {
-    call.check(
-      index >= -size && index < size,
-      () => `indices must lie in [${-size}, ${size - 1}], got ${index}`,
-      "invalid-argument",
-    );
-  }
 }
 
 /** How data is packed and cut into blocks. */

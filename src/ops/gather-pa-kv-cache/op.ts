@@ -44,6 +44,7 @@ export const GatherPaKvCache: Op = defineOp({
     };
   },
 
+  looksAt: ["block_tables", "seq_lens", "seq_offset"],
   validate(call) {
     readSequences(call);
   },

@@ -1,13 +1,24 @@
 /** Gather, GatherElements and GatherND: elements picked by index. Move elements without looking at them. */
 import { int } from "../../graph/attribute.js";
 import { isKnown, isKnownShape, shapeText, unknownDim } from "../../graph/dim.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import type { Fact } from "../../graph/fact.js";
+import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
 import { contentsOf, movedContents } from "../contents.js";
-import { readIndices } from "../indices.js";
+import { checkIndices, readIndices } from "../indices.js";
 import { plainTypes } from "../plain-types.js";
 import { normalizeAxis, unifyDims } from "../shapes.js";
 import { indexTypes } from "../types.js";
 import { gatherElements, gatherRuns, gatherSlices } from "./move.js";
+
+/** Fails for indices that do not point into `data` along an axis. */
+function checkAlong(
+  call: CallContext,
+  { data, indices }: { readonly data: Fact; readonly indices: Fact },
+  axis: number,
+): void {
+  const size = data.shape?.at(axis);
+  if (size !== undefined && isKnown(size)) checkIndices(call, "indices", indices, [size]);
+}
 
 /** Picks whole slices of `data` along `axis`: the result has the dimensions of `indices` in the place of the axis. */
 export const Gather: Op = defineOp({
@@ -36,6 +47,8 @@ export const Gather: Op = defineOp({
     const shape = [...data.shape.slice(0, axis), ...indices.shape, ...data.shape.slice(axis + 1)];
     return movedContents(data, shape, (from, to) => gatherSlices(from, to, axis, normalized));
   },
+  looksAt: ["indices"],
+  validate: (call) => checkAlong(call, call.inputs, call.attrs.axis),
   reference(call) {
     const { data, indices } = call.inputs;
     const axis = call.attrs.axis < 0 ? call.attrs.axis + data.rank : call.attrs.axis;
@@ -74,6 +87,8 @@ export const GatherElements: Op = defineOp({
     });
     return { output: { shape: indices } };
   },
+  looksAt: ["indices"],
+  validate: (call) => checkAlong(call, call.inputs, call.attrs.axis),
   reference(call) {
     const { data, indices } = call.inputs;
     const axis = call.attrs.axis < 0 ? call.attrs.axis + data.rank : call.attrs.axis;
@@ -111,6 +126,14 @@ export const GatherND: Op = defineOp({
       () => `the last dimension of indices must lie in [1, ${data.length - batch}], got ${width}`,
     );
     return { output: { shape: [...indices.slice(0, -1), ...data.slice(batch + width)] } };
+  },
+  looksAt: ["indices"],
+  validate(call) {
+    const { data, indices } = call.inputs;
+    const { batch_dims: batch } = call.attrs;
+    const width = indices.shape?.at(-1);
+    if (isKnownShape(data.shape) && width !== undefined && isKnown(width))
+      checkIndices(call, "indices", indices, data.shape.slice(batch, batch + width));
   },
   reference(call) {
     const { data, indices } = call.inputs;

@@ -102,3 +102,33 @@ export function checkLengths(call: GroupQueryCall<unknown>, seqlens: readonly nu
     );
   });
 }
+
+/** The position of each token: given, counted from the first given one in a prompt, or counted from the past. */
+export function tokenPositions(
+  step: Step,
+  seqlens: readonly number[],
+  given: readonly number[] | undefined,
+): (sample: number, token: number) => number {
+  const { length } = step;
+  const width = given === undefined ? 0 : given.length / Math.max(1, step.batch);
+  if (isPrompt(step)) return (_, token) => (given?.[0] ?? 0) + token;
+  return (sample, token) => given?.[sample * width + token] ?? seqlens[sample] + 1 - length + token;
+}
+
+/** Fails unless every token's position is a row of the rotary tables. */
+export function checkPositions(
+  call: CallContext,
+  { batch, length }: Step,
+  positionOf: (sample: number, token: number) => number,
+  rows: number,
+): void {
+  for (let sample = 0; sample < batch; sample++)
+    for (let token = 0; token < length; token++) {
+      const position = positionOf(sample, token);
+      call.check(
+        position >= 0 && position < rows,
+        () => `positions must lie in [0, ${rows - 1}], the rows of cos_cache and sin_cache, got ${position}`,
+        "invalid-argument",
+      );
+    }
+}

@@ -3,6 +3,7 @@ import {
   type Dim,
   divideExactly,
   isKnown,
+  isKnownShape,
   maxDim,
   multiplyDims,
   type Shape,
@@ -14,7 +15,14 @@ import type { OutputFact } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { checkOneElement } from "../operands.js";
 import { checkRank, unifyDims } from "../shapes.js";
-import { checkLengths, type GroupQueryCall, type OutputName, type Step } from "./call.js";
+import {
+  checkLengths,
+  checkPositions,
+  type GroupQueryCall,
+  type OutputName,
+  type Step,
+  tokenPositions,
+} from "./call.js";
 
 /** The call of the shape rule. */
 export interface InferGroupQueryCall extends GroupQueryCall<Fact> {
@@ -31,7 +39,7 @@ interface Sizes {
 
 /** Types and shapes of all outputs. */
 export function inferGroupQuery(call: InferGroupQueryCall): Partial<Record<OutputName, OutputFact>> {
-  const { inputs, attrs } = call;
+  const { attrs } = call;
   checkAttributes(call);
   const sizes = sizesOf(call);
   const { batch, length, size } = sizes;
@@ -43,12 +51,6 @@ export function inferGroupQuery(call: InferGroupQueryCall): Partial<Record<Outpu
   checkExtras(call, sizes, total);
   checkScales(call, size);
   const present = past === undefined ? total : attrs.sliding_window_cache ? past : maxDim(total, past);
-  const seqlens = knownIntegers(inputs.seqlens_k);
-  const { fresh } = sizes;
-  if (seqlens !== undefined && isKnown(batch) && isKnown(length) && isKnown(fresh) && isKnown(total)) {
-    const step: Step = { batch, length, fresh, total, past: past !== undefined && isKnown(past) ? past : undefined };
-    if (past === undefined || isKnown(past)) checkLengths(call, seqlens, step);
-  }
   const cache = {
     type,
     shape: [batch, attrs.kv_num_heads, present, attrs.kv_cache_bit_width === 4 ? halfOf(size) : size],
@@ -59,6 +61,25 @@ export function inferGroupQuery(call: InferGroupQueryCall): Partial<Record<Outpu
     present_value: cache,
     output_qk: { shape: [batch, attrs.num_heads, length, total] },
   };
+}
+
+/** The checks on data: lengths of the samples and positions in the rotary tables. */
+export function validateGroupQuery(call: GroupQueryCall<Fact>): void {
+  const { query, key, past_key, seqlens_k, total_sequence_length, position_ids, cos_cache, sin_cache } = call.inputs;
+  const total = knownIntegers(total_sequence_length)?.[0];
+  const seqlens = knownIntegers(seqlens_k);
+  const past = past_key?.shape?.[2];
+  if (total === undefined || seqlens === undefined || !isKnownShape(query.shape)) return;
+  if ((key !== undefined && !isKnownShape(key.shape)) || (past !== undefined && !isKnown(past))) return;
+  const [batch, length] = query.shape;
+  const fresh = key === undefined ? length : (key.shape as readonly number[])[1];
+  const step: Step = { batch, length, fresh, total, past };
+  checkLengths(call, seqlens, step);
+  const rows = [cos_cache?.shape?.[0], sin_cache?.shape?.[0]];
+  const given = knownIntegers(position_ids);
+  if (!call.attrs.do_rotary || (position_ids !== undefined && given === undefined)) return;
+  if (rows.every((count) => typeof count === "number"))
+    checkPositions(call, step, tokenPositions(step, seqlens, given), Math.min(...rows));
 }
 
 const halfOf = (size: Dim): Dim => (isKnown(size) ? Math.ceil(size / 2) : (divideExactly(size, 2) ?? unknownDim()));

@@ -5,8 +5,8 @@
 import { flag, float, int, oneOf, required } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
 import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
-import { inferGroupQuery } from "./infer.js";
-import { runGroupQuery } from "./reference.js";
+import { inferGroupQuery, validateGroupQuery } from "./infer.js";
+import { runGroupQuery, writtenRows } from "./reference.js";
 
 const quantizations = ["NONE", "PER_TENSOR", "PER_CHANNEL"] as const;
 
@@ -63,6 +63,9 @@ export const GroupQueryAttention: Op = defineOp({
     v_quant_type: oneOf(quantizations, "NONE"),
   },
   effects: { present_key: update("past_key", { grows: 2 }), present_value: update("past_value", { grows: 2 }) },
+  looksAt: ["seqlens_k", "total_sequence_length", "position_ids"],
+  validate: validateGroupQuery,
+  overwrites: writtenRows,
   infer: inferGroupQuery,
   reference: runGroupQuery,
 });

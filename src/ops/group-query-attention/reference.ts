@@ -6,7 +6,15 @@ import { rotateHead } from "../rotation.js";
 import { float64Scratch } from "../scratch.js";
 import { attendGroups } from "./attend.js";
 import { appendRows, plainRows, quantizedRows, type RowFormat, slideRows, windowRows } from "./cache.js";
-import { checkLengths, type GroupQueryCall, isPrompt, type OutputName, type Step } from "./call.js";
+import {
+  checkLengths,
+  checkPositions,
+  type GroupQueryCall,
+  isPrompt,
+  type OutputName,
+  type Step,
+  tokenPositions,
+} from "./call.js";
 
 /** The call of the slow truth. */
 export interface RunGroupQueryCall extends GroupQueryCall<View> {
@@ -34,7 +42,10 @@ export function runGroupQuery(call: RunGroupQueryCall): void {
   checkLengths(call, seqlens, step);
   const lengths = seqlens.map((last) => last + 1); // tokens of each sample after this step
   const prompt = isPrompt(step);
-  const positionOf = positions(call, step, lengths);
+  const given = inputs.position_ids && readIntegers(inputs.position_ids);
+  const positionOf = tokenPositions(step, seqlens, given);
+  if (attrs.do_rotary && inputs.cos_cache !== undefined && inputs.sin_cache !== undefined)
+    checkPositions(call, step, positionOf, Math.min(inputs.cos_cache.shape[0], inputs.sin_cache.shape[0]));
   const turnedQueries = turned(call, queries, inputs.q_norm_weight, positionOf);
   const turnedKeys = turned(call, keys, inputs.k_norm_weight, positionOf);
   const format = (scale: View | undefined): RowFormat =>
@@ -78,31 +89,6 @@ export function runGroupQuery(call: RunGroupQueryCall): void {
   });
 }
 
-/** The position of each token: given, counted from the first given one in a prompt, or counted from the past. */
-function positions(
-  call: RunGroupQueryCall,
-  step: Step,
-  lengths: readonly number[],
-): (sample: number, token: number) => number {
-  const { position_ids, cos_cache, sin_cache } = call.inputs;
-  const given = position_ids && readIntegers(position_ids);
-  const width = position_ids?.shape[1] ?? 0;
-  const rows = Math.min(cos_cache?.shape[0] ?? 0, sin_cache?.shape[0] ?? 0);
-  const position = (sample: number, token: number): number => {
-    if (isPrompt(step)) return (given?.[0] ?? 0) + token;
-    return given?.[sample * width + token] ?? lengths[sample] - step.length + token;
-  };
-  return (sample, token) => {
-    const at = position(sample, token);
-    call.check(
-      at >= 0 && at < rows,
-      () => `positions must lie in [0, ${rows - 1}], the rows of cos_cache and sin_cache, got ${at}`,
-      "invalid-argument",
-    );
-    return at;
-  };
-}
-
 /** Heads normalized and turned to their positions, in the type they came in; the same view where neither is asked for. */
 function turned(
   call: RunGroupQueryCall,
@@ -138,4 +124,19 @@ function normalizeHead(values: Float64Array, start: number, weights: ArrayLike<n
   for (let i = 0; i < size; i++) squares += values[start + i] ** 2;
   const inverse = 1 / Math.sqrt(squares / size + epsilon);
   for (let i = 0; i < size; i++) values[start + i] *= inverse * weights[i];
+}
+
+/** The rows of the presents that a call writes: from the first fresh one of any sample on; all where rows slide. */
+export function writtenRows({ inputs, outputs, attrs }: RunGroupQueryCall): {
+  present_key: View[];
+  present_value: View[];
+} {
+  const lasts = readIntegers(inputs.seqlens_k);
+  const length = inputs.query.shape[1];
+  const total = readIntegers(inputs.total_sequence_length)[0];
+  const first =
+    attrs.sliding_window_cache || length === total ? 0 : Math.min(...lasts.map((last) => last + 1 - length));
+  const rows = (present: View | undefined): View[] =>
+    present === undefined ? [] : [present.slice(2, Math.max(0, first), present.shape[2])];
+  return { present_key: rows(outputs.present_key), present_value: rows(outputs.present_value) };
 }

@@ -110,9 +110,13 @@ export const MatMulNBits: Op = defineOp({
     checkShape(call, "zero_points", zeros, [N, zeroRow], [N * zeroRow]);
     checkShape(call, "g_idx", g_idx, [K], [blocks * block_size]);
     checkShape(call, "bias", bias, [N]);
-    const groups = knownIntegers(g_idx);
-    if (groups !== undefined) checkGroups(call, groups, blocks);
     return { Y: { shape: productShape(call, A.shape, K, N) } };
+  },
+
+  looksAt: ["g_idx"],
+  validate(call) {
+    const groups = knownIntegers(call.inputs.g_idx);
+    if (groups !== undefined) checkGroups(call, groups, layoutOf(call.attrs).blocks);
   },
 
   reference(call) {

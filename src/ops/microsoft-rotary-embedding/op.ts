@@ -57,13 +57,19 @@ export const MicrosoftRotaryEmbedding: Op = defineOp({
         pairs * 2 === rotated,
         () => `the last dimension of cos_cache must be half of the ${rotated} rotated values, got ${pairs}`,
       );
-    const rows = cos_cache.shape?.[0] ?? sin_cache.shape?.[0];
     const length = input.shape?.at(-2);
     checkPositionShape(call, position_ids, input, length);
+    return { output: { shape: input.shape } };
+  },
+
+  looksAt: ["position_ids"],
+  validate(call) {
+    const { input, position_ids, cos_cache, sin_cache } = call.inputs;
+    const rows = cos_cache.shape?.[0] ?? sin_cache.shape?.[0];
+    const length = input.shape?.at(-2);
     const positions = knownIntegers(position_ids);
     if (positions !== undefined && rows !== undefined && isKnown(rows) && length !== undefined && isKnown(length))
       checkPositions(call, positions, isOffset(position_ids.shape ?? []), length, rows);
-    return { output: { shape: input.shape } };
   },
 
   reference(call) {

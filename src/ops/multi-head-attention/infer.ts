@@ -9,7 +9,7 @@ import {
   shapeText,
   unknownDim,
 } from "../../graph/dim.js";
-import { type Fact, factText, integersOf } from "../../graph/fact.js";
+import { type Fact, factText, integersOf, knownIntegers } from "../../graph/fact.js";
 import type { OutputFact } from "../../graph/op.js";
 import { checkOneElement } from "../operands.js";
 import { checkRank, unifyDims } from "../shapes.js";
@@ -170,9 +170,16 @@ function checkPast(call: MultiHeadCall<Fact>, layout: Layout, sizes: Sizes): { p
   }
   if (past_sequence_length === undefined) return { past: rows, capacity: undefined };
   checkOneElement(call, "past_sequence_length", past_sequence_length);
-  const past = integersOf(past_sequence_length)?.[0] ?? unknownDim();
-  if (isKnown(past) && isKnown(sizes.fresh) && isKnown(rows)) checkPastLength(call, past, sizes.fresh, rows);
-  return { past, capacity: rows };
+  return { past: integersOf(past_sequence_length)?.[0] ?? unknownDim(), capacity: rows };
+}
+
+/** The checks on data: the rows that a past of fixed capacity already holds leave room for the fresh ones. */
+export function validateMultiHead(call: MultiHeadCall<Fact>): void {
+  const { key, past_key, past_sequence_length } = call.inputs;
+  const past = knownIntegers(past_sequence_length)?.[0];
+  const [fresh, rows] = [key?.shape?.[1], past_key?.shape?.[2]];
+  if (past !== undefined && fresh !== undefined && isKnown(fresh) && rows !== undefined && isKnown(rows))
+    checkPastLength(call, past, fresh, rows);
 }
 
 function checkBias(call: MultiHeadCall<Fact>, layout: Layout, { size, valueSize }: Sizes): void {

@@ -6,7 +6,8 @@ import { flag, float, int, required } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
 import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { inferMultiHead } from "./infer.js";
+import { appendedRows } from "../attention/appended.js";
+import { inferMultiHead, validateMultiHead } from "./infer.js";
 import { runMultiHead } from "./reference.js";
 
 const floatTypes: readonly ElementType[] = ["float32", "float16", "bfloat16"];
@@ -42,6 +43,12 @@ export const MultiHeadAttention: Op = defineOp({
     unidirectional: flag(false),
   },
   effects: { present_key: update("past_key", { grows: 2 }), present_value: update("past_value", { grows: 2 }) },
+  overwrites: ({ inputs, outputs }) => ({
+    present_key: appendedRows(inputs.past_key, outputs.present_key),
+    present_value: appendedRows(inputs.past_value, outputs.present_value),
+  }),
+  looksAt: ["past_sequence_length"],
+  validate: validateMultiHead,
   infer: inferMultiHead,
   reference: runMultiHead,
 });

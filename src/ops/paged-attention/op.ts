@@ -51,6 +51,7 @@ export const PagedAttention: Op = defineOp({
     };
   },
 
+  looksAt: ["block_tables", "seq_lens"],
   validate(call) {
     readTables(call, sizesOf(call));
   },

@@ -8,7 +8,7 @@ import { defineOp, type Op, tensor } from "../../graph/op.js";
 import { numberWriter, readNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { headPlacesOf, modeOf, type PagedLayout, quantizedTypes } from "../paged.js";
+import { blocksWith, headPlacesOf, modeOf, type PagedLayout, quantizedTypes, slotsOf } from "../paged.js";
 import { copyUnlessShared } from "../share.js";
 import { indexTypes } from "../types.js";
 import { quantizeVector } from "./quantize.js";
@@ -56,8 +56,21 @@ export const QuantizedScatterPaKvCache: Op = defineOp({
     };
   },
 
+  looksAt: ["slot_mapping"],
   validate(call) {
     readSlots(call, checkShapes(call));
+  },
+
+  overwrites({ inputs, outputs, attrs }) {
+    const { blockSize } = slotsOf(attrs.cache_mode, inputs.key_cache.shape);
+    const slots = Array.from(readNumbers(inputs.slot_mapping));
+    const parts = (cache: View | undefined): View[] => (cache === undefined ? [] : blocksWith(cache, blockSize, slots));
+    return {
+      key_cache: parts(outputs.key_cache),
+      key_scale: parts(outputs.key_scale),
+      value_cache: parts(outputs.value_cache),
+      value_scale: parts(outputs.value_scale),
+    };
   },
 
   reference(call) {

@@ -29,6 +29,7 @@ export const RepackCache: Op = defineOp({
     return { cache: { shape: call.inputs.cache.shape } };
   },
 
+  looksAt: ["rows", "block_tables"],
   validate(call) {
     checkShapes(call);
     readMoves(call);

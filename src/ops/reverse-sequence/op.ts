@@ -1,8 +1,9 @@
 /** ReverseSequence: the beginning of each sequence turned round. Moves elements without looking at them. */
 import { int } from "../../graph/attribute.js";
-import { shapeText } from "../../graph/dim.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
-import { readBigInts } from "../../tensor/access.js";
+import { isKnown, shapeText } from "../../graph/dim.js";
+import { knownIntegers } from "../../graph/fact.js";
+import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { readIntegers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import { plainTypes } from "../plain-types.js";
 import { checkRank, unifyDims } from "../shapes.js";
@@ -35,19 +36,19 @@ export const ReverseSequence: Op = defineOp({
     }
     return { Y: { shape } };
   },
+  looksAt: ["sequence_lens"],
+  validate(call) {
+    const steps = call.inputs.input.shape?.[call.attrs.time_axis];
+    const lengths = knownIntegers(call.inputs.sequence_lens);
+    if (lengths !== undefined && steps !== undefined && isKnown(steps)) checkLengths(call, lengths, steps);
+  },
   reference(call) {
     const { input } = call.inputs;
     const { Y } = call.outputs;
     const { batch_axis: batch, time_axis: time } = call.attrs;
     const steps = input.shape[time];
-    const lengths = Array.from(readBigInts(call.inputs.sequence_lens), Number);
-    lengths.forEach((length, at) => {
-      call.check(
-        length >= 0 && length <= steps,
-        () => `sequence_lens[${at}] must lie in [0, ${steps}], got ${length}`,
-        "invalid-argument",
-      );
-    });
+    const lengths = readIntegers(call.inputs.sequence_lens);
+    checkLengths(call, lengths, steps);
     copyView(input, Y);
     lengths.forEach((length, at) => {
       if (length < 2) return;
@@ -57,3 +58,13 @@ export const ReverseSequence: Op = defineOp({
     });
   },
 });
+
+function checkLengths(call: CallContext, lengths: readonly number[], steps: number): void {
+  lengths.forEach((length, at) => {
+    call.check(
+      length >= 0 && length <= steps,
+      () => `sequence_lens[${at}] must lie in [0, ${steps}], got ${length}`,
+      "invalid-argument",
+    );
+  });
+}

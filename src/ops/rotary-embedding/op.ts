@@ -61,11 +61,16 @@ export const RotaryEmbedding: Op = defineOp({
     if (position_ids !== undefined) {
       checkRank(call, "position_ids", position_ids, 2);
       checkTokens(call, "position_ids", position_ids, batch, length);
-      const positions = knownIntegers(position_ids);
-      const rows = cos_cache.shape?.[0] ?? sin_cache.shape?.[0];
-      if (positions !== undefined && rows !== undefined && isKnown(rows)) checkPositions(call, positions, rows);
     }
     return { Y: { shape: X.shape } };
+  },
+
+  looksAt: ["position_ids"],
+  validate(call) {
+    const { position_ids, cos_cache, sin_cache } = call.inputs;
+    const positions = knownIntegers(position_ids);
+    const rows = cos_cache.shape?.[0] ?? sin_cache.shape?.[0];
+    if (positions !== undefined && rows !== undefined && isKnown(rows)) checkPositions(call, positions, rows);
   },
 
   reference(call) {

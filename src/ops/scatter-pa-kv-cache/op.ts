@@ -6,12 +6,13 @@ import { flag, ints } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
 import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
-import { modeOf, pagedTypes } from "../paged.js";
+import type { View } from "../../tensor/view.js";
+import { blocksWith, modeOf, pagedTypes, slotsOf } from "../paged.js";
 import { copyUnlessShared } from "../share.js";
 import { indexTypes } from "../types.js";
 import { isLeftOut, scatterModes, scenarioOf } from "./scenario.js";
 import { checkShapes } from "./shapes.js";
-import { readWrites } from "./writes.js";
+import { readWrites, slotsWritten } from "./writes.js";
 import { writeVectors } from "./write.js";
 
 /** Writes `key` into `key_cache` and `value` into `value_cache` at the slots of `slot_mapping`. */
@@ -55,8 +56,19 @@ export const ScatterPaKvCache: Op = defineOp({
     };
   },
 
+  looksAt: ["slot_mapping", "compress_lens", "compress_seq_offset", "seq_lens"],
   validate(call) {
     readWrites(call, scenarioOf(call));
+  },
+
+  overwrites(call) {
+    const { key_cache, value_cache } = call.outputs;
+    const scenario = scenarioOf(call);
+    const slots = slotsWritten(readWrites(call, scenario)!);
+    const layout = scenario.kind === "tokens" ? scenario.layout : "Norm";
+    const parts = (cache: View | undefined): View[] =>
+      cache === undefined || isLeftOut(cache) ? [] : blocksWith(cache, slotsOf(layout, cache.shape).blockSize, slots);
+    return { key_cache: parts(key_cache), value_cache: parts(value_cache) };
   },
 
   reference(call) {

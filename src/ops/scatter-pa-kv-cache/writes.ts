@@ -32,6 +32,12 @@ export type Writes =
   | { readonly kind: "tokens"; readonly slots: ArrayLike<number> }
   | { readonly kind: "runs"; readonly runs: readonly Run[] };
 
+/** The slots that writes fill; negative ones are skipped. */
+export const slotsWritten = (writes: Writes): number[] =>
+  writes.kind === "tokens"
+    ? Array.from(writes.slots)
+    : writes.runs.flatMap((run) => Array.from({ length: storedBy(run) }, (_, at) => run.slot + at));
+
 type Call = CallContext & { readonly attrs: ScatterAttributes; readonly inputs: ScatterOperands<Fact | View> };
 
 /** The integers of an operand as numbers, where they are known. Past 2^53 they are rounded, which no rule here can miss. */

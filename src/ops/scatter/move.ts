@@ -1,7 +1,8 @@
 /** The writes behind the scattering operators. Every index is read and checked before the first element is written. */
 import type { CallContext } from "../../graph/op.js";
 import { contiguous } from "../../tensor/copy.js";
-import type { View } from "../../tensor/view.js";
+import { readIntegers } from "../../tensor/access.js";
+import { View } from "../../tensor/view.js";
 import { readIndices } from "../indices.js";
 import { apartFrom, copyUnlessShared } from "../share.js";
 import { combinerOf, type Reduction } from "./reduction.js";
@@ -60,4 +61,29 @@ export function scatterRuns(
     for (let at = 0; at < width; at++) start += places[row * width + at] * output.strides[at];
     combine(source.offset + row * run, start, run);
   }
+}
+
+/** The slices along an axis that indices name, each once: they hold every element that ScatterElements writes. */
+export function writtenSlices(indices: View, output: View, axisGiven: number): View[] {
+  const axis = axisGiven < 0 ? axisGiven + output.rank : axisGiven;
+  const size = output.shape[axis];
+  const named = new Set(readIntegers(indices).map((index) => (index < 0 ? index + size : index)));
+  return [...named].map((index) => output.slice(axis, index, index + 1));
+}
+
+/** The runs that rows of indices point at, each once: what ScatterND writes. */
+export function writtenRuns(indices: View, output: View): View[] {
+  const width = indices.shape.at(-1)!;
+  const rest = output.shape.slice(width);
+  const places = readIntegers(indices);
+  const offsets = new Set<number>();
+  for (let row = 0; row * width < places.length; row++) {
+    let offset = output.offset;
+    for (let axis = 0; axis < width; axis++) {
+      const index = places[row * width + axis];
+      offset += (index < 0 ? index + output.shape[axis] : index) * output.strides[axis];
+    }
+    offsets.add(offset);
+  }
+  return [...offsets].map((offset) => new View(output.type, rest, output.data, offset, output.strides.slice(width)));
 }

@@ -1,14 +1,15 @@
 /** Scatter, ScatterElements and ScatterND: elements written by index into a copy of `data`, or into `data` itself. */
 import { type Attribute, int, oneOf } from "../../graph/attribute.js";
-import { isKnown, type Shape, shapeText } from "../../graph/dim.js";
+import { isKnown, isKnownShape, type Shape, shapeText } from "../../graph/dim.js";
 import { update } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
+import { checkIndices } from "../indices.js";
 import { classicTypes, plainTypes } from "../plain-types.js";
 import { normalizeAxis, unifyDims } from "../shapes.js";
 import { indexTypes } from "../types.js";
-import { scatterElements, scatterRuns } from "./move.js";
+import { scatterElements, scatterRuns, writtenRuns, writtenSlices } from "./move.js";
 import { checkReduction, type Reduction } from "./reduction.js";
 
 interface Operands<V> {
@@ -94,6 +95,12 @@ function scatterElementsOp(name: string, since: number, types: readonly ElementT
       checkReduction(call, reductionOf(call.attrs), call.inputs.data.type);
       return inferElements(call, call.inputs, call.attrs.axis);
     },
+    looksAt: ["indices"],
+    validate(call) {
+      const size = call.inputs.data.shape?.at(call.attrs.axis);
+      if (size !== undefined && isKnown(size)) checkIndices(call, "indices", call.inputs.indices, [size]);
+    },
+    overwrites: ({ inputs, outputs, attrs }) => ({ output: writtenSlices(inputs.indices, outputs.output, attrs.axis) }),
     reference(call) {
       scatterElements(call, call.inputs, call.outputs.output, call.attrs.axis, reductionOf(call.attrs));
     },
@@ -114,6 +121,14 @@ function scatterNDOp(since: number, types: readonly ElementType[], attrs: Extra 
       checkReduction(call, reductionOf(call.attrs), call.inputs.data.type);
       return inferND(call, call.inputs);
     },
+    looksAt: ["indices"],
+    validate(call) {
+      const { data, indices } = call.inputs;
+      const width = indices.shape?.at(-1);
+      if (isKnownShape(data.shape) && width !== undefined && isKnown(width))
+        checkIndices(call, "indices", indices, data.shape.slice(0, width));
+    },
+    overwrites: ({ inputs, outputs }) => ({ output: writtenRuns(inputs.indices, outputs.output) }),
     reference(call) {
       scatterRuns(call, call.inputs, call.outputs.output, reductionOf(call.attrs));
     },

@@ -6,6 +6,7 @@ import { knownIntegers } from "../../graph/fact.js";
 import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
 import { readIntegers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
+import type { View } from "../../tensor/view.js";
 import { checkRank, normalizeAxis, unifyDims } from "../shapes.js";
 import { anyType } from "../types.js";
 
@@ -44,12 +45,25 @@ export const TensorScatter: Op = defineOp({
     return { present_cache: { shape: cache } };
   },
 
+  looksAt: ["write_indices"],
   validate(call) {
     const { past_cache, update: rows, write_indices } = call.inputs;
     const indices = knownIntegers(write_indices);
     if (indices === undefined || past_cache.shape === undefined || rows.shape === undefined) return;
     const axis = normalizeAxis(call, call.attrs.axis, past_cache.shape.length);
     checkIndices(call, indices, rows.shape[axis], past_cache.shape[axis], call.attrs.mode);
+  },
+
+  overwrites({ inputs, outputs, attrs }) {
+    const present = outputs.present_cache;
+    const axis = attrs.axis < 0 ? attrs.axis + present.rank : attrs.axis;
+    const length = inputs.update.shape[axis];
+    const indices = inputs.write_indices && readIntegers(inputs.write_indices);
+    const parts: View[] = [];
+    for (let sample = 0; sample < present.shape[0]; sample++)
+      for (const { start, count } of stretches(indices?.[sample] ?? 0, length, present.shape[axis]))
+        parts.push(present.slice(0, sample, sample + 1).slice(axis, start, start + count));
+    return { present_cache: parts };
   },
 
   // ONNX's own reference takes the modulo of the whole index tuple in circular mode; only the sequence index is meant.
@@ -66,13 +80,27 @@ export const TensorScatter: Op = defineOp({
     for (let sample = 0; sample < present.shape[0]; sample++) {
       const source = rows.slice(0, sample, sample + 1);
       const target = present.slice(0, sample, sample + 1);
-      const start = (indices?.[sample] ?? 0) % capacity;
-      const first = Math.min(length, capacity - start); // rows before the wrap
-      copyView(source.slice(axis, 0, first), target.slice(axis, start, start + first));
-      if (first < length) copyView(source.slice(axis, first, length), target.slice(axis, 0, length - first));
+      let done = 0;
+      for (const { start, count } of stretches(indices?.[sample] ?? 0, length, capacity)) {
+        copyView(source.slice(axis, done, done + count), target.slice(axis, start, start + count));
+        done += count;
+      }
     }
   },
 });
+
+/** Where rows go that are written from an index on: one stretch, or two where circular mode wraps. */
+function stretches(
+  index: number,
+  length: number,
+  capacity: number,
+): { readonly start: number; readonly count: number }[] {
+  if (length === 0) return [];
+  const start = index % capacity;
+  const first = Math.min(length, capacity - start);
+  const whole = { start, count: first };
+  return first === length ? [whole] : [whole, { start: 0, count: length - first }];
+}
 
 /** Fails unless every sample's rows fit where they are to be written. Asked before anything is written. */
 function checkIndices(
