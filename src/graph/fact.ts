@@ -38,7 +38,8 @@ export function knownIntegers(fact: Fact | undefined): readonly number[] | undef
 export function knownView(fact: Fact): View | undefined {
   if (fact.constant !== undefined) return fact.constant;
   const integers = knownIntegers(fact);
-  if (integers === undefined || !isKnownShape(fact.shape)) return undefined;
+  // What was rounded on the way tells a size, not the contents.
+  if (integers === undefined || !integers.every(Number.isSafeInteger) || !isKnownShape(fact.shape)) return undefined;
   const view = View.allocate(fact.type, fact.shape);
   writeIntegers(view, integers);
   return view;

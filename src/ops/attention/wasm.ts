@@ -1,4 +1,5 @@
 /** Attention on WASM. Computes in float32 whatever the cache is kept in. */
+import type { ElementType } from "../../tensor/element-type.js";
 import type { KernelCall, Operand, Recorder, WasmKernel } from "../../kernels/wasm-kernel.js";
 import {
   appendHeads,
@@ -51,7 +52,8 @@ export const attention: WasmKernel = {
     if (!isFloatType(query.type) || !isFloatType(key.type) || key.type !== value.type)
       return `there is no kernel for ${query.type} queries and ${key.type}, ${value.type} caches`;
     if (query.type !== key.type) return "queries and keys differ in type";
-    if (call.attrs["softmax_precision"] === "float64") return "the softmax is to be computed in float64";
+    const precision = (call.attrs["softmax_precision"] as ElementType | undefined) ?? query.type;
+    if (precision !== query.type && precision !== "float32") return `the softmax is to be computed in ${precision}`;
     if (mask !== undefined && mask.type !== "bool" && !isFloatType(mask.type))
       return `there is no kernel for a mask of ${mask.type}`;
     if (pastKey !== undefined && presentKey === undefined) return "there is a past, but no present to join it into";

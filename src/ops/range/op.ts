@@ -63,11 +63,10 @@ function inferRange(
     return { shape: [count], integers: contentsOfRange(call, inputs, count) };
   }
   if (traitsOf(start.type).kind !== "integer") return { shape: [unknownDim()] };
-  const [from, to, by] = [
-    scalarOf(call, "start", start),
-    scalarOf(call, "limit", limit),
-    scalarOf(call, "delta", delta),
-  ];
+  const [from, to, by] = (["start", "limit", "delta"] as const).map((name) => {
+    const dim = scalarOf(call, name, inputs[name], { clamped: true });
+    return dim !== undefined && isKnown(dim) && !Number.isSafeInteger(dim) ? undefined : dim;
+  });
   call.check(by !== 0, "delta must not be 0", "invalid-argument");
   if (from === undefined || to === undefined || by === undefined) return { shape: [unknownDim()] };
   const count = symbolicCount(from, to, by);
