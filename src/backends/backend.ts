@@ -43,6 +43,8 @@ export interface Executable {
   free(view: View): void;
   /** True if a view lies in memory that a later run will write: what is to be kept must be copied. */
   owns(view: View): boolean;
+  /** True if two views may have a byte in common. */
+  overlap(a: View, b: View): boolean;
   readonly memory: MemoryUse;
   /** How the steps of the program that ran last were done; undefined before the first run, and where there is nothing to choose. */
   describeSteps(): ReadonlyMap<Node, StepAccount> | undefined;

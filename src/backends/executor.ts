@@ -85,6 +85,10 @@ export class ProgramExecutor implements Executable {
     return this.#engine.owns(view);
   }
 
+  overlap(a: View, b: View): boolean {
+    return this.#engine.overlap(a, b);
+  }
+
   describeSteps(): ReadonlyMap<Node, StepAccount> | undefined {
     const accounts = new Map<Node, StepAccount>();
     for (const step of this.#last?.steps ?? []) {

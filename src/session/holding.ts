@@ -7,7 +7,8 @@ import type { Value } from "../graph/graph.js";
 import type { Pair } from "../plan/pairs.js";
 import { copyView } from "../tensor/copy.js";
 import type { ElementType } from "../tensor/element-type.js";
-import type { View } from "../tensor/view.js";
+import { sameNumbers, type View } from "../tensor/view.js";
+import type { Move } from "./moves.js";
 
 /** A buffer that forks of a state may share until one of them writes. */
 interface Shared {
@@ -21,6 +22,18 @@ export interface BufferSource {
   /** `cache` is the input that the buffer is for. */
   allocate(type: ElementType, shape: readonly number[], cache: Value): View;
   free(view: View): void;
+}
+
+/** A present on its way to becoming the past. */
+export interface Adoption {
+  /** Bytes that do not stay where the run made them. */
+  readonly movedBytes: number;
+  /** What is to be brought into the cache's buffer before `settle`. */
+  readonly move?: Move;
+  /** Makes the present the past, and lets go of what it replaces. */
+  settle(): void;
+  /** Leaves the cache as it is. */
+  abandon(): void;
 }
 
 /** The first reserve of a cache that grows, in rows, where the caller names no capacity. */
@@ -124,13 +137,39 @@ export class Holding {
     return this.past.byteLength;
   }
 
-  /** Takes over what a run made of the past. Returns true if the bytes stayed where they were. */
-  adopt(present: View, owned: boolean): boolean {
+  /**
+   * What is to be done so that the cache holds what a run made of the past. Nothing is written or let go of before `settle`: results may
+   * still show the old bytes. `owned` says that the present's buffer can be kept as it is.
+   */
+  adopt(present: View, owned: boolean): Adoption {
     const { axis } = this.pair;
-    const stayed = present.data === this.buffer.data;
-    if (!stayed) this.#replace(owned && present.contiguous ? present : this.#copyOf(present));
-    if (this.grows && axis !== undefined) this.#length = present.shape[axis];
-    return stayed;
+    const length = this.grows && axis !== undefined ? present.shape[axis] : this.#length;
+    const stay = (): void => void (this.#length = length);
+    if (present.data === this.buffer.data) return { movedBytes: 0, settle: stay, abandon() {} };
+    const movedBytes = present.byteLength;
+    const place = this.#placeFor(present);
+    if (place !== undefined) return { movedBytes, move: { from: present, to: place }, settle: stay, abandon() {} };
+    const keeps = owned && present.contiguous;
+    const next = keeps ? present : this.#copyOf(present);
+    return {
+      movedBytes,
+      settle: () => {
+        this.#replace(next);
+        stay();
+      },
+      abandon: () => {
+        if (!keeps) this.#source.free(next);
+      },
+    };
+  }
+
+  /** Where a present goes in the buffer as it is; undefined where it needs another: a cache that is joined anew has no gaps. */
+  #placeFor({ shape }: View): View | undefined {
+    const { axis, kind } = this.pair;
+    if (kind === "append") return undefined;
+    if (sameNumbers(shape, this.buffer.shape)) return this.buffer;
+    const fits = kind === "grow" && axis !== undefined && shape[axis] <= this.buffer.shape[axis];
+    return fits ? this.buffer.slice(axis, 0, shape[axis]) : undefined;
   }
 
   /** Copies a tensor in. A growing cache takes any length. */

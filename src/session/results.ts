@@ -1,12 +1,16 @@
-/** Which outputs a run is asked for, and the tensors they become: the caller's own, or the caller's to fill. */
+/**
+ * Which outputs a run is asked for, and the tensors they become: the caller's own, or fresh ones. A tensor of the caller's may lie in memory
+ * that the run reads: it is then written last.
+ */
 import { InsituError } from "../base/error.js";
 import { isKnownShape } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
 import type { Program } from "../plan/program.js";
-import { cloneView, copyView } from "../tensor/copy.js";
+import { cloneView } from "../tensor/copy.js";
 import { Tensor } from "../tensor/tensor.js";
-import type { View } from "../tensor/view.js";
+import { sharesBytes, type View } from "../tensor/view.js";
+import type { Move } from "./moves.js";
 
 /** The outputs to compute: names, or names with tensors to write into (null for a fresh one). */
 export type Fetches = readonly string[] | Readonly<Record<string, Tensor | null>>;
@@ -76,50 +80,71 @@ export class Taken {
 
 /**
  * Buffers of the caller's that outputs can be computed into: not those that the run also reads. Throws, before anything runs, for a
- * tensor that does not have the output's type and shape.
+ * tensor that does not have the output's type and shape, and for two that have bytes in common.
  */
 export function buffersOf(
   targets: ReadonlyMap<Value, Tensor | null>,
   taken: Taken,
   program: Program,
 ): ReadonlyMap<Value, View> {
-  let buffers: Map<Value, View> | undefined;
+  const given = new Map<Value, View>();
   for (const [value, target] of targets) {
     if (target === null) continue;
     const fact = program.facts.get(value);
     if (isKnownShape(fact?.shape) && factText(fact) !== String(target)) throw misfit(value, factText(fact), target);
-    const view = target.toView();
+    given.set(value, target.toView());
+  }
+  if (given.size > 1) checkApart(given);
+  const buffers = new Map<Value, View>();
+  for (const [value, view] of given) {
     if (taken.has(view)) continue;
-    (buffers ??= new Map()).set(value, view);
+    buffers.set(value, view);
     taken.add(view);
   }
-  return buffers ?? noBuffers;
+  return buffers;
 }
 
-const noBuffers: ReadonlyMap<Value, View> = new Map();
+/** Throws where two results would be written over each other. */
+function checkApart(given: ReadonlyMap<Value, View>): void {
+  const byBytes = new Map<Bytes, [Value, View][]>();
+  for (const [value, view] of given) {
+    const others = byBytes.get(bytesOf(view)) ?? [];
+    byBytes.set(bytesOf(view), others);
+    const other = others.find(([, before]) => sharesBytes(before, view));
+    if (other !== undefined)
+      throw new InsituError(
+        "invalid-argument",
+        `fetches["${other[0].name}"] and fetches["${value.name}"] share memory, so that one result would be written over the other; give each a tensor of its own`,
+      );
+    others.push([value, view]);
+  }
+}
 
 const misfit = (value: Value, expected: string, target: Tensor): InsituError =>
   new InsituError("invalid-argument", `fetches["${value.name}"] must be ${expected}, got ${target}`);
 
-/** The tensors a caller gets. Those that lie in taken memory are copied, the others handed over. */
+/**
+ * The tensors a caller gets. Those that lie in taken memory are copied, the others handed over; what goes into the caller's own is still to
+ * be moved. Throws, with nothing changed, for a tensor that does not have the type and shape that the run found.
+ */
 export function makeResults(
   wanted: ReadonlyMap<Value, Tensor | null>,
   outputs: ReadonlyMap<Value, View>,
   taken: Taken,
   backend: { owns(view: View): boolean },
-): Record<string, Tensor> {
+): { readonly results: Record<string, Tensor>; readonly moves: readonly Move[] } {
+  const moves: Move[] = [];
+  for (const [value, target] of wanted) {
+    if (target === null) continue;
+    const from = outputs.get(value)!;
+    if (String(target) !== String(from)) throw misfit(value, String(from), target);
+    moves.push({ from, to: target.toView() });
+  }
   const results: Record<string, Tensor> = {};
   for (const [value, target] of wanted) {
     const view = outputs.get(value)!;
-    if (target !== null) {
-      if (String(target) !== String(view)) throw misfit(value, String(view), target);
-      const into = target.toView();
-      if (into.data !== view.data) copyView(view, into);
-      results[value.name] = target;
-    } else {
-      results[value.name] = Tensor.fromView(backend.owns(view) || taken.has(view) ? cloneView(view) : view);
-      taken.add(view);
-    }
+    results[value.name] = target ?? Tensor.fromView(backend.owns(view) || taken.has(view) ? cloneView(view) : view);
+    taken.add(view);
   }
-  return results;
+  return { results, moves };
 }

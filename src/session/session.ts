@@ -21,6 +21,7 @@ import { type Feeds, inOrder, readFeeds } from "./feeds.js";
 import { findLengthInputs, type LengthInputs } from "./lengths.js";
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
 import { MemoryLimit } from "./memory-limit.js";
+import { moveAll } from "./moves.js";
 import { openBackend } from "./open-backend.js";
 import {
   type BackendName,
@@ -165,9 +166,11 @@ export class Session {
     const program = functional.programFor(views);
     const targets = wanted ?? standing.outputs;
     const taken = new Taken(views, standing.of(program).taken);
-    return functional.run(program, views, buffersOf(targets, taken, program), (outputs) =>
-      makeResults(targets, outputs, taken, functional),
-    );
+    return functional.run(program, views, buffersOf(targets, taken, program), (outputs) => {
+      const { results, moves } = makeResults(targets, outputs, taken, functional);
+      moveAll(moves, (a, b) => functional.overlap(a, b));
+      return results;
+    });
   }
 
   /** A new state: the model's caches, empty, of the sizes given. */

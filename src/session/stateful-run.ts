@@ -1,11 +1,14 @@
 /** One run on a state: past inputs from its caches, lengths filled in, presents kept, results handed out. */
 import { InsituError } from "../base/error.js";
 import type { Value } from "../graph/graph.js";
+import type { Pair } from "../plan/pairs.js";
+import { cloneView } from "../tensor/copy.js";
 import type { Tensor } from "../tensor/tensor.js";
 import type { View } from "../tensor/view.js";
 import { type Feeds, inOrder, readFeeds } from "./feeds.js";
-import type { Holding } from "./holding.js";
+import type { Adoption, Holding } from "./holding.js";
 import { lengthsAfter, type LengthViews } from "./lengths.js";
+import { moveAll } from "./moves.js";
 import { buffersOf, makeResults, Taken } from "./results.js";
 import type { Parts } from "./session.js";
 import type { State } from "./state.js";
@@ -43,6 +46,7 @@ async function runOnce(
   const holdingOf = (past: Value): Holding => holdings.get(past.name)!;
   const held = (): Map<Value, View> => new Map(pairs.map(({ past }) => [past, holdingOf(past).past]));
   const inputs = readFeeds(graph, standing.inputs, feeds, held(), standing.omissible);
+  keepApart(inputs, graph.inputs, holdings, stateful);
 
   // Lengths that the caller leaves out: their shapes decide the program, the program says how many rows are new.
   const omitted = graph.inputs.filter((value) => !inputs.has(value));
@@ -81,16 +85,58 @@ async function runOnce(
   const views = inOrder(graph, inputs);
   const taken = new Taken(views, standing.of(program).taken);
   return stateful.run(program, views, buffersOf(targets, taken, program), (outputs) => {
+    // Everything is read before a cache or a tensor of the caller's is written or let go of: results may show old bytes.
+    const grown = pairs.find((pair) => pair.kind !== "update" && pair.axis !== undefined);
+    const rows = grown && outputs.get(grown.present)!.shape[grown.axis!];
+    const after = lengthsAfter(lengths, inputs, lengthInputs, added, rows);
+    const { results, moves } = makeResults(targets, outputs, taken, stateful);
+    const adoptions = adoptAll(pairs, holdings, outputs, taken, stateful);
+    moveAll([...adoptions.flatMap(({ move }) => move ?? []), ...moves], (a, b) => stateful.overlap(a, b));
+    for (const adoption of adoptions) {
+      adoption.settle();
+      movedBytes += adoption.movedBytes;
+    }
+    return { results, outcome: { lengths: after, movedBytes } };
+  });
+}
+
+/** Copies feeds that are caches of this very state, as `state.get` shows them: the run reads what they were before it writes or moves those. */
+function keepApart(
+  inputs: Map<Value, View>,
+  values: readonly Value[],
+  holdings: ReadonlyMap<string, Holding>,
+  backend: { owns(view: View): boolean; overlap(a: View, b: View): boolean },
+): void {
+  const buffers = [...holdings.values()].map(({ buffer }) => buffer);
+  const taken = new Taken(buffers);
+  for (const value of values) {
+    const view = inputs.get(value);
+    if (view === undefined || view === value.initializer || holdings.has(value.name)) continue;
+    if (!backend.owns(view) && !taken.has(view)) continue;
+    if (buffers.some((buffer) => backend.overlap(view, buffer))) inputs.set(value, cloneView(view));
+  }
+}
+
+/** The presents on their way to becoming pasts, all or none. */
+function adoptAll(
+  pairs: readonly Pair[],
+  holdings: ReadonlyMap<string, Holding>,
+  outputs: ReadonlyMap<Value, View>,
+  taken: Taken,
+  backend: { owns(view: View): boolean },
+): readonly Adoption[] {
+  const adoptions: Adoption[] = [];
+  try {
     for (const { past, present } of pairs) {
       const view = outputs.get(present)!;
-      if (!holdingOf(past).adopt(view, !taken.has(view) && !stateful.owns(view) && targets.get(present) === undefined))
-        movedBytes += view.byteLength;
-      taken.add(holdingOf(past).buffer);
+      adoptions.push(holdings.get(past.name)!.adopt(view, !taken.has(view) && !backend.owns(view)));
+      taken.add(view);
     }
-    const grown = pairs.find((pair) => pair.kind !== "update" && pair.axis !== undefined);
-    const after = lengthsAfter(lengths, inputs, lengthInputs, added, grown && holdingOf(grown.past).length);
-    return { results: makeResults(targets, outputs, taken, stateful), outcome: { lengths: after, movedBytes } };
-  });
+  } catch (error) {
+    for (const adoption of adoptions) adoption.abandon();
+    throw error;
+  }
+  return adoptions;
 }
 
 /** Where each sample's new rows start: as fed, else the state's lengths. */
