@@ -1,5 +1,46 @@
-// The long form of the suites: the same tests, with INSITU_SOAK set so that sampled suites run their full counts.
+// The long form of the suites: the same tests, with INSITU_SOAK set so that sampled suites run their full counts. Those that compute on the
+// WASM backend run once more with buffers at the ends of its memories, where a byte read too far traps.
 import { defineConfig, mergeConfig } from "vitest/config";
 import base from "./vitest.config.js";
 
-export default mergeConfig(base, defineConfig({ test: { env: { INSITU_SOAK: "1" }, testTimeout: 3_600_000 } }));
+const { plugins, test } = base;
+const soak = { ...test, testTimeout: 3_600_000, hookTimeout: 3_600_000 };
+
+/** Suites whose memories are not what they count. */
+const computing = [
+  "conformance/corpora",
+  "conformance/onnx-node",
+  "generate/embedded",
+  "generate/whole-text",
+  "models/*",
+  "ops/*",
+  "paged/*",
+  "passes/decoders",
+  "wasm/decoders",
+  "wasm/exact",
+  "wasm/light*",
+  "wasm/microsoft-attention",
+  "wasm/products",
+  "wasm/repeat",
+].map((suite) => `test/${suite}.test.ts`);
+
+export default mergeConfig(
+  base,
+  defineConfig({
+    test: {
+      projects: [
+        { plugins, test: { ...soak, name: "all", env: { INSITU_SOAK: "1" } } },
+        {
+          plugins,
+          test: {
+            ...soak,
+            name: "at the memory's end",
+            include: computing,
+            env: { INSITU_SOAK: "1", INSITU_MEMORY_END: "1" },
+            setupFiles: ["test/support/memory-end-setup.ts"],
+          },
+        },
+      ],
+    },
+  }),
+);

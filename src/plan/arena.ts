@@ -35,7 +35,7 @@ export function packArena(lifetimes: readonly Lifetime[]): {
     offsets[index] = offset;
     const at = placed.findIndex((other) => offsets[other] > offset);
     placed.splice(at < 0 ? placed.length : at, 0, index);
-    total = Math.max(total, offset + size);
+    total = Math.max(total, offset + bytes);
   }
   return { offsets, bytes: total };
 }

@@ -1,0 +1,12 @@
+// A process of its own that reads prompts of many lengths with the embedded model: prints, for each, the likeliest next tokens.
+// Arguments: the number of threads, and a JSON of [prompt, prompt, …], each a list of tokens.
+import { CausalLM } from "../../dist/index.node.js";
+
+const [threads, prompts] = [Number(process.argv[2]), JSON.parse(process.argv[3])];
+const lm = await CausalLM.load(undefined, { threads, inPlace: "require" });
+const tops = [];
+for (const prompt of prompts) {
+  for await (const { top } of lm.generate(prompt, { maxTokens: 1, temperature: 0, logprobs: 8 })) tops.push(top);
+}
+await lm.release();
+console.log(JSON.stringify(tops));
