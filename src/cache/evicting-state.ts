@@ -94,6 +94,11 @@ export class EvictingState {
   /** Makes room for `needed` rows and for the slack; nothing changes where the policy does not give it. */
   evict(needed: number): void {
     const what = `the cache of ${this.#capacity} rows is full`;
+    if (!(Number.isSafeInteger(needed) && needed >= 0 && needed <= this.#capacity))
+      throw new InsituError(
+        "invalid-argument",
+        `a cache of ${this.#capacity} rows can make room for that many at most, got ${needed}`,
+      );
     const most = this.#capacity - needed;
     const budget = Math.min(most, this.#capacity - this.#slack);
     const kept = this.#rows.map(({ positions, scores }) =>

@@ -19,6 +19,7 @@ export type EvictionPolicy = (rows: CachedRows) => readonly number[];
 
 /** Keeps the first positions of the text, which models lean on whatever they say, and the most recent ones. */
 export function recentWindow({ sinks = 4 }: { readonly sinks?: number } = {}): EvictionPolicy {
+  checkSinks(sinks);
   return ({ positions, budget }) => {
     const first = positions.filter((position) => position < sinks).length;
     const recent = Math.max(0, budget - first);
@@ -28,20 +29,24 @@ export function recentWindow({ sinks = 4 }: { readonly sinks?: number } = {}): E
 
 /**
  * Keeps the rows that got the most attention so far, beside the first positions and the most recent ones: `recent` is the share of the
- * budget that goes to the latter.
+ * budget that goes to the latter, as far as the first positions leave room for them.
  */
 export function heavyHitters({
   sinks = 4,
   recent = 0.5,
 }: { readonly sinks?: number; readonly recent?: number } = {}): EvictionPolicy {
+  checkSinks(sinks);
+  if (!(recent >= 0 && recent <= 1))
+    throw new InsituError("invalid-argument", `option recent must be a share from 0 to 1, got ${recent}`);
   return ({ positions, scores, budget }) => {
     if (scores === undefined)
       throw new InsituError(
         "invalid-argument",
         "heavy hitters are chosen by scores, and none were measured: load the model with scores (withAttentionScores, or pages({ scores: true }))",
       );
-    const last = positions.length - Math.ceil(budget * recent);
-    const sure = positions.flatMap((position, row) => (position < sinks || row >= last ? [row] : []));
+    const first = positions.filter((position) => position < sinks).length;
+    const last = positions.length - Math.min(Math.ceil(budget * recent), Math.max(0, budget - first));
+    const sure = positions.flatMap((_, row) => (row < first || row >= last ? [row] : []));
     const taken = new Set(sure);
     const others = positions
       .map((_, row) => row)
@@ -52,10 +57,20 @@ export function heavyHitters({
   };
 }
 
-/** The rows that stay, widened to whole blocks: what stands in a block with a survivor stays, so that nothing has to move. */
-export function wholeBlocks(rows: readonly number[], length: number, blockSize: number): number[] {
-  const columns = new Set(rows.map((row) => Math.floor(row / blockSize)));
-  return Array.from({ length }, (_, row) => row).filter((row) => columns.has(Math.floor(row / blockSize)));
+/**
+ * The rows that stay where room is given back in whole blocks: all that were chosen, and fewer others than a block has. The others are
+ * the rest of the blocks with chosen rows, so that nothing has to move; where those would be too many, the latest rows that were not
+ * chosen, as many as fill no block: then what lies behind the last gap stays where it is, and only rows between gaps move.
+ */
+export function rowsInBlocks(chosen: readonly number[], length: number, blockSize: number): number[] {
+  const columns = new Set(chosen.map((row) => Math.floor(row / blockSize)));
+  const all = Array.from({ length }, (_, row) => row);
+  const whole = all.filter((row) => columns.has(Math.floor(row / blockSize)));
+  if (whole.length - chosen.length < blockSize) return whole;
+  const taken = new Set(chosen);
+  const others = all.filter((row) => !taken.has(row));
+  const spared = others.slice(others.length - (others.length % blockSize));
+  return [...chosen, ...spared].toSorted((a, b) => a - b);
 }
 
 /**
@@ -98,4 +113,18 @@ export function applyPolicy(policy: EvictionPolicy, rows: CachedRows, most: numb
       `${what}: the policy keeps ${kept.length} of ${length} rows where at most ${most} may stay: it evicts ${length === kept.length ? "nothing" : "too little"}, and room is needed`,
     );
   return kept;
+}
+
+/** How many rows should stay, checked. */
+export function checkBudget(budget: number, what: string): void {
+  if (!Number.isSafeInteger(budget) || budget < 1)
+    throw new InsituError(
+      "invalid-argument",
+      `${what}: the budget must be a whole number of rows from 1 on, got ${budget}`,
+    );
+}
+
+function checkSinks(sinks: number): void {
+  if (!Number.isSafeInteger(sinks) || sinks < 0)
+    throw new InsituError("invalid-argument", `option sinks must be a whole number from 0 on, got ${sinks}`);
 }

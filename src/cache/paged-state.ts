@@ -11,7 +11,7 @@ import type { Tensor } from "../tensor/tensor.js";
 import { type AppendEntry, BlockPool, type BlockPoolOptions } from "./block-pool.js";
 import { DecoderRun, int64 } from "./decoder-run.js";
 import { copyBlock, moveRows, pageLayout } from "./page-bytes.js";
-import { applyPolicy, type EvictionPolicy, wholeBlocks } from "./eviction.js";
+import { applyPolicy, checkBudget, type EvictionPolicy, rowsInBlocks } from "./eviction.js";
 import { pageInputs, sumsName } from "./pages-model.js";
 import type { Sequence } from "./sequence.js";
 
@@ -50,12 +50,26 @@ export interface PagedLogits {
   readonly rows: Float32Array;
 }
 
+/** What an eviction did to a sequence. */
+export interface Evicted {
+  /** Rows that stay. */
+  readonly kept: number;
+  /** Of these, rows that the policy let go of: fewer than a block has. */
+  readonly spared: number;
+  /** Rows that moved to another place in a block. */
+  readonly moved: number;
+  /** Blocks that the sequence gave back. */
+  readonly blocks: number;
+}
+
 /** The pages of a model. */
 export class PagedState {
   readonly pool: BlockPool;
   readonly #state: State;
   readonly #decoder: DecoderRun;
   readonly #layout: "Norm" | "NHSD";
+  /** The sequences of the run under way. */
+  #running: ReadonlySet<Sequence> = new Set();
   /** Settled when the run before is over: runs take turns. */
   #last: Promise<void> = Promise.resolve();
 
@@ -120,6 +134,7 @@ export class PagedState {
     await turn;
     const before = entries.map(({ sequence }) => [sequence.length, sequence.position] as const);
     const positions = entries.map(({ sequence, position }) => position ?? sequence.position);
+    this.#running = new Set(entries.map(({ sequence }) => sequence));
     try {
       const slots = this.#reserve(entries);
       const result = await body(this.#batchOf(entries, positions, slots));
@@ -130,43 +145,47 @@ export class PagedState {
         if (sequence.length > before[at][0]) sequence.truncate(...before[at]);
       throw error;
     } finally {
+      this.#running = new Set();
       over();
     }
   }
 
-  /** Keeps only some rows of a sequence: whole blocks are given back, the rows that are left move together. */
-  keep(sequence: Sequence, rows: readonly number[]): void {
-    sequence.keep(rows, (sources) => moveRows(this.#state, sequence.table, sources, this.#layout));
+  /** Keeps only some rows of a sequence: whole blocks are given back, the rows that are left move together. How many moved. */
+  keep(sequence: Sequence, rows: readonly number[]): number {
+    if (this.#running.has(sequence))
+      throw new InsituError("invalid-state", `sequence "${sequence.name}" is in use by a run: wait for its promise`);
+    return sequence.keep(rows, (sources) => moveRows(this.#state, sequence.table, sources, this.#layout));
   }
 
   /**
-   * Lets a policy choose which rows of a sequence stay, `budget` of them. Blocks with a survivor stay whole unless `exact` asks to move
-   * survivors together: then no more than the budget stays.
+   * Lets a policy choose which rows of a sequence stay, `budget` of them: all that it names do. Room is given back in whole blocks, so
+   * that fewer rows than a block has stay beside them; with `exact` none do. Rows move only where blocks cannot stay whole. A sequence
+   * within its budget stays as it is.
    */
   evict(
     sequence: Sequence,
     policy: EvictionPolicy,
     { budget, exact = false }: { readonly budget: number; readonly exact?: boolean },
-  ): void {
+  ): Evicted {
     sequence.live("evict");
     this.#decoder.requirePositions("evict");
-    const { length, scores } = sequence;
-    const positions = Array.from({ length }, (_, row) => sequence.positionOf(row));
+    const { length } = sequence;
+    // Rows that were taken over from another text got no attention from this one yet.
+    const scores = sequence.scores ?? (this.#decoder.measures ? new Array<number>(length).fill(0) : undefined);
     const what = `sequence "${sequence.name}" of ${length} rows`;
-    const most = Math.min(budget, Math.max(0, length - 1));
-    const chosen = (asked: number): readonly number[] =>
-      applyPolicy(policy, { positions, scores, budget: asked }, most, what);
-    if (exact) return this.keep(sequence, chosen(budget));
-    // Survivors keep their blocks whole: fewer are asked for until the blocks fit the budget.
-    for (let asked = budget; asked > 0;) {
-      const rows = wholeBlocks(chosen(asked), length, this.pool.blockSize);
-      if (rows.length <= most) return this.keep(sequence, rows);
-      asked -= Math.max(1, (rows.length - most) >> 1);
-    }
-    throw new InsituError(
-      "invalid-argument",
-      `${what}: no whole blocks of ${this.pool.blockSize} rows can be given back so that at most ${most} rows stay; ask with exact: true`,
-    );
+    checkBudget(budget, what);
+    if (length <= budget) return { kept: length, spared: 0, moved: 0, blocks: 0 };
+    const positions = Array.from({ length }, (_, row) => sequence.positionOf(row));
+    const chosen = applyPolicy(policy, { positions, scores, budget }, budget, what);
+    const rows = exact ? chosen : rowsInBlocks(chosen, length, this.pool.blockSize);
+    const before = sequence.table.length;
+    const moved = this.keep(sequence, rows);
+    return {
+      kept: rows.length,
+      spared: rows.length - chosen.length,
+      moved,
+      blocks: before - sequence.table.length,
+    };
   }
 
   /** Gives the memory back; sequences cannot be used afterwards. */

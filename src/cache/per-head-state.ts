@@ -9,7 +9,7 @@ import { readNumbers } from "../tensor/access.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { BlockPool } from "./block-pool.js";
 import { DecoderRun, int64 } from "./decoder-run.js";
-import { applyPolicy, type EvictionPolicy } from "./eviction.js";
+import { applyPolicy, checkBudget, type EvictionPolicy } from "./eviction.js";
 import { copyBlock, moveRows, pageLayout } from "./page-bytes.js";
 import type { PagedLogits, PagedStateOptions } from "./paged-state.js";
 import { pageInputs, sumsName } from "./pages-model.js";
@@ -29,6 +29,8 @@ export class PerHeadState {
   readonly #layout: "Norm" | "NHSD";
   readonly #heads: number;
   #named = 0;
+  /** The texts of the run under way. */
+  #running: ReadonlySet<PerHeadText> = new Set();
   /** Settled when the run before is over: runs take turns. */
   #last: Promise<void> = Promise.resolve();
 
@@ -73,6 +75,7 @@ export class PerHeadState {
     let over = (): void => {};
     this.#last = new Promise((resolve) => (over = resolve));
     await turn;
+    this.#running = new Set(entries.map(({ text }) => text));
     const sequences = entries.flatMap(({ text }) => text.heads);
     const before = sequences.map(({ length, position }) => [length, position] as const);
     const count = Math.max(...entries.map(({ tokens }) => tokens.length));
@@ -99,25 +102,43 @@ export class PerHeadState {
         if (sequence.length > before[at][0]) sequence.truncate(...before[at]);
       throw error;
     } finally {
+      this.#running = new Set();
       over();
     }
   }
 
-  /** Lets a policy choose the rows of each head that stay: `budgets` of them, a number for all or one for each head. */
+  /**
+   * Lets a policy choose the rows of each head that stay: `budgets` of them, a number for all or one for each head. A head within its
+   * budget keeps all. Where there is no room for copies of blocks that a fork shares, nothing changes.
+   */
   evict(text: PerHeadText, policy: EvictionPolicy, budgets: number | readonly number[]): void {
     this.#decoder.requirePositions("evict");
+    if (this.#running.has(text))
+      throw new InsituError("invalid-state", `text "${text.name}" is in use by a run: wait for its promise`);
+    if (typeof budgets !== "number" && budgets.length !== text.heads.length)
+      throw new InsituError(
+        "invalid-argument",
+        `text "${text.name}" has ${text.heads.length} heads, and budgets for ${budgets.length} were given`,
+      );
     const kept = text.heads.map((sequence, head) => {
       sequence.live("evict");
       const budget = typeof budgets === "number" ? budgets : budgets[head];
+      const what = `"${sequence.name}" of ${sequence.length} rows`;
+      checkBudget(budget, what);
       const positions = Array.from({ length: sequence.length }, (_, row) => sequence.positionOf(row));
-      // A head that is within its budget keeps all.
       if (budget >= sequence.length) return positions.map((_, row) => row);
-      return applyPolicy(policy, { positions, scores: sequence.scores, budget }, budget, `"${sequence.name}"`);
+      return applyPolicy(policy, { positions, scores: sequence.scores, budget }, budget, what);
     });
-    text.heads.forEach((sequence, head) => {
-      if (kept[head].length < sequence.length)
-        sequence.keep(kept[head], (sources) => moveRows(this.state, sequence.table, sources, this.#layout));
-    });
+    const evicted = text.heads.flatMap((sequence, head) =>
+      kept[head].length < sequence.length ? [{ sequence, rows: kept[head] }] : [],
+    );
+    // What one head gives back may be another's copy: the heads that need least go first.
+    const costs = new Map(evicted.map(({ sequence, rows }) => [sequence, sequence.costOfKeeping(rows)]));
+    const needed = [...costs.values()].reduce((sum, cost) => sum + cost, 0);
+    if (needed * this.pool.blockSize > this.pool.room)
+      throw this.pool.exhausted(needed, `bringing the rows of "${text.name}" together`);
+    for (const { sequence, rows } of evicted.toSorted((a, b) => costs.get(a.sequence)! - costs.get(b.sequence)!))
+      sequence.keep(rows, (sources) => moveRows(this.state, sequence.table, sources, this.#layout));
   }
 
   /** Gives a text's blocks back. */

@@ -4,6 +4,7 @@
  */
 import { InsituError } from "../base/error.js";
 import type { BlockPool, PoolParts } from "./block-pool.js";
+import { type KeepPlan, planKeep } from "./keep-plan.js";
 import type { PrefixNode } from "./prefix-index.js";
 
 /** A sequence of rows in a pool. Made by `pool.add` and `sequence.fork`. */
@@ -205,48 +206,41 @@ export class Sequence {
   }
 
   /**
-   * Keeps the rows named, in order, and lets go of the others: whole blocks without survivors are given back, `move` is asked to bring the
-   * rest together in blocks that are this sequence's own, and what is left behind them is cut off. `move` is told the source of each row.
+   * Keeps the rows named, in order, and lets go of the others. Blocks without survivors are given back; blocks that keep all their rows in
+   * place stay as they are; `move` is asked to bring the others' rows together in blocks that are this sequence's own: row i of the table
+   * becomes what row `sources[i]` was. Blocks that are empty then are given back. How many rows moved. Where there is no room for copies
+   * of shared blocks, nothing changes.
    */
-  keep(rows: readonly number[], move: (sources: readonly number[]) => void): void {
-    this.live("keep");
-    const wrong = rows.find(
-      (row, at) => !Number.isSafeInteger(row) || row < 0 || row >= this.#length || row <= (rows[at - 1] ?? -1),
-    );
-    if (wrong !== undefined)
-      throw new InsituError(
-        "invalid-argument",
-        `sequence "${this.name}" has ${this.#length} rows; those to keep must be named in order and once, got ${wrong}`,
-      );
-    const { blockSize } = this.#parts;
-    const survivors = new Set(rows.map((row) => Math.floor(row / blockSize)));
-    const gone = this.#table.map((_, column) => column).filter((column) => !survivors.has(column));
+  keep(rows: readonly number[], move: (sources: readonly number[]) => void): number {
+    const { blocks, blockSize } = this.#parts;
+    const { gone, order, sources, written, moving, cost } = this.#planKeep(rows);
+    if (cost > blocks.available) throw this.pool.exhausted(cost, `bringing the rows of "${this.name}" together`);
     const positions = rows.map((row) => this.positionOf(row));
     const scores = this.scores && rows.map((row) => this.#scores![row] ?? 0);
-    const shift = (row: number): number =>
-      row - blockSize * gone.filter((column) => column < Math.floor(row / blockSize)).length;
-    const sources = rows.map(shift);
     const next = this.position;
-    const first = sources.findIndex((source, row) => source !== row);
-    if (first >= 0) {
-      // Room for copies is made sure of before anything changes.
-      const { blocks } = this.#parts;
-      const stay = this.#table.filter((_, column) => survivors.has(column));
-      const written = stay.slice(Math.floor(first / blockSize), Math.ceil(rows.length / blockSize));
-      const copies = written.filter((block) => blocks.references(block) > 1).length;
-      const given = gone.filter((column) => blocks.references(this.#table[column]) === 1).length;
-      if (copies > blocks.available + given)
-        throw this.pool.exhausted(copies, `bringing the rows of "${this.name}" together`);
-    }
+    const known = rows.findIndex((row, at) => row !== at);
+    const lost = new Set(gone);
+    const left = this.#table.map((_, column) => column).filter((column) => !lost.has(column));
     this.dropColumns(gone);
-    if (first >= 0) {
-      this.overwrite(first, rows.length - first);
-      move(sources);
-    }
-    this.truncate(rows.length);
+    const places = new Map(left.map((column, at) => [column, at]));
+    for (const column of written) this.own(places.get(column)!, blockSize);
+    const before = this.#table;
+    this.#table = order.map((column) => before[places.get(column)!]);
+    if (moving.length > 0) move(sources);
+    for (const block of this.#table.splice(Math.ceil(rows.length / blockSize)).toReversed()) blocks.drop(block);
+    this.#length = rows.length;
+    this.#tokens.length = Math.min(this.#tokens.length, known < 0 ? rows.length : known);
+    const untouched = Math.min(this.#tokens.length, moving[0] ?? rows.length);
+    this.#nodes.length = Math.min(this.#nodes.length, Math.floor(untouched / blockSize));
     this.#positions = positions;
     this.#next = next;
     this.#scores = scores;
+    return moving.length;
+  }
+
+  /** Blocks that keeping these rows takes for copies, less those that it gives back before. */
+  costOfKeeping(rows: readonly number[]): number {
+    return this.#planKeep(rows).cost;
   }
 
   /** The slots of rows: block · blockSize + row in the block. */
@@ -309,6 +303,24 @@ export class Sequence {
     if (this.#next !== undefined) this.#next += count;
     this.#length = start + count;
     return this.slots(start, start + count);
+  }
+
+  /** How rows that stay come together, and what that costs in blocks. Throws for rows that cannot be kept. */
+  #planKeep(rows: readonly number[]): KeepPlan & { readonly cost: number } {
+    this.live("keep");
+    const wrong = rows.find(
+      (row, at) => !Number.isSafeInteger(row) || row < 0 || row >= this.#length || row <= (rows[at - 1] ?? -1),
+    );
+    if (wrong !== undefined)
+      throw new InsituError(
+        "invalid-argument",
+        `sequence "${this.name}" has ${this.#length} rows; those to keep must be named in order and once, got ${wrong}`,
+      );
+    const { blocks, blockSize } = this.#parts;
+    const isShared = (column: number): boolean => blocks.references(this.#table[column]) > 1;
+    const plan = planKeep(rows, this.#table.length, blockSize, isShared);
+    const given = plan.gone.filter((column) => !isShared(column)).length;
+    return { ...plan, cost: plan.written.filter(isShared).length - given };
   }
 
   #rowsIn(column: number): number {

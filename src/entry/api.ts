@@ -28,7 +28,7 @@ export type { Sequence } from "../cache/sequence.js";
 export { pages } from "../cache/pages.js";
 export type { CacheType, PageLayout, PagesOptions } from "../cache/pages-model.js";
 export { PagedState } from "../cache/paged-state.js";
-export type { PagedBatch, PagedEntry, PagedLogits, PagedStateOptions } from "../cache/paged-state.js";
+export type { Evicted, PagedBatch, PagedEntry, PagedLogits, PagedStateOptions } from "../cache/paged-state.js";
 export { PerHeadState, type PerHeadText } from "../cache/per-head-state.js";
 export { headBudgets, heavyHitters, recentWindow } from "../cache/eviction.js";
 export type { CachedRows, EvictionPolicy } from "../cache/eviction.js";

@@ -11,10 +11,10 @@ import {
   headBudgets,
   heavyHitters,
   recentWindow,
-  wholeBlocks,
+  rowsInBlocks,
 } from "../../src/cache/eviction.js";
 import { EvictingState } from "../../src/cache/evicting-state.js";
-import { PagedState } from "../../src/cache/paged-state.js";
+import { type Evicted, PagedState } from "../../src/cache/paged-state.js";
 import { PerHeadState } from "../../src/cache/per-head-state.js";
 import { withAttentionScores } from "../../src/cache/scores-model.js";
 import { smallSizes } from "../../src/demo/decoder.js";
@@ -184,7 +184,7 @@ describe("on pages", () => {
     pages: PagedState,
     tokens: readonly number[],
     capacity: number,
-    evict: (sequence: ReturnType<PagedState["add"]>) => void,
+    evict: (sequence: ReturnType<PagedState["add"]>) => unknown,
   ): Promise<Seen & { readonly most: number }> => {
     const sequence = pages.add("long");
     const [visible, logits]: [number[][], Float32Array[]] = [[], []];
@@ -204,10 +204,13 @@ describe("on pages", () => {
     const bytes = decoderBytes({}, sizes);
     const session = await pagedSession(bytes);
     const pages = new PagedState(session, { blocks: 16, blockSize: 8 });
+    const evicted: Evicted[] = [];
     const seen = await read(pages, text(300), 64, (sequence) =>
-      pages.evict(sequence, recentWindow({ sinks: 4 }), { budget: 56 }),
+      evicted.push(pages.evict(sequence, recentWindow({ sinks: 4 }), { budget: 52 })),
     );
     expect(seen.most).toBeLessThanOrEqual(8);
+    expect(evicted).toHaveLength(30);
+    for (const one of evicted) expect(one).toEqual({ kept: 56, spared: 4, moved: 0, blocks: 1 });
     expect(pages.pool.statistics.copies).toBe(0);
     expect(worst(seen.logits, await maskedLogits(bytes, text(300), seen.visible))).toBeLessThan(1e-4);
     await session.release();
@@ -299,7 +302,7 @@ describe("policies", () => {
     const later = positions.map((position) => position + 5);
     expect(recentWindow({ sinks: 2 })({ positions: later, scores: undefined, budget: 3 })).toEqual([7, 8, 9]);
     expect(heavyHitters({ sinks: 1, recent: 0.4 })({ positions, scores, budget: 5 })).toEqual([0, 4, 7, 8, 9]);
-    expect(wholeBlocks([0, 5], 10, 4)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+    expect(rowsInBlocks([0, 1, 5, 6], 10, 4)).toEqual([0, 1, 5, 6, 8, 9]);
     expect(
       headBudgets(
         [
@@ -342,6 +345,8 @@ describe("policies", () => {
     expect(() => heavyHitters()({ positions, scores: undefined, budget: 4 })).toThrow(
       /none were measured: load the model with scores/,
     );
+    for (const needed of [-1, 9, 1.5, NaN])
+      expect(() => state.evict(needed)).toThrow(`a cache of 8 rows can make room for that many at most, got ${needed}`);
     expect(() => new EvictingState(session, { capacity: 8, slack: 8, policy: keepAll })).toThrow(
       /option slack must be/,
     );

@@ -167,7 +167,7 @@ export function runPool(
       const rows = stays.flatMap((kept, row) => (kept ? [row] : []));
       const { sequence } = target;
       sequence.keep(rows, (sources) => {
-        const values = sequence.slots(0, sequence.length).map((slot) => bytes[slot]);
+        const values = sequence.slots(0, sequence.table.length * blockSize).map((slot) => bytes[slot]);
         write(
           sequence.slots(0, sources.length),
           sources.map((source) => values[source]),
