@@ -4,6 +4,7 @@
  */
 import { InsituError } from "../base/error.js";
 import type { Feeds } from "../session/feeds.js";
+import type { RowRules } from "../session/row-rules.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
@@ -37,10 +38,12 @@ export class DecoderRun {
   readonly #logits: string;
   readonly #measured: readonly string[];
   readonly #given: readonly string[];
+  readonly #rules: RowRules;
 
   /** `measures` begins the names of outputs that measure attention. */
   constructor(session: Session, measures: string) {
     this.#session = session;
+    this.#rules = session.rowRules;
     const { states } = session.explain({ json: true });
     const kept = new Set(states.map(({ output }) => output));
     const held = new Set(states.map(({ input }) => input));
@@ -55,13 +58,33 @@ export class DecoderRun {
     return this.#measured.length > 0;
   }
 
-  /** Throws for a model that counts positions by rows: once rows are gone, it would turn keys and queries wrongly. */
+  /** Throws for a model that counts positions by rows: once rows are gone, it would turn keys and queries wrongly, or mask wrong rows. */
   requirePositions(what: string): void {
     const counts = this.#given.includes("slot_mapping") && this.#given.includes("write_indices");
     if (!this.#given.includes("position_ids") || counts)
       throw new InsituError(
         "invalid-argument",
         `${what}: the model takes positions from the number of rows, not from position_ids alone: its rows cannot be evicted`,
+      );
+    if (this.#rules.masked !== undefined)
+      throw new InsituError(
+        "invalid-argument",
+        `${what}: "${this.#rules.masked}" reads a mask with a column for each row: its rows cannot be evicted; on pages windows are no masks`,
+      );
+  }
+
+  /**
+   * Throws for rows that a window would count wrongly: it shows as many of the latest rows as it is wide, so that these must be the
+   * latest positions, or all there are. `next` is the position of the next token.
+   */
+  requireWindow(rows: number, positionOf: (row: number) => number, next: number, what: string): void {
+    const { window } = this.#rules;
+    if (window === undefined) return;
+    const seen = Math.min(rows, window - 1);
+    if (seen > 0 && positionOf(rows - seen) !== next - seen)
+      throw new InsituError(
+        "invalid-argument",
+        `${what}: the model's attention has a window of ${window} rows, and a gap among the latest ${seen} would let it see rows that are further back; keep at least the latest ${window - 1} positions`,
       );
   }
 

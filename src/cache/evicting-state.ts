@@ -104,6 +104,10 @@ export class EvictingState {
     const kept = this.#rows.map(({ positions, scores }) =>
       applyPolicy(this.#policy, { positions, scores, budget }, most, what),
     );
+    kept.forEach((rows, head) => {
+      const { positions } = this.#rows[head];
+      this.#decoder.requireWindow(rows.length, (row) => positions[rows[row]], this.#position, what);
+    });
     const count = kept[0].length;
     if (kept.some((rows) => rows.length !== count))
       throw new InsituError(

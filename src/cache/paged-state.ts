@@ -136,6 +136,15 @@ export class PagedState {
     const positions = entries.map(({ sequence, position }) => position ?? sequence.position);
     this.#running = new Set(entries.map(({ sequence }) => sequence));
     try {
+      // A sequence that was evicted, and cut since, may have its gap among the latest rows.
+      for (const { sequence, rows } of entries)
+        if (rows === undefined)
+          this.#decoder.requireWindow(
+            sequence.length,
+            (row) => sequence.positionOf(row),
+            sequence.position,
+            `sequence "${sequence.name}" of ${sequence.length} rows`,
+          );
       const slots = this.#reserve(entries);
       const result = await body(this.#batchOf(entries, positions, slots));
       for (const { sequence, rows } of entries) if (rows === undefined) sequence.commit();
@@ -178,6 +187,7 @@ export class PagedState {
     const positions = Array.from({ length }, (_, row) => sequence.positionOf(row));
     const chosen = applyPolicy(policy, { positions, scores, budget }, budget, what);
     const rows = exact ? chosen : rowsInBlocks(chosen, length, this.pool.blockSize);
+    this.#decoder.requireWindow(rows.length, (row) => positions[rows[row]], sequence.position, what);
     const before = sequence.table.length;
     const moved = this.keep(sequence, rows);
     return {

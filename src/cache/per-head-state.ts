@@ -127,7 +127,9 @@ export class PerHeadState {
       checkBudget(budget, what);
       const positions = Array.from({ length: sequence.length }, (_, row) => sequence.positionOf(row));
       if (budget >= sequence.length) return positions.map((_, row) => row);
-      return applyPolicy(policy, { positions, scores: sequence.scores, budget }, budget, what);
+      const rows = applyPolicy(policy, { positions, scores: sequence.scores, budget }, budget, what);
+      this.#decoder.requireWindow(rows.length, (row) => positions[rows[row]], sequence.position, what);
+      return rows;
     });
     const evicted = text.heads.flatMap((sequence, head) =>
       kept[head].length < sequence.length ? [{ sequence, rows: kept[head] }] : [],

@@ -139,7 +139,14 @@ export class Decoder implements StatefulDecoder {
       throw new InsituError("invalid-model", "the model has no cache: export it with past and present keys and values");
     this.#logits = logits.name;
     this.ragged = states.every(({ kind }) => kind === "update");
-    this.overwrites = this.ragged && this.#types.has("write_indices") && this.#types.has("nonpad_kv_seqlen");
+    // Windows and masks go by the order of rows.
+    const { window, masked } = session.rowRules;
+    this.overwrites =
+      this.ragged &&
+      this.#types.has("write_indices") &&
+      this.#types.has("nonpad_kv_seqlen") &&
+      window === undefined &&
+      masked === undefined;
   }
 
   /** Caches for `batch` samples of at most `capacity` tokens. */

@@ -56,7 +56,7 @@ export const pagedSessionOptions = (options: PagedOptions | undefined): SessionO
 /** A model on pages that predicts the next token. */
 export class PagedDecoder implements StatefulDecoder {
   readonly ragged = true;
-  readonly overwrites = true;
+  readonly overwrites: boolean;
   readonly uneven = true;
   readonly pages: PagedState;
   readonly #decoder: Decoder;
@@ -64,6 +64,8 @@ export class PagedDecoder implements StatefulDecoder {
   /** `context`: the tokens of one text at most. */
   constructor(session: Session, { blockSize, blocks }: PagedOptions, context: number) {
     this.#decoder = new Decoder(session);
+    // A window goes by the order of rows.
+    this.overwrites = session.rowRules.window === undefined;
     this.pages = new PagedState(session, { blockSize, blocks: blocks ?? 4 * Math.ceil(context / blockSize) });
   }
 

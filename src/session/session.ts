@@ -31,6 +31,7 @@ import {
   type SessionOptions,
 } from "./options.js";
 import { buffersOf, type Fetches, makeResults, readFetches, Taken } from "./results.js";
+import { type RowRules, rowRulesOf } from "./row-rules.js";
 import { Standing } from "./standing.js";
 import { State } from "./state.js";
 import { runWithState } from "./stateful-run.js";
@@ -203,6 +204,11 @@ export class Session {
   /** True if a result depends on chance: a second run may differ. */
   get random(): boolean {
     return this.#live().graph.nodes.some((node) => node.op.random);
+  }
+
+  /** What attention decides by the number of a row: asked by whoever takes rows out from between. */
+  get rowRules(): RowRules {
+    return rowRulesOf(this.#live().graph);
   }
 
   /** Bytes of the weights, of the arena, and of every tensor buffer allocated by runs so far. */

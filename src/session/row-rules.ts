@@ -1,0 +1,40 @@
+/**
+ * What attention decides by the number of a row: windows count rows back from the query, masks have a column for each row. While every row
+ * is there, a row's number is its position; whoever takes rows out from between must ask.
+ */
+import type { Graph, Node } from "../graph/graph.js";
+
+/** What the attention of a model decides by rows. */
+export interface RowRules {
+  /** Rows that the widest window shows, the query's own among them; undefined where every row is seen. */
+  readonly window: number | undefined;
+  /** A node that reads a mask over the rows of a cache. */
+  readonly masked: string | undefined;
+}
+
+/** How operators name rows behind the query that are seen, with what to add for the query's own. */
+const windowAttributes: readonly (readonly [name: string, own: number])[] = [
+  ["left_window_size", 1],
+  ["local_window_size", 0],
+];
+
+/** How operators name their masks. */
+const maskInputs: readonly string[] = ["attn_mask", "attention_bias"];
+
+/** The rules of a graph, and of the graphs inside it. */
+export function rowRulesOf(graph: Graph): RowRules {
+  const nodes = allNodes(graph);
+  const windows = nodes.flatMap(({ attrs }) =>
+    windowAttributes.flatMap(([name, own]) => {
+      const size = attrs[name];
+      return typeof size === "number" && size >= 0 ? [size + own] : [];
+    }),
+  );
+  const masked = nodes.find(({ op, inputs }) =>
+    Object.keys(op.inputs).some((name, at) => maskInputs.includes(name) && inputs[at] !== undefined),
+  );
+  return { window: windows.length === 0 ? undefined : Math.max(...windows), masked: masked?.name };
+}
+
+const allNodes = ({ nodes }: Graph): Node[] =>
+  nodes.flatMap((node) => [node, ...[...node.bodies.values()].flatMap(allNodes)]);
