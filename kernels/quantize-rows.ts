@@ -116,7 +116,8 @@ function quantizeRow(
     const size = min(group, length - start);
     const there = row < job.m ? max(0, min(size, job.k - start)) : 0;
     if (there < size) memory.fill(scratch, 0, (<usize>size) << 2);
-    readRow(source + start * width, job.type, scratch, there);
+    // What lies behind the last row, or behind a row's end, may lie behind the memory's: not even no bytes can be copied from there.
+    if (there > 0) readRow(source + start * width, job.type, scratch, there);
     const highest = largestMagnitude(scratch, size);
     const scale = highest / limit;
     store<f32>(scales, scale);

@@ -1,6 +1,7 @@
 /**
  * A memory with one instance of the kernels, for tests: operands are placed with a guard on both sides and at odd addresses, jobs are run in
- * any number of parts as threads would, and every part order gives the same bytes or the test fails.
+ * any number of parts as threads would, and every part order gives the same bytes or the test fails. Then each operand takes its turn at
+ * the very end of the memory, where whatever reaches past it traps, be it a copy of no bytes.
  */
 import { setFlagsFromString } from "node:v8";
 import { inflateSync } from "node:zlib";
@@ -13,6 +14,7 @@ import {
   reservedBytes,
   scratchBytes,
 } from "../../src/kernels/exports.js";
+import { instruction } from "../../src/kernels/element-jobs.js";
 import { jobBytes, type JobLayout, writeJob } from "../../src/kernels/jobs.js";
 import { relaxedModule, simdModule } from "../../src/kernels/modules.gen.js";
 
@@ -101,6 +103,59 @@ export class Workbench {
         expect(same, `${name} in ${count} parts gives what it gives in one`).toBe(true);
       });
     }
+    this.checkGuards();
+    this.#runAtTheEnd(name, job, scratch, outputs, before, first);
+  }
+
+  /** Runs a job again with one operand at a time, scratch and the job itself moved to the end of the memory. */
+  #runAtTheEnd<Name extends KernelName>(
+    name: Name,
+    job: JobOf<Name>,
+    scratch: number,
+    outputs: readonly Region[],
+    before: readonly ArrayBuffer[],
+    first: readonly ArrayBuffer[],
+  ): void {
+    const layout: JobLayout = kernelJobs[name];
+    const all: Readonly<Record<string, number>> = job;
+    const fields = Object.keys(layout);
+    const pointers = fields.filter((field) => layout[field] === "pointer").map((field) => all[field]);
+    const words = new Int32Array(this.#memory.buffer);
+    const steps = "program" in all ? all["instructions"] : 0; // of a little program, which has addresses of its own
+    const stepBytes = jobBytes(instruction);
+    const addresses = Array.from({ length: steps }, (_, step) => {
+      return (all["program"] + step * stepBytes) / 4 + Object.keys(instruction).indexOf("address");
+    });
+    const places = [...pointers, ...addresses.map((at) => words[at])];
+    const regions = this.#regions.filter(({ at, bytes }) => places.some((place) => place >= at && place < at + bytes));
+    const jobRegion = { at: this.reserve(jobBytes(layout)), bytes: jobBytes(layout) };
+    const scratchRegion = { at: scratch, bytes: scratchBytes(name, job) };
+    for (const region of [...regions, scratchRegion, jobRegion]) {
+      if (region.bytes === 0) continue;
+      outputs.forEach((output, i) => this.bytes.set(new Uint8Array(before[i]), output.at));
+      // Scratch lies at a multiple of 16, the words of programs and jobs at one of 4.
+      const unit = region === scratchRegion ? 16 : region === jobRegion || region.at === all["program"] ? 4 : 1;
+      const at = this.bytes.length - Math.ceil(region.bytes / unit) * unit;
+      if (at < this.#next) throw new Error("the workbench has no room at its end");
+      this.bytes.copyWithin(at, region.at, region.at + region.bytes);
+      const moved = (place: number): number =>
+        place >= region.at && place < region.at + region.bytes ? place - region.at + at : place;
+      const values = Object.fromEntries(
+        fields.map((field) => [field, layout[field] === "pointer" ? moved(all[field]) : all[field]]),
+      );
+      const kept = addresses.map((place) => words[place]);
+      for (const place of addresses) words[moved(place * 4) / 4] = moved(words[place]);
+      writeJob(words, new Float32Array(this.#memory.buffer), moved(jobRegion.at), layout, values);
+      this.#kernels[name](moved(jobRegion.at), 0, 1, moved(scratch));
+      outputs.forEach((output, i) => {
+        const same =
+          Buffer.compare(Buffer.from(this.copy(moved(output.at), output.bytes)), Buffer.from(first[i])) === 0;
+        expect(same, `${name} gives the same with the operand at ${region.at} at the memory's end`).toBe(true);
+      });
+      addresses.forEach((place, i) => (words[place] = kept[i]));
+      this.bytes.fill(guardByte, at);
+    }
+    outputs.forEach((output, i) => this.bytes.set(new Uint8Array(first[i]), output.at));
     this.checkGuards();
   }
 
