@@ -1,56 +1,17 @@
-/**
- * A view: typed storage seen as an n-dimensional array with offset and strides. What kernels read and write.
- * Offsets and strides count elements, also for packed and complex types. A view owns nothing and checks nothing per access.
- */
+/** A view: a value in a host array, which anyone can read and write. It owns nothing and checks nothing per access. */
 import { InsituError } from "../base/error.js";
 import { allocateStorage, byteLengthOf, type ElementType, type Storage, storageLengthOf } from "./element-type.js";
+import { elementCount, Placed, rowMajorStrides } from "./placed.js";
 
-/** Row-major strides of a shape. */
-export function rowMajorStrides(shape: readonly number[]): number[] {
-  const strides = new Array<number>(shape.length);
-  let step = 1;
-  for (let axis = shape.length - 1; axis >= 0; axis--) {
-    strides[axis] = step;
-    step *= shape[axis];
-  }
-  return strides;
-}
-
-/** True if two lists of numbers agree: shapes, strides. */
-export function sameNumbers(a: readonly number[], b: readonly number[]): boolean {
-  if (a === b) return true;
-  if (a.length !== b.length) return false;
-  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
-  return true;
-}
+export { elementCount, rowMajorStrides, sameNumbers } from "./placed.js";
 
 /** The largest number of bytes one tensor may take: what every supported engine can still address in one array. */
 export const largestByteLength: number = 2 ** 32;
 
-/** Number of elements of a shape. Throws `out-of-memory` when the product cannot be addressed. */
-export function elementCount(shape: readonly number[]): number {
-  let count = 1;
-  for (const dim of shape) count *= dim;
-  // A zero among huge dims still multiplies to zero; without one, the product must stay an exact integer.
-  if (count > Number.MAX_SAFE_INTEGER || Number.isNaN(count)) {
-    throw new InsituError(
-      "out-of-memory",
-      `a tensor of shape [${shape.join(",")}] has more elements than can be addressed`,
-    );
-  }
-  return count;
-}
-
 /** Typed storage seen as an n-dimensional array. */
-export class View {
-  readonly type: ElementType;
-  readonly shape: readonly number[];
-  readonly strides: readonly number[];
-  /** Index of the first element. */
-  readonly offset: number;
+export class View extends Placed<Storage> {
+  /** The buffer under its own name: the bytes, to read and write. */
   readonly data: Storage;
-  /** Number of elements. */
-  readonly size: number;
 
   constructor(
     type: ElementType,
@@ -59,12 +20,8 @@ export class View {
     offset = 0,
     strides: readonly number[] = rowMajorStrides(shape),
   ) {
-    this.type = type;
-    this.shape = shape;
+    super(type, shape, data, offset, strides);
     this.data = data;
-    this.offset = offset;
-    this.strides = strides;
-    this.size = elementCount(shape);
   }
 
   /** A fresh, zeroed, contiguous view. Throws `out-of-memory` when it cannot be had. */
@@ -84,20 +41,6 @@ export class View {
     }
   }
 
-  get rank(): number {
-    return this.shape.length;
-  }
-
-  /** True if the elements lie in row-major order without gaps. */
-  get contiguous(): boolean {
-    let step = 1;
-    for (let axis = this.shape.length - 1; axis >= 0; axis--) {
-      if (this.shape[axis] !== 1 && this.strides[axis] !== step) return this.size === 0;
-      step *= this.shape[axis];
-    }
-    return true;
-  }
-
   /** The same elements under another shape. Needs a contiguous view. */
   reshape(shape: readonly number[]): View {
     return new View(this.type, shape, this.data, this.offset);
@@ -115,7 +58,7 @@ export class View {
   }
 
   /** Rows `start` to `end` (exclusive) along one axis, without copying. */
-  slice(axis: number, start: number, end: number): View {
+  override slice(axis: number, start: number, end: number): View {
     const shape = this.shape.with(axis, end - start);
     return new View(this.type, shape, this.data, this.offset + start * this.strides[axis], this.strides);
   }
@@ -127,16 +70,6 @@ export class View {
       axis < lead || (this.shape[axis - lead] === 1 && dim !== 1) ? 0 : this.strides[axis - lead],
     );
     return new View(this.type, shape, this.data, this.offset, strides);
-  }
-
-  /** Bytes of the view's own elements, not of the storage behind it. */
-  get byteLength(): number {
-    return byteLengthOf(this.type, this.size);
-  }
-
-  /** `float32[2,64]` */
-  toString(): string {
-    return `${this.type}[${this.shape.join(",")}]`;
   }
 }
 
