@@ -10,6 +10,9 @@ import type { Program } from "../plan/program.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";
 
+/** More threads than this cannot be asked for: each is a worker with memory of its own. */
+export const mostThreads = 64;
+
 /** What a backend has taken for tensors so far. */
 export interface MemoryUse {
   /** Bytes of the arena that programs share. */

@@ -12,6 +12,11 @@ export interface ReadableFile {
 export interface WorkerHandle {
   /** Sends structured data. The thread finds it when it has nothing else to do. */
   post(message: object): void;
+  /**
+   * False once the thread has ended, whatever ended it: no instruction of it will run any more. Also a caller may ask that has not been
+   * back to its event loop since. Undefined, or left out, where nobody can tell.
+   */
+  isRunning?(): boolean | undefined;
   terminate(): Promise<void>;
 }
 

@@ -8,6 +8,7 @@ import { setFlagsFromString } from "node:v8";
 import { Worker } from "node:worker_threads";
 import { InsituError } from "../base/error.js";
 import type { FolderPlatform, ReadableFile, WorkerHandle } from "../base/platform.js";
+import { readyMessage } from "../backends/wasm/control.js";
 import { locationSegments } from "./location.js";
 
 /** Node's read takes fewer than 2 GiB at a time. */
@@ -112,25 +113,64 @@ async function openModel(path: string): Promise<ReadableFile> {
   }
 }
 
-/** Starts a kernel worker; once it is ready it does not keep the process alive. */
+/** How often a worker that is starting is looked after, in milliseconds. */
+const lookEvery = 100;
+
+/** Looks without any sign of life after which a worker is given up, and looks in all without it being ready. */
+const mostQuiet = 10;
+const mostLooks = 600;
+
+/** Milliseconds of processor time between two looks that are a sign of life: a thread that is starting uses them, however busy the machine is. */
+const leastWork = 1;
+
+/** Calls `fail` when nothing has happened for a second in a process whose worker is to get ready. Returns what ends the watch. */
+function watchStart(fail: (reason: string) => void): () => void {
+  let [quiet, looks, before] = [0, 0, process.cpuUsage()];
+  const timer = setInterval(() => {
+    const { user, system } = process.cpuUsage(before);
+    before = process.cpuUsage();
+    quiet = (user + system) / 1000 < leastWork ? quiet + 1 : 0;
+    if (quiet < mostQuiet && ++looks < mostLooks) return;
+    fail(`it gave no answer in ${((quiet < mostQuiet ? looks : mostQuiet) * lookEvery) / 1000} s`);
+  }, lookEvery);
+  return () => clearInterval(timer);
+}
+
+/** Starts a kernel worker; once it is ready it does not keep the process alive. Rejects, never hangs, where it ends or says nothing. */
 function startKernelWorker(start: object): Promise<WorkerHandle> {
   return new Promise((resolve, reject) => {
     // Without execArgv: [] a worker inherits flags that it may not take.
     const worker = new Worker(new URL("./kernel-worker-node.js", import.meta.url), { workerData: start, execArgv: [] });
-    worker.once("message", () => {
+    let ended = false;
+    const endWatch = watchStart((reason) => fail(new Error(reason)));
+    const fail = (reason: Error): void => {
+      endWatch();
+      reject(reason);
+      worker.terminate().catch(() => undefined);
+    };
+    worker.once("message", (message) => {
+      if (message !== readyMessage) return fail(new Error("another script answered"));
+      endWatch();
       worker.unref();
       resolve({
-        post: (message) => worker.postMessage(message),
+        post: (data) => worker.postMessage(data),
+        isRunning: () => !ended && hasLoop(worker),
         async terminate() {
           await worker.terminate();
         },
       });
     });
     // Both stay: an error event that nobody hears would end the process.
-    worker.on("error", reject);
-    worker.once("exit", (code) => reject(new Error(`the worker ended with code ${code} before it was ready`)));
+    worker.on("error", fail);
+    worker.once("exit", (code) => {
+      ended = true;
+      fail(new Error(`the worker ended with code ${code} before it was ready`));
+    });
   });
 }
+
+/** True while a worker has its event loop. Its exit is an event, which a thread in the middle of a run does not hear; this it can ask: a loop that is gone has a negative idle time. */
+const hasLoop = (worker: Worker): boolean => worker.performance.eventLoopUtilization().idle >= 0;
 
 /** The machine's memory, or what a container may use of it. */
 function memoryBytes(): number {

@@ -65,8 +65,10 @@ function startKernelWorker(start: object): Promise<WorkerHandle> {
   return new Promise((resolve, reject) => {
     let worker: Worker | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let ended = false;
     const fail = (reason: string, cause?: unknown): void => {
       clearTimeout(timer);
+      ended = true;
       worker?.terminate();
       // A bundle of another format than ES modules has no import.meta.url.
       const place = import.meta.url === undefined ? "which this bundle's format does not tell" : import.meta.url;
@@ -86,7 +88,9 @@ function startKernelWorker(start: object): Promise<WorkerHandle> {
         clearTimeout(timer);
         resolve({
           post: (message) => started.postMessage(message),
+          isRunning: () => (ended ? false : undefined),
           async terminate() {
+            ended = true;
             started.terminate();
           },
         });

@@ -1,5 +1,7 @@
 /** The options of `InferenceSession.create`, insitu's own and onnxruntime's, read into one form. */
+import { mostThreads } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import type { LoadOptions } from "../onnx/external.js";
 import type { Model } from "../onnx/model.js";
 import type { Level } from "../passes/optimize.js";
@@ -17,6 +19,7 @@ export type RewritePolicy = "auto" | "require" | "never";
 export interface SessionOptions extends LoadOptions {
   readonly backend?: BackendName;
   readonly inPlace?: InPlacePolicy;
+  /** Threads in all, at most 64; what the machine has when left out, or 0. Those beside the calling one are workers that all sessions share. */
   readonly threads?: number;
   /** Rewrites a decoder whose caches grow, as `insitu rewrite` does: inputs are then those of the rewritten model. "never" by default. */
   readonly rewrite?: RewritePolicy;
@@ -67,13 +70,20 @@ export function readOptions(options: SessionOptions): {
   }
   if (!["auto", "require", "never"].includes(rewrite))
     throw new InsituError("invalid-argument", `option rewrite must be "auto", "require" or "never", got "${rewrite}"`);
-  const threads = options.threads ?? options.intraOpNumThreads;
-  if (threads !== undefined && !(Number.isInteger(threads) && threads >= 0)) {
-    throw new InsituError("invalid-argument", `option threads must be a whole number, got ${threads}`);
-  }
+  const threads = readThreads(options, "threads") ?? readThreads(options, "intraOpNumThreads");
   const level =
     graphOptimizationLevel === "disabled" || graphOptimizationLevel === "basic" ? graphOptimizationLevel : "all";
   return { backend: chooseBackend(options), inPlace, threads: threads === 0 ? undefined : threads, level, rewrite };
+}
+
+/** A number of threads; 0 stands for what the machine has. */
+function readThreads(options: SessionOptions, name: "threads" | "intraOpNumThreads"): number | undefined {
+  const threads = options[name];
+  if (threads === undefined || (Number.isInteger(threads) && threads >= 0 && threads <= mostThreads)) return threads;
+  throw new InsituError(
+    "invalid-argument",
+    `option ${name} must be a whole number from 0 to ${mostThreads}, got ${valueText(threads)}; 0 is what the machine has`,
+  );
 }
 
 function chooseBackend(options: SessionOptions): BackendName {

@@ -21,6 +21,41 @@ globalThis.harness = {
     }
   },
 
+  /** The same while the workers that it started are ended one by one. */
+  decodeLosing: async ({ entry, model, options }) => {
+    const { Worker } = globalThis;
+    const started = [];
+    globalThis.Worker = class extends Worker {
+      constructor(...given) {
+        super(...given);
+        started.push(this);
+      }
+    };
+    try {
+      const { InferenceSession, Tensor } = await load(entry);
+      const create = async (...given) => {
+        const session = await InferenceSession.create(...given);
+        let runs = 0;
+        return {
+          createState: (sizes) => session.createState(sizes),
+          explain: () => session.explain(),
+          release: () => session.release(),
+          run: async (...asked) => {
+            if (++runs % 8 === 0) started.pop()?.terminate();
+            // Some runs come when the worker has really ended, which takes a while.
+            if (runs % 16 === 0) await new Promise((resolve) => setTimeout(resolve, 500));
+            return session.run(...asked);
+          },
+        };
+      };
+      return await decode({ InferenceSession: { create }, Tensor }, model, options);
+    } catch (error) {
+      return told(error);
+    } finally {
+      globalThis.Worker = Worker;
+    }
+  },
+
   /** The same inside a worker that the page starts. */
   decodeInWorker: ({ worker, ...job }) =>
     new Promise((resolve, reject) => {

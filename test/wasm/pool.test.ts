@@ -241,7 +241,7 @@ describe("sessions", () => {
     await Promise.all([one.release(), many.release()]);
     await expect(decoderSession({ threads: 100_000 })).rejects.toMatchObject({
       code: "invalid-argument",
-      message: "option threads must be at most 256, got 100000",
+      message: "option threads must be a whole number from 0 to 64, got 100000; 0 is what the machine has",
     });
   });
 

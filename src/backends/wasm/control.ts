@@ -1,17 +1,24 @@
 /**
  * The words in shared memory through which the main thread hands work to the workers, and a worker's life around them. Both sides use
- * these offsets and nothing else.
+ * these offsets and nothing else. Knows nothing of how a worker is started or ends: the pool does.
  *
  * The main thread writes a task (memory, kernel, job, parts), then `unfinished` and `remaining`, raises `generation` and notifies. A thread,
  * the main one included, takes a part by lowering `remaining`; whoever holds a part may read the task, since the main thread starts no
  * other before `unfinished` is 0. A worker that comes too late finds nothing remaining and is not waited for.
  *
  * A memory that is opened later reaches a worker as a message: raising `memories` lets it go back to its event loop to find it. No task of
- * that memory is handed over before every worker has counted itself in `joined`.
+ * that memory is handed over before every worker has said at its desk that it joined.
+ *
+ * Each worker has a desk, a few words that it alone writes. It is `busy` from before it takes the first part of a task until after it has
+ * done the last: a thread that ended with a part in its hands left `busy` standing, and one that is not busy holds none.
  */
+import { mostThreads } from "../backend.js";
 
 /** The most memories that one set of threads works on. */
 export const mostMemories = 32;
+
+/** Offsets in a worker's desk, which lies 64 bytes from the next. */
+const Desk = { busy: 0, memories: 1, parked: 2, words: 16 } as const;
 
 /** Offsets of the control words, in 32-bit words from the control block. What different threads write lies 64 bytes apart. */
 export const Control = {
@@ -34,10 +41,29 @@ export const Control = {
   failed: 64,
   reasonLength: 65,
   reason: 66,
-  /** Workers that have joined each memory, from the second on: one word for each of mostMemories. */
-  joined: 328,
-  words: 360,
+  /** The desks of the workers, by their number from 0. */
+  desks: 336,
 } as const;
+
+/** Words of the control block in all. */
+export const controlWords: number = Control.desks + Desk.words * (mostThreads - 1);
+
+/** Where a worker's desk begins. */
+const deskOf = (base: number, number: number): number => base + Control.desks + number * Desk.words;
+
+/** True while a worker may hold a part of a task. */
+export const isBusy = (words: Int32Array, base: number, number: number): boolean =>
+  Atomics.load(words, deskOf(base, number) + Desk.busy) !== 0;
+
+/** How many memories a worker has joined. */
+export const memoriesJoined = (words: Int32Array, base: number, number: number): number =>
+  Atomics.load(words, deskOf(base, number) + Desk.memories);
+
+/** Takes a worker that has ended out of the count of those that need a notification. */
+export function clearDesk(words: Int32Array, base: number, number: number): void {
+  if (Atomics.exchange(words, deskOf(base, number) + Desk.parked, 0) !== 0)
+    Atomics.sub(words, base + Control.parked, 1);
+}
 
 /** Rounds of looking for work before a worker parks: long enough for the next step of a decode and what a host does in between. */
 export const spins = 60_000;
@@ -54,6 +80,8 @@ export interface WorkerStart extends MemoryStart {
   readonly module: WebAssembly.Module;
   /** Byte address of the control block. */
   readonly control: number;
+  /** The number of the worker's desk. */
+  readonly number: number;
   /** Kernels by the number that tasks use. */
   readonly kernels: readonly string[];
 }
@@ -80,17 +108,18 @@ export function openBench(
   return { kernels: kernels.map((name) => exports[name]), scratch };
 }
 
-/** Takes parts of the current task until none remains. A part that throws is done all the same, and `failed` hears of it. */
+/** Takes parts of the current task until none remains, and tells how many. A part that throws is done all the same, and `failed` hears of it. */
 export function takeParts(
   words: Int32Array,
   base: number,
   benches: readonly Bench[],
   failed: (error: unknown) => void,
-): void {
-  for (;;) {
+): number {
+  for (let taken = 0; ;) {
     const remaining = Atomics.load(words, base + Control.remaining);
-    if (remaining <= 0) return;
+    if (remaining <= 0) return taken;
     if (Atomics.compareExchange(words, base + Control.remaining, remaining, remaining - 1) !== remaining) continue;
+    taken++;
     const parts = words[base + Control.parts];
     try {
       const { kernels, scratch } = benches[words[base + Control.memory]];
@@ -108,14 +137,17 @@ export class KernelThread {
   readonly #benches: Bench[] = [];
   readonly #words: Int32Array;
   readonly #base: number;
+  readonly #desk: number;
   /** The generation of the last task that was looked at. */
   #seen: number;
 
   constructor(start: WorkerStart) {
     this.#start = start;
     this.#base = start.control >>> 2;
-    this.#words = new Int32Array(start.memory.buffer, 0, this.#base + Control.words);
+    this.#desk = deskOf(this.#base, start.number);
+    this.#words = new Int32Array(start.memory.buffer, 0, this.#base + controlWords);
     this.#benches.push(openBench(start.module, start.kernels, start));
+    Atomics.store(this.#words, this.#desk + Desk.memories, 1);
     // Before anybody hears that the thread is ready: no task that follows is missed.
     this.#seen = Atomics.load(this.#words, this.#base + Control.generation);
   }
@@ -132,12 +164,12 @@ export class KernelThread {
       };
       bench = { kernels: kernels.map(() => fail), scratch: 0 };
     }
-    Atomics.add(this.#words, this.#base + Control.joined + this.#benches.push(bench) - 1, 1);
+    Atomics.store(this.#words, this.#desk + Desk.memories, this.#benches.push(bench));
   }
 
   /** Waits for tasks and does its share. Returns when told to stop, or when there is a memory to join. An exception is reported, never a hang. */
   serve(): void {
-    const [words, base] = [this.#words, this.#base];
+    const [words, base, desk] = [this.#words, this.#base, this.#desk];
     const failed = (error: unknown): void => writeReason(words, base, String(error));
     for (;;) {
       const seen = this.#seen;
@@ -147,13 +179,18 @@ export class KernelThread {
       for (let round = 0; generation === seen && round < spins; round++)
         generation = Atomics.load(words, base + Control.generation);
       if (generation === seen) {
+        // In this order: a worker that ends in between is notified in vain, and nobody else is forgotten.
         Atomics.add(words, base + Control.parked, 1);
+        Atomics.store(words, desk + Desk.parked, 1);
         Atomics.wait(words, base + Control.generation, seen);
+        Atomics.store(words, desk + Desk.parked, 0);
         Atomics.sub(words, base + Control.parked, 1);
         continue;
       }
       this.#seen = generation;
+      Atomics.store(words, desk + Desk.busy, 1);
       takeParts(words, base, this.#benches, failed);
+      Atomics.store(words, desk + Desk.busy, 0);
     }
   }
 }
@@ -161,7 +198,7 @@ export class KernelThread {
 /** Tells the main thread why a part failed; the first reason stays. */
 function writeReason(words: Int32Array, base: number, reason: string): void {
   if (Atomics.exchange(words, base + Control.failed, 1) !== 0) return;
-  const length = Math.min(reason.length, Control.joined - Control.reason);
+  const length = Math.min(reason.length, Control.desks - Control.reason);
   words[base + Control.reasonLength] = length;
   for (let at = 0; at < length; at++) words[base + Control.reason + at] = reason.charCodeAt(at);
 }

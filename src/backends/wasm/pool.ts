@@ -1,15 +1,21 @@
 /**
  * The threads that run kernels: the calling one and, where there are several, workers that spin for the next task and then park.
- * Runs one kernel at a time on one of the memories, split into parts; returns when all of them are done.
+ * Runs one kernel at a time on one of the memories, split into parts; returns when all of them are done, or throws when one can no longer
+ * be done: a worker may end at any time, and the calling thread, which does not go back to its event loop meanwhile, has to ask.
  */
 import { InsituError } from "../../base/error.js";
 import type { WorkerHandle } from "../../base/platform.js";
 import {
   type Bench,
+  clearDesk,
   Control,
+  controlWords,
+  isBusy,
+  memoriesJoined,
   type MemoryStart,
   mostMemories,
   openBench,
+  spins,
   takeParts,
   takeReason,
   type WorkerStart,
@@ -31,8 +37,25 @@ export interface PoolParts {
 const mostScratch = 1 << 20;
 const leastScratch = 1 << 18;
 
+/** Milliseconds between two looks at whether the workers still run, while the calling thread waits for them. */
+const lookEvery = 20;
+
+/**
+ * How long a worker may take for its part where nobody can tell whether it still runs: so many looks, and so many times what the calling
+ * thread took for its own parts, or more looks where it had none. Looks, since a machine that was asleep is no reason to give up.
+ */
+const patience = { looks: 50, looksWithoutOwn: 500, times: 20 } as const;
+
+/** A worker that runs, as far as is known. */
+interface Member {
+  readonly handle: WorkerHandle;
+  /** Its desk in the control block. */
+  readonly number: number;
+}
+
 /** The threads of one backend instance. */
 export class KernelPool {
+  /** Threads that were asked for, the calling one included: into so many parts a task is split, also when some have ended. */
   readonly threads: number;
   /** Bytes of scratch that a kernel may use on each thread. */
   readonly scratchBytes: number;
@@ -41,7 +64,16 @@ export class KernelPool {
   readonly #numbers: ReadonlyMap<string, number>;
   readonly #words: Int32Array;
   readonly #base: number;
-  readonly #workers: readonly WorkerHandle[];
+  /** The workers that still run. */
+  #members: readonly Member[];
+  /** True once a worker no longer answered of which nobody knows whether it still writes. */
+  #abandoned = false;
+  /** False where nobody can tell whether a worker still runs: there, clocks have to. */
+  readonly #canTell: boolean;
+  /** Looks after which the last task's workers are given up, where clocks have to tell. */
+  #mostLooks = 0;
+  /** The last memory that all workers are known to have joined. */
+  #joined = 0;
   #failure: unknown;
 
   private constructor(
@@ -57,20 +89,23 @@ export class KernelPool {
     this.threads = workers.length + 1;
     this.#benches.push(openBench(module, kernels, { memory: memory.memory, scratch }));
     this.#numbers = new Map(kernels.map((name, number) => [name, number]));
-    this.#words = new Int32Array(memory.buffer, 0, (control >>> 2) + Control.words);
+    this.#words = new Int32Array(memory.buffer, 0, (control >>> 2) + controlWords);
     this.#base = control >>> 2;
-    this.#workers = workers;
+    this.#members = workers.map((handle, number) => ({ handle, number }));
+    this.#canTell = workers.every((handle) => handle.isRunning?.() !== undefined);
   }
 
   /** Starts the workers and waits until each has answered. If one cannot be started, the others end and the reason is thrown. */
   static async start(parts: PoolParts, scratch?: number): Promise<KernelPool> {
     const { memory, module, kernels, threads, startWorker } = parts;
     const scratchBytes = scratch ?? Math.max(leastScratch, Math.min(mostScratch, memory.mostBytes / 16));
-    const control = memory.take(Control.words * 4);
+    const control = memory.take(controlWords * 4);
     const scratches = Array.from({ length: threads }, () => memory.take(scratchBytes));
-    new Int32Array(memory.buffer, control, Control.words).fill(0);
+    new Int32Array(memory.buffer, control, controlWords).fill(0);
     const started = await Promise.allSettled(
-      scratches.slice(1).map((scratch) => startWorker({ module, memory: memory.memory, control, scratch, kernels })),
+      scratches
+        .slice(1)
+        .map((scratch, number) => startWorker({ module, memory: memory.memory, control, number, scratch, kernels })),
     );
     const workers = started.flatMap((start) => (start.status === "fulfilled" ? [start.value] : []));
     const failed = started.find((start) => start.status === "rejected");
@@ -87,6 +122,18 @@ export class KernelPool {
     return new KernelPool(parts, control, scratches[0], scratchBytes, workers);
   }
 
+  /** True while all threads are there that were asked for. */
+  get isWhole(): boolean {
+    this.#forgetEnded();
+    return !this.#abandoned && this.#members.length === this.threads - 1;
+  }
+
+  /** A line where threads have ended; nothing else is to be told. */
+  describe(): readonly string[] {
+    if (this.isWhole) return [];
+    return [`threads: ${this.#members.length + 1} of ${this.threads}, the others have ended`];
+  }
+
   /**
    * Takes on another memory, as the next number. The workers join it on their own time; until all have, the calling thread does every
    * part of its tasks, which changes no result.
@@ -101,22 +148,32 @@ export class KernelPool {
       scratch: memory.take(this.scratchBytes),
     }));
     this.#benches.push(openBench(module, kernels, starts[0]));
-    this.#workers.forEach((worker, at) => worker.post(starts[at + 1]));
+    for (const { handle, number: at } of this.#members) handle.post(starts[at + 1]);
     Atomics.store(this.#words, this.#base + Control.memories, number + 1);
     Atomics.add(this.#words, this.#base + Control.generation, 1);
     Atomics.notify(this.#words, this.#base + Control.generation);
   }
 
-  /** True if every worker has joined a memory. */
+  /** True if every worker that still runs has joined a memory. */
   isJoined(memory: number): boolean {
-    return memory === 0 || Atomics.load(this.#words, this.#base + Control.joined + memory) === this.#workers.length;
+    if (memory <= this.#joined) return true;
+    // One that ended will not come any more.
+    this.#forgetEnded();
+    if (this.#members.some(({ number }) => memoriesJoined(this.#words, this.#base, number) <= memory)) return false;
+    this.#joined = memory;
+    return true;
   }
 
-  /** Runs all parts of a job in a memory. With one part, or one thread, nothing is handed over. */
+  /**
+   * Runs all parts of a job in a memory. With one part, or one thread, nothing is handed over. Throws `thread-lost` where a worker ended
+   * with a part in its hands: no thread works on the task any longer then, what it was to write is partly written, and the next task is
+   * done by the threads that are left.
+   */
   run(kernel: string, job: number, parts: number, memory = 0): void {
     const number = this.#numbers.get(kernel);
     if (number === undefined) throw new InsituError("internal", `there is no kernel ${kernel}`);
-    if (parts === 1 || this.#workers.length === 0 || !this.isJoined(memory)) {
+    if (this.#abandoned) throw abandonedError(kernel);
+    if (parts === 1 || this.#members.length === 0 || !this.isJoined(memory)) {
       const { kernels, scratch } = this.#benches[memory];
       try {
         for (let part = 0; part < parts; part++) kernels[number](job, part, parts, scratch);
@@ -135,9 +192,10 @@ export class KernelPool {
     Atomics.store(words, base + Control.remaining, parts);
     Atomics.add(words, base + Control.generation, 1);
     if (Atomics.load(words, base + Control.parked) > 0) Atomics.notify(words, base + Control.generation, parts - 1);
-    takeParts(words, base, this.#benches, this.#fail);
-    // A page's main thread may not wait: it looks on until the last part is done.
-    while (Atomics.load(words, base + Control.unfinished) > 0);
+    const began = this.#canTell ? 0 : performance.now();
+    const own = takeParts(words, base, this.#benches, this.#fail);
+    if (!this.#canTell) this.#mostLooks = looksFor(own, performance.now() - began);
+    this.#awaitParts(kernel);
     const failure = this.#failure ?? takeReason(words, base);
     if (failure === undefined) return;
     this.#failure = undefined;
@@ -150,16 +208,75 @@ export class KernelPool {
     this.#failure = error;
   };
 
+  /** Waits until every part is done, or throws where that cannot be. */
+  #awaitParts(kernel: string): void {
+    const [words, unfinished] = [this.#words, this.#base + Control.unfinished];
+    // A page's main thread may not wait: it looks on until the last part is done.
+    for (let round = 0; round < spins; round++) if (Atomics.load(words, unfinished) === 0) return;
+    for (let round = 0, looks = 0, looked = performance.now(); Atomics.load(words, unfinished) > 0; round++) {
+      if (round % 1024 !== 0) continue;
+      const now = performance.now();
+      if (now - looked < lookEvery) continue;
+      looked = now;
+      this.#checkMembers(kernel, ++looks);
+    }
+  }
+
+  /** Throws if what is not done will not be: for when the calling thread has waited and no part is left to be taken. */
+  #checkMembers(kernel: string, looks: number): void {
+    const [words, base] = [this.#words, this.#base];
+    this.#forgetEnded();
+    const busy = this.#members.filter(({ number }) => isBusy(words, base, number));
+    // In this order: what a worker did before it was idle is done.
+    if (busy.length === 0 && Atomics.load(words, base + Control.unfinished) > 0) {
+      this.#dropTask();
+      throw new InsituError(
+        "thread-lost",
+        `kernel ${kernel}: a thread ended with a part of it undone, so the run has no result; ${this.#members.length + 1} of ${this.threads} threads are left, and the next run goes on with them`,
+      );
+    }
+    if (!this.#canTell && looks > this.#mostLooks) {
+      this.#abandoned = true;
+      this.#dropTask();
+      throw abandonedError(kernel);
+    }
+  }
+
+  #dropTask(): void {
+    this.#failure = undefined;
+    takeReason(this.#words, this.#base);
+    Atomics.store(this.#words, this.#base + Control.unfinished, 0);
+  }
+
+  /** Forgets workers that have ended; true if there was one. */
+  #forgetEnded(): boolean {
+    const left = this.#members.filter(({ handle }) => handle.isRunning?.() !== false);
+    if (left.length === this.#members.length) return false;
+    for (const member of this.#members) if (!left.includes(member)) clearDesk(this.#words, this.#base, member.number);
+    this.#members = left;
+    return true;
+  }
+
   /** Ends the workers; nothing can be run afterwards. */
   async stop(): Promise<void> {
     Atomics.store(this.#words, this.#base + Control.stop, 1);
     Atomics.add(this.#words, this.#base + Control.generation, 1);
     Atomics.notify(this.#words, this.#base + Control.generation);
-    await Promise.all(this.#workers.map((worker) => worker.terminate()));
+    await Promise.all(this.#members.map(({ handle }) => handle.terminate()));
   }
 }
+
+/** Looks at workers that are worth it after the calling thread did `own` parts in so many milliseconds. */
+const looksFor = (own: number, milliseconds: number): number =>
+  own === 0 ? patience.looksWithoutOwn : patience.looks + (patience.times * milliseconds) / lookEvery;
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 const failureOf = (kernel: string, error: unknown): InsituError =>
   new InsituError("internal", `kernel ${kernel} failed: ${messageOf(error)}`, { cause: error });
+
+const abandonedError = (kernel: string): InsituError =>
+  new InsituError(
+    "thread-lost",
+    `kernel ${kernel}: a thread no longer answers, and may still write; the session and its states are lost: create a new session`,
+  );

@@ -1,12 +1,12 @@
 /**
  * The WASM backend: compiled kernels on shared memories, with as many threads as are allowed. One set of memories and threads serves all
- * sessions that ask for the same; they are kept for the next session unless they hold much memory.
+ * sessions that ask for the same, and ends soon after the last of them.
  */
 import { InsituError } from "../../base/error.js";
 import type { Platform, WorkerHandle } from "../../base/platform.js";
 import { kernelJobs, reservedBytes } from "../../kernels/exports.js";
 import type { Plan } from "../../plan/plan.js";
-import type { Backend, BackendSession, Executable } from "../backend.js";
+import { type Backend, type BackendSession, type Executable, mostThreads } from "../backend.js";
 import { ProgramExecutor } from "../executor.js";
 import { Unavailable } from "../unavailable.js";
 import type { KernelTable } from "./choice.js";
@@ -27,6 +27,8 @@ interface Machine {
 interface Shared {
   readonly machine: Promise<Machine>;
   sessions: number;
+  /** Ends the machine if no session comes. */
+  ending?: ReturnType<typeof setTimeout>;
 }
 
 /** What a machine is started with. */
@@ -37,11 +39,14 @@ interface MachineOptions {
   readonly memoryBytes: number;
 }
 
-/** More threads than this are a mistake. */
-const mostThreads = 256;
-
-/** A memory that has grown beyond this is let go of with its last session; a smaller one waits for the next. */
+/** A memory that has grown beyond this ends with its last session, together with the threads; a smaller one waits a moment for the next. */
 const keptBytes = 2 ** 26;
+
+/** That moment, in milliseconds: sessions that follow each other need not start threads anew. */
+const keptTime = 100;
+
+/** Machines that are tried before a session is refused: one may have lost threads, and so may the one that takes its place. */
+const mostStarts = 3;
 
 const shared = new WeakMap<Platform, Map<string, Shared>>();
 
@@ -60,16 +65,23 @@ async function startMachine(platform: Platform, options: MachineOptions): Promis
   return { memories: new WasmMemories(memory, open, memory.usedBytes), pool, relaxed };
 }
 
-/** Joins the machine of this kind, starting it where there is none. `leave` gives it up. */
-async function join(
-  platform: Platform,
-  options: MachineOptions,
-): Promise<{ readonly machine: Machine; readonly leave: () => void }> {
+/** A machine that a session is on. */
+interface Joined {
+  readonly machine: Machine;
+  /** Keeps later sessions from it. */
+  readonly forget: () => void;
+  /** Gives it up. */
+  readonly leave: () => void;
+}
+
+/** Joins the machine of this kind, starting it where there is none. */
+async function join(platform: Platform, options: MachineOptions): Promise<Joined> {
   const running = shared.get(platform) ?? new Map<string, Shared>();
   shared.set(platform, running);
   const key = JSON.stringify(options);
-  const entry = running.get(key) ?? { machine: startMachine(platform, options), sessions: 0 };
+  const entry: Shared = running.get(key) ?? { machine: startMachine(platform, options), sessions: 0 };
   running.set(key, entry);
+  clearTimeout(entry.ending);
   const forget = (): void => {
     if (running.get(key) === entry) running.delete(key);
   };
@@ -81,15 +93,39 @@ async function join(
     forget();
     throw error;
   }
-  return {
-    machine,
-    leave: () => {
-      if (--entry.sessions > 0 || machine.memories.byteLength <= keptBytes) return;
-      forget();
-      // Nobody waits for the workers to end, and there is nobody to tell if one does not.
-      machine.pool.stop().catch(() => undefined);
-    },
+  const end = (): void => {
+    if (entry.sessions > 0) return;
+    forget();
+    // Nobody waits for the workers to end, and there is nobody to tell if one does not.
+    machine.pool.stop().catch(() => undefined);
   };
+  const leave = (): void => {
+    if (--entry.sessions > 0) return;
+    if (machine.memories.byteLength > keptBytes || !machine.pool.isWhole) end();
+    else entry.ending = withoutKeepingAlive(setTimeout(end, keptTime));
+  };
+  return { machine, forget, leave };
+}
+
+/** Joins a machine that has all its threads. Sessions on one that has lost some stay there; a new session gets what it asks for. */
+async function joinWhole(platform: Platform, options: MachineOptions): Promise<Joined> {
+  for (let starts = 0; starts < mostStarts; starts++) {
+    const joined = await join(platform, options);
+    if (joined.machine.pool.isWhole) return joined;
+    joined.forget();
+    joined.leave();
+  }
+  throw new Unavailable(
+    "threads",
+    "invalid-argument",
+    `threads: ${options.threads} cannot be had here: workers ended as soon as they had started; ask for threads: 1`,
+  );
+}
+
+/** In Node a process does not wait for the timer; elsewhere nothing does. */
+function withoutKeepingAlive(timer: ReturnType<typeof setTimeout>): ReturnType<typeof setTimeout> {
+  (timer as { unref?(): void }).unref?.();
+  return timer;
 }
 
 /** The number of threads to start: what was asked for, or what the place has. Throws where it cannot be had. */
@@ -102,8 +138,6 @@ function threadsFor(platform: Platform, asked: number | undefined): number {
       "invalid-argument",
       `threads: ${number} cannot be had here: ${reason}; ask for threads: 1`,
     );
-  if (number > mostThreads)
-    throw new InsituError("invalid-argument", `option threads must be at most ${mostThreads}, got ${number}`);
   return number;
 }
 
@@ -126,12 +160,12 @@ export function wasmBackend(kernels: KernelTable): Backend {
     async open({ platform, threads, relaxedSimd = true, wasmMemoryBytes }): Promise<BackendSession> {
       const memoryBytes = memoryBytesFor(wasmMemoryBytes);
       const options = { threads: threadsFor(platform, threads), allowRelaxed: relaxedSimd, memoryBytes };
-      const { machine, leave } = await join(platform, options);
+      const { machine, leave } = await joinWhole(platform, options);
       const engine = new WasmEngine(machine.memories, machine.pool, kernels, machine.relaxed);
       let released = false;
       return {
         allocateBytes: (sizes) => engine.allocateBytes(sizes),
-        describe: () => engine.describeMemories(),
+        describe: () => [...engine.describeMemories(), ...machine.pool.describe()],
         prepare: (plan: Plan): Executable => new ProgramExecutor(plan, engine),
         release() {
           if (released) return;
