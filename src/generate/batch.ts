@@ -48,6 +48,11 @@ export async function* generateBatch(
   options: Generating,
 ): AsyncGenerator<BatchToken, void, undefined> {
   if (prompts.length === 0) return;
+  const check = async (): Promise<void> => {
+    await pause();
+    options.signal?.throwIfAborted();
+  };
+  await check();
   const { decoder, capacity } = place;
   const longest = Math.max(...prompts.map(({ length }) => length));
   if (longest > capacity) throw contextFull(capacity);
@@ -66,7 +71,9 @@ export async function* generateBatch(
   }));
   const state = decoder.createState(prompts.length, capacity);
   try {
-    let rows = await (decoder.uneven ? readApart(place, state, samples) : readPrompts(place, state, samples, longest));
+    let rows = await (decoder.uneven
+      ? readApart(place, state, samples, check)
+      : readPrompts(place, state, samples, longest, check));
     for (;;) {
       for (const [index, sample] of samples.entries()) {
         if (sample.finish !== undefined || options.maxTokens === 0) continue;
@@ -75,8 +82,7 @@ export async function* generateBatch(
         if (sample.finish === "context" && options.whenFull === "error") throw contextFull(capacity);
       }
       if (options.maxTokens === 0 || samples.every(({ finish }) => finish !== undefined)) return;
-      await pause();
-      options.signal?.throwIfAborted();
+      await check();
       rows = await readNext(place, state, samples);
     }
   } finally {
@@ -84,18 +90,20 @@ export async function* generateBatch(
   }
 }
 
-/** Reads all prompts in chunks; the logits after each one's last token. */
+/** Reads all prompts in chunks, with a check before each; the logits after each one's last token. */
 async function readPrompts(
   place: BatchPlace,
   state: DecoderState,
   samples: readonly Sample[],
   longest: number,
+  check: () => Promise<void>,
 ): Promise<Float32Array[]> {
   const { decoder, chunk } = place;
   const rows: Float32Array[] = [];
   const padding = samples.map((sample) => sample.padding);
   for (let at = 0; at < longest; at += chunk) {
     const count = Math.min(chunk, longest - at);
+    await check();
     const logits = await decoder.run(state, {
       tokens: samples.map((sample) =>
         Array.from({ length: count }, (_, i) => sample.prompt[at - sample.padding + i] ?? 0),
@@ -114,7 +122,12 @@ async function readPrompts(
 }
 
 /** Reads all prompts, each from where it differs from what has been read before; the logits after each one's last token. */
-async function readApart(place: BatchPlace, state: DecoderState, samples: readonly Sample[]): Promise<Float32Array[]> {
+async function readApart(
+  place: BatchPlace,
+  state: DecoderState,
+  samples: readonly Sample[],
+  check: () => Promise<void>,
+): Promise<Float32Array[]> {
   const { decoder, chunk } = place;
   const prompts = samples.map(({ prompt }) => prompt);
   const rows: Float32Array[] = [];
@@ -125,6 +138,7 @@ async function readApart(place: BatchPlace, state: DecoderState, samples: readon
       prompt.slice(starts[sample], Math.min(starts[sample] + chunk, ends[sample])),
     );
     if (tokens.every(({ length }) => length === 0)) return false;
+    await check();
     const logits = await decoder.run(state, { tokens, positions: starts, keep: 1 });
     for (const [sample, { length }] of tokens.entries())
       if (length > 0 && starts[sample] + length === prompts[sample].length) rows[sample] = logits.at(0, sample).slice();

@@ -84,15 +84,15 @@ async function advance(
 ): Promise<Candidate[]> {
   const successors = new Map(open.map((candidate) => [candidate, going.filter(({ from }) => from === candidate)]));
   const next: Candidate[] = [];
-  for (const [candidate, children] of successors) {
-    if (children.length === 0) candidate.context.release();
-    children.forEach(({ token, sum }, index) => {
-      const context = index === children.length - 1 ? candidate.context : candidate.context.fork();
-      next.push({ context, tokens: [...candidate.tokens, token], sum, logits: new Float32Array() });
-    });
-  }
-  if (!more) return next;
   try {
+    for (const [candidate, children] of successors) {
+      if (children.length === 0) candidate.context.release();
+      children.forEach(({ token, sum }, index) => {
+        const context = index === children.length - 1 ? candidate.context : candidate.context.fork();
+        next.push({ context, tokens: [...candidate.tokens, token], sum, logits: new Float32Array() });
+      });
+    }
+    if (!more) return next;
     for (const candidate of next) {
       if (candidate.context.room === 0) throw contextFull(candidate.context.capacity);
       candidate.logits = (await candidate.context.extend([candidate.tokens.at(-1)!])).at(0).slice();

@@ -21,6 +21,7 @@ import {
   wholeNumber,
 } from "./options.js";
 import { type CacheOptions, PagedDecoder, pagedSessionOptions, readCacheOptions } from "./paged-decoder.js";
+import { SharedPrompt } from "./shared-prompt.js";
 import { type ChatMessage, TextTokenizer } from "./tokenizer.js";
 
 /** How a language model is loaded: a session's options, and these. */
@@ -153,22 +154,16 @@ export class LanguageModel {
     return generateBatch({ decoder, text, capacity, chunk }, tokens, this.#read(options));
   }
 
-  /** Several texts for one prompt, which is read once: each text goes on from its own fork of the caches, with its own seed. */
+  /**
+   * Several texts for one prompt, which is read here, once: each text goes on from its own fork of the caches, with its own seed. A text
+   * that is not begun holds no caches; what was read waits for it as after any text, if the model was loaded to keep contexts.
+   */
   async samples(prompt: Prompt, count: number, options: GenerateOptions = {}): Promise<Generation[]> {
     wholeNumber("count", count, 1);
     const generating = this.#read(options);
     const tokens = this.#encode(prompt, options);
-    const { context, last } = await this.#readAllButLast(tokens, generating);
-    let open = count;
-    const source: ContextSource = {
-      decoder: this.tokenizer,
-      take: () => {
-        const fork = open > 1 ? context.fork() : context;
-        open--;
-        return { context: fork, reused: last };
-      },
-      give: (used) => used.release(),
-    };
+    const source = new SharedPrompt(this.#pool, count, () => this.#readAllButLast(tokens, generating));
+    await source.prepare();
     const { seed } = generating.sampling;
     return Array.from({ length: count }, (_, index) =>
       this.#generate(tokens, { ...generating, sampling: { ...generating.sampling, seed: seed + index } }, source),
@@ -183,7 +178,7 @@ export class LanguageModel {
     wholeNumber("beams", beams, 1);
     const generating = this.#read(options);
     const tokens = this.#encode(prompt, options);
-    const { context } = await this.#readAllButLast(tokens, generating);
+    const context = await this.#readAllButLast(tokens, generating);
     const found = await beamSearch(context, tokens.at(-1)!, { beams, lengthPenalty }, generating);
     return found.map((beam) => ({ ...beam, text: this.#continuation(tokens, beam.tokens) }));
   }
@@ -219,6 +214,7 @@ export class LanguageModel {
   /** Lets go of the model. */
   async release(): Promise<void> {
     this.#pool.release();
+    this.#parts.decoder.release?.();
     await this.#parts.session.release();
   }
 
@@ -232,15 +228,19 @@ export class LanguageModel {
     return new Generation(source, tokens, options);
   }
 
-  async #readAllButLast(
-    tokens: readonly number[],
-    { signal }: Generating,
-  ): Promise<{ context: Context; last: number }> {
+  /** A context that has read all of a prompt but its last token. Where reading ends before, what was read waits for others. */
+  async #readAllButLast(tokens: readonly number[], { signal }: Generating): Promise<Context> {
     if (tokens.length > this.#parts.context) throw contextFull(this.#parts.context);
+    signal?.throwIfAborted();
     const { context, reused } = this.#pool.take(tokens);
-    const last = tokens.length - 1;
-    if (reused < last) await context.extend(tokens.slice(reused, last), async () => signal?.throwIfAborted());
-    return { context, last };
+    try {
+      const last = tokens.length - 1;
+      if (reused < last) await context.extend(tokens.slice(reused, last), async () => signal?.throwIfAborted());
+      return context;
+    } catch (error) {
+      this.#pool.give(context);
+      throw error;
+    }
   }
 
   #read(options: GenerateOptions): Generating {

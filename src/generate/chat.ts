@@ -2,7 +2,7 @@
 import { InsituError } from "../base/error.js";
 import type { Context } from "./context.js";
 import type { ContextPool } from "./context-pool.js";
-import type { ContextSource, Generation } from "./generation.js";
+import type { ContextSource, Generation, TakenContext } from "./generation.js";
 import type { GenerateOptions } from "./options.js";
 import type { ChatMessage } from "./tokenizer.js";
 
@@ -74,13 +74,16 @@ class OwnContext implements ContextSource {
     this.decoder = pool.decoder;
   }
 
-  take(prompt: readonly number[]): { readonly context: Context; readonly reused: number } {
+  take(prompt: readonly number[]): TakenContext {
     if (this.#lent)
       throw new InsituError(
         "invalid-state",
         "the answer before is still being made: finish it or leave its loop first",
       );
-    const taken = this.#pool.prepare(this.#context, prompt);
+    const before = this.#context;
+    // Where it fails, what there was is let go of.
+    this.#context = undefined;
+    const taken = this.#pool.prepare(before, prompt);
     this.#context = taken.context;
     this.#lent = true;
     return taken;

@@ -2,7 +2,7 @@
 import { InsituError } from "../base/error.js";
 import { Context, type ContextOptions } from "./context.js";
 import type { StatefulDecoder } from "./decoder.js";
-import type { ContextSource } from "./generation.js";
+import type { ContextSource, TakenContext } from "./generation.js";
 import type { TokenDecoder } from "./text-stream.js";
 
 /** Hands out contexts and takes them back. */
@@ -14,6 +14,7 @@ export class ContextPool implements ContextSource {
   readonly #kept: number;
   /** The one that was used last comes last. */
   readonly #waiting: Context[] = [];
+  #released = false;
 
   constructor(model: StatefulDecoder, decoder: TokenDecoder, options: ContextOptions, kept: number) {
     this.#model = model;
@@ -23,30 +24,32 @@ export class ContextPool implements ContextSource {
   }
 
   /** A context that has read the first `reused` tokens of the prompt, at most all but the last. */
-  take(prompt: readonly number[]): { readonly context: Context; readonly reused: number } {
+  take(prompt: readonly number[]): TakenContext {
     const best = this.#waiting.toSorted((a, b) => commonLength(b, prompt) - commonLength(a, prompt)).at(0);
     if (best !== undefined) this.#waiting.splice(this.#waiting.indexOf(best), 1);
     return this.prepare(best, prompt);
   }
 
   /** A context taken back to what it has in common with the prompt; where it cannot go back, a new one in its place. */
-  prepare(
-    context: Context | undefined,
-    prompt: readonly number[],
-  ): { readonly context: Context; readonly reused: number } {
-    if (context !== undefined) {
-      for (const reused of [Math.min(commonLength(context, prompt), prompt.length - 1), 0])
-        if (context.rewind(reused)) return { context, reused: context.share(prompt.slice(0, -1)) };
-      context.release();
+  prepare(given: Context | undefined, prompt: readonly number[]): TakenContext {
+    let context = given;
+    try {
+      if (context !== undefined)
+        for (const reused of [Math.min(commonLength(context, prompt), prompt.length - 1), 0])
+          if (context.rewind(reused)) return { context, reused: context.share(prompt.slice(0, -1)) };
+      context?.release();
+      context = new Context(this.#model, this.#options);
+      return { context, reused: context.share(prompt.slice(0, -1)) };
+    } catch (error) {
+      context?.release();
+      throw error;
     }
-    const fresh = new Context(this.#model, this.#options);
-    return { context: fresh, reused: fresh.share(prompt.slice(0, -1)) };
   }
 
   /** Takes a context back. */
   give(context: Context): void {
     this.#waiting.push(context);
-    while (this.#waiting.length > this.#kept) this.#waiting.shift()!.release();
+    while (this.#waiting.length > (this.#released ? 0 : this.#kept)) this.#waiting.shift()!.release();
   }
 
   /** What the context that was used last has read, as bytes; throws where none waits. */
@@ -83,6 +86,7 @@ export class ContextPool implements ContextSource {
 
   /** Gives everything back. */
   release(): void {
+    this.#released = true;
     for (const context of this.#waiting.splice(0)) context.release();
   }
 }

@@ -57,6 +57,8 @@ export interface StatefulDecoder {
   createState(batch: number, capacity: number): DecoderState;
   /** Runs tokens on a state. */
   run(state: DecoderState, step: DecoderStep): Promise<Logits>;
+  /** Lets go of all states that there are. */
+  release?(): void;
 }
 
 /** The inputs beside the caches that a decoder may have. */

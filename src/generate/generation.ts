@@ -46,10 +46,16 @@ export interface GenerationSummary {
   readonly copyingBytes: number;
 }
 
+/** A context, and how many tokens of the prompt it has read. */
+export interface TakenContext {
+  readonly context: Context;
+  readonly reused: number;
+}
+
 /** Where a generation gets its context, and gives it back. */
 export interface ContextSource {
   readonly decoder: TokenDecoder;
-  take(prompt: readonly number[]): { readonly context: Context; readonly reused: number };
+  take(prompt: readonly number[]): TakenContext | Promise<TakenContext>;
   give(context: Context): void;
 }
 
@@ -116,17 +122,21 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       this.#finish = "length";
       return;
     }
-    const { context, reused } = this.#source.take(this.#prompt);
-    const before = context.bytes;
-    this.#reused = reused;
+    const { context, reused } = await this.#source.take(this.#prompt);
     try {
-      for await (const token of this.#tokens(context)) {
-        this.#bytes = differenceOf(context.bytes, before);
-        this.#text += token.text;
-        yield token;
+      const before = context.bytes;
+      const note = (): void => void (this.#bytes = differenceOf(context.bytes, before));
+      this.#reused = reused;
+      try {
+        for await (const token of this.#tokens(context)) {
+          note();
+          this.#text += token.text;
+          yield token;
+        }
+      } finally {
+        note();
       }
     } finally {
-      this.#bytes = differenceOf(context.bytes, before);
       this.#source.give(context);
     }
   }

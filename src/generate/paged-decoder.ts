@@ -101,7 +101,16 @@ export class PagedDecoder implements StatefulDecoder {
       ? logits
       : logits.placed(tokens.map((_, sample) => reading.indexOf(sample)));
   }
+
+  release(): void {
+    for (const sequence of this.pages.pool.sequences) sequence.release();
+  }
 }
+
+/** Gives back the blocks of texts that were dropped without `release`. */
+const dropped = new FinalizationRegistry<readonly Sequence[]>((sequences) => {
+  for (const sequence of sequences) sequence.release();
+});
 
 /** Texts on pages. */
 export class PagedTexts implements DecoderState {
@@ -116,6 +125,7 @@ export class PagedTexts implements DecoderState {
     this.sequences = sequences;
     this.#capacity = capacity;
     this.#copiesBefore = pages.pool.copies;
+    dropped.register(this, sequences, this);
   }
 
   get lengths(): readonly number[] {
@@ -169,6 +179,7 @@ export class PagedTexts implements DecoderState {
   }
 
   release(): void {
+    dropped.unregister(this);
     for (const sequence of this.sequences) sequence.release();
   }
 }

@@ -203,10 +203,11 @@ export class State {
   /** Gives the memory back; the state cannot be used afterwards. */
   release(): void {
     if (this.#released) return;
-    this.#waiting();
+    if (!this.#owner.released) this.#waiting();
     this.#released = true;
     dropped.unregister(this);
-    for (const holding of this.#holdings.values()) holding.release();
+    // The memory of a session that was released is gone already.
+    if (!this.#owner.released) for (const holding of this.#holdings.values()) holding.release();
   }
 
   /** Throws unless the state can be used. */
