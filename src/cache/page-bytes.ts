@@ -55,17 +55,18 @@ export function pageLayout(session: Session, state: State): "Norm" | "NHSD" {
 
 /** The blocks of sequences, with their lengths, as bytes. */
 export function readBlocks({ state, pool, blockBytes }: PagedState, sequences: readonly Sequence[]): Uint8Array {
-  const header = Uint32Array.from([
-    magic,
-    pool.blockSize,
-    blockBytes,
-    sequences.length,
-    ...sequences.map(({ length }) => length),
-  ]);
+  const evicted = sequences.find(({ length, position }) => position !== length);
+  if (evicted !== undefined)
+    throw new InsituError(
+      "invalid-state",
+      `sequence "${evicted.name}" cannot be saved: rows of it were evicted, and the saved form has no positions`,
+    );
+  const words = [magic, pool.blockSize, blockBytes, sequences.length, ...sequences.map(({ length }) => length)];
   const count = sequences.reduce((sum, { table }) => sum + table.length, 0);
-  const bytes = new Uint8Array(header.byteLength + count * blockBytes);
-  bytes.set(new Uint8Array(header.buffer));
-  let at = header.byteLength;
+  const bytes = new Uint8Array(4 * words.length + count * blockBytes);
+  const header = new DataView(bytes.buffer);
+  words.forEach((word, at) => header.setUint32(4 * at, word, true));
+  let at = 4 * words.length;
   for (const name of state.names) {
     const cache = state.get(name);
     const source = cacheBytes(cache);
@@ -78,27 +79,35 @@ export function readBlocks({ state, pool, blockBytes }: PagedState, sequences: r
   return bytes;
 }
 
-/** Takes over saved blocks into sequences that are empty. Throws, with nothing changed, where they do not fit. */
+/** Takes over saved blocks into sequences that are empty, of `capacity` rows at most. Throws, with nothing changed, where they do not fit. */
 export function writeBlocks(
   { state, pool, blockBytes }: PagedState,
   sequences: readonly Sequence[],
   bytes: Uint8Array,
+  capacity: number,
 ): void {
-  const words = new Uint32Array(bytes.slice(0, 4 * (4 + sequences.length)).buffer);
-  const [found, blockSize, size, count, ...lengths] = words;
   const refuse = (why: string): never => {
     throw new InsituError("invalid-state", `the saved pages ${why}`);
   };
+  if (!(bytes instanceof Uint8Array)) refuse("must be a Uint8Array");
+  const filled = sequences.find(({ length }) => length > 0);
+  if (filled !== undefined) refuse(`cannot be taken over by sequence "${filled.name}", which has rows of its own`);
+  const headLength = 4 * (4 + sequences.length);
+  if (bytes.length < headLength) refuse(`are cut off: they have ${bytes.length} bytes`);
+  const header = new DataView(bytes.buffer, bytes.byteOffset, headLength);
+  const words = Array.from({ length: headLength / 4 }, (_, at) => header.getUint32(4 * at, true));
+  const [found, blockSize, size, count, ...lengths] = words;
   if (found !== magic) refuse("were not written by insitu");
   if (blockSize !== pool.blockSize || size !== blockBytes || count !== sequences.length)
     refuse(
       `hold ${count} sequences in blocks of ${blockSize} rows and ${size} bytes, these ${sequences.length} in blocks of ${pool.blockSize} rows and ${blockBytes} bytes`,
     );
-  const blocks = lengths.reduce((sum, length) => sum + Math.ceil(length / blockSize), 0);
-  if (bytes.length !== words.byteLength + blocks * blockBytes) refuse("are cut off");
-  for (const sequence of sequences) sequence.truncate(0);
+  const long = lengths.find((length) => length > capacity);
+  if (long !== undefined) refuse(`have a sequence of ${long} rows, these hold ${capacity}`);
+  const wanted = headLength + lengths.reduce((sum, length) => sum + Math.ceil(length / blockSize), 0) * blockBytes;
+  if (bytes.length !== wanted) refuse(`are cut off or too long: they have ${bytes.length} bytes in place of ${wanted}`);
   pool.append(sequences.map((sequence, at) => ({ sequence, tokens: lengths[at] })));
-  let at = words.byteLength;
+  let at = headLength;
   state.edit((cache) => {
     const target = cacheBytes(cache);
     const width = target.length / cache.dims[0];

@@ -60,28 +60,39 @@ export class ContextPool implements ContextSource {
         "invalid-state",
         "there is nothing to save: generate first, with reuse, and without sliding",
       );
-    const tokens = Uint32Array.from([context.tokens.length, ...context.tokens]);
+    const words = [context.tokens.length, ...context.tokens];
     const state = context.state.save();
-    const bytes = new Uint8Array(tokens.byteLength + state.byteLength);
-    bytes.set(new Uint8Array(tokens.buffer));
-    bytes.set(state, tokens.byteLength);
+    const bytes = new Uint8Array(4 * words.length + state.byteLength);
+    const view = new DataView(bytes.buffer);
+    words.forEach((word, at) => view.setUint32(4 * at, word, true));
+    bytes.set(state, 4 * words.length);
     return bytes;
   }
 
-  /** Adds a saved context to those that wait. */
+  /** Adds a saved context to those that wait. Throws, with nothing changed, where it is not whole or does not fit. */
   restore(bytes: Uint8Array): void {
-    const copy = new Uint8Array(bytes);
-    const words = new Uint32Array(copy.buffer, 0, Math.floor(copy.byteLength / 4));
-    const end = 4 * (1 + (words[0] ?? Infinity));
-    if (end > copy.byteLength) throw new InsituError("invalid-state", "the saved context is cut off");
-    const state = this.#model.createState(1, this.#options.capacity);
+    const refuse = (why: string): never => {
+      throw new InsituError("invalid-state", `the saved context ${why}`);
+    };
+    if (!(bytes instanceof Uint8Array)) refuse("must be a Uint8Array");
+    if (bytes.length < 4) refuse(`is cut off: it has ${bytes.length} bytes`);
+    const words = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const count = words.getUint32(0, true);
+    const { capacity } = this.#options;
+    if (4 * (1 + count) > bytes.length)
+      refuse(`is cut off: its ${count} tokens take more than its ${bytes.length} bytes`);
+    if (count > capacity) refuse(`has ${count} tokens, this model's contexts hold ${capacity}`);
+    const tokens = Array.from({ length: count }, (_, at) => words.getUint32(4 * (1 + at), true));
+    const state = this.#model.createState(1, capacity);
     try {
-      state.restore(copy.subarray(end));
+      state.restore(bytes.subarray(4 * (1 + count)));
+      const [rows] = state.lengths;
+      if (state.countsRows && rows !== count) refuse(`has ${count} tokens and ${rows} rows of keys and values`);
     } catch (error) {
       state.release();
       throw error;
     }
-    this.give(new Context(this.#model, this.#options, { state, tokens: [...words.subarray(1, 1 + words[0])] }));
+    this.give(new Context(this.#model, this.#options, { state, tokens }));
   }
 
   /** Gives everything back. */

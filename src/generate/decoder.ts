@@ -29,6 +29,8 @@ export interface DecoderStep {
 export interface DecoderState {
   /** Rows of each sample. */
   readonly lengths: readonly number[];
+  /** True if there is a row for each token that was read; states without rows do not count. */
+  readonly countsRows: boolean;
   /** Bytes of the caches in their full capacity. */
   readonly byteLength: number;
   /** Bytes in use, where that is less. */

@@ -117,6 +117,7 @@ export class PagedTexts implements DecoderState {
   readonly #pages: PagedState;
   readonly #capacity: number;
   readonly sequences: readonly Sequence[];
+  readonly countsRows = true;
   readonly #copiesBefore: number;
 
   /** For decoders. */
@@ -175,7 +176,7 @@ export class PagedTexts implements DecoderState {
   }
 
   restore(bytes: Uint8Array): void {
-    writeBlocks(this.#pages, this.sequences, bytes);
+    writeBlocks(this.#pages, this.sequences, bytes, this.#capacity);
   }
 
   release(): void {

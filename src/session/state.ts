@@ -6,7 +6,8 @@ import { InsituError } from "../base/error.js";
 import { Tensor } from "../tensor/tensor.js";
 import type { Holding } from "./holding.js";
 import { LengthViews } from "./lengths.js";
-import { readSaved, writeSaved } from "./saved-state.js";
+import { readSaved } from "./read-saved-state.js";
+import { writeSaved } from "./saved-state.js";
 
 /** What happened to a state's bytes so far. */
 export interface StateStatistics {
@@ -57,6 +58,11 @@ export class State {
   /** Valid rows per sample. */
   get lengths(): readonly number[] {
     return this.#lengths;
+  }
+
+  /** True if a cache has rows, one for each token: then lengths count them. */
+  get countsRows(): boolean {
+    return [...this.#holdings.values()].some(({ pair }) => pair.axis !== undefined);
   }
 
   /** Bytes of all caches in their full capacity. */
@@ -147,30 +153,18 @@ export class State {
     return writeSaved([...this.#holdings.values()], this.#lengths);
   }
 
-  /** Takes over saved contents. Throws, with nothing changed, where they do not fit. */
+  /** Takes over saved contents. Throws, with nothing changed, where they are not whole or do not fit. */
   restore(bytes: Uint8Array): void {
     this.#waiting();
-    const { tensors, lengths } = readSaved(bytes);
-    if (lengths.length !== this.#lengths.length) {
-      throw new InsituError(
-        "invalid-state",
-        `the saved state has ${lengths.length} samples, this one has ${this.#lengths.length}`,
-      );
+    const holdings = [...this.#holdings.values()];
+    const saved = readSaved(bytes, holdings, this.#lengths.length);
+    // Room is made before the first byte is written.
+    for (const holding of holdings) {
+      holding.detach();
+      holding.reserve(saved.rows.get(holding) ?? 0, true);
     }
-    for (const name of tensors.keys()) this.#holding(name, "the saved state holds");
-    for (const [name, holding] of this.#holdings) {
-      const view = tensors.get(name);
-      if (view === undefined) throw new InsituError("invalid-state", `the saved state has no cache "${name}"`);
-      const { axis } = holding.pair;
-      const fits =
-        view.type === holding.type &&
-        view.rank === holding.buffer.rank &&
-        view.shape.every((dim, at) => dim === holding.buffer.shape[at] || (holding.grows && at === axis));
-      if (!fits)
-        throw new InsituError("invalid-state", `cache "${name}" is ${holding.buffer}, the saved one is ${view}`);
-    }
-    for (const [name, holding] of this.#holdings) holding.write(tensors.get(name)!);
-    this.#lengths = lengths;
+    for (const holding of holdings) holding.write(saved.contentsOf(holding));
+    this.#lengths = saved.lengths;
     this.#lost = undefined;
   }
 

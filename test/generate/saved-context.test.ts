@@ -1,0 +1,127 @@
+// Saved contexts, damaged: what is taken over is what the bytes say, or an error says what is wrong and the model has what it had.
+import { afterAll, describe, expect, test } from "vitest";
+import { InsituError } from "../../src/base/error.js";
+import { CausalLM } from "../../src/entry/node.js";
+import type { LoadLanguageModelOptions } from "../../src/generate/causal-lm.js";
+import { seededRandom } from "../../src/graph/call.js";
+import { hubFolder, tokensOf } from "./support.js";
+
+const soak = process.env["INSITU_SOAK"] === "1";
+const seed = Number(process.env["INSITU_SEED"] ?? 5);
+const folders = { op24: hubFolder("llama_op24"), windowed: hubFolder("mistral_op24") };
+afterAll(() => {
+  for (const folder of Object.values(folders)) folder.remove();
+});
+
+const forms: [string, keyof typeof folders, LoadLanguageModelOptions][] = [
+  ["linear caches", "op24", { inPlace: "require" }],
+  ["growing caches", "op24", { rewrite: "never" }],
+  ["pages", "op24", { cache: "paged", blockSize: 4 }],
+  ["pages of bytes", "op24", { cache: "paged", blockSize: 4, cacheType: "int8" }],
+  ["linear caches and windows", "windowed", { inPlace: "require" }],
+];
+const told = { maxTokens: 6, temperature: 0, ignoreEnd: true } as const;
+
+describe.each(forms)("%s", (name, folder, options) => {
+  const load = (more: LoadLanguageModelOptions = {}): Promise<CausalLM> =>
+    CausalLM.load(folders[folder].path, { context: 32, backend: "reference", ...options, ...more });
+
+  test("are taken over by another model, which goes on as the first does", async () => {
+    const [first, second] = [await load(), await load()];
+    const made = await tokensOf(first.generate("One day", told));
+    const bytes = first.saveContext();
+    second.restoreContext(bytes);
+    expect(Buffer.compare(Buffer.from(second.saveContext()), Buffer.from(bytes))).toBe(0);
+    const tokens = [...first.tokenizer.encode("One day"), ...made.map(({ token }) => token)];
+    const [one, two] = [first, second].map((lm) => lm.generate(tokens, told));
+    expect(await two.text()).toBe(await one.text());
+    expect(two.summary.reusedTokens).toBe(tokens.length - 1);
+    // Also from the middle of something larger.
+    const larger = Buffer.alloc(bytes.length + 5);
+    larger.set(bytes, 1);
+    second.restoreContext(larger.subarray(1, 1 + bytes.length));
+    expect(Buffer.compare(Buffer.from(second.saveContext()), Buffer.from(bytes))).toBe(0);
+    await Promise.all([first.release(), second.release()]);
+  });
+
+  test("damaged ones are refused or taken over to the bit", async () => {
+    const lm = await load();
+    await lm.generate("One day", told).text();
+    const bytes = lm.saveContext();
+    await lm.generate("The wolf", told).text();
+    const before = Buffer.from(lm.saveContext());
+    let [refused, taken] = [0, 0];
+    const attempt = (given: Uint8Array, what: string): string | undefined => {
+      let message: string | undefined;
+      const sequences = lm.pages?.pool.sequences.length;
+      const used = lm.pages?.pool.statistics.used;
+      try {
+        lm.restoreContext(given);
+      } catch (error) {
+        if (!(error instanceof InsituError) || error.code !== "invalid-state")
+          expect.fail(`${what}: ${error instanceof Error ? `${error.name}: ${error.message}` : String(error)}`);
+        message = error.message;
+      }
+      const after = Buffer.from(lm.saveContext());
+      if (Buffer.compare(after, message === undefined ? Buffer.from(given) : before) !== 0)
+        expect.fail(`${what}: ${message ?? "taken over otherwise than it says"}`);
+      if (message === undefined) {
+        taken++;
+        lm.restoreContext(before);
+      } else refused++;
+      expect(lm.pages?.pool.sequences.length, what).toBe(sequences);
+      expect(lm.pages?.pool.statistics.used, what).toBe(used);
+      return message;
+    };
+    const lied = (word: number, by: number): Uint8Array => {
+      const changed = bytes.slice();
+      new DataView(changed.buffer).setUint32(4 * word, by, true);
+      return changed;
+    };
+    const count = new DataView(bytes.buffer).getUint32(0, true);
+    for (let length = 0; length < bytes.length; length += soak ? 7 : 97 + (length >> 3))
+      attempt(bytes.slice(0, length), `${length} bytes`);
+    expect(taken).toBe(0);
+    for (const wrong of [0, 1, count - 1, count + 1, 33, 2 ** 31, 2 ** 32 - 1])
+      expect(attempt(lied(0, wrong), `${wrong} tokens`), `${wrong} tokens`).toBeDefined();
+    expect(attempt(lied(0, 33), "33 tokens")).toMatch(/has 33 tokens, this model's contexts hold 32|is cut off/);
+    for (const wrong of [undefined, null, "x", 1e9, [1, 2], new ArrayBuffer(8)])
+      expect(attempt(wrong as Uint8Array, String(wrong))).toBe("the saved context must be a Uint8Array");
+    expect(attempt(new Uint8Array([...bytes, 0]), "a byte more")).toBeDefined();
+    // A token fewer than there are rows, the rest as it should be.
+    const fewer = new Uint8Array(bytes.length - 4);
+    fewer.set(bytes.subarray(0, 4 * count));
+    new DataView(fewer.buffer).setUint32(0, count - 1, true);
+    fewer.set(bytes.subarray(4 * (1 + count)), 4 * count);
+    expect(attempt(fewer, "a token fewer")).toBe(
+      `the saved context has ${count - 1} tokens and ${count} rows of keys and values`,
+    );
+    const random = seededRandom(seed);
+    const head = Math.min(bytes.length, 4 * (1 + count) + 600);
+    for (let round = 0; round < (soak ? 3000 : 60); round++) {
+      const changed = bytes.slice();
+      const bit = Math.floor(random() * (round % 4 === 0 ? bytes.length : head) * 8);
+      changed[bit >> 3] ^= 1 << (bit & 7);
+      attempt(changed, `seed ${seed}, bit ${bit}`);
+    }
+    console.log(`saved contexts, ${name}, seed ${seed}: ${refused} refused, ${taken} taken over`);
+    expect(Math.min(refused, taken)).toBeGreaterThan(0);
+    await lm.release();
+  });
+});
+
+test("pages of other blocks, of another pool, or with no room for them", async () => {
+  const load = (more: LoadLanguageModelOptions): Promise<CausalLM> =>
+    CausalLM.load(folders.op24.path, { context: 32, backend: "reference", cache: "paged", blockSize: 4, ...more });
+  const lm = await load({});
+  await lm.generate("One day in the forest", told).text();
+  const bytes = lm.saveContext();
+  const other = await load({ blockSize: 8 });
+  expect(() => other.restoreContext(bytes)).toThrow(/in blocks of 4 rows and \d+ bytes, these 1 in blocks of 8 rows/);
+  const small = await load({ blocks: 3 });
+  expect(() => small.restoreContext(bytes)).toThrow(/the pool of 3 blocks of 4 rows is full/);
+  expect(small.pages!.pool.statistics).toMatchObject({ used: 0, free: 3 });
+  const short = await load({ context: 8 });
+  expect(() => short.restoreContext(bytes)).toThrow(/tokens, this model's contexts hold 8/);
+  for (const model of [lm, other, small, short]) await model.release();
+});
