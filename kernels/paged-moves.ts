@@ -1,6 +1,6 @@
 /** Moving rows into, out of and within paged caches, and within linear ones. Bytes only. */
 import { GatherPages, RepackRows, ScatterPages } from "./jobs";
-import { readIndex } from "./pages";
+import { readIndex, readSlot } from "./pages";
 import { shareStart } from "./share";
 
 /** Copies bytes that do not overlap: few of them without a call. */
@@ -23,7 +23,7 @@ export function scatterPages(at: usize, part: i32, parts: i32, scratch: usize): 
   const from = shareStart(job.pieces, part, parts);
   const to = shareStart(job.pieces, part + 1, parts);
   for (let token = 0; token < tokens; token++) {
-    const slot = readIndex(job.slots, job.slotBytes, token);
+    const slot = readSlot(job.slots, job.slotBytes, token);
     if (slot < 0) continue;
     const block = slot / blockSize;
     let source = job.source + <usize>token * job.sourceToken + <usize>from * job.sourcePiece;
@@ -52,9 +52,9 @@ function scatterVectors(job: ScatterPages, part: i32, parts: i32): void {
   // Slots of a cache whose vectors lie in one piece follow each other across blocks.
   const row = <usize>job.targetRow;
   for (let token = 0; token < tokens; ) {
-    const slot = readIndex(slots, slotBytes, token);
+    const slot = readSlot(slots, slotBytes, token);
     let count = 1;
-    if (whole && slot >= 0) while (token + count < tokens && readIndex(slots, slotBytes, token + count) == slot + count) count++;
+    if (whole && slot >= 0) while (token + count < tokens && readSlot(slots, slotBytes, token + count) == slot + count) count++;
     if (slot >= 0) {
       const source = job.source + <usize>token * job.sourceToken + from;
       memory.copy(job.target + <usize>slot * row + from, source, <usize>count * bytes);
@@ -72,7 +72,7 @@ export function gatherPages(at: usize, part: i32, parts: i32, scratch: usize): v
   for (let sequence = 0; sequence < job.batch; sequence++) {
     const before = job.cumulative ? readIndex(job.lengths, job.lengthBytes, sequence) : 0;
     const length = readIndex(job.lengths, job.lengthBytes, sequence + job.cumulative) - before;
-    const start = job.offsets ? readIndex(job.offsets, job.tableBytes, sequence) / blockSize : 0;
+    const start = job.offsets ? startOf(job, sequence) : 0;
     const table = job.tables + <usize>(sequence * job.columns) * job.tableBytes;
     // Blocks are dealt in turn.
     for (let first = part * blockSize; first < length; first += parts * blockSize) {
@@ -96,6 +96,13 @@ export function gatherPages(at: usize, part: i32, parts: i32, scratch: usize): v
     }
     row += length;
   }
+}
+
+/** The column of its table at which a sequence starts; that behind the last one where its offset lies past the table. */
+function startOf(job: GatherPages, sequence: i32): i32 {
+  const at = job.offsets + <usize>sequence * job.tableBytes;
+  const offset = job.tableBytes == 8 ? load<i64>(at) : <i64>load<i32>(at);
+  return <i32>min(offset / job.blockSize, <i64>job.columns);
 }
 
 /** Marks a row of a list as written. */

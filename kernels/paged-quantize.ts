@@ -1,7 +1,7 @@
 /** The write of keys or values into pages of bytes, with a scale for each token and head: symmetric, to the nearest even. */
 import { readRow, widthOf } from "./float-types";
 import { QuantizePages } from "./jobs";
-import { PAGE_E4M3, PAGE_INT8, readIndex } from "./pages";
+import { PAGE_E4M3, PAGE_INT8, readSlot } from "./pages";
 import { shareStart } from "./share";
 import { largest, zero } from "./simd";
 
@@ -12,7 +12,7 @@ export function quantizePages(at: usize, part: i32, parts: i32, scratch: usize):
   const to = shareStart(job.heads, part + 1, parts);
   const size = job.size, width = widthOf(job.sourceType);
   for (let token = 0; token < job.tokens; token++) {
-    const slot = readIndex(job.slots, job.slotBytes, token);
+    const slot = readSlot(job.slots, job.slotBytes, token);
     if (slot < 0) continue;
     const block = slot / job.blockSize;
     const place =

@@ -16,11 +16,18 @@ export function pageWidth(type: i32): i32 {
   return type >= PAGE_INT8 ? 1 : widthOf(type);
 }
 
-/** The integer at position `i` of an array of int32 or int64. */
+/** The integer at position `i` of an array of int32 or int64, which was checked to lie within a cache. */
 // @ts-ignore: decorator
 @inline
 export function readIndex(array: usize, bytes: i32, i: i32): i32 {
   return bytes == 8 ? <i32>load<i64>(array + ((<usize>i) << 3)) : load<i32>(array + ((<usize>i) << 2));
+}
+
+/** The slot at position `i` of such an array; any negative one, which stands for none, is -1. */
+// @ts-ignore: decorator
+@inline
+export function readSlot(array: usize, bytes: i32, i: i32): i32 {
+  return bytes == 8 ? <i32>max<i64>(-1, load<i64>(array + ((<usize>i) << 3))) : load<i32>(array + ((<usize>i) << 2));
 }
 
 /** The valid rows of a head of a sample. */

@@ -214,6 +214,9 @@ function integers(
 ): Tensor {
   const length = dims.reduce((product, dim) => product * dim, 1);
   const values = Array.from({ length }, (_, index) => valueAt(index));
+  const wide = type === "int32" ? values.find((value) => value !== (value | 0)) : undefined;
+  if (wide !== undefined)
+    throw new InsituError("invalid-argument", `input "${name}" is int32, which cannot hold ${wide}`);
   switch (type) {
     case "int64":
       return new Tensor(type, BigInt64Array.from(values, BigInt), dims);

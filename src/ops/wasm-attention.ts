@@ -163,6 +163,9 @@ export function maskAt(
   };
 }
 
+/** A window as jobs hold it: −1 for none, and no more than any cache has rows, so that positions can be added to it. */
+export const windowOf = (size: number | undefined): number => Math.min(size ?? -1, 2 ** 30);
+
 /** One attention. */
 export interface AttentionWork {
   readonly query: Heads;
@@ -219,8 +222,8 @@ export function recordAttention(recorder: Recorder, work: AttentionWork): void {
     total: key.rows,
     past: work.past,
     causal: work.causal ? 1 : 0,
-    left: work.left,
-    right: work.right,
+    left: windowOf(work.left),
+    right: windowOf(work.right),
     ...work.mask,
     scale: work.scale,
     softcap: work.softcap,

@@ -4,7 +4,7 @@
  */
 import { shapeText } from "../graph/dim.js";
 import { type Fact, factOfView } from "../graph/fact.js";
-import { readIntegers } from "../tensor/access.js";
+import { isWide, readBigInts, readNumbers } from "../tensor/access.js";
 import { cloneView } from "../tensor/copy.js";
 import type { View } from "../tensor/view.js";
 import type { LayoutOptions } from "./layout.js";
@@ -92,7 +92,10 @@ const isHostSized = ({ type, size }: View): boolean =>
   (type === "int64" || type === "int32") && size <= mostHostElements;
 
 const valuesText = (inputs: readonly View[], positions: readonly number[]): string =>
-  positions.map((at) => ` ${at}=${readIntegers(inputs[at]).join(",")}`).join("");
+  positions.map((at) => ` ${at}=${valueText(inputs[at])}`).join("");
+
+/** Every integer as it is, whatever its size: what it must not be is the operators' matter. */
+const valueText = (view: View): string => (isWide(view.type) ? readBigInts(view) : readNumbers(view)).join(",");
 
 /** True if the inputs have these shapes. */
 function haveShapes(inputs: readonly View[], shapes: readonly (readonly number[])[]): boolean {

@@ -9,6 +9,7 @@ import type { KernelCall, Operand, Recorder, WasmKernel } from "../../kernels/wa
 import { sharesOf } from "../attention-shares.js";
 import type { PagedLayout } from "../paged.js";
 import { indexBytes, pageStrides } from "../paged-wasm.js";
+import { windowOf } from "../wasm-attention.js";
 
 type FloatType = "float32" | "float16" | "bfloat16";
 
@@ -99,8 +100,8 @@ function jobOf(call: KernelCall, address: (operand: Operand) => number, splits: 
     total: 0,
     past: 0,
     causal: attrs["is_causal"] === true ? 1 : 0,
-    left: attrs["left_window_size"] as number,
-    right: attrs["right_window_size"] as number,
+    left: windowOf(attrs["left_window_size"] as number),
+    right: windowOf(attrs["right_window_size"] as number),
     mask: 0,
     maskType: 0,
     maskSample: 0,

@@ -112,6 +112,12 @@ function checkIndices(
 ): void {
   indices.forEach((index, sample) => {
     call.check(index >= 0, () => `write_indices[${sample}] must not be negative, got ${index}`, "invalid-argument");
+    // Circular mode takes any index that can be told exactly.
+    call.check(
+      Number.isSafeInteger(index),
+      () => `write_indices[${sample}] must be below 2^53, got ${BigInt(index)}`,
+      "invalid-argument",
+    );
     if (mode === "circular" || !isKnown(capacity) || !isKnown(length)) return;
     call.check(
       index + length <= capacity,
