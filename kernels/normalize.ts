@@ -1,8 +1,11 @@
-/** Rows brought to unit size: by the root of their mean square, with or without the mean taken off first. */
-import { FLOAT32, readRow, widthOf, writeRow } from "./float-types";
+/**
+ * Rows brought to unit size: by the root of their mean square, with or without the mean taken off first. In float32, and a row whose squares
+ * float32 does not hold once more in float64.
+ */
+import { FLOAT32, readOne, readRow, widthOf, writeOne, writeRow } from "./float-types";
 import { Normalize } from "./jobs";
 import { shareStart } from "./share";
-import { fma, loadTail, sum, zero } from "./simd";
+import { fma, sum, zero } from "./simd";
 
 /** RMSNormalization of one part of the rows. */
 export function rmsNormalize(at: usize, part: i32, parts: i32, scratch: usize): void {
@@ -16,6 +19,9 @@ export function layerNormalize(at: usize, part: i32, parts: i32, scratch: usize)
 
 /** Elements that are converted at a time. */
 const PIECE: i32 = 256;
+
+/** Below this a sum of squares may have lost some of them: the smallest that float32 holds are 1e-45. */
+const LEAST: f32 = 1e-30;
 
 function normalize(job: Normalize, part: i32, parts: i32, scratch: usize, centered: bool): void {
   const size = job.size;
@@ -31,10 +37,16 @@ function normalize(job: Normalize, part: i32, parts: i32, scratch: usize, center
     }
     if (job.skip != 0) addRow(x, job.skip + row * job.skipRow * width, type, size, pieces);
     if (job.addend != 0) addRow(x, job.addend, type, size, pieces);
-    if (job.sum != 0) writeRow(x, job.sum + row * job.sumRow * width, type, size);
-    const mean = centered || job.mean != 0 ? total(x, size) / <f32>size : 0;
+    let mean: f32 = centered || job.mean != 0 ? total(x, size, 0) / <f32>size : 0;
+    if (centered) mean += total(x, size, mean) / <f32>size; // what rounding took from it
     const center = centered ? mean : 0;
-    const inverse: f32 = 1 / sqrt<f32>(squares(x, size, center) / <f32>size + job.epsilon);
+    const square = squares(x, size, center);
+    if (!(square < Infinity && square + <f32>size * job.epsilon > LEAST)) {
+      normalizeExactly(job, row, centered);
+      continue;
+    }
+    if (job.sum != 0) writeRow(x, job.sum + row * job.sumRow * width, type, size);
+    const inverse: f32 = 1 / sqrt<f32>(square / <f32>size + job.epsilon);
     if (job.mean != 0) store<f32>(job.mean + ((<usize>row) << 2), mean);
     if (job.inverse != 0) store<f32>(job.inverse + ((<usize>row) << 2), inverse);
     const output = job.output + row * job.outputRow * width;
@@ -67,20 +79,18 @@ function addRow(x: usize, addend: usize, type: i32, size: i32, pieces: usize): v
   }
 }
 
-function total(x: usize, size: i32): f32 {
+/** The sum of x - center. */
+function total(x: usize, size: i32, center: f32): f32 {
+  const middle = f32x4.splat(center);
   let a = zero(), b = a;
   let left = size;
   for (; left >= 8; left -= 8, x += 32) {
-    a = f32x4.add(a, v128.load(x));
-    b = f32x4.add(b, v128.load(x, 16));
+    a = f32x4.add(a, f32x4.sub(v128.load(x), middle));
+    b = f32x4.add(b, f32x4.sub(v128.load(x, 16), middle));
   }
-  if (left >= 4) {
-    a = f32x4.add(a, v128.load(x));
-    x += 16;
-    left -= 4;
-  }
-  if (left > 0) b = f32x4.add(b, loadTail<f32>(x, left));
-  return sum(f32x4.add(a, b));
+  let rest: f32 = 0;
+  for (; left > 0; left--, x += 4) rest += load<f32>(x) - center;
+  return sum(f32x4.add(a, b)) + rest;
 }
 
 /** The sum of (x - center)². */
@@ -100,6 +110,43 @@ function squares(x: usize, size: i32, center: f32): f32 {
     rest += difference * difference;
   }
   return sum(f32x4.add(a, b)) + rest;
+}
+
+/** The same of one row, whatever finite numbers it holds. Every operand is read at a place before that place is written. */
+function normalizeExactly(job: Normalize, row: i32, centered: bool): void {
+  const size = job.size;
+  const type = job.type;
+  const width = widthOf(type);
+  let mean: f64 = 0;
+  if (centered || job.mean != 0) for (let i = 0; i < size; i++) mean += added(job, row, i);
+  mean /= <f64>size;
+  const center = centered ? mean : 0;
+  let square: f64 = 0;
+  for (let i = 0; i < size; i++) {
+    const difference = added(job, row, i) - center;
+    square += difference * difference;
+  }
+  const inverse: f64 = 1 / sqrt<f64>(square / <f64>size + <f64>job.epsilon);
+  for (let i = 0; i < size; i++) {
+    const x = added(job, row, i);
+    let y = (x - center) * inverse;
+    if (job.scale != 0) y *= <f64>readOne(job.scale + i * width, type);
+    if (job.bias != 0) y += <f64>readOne(job.bias + i * width, type);
+    if (job.sum != 0) writeOne(job.sum + (row * job.sumRow + i) * width, type, <f32>x);
+    writeOne(job.output + (row * job.outputRow + i) * width, type, <f32>y);
+  }
+  if (job.mean != 0) store<f32>(job.mean + ((<usize>row) << 2), <f32>mean);
+  if (job.inverse != 0) store<f32>(job.inverse + ((<usize>row) << 2), <f32>inverse);
+}
+
+/** What is normalized at one place. */
+function added(job: Normalize, row: i32, i: i32): f64 {
+  const type = job.type;
+  const width = widthOf(type);
+  let x = <f64>readOne(job.source + (row * job.sourceRow + i) * width, type);
+  if (job.skip != 0) x += <f64>readOne(job.skip + (row * job.skipRow + i) * width, type);
+  if (job.addend != 0) x += <f64>readOne(job.addend + i * width, type);
+  return x;
 }
 
 /** output = (x - center) · inverse · scale + bias; scale and bias may be absent. */

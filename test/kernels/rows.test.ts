@@ -22,14 +22,19 @@ function checkNormalize(random: Random, variant: Variant): void {
   const size = random.pick([1, 3, 4, 7, 8, 30, 64, 257, 768]);
   const [hasSkip, hasAddend, hasScale, hasBias, inPlace] = [0, 0, 0, 0, 0].map(() => random.unit() < 0.5);
   const pitch = size + random.integer(0, 5);
+  // As large and as small as the type allows: squares of them are no float32.
+  const magnitude =
+    type === "float16" ? random.pick([3, 3, 1e4]) : random.pick([3, 3, 3, 1e15, 1e19, 4e25, 2e38, 1e-25]);
+  const epsilon = magnitude < 1 ? 0 : random.pick([1e-5, 1e-5, 0]);
+  const offset = random.unit() < 0.3 ? 20 : 0; // a mean that is large beside what differs
   const bench = new Workbench(variant);
-  const source = encode(type, random.floats(rows * pitch, 3));
-  const skip = encode(type, random.floats(rows * size));
+  const shifted = (values: Float32Array): Float32Array => values.map((value) => (value + offset) * (magnitude / 60));
+  const source = encode(type, shifted(random.floats(rows * pitch, 25)));
+  const skip = encode(type, shifted(random.floats(rows * size)));
   const scale = encode(type, random.floats(size));
   const bias = encode(type, random.floats(size));
-  const addend = encode(type, random.floats(size));
+  const addend = encode(type, shifted(random.floats(size)));
   const inverses = new Float32Array(rows);
-  const epsilon = 1e-5;
   const expected = new Float32Array(rows * size);
   const sums = new Float32Array(rows * size);
   for (let r = 0; r < rows; r++) {
@@ -83,7 +88,8 @@ function checkNormalize(random: Random, variant: Variant): void {
     { length: rows * size },
     (_, i) => raw[Math.floor(i / size) * outputRow + (i % size)],
   );
-  expectClose(actual, expected, toleranceOf(type), JSON.stringify({ kernel, type, rows, size, hasSkip, inPlace }));
+  const what = JSON.stringify({ kernel, type, rows, size, magnitude, epsilon, offset, hasSkip, inPlace });
+  expectClose(actual, expected, toleranceOf(type), what);
   expectClose(bench.floats(inverse, rows), inverses, 4e-6, "inverse");
   if (sum) expectClose(decode(type, bench.copy(sum, rows * size * source.width)), sums, toleranceOf(type), "sum");
 }
