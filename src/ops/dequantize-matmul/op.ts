@@ -40,6 +40,7 @@ export const DequantizeMatMul: Op = defineOp({
   reference(call) {
     const { A, B, scale, zero_point, bias } = call.inputs;
     const { Y } = call.outputs;
+    if (Y.size === 0) return;
     const weights = View.allocate("float32", B.shape);
     dequantize(call, B, scale, zero_point, weights, { axis: call.attrs.axis, blockSize: call.attrs.block_size });
     const product = View.allocate("float64", Y.shape);

@@ -75,6 +75,7 @@ export const MatMulIntegerToFloat: Op = defineOp({
   },
 
   reference({ inputs, outputs: { Y } }) {
+    if (Y.size === 0) return;
     const products = View.allocate("float64", Y.shape);
     multiplyViews(
       dequantized(inputs.A, "left", inputs.a_zero_point, undefined),
@@ -122,6 +123,7 @@ export const DynamicQuantizeMatMul: Op = defineOp({
   },
 
   reference({ inputs, outputs: { Y } }) {
+    if (Y.size === 0) return;
     const values = readNumbers(inputs.A);
     const { scale, zero } = dynamicParameters(values);
     const quantized = float64Scratch(values.length);

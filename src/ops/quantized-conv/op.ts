@@ -60,6 +60,7 @@ export const ConvInteger: Op = defineOp({
   reference(call) {
     const { x, w, x_zero_point, w_zero_point } = call.inputs;
     const { y } = call.outputs;
+    if (y.size === 0) return;
     writeNumbers(
       y,
       convolve(call, call.attrs, centred(x, x_zero_point), x.shape, centred(w, w_zero_point), w.shape, y.shape),
@@ -100,6 +101,7 @@ export const QLinearConv: Op = defineOp({
   reference(call) {
     const { x, w, B, x_zero_point, w_zero_point } = call.inputs;
     const { y } = call.outputs;
+    if (y.size === 0) return;
     const sums = convolve(
       call,
       call.attrs,

@@ -35,6 +35,7 @@ export const MatMulInteger: Op = defineOp({
 
   // Sums of products of 9-bit integers are exact in float64; storing them wraps to 32 bits.
   reference({ inputs, outputs }) {
+    if (outputs.Y.size === 0) return;
     const A = dequantized(inputs.A, "left", inputs.a_zero_point, undefined);
     const B = dequantized(inputs.B, "right", inputs.b_zero_point, undefined);
     const sums = View.allocate("float64", outputs.Y.shape);
@@ -94,6 +95,7 @@ export const QLinearMatMul: Op = defineOp({
 
   reference({ inputs, outputs }) {
     const { y } = outputs;
+    if (y.size === 0) return;
     const product = View.allocate("float64", y.shape);
     const a = dequantized(inputs.a, "left", inputs.a_zero_point, inputs.a_scale);
     multiplyViews(a, dequantized(inputs.b, "right", inputs.b_zero_point, inputs.b_scale), product);
