@@ -8,6 +8,7 @@ import { drawPlan } from "../plan/draw.js";
 import { knownSymbols, type Sizes } from "../plan/explain-bytes.js";
 import type { RemovedNode } from "../plan/explain-caches.js";
 import { explainJson, explainPlan, type SessionFacts } from "../plan/explain.js";
+import type { PairNames } from "../plan/named-pairs.js";
 import { makePlan, type Plan } from "../plan/plan.js";
 import { nodePlatform } from "../platform/node.js";
 import { openForRewriting } from "../rewrite/rewrite-source.js";
@@ -28,11 +29,15 @@ export const inspect: Command = {
     json: { describes: "everything as JSON: { caches: [{ node, op, input, output, inPlace, reason }], … }" },
     steps: { describes: "also list every step of the plan, in its order" },
     svg: { value: "file", describes: "draw the caches, their writers and readers into this file" },
+    pairs: {
+      value: "past=present,…",
+      describes: "the output that becomes an input's next content, where several could",
+    },
     dims: { value: "name=N,…", describes: "sizes to count bytes for, such as batch=1,capacity=4096" },
   },
   async run({ positionals: [path], options }) {
     const model = await openForInspection(path);
-    const { plan, removed } = planOf(model);
+    const { plan, removed } = planOf(model, readPairs(options["pairs"]));
     const sizes = readSizes(options["dims"], plan);
     const facts: SessionFacts = {
       weightBytes: weightsOf(plan.graph).reduce((sum, { byteLength }) => sum + byteLength, 0),
@@ -63,10 +68,10 @@ export const inspect: Command = {
   },
 };
 
-function planOf(model: Model): { readonly plan: Plan; readonly removed: readonly RemovedNode[] } {
+function planOf(model: Model, pairs: PairNames): { readonly plan: Plan; readonly removed: readonly RemovedNode[] } {
   try {
-    const { graph, removed } = preparedGraphOf(model);
-    return { plan: makePlan(graph), removed };
+    const { graph, removed, asFiled } = preparedGraphOf(model);
+    return { plan: makePlan(graph, { pairs, asFiled }), removed };
   } catch (error) {
     if (!(error instanceof InsituError) || error.code !== "unsupported-operator") throw error;
     const missing = missingOperators(model);
@@ -78,6 +83,18 @@ function planOf(model: Model): { readonly plan: Plan; readonly removed: readonly
           { cause: error },
         );
   }
+}
+
+/** `past=present,…`; neither name may hold a comma. */
+function readPairs(given: string | boolean | undefined): PairNames {
+  if (typeof given !== "string") return {};
+  const pairs = given
+    .split(",")
+    .map((part) => /^\s*(.+?)\s*=\s*(.+?)\s*$/.exec(part)?.slice(1) as [string, string] | undefined);
+  const named = pairs.filter((pair) => pair !== undefined);
+  if (named.length < pairs.length)
+    throw new InsituError("invalid-argument", `--pairs "${given}": expected input=output, such as past=present`);
+  return Object.fromEntries(named);
 }
 
 async function writeText(path: string, text: string): Promise<void> {

@@ -7,6 +7,7 @@ export type { BackendName, InPlacePolicy, RewritePolicy, SessionOptions } from "
 export type { Feeds } from "../session/feeds.js";
 export type { Fetches } from "../session/results.js";
 export type { StateOptions } from "../session/create-state.js";
+export type { PairNames } from "../plan/named-pairs.js";
 export { State, type StateStatistics } from "../session/state.js";
 export type { RunOptions, SessionExplanation, ValueMetadata } from "../session/session.js";
 export { ops } from "../functions/ops.js";

@@ -60,11 +60,11 @@ export function cachePaths(plan: Plan, chains: Chains, caches: readonly CacheEnt
   const copiesOf = (present: Value): number =>
     chains.trace(present).steps.filter(({ kind, node }) => (kind === "update" ? copied.has(node) : kind !== "view"))
       .length;
-  const paths = plan.pairs.map(({ past, present, kind, axis }): CachePath => ({
+  const paths = plan.pairs.map(({ past, present, kind, axis, writers }): CachePath => ({
     past,
     kind,
     axis,
-    copies: copiesOf(present),
+    copies: writers.length === 0 ? 1 : copiesOf(present),
     held: true,
   }));
   for (const { relaid, past, present } of caches)

@@ -4,6 +4,7 @@
  */
 import type { Graph, Node, Value } from "../graph/graph.js";
 import { Chains, nameOf } from "./explain-chains.js";
+import type { Pair } from "./pairs.js";
 import type { Plan, Verdict } from "./plan.js";
 import { effectOf } from "./uses.js";
 
@@ -64,6 +65,7 @@ export function cacheEntries(plan: Plan, chains: Chains, removed: readonly Remov
   for (const node of graph.nodes)
     for (const [attribute, body] of node.bodies) entries.push(...bodyEntries(body, { node, attribute }, graph, chains));
   for (const pair of plan.pairs) {
+    if (pair.writers.length === 0) entries.push(...carriedEntry(plan, pair));
     if (pair.kind !== "append") continue;
     const node = pair.writers.at(-1)!;
     const reason = `${node.op.name} makes a new, longer tensor for each token`;
@@ -75,6 +77,13 @@ export function cacheEntries(plan: Plan, chains: Chains, removed: readonly Remov
   const place = ({ root, node, within }: CacheEntry): number =>
     (inputs.get(root) ?? inputs.size) * nodes.size + nodes.get(within ?? node)!;
   return [...entries.sort((a, b) => place(a) - place(b)), ...removedEntries(removed, graph, chains)];
+}
+
+/** A present that the caller named: computed elsewhere, and brought into its past's buffer when the run ends. */
+function carriedEntry({ uses }: Plan, { past, present }: Pair): CacheEntry[] {
+  const node = uses.producers.get(present);
+  const reason = `"${present.name}" is computed elsewhere and copied into "${past.name}" after each run`;
+  return node === undefined ? [] : [{ node, root: past, past, present, inPlace: false, reason }];
 }
 
 /** The graph output that shows the bytes an update would overwrite. */

@@ -7,6 +7,7 @@ import { nameOf } from "./explain-chains.js";
 import { groupAlike, patternOf, rangeText } from "./explain-groups.js";
 import { type Explanation, explanationOf, type SessionFacts } from "./explain-gather.js";
 import { kernelLines, runsOf, runsText } from "./explain-kernels.js";
+import { otherPresents } from "./pairs.js";
 import type { Plan, Verdict } from "./plan.js";
 import { effectOf } from "./uses.js";
 
@@ -16,7 +17,7 @@ export interface TextOptions {
   readonly steps?: boolean;
 }
 
-/** Caches listed one by one, at most; more are grouped by what they have in common. */
+/** Caches listed one by one, at most; more are grouped by what they have in common, or counted. */
 const mostSingle = 8;
 
 /** Columns padded to the widest entry, the last one left as it is. */
@@ -41,6 +42,7 @@ export function explainPlan(plan: Plan, facts: SessionFacts, { steps = true }: T
     "",
     ...valueLines(plan),
     ...cacheLines(caches),
+    ...choiceLines(plan),
     ...memoryLines(explanation, facts),
     ...kernelLines(plan, facts),
     "operators",
@@ -84,6 +86,19 @@ function cacheLines(caches: readonly CacheEntry[]): string[] {
     ];
   });
   return ["caches", ...table(rows), ""];
+}
+
+/** Caches whose present could be another output: which one it is, and how to say otherwise. */
+function choiceLines(plan: Plan): string[] {
+  const rows = plan.pairs.flatMap((pair) => {
+    const others = otherPresents(plan, pair).map(({ name }) => name);
+    if (others.length === 0) return [];
+    const say = `pairs: { ${JSON.stringify(pair.past.name)}: ${JSON.stringify(others[0])} }`;
+    return [[pair.past.name, `becomes ${pair.present.name}; could become ${others.join(", ")}: ${say} says so`]];
+  });
+  if (rows.length === 0) return [];
+  const more = rows.length > mostSingle ? [`  and ${rows.length - mostSingle} more`] : [];
+  return ["presents to choose from", ...table(rows.slice(0, mostSingle)), ...more, ""];
 }
 
 function memoryLines({ plan, bytes }: Explanation, { weightBytes, arenaBytes }: SessionFacts): string[] {

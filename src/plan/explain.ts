@@ -4,7 +4,7 @@ import { type CacheJson, cacheJson } from "./explain-caches.js";
 import { nameOf } from "./explain-chains.js";
 import { explanationOf, type SessionFacts, type StepAccount } from "./explain-gather.js";
 import { runsOf } from "./explain-kernels.js";
-import type { Pair } from "./pairs.js";
+import { otherPresents, type Pair } from "./pairs.js";
 import type { Plan } from "./plan.js";
 
 export { type CacheJson, cachesOf } from "./explain-caches.js";
@@ -33,6 +33,8 @@ export interface ExplainJson {
     readonly kind: Pair["kind"];
     readonly type: string;
     readonly shape: readonly (number | string)[];
+    /** Other outputs that come from the input and could be its next content, where there are some: `pairs` names one of them. */
+    readonly others?: readonly string[];
   }[];
   /** How often each operator is called in the main graph. */
   readonly operators: Readonly<Record<string, number>>;
@@ -75,9 +77,11 @@ export function explainJson(plan: Plan, facts: SessionFacts): ExplainJson {
     inputs: plan.graph.inputs.map(valueJson),
     outputs: plan.graph.outputs.map(valueJson),
     caches: caches.map(cacheJson),
-    states: plan.pairs.map(({ past, present, kind }) => {
-      const { name, type, shape } = valueJson(past);
-      return { input: name, output: present.name, kind, type, shape };
+    states: plan.pairs.map((pair) => {
+      const { name, type, shape } = valueJson(pair.past);
+      const others = otherPresents(plan, pair).map((other) => other.name);
+      const more = others.length === 0 ? {} : { others };
+      return { input: name, output: pair.present.name, kind: pair.kind, type, shape, ...more };
     }),
     operators: Object.fromEntries(operators),
     steps: plan.order.map((node) => ({

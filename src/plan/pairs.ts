@@ -1,6 +1,8 @@
 /**
  * Past → present pairs, found by structure: a graph output that is reached from a graph input through updates, views, and
- * Concats that append to it. Names only settle a tie. What is paired can be held by a state between runs.
+ * Concats that append to it. What is paired can be held by a state between runs. Where several outputs come from one input, the one whose
+ * name ends most like the input's is its present; of those that end alike one that keeps the input's shape; else the first of the graph's
+ * outputs. What a caller names (named-pairs.ts) goes before all of that, and so does what the file's own graph says before passes change it.
  */
 import type { Graph, Node, Value } from "../graph/graph.js";
 import { effectOf, inputPosition } from "./uses.js";
@@ -14,7 +16,7 @@ export interface Pair {
   readonly present: Value;
   /** `update`: same shape, partly written. `grow`: longer, same reserve. `append`: longer, made anew by joining. */
   readonly kind: PairKind;
-  /** The nodes on the way that declare an update, or join. */
+  /** The nodes on the way that declare an update, or join. None where only the caller says that the one becomes the other. */
   readonly writers: readonly Node[];
   /** The axis of the sequence, counted from the front, where a declaration tells. */
   readonly axis: number | undefined;
@@ -27,8 +29,8 @@ interface Step {
   readonly axis?: number | undefined;
 }
 
-/** The pairs of a graph, in the order of its inputs. */
-export function findPairs(graph: Graph): Pair[] {
+/** Every pair that structure suggests, in the order of the graph's outputs: several of them may have the same past. */
+export function candidatePairs(graph: Graph): Pair[] {
   const steps = new Map<Value, readonly Step[]>();
   for (const node of graph.nodes) {
     node.outputs.forEach((value, position) => {
@@ -40,7 +42,44 @@ export function findPairs(graph: Graph): Pair[] {
   for (const present of graph.outputs) {
     for (const pair of trace(present, steps, inputs)) candidates.push(pair);
   }
-  return chooseOne(candidates, graph);
+  return candidates;
+}
+
+/**
+ * One present a past and one past a present, in the order of the graph's inputs. Those in `named` are settled already; `asFiled` are the
+ * presents, by past, that were chosen in the graph before passes: how much is rewritten must not change what a state holds.
+ */
+export function choosePairs(
+  graph: Graph,
+  candidates: readonly Pair[],
+  named: readonly Pair[] = [],
+  asFiled: ReadonlyMap<string, string> = new Map(),
+): Pair[] {
+  const chosen = new Map(named.map((pair) => [pair.past, pair]));
+  const presents = new Set(named.map(({ present }) => present));
+  const settled = new Set(chosen.keys());
+  for (const pair of candidates) {
+    if (settled.has(pair.past) || presents.has(pair.present)) continue;
+    const before = chosen.get(pair.past);
+    if (before === undefined || isLikelier(pair, before, asFiled)) chosen.set(pair.past, pair);
+  }
+  return graph.inputs.flatMap((input) => chosen.get(input) ?? []);
+}
+
+/** The presents of a graph by past, as names. */
+export const presentsOf = (graph: Graph): ReadonlyMap<string, string> =>
+  new Map(choosePairs(graph, candidatePairs(graph)).map(({ past, present }) => [past.name, present.name]));
+
+/** Outputs that could have been a pair's present by their structure, in the order of the graph's. */
+export const otherPresents = (plan: { readonly candidates: readonly Pair[] }, { past, present }: Pair): Value[] =>
+  plan.candidates.filter((other) => other.past === past && other.present !== present).map((other) => other.present);
+
+function isLikelier(pair: Pair, other: Pair, asFiled: ReadonlyMap<string, string>): boolean {
+  const isFiled = ({ past, present }: Pair): number => Number(asFiled.get(past.name) === present.name);
+  const likeness = ({ past, present }: Pair): number => commonTail(past.name, present.name);
+  const keepsShape = ({ kind }: Pair): number => Number(kind === "update");
+  const ahead = (score: (each: Pair) => number): number => score(pair) - score(other);
+  return (ahead(isFiled) || ahead(likeness) || ahead(keepsShape)) > 0;
 }
 
 /** The ways one step back from an output position: through an effect, or through a declared join. */
@@ -76,40 +115,26 @@ function* trace(
     }
     value = step.source;
   }
-  if (inputs.has(value) && value.initializer === undefined && writers.length > 0 && compatible(value, present, kind)) {
-    const rank = value.fact?.shape?.length;
-    yield {
-      past: value,
-      present,
-      kind,
-      writers,
-      axis: axis !== undefined && axis < 0 && rank !== undefined ? axis + rank : axis,
-    };
-  }
+  if (!inputs.has(value) || value.initializer !== undefined || writers.length === 0) return;
+  const rank = value.fact?.shape?.length;
+  const along = axis !== undefined && axis < 0 && rank !== undefined ? axis + rank : axis;
+  const pair: Pair = { past: value, present, kind, writers, axis: along };
+  if (mayBecome(pair)) yield pair;
 }
 
 /** A present can take the past's place: same type and rank, and dimensions that may be the same. */
-function compatible(past: Value, present: Value, kind: PairKind): boolean {
+export function mayBecome({ past, present, kind, axis }: Pair): boolean {
   const [a, b] = [past.fact, present.fact];
   if (a === undefined || b === undefined) return true;
   if (a.type !== b.type) return false;
   if (a.shape === undefined || b.shape === undefined) return true;
   if (a.shape.length !== b.shape.length) return false;
-  if (kind !== "update") return true;
-  return a.shape.every(
-    (dim, axis) => typeof dim !== "number" || typeof b.shape![axis] !== "number" || dim === b.shape![axis],
-  );
-}
-
-/** One present a past and one past a present: by likeness of names, else the first. */
-function chooseOne(candidates: readonly Pair[], graph: Graph): Pair[] {
-  const byPast = new Map<Value, Pair>();
-  const likeness = (pair: Pair): number => commonTail(pair.past.name, pair.present.name);
-  for (const pair of candidates) {
-    const before = byPast.get(pair.past);
-    if (before === undefined || likeness(pair) > likeness(before)) byPast.set(pair.past, pair);
-  }
-  return graph.inputs.flatMap((input) => byPast.get(input) ?? []);
+  return a.shape.every((dim, at) => {
+    const other = b.shape![at];
+    if (typeof dim !== "number") return true;
+    // What has been joined to is longer: a past of one fixed length cannot be it.
+    return typeof other === "number" ? dim === other : kind !== "append" || at !== axis;
+  });
 }
 
 function commonTail(a: string, b: string): number {

@@ -9,7 +9,8 @@ import { InsituError } from "../base/error.js";
 import type { Graph, Node, Value } from "../graph/graph.js";
 import { checkedFirst } from "./data-checks.js";
 import { Order } from "./order.js";
-import { findPairs, type Pair } from "./pairs.js";
+import { namedPairs, type PairNames } from "./named-pairs.js";
+import { candidatePairs, choosePairs, type Pair } from "./pairs.js";
 import { effectOf, Uses } from "./uses.js";
 
 /** When updates are done in place: where proved, always or not at all. */
@@ -38,6 +39,8 @@ export interface Plan {
   readonly policy: InPlacePolicy;
   readonly order: readonly Node[];
   readonly pairs: readonly Pair[];
+  /** Every pair that structure suggests: where a past has several, others could have been chosen. */
+  readonly candidates: readonly Pair[];
   readonly verdicts: readonly Verdict[];
   /** The outputs that lie in their operand's buffer by a verdict. */
   readonly inPlace: ReadonlyMap<Value, Value>;
@@ -49,15 +52,22 @@ export interface PlanOptions {
   readonly policy?: InPlacePolicy;
   /** Who holds the past of a pair: a state, which may be written, or the caller, whose feeds never are. */
   readonly pasts?: "state" | "caller";
+  /** Presents by past, where the caller says which output an input becomes. */
+  readonly pairs?: PairNames | undefined;
+  /** Presents by past in the graph before passes: they go before what passes reveal. */
+  readonly asFiled?: ReadonlyMap<string, string>;
   /** For tests of the verdicts: alias these outputs although they were refused. */
   readonly force?: (verdict: Verdict) => boolean;
 }
 
 /** Plans a graph. Throws under "require" where a cache cannot be written in place. */
-export function makePlan(graph: Graph, { policy = "prefer", pasts = "state", force }: PlanOptions = {}): Plan {
+export function makePlan(graph: Graph, options: PlanOptions = {}): Plan {
+  const { policy = "prefer", pasts = "state", force } = options;
   const uses = new Uses(graph);
   const order = new Order(graph);
-  const pairs = findPairs(graph);
+  const candidates = candidatePairs(graph);
+  const named = namedPairs(graph, options.pairs ?? {}, candidates);
+  const pairs = choosePairs(graph, candidates, named, options.asFiled);
   const held = new Set(pasts === "state" ? pairs.map((pair) => pair.past) : []);
   const inPlace = new Map<Value, Value>();
   const verdicts: Verdict[] = [];
@@ -70,7 +80,7 @@ export function makePlan(graph: Graph, { policy = "prefer", pasts = "state", for
   }
   verdicts.sort((a, b) => graph.nodes.indexOf(a.node) - graph.nodes.indexOf(b.node));
   if (policy === "require") refuseCopies(verdicts, pairs);
-  return { graph, policy, order: checkedFirst(order.layOut(), inPlace), pairs, verdicts, inPlace, uses };
+  return { graph, policy, order: checkedFirst(order.layOut(), inPlace), pairs, candidates, verdicts, inPlace, uses };
 }
 
 interface Update {
@@ -160,6 +170,13 @@ function refuseCopies(verdicts: readonly Verdict[], pairs: readonly Pair[]): voi
     throw new InsituError(
       "not-in-place",
       `${problem.node.label}: "${problem.past.name}" cannot be updated in place: ${problem.reason}; load with inPlace: "prefer" to copy it`,
+    );
+  }
+  const carried = pairs.find((pair) => pair.writers.length === 0);
+  if (carried !== undefined) {
+    throw new InsituError(
+      "not-in-place",
+      `"${carried.past.name}" cannot be updated in place: "${carried.present.name}" is computed elsewhere and copied into it after each run; load with inPlace: "prefer" to copy it`,
     );
   }
   const appended = pairs.find((pair) => pair.kind === "append");

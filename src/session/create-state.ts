@@ -3,6 +3,7 @@ import { InsituError } from "../base/error.js";
 import { bindDim, type Dim, isKnown, symbolsOf } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
 import { cacheGroups } from "../plan/cache-groups.js";
+import type { PairNames } from "../plan/named-pairs.js";
 import type { Pair } from "../plan/pairs.js";
 import type { Plan } from "../plan/plan.js";
 import { byteLengthOf } from "../tensor/element-type.js";
@@ -16,6 +17,8 @@ export interface StateOptions {
   readonly dims?: Readonly<Record<string, number | readonly number[]>>;
   /** Full shapes by input name. */
   readonly shapes?: Readonly<Record<string, readonly number[]>>;
+  /** The output that becomes each input's next content, by input name: where several could, or where nothing but you knows. */
+  readonly pairs?: PairNames;
 }
 
 /** The holdings of a new state, and its number of samples. `check` hears how many bytes they take before any is taken. */
@@ -29,7 +32,7 @@ export function makeHoldings(
   if (pairs.length === 0)
     throw new InsituError(
       "invalid-state",
-      "the model has no past → present pair, so there is nothing for a state to hold",
+      "the model has no past → present pair, so there is nothing for a state to hold; pairs: { input: output } names one",
     );
   const shapes = new Map(Object.entries(options.shapes ?? {}));
   const sizes = new Map<string, number>();

@@ -3,6 +3,8 @@
  * cache; the state knows the conversation.
  */
 import { InsituError } from "../base/error.js";
+import { isKnown } from "../graph/dim.js";
+import { factText } from "../graph/fact.js";
 import type { Value } from "../graph/graph.js";
 import type { Pair } from "../plan/pairs.js";
 import { copyView } from "../tensor/copy.js";
@@ -146,6 +148,7 @@ export class Holding {
     const length = this.grows && axis !== undefined ? present.shape[axis] : this.#length;
     const stay = (): void => void (this.#length = length);
     if (present.data === this.buffer.data) return { movedBytes: 0, settle: stay, abandon() {} };
+    this.checkPresent(present.shape);
     const movedBytes = present.byteLength;
     const place = this.#placeFor(present);
     if (place !== undefined) return { movedBytes, move: { from: present, to: place }, settle: stay, abandon() {} };
@@ -168,8 +171,21 @@ export class Holding {
     const { axis, kind } = this.pair;
     if (kind === "append") return undefined;
     if (sameNumbers(shape, this.buffer.shape)) return this.buffer;
-    const fits = kind === "grow" && axis !== undefined && shape[axis] <= this.buffer.shape[axis];
-    return fits ? this.buffer.slice(axis, 0, shape[axis]) : undefined;
+    if (kind !== "grow" || axis === undefined || shape[axis] > this.buffer.shape[axis]) return undefined;
+    const place = this.buffer.slice(axis, 0, shape[axis]);
+    return sameNumbers(shape, place.shape) ? place : undefined;
+  }
+
+  /** Throws for a present that the past, as the model declares it, cannot be. */
+  checkPresent(shape: readonly number[]): void {
+    const { past, present, axis } = this.pair;
+    const declared = past.fact?.shape;
+    const fits = declared?.every((dim, at) => !isKnown(dim) || dim === shape[at] || (this.grows && at === axis));
+    if (declared === undefined || (fits === true && declared.length === shape.length)) return;
+    throw new InsituError(
+      "invalid-state",
+      `cache "${past.name}" is ${factText(past.fact!)}, which its present "${present.name}" of shape [${shape.join(",")}] cannot become; name another output in pairs`,
+    );
   }
 
   /** Copies a tensor in. A growing cache takes any length. */

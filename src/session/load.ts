@@ -13,6 +13,7 @@ import { foldConstants } from "../passes/fold-constants.js";
 import { type Level, optimizeGraph } from "../passes/optimize.js";
 import { removeDeadNodes } from "../passes/remove-dead-nodes.js";
 import { type RemovedNode, removedNodes } from "../plan/explain-caches.js";
+import { presentsOf } from "../plan/pairs.js";
 
 /** What a model can be loaded from: a path or URL, or its bytes. */
 export type ModelSource = string | URL | Uint8Array | ArrayBufferLike;
@@ -46,14 +47,20 @@ function bytesOf(source: Uint8Array | ArrayBufferLike): Uint8Array {
 /** Builds and infers the graph of a model, with its constants folded and without nodes that nothing reads. */
 export const graphOf = (model: Model): Graph => preparedGraphOf(model).graph;
 
-/** The same after the passes of a level, with the nodes that were taken out because nothing needs them or all is known of them. */
-export function preparedGraphOf(
-  model: Model,
-  level: Level = "all",
-): { readonly graph: Graph; readonly removed: readonly RemovedNode[] } {
+/** A graph that is ready to be planned. */
+export interface PreparedGraph {
+  readonly graph: Graph;
+  /** The nodes that were taken out because nothing needs them or all is known of them. */
+  readonly removed: readonly RemovedNode[];
+  /** Presents by past before the passes. */
+  readonly asFiled: ReadonlyMap<string, string>;
+}
+
+/** The same after the passes of a level. */
+export function preparedGraphOf(model: Model, level: Level = "all"): PreparedGraph {
   const whole = buildGraph(model, operators);
   inferGraph(whole);
   const plain = removeDeadNodes(foldConstants(whole));
   const removed = removedNodes(whole, plain);
-  return { graph: optimizeGraph(plain, operators, level), removed };
+  return { graph: optimizeGraph(plain, operators, level), removed, asFiled: presentsOf(plain) };
 }

@@ -5,6 +5,7 @@ import { valueText } from "../base/value-text.js";
 import type { LoadOptions } from "../onnx/external.js";
 import type { Model } from "../onnx/model.js";
 import type { Level } from "../passes/optimize.js";
+import type { PairNames } from "../plan/named-pairs.js";
 
 /** The backends by name. */
 export type BackendName = "wasm" | "webgpu" | "reference";
@@ -21,6 +22,8 @@ export interface SessionOptions extends LoadOptions {
   readonly inPlace?: InPlacePolicy;
   /** Threads in all, at most 64; what the machine has when left out, or 0. Those beside the calling one are workers that all sessions share. */
   readonly threads?: number;
+  /** The output that becomes each input's next content in a state, by input name; `createState` may name others. */
+  readonly pairs?: PairNames;
   /** Rewrites a decoder whose caches grow, as `insitu rewrite` does: inputs are then those of the rewritten model. "never" by default. */
   readonly rewrite?: RewritePolicy;
   /** A step from model to model before anything else is done with it: `pages()` is one. */

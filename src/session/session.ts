@@ -1,7 +1,7 @@
 /** The object users hold: load → plan → run, in onnxruntime-common's shape, with or without a state. */
 import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
-import type { Backend, BackendSession, Executable } from "../backends/backend.js";
+import type { Backend, BackendSession, Executable, MemoryUse } from "../backends/backend.js";
 import { referenceBackend } from "../backends/reference/reference.js";
 import { wasmBackend } from "../backends/wasm/wasm.js";
 import { isKnown } from "../graph/dim.js";
@@ -9,8 +9,6 @@ import type { Graph, Value } from "../graph/graph.js";
 import type { Model } from "../onnx/model.js";
 import { explainPlan, type ExplainJson, explainJson } from "../plan/explain.js";
 import type { RemovedNode } from "../plan/explain-caches.js";
-import { cacheGroups } from "../plan/cache-groups.js";
-import type { Pair } from "../plan/pairs.js";
 import { makePlan } from "../plan/plan.js";
 import { wasmKernels } from "../ops/wasm.js";
 import type { ElementType } from "../tensor/element-type.js";
@@ -18,7 +16,6 @@ import type { Tensor } from "../tensor/tensor.js";
 import type { View } from "../tensor/view.js";
 import { makeHoldings, type StateOptions } from "./create-state.js";
 import { type Feeds, inOrder, readFeeds } from "./feeds.js";
-import { findLengthInputs, type LengthInputs } from "./lengths.js";
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
 import { MemoryLimit } from "./memory-limit.js";
 import { moveAll } from "./moves.js";
@@ -30,9 +27,9 @@ import {
   type RewritePolicy,
   type SessionOptions,
 } from "./options.js";
+import { Pairings } from "./pairing.js";
 import { buffersOf, type Fetches, makeResults, readFetches, Taken } from "./results.js";
 import { type RowRules, rowRulesOf } from "./row-rules.js";
-import { Standing } from "./standing.js";
 import { State } from "./state.js";
 import { runWithState } from "./stateful-run.js";
 
@@ -71,13 +68,9 @@ export interface Parts {
   /** For runs whose past is fed: no feed is ever written. */
   readonly functional: Executable;
   /** For runs with a state. */
-  readonly stateful: Executable;
-  readonly lengthInputs: LengthInputs;
-  readonly standing: Standing;
+  readonly pairings: Pairings;
   readonly weightBytes: number;
   readonly limit: MemoryLimit;
-  /** The pairs in an order in which caches that meet in one step follow each other. */
-  readonly pairsTogether: readonly Pair[];
   readonly mayMove: boolean;
 }
 
@@ -123,12 +116,12 @@ export class Session {
       const loaded = await loadModel(source, platform, options, limit.guard(opened));
       const changed = (await options.change?.(loaded)) ?? loaded;
       const { model, notRewritten } = await rewritten(changed, rewrite, inPlace);
-      const { graph, removed } = preparedGraphOf(model, level);
-      const stateful = opened.prepare(makePlan(graph, { policy: inPlace }));
+      const prepared = preparedGraphOf(model, level);
+      const { graph, removed } = prepared;
+      const weights = weightsOf(graph);
+      const pairings = new Pairings(prepared, inPlace, options.pairs, opened, weights);
       const policy = inPlace === "require" ? "prefer" : inPlace;
       const functional = opened.prepare(makePlan(graph, { policy, pasts: "caller" }));
-      const weights = weightsOf(graph);
-      const lengthInputs = findLengthInputs(graph, stateful.plan.uses);
       return {
         model,
         notRewritten,
@@ -138,12 +131,9 @@ export class Session {
         opened,
         released: false,
         functional,
-        stateful,
-        lengthInputs,
-        standing: new Standing(graph, stateful.plan.pairs, lengthInputs, weights),
+        pairings,
         weightBytes: weights.reduce((sum, view) => sum + view.byteLength, 0),
         limit,
-        pairsTogether: cacheGroups(stateful.plan).flatMap(({ pairs }) => pairs),
         mayMove: inPlace !== "require",
       };
     } catch (error) {
@@ -161,7 +151,8 @@ export class Session {
       if (!(state instanceof State)) throw new InsituError("invalid-state", "options.state must come from createState");
       return runWithState(parts, feeds, wanted, state);
     }
-    const { graph, functional, standing } = parts;
+    const { graph, functional, pairings } = parts;
+    const { standing } = pairings.own;
     const inputs = readFeeds(graph, standing.inputs, feeds, nothingHeld, nothingOmitted);
     const views = inOrder(graph, inputs);
     const program = functional.programFor(views);
@@ -177,17 +168,20 @@ export class Session {
   /** A new state: the model's caches, empty, of the sizes given. */
   createState(options: StateOptions = {}): State {
     const parts = this.#live();
-    const { holdings, batch } = makeHoldings(parts.stateful.plan, options, parts.stateful, (bytes) =>
+    const pairing = parts.pairings.with(options.pairs);
+    const { stateful } = pairing;
+    const { holdings, batch } = makeHoldings(stateful.plan, options, stateful, (bytes) =>
       parts.limit.checkState(bytes),
     );
-    return new State(parts, holdings, new Array<number>(batch).fill(0));
+    return new State(parts, pairing, holdings, new Array<number>(batch).fill(0));
   }
 
   /** The plan for runs with a state: as text, or as JSON for tools. */
   explain(): string;
   explain(options: { readonly json: true }): SessionExplanation;
   explain(options?: { readonly json?: boolean }): string | SessionExplanation {
-    const { stateful, functional, opened, weightBytes, removed, notRewritten } = this.#live();
+    const { pairings, functional, opened, weightBytes, removed, notRewritten } = this.#live();
+    const { stateful } = pairings.own;
     const accounts = stateful.describeSteps() ?? functional.describeSteps();
     const told = accounts === undefined ? {} : { accounts };
     const facts = { weightBytes, arenaBytes: stateful.memory.arenaBytes, removed, ...told };
@@ -218,12 +212,14 @@ export class Session {
     readonly allocations: number;
     readonly allocatedBytes: number;
   } {
-    const { functional, stateful, weightBytes } = this.#live();
+    const { functional, pairings, weightBytes } = this.#live();
+    const uses = [functional, ...pairings.executables].map(({ memory }) => memory);
+    const sum = (pick: (use: MemoryUse) => number): number => uses.reduce((total, use) => total + pick(use), 0);
     return {
       weightBytes,
-      arenaBytes: functional.memory.arenaBytes + stateful.memory.arenaBytes,
-      allocations: functional.memory.allocations + stateful.memory.allocations,
-      allocatedBytes: functional.memory.allocatedBytes + stateful.memory.allocatedBytes,
+      arenaBytes: sum(({ arenaBytes }) => arenaBytes),
+      allocations: sum(({ allocations }) => allocations),
+      allocatedBytes: sum(({ allocatedBytes }) => allocatedBytes),
     };
   }
 

@@ -6,6 +6,7 @@ import { InsituError } from "../base/error.js";
 import { Tensor } from "../tensor/tensor.js";
 import type { Holding } from "./holding.js";
 import { LengthViews } from "./lengths.js";
+import type { Pairing } from "./pairing.js";
 import { readSaved } from "./read-saved-state.js";
 import { writeSaved } from "./saved-state.js";
 
@@ -31,6 +32,8 @@ const dropped = new FinalizationRegistry<readonly Holding[]>((holdings) => {
 export class State {
   readonly #holdings: ReadonlyMap<string, Holding>;
   readonly #owner: StateOwner;
+  /** For sessions: what each cache's next content is. */
+  readonly pairing: Pairing;
   /** For sessions: what fills in lengths that are not fed. */
   readonly lengthViews: LengthViews = new LengthViews();
   /** Replaced, never written: what was handed out stays as it was. */
@@ -43,8 +46,9 @@ export class State {
   #movedBytes = 0;
 
   /** For sessions: `owner` is what a run checks the state against. */
-  constructor(owner: StateOwner, holdings: readonly Holding[], lengths: readonly number[]) {
+  constructor(owner: StateOwner, pairing: Pairing, holdings: readonly Holding[], lengths: readonly number[]) {
     this.#owner = owner;
+    this.pairing = pairing;
     this.#holdings = new Map(holdings.map((holding) => [holding.name, holding]));
     this.#lengths = [...lengths];
     dropped.register(this, holdings, this);
@@ -142,6 +146,7 @@ export class State {
     this.#idle();
     return new State(
       this.#owner,
+      this.pairing,
       [...this.#holdings.values()].map((holding) => holding.fork()),
       this.#lengths,
     );

@@ -1,5 +1,6 @@
 /** One run on a state: past inputs from its caches, lengths filled in, presents kept, results handed out. */
 import { InsituError } from "../base/error.js";
+import { isKnownShape } from "../graph/dim.js";
 import type { Value } from "../graph/graph.js";
 import type { Pair } from "../plan/pairs.js";
 import { cloneView } from "../tensor/copy.js";
@@ -7,8 +8,9 @@ import type { Tensor } from "../tensor/tensor.js";
 import type { View } from "../tensor/view.js";
 import { type Feeds, inOrder, readFeeds } from "./feeds.js";
 import type { Adoption, Holding } from "./holding.js";
-import { lengthsAfter, type LengthViews } from "./lengths.js";
+import { lengthsAfter } from "./lengths.js";
 import { moveAll } from "./moves.js";
+import type { Pairing } from "./pairing.js";
 import { buffersOf, makeResults, Taken } from "./results.js";
 import type { Parts } from "./session.js";
 import type { State } from "./state.js";
@@ -39,9 +41,10 @@ async function runOnce(
   feeds: Feeds,
   wanted: ReadonlyMap<Value, Tensor | null> | undefined,
   holdings: ReadonlyMap<string, Holding>,
-  { lengths, lengthViews }: { readonly lengths: readonly number[]; readonly lengthViews: LengthViews },
+  { pairing, lengths, lengthViews }: Pick<State, "pairing" | "lengths" | "lengthViews">,
 ): Promise<{ results: Record<string, Tensor>; outcome: { lengths: readonly number[]; movedBytes: number } }> {
-  const { graph, stateful, lengthInputs, standing, pairsTogether, mayMove } = parts;
+  const { graph, mayMove } = parts;
+  const { stateful, lengthInputs, standing, pairsTogether } = pairing;
   const { pairs } = stateful.plan;
   const holdingOf = (past: Value): Holding => holdings.get(past.name)!;
   const held = (): Map<Value, View> => new Map(pairs.map(({ past }) => [past, holdingOf(past).past]));
@@ -64,7 +67,7 @@ async function runOnce(
       value,
       lengthViews.of(
         value,
-        startsOf(inputs, parts, lengths).map((start) => start + added),
+        startsOf(inputs, pairing, lengths).map((start) => start + added),
       ),
     );
   }
@@ -75,8 +78,10 @@ async function runOnce(
   let movedBytes = 0;
   for (const { past, present, kind, axis } of pairsTogether) {
     const holding = holdingOf(past);
+    const made = program.facts.get(present)?.shape;
+    if (isKnownShape(made)) holding.checkPresent(made);
     movedBytes += holding.detach();
-    const rows = kind === "grow" && axis !== undefined ? program.facts.get(present)?.shape?.[axis] : undefined;
+    const rows = kind === "grow" && axis !== undefined ? made?.[axis] : undefined;
     if (typeof rows === "number") movedBytes += holding.reserve(rows, mayMove);
   }
   for (const [past, view] of held()) inputs.set(past, view);
@@ -142,7 +147,7 @@ function adoptAll(
 /** Where each sample's new rows start: as fed, else the state's lengths. */
 function startsOf(
   inputs: ReadonlyMap<Value, View>,
-  { lengthInputs }: Parts,
+  { lengthInputs }: Pairing,
   lengths: readonly number[],
 ): readonly number[] {
   for (const value of lengthInputs.start) {

@@ -70,6 +70,18 @@ test("bytes as formulas, and as numbers for given sizes", async () => {
   expect(session.createState({ dims: { batch: 2, capacity: 4096 } }).byteLength).toBe(known.stateBytes);
 });
 
+test("--pairs names the output that an input becomes, where several could be it", async () => {
+  const nodes = [append("past", "present", "first"), append("present", "later", "second")];
+  const path = fileOf(around(nodes, { outputs: [cache("present"), cache("later")] }));
+  expect((await json(path)).states).toMatchObject([{ input: "past", output: "present", others: ["later"] }]);
+  expect(await run(path)).toContain('past  becomes present; could become later: pairs: { "past": "later" } says so');
+  expect((await json(path, "--pairs", "past=later")).states).toMatchObject([
+    { input: "past", output: "later", others: ["present"] },
+  ]);
+  await expect(run(path, "--pairs", "past")).rejects.toThrow('--pairs "past": expected input=output');
+  await expect(run(path, "--pairs", "past=nothing")).rejects.toThrow('"nothing", named for "past", is no output');
+});
+
 test("a cache that grows: rows so far are moved, the reserve is held", async () => {
   const { formulas } = await json(fileOf(concat));
   expect(formulas.stateBytes).toBe("32 bytes × batch × capacity");

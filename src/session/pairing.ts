@@ -1,0 +1,83 @@
+/**
+ * Runs with a state, for one choice of pairs: the plan made ready, and what such runs ask again and again. A session has one from the start;
+ * another is made when a state is created that names other pairs, and kept.
+ */
+import type { BackendSession, Executable } from "../backends/backend.js";
+import { cacheGroups } from "../plan/cache-groups.js";
+import { type PairNames, readPairNames } from "../plan/named-pairs.js";
+import type { Pair } from "../plan/pairs.js";
+import { type InPlacePolicy, makePlan, type Plan } from "../plan/plan.js";
+import type { View } from "../tensor/view.js";
+import { findLengthInputs, type LengthInputs } from "./lengths.js";
+import type { PreparedGraph } from "./load.js";
+import { Standing } from "./standing.js";
+
+/** What runs with a state need. */
+export interface Pairing {
+  readonly stateful: Executable;
+  readonly lengthInputs: LengthInputs;
+  readonly standing: Standing;
+  /** The pairs in an order in which caches that meet in one step follow each other. */
+  readonly pairsTogether: readonly Pair[];
+}
+
+/** The choices of pairs that a session has met. */
+export class Pairings {
+  readonly #prepared: Pick<PreparedGraph, "graph" | "asFiled">;
+  readonly #policy: InPlacePolicy;
+  readonly #names: PairNames;
+  readonly #opened: BackendSession;
+  readonly #weights: readonly View[];
+  readonly #made = new Map<string, Pairing>();
+  /** What states hold that name no pairs of their own. */
+  readonly own: Pairing;
+
+  /** `names` are the pairs that the session was created with. Throws where they do not fit, or where the policy forbids what they ask for. */
+  constructor(
+    prepared: Pick<PreparedGraph, "graph" | "asFiled">,
+    policy: InPlacePolicy,
+    names: PairNames | undefined,
+    opened: BackendSession,
+    weights: readonly View[],
+  ) {
+    this.#prepared = prepared;
+    this.#policy = policy;
+    this.#names = readPairNames(names);
+    this.#opened = opened;
+    this.#weights = weights;
+    this.own = this.#make(this.#plan(this.#names));
+  }
+
+  /** The pairing with these pairs in the place of the session's own. */
+  with(names: PairNames | undefined): Pairing {
+    if (names === undefined) return this.own;
+    const plan = this.#plan(readPairNames(names, this.#names));
+    return this.#made.get(keyOf(plan)) ?? this.#make(plan);
+  }
+
+  /** Every executable so far. */
+  get executables(): readonly Executable[] {
+    return [...this.#made.values()].map(({ stateful }) => stateful);
+  }
+
+  #plan(pairs: PairNames): Plan {
+    const { graph, asFiled } = this.#prepared;
+    return makePlan(graph, { policy: this.#policy, pairs, asFiled });
+  }
+
+  #make(plan: Plan): Pairing {
+    const { graph } = plan;
+    const stateful = this.#opened.prepare(plan);
+    const lengthInputs = findLengthInputs(graph, plan.uses);
+    const pairing: Pairing = {
+      stateful,
+      lengthInputs,
+      standing: new Standing(graph, plan.pairs, lengthInputs, this.#weights),
+      pairsTogether: cacheGroups(plan).flatMap(({ pairs }) => pairs),
+    };
+    this.#made.set(keyOf(plan), pairing);
+    return pairing;
+  }
+}
+
+const keyOf = ({ pairs }: Plan): string => JSON.stringify(pairs.map(({ past, present }) => [past.name, present.name]));
