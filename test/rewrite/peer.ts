@@ -21,6 +21,7 @@ export interface PeerSession {
     readonly shape: readonly (number | string)[];
   }[];
   run(feeds: Record<string, PeerTensor>): Promise<Record<string, PeerTensor>>;
+  release(): Promise<void>;
 }
 interface Peer {
   readonly Tensor: new (type: string, data: Tensor["data"], dims: readonly number[]) => PeerTensor;
@@ -29,8 +30,8 @@ interface Peer {
 
 const peer = installed ? (createRequire(peers)("onnxruntime-node") as Peer) : undefined;
 
-export const openPeer = (bytes: Uint8Array): Promise<PeerSession> =>
-  peer!.InferenceSession.create(bytes, { logSeverityLevel: 3, intraOpNumThreads: 1 });
+export const openPeer = (bytes: Uint8Array, options: object = {}): Promise<PeerSession> =>
+  peer!.InferenceSession.create(bytes, { logSeverityLevel: 3, intraOpNumThreads: 1, ...options });
 
 export const handOver = ({ type, data, dims }: Tensor): PeerTensor => new peer!.Tensor(type, data, dims);
 
