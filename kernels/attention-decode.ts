@@ -7,18 +7,70 @@ import { addRows, APART, BLOCK, headBytes, scoreRows } from "./attention-rows";
 import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
 import { expNegative } from "./exponential";
 import { FLOAT16, FLOAT32, readRow, widthOf, writeRow } from "./float-types";
-import { Attention } from "./jobs";
 import { shareStart, splitStart } from "./share";
 import { gain } from "./simd";
 
-/** One query a sample: output, or partials where the range is split. */
-export function attentionDecode(at: usize, part: i32, parts: i32, scratch: usize): void {
-  decode(changetype<Attention>(at), part, parts, scratch, false);
+/** Attention, in all its kernels. Strides serve [batch, heads, length, size] and [batch, length, heads · size] alike. */
+@unmanaged
+export class Attention {
+  query: usize; // [batch, heads, queries, headSize]
+  key: usize; // [batch, kvHeads, total, headSize]
+  value: usize; // [batch, kvHeads, total, valueSize]
+  output: usize; // [batch, heads, queries, valueSize]
+  queryType: i32; // elementCode of query and output
+  cacheType: i32; // elementCode of key and value
+  batch: i32;
+  heads: i32; // a multiple of kvHeads
+  kvHeads: i32;
+  queries: i32; // 1 for the decode kernels
+  headSize: i32;
+  valueSize: i32;
+  querySample: i32;
+  queryHead: i32;
+  queryRow: i32;
+  keySample: i32;
+  keyHead: i32;
+  keyRow: i32;
+  valueSample: i32;
+  valueHead: i32;
+  valueRow: i32;
+  outputSample: i32;
+  outputHead: i32;
+  outputRow: i32;
+  lengths: usize; // int64[batch], optional: valid keys of each sample, this step's included (nonpad_kv_seqlen)
+  total: i32; // keys of every sample where lengths is absent
+  past: i32; // keys before the first query, where lengths is absent; with lengths it is lengths[sample] - queries, or 0 if this is -1
+  causal: i32; // 0 or 1
+  left: i32; // window sizes, -1 for none
+  right: i32;
+  mask: usize; // [batch, heads, queries, maskLength], optional
+  maskType: i32; // elementCode; bool: 0 hides the key
+  maskSample: i32; // strides; 0 broadcasts
+  maskHead: i32;
+  maskQuery: i32;
+  maskKey: i32;
+  maskLength: i32; // keys from here on are hidden
+  scale: f32;
+  softcap: f32; // 0 for none
+  splits: i32; // decode: parts of the keys' range; more than 1 needs partials and attentionMerge
+  partials: usize; // float32[batch, heads, splits, 2 + valueSize], optional with splits = 1
+  newKey: usize; // [batch, kvHeads, 1, headSize], of cacheType: what scatterAttentionDecode writes first
+  newValue: usize; // [batch, kvHeads, 1, valueSize]
+  newKeySample: i32;
+  newKeyHead: i32;
+  newValueSample: i32;
+  newValueHead: i32;
+  indices: usize; // int64[batch]: the rows of the cache they go to; written and attended must be among the valid keys
+}
+
+/** One query a sample: output, or partials where the range is split, which attentionMerge joins. */
+export function attentionDecode(job: Attention, part: i32, parts: i32, scratch: usize): void {
+  decode(job, part, parts, scratch, false);
 }
 
 /** The same, writing this step's key and value into the cache first. The split that reads a row writes it. */
-export function scatterAttentionDecode(at: usize, part: i32, parts: i32, scratch: usize): void {
-  decode(changetype<Attention>(at), part, parts, scratch, true);
+export function scatterAttentionDecode(job: Attention, part: i32, parts: i32, scratch: usize): void {
+  decode(job, part, parts, scratch, true);
 }
 
 function decode(job: Attention, part: i32, parts: i32, scratch: usize, writes: bool): void {
@@ -169,8 +221,7 @@ export function scaleWoven(woven: usize, head: i32, heads: i32, size: i32, facto
 }
 
 /** Joins the splits of an attention into its output; parts share the heads. */
-export function attentionMerge(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<Attention>(at);
+export function attentionMerge(job: Attention, part: i32, parts: i32, scratch: usize): void {
   const bytes = partialBytes(job);
   const splits = job.splits;
   const tasks = job.batch * job.heads;

@@ -2,12 +2,13 @@
  * Attention of many queries, in tiles of ROWS rows by KEYS keys with an online softmax: memory follows the tile, not the lengths. The rows of a
  * tile are the queries of all heads that share a key head, so that a tile of keys and values is packed once for all of them.
  */
+import { Attention } from "./attention-decode";
 import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf } from "./attention-range";
 import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
 import { expNegative } from "./exponential";
 import { FLOAT16, FLOAT32, fromFloat16, readOne, readRow, widthOf, writeRow } from "./float-types";
-import { Attention, PagedAttention } from "./jobs";
 import { addTile, weaveRows } from "./matmul";
+import { PagedAttention } from "./paged-decode";
 import { locateRows, pageLength, pageWidth, scaleOf, unpackRow, unpacks } from "./pages";
 import { fma, zero } from "./simd";
 
@@ -39,9 +40,9 @@ class Tile {
   group: i32; // heads that share a key head
 }
 
-/** Parts take turns with the tiles: under a causal mask later ones cost more. */
-export function attentionPrefill(at: usize, part: i32, parts: i32, scratch: usize): void {
-  prefill(at, part, parts, scratch, 0);
+/** Any number of queries. Parts take turns with the tiles: under a causal mask later ones cost more. */
+export function attentionPrefill(job: Attention, part: i32, parts: i32, scratch: usize): void {
+  prefill(changetype<usize>(job), part, parts, scratch, 0);
 }
 
 /** The same; `pages` is the job's address again where the cache is pages. Sums of probabilities are of one part each. */

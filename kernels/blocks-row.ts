@@ -4,7 +4,7 @@
  * zero point takes away is a sum over blocks, not over weights, and is where the sums start.
  */
 import { blocksOf, splatScale, weightBytes, zeroTerm, zeroTermOf } from "./blocks";
-import { MatMulBlocks } from "./jobs";
+import { MatMulBlocks } from "./matmul-blocks";
 import { byteRow, groupSize, paddedLength, summedSize } from "./quantize-rows";
 import { fma, gain, sum, sums, zero } from "./simd";
 

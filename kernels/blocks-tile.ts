@@ -5,8 +5,8 @@
  */
 import { blocksOf, weightBytes, zeroOf } from "./blocks";
 import { FLOAT32, readOne, widthOf } from "./float-types";
-import { MatMulBlocks } from "./jobs";
 import { addTile, weave } from "./matmul";
+import { MatMulBlocks } from "./matmul-blocks";
 import { loadSums, startSums, storeSums } from "./panels";
 import { isPermuted, paddedLength, panelDepth, summedSize, tiledBytes } from "./quantize-rows";
 import { fma, zero } from "./simd";

@@ -1,11 +1,51 @@
 /** Moving bytes: rows into a cache, and any strided copy. */
-import { CopyStrided, ScatterRows } from "./jobs";
 import { shareStart } from "./share";
 import { copyTransposed, isTransposition } from "./transpose";
 
+/** TensorScatter: rows of `source` into the cache `target`, from `indices[sample]` on, around its end when circular. */
+@unmanaged
+export class ScatterRows {
+  source: usize; // [batch, outer, length, row]
+  target: usize; // [batch, outer, capacity, row]
+  indices: usize; // int64[batch], optional: 0 for every sample
+  batch: i32;
+  outer: i32; // product of the dimensions between the batch and the sequence axis
+  length: i32;
+  capacity: i32;
+  rowBytes: i32;
+  sourceSample: i32; // strides, in bytes
+  sourceOuter: i32;
+  sourceRow: i32;
+  targetSample: i32;
+  targetOuter: i32;
+  targetRow: i32;
+}
+
+/** Any strided copy of up to 5 dimensions: transposes, slices, concatenations, expansions. */
+@unmanaged
+export class CopyStrided {
+  source: usize;
+  target: usize;
+  width: i32; // bytes that lie together on both sides: an element, or a whole row
+  size0: i32; // outermost; 1 for dimensions that are not there
+  size1: i32;
+  size2: i32;
+  size3: i32;
+  size4: i32;
+  source0: i32; // strides, in bytes; 0 repeats
+  source1: i32;
+  source2: i32;
+  source3: i32;
+  source4: i32;
+  target0: i32;
+  target1: i32;
+  target2: i32;
+  target3: i32;
+  target4: i32;
+}
+
 /** TensorScatter; parts share the samples' rows of heads. */
-export function scatterRows(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<ScatterRows>(at);
+export function scatterRows(job: ScatterRows, part: i32, parts: i32, scratch: usize): void {
   if (job.length == 0) return;
   const outer = job.outer;
   const capacity = job.capacity;
@@ -32,8 +72,7 @@ function copyRows(job: ScatterRows, source: usize, target: usize, rows: i32): vo
 }
 
 /** A copy of up to 5 strided dimensions; parts share the four outer ones. */
-export function copyStrided(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<CopyStrided>(at);
+export function copyStrided(job: CopyStrided, part: i32, parts: i32, scratch: usize): void {
   if (isTransposition(job)) return copyTransposed(job, part, parts);
   const size1 = job.size1;
   const size2 = job.size2;

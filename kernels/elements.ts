@@ -5,9 +5,28 @@
  */
 import { BOOL } from "./float-types";
 import { DOUBLE, INTEGER, readElements, UNSIGNED, writeElements } from "./element-types";
-import { Elements } from "./jobs";
 import { shareStart } from "./share";
 import { sine } from "./trigonometry";
+
+/**
+ * One element-wise operator on any type, all operands by strides. A `layout` holds the sizes of the dimensions, then for each
+ * operand, the output first, its strides in bytes: as many words as there are dimensions, each.
+ */
+@unmanaged
+export class Elements {
+  operation: i32; // elementsOperation
+  kind: i32; // registerKind
+  output: usize;
+  outputType: i32; // elementCode
+  first: usize;
+  firstType: i32;
+  second: usize; // optional, like third
+  secondType: i32;
+  third: usize;
+  thirdType: i32;
+  rank: i32; // at least 1; no size is 0
+  layout: usize; // output, first, second, third
+}
 
 /** Registers of bytes that are 0 or 1, and of words that are moved as they are; beside those of element-types.ts. */
 const BYTES: i32 = 3;
@@ -43,8 +62,7 @@ const IS_NOT_A_NUMBER: i32 = 24;
 const REGISTER: usize = 2048 + 16;
 
 /** Computes one part of the tiles: short rows several to a tile, long ones in pieces. */
-export function elements(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<Elements>(at);
+export function elements(job: Elements, part: i32, parts: i32, scratch: usize): void {
   const last = job.rank - 1;
   const columns = load<i32>(job.layout + ((<usize>last) << 2));
   let rows = 1;

@@ -5,9 +5,37 @@
  */
 import { complementaryError, erf, exp, sigmoid, softplus, tanh } from "./exponential";
 import { FLOAT32, readOne, readRow, widthOf, writeRow } from "./float-types";
-import { Elementwise, Instruction } from "./jobs";
 import { shareStart } from "./share";
 import { fma } from "./simd";
+
+/**
+ * A chain of element-wise operators over [rows, columns]: a little program for eight registers. A register that was loaded is read
+ * from its memory as long as it is used: a store to that memory comes after its last use.
+ */
+@unmanaged
+export class Elementwise {
+  program: usize; // instructions, each as instruction lays it out
+  instructions: i32;
+  rows: i32;
+  columns: i32;
+}
+
+/**
+ * One instruction of an element-wise chain.
+ * @host
+ */
+@unmanaged
+export class Instruction {
+  operation: i32; // operationCode
+  target: i32; // the register that is written, 0 to 7
+  first: i32; // registers that are read
+  second: i32;
+  address: usize; // load and store
+  type: i32; // load and store: elementCode
+  rowStride: i32; // load and store: a row alone has 0 and 1, a column 1 and 0, a scalar 0 and 0
+  columnStride: i32; // 0 or 1; stores have 1
+  immediate: f32; // constant: the value
+}
 
 const LOAD: i32 = 0;
 const STORE: i32 = 1;
@@ -41,8 +69,7 @@ const REGISTER: usize = 512 * 4 + 16;
 const ADDRESSES: usize = 32;
 
 /** Runs the program on one part of the tiles: short rows several to a tile, long ones in pieces. */
-export function elementwise(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<Elementwise>(at);
+export function elementwise(job: Elementwise, part: i32, parts: i32, scratch: usize): void {
   const columns = job.columns;
   const height = columns > TILE ? 1 : TILE / columns;
   const across = (columns + TILE - 1) / TILE;

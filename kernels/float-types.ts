@@ -2,8 +2,17 @@
  * Rows of float16 and bfloat16 to and from float32, exactly: infinities, NaN and subnormals included, to the nearest even on the
  * way down. Kernels that work in float32 read and write other types through these.
  */
-import { Convert } from "./jobs";
 import { shareStart } from "./share";
+
+/** Between float types, float16 and bfloat16 rounded to the nearest even. */
+@unmanaged
+export class Convert {
+  source: usize;
+  target: usize;
+  sourceType: i32; // elementCode
+  targetType: i32;
+  count: i32;
+}
 
 export const FLOAT32: i32 = 0;
 export const FLOAT16: i32 = 1;
@@ -117,8 +126,7 @@ export function writeRow(source: usize, target: usize, type: i32, count: i32): v
 }
 
 /** Converts one part of the elements, 1024 of them at a time through scratch when neither side is float32. */
-export function convert(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<Convert>(at);
+export function convert(job: Convert, part: i32, parts: i32, scratch: usize): void {
   const from = shareStart(job.count, part, parts);
   const to = shareStart(job.count, part + 1, parts);
   const sourceType = job.sourceType;

@@ -1,7 +1,41 @@
 /** Reductions over axes, and running sums and products along one: in float64 for floats, in 64-bit integers for the others. */
 import { DOUBLE, readElements, UNSIGNED, writeElements } from "./element-types";
-import { Reduce, Scan } from "./jobs";
 import { shareStart } from "./share";
+
+/** A reduction: every result folds `rows` rows of `length` elements. */
+@unmanaged
+export class Reduce {
+  operation: i32; // foldOperation
+  kind: i32; // registerKind: integer, unsigned or double
+  source: usize;
+  output: usize;
+  type: i32; // elementCode of both
+  count: i32; // results
+  keptRank: i32;
+  kept: usize; // layout of the results: output, source
+  outerRank: i32;
+  outer: usize; // layout of the rows: source
+  rows: i32;
+  length: i32;
+  step: i32; // bytes between elements of a row
+}
+
+/** Running sums or products along lines. */
+@unmanaged
+export class Scan {
+  operation: i32; // foldOperation: sum or product
+  kind: i32;
+  source: usize; // the first element that is folded: with negative steps the last of its line
+  output: usize;
+  type: i32; // elementCode of both
+  lines: i32;
+  rank: i32;
+  layout: usize; // of the lines: output, source
+  length: i32;
+  sourceStep: i32; // bytes
+  outputStep: i32;
+  exclusive: i32; // 1: an element is not part of its own sum
+}
 
 const SUM: i32 = 0;
 const PRODUCT: i32 = 1;
@@ -28,8 +62,7 @@ function placeIn(layout: usize, rank: i32, operand: i32, index: i32): i32 {
 }
 
 /** Reduces one part of the results; each of them is at least one element's. */
-export function reduce(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<Reduce>(at);
+export function reduce(job: Reduce, part: i32, parts: i32, scratch: usize): void {
   const end = shareStart(job.count, part + 1, parts);
   for (let index = shareStart(job.count, part, parts); index < end; index++) {
     const source = job.source + placeIn(job.kept, job.keptRank, 1, index);
@@ -85,8 +118,7 @@ function foldIntegers(operation: i32, unsigned: bool, source: usize, count: i32,
 }
 
 /** Running sums or products of one part of the lines. */
-export function scan(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<Scan>(at);
+export function scan(job: Scan, part: i32, parts: i32, scratch: usize): void {
   const end = shareStart(job.lines, part + 1, parts);
   const total = scratch + PIECE * 8;
   for (let line = shareStart(job.lines, part, parts); line < end; line++) {

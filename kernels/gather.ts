@@ -1,7 +1,26 @@
 /** Rows of a table: as they are, or out of quantized blocks. */
 import { readOne, readRow, widthOf, writeRow } from "./float-types";
-import { GatherRows } from "./jobs";
 import { shareStart } from "./share";
+
+/** Rows of a table: Gather of embeddings, and GatherBlockQuantized. */
+@unmanaged
+export class GatherRows {
+  table: usize; // [entries, width]
+  indices: usize;
+  output: usize; // [count, width]
+  layout: i32; // tableLayout
+  type: i32; // elementCode of the table, or of scales when it is quantized
+  outputType: i32; // elementCode
+  indexBytes: i32; // 4 or 8
+  entries: i32; // negative indices count from here; others are the caller's to refuse
+  width: i32;
+  count: i32;
+  outputRow: i32; // stride
+  scales: usize; // [entries, blocks]
+  zeros: usize; // as in matmulBlocks, packed; optional
+  blockSize: i32;
+  bits: i32; // 2, 4 or 8 for blocks, unsigned
+}
 
 const ROWS: i32 = 0;
 
@@ -9,8 +28,7 @@ const ROWS: i32 = 0;
 const PIECE: i32 = 1024;
 
 /** Gathers one part of the rows. */
-export function gatherRows(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<GatherRows>(at);
+export function gatherRows(job: GatherRows, part: i32, parts: i32, scratch: usize): void {
   const outputWidth = widthOf(job.outputType);
   const end = shareStart(job.count, part + 1, parts);
   for (let row = shareStart(job.count, part, parts); row < end; row++) {

@@ -1,12 +1,30 @@
 /** Floats to bytes by one scale and zero point: given, or found in the data's own range. */
-import { FindLevels, WriteLevels } from "./jobs";
 import { shareStart } from "./share";
 import { largest } from "./simd";
 
+/** Scale and zero point that float32 data ask for by their range, 0 in it: DynamicQuantizeLinear. */
+@unmanaged
+export class FindLevels {
+  source: usize;
+  count: i32;
+  scale: usize; // float32, optional
+  zero: usize; // uint8, optional
+}
+
+/** float32 to bytes by one scale, rounded to the nearest even. */
+@unmanaged
+export class WriteLevels {
+  source: usize;
+  output: usize;
+  scale: usize; // float32
+  zero: usize; // a byte, optional
+  isSigned: i32; // 1 for int8, 0 for uint8
+  count: i32;
+}
+
 /** The levels for the range of the data, widened to hold 0; data that are all 0 take the range [0, 1]. One part does it. */
-export function findLevels(at: usize, part: i32, parts: i32, scratch: usize): void {
+export function findLevels(job: FindLevels, part: i32, parts: i32, scratch: usize): void {
   if (part > 0) return;
-  const job = changetype<FindLevels>(at);
   let lows = f32x4.splat(0), highs = lows;
   let source = job.source;
   let left = job.count;
@@ -28,8 +46,7 @@ export function findLevels(at: usize, part: i32, parts: i32, scratch: usize): vo
 }
 
 /** The level of each element of one part; NaN takes the lowest. */
-export function writeLevels(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<WriteLevels>(at);
+export function writeLevels(job: WriteLevels, part: i32, parts: i32, scratch: usize): void {
   const isSigned = job.isSigned != 0;
   const scale = f32x4.splat(load<f32>(job.scale));
   const zero = f32x4.splat(job.zero ? (isSigned ? <f32>load<i8>(job.zero) : <f32>load<u8>(job.zero)) : 0);

@@ -2,13 +2,33 @@
 import { multiplyRows } from "./blocks-row";
 import { multiplyTiles } from "./blocks-tile";
 import { FLOAT16, FLOAT32 } from "./float-types";
-import { MatMulBlocks } from "./jobs";
 import { isTiled } from "./quantize-rows";
 import { shareStart } from "./share";
 
+/** c = a · dequantized(b)ᵀ + bias: MatMulNBits with b as ONNX lays it out. */
+@unmanaged
+export class MatMulBlocks {
+  values: usize; // what quantizeRows made, with the same m, k, blockSize, bits, precision
+  aScales: usize;
+  aSums: usize;
+  b: usize; // uint8[n, blocks, blockSize · bits / 8]
+  scales: usize; // [n, blocks]
+  zeros: usize; // [n, ceil(blocks · bits / 8)] packed, or [n, blocks] of zerosType; optional: 2 ^ (bits - 1)
+  bias: usize; // float32[n], optional
+  c: usize; // float32[m, n]
+  scaleType: i32; // elementCode
+  zerosType: i32; // -1 for packed uint8, else elementCode
+  m: i32;
+  n: i32;
+  k: i32;
+  cRow: i32; // stride
+  blockSize: i32;
+  bits: i32;
+  precision: i32;
+}
+
 /** The product; parts share the columns. */
-export function matmulBlocks(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<MatMulBlocks>(at);
+export function matmulBlocks(job: MatMulBlocks, part: i32, parts: i32, scratch: usize): void {
   if (isTiled(job.m, job.bits, job.blockSize)) {
     const panels = (job.n + 7) >> 3;
     const from = shareStart(panels, part, parts) << 3;

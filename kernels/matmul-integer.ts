@@ -2,17 +2,33 @@
  * MatMulInteger: (a - aZero) · (b - bZero) in 32-bit integers, with b as it lies, [k, n]. Both sides become 16 bits wide, which holds
  * any difference of bytes; sums wrap as 32-bit integers do.
  */
-import { MatMulInteger } from "./jobs";
 import { shareStart } from "./share";
 import { zero } from "./simd";
+
+/** (a - aZero) · (b - bZero) in 32-bit integers: MatMulInteger. */
+@unmanaged
+export class MatMulInteger {
+  a: usize; // [m, k] bytes
+  b: usize; // [k, n] bytes
+  c: usize; // int32[m, n]
+  aZero: usize; // optional bytes, 0 if absent
+  bZero: usize;
+  aSigned: i32; // 1 for int8, 0 for uint8
+  bSigned: i32;
+  aZeroStep: i32; // 0: one for all; 1: one a row
+  bZeroStep: i32; // 0: one for all; 1: one a column
+  m: i32;
+  n: i32;
+  k: i32;
+  cRow: i32; // stride
+}
 
 const DEPTH: i32 = 256; // elements of a panel
 const ROWS: i32 = 128; // of a block of a
 const PANELS: i32 = 16; // of a block of b
 
 /** The product; parts share the panels of eight columns. */
-export function matmulInteger(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<MatMulInteger>(at);
+export function matmulInteger(job: MatMulInteger, part: i32, parts: i32, scratch: usize): void {
   const panels = (job.n + 7) >> 3;
   const end = shareStart(panels, part + 1, parts);
   for (let panel = shareStart(panels, part, parts); panel < end; panel += PANELS) {

@@ -4,7 +4,7 @@
  * bytes, i32 for nibbles, two to a byte with the first in the low bits; n is even for those. Unsigned elements have their highest bit
  * turned (`flip`) and are read as signed, which takes 128 or 8 away: from zero points too, so that only a missing one must know.
  */
-import { MatMul } from "./jobs";
+import { MatMul } from "./matmul";
 import { panelPitch } from "./panels";
 import { shareStart } from "./share";
 import { fma, zero } from "./simd";

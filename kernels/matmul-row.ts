@@ -4,7 +4,7 @@
  * each has its sum of products.
  */
 import { FLOAT16, readElements, widthOf } from "./float-types";
-import { MatMul } from "./jobs";
+import { MatMul } from "./matmul";
 import { shareStart } from "./share";
 import { fma, gain, load4, loadTail, sum, sums, zero } from "./simd";
 
@@ -137,8 +137,7 @@ function finish<T>(y: usize, columns: i32, bias: usize): void {
 }
 
 /** c from the partial sums of `splits` ranges; parts share the columns of all rows. */
-export function matmulMerge(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<MatMul>(at);
+export function matmulMerge(job: MatMul, part: i32, parts: i32, scratch: usize): void {
   const tasks = job.batch * job.m * job.n;
   const end = shareStart(tasks, part + 1, parts);
   const span = (<usize>(job.m * job.n)) << 2;

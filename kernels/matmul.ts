@@ -3,19 +3,52 @@
  * packed for that by packRows, and b is packed block by block, as float32, into scratch.
  */
 import { BFLOAT16, FLOAT16, FLOAT32, readElements, widthOf } from "./float-types";
-import { MatMul } from "./jobs";
 import { INT8, multiplyFewLevels, packLevels, UINT8 } from "./matmul-levels";
 import { multiplyFew } from "./matmul-row";
 import { DEPTH, packColumns, panelPitch, startSums, storeSums } from "./panels";
 import { shareStart } from "./share";
 import { fma, zero } from "./simd";
 
+/**
+ * c = a · b + bias; c is float32. For few rows `rows` is 0, and b has contiguous rows or columns: the former may be divided into ranges with sums
+ * of their own, which matmulMerge joins. For many rows packRows, run before on the same job, puts a form of a into `rows`.
+ */
+@unmanaged
+export class MatMul {
+  a: usize; // [batch, m, k]
+  b: usize; // [batch, k, n]
+  c: usize; // float32[batch, m, n]
+  bias: usize; // float32[n], optional
+  rows: usize; // packedRowBytes, or 0
+  partials: usize; // float32[batch, splits, m, n], optional with splits = 1
+  aType: i32; // elementCode
+  bType: i32; // elementCode of a float type, or levelCode
+  m: i32;
+  n: i32;
+  k: i32;
+  aRow: i32; // strides
+  aColumn: i32;
+  bK: i32; // n, 1 for ONNX's [K, N]; 1, k for [N, K]
+  bN: i32;
+  cRow: i32;
+  batch: i32;
+  aBatch: i32;
+  bBatch: i32; // 0 to share
+  cBatch: i32;
+  splits: i32; // of k, for few rows and bN = 1; else 1
+  scale: usize; // float32, for a levelCode: b is [k, n], batch is 1; for few rows a is float32 with contiguous rows
+  zero: usize; // of b's type, optional
+  scaleK: i32; // strides of both: from block to block, and from column to column, which is 0 or 1
+  scaleN: i32;
+  block: i32; // rows of b that share them
+  panels: i32; // of eight columns that are packed at a time, for many rows: panelsAtOnce
+}
+
 const ROWS: i32 = 128; // of a block of a, which stays in the second cache
 const SUMS: usize = ROWS * 32; // bytes of the sums of a panel
 
 /** The product; parts share the panels of eight columns of all blocks of rows and all batches. */
-export function matmul(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<MatMul>(at);
+export function matmul(job: MatMul, part: i32, parts: i32, scratch: usize): void {
   if (!job.rows) {
     const type = job.bType;
     if (type == FLOAT32) multiplyFew<f32>(job, part, parts, scratch);
@@ -106,10 +139,9 @@ function addVectors(c: usize, a: v128, b: v128): void {
 }
 
 /**
- * Packs a for tiles, [k / DEPTH][m / 4][DEPTH][4] for each batch, with zeros for rows that are not there; parts share the fours of rows.
+ * Packs a for tiles into `rows`, which matmul then reads: [k / DEPTH][m / 4][DEPTH][4] for each batch, with zeros for rows that are not there; parts share the fours of rows.
  */
-export function packRows(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<MatMul>(at);
+export function packRows(job: MatMul, part: i32, parts: i32, scratch: usize): void {
   const groups = (job.m + 3) >> 2;
   const tasks = job.batch * groups;
   const width = widthOf(job.aType);

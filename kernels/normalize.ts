@@ -3,18 +3,39 @@
  * float32 does not hold once more in float64.
  */
 import { FLOAT32, readOne, readRow, widthOf, writeOne, writeRow } from "./float-types";
-import { Normalize } from "./jobs";
 import { shareStart } from "./share";
 import { fma, sum, zero } from "./simd";
 
+/** RMSNormalization and LayerNormalization over rows, with the residual's addition of the Skip variants. */
+@unmanaged
+export class Normalize {
+  source: usize; // [rows, size]
+  skip: usize; // [rows, size], optional: added before
+  sum: usize; // [rows, size], optional: where source + skip + addend goes; may be source or skip
+  scale: usize; // [size], optional
+  bias: usize; // [size], optional
+  output: usize; // [rows, size]; may be source
+  type: i32; // elementCode of all
+  rows: i32;
+  size: i32;
+  sourceRow: i32; // strides
+  skipRow: i32;
+  sumRow: i32;
+  outputRow: i32;
+  epsilon: f32;
+  addend: usize; // [size], optional: added to every row before, and part of sum
+  mean: usize; // float32[rows], optional: where each row's mean goes
+  inverse: usize; // float32[rows], optional: where 1 / √(variance or mean square + epsilon) goes
+}
+
 /** RMSNormalization of one part of the rows. */
-export function rmsNormalize(at: usize, part: i32, parts: i32, scratch: usize): void {
-  normalize(changetype<Normalize>(at), part, parts, scratch, false);
+export function rmsNormalize(job: Normalize, part: i32, parts: i32, scratch: usize): void {
+  normalize(job, part, parts, scratch, false);
 }
 
 /** LayerNormalization of one part of the rows. */
-export function layerNormalize(at: usize, part: i32, parts: i32, scratch: usize): void {
-  normalize(changetype<Normalize>(at), part, parts, scratch, true);
+export function layerNormalize(job: Normalize, part: i32, parts: i32, scratch: usize): void {
+  normalize(job, part, parts, scratch, true);
 }
 
 /** Elements that are converted at a time. */

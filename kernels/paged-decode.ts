@@ -2,16 +2,41 @@
  * Attention of one query a sample over pages: attention-decode with rows where the tables say. Splits and blocks of rows are the
  * same. A part walks the heads that it has of a sample together where a page holds them side by side.
  */
-import { partialBytes, readQuery, scaleWoven, unweave, weave, writeOutput } from "./attention-decode";
+import { Attention, partialBytes, readQuery, scaleWoven, unweave, weave, writeOutput } from "./attention-decode";
 import { endKey, firstKey } from "./attention-range";
 import { APART, BLOCK, headBytes } from "./attention-rows";
 import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
 import { expNegative } from "./exponential";
 import { FLOAT16, FLOAT32 } from "./float-types";
-import { Attention, PagedAttention } from "./jobs";
 import { PAGE_INT8, pageLength, pageWidth } from "./pages";
 import { addPages, scaleScores, scorePages, Walk } from "./paged-rows";
 import { shareStart, splitStart, splitsUsed } from "./share";
+
+/**
+ * Attention over pages. Where a row lies its table says: key and value are the pools, keyRow and keyHead strides within a block.
+ * cacheType is a pageCode, lengths are of lengthBytes. keySample, valueSample, total, past, the mask and the new rows are not looked at.
+ */
+@unmanaged
+export class PagedAttention extends Attention {
+  tables: usize; // the blocks of each sample, in order; entries behind the last valid row are not read
+  tableBytes: i32; // 4 or 8
+  tableSample: i32; // strides
+  tableHead: i32; // 0: one table for all heads; a page then has all of them
+  lengthBytes: i32; // 4 or 8
+  lengthSample: i32; // strides
+  lengthHead: i32; // 0: one length for all heads
+  blockSize: i32;
+  keyBlock: i32; // strides between blocks
+  valueBlock: i32;
+  piece: i32; // elements of a head that lie together; 0: all of them
+  keyPiece: i32; // strides between pieces
+  valuePiece: i32;
+  keyScale: usize; // float32[blocks, blockSize, pageHeads], for bytes
+  valueScale: usize;
+  pageHeads: i32;
+  sums: usize; // float32[batch, heads, sumsHead], optional: probabilities summed over the queries
+  sumsHead: i32;
+}
 
 /** Query heads that are walked together, at most: their scores lie in scratch. */
 const TOGETHER: i32 = 64;
@@ -25,9 +50,8 @@ const WIDE: i32 = 1 << 21;
 /** Bytes of a block that are walked together at least, where there are so many: fewer are not worth going there. */
 const TOGETHER_BYTES: i32 = 1 << 19;
 
-/** One query a sample: output, or partials where the range is split. */
-export function pagedDecode(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<PagedAttention>(at);
+/** One query a sample: output, or partials where the range is split, which attentionMerge joins. */
+export function pagedDecode(job: PagedAttention, part: i32, parts: i32, scratch: usize): void {
   const splits = job.splits;
   const kvHeads = job.kvHeads;
   if (job.lengthHead || job.tableHead) {
@@ -207,10 +231,9 @@ function normalizeSums(job: PagedAttention, row: usize, from: i32, to: i32, high
   memory.fill(row + ((<usize>to) << 2), 0, (<usize>(job.sumsHead - to)) << 2);
 }
 
-/** The probabilities where the range was split: parts share the heads. */
-export function pagedSums(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<PagedAttention>(at);
-  const all = changetype<Attention>(at);
+/** The probabilities' sums, after pagedDecode with a range that was split; parts share the heads. */
+export function pagedSums(job: PagedAttention, part: i32, parts: i32, scratch: usize): void {
+  const all = changetype<Attention>(changetype<usize>(job));
   const bytes = partialBytes(all);
   const splits = job.splits;
   const tasks = job.batch * job.heads;

@@ -1,7 +1,66 @@
 /** Moving rows into, out of and within paged caches, and within linear ones. Bytes only. */
-import { GatherPages, RepackRows, ScatterPages } from "./jobs";
 import { readIndex, readSlot } from "./pages";
 import { shareStart } from "./share";
+
+/** Vectors into the slots of a paged cache. Negative slots are skipped; of two vectors in one slot the last stays. */
+@unmanaged
+export class ScatterPages {
+  source: usize;
+  target: usize;
+  slots: usize; // [tokens]
+  slotBytes: i32; // 4 or 8
+  tokens: i32;
+  pieces: i32; // a vector lies in so many pieces
+  pieceBytes: i32;
+  sourceToken: i32; // strides, in bytes
+  sourcePiece: i32;
+  blockSize: i32;
+  targetBlock: i32;
+  targetRow: i32;
+  targetPiece: i32;
+}
+
+/** The rows of sequences out of a paged cache, one sequence after the other; rows past a table are zeros. */
+@unmanaged
+export class GatherPages {
+  source: usize;
+  target: usize; // [rows, pieces · pieceBytes]
+  tables: usize; // [batch, columns]
+  tableBytes: i32; // 4 or 8
+  columns: i32;
+  lengths: usize; // [batch], or cumulative [batch + 1]
+  lengthBytes: i32;
+  cumulative: i32;
+  offsets: usize; // [batch], of tableBytes, optional: rows before the first; whole blocks of them are skipped
+  batch: i32;
+  pieces: i32;
+  pieceBytes: i32;
+  blockSize: i32;
+  sourceBlock: i32; // strides, in bytes
+  sourceRow: i32;
+  sourcePiece: i32;
+}
+
+/** RepackCache: row i becomes what row rows[i] was, in every piece of every sample. Any order; -1 leaves the row. */
+@unmanaged
+export class RepackRows {
+  cache: usize;
+  rows: usize; // [batch, lists, count]
+  rowsBytes: i32; // 4 or 8
+  count: i32;
+  lists: i32; // divides the pieces: those of a share follow one list
+  batch: i32;
+  pieces: i32;
+  pieceBytes: i32;
+  cacheSample: i32; // strides, in bytes; 0 for pages
+  cachePiece: i32;
+  cacheRow: i32;
+  tables: usize; // [batch, columns], optional: rows are counted through them
+  tableBytes: i32;
+  columns: i32;
+  blockSize: i32;
+  cacheBlock: i32;
+}
 
 /** Copies bytes that do not overlap: few of them without a call. */
 // @ts-ignore: decorator
@@ -16,8 +75,7 @@ function copyBytes(target: usize, source: usize, bytes: i32): void {
 }
 
 /** Vectors into slots, in the tokens' order. Parts share the pieces of a vector, or the bytes of its only one. */
-export function scatterPages(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<ScatterPages>(at);
+export function scatterPages(job: ScatterPages, part: i32, parts: i32, scratch: usize): void {
   if (job.pieces == 1) return scatterVectors(job, part, parts);
   const tokens = job.tokens, blockSize = job.blockSize, bytes = job.pieceBytes;
   const from = shareStart(job.pieces, part, parts);
@@ -64,8 +122,7 @@ function scatterVectors(job: ScatterPages, part: i32, parts: i32): void {
 }
 
 /** Rows of sequences, in order. Parts share the pieces of each row where there are several, else the sequences. */
-export function gatherPages(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<GatherPages>(at);
+export function gatherPages(job: GatherPages, part: i32, parts: i32, scratch: usize): void {
   const blockSize = job.blockSize;
   const vector = <usize>job.pieces * job.pieceBytes;
   let row = 0;
@@ -112,8 +169,7 @@ const DONE: i32 = -1;
  * Moves rows so that each becomes what its source was before. A row is written once nobody needs what it holds: chains are followed
  * from their ends, and what is left then are rings, each of which needs one row put aside. Parts share samples and pieces.
  */
-export function repackRows(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<RepackRows>(at);
+export function repackRows(job: RepackRows, part: i32, parts: i32, scratch: usize): void {
   const tasks = job.batch * job.pieces;
   const end = shareStart(tasks, part + 1, parts);
   for (let task = shareStart(tasks, part, parts); task < end; task++) {

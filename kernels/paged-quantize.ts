@@ -1,13 +1,32 @@
 /** The write of keys or values into pages of bytes, with a scale for each token and head: symmetric, to the nearest even. */
 import { readRow, widthOf } from "./float-types";
-import { QuantizePages } from "./jobs";
 import { PAGE_E4M3, PAGE_INT8, readSlot } from "./pages";
 import { shareStart } from "./share";
 import { largest, zero } from "./simd";
 
+/** Vectors into the slots of a paged cache, quantised: bytes, and a scale for each token and head. Slots as in scatterPages. */
+@unmanaged
+export class QuantizePages {
+  source: usize; // [tokens, heads, size]
+  target: usize;
+  scales: usize; // float32[blocks, blockSize, heads]
+  slots: usize;
+  slotBytes: i32;
+  sourceType: i32; // elementCode
+  type: i32; // pageCode of the bytes
+  tokens: i32;
+  heads: i32;
+  size: i32;
+  blockSize: i32;
+  targetBlock: i32; // strides
+  targetRow: i32;
+  targetHead: i32;
+  piece: i32; // elements of a head that lie together: size, or less
+  targetPiece: i32;
+}
+
 /** Parts share the heads: of two vectors in one slot the later one stays. */
-export function quantizePages(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<QuantizePages>(at);
+export function quantizePages(job: QuantizePages, part: i32, parts: i32, scratch: usize): void {
   const from = shareStart(job.heads, part, parts);
   const to = shareStart(job.heads, part + 1, parts);
   const size = job.size, width = widthOf(job.sourceType);

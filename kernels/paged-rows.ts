@@ -7,7 +7,7 @@
  * pieces or of bytes are unpacked, a few at a time, into a tile of float32.
  */
 import { add1x1, addRun1, addRun2, addRun4, APART, headBytes, score1x1, scoreRun1, scoreRun2, scoreRun4, streamRows } from "./attention-rows";
-import { PagedAttention } from "./jobs";
+import { PagedAttention } from "./paged-decode";
 import { readIndex, scaleOf, unpackRow } from "./pages";
 import { byteGain } from "./simd";
 

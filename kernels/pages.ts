@@ -3,7 +3,7 @@
  * Addresses are looked up once for a block of rows; what reads the rows then goes by a table of addresses.
  */
 import { FLOAT32, fromFloat16, readRow, widthOf } from "./float-types";
-import { PagedAttention } from "./jobs";
+import { PagedAttention } from "./paged-decode";
 
 export const PAGE_INT8: i32 = 20;
 export const PAGE_E4M3: i32 = 21;

@@ -1,6 +1,49 @@
 /** Gathering and scattering of bytes: runs that tuples of indices point at, single elements along an axis; and triangles of matrices. */
-import { GatherAlong, GatherRuns, Triangle } from "./jobs";
 import { shareStart } from "./share";
+
+/** Runs of bytes that tuples of indices point at: Gather along any axis, GatherND. Indices are in range, negative ones from the end. */
+@unmanaged
+export class GatherRuns {
+  data: usize;
+  indices: usize; // [batch, rows, depth]
+  output: usize; // [batch, rows, width]
+  indexBytes: i32; // 4 or 8
+  width: i32; // bytes of a run
+  batch: i32;
+  rows: i32;
+  depth: i32;
+  layout: usize; // the sizes that indices point into, and their strides in bytes
+  dataSample: i32; // bytes
+  indexSample: i32; // tuples; 0 when all samples share them
+}
+
+/** One element for each index: GatherElements. */
+@unmanaged
+export class GatherAlong {
+  data: usize;
+  indices: usize;
+  output: usize;
+  indexBytes: i32; // 4 or 8
+  width: i32; // bytes of an element
+  rank: i32;
+  layout: usize; // the sizes of indices and output, and the strides of data in bytes, 0 for the axis
+  rows: i32; // product of all sizes but the last
+  axisSize: i32;
+  axisStride: i32; // bytes
+}
+
+/** Trilu: matrices with a triangle of zeros. */
+@unmanaged
+export class Triangle {
+  source: usize; // [lines, columns]
+  target: usize; // may be source
+  diagonal: usize; // int64, optional: 0
+  width: i32; // bytes of an element
+  lines: i32;
+  rows: i32; // lines of a matrix
+  columns: i32;
+  upper: i32; // 1: what lies below the diagonal is zeroed; 0: above it
+}
 
 // @ts-ignore: decorator
 @inline
@@ -20,13 +63,13 @@ function copyRun(target: usize, source: usize, width: i32): void {
 }
 
 /** Copies the run that each tuple of indices points at; parts share the tuples. */
-export function gatherRuns(at: usize, part: i32, parts: i32, scratch: usize): void {
-  moveRuns(changetype<GatherRuns>(at), part, parts, false);
+export function gatherRuns(job: GatherRuns, part: i32, parts: i32, scratch: usize): void {
+  moveRuns(job, part, parts, false);
 }
 
 /** Copies a run to where each tuple of indices points, one after another. One part does it. */
-export function scatterRuns(at: usize, part: i32, parts: i32, scratch: usize): void {
-  if (part == 0) moveRuns(changetype<GatherRuns>(at), 0, 1, true);
+export function scatterRuns(job: GatherRuns, part: i32, parts: i32, scratch: usize): void {
+  if (part == 0) moveRuns(job, 0, 1, true);
 }
 
 function moveRuns(job: GatherRuns, part: i32, parts: i32, back: bool): void {
@@ -48,13 +91,13 @@ function moveRuns(job: GatherRuns, part: i32, parts: i32, back: bool): void {
 }
 
 /** Copies for each index the element at its own place, but for the axis; parts share the rows. */
-export function gatherAlong(at: usize, part: i32, parts: i32, scratch: usize): void {
-  moveAlong(changetype<GatherAlong>(at), part, parts, false);
+export function gatherAlong(job: GatherAlong, part: i32, parts: i32, scratch: usize): void {
+  moveAlong(job, part, parts, false);
 }
 
 /** Copies an element to each index's place, one after another. One part does it. */
-export function scatterAlong(at: usize, part: i32, parts: i32, scratch: usize): void {
-  if (part == 0) moveAlong(changetype<GatherAlong>(at), 0, 1, true);
+export function scatterAlong(job: GatherAlong, part: i32, parts: i32, scratch: usize): void {
+  if (part == 0) moveAlong(job, 0, 1, true);
 }
 
 function moveAlong(job: GatherAlong, part: i32, parts: i32, back: bool): void {
@@ -81,8 +124,7 @@ function moveAlong(job: GatherAlong, part: i32, parts: i32, back: bool): void {
 }
 
 /** Copies what lies on and above the diagonal, or on and below it, and zeroes the rest; parts share the rows. */
-export function triangle(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<Triangle>(at);
+export function triangle(job: Triangle, part: i32, parts: i32, scratch: usize): void {
   const columns = job.columns;
   const end = shareStart(job.lines, part + 1, parts);
   const diagonal = job.diagonal ? load<i64>(job.diagonal) : 0;

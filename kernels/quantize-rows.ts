@@ -11,9 +11,27 @@
  * The sums say what a zero point of 1 takes away: those of the activations that meet a block of weights, or for 8 bits of every 32.
  */
 import { readRow, widthOf } from "./float-types";
-import { QuantizeRows } from "./jobs";
 import { shareStart } from "./share";
 import { largest } from "./simd";
+
+/**
+ * Activations for `matmulBlocks`: rows in blocks of `blockSize`, each with its own scale. Rows lie in the order that the weights' bits
+ * want; for many rows four of them are woven together. The three targets are as large as `quantizedBytes` says.
+ */
+@unmanaged
+export class QuantizeRows {
+  source: usize; // [m, k]
+  values: usize;
+  scales: usize;
+  sums: usize;
+  type: i32; // elementCode of source
+  m: i32;
+  k: i32;
+  sourceRow: i32; // stride
+  blockSize: i32; // of the weights
+  bits: i32; // of the weights: 2, 4, 8
+  precision: i32; // bits of the activations: 16, or 8 (weights of 4 bits, blocks of 32 or more, the relaxed build only)
+}
 
 /** Elements of a panel of weights in tiles: as many as fill 8 KiB. */
 // @ts-ignore: decorator
@@ -72,8 +90,7 @@ export function byteRow(length: i32): usize {
 }
 
 /** Quantizes rows; parts share the rows, fours of them where they are woven. */
-export function quantizeRows(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<QuantizeRows>(at);
+export function quantizeRows(job: QuantizeRows, part: i32, parts: i32, scratch: usize): void {
   const tiled = isTiled(job.m, job.bits, job.blockSize);
   const rows = tiled ? (job.m + 3) & ~3 : job.m;
   const length = paddedLength(job.k, job.blockSize);

@@ -1,11 +1,35 @@
 /** RotaryEmbedding: pairs of a head's values turned by the angles of their position, in float32. */
 import { FLOAT32, readRow, widthOf, writeRow } from "./float-types";
-import { Rotate } from "./jobs";
 import { shareStart } from "./share";
 
+/** RotaryEmbedding: turns the first 2 · pairs values of each head, copies the rest. */
+@unmanaged
+export class Rotate {
+  source: usize; // [batch, heads, length, size]
+  output: usize; // may be source
+  cos: usize; // [positions, pairs], or [batch, length, pairs] without positions
+  sin: usize;
+  positions: usize; // int64[batch, length], optional
+  type: i32; // elementCode of all
+  batch: i32;
+  heads: i32;
+  length: i32;
+  size: i32;
+  pairs: i32;
+  interleaved: i32; // 1: pairs are neighbours; 0: halves
+  sourceSample: i32; // strides
+  sourceHead: i32;
+  sourceRow: i32;
+  outputSample: i32;
+  outputHead: i32;
+  outputRow: i32;
+  positionSample: i32; // stride; 0 with one offset for all
+  positionStep: i32; // 1: one position a token; 0: positions[sample] is the first, the others follow
+  angleRow: i32; // stride of cos and sin
+}
+
 /** Turns one part of the heads, token after token; the angles of a token serve all its heads. */
-export function rotate(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<Rotate>(at);
+export function rotate(job: Rotate, part: i32, parts: i32, scratch: usize): void {
   const type = job.type;
   const width = widthOf(type);
   const pairs = job.pairs;

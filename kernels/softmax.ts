@@ -4,13 +4,23 @@
  */
 import { expNegative } from "./exponential";
 import { BFLOAT16, FLOAT16, FLOAT32, fromFloat16, readRow, toBfloat16, toFloat16, widthOf, writeRow } from "./float-types";
-import { SoftmaxRows } from "./jobs";
 import { shareStart } from "./share";
 import { largest, sum, zero } from "./simd";
 
+/** Softmax of rows. */
+@unmanaged
+export class SoftmaxRows {
+  source: usize; // [rows, size]
+  output: usize; // may be source
+  type: i32; // elementCode of both
+  rows: i32;
+  size: i32;
+  sourceRow: i32; // strides
+  outputRow: i32;
+}
+
 /** Softmax of one part of the rows. */
-export function softmaxRows(at: usize, part: i32, parts: i32, scratch: usize): void {
-  const job = changetype<SoftmaxRows>(at);
+export function softmaxRows(job: SoftmaxRows, part: i32, parts: i32, scratch: usize): void {
   const type = job.type;
   const size = job.size;
   const width = widthOf(type);

@@ -1,5 +1,5 @@
 /** Strided copies of four-byte elements that exchange rows and columns: in blocks, so that whole cache lines are read. */
-import { CopyStrided } from "./jobs";
+import { CopyStrided } from "./copy";
 import { shareStart } from "./share";
 
 /** Rows of the target in a block: the elements of a cache line. */

@@ -1,6 +1,6 @@
 /**
- * What the compiled kernels export, and how they are called. The kernels' sources are in `kernels/`; this is the contract that the
- * backend is written against. Not a loader: that needs to know where it runs.
+ * What the compiled kernels export, and how they are called. The kernels' sources are in `kernels/`, from which the build writes
+ * their list and their jobs (*.gen.ts); this is the contract that the backend is written against. Not a loader: that needs to know where it runs.
  *
  * Every kernel has the same four parameters. `job` is the address of a job (jobs.ts), which the kernel only reads; a job stays valid as
  * long as its addresses do, so that a program's jobs are written once. What changes from step to step (lengths, positions, indices)
@@ -10,131 +10,13 @@
  *
  * Kernels check nothing, allocate nothing and keep no state: instances on several threads share one memory.
  */
-import {
-  convertJob,
-  elementsJob,
-  elementwiseJob,
-  findLevelsJob,
-  gatherAlongJob,
-  gatherRunsJob,
-  normalizeJob,
-  reduceJob,
-  scanJob,
-  softmaxRowsJob,
-  triangleJob,
-  writeLevelsJob,
-} from "./element-jobs.js";
-import {
-  attentionJob,
-  copyStridedJob,
-  elementCode,
-  gatherPagesJob,
-  gatherRowsJob,
-  type JobValues,
-  matmulBlocksJob,
-  matmulIntegerJob,
-  matmulJob,
-  pageCode,
-  pagedAttentionJob,
-  quantizePagesJob,
-  quantizeRowsJob,
-  repackRowsJob,
-  rotateJob,
-  scatterPagesJob,
-  scatterRowsJob,
-} from "./jobs.js";
+import { elementCode, type JobValues, pageCode } from "./jobs.js";
+import type { KernelJobs } from "./kernels.gen.js";
+
+export { type KernelJobs, kernelJobs } from "./kernels.gen.js";
 
 /** A kernel: does one part of a job. */
 export type Kernel = (job: number, part: number, parts: number, scratch: number) => void;
-
-/** Every kernel, with its job: one query a sample for the decode kernels, any number for attentionPrefill. */
-export interface KernelJobs {
-  readonly scatterRows: typeof scatterRowsJob;
-  readonly copyStrided: typeof copyStridedJob;
-  /** One query a sample. Writes output, or with splits > 1 partials, which attentionMerge then joins. */
-  readonly attentionDecode: typeof attentionJob;
-  readonly attentionMerge: typeof attentionJob;
-  /** attentionDecode that first writes newKey and newValue into the cache: the pair TensorScatter, Attention in one pass. */
-  readonly scatterAttentionDecode: typeof attentionJob;
-  /** Any number of queries. */
-  readonly attentionPrefill: typeof attentionJob;
-  /** One query a sample over pages; as attentionDecode. */
-  readonly pagedDecode: typeof pagedAttentionJob;
-  /** Any number of queries over pages. */
-  readonly pagedPrefill: typeof pagedAttentionJob;
-  /** After pagedDecode with splits > 1: the probabilities' sums. */
-  readonly pagedSums: typeof pagedAttentionJob;
-  readonly scatterPages: typeof scatterPagesJob;
-  readonly quantizePages: typeof quantizePagesJob;
-  readonly gatherPages: typeof gatherPagesJob;
-  readonly repackRows: typeof repackRowsJob;
-  readonly matmul: typeof matmulJob;
-  /** Fills `rows` of a matmul's job, which matmul then reads. */
-  readonly packRows: typeof matmulJob;
-  /** Joins the partial sums of a matmul with several splits. */
-  readonly matmulMerge: typeof matmulJob;
-  readonly quantizeRows: typeof quantizeRowsJob;
-  readonly matmulBlocks: typeof matmulBlocksJob;
-  readonly matmulInteger: typeof matmulIntegerJob;
-  readonly rmsNormalize: typeof normalizeJob;
-  readonly layerNormalize: typeof normalizeJob;
-  readonly softmaxRows: typeof softmaxRowsJob;
-  readonly rotate: typeof rotateJob;
-  readonly gatherRows: typeof gatherRowsJob;
-  readonly convert: typeof convertJob;
-  readonly elementwise: typeof elementwiseJob;
-  readonly elements: typeof elementsJob;
-  readonly reduce: typeof reduceJob;
-  readonly scan: typeof scanJob;
-  readonly gatherRuns: typeof gatherRunsJob;
-  readonly gatherAlong: typeof gatherAlongJob;
-  /** The same the other way round: from `output` to `data`, by one part. */
-  readonly scatterRuns: typeof gatherRunsJob;
-  readonly scatterAlong: typeof gatherAlongJob;
-  readonly triangle: typeof triangleJob;
-  readonly findLevels: typeof findLevelsJob;
-  readonly writeLevels: typeof writeLevelsJob;
-}
-
-/** The layout of every kernel's job. */
-export const kernelJobs: KernelJobs = {
-  scatterRows: scatterRowsJob,
-  copyStrided: copyStridedJob,
-  attentionDecode: attentionJob,
-  attentionMerge: attentionJob,
-  scatterAttentionDecode: attentionJob,
-  attentionPrefill: attentionJob,
-  pagedDecode: pagedAttentionJob,
-  pagedPrefill: pagedAttentionJob,
-  pagedSums: pagedAttentionJob,
-  scatterPages: scatterPagesJob,
-  quantizePages: quantizePagesJob,
-  gatherPages: gatherPagesJob,
-  repackRows: repackRowsJob,
-  matmul: matmulJob,
-  packRows: matmulJob,
-  matmulMerge: matmulJob,
-  quantizeRows: quantizeRowsJob,
-  matmulBlocks: matmulBlocksJob,
-  matmulInteger: matmulIntegerJob,
-  rmsNormalize: normalizeJob,
-  layerNormalize: normalizeJob,
-  softmaxRows: softmaxRowsJob,
-  rotate: rotateJob,
-  gatherRows: gatherRowsJob,
-  convert: convertJob,
-  elementwise: elementwiseJob,
-  elements: elementsJob,
-  reduce: reduceJob,
-  scan: scanJob,
-  gatherRuns: gatherRunsJob,
-  gatherAlong: gatherAlongJob,
-  scatterRuns: gatherRunsJob,
-  scatterAlong: gatherAlongJob,
-  triangle: triangleJob,
-  findLevels: findLevelsJob,
-  writeLevels: writeLevelsJob,
-};
 
 /** The name of a kernel. */
 export type KernelName = keyof KernelJobs;
