@@ -5,8 +5,9 @@
 import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf } from "./attention-range";
 import { addRows, APART, BLOCK, headBytes, scoreRows } from "./attention-rows";
 import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
+import { FLOAT16, FLOAT32 } from "./codes";
 import { expNegative } from "./exponential";
-import { FLOAT16, FLOAT32, readRow, widthOf, writeRow } from "./float-types";
+import { readRow, widthOf, writeRow } from "./float-types";
 import { shareStart, splitStart } from "./share";
 import { gain } from "./simd";
 

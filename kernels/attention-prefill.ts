@@ -5,8 +5,9 @@
 import { Attention } from "./attention-decode";
 import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf } from "./attention-range";
 import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
+import { FLOAT16, FLOAT32 } from "./codes";
 import { expNegative } from "./exponential";
-import { FLOAT16, FLOAT32, fromFloat16, readOne, readRow, widthOf, writeRow } from "./float-types";
+import { fromFloat16, readOne, readRow, widthOf, writeRow } from "./float-types";
 import { addTile, weaveRows } from "./matmul";
 import { PagedAttention } from "./paged-decode";
 import { locateRows, pageLength, pageWidth, scaleOf, unpackRow, unpacks } from "./pages";

@@ -1,6 +1,7 @@
 /** Which keys a query may see for its position alone, and the mask's bias on their scores. */
 import { Attention } from "./attention-decode";
-import { BFLOAT16, BOOL, FLOAT16, FLOAT32, fromFloat16, readOne } from "./float-types";
+import { BOOL, FLOAT16, FLOAT32 } from "./codes";
+import { fromFloat16, readOne } from "./float-types";
 
 /** The valid keys of a sample. */
 // @ts-ignore: decorator

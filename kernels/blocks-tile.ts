@@ -4,7 +4,8 @@
  * [4 bytes], a unit being two elements of 16 bits or four of 8.
  */
 import { blocksOf, weightBytes, zeroOf } from "./blocks";
-import { FLOAT32, readOne, widthOf } from "./float-types";
+import { FLOAT32 } from "./codes";
+import { readOne, widthOf } from "./float-types";
 import { addTile, weave } from "./matmul";
 import { MatMulBlocks } from "./matmul-blocks";
 import { loadSums, startSums, storeSums } from "./panels";

@@ -1,5 +1,6 @@
 /** Block-quantized weights as MatMulNBits lays them out, [n, blocks, blob]: where scales and zero points are, and what they are. */
-import { FLOAT16, FLOAT32, fromFloat16, readOne, widthOf } from "./float-types";
+import { FLOAT16, FLOAT32 } from "./codes";
+import { fromFloat16, readOne, widthOf } from "./float-types";
 import { MatMulBlocks } from "./matmul-blocks";
 import { load4 } from "./simd";
 

@@ -2,22 +2,8 @@
  * Rows of any element type to and from registers of 64-bit integers and float64: what kernels for integers, bools and exact results read
  * and write through. float16 and bfloat16 are rounded once, to the nearest even; integers keep the bits that fit.
  */
-import { BFLOAT16, BOOL, FLOAT16, FLOAT32, fromFloat16, toBfloat16, toFloat16 } from "./float-types";
-
-export const INT8: i32 = 4;
-export const UINT8: i32 = 5;
-export const INT16: i32 = 6;
-export const UINT16: i32 = 7;
-export const INT32: i32 = 8;
-export const UINT32: i32 = 9;
-export const INT64: i32 = 10;
-export const UINT64: i32 = 11;
-export const FLOAT64: i32 = 12;
-
-/** What a register holds: i64, u64 (the same bits) or f64. */
-export const INTEGER: i32 = 0;
-export const UNSIGNED: i32 = 1;
-export const DOUBLE: i32 = 2;
+import { BFLOAT16, BOOL, DOUBLE, FLOAT16, FLOAT32, FLOAT64, INT16, INT32, INT8, INTEGER, UINT16, UINT32, UINT8 } from "./codes";
+import { fromFloat16, toBfloat16, toFloat16 } from "./float-types";
 
 /** `count` elements of `type`, `step` bytes apart, into a register: floats as f64, all others as 64-bit integers; a bool is 0 or 1. */
 export function readElements(source: usize, type: i32, step: i32, target: usize, count: i32): void {

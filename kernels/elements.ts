@@ -3,8 +3,8 @@
  * time, computed there exactly as their type asks, and written back. Bools and whole words have registers of their own, in vectors.
  * Chains of floats are elementwise.ts's.
  */
-import { BOOL } from "./float-types";
-import { DOUBLE, INTEGER, readElements, UNSIGNED, writeElements } from "./element-types";
+import { BOOL, BYTES, DOUBLE, INTEGER, UNSIGNED, WORDS } from "./codes";
+import { readElements, writeElements } from "./element-types";
 import { shareStart } from "./share";
 import { sine } from "./trigonometry";
 
@@ -28,15 +28,15 @@ export class Elements {
   layout: usize; // output, first, second, third
 }
 
-/** Registers of bytes that are 0 or 1, and of words that are moved as they are; beside those of element-types.ts. */
-const BYTES: i32 = 3;
-const WORDS: i32 = 4;
-
+/**
+ * The operators of `elements`.
+ * @codes elementsOperation
+ */
 const COPY: i32 = 0;
 const ADD: i32 = 1;
 const SUBTRACT: i32 = 2;
 const MULTIPLY: i32 = 3;
-const DIVIDE: i32 = 4;
+const DIVIDE: i32 = 4; // integers truncate; by 0 they give 0
 const MINIMUM: i32 = 5;
 const MAXIMUM: i32 = 6;
 const EQUAL: i32 = 7;
@@ -45,18 +45,18 @@ const LESS_OR_EQUAL: i32 = 9;
 const AND: i32 = 10;
 const OR: i32 = 11;
 const EXCLUSIVE_OR: i32 = 12;
-const NOT: i32 = 13;
-const SELECT: i32 = 14;
+const NOT: i32 = 13; // of bytes: 1 - x; of integers: every bit
+const SELECT: i32 = 14; // first ? second : third
 const NEGATE: i32 = 15;
 const ABSOLUTE: i32 = 16;
 const SIGN: i32 = 17;
 const FLOOR: i32 = 18;
 const CEILING: i32 = 19;
-const ROUND: i32 = 20;
+const ROUND: i32 = 20; // ties to even
 const SINE: i32 = 21;
 const COSINE: i32 = 22;
-const MODULO: i32 = 23;
-const IS_NOT_A_NUMBER: i32 = 24;
+const MODULO: i32 = 23; // integers; the divisor's sign, 0 by 0
+const IS_NOT_A_NUMBER: i32 = 24; // floats
 
 /** Bytes of a register: a tile, and a vector that may be written past its end. */
 const REGISTER: usize = 2048 + 16;

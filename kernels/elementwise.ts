@@ -3,8 +3,9 @@
  * one instruction makes is still in the nearest cache when the next one reads it. Registers are rows of float32 in scratch; a
  * float32 operand that lies together is read where it is, and such an output is written where it goes.
  */
+import { FLOAT32 } from "./codes";
 import { complementaryError, erf, exp, sigmoid, softplus, tanh } from "./exponential";
-import { FLOAT32, readOne, readRow, widthOf, writeRow } from "./float-types";
+import { readOne, readRow, widthOf, writeRow } from "./float-types";
 import { shareStart } from "./share";
 import { fma } from "./simd";
 
@@ -37,6 +38,10 @@ export class Instruction {
   immediate: f32; // constant: the value
 }
 
+/**
+ * The operators of an element-wise chain.
+ * @codes operationCode
+ */
 const LOAD: i32 = 0;
 const STORE: i32 = 1;
 const CONSTANT: i32 = 2;
@@ -54,7 +59,7 @@ const EXPONENTIAL: i32 = 13;
 const SIGMOID: i32 = 14;
 const TANH: i32 = 15;
 const SILU: i32 = 16;
-const GELU: i32 = 17;
+const GELU: i32 = 17; // by the error function
 const GELU_TANH: i32 = 18;
 const RELU: i32 = 19;
 const ERROR_FUNCTION: i32 = 20;

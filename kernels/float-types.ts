@@ -2,6 +2,7 @@
  * Rows of float16 and bfloat16 to and from float32, exactly: infinities, NaN and subnormals included, to the nearest even on the
  * way down. Kernels that work in float32 read and write other types through these.
  */
+import { FLOAT16, FLOAT32 } from "./codes";
 import { shareStart } from "./share";
 
 /** Between float types, float16 and bfloat16 rounded to the nearest even. */
@@ -13,11 +14,6 @@ export class Convert {
   targetType: i32;
   count: i32;
 }
-
-export const FLOAT32: i32 = 0;
-export const FLOAT16: i32 = 1;
-export const BFLOAT16: i32 = 2;
-export const BOOL: i32 = 3;
 
 // @ts-ignore: decorator
 @inline

@@ -1,5 +1,6 @@
 /** Reductions over axes, and running sums and products along one: in float64 for floats, in 64-bit integers for the others. */
-import { DOUBLE, readElements, UNSIGNED, writeElements } from "./element-types";
+import { DOUBLE, UNSIGNED } from "./codes";
+import { readElements, writeElements } from "./element-types";
 import { shareStart } from "./share";
 
 /** A reduction: every result folds `rows` rows of `length` elements. */
@@ -37,6 +38,10 @@ export class Scan {
   exclusive: i32; // 1: an element is not part of its own sum
 }
 
+/**
+ * How `reduce` and `scan` fold.
+ * @codes foldOperation
+ */
 const SUM: i32 = 0;
 const PRODUCT: i32 = 1;
 const MINIMUM: i32 = 2;
@@ -44,7 +49,7 @@ const MAXIMUM: i32 = 3;
 const MEAN: i32 = 4;
 const ABSOLUTE_SUM: i32 = 5;
 const SQUARE_SUM: i32 = 6;
-const NORM: i32 = 7;
+const NORM: i32 = 7; // double only
 
 /** Elements that are read at a time. */
 const PIECE: i32 = 256;

@@ -22,7 +22,12 @@ export class GatherRows {
   bits: i32; // 2, 4 or 8 for blocks, unsigned
 }
 
+/**
+ * How a table lies: rows, or blocks of MatMulNBits.
+ * @codes tableLayout
+ */
 const ROWS: i32 = 0;
+const BLOCKS: i32 = 1;
 
 /** Elements that pass through scratch at a time: a multiple of every block size that is smaller. */
 const PIECE: i32 = 1024;

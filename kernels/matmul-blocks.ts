@@ -1,7 +1,7 @@
 /** MatMulNBits: c = a · dequantized(b)ᵀ + bias, on activations that quantizeRows prepared. */
 import { multiplyRows } from "./blocks-row";
 import { multiplyTiles } from "./blocks-tile";
-import { FLOAT16, FLOAT32 } from "./float-types";
+import { FLOAT16, FLOAT32 } from "./codes";
 import { isTiled } from "./quantize-rows";
 import { shareStart } from "./share";
 

@@ -4,14 +4,11 @@
  * bytes, i32 for nibbles, two to a byte with the first in the low bits; n is even for those. Unsigned elements have their highest bit
  * turned (`flip`) and are read as signed, which takes 128 or 8 away: from zero points too, so that only a missing one must know.
  */
+import { INT8, LEVEL_INT4 as INT4 } from "./codes";
 import { MatMul } from "./matmul";
 import { panelPitch } from "./panels";
 import { shareStart } from "./share";
 import { fma, zero } from "./simd";
-
-export const INT8: i32 = 4;
-export const UINT8: i32 = 5;
-export const INT4: i32 = 30;
 
 const BLOCK: i32 = 4096; // columns whose sums stay in the first cache
 const PIECE: i32 = 1024; // columns of b that all rows of a meet before the next are read

@@ -3,7 +3,8 @@
  * times its elements of a; ranges of them (`splits`) have sums of their own, which matmulMerge joins. Where b's columns are contiguous
  * each has its sum of products.
  */
-import { FLOAT16, readElements, widthOf } from "./float-types";
+import { FLOAT16 } from "./codes";
+import { readElements, widthOf } from "./float-types";
 import { MatMul } from "./matmul";
 import { shareStart } from "./share";
 import { fma, gain, load4, loadTail, sum, sums, zero } from "./simd";

@@ -2,8 +2,9 @@
  * c = a · b + bias in float32, with b as it lies. Few rows stream b (matmul-row.ts). More rows work in tiles of 4 rows by 8 columns: a was
  * packed for that by packRows, and b is packed block by block, as float32, into scratch.
  */
-import { BFLOAT16, FLOAT16, FLOAT32, readElements, widthOf } from "./float-types";
-import { INT8, multiplyFewLevels, packLevels, UINT8 } from "./matmul-levels";
+import { BFLOAT16, FLOAT16, FLOAT32, INT8, UINT8 } from "./codes";
+import { readElements, widthOf } from "./float-types";
+import { multiplyFewLevels, packLevels } from "./matmul-levels";
 import { multiplyFew } from "./matmul-row";
 import { DEPTH, packColumns, panelPitch, startSums, storeSums } from "./panels";
 import { shareStart } from "./share";

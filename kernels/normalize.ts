@@ -2,7 +2,8 @@
  * Rows brought to unit size: by the root of their mean square, with or without the mean taken off first. In float32, and a row whose squares
  * float32 does not hold once more in float64.
  */
-import { FLOAT32, readOne, readRow, widthOf, writeOne, writeRow } from "./float-types";
+import { FLOAT32 } from "./codes";
+import { readOne, readRow, widthOf, writeOne, writeRow } from "./float-types";
 import { shareStart } from "./share";
 import { fma, sum, zero } from "./simd";
 

@@ -6,9 +6,9 @@ import { Attention, partialBytes, readQuery, scaleWoven, unweave, weave, writeOu
 import { endKey, firstKey } from "./attention-range";
 import { APART, BLOCK, headBytes } from "./attention-rows";
 import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
+import { FLOAT16, FLOAT32, PAGE_INT8 } from "./codes";
 import { expNegative } from "./exponential";
-import { FLOAT16, FLOAT32 } from "./float-types";
-import { PAGE_INT8, pageLength, pageWidth } from "./pages";
+import { pageLength, pageWidth } from "./pages";
 import { addPages, scaleScores, scorePages, Walk } from "./paged-rows";
 import { shareStart, splitStart, splitsUsed } from "./share";
 

@@ -1,6 +1,7 @@
 /** The write of keys or values into pages of bytes, with a scale for each token and head: symmetric, to the nearest even. */
+import { PAGE_FLOAT8E4M3FN as PAGE_E4M3, PAGE_INT8 } from "./codes";
 import { readRow, widthOf } from "./float-types";
-import { PAGE_E4M3, PAGE_INT8, readSlot } from "./pages";
+import { readSlot } from "./pages";
 import { shareStart } from "./share";
 import { largest, zero } from "./simd";
 

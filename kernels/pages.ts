@@ -2,12 +2,9 @@
  * Where the rows of paged caches lie, and rows that do not lie as they are computed with: in pieces, or as bytes with a scale.
  * Addresses are looked up once for a block of rows; what reads the rows then goes by a table of addresses.
  */
-import { FLOAT32, fromFloat16, readRow, widthOf } from "./float-types";
+import { FLOAT32, PAGE_FLOAT8E4M3FN as PAGE_E4M3, PAGE_INT8 } from "./codes";
+import { fromFloat16, readRow, widthOf } from "./float-types";
 import { PagedAttention } from "./paged-decode";
-
-export const PAGE_INT8: i32 = 20;
-export const PAGE_E4M3: i32 = 21;
-export const PAGE_E5M2: i32 = 22;
 
 /** Bytes of an element of a page. */
 // @ts-ignore: decorator

@@ -1,5 +1,6 @@
 /** Blocks of weights as panels of eight columns in float32, [panels][depth][8], made in scratch from weights as they lie. */
-import { BFLOAT16, FLOAT32, fromFloat16, readOne, widthOf } from "./float-types";
+import { BFLOAT16, FLOAT32 } from "./codes";
+import { fromFloat16, readOne, widthOf } from "./float-types";
 import { weave } from "./matmul";
 
 /** Rows of weights in a block. */

@@ -1,5 +1,6 @@
 /** RotaryEmbedding: pairs of a head's values turned by the angles of their position, in float32. */
-import { FLOAT32, readRow, widthOf, writeRow } from "./float-types";
+import { FLOAT32 } from "./codes";
+import { readRow, widthOf, writeRow } from "./float-types";
 import { shareStart } from "./share";
 
 /** RotaryEmbedding: turns the first 2 · pairs values of each head, copies the rest. */

@@ -2,8 +2,9 @@
  * Softmax of rows. float32 is computed as such; the 16-bit types are rounded after every step, as if each were stored, which is what
  * ONNX's definition in terms of other operators comes to.
  */
+import { BFLOAT16, FLOAT16, FLOAT32 } from "./codes";
 import { expNegative } from "./exponential";
-import { BFLOAT16, FLOAT16, FLOAT32, fromFloat16, readRow, toBfloat16, toFloat16, widthOf, writeRow } from "./float-types";
+import { fromFloat16, readRow, toBfloat16, toFloat16, widthOf, writeRow } from "./float-types";
 import { shareStart } from "./share";
 import { largest, sum, zero } from "./simd";
 

@@ -10,9 +10,7 @@ import { deflateSync } from "node:zlib";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const outputOf = (name) => `${root}src/kernels/${name}.gen.ts`;
-const lists = ["kernels/index.gen.ts", "src/kernels/jobs.gen.ts", "src/kernels/kernels.gen.ts"].map(
-  (path) => root + path,
-);
+const lists = ["codes", "jobs", "kernels"].map(outputOf).concat(`${root}kernels/index.gen.ts`);
 const compiler = `${root}node_modules/assemblyscript/bin/asc.js`;
 
 const options = [

@@ -1,12 +1,13 @@
 // Writes what both sides of the kernels have in common from what kernels/ itself says: kernels/index.gen.ts, which AssemblyScript compiles,
-// and for the host src/kernels/jobs.gen.ts (the jobs' fields) and kernels.gen.ts (the kernels, each with its job).
+// and for the host src/kernels/codes.gen.ts, jobs.gen.ts (the jobs' fields) and kernels.gen.ts (the kernels, each with its job).
 import { readSchema } from "./kernel-schema.mjs";
 
 /** The generated files by path, from the sources { name: text } of kernels/. */
 export function generatedFiles(texts) {
-  const { kernels, jobs } = readSchema(texts);
+  const { kernels, jobs, codes } = readSchema(texts);
   return {
     "kernels/index.gen.ts": indexText(kernels),
+    "src/kernels/codes.gen.ts": codes.map(codesText).join("\n"),
     "src/kernels/jobs.gen.ts": jobs.map(jobText).join("\n"),
     "src/kernels/kernels.gen.ts": kernelsText(kernels, jobs),
   };
@@ -23,10 +24,16 @@ const lowerFirst = (name) => name[0].toLowerCase() + name.slice(1);
 /** What the layout of a class is called on the host. */
 const layoutName = ({ name, isJob }) => lowerFirst(name) + (isJob ? "Job" : "");
 
+/** An entry of an object, with its remark. */
+const entry = (name, value, remark) => `${remark === undefined ? "" : `  /** ${remark} */\n`}  ${name}: ${value},\n`;
+
+function codesText({ name, doc, codes }) {
+  const entries = codes.map((code) => entry(code.name, code.value, code.remark));
+  return `${comment(doc)}export const ${name} = {\n${entries.join("")}} as const;\n`;
+}
+
 function jobText(job) {
-  const fields = job.fields.map(
-    ({ name, kind, remark }) => `${remark === undefined ? "" : `  /** ${remark} */\n`}  ${name}: "${kind}",\n`,
-  );
+  const fields = job.fields.map(({ name, kind, remark }) => entry(name, `"${kind}"`, remark));
   return `${comment(job.doc)}export const ${layoutName(job)} = {\n${fields.join("")}} as const;\n`;
 }
 

@@ -1,6 +1,7 @@
-// What kernels/ says about itself: the kernels, by their signature, and the fields of their jobs. The build writes both sides' lists
+// What kernels/ says about itself: the kernels, by their signature, the fields of their jobs, the codes. The build writes both sides' lists
 // from this (kernel-index.mjs); nothing of it is kept by hand.
 import { CommonFlags, NodeKind } from "assemblyscript";
+import { readCodes } from "./kernel-codes.mjs";
 import { docOf, isExported, readSources, refuse, remarkOf, textOf, typeName } from "./kernel-source.mjs";
 
 /** What a field's type holds: every field is 4 bytes wide. */
@@ -12,6 +13,7 @@ const signature = "(job: <its class>, part: i32, parts: i32, scratch: usize): vo
 /** The schema of the sources { name: text } of kernels/. Throws, with file and line, at the first thing it does not understand. */
 export function readSchema(texts) {
   const sources = readSources(texts);
+  for (const node of sources.statements) checkTags(node);
   const jobs = new Map();
   const jobOf = (type) => {
     const name = typeName(type);
@@ -35,10 +37,18 @@ export function readSchema(texts) {
   }
   for (const node of sources.statements)
     if (node.kind === NodeKind.ClassDeclaration && tagOf(node, "host")) jobOfClass(node);
-  return { kernels: [...kernels.values()], jobs: [...jobs.values()] };
+  return { kernels: [...kernels.values()], jobs: [...jobs.values()], codes: readCodes(sources) };
 }
 
 const fileOf = (node) => node.range.source.normalizedPath;
+
+/** What a comment may say to the build: that a class goes to the host, that constants do. */
+const tagged = { host: NodeKind.ClassDeclaration, codes: NodeKind.Variable };
+
+function checkTags(node) {
+  for (const [tag] of docOf(node)?.tags ?? [])
+    if (tagged[tag] !== node.kind) refuse(node, `@${tag} means nothing here`);
+}
 
 const tagOf = (node, tag) => docOf(node)?.tags.find(([name]) => name === tag);
 

@@ -29,6 +29,15 @@ export class Fill {
   value: f32; // anything
 }
 
+/**
+ * How rows are filled.
+ * @codes fillMode FILL_
+ */
+const FILL_ALL: i32 = 0;
+export const FILL_EVERY_OTHER: i32 = ODD; // those with an odd number
+
+export const ODD: i32 = 1;
+
 /** One part of the rows. */
 export function fill(job: Fill, part: i32, parts: i32, scratch: usize): void {
   for (let row = part; row < job.rows; row += parts) store<f32>(job.target + (row << 2), job.value);
@@ -55,6 +64,13 @@ export function weigh(job: Weigh, part: i32, parts: i32, scratch: usize): void {
 test("a kernel's file is all that there is to write", () => {
   expect(generatedFiles({ "fill.ts": fill, "weigh.ts": weigh })).toEqual({
     "kernels/index.gen.ts": 'export { fill } from "./fill";\nexport { weigh } from "./weigh";\n',
+    "src/kernels/codes.gen.ts": `/** How rows are filled. */
+export const fillMode = {
+  all: 0,
+  /** those with an odd number */
+  everyOther: 1,
+} as const;
+`,
     "src/kernels/jobs.gen.ts": `/** Fills rows. */
 export const fillJob = {
   /** [rows] */
@@ -131,22 +147,46 @@ const mistakes: readonly (readonly [what: string, from: string, to: string, refu
   ["a managed job", "@unmanaged\nexport", "export", "fill.ts:5: job Fill must be an @unmanaged"],
   ["a hidden job", "export class Fill", "class Fill", "fill.ts:5: job Fill must be an @unmanaged, exported class"],
   ["a job without a comment", "/** Fills rows. */\n", "", "fill.ts:4: job Fill must say what it is"],
-  ["a kernel without one", "/** One part of the rows. */\n", "", "fill.ts:12: kernel fill must say what it is"],
+  ["a kernel without one", "/** One part of the rows. */\n", "", "fill.ts:21: kernel fill must say what it is"],
   [
     "an address for a job",
     "(job: Fill,",
     "(at: usize,",
-    "fill.ts:13: kernel fill must be (job: <its class>, part: i32",
+    "fill.ts:22: kernel fill must be (job: <its class>, part: i32",
   ],
-  ["a number for a job", "(job: Fill,", "(job: usize,", "fill.ts:13: kernel fill must name the class of its job"],
-  ["an unknown job", "(job: Fill,", "(job: Full,", "fill.ts:13: Full is no class of kernels/"],
-  ["wide parts", "parts: i32,", "parts: i64,", "fill.ts:13: kernel fill must be (job: <its class>, part: i32"],
-  ["a result", "usize): void", "usize): i32", "fill.ts:13: kernel fill must be (job: <its class>, part: i32"],
+  ["a number for a job", "(job: Fill,", "(job: usize,", "fill.ts:22: kernel fill must name the class of its job"],
+  ["an unknown job", "(job: Fill,", "(job: Full,", "fill.ts:22: Full is no class of kernels/"],
+  ["wide parts", "parts: i32,", "parts: i64,", "fill.ts:22: kernel fill must be (job: <its class>, part: i32"],
+  ["a result", "usize): void", "usize): i32", "fill.ts:22: kernel fill must be (job: <its class>, part: i32"],
   [
     "a kernel twice",
     "function weigh(",
     "function fill(",
     "weigh.ts:14: there is a kernel fill already, in kernels/fill.ts",
+  ],
+  ["codes without a name", "@codes fillMode FILL_", "@codes", "fill.ts:16: @codes must be followed by the name"],
+  [
+    "a code of another type",
+    "ALL: i32",
+    "ALL: u8",
+    "fill.ts:16: a code must be const FILL_NAME: i32, not const FILL_ALL: u8",
+  ],
+  ["a code without the prefix", "FILL_ALL:", "ALL:", "fill.ts:16: a code must be const FILL_NAME: i32, not const ALL"],
+  ["a code that changes", "const FILL_ALL", "let FILL_ALL", "fill.ts:16: a code must be const FILL_NAME: i32, not let"],
+  ["a code twice", "FILL_ALL: i32 = 0", "FILL_ALL: i32 = 1", "fill.ts:17: fillMode has all = 1 already"],
+  ["a computed code", "i32 = ODD", "i32 = 2 + 3", "fill.ts:17: a code must be an integer or a constant, not 2 + 3"],
+  [
+    "a code by an unknown name",
+    "i32 = ODD",
+    "i32 = EVEN",
+    "fill.ts:17: a code must be an integer or a constant, not EVEN",
+  ],
+  ["an unknown tag", "@codes", "@code", "fill.ts:16: @code means nothing here"],
+  [
+    "a tag in the wrong place",
+    "/** Fills rows. */",
+    "/**\n * Rows.\n * @codes no\n */",
+    "fill.ts:8: @codes means nothing here",
   ],
 ];
 
