@@ -74,6 +74,24 @@ export function scatterAttentionDecode(job: Attention, part: i32, parts: i32, sc
   decode(job, part, parts, scratch, true);
 }
 
+/** For each head of a key head its query, accumulator, scores and state; and a row. */
+export function attentionDecodeScratch(job: Attention): usize {
+  const size = headBytes(job.headSize), valueSize = headBytes(job.valueSize);
+  return (job.heads / job.kvHeads) * (size + valueSize + APART + 16) + max(size, valueSize);
+}
+
+export function scatterAttentionDecodeScratch(job: Attention): usize {
+  return attentionDecodeScratch(job);
+}
+
+/**
+ * Bytes of an attention's `partials`.
+ * @host
+ */
+export function partialsBytes(job: Attention): usize {
+  return job.splits == 1 ? 0 : <usize>job.batch * job.heads * job.splits * partialBytes(job);
+}
+
 function decode(job: Attention, part: i32, parts: i32, scratch: usize, writes: bool): void {
   const tasks = job.batch * job.kvHeads * job.splits;
   const end = shareStart(tasks, part + 1, parts);
@@ -246,4 +264,9 @@ export function attentionMerge(job: Attention, part: i32, parts: i32, scratch: u
     scaleRow(scratch, headBytes(job.valueSize), inverse(total));
     writeOutput(job, task / job.heads, task % job.heads, scratch);
   }
+}
+
+/** A row, and the two numbers before it. */
+export function attentionMergeScratch(job: Attention): usize {
+  return headBytes(job.valueSize) + 16;
 }

@@ -14,7 +14,7 @@ import { locateRows, pageLength, pageWidth, scaleOf, unpackRow, unpacks } from "
 import { fma, zero } from "./simd";
 
 const ROWS: i32 = 64;
-const KEYS: i32 = 64;
+export const KEYS: i32 = 64;
 
 /** A tile's place in scratch, and where its rows begin. */
 @unmanaged
@@ -44,6 +44,14 @@ class Tile {
 /** Any number of queries. Parts take turns with the tiles: under a causal mask later ones cost more. */
 export function attentionPrefill(job: Attention, part: i32, parts: i32, scratch: usize): void {
   prefill(changetype<usize>(job), part, parts, scratch, 0);
+}
+
+/** A tile, as layOut places it. */
+export function attentionPrefillScratch(job: Attention): usize {
+  const size = (<usize>job.headSize + 3) & ~3;
+  const valueBytes = ((<usize>job.valueSize + 7) & ~7) << 2;
+  const rows = size * (ROWS + KEYS + 4) * 4 + valueBytes * (KEYS + ROWS);
+  return 128 + rows + 2 * ROWS * KEYS * 4 + ROWS * 8 + 3 * KEYS * 4;
 }
 
 /** The same; `pages` is the job's address again where the cache is pages. Sums of probabilities are of one part each. */

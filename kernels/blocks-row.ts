@@ -46,6 +46,11 @@ export function multiplyRows<S>(job: MatMulBlocks, from: i32, to: i32, scratch: 
   }
 }
 
+/** Bytes of scratch of multiplyRows: for 8 bits with zero points the sums of each row's blocks. */
+export function rowsBytes(job: MatMulBlocks): usize {
+  return job.precision == 8 && job.zeros != 0 ? <usize>job.m * (paddedLength(job.k, job.blockSize) / job.blockSize) * 4 : 0;
+}
+
 /** Writes a column of c: the sum of the lanes, times what splatScale left out, plus the bias. */
 // @ts-ignore: decorator
 @inline

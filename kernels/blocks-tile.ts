@@ -59,6 +59,15 @@ export function multiplyTiles(job: MatMulBlocks, from: i32, to: i32, scratch: us
   }
 }
 
+/** Bytes of scratch of multiplyTiles: sums, scales, what zero points take away, the panel. */
+export function tilesBytes(job: MatMulBlocks): usize {
+  const length = paddedLength(job.k, job.blockSize);
+  const span = min(SPAN, length);
+  const isShifted = job.zeros != 0 && (job.precision == 8 || job.zerosType >= 0);
+  const zeros = isShifted ? length / summedSize(job.blockSize, job.precision) : 0;
+  return <usize>(ROWS + span / stepSize(job) + zeros) * 32 + <usize>span * job.precision;
+}
+
 /** Elements whose integer products are summed before a scale is applied. */
 // @ts-ignore: decorator
 @inline

@@ -79,6 +79,11 @@ export function elements(job: Elements, part: i32, parts: i32, scratch: usize): 
   }
 }
 
+/** Three registers. */
+export function elementsScratch(job: Elements): usize {
+  return 3 * REGISTER;
+}
+
 function runTile(job: Elements, row: i32, rows: i32, column: i32, columns: i32, a: usize): void {
   const count = rows * columns;
   const b = a + REGISTER;

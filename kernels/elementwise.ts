@@ -87,6 +87,11 @@ export function elementwise(job: Elementwise, part: i32, parts: i32, scratch: us
   }
 }
 
+/** The registers' addresses, and eight registers. */
+export function elementwiseScratch(job: Elementwise): usize {
+  return ADDRESSES + 8 * REGISTER;
+}
+
 function runTile(job: Elementwise, row: i32, rows: i32, column: i32, columns: i32, scratch: usize): void {
   const count = rows * columns;
   const last = job.instructions - 1;

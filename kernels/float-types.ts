@@ -139,3 +139,8 @@ export function convert(job: Convert, part: i32, parts: i32, scratch: usize): vo
     }
   }
 }
+
+/** 1024 elements as float32. */
+export function convertScratch(job: Convert): usize {
+  return 1024 * 4;
+}

@@ -91,6 +91,11 @@ export function reduce(job: Reduce, part: i32, parts: i32, scratch: usize): void
   }
 }
 
+/** A piece in a register, and a result. */
+export function reduceScratch(job: Reduce): usize {
+  return PIECE * 8 + 16;
+}
+
 /** Folds a register's elements into the value at `result`, which the first ones begin. */
 function foldDoubles(operation: i32, source: usize, count: i32, result: usize, begins: bool): void {
   let value = load<f64>(result);
@@ -140,6 +145,10 @@ export function scan(job: Scan, part: i32, parts: i32, scratch: usize): void {
       output += count * job.outputStep;
     }
   }
+}
+
+export function scanScratch(job: Scan): usize {
+  return PIECE * 8 + 16;
 }
 
 function runOver(job: Scan, register: usize, count: i32, total: usize): void {

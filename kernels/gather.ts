@@ -55,6 +55,11 @@ export function gatherRows(job: GatherRows, part: i32, parts: i32, scratch: usiz
   }
 }
 
+/** A piece as float32. */
+export function gatherRowsScratch(job: GatherRows): usize {
+  return PIECE * 4;
+}
+
 // @ts-ignore: decorator
 @inline
 function entryOf(job: GatherRows, row: i32): i32 {

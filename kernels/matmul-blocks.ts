@@ -1,6 +1,6 @@
 /** MatMulNBits: c = a · dequantized(b)ᵀ + bias, on activations that quantizeRows prepared. */
-import { multiplyRows } from "./blocks-row";
-import { multiplyTiles } from "./blocks-tile";
+import { multiplyRows, rowsBytes } from "./blocks-row";
+import { multiplyTiles, tilesBytes } from "./blocks-tile";
 import { FLOAT16, FLOAT32 } from "./codes";
 import { isTiled } from "./quantize-rows";
 import { shareStart } from "./share";
@@ -44,4 +44,9 @@ export function matmulBlocks(job: MatMulBlocks, part: i32, parts: i32, scratch: 
   if (job.scaleType == FLOAT32) multiplyRows<f32>(job, from, to, scratch);
   else if (job.scaleType == FLOAT16) multiplyRows<u16>(job, from, to, scratch);
   else multiplyRows<i16>(job, from, to, scratch);
+}
+
+/** What tiles need, or few rows. */
+export function matmulBlocksScratch(job: MatMulBlocks): usize {
+  return isTiled(job.m, job.bits, job.blockSize) ? tilesBytes(job) : rowsBytes(job);
 }

@@ -41,6 +41,11 @@ export function matmulInteger(job: MatMulInteger, part: i32, parts: i32, scratch
   }
 }
 
+/** A tile, four rows, the zero points of the columns, the block of a, the panels of b. */
+export function matmulIntegerScratch(job: MatMulInteger): usize {
+  return 128 + DEPTH * 8 + PANELS * 16 + ROWS * DEPTH * 2 + PANELS * (DEPTH * 16 + 64);
+}
+
 // @ts-ignore: decorator
 @inline
 function zeroPoint(p: usize, signed: i32, at: i32): i32 {

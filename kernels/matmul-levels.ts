@@ -10,7 +10,7 @@ import { panelPitch } from "./panels";
 import { shareStart } from "./share";
 import { fma, zero } from "./simd";
 
-const BLOCK: i32 = 4096; // columns whose sums stay in the first cache
+export const BLOCK: i32 = 4096; // columns whose sums stay in the first cache
 const PIECE: i32 = 1024; // columns of b that all rows of a meet before the next are read
 
 /** Where the element `at` from p on lies. */

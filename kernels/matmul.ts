@@ -4,7 +4,7 @@
  */
 import { BFLOAT16, FLOAT16, FLOAT32, INT8, UINT8 } from "./codes";
 import { readElements, widthOf } from "./float-types";
-import { multiplyFewLevels, packLevels } from "./matmul-levels";
+import { BLOCK, multiplyFewLevels, packLevels } from "./matmul-levels";
 import { multiplyFew } from "./matmul-row";
 import { DEPTH, packColumns, panelPitch, startSums, storeSums } from "./panels";
 import { shareStart } from "./share";
@@ -47,6 +47,7 @@ export class MatMul {
 
 const ROWS: i32 = 128; // of a block of a, which stays in the second cache
 const SUMS: usize = ROWS * 32; // bytes of the sums of a panel
+const PANEL: usize = DEPTH * 32 + 64 + SUMS; // bytes of a panel and its sums
 
 /** The product; parts share the panels of eight columns of all blocks of rows and all batches. */
 export function matmul(job: MatMul, part: i32, parts: i32, scratch: usize): void {
@@ -69,6 +70,28 @@ export function matmul(job: MatMul, part: i32, parts: i32, scratch: usize): void
     multiplyBlock(job, task / panels / blocks, ((task / panels) % blocks) * ROWS, from, to, scratch);
     task += to - from;
   }
+}
+
+/** Panels with their sums; for few rows what multiplyFew reads of a, or the sums of multiplyFewLevels. */
+export function matmulScratch(job: MatMul): usize {
+  if (job.rows) return <usize>job.panels * PANEL;
+  return <usize>job.m * 4 * (job.scale ? min(BLOCK, job.n) : (job.k + job.splits - 1) / job.splits);
+}
+
+/**
+ * How many panels a product of many rows packs at a time: the longer the pieces of rows that are read, the nearer to memory's speed.
+ * @host
+ */
+export function panelsAtOnce(columns: i32, scratch: usize): i32 {
+  return max(1, min(min(64, (columns + 7) >> 3), <i32>(scratch / PANEL)));
+}
+
+/**
+ * Bytes of `rows` of a matmul's job.
+ * @host
+ */
+export function packedRowBytes(job: MatMul): usize {
+  return <usize>job.batch * ((job.m + 3) & ~3) * job.k * 4;
 }
 
 /** c for the rows of a block, from `firstRow` on, and the panels from `from` to `to`. */
@@ -168,6 +191,11 @@ export function packRows(job: MatMul, part: i32, parts: i32, scratch: usize): vo
       weaveRows(scratch, DEPTH * 4, depth, target);
     }
   }
+}
+
+/** Four rows of a block as float32. */
+export function packRowsScratch(job: MatMul): usize {
+  return 4 * DEPTH * 4;
 }
 
 /** Four rows that lie `step` bytes apart to [count][4]. */

@@ -39,6 +39,16 @@ export function layerNormalize(job: Normalize, part: i32, parts: i32, scratch: u
   normalize(job, part, parts, scratch, true);
 }
 
+/** The row where it is not normalized as it lies, and two pieces. */
+export function rmsNormalizeScratch(job: Normalize): usize {
+  const row = job.type != FLOAT32 || job.skip != 0 || job.addend != 0 ? ((<usize>job.size + 3) >> 2) << 4 : 0;
+  return row + 2 * PIECE * 4;
+}
+
+export function layerNormalizeScratch(job: Normalize): usize {
+  return rmsNormalizeScratch(job);
+}
+
 /** Elements that are converted at a time. */
 const PIECE: i32 = 256;
 

@@ -9,7 +9,7 @@ import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
 import { FLOAT16, FLOAT32, PAGE_INT8 } from "./codes";
 import { expNegative } from "./exponential";
 import { pageLength, pageWidth } from "./pages";
-import { addPages, scaleScores, scorePages, Walk } from "./paged-rows";
+import { addPages, scaleScores, scorePages, TILE, Walk } from "./paged-rows";
 import { shareStart, splitStart, splitsUsed } from "./share";
 
 /**
@@ -82,6 +82,15 @@ export function pagedDecode(job: PagedAttention, part: i32, parts: i32, scratch:
       for (let kvHead = from; kvHead < to; kvHead += most) decode(job, sample, kvHead, min(most, to - kvHead), near, split, scratch);
     }
   }
+}
+
+/** The walk; for each head that is walked its query, accumulator, scores and state; a row, and tiles of unpacked ones. */
+export function pagedDecodeScratch(job: PagedAttention): usize {
+  const size = headBytes(job.headSize), valueSize = headBytes(job.valueSize);
+  const group = job.heads / job.kvHeads;
+  const walked = min(job.kvHeads, max(1, TOGETHER / group));
+  const unpacked = unpacksRows(job) ? min(UNPACKED, walked) : 0;
+  return 128 + walked * group * (size + valueSize + APART + 16) + (1 + TILE * unpacked) * max(size, valueSize);
 }
 
 /** True if rows are unpacked before they are computed with: in pieces, or of float8. Integers of 8 bits are read as they lie. */

@@ -179,6 +179,11 @@ export function repackRows(job: RepackRows, part: i32, parts: i32, scratch: usiz
   }
 }
 
+/** The readers of each row, and a row that is put aside. */
+export function repackRowsScratch(job: RepackRows): usize {
+  return ((<usize>job.count) << 2) + 16 + job.pieceBytes;
+}
+
 /** The address of a row's piece. */
 // @ts-ignore: decorator
 @inline

@@ -48,6 +48,11 @@ export function quantizePages(job: QuantizePages, part: i32, parts: i32, scratch
   }
 }
 
+/** A row as float32, in whole vectors. */
+export function quantizePagesScratch(job: QuantizePages): usize {
+  return ((<usize>job.size + 3) >> 2) << 4;
+}
+
 // @ts-ignore: decorator
 @inline
 function limitOf(type: i32): f32 {

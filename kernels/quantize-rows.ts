@@ -114,6 +114,45 @@ export function quantizeRows(job: QuantizeRows, part: i32, parts: i32, scratch: 
   }
 }
 
+/** The largest group as float32. */
+export function quantizeRowsScratch(job: QuantizeRows): usize {
+  return <usize>groupSize(16) << 2;
+}
+
+/** Rows of a job with those that fill up a four. */
+// @ts-ignore: decorator
+@inline
+function rowsOf(job: QuantizeRows): i32 {
+  return isTiled(job.m, job.bits, job.blockSize) ? (job.m + 3) & ~3 : job.m;
+}
+
+/**
+ * Bytes of `values`.
+ * @host
+ */
+export function quantizedValueBytes(job: QuantizeRows): usize {
+  const length = paddedLength(job.k, job.blockSize);
+  if (job.precision == 16) return <usize>rowsOf(job) * length * 2;
+  return isTiled(job.m, job.bits, job.blockSize) ? tiledBytes(rowsOf(job) * length) : rowsOf(job) * byteRow(length);
+}
+
+/**
+ * Bytes of `scales`.
+ * @host
+ */
+export function quantizedScaleBytes(job: QuantizeRows): usize {
+  const group = groupSize(job.precision);
+  return <usize>rowsOf(job) * ((paddedLength(job.k, job.blockSize) + group - 1) / group) * 4;
+}
+
+/**
+ * Bytes of `sums`.
+ * @host
+ */
+export function quantizedSumBytes(job: QuantizeRows): usize {
+  return <usize>rowsOf(job) * (paddedLength(job.k, job.blockSize) / summedSize(job.blockSize, job.precision)) * 4;
+}
+
 function quantizeRow(
   job: QuantizeRows, row: i32, rows: i32, length: i32, group: i32,
   values: usize, scales: usize, sums: usize, step: usize, scaleStep: usize, scratch: usize,

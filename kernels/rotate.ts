@@ -75,6 +75,11 @@ export function rotate(job: Rotate, part: i32, parts: i32, scratch: usize): void
   }
 }
 
+/** Cosines, sines, the turned part of a head. */
+export function rotateScratch(job: Rotate): usize {
+  return 2 * (((<usize>job.pairs + 3) >> 2) << 4) + (((<usize>job.pairs * 2 + 3) >> 2) << 4);
+}
+
 /** The row of the angles for a token. */
 // @ts-ignore: decorator
 @inline

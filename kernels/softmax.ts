@@ -38,6 +38,11 @@ export function softmaxRows(job: SoftmaxRows, part: i32, parts: i32, scratch: us
   }
 }
 
+/** The row as float32, in whole vectors. */
+export function softmaxRowsScratch(job: SoftmaxRows): usize {
+  return job.type == FLOAT32 ? 0 : ((<usize>job.size + 3) >> 2) << 4;
+}
+
 /** NaN is passed over: it comes back with the sum of the weights. */
 function greatestOf(x: usize, size: i32): f32 {
   const vectors = (<usize>size >> 2) << 4;

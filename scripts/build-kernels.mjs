@@ -10,7 +10,7 @@ import { deflateSync } from "node:zlib";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const outputOf = (name) => `${root}src/kernels/${name}.gen.ts`;
-const lists = ["codes", "jobs", "kernels"].map(outputOf).concat(`${root}kernels/index.gen.ts`);
+const lists = ["codes", "jobs", "sizes", "kernels"].map(outputOf).concat(`${root}kernels/index.gen.ts`);
 const compiler = `${root}node_modules/assemblyscript/bin/asc.js`;
 
 const options = [

@@ -1,15 +1,17 @@
 // Writes what both sides of the kernels have in common from what kernels/ itself says: kernels/index.gen.ts, which AssemblyScript compiles,
-// and for the host src/kernels/codes.gen.ts, jobs.gen.ts (the jobs' fields) and kernels.gen.ts (the kernels, each with its job).
+// and for the host src/kernels/codes.gen.ts, jobs.gen.ts (the jobs' fields), sizes.gen.ts (what memory they
+// ask for) and kernels.gen.ts (the kernels, each with its job and its scratch).
 import { readSchema } from "./kernel-schema.mjs";
 
 /** The generated files by path, from the sources { name: text } of kernels/. */
 export function generatedFiles(texts) {
-  const { kernels, jobs, codes } = readSchema(texts);
+  const { kernels, jobs, codes, sizes } = readSchema(texts);
   return {
     "kernels/index.gen.ts": indexText(kernels),
     "src/kernels/codes.gen.ts": codes.map(codesText).join("\n"),
     "src/kernels/jobs.gen.ts": jobs.map(jobText).join("\n"),
-    "src/kernels/kernels.gen.ts": kernelsText(kernels, jobs),
+    "src/kernels/sizes.gen.ts": sizesText(sizes),
+    "src/kernels/kernels.gen.ts": kernelsText(kernels, sizes),
   };
 }
 
@@ -45,15 +47,33 @@ function indexText(kernels) {
   return lines.join("");
 }
 
-function kernelsText(kernels, jobs) {
-  const layouts = new Map(jobs.map((job) => [job.name, layoutName(job)]));
-  const used = [...new Set(kernels.map(({ job }) => layouts.get(job)))];
+function sizesText({ functions }) {
+  const fields =
+    "/** The fields of a job that a size follows from. */\ntype Fields<Names extends string> = { readonly [Name in Names]: number };\n";
+  return [fields, ...functions.map(sizeText)].join("\n");
+}
+
+function sizeText({ name, doc, parameters, fields, result, body, isExported }) {
+  const job = `Fields<${fields.map((field) => `"${field}"`).join(" | ") || "never"}>`;
+  const types = parameters.map((parameter) => `${parameter.name}: ${parameter.type ?? job}`);
+  const head = `${isExported ? "export " : ""}function ${name}(${types.join(", ")}): ${result} {\n`;
+  return `${doc.length > 0 ? comment(doc) : ""}${head}${body.map((line) => `${line}\n`).join("")}}\n`;
+}
+
+function kernelsText(kernels, { scratch }) {
   return [
-    `import { ${used.join(", ")} } from "./jobs.gen.js";\n\n`,
+    'import * as jobs from "./jobs.gen.js";\nimport type { JobValues } from "./jobs.js";\n',
+    'import * as sizes from "./sizes.gen.js";\n\n',
     "/** Every kernel, with its job. */\nexport interface KernelJobs {\n",
-    ...kernels.map(({ name, doc, job }) => `${comment(doc, "  ")}  readonly ${name}: typeof ${layouts.get(job)};\n`),
+    ...kernels.map(
+      ({ name, doc, job }) => `${comment(doc, "  ")}  readonly ${name}: typeof jobs.${layoutName(job)};\n`,
+    ),
     "}\n\n/** The layout of every kernel's job. */\nexport const kernelJobs: KernelJobs = {\n",
-    ...kernels.map(({ name, job }) => `  ${name}: ${layouts.get(job)},\n`),
+    ...kernels.map(({ name, job }) => `  ${name}: jobs.${layoutName(job)},\n`),
+    "};\n\n/** Bytes of scratch that a job needs, for the kernels that need any. */\n",
+    "export const kernelScratch: {\n",
+    "  readonly [Name in keyof KernelJobs]?: (job: JobValues<KernelJobs[Name]>) => number;\n} = {\n",
+    ...kernels.filter(({ name }) => scratch.has(name)).map(({ name }) => `  ${name}: sizes.${name}Scratch,\n`),
     "};\n",
   ].join("");
 }

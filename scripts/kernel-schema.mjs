@@ -1,7 +1,8 @@
-// What kernels/ says about itself: the kernels, by their signature, the fields of their jobs, the codes. The build writes both sides' lists
+// What kernels/ says about itself: the kernels, by their signature, the fields of their jobs, the codes, the sizes. The build writes both sides' lists
 // from this (kernel-index.mjs); nothing of it is kept by hand.
 import { CommonFlags, NodeKind } from "assemblyscript";
 import { readCodes } from "./kernel-codes.mjs";
+import { readSizes } from "./kernel-sizes.mjs";
 import { docOf, isExported, readSources, refuse, remarkOf, textOf, typeName } from "./kernel-source.mjs";
 
 /** What a field's type holds: every field is 4 bytes wide. */
@@ -37,17 +38,18 @@ export function readSchema(texts) {
   }
   for (const node of sources.statements)
     if (node.kind === NodeKind.ClassDeclaration && tagOf(node, "host")) jobOfClass(node);
-  return { kernels: [...kernels.values()], jobs: [...jobs.values()], codes: readCodes(sources) };
+  const sizes = readSizes(sources, [...kernels.values()], jobOf);
+  return { kernels: [...kernels.values()], jobs: [...jobs.values()], codes: readCodes(sources), sizes };
 }
 
 const fileOf = (node) => node.range.source.normalizedPath;
 
-/** What a comment may say to the build: that a class goes to the host, that constants do. */
-const tagged = { host: NodeKind.ClassDeclaration, codes: NodeKind.Variable };
+/** What a comment may say to the build: that a class or function goes to the host, that constants do. */
+const tagged = { host: [NodeKind.ClassDeclaration, NodeKind.FunctionDeclaration], codes: [NodeKind.Variable] };
 
 function checkTags(node) {
   for (const [tag] of docOf(node)?.tags ?? [])
-    if (tagged[tag] !== node.kind) refuse(node, `@${tag} means nothing here`);
+    if (!tagged[tag]?.includes(node.kind)) refuse(node, `@${tag} means nothing here`);
 }
 
 const tagOf = (node, tag) => docOf(node)?.tags.find(([name]) => name === tag);
@@ -73,7 +75,7 @@ function readKernel(node, jobOf) {
   if (job.name.text !== "job" || types !== "i32, i32, usize, void")
     refuse(node, `kernel ${node.name.text} must be ${signature}, not ${textOf(node.signature)}`);
   if (kinds[typeName(job.type)]) refuse(job, `kernel ${node.name.text} must name the class of its job`);
-  return { name: node.name.text, file: fileOf(node), doc: contractOf(node, "kernel"), job: jobOf(job.type).name };
+  return { name: node.name.text, file: fileOf(node), node, doc: contractOf(node, "kernel"), job: jobOf(job.type) };
 }
 
 function readJob(node, jobOf) {
@@ -91,7 +93,7 @@ function readJob(node, jobOf) {
     fields.push(field);
   }
   if (fields.length === 0) refuse(node, `job ${name} has no fields`);
-  return { name, file: fileOf(node), node, doc, base: base?.name, fields, isJob: !tagOf(node, "host") };
+  return { name, file: fileOf(node), node, doc, base, fields, isJob: !tagOf(node, "host") };
 }
 
 function readField(member, job) {

@@ -1,5 +1,5 @@
-// The lists that the build writes from kernels/: what a kernel's file gives, mistakes that are refused with their place, and the fields
-// of all jobs where AssemblyScript itself puts them.
+// The lists that the build writes from kernels/: what a kernel's file gives, mistakes that are refused with their place, and all fields and
+// sizes against what AssemblyScript itself makes of them.
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import asc from "assemblyscript/asc";
@@ -9,6 +9,9 @@ import { readSchema } from "../../scripts/kernel-schema.mjs";
 import { kernelJobs } from "../../src/kernels/exports.js";
 import type { JobLayout } from "../../src/kernels/jobs.js";
 import * as layouts from "../../src/kernels/jobs.gen.js";
+import * as sizeFunctions from "../../src/kernels/sizes.gen.js";
+import { fill, generated, mistakes, weigh } from "./schema-sample.js";
+import { Random } from "./workbench.js";
 
 const folder = fileURLToPath(new URL("../../kernels/", import.meta.url));
 const sources = Object.fromEntries(
@@ -18,177 +21,32 @@ const sources = Object.fromEntries(
     .map((name) => [name, readFileSync(folder + name, "utf8")]),
 );
 
-const fill = `/** Rows of one number. */
-import { shareStart } from "./share";
-
-/** Fills rows. */
-@unmanaged
-export class Fill {
-  target: usize; // [rows]
-  rows: i32;
-  value: f32; // anything
-}
-
-/**
- * How rows are filled.
- * @codes fillMode FILL_
- */
-const FILL_ALL: i32 = 0;
-export const FILL_EVERY_OTHER: i32 = ODD; // those with an odd number
-
-export const ODD: i32 = 1;
-
-/** One part of the rows. */
-export function fill(job: Fill, part: i32, parts: i32, scratch: usize): void {
-  for (let row = part; row < job.rows; row += parts) store<f32>(job.target + (row << 2), job.value);
-}
-`;
-
-const weigh = `/** The same with weights. */
-import { Fill } from "./fill";
-
-/**
- * Fills rows,
- * weighed.
- */
-@unmanaged
-export class Weigh extends Fill {
-  weights: usize;
-}
-
-/** The same, weighed. */
-export function weigh(job: Weigh, part: i32, parts: i32, scratch: usize): void {
-}
-`;
-
 test("a kernel's file is all that there is to write", () => {
-  expect(generatedFiles({ "fill.ts": fill, "weigh.ts": weigh })).toEqual({
-    "kernels/index.gen.ts": 'export { fill } from "./fill";\nexport { weigh } from "./weigh";\n',
-    "src/kernels/codes.gen.ts": `/** How rows are filled. */
-export const fillMode = {
-  all: 0,
-  /** those with an odd number */
-  everyOther: 1,
-} as const;
-`,
-    "src/kernels/jobs.gen.ts": `/** Fills rows. */
-export const fillJob = {
-  /** [rows] */
-  target: "pointer",
-  rows: "count",
-  /** anything */
-  value: "number",
-} as const;
-
-/**
- * Fills rows,
- * weighed.
- */
-export const weighJob = {
-  /** [rows] */
-  target: "pointer",
-  rows: "count",
-  /** anything */
-  value: "number",
-  weights: "pointer",
-} as const;
-`,
-    "src/kernels/kernels.gen.ts": `import { fillJob, weighJob } from "./jobs.gen.js";
-
-/** Every kernel, with its job. */
-export interface KernelJobs {
-  /** One part of the rows. */
-  readonly fill: typeof fillJob;
-  /** The same, weighed. */
-  readonly weigh: typeof weighJob;
-}
-
-/** The layout of every kernel's job. */
-export const kernelJobs: KernelJobs = {
-  fill: fillJob,
-  weigh: weighJob,
-};
-`,
-  });
+  expect(generatedFiles({ "fill.ts": fill, "weigh.ts": weigh })).toEqual(generated);
 });
 
 /** What is read out of kernels/, as far as it is looked at here. */
 interface Schema {
-  readonly kernels: readonly { readonly name: string }[];
-  readonly jobs: readonly {
-    readonly name: string;
-    readonly file: string;
-    readonly isJob: boolean;
-    readonly fields: readonly { readonly name: string }[];
-  }[];
+  readonly kernels: readonly Named[];
+  readonly jobs: readonly (Named & { readonly isJob: boolean; readonly fields: readonly Field[] })[];
+  readonly sizes: {
+    readonly functions: readonly (Named & {
+      readonly isExported?: boolean;
+      readonly parameters: readonly { readonly type: string | undefined }[];
+      readonly job: { readonly fields: readonly Field[] } | undefined;
+    })[];
+  };
 }
 
-/** What is wrong, what is changed in fill.ts or weigh.ts for that → where the refusal stands and how it begins. */
-const mistakes: readonly (readonly [what: string, from: string, to: string, refusal: string])[] = [
-  ["bad syntax", "rows: i32;", "rows i32;", "fill.ts:8: "],
-  [
-    "an unknown type",
-    "rows: i32;",
-    "rows: i64;",
-    "fill.ts:8: rows: i64 of job Fill must be a field of usize, i32, f32",
-  ],
-  ["a starting value", "rows: i32;", "rows: i32 = 1;", "fill.ts:8: rows: i32 = 1 of job Fill must be a field"],
-  ["a static field", "rows: i32;", "static rows: i32;", "fill.ts:8: static rows: i32 of job Fill must be"],
-  ["a method", "rows: i32;", "rows(): i32 { return 1; }", "fill.ts:8: rows(): i32 { return 1; } of job Fill must be"],
-  [
-    "two fields on a line",
-    "rows: i32;",
-    "rows: i32; more: i32;",
-    "fill.ts:8: behind rows: i32 only a comment may stand",
-  ],
-  ["a field twice", "rows: i32;", "target: i32;", "fill.ts:8: job Fill has a field target already"],
-  ["a base's field again", "weights: usize;", "rows: i32;", "weigh.ts:10: job Weigh has a field rows already"],
-  ["an unknown base", "extends Fill", "extends Empty", "weigh.ts:9: Empty is no class of kernels/"],
-  ["a managed job", "@unmanaged\nexport", "export", "fill.ts:5: job Fill must be an @unmanaged"],
-  ["a hidden job", "export class Fill", "class Fill", "fill.ts:5: job Fill must be an @unmanaged, exported class"],
-  ["a job without a comment", "/** Fills rows. */\n", "", "fill.ts:4: job Fill must say what it is"],
-  ["a kernel without one", "/** One part of the rows. */\n", "", "fill.ts:21: kernel fill must say what it is"],
-  [
-    "an address for a job",
-    "(job: Fill,",
-    "(at: usize,",
-    "fill.ts:22: kernel fill must be (job: <its class>, part: i32",
-  ],
-  ["a number for a job", "(job: Fill,", "(job: usize,", "fill.ts:22: kernel fill must name the class of its job"],
-  ["an unknown job", "(job: Fill,", "(job: Full,", "fill.ts:22: Full is no class of kernels/"],
-  ["wide parts", "parts: i32,", "parts: i64,", "fill.ts:22: kernel fill must be (job: <its class>, part: i32"],
-  ["a result", "usize): void", "usize): i32", "fill.ts:22: kernel fill must be (job: <its class>, part: i32"],
-  [
-    "a kernel twice",
-    "function weigh(",
-    "function fill(",
-    "weigh.ts:14: there is a kernel fill already, in kernels/fill.ts",
-  ],
-  ["codes without a name", "@codes fillMode FILL_", "@codes", "fill.ts:16: @codes must be followed by the name"],
-  [
-    "a code of another type",
-    "ALL: i32",
-    "ALL: u8",
-    "fill.ts:16: a code must be const FILL_NAME: i32, not const FILL_ALL: u8",
-  ],
-  ["a code without the prefix", "FILL_ALL:", "ALL:", "fill.ts:16: a code must be const FILL_NAME: i32, not const ALL"],
-  ["a code that changes", "const FILL_ALL", "let FILL_ALL", "fill.ts:16: a code must be const FILL_NAME: i32, not let"],
-  ["a code twice", "FILL_ALL: i32 = 0", "FILL_ALL: i32 = 1", "fill.ts:17: fillMode has all = 1 already"],
-  ["a computed code", "i32 = ODD", "i32 = 2 + 3", "fill.ts:17: a code must be an integer or a constant, not 2 + 3"],
-  [
-    "a code by an unknown name",
-    "i32 = ODD",
-    "i32 = EVEN",
-    "fill.ts:17: a code must be an integer or a constant, not EVEN",
-  ],
-  ["an unknown tag", "@codes", "@code", "fill.ts:16: @code means nothing here"],
-  [
-    "a tag in the wrong place",
-    "/** Fills rows. */",
-    "/**\n * Rows.\n * @codes no\n */",
-    "fill.ts:8: @codes means nothing here",
-  ],
-];
+interface Named {
+  readonly name: string;
+  readonly file: string;
+}
+
+interface Field {
+  readonly name: string;
+  readonly kind: string;
+}
 
 test.each(mistakes)("%s is refused with its place", (_, from, to, refusal) => {
   const texts = {
@@ -217,7 +75,19 @@ async function compile(text: string): Promise<WebAssembly.Exports> {
   let binary: Uint8Array | undefined;
   let complaints = "";
   const { error } = await asc.main(
-    ["entry.ts", "-o", "out.wasm", "--runtime", "stub", "--use", "abort=", "--enable", "relaxed-simd,simd,threads"],
+    [
+      "entry.ts",
+      "-o",
+      "out.wasm",
+      "--runtime",
+      "stub",
+      "--use",
+      "abort=",
+      "--initialMemory",
+      "1",
+      "--enable",
+      "relaxed-simd,simd,threads",
+    ],
     {
       readFile: (path: string) => (path === "entry.ts" ? text : (sources[path.replace(/^kernels\//, "")] ?? null)),
       writeFile: (_: string, contents: unknown) => void (binary = contents as Uint8Array),
@@ -227,6 +97,38 @@ async function compile(text: string): Promise<WebAssembly.Exports> {
   );
   if (error || !binary) throw new Error(`${error?.message}: ${complaints}`);
   return new WebAssembly.Instance(new WebAssembly.Module(Uint8Array.from(binary))).exports;
+}
+
+test("sizes are what the compiled functions give", async () => {
+  const { sizes }: Schema = readSchema(sources);
+  const known = sizes.functions.filter(({ isExported }) => isExported);
+  const lines = known.map(({ name, file }) => `export { ${name} } from "./${file.replace(/\.ts$/, "")}";`);
+  const compiled = await compile(lines.join("\n"));
+  const { buffer } = compiled["memory"] as WebAssembly.Memory;
+  const written = sizeFunctions as Readonly<Record<string, (...given: readonly unknown[]) => number>>;
+  const random = new Random(24);
+  for (const { name, parameters, job } of known) {
+    const [words, address] = [new Int32Array(buffer), 1024];
+    for (let round = 0; round < 300; round++) {
+      const values = Object.fromEntries((job?.fields ?? []).map((field) => [field.name, someValue(field, random)]));
+      job?.fields.forEach((field, at) => (words[address / 4 + at] = values[field.name]));
+      const numbers = parameters.map(() => random.integer(0, 100_000));
+      const given = (ofJob: unknown): unknown[] => parameters.map(({ type }, at) => (type ? numbers[at] : ofJob));
+      const expected = (compiled[name] as (...given: readonly unknown[]) => number)(...given(address));
+      expect(written[name](...given(values)), `${name} of ${JSON.stringify(values)}`).toBe(expected);
+    }
+  }
+  expect(known.length).toBeGreaterThan(20);
+});
+
+/** Something that a field may hold: small, so that nothing overflows. */
+function someValue({ name, kind }: Field, random: Random): number {
+  if (kind === "pointer") return random.pick([0, 4096]);
+  if (name === "zerosType") return random.integer(-1, 2);
+  if (name === "precision") return random.pick([8, 16]);
+  if (name === "kvHeads") return random.pick([1, 2, 4]);
+  if (name === "heads") return 4 * random.integer(1, 40);
+  return random.pick([1, 2, 4, 8, 16, 20, 21, 32, 64, random.integer(1, 200)]);
 }
 
 test("fields lie where the compiler puts them", async () => {
