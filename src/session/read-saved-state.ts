@@ -171,19 +171,13 @@ function checkTiles(described: readonly Described[], size: number): void {
   if (at !== size) refuse(`has ${size - at} bytes behind its last cache`);
 }
 
-/** Rows are where lengths say: within the capacity of caches that do not wrap, and within what growing ones hold. */
+/** Lengths are rows that some cache can hold; where one wraps, or has no rows to count, they may be any. */
 function checkLengths(described: readonly Described[], lengths: readonly number[]): void {
-  const rowsOf = ({ holding, shape }: Described): number => shape[holding.pair.axis!];
   const along = described.filter(({ holding }) => holding.pair.axis !== undefined);
-  const fixed = along.filter(({ holding }) => !holding.grows);
-  const bounded = fixed.filter(
-    ({ holding }) => !holding.pair.writers.some(({ attrs }) => attrs["mode"] === "circular"),
-  );
-  const growing = along.filter(({ holding }) => holding.grows);
-  const most = Math.min(
-    ...bounded.map(rowsOf),
-    fixed.length === 0 && growing.length > 0 ? Math.max(...growing.map(rowsOf)) : Infinity,
-  );
+  const wraps = ({ holding }: Described): boolean =>
+    holding.pair.writers.some(({ attrs }) => attrs["mode"] === "circular");
+  if (along.length === 0 || along.some(wraps)) return;
+  const most = Math.max(...along.map(({ holding, shape }) => shape[holding.pair.axis!]));
   const sample = lengths.findIndex((length) => length > most);
   if (sample >= 0) refuse(`has ${lengths[sample]} rows for sample ${sample}, its caches hold ${most}`);
 }
