@@ -11,6 +11,7 @@ import type { Placement } from "../plan/layout.js";
 import type { Plan } from "../plan/plan.js";
 import { ProgramCache } from "../plan/program-cache.js";
 import type { Program, Step } from "../plan/program.js";
+import { effectOf } from "../plan/uses.js";
 import { cloneView } from "../tensor/copy.js";
 import { arrayConstructorOf, byteLengthOf, type ElementType, storageLengthOf } from "../tensor/element-type.js";
 import { elementCount, View } from "../tensor/view.js";
@@ -367,7 +368,7 @@ function separateOverlaps(
         (placement, output) =>
           placement?.kind === "shared" &&
           placement.effect === "update" &&
-          step.node.inputs[at] !== placement.with &&
+          effectOf(step.node, output)?.position !== at &&
           engine.overlap(view, outputs[output]!),
       );
     if (overlaps) (copies ??= [...views])[at] = cloneView(view);

@@ -10,7 +10,7 @@ import { operators } from "../ops/index.js";
 import { isElementType, traitsOf } from "../tensor/element-type.js";
 import { cloneView } from "../tensor/copy.js";
 import { Tensor } from "../tensor/tensor.js";
-import { View } from "../tensor/view.js";
+import { sharesBytes, View } from "../tensor/view.js";
 
 /** An attribute as callers write it: names in camel case or as ONNX spells them, element types by name. */
 export type OptionValue = number | bigint | boolean | string | readonly number[] | readonly string[] | undefined;
@@ -145,7 +145,7 @@ export function callOperator(call: OperatorCall): Record<string, Tensor> {
     updated.set(outputNames[position], source);
     return source.toView();
   });
-  callReference(node, separated(views, placed, operands, updated), placed, facts, none);
+  callReference(node, separated(node, views, placed, updated), placed, facts, none);
   const results: Record<string, Tensor> = {};
   outputNames.forEach((output, position) => {
     const view = placed[position];
@@ -154,22 +154,21 @@ export function callOperator(call: OperatorCall): Record<string, Tensor> {
   return results;
 }
 
-/** Operands that lie in a buffer the call writes, but are not the one it updates, are copied first. */
+/** Operands that lie in memory that the call writes, but for the one that an output updates, are copied first. */
 function separated(
+  { op }: Callable,
   views: readonly (View | undefined)[],
   placed: readonly (View | undefined)[],
-  operands: readonly (Tensor | undefined)[],
   updated: ReadonlyMap<string, Tensor>,
 ): readonly (View | undefined)[] {
   if (updated.size === 0) return views;
-  const targets = new Set(updated.values());
-  const buffers = new Set(
-    placed
-      .filter((view) => view !== undefined && !Array.isArray(view.data))
-      .map((view) => (view!.data as Uint8Array).buffer),
-  );
+  const [inputs, outputs] = [Object.keys(op.inputs), Object.keys(op.outputs)];
   return views.map((view, at) => {
-    if (view === undefined || targets.has(operands[at]!) || Array.isArray(view.data)) return view;
-    return buffers.has(view.data.buffer) ? cloneView(view) : view;
+    const written = placed.some((output, position) => {
+      if (view === undefined || output === undefined || !updated.has(outputs[position])) return false;
+      const effect = op.effects[outputs[position]];
+      return !(effect?.kind === "update" && effect.of === inputs[at]) && sharesBytes(view, output);
+    });
+    return written ? cloneView(view!) : view;
   });
 }

@@ -11,7 +11,7 @@ import { checkedFirst } from "./data-checks.js";
 import { Order } from "./order.js";
 import { namedPairs, type PairNames } from "./named-pairs.js";
 import { candidatePairs, choosePairs, type Pair } from "./pairs.js";
-import { effectOf, Uses } from "./uses.js";
+import { bytesReadBeside, effectOf, Uses } from "./uses.js";
 
 /** When updates are done in place: where proved, always or not at all. */
 export type InPlacePolicy = "prefer" | "require" | "never";
@@ -71,9 +71,9 @@ export function makePlan(graph: Graph, options: PlanOptions = {}): Plan {
   const held = new Set(pasts === "state" ? pairs.map((pair) => pair.past) : []);
   const inPlace = new Map<Value, Value>();
   const verdicts: Verdict[] = [];
-  for (const { node, past, present, general } of updatesOf(graph, pairs)) {
+  for (const { node, past, present, position, general } of updatesOf(graph, pairs)) {
     const root = rootOf(past, uses, inPlace);
-    const found = judge({ node, past, root }, { graph, uses, order, held, inPlace, policy });
+    const found = judge({ node, past, position, root }, { graph, uses, order, held, inPlace, policy });
     const verdict: Verdict = { node, past, present, root, isCache: !general || graph.inputs.includes(root), ...found };
     verdicts.push(verdict);
     if (verdict.inPlace || force?.(verdict)) inPlace.set(present, past);
@@ -87,6 +87,8 @@ interface Update {
   readonly node: Node;
   readonly past: Value;
   readonly present: Value;
+  /** The operand's position among the node's inputs. */
+  readonly position: number;
   readonly general: boolean;
 }
 
@@ -98,7 +100,7 @@ function updatesOf(graph: Graph, pairs: readonly Pair[]): Update[] {
     node.outputs.forEach((present, position) => {
       const effect = effectOf(node, position);
       if (present !== undefined && effect?.kind === "update")
-        updates.push({ node, past: effect.sources[0], present, general: effect.general });
+        updates.push({ node, past: effect.sources[0], present, position: effect.position, general: effect.general });
     });
   }
   return [...updates.filter(({ node }) => leading.has(node)), ...updates.filter(({ node }) => !leading.has(node))];
@@ -126,7 +128,7 @@ type Finding = Pick<Verdict, "inPlace" | "reason" | "obstacle">;
 const copied = (reason: string, obstacle?: Node): Finding => ({ inPlace: false, reason, obstacle });
 
 function judge(
-  { node, past, root }: Pick<Verdict, "node" | "past" | "root">,
+  { node, past, position, root }: Pick<Verdict, "node" | "past" | "root"> & Pick<Update, "position">,
   { graph, uses, order, held, inPlace, policy }: Surroundings,
 ): Finding {
   if (policy === "never") return copied('the policy is "never"');
@@ -146,6 +148,8 @@ function judge(
     const what = shown === past ? "the old value" : "a view of the old value";
     return copied(`the graph output "${shown.name}" is ${what}, and is read when the run ends`);
   }
+  if (bytesReadBeside(node, position).some((value) => same.includes(value)))
+    return copied(`${node.label} reads the old value as another operand too, while it writes`, node);
   const readers = new Set(same.flatMap((value) => uses.readers.get(value) ?? []));
   readers.delete(node);
   for (const reader of readers) {

@@ -12,6 +12,8 @@ export interface DeclaredEffect {
   readonly kind: Effect["kind"];
   /** The operands that are there; at least one. */
   readonly sources: readonly Value[];
+  /** Where the first of them stands among the node's inputs: the same value may stand elsewhere too. */
+  readonly position: number;
   readonly grows?: number | undefined;
   readonly general: boolean;
   /** The axis of the sequence, as the node writes it (negative ones count from the end). */
@@ -24,23 +26,31 @@ export function effectOf(node: Node, position: number): DeclaredEffect | undefin
   if (position >= names.length) return undefined; // the tail of a variadic output has no effect of its own
   const effect = node.op.effects[names[position]];
   if (effect === undefined) return undefined;
-  const operands = (effect.kind === "reuse" ? effect.of : [effect.of]).map(
-    (name) => node.inputs[inputPosition(node, name)],
-  );
-  const sources = operands.filter((value) => value !== undefined);
-  if (sources.length === 0) return undefined;
+  const positions = (effect.kind === "reuse" ? effect.of : [effect.of])
+    .map((operand) => inputPosition(node, operand))
+    .filter((at) => node.inputs[at] !== undefined);
+  if (positions.length === 0) return undefined;
+  const sources = positions.map((at) => node.inputs[at]!);
   const { grows, general = false, along } = effect.kind === "update" ? effect : {};
   const axis = grows ?? (along === undefined ? undefined : Number(node.attrs[along]));
-  return { kind: effect.kind, sources, grows, general, axis };
+  return { kind: effect.kind, sources, position: positions[0], grows, general, axis };
 }
+
+/** True if a node reads more of an operand than its shape. */
+function readsBytesAt(node: Node, position: number): boolean {
+  const names = Object.keys(node.op.inputs);
+  return !node.op.readsOnlyShape.includes(names[Math.min(position, names.length - 1)]);
+}
+
+/** The values that a node reads beside the operand at one position. */
+export const bytesReadBeside = (node: Node, position: number): readonly Value[] =>
+  node.inputs.filter((value, at) => value !== undefined && at !== position && readsBytesAt(node, at)) as Value[];
 
 /** Values whose bytes a node reads: operands it reads more than the shape of, and what its subgraphs capture. */
 export function bytesReadBy(node: Node): Set<Value> {
   const read = new Set<Value>();
-  const names = Object.keys(node.op.inputs);
   node.inputs.forEach((value, position) => {
-    if (value !== undefined && !node.op.readsOnlyShape.includes(names[Math.min(position, names.length - 1)]))
-      read.add(value);
+    if (value !== undefined && readsBytesAt(node, position)) read.add(value);
   });
   for (const body of node.bodies.values()) for (const value of body.captured) read.add(value);
   return read;

@@ -2,6 +2,7 @@
 // policy. The expected numbers are written out or carried by hand, never taken from another run of ours.
 import { describe, expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
+import { ops } from "../../src/functions/ops.js";
 import { buildModel, initializer, type ModelParts, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { SessionOptions } from "../../src/session/options.js";
@@ -261,3 +262,50 @@ test.each(variants)(
     if (options.backend === "wasm") expect(session.memory.allocations - allocations).toBeLessThanOrEqual(2);
   },
 );
+
+test("the operators as functions: an operand in the memory that the call writes is read as it was", () => {
+  const memory = new ArrayBuffer(64);
+  const at = (start: number, rows: number): Tensor =>
+    new Tensor("float32", new Float32Array(memory, start, 2 * rows), [1, rows, 2]);
+  const where = int64([1]);
+  const circular = { axis: 1, mode: "circular", inPlace: true } as const;
+  // The cache written into itself, one row on.
+  (at(0, 4).data as Float32Array).set(a0);
+  const cache = at(0, 4);
+  ops.tensorScatter({ pastCache: cache, update: cache, writeIndices: where }, circular);
+  expect(numbersOf(cache)).toEqual([7, 8, 1, 2, 3, 4, 5, 6]);
+  // Rows that overlap the cache, as another tensor.
+  (at(0, 4).data as Float32Array).set(a0);
+  ops.tensorScatter({ pastCache: at(0, 4), update: at(8, 3), writeIndices: where }, circular);
+  expect(numbersOf(at(0, 4))).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+  (at(0, 4).data as Float32Array).set(a0);
+  ops.tensorScatter({ pastCache: at(0, 4), update: at(0, 3), writeIndices: where }, circular);
+  expect(numbersOf(at(0, 4))).toEqual([1, 2, 1, 2, 3, 4, 5, 6]);
+  const words = new Tensor("string", ["a", "b", "c", "d"], [1, 4, 1]);
+  ops.tensorScatter({ pastCache: words, update: words, writeIndices: where }, circular);
+  expect(words.data).toEqual(["d", "a", "b", "c"]);
+});
+
+describe.each(variants)("$backend, $inPlace", (options) => {
+  test("a cache that is written into itself", async () => {
+    const session = await open(
+      {
+        inputs: [cache("a"), cache("b"), value("w", "int64", [1]), value("picks", "int64", [1, 4, 2])],
+        outputs: ["a2", "b2"].map((name) => value(name, "float32")),
+        nodes: [
+          node("TensorScatter", ["a", "a", "w"], ["a2"], { axis: 1, mode: "circular" }),
+          node("ScatterElements", ["b", "picks", "b"], ["b2"], { axis: 1 }),
+        ],
+      },
+      options,
+    );
+    const state = session.createState();
+    state.set("a", floats(a0, [1, 4, 2]));
+    state.set("b", floats(b0, [1, 4, 2]));
+    const picks = int64([1, 1, 2, 2, 3, 3, 0, 0], [1, 4, 2]);
+    for (const { inPlace } of session.explain({ json: true }).caches) expect(inPlace).toBe(false);
+    await session.run({ w: int64([1]), picks }, ["a2"], { state });
+    expect(numbersOf(state.get("a"))).toEqual([7, 8, 1, 2, 3, 4, 5, 6]);
+    expect(numbersOf(state.get("b"))).toEqual([17, 18, 11, 12, 13, 14, 15, 16]);
+  });
+});

@@ -45,6 +45,7 @@ export const sameDims = (a: Dims, b: Dims): boolean => a.length === b.length && 
 
 export class Draft {
   readonly chance: Chance;
+  readonly isWide: boolean;
   readonly width: number;
   /** The shape of a cache that has its capacity from the start. */
   readonly fixed: Dims;
@@ -61,6 +62,7 @@ export class Draft {
 
   constructor(seed: number, isWide: boolean) {
     this.chance = new Chance(seed);
+    this.isWide = isWide;
     this.width = isWide ? wide : narrow;
     this.fixed = [batch, capacity, this.width];
   }

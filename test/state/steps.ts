@@ -9,8 +9,10 @@ export const arithmetic: readonly ElementType[] = ["float32", "float64", "float1
 
 /** Rows written where an input says. */
 export function scatter(draft: Draft, into: Made): void {
-  const rows = draft.rows(into.type);
-  const mode = into.dims[1] === capacity && draft.chance.of(0.5) ? "linear" : "circular";
+  // Sometimes a whole cache is written over another, or over itself.
+  const whole = draft.chance.of(0.06) ? draft.cacheLike(({ type }) => type === into.type) : undefined;
+  const rows = whole !== undefined && into.dims[1] === capacity ? whole : draft.rows(into.type);
+  const mode = rows !== whole && into.dims[1] === capacity && draft.chance.of(0.5) ? "linear" : "circular";
   const where = draft.feed(`${mode}_${draft.chance.below(2)}`, "int64", [batch], mode);
   const inputs = [into.name, rows.name, ...(mode === "circular" || draft.chance.of(0.9) ? [where] : [])];
   const axis = draft.chance.of(0.5) ? 1 : -2;
@@ -204,7 +206,7 @@ export function attendOutside(draft: Draft): void {
     draft.cacheLike(({ type }) => type === "float32"),
     draft.cacheLike(({ type }) => type === "float32"),
   ];
-  if (keys === undefined || values === undefined) return;
+  if (keys === undefined || values === undefined || draft.isWide) return; // a head is not as wide as that
   const query = draft.feed("query", "float32", [batch, "rows", draft.width], "elements");
   const valid = draft.feed("valid", "int64", [batch], "valid");
   draft.emit(
@@ -220,7 +222,7 @@ export function attendInside(draft: Draft): void {
   const grouped = draft.chance.of(0.3);
   const type: ElementType = grouped || draft.chance.of(0.8) ? "float32" : "float16";
   const at = draft.caches.length;
-  const head = grouped ? 8 : draft.width;
+  const head = grouped ? 8 : 3;
   const rows = grouped ? 1 : "rows"; // more queries than one after a past are served for a batch of 1 alone
   const dims = (length: number | string): Dims => [batch, 1, length, head];
   const [key, value] = [`past_key_${at}`, draft.chance.of(0.15) ? `past_key_${at}` : `past_value_${at}`];
