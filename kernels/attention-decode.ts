@@ -55,7 +55,12 @@ export class Attention {
   softcap: f32; // 0 for none
   splits: i32; // decode: parts of the keys' range; more than 1 needs partials and attentionMerge
   partials: usize; // float32[batch, heads, splits, 2 + valueSize], optional with splits = 1
-  newKey: usize; // [batch, kvHeads, 1, headSize], of cacheType: what scatterAttentionDecode writes first
+}
+
+/** Attention that first writes the new key and value of each sample into the cache: the pair TensorScatter, Attention in one pass. */
+@unmanaged
+export class ScatterAttention extends Attention {
+  newKey: usize; // [batch, kvHeads, 1, headSize], of cacheType
   newValue: usize; // [batch, kvHeads, 1, valueSize]
   newKeySample: i32;
   newKeyHead: i32;
@@ -70,7 +75,7 @@ export function attentionDecode(job: Attention, part: i32, parts: i32, scratch: 
 }
 
 /** The same, writing this step's key and value into the cache first. The split that reads a row writes it. */
-export function scatterAttentionDecode(job: Attention, part: i32, parts: i32, scratch: usize): void {
+export function scatterAttentionDecode(job: ScatterAttention, part: i32, parts: i32, scratch: usize): void {
   decode(job, part, parts, scratch, true);
 }
 
@@ -80,7 +85,7 @@ export function attentionDecodeScratch(job: Attention): usize {
   return (job.heads / job.kvHeads) * (size + valueSize + APART + 16) + max(size, valueSize);
 }
 
-export function scatterAttentionDecodeScratch(job: Attention): usize {
+export function scatterAttentionDecodeScratch(job: ScatterAttention): usize {
   return attentionDecodeScratch(job);
 }
 
@@ -104,7 +109,10 @@ function decode(job: Attention, part: i32, parts: i32, scratch: usize, writes: b
     const keys = max(0, endKey(job, lengthOf(job, sample), position) - first);
     const from = first + splitStart(keys, split, job.splits);
     const to = first + splitStart(keys, split + 1, job.splits);
-    if (writes) writeNewRows(job, sample, kvHead, from, to, split == 0, split == job.splits - 1);
+    if (writes) {
+      const writer = changetype<ScatterAttention>(changetype<usize>(job));
+      writeNewRows(writer, sample, kvHead, from, to, split == 0, split == job.splits - 1);
+    }
     if (job.cacheType == FLOAT32) decodeTask<f32>(job, sample, kvHead, split, from, to, scratch);
     else if (job.cacheType == FLOAT16) decodeTask<u16>(job, sample, kvHead, split, from, to, scratch);
     else decodeTask<i16>(job, sample, kvHead, split, from, to, scratch);
@@ -112,7 +120,7 @@ function decode(job: Attention, part: i32, parts: i32, scratch: usize, writes: b
 }
 
 /** Copies the new key and value of a head into the cache if this split is the one that may read them. */
-function writeNewRows(job: Attention, sample: i32, kvHead: i32, from: i32, to: i32, isFirst: bool, isLast: bool): void {
+function writeNewRows(job: ScatterAttention, sample: i32, kvHead: i32, from: i32, to: i32, isFirst: bool, isLast: bool): void {
   const row = <i32>load<i64>(job.indices + ((<usize>sample) << 3));
   if ((row < from && !isFirst) || (row >= to && !isLast)) return;
   const width = widthOf(job.cacheType);

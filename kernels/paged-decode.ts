@@ -14,7 +14,7 @@ import { shareStart, splitStart, splitsUsed } from "./share";
 
 /**
  * Attention over pages. Where a row lies its table says: key and value are the pools, keyRow and keyHead strides within a block.
- * cacheType is a pageCode, lengths are of lengthBytes. keySample, valueSample, total, past, the mask and the new rows are not looked at.
+ * cacheType is a pageCode, lengths are of lengthBytes. keySample, valueSample, total, past and the mask are not looked at.
  */
 @unmanaged
 export class PagedAttention extends Attention {

@@ -229,13 +229,6 @@ export function recordAttention(recorder: Recorder, work: AttentionWork): void {
     softcap: work.softcap,
     splits,
     partials: 0,
-    newKey: 0,
-    newValue: 0,
-    newKeySample: 0,
-    newKeyHead: 0,
-    newValueSample: 0,
-    newValueHead: 0,
-    indices: 0,
   };
   const bytes = partialBytes(job);
   const withPartials = bytes === 0 ? job : { ...job, partials: recorder.temporary(bytes) };

@@ -211,13 +211,6 @@ function check(
     softcap: c.softcap,
     splits,
     partials,
-    newKey: 0,
-    newValue: 0,
-    newKeySample: 0,
-    newKeyHead: 0,
-    newValueSample: 0,
-    newValueHead: 0,
-    indices: 0,
   };
   if (splits === 1) bench.run(kernel, job, [{ at: output, bytes: outputBytes }]);
   else {
@@ -273,13 +266,6 @@ function plainJob(
     softcap: 0,
     splits: 1,
     partials: 0,
-    newKey: 0,
-    newValue: 0,
-    newKeySample: 0,
-    newKeyHead: 0,
-    newValueSample: 0,
-    newValueHead: 0,
-    indices: 0,
   };
 }
 
