@@ -1,5 +1,5 @@
-// Builds dist/: writes the generated list of operators, compiles the kernels if they changed, compiles every room with tsc in import order,
-// then bundles what pages load without a bundler.
+// Builds dist/: writes the generated list of operators; writes the lists of kernels and compiles these if they changed; compiles every room with
+// tsc in import order; then bundles what pages load without a bundler.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { buildBrowser } from "./build-browser.mjs";
