@@ -1,4 +1,5 @@
-/** MatMulNBits: c = a · dequantized(b)ᵀ + bias, on activations that quantizeRows prepared. */
+/** MatMulNBits: c = a · dequantized(b)ᵀ + bias, on activations that quantizeRows prepared, or on those that are given. */
+import { floatsBytes, multiplyFewFloats, multiplyFloats } from "./blocks-float";
 import { multiplyRows, rowsBytes } from "./blocks-row";
 import { multiplyTiles, tilesBytes } from "./blocks-tile";
 import { FLOAT16, FLOAT32 } from "./codes";
@@ -24,16 +25,21 @@ export class MatMulBlocks {
   cRow: i32; // stride
   blockSize: i32;
   bits: i32;
-  precision: i32;
+  precision: i32; // of the activations: 8 or 16 bits in blocks, or 32 for float32 as it is, without the three first fields
+  a: usize; // [m, k], for precision 32
+  aType: i32; // elementCode
+  rows: usize; // a, packed by packRows; 0 for few rows, whole zero points, and blocks of 32 or more of 4 or 8 bits
 }
 
 /** The product; parts share the columns. */
 export function matmulBlocks(job: MatMulBlocks, part: i32, parts: i32, scratch: usize): void {
-  if (isTiled(job.m, job.bits, job.blockSize)) {
+  if (job.precision == 32 ? job.rows != 0 : isTiled(job.m, job.bits, job.blockSize)) {
     const panels = (job.n + 7) >> 3;
     const from = shareStart(panels, part, parts) << 3;
     const to = min(job.n, shareStart(panels, part + 1, parts) << 3);
-    if (from < to) multiplyTiles(job, from, to, scratch);
+    if (from >= to) return;
+    if (job.precision == 32) multiplyFloats(job, from, to, scratch);
+    else multiplyTiles(job, from, to, scratch);
     return;
   }
   // In fours: how columns are taken together must not depend on the parts.
@@ -41,12 +47,14 @@ export function matmulBlocks(job: MatMulBlocks, part: i32, parts: i32, scratch: 
   const from = shareStart(fours, part, parts) << 2;
   const to = min(job.n, shareStart(fours, part + 1, parts) << 2);
   if (from >= to) return;
-  if (job.scaleType == FLOAT32) multiplyRows<f32>(job, from, to, scratch);
+  if (job.precision == 32) multiplyFewFloats(job, from, to, scratch);
+  else if (job.scaleType == FLOAT32) multiplyRows<f32>(job, from, to, scratch);
   else if (job.scaleType == FLOAT16) multiplyRows<u16>(job, from, to, scratch);
   else multiplyRows<i16>(job, from, to, scratch);
 }
 
 /** What tiles need, or few rows. */
 export function matmulBlocksScratch(job: MatMulBlocks): usize {
+  if (job.precision == 32) return floatsBytes(job);
   return isTiled(job.m, job.bits, job.blockSize) ? tilesBytes(job) : rowsBytes(job);
 }

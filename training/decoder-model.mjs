@@ -69,7 +69,9 @@ export function decoderModel(config, weights, form = "int8") {
     const { values, scales, blocks, blockSize } = quantize(weight, bits);
     const weights = constant(`${name}.weight`, "uint8", values, [N, blocks, (blockSize * bits) / 8]);
     const operands = [weights, constant(`${name}.scales`, "float32", scales, [N, blocks])];
-    return add("MatMulNBits", [input, ...operands], output, { K, N, bits, block_size: blockSize }, "com.microsoft");
+    // Activations of 16 bits are enough: products need not be computed in float32.
+    const attributes = { K, N, bits, block_size: blockSize, accuracy_level: 2 };
+    return add("MatMulNBits", [input, ...operands], output, attributes, "com.microsoft");
   };
   const linear = (input, name) => product(input, name, name);
   const embed = () => {

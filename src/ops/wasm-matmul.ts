@@ -86,9 +86,11 @@ export function recordProduct(recorder: Recorder, product: Product): void {
   const { a, b, bias, output, m, n, k, batch, aRow, aColumn, bK, bN, aBatch, bBatch, levels } = product;
   const direct = output.type === "float32";
   const c = direct ? recorder.address(output) : recorder.temporary(batch * m * n * 4);
-  const streamed = m <= fewRows && (bN === 1 || bK === 1);
   const rows = levels === undefined ? k : Math.ceil(k / levels.block); // or blocks of them
   const ranges = Math.min(mostRanges, Math.ceil(byteLengthOf(b.type, k * n) / rangeBytes), rows);
+  // The rows of a that meet a range lie in scratch.
+  const fits = 4 * m * Math.ceil(k / (bN === 1 && batch === 1 ? ranges : 1)) <= recorder.scratchBytes;
+  const streamed = m <= fewRows && (bN === 1 || bK === 1) && fits;
   const splits = streamed && bN === 1 && batch === 1 ? ranges : 1;
   const job = {
     a: recorder.address(a),
@@ -120,6 +122,36 @@ export function recordProduct(recorder: Recorder, product: Product): void {
   recorder.run("matmul", job, splits > 1 && work >= smallWork ? splits : productParts(work, recorder));
   if (splits > 1) recorder.run("matmulMerge", job, splits * m * n < smallWork ? 1 : recorder.threads);
   if (!direct) recordConversion(recorder, c, output, batch * m * n);
+}
+
+/** Queues the packing of contiguous rows of a for panels that another kernel unpacks. */
+export function recordPacking(
+  recorder: Recorder,
+  {
+    a,
+    m,
+    n,
+    k,
+    rows,
+  }: { readonly a: Operand; readonly m: number; readonly n: number; readonly k: number; readonly rows: number },
+): void {
+  const unused = { b: 0, c: 0, bias: 0, partials: 0, bType: 0, bK: 0, bN: 0, cRow: 0, aBatch: 0, bBatch: 0, cBatch: 0 };
+  const job = {
+    ...unused,
+    ...levelFields(recorder, undefined),
+    a: recorder.address(a),
+    rows,
+    aType: elementCode[a.type as ProductType],
+    m,
+    n,
+    k,
+    aRow: k,
+    aColumn: 1,
+    batch: 1,
+    splits: 1,
+    panels: 1,
+  };
+  recorder.run("packRows", job, m * k < smallWork ? 1 : recorder.threads);
 }
 
 /** Queues the rounding of float32 results into a narrower output. */

@@ -144,21 +144,22 @@ function multiply(bench: Bench, m: number, { turned, packed, splits, levels }: W
   return bench.floats(job.c, m * n);
 }
 
-/** Blocks of weights: dot products of 16 bits, and of bytes. */
+/** Blocks of weights: dot products of 16 bits, and of bytes; with 32 bits fused multiply-add. */
 function multiplyBlocks(bench: Bench, m: number, bits: number, precision: number): Float32Array {
   const form = { m, k, blockSize: 32, bits, precision };
   const sizes = quantizedBytes(form);
   const [values, aScales, aSums] = [bench.take(sizes.values), bench.take(sizes.scales), bench.take(sizes.sums)];
   const source = bench.place(activations(m, precision));
   const type = elementCode.float32;
-  bench.run("quantizeRows", { source, values, scales: aScales, sums: aSums, type, sourceRow: k, ...form });
+  if (precision < 32)
+    bench.run("quantizeRows", { source, values, scales: aScales, sums: aSums, type, sourceRow: k, ...form });
   const row = Math.ceil(k / 32) * 32;
   const level = (at: number): number => weight(Math.floor(at / row), at % row, bits) + 2 ** (bits - 1);
   const byte = (at: number): number => (bits === 8 ? level(at) : level(2 * at) + (level(2 * at + 1) << 4));
   const b = bench.placeBytes(Array.from({ length: (n * row * bits) / 8 }, (_, at) => byte(at)));
   const scales = bench.place(new Array<number>((n * row) / 32).fill(1));
   const c = bench.take(m * n * 4);
-  const rest = { zeros: 0, bias: 0, scaleType: type, zerosType: -1, n, cRow: n };
+  const rest = { zeros: 0, bias: 0, scaleType: type, zerosType: -1, n, cRow: n, a: source, aType: type, rows: 0 };
   bench.run("matmulBlocks", { values, aScales, aSums, b, scales, c, ...rest, ...form });
   return bench.floats(c, m * n);
 }
@@ -188,6 +189,8 @@ const forms: readonly (readonly [bits: number, precision: number])[] = [
   [8, 16],
   [4, 16],
   [4, 8],
+  [8, 32],
+  [4, 32],
 ];
 
 /** True if every product of the relaxed build computes right here. */

@@ -1,11 +1,11 @@
 /**
- * MatMulNBits on WASM: reads the weights as ONNX lays them out. Activations are rounded to 16 bits in blocks, which keeps five digits;
- * with accuracy_level 4 and relaxed SIMD to 8 bits, which is what that level allows.
+ * MatMulNBits on WASM: reads the weights as ONNX lays them out. With accuracy_level 0 or 1 it computes in float32. From 2 on, which asks for
+ * no more than 16-bit floats, activations are rounded to integers of 16 bits in blocks; with 4 and relaxed SIMD to 8 bits.
  */
-import { quantizedBytes } from "../../kernels/exports.js";
+import { type JobOf, packedRowBytes, quantizedBytes } from "../../kernels/exports.js";
 import { elementCode } from "../../kernels/jobs.js";
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { isProductType, type ProductType, productParts, recordConversion } from "../wasm-matmul.js";
+import type { Operand, Recorder, WasmKernel } from "../../kernels/wasm-kernel.js";
+import { isProductType, type ProductType, productParts, recordConversion, recordPacking } from "../wasm-matmul.js";
 
 /** A · dequantized(B)ᵀ + bias. */
 export const matmulBlocks: WasmKernel = {
@@ -27,56 +27,84 @@ export const matmulBlocks: WasmKernel = {
     const bits = attrs["bits"] as number;
     const blockSize = attrs["block_size"] as number;
     const m = a!.view.size / k;
-    const coarse = attrs["accuracy_level"] === 4 && recorder.relaxed && bits === 4 && blockSize >= 32;
-    const precision = coarse ? 8 : 16;
-    const sizes = quantizedBytes({ m, k, blockSize, bits, precision });
-    const [values, aScales, aSums] = [
-      recorder.temporary(sizes.values),
-      recorder.temporary(sizes.scales),
-      recorder.temporary(sizes.sums),
-    ];
-    recorder.run(
-      "quantizeRows",
-      {
-        source: recorder.address(a!),
-        values,
-        scales: aScales,
-        sums: aSums,
-        type: elementCode[a!.type as ProductType],
-        m,
-        k,
-        sourceRow: k,
-        blockSize,
-        bits,
-        precision,
-      },
-      m >= 16 ? recorder.threads : 1,
-    );
+    const level = attrs["accuracy_level"] as number;
+    const coarse = level === 4 && recorder.relaxed && bits === 4 && blockSize >= 32;
+    const form = { m, n, k, blockSize, bits, precision: level < 2 ? 32 : coarse ? 8 : 16 };
+    const whole = zeros === undefined || zeros.type === "uint8";
+    const activations = level < 2 ? floats(recorder, a!, form, whole) : quantized(recorder, a!, form);
     const direct = output!.type === "float32";
     const c = direct ? recorder.address(output!) : recorder.temporary(m * n * 4);
     recorder.run(
       "matmulBlocks",
       {
-        values,
-        aScales,
-        aSums,
+        ...activations,
         b: recorder.address(b!),
         scales: recorder.address(scales!),
         zeros: zeros === undefined ? 0 : recorder.address(zeros),
         bias: bias === undefined ? 0 : recorder.address(bias),
         c,
         scaleType: elementCode[scales!.type as ProductType],
-        zerosType: zeros === undefined || zeros.type === "uint8" ? -1 : elementCode[zeros.type as ProductType],
-        m,
-        n,
-        k,
+        zerosType: whole ? -1 : elementCode[zeros.type as ProductType],
         cRow: n,
-        blockSize,
-        bits,
-        precision,
+        ...form,
       },
       productParts(m * n * k, recorder),
     );
     if (!direct) recordConversion(recorder, c, output!, m * n);
   },
 };
+
+/** The sizes of a product, and the bits of its activations. */
+interface Form {
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly blockSize: number;
+  readonly bits: number;
+  readonly precision: number;
+}
+
+/** The fields of a job that say what activations are. */
+type Activations = Pick<JobOf<"matmulBlocks">, "values" | "aScales" | "aSums" | "a" | "aType" | "rows">;
+
+const typeOf = ({ type }: Operand): number => elementCode[type as ProductType];
+
+/** Activations rounded to integers, a scale for each block. */
+function quantized(recorder: Recorder, a: Operand, form: Form): Activations {
+  const { m, k, blockSize, bits, precision } = form;
+  const sizes = quantizedBytes(form);
+  const [values, aScales, aSums] = [sizes.values, sizes.scales, sizes.sums].map((bytes) => recorder.temporary(bytes));
+  recorder.run(
+    "quantizeRows",
+    {
+      source: recorder.address(a),
+      values,
+      scales: aScales,
+      sums: aSums,
+      type: typeOf(a),
+      m,
+      k,
+      sourceRow: k,
+      blockSize,
+      bits,
+      precision,
+    },
+    m >= 16 ? recorder.threads : 1,
+  );
+  return { values, aScales, aSums, a: 0, aType: 0, rows: 0 };
+}
+
+/** Rows of activations below which weights are unpacked for each. */
+const manyRows = 4;
+
+/** Activations as they are: packed where many rows meet the same weights, or weights that only panels unpack. */
+function floats(recorder: Recorder, a: Operand, form: Form, whole: boolean): Activations {
+  const { m, n, k, blockSize, bits } = form;
+  const given = { values: 0, aScales: 0, aSums: 0, a: recorder.address(a), aType: typeOf(a), rows: 0 };
+  const isRow = m < manyRows && whole && bits !== 2 && blockSize >= 32;
+  const row = Math.ceil(k / blockSize) * blockSize;
+  if (isRow && m * row * 4 <= recorder.scratchBytes) return given;
+  const rows = recorder.temporary(packedRowBytes({ batch: 1, m, k }));
+  recordPacking(recorder, { a, m, n, k, rows });
+  return { ...given, rows };
+}
