@@ -25,6 +25,7 @@ function entriesOf(
   { clamped = false }: Leniency,
 ): readonly Dim[] | undefined {
   if (fact.integers !== undefined) return fact.integers;
+  if (fact.shape?.includes(0)) return []; // there is nothing to know
   const { constant } = fact;
   if (constant === undefined || traitsOf(fact.type).kind !== "integer") return undefined;
   if (!isWide(constant.type)) return Array.from(readNumbers(constant));

@@ -21,6 +21,7 @@ export interface Rotation {
 export function rotatable({ source, output, cos, sin, positions, heads }: Rotation): true | string {
   const types = oneFloatType([source, output, cos, sin]);
   if (types !== true) return types;
+  if (source.view.size === 0) return "there is nothing to turn";
   if (!cos.contiguous || !sin.contiguous || positions?.contiguous === false) return "angles or positions have gaps";
   const gaps = [source, output].some(({ view }) => {
     const { shape, strides } = headsView(view, heads);
@@ -32,7 +33,6 @@ export function rotatable({ source, output, cos, sin, positions, heads }: Rotati
 /** Queues a rotation that `rotatable` holds of. Positions outside of the tables, or counted from their end, are left to the slow truth. */
 export function recordRotation(recorder: Recorder, rotation: Rotation): void {
   const { source, output, cos, sin, positions, heads, interleaved } = rotation;
-  if (source.view.size === 0) return;
   const from = headsOf(recorder, source, heads);
   const isOffset = positions !== undefined && positions.shape.length < 2;
   if (positions !== undefined)

@@ -204,8 +204,14 @@ export class WasmEngine implements Engine {
     if (oldest !== undefined && reuse === undefined) this.#giveBlocks(oldest);
     const recorder = this.#recorder(reuse, seat);
     kernel.record(call, recorder);
-    recordings.unshift(recorder.finish(inputs, outputs));
-    return recordings[0];
+    const recording = recorder.finish(inputs, outputs);
+    if (recorder.refusal !== undefined) {
+      this.#giveBlocks(recording);
+      this.#choices.set(step, { kernel: undefined, reasons: [recorder.refusal], recordings });
+      return undefined;
+    }
+    recordings.unshift(recording);
+    return recording;
   }
 
   forget(program: Program): void {

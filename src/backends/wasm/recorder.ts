@@ -58,6 +58,7 @@ export class StepRecorder implements Recorder {
   readonly #tests: (() => boolean)[] = [];
   readonly #blocks: Recording["blocks"][number][] = [];
   readonly #lent = new Set<TransientBlock>();
+  #refusal: string | undefined;
 
   constructor(parts: RecorderParts) {
     this.#parts = parts;
@@ -104,10 +105,7 @@ export class StepRecorder implements Recorder {
     );
     const scratch = scratchBytes(kernel, job);
     if (scratch > pool.scratchBytes)
-      throw new InsituError(
-        "internal",
-        `kernel ${kernel} needs ${scratch} bytes of scratch, there are ${pool.scratchBytes}`,
-      );
+      this.#refusal ??= `${kernel} needs ${scratch} bytes of scratch, a thread has ${pool.scratchBytes}`;
     this.#jobs.push({ kernel, job: address, parts: Math.max(1, Math.floor(parts)) });
   }
 
@@ -123,6 +121,11 @@ export class StepRecorder implements Recorder {
       else integers[at] = word ?? 0;
     });
     return address;
+  }
+
+  /** Why the jobs cannot be run here; undefined where they can. */
+  get refusal(): string | undefined {
+    return this.#refusal;
   }
 
   /** The recording; holds while the operands stay where these views show them. */

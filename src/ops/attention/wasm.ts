@@ -61,7 +61,8 @@ export const attention: WasmKernel = {
       return "rows have gaps";
     if (query.type === "bfloat16" && query.shape.at(-2) !== 1)
       return "ONNX rounds every stage of a bfloat16 prefill, the kernel only its result";
-    return query.view.size > 0 && key.view.size > 0 ? true : "there is nothing to compute";
+    const all = [query, key, value, output];
+    return all.every(({ view }) => view.size > 0) ? true : "there is nothing to compute";
   },
   record(call, recorder) {
     const { query, key, value, mask, pastKey, pastValue, nonpad, output, presentKey, presentValue } = operandsOf(call);

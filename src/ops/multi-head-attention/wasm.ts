@@ -108,7 +108,8 @@ export const multiHeadAttention: WasmKernel = {
     const [queries, fresh] = [query.view.shape[2], key.view.shape[2]];
     if (call.attrs["unidirectional"] === true && queries !== fresh) return "there are not as many keys as queries";
     if ([query, key, value].some(({ view }) => view.strides[3] !== 1 && view.shape[3] !== 1)) return "rows have gaps";
-    return query.view.size > 0 && key.view.size > 0 ? true : "there is nothing to compute";
+    const views = [query.view, key.view, value.view];
+    return views.every(({ size }) => size > 0) ? true : "there is nothing to compute";
   },
   record(call, recorder) {
     const parts = partsOf(call);
