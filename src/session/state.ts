@@ -162,7 +162,7 @@ export class State {
   restore(bytes: Uint8Array): void {
     this.#waiting();
     const holdings = [...this.#holdings.values()];
-    const saved = readSaved(bytes, holdings, this.#lengths.length);
+    const saved = readSaved(bytes, holdings, this.#lengths.length, this.pairing.standing.omissible.size > 0);
     // Room is made before the first byte is written.
     for (const holding of holdings) {
       holding.detach();
