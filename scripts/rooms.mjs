@@ -3,14 +3,17 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** Room → the rooms it may import directly. `node: true` marks the rooms that may use Node's own types. */
+/**
+ * Room → the rooms it may import directly. `node: true` marks the rooms that may use Node's own types; `inferred: true` those whose exports
+ * have the types that follow from what they say, so that a declaration does not repeat itself as a type.
+ */
 export const rooms = {
   base: { imports: [] },
   tensor: { imports: ["base"] },
   onnx: { imports: ["base", "tensor"] },
   graph: { imports: ["base", "tensor", "onnx"] },
   kernels: { imports: ["base", "tensor"] },
-  ops: { imports: ["base", "tensor", "graph", "kernels"] },
+  ops: { imports: ["base", "tensor", "graph", "kernels"], inferred: true },
   passes: { imports: ["base", "tensor", "graph"] },
   plan: { imports: ["base", "tensor", "graph"] },
   backends: { imports: ["base", "tensor", "graph", "kernels", "plan"] },
@@ -51,7 +54,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** The tsconfig.json text of one room. */
 export function tsconfig(room) {
-  const { imports, node } = rooms[room];
+  const { imports, node, inferred } = rooms[room];
   return `${JSON.stringify(
     {
       extends: "../../tsconfig.base.json",
@@ -60,6 +63,7 @@ export function tsconfig(room) {
         outDir: "../../dist",
         tsBuildInfoFile: `../../dist/.tsbuildinfo/${room}`,
         ...(node ? { types: ["node"] } : {}),
+        ...(inferred ? { isolatedDeclarations: false } : {}),
       },
       include: ["./**/*.ts"],
       references: imports.map((path) => ({ path: `../${path}` })),

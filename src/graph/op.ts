@@ -52,10 +52,16 @@ export const variadic = (
 /** Parameters by name, in ONNX's order. */
 export type Parameters = Readonly<Record<string, Parameter>>;
 
+/** One tensor under each of these names. */
+export type Singles<Names extends string> = Readonly<Record<Names, Parameter<"single">>>;
+
 type Held<P, V> = P extends Parameter<"variadic"> ? readonly V[] : P extends Parameter<"optional"> ? V | undefined : V;
 
 /** What `V` each parameter of a list holds: V, V | undefined, or V[]. */
 export type Holding<Ps extends Parameters, V> = { readonly [N in keyof Ps]: Held<Ps[N], V> };
+
+/** Declared attributes by name. */
+export type Attributes = Readonly<Record<string, Attribute<unknown>>>;
 
 /** The values of declared attributes. */
 export type AttributeResults<As> = { readonly [N in keyof As]: As[N] extends Attribute<infer T> ? T : never };
@@ -110,11 +116,7 @@ export interface ReferenceCall<I extends Parameters, O extends Parameters, A> ex
 }
 
 /** A declaration as it is written: see design of one operator in ARCHITECTURE.md. */
-export interface Declaration<
-  I extends Parameters,
-  O extends Parameters,
-  A extends Readonly<Record<string, Attribute<unknown>>>,
-> {
+export interface Declaration<I extends Parameters, O extends Parameters, A extends Attributes> {
   readonly name: string;
   /** ONNX's own domain when left out. */
   readonly domain?: string;
@@ -165,7 +167,7 @@ export interface Op {
   readonly types: Readonly<Record<string, readonly ElementType[]>>;
   readonly inputs: Parameters;
   readonly outputs: Parameters;
-  readonly attrs: Readonly<Record<string, Attribute<unknown>>>;
+  readonly attrs: Attributes;
   readonly effects: Readonly<Record<string, Effect>>;
   readonly random: boolean;
   readonly readsOnlyShape: readonly string[];
@@ -187,12 +189,22 @@ export interface Op {
   reference(call: ReferenceCall<Parameters, Parameters, unknown>): void;
 }
 
+/** A declared operator with the names and types that its declaration gave: what kernels are written against. */
+export interface DeclaredOp<I extends Parameters, O extends Parameters, A extends Attributes> extends Op {
+  readonly inputs: I;
+  readonly outputs: O;
+  readonly attrs: A;
+}
+
+/** No attributes. */
+export type NoAttributes = Readonly<Record<never, never>>;
+
 /** Declares an operator. */
 export function defineOp<
   const I extends Parameters,
   const O extends Parameters,
-  const A extends Readonly<Record<string, Attribute<unknown>>> = Readonly<Record<never, never>>,
->(declaration: Declaration<I, O, A>): Op {
+  const A extends Attributes = NoAttributes,
+>(declaration: Declaration<I, O, A>): DeclaredOp<I, O, A> {
   const { types = {}, attrs = {}, effects = {}, domain = "", random = false, readsOnlyShape = [] } = declaration;
   return {
     name: declaration.name,
@@ -201,7 +213,7 @@ export function defineOp<
     types,
     inputs: declaration.inputs,
     outputs: declaration.outputs,
-    attrs,
+    attrs: attrs as A, // left out where there are none
     effects: effects as Readonly<Record<string, Effect>>,
     random,
     readsOnlyShape,

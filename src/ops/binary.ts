@@ -1,20 +1,28 @@
 /** How element-wise operators of two operands are declared: broadcasting, types and effects are the same for all of them. */
-import type { Attribute } from "../graph/attribute.js";
 import type { Dim } from "../graph/dim.js";
 import { reuse } from "../graph/effect.js";
-import { type AttributeResults, type CallContext, defineOp, type Op, tensor } from "../graph/op.js";
+import {
+  type AttributeResults,
+  type Attributes,
+  type CallContext,
+  type DeclaredOp,
+  defineOp,
+  type NoAttributes,
+  type Singles,
+  tensor,
+} from "../graph/op.js";
 import { type ElementType, traitsOf } from "../tensor/element-type.js";
 import { type Binary, testElements, zipElements } from "./elementwise.js";
 import { combineIntegers } from "./integer-facts.js";
 import { broadcastShapes } from "./shapes.js";
 
 /** What one element-wise operator of two operands adds to the common form. */
-export interface BinaryDeclaration<A> {
+export interface BinaryDeclaration<A, Left extends string, Right extends string, Output extends string> {
   readonly name: string;
   readonly since: number;
   readonly types: readonly ElementType[];
   /** ONNX's names of the operands and the result: A, B and C when left out. */
-  readonly names?: readonly [left: string, right: string, output: string];
+  readonly names?: readonly [left: Left, right: Right, output: Output];
   readonly attrs?: A;
   /** Checks of attributes against the element type. */
   check?(call: CallContext, attrs: AttributeResults<A>, type: ElementType): void;
@@ -28,11 +36,14 @@ export interface BinaryDeclaration<A> {
 export const isInteger = (type: ElementType): boolean => traitsOf(type).kind === "integer";
 
 /** Declares C = f(A, B) with numpy's broadcasting: operands and result of one type, an operand's buffer taken over where it is free. */
-export function binaryOp<const A extends Readonly<Record<string, Attribute<unknown>>> = Readonly<Record<never, never>>>(
-  declaration: BinaryDeclaration<A>,
-): Op {
-  const { name, since, types, names = ["A", "B", "C"], attrs, integer } = declaration;
-  const [left, right, output] = names;
+export function binaryOp<
+  const A extends Attributes = NoAttributes,
+  const Left extends string = "A",
+  const Right extends string = "B",
+  const Output extends string = "C",
+>(declaration: BinaryDeclaration<A, Left, Right, Output>): DeclaredOp<Singles<Left | Right>, Singles<Output>, A> {
+  const { name, since, types, attrs, integer } = declaration;
+  const [left, right, output]: readonly [string, string, string] = declaration.names ?? ["A", "B", "C"];
   return defineOp({
     name,
     since,
@@ -54,7 +65,7 @@ export function binaryOp<const A extends Readonly<Record<string, Attribute<unkno
       const a = inputs[left];
       zipElements(a, inputs[right], outputs[output], declaration.apply(values as AttributeResults<A>, a.type));
     },
-  });
+  }) as DeclaredOp<Singles<Left | Right>, Singles<Output>, A>; // by the names above
 }
 
 /** What a comparison adds to the common form. */
@@ -68,7 +79,7 @@ export interface ComparisonDeclaration {
 }
 
 /** Declares C = A ⋚ B with numpy's broadcasting; C is bool. */
-export function comparisonOp({ name, since, types, test, integer }: ComparisonDeclaration): Op {
+export function comparisonOp({ name, since, types, test, integer }: ComparisonDeclaration) {
   return defineOp({
     name,
     since,

@@ -1,19 +1,26 @@
 /** How element-wise operators of one operand are declared: everything but the function is the same for all of them. */
-import type { Attribute } from "../graph/attribute.js";
 import type { Dim } from "../graph/dim.js";
 import { reuse } from "../graph/effect.js";
-import { type AttributeResults, defineOp, type Op, tensor } from "../graph/op.js";
+import {
+  type AttributeResults,
+  type Attributes,
+  type DeclaredOp,
+  defineOp,
+  type NoAttributes,
+  type Singles,
+  tensor,
+} from "../graph/op.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { mapElements, type Unary } from "./elementwise.js";
 import { combineIntegers } from "./integer-facts.js";
 
 /** What one element-wise operator of one operand adds to the common form. */
-export interface UnaryDeclaration<A> {
+export interface UnaryDeclaration<A, Input extends string, Output extends string> {
   readonly name: string;
   readonly since: number;
   readonly types: readonly ElementType[];
   /** ONNX's names of the operand and the result: X and Y when left out. */
-  readonly names?: readonly [input: string, output: string];
+  readonly names?: readonly [input: Input, output: Output];
   readonly attrs?: A;
   /** The function for a node's attributes. */
   apply(attrs: AttributeResults<A>): Unary;
@@ -22,11 +29,13 @@ export interface UnaryDeclaration<A> {
 }
 
 /** Declares Y = f(X): the same shape and type, the buffer taken over where it is free. */
-export function unaryOp<const A extends Readonly<Record<string, Attribute<unknown>>> = Readonly<Record<never, never>>>(
-  declaration: UnaryDeclaration<A>,
-): Op {
-  const { name, since, types, names = ["X", "Y"], attrs, integer } = declaration;
-  const [input, output] = names;
+export function unaryOp<
+  const A extends Attributes = NoAttributes,
+  const Input extends string = "X",
+  const Output extends string = "Y",
+>(declaration: UnaryDeclaration<A, Input, Output>): DeclaredOp<Singles<Input>, Singles<Output>, A> {
+  const { name, since, types, attrs, integer } = declaration;
+  const [input, output]: readonly [string, string] = declaration.names ?? ["X", "Y"];
   return defineOp({
     name,
     since,
@@ -39,5 +48,5 @@ export function unaryOp<const A extends Readonly<Record<string, Attribute<unknow
     integers: ({ inputs }) => integer && combineIntegers([inputs[input]], inputs[input].type, ([x]) => integer(x)),
     reference: (call) =>
       mapElements(call.inputs[input], call.outputs[output], declaration.apply(call.attrs as AttributeResults<A>)),
-  });
+  }) as DeclaredOp<Singles<Input>, Singles<Output>, A>; // by the names above
 }

@@ -2,7 +2,7 @@
 import { float, oneOf } from "../../graph/attribute.js";
 import { shapeText } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { zipElements } from "../elementwise.js";
 import { erfc } from "../error-function.js";
@@ -29,7 +29,7 @@ const gelu = (x: number): number => 0.5 * x * erfc(-x * Math.SQRT1_2);
 const geluTanh = (x: number): number => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x * x * x)));
 
 /** max(0, x). */
-export const Relu: Op = unaryOp({
+export const Relu = unaryOp({
   name: "Relu",
   since: 6,
   types: [...floats, ...signedIntegers],
@@ -37,7 +37,7 @@ export const Relu: Op = unaryOp({
 });
 
 /** x, or alpha·x where x is negative. */
-export const LeakyRelu: Op = unaryOp({
+export const LeakyRelu = unaryOp({
   name: "LeakyRelu",
   since: 6,
   types: floats,
@@ -46,7 +46,7 @@ export const LeakyRelu: Op = unaryOp({
 });
 
 /** x where it is above alpha, else 0. */
-export const ThresholdedRelu: Op = unaryOp({
+export const ThresholdedRelu = unaryOp({
   name: "ThresholdedRelu",
   since: 10,
   types: floats,
@@ -55,7 +55,7 @@ export const ThresholdedRelu: Op = unaryOp({
 });
 
 /** x, or alpha·(e^x − 1) where x is not positive. */
-export const Elu: Op = unaryOp({
+export const Elu = unaryOp({
   name: "Elu",
   since: 6,
   types: floats,
@@ -64,7 +64,7 @@ export const Elu: Op = unaryOp({
 });
 
 /** max(0, x) + min(0, alpha·(e^(x/alpha) − 1)). */
-export const Celu: Op = unaryOp({
+export const Celu = unaryOp({
   name: "Celu",
   since: 12,
   types: floats,
@@ -73,7 +73,7 @@ export const Celu: Op = unaryOp({
 });
 
 /** gamma·x, or gamma·alpha·(e^x − 1) where x is not positive. */
-export const Selu: Op = unaryOp({
+export const Selu = unaryOp({
   name: "Selu",
   since: 6,
   types: floats,
@@ -82,7 +82,7 @@ export const Selu: Op = unaryOp({
 });
 
 /** x·Φ(x) with the normal distribution Φ, or its approximation by tanh. */
-export const Gelu: Op = unaryOp({
+export const Gelu = unaryOp({
   name: "Gelu",
   since: 20,
   types: floats,
@@ -91,7 +91,7 @@ export const Gelu: Op = unaryOp({
 });
 
 /** max(0, min(1, alpha·x + beta)). */
-export const HardSigmoid: Op = unaryOp({
+export const HardSigmoid = unaryOp({
   name: "HardSigmoid",
   since: 6,
   types: floats,
@@ -100,7 +100,7 @@ export const HardSigmoid: Op = unaryOp({
 });
 
 /** x·max(0, min(1, x/6 + ½)). */
-export const HardSwish: Op = unaryOp({
+export const HardSwish = unaryOp({
   name: "HardSwish",
   since: 14,
   types: floats,
@@ -108,7 +108,7 @@ export const HardSwish: Op = unaryOp({
 });
 
 /** x·tanh(softplus(x)). */
-export const Mish: Op = unaryOp({
+export const Mish = unaryOp({
   name: "Mish",
   since: 18,
   types: floats,
@@ -116,13 +116,13 @@ export const Mish: Op = unaryOp({
 });
 
 /** 1 / (1 + e^(−x)). */
-export const Sigmoid: Op = unaryOp({ name: "Sigmoid", since: 6, types: floats, apply: () => ({ number: sigmoid }) });
+export const Sigmoid = unaryOp({ name: "Sigmoid", since: 6, types: floats, apply: () => ({ number: sigmoid }) });
 
 /** ln(1 + e^x). */
-export const Softplus: Op = unaryOp({ name: "Softplus", since: 1, types: floats, apply: () => ({ number: softplus }) });
+export const Softplus = unaryOp({ name: "Softplus", since: 1, types: floats, apply: () => ({ number: softplus }) });
 
 /** x / (1 + |x|). */
-export const Softsign: Op = unaryOp({
+export const Softsign = unaryOp({
   name: "Softsign",
   since: 1,
   types: floats,
@@ -131,7 +131,7 @@ export const Softsign: Op = unaryOp({
 });
 
 /** x·sigmoid(alpha·x). */
-export const Swish: Op = unaryOp({
+export const Swish = unaryOp({
   name: "Swish",
   since: 24,
   types: floats,
@@ -140,7 +140,7 @@ export const Swish: Op = unaryOp({
 });
 
 /** x + bias below −lambd, x − bias above lambd, 0 between. Integers truncate. */
-export const Shrink: Op = unaryOp({
+export const Shrink = unaryOp({
   name: "Shrink",
   since: 9,
   types: ["float16", "float32", "float64", ...integers] satisfies ElementType[],
@@ -150,7 +150,7 @@ export const Shrink: Op = unaryOp({
 });
 
 /** A·sigmoid(alpha·A)·B: the gate of a decoder's feed-forward block. The shapes are the same; nothing is broadcast. */
-export const SwiGLU: Op = defineOp({
+export const SwiGLU = defineOp({
   name: "SwiGLU",
   since: 28,
   types: { T: floats },
@@ -173,7 +173,7 @@ export const SwiGLU: Op = defineOp({
 });
 
 /** x, or slope·x where x is negative; slope is broadcast to X. */
-export const PRelu: Op = defineOp({
+export const PRelu = defineOp({
   name: "PRelu",
   since: 7,
   types: { T: [...floats, "uint32", "uint64", "int32", "int64"] },

@@ -1,7 +1,7 @@
 /** ArgMax and ArgMin: where the largest or smallest element along an axis is. */
 import { flag, int } from "../../graph/attribute.js";
 import { productOf } from "../../graph/dim.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
 import { forEachLine } from "../along.js";
 import { orderOf } from "../order.js";
@@ -9,7 +9,7 @@ import { normalizeAxis } from "../shapes.js";
 import { numeric } from "../types.js";
 
 /** ArgMax or ArgMin. `sign` is 1 for the largest. A NaN is found as the extreme by both. */
-function argOp(name: "ArgMax" | "ArgMin", sign: 1 | -1): Op {
+function argOp(name: "ArgMax" | "ArgMin", sign: 1 | -1) {
   return defineOp({
     name,
     since: 1,
@@ -48,7 +48,7 @@ function argOp(name: "ArgMax" | "ArgMin", sign: 1 | -1): Op {
 }
 
 /** The index of the largest element along `axis`: the first of equals, or the last. */
-export const ArgMax: Op = argOp("ArgMax", 1);
+export const ArgMax = argOp("ArgMax", 1);
 
 /** The index of the smallest element along `axis`: the first of equals, or the last. */
-export const ArgMin: Op = argOp("ArgMin", -1);
+export const ArgMin = argOp("ArgMin", -1);

@@ -8,7 +8,6 @@ import {
   multiplyDims,
   subtractDims,
 } from "../../graph/dim.js";
-import type { Op } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { binaryOp, isInteger } from "../binary.js";
 import type { Binary } from "../elementwise.js";
@@ -23,7 +22,7 @@ interface Operation {
   readonly integer: (x: Dim, y: Dim) => Dim | undefined;
 }
 
-const arithmeticOp = (name: string, { floats, integers = floats, bigint, integer }: Operation): Op =>
+const arithmeticOp = (name: string, { floats, integers = floats, bigint, integer }: Operation) =>
   binaryOp({
     name,
     since: 7,
@@ -40,13 +39,13 @@ function quotient(x: Dim, y: Dim): Dim | undefined {
 }
 
 /** A + B. */
-export const Add: Op = arithmeticOp("Add", { floats: (x, y) => x + y, bigint: (x, y) => x + y, integer: addDims });
+export const Add = arithmeticOp("Add", { floats: (x, y) => x + y, bigint: (x, y) => x + y, integer: addDims });
 
 /** A − B. */
-export const Sub: Op = arithmeticOp("Sub", { floats: (x, y) => x - y, bigint: (x, y) => x - y, integer: subtractDims });
+export const Sub = arithmeticOp("Sub", { floats: (x, y) => x - y, bigint: (x, y) => x - y, integer: subtractDims });
 
 /** A · B. */
-export const Mul: Op = arithmeticOp("Mul", {
+export const Mul = arithmeticOp("Mul", {
   floats: (x, y) => x * y,
   integers: Math.imul,
   bigint: (x, y) => x * y,
@@ -54,7 +53,7 @@ export const Mul: Op = arithmeticOp("Mul", {
 });
 
 /** A / B. */
-export const Div: Op = arithmeticOp("Div", {
+export const Div = arithmeticOp("Div", {
   floats: (x, y) => x / y,
   integers: (x, y) => (y === 0 ? 0 : Math.trunc(x / y)),
   bigint: (x, y) => (y === 0n ? 0n : x / y),

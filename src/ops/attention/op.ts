@@ -4,7 +4,7 @@
  */
 import { elementType, flag, float, int } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import type { View } from "../../tensor/view.js";
 import { floats, numeric } from "../types.js";
 import { appendedRows } from "./appended.js";
@@ -55,7 +55,7 @@ const version24: Version = { maskEnd: "pad", headCountsWith4D: true };
 const version25: Version = { maskEnd: "pad", headCountsWith4D: false };
 
 /** Attends with a cache inside the operator; the mask broadcasts to all keys. */
-export const Attention23: Op = defineOp({
+export const Attention23 = defineOp({
   name: "Attention",
   since: 23,
   types,
@@ -69,7 +69,7 @@ export const Attention23: Op = defineOp({
 });
 
 /** Attends also over a cache written outside, of which `nonpad_kv_seqlen` rows are valid; a shorter mask is padded with −∞. */
-export const Attention24: Op = defineOp({
+export const Attention24 = defineOp({
   name: "Attention",
   since: 24,
   types,
@@ -86,7 +86,7 @@ export const Attention24: Op = defineOp({
 });
 
 /** Attends also within sliding windows around each query's position. */
-export const Attention25: Op = defineOp({
+export const Attention25 = defineOp({
   name: "Attention",
   since: 25,
   types,

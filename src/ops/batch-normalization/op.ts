@@ -6,7 +6,7 @@ import { flag, float } from "../../graph/attribute.js";
 import type { Dim } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { type Numbers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { classicFloats } from "../plain-types.js";
@@ -76,7 +76,7 @@ const outputs = {
 };
 
 /** Batch normalization; without `spatial`, every element of a sample has its own statistics. */
-export const BatchNormalization7: Op = defineOp({
+export const BatchNormalization7 = defineOp({
   name: "BatchNormalization",
   since: 7,
   types: { T: classicFloats },
@@ -117,7 +117,7 @@ export const BatchNormalization7: Op = defineOp({
 });
 
 /** Batch normalization by channel. */
-export const BatchNormalization9: Op = defineOp({
+export const BatchNormalization9 = defineOp({
   name: "BatchNormalization",
   since: 9,
   types: { T: classicFloats },
@@ -145,7 +145,7 @@ export const BatchNormalization9: Op = defineOp({
 });
 
 /** Batch normalization by channel, with a training mode that uses and updates running statistics. */
-export const BatchNormalization14: Op = defineOp({
+export const BatchNormalization14 = defineOp({
   name: "BatchNormalization",
   since: 14,
   types: { T: floats, T1: floats, T2: floats },

@@ -1,6 +1,6 @@
 /** BitCast: the same bits under another type of the same width. */
 import { elementType, required } from "../../graph/attribute.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
 import { type ByteStorage, type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { View } from "../../tensor/view.js";
@@ -16,7 +16,7 @@ function bytesOf(view: View): Uint8Array {
 }
 
 /** Reinterprets the bits of every element as the type `to`. */
-export const BitCast: Op = defineOp({
+export const BitCast = defineOp({
   name: "BitCast",
   since: 26,
   types: { T1: notString, T2: notString },

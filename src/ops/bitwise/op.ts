@@ -1,6 +1,5 @@
 /** Operations on the bits of integers, in two's complement. */
 import { oneOf, required } from "../../graph/attribute.js";
-import type { Op } from "../../graph/op.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import { binaryOp } from "../binary.js";
 import type { Binary } from "../elementwise.js";
@@ -8,20 +7,19 @@ import { integers } from "../types.js";
 import { unaryOp } from "../unary.js";
 
 // JavaScript's operators work on 32 bits; storing the result keeps the bits that the type has.
-const bitwiseOp = (name: string, apply: Binary): Op =>
-  binaryOp({ name, since: 18, types: integers, apply: () => apply });
+const bitwiseOp = (name: string, apply: Binary) => binaryOp({ name, since: 18, types: integers, apply: () => apply });
 
 /** The bits that both operands have. */
-export const BitwiseAnd: Op = bitwiseOp("BitwiseAnd", { number: (x, y) => x & y, bigint: (x, y) => x & y });
+export const BitwiseAnd = bitwiseOp("BitwiseAnd", { number: (x, y) => x & y, bigint: (x, y) => x & y });
 
 /** The bits that either operand has. */
-export const BitwiseOr: Op = bitwiseOp("BitwiseOr", { number: (x, y) => x | y, bigint: (x, y) => x | y });
+export const BitwiseOr = bitwiseOp("BitwiseOr", { number: (x, y) => x | y, bigint: (x, y) => x | y });
 
 /** The bits in which the operands differ. */
-export const BitwiseXor: Op = bitwiseOp("BitwiseXor", { number: (x, y) => x ^ y, bigint: (x, y) => x ^ y });
+export const BitwiseXor = bitwiseOp("BitwiseXor", { number: (x, y) => x ^ y, bigint: (x, y) => x ^ y });
 
 /** Every bit flipped. */
-export const BitwiseNot: Op = unaryOp({
+export const BitwiseNot = unaryOp({
   name: "BitwiseNot",
   since: 18,
   types: integers,
@@ -32,7 +30,7 @@ export const BitwiseNot: Op = unaryOp({
  * X shifted by Y bits. A right shift of a negative X fills with its sign. A shift by a negative amount, or by all the bits
  * there are, leaves that fill alone: −1 for a right shift of a negative X, else 0.
  */
-export const BitShift: Op = binaryOp({
+export const BitShift = binaryOp({
   name: "BitShift",
   since: 11,
   types: integers,

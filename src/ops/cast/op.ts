@@ -2,7 +2,7 @@
 import { elementType, flag, oneOf, required } from "../../graph/attribute.js";
 import { type Dim, isKnown } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { View } from "../../tensor/view.js";
 import { combineIntegers } from "../integer-facts.js";
@@ -41,7 +41,7 @@ function checkStrings(call: CallContext, { constant }: Fact, type: ElementType):
 }
 
 /** Casts to the type `to`. */
-export const Cast6: Op = defineOp({
+export const Cast6 = defineOp({
   name: "Cast",
   since: 6,
   types: { T1: wholeBytes, T2: wholeBytes },
@@ -57,7 +57,7 @@ export const Cast6: Op = defineOp({
 });
 
 /** Casts to the type `to`; float8 saturates or not. */
-export const Cast19: Op = defineOp({
+export const Cast19 = defineOp({
   name: "Cast",
   since: 19,
   types: { T1: withFloat8, T2: withFloat8 },
@@ -73,7 +73,7 @@ export const Cast19: Op = defineOp({
 });
 
 /** Casts to the type `to`; float8 saturates or not, float8e8m0 rounds as asked. */
-export const Cast: Op = defineOp({
+export const Cast = defineOp({
   name: "Cast",
   since: 24,
   types: { T1: withFloat6, T2: withFloat6 },
@@ -91,7 +91,7 @@ export const Cast: Op = defineOp({
 const likeInputs = { input: tensor("T1"), target_type: tensor("T2") } as const;
 
 /** Casts to the type of `target_type`. */
-export const CastLike15: Op = defineOp({
+export const CastLike15 = defineOp({
   name: "CastLike",
   since: 15,
   types: { T1: wholeBytes, T2: wholeBytes },
@@ -107,7 +107,7 @@ export const CastLike15: Op = defineOp({
 });
 
 /** Casts to the type of `target_type`; float8 saturates or not. */
-export const CastLike19: Op = defineOp({
+export const CastLike19 = defineOp({
   name: "CastLike",
   since: 19,
   types: { T1: withFloat8, T2: withFloat8 },
@@ -124,7 +124,7 @@ export const CastLike19: Op = defineOp({
 });
 
 /** Casts to the type of `target_type`; float8 saturates or not, float8e8m0 rounds as asked. */
-export const CastLike: Op = defineOp({
+export const CastLike = defineOp({
   name: "CastLike",
   since: 24,
   types: { T1: notComplex, T2: notComplex },

@@ -2,7 +2,7 @@
 import { oneOf } from "../../graph/attribute.js";
 import { isKnown, shapeText, subtractDims } from "../../graph/dim.js";
 import { update } from "../../graph/effect.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import { View } from "../../tensor/view.js";
@@ -10,7 +10,7 @@ import { rounder } from "../attention/rounding.js";
 import { checkRank, unifyDims } from "../shapes.js";
 
 /** output[t] = activation(Σ weight[i] · x[t − (k − 1) + i] + bias), where x before 0 is `past_state` or zeros. */
-export const CausalConvWithState: Op = defineOp({
+export const CausalConvWithState = defineOp({
   name: "CausalConvWithState",
   since: 27,
   types: { T: ["float16", "bfloat16", "float32"] },

@@ -3,7 +3,7 @@ import { float } from "../../graph/attribute.js";
 import { isKnown, shapeText } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { isWide, readBigInts, readNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { mapElements } from "../elementwise.js";
@@ -21,7 +21,7 @@ function checkBound(call: CallContext, name: string, bound: Fact | undefined): v
 }
 
 /** Limits the input to [min, max]; where min is above max, everything becomes max. */
-export const Clip: Op = defineOp({
+export const Clip = defineOp({
   name: "Clip",
   since: 11,
   types: { T: numeric },
@@ -55,7 +55,7 @@ export const Clip: Op = defineOp({
 });
 
 /** Limits the input to attributes. */
-export const Clip6: Op = defineOp({
+export const Clip6 = defineOp({
   name: "Clip",
   since: 6,
   types: { T: classicFloats },

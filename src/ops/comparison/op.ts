@@ -1,5 +1,4 @@
 /** Comparisons: two operands of one type, a bool out. NaN is neither equal, less nor greater. */
-import type { Op } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { comparisonOp } from "../binary.js";
 import { compareDims } from "../integer-facts.js";
@@ -16,7 +15,7 @@ const decide =
   };
 
 /** A = B; strings compare by their characters. */
-export const Equal: Op = comparisonOp({
+export const Equal = comparisonOp({
   name: "Equal",
   since: 7,
   types: comparable,
@@ -25,7 +24,7 @@ export const Equal: Op = comparisonOp({
 });
 
 /** A > B. */
-export const Greater: Op = comparisonOp({
+export const Greater = comparisonOp({
   name: "Greater",
   since: 7,
   types: numeric,
@@ -34,7 +33,7 @@ export const Greater: Op = comparisonOp({
 });
 
 /** A ≥ B. */
-export const GreaterOrEqual: Op = comparisonOp({
+export const GreaterOrEqual = comparisonOp({
   name: "GreaterOrEqual",
   since: 12,
   types: numeric,
@@ -43,7 +42,7 @@ export const GreaterOrEqual: Op = comparisonOp({
 });
 
 /** A < B. */
-export const Less: Op = comparisonOp({
+export const Less = comparisonOp({
   name: "Less",
   since: 7,
   types: numeric,
@@ -52,7 +51,7 @@ export const Less: Op = comparisonOp({
 });
 
 /** A ≤ B. */
-export const LessOrEqual: Op = comparisonOp({
+export const LessOrEqual = comparisonOp({
   name: "LessOrEqual",
   since: 12,
   types: numeric,

@@ -2,14 +2,14 @@
 import { int } from "../../graph/attribute.js";
 import { isKnown, unknownDim } from "../../graph/dim.js";
 import { knownIntegers, knownSize } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { readIntegers } from "../../tensor/access.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
 import { plainTypes } from "../plain-types.js";
 import { checkRank, normalizeAxis } from "../shapes.js";
 
 /** The slices of `input` along `axis` (or its elements) where `condition` is true; what lies beyond the condition is left out. */
-export const Compress: Op = defineOp({
+export const Compress = defineOp({
   name: "Compress",
   since: 9,
   types: { T: plainTypes },

@@ -1,14 +1,14 @@
 /** Concat: tensors one after another along an axis. Moves elements without looking at them. */
 import { int, required } from "../../graph/attribute.js";
 import { addDims, type Dim, isKnown, unknownDim } from "../../graph/dim.js";
-import { defineOp, type Op, tensor, variadic } from "../../graph/op.js";
+import { defineOp, tensor, variadic } from "../../graph/op.js";
 import { copyView } from "../../tensor/copy.js";
 import { contentsOf, longestContents } from "../contents.js";
 import { plainTypes } from "../plain-types.js";
 import { normalizeAxis, unifyDims } from "../shapes.js";
 
 /** Joins tensors along `axis`. */
-export const Concat: Op = defineOp({
+export const Concat = defineOp({
   name: "Concat",
   since: 4,
   types: { T: plainTypes },

@@ -1,7 +1,7 @@
 /** ConstantOfShape: a tensor filled with one value. */
 import { tensorValue } from "../../graph/attribute.js";
 import { isKnown, isKnownShape, shapeText, unknownDim } from "../../graph/dim.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import { elementCount, type View } from "../../tensor/view.js";
 import { contentsOf, longestContents } from "../contents.js";
@@ -15,7 +15,7 @@ const filler = (value: View | undefined): View => value ?? zeroOf("float32");
 const fillTypes = anyType.filter((type) => !["complex", "string"].includes(traitsOf(type).kind));
 
 /** A tensor of the shape `input`, filled with `value`, or with float zeros. */
-export const ConstantOfShape: Op = defineOp({
+export const ConstantOfShape = defineOp({
   name: "ConstantOfShape",
   since: 9,
   types: { T2: fillTypes },

@@ -1,6 +1,6 @@
 /** Constant: a tensor that the node itself holds. */
 import { bigint, bigints, float, floats, string, strings, tensorValue } from "../../graph/attribute.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { View } from "../../tensor/view.js";
 import { copyView } from "../../tensor/copy.js";
 import { contentsOf } from "../contents.js";
@@ -36,7 +36,7 @@ function valueOf(call: CallContext, attrs: Values): View {
 }
 
 /** The tensor of whichever attribute is given. */
-export const Constant: Op = defineOp({
+export const Constant = defineOp({
   name: "Constant",
   since: 1,
   types: { T: anyType },

@@ -2,7 +2,7 @@
 import { graph, required } from "../../graph/attribute.js";
 import { bindDim, bindShape, type Dim, isKnown, sameDim, type Shape, unknownDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { defineOp, type Op, optional, type OutputFact, tensor, variadic } from "../../graph/op.js";
+import { defineOp, optional, type OutputFact, tensor, variadic } from "../../graph/op.js";
 import { View } from "../../tensor/view.js";
 import { contentsOf } from "../contents.js";
 import { checkOneElement, scalarOf } from "../operands.js";
@@ -71,7 +71,7 @@ function tripCount(limit: Dim | undefined, start: boolean | undefined, guarded: 
 }
 
 /** Runs `body` up to `M` times while the condition holds; carries values from run to run and stacks the others. */
-export const loop: Op = defineOp({
+export const loop = defineOp({
   name: "Loop",
   since: 1,
   types: { V: anyType },

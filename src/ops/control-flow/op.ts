@@ -3,7 +3,7 @@ import { InsituError } from "../../base/error.js";
 import { graph, required } from "../../graph/attribute.js";
 import { sameDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { defineOp, type Op, type OutputFact, tensor, variadic } from "../../graph/op.js";
+import { defineOp, type OutputFact, tensor, variadic } from "../../graph/op.js";
 import { contentsOf } from "../contents.js";
 import { checkOneElement } from "../operands.js";
 import { anyType } from "../types.js";
@@ -26,7 +26,7 @@ function join(a: Fact, b: Fact): OutputFact {
 const alone = (fact: Fact): OutputFact => ({ type: fact.type, shape: fact.shape, integers: contentsOf(fact) });
 
 /** Runs `then_branch` or `else_branch`. */
-export const If: Op = defineOp({
+export const If = defineOp({
   name: "If",
   since: 1,
   types: { V: anyType },
@@ -80,10 +80,10 @@ export const If: Op = defineOp({
 });
 
 /** Runs a body until a count or a condition ends it. */
-export const Loop: Op = loop;
+export const Loop = loop;
 
 /** Runs a body for each element of batches of sequences. */
-export const Scan8: Op = scan8;
+export const Scan8 = scan8;
 
 /** Runs a body for each element along an axis. */
-export const Scan9: Op = scan;
+export const Scan9 = scan;

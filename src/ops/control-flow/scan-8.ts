@@ -2,7 +2,7 @@
 import { graph, int, ints, required } from "../../graph/attribute.js";
 import { type Dim, unknownDim } from "../../graph/dim.js";
 import { type Fact, factText } from "../../graph/fact.js";
-import { defineOp, type Op, optional, type OutputFact, tensor, variadic } from "../../graph/op.js";
+import { defineOp, optional, type OutputFact, tensor, variadic } from "../../graph/op.js";
 import { readBigInts } from "../../tensor/access.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
 import { fillView, zeroOf } from "../fill.js";
@@ -12,7 +12,7 @@ import { checkSameElement, elementAt, emptied, outputOf, outputsOf, stackInto } 
 import { checkDirections, inferElements, parted, runBody } from "./scan-body.js";
 
 /** Runs `body` for each element of batches of sequences, each sequence with states of its own. */
-export const scan8: Op = defineOp({
+export const scan8 = defineOp({
   name: "Scan",
   since: 8,
   types: { V: classicTypes },

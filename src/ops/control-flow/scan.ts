@@ -2,14 +2,14 @@
 import { graph, int, ints, required } from "../../graph/attribute.js";
 import { type Dim, unknownDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { defineOp, type Op, type OutputFact, tensor, variadic } from "../../graph/op.js";
+import { defineOp, type OutputFact, tensor, variadic } from "../../graph/op.js";
 import { normalizeAxis, unifyDims } from "../shapes.js";
 import { anyType } from "../types.js";
 import { elementAt, emptied, handOut, outputsOf, stackInto } from "./body.js";
 import { checkDirections, checkList, inferElements, parted, runBody } from "./scan-body.js";
 
 /** Runs `body` for each element of the scanned operands. */
-export const scan: Op = defineOp({
+export const scan = defineOp({
   name: "Scan",
   since: 9,
   types: { V: anyType },

@@ -10,7 +10,7 @@ import {
   subtractDims,
   unknownDim,
 } from "../../graph/dim.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { addBias, checkBias } from "../convolution.js";
 import { product } from "../rows.js";
@@ -74,7 +74,7 @@ function cutBefore(
 }
 
 /** The transposed convolution of X [batch, channels, …] with W [channels, maps / group, …], plus B. */
-export const ConvTranspose: Op = defineOp({
+export const ConvTranspose = defineOp({
   name: "ConvTranspose",
   since: 1,
   types: { T: floats },

@@ -1,13 +1,13 @@
 /** Conv: convolution over any number of spatial axes. */
 import { int } from "../../graph/attribute.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { addBias, checkBias, convolutionShape, convolve } from "../convolution.js";
 import { floats } from "../types.js";
 import { windowAttributes } from "../window.js";
 
 /** The convolution of X [batch, channels, …] with W [maps, channels / group, …], plus B. */
-export const Conv: Op = defineOp({
+export const Conv = defineOp({
   name: "Conv",
   since: 1,
   types: { T: floats },

@@ -2,7 +2,7 @@
 import { flag } from "../../graph/attribute.js";
 import { isKnown } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { isWide, readBigInts, readIntegers, readNumbers, writeBigInts, writeNumbers } from "../../tensor/access.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { forEachLine, type Line } from "../along.js";
@@ -38,7 +38,7 @@ interface Rule {
   readonly combineBigInts: (total: bigint, value: bigint) => bigint;
 }
 
-function cumulativeOp(name: string, since: number, rule: Rule): Op {
+function cumulativeOp(name: string, since: number, rule: Rule) {
   return defineOp({
     name,
     since,
@@ -80,7 +80,7 @@ function cumulativeOp(name: string, since: number, rule: Rule): Op {
 }
 
 /** Running sums along `axis`. */
-export const CumSum: Op = cumulativeOp("CumSum", 11, {
+export const CumSum = cumulativeOp("CumSum", 11, {
   first: 0,
   combine: (total, value) => total + value,
   combineIntegers: (total, value) => (total + value) | 0,
@@ -88,7 +88,7 @@ export const CumSum: Op = cumulativeOp("CumSum", 11, {
 });
 
 /** Running products along `axis`. */
-export const CumProd: Op = cumulativeOp("CumProd", 26, {
+export const CumProd = cumulativeOp("CumProd", 26, {
   first: 1,
   combine: (total, value) => total * value,
   combineIntegers: Math.imul,

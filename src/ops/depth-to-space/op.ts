@@ -9,7 +9,7 @@ import {
   type Shape,
   shapeText,
 } from "../../graph/dim.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
@@ -60,7 +60,7 @@ function spaceToDepth(input: View, output: View, block: number, order: Mode): vo
   else copyView(blocks.transpose([0, 1, 3, 5, 2, 4]), output.reshape([batch, channels, block, block, h, w]));
 }
 
-function depthToSpaceOp(since: number, types: readonly ElementType[], attrs: { readonly mode?: Attribute<Mode> }): Op {
+function depthToSpaceOp(since: number, types: readonly ElementType[], attrs: { readonly mode?: Attribute<Mode> }) {
   return defineOp({
     name: "DepthToSpace",
     since,
@@ -84,7 +84,7 @@ function depthToSpaceOp(since: number, types: readonly ElementType[], attrs: { r
   });
 }
 
-function spaceToDepthOp(since: number, attrs: { readonly mode?: Attribute<Mode> }): Op {
+function spaceToDepthOp(since: number, attrs: { readonly mode?: Attribute<Mode> }) {
   return defineOp({
     name: "SpaceToDepth",
     since,
@@ -111,13 +111,13 @@ function spaceToDepthOp(since: number, attrs: { readonly mode?: Attribute<Mode> 
 }
 
 /** Moves channels into blocks of pixels, the block's place outermost in the channels. */
-export const DepthToSpace1: Op = depthToSpaceOp(1, classicTypes, {});
+export const DepthToSpace1 = depthToSpaceOp(1, classicTypes, {});
 
 /** Moves channels into blocks of pixels, the block's place outermost or innermost in the channels. */
-export const DepthToSpace11: Op = depthToSpaceOp(11, plainTypes, { mode: mode() });
+export const DepthToSpace11 = depthToSpaceOp(11, plainTypes, { mode: mode() });
 
 /** Moves blocks of pixels into channels, the block's place outermost in the channels. */
-export const SpaceToDepth1: Op = spaceToDepthOp(1, {});
+export const SpaceToDepth1 = spaceToDepthOp(1, {});
 
 /** Moves blocks of pixels into channels, the block's place outermost or innermost in the channels. */
-export const SpaceToDepth28: Op = spaceToDepthOp(28, { mode: mode() });
+export const SpaceToDepth28 = spaceToDepthOp(28, { mode: mode() });

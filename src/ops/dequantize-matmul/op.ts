@@ -3,7 +3,7 @@
  * DequantizeLinear and MatMul, so that nobody holds the weights as floats.
  */
 import { int } from "../../graph/attribute.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
 import { matmulShape, multiplyViews } from "../matmul.js";
@@ -12,7 +12,7 @@ import { checkGranularity } from "../quantize/granularity.js";
 import { checkRank, unifyDims } from "../shapes.js";
 
 /** A · DequantizeLinear(B) + bias, for any number of rows in A and a matrix B. */
-export const DequantizeMatMul: Op = defineOp({
+export const DequantizeMatMul = defineOp({
   name: "DequantizeMatMul",
   domain: "insitu",
   since: 1,

@@ -1,12 +1,12 @@
 /** Det: determinants of square matrices. */
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { float64Scratch } from "../scratch.js";
 import { unifyDims } from "../shapes.js";
 import { floats } from "../types.js";
 
 /** The determinant of each matrix in X [..., M, M]. */
-export const Det: Op = defineOp({
+export const Det = defineOp({
   name: "Det",
   since: 11,
   types: { T: floats },

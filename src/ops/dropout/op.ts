@@ -1,7 +1,7 @@
 /** Dropout: the operand itself when a model is used, elements dropped by chance when it is trained. */
 import { float, int } from "../../graph/attribute.js";
 import { reuse, view } from "../../graph/effect.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { checkOneElement } from "../operands.js";
@@ -16,7 +16,7 @@ function keepAll(data: View, output: View | undefined, mask: View | undefined): 
 }
 
 /** Hands on `data`; the mask is of its type. */
-export const Dropout7: Op = defineOp({
+export const Dropout7 = defineOp({
   name: "Dropout",
   since: 7,
   types: { T: classicFloats },
@@ -29,7 +29,7 @@ export const Dropout7: Op = defineOp({
 });
 
 /** Hands on `data`; the mask is of bools. */
-export const Dropout10: Op = defineOp({
+export const Dropout10 = defineOp({
   name: "Dropout",
   since: 10,
   types: { T: classicFloats },
@@ -42,7 +42,7 @@ export const Dropout10: Op = defineOp({
 });
 
 /** Drops each element with the probability `ratio` and scales the others up, if `training_mode` is true; else hands on `data`. */
-export const Dropout12: Op = defineOp({
+export const Dropout12 = defineOp({
   name: "Dropout",
   since: 12,
   types: { T: [...floats, ...float8s], T1: [...floats, ...float8s] },

@@ -1,7 +1,7 @@
 /** onnxruntime's products of 8-bit matrices with a float result: of quantized operands, or of floats that are quantized on the way. */
 import { isKnown, type Shape, shapeText } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { type Numbers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { roundToEven } from "../../tensor/float.js";
@@ -47,7 +47,7 @@ function scaleAndStore(products: View, scales: readonly View[], bias: View | und
 }
 
 /** (A − a_zero_point) · (B − b_zero_point) · a_scale · b_scale + bias. */
-export const MatMulIntegerToFloat: Op = defineOp({
+export const MatMulIntegerToFloat = defineOp({
   name: "MatMulIntegerToFloat",
   domain,
   since: 1,
@@ -99,7 +99,7 @@ function dynamicParameters(values: Numbers): { scale: number; zero: number } {
 }
 
 /** A quantized to unsigned 8 bits by its own range, times the quantized B, plus bias. */
-export const DynamicQuantizeMatMul: Op = defineOp({
+export const DynamicQuantizeMatMul = defineOp({
   name: "DynamicQuantizeMatMul",
   domain,
   since: 1,

@@ -1,13 +1,13 @@
 /** Einsum: sums of products over named indices. */
 import { required, string } from "../../graph/attribute.js";
 import { type Dim, isKnown, maxDim, sameDim, type Shape } from "../../graph/dim.js";
-import { type CallContext, defineOp, type Op, tensor, variadic } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor, variadic } from "../../graph/op.js";
 import { numeric } from "../types.js";
 import { contract } from "./contract.js";
 import { type Indices, nameAxes, parseEquation } from "./equation.js";
 
 /** The contraction that `equation` describes. */
-export const Einsum: Op = defineOp({
+export const Einsum = defineOp({
   name: "Einsum",
   since: 12,
   types: { T: numeric },

@@ -1,6 +1,6 @@
 /** Expand: a tensor repeated by broadcasting. Moves elements without looking at them. */
 import { isKnown, isKnownShape, shapeText, unknownDim } from "../../graph/dim.js";
-import { defineOp, type InferCall, type Op, tensor } from "../../graph/op.js";
+import { defineOp, type InferCall, tensor } from "../../graph/op.js";
 import { movedContents } from "../contents.js";
 import { lengthOf, listOf } from "../operands.js";
 import { plainTypes } from "../plain-types.js";
@@ -26,7 +26,7 @@ function expandedShape(call: InferCall<typeof inputs, typeof outputs, unknown>):
 }
 
 /** Broadcasts `input` against `shape`, both ways. */
-export const Expand: Op = defineOp({
+export const Expand = defineOp({
   name: "Expand",
   since: 8,
   types: { T: plainTypes },

@@ -1,6 +1,6 @@
 /** EyeLike: ones on a diagonal, zeros elsewhere. Reads its operand's shape only. */
 import { elementType, int } from "../../graph/attribute.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { numberWriter } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { fillView, zeroOf } from "../fill.js";
@@ -10,7 +10,7 @@ import { numeric } from "../types.js";
 const types: readonly ElementType[] = [...numeric, "bool"];
 
 /** A matrix shaped as `input` with ones on the diagonal `k` above the main one. */
-export const EyeLike: Op = defineOp({
+export const EyeLike = defineOp({
   name: "EyeLike",
   since: 9,
   types: { T1: types, T2: types },

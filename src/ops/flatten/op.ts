@@ -2,14 +2,14 @@
 import { int } from "../../graph/attribute.js";
 import { productOf } from "../../graph/dim.js";
 import { view } from "../../graph/effect.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { contentsOf } from "../contents.js";
 import { normalizeAxis } from "../shapes.js";
 import { copyUnlessShared } from "../share.js";
 import { anyType } from "../types.js";
 
 /** Joins the dimensions before `axis` into one and the rest into another. */
-export const Flatten: Op = defineOp({
+export const Flatten = defineOp({
   name: "Flatten",
   since: 1,
   types: { T: anyType },

@@ -2,7 +2,7 @@
 import { elementType, float, graph } from "../../graph/attribute.js";
 import { type Dim, isKnown, sameDim, type Shape } from "../../graph/dim.js";
 import { type Fact, factText } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { type Numbers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { View } from "../../tensor/view.js";
@@ -11,7 +11,7 @@ import { floats } from "../types.js";
 import { scaledProducts, softmaxRows, weighedValues } from "./stages.js";
 
 /** Y = prob_mod(softmax(score_mod(Q·Kᵀ · scale)))·V; the subgraphs see tensors of the softmax type. */
-export const FlexAttention: Op = defineOp({
+export const FlexAttention = defineOp({
   name: "FlexAttention",
   domain: "ai.onnx.preview",
   since: 1,

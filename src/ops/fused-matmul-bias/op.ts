@@ -1,5 +1,5 @@
 /** MatMulBias: a linear layer in one. No operator of ONNX's: `passes/fuse-matmul-bias` makes it of MatMul and Add, since Gemm is for matrices alone. */
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
 import { matmulShape, multiplyViews } from "../matmul.js";
@@ -7,7 +7,7 @@ import { checkRank, unifyDims } from "../shapes.js";
 import { floats } from "../types.js";
 
 /** A · B + bias, for any number of rows in A, a matrix B and a bias for each of its columns. */
-export const MatMulBias: Op = defineOp({
+export const MatMulBias = defineOp({
   name: "MatMulBias",
   domain: "insitu",
   since: 1,

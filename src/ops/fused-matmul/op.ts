@@ -1,7 +1,7 @@
 /** FusedMatMul: numpy.matmul with the transpositions and the factor that stand around it in exported graphs. */
 import { flag, float } from "../../graph/attribute.js";
 import type { Shape } from "../../graph/dim.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
 import { matmulShape, multiplyViews } from "../matmul.js";
@@ -33,7 +33,7 @@ function checkBatch(call: CallContext, a: Shape | undefined, b: Shape | undefine
 }
 
 /** alpha · A · B, each operand transposed as its attributes say. */
-export const FusedMatMul: Op = defineOp({
+export const FusedMatMul = defineOp({
   name: "FusedMatMul",
   domain: "com.microsoft",
   since: 1,

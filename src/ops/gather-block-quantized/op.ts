@@ -2,7 +2,7 @@
 import { int } from "../../graph/attribute.js";
 import { type Dim, isKnown, multiplyDims, type Shape, shapeText } from "../../graph/dim.js";
 import { type Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { isBlockSize, lowBitsAt } from "../low-bits.js";
@@ -15,7 +15,7 @@ import { normalizeAxis, unifyDims } from "../shapes.js";
 const valuesEach = (type: Fact["type"], bits: number): number => (type === "uint8" ? 8 / bits : 1);
 
 /** dequantized(data) gathered along `gather_axis`, with blocks along `quantize_axis`. */
-export const GatherBlockQuantized: Op = defineOp({
+export const GatherBlockQuantized = defineOp({
   name: "GatherBlockQuantized",
   domain: "com.microsoft",
   since: 1,

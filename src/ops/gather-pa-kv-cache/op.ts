@@ -2,7 +2,7 @@
 import { flag } from "../../graph/attribute.js";
 import { unknownDim } from "../../graph/dim.js";
 import { factOfView } from "../../graph/fact.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { contiguous } from "../../tensor/copy.js";
 import { modeOf, pagedTypes } from "../paged.js";
 import { indexTypes } from "../types.js";
@@ -10,7 +10,7 @@ import { gatherVectors } from "./read.js";
 import { checkShapes, readSequences, rowShape } from "./rules.js";
 
 /** Gathers the vectors of each sequence, in its order, from the blocks that `block_tables` names. */
-export const GatherPaKvCache: Op = defineOp({
+export const GatherPaKvCache = defineOp({
   name: "GatherPaKvCache",
   domain: "insitu",
   since: 1,

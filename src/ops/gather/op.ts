@@ -2,7 +2,7 @@
 import { int } from "../../graph/attribute.js";
 import { isKnown, isKnownShape, shapeText, unknownDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { contentsOf, movedContents } from "../contents.js";
 import { checkIndices, readIndices } from "../indices.js";
 import { plainTypes } from "../plain-types.js";
@@ -21,7 +21,7 @@ function checkAlong(
 }
 
 /** Picks whole slices of `data` along `axis`: the result has the dimensions of `indices` in the place of the axis. */
-export const Gather: Op = defineOp({
+export const Gather = defineOp({
   name: "Gather",
   since: 1,
   types: { T: plainTypes, Tind: indexTypes },
@@ -58,7 +58,7 @@ export const Gather: Op = defineOp({
 });
 
 /** Picks one element for each index: the index replaces the coordinate along `axis`. */
-export const GatherElements: Op = defineOp({
+export const GatherElements = defineOp({
   name: "GatherElements",
   since: 11,
   types: { T: plainTypes, Tind: indexTypes },
@@ -98,7 +98,7 @@ export const GatherElements: Op = defineOp({
 });
 
 /** Picks the element or slice of `data` that each row of `indices` points at, the first `batch_dims` dimensions going along. */
-export const GatherND: Op = defineOp({
+export const GatherND = defineOp({
   name: "GatherND",
   since: 11,
   types: { T: plainTypes },

@@ -1,12 +1,12 @@
 /** Gemm: the matrix product with transposes, factors and an addend. */
 import { flag, float } from "../../graph/attribute.js";
 import { isKnown, shapeText, unknownDim } from "../../graph/dim.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { type Operand, multiplyOperands, operandOf, productTypes, storeOperand } from "../matmul.js";
 import { checkRank, unifyDims } from "../shapes.js";
 
 /** Y = alpha · A' · B' + beta · C, where ' transposes if asked to. */
-export const Gemm: Op = defineOp({
+export const Gemm = defineOp({
   name: "Gemm",
   since: 7,
   types: { T: productTypes },

@@ -3,7 +3,7 @@ import { elementType, float, int, required } from "../../graph/attribute.js";
 import { type Dim, isKnown, shapeText } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { moments, product } from "../rows.js";
@@ -55,7 +55,7 @@ function checkOperands(
   }
 }
 
-function groupNormalization(since: number, perChannel: boolean): Op {
+function groupNormalization(since: number, perChannel: boolean) {
   return defineOp({
     name: "GroupNormalization",
     since,
@@ -106,12 +106,12 @@ function groupNormalization(since: number, perChannel: boolean): Op {
 }
 
 /** Group normalization with a scale and a bias a group. */
-export const GroupNormalization18: Op = groupNormalization(18, false);
+export const GroupNormalization18 = groupNormalization(18, false);
 /** Group normalization with a scale and a bias a channel. */
-export const GroupNormalization21: Op = groupNormalization(21, true);
+export const GroupNormalization21 = groupNormalization(21, true);
 
 /** Normalizes each channel of each sample by its own mean and variance. */
-export const InstanceNormalization: Op = defineOp({
+export const InstanceNormalization = defineOp({
   name: "InstanceNormalization",
   since: 6,
   types: { T: floats },

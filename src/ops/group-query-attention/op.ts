@@ -4,14 +4,14 @@
  */
 import { flag, float, int, oneOf, required } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { inferGroupQuery, validateGroupQuery } from "./infer.js";
 import { runGroupQuery, writtenRows } from "./reference.js";
 
 const quantizations = ["NONE", "PER_TENSOR", "PER_CHANNEL"] as const;
 
 /** Attends over past and fresh keys; writes the fresh ones behind the past. */
-export const GroupQueryAttention: Op = defineOp({
+export const GroupQueryAttention = defineOp({
   name: "GroupQueryAttention",
   domain: "com.microsoft",
   since: 1,

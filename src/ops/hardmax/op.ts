@@ -1,7 +1,7 @@
 /** Hardmax: 1 for the first largest element, 0 for the others. */
 import { int } from "../../graph/attribute.js";
 import { reuse } from "../../graph/effect.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { forEachLine } from "../along.js";
@@ -26,7 +26,7 @@ function mark(input: View, output: View, shape: readonly number[], axis: number)
 const product = (dims: readonly number[]): number => dims.reduce((size, dim) => size * dim, 1);
 
 /** Over all elements from `axis` on together. */
-export const Hardmax1: Op = defineOp({
+export const Hardmax1 = defineOp({
   name: "Hardmax",
   since: 1,
   types: { T: classicFloats },
@@ -47,7 +47,7 @@ export const Hardmax1: Op = defineOp({
 });
 
 /** Along `axis` only. */
-export const Hardmax13: Op = defineOp({
+export const Hardmax13 = defineOp({
   name: "Hardmax",
   since: 13,
   types: { T: floats },

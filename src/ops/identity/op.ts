@@ -1,13 +1,13 @@
 /** Identity: the operand itself. */
 import { view } from "../../graph/effect.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { contentsOf } from "../contents.js";
 import { sameShapeAs } from "../shapes.js";
 import { copyUnlessShared } from "../share.js";
 import { anyType } from "../types.js";
 
 /** Hands on its operand. */
-export const Identity: Op = defineOp({
+export const Identity = defineOp({
   name: "Identity",
   since: 1,
   types: { V: anyType },

@@ -7,7 +7,7 @@ import { elementType, float, int } from "../../graph/attribute.js";
 import { isKnown, type Shape, shapeText } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
@@ -45,7 +45,7 @@ function scaleAndStore(out: View, values: Float64Array, scale: View, bias?: View
 }
 
 /** (X − mean) / √(variance + epsilon) · Scale + B, over the axes from `axis` on. */
-export const LayerNormalization: Op = defineOp({
+export const LayerNormalization = defineOp({
   name: "LayerNormalization",
   since: 17,
   types: { T: floats, U: ["float32", "bfloat16"] },
@@ -91,7 +91,7 @@ export const LayerNormalization: Op = defineOp({
 });
 
 /** X / √(mean of squares + epsilon) · scale, over the axes from `axis` on. */
-export const RMSNormalization: Op = defineOp({
+export const RMSNormalization = defineOp({
   name: "RMSNormalization",
   since: 23,
   types: { T: floats, V: floats },

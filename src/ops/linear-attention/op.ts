@@ -1,7 +1,7 @@
 /** LinearAttention: attention whose past is one matrix a head, S [key size, value size], which every token updates and then reads. */
 import { float, int, oneOf, required } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { numberWriter, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { headsView, readRows } from "../attention/heads.js";
@@ -10,7 +10,7 @@ import { corrects, decays, inferLinearAttention } from "./infer.js";
 const floats = ["float16", "bfloat16", "float32"] as const;
 
 /** S ← exp(decay) · S; S ← S + k ⊗ v, or S + k ⊗ beta · (v − Sᵀk) for the delta rules; output = scale · Sᵀq. */
-export const LinearAttention: Op = defineOp({
+export const LinearAttention = defineOp({
   name: "LinearAttention",
   since: 27,
   types: { T: floats, S: floats },

@@ -1,26 +1,25 @@
 /** Logic on bools. */
 import { type Dim, isKnown } from "../../graph/dim.js";
-import type { Op } from "../../graph/op.js";
 import { binaryOp } from "../binary.js";
 import { unaryOp } from "../unary.js";
 
-function logicOp(name: string, answer: (x: boolean, y: boolean) => boolean): Op {
+function logicOp(name: string, answer: (x: boolean, y: boolean) => boolean) {
   const number = (x: number, y: number): number => Number(answer(x !== 0, y !== 0));
   const integer = (x: Dim, y: Dim): Dim | undefined => (isKnown(x) && isKnown(y) ? number(x, y) : undefined);
   return binaryOp({ name, since: 7, types: ["bool"], apply: () => ({ number }), integer });
 }
 
 /** A and B. */
-export const And: Op = logicOp("And", (x, y) => x && y);
+export const And = logicOp("And", (x, y) => x && y);
 
 /** A or B. */
-export const Or: Op = logicOp("Or", (x, y) => x || y);
+export const Or = logicOp("Or", (x, y) => x || y);
 
 /** Either A or B. */
-export const Xor: Op = logicOp("Xor", (x, y) => x !== y);
+export const Xor = logicOp("Xor", (x, y) => x !== y);
 
 /** Not X. */
-export const Not: Op = unaryOp({
+export const Not = unaryOp({
   name: "Not",
   since: 1,
   types: ["bool"],

@@ -1,13 +1,13 @@
 /** LpNormalization: divides by the L1 or L2 norm along an axis. */
 import { int } from "../../graph/attribute.js";
 import { reuse } from "../../graph/effect.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { mapRows } from "../rows.js";
 import { normalizeAxis } from "../shapes.js";
 import { floats } from "../types.js";
 
 /** input / ‖input‖ₚ along `axis`; rows whose norm is 0 stay 0. ONNX's own reference sums signed values for p = 1; a norm sums absolute ones. */
-export const LpNormalization: Op = defineOp({
+export const LpNormalization = defineOp({
   name: "LpNormalization",
   since: 1,
   types: { T: floats },

@@ -5,7 +5,7 @@
 import { int, required } from "../../graph/attribute.js";
 import { isKnown, type Shape, shapeText } from "../../graph/dim.js";
 import { type Fact, knownIntegers } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readIntegers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
@@ -54,7 +54,7 @@ function checkGroups(call: CallContext, groups: readonly number[], blocks: numbe
 }
 
 /** A · dequantized(B)ᵀ + bias, where B holds N rows of K values in blocks. */
-export const MatMulNBits: Op = defineOp({
+export const MatMulNBits = defineOp({
   name: "MatMulNBits",
   domain: "com.microsoft",
   since: 1,

@@ -1,9 +1,9 @@
 /** MatMul: the matrix product with numpy's rules for vectors and batches. */
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { matmulShape, multiplyViews, productTypes } from "../matmul.js";
 
 /** A · B. */
-export const MatMul: Op = defineOp({
+export const MatMul = defineOp({
   name: "MatMul",
   since: 1,
   types: { T: productTypes },

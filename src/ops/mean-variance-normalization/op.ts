@@ -1,7 +1,7 @@
 /** MeanVarianceNormalization: zero mean and unit variance over some axes. */
 import { ints } from "../../graph/attribute.js";
 import { reuse } from "../../graph/effect.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { mapRows, moments } from "../rows.js";
 import { normalizeAxes } from "../shapes.js";
 import { floats } from "../types.js";
@@ -14,7 +14,7 @@ const chosen = (call: CallContext, axes: readonly number[], rank: number): numbe
   axes.length === 0 ? Array.from({ length: rank }, (_, axis) => axis) : normalizeAxes(call, axes, rank);
 
 /** (X − mean) / (deviation + 1e-9) over `axes`. */
-export const MeanVarianceNormalization: Op = defineOp({
+export const MeanVarianceNormalization = defineOp({
   name: "MeanVarianceNormalization",
   since: 9,
   types: { T: floats },

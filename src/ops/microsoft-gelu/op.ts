@@ -2,7 +2,7 @@
 import { float } from "../../graph/attribute.js";
 import { reuse } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import type { Shape } from "../../graph/dim.js";
 import type { View } from "../../tensor/view.js";
 import { mapElements, zipElements } from "../elementwise.js";
@@ -42,7 +42,7 @@ function apply(x: View, bias: View | undefined, y: View, f: (x: number) => numbe
 }
 
 /** ½ · x · (1 + erf(x / √2)). */
-export const MicrosoftGelu: Op = defineOp({
+export const MicrosoftGelu = defineOp({
   name: "Gelu",
   domain,
   since: 1,
@@ -55,7 +55,7 @@ export const MicrosoftGelu: Op = defineOp({
 });
 
 /** Gelu of A + B, where B is a vector over A's last dimension. */
-export const BiasGelu: Op = defineOp({
+export const BiasGelu = defineOp({
   name: "BiasGelu",
   domain,
   since: 1,
@@ -68,7 +68,7 @@ export const BiasGelu: Op = defineOp({
 });
 
 /** Gelu's approximation by tanh, of X + bias where a bias is given. */
-export const FastGelu: Op = defineOp({
+export const FastGelu = defineOp({
   name: "FastGelu",
   domain,
   since: 1,
@@ -81,7 +81,7 @@ export const FastGelu: Op = defineOp({
 });
 
 /** x · sigmoid(alpha · x). */
-export const QuickGelu: Op = defineOp({
+export const QuickGelu = defineOp({
   name: "QuickGelu",
   domain,
   since: 1,

@@ -3,7 +3,7 @@ import { flag, float, int } from "../../graph/attribute.js";
 import { type Dim, divideExactly, isKnown, multiplyDims, unknownDim } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
 import { type Fact, factText, knownIntegers } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { readIntegers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import { headsView } from "../attention/heads.js";
 import { rotateHead } from "../rotation.js";
@@ -14,7 +14,7 @@ import { checkRank, unifyDims } from "../shapes.js";
  * Rotates the first `rotary_embedding_dim` values of each head; the rest passes. `scale` and `is_packed_batching` are accepted and
  * change nothing, as in onnxruntime's own kernels.
  */
-export const MicrosoftRotaryEmbedding: Op = defineOp({
+export const MicrosoftRotaryEmbedding = defineOp({
   name: "RotaryEmbedding",
   domain: "com.microsoft",
   since: 1,

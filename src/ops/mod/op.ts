@@ -1,7 +1,6 @@
 /** Mod: the rest of a division, by floor (fmod 0) or by truncation (fmod 1). A rest by the integer 0 is 0. */
 import { flag } from "../../graph/attribute.js";
 import { type Dim, isKnown, moduloDims } from "../../graph/dim.js";
-import type { Op } from "../../graph/op.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import { binaryOp } from "../binary.js";
 import { isNonNegative } from "../integer-facts.js";
@@ -26,7 +25,7 @@ const integral =
   (x: number, y: number): number =>
     y === 0 ? 0 : rest(x, y);
 
-function declareMod(since: number, floatsMayFloor: boolean): Op {
+function declareMod(since: number, floatsMayFloor: boolean) {
   return binaryOp({
     name: "Mod",
     since,
@@ -52,7 +51,7 @@ function declareMod(since: number, floatsMayFloor: boolean): Op {
 }
 
 /** The rest of A / B; floats only with fmod. */
-export const Mod10: Op = declareMod(10, false);
+export const Mod10 = declareMod(10, false);
 
 /** The rest of A / B, for floats by floor too. */
-export const Mod: Op = declareMod(28, true);
+export const Mod = declareMod(28, true);

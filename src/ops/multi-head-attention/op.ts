@@ -4,7 +4,7 @@
  */
 import { flag, float, int, required } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { appendedRows } from "../attention/appended.js";
 import { inferMultiHead, validateMultiHead } from "./infer.js";
@@ -13,7 +13,7 @@ import { runMultiHead } from "./reference.js";
 const floatTypes: readonly ElementType[] = ["float32", "float16", "bfloat16"];
 
 /** Attends over past and fresh keys with additive masks; hands out the present and the masked scores where asked for. */
-export const MultiHeadAttention: Op = defineOp({
+export const MultiHeadAttention = defineOp({
   name: "MultiHeadAttention",
   domain: "com.microsoft",
   since: 1,

@@ -1,6 +1,6 @@
 /** NonZero: where a tensor is not zero. */
 import { unknownDim } from "../../graph/dim.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { isWide, readBigInts, readNumbers, readStrings } from "../../tensor/access.js";
 import { contiguous } from "../../tensor/copy.js";
 import { traitsOf } from "../../tensor/element-type.js";
@@ -28,7 +28,7 @@ function nonZeroTest(view: View): (position: number) => boolean {
 }
 
 /** The coordinates of elements that are not zero, one row a dimension of `X`. A scalar has none: [0, 1] or [0, 0]. */
-export const NonZero: Op = defineOp({
+export const NonZero = defineOp({
   name: "NonZero",
   since: 9,
   types: { T: plainTypes },

@@ -2,7 +2,7 @@
 import { int } from "../../graph/attribute.js";
 import { type Dim, isKnown, shapeText, unknownDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { readNumbers } from "../../tensor/access.js";
 import { elementCopier } from "../../tensor/copy.js";
 import type { ElementType } from "../../tensor/element-type.js";
@@ -28,7 +28,7 @@ function depthOf(call: CallContext, depth: Fact): Dim | undefined {
 }
 
 /** The on value where an index points, the off value elsewhere; an index outside [−depth, depth) switches nothing on. */
-export const OneHot: Op = defineOp({
+export const OneHot = defineOp({
   name: "OneHot",
   since: 9,
   types: { T1: countTypes, T2: countTypes, T3: plainTypes },

@@ -2,7 +2,7 @@
 import { float, ints, oneOf, required } from "../../graph/attribute.js";
 import { addDims, type Dim, isKnown, type Shape, shapeText, unknownDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readIntegers, writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
 import { zeroOf } from "../fill.js";
@@ -71,7 +71,7 @@ function axisPads(rank: number, pads: readonly number[], axes: readonly number[]
 const everyAxis = (shape: Shape | undefined): readonly number[] | undefined => shape?.map((_, axis) => axis);
 
 /** Pads by attributes. */
-export const Pad2: Op = defineOp({
+export const Pad2 = defineOp({
   name: "Pad",
   since: 2,
   types: { T: classicFloats },
@@ -110,7 +110,7 @@ function inferOperands(
 }
 
 /** Pads by operands. */
-export const Pad11: Op = defineOp({
+export const Pad11 = defineOp({
   name: "Pad",
   since: 11,
   types: { T: plainTypes },
@@ -128,7 +128,7 @@ export const Pad11: Op = defineOp({
 });
 
 /** Pad with the operand `axes`, of one opset. */
-function padAxesOp(since: number, types: typeof anyType, modes: readonly PadMode[]): Op {
+function padAxesOp(since: number, types: typeof anyType, modes: readonly PadMode[]) {
   return defineOp({
     name: "Pad",
     since,
@@ -154,7 +154,7 @@ function padAxesOp(since: number, types: typeof anyType, modes: readonly PadMode
 }
 
 /** Pads some axes by operands. */
-export const Pad18: Op = padAxesOp(18, plainTypes, early);
+export const Pad18 = padAxesOp(18, plainTypes, early);
 
 /** Pads some axes by operands, and may wrap around. */
-export const Pad19: Op = padAxesOp(19, anyType, all);
+export const Pad19 = padAxesOp(19, anyType, all);

@@ -4,7 +4,7 @@
  */
 import { flag, float, int } from "../../graph/attribute.js";
 import { multiplyDims } from "../../graph/dim.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { attentionPageTypes, modeOf } from "../paged.js";
 import { indexTypes } from "../types.js";
 import { attendPages } from "./reference.js";
@@ -12,7 +12,7 @@ import { sizesOf } from "./sizes.js";
 import { readTables } from "./tables.js";
 
 /** Attends over the pages that `block_tables` names, `seq_lens` rows of them. */
-export const PagedAttention: Op = defineOp({
+export const PagedAttention = defineOp({
   name: "PagedAttention",
   domain: "insitu",
   since: 1,

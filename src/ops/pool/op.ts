@@ -1,7 +1,7 @@
 /** Pooling: the greatest, the mean or a norm of the elements under a sliding window, or of all places of a channel. */
 import { flag, int, ints, required } from "../../graph/attribute.js";
 import { type Shape, shapeText } from "../../graph/dim.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeIntegers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { type Fold, maximum, mean } from "../reduce/fold.js";
@@ -47,7 +47,7 @@ function poolSums(
 }
 
 /** The greatest element of each window, and where it lies. A NaN counts as less than every number. */
-export const MaxPool: Op = defineOp({
+export const MaxPool = defineOp({
   name: "MaxPool",
   since: 1,
   types: { T: [...floats, "int8", "uint8"] },
@@ -106,7 +106,7 @@ function columnMajor(index: number, dims: readonly number[]): number {
 }
 
 /** The mean of each window; padding counts as zeros if asked to. A window without any element gives 0. */
-export const AveragePool: Op = defineOp({
+export const AveragePool = defineOp({
   name: "AveragePool",
   since: 1,
   types: { T: floats },
@@ -129,7 +129,7 @@ function checkOrder(call: CallContext, p: number): void {
 }
 
 /** The Lp norm of each window. */
-export const LpPool: Op = defineOp({
+export const LpPool = defineOp({
   name: "LpPool",
   since: 2,
   types: { T: floats },
@@ -166,7 +166,7 @@ function globalShape(call: CallContext, X: Shape | undefined): Shape | undefined
 
 const spatialAxes = (X: View): number[] => X.shape.map((_, axis) => axis).slice(2);
 
-function globalPool(name: string, fold: Fold): Op {
+function globalPool(name: string, fold: Fold) {
   return defineOp({
     name,
     since: 1,
@@ -179,12 +179,12 @@ function globalPool(name: string, fold: Fold): Op {
 }
 
 /** The mean of each channel. */
-export const GlobalAveragePool: Op = globalPool("GlobalAveragePool", mean);
+export const GlobalAveragePool = globalPool("GlobalAveragePool", mean);
 /** The greatest element of each channel. */
-export const GlobalMaxPool: Op = globalPool("GlobalMaxPool", maximum);
+export const GlobalMaxPool = globalPool("GlobalMaxPool", maximum);
 
 /** The Lp norm of each channel. */
-export const GlobalLpPool: Op = defineOp({
+export const GlobalLpPool = defineOp({
   name: "GlobalLpPool",
   since: 2,
   types: { T: floats },

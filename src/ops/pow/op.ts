@@ -1,6 +1,6 @@
 /** Pow: X to the power Y. The result has the type of X, whatever the type of Y. */
 import { reuse } from "../../graph/effect.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { type BigInts, isWide, numberReader, numberWriter } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { isInteger } from "../binary.js";
@@ -51,7 +51,7 @@ function integerPowers(base: View, exponent: View): (i: number, j: number) => bi
 }
 
 /** X^Y with broadcasting. Integer results wrap; a fraction truncates toward zero. */
-export const Pow: Op = defineOp({
+export const Pow = defineOp({
   name: "Pow",
   since: 7,
   types: { T: [...floats, "int32", "int64"], T1: numeric },

@@ -1,6 +1,6 @@
 /** Questions about a float: is it infinite, is it a number. */
 import { flag } from "../../graph/attribute.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { mapElements } from "../elementwise.js";
 import { float8s, floats } from "../types.js";
@@ -8,7 +8,7 @@ import { float8s, floats } from "../types.js";
 const types: readonly ElementType[] = [...floats, ...float8s];
 
 /** True where the operand is infinite, of the signs asked for. */
-export const IsInf: Op = defineOp({
+export const IsInf = defineOp({
   name: "IsInf",
   since: 10,
   types: { T1: types },
@@ -25,7 +25,7 @@ export const IsInf: Op = defineOp({
 });
 
 /** True where the operand is not a number. */
-export const IsNaN: Op = defineOp({
+export const IsNaN = defineOp({
   name: "IsNaN",
   since: 9,
   types: { T1: types },

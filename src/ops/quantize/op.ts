@@ -1,6 +1,6 @@
 /** QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear: floats to few bits and back, by a scale and a zero point. */
 import { flag, int } from "../../graph/attribute.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { float8s } from "../types.js";
@@ -16,7 +16,7 @@ const dividends: readonly ElementType[] = ["float32", "float16", "bfloat16", "in
 const products: readonly ElementType[] = ["float32", "float16", "bfloat16"];
 
 /** One scale for the tensor. */
-export const QuantizeLinear10: Op = defineOp({
+export const QuantizeLinear10 = defineOp({
   name: "QuantizeLinear",
   since: 10,
   types: { T1: ["float32", "int32"], T2: bytes },
@@ -27,7 +27,7 @@ export const QuantizeLinear10: Op = defineOp({
 });
 
 /** One scale for the tensor, or one for each index along an axis. */
-export const QuantizeLinear13: Op = defineOp({
+export const QuantizeLinear13 = defineOp({
   name: "QuantizeLinear",
   since: 13,
   types: { T1: ["float32", "int32"], T2: bytes },
@@ -42,7 +42,7 @@ export const QuantizeLinear13: Op = defineOp({
 });
 
 /** Also to float8, saturated or not. */
-export const QuantizeLinear19: Op = defineOp({
+export const QuantizeLinear19 = defineOp({
   name: "QuantizeLinear",
   since: 19,
   types: { T1: dividends, T2: bytesAndFloat8 },
@@ -57,7 +57,7 @@ export const QuantizeLinear19: Op = defineOp({
 });
 
 /** Also one scale for each block along the axis, and to a type that an attribute names. */
-export const QuantizeLinear21: Op = defineOp({
+export const QuantizeLinear21 = defineOp({
   name: "QuantizeLinear",
   since: 21,
   types: { T1: dividends, T2: upTo16Bits },
@@ -75,7 +75,7 @@ export const QuantizeLinear21: Op = defineOp({
 });
 
 /** Also with a scale of another type than x, which gives the precision of the division unless an attribute does. */
-export const QuantizeLinear: Op = defineOp({
+export const QuantizeLinear = defineOp({
   name: "QuantizeLinear",
   since: 23,
   types: { T1: dividends, T2: [...dividends, "float8e8m0"], T3: everyWidth },
@@ -93,7 +93,7 @@ export const QuantizeLinear: Op = defineOp({
 });
 
 /** One scale for the tensor. */
-export const DequantizeLinear10: Op = defineOp({
+export const DequantizeLinear10 = defineOp({
   name: "DequantizeLinear",
   since: 10,
   types: { T: [...bytes, "int32"] },
@@ -105,7 +105,7 @@ export const DequantizeLinear10: Op = defineOp({
 });
 
 /** One scale for the tensor, or one for each index along an axis. */
-export const DequantizeLinear13: Op = defineOp({
+export const DequantizeLinear13 = defineOp({
   name: "DequantizeLinear",
   since: 13,
   types: { T: [...bytes, "int32"] },
@@ -120,7 +120,7 @@ export const DequantizeLinear13: Op = defineOp({
 });
 
 /** Also from float8, and to the type of the scale. */
-export const DequantizeLinear19: Op = defineOp({
+export const DequantizeLinear19 = defineOp({
   name: "DequantizeLinear",
   since: 19,
   types: { T1: [...bytesAndFloat8, "int32"], T2: products },
@@ -135,7 +135,7 @@ export const DequantizeLinear19: Op = defineOp({
 });
 
 /** Also one scale for each block along the axis. */
-export const DequantizeLinear21: Op = defineOp({
+export const DequantizeLinear21 = defineOp({
   name: "DequantizeLinear",
   since: 21,
   types: { T1: [...upTo16Bits, "int32"], T2: products },
@@ -153,7 +153,7 @@ export const DequantizeLinear21: Op = defineOp({
 });
 
 /** Also to a type that an attribute names. */
-export const DequantizeLinear: Op = defineOp({
+export const DequantizeLinear = defineOp({
   name: "DequantizeLinear",
   since: 23,
   types: { T1: [...everyWidth, "int32"], T2: [...products, "float8e8m0"], T3: products },
@@ -171,7 +171,7 @@ export const DequantizeLinear: Op = defineOp({
 });
 
 /** Quantizes to uint8 by the range of the data themselves. */
-export const DynamicQuantizeLinear: Op = defineOp({
+export const DynamicQuantizeLinear = defineOp({
   name: "DynamicQuantizeLinear",
   since: 11,
   types: { T1: ["float32"], T2: ["uint8"] },

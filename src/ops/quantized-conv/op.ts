@@ -2,7 +2,7 @@
 import { int } from "../../graph/attribute.js";
 import { type Dim, shapeText } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { roundToEven } from "../../tensor/float.js";
@@ -35,7 +35,7 @@ function centred(view: View, zeroPoint: View | undefined): Float64Array {
 }
 
 /** The convolution of x − x_zero_point with w − w_zero_point, in 32-bit integers. */
-export const ConvInteger: Op = defineOp({
+export const ConvInteger = defineOp({
   name: "ConvInteger",
   since: 10,
   types: { T1: bytes, T2: bytes },
@@ -69,7 +69,7 @@ export const ConvInteger: Op = defineOp({
 });
 
 /** The convolution of quantized tensors plus B, quantized with the scale and zero point of y. */
-export const QLinearConv: Op = defineOp({
+export const QLinearConv = defineOp({
   name: "QLinearConv",
   since: 10,
   types: { T1: bytes, T2: bytes, T3: bytes },

@@ -1,6 +1,6 @@
 /** Matrix products of quantized operands: MatMulInteger gives the integer sums, QLinearMatMul quantizes its result again. */
 import { isKnown, shapeText } from "../../graph/dim.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { roundToEven } from "../../tensor/float.js";
@@ -13,7 +13,7 @@ import { checkParameter, dequantized } from "./parameter.js";
 const bytes: readonly ElementType[] = ["int8", "uint8"];
 
 /** (A − a_zero_point) · (B − b_zero_point) in 32-bit integers. */
-export const MatMulInteger: Op = defineOp({
+export const MatMulInteger = defineOp({
   name: "MatMulInteger",
   since: 10,
   types: { T1: bytes, T2: bytes },
@@ -45,7 +45,7 @@ export const MatMulInteger: Op = defineOp({
 });
 
 /** a · b of quantized matrices, quantized with the scale and zero point of y. */
-export const QLinearMatMul: Op = defineOp({
+export const QLinearMatMul = defineOp({
   name: "QLinearMatMul",
   since: 10,
   types: {

@@ -4,7 +4,7 @@
  */
 import { factOfView } from "../../graph/fact.js";
 import { update } from "../../graph/effect.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { numberWriter, readNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
@@ -17,7 +17,7 @@ import { checkShapes, readSlots } from "./rules.js";
 const floats: readonly ElementType[] = ["float32", "float16", "bfloat16"];
 
 /** Quantises `key` and `value` and writes them, with their scales, at the slots of `slot_mapping`. */
-export const QuantizedScatterPaKvCache: Op = defineOp({
+export const QuantizedScatterPaKvCache = defineOp({
   name: "QuantizedScatterPaKvCache",
   domain: "insitu",
   since: 1,

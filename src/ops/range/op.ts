@@ -11,7 +11,7 @@ import {
   unknownDim,
 } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { type BigInts, isWide, numberWriter, readBigInts, readNumbers } from "../../tensor/access.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
@@ -102,7 +102,7 @@ function rangeOp(
   since: number,
   types: readonly ElementType[],
   attrs: { readonly stash_type?: Attribute<ElementType> },
-): Op {
+) {
   return defineOp({
     name: "Range",
     since,
@@ -128,9 +128,9 @@ function rangeOp(
 }
 
 /** The numbers from `start` to before `limit`, `delta` apart. */
-export const Range11: Op = rangeOp(11, ["float32", "float64", "int16", "int32", "int64"], {});
+export const Range11 = rangeOp(11, ["float32", "float64", "int16", "int32", "int64"], {});
 
 /** As before, also for the small floats, computed in `stash_type`. */
-export const Range27: Op = rangeOp(27, ["float32", "float64", "int16", "int32", "int64", "float16", "bfloat16"], {
+export const Range27 = rangeOp(27, ["float32", "float64", "int16", "int32", "int64", "float16", "bfloat16"], {
   stash_type: elementType("float32"),
 });

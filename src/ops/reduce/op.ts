@@ -1,6 +1,6 @@
 /** The reductions: sums, products, extremes, means and norms along axes. The axes are an attribute at first, an input later. */
 import { flag, ints } from "../../graph/attribute.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readIntegers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { checkRank } from "../shapes.js";
@@ -24,7 +24,7 @@ const summable: readonly ElementType[] = [...floats, "int32", "int64", "uint32",
 const comparable: readonly ElementType[] = [...summable, "int8", "uint8"];
 
 /** A reduction whose axes are an attribute. */
-function byAttribute(name: string, types: readonly ElementType[], fold: Fold): Op {
+function byAttribute(name: string, types: readonly ElementType[], fold: Fold) {
   return defineOp({
     name,
     since: 1,
@@ -54,7 +54,7 @@ function byAttribute(name: string, types: readonly ElementType[], fold: Fold): O
 }
 
 /** A reduction whose axes are an input. */
-function byInput(name: string, since: number, types: readonly ElementType[], fold: Fold): Op {
+function byInput(name: string, since: number, types: readonly ElementType[], fold: Fold) {
   return defineOp({
     name,
     since,
@@ -90,55 +90,55 @@ function byInput(name: string, since: number, types: readonly ElementType[], fol
 }
 
 /** The sum of elements; axes as an attribute. */
-export const ReduceSumByAttribute: Op = byAttribute(
+export const ReduceSumByAttribute = byAttribute(
   "ReduceSum",
   summable.filter((type) => type !== "bfloat16"),
   sum,
 );
 /** The sum of elements. */
-export const ReduceSum: Op = byInput("ReduceSum", 13, summable, sum);
+export const ReduceSum = byInput("ReduceSum", 13, summable, sum);
 
 /** The mean of elements; axes as an attribute. */
-export const ReduceMeanByAttribute: Op = byAttribute("ReduceMean", summable, mean);
+export const ReduceMeanByAttribute = byAttribute("ReduceMean", summable, mean);
 /** The mean of elements. */
-export const ReduceMean: Op = byInput("ReduceMean", 18, summable, mean);
+export const ReduceMean = byInput("ReduceMean", 18, summable, mean);
 
 /** The product of elements; axes as an attribute. */
-export const ReduceProdByAttribute: Op = byAttribute("ReduceProd", summable, productOfAll);
+export const ReduceProdByAttribute = byAttribute("ReduceProd", summable, productOfAll);
 /** The product of elements. */
-export const ReduceProd: Op = byInput("ReduceProd", 18, summable, productOfAll);
+export const ReduceProd = byInput("ReduceProd", 18, summable, productOfAll);
 
 /** The greatest element; axes as an attribute. */
-export const ReduceMaxByAttribute: Op = byAttribute("ReduceMax", comparable, maximum);
+export const ReduceMaxByAttribute = byAttribute("ReduceMax", comparable, maximum);
 /** The greatest element. */
-export const ReduceMax: Op = byInput("ReduceMax", 18, [...comparable, "bool"], maximum);
+export const ReduceMax = byInput("ReduceMax", 18, [...comparable, "bool"], maximum);
 
 /** The least element; axes as an attribute. */
-export const ReduceMinByAttribute: Op = byAttribute("ReduceMin", comparable, minimum);
+export const ReduceMinByAttribute = byAttribute("ReduceMin", comparable, minimum);
 /** The least element. */
-export const ReduceMin: Op = byInput("ReduceMin", 18, [...comparable, "bool"], minimum);
+export const ReduceMin = byInput("ReduceMin", 18, [...comparable, "bool"], minimum);
 
 /** The sum of absolute values; axes as an attribute. */
-export const ReduceL1ByAttribute: Op = byAttribute("ReduceL1", summable, absoluteSum);
+export const ReduceL1ByAttribute = byAttribute("ReduceL1", summable, absoluteSum);
 /** The sum of absolute values. */
-export const ReduceL1: Op = byInput("ReduceL1", 18, summable, absoluteSum);
+export const ReduceL1 = byInput("ReduceL1", 18, summable, absoluteSum);
 
 /** The root of the sum of squares; axes as an attribute. */
-export const ReduceL2ByAttribute: Op = byAttribute("ReduceL2", summable, norm);
+export const ReduceL2ByAttribute = byAttribute("ReduceL2", summable, norm);
 /** The root of the sum of squares. */
-export const ReduceL2: Op = byInput("ReduceL2", 18, summable, norm);
+export const ReduceL2 = byInput("ReduceL2", 18, summable, norm);
 
 /** The sum of squares; axes as an attribute. */
-export const ReduceSumSquareByAttribute: Op = byAttribute("ReduceSumSquare", summable, squareSum);
+export const ReduceSumSquareByAttribute = byAttribute("ReduceSumSquare", summable, squareSum);
 /** The sum of squares. */
-export const ReduceSumSquare: Op = byInput("ReduceSumSquare", 18, summable, squareSum);
+export const ReduceSumSquare = byInput("ReduceSumSquare", 18, summable, squareSum);
 
 /** The logarithm of the sum; axes as an attribute. */
-export const ReduceLogSumByAttribute: Op = byAttribute("ReduceLogSum", summable, logSum);
+export const ReduceLogSumByAttribute = byAttribute("ReduceLogSum", summable, logSum);
 /** The logarithm of the sum. */
-export const ReduceLogSum: Op = byInput("ReduceLogSum", 18, summable, logSum);
+export const ReduceLogSum = byInput("ReduceLogSum", 18, summable, logSum);
 
 /** The logarithm of the sum of exponentials; axes as an attribute. */
-export const ReduceLogSumExpByAttribute: Op = byAttribute("ReduceLogSumExp", summable, logSumExp);
+export const ReduceLogSumExpByAttribute = byAttribute("ReduceLogSumExp", summable, logSumExp);
 /** The logarithm of the sum of exponentials. */
-export const ReduceLogSumExp: Op = byInput("ReduceLogSumExp", 18, summable, logSumExp);
+export const ReduceLogSumExp = byInput("ReduceLogSumExp", 18, summable, logSumExp);

@@ -5,7 +5,7 @@
 import { int } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
 import { factOfView } from "../../graph/fact.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { cloneView, copyView } from "../../tensor/copy.js";
 import { View } from "../../tensor/view.js";
 import { modeOf } from "../paged.js";
@@ -14,7 +14,7 @@ import { anyType, indexTypes } from "../types.js";
 import { blockAxis, checkShapes, type Moves, piecesOf, readMoves } from "./moves.js";
 
 /** Row i of each sample becomes what row `rows[i]` was; −1 leaves it. Through `block_tables` for pages, else along `axis`. */
-export const RepackCache: Op = defineOp({
+export const RepackCache = defineOp({
   name: "RepackCache",
   domain: "insitu",
   since: 1,

@@ -12,7 +12,7 @@ import {
 } from "../../graph/dim.js";
 import { view } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { contentsOf } from "../contents.js";
 import { lengthOf, listOf } from "../operands.js";
 import { plainTypes } from "../plain-types.js";
@@ -64,7 +64,7 @@ function reshaped(call: CallContext, data: Fact, shape: Fact, allowzero: boolean
 }
 
 /** Gives `data` the shape that the operand `shape` names; 0 copies a dimension. */
-export const Reshape5: Op = defineOp({
+export const Reshape5 = defineOp({
   name: "Reshape",
   since: 5,
   types: { T: plainTypes },
@@ -77,7 +77,7 @@ export const Reshape5: Op = defineOp({
 });
 
 /** Gives `data` the shape that the operand `shape` names; with `allowzero`, 0 means 0. */
-export const Reshape14: Op = defineOp({
+export const Reshape14 = defineOp({
   name: "Reshape",
   since: 14,
   types: { T: anyType },

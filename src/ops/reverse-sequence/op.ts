@@ -2,7 +2,7 @@
 import { int } from "../../graph/attribute.js";
 import { isKnown, shapeText } from "../../graph/dim.js";
 import { knownIntegers } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { readIntegers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import { plainTypes } from "../plain-types.js";
@@ -10,7 +10,7 @@ import { checkRank, unifyDims } from "../shapes.js";
 import { sliceView } from "../slice/range.js";
 
 /** Turns the first `sequence_lens[i]` elements along the time axis round, for each i of the batch axis. */
-export const ReverseSequence: Op = defineOp({
+export const ReverseSequence = defineOp({
   name: "ReverseSequence",
   since: 10,
   types: { T: plainTypes },

@@ -3,7 +3,7 @@ import { flag, int } from "../../graph/attribute.js";
 import { type Dim, isKnown, shapeText } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
 import { type Fact, factText, knownIntegers } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { numberReader, numberWriter, readIntegers, readNumbers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import { headsOf, headsView } from "../attention/heads.js";
@@ -11,7 +11,7 @@ import { rounder } from "../attention/rounding.js";
 import { checkRank, unifyDims } from "../shapes.js";
 
 /** Rotates the first `rotary_embedding_dim` values of each head; the rest passes. */
-export const RotaryEmbedding: Op = defineOp({
+export const RotaryEmbedding = defineOp({
   name: "RotaryEmbedding",
   since: 23,
   types: { T: ["float16", "bfloat16", "float32"] },

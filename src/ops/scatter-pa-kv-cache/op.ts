@@ -4,7 +4,7 @@
  */
 import { flag, ints } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
 import { blocksWith, modeOf, pagedTypes, slotsOf } from "../paged.js";
@@ -16,7 +16,7 @@ import { readWrites, slotsWritten } from "./writes.js";
 import { writeVectors } from "./write.js";
 
 /** Writes `key` into `key_cache` and `value` into `value_cache` at the slots of `slot_mapping`. */
-export const ScatterPaKvCache: Op = defineOp({
+export const ScatterPaKvCache = defineOp({
   name: "ScatterPaKvCache",
   domain: "insitu",
   since: 1,

@@ -3,7 +3,7 @@ import { type Attribute, int, oneOf } from "../../graph/attribute.js";
 import { isKnown, isKnownShape, type Shape, shapeText } from "../../graph/dim.js";
 import { update } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { checkIndices } from "../indices.js";
 import { classicTypes, plainTypes } from "../plain-types.js";
@@ -82,7 +82,7 @@ interface Extra {
 }
 
 /** ScatterElements (or Scatter) of one opset. */
-function scatterElementsOp(name: string, since: number, types: readonly ElementType[], attrs: Extra = {}): Op {
+function scatterElementsOp(name: string, since: number, types: readonly ElementType[], attrs: Extra = {}) {
   return defineOp({
     name,
     since,
@@ -108,7 +108,7 @@ function scatterElementsOp(name: string, since: number, types: readonly ElementT
 }
 
 /** ScatterND of one opset. */
-function scatterNDOp(since: number, types: readonly ElementType[], attrs: Extra = {}): Op {
+function scatterNDOp(since: number, types: readonly ElementType[], attrs: Extra = {}) {
   return defineOp({
     name: "ScatterND",
     since,
@@ -141,22 +141,22 @@ const early: Extra = { reduction: oneOf(["none", "add", "mul"], "none") };
 const all: Extra = { reduction: oneOf(["none", "add", "mul", "max", "min"], "none") };
 
 /** The old name of ScatterElements. */
-export const Scatter: Op = scatterElementsOp("Scatter", 9, classicTypes);
+export const Scatter = scatterElementsOp("Scatter", 9, classicTypes);
 
 /** Writes each update where its index replaces the coordinate along `axis`. */
-export const ScatterElements11: Op = scatterElementsOp("ScatterElements", 11, plainTypes);
+export const ScatterElements11 = scatterElementsOp("ScatterElements", 11, plainTypes);
 
 /** As before, and may add or multiply. */
-export const ScatterElements16: Op = scatterElementsOp("ScatterElements", 16, plainTypes, early);
+export const ScatterElements16 = scatterElementsOp("ScatterElements", 16, plainTypes, early);
 
 /** As before, and may keep the larger or the smaller. */
-export const ScatterElements18: Op = scatterElementsOp("ScatterElements", 18, plainTypes, all);
+export const ScatterElements18 = scatterElementsOp("ScatterElements", 18, plainTypes, all);
 
 /** Writes each slice of `updates` where a row of `indices` points. */
-export const ScatterND11: Op = scatterNDOp(11, plainTypes);
+export const ScatterND11 = scatterNDOp(11, plainTypes);
 
 /** As before, and may add or multiply. */
-export const ScatterND16: Op = scatterNDOp(16, plainTypes, early);
+export const ScatterND16 = scatterNDOp(16, plainTypes, early);
 
 /** As before, and may keep the larger or the smaller. */
-export const ScatterND18: Op = scatterNDOp(18, plainTypes, all);
+export const ScatterND18 = scatterNDOp(18, plainTypes, all);

@@ -1,7 +1,7 @@
 /** Shape and Size: what a tensor's dimensions are. They read no elements. */
 import { int } from "../../graph/attribute.js";
 import { type Dim, productOf, type Shape, unknownDim } from "../../graph/dim.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
 import { plainTypes } from "../plain-types.js";
 import { anyType } from "../types.js";
@@ -19,7 +19,7 @@ const list = (dims: Shape | undefined): { shape: { shape: Shape; integers: Shape
 });
 
 /** The dimensions of `data`. */
-export const Shape1: Op = defineOp({
+export const Shape1 = defineOp({
   name: "Shape",
   since: 1,
   types: { T: plainTypes },
@@ -31,7 +31,7 @@ export const Shape1: Op = defineOp({
 });
 
 /** The dimensions of `data` from `start` to `end`. */
-export const Shape15: Op = defineOp({
+export const Shape15 = defineOp({
   name: "Shape",
   since: 15,
   types: { T: anyType },
@@ -49,7 +49,7 @@ export const Shape15: Op = defineOp({
 });
 
 /** The number of elements of `data`. */
-export const Size: Op = defineOp({
+export const Size = defineOp({
   name: "Size",
   since: 1,
   types: { T: anyType },

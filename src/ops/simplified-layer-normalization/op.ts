@@ -5,14 +5,14 @@
 import { elementType, float, int } from "../../graph/attribute.js";
 import { isKnown, shapeText } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { product } from "../rows.js";
 import { float64Scratch } from "../scratch.js";
 import { normalizeAxis } from "../shapes.js";
 import { floats } from "../types.js";
 
-const declare = (domain: string): Op =>
+const declare = (domain: string) =>
   defineOp({
     name: "SimplifiedLayerNormalization",
     domain,
@@ -67,7 +67,7 @@ const declare = (domain: string): Op =>
   });
 
 /** X / √(mean of squares + epsilon) · scale, over the axes from `axis` on. */
-export const SimplifiedLayerNormalization: Op = declare("");
+export const SimplifiedLayerNormalization = declare("");
 
 /** The same under onnxruntime's domain. */
-export const MicrosoftSimplifiedLayerNormalization: Op = declare("com.microsoft");
+export const MicrosoftSimplifiedLayerNormalization = declare("com.microsoft");

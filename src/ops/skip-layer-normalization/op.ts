@@ -3,7 +3,7 @@ import { float } from "../../graph/attribute.js";
 import { reuse } from "../../graph/effect.js";
 import { isKnown, type Shape, shapeText } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, type OutputFact, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, type OutputFact, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
@@ -110,7 +110,7 @@ function normalize(
 }
 
 /** (x − mean) / √(variance + epsilon) · gamma + beta, of x = input + skip + bias. */
-export const SkipLayerNormalization: Op = defineOp({
+export const SkipLayerNormalization = defineOp({
   name: "SkipLayerNormalization",
   domain,
   since: 1,
@@ -133,7 +133,7 @@ export const SkipLayerNormalization: Op = defineOp({
 });
 
 /** x / √(mean of squares + epsilon) · gamma, of x = input + skip + bias. */
-export const SkipSimplifiedLayerNormalization: Op = defineOp({
+export const SkipSimplifiedLayerNormalization = defineOp({
   name: "SkipSimplifiedLayerNormalization",
   domain,
   since: 1,

@@ -2,7 +2,7 @@
 import { bigints, ints, required } from "../../graph/attribute.js";
 import { type Dim, isKnown, isKnownShape, type Shape, unknownDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { isWide, readBigInts, readNumbers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
@@ -81,7 +81,7 @@ function boundsOfAttributes(attrs: {
 }
 
 /** Takes the elements between `starts` and `ends`, which are attributes. */
-export const Slice1: Op = defineOp({
+export const Slice1 = defineOp({
   name: "Slice",
   since: 1,
   types: { T: classicTypes },
@@ -130,7 +130,7 @@ function boundsOfViews(inputs: Operands<View>): { [N in keyof Bounds]: readonly 
 }
 
 /** Takes every `steps`-th element between `starts` and `ends`, which are operands. */
-export const Slice10: Op = defineOp({
+export const Slice10 = defineOp({
   name: "Slice",
   since: 10,
   types: { T: plainTypes, Tind: indexTypes },

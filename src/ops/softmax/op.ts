@@ -1,7 +1,7 @@
 /** Softmax and LogSoftmax. Before opset 13 a row is everything from `axis` on; since then it lies along one axis. */
 import { int } from "../../graph/attribute.js";
 import { reuse } from "../../graph/effect.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { softmaxRow as steppedSoftmax } from "../attention/softmax.js";
 import { classicFloats } from "../plain-types.js";
@@ -46,7 +46,7 @@ const logSoftmaxRow: RowRule = (values, start, length, result) => {
 };
 
 /** One of the family; `coerced` joins all axes from `axis` on to a row. */
-function family(name: string, since: number, coerced: boolean, ruleOf: (type: ElementType) => RowRule): Op {
+function family(name: string, since: number, coerced: boolean, ruleOf: (type: ElementType) => RowRule) {
   return defineOp({
     name,
     since,
@@ -76,10 +76,10 @@ function family(name: string, since: number, coerced: boolean, ruleOf: (type: El
 }
 
 /** Softmax over everything from `axis` on. */
-export const Softmax1: Op = family("Softmax", 1, true, softmaxRule);
+export const Softmax1 = family("Softmax", 1, true, softmaxRule);
 /** Softmax along `axis`. */
-export const Softmax13: Op = family("Softmax", 13, false, softmaxRule);
+export const Softmax13 = family("Softmax", 13, false, softmaxRule);
 /** The logarithm of softmax over everything from `axis` on. */
-export const LogSoftmax1: Op = family("LogSoftmax", 1, true, () => logSoftmaxRow);
+export const LogSoftmax1 = family("LogSoftmax", 1, true, () => logSoftmaxRow);
 /** The logarithm of softmax along `axis`. */
-export const LogSoftmax13: Op = family("LogSoftmax", 13, false, () => logSoftmaxRow);
+export const LogSoftmax13 = family("LogSoftmax", 13, false, () => logSoftmaxRow);

@@ -2,7 +2,7 @@
 import { int, ints } from "../../graph/attribute.js";
 import { type Dim, isKnown, unknownDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, type OutputFact, tensor, variadic } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, type OutputFact, tensor, variadic } from "../../graph/op.js";
 import { readIntegers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
@@ -51,7 +51,7 @@ function splitView(input: View, outputs: readonly (View | undefined)[], axisGive
 }
 
 /** Cuts a tensor into parts whose lengths are an attribute, or equal. */
-export const Split2: Op = defineOp({
+export const Split2 = defineOp({
   name: "Split",
   since: 2,
   types: { T: classicTypes },
@@ -76,7 +76,7 @@ export const Split2: Op = defineOp({
 });
 
 /** Cuts a tensor into parts whose lengths are an operand, or equal. */
-export const Split13: Op = defineOp({
+export const Split13 = defineOp({
   name: "Split",
   since: 13,
   types: { T: plainTypes },
@@ -121,7 +121,7 @@ function checkChoice(
 }
 
 /** Cuts a tensor into parts whose lengths are an operand, or into `num_outputs` parts of which the last may be shorter. */
-export const Split18: Op = defineOp({
+export const Split18 = defineOp({
   name: "Split",
   since: 18,
   types: { T: plainTypes },

@@ -3,7 +3,7 @@ import { ints, required } from "../../graph/attribute.js";
 import { isKnown, isKnownShape, type Shape, shapeText, unknownDim } from "../../graph/dim.js";
 import { view } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { contentsOf } from "../contents.js";
 import { lengthOf, axesOf } from "../operands.js";
 import { classicTypes } from "../plain-types.js";
@@ -50,7 +50,7 @@ function byLength(call: CallContext, data: Fact, axes: Fact, sign: 1 | -1): Shap
 }
 
 /** Takes out dimensions of 1: those of the attribute `axes`, or all. */
-export const Squeeze1: Op = defineOp({
+export const Squeeze1 = defineOp({
   name: "Squeeze",
   since: 1,
   types: { T: classicTypes },
@@ -67,7 +67,7 @@ export const Squeeze1: Op = defineOp({
 });
 
 /** Takes out dimensions of 1: those of the operand `axes`, or all where it is left out. */
-export const Squeeze13: Op = defineOp({
+export const Squeeze13 = defineOp({
   name: "Squeeze",
   since: 13,
   types: { T: anyType },
@@ -86,7 +86,7 @@ export const Squeeze13: Op = defineOp({
 });
 
 /** Puts in dimensions of 1 at the attribute `axes`. */
-export const Unsqueeze1: Op = defineOp({
+export const Unsqueeze1 = defineOp({
   name: "Unsqueeze",
   since: 1,
   types: { T: classicTypes },
@@ -100,7 +100,7 @@ export const Unsqueeze1: Op = defineOp({
 });
 
 /** Puts in dimensions of 1 at the operand `axes`. */
-export const Unsqueeze13: Op = defineOp({
+export const Unsqueeze13 = defineOp({
   name: "Unsqueeze",
   since: 13,
   types: { T: anyType },

@@ -3,7 +3,7 @@ import { int, oneOf } from "../../graph/attribute.js";
 import { type Dim, isKnown, shapeText } from "../../graph/dim.js";
 import { update } from "../../graph/effect.js";
 import { knownIntegers } from "../../graph/fact.js";
-import { type CallContext, defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readIntegers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
@@ -11,7 +11,7 @@ import { checkRank, normalizeAxis, unifyDims } from "../shapes.js";
 import { anyType } from "../types.js";
 
 /** Writes `update` into `past_cache` at `write_indices`, along `axis`. */
-export const TensorScatter: Op = defineOp({
+export const TensorScatter = defineOp({
   name: "TensorScatter",
   since: 24,
   types: { T: anyType.filter((type) => type !== "int2" && type !== "uint2") },

@@ -1,6 +1,6 @@
 /** Tile: a tensor repeated whole along each axis. Moves elements without looking at them. */
 import { isKnown, isKnownShape, multiplyDims, type Shape, shapeText, unknownDim } from "../../graph/dim.js";
-import { defineOp, type InferCall, type Op, tensor } from "../../graph/op.js";
+import { defineOp, type InferCall, tensor } from "../../graph/op.js";
 import { View } from "../../tensor/view.js";
 import { movedContents } from "../contents.js";
 import { lengthOf, listOf } from "../operands.js";
@@ -42,7 +42,7 @@ function tileView(from: View, to: View): void {
 }
 
 /** Repeats `input` along axis i `repeats[i]` times. */
-export const Tile: Op = defineOp({
+export const Tile = defineOp({
   name: "Tile",
   since: 6,
   types: { T: plainTypes },

@@ -1,7 +1,7 @@
 /** TopK: the largest or smallest elements along an axis, and where they are. */
 import { flag, int, required } from "../../graph/attribute.js";
 import { type Dim, isKnown, type Shape, unknownDim } from "../../graph/dim.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { numberWriter } from "../../tensor/access.js";
 import { contiguous, elementCopier } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
@@ -59,7 +59,7 @@ function writeTop(X: View, outputs: { Values?: View; Indices?: View }, axisGiven
 const outputs = { Values: tensor("T"), Indices: tensor("int64") } as const;
 
 /** The `k` largest elements along `axis`; k is an attribute. */
-export const TopK1: Op = defineOp({
+export const TopK1 = defineOp({
   name: "TopK",
   since: 1,
   types: { T: classicFloats },
@@ -71,7 +71,7 @@ export const TopK1: Op = defineOp({
 });
 
 /** The `K` largest (or smallest) elements along `axis`, always sorted. */
-export const TopK10: Op = defineOp({
+export const TopK10 = defineOp({
   name: "TopK",
   since: 10,
   types: { T: numeric },

@@ -1,7 +1,7 @@
 /** Transpose: axes in another order. Moves elements without looking at them. */
 import { ints } from "../../graph/attribute.js";
 import { isKnownShape, unknownDim } from "../../graph/dim.js";
-import { type CallContext, defineOp, type Op, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { copyView } from "../../tensor/copy.js";
 import { movedContents } from "../contents.js";
 import { anyType } from "../types.js";
@@ -20,7 +20,7 @@ function checkOrder(call: CallContext, perm: readonly number[], rank: number): v
 }
 
 /** Axis i of the result is axis `perm[i]` of `data`. */
-export const Transpose: Op = defineOp({
+export const Transpose = defineOp({
   name: "Transpose",
   since: 1,
   types: { T: anyType },

@@ -1,7 +1,7 @@
 /** Trilu: the upper or lower triangle of matrices, zeros elsewhere. Moves elements without looking at them. */
 import { flag } from "../../graph/attribute.js";
 import { reuse } from "../../graph/effect.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readBigInts } from "../../tensor/access.js";
 import { elementFiller, zeroOf } from "../fill.js";
 import { checkOneElement } from "../operands.js";
@@ -10,7 +10,7 @@ import { copyUnlessShared } from "../share.js";
 import { shapeText } from "../../graph/dim.js";
 
 /** Keeps what lies on and above (or below) the diagonal `k` above the main one. */
-export const Trilu: Op = defineOp({
+export const Trilu = defineOp({
   name: "Trilu",
   since: 14,
   types: { T: plainTypes },

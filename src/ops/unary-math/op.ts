@@ -1,6 +1,5 @@
 /** Mathematical functions of one operand. Floats are computed in float64 and rounded once; integers wrap. */
 import { isKnown, multiplyDims } from "../../graph/dim.js";
-import type { Op } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { roundToEven } from "../../tensor/float.js";
 import { erf } from "../error-function.js";
@@ -11,11 +10,11 @@ import { unaryOp } from "../unary.js";
 const small = ["input", "output"] as const;
 
 /** A function of floats whose operands ONNX calls input and output. */
-const floatFunction = (name: string, since: number, number: (x: number) => number): Op =>
+const floatFunction = (name: string, since: number, number: (x: number) => number) =>
   unaryOp({ name, since, types: floats, names: small, apply: () => ({ number }) });
 
 /** A function of floats whose operands ONNX calls X and Y. */
-const capitalFunction = (name: string, since: number, number: (x: number) => number): Op =>
+const capitalFunction = (name: string, since: number, number: (x: number) => number) =>
   unaryOp({ name, since, types: floats, apply: () => ({ number }) });
 
 const signedNumeric: readonly ElementType[] = [...floats, ...signedIntegers];
@@ -27,7 +26,7 @@ const round = (x: number): number => (x < 0 || Object.is(x, -0) ? -roundToEven(-
 const sign = (x: number): number => (x === 0 ? 0 : Math.sign(x));
 
 /** |X|. The least signed integer has no positive counterpart and stays itself. */
-export const Abs: Op = unaryOp({
+export const Abs = unaryOp({
   name: "Abs",
   since: 6,
   types: numeric,
@@ -36,7 +35,7 @@ export const Abs: Op = unaryOp({
 });
 
 /** −X. */
-export const Neg: Op = unaryOp({
+export const Neg = unaryOp({
   name: "Neg",
   since: 6,
   types: signedNumeric,
@@ -45,7 +44,7 @@ export const Neg: Op = unaryOp({
 });
 
 /** The sign of the operand: −1, 0 or 1. */
-export const Sign: Op = unaryOp({
+export const Sign = unaryOp({
   name: "Sign",
   since: 9,
   types: numeric,
@@ -54,7 +53,7 @@ export const Sign: Op = unaryOp({
 });
 
 /** The error function. Integers, which only opsets 9 to 12 allow, truncate. */
-export const Erf: Op = unaryOp({
+export const Erf = unaryOp({
   name: "Erf",
   since: 9,
   types: numeric,
@@ -63,58 +62,58 @@ export const Erf: Op = unaryOp({
 });
 
 /** Inverse cosine. */
-export const Acos: Op = floatFunction("Acos", 7, Math.acos);
+export const Acos = floatFunction("Acos", 7, Math.acos);
 
 /** Inverse hyperbolic cosine. */
-export const Acosh: Op = floatFunction("Acosh", 9, Math.acosh);
+export const Acosh = floatFunction("Acosh", 9, Math.acosh);
 
 /** Inverse sine. */
-export const Asin: Op = floatFunction("Asin", 7, Math.asin);
+export const Asin = floatFunction("Asin", 7, Math.asin);
 
 /** Inverse hyperbolic sine. */
-export const Asinh: Op = floatFunction("Asinh", 9, Math.asinh);
+export const Asinh = floatFunction("Asinh", 9, Math.asinh);
 
 /** Inverse tangent. */
-export const Atan: Op = floatFunction("Atan", 7, Math.atan);
+export const Atan = floatFunction("Atan", 7, Math.atan);
 
 /** Inverse hyperbolic tangent. */
-export const Atanh: Op = floatFunction("Atanh", 9, Math.atanh);
+export const Atanh = floatFunction("Atanh", 9, Math.atanh);
 
 /** Cosine. */
-export const Cos: Op = floatFunction("Cos", 7, Math.cos);
+export const Cos = floatFunction("Cos", 7, Math.cos);
 
 /** Hyperbolic cosine. */
-export const Cosh: Op = floatFunction("Cosh", 9, Math.cosh);
+export const Cosh = floatFunction("Cosh", 9, Math.cosh);
 
 /** Exponential. */
-export const Exp: Op = floatFunction("Exp", 6, Math.exp);
+export const Exp = floatFunction("Exp", 6, Math.exp);
 
 /** Natural logarithm. */
-export const Log: Op = floatFunction("Log", 6, Math.log);
+export const Log = floatFunction("Log", 6, Math.log);
 
 /** Sine. */
-export const Sin: Op = floatFunction("Sin", 7, Math.sin);
+export const Sin = floatFunction("Sin", 7, Math.sin);
 
 /** Hyperbolic sine. */
-export const Sinh: Op = floatFunction("Sinh", 9, Math.sinh);
+export const Sinh = floatFunction("Sinh", 9, Math.sinh);
 
 /** Tangent. */
-export const Tan: Op = floatFunction("Tan", 7, Math.tan);
+export const Tan = floatFunction("Tan", 7, Math.tan);
 
 /** Hyperbolic tangent. */
-export const Tanh: Op = floatFunction("Tanh", 6, Math.tanh);
+export const Tanh = floatFunction("Tanh", 6, Math.tanh);
 
 /** The least integer that is not below. */
-export const Ceil: Op = capitalFunction("Ceil", 6, Math.ceil);
+export const Ceil = capitalFunction("Ceil", 6, Math.ceil);
 
 /** The greatest integer that is not above. */
-export const Floor: Op = capitalFunction("Floor", 6, Math.floor);
+export const Floor = capitalFunction("Floor", 6, Math.floor);
 
 /** The nearest integer, ties to even. */
-export const Round: Op = capitalFunction("Round", 11, round);
+export const Round = capitalFunction("Round", 11, round);
 
 /** 1 / X. */
-export const Reciprocal: Op = capitalFunction("Reciprocal", 6, (x) => 1 / x);
+export const Reciprocal = capitalFunction("Reciprocal", 6, (x) => 1 / x);
 
 /** Square root. */
-export const Sqrt: Op = capitalFunction("Sqrt", 6, Math.sqrt);
+export const Sqrt = capitalFunction("Sqrt", 6, Math.sqrt);

@@ -1,7 +1,7 @@
 /** Unique: the different elements, or slices, of a tensor. */
 import { flag, int } from "../../graph/attribute.js";
 import { productOf, unknownDim } from "../../graph/dim.js";
-import { defineOp, type Op, optional, tensor } from "../../graph/op.js";
+import { defineOp, optional, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
@@ -48,7 +48,7 @@ function groupSlices(slices: View, sorted: boolean): Groups {
 }
 
 /** The different elements of `X` (or slices along `axis`), where each comes first, which one each is, and how often it comes. */
-export const Unique: Op = defineOp({
+export const Unique = defineOp({
   name: "Unique",
   since: 11,
   types: { T: plainTypes },

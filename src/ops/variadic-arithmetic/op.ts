@@ -1,17 +1,25 @@
 /** Operators that fold any number of operands into one, with numpy's broadcasting. */
 import { type Dim, maxDim, minDim } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
-import { defineOp, type Op, tensor, variadic } from "../../graph/op.js";
+import {
+  type DeclaredOp,
+  defineOp,
+  type NoAttributes,
+  type Parameter,
+  type Singles,
+  tensor,
+  variadic,
+} from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { type Binary, foldElements } from "../elementwise.js";
 import { combineIntegers } from "../integer-facts.js";
 import { broadcastShapes } from "../shapes.js";
 import { floats, numeric } from "../types.js";
 
-interface Fold extends Binary {
+interface Fold<Output extends string> extends Binary {
   readonly name: string;
   /** The output's name. */
-  readonly output: string;
+  readonly output: Output;
   readonly types: readonly ElementType[];
   /** The fold on symbols. */
   readonly integer?: (x: Dim, y: Dim) => Dim;
@@ -21,7 +29,16 @@ interface Fold extends Binary {
   readonly finish?: (value: number, count: number) => number;
 }
 
-function foldOp({ name, output, types, number, bigint, integer, finish, largest = false }: Fold): Op {
+/** The operator that folds `data_0` into an output of this name. */
+type FoldOp<Output extends string> = DeclaredOp<
+  { readonly data_0: Parameter<"variadic"> },
+  Singles<Output>,
+  NoAttributes
+>;
+
+function foldOp<const Output extends string>(fold: Fold<Output>): FoldOp<Output> {
+  const { name, types, number, bigint, integer, finish, largest = false } = fold;
+  const output: string = fold.output;
   return defineOp({
     name,
     since: 6,
@@ -48,11 +65,11 @@ function foldOp({ name, output, types, number, bigint, integer, finish, largest 
         finish && ((value) => finish(value, operands.length)),
       );
     },
-  });
+  }) as FoldOp<Output>; // by the name above
 }
 
 /** The largest of the operands; NaN if one is. */
-export const Max: Op = foldOp({
+export const Max = foldOp({
   name: "Max",
   output: "max",
   types: numeric,
@@ -63,7 +80,7 @@ export const Max: Op = foldOp({
 });
 
 /** The smallest of the operands; NaN if one is. */
-export const Min: Op = foldOp({
+export const Min = foldOp({
   name: "Min",
   output: "min",
   types: numeric,
@@ -73,10 +90,10 @@ export const Min: Op = foldOp({
 });
 
 /** The sum of the operands. */
-export const Sum: Op = foldOp({ name: "Sum", output: "sum", types: floats, number: (x, y) => x + y });
+export const Sum = foldOp({ name: "Sum", output: "sum", types: floats, number: (x, y) => x + y });
 
 /** The mean of the operands. */
-export const Mean: Op = foldOp({
+export const Mean = foldOp({
   name: "Mean",
   output: "mean",
   types: floats,

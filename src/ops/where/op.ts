@@ -1,7 +1,7 @@
 /** Where: picks from X or Y by a condition. Moves elements without looking at them. */
 import { type Dim, isKnown, sameDim } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
-import { defineOp, type Op, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import { forEachTogether } from "../elementwise.js";
 import { combineIntegers } from "../integer-facts.js";
@@ -12,7 +12,7 @@ import { numeric } from "../types.js";
 type Cells = Record<number, number | bigint | string>;
 
 /** X where the condition holds, else Y; all three are broadcast. */
-export const Where: Op = defineOp({
+export const Where = defineOp({
   name: "Where",
   since: 9,
   types: { T: [...numeric, "string", "bool", "complex64", "complex128"] },
