@@ -7,7 +7,8 @@ const folder = fileURLToPath(new URL("../src/ops/", import.meta.url));
 
 const variable = (name) => name.replace(/-(\w)/g, (_, letter) => letter.toUpperCase());
 
-function writeIndex(file, target, type, from, constant, contract) {
+/** The names of the folders with this file, and a list in `target` of all that those files export; `each` says how one file's are listed. */
+function writeIndex(file, target, { type, from, constant, contract, each }) {
   const names = readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && existsSync(`${folder}${entry.name}/${file}.ts`))
     .map((entry) => entry.name)
@@ -19,7 +20,7 @@ function writeIndex(file, target, type, from, constant, contract) {
     "",
     `/** ${contract} */`,
     `export const ${constant}: readonly ${type}[] = [`,
-    ...names.map((name) => `  ...Object.values(${variable(name)}),`),
+    ...names.map((name) => `  ...${each(variable(name))},`),
     "];",
     "",
   ].join("\n");
@@ -30,7 +31,19 @@ function writeIndex(file, target, type, from, constant, contract) {
 
 /** Writes the generated indices if their text changed; returns the folders with operators. */
 export function writeOperatorIndex() {
-  const kernels = "../kernels/wasm-kernel.js";
-  writeIndex("wasm", "wasm.gen.ts", "WasmKernel", kernels, "kernels", "Every fast path on WASM.");
-  return writeIndex("op", "index.gen.ts", "Op", "../graph/op.js", "declarations", "Every declared operator.");
+  writeIndex("wasm", "wasm.gen.ts", {
+    type: "WasmKernel",
+    from: "../kernels/wasm-kernel.js",
+    constant: "kernels",
+    contract: "Every fast path on WASM.",
+    // A file exports kernels, and lists of them that are tried in order.
+    each: (module) => `Object.values(${module}).flat()`,
+  });
+  return writeIndex("op", "index.gen.ts", {
+    type: "Op",
+    from: "../graph/op.js",
+    constant: "declarations",
+    contract: "Every declared operator.",
+    each: (module) => `Object.values(${module})`,
+  });
 }

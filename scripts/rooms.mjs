@@ -12,7 +12,7 @@ export const rooms = {
   tensor: { imports: ["base"] },
   onnx: { imports: ["base", "tensor"] },
   graph: { imports: ["base", "tensor", "onnx"] },
-  kernels: { imports: ["base", "tensor"] },
+  kernels: { imports: ["base", "tensor", "graph"] },
   ops: { imports: ["base", "tensor", "graph", "kernels"], inferred: true },
   passes: { imports: ["base", "tensor", "graph"] },
   plan: { imports: ["base", "tensor", "graph"] },

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 const path = fileURLToPath(new URL("../README.md", import.meta.url));
 const place = /(<!-- support -->\n)[^]*?(<!-- end -->)/;
 
-/** The table's text. `operators` are declarations, `kernels` fast paths by `domain::name`. */
+/** The table's text. `operators` are declarations, `kernels` fast paths by declaration. */
 export function supportTable(operators, kernels) {
   const byDomain = new Map();
   for (const op of operators) byDomain.set(op.domain, (byDomain.get(op.domain) ?? new Map()).set(op.name, op));
@@ -16,8 +16,8 @@ export function supportTable(operators, kernels) {
       const updating = [...ops.values()].filter(({ effects }) =>
         Object.values(effects).some(({ kind }) => kind === "update"),
       );
-      const fast = [...ops.keys()].filter((name) => kernels.has(`${domain}::${name}`));
-      return `| ${domain === "" ? "ai.onnx" : domain} | ${ops.size} | ${fast.length} | ${updating.map(({ name }) => name).join(", ")} |`;
+      const fast = new Set([...kernels.keys()].flatMap((op) => (op.domain === domain ? [op.name] : [])));
+      return `| ${domain === "" ? "ai.onnx" : domain} | ${ops.size} | ${fast.size} | ${updating.map(({ name }) => name).join(", ")} |`;
     });
   return [
     "| domain | operators | with kernels on wasm | that write a cache in place |",

@@ -2,34 +2,8 @@
  * How an operator's fast path on WASM is written: `ops/<op>/wasm.ts` exports these, beside the declaration. A kernel says whether it
  * accepts a call, and records the jobs that do it. It computes nothing itself.
  */
-import type { ElementType } from "../tensor/element-type.js";
-import type { View } from "../tensor/view.js";
+import type { CallOf, Kernel, KernelCall, Operand, Served } from "../graph/kernel.js";
 import type { JobOf, KernelName } from "./exports.js";
-
-/** An operand or output of a call, with its shape in numbers. */
-export interface Operand {
-  readonly type: ElementType;
-  readonly shape: readonly number[];
-  /** In elements. */
-  readonly strides: readonly number[];
-  readonly contiguous: boolean;
-  /** True for weights: the bytes never change, so that another form of them can be kept. */
-  readonly constant: boolean;
-  /** True for what never changes while the program is kept: weights, and what shapes alone decide. It may lie outside the memory. */
-  readonly known: boolean;
-  /** The bytes: for what is known at any time, for others only to learn where they lie. */
-  readonly view: View;
-}
-
-/** One call, as kernels judge it: everything but the data. */
-export interface KernelCall {
-  readonly label: string;
-  readonly opset: number;
-  readonly attrs: Readonly<Record<string, unknown>>;
-  readonly inputs: readonly (Operand | undefined)[];
-  /** Undefined where an output is not asked for. */
-  readonly outputs: readonly (Operand | undefined)[];
-}
 
 /** Takes down the jobs of a call. Addresses hold as long as the operands stay where they are; when they move, a call is recorded anew. */
 export interface Recorder {
@@ -54,11 +28,36 @@ export interface Recorder {
   words(values: readonly { readonly word?: number; readonly number?: number }[]): number;
 }
 
-/** A fast path of one operator. */
-export interface WasmKernel {
-  readonly op: string;
-  readonly domain?: string;
-  /** True, or why not: reasons are shown where the slow truth runs instead. */
-  accepts(call: KernelCall): true | string;
+/** A fast path, as the backend sees it. */
+export interface WasmKernel extends Kernel {
   record(call: KernelCall, recorder: Recorder): void;
 }
+
+/** What a fast path does with calls of the declarations that it is bound to. */
+interface Path<Call> {
+  accepts(call: Call): true | string;
+  record(call: Call, recorder: Recorder): void;
+}
+
+/** Binds a fast path to the declarations whose calls it serves. */
+export function wasmKernel<const Ops extends Served>(ops: Ops, path: Path<CallOf<Ops[number]>>): WasmKernel {
+  return { ops, ...path };
+}
+
+/**
+ * The fast paths of a family, which do the same kind of work for many operators. Each is bound by saying what work a call comes down to;
+ * a text in its place says why there is none.
+ */
+export const wasmFamily =
+  <Work extends object>(family: Path<Work>) =>
+  <const Ops extends Served>(ops: Ops, workOf: (call: CallOf<Ops[number]>) => Work | string): WasmKernel =>
+    wasmKernel(ops, {
+      accepts(call) {
+        const work = workOf(call);
+        return typeof work === "string" ? work : family.accepts(work);
+      },
+      record(call, recorder) {
+        const work = workOf(call);
+        if (typeof work !== "string") family.record(work, recorder);
+      },
+    });

@@ -1,5 +1,5 @@
 /** What the fast paths of paged caches have in common: strides of a layout, and where index operands lie. */
-import type { Operand } from "../kernels/wasm-kernel.js";
+import type { Operand } from "../graph/kernel.js";
 import type { PagedLayout } from "./paged.js";
 
 /** How heads lie in a contiguous cache, in elements. `piece` is 0 where a head lies together. */

@@ -4,7 +4,8 @@
  */
 import { partialBytes } from "../kernels/exports.js";
 import { elementCode } from "../kernels/jobs.js";
-import type { Operand, Recorder } from "../kernels/wasm-kernel.js";
+import type { Operand } from "../graph/kernel.js";
+import type { Recorder } from "../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";
 import { sharesOf } from "./attention-shares.js";

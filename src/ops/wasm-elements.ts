@@ -4,7 +4,8 @@
  */
 import { elementsOperation, registerKind } from "../kernels/element-jobs.js";
 import { elementCode } from "../kernels/jobs.js";
-import type { KernelCall, Operand, Recorder, WasmKernel } from "../kernels/wasm-kernel.js";
+import type { Operand } from "../graph/kernel.js";
+import { type Recorder, wasmFamily } from "../kernels/wasm-kernel.js";
 import { byteLengthOf, type ElementType, traitsOf } from "../tensor/element-type.js";
 import { joinDimensions, productOf } from "./wasm-layout.js";
 import { partsFor } from "./wasm-work.js";
@@ -38,28 +39,19 @@ export function kindOf(type: ElementType): "integer" | "unsigned" | "double" {
   return type === "uint64" ? "unsigned" : "integer";
 }
 
-/** The fast path of an operator with one output that one job computes; a text says why there is none. */
-export function elements(op: string, callOf: (call: KernelCall) => ElementsCall | string, domain = ""): WasmKernel {
-  return {
-    op,
-    domain,
-    accepts(call) {
-      const job = callOf(call);
-      if (typeof job === "string") return job;
-      const types = plainOnly([
-        ...job.inputs.filter((_, at) => job.types?.[at] === undefined),
-        job.outputType === undefined ? job.output : undefined,
-      ]);
-      if (types !== true) return types;
-      const whole = job.kind === "bytes" || job.kind === "words";
-      return whole && !job.output.contiguous ? "the output has gaps" : true;
-    },
-    record(call, recorder) {
-      const job = callOf(call);
-      if (typeof job !== "string") recordElements(recorder, job);
-    },
-  };
-}
+/** Fast paths of operators with one output that one job computes. */
+export const elements = wasmFamily<ElementsCall>({
+  accepts(job) {
+    const types = plainOnly([
+      ...job.inputs.filter((_, at) => job.types?.[at] === undefined),
+      job.outputType === undefined ? job.output : undefined,
+    ]);
+    if (types !== true) return types;
+    const whole = job.kind === "bytes" || job.kind === "words";
+    return whole && !job.output.contiguous ? "the output has gaps" : true;
+  },
+  record: (job, recorder) => recordElements(recorder, job),
+});
 
 /** Queues the computation. */
 export function recordElements(recorder: Recorder, call: ElementsCall): void {

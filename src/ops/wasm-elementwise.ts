@@ -3,7 +3,8 @@
  * computes in float32 and rounds once. Operands are broadcast by strides; nothing is copied.
  */
 import { instruction, operationCode } from "../kernels/element-jobs.js";
-import type { KernelCall, Operand, Recorder, WasmKernel } from "../kernels/wasm-kernel.js";
+import type { Operand } from "../graph/kernel.js";
+import { type Recorder, wasmFamily } from "../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../tensor/element-type.js";
 import { joinDimensions, type Rows, rowsOf } from "./wasm-layout.js";
 import { codeOf, floatsOnly, partsFor } from "./wasm-work.js";
@@ -30,26 +31,17 @@ export const apply = (operation: Operation, ...from: Expression[]): Expression =
   from,
 });
 
-/** The fast path of an operator with one output that is an expression of its operands; a text says why there is none. */
-export function elementwise(
-  op: string,
-  expressionOf: (call: KernelCall) => Expression | string,
-  domain = "",
-): WasmKernel {
-  return {
-    op,
-    domain,
-    accepts(call) {
-      const expression = expressionOf(call);
-      if (typeof expression === "string") return expression;
-      return expressible(expression, call.outputs[0]!);
-    },
-    record(call, recorder) {
-      const expression = expressionOf(call);
-      if (typeof expression !== "string") recordExpression(recorder, expression, call.outputs[0]!);
-    },
-  };
+/** An output, and what it becomes. */
+export interface Assignment {
+  readonly output: Operand;
+  readonly value: Expression;
 }
+
+/** Fast paths of operators with one output that is an expression of their operands. */
+export const elementwise = wasmFamily<Assignment>({
+  accepts: ({ output, value }) => expressible(value, output),
+  record: ({ output, value }, recorder) => recordExpression(recorder, value, output),
+});
 
 /** True if the kernel can compute the expression into the output, else why not. */
 export function expressible(expression: Expression, output: Operand): true | string {

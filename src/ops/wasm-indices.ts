@@ -1,5 +1,5 @@
 /** Tests on index operands that fast paths make before each run: cheap, and without a byte allocated. */
-import type { Operand } from "../kernels/wasm-kernel.js";
+import type { Operand } from "../graph/kernel.js";
 import type { ByteStorage } from "../tensor/element-type.js";
 
 /** A test that every element of a contiguous int32 or int64 operand lies in [low, high]; it looks at the bytes each time. */

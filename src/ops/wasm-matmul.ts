@@ -1,7 +1,8 @@
 /** Matrix products as jobs: what the fast paths of MatMul, Gemm and their kin share. */
 import { packedRowBytes, panelsAtOnce } from "../kernels/exports.js";
 import { elementCode } from "../kernels/jobs.js";
-import type { Operand, Recorder } from "../kernels/wasm-kernel.js";
+import type { Operand } from "../graph/kernel.js";
+import { type Recorder, wasmFamily } from "../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../tensor/element-type.js";
 
 /** The float types that products take. */
@@ -61,6 +62,15 @@ export interface Levels {
   readonly scaleN: number;
 }
 
+/** Fast paths of operators that are one product. */
+export const product = wasmFamily<Product>({
+  accepts: () => true,
+  record: (work, recorder) => recordProduct(recorder, work),
+});
+
+/** A product of one matrix, not of a batch. */
+export const single = { batch: 1, aBatch: 0, bBatch: 0 } as const;
+
 /** Into how many parts a product of this size is worth dividing. */
 export const productParts = (work: number, recorder: Recorder): number =>
   work < smallWork || recorder.threads === 1 ? 1 : recorder.threads * partsEach;
@@ -82,8 +92,8 @@ function levelFields(
 }
 
 /** Queues a product. Weights are read as they lie: there is no other form of them. */
-export function recordProduct(recorder: Recorder, product: Product): void {
-  const { a, b, bias, output, m, n, k, batch, aRow, aColumn, bK, bN, aBatch, bBatch, levels } = product;
+function recordProduct(recorder: Recorder, work: Product): void {
+  const { a, b, bias, output, m, n, k, batch, aRow, aColumn, bK, bN, aBatch, bBatch, levels } = work;
   const direct = output.type === "float32";
   const c = direct ? recorder.address(output) : recorder.temporary(batch * m * n * 4);
   const rows = levels === undefined ? k : Math.ceil(k / levels.block); // or blocks of them
@@ -117,9 +127,10 @@ export function recordProduct(recorder: Recorder, product: Product): void {
     ...levelFields(recorder, levels),
     panels: panelsAtOnce(n, recorder.scratchBytes),
   };
-  const work = batch * m * n * k;
+  const multiplications = batch * m * n * k;
+  const parts = splits > 1 && multiplications >= smallWork ? splits : productParts(multiplications, recorder);
   if (!streamed) recorder.run("packRows", job, batch * m * k < smallWork ? 1 : recorder.threads);
-  recorder.run("matmul", job, splits > 1 && work >= smallWork ? splits : productParts(work, recorder));
+  recorder.run("matmul", job, parts);
   if (splits > 1) recorder.run("matmulMerge", job, splits * m * n < smallWork ? 1 : recorder.threads);
   if (!direct) recordConversion(recorder, c, output, batch * m * n);
 }

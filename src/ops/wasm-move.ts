@@ -1,5 +1,6 @@
 /** Moves of elements as strided copies: what the fast paths of Transpose, Slice, Concat and their kin share. */
-import type { Operand, Recorder } from "../kernels/wasm-kernel.js";
+import type { Operand } from "../graph/kernel.js";
+import type { Recorder } from "../kernels/wasm-kernel.js";
 import { type ByteStorage, traitsOf } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";
 import { joinDimensions, productOf } from "./wasm-layout.js";

@@ -1,5 +1,6 @@
 /** Normalisations of rows as jobs: what the fast paths of LayerNormalization, RMSNormalization and their kin share. */
-import type { Operand, Recorder } from "../kernels/wasm-kernel.js";
+import type { Operand } from "../graph/kernel.js";
+import { type Recorder, wasmFamily } from "../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../tensor/element-type.js";
 import { joinDimensions, productOf, type Rows, rowsOf } from "./wasm-layout.js";
 import { codeOf, oneFloatType, partsFor } from "./wasm-work.js";
@@ -26,8 +27,14 @@ export interface Normalization {
 /** Longer rows do not fit into the kernels' scratch. */
 const longestRow = 1 << 16;
 
+/** Fast paths of operators that normalise. */
+export const normalization = wasmFamily<Normalization>({
+  accepts: normalizable,
+  record: (job, recorder) => recordNormalization(recorder, job),
+});
+
 /** True if kernels can normalise this, else why not. */
-export function normalizable(job: Normalization): true | string {
+function normalizable(job: Normalization): true | string {
   const { source, skip, addend, sum, scale, bias, output, mean, inverse, axis } = job;
   const types = oneFloatType([source, skip, addend, sum, scale, bias, output]);
   if (types !== true) return types;
@@ -88,7 +95,7 @@ export function rowLayout(
 }
 
 /** Queues a normalisation that `normalizable` holds of. */
-export function recordNormalization(recorder: Recorder, job: Normalization): void {
+function recordNormalization(recorder: Recorder, job: Normalization): void {
   const { kernel, source, skip, addend, sum, scale, bias, output, mean, inverse, axis, epsilon } = job;
   const layout = layoutOf(job);
   const size = productOf(source.shape.slice(axis));

@@ -1,5 +1,6 @@
 /** Gathering and scattering by index as jobs: what the fast paths of both families share. Runs of whole bytes, of any type. */
-import type { Operand, Recorder } from "../kernels/wasm-kernel.js";
+import type { Operand } from "../graph/kernel.js";
+import type { Recorder } from "../kernels/wasm-kernel.js";
 import { byteLengthOf, traitsOf } from "../tensor/element-type.js";
 import { rowMajorStrides } from "../tensor/view.js";
 import { pointsInto } from "./wasm-indices.js";

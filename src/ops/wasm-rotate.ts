@@ -1,5 +1,6 @@
 /** Rotary embedding as a job: what the fast paths of ONNX's operator and of onnxruntime's share. */
-import type { Operand, Recorder } from "../kernels/wasm-kernel.js";
+import type { Operand } from "../graph/kernel.js";
+import { type Recorder, wasmFamily } from "../kernels/wasm-kernel.js";
 import { headsView } from "./attention/heads.js";
 import { type Heads, headsOf } from "./wasm-attention.js";
 import { liesWithin } from "./wasm-indices.js";
@@ -17,8 +18,14 @@ export interface Rotation {
   readonly interleaved: boolean;
 }
 
+/** Fast paths of operators that turn pairs of values. */
+export const rotation = wasmFamily<Rotation>({
+  accepts: rotatable,
+  record: (work, recorder) => recordRotation(recorder, work),
+});
+
 /** True if the kernel can turn this, else why not. */
-export function rotatable({ source, output, cos, sin, positions, heads }: Rotation): true | string {
+function rotatable({ source, output, cos, sin, positions, heads }: Rotation): true | string {
   const types = oneFloatType([source, output, cos, sin]);
   if (types !== true) return types;
   if (source.view.size === 0) return "there is nothing to turn";
@@ -31,8 +38,8 @@ export function rotatable({ source, output, cos, sin, positions, heads }: Rotati
 }
 
 /** Queues a rotation that `rotatable` holds of. Positions outside of the tables, or counted from their end, are left to the slow truth. */
-export function recordRotation(recorder: Recorder, rotation: Rotation): void {
-  const { source, output, cos, sin, positions, heads, interleaved } = rotation;
+function recordRotation(recorder: Recorder, work: Rotation): void {
+  const { source, output, cos, sin, positions, heads, interleaved } = work;
   const from = headsOf(recorder, source, heads);
   const isOffset = positions !== undefined && positions.shape.length < 2;
   if (positions !== undefined)

@@ -1,6 +1,7 @@
 /** What fast paths on WASM ask of every call: whether its types have kernels, and how many threads its work is worth. */
 import { elementCode } from "../kernels/jobs.js";
-import type { Operand, Recorder } from "../kernels/wasm-kernel.js";
+import type { Operand } from "../graph/kernel.js";
+import type { Recorder } from "../kernels/wasm-kernel.js";
 import type { ElementType } from "../tensor/element-type.js";
 
 /** The float types that kernels read and write. */

@@ -3,6 +3,7 @@ import { prepareReference } from "../../src/backends/reference/reference.js";
 import type { BackendSession, Executable } from "../../src/backends/backend.js";
 import { wasmBackend } from "../../src/backends/wasm/wasm.js";
 import { seededRandom } from "../../src/graph/call.js";
+import type { Op } from "../../src/graph/op.js";
 import type { WasmKernel } from "../../src/kernels/wasm-kernel.js";
 import { type AttributeInput, buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import { wasmKernels } from "../../src/ops/wasm.js";
@@ -47,15 +48,14 @@ export interface Variant {
 
 export async function openVariant(threads: number, relaxedSimd: boolean): Promise<Variant> {
   const taken = new Map<string, number>();
-  const counted = (kernel: WasmKernel): WasmKernel => ({
+  const counted = (kernel: WasmKernel, { name }: Op): WasmKernel => ({
     ...kernel,
-    accepts: (call) => kernel.accepts(call),
     record(call, recorder) {
-      taken.set(kernel.op, (taken.get(kernel.op) ?? 0) + 1);
+      taken.set(name, (taken.get(name) ?? 0) + 1);
       kernel.record(call, recorder);
     },
   });
-  const kernels = new Map([...wasmKernels].map(([key, list]) => [key, list.map(counted)]));
+  const kernels = new Map([...wasmKernels].map(([op, list]) => [op, list.map((kernel) => counted(kernel, op))]));
   const session = await wasmBackend(kernels).open({ platform: nodePlatform, threads, relaxedSimd });
   return { name: `${threads} threads, ${relaxedSimd ? "relaxed" : "plain"} SIMD`, session, taken };
 }

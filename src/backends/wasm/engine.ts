@@ -6,7 +6,8 @@
 import { InsituError } from "../../base/error.js";
 import { callReference } from "../../graph/call.js";
 import type { Value } from "../../graph/graph.js";
-import type { KernelCall, WasmKernel } from "../../kernels/wasm-kernel.js";
+import { chooseKernel, type KernelCall, type KernelTable, operandsOf } from "../../graph/kernel.js";
+import type { WasmKernel } from "../../kernels/wasm-kernel.js";
 import type { StepAccount } from "../../plan/explain-gather.js";
 import type { Program, Step } from "../../plan/program.js";
 import { bytesReadBy } from "../../plan/uses.js";
@@ -14,8 +15,8 @@ import { copyView } from "../../tensor/copy.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { sameNumbers, type View } from "../../tensor/view.js";
 import type { Arena, BodyRunner, Engine, Near, Repeat, Seating } from "../engine.js";
+import { isWeight, kernelCallOf } from "../kernel-call.js";
 import { WasmArena } from "./arena.js";
-import { chooseKernel, isWeight, kernelCallOf, type KernelTable } from "./choice.js";
 import type { WasmMemories } from "./memories.js";
 import type { KernelPool } from "./pool.js";
 import { type Recording, StepRecorder } from "./recorder.js";
@@ -44,7 +45,7 @@ export class WasmEngine implements Engine {
   readonly resultsInArena = true;
   readonly #memory: SessionMemory;
   readonly #pool: KernelPool;
-  readonly #kernels: KernelTable;
+  readonly #kernels: KernelTable<WasmKernel>;
   readonly #relaxed: boolean;
   readonly #choices = new WeakMap<Step, Choice>();
   /** Copies of feeds, the last used first. */
@@ -56,7 +57,7 @@ export class WasmEngine implements Engine {
   /** Copies between memories that steps make on each run. */
   readonly #carries = new Map<Step, string>();
 
-  constructor(memories: WasmMemories, pool: KernelPool, kernels: KernelTable, relaxed: boolean) {
+  constructor(memories: WasmMemories, pool: KernelPool, kernels: KernelTable<WasmKernel>, relaxed: boolean) {
     this.#memory = new SessionMemory(memories);
     this.#pool = pool;
     this.#kernels = kernels;
@@ -117,9 +118,8 @@ export class WasmEngine implements Engine {
     const call = { step, inputs, arena, isConstant, isCommon, last: this.#last };
     const seat = chooseSeat(call, memories);
     this.#last = seat;
-    const { op } = step.node;
     // The slow truth reads every memory.
-    if (!this.#kernels.has(`${op.domain}::${op.name}`)) return { seat, operands: inputs, carry: undefined };
+    if (!this.#kernels.has(step.node.op)) return { seat, operands: inputs, carry: undefined };
     const read = bytesReadBy(step.node);
     const carriages: Carriage[] = [];
     const words: string[] = [];
@@ -253,12 +253,10 @@ export class WasmEngine implements Engine {
   }
 
   #choose(step: Step, recordings: Recording[], call: KernelCall, seat: number): Choice {
-    const outside = [...call.inputs, ...call.outputs].find(
-      (operand) => operand?.known === false && !this.#memory.memories.all[seat].holds(operand.view),
-    );
+    const outside = operandsOf(call).find(({ known, view }) => !known && !this.#memory.memories.all[seat].holds(view));
     const found =
       outside === undefined
-        ? chooseKernel(this.#kernels, step, call)
+        ? chooseKernel(this.#kernels, step.node.op, call)
         : { kernel: undefined, reasons: [`${outside.view} lies outside the memory that the step runs in`] };
     const choice: Choice = { ...found, recordings };
     this.#choices.set(step, choice);

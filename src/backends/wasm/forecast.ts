@@ -4,17 +4,18 @@
  */
 import type { Node, Value } from "../../graph/graph.js";
 import { isKnownShape } from "../../graph/dim.js";
+import { chooseKernel, type Kernel, type KernelTable } from "../../graph/kernel.js";
 import { dynamicStep, type StepAccount } from "../../plan/explain-gather.js";
 import type { Placement } from "../../plan/layout.js";
 import type { Program } from "../../plan/program.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import { View } from "../../tensor/view.js";
-import { chooseKernel, kernelCallOf, type KernelTable } from "./choice.js";
+import { kernelCallOf } from "../kernel-call.js";
 
 const nothing = new Uint8Array(0);
 
 /** What each node of a program would run by. Nodes that the program does without are left out. */
-export function forecastSteps(program: Program, kernels: KernelTable): ReadonlyMap<Node, StepAccount> {
+export function forecastSteps(program: Program, kernels: KernelTable<Kernel>): ReadonlyMap<Node, StepAccount> {
   const views = new Map<Value, View>(program.constants);
   let next = program.arenaBytes;
   for (const value of program.plan.graph.inputs) {
@@ -37,7 +38,7 @@ export function forecastSteps(program: Program, kernels: KernelTable): ReadonlyM
     const unforeseen = node.inputs.some((value, at) => value !== undefined && inputs[at] === undefined);
     const { kernel, reasons } = unforeseen
       ? { kernel: undefined, reasons: ["a step before it runs dynamically"] }
-      : chooseKernel(kernels, step, kernelCallOf(program, step, inputs, outputs));
+      : chooseKernel(kernels, node.op, kernelCallOf(program, step, inputs, outputs));
     const shows = placements.every((each) => each === undefined || (each.kind === "shared" && each.effect === "view"));
     accounts.set(node, kernel === undefined ? { runs: "reference", reasons } : { runs: shows ? "nothing" : "kernel" });
   }

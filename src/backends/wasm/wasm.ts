@@ -4,12 +4,13 @@
  */
 import { InsituError } from "../../base/error.js";
 import type { Platform, WorkerHandle } from "../../base/platform.js";
+import type { KernelTable } from "../../graph/kernel.js";
 import { kernelJobs, reservedBytes } from "../../kernels/exports.js";
+import type { WasmKernel } from "../../kernels/wasm-kernel.js";
 import type { Plan } from "../../plan/plan.js";
 import { type Backend, type BackendSession, type Executable, mostThreads } from "../backend.js";
 import { ProgramExecutor } from "../executor.js";
 import { Unavailable } from "../unavailable.js";
-import type { KernelTable } from "./choice.js";
 import { WasmEngine } from "./engine.js";
 import { loadKernelModule } from "./load-module.js";
 import { WasmMemories } from "./memories.js";
@@ -154,7 +155,7 @@ function memoryBytesFor(asked: number | undefined): number {
 }
 
 /** Makes the backend from the fast paths that operators have. */
-export function wasmBackend(kernels: KernelTable): Backend {
+export function wasmBackend(kernels: KernelTable<WasmKernel>): Backend {
   return {
     name: "wasm",
     async open({ platform, threads, relaxedSimd = true, wasmMemoryBytes }): Promise<BackendSession> {

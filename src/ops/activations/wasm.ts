@@ -1,10 +1,11 @@
 /** Activation functions on WASM, on floats. */
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { apply, elementwise, type Expression, number, operand, type Operation } from "../wasm-elementwise.js";
 import { scaledSigmoid } from "../wasm-activations.js";
+import { apply, elementwise, type Expression, number, operand, type Operation } from "../wasm-elementwise.js";
+import { Gelu, HardSigmoid, HardSwish, Mish, Relu, Sigmoid, Softplus, Softsign, SwiGLU, Swish } from "./op.js";
 
-const unary = (op: string, operation: Operation): WasmKernel =>
-  elementwise(op, ({ inputs: [x] }) => apply(operation, operand(x!)));
+const unary = (op: typeof Relu, operation: Operation): WasmKernel =>
+  elementwise([op], ({ inputs: { X }, outputs: { Y } }) => ({ output: Y, value: apply(operation, operand(X)) }));
 
 /** max(0, min(1, alpha·x + beta)). */
 const hardSigmoidOf = (x: Expression, alpha: number, beta: number): Expression =>
@@ -15,48 +16,55 @@ const hardSigmoidOf = (x: Expression, alpha: number, beta: number): Expression =
   );
 
 /** max(0, x). */
-export const relu: WasmKernel = unary("Relu", "relu");
+export const relu: WasmKernel = unary(Relu, "relu");
 
 /** 1 / (1 + e^(−x)). */
-export const sigmoid: WasmKernel = unary("Sigmoid", "sigmoid");
+export const sigmoid: WasmKernel = unary(Sigmoid, "sigmoid");
 
 /** ln(1 + e^x). */
-export const softplus: WasmKernel = unary("Softplus", "softplus");
+export const softplus: WasmKernel = unary(Softplus, "softplus");
 
 /** x·Φ(x), or its approximation by tanh. */
-export const gelu: WasmKernel = elementwise("Gelu", ({ inputs: [x], attrs }) =>
-  apply(attrs["approximate"] === "tanh" ? "geluTanh" : "gelu", operand(x!)),
-);
+export const gelu: WasmKernel = elementwise([Gelu], ({ inputs: { X }, outputs: { Y }, attrs: { approximate } }) => ({
+  output: Y,
+  value: apply(approximate === "tanh" ? "geluTanh" : "gelu", operand(X)),
+}));
 
 /** x·sigmoid(alpha·x). */
-export const swish: WasmKernel = elementwise("Swish", ({ inputs: [x], attrs }) =>
-  scaledSigmoid(operand(x!), attrs["alpha"] as number),
-);
+export const swish: WasmKernel = elementwise([Swish], ({ inputs: { X }, outputs: { Y }, attrs: { alpha } }) => ({
+  output: Y,
+  value: scaledSigmoid(operand(X), alpha),
+}));
 
 /** A·sigmoid(alpha·A)·B. */
-export const swiglu: WasmKernel = elementwise("SwiGLU", ({ inputs: [a, b], attrs }) =>
-  apply("multiply", scaledSigmoid(operand(a!), attrs["alpha"] as number), operand(b!)),
-);
+export const swiglu: WasmKernel = elementwise([SwiGLU], ({ inputs: { A, B }, outputs: { Y }, attrs: { alpha } }) => ({
+  output: Y,
+  value: apply("multiply", scaledSigmoid(operand(A), alpha), operand(B)),
+}));
 
 /** max(0, min(1, alpha·x + beta)). */
-export const hardSigmoid: WasmKernel = elementwise("HardSigmoid", ({ inputs: [x], attrs }) =>
-  hardSigmoidOf(operand(x!), attrs["alpha"] as number, attrs["beta"] as number),
+export const hardSigmoid: WasmKernel = elementwise(
+  [HardSigmoid],
+  ({ inputs: { X }, outputs: { Y }, attrs: { alpha, beta } }) => ({
+    output: Y,
+    value: hardSigmoidOf(operand(X), alpha, beta),
+  }),
 );
 
 /** x·max(0, min(1, x/6 + ½)). */
-export const hardSwish: WasmKernel = elementwise("HardSwish", ({ inputs: [input] }) => {
-  const x = operand(input!);
-  return apply("multiply", x, hardSigmoidOf(x, 1 / 6, 0.5));
+export const hardSwish: WasmKernel = elementwise([HardSwish], ({ inputs: { X }, outputs: { Y } }) => {
+  const x = operand(X);
+  return { output: Y, value: apply("multiply", x, hardSigmoidOf(x, 1 / 6, 0.5)) };
 });
 
 /** x·tanh(softplus(x)). */
-export const mish: WasmKernel = elementwise("Mish", ({ inputs: [input] }) => {
-  const x = operand(input!);
-  return apply("multiply", x, apply("tanh", apply("softplus", x)));
+export const mish: WasmKernel = elementwise([Mish], ({ inputs: { X }, outputs: { Y } }) => {
+  const x = operand(X);
+  return { output: Y, value: apply("multiply", x, apply("tanh", apply("softplus", x))) };
 });
 
 /** x / (1 + |x|). */
-export const softsign: WasmKernel = elementwise("Softsign", ({ inputs: [input] }) => {
-  const x = operand(input!);
-  return apply("divide", x, apply("add", apply("absolute", x), number(1)));
+export const softsign: WasmKernel = elementwise([Softsign], ({ inputs: { input }, outputs: { output } }) => {
+  const x = operand(input);
+  return { output, value: apply("divide", x, apply("add", apply("absolute", x), number(1))) };
 });

@@ -2,40 +2,32 @@
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
 import { elements, kindOf } from "../wasm-elements.js";
 import { apply, elementwise, operand } from "../wasm-elementwise.js";
+import { Add, Div, Mul, Sub } from "./op.js";
 
-type Operation = "add" | "subtract" | "multiply" | "divide";
-
-const floats = (op: string, operation: Operation): WasmKernel =>
-  elementwise(op, ({ inputs: [a, b] }) => apply(operation, operand(a!), operand(b!)));
-
-const exactly = (op: string, operation: Operation): WasmKernel =>
-  elements(op, ({ inputs: [a, b], outputs: [output] }) => ({
+const arithmetic = (
+  op: typeof Add,
+  operation: "add" | "subtract" | "multiply" | "divide",
+): readonly [floats: WasmKernel, exactly: WasmKernel] => [
+  elementwise([op], ({ inputs: { A, B }, outputs: { C } }) => ({
+    output: C,
+    value: apply(operation, operand(A), operand(B)),
+  })),
+  elements([op], ({ inputs: { A, B }, outputs: { C } }) => ({
     operation,
-    kind: kindOf(a!.type),
-    inputs: [a!, b!],
-    output: output!,
-  }));
+    kind: kindOf(A.type),
+    inputs: [A, B],
+    output: C,
+  })),
+];
 
 /** A + B. */
-export const add: WasmKernel = floats("Add", "add");
-
-/** A + B on integers and float64. */
-export const addExactly: WasmKernel = exactly("Add", "add");
+export const add: readonly WasmKernel[] = arithmetic(Add, "add");
 
 /** A − B. */
-export const subtract: WasmKernel = floats("Sub", "subtract");
-
-/** A − B on integers and float64. */
-export const subtractExactly: WasmKernel = exactly("Sub", "subtract");
+export const subtract: readonly WasmKernel[] = arithmetic(Sub, "subtract");
 
 /** A · B. */
-export const multiply: WasmKernel = floats("Mul", "multiply");
-
-/** A · B on integers and float64. */
-export const multiplyExactly: WasmKernel = exactly("Mul", "multiply");
+export const multiply: readonly WasmKernel[] = arithmetic(Mul, "multiply");
 
 /** A / B. */
-export const divide: WasmKernel = floats("Div", "divide");
-
-/** A / B on integers and float64. */
-export const divideExactly: WasmKernel = exactly("Div", "divide");
+export const divide: readonly WasmKernel[] = arithmetic(Div, "divide");

@@ -1,23 +1,24 @@
 /** Bitwise operators on WASM. */
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
 import { elements } from "../wasm-elements.js";
+import { BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor } from "./op.js";
 
-const bitwise = (op: string, operation: "and" | "or" | "exclusiveOr" | "not"): WasmKernel =>
-  elements(op, ({ inputs, outputs: [output] }) => ({
-    operation,
-    kind: "integer",
-    inputs: inputs.map((input) => input!),
-    output: output!,
-  }));
+const bitwise = (op: typeof BitwiseAnd, operation: "and" | "or" | "exclusiveOr"): WasmKernel =>
+  elements([op], ({ inputs: { A, B }, outputs: { C } }) => ({ operation, kind: "integer", inputs: [A, B], output: C }));
 
 /** The bits that both operands have. */
-export const bitwiseAnd: WasmKernel = bitwise("BitwiseAnd", "and");
+export const bitwiseAnd: WasmKernel = bitwise(BitwiseAnd, "and");
 
 /** The bits that either operand has. */
-export const bitwiseOr: WasmKernel = bitwise("BitwiseOr", "or");
+export const bitwiseOr: WasmKernel = bitwise(BitwiseOr, "or");
 
 /** The bits in which the operands differ. */
-export const bitwiseXor: WasmKernel = bitwise("BitwiseXor", "exclusiveOr");
+export const bitwiseXor: WasmKernel = bitwise(BitwiseXor, "exclusiveOr");
 
 /** Every bit flipped. */
-export const bitwiseNot: WasmKernel = bitwise("BitwiseNot", "not");
+export const bitwiseNot: WasmKernel = elements([BitwiseNot], ({ inputs: { X }, outputs: { Y } }) => ({
+  operation: "not",
+  kind: "integer",
+  inputs: [X],
+  output: Y,
+}));

@@ -1,20 +1,26 @@
 /** Cast and CastLike on WASM: between all types of whole bytes but the 8-bit floats, and from any type to itself. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { elements, kindOf } from "../wasm-elements.js";
+import type { CallOf, Operand } from "../../graph/kernel.js";
+import { wasmFamily, type WasmKernel } from "../../kernels/wasm-kernel.js";
+import { elements, type ElementsCall, kindOf } from "../wasm-elements.js";
 import { expressible, operand, recordExpression } from "../wasm-elementwise.js";
 import { movable, recordMoves, whole } from "../wasm-move.js";
 import { codeOf, floatsOnly, partsFor } from "../wasm-work.js";
+import { Cast, Cast19, Cast6, CastLike, CastLike15, CastLike19 } from "./op.js";
 
-const casting = (op: string): WasmKernel => ({
-  op,
-  accepts({ inputs: [input], outputs: [output] }) {
-    if (input!.type === output!.type) return movable([{ from: whole(input!), to: whole(output!) }]);
+interface Casting {
+  readonly input: Operand;
+  readonly output: Operand;
+}
+
+/** Between floats, and from any type to itself. */
+const casting = wasmFamily<Casting>({
+  accepts({ input, output }) {
+    if (input.type === output.type) return movable([{ from: whole(input), to: whole(output) }]);
     const types = floatsOnly([input, output]);
-    if (types !== true || (input!.contiguous && output!.contiguous)) return types;
-    return expressible(operand(input!), output!);
+    if (types !== true || (input.contiguous && output.contiguous)) return types;
+    return expressible(operand(input), output);
   },
-  record({ inputs, outputs }, recorder) {
-    const [input, output] = [inputs[0]!, outputs[0]!];
+  record({ input, output }, recorder) {
     if (input.type === output.type) recordMoves(recorder, [{ from: whole(input), to: whole(output) }]);
     else if (!input.contiguous || !output.contiguous) recordExpression(recorder, operand(input), output);
     else {
@@ -35,21 +41,24 @@ const casting = (op: string): WasmKernel => ({
 });
 
 /** Between any two different types: integers keep the bits that fit, floats are truncated or rounded once. */
-const converting = (op: string): WasmKernel =>
-  elements(op, ({ inputs: [input], outputs: [output] }) =>
-    input!.type === output!.type
-      ? "the types are the same"
-      : { operation: "copy", kind: kindOf(input!.type), inputs: [input!], output: output! },
-  );
+const converted = ({ input, output }: Casting): ElementsCall | string =>
+  input.type === output.type
+    ? "the types are the same"
+    : { operation: "copy", kind: kindOf(input.type), inputs: [input], output };
+
+const casts = [Cast6, Cast19, Cast] as const;
+const likes = [CastLike15, CastLike19, CastLike] as const;
+
+const castOf = ({
+  inputs: { input },
+  outputs: { output },
+}: CallOf<(typeof casts | typeof likes)[number]>): Casting => ({ input, output });
 
 /** Casts to the type `to`. */
-export const cast: WasmKernel = casting("Cast");
-
-/** Casts between any other two types. */
-export const castAnything: WasmKernel = converting("Cast");
+export const cast: readonly WasmKernel[] = [casting(casts, castOf), elements(casts, (call) => converted(castOf(call)))];
 
 /** Casts to the type of `target_type`. */
-export const castLike: WasmKernel = casting("CastLike");
-
-/** The same for any other two types. */
-export const castLikeAnything: WasmKernel = converting("CastLike");
+export const castLike: readonly WasmKernel[] = [
+  casting(likes, castOf),
+  elements(likes, (call) => converted(castOf(call))),
+];

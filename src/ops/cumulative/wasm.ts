@@ -1,57 +1,57 @@
 /** CumSum and CumProd on WASM, along an axis that is known beforehand. */
 import { foldOperation, registerKind } from "../../kernels/element-jobs.js";
 import { elementCode } from "../../kernels/jobs.js";
-import type { Operand, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { Operand } from "../../graph/kernel.js";
+import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { readIntegers } from "../../tensor/access.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { kindOf, plainOnly, type PlainType } from "../wasm-elements.js";
 import { productOf } from "../wasm-layout.js";
 import { partsFor } from "../wasm-work.js";
+import { CumProd, CumSum } from "./op.js";
 
-const cumulative = (op: string, operation: "sum" | "product"): WasmKernel => ({
-  op,
-  accepts({ inputs: [x, axis], outputs: [y] }) {
-    if (!axis!.known) return "the axis is data";
-    return plainOnly([x, y]);
-  },
-  record({ inputs, outputs, attrs }, recorder) {
-    const [x, y] = [inputs[0]!, outputs[0]!];
-    if (x.view.size === 0) return;
-    const given = readIntegers(inputs[1]!.view)[0];
-    const axis = given < 0 ? given + x.shape.length : given;
-    const length = x.shape[axis];
-    const width = byteLengthOf(x.type, 1);
-    const others = x.shape.flatMap((_, at) => (at === axis ? [] : [at]));
-    const lines = others.map((at) => x.shape[at]);
-    const layout = [...lines, ...[y, x].flatMap(({ strides }) => others.map((at) => strides[at] * width))];
-    // A line that is folded from its end begins there and walks backwards.
-    const reverse = attrs["reverse"] === true;
-    const firstOf = (operand: Operand): number =>
-      recorder.address(operand) + (reverse ? (length - 1) * operand.strides[axis] * width : 0);
-    const stepOf = ({ strides }: Operand): number => strides[axis] * width * (reverse ? -1 : 1);
-    recorder.run(
-      "scan",
-      {
-        operation: foldOperation[operation],
-        kind: registerKind[kindOf(x.type)],
-        source: firstOf(x),
-        output: firstOf(y),
-        type: elementCode[x.type as PlainType],
-        lines: productOf(lines),
-        rank: lines.length,
-        layout: recorder.words(layout.map((word) => ({ word }))),
-        length,
-        sourceStep: stepOf(x),
-        outputStep: stepOf(y),
-        exclusive: attrs["exclusive"] === true ? 1 : 0,
-      },
-      partsFor(recorder, x.view.size * 3),
-    );
-  },
-});
+const cumulative = (op: typeof CumSum, operation: "sum" | "product"): WasmKernel =>
+  wasmKernel([op], {
+    accepts({ inputs: { x, axis }, outputs: { y } }) {
+      if (!axis.known) return "the axis is data";
+      return plainOnly([x, y]);
+    },
+    record({ inputs: { x, axis: where }, outputs: { y }, attrs: { reverse, exclusive } }, recorder) {
+      if (x.view.size === 0) return;
+      const given = readIntegers(where.view)[0];
+      const axis = given < 0 ? given + x.shape.length : given;
+      const length = x.shape[axis];
+      const width = byteLengthOf(x.type, 1);
+      const others = x.shape.flatMap((_, at) => (at === axis ? [] : [at]));
+      const lines = others.map((at) => x.shape[at]);
+      const layout = [...lines, ...[y, x].flatMap(({ strides }) => others.map((at) => strides[at] * width))];
+      // A line that is folded from its end begins there and walks backwards.
+      const firstOf = (operand: Operand): number =>
+        recorder.address(operand) + (reverse ? (length - 1) * operand.strides[axis] * width : 0);
+      const stepOf = ({ strides }: Operand): number => strides[axis] * width * (reverse ? -1 : 1);
+      recorder.run(
+        "scan",
+        {
+          operation: foldOperation[operation],
+          kind: registerKind[kindOf(x.type)],
+          source: firstOf(x),
+          output: firstOf(y),
+          type: elementCode[x.type as PlainType],
+          lines: productOf(lines),
+          rank: lines.length,
+          layout: recorder.words(layout.map((word) => ({ word }))),
+          length,
+          sourceStep: stepOf(x),
+          outputStep: stepOf(y),
+          exclusive: exclusive ? 1 : 0,
+        },
+        partsFor(recorder, x.view.size * 3),
+      );
+    },
+  });
 
 /** Running sums along `axis`. */
-export const cumSum: WasmKernel = cumulative("CumSum", "sum");
+export const cumSum: WasmKernel = cumulative(CumSum, "sum");
 
 /** Running products along `axis`. */
-export const cumProd: WasmKernel = cumulative("CumProd", "product");
+export const cumProd: WasmKernel = cumulative(CumProd, "product");

@@ -2,8 +2,9 @@
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
 import { whole } from "../wasm-move.js";
 import { mover } from "../wasm-mover.js";
+import { Expand } from "./op.js";
 
 /** `input` broadcast to the output's shape. */
-export const expand: WasmKernel = mover("Expand", ({ inputs: [input], outputs: [output] }) => [
-  { from: { operand: input!, view: input!.view.broadcastTo(output!.shape) }, to: whole(output!) },
+export const expand: WasmKernel = mover([Expand], ({ inputs: { input }, outputs: { output } }) => [
+  { from: { operand: input, view: input.view.broadcastTo(output.shape) }, to: whole(output) },
 ]);

@@ -1,6 +1,7 @@
 /** Flatten on WASM: nothing to do, unless the operand has gaps. */
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { shower } from "../wasm-mover.js";
+import { mover, shown } from "../wasm-mover.js";
+import { Flatten } from "./op.js";
 
 /** The operand's elements under the output's shape. */
-export const flatten: WasmKernel = shower("Flatten");
+export const flatten: WasmKernel = mover([Flatten], ({ inputs, outputs }) => shown(inputs.input, outputs.output));

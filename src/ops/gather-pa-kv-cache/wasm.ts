@@ -1,37 +1,44 @@
 /** GatherPaKvCache on WASM, where lengths are known before the run: bulk copies out of every layout and type. */
-import type { Operand, Recorder, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { Operand } from "../../graph/kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { indexBytes } from "../paged-wasm.js";
 import { type PagedLayout, slotsOf } from "../paged.js";
+import { GatherPaKvCache } from "./op.js";
+
+/** What says which rows of a cache are gathered. */
+interface Sequences {
+  readonly tables: Operand;
+  readonly lengths: Operand;
+  readonly offsets: Operand | undefined;
+  readonly layout: PagedLayout;
+  readonly cumulative: boolean;
+}
 
 /** Copies the rows of sequences out of the caches. */
-export const gatherPages: WasmKernel = {
-  op: "GatherPaKvCache",
-  domain: "insitu",
-  accepts({ inputs }) {
-    return inputs.some((operand) => operand?.contiguous === false) ? "an operand has gaps" : true;
-  },
+export const gatherPages: WasmKernel = wasmKernel([GatherPaKvCache], {
+  accepts: ({ inputs }) =>
+    Object.values(inputs).some((operand) => operand?.contiguous === false) ? "an operand has gaps" : true,
   record({ inputs, outputs, attrs }, recorder) {
-    const [keyCache, valueCache, tables, lengths, offsets] = inputs;
-    const layout = attrs["cache_mode"] as PagedLayout;
-    const cumulative = attrs["is_seq_lens_cumsum"] === true;
-    for (const [cache, rows] of [
-      [keyCache, outputs[0]],
-      [valueCache, outputs[1]],
-    ])
-      if (cache !== undefined && rows !== undefined && rows.view.size > 0)
-        gather(cache, rows, { tables: tables!, lengths: lengths!, offsets }, layout, cumulative, recorder);
+    const sequences: Sequences = {
+      tables: inputs.block_tables,
+      lengths: inputs.seq_lens,
+      offsets: inputs.seq_offset,
+      layout: attrs.cache_mode,
+      cumulative: attrs.is_seq_lens_cumsum,
+    };
+    gather(inputs.key_cache, outputs.key, sequences, recorder);
+    gather(inputs.value_cache, outputs.value, sequences, recorder);
   },
-};
+});
 
 function gather(
-  cache: Operand,
-  rows: Operand,
-  { tables, lengths, offsets }: { tables: Operand; lengths: Operand; offsets: Operand | undefined },
-  layout: PagedLayout,
-  cumulative: boolean,
+  cache: Operand | undefined,
+  rows: Operand | undefined,
+  { tables, lengths, offsets, layout, cumulative }: Sequences,
   recorder: Recorder,
 ): void {
+  if (cache === undefined || rows === undefined || rows.view.size === 0) return;
   const { blockSize, blockStep, rowStep, pieces, length, step } = slotsOf(layout, cache.shape);
   const width = byteLengthOf(cache.type, 1);
   recorder.run(

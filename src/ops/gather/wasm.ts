@@ -1,5 +1,5 @@
 /** The gathering operators on WASM. Indices are looked at before each run. */
-import type { KernelCall, WasmKernel } from "../../kernels/wasm-kernel.js";
+import { wasmFamily, type WasmKernel } from "../../kernels/wasm-kernel.js";
 import {
   pickable,
   type Picking,
@@ -10,45 +10,49 @@ import {
   testAlong,
   testRuns,
 } from "../wasm-pick.js";
+import { Gather, GatherElements, GatherND } from "./op.js";
 
-const pickingOf = ({ inputs: [data, indices], outputs: [output] }: KernelCall): Picking => ({
-  data: data!,
-  indices: indices!,
-  other: output!,
-  scatters: false,
-});
+const fromFront = (axis: number, { length: rank }: readonly number[]): number => (axis < 0 ? axis + rank : axis);
 
-const axisOf = ({ inputs: [data], attrs }: KernelCall): number => {
-  const given = attrs["axis"] as number;
-  return given < 0 ? given + data!.shape.length : given;
-};
-
-const gatheringRuns = (op: string, runsOf: (call: KernelCall) => Runs): WasmKernel => ({
-  op,
-  accepts: (call) => pickable(pickingOf(call), runElementsOf(call.inputs[0]!, runsOf(call))),
-  record(call, recorder) {
-    const [picking, runs] = [pickingOf(call), runsOf(call)];
+const gatheringRuns = wasmFamily<{ readonly picking: Picking; readonly runs: Runs }>({
+  accepts: ({ picking, runs }) => pickable(picking, runElementsOf(picking.data, runs)),
+  record({ picking, runs }, recorder) {
     testRuns(recorder, picking, runs);
     recordRuns(recorder, picking, runs);
   },
 });
 
+const gatheringElements = wasmFamily<{ readonly picking: Picking; readonly axis: number }>({
+  accepts: ({ picking }) => pickable(picking, 1),
+  record({ picking, axis }, recorder) {
+    testAlong(recorder, picking, axis);
+    recordAlong(recorder, picking, axis);
+  },
+});
+
 /** Picks whole slices of `data` along `axis`. */
-export const gather: WasmKernel = gatheringRuns("Gather", (call) => ({ batch: axisOf(call), depth: 1, own: false }));
+export const gather: WasmKernel = gatheringRuns(
+  [Gather],
+  ({ inputs: { data, indices }, outputs: { output }, attrs: { axis } }) => ({
+    picking: { data, indices, other: output, scatters: false },
+    runs: { batch: fromFront(axis, data.shape), depth: 1, own: false },
+  }),
+);
 
 /** Picks the element or slice that each row of `indices` points at. */
-export const gatherND: WasmKernel = gatheringRuns("GatherND", ({ inputs: [, indices], attrs }) => ({
-  batch: attrs["batch_dims"] as number,
-  depth: indices!.shape.at(-1)!,
-  own: true,
-}));
+export const gatherND: WasmKernel = gatheringRuns(
+  [GatherND],
+  ({ inputs: { data, indices }, outputs: { output }, attrs }) => ({
+    picking: { data, indices, other: output, scatters: false },
+    runs: { batch: attrs.batch_dims, depth: indices.shape.at(-1)!, own: true },
+  }),
+);
 
 /** Picks one element for each index, which replaces the coordinate along `axis`. */
-export const gatherElements: WasmKernel = {
-  op: "GatherElements",
-  accepts: (call) => pickable(pickingOf(call), 1),
-  record(call, recorder) {
-    testAlong(recorder, pickingOf(call), axisOf(call));
-    recordAlong(recorder, pickingOf(call), axisOf(call));
-  },
-};
+export const gatherElements: WasmKernel = gatheringElements(
+  [GatherElements],
+  ({ inputs: { data, indices }, outputs: { output }, attrs: { axis } }) => ({
+    picking: { data, indices, other: output, scatters: false },
+    axis: fromFront(axis, data.shape),
+  }),
+);

@@ -2,7 +2,8 @@
  * GroupQueryAttention on WASM: rotary embedding, the write into the present and the attention as jobs of one step, the cache growing or a
  * buffer of fixed capacity. Lengths are data: they are tested before each run, and what must be refused is left to the slow truth.
  */
-import type { KernelCall, Operand, Recorder, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { CallOf, Operand } from "../../graph/kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { readIntegers } from "../../tensor/access.js";
 import type { ByteStorage } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
@@ -22,19 +23,33 @@ import {
 } from "../wasm-attention.js";
 import { runRotation } from "../wasm-rotate.js";
 import { type FloatType, oneFloatType } from "../wasm-work.js";
-import type { Attributes } from "./call.js";
+import { GroupQueryAttention } from "./op.js";
+
+type Call = CallOf<typeof GroupQueryAttention>;
+
+/** A part of an operand's bytes, seen as [batch, heads, rows, size]. */
+interface Part {
+  readonly operand: Operand;
+  readonly view: View;
+}
+
+/** Where keys and values lie. */
+interface Cache {
+  readonly key: Operand;
+  readonly value: Operand;
+}
 
 /** What a step is made of. */
 interface Parts {
-  readonly attrs: Attributes;
-  readonly queries: { readonly operand: Operand; readonly view: View }; // [batch, heads, length, size]
-  readonly keys: { readonly operand: Operand; readonly view: View }; // [batch, kv heads, fresh, size]
-  readonly values: { readonly operand: Operand; readonly view: View };
-  readonly past: readonly [key: Operand, value: Operand] | undefined;
-  readonly present: readonly [key: Operand, value: Operand] | undefined;
+  readonly attrs: Call["attrs"];
+  readonly query: Part;
+  readonly key: Part;
+  readonly value: Part;
+  readonly past: Cache | undefined;
+  readonly present: Cache | undefined;
   readonly seqlens: Operand;
   readonly totalLength: Operand;
-  readonly tables: readonly [cos: Operand, sin: Operand] | undefined;
+  readonly tables: { readonly cos: Operand; readonly sin: Operand } | undefined;
   readonly positions: Operand | undefined;
   readonly bias: Operand | undefined;
   /** What no kernel knows of. */
@@ -42,99 +57,91 @@ interface Parts {
   readonly output: Operand | undefined;
 }
 
-function partsOf({ inputs, outputs, attrs }: KernelCall): Parts {
-  const [query, key, value, pastKey, pastValue, seqlens, totalLength, cos, sin, positions, bias, ...rest] = inputs;
-  const [output, presentKey, presentValue, scores] = outputs;
-  const given = attrs as Readonly<Record<string, unknown>> & Attributes;
-  const { num_heads: heads, kv_num_heads: shared } = given;
-  const packed = key === undefined ? headsView(query!.view, heads + 2 * shared) : undefined;
-  const part = (operand: Operand | undefined, count: number, from: number): Parts["keys"] =>
+const cacheOf = (key: Operand | undefined, value: Operand | undefined): Cache | undefined =>
+  key && value && { key, value };
+
+function partsOf({ inputs, outputs, attrs }: Call): Parts {
+  const { query, key, value, cos_cache: cos, sin_cache: sin, position_ids: positions } = inputs;
+  const { num_heads: heads, kv_num_heads: shared } = attrs;
+  const packed = key === undefined ? headsView(query.view, heads + 2 * shared) : undefined;
+  const part = (operand: Operand | undefined, count: number, from: number): Part =>
     packed === undefined
       ? { operand: operand!, view: headsView(operand!.view, count) }
-      : { operand: query!, view: packed.slice(1, from, from + count) };
-  const pair = <A, B>(a: A | undefined, b: B | undefined): readonly [A, B] | undefined =>
-    a === undefined || b === undefined ? undefined : [a, b];
+      : { operand: query, view: packed.slice(1, from, from + count) };
   return {
-    attrs: given,
-    queries: part(query, heads, 0),
-    keys: part(key, shared, heads),
-    values: part(value, shared, heads + shared),
-    past: pair(pastKey, pastValue),
-    present: pair(presentKey, presentValue),
-    seqlens: seqlens!,
-    totalLength: totalLength!,
-    tables: given.do_rotary ? pair(cos, sin) : undefined,
-    positions: given.do_rotary ? positions : undefined,
-    bias,
-    extras: rest.some((operand) => operand !== undefined) || scores !== undefined,
-    output,
+    attrs,
+    query: part(query, heads, 0),
+    key: part(key, shared, heads),
+    value: part(value, shared, heads + shared),
+    past: cacheOf(inputs.past_key, inputs.past_value),
+    present: cacheOf(outputs.present_key, outputs.present_value),
+    seqlens: inputs.seqlens_k,
+    totalLength: inputs.total_sequence_length,
+    tables: attrs.do_rotary && cos && sin ? { cos, sin } : undefined,
+    positions: attrs.do_rotary ? positions : undefined,
+    bias: inputs.attention_bias,
+    extras: [
+      inputs.head_sink,
+      inputs.k_scale,
+      inputs.v_scale,
+      inputs.q_norm_weight,
+      inputs.k_norm_weight,
+      outputs.output_qk,
+    ].some((operand) => operand !== undefined),
+    output: outputs.output,
   };
 }
 
 /** Attends over past and fresh keys; writes the fresh ones behind the past. */
-export const groupQueryAttention: WasmKernel = {
-  op: "GroupQueryAttention",
-  domain: "com.microsoft",
+export const groupQueryAttention: WasmKernel = wasmKernel([GroupQueryAttention], {
   accepts(call) {
-    const {
-      attrs,
-      queries,
-      keys,
-      values,
-      past,
-      present,
-      seqlens,
-      totalLength,
-      tables,
-      positions,
-      bias,
-      extras,
-      output,
-    } = partsOf(call);
-    const all = [queries.operand, keys.operand, values.operand, ...(past ?? []), ...(present ?? [])];
-    const types = oneFloatType([...all, ...(tables ?? []), bias, output]);
+    const { attrs, query, key, value, past, present, tables, totalLength, bias, extras, output, ...rest } =
+      partsOf(call);
+    const caches = [past?.key, past?.value, present?.key, present?.value];
+    const all = [query.operand, key.operand, value.operand, ...caches, tables?.cos, tables?.sin, bias, output];
+    const types = oneFloatType(all);
     if (types !== true) return types;
     if (output === undefined || present === undefined) return "not both of output and present are asked for";
     if (extras || attrs.smooth_softmax) return "there is no kernel for sinks, norms of heads, scores or scales";
     if (attrs.sliding_window_cache) return "there is no kernel for a cache as short as the window";
     if (attrs.local_window_size === 0) return "there is no kernel for a window of nothing";
     if (!totalLength.known) return "total_sequence_length is data";
-    const [batch, , length] = queries.view.shape;
-    if (queries.view.size === 0 || keys.view.shape[2] !== length) return "the fresh keys are not those of the queries";
+    const [batch, , length] = query.view.shape;
+    if (query.view.size === 0 || key.view.shape[2] !== length) return "the fresh keys are not those of the queries";
     if (length !== totalOf(totalLength) && length !== 1 && batch !== 1)
       return "samples have several queries after a past";
-    const packed = [...(tables ?? []), positions, seqlens].every((operand) => operand?.contiguous !== false);
-    const whole = [queries, keys, values].every(({ view }) => view.strides[3] === 1 || view.shape[3] === 1);
-    return packed && whole && (tables === undefined || tables[0].shape[0] === tables[1].shape[0])
-      ? true
-      : "rows or tables have gaps";
+    const packed = [tables?.cos, tables?.sin, rest.positions, rest.seqlens].every(
+      (operand) => operand?.contiguous !== false,
+    );
+    const whole = [query, key, value].every(({ view }) => view.strides[3] === 1 || view.shape[3] === 1);
+    return packed && whole && tables?.cos.shape[0] === tables?.sin.shape[0] ? true : "rows or tables have gaps";
   },
   record(call, recorder) {
     const parts = partsOf(call);
-    const { attrs, past, present, seqlens, bias, output } = parts;
-    const [queries, keys, values] = [parts.queries, parts.keys, parts.values].map(({ operand, view }) =>
-      headsAt(recorder, operand, view),
-    );
+    const { attrs, past, seqlens, bias } = parts;
+    const [output, present] = [parts.output!, parts.present!]; // or it was not accepted
+    const placed = ({ operand, view }: Part): Heads => headsAt(recorder, operand, view);
+    const [queries, keys, values] = [placed(parts.query), placed(parts.key), placed(parts.value)];
     const { rows: length, size } = queries;
     const prompt = length === totalOf(parts.totalLength);
-    recorder.when(lengthsFit(parts, prompt));
+    recorder.when(lengthsFit(parts, present, prompt));
     const lengths = lengthsPlus(recorder, seqlens, queries.batch, 1);
     const turn = turning(recorder, parts, prompt);
-    const pasts = past?.map((operand) => headsOf(recorder, operand, undefined));
-    const [presentKey, presentValue] = present!.map((operand) => headsOf(recorder, operand, undefined));
     const starts = past === undefined || prompt ? 0 : lengthsPlus(recorder, seqlens, queries.batch, 1 - length);
-    const append = (before: Heads | undefined, fresh: Heads, target: Heads): void => {
-      takeOver(recorder, before, target);
-      clearHeads(recorder, target, before?.rows ?? 0);
+    const append = (before: Operand | undefined, fresh: Heads, after: Operand): Heads => {
+      const target = headsOf(recorder, after, undefined);
+      takeOver(recorder, before && headsOf(recorder, before, undefined), target);
+      clearHeads(recorder, target, before?.shape[2] ?? 0);
       scatterHeads(recorder, fresh, target, starts);
+      return target;
     };
-    append(pasts?.[0], turn(keys), presentKey);
-    append(pasts?.[1], values, presentValue);
+    const key = append(past?.key, turn(keys), present.key);
+    const value = append(past?.value, values, present.value);
     recordAttention(recorder, {
       query: turn(queries),
-      key: presentKey,
-      value: presentValue,
-      output: headsOf(recorder, output!, attrs.num_heads),
+      key,
+      value,
+      output: headsOf(recorder, output, attrs.num_heads),
       lengths,
       // In a prompt, and without a past, the first query stands at 0 however many keys its sample has.
       past: past === undefined || prompt ? -1 : 0,
@@ -146,7 +153,7 @@ export const groupQueryAttention: WasmKernel = {
       softcap: attrs.softcap,
     });
   },
-};
+});
 
 const totalOf = ({ view }: Operand): number => readIntegers(view)[0];
 
@@ -154,8 +161,8 @@ const totalOf = ({ view }: Operand): number => readIntegers(view)[0];
 function turning(recorder: Recorder, parts: Parts, prompt: boolean): (heads: Heads) => Heads {
   const { attrs, tables, positions, seqlens } = parts;
   if (tables === undefined) return (heads) => heads;
-  const [cos, sin] = tables;
-  const [batch, , length] = parts.queries.view.shape;
+  const { cos, sin } = tables;
+  const [batch, , length] = parts.query.view.shape;
   const each = !prompt && positions !== undefined; // a position for every token
   const first = (): number => {
     if (positions !== undefined) return recorder.address(positions);
@@ -178,17 +185,17 @@ function turning(recorder: Recorder, parts: Parts, prompt: boolean): (heads: Hea
 }
 
 /** A test that the lengths, and the positions that follow from them or are given, are such as the slow truth would not refuse. */
-function lengthsFit(parts: Parts, prompt: boolean): () => boolean {
-  const { attrs, past, present, seqlens, tables, positions, bias } = parts;
-  const [batch, , length] = parts.queries.view.shape;
+function lengthsFit(parts: Parts, present: Cache, prompt: boolean): () => boolean {
+  const { attrs, past, seqlens, tables, positions, bias } = parts;
+  const [batch, , length] = parts.query.view.shape;
   const total = totalOf(parts.totalLength);
-  const rows = tables?.[0].shape[0] ?? Infinity;
+  const rows = tables?.cos.shape[0] ?? Infinity;
   const lasts = wordsOf(seqlens, 1);
-  const capacity = Math.min(present![0].shape[2], bias === undefined ? Infinity : total);
+  const capacity = Math.min(present.key.shape[2], bias === undefined ? Infinity : total);
   const least = prompt ? 0 : length - 1;
   // Past the end of a padded prompt the window is counted from the last key.
   const whole = prompt && batch > 1 && attrs.local_window_size > 0;
-  const most = Math.min(capacity - 1, past === undefined || prompt ? Infinity : past[0].shape[2] + length - 1);
+  const most = Math.min(capacity - 1, past === undefined || prompt ? Infinity : past.key.shape[2] + length - 1);
   const given = positions && wordsOf(positions, 2);
   const counted = given === undefined ? 0 : prompt ? 1 : positions!.view.size;
   const highest = prompt ? rows - length : rows - 1;

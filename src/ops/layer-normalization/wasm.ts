@@ -1,41 +1,34 @@
 /** LayerNormalization and RMSNormalization on WASM: computed in float32, whatever stash_type asks for. */
-import type { KernelCall, WasmKernel } from "../../kernels/wasm-kernel.js";
-import { normalizable, type Normalization, recordNormalization } from "../wasm-normalize.js";
+import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import { normalization } from "../wasm-normalize.js";
+import { LayerNormalization, RMSNormalization } from "./op.js";
 
-const fromFront = (axis: number, rank: number): number => (axis < 0 ? axis + rank : axis);
-
-const layerOf = ({ inputs: [x, scale, bias], outputs: [y, mean, inverse], attrs }: KernelCall): Normalization => ({
-  kernel: "layerNormalize",
-  source: x!,
-  scale: scale!,
-  bias,
-  output: y!,
-  mean,
-  inverse,
-  axis: fromFront(attrs["axis"] as number, x!.shape.length),
-  epsilon: attrs["epsilon"] as number,
-});
-
-const rootOf = ({ inputs: [x, scale], outputs: [y], attrs }: KernelCall): Normalization => ({
-  kernel: "rmsNormalize",
-  source: x!,
-  scale: scale!,
-  output: y!,
-  axis: fromFront(attrs["axis"] as number, x!.shape.length),
-  epsilon: attrs["epsilon"] as number,
-});
+const fromFront = (axis: number, { length: rank }: readonly number[]): number => (axis < 0 ? axis + rank : axis);
 
 /** (X − mean) / √(variance + epsilon) · Scale + B. */
-export const layerNormalization: WasmKernel = {
-  op: "LayerNormalization",
-  accepts: (call) => (call.outputs[0] === undefined ? "only statistics are asked for" : normalizable(layerOf(call))),
-  record: (call, recorder) => recordNormalization(recorder, layerOf(call)),
-};
+export const layerNormalization: WasmKernel = normalization(
+  [LayerNormalization],
+  ({ inputs: { X, Scale, B }, outputs: { Y, Mean, InvStdDev }, attrs: { axis, epsilon } }) => {
+    if (Y === undefined) return "only statistics are asked for";
+    return {
+      kernel: "layerNormalize",
+      source: X,
+      scale: Scale,
+      bias: B,
+      output: Y,
+      mean: Mean,
+      inverse: InvStdDev,
+      axis: fromFront(axis, X.shape),
+      epsilon,
+    };
+  },
+);
 
 /** X / √(mean of squares + epsilon) · scale. */
-export const rmsNormalization: WasmKernel = {
-  op: "RMSNormalization",
-  accepts: (call) =>
-    call.attrs["stash_type"] === "float64" ? "it is to be computed in float64" : normalizable(rootOf(call)),
-  record: (call, recorder) => recordNormalization(recorder, rootOf(call)),
-};
+export const rmsNormalization: WasmKernel = normalization(
+  [RMSNormalization],
+  ({ inputs: { X, scale }, outputs: { Y }, attrs: { axis, epsilon, stash_type } }) => {
+    if (stash_type === "float64") return "it is to be computed in float64";
+    return { kernel: "rmsNormalize", source: X, scale, output: Y, axis: fromFront(axis, X.shape), epsilon };
+  },
+);

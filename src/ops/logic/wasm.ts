@@ -1,23 +1,24 @@
 /** Logic on bools on WASM. */
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
 import { elements } from "../wasm-elements.js";
+import { And, Not, Or, Xor } from "./op.js";
 
-const logic = (op: string, operation: "and" | "or" | "exclusiveOr" | "not"): WasmKernel =>
-  elements(op, ({ inputs, outputs: [output] }) => ({
-    operation,
-    kind: "bytes",
-    inputs: inputs.map((input) => input!),
-    output: output!,
-  }));
+const logic = (op: typeof And, operation: "and" | "or" | "exclusiveOr"): WasmKernel =>
+  elements([op], ({ inputs: { A, B }, outputs: { C } }) => ({ operation, kind: "bytes", inputs: [A, B], output: C }));
 
 /** A and B. */
-export const and: WasmKernel = logic("And", "and");
+export const and: WasmKernel = logic(And, "and");
 
 /** A or B. */
-export const or: WasmKernel = logic("Or", "or");
+export const or: WasmKernel = logic(Or, "or");
 
 /** Either A or B. */
-export const exclusiveOr: WasmKernel = logic("Xor", "exclusiveOr");
+export const exclusiveOr: WasmKernel = logic(Xor, "exclusiveOr");
 
 /** Not X. */
-export const not: WasmKernel = logic("Not", "not");
+export const not: WasmKernel = elements([Not], ({ inputs: { X }, outputs: { Y } }) => ({
+  operation: "not",
+  kind: "bytes",
+  inputs: [X],
+  output: Y,
+}));

@@ -4,55 +4,51 @@
  */
 import { type JobOf, packedRowBytes, quantizedBytes } from "../../kernels/exports.js";
 import { elementCode } from "../../kernels/jobs.js";
-import type { Operand, Recorder, WasmKernel } from "../../kernels/wasm-kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import type { Operand } from "../../graph/kernel.js";
 import { isProductType, type ProductType, productParts, recordConversion, recordPacking } from "../wasm-matmul.js";
+import { MatMulNBits } from "./op.js";
 
 /** A · dequantized(B)ᵀ + bias. */
-export const matmulBlocks: WasmKernel = {
-  op: "MatMulNBits",
-  domain: "com.microsoft",
-  accepts({ inputs: [a, , scales, zeros, groups, bias], outputs: [output], attrs }) {
-    if (groups !== undefined) return "g_idx orders the blocks";
-    if (!isProductType(a!.type) || !isProductType(scales!.type)) return `there is no kernel for ${a!.type}`;
-    if (!a!.contiguous) return "rows have gaps";
+export const matmulBlocks: WasmKernel = wasmKernel([MatMulNBits], {
+  accepts({ inputs: { A: a, scales, zero_points: zeros, g_idx, bias }, outputs: { Y: output }, attrs: { bits } }) {
+    if (g_idx !== undefined) return "g_idx orders the blocks";
+    if (!isProductType(a.type) || !isProductType(scales.type)) return `there is no kernel for ${a.type}`;
+    if (!a.contiguous) return "rows have gaps";
     if (zeros !== undefined && zeros.type !== "uint8" && !isProductType(zeros.type))
       return `there is no kernel for zero points of ${zeros.type}`;
     if (bias !== undefined && (bias.type !== "float32" || !bias.contiguous)) return "the bias is not float32";
-    if (![2, 4, 8].includes(attrs["bits"] as number)) return "there are kernels for 2, 4 and 8 bits";
-    return output!.view.size > 0 ? true : "there is nothing to compute";
+    if (![2, 4, 8].includes(bits)) return "there are kernels for 2, 4 and 8 bits";
+    return output.view.size > 0 ? true : "there is nothing to compute";
   },
-  record({ inputs: [a, b, scales, zeros, , bias], outputs: [output], attrs }, recorder) {
-    const k = attrs["K"] as number;
-    const n = attrs["N"] as number;
-    const bits = attrs["bits"] as number;
-    const blockSize = attrs["block_size"] as number;
-    const m = a!.view.size / k;
-    const level = attrs["accuracy_level"] as number;
+  record({ inputs: { A: a, B: b, scales, zero_points: zeros, bias }, outputs: { Y: output }, attrs }, recorder) {
+    const { K: k, N: n, bits, block_size: blockSize, accuracy_level: level } = attrs;
+    const m = a.view.size / k;
     const coarse = level === 4 && recorder.relaxed && bits === 4 && blockSize >= 32;
     const form = { m, n, k, blockSize, bits, precision: level < 2 ? 32 : coarse ? 8 : 16 };
     const whole = zeros === undefined || zeros.type === "uint8";
-    const activations = level < 2 ? floats(recorder, a!, form, whole) : quantized(recorder, a!, form);
-    const direct = output!.type === "float32";
-    const c = direct ? recorder.address(output!) : recorder.temporary(m * n * 4);
+    const activations = level < 2 ? floats(recorder, a, form, whole) : quantized(recorder, a, form);
+    const direct = output.type === "float32";
+    const c = direct ? recorder.address(output) : recorder.temporary(m * n * 4);
     recorder.run(
       "matmulBlocks",
       {
         ...activations,
-        b: recorder.address(b!),
-        scales: recorder.address(scales!),
+        b: recorder.address(b),
+        scales: recorder.address(scales),
         zeros: zeros === undefined ? 0 : recorder.address(zeros),
         bias: bias === undefined ? 0 : recorder.address(bias),
         c,
-        scaleType: elementCode[scales!.type as ProductType],
+        scaleType: elementCode[scales.type as ProductType],
         zerosType: whole ? -1 : elementCode[zeros.type as ProductType],
         cRow: n,
         ...form,
       },
       productParts(m * n * k, recorder),
     );
-    if (!direct) recordConversion(recorder, c, output!, m * n);
+    if (!direct) recordConversion(recorder, c, output, m * n);
   },
-};
+});
 
 /** The sizes of a product, and the bits of its activations. */
 interface Form {

@@ -1,26 +1,32 @@
 /** onnxruntime's Gelu family on WASM. */
-import type { KernelCall, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { WasmKernel } from "../../kernels/wasm-kernel.js";
 import { scaledSigmoid } from "../wasm-activations.js";
-import { apply, elementwise, type Expression, operand } from "../wasm-elementwise.js";
-
-const domain = "com.microsoft";
-
-/** X, with the bias added where there is one. */
-const biased = ({ inputs: [x, bias] }: KernelCall): Expression =>
-  bias === undefined ? operand(x!) : apply("add", operand(x!), operand(bias));
+import { apply, elementwise, operand } from "../wasm-elementwise.js";
+import { BiasGelu, FastGelu, MicrosoftGelu, QuickGelu } from "./op.js";
 
 /** ½ · x · (1 + erf(x / √2)). */
-export const microsoftGelu: WasmKernel = elementwise("Gelu", (call) => apply("gelu", biased(call)), domain);
+export const microsoftGelu: WasmKernel = elementwise([MicrosoftGelu], ({ inputs: { X }, outputs: { Y } }) => ({
+  output: Y,
+  value: apply("gelu", operand(X)),
+}));
 
 /** Gelu of A + B. */
-export const biasGelu: WasmKernel = elementwise("BiasGelu", (call) => apply("gelu", biased(call)), domain);
+export const biasGelu: WasmKernel = elementwise([BiasGelu], ({ inputs: { A, B }, outputs: { C } }) => ({
+  output: C,
+  value: apply("gelu", apply("add", operand(A), operand(B))),
+}));
 
-/** Gelu's approximation by tanh. */
-export const fastGelu: WasmKernel = elementwise("FastGelu", (call) => apply("geluTanh", biased(call)), domain);
+/** Gelu's approximation by tanh, of X or of X + bias. */
+export const fastGelu: WasmKernel = elementwise([FastGelu], ({ inputs: { X, bias }, outputs: { Y } }) => ({
+  output: Y,
+  value: apply("geluTanh", bias === undefined ? operand(X) : apply("add", operand(X), operand(bias))),
+}));
 
 /** x · sigmoid(alpha · x). */
 export const quickGelu: WasmKernel = elementwise(
-  "QuickGelu",
-  ({ inputs: [x], attrs }) => scaledSigmoid(operand(x!), attrs["alpha"] as number),
-  domain,
+  [QuickGelu],
+  ({ inputs: { X }, outputs: { Y }, attrs: { alpha } }) => ({
+    output: Y,
+    value: scaledSigmoid(operand(X), alpha),
+  }),
 );

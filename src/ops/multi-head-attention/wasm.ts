@@ -3,7 +3,8 @@
  * numbers that are added, as the operator has it, not keys that are hidden.
  */
 import { elementCode } from "../../kernels/jobs.js";
-import type { KernelCall, Operand, Recorder, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { CallOf, Operand } from "../../graph/kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { rowMajorStrides, View } from "../../tensor/view.js";
 import { headsView } from "../attention/heads.js";
@@ -25,6 +26,9 @@ import { type ElementsPlace, runElements } from "../wasm-elements.js";
 import { liesWithin } from "../wasm-indices.js";
 import { productOf } from "../wasm-layout.js";
 import { type FloatType, oneFloatType } from "../wasm-work.js";
+import { MultiHeadAttention } from "./op.js";
+
+type Call = CallOf<typeof MultiHeadAttention>;
 
 /** An operand, or a part of it, as [batch, heads, rows, size]. */
 interface Part {
@@ -34,23 +38,14 @@ interface Part {
   readonly biases: number | undefined;
 }
 
+/** The three projections. */
 interface Parts {
   readonly query: Part;
   readonly key: Part;
   readonly value: Part;
-  readonly bias: Operand | undefined;
-  readonly padding: Operand | undefined;
-  readonly added: Operand | undefined;
-  readonly past: readonly Operand[];
-  /** Where the past is a buffer: how many of its rows count. */
-  readonly pastLength: Operand | undefined;
-  readonly output: Operand | undefined;
-  readonly present: readonly Operand[];
 }
 
-function partsOf({ inputs, outputs, attrs }: KernelCall): Parts {
-  const [query, key, value, bias, padding, added, pastKey, pastValue, pastLength] = inputs;
-  const heads = attrs["num_heads"] as number;
+function partsOf({ inputs: { query, key, value, bias }, attrs: { num_heads: heads } }: Call): Parts {
   const packed = (operand: Operand, index: number): View => {
     const { shape, strides, data, type, offset } = operand.view;
     const order = [0, 2, 1, 4];
@@ -65,10 +60,10 @@ function partsOf({ inputs, outputs, attrs }: KernelCall): Parts {
   const whole = (operand: Operand): View => headsView(operand.view, heads);
   const [q, k, v]: readonly (readonly [Operand, View])[] =
     key === undefined
-      ? [0, 1, 2].map((index) => [query!, packed(query!, index)] as const)
+      ? [0, 1, 2].map((index) => [query, packed(query, index)] as const)
       : value === undefined
-        ? [[query!, whole(query!)], ...[0, 1].map((index) => [key, packed(key, index)] as const)]
-        : [query!, key, value].map((operand) => [operand, whole(operand)] as const);
+        ? [[query, whole(query)], ...[0, 1].map((index) => [key, packed(key, index)] as const)]
+        : [query, key, value].map((operand) => [operand, whole(operand)] as const);
   const width = heads * q[1].shape[3];
   // Keys and values by heads come from a cache: their biases are in them already.
   const byHeads = key?.shape.length === 4;
@@ -77,78 +72,76 @@ function partsOf({ inputs, outputs, attrs }: KernelCall): Parts {
     view,
     biases: bias === undefined || (start > 0 && byHeads) ? undefined : start,
   });
-  return {
-    query: part(q, 0),
-    key: part(k, width),
-    value: part(v, 2 * width),
-    bias,
-    padding,
-    added,
-    past: [pastKey, pastValue].flatMap((operand) => operand ?? []),
-    pastLength: pastKey && pastLength,
-    output: outputs[0],
-    present: [outputs[1], outputs[2]].flatMap((operand) => operand ?? []),
-  };
+  return { query: part(q, 0), key: part(k, width), value: part(v, 2 * width) };
 }
 
+/** Where the past is a buffer: how many of its rows count. */
+const pastLengthOf = ({ inputs: { past_key, past_sequence_length } }: Call): Operand | undefined =>
+  past_key && past_sequence_length;
+
 /** Attends over past and fresh keys with additive masks. */
-export const multiHeadAttention: WasmKernel = {
-  op: "MultiHeadAttention",
-  domain: "com.microsoft",
+export const multiHeadAttention: WasmKernel = wasmKernel([MultiHeadAttention], {
   accepts(call) {
-    const { query, key, value, bias, padding, added, past, pastLength, output, present } = partsOf(call);
-    const all = [query.operand, key.operand, value.operand];
-    const types = oneFloatType([...all, bias, added, ...past, ...present, output]);
+    const { query, key, value } = partsOf(call);
+    const { bias, key_padding_mask: padding, attention_bias: added, past_key, past_value } = call.inputs;
+    const { output, present_key, present_value, qk } = call.outputs;
+    const caches = [past_key, past_value, present_key, present_value];
+    const types = oneFloatType([query.operand, key.operand, value.operand, bias, added, ...caches, output]);
     if (types !== true) return types;
-    if (output === undefined || call.outputs[3] !== undefined) return "the scores are asked for";
-    if (present.length === 1 || past.length > present.length) return "there is a past, but no present to join it into";
-    if (pastLength !== undefined && (padding !== undefined || added !== undefined))
+    if (output === undefined || qk !== undefined) return "the scores are asked for";
+    const present = present_key !== undefined && present_value !== undefined;
+    if (!present && caches.some((operand) => operand !== undefined))
+      return "there is a past, but no present to join it into";
+    if (pastLengthOf(call) !== undefined && (padding !== undefined || added !== undefined))
       return "there is no kernel for masks over a past that is a buffer";
     if (padding !== undefined && padding.shape.length === 1) return "there is no kernel for padding given by lengths";
     const [queries, fresh] = [query.view.shape[2], key.view.shape[2]];
-    if (call.attrs["unidirectional"] === true && queries !== fresh) return "there are not as many keys as queries";
+    if (call.attrs.unidirectional && queries !== fresh) return "there are not as many keys as queries";
     if ([query, key, value].some(({ view }) => view.strides[3] !== 1 && view.shape[3] !== 1)) return "rows have gaps";
     const views = [query.view, key.view, value.view];
     return views.every(({ size }) => size > 0) ? true : "there is nothing to compute";
   },
   record(call, recorder) {
-    const parts = partsOf(call);
-    const { past, pastLength, present, output } = parts;
-    const queries = biased(recorder, parts, parts.query);
-    const fresh = parts.key.view.shape[2];
-    if (pastLength !== undefined) recorder.when(liesWithin(pastLength, 0, past[0].shape[2] - fresh));
+    const { query, key, value } = partsOf(call);
+    const { bias, past_key, past_value } = call.inputs;
+    const { output, present_key, present_value } = call.outputs;
+    const { scale, unidirectional, mask_filter_value: filter } = call.attrs;
+    const pastRows = past_key?.shape[2] ?? 0;
+    const pastLength = pastLengthOf(call);
+    const queries = biased(recorder, bias, query);
+    const fresh = key.view.shape[2];
+    if (pastLength !== undefined) recorder.when(liesWithin(pastLength, 0, pastRows - fresh));
     const counted = (by: number): number =>
       pastLength === undefined ? 0 : lengthsPlus(recorder, pastLength, queries.batch, by);
     const starts = counted(0);
-    const join = (part: Part, at: number): Heads => {
-      const rows = biased(recorder, parts, part);
-      if (present.length === 0) return rows;
-      const target = headsOf(recorder, present[at], undefined);
-      takeOver(recorder, past.length === 0 ? undefined : headsOf(recorder, past[at], undefined), target);
+    const join = (part: Part, past: Operand | undefined, present: Operand | undefined): Heads => {
+      const rows = biased(recorder, bias, part);
+      if (present === undefined) return rows;
+      const target = headsOf(recorder, present, undefined);
+      takeOver(recorder, past && headsOf(recorder, past, undefined), target);
       if (pastLength !== undefined) scatterHeads(recorder, rows, target, starts);
-      else appendHeads(recorder, rows, target, past[at]?.shape[2] ?? 0);
+      else appendHeads(recorder, rows, target, pastRows);
       return target;
     };
-    const scale = call.attrs["scale"] as number;
     recordAttention(recorder, {
       query: queries,
-      key: join(parts.key, 0),
-      value: join(parts.value, 1),
-      output: headsOf(recorder, output!, queries.heads),
+      key: join(key, past_key, present_key),
+      value: join(value, past_value, present_value),
+      output: headsOf(recorder, output!, queries.heads), // or it was not accepted
       lengths: counted(fresh),
-      past: past[0]?.shape[2] ?? 0,
-      causal: call.attrs["unidirectional"] === true,
+      past: pastRows,
+      causal: unidirectional,
       left: -1,
       right: -1,
-      mask: maskOf(recorder, parts, call.attrs["mask_filter_value"] as number),
+      mask: maskOf(recorder, call.inputs, query.view.shape[2], filter),
       scale: scale === 0 ? 1 / Math.sqrt(queries.size) : scale,
       softcap: 0,
     });
   },
-};
+});
 
 /** Heads with the biases of their projection, in memory of the program's own where there are some. */
-function biased(recorder: Recorder, { bias }: Parts, { operand, view, biases }: Part): Heads {
+function biased(recorder: Recorder, bias: Operand | undefined, { operand, view, biases }: Part): Heads {
   const heads = headsAt(recorder, operand, view);
   if (biases === undefined || bias === undefined) return heads;
   const target = temporaryHeads(recorder, heads);
@@ -177,10 +170,15 @@ function biased(recorder: Recorder, { bias }: Parts, { operand, view, biases }: 
 }
 
 /** What is added to the scores: attention_bias, and mask_filter_value where the padding says so. */
-function maskOf(recorder: Recorder, { padding, added, query }: Parts, filter: number): MaskPlace {
+function maskOf(
+  recorder: Recorder,
+  { key_padding_mask: padding, attention_bias: added }: Call["inputs"],
+  length: number,
+  filter: number,
+): MaskPlace {
   const bias = added && maskAt(recorder.address(added), added.type as FloatType, added);
   if (padding === undefined) return bias ?? noMask;
-  const [batch, heads, length] = [added?.shape[0] ?? 1, added?.shape[1] ?? 1, query.view.shape[2]];
+  const [batch, heads] = [added?.shape[0] ?? 1, added?.shape[1] ?? 1];
   const total = padding.shape.at(-1)!;
   const each = padding.shape.length === 3; // one for each query
   const rows = added !== undefined || each ? length : 1;

@@ -5,41 +5,42 @@
 import { partialBytes, scratchBytes } from "../../kernels/exports.js";
 import type { JobOf } from "../../kernels/exports.js";
 import { elementCode, pageCode } from "../../kernels/jobs.js";
-import type { KernelCall, Operand, Recorder, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { CallOf, Operand } from "../../graph/kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { sharesOf } from "../attention-shares.js";
 import type { PagedLayout } from "../paged.js";
 import { indexBytes, pageStrides } from "../paged-wasm.js";
 import { windowOf } from "../wasm-attention.js";
+import { PagedAttention } from "./op.js";
 
 type FloatType = "float32" | "float16" | "bfloat16";
+type Call = CallOf<typeof PagedAttention>;
 
 /** Scratch that a thread surely has. */
 const mostScratch = 1 << 20;
 
 /** Attention over pages. */
-export const pagedAttention: WasmKernel = {
-  op: "PagedAttention",
-  domain: "insitu",
+export const pagedAttention: WasmKernel = wasmKernel([PagedAttention], {
   accepts(call) {
-    const { inputs, outputs } = call;
-    if (outputs[0] === undefined) return "only the sums are asked for";
-    const names = ["query", "key_cache", "value_cache", "block_tables", "seq_lens", "key_scale", "value_scale"];
-    const gap = inputs.findIndex((operand) => operand !== undefined && !operand.contiguous);
-    if (gap >= 0) return `${names[gap]} has gaps`;
-    if (outputs[0].view.size === 0) return "there is nothing to compute";
-    const job = jobOf(call, () => 0, 1);
+    const { Y: output } = call.outputs;
+    if (output === undefined) return "only the sums are asked for";
+    const gap = Object.entries(call.inputs).find(([, operand]) => operand?.contiguous === false);
+    if (gap !== undefined) return `${gap[0]} has gaps`;
+    if (output.view.size === 0) return "there is nothing to compute";
+    const job = jobOf(call, output, () => 0, 1);
     return scratchBytes(job.queries === 1 ? "pagedDecode" : "pagedPrefill", job) <= mostScratch
       ? true
       : `heads of ${job.headSize} and ${job.valueSize} need more scratch than there is`;
   },
   record(call, recorder) {
-    const { batch, heads, kvHeads, queries, sumsHead } = jobOf(call, () => 0, 1);
+    const output = call.outputs.Y!; // or it was not accepted
+    const { batch, heads, kvHeads, queries, sumsHead } = jobOf(call, output, () => 0, 1);
     const { splits, parts } = sharesOf({ batch, heads, kvHeads, queries, keys: sumsHead }, recorder.threads);
-    const job = jobOf(call, (operand) => recorder.address(operand), splits);
+    const job = jobOf(call, output, (operand) => recorder.address(operand), splits);
     if (queries > 1) return recorder.run("pagedPrefill", job, parts);
     decode(job, parts, recorder);
   },
-};
+});
 
 function decode(job: JobOf<"pagedDecode">, parts: number, recorder: Recorder): void {
   const bytes = partialBytes(job);
@@ -50,14 +51,19 @@ function decode(job: JobOf<"pagedDecode">, parts: number, recorder: Recorder): v
   if (job.sums !== 0) recorder.run("pagedSums", withPartials, Math.min(parts, job.batch * job.heads));
 }
 
-function jobOf(call: KernelCall, address: (operand: Operand) => number, splits: number): JobOf<"pagedDecode"> {
-  const { inputs, outputs, attrs } = call;
-  const [query, key, value, tables, lengths, keyScale, valueScale] = inputs as Operand[];
-  const sums = outputs[1];
-  const layout = attrs["cache_mode"] as PagedLayout;
+function jobOf(
+  { inputs, outputs, attrs }: Call,
+  output: Operand,
+  address: (operand: Operand) => number,
+  splits: number,
+): JobOf<"pagedDecode"> {
+  const { query, key_cache: key, value_cache: value, block_tables: tables, seq_lens: lengths } = inputs;
+  const { key_scale: keyScale, value_scale: valueScale } = inputs;
+  const { attention_sums: sums } = outputs;
+  const { cache_mode: layout } = attrs;
   const packed = query.shape.length === 3;
   const [batch, queries] = packed ? query.shape : [query.shape[0], query.shape[2]];
-  const heads = packed ? (attrs["q_num_heads"] as number) : query.shape[1];
+  const heads = packed ? attrs.q_num_heads! : query.shape[1];
   const headSize = packed ? query.shape[2] / heads : query.shape[3];
   const perHead = tables.shape.length === 3;
   const slot = key.shape.slice(1).reduce((product, dim) => product * dim, 1);
@@ -75,7 +81,7 @@ function jobOf(call: KernelCall, address: (operand: Operand) => number, splits: 
     query: address(query),
     key: address(key),
     value: address(value),
-    output: address(outputs[0]!),
+    output: address(output),
     queryType: elementCode[query.type as FloatType],
     cacheType: pageCode[key.type as keyof typeof pageCode],
     batch,
@@ -99,9 +105,9 @@ function jobOf(call: KernelCall, address: (operand: Operand) => number, splits: 
     lengths: address(lengths),
     total: 0,
     past: 0,
-    causal: attrs["is_causal"] === true ? 1 : 0,
-    left: windowOf(attrs["left_window_size"] as number),
-    right: windowOf(attrs["right_window_size"] as number),
+    causal: attrs.is_causal ? 1 : 0,
+    left: windowOf(attrs.left_window_size),
+    right: windowOf(attrs.right_window_size),
     mask: 0,
     maskType: 0,
     maskSample: 0,
@@ -109,8 +115,8 @@ function jobOf(call: KernelCall, address: (operand: Operand) => number, splits: 
     maskQuery: 0,
     maskKey: 0,
     maskLength: 0,
-    scale: (attrs["scale"] as number | undefined) ?? 1 / Math.sqrt(headSize),
-    softcap: attrs["softcap"] as number,
+    scale: attrs.scale ?? 1 / Math.sqrt(headSize),
+    softcap: attrs.softcap,
     splits,
     partials: 0,
     tables: address(tables),

@@ -2,6 +2,7 @@
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
 import { readNumbers } from "../../tensor/access.js";
 import { apply, elementwise, type Expression, number, operand } from "../wasm-elementwise.js";
+import { Pow } from "./op.js";
 
 /** x to a power, by multiplication. */
 function power(x: Expression, exponent: number): Expression | string {
@@ -24,7 +25,8 @@ function power(x: Expression, exponent: number): Expression | string {
 }
 
 /** X^Y for a Y that is the same number everywhere. */
-export const pow: WasmKernel = elementwise("Pow", ({ inputs: [x, y] }) => {
-  if (!y!.known || y!.view.size !== 1) return "the exponent is not one constant number";
-  return power(operand(x!), Number(readNumbers(y!.view)[0]));
+export const pow: WasmKernel = elementwise([Pow], ({ inputs: { X, Y }, outputs: { Z } }) => {
+  if (!Y.known || Y.view.size !== 1) return "the exponent is not one constant number";
+  const value = power(operand(X), Number(readNumbers(Y.view)[0]));
+  return typeof value === "string" ? value : { output: Z, value };
 });

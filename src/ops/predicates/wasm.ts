@@ -1,11 +1,12 @@
 /** Questions about floats on WASM. */
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
 import { elements } from "../wasm-elements.js";
+import { IsNaN } from "./op.js";
 
 /** True where the operand is not a number. */
-export const isNaN: WasmKernel = elements("IsNaN", ({ inputs: [x], outputs: [y] }) => ({
+export const isNaN: WasmKernel = elements([IsNaN], ({ inputs: { X }, outputs: { Y } }) => ({
   operation: "isNotANumber",
   kind: "double",
-  inputs: [x!],
-  output: y!,
+  inputs: [X],
+  output: Y,
 }));

@@ -1,43 +1,46 @@
 /** QuantizedScatterPaKvCache on WASM: every layout and type, the same bytes as the slow truth's. */
 import { elementCode, pageCode } from "../../kernels/jobs.js";
-import type { Operand, Recorder, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { Operand } from "../../graph/kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { indexBytes, isInPlace, pageStrides } from "../paged-wasm.js";
 import type { PagedLayout } from "../paged.js";
+import { QuantizedScatterPaKvCache } from "./op.js";
 
 /** Elements above which threads share a write. */
 const shared = 1 << 15;
 
+/** Vectors, and the cache whose slots they go into. */
+interface Rows {
+  readonly rows: Operand;
+  readonly cache: Operand;
+  readonly scales: Operand;
+}
+
 /** Quantises vectors into the slots of the caches, in place. */
-export const quantizedScatterPages: WasmKernel = {
-  op: "QuantizedScatterPaKvCache",
-  domain: "insitu",
+export const quantizedScatterPages: WasmKernel = wasmKernel([QuantizedScatterPaKvCache], {
   accepts({ inputs, outputs }) {
-    const [key, keyCache, keyScale, slots, value, valueCache, valueScale] = inputs as Operand[];
-    const caches = [keyCache, keyScale, valueCache, valueScale];
-    for (const [at, past] of caches.entries()) {
-      const present = outputs[at];
+    const { key, value, slot_mapping: slots, key_cache, key_scale, value_cache, value_scale } = inputs;
+    for (const [past, present] of [
+      [key_cache, outputs.key_cache],
+      [key_scale, outputs.key_scale],
+      [value_cache, outputs.value_cache],
+      [value_scale, outputs.value_scale],
+    ] as const) {
       if (present === undefined) return "an output is not asked for";
       if (!isInPlace(past, present)) return "a cache is not updated in place";
     }
-    if ([key, value, slots, ...caches].some((operand) => !operand.contiguous)) return "an operand has gaps";
+    const operands = [key, value, slots, key_cache, key_scale, value_cache, value_scale];
+    if (operands.some((operand) => !operand.contiguous)) return "an operand has gaps";
     return key.shape[2] <= 1 << 16 && value.shape[2] <= 1 << 16 ? true : "heads are larger than scratch";
   },
-  record({ inputs, attrs }, recorder) {
-    const [key, keyCache, keyScale, slots, value, valueCache, valueScale] = inputs as Operand[];
-    const layout = attrs["cache_mode"] as PagedLayout;
-    quantize(key, keyCache, keyScale, slots, layout, recorder);
-    quantize(value, valueCache, valueScale, slots, layout, recorder);
+  record({ inputs, attrs: { cache_mode: layout } }, recorder) {
+    const { key, key_cache, key_scale, value, value_cache, value_scale, slot_mapping: slots } = inputs;
+    quantize({ rows: key, cache: key_cache, scales: key_scale }, slots, layout, recorder);
+    quantize({ rows: value, cache: value_cache, scales: value_scale }, slots, layout, recorder);
   },
-};
+});
 
-function quantize(
-  rows: Operand,
-  cache: Operand,
-  scales: Operand,
-  slots: Operand,
-  layout: PagedLayout,
-  recorder: Recorder,
-): void {
+function quantize({ rows, cache, scales }: Rows, slots: Operand, layout: PagedLayout, recorder: Recorder): void {
   const [tokens, heads, size] = rows.shape;
   if (rows.view.size === 0) return;
   const { blockSize, block, row, head, piece, pieceStep } = pageStrides(layout, cache.shape, heads);

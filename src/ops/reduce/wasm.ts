@@ -1,42 +1,65 @@
 /** Reductions on WASM, along axes that are known beforehand: floats in float64, the others in 64-bit integers. */
 import { foldOperation, registerKind } from "../../kernels/element-jobs.js";
 import { elementCode } from "../../kernels/jobs.js";
-import type { KernelCall, Operand, Recorder, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { CallOf, Operand } from "../../graph/kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { readIntegers } from "../../tensor/access.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { kindOf, plainOnly, type PlainType } from "../wasm-elements.js";
 import { joinDimensions, type Layout, productOf } from "../wasm-layout.js";
 import { partsFor } from "../wasm-work.js";
+import {
+  ReduceL1,
+  ReduceL1ByAttribute,
+  ReduceL2,
+  ReduceL2ByAttribute,
+  ReduceMax,
+  ReduceMaxByAttribute,
+  ReduceMean,
+  ReduceMeanByAttribute,
+  ReduceMin,
+  ReduceMinByAttribute,
+  ReduceProd,
+  ReduceProdByAttribute,
+  ReduceSum,
+  ReduceSumByAttribute,
+  ReduceSumSquare,
+  ReduceSumSquareByAttribute,
+} from "./op.js";
 
 type Fold = keyof typeof foldOperation;
 
+/** The declarations of one reduction: axes as an attribute, axes as an input. */
+type Versions = readonly [typeof ReduceSumByAttribute, typeof ReduceSum];
+
 /** The axes, counted from the front; undefined where they are data. */
-function axesOf({ inputs: [data, axes], attrs }: KernelCall): readonly number[] | undefined {
-  const rank = data!.shape.length;
-  if (axes?.known === false) return undefined;
-  const given = axes === undefined ? (attrs["axes"] as readonly number[] | undefined) : readIntegers(axes.view);
+function axesOf({ inputs, attrs }: CallOf<Versions[number]>): readonly number[] | undefined {
+  const { shape } = inputs.data;
+  const operand = "axes" in inputs ? inputs.axes : undefined;
+  if (operand?.known === false) return undefined;
+  const given = operand === undefined ? ("axes" in attrs ? attrs.axes : undefined) : readIntegers(operand.view);
   if (given === undefined || given.length === 0)
-    return attrs["noop_with_empty_axes"] === true ? [] : data!.shape.map((_, axis) => axis);
-  return given.map((axis) => (axis < 0 ? axis + rank : axis));
+    return "noop_with_empty_axes" in attrs && attrs.noop_with_empty_axes ? [] : shape.map((_, axis) => axis);
+  return given.map((axis) => (axis < 0 ? axis + shape.length : axis));
 }
 
-const reducing = (op: string, operation: Fold): WasmKernel => ({
-  op,
-  accepts(call) {
-    const [data] = call.inputs;
-    if (axesOf(call) === undefined) return "the axes are data";
-    if (data!.view.size === 0) return "there is nothing to reduce";
-    if (!call.outputs[0]!.contiguous) return "the output has gaps";
-    const kind = kindOf(data!.type);
-    if (operation === "norm" && kind !== "double") return `there is no kernel for a norm of ${data!.type}`;
-    if (operation === "mean" && (data!.type === "int64" || data!.type === "uint64"))
-      return `the sum behind a mean of ${data!.type} may need more than 64 bits`;
-    return plainOnly([data]);
-  },
-  record(call, recorder) {
-    recordReduction(recorder, call.inputs[0]!, call.outputs[0]!, axesOf(call)!, operation);
-  },
-});
+const reducing = (versions: Versions, operation: Fold): WasmKernel =>
+  wasmKernel(versions, {
+    accepts(call) {
+      const { data } = call.inputs;
+      if (axesOf(call) === undefined) return "the axes are data";
+      if (data.view.size === 0) return "there is nothing to reduce";
+      if (!call.outputs.reduced.contiguous) return "the output has gaps";
+      const kind = kindOf(data.type);
+      if (operation === "norm" && kind !== "double") return `there is no kernel for a norm of ${data.type}`;
+      if (operation === "mean" && (data.type === "int64" || data.type === "uint64"))
+        return `the sum behind a mean of ${data.type} may need more than 64 bits`;
+      return plainOnly([data]);
+    },
+    record(call, recorder) {
+      recordReduction(recorder, call.inputs.data, call.outputs.reduced, axesOf(call)!, operation);
+    },
+  });
 
 /** Queues a reduction of `data` along axes into `output`, which lies together. */
 function recordReduction(
@@ -86,25 +109,25 @@ function recordReduction(
 }
 
 /** The sum of elements. */
-export const reduceSum: WasmKernel = reducing("ReduceSum", "sum");
+export const reduceSum: WasmKernel = reducing([ReduceSumByAttribute, ReduceSum], "sum");
 
 /** The mean of elements. */
-export const reduceMean: WasmKernel = reducing("ReduceMean", "mean");
+export const reduceMean: WasmKernel = reducing([ReduceMeanByAttribute, ReduceMean], "mean");
 
 /** The product of elements. */
-export const reduceProd: WasmKernel = reducing("ReduceProd", "product");
+export const reduceProd: WasmKernel = reducing([ReduceProdByAttribute, ReduceProd], "product");
 
 /** The greatest element. */
-export const reduceMax: WasmKernel = reducing("ReduceMax", "maximum");
+export const reduceMax: WasmKernel = reducing([ReduceMaxByAttribute, ReduceMax], "maximum");
 
 /** The least element. */
-export const reduceMin: WasmKernel = reducing("ReduceMin", "minimum");
+export const reduceMin: WasmKernel = reducing([ReduceMinByAttribute, ReduceMin], "minimum");
 
 /** The sum of absolute values. */
-export const reduceL1: WasmKernel = reducing("ReduceL1", "absoluteSum");
+export const reduceL1: WasmKernel = reducing([ReduceL1ByAttribute, ReduceL1], "absoluteSum");
 
 /** The sum of squares. */
-export const reduceSumSquare: WasmKernel = reducing("ReduceSumSquare", "squareSum");
+export const reduceSumSquare: WasmKernel = reducing([ReduceSumSquareByAttribute, ReduceSumSquare], "squareSum");
 
 /** The root of the sum of squares. */
-export const reduceL2: WasmKernel = reducing("ReduceL2", "norm");
+export const reduceL2: WasmKernel = reducing([ReduceL2ByAttribute, ReduceL2], "norm");

@@ -1,10 +1,11 @@
 /** RepackCache on WASM: rows moved in place, each once nobody needs what its place holds; every type whose rows are whole bytes. */
-import type { KernelCall, Operand, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { CallOf } from "../../graph/kernel.js";
+import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { byteLengthOf, traitsOf } from "../../tensor/element-type.js";
 import { indexBytes, isInPlace } from "../paged-wasm.js";
-import { type PagedLayout, slotsOf } from "../paged.js";
-
-const product = (dims: readonly number[]): number => dims.reduce((total, dim) => total * dim, 1);
+import { slotsOf } from "../paged.js";
+import { productOf } from "../wasm-layout.js";
+import { RepackCache } from "./op.js";
 
 /** Scratch that a thread surely has. */
 const mostScratch = 1 << 20;
@@ -20,20 +21,20 @@ interface Lines {
   readonly blockSize: number;
 }
 
-function linesOf({ inputs: [cache, rows, tables], attrs }: KernelCall): Lines {
-  const { shape } = cache!;
-  if (tables === undefined) {
-    const axis = (attrs["axis"] as number) < 0 ? (attrs["axis"] as number) + shape.length : (attrs["axis"] as number);
-    const length = product(shape.slice(axis + 1));
-    const pieces = product(shape.slice(1, axis));
+function linesOf({ inputs: { cache, rows, block_tables }, attrs }: CallOf<typeof RepackCache>): Lines {
+  const { shape } = cache;
+  if (block_tables === undefined) {
+    const axis = attrs.axis < 0 ? attrs.axis + shape.length : attrs.axis;
+    const length = productOf(shape.slice(axis + 1));
+    const pieces = productOf(shape.slice(1, axis));
     const piece = shape[axis] * length;
     return { pieces, length, sample: pieces * piece, piece, row: length, block: 0, blockSize: 1 };
   }
-  const layout = attrs["cache_mode"] as PagedLayout;
+  const { cache_mode: layout } = attrs;
   const slots = slotsOf(layout, layout === "Norm" && shape.length === 3 ? [...shape, 1] : shape);
   const { blockSize, blockStep: block, rowStep: row } = slots;
   // Where each head has rows of its own, the heads of a Norm cache are pieces.
-  const heads = rows!.shape.length === 3 && layout === "Norm" ? shape[2] : 1;
+  const heads = rows.shape.length === 3 && layout === "Norm" ? shape[2] : 1;
   const length = slots.length / heads;
   return {
     pieces: slots.pieces * heads,
@@ -47,24 +48,22 @@ function linesOf({ inputs: [cache, rows, tables], attrs }: KernelCall): Lines {
 }
 
 /** Moves rows within a cache. */
-export const repackRows: WasmKernel = {
-  op: "RepackCache",
-  domain: "insitu",
+export const repackRows: WasmKernel = wasmKernel([RepackCache], {
   accepts(call) {
-    const [cache, rows, tables] = call.inputs;
-    if (cache!.type === "string") return "strings live outside the memory";
-    if (!isInPlace(cache!, call.outputs[0]!)) return "the cache is not updated in place";
+    const { cache, rows, block_tables: tables } = call.inputs;
+    if (cache.type === "string") return "strings live outside the memory";
+    if (!isInPlace(cache, call.outputs.cache)) return "the cache is not updated in place";
     if ([cache, rows, tables].some((operand) => operand?.contiguous === false)) return "an operand has gaps";
     const { length, row, piece } = linesOf(call);
-    const { bits } = traitsOf(cache!.type);
+    const { bits } = traitsOf(cache.type);
     if (bits < 8 && [length, row, piece].some((elements) => (elements * bits) % 8 !== 0))
       return "a row is not whole bytes";
-    return 4 * rows!.shape.at(-1)! + byteLengthOf(cache!.type, length) + 64 <= mostScratch
+    return 4 * rows.shape.at(-1)! + byteLengthOf(cache.type, length) + 64 <= mostScratch
       ? true
       : "the rows need more scratch than there is";
   },
   record(call, recorder) {
-    const [cache, rows, tables] = call.inputs as [Operand, Operand, Operand | undefined];
+    const { cache, rows, block_tables: tables } = call.inputs;
     const { pieces, length, sample, piece, row, block, blockSize } = linesOf(call);
     const bytes = (elements: number): number => byteLengthOf(cache.type, elements);
     const count = rows.shape.at(-1)!;
@@ -92,4 +91,4 @@ export const repackRows: WasmKernel = {
       rows.shape[0] * count * pieces * bytes(length) > 1 << 18 ? recorder.threads : 1,
     );
   },
-};
+});

@@ -1,6 +1,9 @@
 /** Reshape on WASM: nothing to do, unless the operand has gaps. */
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { shower } from "../wasm-mover.js";
+import { mover, shown } from "../wasm-mover.js";
+import { Reshape14, Reshape5 } from "./op.js";
 
 /** The operand's elements under the output's shape. */
-export const reshape: WasmKernel = shower("Reshape");
+export const reshape: WasmKernel = mover([Reshape5, Reshape14], ({ inputs, outputs }) =>
+  shown(inputs.data, outputs.reshaped),
+);

@@ -1,20 +1,18 @@
 /** RotaryEmbedding on WASM. */
-import type { KernelCall, WasmKernel } from "../../kernels/wasm-kernel.js";
-import { recordRotation, rotatable, type Rotation } from "../wasm-rotate.js";
-
-const rotationOf = ({ inputs: [x, cos, sin, positions], outputs: [y], attrs }: KernelCall): Rotation => ({
-  source: x!,
-  output: y!,
-  cos: cos!,
-  sin: sin!,
-  positions,
-  heads: x!.shape.length === 4 ? x!.shape[1] : (attrs["num_heads"] as number),
-  interleaved: attrs["interleaved"] as boolean,
-});
+import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import { rotation } from "../wasm-rotate.js";
+import { RotaryEmbedding } from "./op.js";
 
 /** Turns pairs of each head's values by the angles of their position. */
-export const rotaryEmbedding: WasmKernel = {
-  op: "RotaryEmbedding",
-  accepts: (call) => rotatable(rotationOf(call)),
-  record: (call, recorder) => recordRotation(recorder, rotationOf(call)),
-};
+export const rotaryEmbedding: WasmKernel = rotation(
+  [RotaryEmbedding],
+  ({ inputs: { X, cos_cache, sin_cache, position_ids }, outputs: { Y }, attrs: { num_heads, interleaved } }) => ({
+    source: X,
+    output: Y,
+    cos: cos_cache,
+    sin: sin_cache,
+    positions: position_ids,
+    heads: X.shape.length === 4 ? X.shape[1] : num_heads!, // by the shape rule
+    interleaved,
+  }),
+);

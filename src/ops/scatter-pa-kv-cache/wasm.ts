@@ -1,42 +1,48 @@
 /** ScatterPaKvCache on WASM: one slot a token, in every layout and type, as bulk copies. What compresses stays with the slow truth. */
-import type { KernelCall, Operand, Recorder, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { CallOf, Operand } from "../../graph/kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { indexBytes, isInPlace } from "../paged-wasm.js";
 import { type PagedLayout, slotsOf } from "../paged.js";
+import { ScatterPaKvCache } from "./op.js";
 
 /** Bytes above which threads share a write. */
 const shared = 1 << 18;
 
-const layoutOf = ({ attrs }: KernelCall): PagedLayout =>
-  attrs["scatter_mode"] === "NHSD" ? "NHSD" : (attrs["cache_mode"] as "Norm" | "PA_NZ");
+const layoutOf = ({ attrs }: CallOf<typeof ScatterPaKvCache>): PagedLayout =>
+  attrs.scatter_mode === "NHSD" ? "NHSD" : attrs.cache_mode;
+
+/** Why rows cannot be written into a cache, if so; nothing is written where there are none. */
+function reasonAgainst(
+  rows: Operand | undefined,
+  past: Operand | undefined,
+  present: Operand | undefined,
+): string | undefined {
+  if (rows === undefined || past === undefined || past.shape.length === 0) return undefined;
+  if (present === undefined) return "an output is not asked for";
+  if (!isInPlace(past, present)) return "a cache is not updated in place";
+  return rows.contiguous && past.contiguous ? undefined : "a cache or its rows have gaps";
+}
 
 /** Copies vectors into the slots of the caches, in place. */
-export const scatterPages: WasmKernel = {
-  op: "ScatterPaKvCache",
-  domain: "insitu",
-  accepts({ inputs, outputs, attrs }) {
-    const [key, keyCache, slots, value, valueCache, ...compressing] = inputs;
-    const mode = attrs["scatter_mode"] as string;
+export const scatterPages: WasmKernel = wasmKernel([ScatterPaKvCache], {
+  accepts({ inputs, outputs, attrs: { scatter_mode: mode } }) {
     if (mode !== "None" && mode !== "NHSD") return `scatter_mode "${mode}" is left to the slow truth`;
-    if (compressing.some((operand) => operand !== undefined)) return "compressing is left to the slow truth";
-    for (const [rows, past, present] of [
-      [key, keyCache, outputs[0]],
-      [value, valueCache, outputs[1]],
-    ]) {
-      if (rows === undefined || past === undefined || past.shape.length === 0) continue;
-      if (present === undefined) return "an output is not asked for";
-      if (!isInPlace(past, present)) return "a cache is not updated in place";
-      if (!rows.contiguous || !past.contiguous) return "a cache or its rows have gaps";
-    }
-    return slots!.contiguous ? true : "slot_mapping has gaps";
+    const { compress_lens, compress_seq_offset, seq_lens } = inputs;
+    if ([compress_lens, compress_seq_offset, seq_lens].some((operand) => operand !== undefined))
+      return "compressing is left to the slow truth";
+    const reason =
+      reasonAgainst(inputs.key, inputs.key_cache, outputs.key_cache) ??
+      reasonAgainst(inputs.value, inputs.value_cache, outputs.value_cache);
+    return reason ?? (inputs.slot_mapping.contiguous ? true : "slot_mapping has gaps");
   },
   record(call, recorder) {
-    const [key, keyCache, slots, value, valueCache] = call.inputs;
-    scatter(key!, keyCache!, slots!, layoutOf(call), recorder);
-    if (value !== undefined && valueCache !== undefined && valueCache.shape.length > 0)
-      scatter(value, valueCache, slots!, layoutOf(call), recorder);
+    const { key, key_cache: keys, slot_mapping: slots, value, value_cache: values } = call.inputs;
+    scatter(key, keys, slots, layoutOf(call), recorder);
+    if (value !== undefined && values !== undefined && values.shape.length > 0)
+      scatter(value, values, slots, layoutOf(call), recorder);
   },
-};
+});
 
 function scatter(rows: Operand, cache: Operand, slots: Operand, layout: PagedLayout, recorder: Recorder): void {
   const { blockSize, blockStep, rowStep, pieces, length, step } = slotsOf(layout, cache.shape);

@@ -1,37 +1,47 @@
 /** Skip connections and normalisation on WASM, in one pass. */
-import type { KernelCall, WasmKernel } from "../../kernels/wasm-kernel.js";
-import { normalizable, type Normalization, recordNormalization } from "../wasm-normalize.js";
-
-function jobOf({ inputs, outputs, attrs }: KernelCall, simplified: boolean): Normalization {
-  const [input, skip, gamma, ...rest] = inputs;
-  const [beta, bias] = simplified ? [undefined, rest[0]] : rest;
-  const [output, mean, inverse, sum] = outputs;
-  return {
-    kernel: simplified ? "rmsNormalize" : "layerNormalize",
-    source: input!,
-    skip,
-    addend: bias,
-    sum,
-    scale: gamma!,
-    bias: beta,
-    output: output!,
-    mean,
-    inverse,
-    axis: input!.shape.length - 1,
-    epsilon: attrs["epsilon"] as number,
-  };
-}
-
-const skipping = (op: string, simplified: boolean): WasmKernel => ({
-  op,
-  domain: "com.microsoft",
-  accepts: (call) =>
-    call.outputs[0] === undefined ? "only the sum is asked for" : normalizable(jobOf(call, simplified)),
-  record: (call, recorder) => recordNormalization(recorder, jobOf(call, simplified)),
-});
+import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import { normalization } from "../wasm-normalize.js";
+import { SkipLayerNormalization, SkipSimplifiedLayerNormalization } from "./op.js";
 
 /** (x − mean) / √(variance + epsilon) · gamma + beta, of x = input + skip + bias. */
-export const skipLayerNormalization: WasmKernel = skipping("SkipLayerNormalization", false);
+export const skipLayerNormalization: WasmKernel = normalization(
+  [SkipLayerNormalization],
+  ({ inputs: { input, skip, gamma, beta, bias }, outputs, attrs: { epsilon } }) => {
+    if (outputs.output === undefined) return "only the sum is asked for";
+    return {
+      kernel: "layerNormalize",
+      source: input,
+      skip,
+      addend: bias,
+      sum: outputs.input_skip_bias_sum,
+      scale: gamma,
+      bias: beta,
+      output: outputs.output,
+      mean: outputs.mean,
+      inverse: outputs.inv_std_var,
+      axis: input.shape.length - 1,
+      epsilon,
+    };
+  },
+);
 
 /** x / √(mean of squares + epsilon) · gamma, of x = input + skip + bias. */
-export const skipSimplifiedLayerNormalization: WasmKernel = skipping("SkipSimplifiedLayerNormalization", true);
+export const skipSimplifiedLayerNormalization: WasmKernel = normalization(
+  [SkipSimplifiedLayerNormalization],
+  ({ inputs: { input, skip, gamma, bias }, outputs, attrs: { epsilon } }) => {
+    if (outputs.output === undefined) return "only the sum is asked for";
+    return {
+      kernel: "rmsNormalize",
+      source: input,
+      skip,
+      addend: bias,
+      sum: outputs.input_skip_bias_sum,
+      scale: gamma,
+      output: outputs.output,
+      mean: outputs.mean,
+      inverse: outputs.inv_std_var,
+      axis: input.shape.length - 1,
+      epsilon,
+    };
+  },
+);

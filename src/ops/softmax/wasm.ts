@@ -1,40 +1,43 @@
 /** Softmax on WASM, where rows lie together: along the last axis, or over all axes from one on before opset 13. */
-import type { KernelCall, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { CallOf } from "../../graph/kernel.js";
+import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { productOf, type Rows } from "../wasm-layout.js";
 import { rowLayout } from "../wasm-normalize.js";
 import { codeOf, oneFloatType, partsFor } from "../wasm-work.js";
+import { Softmax1, Softmax13 } from "./op.js";
 
 /** Longer rows of 16-bit floats do not fit into the kernel's scratch. */
 const longestRow = 1 << 16;
 
+const versions = [Softmax1, Softmax13] as const;
+
 function rowsOfCall({
-  inputs: [input],
-  outputs: [output],
+  inputs,
+  outputs,
   attrs,
   opset,
-}: KernelCall): (Rows & { size: number }) | string {
-  const { shape } = input!;
-  const given = attrs["axis"] as number;
-  const axis = given < 0 ? given + shape.length : given;
+}: CallOf<(typeof versions)[number]>): (Rows & { size: number }) | string {
+  const { shape, strides } = inputs.input;
+  const axis = attrs.axis < 0 ? attrs.axis + shape.length : attrs.axis;
   if (opset >= 13 && productOf(shape.slice(axis + 1)) !== 1) return "the axis is not the last";
-  const layout = rowLayout(shape, [input!.strides, output!.strides], axis);
+  const layout = rowLayout(shape, [strides, outputs.output.strides], axis);
   return typeof layout === "string" ? layout : { ...layout, size: productOf(shape.slice(axis)) };
 }
 
 /** exp(x) / Σ exp(x). */
-export const softmax: WasmKernel = {
-  op: "Softmax",
+export const softmax: WasmKernel = wasmKernel(versions, {
   accepts(call) {
-    const [input] = call.inputs;
+    const { input } = call.inputs;
     const types = oneFloatType([input]);
     if (types !== true) return types;
     const rows = rowsOfCall(call);
     if (typeof rows === "string") return rows;
-    return input!.type === "float32" || rows.size <= longestRow ? true : `rows of ${rows.size} are too long`;
+    return input.type === "float32" || rows.size <= longestRow ? true : `rows of ${rows.size} are too long`;
   },
   record(call, recorder) {
-    const [input, output] = [call.inputs[0]!, call.outputs[0]!];
+    const { input } = call.inputs;
+    const { output } = call.outputs;
     const layout = rowsOfCall(call);
     if (typeof layout === "string" || input.view.size === 0) return;
     const { rows, size, rowStrides } = layout;
@@ -54,4 +57,4 @@ export const softmax: WasmKernel = {
       );
     }
   },
-};
+});

@@ -2,18 +2,21 @@
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
 import { whole } from "../wasm-move.js";
 import { mover } from "../wasm-mover.js";
+import { Split13, Split18, Split2 } from "./op.js";
 
 /** One tensor cut into several along `axis`. */
-export const split: WasmKernel = mover("Split", ({ inputs: [input], outputs, attrs }) => {
-  const given = attrs["axis"] as number;
-  const axis = given < 0 ? given + input!.shape.length : given;
-  let start = 0;
-  const moves = [];
-  for (const output of outputs) {
-    if (output === undefined) return "not every part is asked for";
-    const end = start + output.shape[axis];
-    moves.push({ from: { operand: input!, view: input!.view.slice(axis, start, end) }, to: whole(output) });
-    start = end;
-  }
-  return moves;
-});
+export const split: WasmKernel = mover(
+  [Split2, Split13, Split18],
+  ({ inputs: { input }, outputs: { outputs }, attrs }) => {
+    const axis = attrs.axis < 0 ? attrs.axis + input.shape.length : attrs.axis;
+    let start = 0;
+    const moves = [];
+    for (const output of outputs) {
+      if (output === undefined) return "not every part is asked for";
+      const end = start + output.shape[axis];
+      moves.push({ from: { operand: input, view: input.view.slice(axis, start, end) }, to: whole(output) });
+      start = end;
+    }
+    return moves;
+  },
+);

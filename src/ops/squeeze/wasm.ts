@@ -1,9 +1,14 @@
 /** Squeeze and Unsqueeze on WASM: nothing to do, unless the operand has gaps. */
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { shower } from "../wasm-mover.js";
+import { mover, shown } from "../wasm-mover.js";
+import { Squeeze1, Squeeze13, Unsqueeze1, Unsqueeze13 } from "./op.js";
 
 /** The operand's elements without dimensions of 1. */
-export const squeeze: WasmKernel = shower("Squeeze");
+export const squeeze: WasmKernel = mover([Squeeze1, Squeeze13], ({ inputs, outputs }) =>
+  shown(inputs.data, outputs.squeezed),
+);
 
 /** The operand's elements with dimensions of 1 put in. */
-export const unsqueeze: WasmKernel = shower("Unsqueeze");
+export const unsqueeze: WasmKernel = mover([Unsqueeze1, Unsqueeze13], ({ inputs, outputs }) =>
+  shown(inputs.data, outputs.expanded),
+);

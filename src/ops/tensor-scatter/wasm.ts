@@ -1,35 +1,36 @@
 /** TensorScatter on WASM: whole rows moved by bulk copies, every type whose rows are whole bytes. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { byteLengthOf, traitsOf } from "../../tensor/element-type.js";
+import { isInPlace } from "../paged-wasm.js";
+import { productOf } from "../wasm-layout.js";
+import { TensorScatter } from "./op.js";
 
-const product = (dims: readonly number[]): number => dims.reduce((total, dim) => total * dim, 1);
+const fromFront = (axis: number, { length: rank }: readonly number[]): number => (axis < 0 ? axis + rank : axis);
 
 /** Copies rows into the cache in place. */
-export const scatterRows: WasmKernel = {
-  op: "TensorScatter",
-  accepts({ inputs: [past, rows], outputs: [present], attrs }) {
-    const { type, shape } = past!;
-    const axis = (attrs["axis"] as number) < 0 ? (attrs["axis"] as number) + shape.length : (attrs["axis"] as number);
+export const scatterRows: WasmKernel = wasmKernel([TensorScatter], {
+  accepts({ inputs: { past_cache: past, update }, outputs: { present_cache: present }, attrs }) {
+    const { type, shape } = past;
+    const axis = fromFront(attrs.axis, shape);
     if (type === "string") return "strings live outside the memory";
-    if (past!.view.data !== present!.view.data || past!.view.offset !== present!.view.offset)
-      return "the cache is not updated in place";
-    if (!past!.contiguous || !rows!.contiguous) return "a cache or its rows have gaps";
-    if (traitsOf(type).bits < 8 && (product(shape.slice(axis + 1)) * traitsOf(type).bits) % 8 !== 0)
+    if (!isInPlace(past, present)) return "the cache is not updated in place";
+    if (!past.contiguous || !update.contiguous) return "a cache or its rows have gaps";
+    if (traitsOf(type).bits < 8 && (productOf(shape.slice(axis + 1)) * traitsOf(type).bits) % 8 !== 0)
       return "a row is not whole bytes";
     return true;
   },
-  record({ inputs: [past, rows, indices], attrs }, recorder) {
-    const { type, shape } = past!;
-    const axis = (attrs["axis"] as number) < 0 ? (attrs["axis"] as number) + shape.length : (attrs["axis"] as number);
-    const rowBytes = byteLengthOf(type, product(shape.slice(axis + 1)));
-    const outer = product(shape.slice(1, axis));
-    const [length, capacity] = [rows!.shape[axis], shape[axis]];
+  record({ inputs: { past_cache: past, update, write_indices: indices }, attrs }, recorder) {
+    const { type, shape } = past;
+    const axis = fromFront(attrs.axis, shape);
+    const rowBytes = byteLengthOf(type, productOf(shape.slice(axis + 1)));
+    const outer = productOf(shape.slice(1, axis));
+    const [length, capacity] = [update.shape[axis], shape[axis]];
     if (length === 0 || rowBytes === 0) return;
     recorder.run(
       "scatterRows",
       {
-        source: recorder.address(rows!),
-        target: recorder.address(past!),
+        source: recorder.address(update),
+        target: recorder.address(past),
         indices: indices === undefined ? 0 : recorder.address(indices),
         batch: shape[0],
         outer,
@@ -46,4 +47,4 @@ export const scatterRows: WasmKernel = {
       shape[0] * outer * length * rowBytes > 1 << 18 ? recorder.threads : 1,
     );
   },
-};
+});

@@ -2,10 +2,13 @@
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
 import { whole } from "../wasm-move.js";
 import { mover } from "../wasm-mover.js";
+import { Transpose } from "./op.js";
 
 /** Axis i of the result is axis `perm[i]` of `data`. */
-export const transpose: WasmKernel = mover("Transpose", ({ inputs: [data], outputs: [transposed], attrs }) => {
-  const perm = attrs["perm"] as readonly number[] | undefined;
-  const order = perm?.length ? perm : data!.shape.map((_, axis) => data!.shape.length - 1 - axis);
-  return [{ from: { operand: data!, view: data!.view.transpose(order) }, to: whole(transposed!) }];
-});
+export const transpose: WasmKernel = mover(
+  [Transpose],
+  ({ inputs: { data }, outputs: { transposed }, attrs: { perm } }) => {
+    const order = perm?.length ? perm : data.shape.map((_, axis) => data.shape.length - 1 - axis);
+    return [{ from: { operand: data, view: data.view.transpose(order) }, to: whole(transposed) }];
+  },
+);

@@ -1,48 +1,62 @@
 /** Folds of any number of operands on WASM: floats in one chain, the extremes of other types two by two. */
-import type { KernelCall, WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { Operand } from "../../graph/kernel.js";
+import { wasmFamily, type WasmKernel } from "../../kernels/wasm-kernel.js";
 import { kindOf, plainOnly, recordElements } from "../wasm-elements.js";
 import { apply, elementwise, type Expression, number, operand, type Operation } from "../wasm-elementwise.js";
+import { Max, Mean, Min, Sum } from "./op.js";
 
-const folded =
-  (operation: Operation) =>
-  ({ inputs }: KernelCall): Expression =>
-    inputs.map((input) => operand(input!)).reduce((before, input) => apply(operation, before, input));
+const folded = (operands: readonly Operand[], operation: Operation): Expression =>
+  operands.map((each) => operand(each)).reduce((before, each) => apply(operation, before, each));
 
-const extreme = (op: string, operation: "minimum" | "maximum"): WasmKernel => ({
-  op,
-  accepts({ inputs, outputs: [output] }) {
+/** The extreme of two operands of any type, or of one. */
+const extreme = wasmFamily<{
+  readonly operation: "minimum" | "maximum";
+  readonly operands: readonly Operand[];
+  readonly output: Operand;
+}>({
+  accepts({ operands, output }) {
     // The output may have taken over an operand's memory: only the first two are read before it is written.
-    if (inputs.length > 2) return "there are more than two operands";
-    return plainOnly([...inputs, output]);
+    if (operands.length > 2) return "there are more than two operands";
+    return plainOnly([...operands, output]);
   },
-  record({ inputs, outputs: [output] }, recorder) {
-    const operands = inputs.map((input) => input!);
-    const kind = kindOf(output!.type);
+  record({ operation, operands, output }, recorder) {
     recordElements(recorder, {
       operation: operands.length === 1 ? "copy" : operation,
-      kind,
+      kind: kindOf(output.type),
       inputs: operands,
-      output: output!,
+      output,
     });
   },
 });
 
 /** The largest of the operands. */
-export const maximum: WasmKernel = elementwise("Max", folded("maximum"));
-
-/** The larger of two operands of any type. */
-export const maximumExactly: WasmKernel = extreme("Max", "maximum");
+export const maximum: readonly WasmKernel[] = [
+  elementwise([Max], ({ inputs: { data_0 }, outputs: { max } }) => ({ output: max, value: folded(data_0, "maximum") })),
+  extreme([Max], ({ inputs: { data_0 }, outputs: { max } }) => ({
+    operation: "maximum",
+    operands: data_0,
+    output: max,
+  })),
+];
 
 /** The smallest of the operands. */
-export const minimum: WasmKernel = elementwise("Min", folded("minimum"));
-
-/** The smaller of two operands of any type. */
-export const minimumExactly: WasmKernel = extreme("Min", "minimum");
+export const minimum: readonly WasmKernel[] = [
+  elementwise([Min], ({ inputs: { data_0 }, outputs: { min } }) => ({ output: min, value: folded(data_0, "minimum") })),
+  extreme([Min], ({ inputs: { data_0 }, outputs: { min } }) => ({
+    operation: "minimum",
+    operands: data_0,
+    output: min,
+  })),
+];
 
 /** The sum of the operands. */
-export const sum: WasmKernel = elementwise("Sum", folded("add"));
+export const sum: WasmKernel = elementwise([Sum], ({ inputs, outputs }) => ({
+  output: outputs.sum,
+  value: folded(inputs.data_0, "add"),
+}));
 
 /** The mean of the operands. */
-export const mean: WasmKernel = elementwise("Mean", (call) =>
-  apply("divide", folded("add")(call), number(call.inputs.length)),
-);
+export const mean: WasmKernel = elementwise([Mean], ({ inputs: { data_0 }, outputs }) => ({
+  output: outputs.mean,
+  value: apply("divide", folded(data_0, "add"), number(data_0.length)),
+}));

@@ -1,0 +1,45 @@
+/** A step of a program as kernels of any device judge it. Knows operands and shapes; no memory and no threads. */
+import type { Graph, Value } from "../graph/graph.js";
+import { type KernelCall, kernelCall, type Operand } from "../graph/kernel.js";
+import type { Program, Step } from "../plan/program.js";
+import type { View } from "../tensor/view.js";
+
+const inputsOf = new WeakMap<Graph, ReadonlySet<Value>>();
+
+/** True for what the model itself holds, and no feed replaces. */
+export function isWeight({ plan: { graph } }: Program, value: Value | undefined): boolean {
+  if (value?.initializer === undefined) return false;
+  let inputs = inputsOf.get(graph);
+  if (inputs === undefined) inputsOf.set(graph, (inputs = new Set(graph.inputs)));
+  return !inputs.has(value);
+}
+
+/** A step's call as kernels judge it, with its operands where these views show them. */
+export function kernelCallOf(
+  program: Program,
+  { node }: Step,
+  inputs: readonly (View | undefined)[],
+  outputs: readonly (View | undefined)[],
+): KernelCall {
+  return kernelCall(
+    node,
+    inputs.map((view, at) => {
+      const value = node.inputs[at];
+      // What shapes decide, and feeds that decide shapes, belong to one program and are not worth another form of their own.
+      const constant = isWeight(program, value);
+      const known = constant || value === undefined ? undefined : program.facts.get(value)?.constant;
+      return view && operandOf(known ?? view, constant, constant || known !== undefined);
+    }),
+    outputs.map((view) => view && operandOf(view, false, false)),
+  );
+}
+
+const operandOf = (view: View, constant: boolean, known: boolean): Operand => ({
+  type: view.type,
+  shape: view.shape,
+  strides: view.strides,
+  contiguous: view.contiguous,
+  constant,
+  known,
+  view,
+});
