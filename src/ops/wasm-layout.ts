@@ -57,5 +57,8 @@ export function rowsOf({ shape, strides }: Layout): Rows | undefined {
   };
 }
 
+/** An axis of a shape, counted from the front. */
+export const fromFront = (axis: number, { length: rank }: readonly number[]): number => (axis < 0 ? axis + rank : axis);
+
 /** The product of dimensions. */
 export const productOf = (dims: readonly number[]): number => dims.reduce((product, dim) => product * dim, 1);

@@ -1,5 +1,6 @@
 /** Concat on WASM. */
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import { fromFront } from "../wasm-layout.js";
 import { whole } from "../wasm-move.js";
 import { mover } from "../wasm-mover.js";
 import { Concat } from "./op.js";
@@ -8,7 +9,7 @@ import { Concat } from "./op.js";
 export const concat: WasmKernel = mover(
   [Concat],
   ({ inputs: { inputs }, outputs: { concat_result: result }, attrs }) => {
-    const axis = attrs.axis < 0 ? attrs.axis + result.shape.length : attrs.axis;
+    const axis = fromFront(attrs.axis, result.shape);
     let start = 0;
     return inputs.map((input) => {
       const view = result.view.slice(axis, start, start + input.shape[axis]);

@@ -6,7 +6,7 @@ import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { readIntegers } from "../../tensor/access.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { kindOf, plainOnly, type PlainType } from "../wasm-elements.js";
-import { productOf } from "../wasm-layout.js";
+import { fromFront, productOf } from "../wasm-layout.js";
 import { partsFor } from "../wasm-work.js";
 import { CumProd, CumSum } from "./op.js";
 
@@ -18,8 +18,7 @@ const cumulative = (op: typeof CumSum, operation: "sum" | "product"): WasmKernel
     },
     record({ inputs: { x, axis: where }, outputs: { y }, attrs: { reverse, exclusive } }, recorder) {
       if (x.view.size === 0) return;
-      const given = readIntegers(where.view)[0];
-      const axis = given < 0 ? given + x.shape.length : given;
+      const axis = fromFront(readIntegers(where.view)[0], x.shape);
       const length = x.shape[axis];
       const width = byteLengthOf(x.type, 1);
       const others = x.shape.flatMap((_, at) => (at === axis ? [] : [at]));

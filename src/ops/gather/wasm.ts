@@ -1,5 +1,6 @@
 /** The gathering operators on WASM. Indices are looked at before each run. */
 import { wasmFamily, type WasmKernel } from "../../kernels/wasm-kernel.js";
+import { fromFront } from "../wasm-layout.js";
 import {
   pickable,
   type Picking,
@@ -11,8 +12,6 @@ import {
   testRuns,
 } from "../wasm-pick.js";
 import { Gather, GatherElements, GatherND } from "./op.js";
-
-const fromFront = (axis: number, { length: rank }: readonly number[]): number => (axis < 0 ? axis + rank : axis);
 
 const gatheringRuns = wasmFamily<{ readonly picking: Picking; readonly runs: Runs }>({
   accepts: ({ picking, runs }) => pickable(picking, runElementsOf(picking.data, runs)),

@@ -1,9 +1,8 @@
 /** LayerNormalization and RMSNormalization on WASM: computed in float32, whatever stash_type asks for. */
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import { fromFront } from "../wasm-layout.js";
 import { normalization } from "../wasm-normalize.js";
 import { LayerNormalization, RMSNormalization } from "./op.js";
-
-const fromFront = (axis: number, { length: rank }: readonly number[]): number => (axis < 0 ? axis + rank : axis);
 
 /** (X − mean) / √(variance + epsilon) · Scale + B. */
 export const layerNormalization: WasmKernel = normalization(

@@ -3,7 +3,7 @@ import type { CallOf, Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { rowMajorStrides } from "../../tensor/view.js";
 import { type ElementsPlace, isPlainType, kindOf, type PlainType, runElements } from "../wasm-elements.js";
-import { productOf } from "../wasm-layout.js";
+import { fromFront, productOf } from "../wasm-layout.js";
 import { isFloatType, partsFor } from "../wasm-work.js";
 import {
   DequantizeLinear,
@@ -85,7 +85,7 @@ function scaling({
   const { shape } = x;
   if (scale.view.size === 1) return { shape: [...shape], strides: shape.map(() => 0) };
   const given = "axis" in attrs ? attrs.axis : 1;
-  const axis = shape.length === 1 ? 0 : given < 0 ? given + shape.length : given;
+  const axis = shape.length === 1 ? 0 : fromFront(given, shape);
   const block = "block_size" in attrs ? attrs.block_size : 0;
   if (block === 0) return { shape: [...shape], strides: shape.map((_, at) => (at === axis ? 1 : 0)) };
   if (shape[axis] % block !== 0) return "the last block is not whole";

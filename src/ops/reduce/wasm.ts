@@ -6,7 +6,7 @@ import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-k
 import { readIntegers } from "../../tensor/access.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { kindOf, plainOnly, type PlainType } from "../wasm-elements.js";
-import { joinDimensions, type Layout, productOf } from "../wasm-layout.js";
+import { fromFront, joinDimensions, type Layout, productOf } from "../wasm-layout.js";
 import { partsFor } from "../wasm-work.js";
 import {
   ReduceL1,
@@ -40,7 +40,7 @@ function axesOf({ inputs, attrs }: CallOf<Versions[number]>): readonly number[] 
   const given = operand === undefined ? ("axes" in attrs ? attrs.axes : undefined) : readIntegers(operand.view);
   if (given === undefined || given.length === 0)
     return "noop_with_empty_axes" in attrs && attrs.noop_with_empty_axes ? [] : shape.map((_, axis) => axis);
-  return given.map((axis) => (axis < 0 ? axis + shape.length : axis));
+  return given.map((axis) => fromFront(axis, shape));
 }
 
 const reducing = (versions: Versions, operation: Fold): WasmKernel =>

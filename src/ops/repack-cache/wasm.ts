@@ -4,7 +4,7 @@ import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { byteLengthOf, traitsOf } from "../../tensor/element-type.js";
 import { indexBytes, isInPlace } from "../paged-wasm.js";
 import { slotsOf } from "../paged.js";
-import { productOf } from "../wasm-layout.js";
+import { fromFront, productOf } from "../wasm-layout.js";
 import { RepackCache } from "./op.js";
 
 /** Scratch that a thread surely has. */
@@ -24,7 +24,7 @@ interface Lines {
 function linesOf({ inputs: { cache, rows, block_tables }, attrs }: CallOf<typeof RepackCache>): Lines {
   const { shape } = cache;
   if (block_tables === undefined) {
-    const axis = attrs.axis < 0 ? attrs.axis + shape.length : attrs.axis;
+    const axis = fromFront(attrs.axis, shape);
     const length = productOf(shape.slice(axis + 1));
     const pieces = productOf(shape.slice(1, axis));
     const piece = shape[axis] * length;

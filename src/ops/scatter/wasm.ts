@@ -1,6 +1,7 @@
 /** The scattering operators on WASM, where updates replace what is there. Indices are looked at before each run; duplicates come in order. */
 import type { CallOf } from "../../graph/kernel.js";
 import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { fromFront } from "../wasm-layout.js";
 import { movable, type Move, recordMoves, whole } from "../wasm-move.js";
 import {
   pickable,
@@ -61,8 +62,7 @@ export const scatterND: WasmKernel = wasmKernel(byTuple, {
 export const scatterElements: WasmKernel = wasmKernel(alongAxis, {
   accepts: (call) => accepts(call, 1),
   record(call, recorder) {
-    const { axis: given } = call.attrs;
-    const axis = given < 0 ? given + call.outputs.output.shape.length : given;
+    const axis = fromFront(call.attrs.axis, call.outputs.output.shape);
     testAlong(recorder, pickingOf(call), axis);
     recordMoves(recorder, moveOf(call));
     recordAlong(recorder, pickingOf(call), axis);

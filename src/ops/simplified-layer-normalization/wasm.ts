@@ -1,5 +1,6 @@
 /** SimplifiedLayerNormalization on WASM, under both domains. */
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import { fromFront } from "../wasm-layout.js";
 import { normalization } from "../wasm-normalize.js";
 import { MicrosoftSimplifiedLayerNormalization, SimplifiedLayerNormalization } from "./op.js";
 
@@ -15,7 +16,7 @@ export const simplifiedLayerNormalization: WasmKernel = normalization(
       scale,
       output: Y,
       inverse: inv_std_var,
-      axis: axis < 0 ? axis + X.shape.length : axis,
+      axis: fromFront(axis, X.shape),
       epsilon,
     };
   },

@@ -2,6 +2,7 @@
 import type { Operand } from "../../graph/kernel.js";
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
 import { isWide, readBigInts, readNumbers } from "../../tensor/access.js";
+import { fromFront } from "../wasm-layout.js";
 import { type Move, whole } from "../wasm-move.js";
 import { mover } from "../wasm-mover.js";
 import { Slice1, Slice10 } from "./op.js";
@@ -21,8 +22,7 @@ interface Bounds {
 function sliced(data: Operand, output: Operand, { starts, ends, axes, steps }: Bounds): readonly Move[] {
   const { shape } = data;
   const ranges = starts.map((start, at) => {
-    const given = axes?.[at] ?? at;
-    const axis = given < 0 ? given + shape.length : given;
+    const axis = fromFront(axes?.[at] ?? at, shape);
     return rangeOf(axis, shape[axis], start, ends[at], steps?.[at] ?? 1);
   });
   return [{ from: { operand: data, view: sliceView(data.view, ranges) }, to: whole(output) }];

@@ -2,7 +2,7 @@
 import type { CallOf } from "../../graph/kernel.js";
 import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
-import { productOf, type Rows } from "../wasm-layout.js";
+import { fromFront, productOf, type Rows } from "../wasm-layout.js";
 import { rowLayout } from "../wasm-normalize.js";
 import { codeOf, oneFloatType, partsFor } from "../wasm-work.js";
 import { Softmax1, Softmax13 } from "./op.js";
@@ -19,7 +19,7 @@ function rowsOfCall({
   opset,
 }: CallOf<(typeof versions)[number]>): (Rows & { size: number }) | string {
   const { shape, strides } = inputs.input;
-  const axis = attrs.axis < 0 ? attrs.axis + shape.length : attrs.axis;
+  const axis = fromFront(attrs.axis, shape);
   if (opset >= 13 && productOf(shape.slice(axis + 1)) !== 1) return "the axis is not the last";
   const layout = rowLayout(shape, [strides, outputs.output.strides], axis);
   return typeof layout === "string" ? layout : { ...layout, size: productOf(shape.slice(axis)) };

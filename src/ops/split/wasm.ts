@@ -1,5 +1,6 @@
 /** Split on WASM, where every part is asked for: the outputs' shapes tell where each begins. */
 import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import { fromFront } from "../wasm-layout.js";
 import { whole } from "../wasm-move.js";
 import { mover } from "../wasm-mover.js";
 import { Split13, Split18, Split2 } from "./op.js";
@@ -8,7 +9,7 @@ import { Split13, Split18, Split2 } from "./op.js";
 export const split: WasmKernel = mover(
   [Split2, Split13, Split18],
   ({ inputs: { input }, outputs: { outputs }, attrs }) => {
-    const axis = attrs.axis < 0 ? attrs.axis + input.shape.length : attrs.axis;
+    const axis = fromFront(attrs.axis, input.shape);
     let start = 0;
     const moves = [];
     for (const output of outputs) {

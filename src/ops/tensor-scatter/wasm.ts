@@ -2,10 +2,8 @@
 import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { byteLengthOf, traitsOf } from "../../tensor/element-type.js";
 import { isInPlace } from "../paged-wasm.js";
-import { productOf } from "../wasm-layout.js";
+import { fromFront, productOf } from "../wasm-layout.js";
 import { TensorScatter } from "./op.js";
-
-const fromFront = (axis: number, { length: rank }: readonly number[]): number => (axis < 0 ? axis + rank : axis);
 
 /** Copies rows into the cache in place. */
 export const scatterRows: WasmKernel = wasmKernel([TensorScatter], {
