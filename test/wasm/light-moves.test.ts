@@ -114,7 +114,7 @@ describe("gathering", () => {
       [gather, [2n, -3n], [3n, -4n, 2n ** 32n, -(2n ** 40n)], /indices\[0\] must lie in \[-3, 2\], got/],
       [rotate, [2n, -3n], [3n, -4n, 2n ** 32n], /position_ids must lie in \[-3, 2\], the rows of the caches, got/],
       [offset, [0n, 1n], [2n, -1n], /position_ids must lie in \[0, 1\] for caches of 3 rows and 2 tokens, got/],
-      [blocks, [2n, -3n], [3n, -4n], /indices must lie in \[-3, 2\], got/],
+      [blocks, [2n, -3n], [3n, -4n], /indices\[0\] must lie in \[-3, 2\], got/],
     ] as const) {
       for (const variant of variants) {
         const plan = planOf(make(good[0]));
