@@ -25,6 +25,9 @@ function integers(type: ElementType, dims: readonly number[], list: readonly num
   return Tensor.fromView(view);
 }
 
+/** Rows of what is never read. */
+const unreadSize = 3;
+
 /** What both forms of a decoder have in common: inputs that carry tokens. */
 class Fed {
   readonly session: InferenceSession;
@@ -60,17 +63,25 @@ class Fed {
     return feeds;
   }
 
-  /** Feeds for what is declared and never read: anything of a fitting shape. */
+  /** Feeds for what is declared and never read: anything of a fitting shape, the same in every run but for sizes that others have. */
   unreadFeeds(
     fed: Readonly<Record<string, Tensor>>,
     held: ReadonlySet<string>,
     [batch, count]: readonly [number, number],
   ): Record<string, Tensor> {
+    const { inputMetadata } = this.session;
+    const sizes = new Map<string, number>();
+    for (const { name, shape } of inputMetadata)
+      shape.forEach((dim, axis) => {
+        if (typeof dim === "string" && fed[name] !== undefined) sizes.set(dim, fed[name].dims[axis]);
+      });
     const feeds: Record<string, Tensor> = {};
-    for (const { name, type, shape } of this.session.inputMetadata) {
+    for (const { name, type, shape } of inputMetadata) {
       if (fed[name] !== undefined || held.has(name) || this.#weights.has(name)) continue;
       const dims = shape.map((dim, axis) =>
-        typeof dim === "number" ? dim : axis === 0 && shape.length > 1 ? batch : count,
+        typeof dim === "number"
+          ? dim
+          : (sizes.get(dim) ?? (axis === 0 && shape.length > 1 ? batch : shape.length > 2 ? unreadSize : count)),
       );
       feeds[name] = Tensor.fromView(View.allocate(type, dims));
     }
@@ -127,6 +138,12 @@ export class GrownDecoder extends Fed {
   #pads: readonly number[] = [];
   #length = 0;
   #text: Tokens = [];
+
+  /** Rows that its caches hold, where they have a fixed shape. */
+  get capacity(): number | undefined {
+    const rows = this.analysis.trails.map((trail) => trail.past.fact!.shape![cacheAxis(trail)!]).filter(isKnown);
+    return rows.length === 0 ? undefined : Math.min(...rows);
+  }
 
   /** A new batch; `pads` columns of each sample's prompt are padding, in front. */
   start(pads: readonly number[]): void {

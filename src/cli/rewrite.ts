@@ -23,6 +23,10 @@ export const rewrite: Command = {
     output: { value: "out.onnx", short: "o", describes: "where the rewritten model goes; required" },
     capacity: { value: "N", describes: "rows of the caches; a symbol, `capacity`, when left out" },
     check: { describes: "run both models on random prompts first; exit 1 and write nothing where they differ" },
+    "check-seconds": {
+      value: "S",
+      describes: "how long the check may go on past the longest window, 60 when left out",
+    },
     opset: {
       value: "24|25",
       describes: "25 leaves windows to Attention itself; 24, the default, is what other runtimes load",
@@ -35,6 +39,7 @@ export const rewrite: Command = {
     if (typeof output !== "string")
       throw new InsituError("invalid-argument", "insitu rewrite: -o out.onnx says where the model goes; it is missing");
     const capacity = wholeNumber(options["capacity"], "capacity");
+    const seconds = wholeNumber(options["check-seconds"], "check-seconds");
     const opset = wholeNumber(options["opset"], "opset") ?? 24;
     if (opset !== 24 && opset !== 25)
       throw new InsituError("invalid-argument", `--opset must be 24 or 25, got ${opset}`);
@@ -54,6 +59,8 @@ export const rewrite: Command = {
           rewritten: temporary,
           externalData: weights,
           capacity: typeof report.capacity === "number" ? report.capacity : undefined,
+          ...(seconds === undefined ? {} : { seconds }),
+          onProgress: checkProgress(seconds ?? 60),
         });
       if (check?.passed !== false) {
         // Weights in other files stay there: a model that goes to another folder gets its own copies.
@@ -85,14 +92,30 @@ function wholeNumber(given: string | boolean | undefined, name: string): number 
   return Number(given);
 }
 
-const checkText = ({ steps, tolerance }: CheckResult): string => {
+const checkText = ({ steps, tolerance, masks }: CheckResult): string => {
   const width = Math.max(...steps.map(({ name }) => name.length));
   const lines = steps.map(
     ({ name, difference }) =>
       `  ${name.padEnd(width)}  ${difference.toExponential(1)}${difference <= tolerance ? "" : "  too large"}`,
   );
-  return [`largest differences, at most ${tolerance} allowed:`, ...lines].join("\n");
+  const covered = masks.map(({ what, covered, tokens, needed, reason }) =>
+    covered
+      ? `${what}: left behind by a text of ${tokens} tokens`
+      : `${what}: NOT checked from outside, which takes ${needed} tokens: ${reason}; --check-seconds and --capacity set its bounds`,
+  );
+  return [`largest differences, at most ${tolerance} allowed:`, ...lines, ...covered].join("\n");
 };
+
+/** Tells on a terminal how far a long check has come. */
+function checkProgress(
+  seconds: number,
+  terminal: Pick<NodeJS.WriteStream, "isTTY" | "write"> = process.stderr,
+): (done: number, total: number) => void {
+  return (done, total) => {
+    if (!terminal.isTTY) return;
+    terminal.write(done >= total ? "\r\x1b[K" : `\r\x1b[Kchecking: ${done} of ${total} tokens, ${seconds} s at most`);
+  };
+}
 
 /** The files that a model keeps weights in: the names that it gives them, and where they are. */
 function weightFiles(model: Model, path: string): { readonly path: string; readonly data: string }[] {

@@ -32,11 +32,30 @@ export function difference(actual: View, expected: View, { rtol, atol }: Toleran
     if (x === y || (x !== x && y !== y)) continue;
     if (float && typeof x === "number" && typeof y === "number") {
       const off = Math.abs(x - y);
-      if (off <= atol + rtol * Math.abs(y)) continue;
+      // Infinity is as close to itself as anything is, and to nothing else.
+      if (Number.isFinite(off) && off <= atol + rtol * Math.abs(y)) continue;
       if (off > worst || at < 0) [worst, at] = [off, i];
     } else if (at < 0) at = i;
     wrong++;
   }
   if (at < 0) return undefined;
   return `${wrong} of ${b.length} elements differ, most at ${at}: got ${a[at]}, expected ${b[at]}`;
+}
+
+/**
+ * The largest difference between the numbers of two views, relative where those expected are above 1. What is no number, or infinite, in one
+ * of them only is infinitely far off, and so are views of another type or shape.
+ */
+export function largestDifference(actual: View, expected: View): number {
+  if (String(actual) !== String(expected)) return Infinity;
+  const [a, b] = [elements(actual), elements(expected)];
+  let largest = 0;
+  for (let at = 0; at < b.length; at++) {
+    const [x, y] = [a[at], b[at]];
+    if (x === y || (x !== x && y !== y)) continue;
+    const gap = typeof x === "string" ? NaN : Math.abs(Number(x) - Number(y)) / Math.max(1, Math.abs(Number(y)));
+    if (Number.isNaN(gap)) return Infinity;
+    largest = Math.max(largest, gap);
+  }
+  return largest;
 }
