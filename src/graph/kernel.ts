@@ -111,3 +111,7 @@ export function kernelCall(
 /** Every operand and output of a call that is there. */
 export const operandsOf = ({ inputs, outputs }: KernelCall): readonly Operand[] =>
   [...Object.values(inputs), ...Object.values(outputs)].flat().filter((operand) => operand !== undefined);
+
+/** True if the output lies where its operand does. */
+export const isInPlace = ({ view: past }: Operand, { view: present }: Operand): boolean =>
+  past.data === present.data && past.offset === present.offset;

@@ -37,7 +37,3 @@ export function pageStrides(layout: PagedLayout, shape: readonly number[], heads
 
 /** Bytes of an element of an index operand. */
 export const indexBytes = ({ type }: Operand): 4 | 8 => (type === "int64" ? 8 : 4);
-
-/** True if the output lies where its operand does. */
-export const isInPlace = (past: Operand, present: Operand): boolean =>
-  past.view.data === present.view.data && past.view.offset === present.view.offset;

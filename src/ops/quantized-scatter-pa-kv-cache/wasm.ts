@@ -1,8 +1,8 @@
 /** QuantizedScatterPaKvCache on WASM: every layout and type, the same bytes as the slow truth's. */
 import { elementCode, pageCode } from "../../kernels/jobs.js";
-import type { Operand } from "../../graph/kernel.js";
+import { isInPlace, type Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
-import { indexBytes, isInPlace, pageStrides } from "../paged-wasm.js";
+import { indexBytes, pageStrides } from "../paged-wasm.js";
 import type { PagedLayout } from "../paged.js";
 import { QuantizedScatterPaKvCache } from "./op.js";
 

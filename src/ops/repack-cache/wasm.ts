@@ -1,8 +1,8 @@
 /** RepackCache on WASM: rows moved in place, each once nobody needs what its place holds; every type whose rows are whole bytes. */
-import type { CallOf } from "../../graph/kernel.js";
+import { isInPlace, type CallOf } from "../../graph/kernel.js";
 import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { byteLengthOf, traitsOf } from "../../tensor/element-type.js";
-import { indexBytes, isInPlace } from "../paged-wasm.js";
+import { indexBytes } from "../paged-wasm.js";
 import { slotsOf } from "../paged.js";
 import { fromFront, productOf } from "../wasm-layout.js";
 import { RepackCache } from "./op.js";

@@ -1,8 +1,8 @@
 /** ScatterPaKvCache on WASM: one slot a token, in every layout and type, as bulk copies. What compresses stays with the slow truth. */
-import type { CallOf, Operand } from "../../graph/kernel.js";
+import { isInPlace, type CallOf, type Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
-import { indexBytes, isInPlace } from "../paged-wasm.js";
+import { indexBytes } from "../paged-wasm.js";
 import { type PagedLayout, slotsOf } from "../paged.js";
 import { ScatterPaKvCache } from "./op.js";
 

@@ -1,7 +1,7 @@
 /** TensorScatter on WASM: whole rows moved by bulk copies, every type whose rows are whole bytes. */
+import { isInPlace } from "../../graph/kernel.js";
 import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import { byteLengthOf, traitsOf } from "../../tensor/element-type.js";
-import { isInPlace } from "../paged-wasm.js";
 import { fromFront, productOf } from "../wasm-layout.js";
 import { TensorScatter } from "./op.js";
 
