@@ -1,4 +1,4 @@
-// Writes the lists that follow from kernels/ (kernel-index.mjs), then compiles it to src/kernels/simd.gen.ts and relaxed.gen.ts: one module with
+// Writes the lists that follow from kernels/ (kernel-index.mjs), then compiles it to src/wasm-kernels/simd.gen.ts and relaxed.gen.ts: one module with
 // SIMD and one with relaxed SIMD, deflated, since code is mostly repetition, and as base64 text, so that they travel through any bundler; in a file
 // each, so that only the chosen one is loaded. modules.gen.ts has both, for tests and benchmarks. Does nothing while sources, scripts,
 // compiler and options are those of the last time.
@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { deflateSync } from "node:zlib";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const outputOf = (name) => `${root}src/kernels/${name}.gen.ts`;
+const outputOf = (name) => `${root}src/wasm-kernels/${name}.gen.ts`;
 const lists = ["codes", "jobs", "sizes", "kernels"].map(outputOf).concat(`${root}kernels/index.gen.ts`);
 const compiler = `${root}node_modules/assemblyscript/bin/asc.js`;
 

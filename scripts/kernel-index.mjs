@@ -1,5 +1,5 @@
 // Writes what both sides of the kernels have in common from what kernels/ itself says: kernels/index.gen.ts, which AssemblyScript compiles,
-// and for the host src/kernels/codes.gen.ts, jobs.gen.ts (the jobs' fields), sizes.gen.ts (what memory they
+// and for the host src/wasm-kernels/codes.gen.ts, jobs.gen.ts (the jobs' fields), sizes.gen.ts (what memory they
 // ask for) and kernels.gen.ts (the kernels, each with its job and its scratch).
 import { readSchema } from "./kernel-schema.mjs";
 
@@ -8,10 +8,10 @@ export function generatedFiles(texts) {
   const { kernels, jobs, codes, sizes } = readSchema(texts);
   return {
     "kernels/index.gen.ts": indexText(kernels),
-    "src/kernels/codes.gen.ts": codes.map(codesText).join("\n"),
-    "src/kernels/jobs.gen.ts": jobs.map(jobText).join("\n"),
-    "src/kernels/sizes.gen.ts": sizesText(sizes),
-    "src/kernels/kernels.gen.ts": kernelsText(kernels, sizes),
+    "src/wasm-kernels/codes.gen.ts": codes.map(codesText).join("\n"),
+    "src/wasm-kernels/jobs.gen.ts": jobs.map(jobText).join("\n"),
+    "src/wasm-kernels/sizes.gen.ts": sizesText(sizes),
+    "src/wasm-kernels/kernels.gen.ts": kernelsText(kernels, sizes),
   };
 }
 

@@ -1,5 +1,5 @@
 // Products with block-quantized weights: one row and many, exact (16-bit activations) and fast (8-bit activations, relaxed build).
-import { quantizedBytes } from "../../dist/kernels/exports.js";
+import { quantizedBytes } from "../../dist/wasm-kernels/exports.js";
 import { interleave, Team } from "./team.mjs";
 
 const [rows = "1,128", k = 4096, n = 4096, size = 32, half = 0, each = 4] = process.argv.slice(2);

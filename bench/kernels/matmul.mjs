@@ -1,5 +1,5 @@
 // Products with float weights: one row and many, against the weights' bytes and the arithmetic.
-import { kernelJobs, packedRowBytes, panelsAtOnce } from "../../dist/kernels/exports.js";
+import { kernelJobs, packedRowBytes, panelsAtOnce } from "../../dist/wasm-kernels/exports.js";
 import { interleave, Team } from "./team.mjs";
 
 const mergeJob = { name: "matmulMerge", index: Object.keys(kernelJobs).indexOf("matmulMerge") };

@@ -2,9 +2,9 @@
 import { setFlagsFromString } from "node:v8";
 import { inflateSync } from "node:zlib";
 import { isMainThread, Worker, workerData } from "node:worker_threads";
-import { kernelJobs, scratchBytes } from "../../dist/kernels/exports.js";
-import { jobBytes, writeJob } from "../../dist/kernels/jobs.js";
-import { relaxedModule, simdModule } from "../../dist/kernels/modules.gen.js";
+import { kernelJobs, scratchBytes } from "../../dist/wasm-kernels/exports.js";
+import { jobBytes, writeJob } from "../../dist/wasm-kernels/jobs.js";
+import { relaxedModule, simdModule } from "../../dist/wasm-kernels/modules.gen.js";
 
 const names = Object.keys(kernelJobs);
 const GENERATION = 256; // word addresses within the reserved bytes would clash with nothing: the modules have no data

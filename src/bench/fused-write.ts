@@ -5,8 +5,8 @@
 import { loadKernelModule } from "../backends/wasm/load-module.js";
 import { WasmMemory } from "../backends/wasm/memory.js";
 import { KernelPool } from "../backends/wasm/pool.js";
-import { type JobOf, kernelJobs, type KernelName, reservedBytes } from "../kernels/exports.js";
-import { elementCode, jobBytes, type JobLayout, writeJob } from "../kernels/jobs.js";
+import { type JobOf, kernelJobs, type KernelName, reservedBytes } from "../wasm-kernels/exports.js";
+import { elementCode, jobBytes, type JobLayout, writeJob } from "../wasm-kernels/jobs.js";
 import { nodePlatform } from "../platform/node.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { attended, attentionFeeds, type AttentionFeeds, type AttentionSizes, validBytes } from "./attention-work.js";

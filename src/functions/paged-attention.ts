@@ -1,5 +1,5 @@
 /** Attention over pages, quantised pages and repacking as plain functions on tensors. The operators' rules are theirs. */
-import type { PagedLayout } from "../ops/paged.js";
+import type { PagedLayout } from "../ops/shared/paged/layouts.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { callOperator } from "./call-operator.js";
 

@@ -1,6 +1,6 @@
 /** The change of a paged cache from one layout to another. Moves elements; knows no operator. */
 import { InsituError } from "../base/error.js";
-import { fragmentLength, type PagedLayout, pagedTypes } from "../ops/paged.js";
+import { fragmentLength, type PagedLayout, pagedTypes } from "../ops/shared/paged/layouts.js";
 import { copyView } from "../tensor/copy.js";
 import { byteLengthOf } from "../tensor/element-type.js";
 import { Tensor } from "../tensor/tensor.js";

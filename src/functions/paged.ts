@@ -5,14 +5,14 @@
 import { InsituError } from "../base/error.js";
 import { type Callable, callReference, inferOutputs } from "../graph/call.js";
 import { factOfView } from "../graph/fact.js";
-import type { PagedLayout } from "../ops/paged.js";
+import type { PagedLayout } from "../ops/shared/paged/layouts.js";
 import { cloneView } from "../tensor/copy.js";
 import type { ByteStorage } from "../tensor/element-type.js";
 import { Tensor } from "../tensor/tensor.js";
 import { View } from "../tensor/view.js";
 import { callOperator, prepareCall } from "./call-operator.js";
 
-export type { PagedLayout } from "../ops/paged.js";
+export type { PagedLayout } from "../ops/shared/paged/layouts.js";
 export { convertPagedLayout, type PagedLayoutChange } from "./paged-layout.js";
 export { slotMapping, type SlotMappingInputs } from "./slot-mapping.js";
 

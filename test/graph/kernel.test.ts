@@ -12,7 +12,7 @@ import {
   operandsOf,
 } from "../../src/graph/kernel.js";
 import { defineOp, type Op, optional, tensor, variadic } from "../../src/graph/op.js";
-import { wasmKernel } from "../../src/kernels/wasm-kernel.js";
+import { wasmKernel } from "../../src/wasm-kernels/wasm-kernel.js";
 import { View } from "../../src/tensor/view.js";
 
 const common = {

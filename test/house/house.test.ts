@@ -84,6 +84,16 @@ test("no list of operators is kept by hand", () => {
   );
 });
 
+test("src/ops holds operators, what they share, and their lists", () => {
+  const others = readdirSync(join(root, "src/ops")).filter((name) => !existsSync(join(root, "src/ops", name, "op.ts")));
+  expect(others.filter((name) => !/\.gen\.ts$/.test(name)).toSorted()).toEqual([
+    "index.ts",
+    "shared",
+    "tsconfig.json",
+    "wasm.ts",
+  ]);
+});
+
 test("the package is well formed and light", async () => {
   const { publint } = await import("publint");
   const { messages } = await publint({ pkgDir: root, strict: true, pack: "npm" });

@@ -1,7 +1,7 @@
 // Attention kernels against plain loops: random shapes, types, masks, windows and layouts, whole and in parts and splits.
 import { expect, test } from "vitest";
-import { type JobOf, partialBytes } from "../../src/kernels/exports.js";
-import { elementCode } from "../../src/kernels/jobs.js";
+import { type JobOf, partialBytes } from "../../src/wasm-kernels/exports.js";
+import { elementCode } from "../../src/wasm-kernels/jobs.js";
 import { decode, encode, type FloatType, floatTypes, toleranceOf } from "./float-types.js";
 import { expectClose, Random, seeds, variants, Workbench } from "./workbench.js";
 

@@ -1,8 +1,8 @@
 // What a compiled module of kernels may export, import and weigh.
 import { inflateSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { kernelJobs, reservedBytes } from "../../src/kernels/exports.js";
-import { relaxedModule, simdModule } from "../../src/kernels/modules.gen.js";
+import { kernelJobs, reservedBytes } from "../../src/wasm-kernels/exports.js";
+import { relaxedModule, simdModule } from "../../src/wasm-kernels/modules.gen.js";
 import "./workbench.js";
 
 test("a module exports the kernels, imports the memory, holds no data and is small", () => {

@@ -1,5 +1,5 @@
 /** float16 and bfloat16 in plain JavaScript, for tests: exact both ways, to the nearest even. */
-import { elementCode } from "../../src/kernels/jobs.js";
+import { elementCode } from "../../src/wasm-kernels/jobs.js";
 
 export type FloatType = "float32" | "float16" | "bfloat16";
 export const floatTypes: readonly FloatType[] = ["float32", "float16", "bfloat16"];

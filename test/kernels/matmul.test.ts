@@ -1,7 +1,7 @@
 // Products against plain loops: float weights in panels, block-quantized weights, integers; random shapes, whole and in parts.
 import { expect, test } from "vitest";
-import { packedRowBytes, quantizedBytes } from "../../src/kernels/exports.js";
-import { levelCode } from "../../src/kernels/jobs.js";
+import { packedRowBytes, quantizedBytes } from "../../src/wasm-kernels/exports.js";
+import { levelCode } from "../../src/wasm-kernels/jobs.js";
 import { encode, floatTypes } from "./float-types.js";
 import { expectClose, Random, seeds, type Variant, variants, Workbench } from "./workbench.js";
 

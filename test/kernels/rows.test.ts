@@ -1,6 +1,6 @@
 // Kernels that work on rows, against plain loops: normalization, softmax, rotary embedding, gathering, conversions.
 import { expect, test } from "vitest";
-import { elementCode, tableLayout } from "../../src/kernels/jobs.js";
+import { elementCode, tableLayout } from "../../src/wasm-kernels/jobs.js";
 import {
   bitsOf,
   decode,

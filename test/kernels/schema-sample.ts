@@ -71,14 +71,14 @@ export function isLong(rows: i32, least: i32): bool {
 /** What the build writes from both. */
 export const generated = {
   "kernels/index.gen.ts": 'export { fill } from "./fill";\nexport { weigh } from "./weigh";\n',
-  "src/kernels/codes.gen.ts": `/** How rows are filled. */
+  "src/wasm-kernels/codes.gen.ts": `/** How rows are filled. */
 export const fillMode = {
   all: 0,
   /** those with an odd number */
   everyOther: 1,
 } as const;
 `,
-  "src/kernels/jobs.gen.ts": `/** Fills rows. */
+  "src/wasm-kernels/jobs.gen.ts": `/** Fills rows. */
 export const fillJob = {
   /** [rows] */
   target: "pointer",
@@ -100,7 +100,7 @@ export const weighJob = {
   weights: "pointer",
 } as const;
 `,
-  "src/kernels/sizes.gen.ts": `/** The fields of a job that a size follows from. */
+  "src/wasm-kernels/sizes.gen.ts": `/** The fields of a job that a size follows from. */
 type Fields<Names extends string> = { readonly [Name in Names]: number };
 
 /** A row. */
@@ -122,7 +122,7 @@ export function isLong(rows: number, least: number): boolean {
   return rows > least - (rows - least);
 }
 `,
-  "src/kernels/kernels.gen.ts": `import * as jobs from "./jobs.gen.js";
+  "src/wasm-kernels/kernels.gen.ts": `import * as jobs from "./jobs.gen.js";
 import type { JobValues } from "./jobs.js";
 import * as sizes from "./sizes.gen.js";
 

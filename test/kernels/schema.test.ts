@@ -6,10 +6,10 @@ import asc from "assemblyscript/asc";
 import { expect, test } from "vitest";
 import { generatedFiles } from "../../scripts/kernel-index.mjs";
 import { readSchema } from "../../scripts/kernel-schema.mjs";
-import { kernelJobs } from "../../src/kernels/exports.js";
-import type { JobLayout } from "../../src/kernels/jobs.js";
-import * as layouts from "../../src/kernels/jobs.gen.js";
-import * as sizeFunctions from "../../src/kernels/sizes.gen.js";
+import { kernelJobs } from "../../src/wasm-kernels/exports.js";
+import type { JobLayout } from "../../src/wasm-kernels/jobs.js";
+import * as layouts from "../../src/wasm-kernels/jobs.gen.js";
+import * as sizeFunctions from "../../src/wasm-kernels/sizes.gen.js";
 import { fill, generated, mistakes, weigh } from "./schema-sample.js";
 import { Random } from "./workbench.js";
 

@@ -13,10 +13,10 @@ import {
   type KernelName,
   reservedBytes,
   scratchBytes,
-} from "../../src/kernels/exports.js";
-import { instruction } from "../../src/kernels/element-jobs.js";
-import { jobBytes, type JobLayout, writeJob } from "../../src/kernels/jobs.js";
-import { relaxedModule, simdModule } from "../../src/kernels/modules.gen.js";
+} from "../../src/wasm-kernels/exports.js";
+import { instruction } from "../../src/wasm-kernels/element-jobs.js";
+import { jobBytes, type JobLayout, writeJob } from "../../src/wasm-kernels/jobs.js";
+import { relaxedModule, simdModule } from "../../src/wasm-kernels/modules.gen.js";
 
 setFlagsFromString("--experimental-wasm-relaxed-simd"); // Node 20 has it behind a flag
 

@@ -2,7 +2,7 @@
 import { makePlan } from "../../src/plan/plan.js";
 import { type AttributeInput, buildModel, node, value } from "../../src/onnx/build.js";
 import { graphOf } from "../../src/session/load.js";
-import { bytesOf } from "../../src/ops/paged.js";
+import { bytesOf } from "../../src/ops/shared/paged/layouts.js";
 import { copyView } from "../../src/tensor/copy.js";
 import type { View } from "../../src/tensor/view.js";
 import type { Variant } from "../wasm/fast-path.js";

@@ -1,7 +1,7 @@
 // Writes into pages, reads out of them and moves within caches: the slow truth against a simple model, WASM against both.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { seededRandom } from "../../src/graph/call.js";
-import { fragmentLength, pagedTypes } from "../../src/ops/paged.js";
+import { fragmentLength, pagedTypes } from "../../src/ops/shared/paged/layouts.js";
 import { readNumbers, writeNumbers } from "../../src/tensor/access.js";
 import { byteLengthOf, type ElementType, traitsOf } from "../../src/tensor/element-type.js";
 import { View } from "../../src/tensor/view.js";

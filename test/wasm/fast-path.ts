@@ -4,7 +4,7 @@ import type { BackendSession, Executable } from "../../src/backends/backend.js";
 import { wasmBackend } from "../../src/backends/wasm/wasm.js";
 import { seededRandom } from "../../src/graph/call.js";
 import type { Op } from "../../src/graph/op.js";
-import type { WasmKernel } from "../../src/kernels/wasm-kernel.js";
+import type { WasmKernel } from "../../src/wasm-kernels/wasm-kernel.js";
 import { type AttributeInput, buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import { wasmKernels } from "../../src/ops/wasm.js";
 import { makePlan } from "../../src/plan/plan.js";

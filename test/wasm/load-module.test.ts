@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import type { Platform } from "../../src/base/platform.js";
 import { compileKernels, loadKernelModule } from "../../src/backends/wasm/load-module.js";
 import { relaxedBuildWorks } from "../../src/backends/wasm/self-test.js";
-import { relaxedModule, simdModule } from "../../src/kernels/modules.gen.js";
+import { relaxedModule, simdModule } from "../../src/wasm-kernels/modules.gen.js";
 import { nodePlatform } from "../../src/platform/node.js";
 
 const bytesOf = (module: string): Uint8Array<ArrayBuffer> =>

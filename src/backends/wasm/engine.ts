@@ -7,7 +7,7 @@ import { InsituError } from "../../base/error.js";
 import { callReference } from "../../graph/call.js";
 import type { Value } from "../../graph/graph.js";
 import { chooseKernel, type KernelCall, type KernelTable, operandsOf } from "../../graph/kernel.js";
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import type { StepAccount } from "../../plan/explain-gather.js";
 import type { Program, Step } from "../../plan/program.js";
 import { bytesReadBy } from "../../plan/uses.js";

@@ -41,14 +41,14 @@ export function loadKernelModule(platform: Platform, allowRelaxed: boolean): Pro
 export async function compileKernels(platform: Platform, allowRelaxed: boolean): Promise<KernelModule> {
   if (typeof WebAssembly === "undefined") throw refusal("this engine has no WebAssembly");
   if (allowRelaxed) {
-    const bytes = await load(async () => (await import("../../kernels/relaxed.gen.js")).relaxedModule);
+    const bytes = await load(async () => (await import("../../wasm-kernels/relaxed.gen.js")).relaxedModule);
     if (!WebAssembly.validate(bytes)) platform.allowRelaxedSimd();
     if (WebAssembly.validate(bytes)) {
       const module = await compile(bytes);
       if (relaxedBuildWorks(module)) return { module, relaxed: true };
     }
   }
-  const bytes = await load(async () => (await import("../../kernels/simd.gen.js")).simdModule);
+  const bytes = await load(async () => (await import("../../wasm-kernels/simd.gen.js")).simdModule);
   if (!WebAssembly.validate(bytes)) throw refusal("this engine has no WebAssembly SIMD with threads");
   return { module: await compile(bytes), relaxed: false };
 }

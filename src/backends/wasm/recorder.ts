@@ -1,9 +1,9 @@
 /** Takes down the jobs of one step: writes them into memory once, and tells when operands have moved and they no longer hold. */
 import type { Operand } from "../../graph/kernel.js";
-import type { JobOf, KernelName } from "../../kernels/exports.js";
-import { kernelJobs, scratchBytes } from "../../kernels/exports.js";
-import { jobBytes, type JobLayout, writeJob } from "../../kernels/jobs.js";
-import type { Recorder } from "../../kernels/wasm-kernel.js";
+import type { JobOf, KernelName } from "../../wasm-kernels/exports.js";
+import { kernelJobs, scratchBytes } from "../../wasm-kernels/exports.js";
+import { jobBytes, type JobLayout, writeJob } from "../../wasm-kernels/jobs.js";
+import type { Recorder } from "../../wasm-kernels/wasm-kernel.js";
 import { sameNumbers, type View } from "../../tensor/view.js";
 import { InsituError } from "../../base/error.js";
 import type { WasmMemory } from "./memory.js";

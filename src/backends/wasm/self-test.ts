@@ -12,8 +12,8 @@ import {
   quantizedBytes,
   reservedBytes,
   scratchBytes,
-} from "../../kernels/exports.js";
-import { elementCode, jobBytes, type JobLayout, levelCode, writeJob } from "../../kernels/jobs.js";
+} from "../../wasm-kernels/exports.js";
+import { elementCode, jobBytes, type JobLayout, levelCode, writeJob } from "../../wasm-kernels/jobs.js";
 
 const pages = 8;
 

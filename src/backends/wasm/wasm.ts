@@ -5,8 +5,8 @@
 import { InsituError } from "../../base/error.js";
 import type { Platform, WorkerHandle } from "../../base/platform.js";
 import type { KernelTable } from "../../graph/kernel.js";
-import { kernelJobs, reservedBytes } from "../../kernels/exports.js";
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import { kernelJobs, reservedBytes } from "../../wasm-kernels/exports.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import type { Plan } from "../../plan/plan.js";
 import { type Backend, type BackendSession, type Executable, mostThreads } from "../backend.js";
 import { ProgramExecutor } from "../executor.js";

@@ -4,11 +4,11 @@ import { shapeText } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
 import { defineOp, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { zipElements } from "../elementwise.js";
-import { erfc } from "../error-function.js";
-import { broadcastShapes, unifyDims } from "../shapes.js";
-import { floats, integers, signedIntegers } from "../types.js";
-import { unaryOp } from "../unary.js";
+import { zipElements } from "../shared/loops/elementwise.js";
+import { erfc } from "../shared/loops/error-function.js";
+import { broadcastShapes, unifyDims } from "../shared/rules/shapes.js";
+import { floats, integers, signedIntegers } from "../shared/rules/types.js";
+import { unaryOp } from "../shared/families/unary.js";
 import { shrink } from "./shrink.js";
 
 /** 1 / (1 + e^(−x)), without overflow on either side. */

@@ -1,5 +1,5 @@
 /** The function behind Shrink. */
-import type { Unary } from "../elementwise.js";
+import type { Unary } from "../shared/loops/elementwise.js";
 
 /** Moves x towards 0 by bias outside [−lambd, lambd]; inside it is 0. 64-bit integers past 2^53 stay exact. */
 export function shrink(bias: number, lambd: number): Unary {

@@ -1,7 +1,7 @@
 /** Activation functions on WASM, on floats. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { scaledSigmoid } from "../wasm-activations.js";
-import { apply, elementwise, type Expression, number, operand, type Operation } from "../wasm-elementwise.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { scaledSigmoid } from "../shared/wasm/activations.js";
+import { apply, elementwise, type Expression, number, operand, type Operation } from "../shared/wasm/elementwise.js";
 import { Gelu, HardSigmoid, HardSwish, Mish, Relu, Sigmoid, Softplus, Softsign, SwiGLU, Swish } from "./op.js";
 
 const unary = (op: typeof Relu, operation: Operation): WasmKernel =>

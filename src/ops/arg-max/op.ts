@@ -3,10 +3,10 @@ import { flag, int } from "../../graph/attribute.js";
 import { productOf } from "../../graph/dim.js";
 import { defineOp, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
-import { forEachLine } from "../along.js";
-import { orderOf } from "../order.js";
-import { normalizeAxis } from "../shapes.js";
-import { numeric } from "../types.js";
+import { forEachLine } from "../shared/loops/along.js";
+import { orderOf } from "../shared/loops/order.js";
+import { normalizeAxis } from "../shared/rules/shapes.js";
+import { numeric } from "../shared/rules/types.js";
 
 /** ArgMax or ArgMin. `sign` is 1 for the largest. A NaN is found as the extreme by both. */
 function argOp(name: "ArgMax" | "ArgMin", sign: 1 | -1) {

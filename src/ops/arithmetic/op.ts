@@ -9,10 +9,10 @@ import {
   subtractDims,
 } from "../../graph/dim.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { binaryOp, isInteger } from "../binary.js";
-import type { Binary } from "../elementwise.js";
-import { isNonNegative } from "../integer-facts.js";
-import { numeric } from "../types.js";
+import { binaryOp, isInteger } from "../shared/families/binary.js";
+import type { Binary } from "../shared/loops/elementwise.js";
+import { isNonNegative } from "../shared/rules/integer-facts.js";
+import { numeric } from "../shared/rules/types.js";
 
 interface Operation {
   readonly floats: Binary["number"];

@@ -1,7 +1,7 @@
 /** The four operations on WASM: floats in float32, all other types and awkward layouts exactly. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { elements, kindOf } from "../wasm-elements.js";
-import { apply, elementwise, operand } from "../wasm-elementwise.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { elements, kindOf } from "../shared/wasm/elements.js";
+import { apply, elementwise, operand } from "../shared/wasm/elementwise.js";
 import { Add, Div, Mul, Sub } from "./op.js";
 
 const arithmetic = (

@@ -3,8 +3,8 @@ import { addDims, type Dim, isKnown, multiplyDims, unknownDim } from "../../grap
 import { type Fact, factText, knownIntegers } from "../../graph/fact.js";
 import type { CallContext, OutputFact } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { checkRank, unifyDims } from "../shapes.js";
-import { floats } from "../types.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 import { headsOf } from "./heads.js";
 import { checkMask, type MaskEnd } from "./mask.js";
 

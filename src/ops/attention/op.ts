@@ -6,7 +6,7 @@ import { elementType, flag, float, int } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import type { View } from "../../tensor/view.js";
-import { floats, numeric } from "../types.js";
+import { floats, numeric } from "../shared/rules/types.js";
 import { appendedRows } from "./appended.js";
 import { inferAttention, validateAttention, type Version } from "./infer.js";
 import { runAttention } from "./reference.js";

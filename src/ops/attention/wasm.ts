@@ -1,6 +1,6 @@
 /** Attention on WASM. Computes in float32 whatever the cache is kept in. */
 import type { Operand } from "../../graph/kernel.js";
-import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import {
   appendHeads,
   type Heads,
@@ -10,8 +10,8 @@ import {
   noMask,
   recordAttention,
   takeOver,
-} from "../wasm-attention.js";
-import { type FloatType, isFloatType } from "../wasm-work.js";
+} from "../shared/wasm/attention.js";
+import { type FloatType, isFloatType } from "../shared/wasm/work.js";
 import { Attention23, Attention24, Attention25 } from "./op.js";
 
 /** Attention over a cache with pitch. */

@@ -9,11 +9,11 @@ import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { type Numbers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
-import { classicFloats } from "../plain-types.js";
-import { axesLast, moments, product } from "../rows.js";
-import { float64Scratch } from "../scratch.js";
-import { checkRank, unifyDims } from "../shapes.js";
-import { floats } from "../types.js";
+import { classicFloats } from "../shared/rules/plain-types.js";
+import { axesLast, moments, product } from "../shared/loops/rows.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 
 /** The four vectors of a channel's numbers. */
 interface Statistics<V> {

@@ -4,7 +4,7 @@ import { defineOp, tensor } from "../../graph/op.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
 import { type ByteStorage, type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { View } from "../../tensor/view.js";
-import { anyType } from "../types.js";
+import { anyType } from "../shared/rules/types.js";
 
 const notString: readonly ElementType[] = anyType.filter((type) => type !== "string");
 

@@ -1,10 +1,10 @@
 /** Operations on the bits of integers, in two's complement. */
 import { oneOf, required } from "../../graph/attribute.js";
 import { traitsOf } from "../../tensor/element-type.js";
-import { binaryOp } from "../binary.js";
-import type { Binary } from "../elementwise.js";
-import { integers } from "../types.js";
-import { unaryOp } from "../unary.js";
+import { binaryOp } from "../shared/families/binary.js";
+import type { Binary } from "../shared/loops/elementwise.js";
+import { integers } from "../shared/rules/types.js";
+import { unaryOp } from "../shared/families/unary.js";
 
 // JavaScript's operators work on 32 bits; storing the result keeps the bits that the type has.
 const bitwiseOp = (name: string, apply: Binary) => binaryOp({ name, since: 18, types: integers, apply: () => apply });

@@ -1,6 +1,6 @@
 /** Bitwise operators on WASM. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { elements } from "../wasm-elements.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { elements } from "../shared/wasm/elements.js";
 import { BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor } from "./op.js";
 
 const bitwise = (op: typeof BitwiseAnd, operation: "and" | "or" | "exclusiveOr"): WasmKernel =>

@@ -5,8 +5,8 @@ import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { View } from "../../tensor/view.js";
-import { combineIntegers } from "../integer-facts.js";
-import { anyType, float8s, numeric } from "../types.js";
+import { combineIntegers } from "../shared/rules/integer-facts.js";
+import { anyType, float8s, numeric } from "../shared/rules/types.js";
 import { type Conversion, convertElements } from "./convert.js";
 
 /** Up to opset 18; with float8, 4-bit integers and float4 up to 23; all but complex from 24 on, the 6-bit floats for Cast alone. */

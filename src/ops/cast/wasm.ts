@@ -1,10 +1,10 @@
 /** Cast and CastLike on WASM: between all types of whole bytes but the 8-bit floats, and from any type to itself. */
 import type { CallOf, Operand } from "../../graph/kernel.js";
-import { wasmFamily, type WasmKernel } from "../../kernels/wasm-kernel.js";
-import { elements, type ElementsCall, kindOf } from "../wasm-elements.js";
-import { expressible, operand, recordExpression } from "../wasm-elementwise.js";
-import { movable, recordMoves, whole } from "../wasm-move.js";
-import { codeOf, floatsOnly, partsFor } from "../wasm-work.js";
+import { wasmFamily, type WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { elements, type ElementsCall, kindOf } from "../shared/wasm/elements.js";
+import { expressible, operand, recordExpression } from "../shared/wasm/elementwise.js";
+import { movable, recordMoves, whole } from "../shared/wasm/move.js";
+import { codeOf, floatsOnly, partsFor } from "../shared/wasm/work.js";
 import { Cast, Cast19, Cast6, CastLike, CastLike15, CastLike19 } from "./op.js";
 
 interface Casting {

@@ -7,7 +7,7 @@ import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import { View } from "../../tensor/view.js";
 import { rounder } from "../attention/rounding.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** output[t] = activation(Σ weight[i] · x[t − (k − 1) + i] + bias), where x before 0 is `past_state` or zeros. */
 export const CausalConvWithState = defineOp({

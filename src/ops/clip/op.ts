@@ -6,9 +6,9 @@ import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { isWide, readBigInts, readNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
-import { mapElements } from "../elementwise.js";
-import { classicFloats } from "../plain-types.js";
-import { numeric } from "../types.js";
+import { mapElements } from "../shared/loops/elementwise.js";
+import { classicFloats } from "../shared/rules/plain-types.js";
+import { numeric } from "../shared/rules/types.js";
 
 const largestFloat32 = 3.4028234663852886e38;
 

@@ -1,7 +1,7 @@
 /** Clip on WASM: floats in one pass, other types exactly. */
-import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
-import { kindOf, plainOnly, recordElements } from "../wasm-elements.js";
-import { apply, elementwise, type Expression, number, operand } from "../wasm-elementwise.js";
+import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { kindOf, plainOnly, recordElements } from "../shared/wasm/elements.js";
+import { apply, elementwise, type Expression, number, operand } from "../shared/wasm/elementwise.js";
 import { Clip, Clip6 } from "./op.js";
 
 function limited(x: Expression, min: Expression | undefined, max: Expression | undefined): Expression {

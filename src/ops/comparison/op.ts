@@ -1,8 +1,8 @@
 /** Comparisons: two operands of one type, a bool out. NaN is neither equal, less nor greater. */
 import type { ElementType } from "../../tensor/element-type.js";
-import { comparisonOp } from "../binary.js";
-import { compareDims } from "../integer-facts.js";
-import { numeric } from "../types.js";
+import { comparisonOp } from "../shared/families/binary.js";
+import { compareDims } from "../shared/rules/integer-facts.js";
+import { numeric } from "../shared/rules/types.js";
 
 const comparable: readonly ElementType[] = [...numeric, "bool", "string"];
 

@@ -1,6 +1,6 @@
 /** Comparisons on WASM, of numbers and bools. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { elements, kindOf } from "../wasm-elements.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { elements, kindOf } from "../shared/wasm/elements.js";
 import { Equal, Greater, GreaterOrEqual, Less, LessOrEqual } from "./op.js";
 
 const comparison = (

@@ -5,8 +5,8 @@ import { knownIntegers, knownSize } from "../../graph/fact.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { readIntegers } from "../../tensor/access.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
-import { plainTypes } from "../plain-types.js";
-import { checkRank, normalizeAxis } from "../shapes.js";
+import { plainTypes } from "../shared/rules/plain-types.js";
+import { checkRank, normalizeAxis } from "../shared/rules/shapes.js";
 
 /** The slices of `input` along `axis` (or its elements) where `condition` is true; what lies beyond the condition is left out. */
 export const Compress = defineOp({

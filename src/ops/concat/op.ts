@@ -3,9 +3,9 @@ import { int, required } from "../../graph/attribute.js";
 import { addDims, type Dim, isKnown, unknownDim } from "../../graph/dim.js";
 import { defineOp, tensor, variadic } from "../../graph/op.js";
 import { copyView } from "../../tensor/copy.js";
-import { contentsOf, longestContents } from "../contents.js";
-import { plainTypes } from "../plain-types.js";
-import { normalizeAxis, unifyDims } from "../shapes.js";
+import { contentsOf, longestContents } from "../shared/rules/contents.js";
+import { plainTypes } from "../shared/rules/plain-types.js";
+import { normalizeAxis, unifyDims } from "../shared/rules/shapes.js";
 
 /** Joins tensors along `axis`. */
 export const Concat = defineOp({

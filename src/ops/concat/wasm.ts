@@ -1,8 +1,8 @@
 /** Concat on WASM. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { fromFront } from "../wasm-layout.js";
-import { whole } from "../wasm-move.js";
-import { mover } from "../wasm-mover.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { fromFront } from "../shared/wasm/layout.js";
+import { whole } from "../shared/wasm/move.js";
+import { mover } from "../shared/wasm/mover.js";
 import { Concat } from "./op.js";
 
 /** Tensors one after another along `axis`; the first may lie in its place already. */

@@ -4,10 +4,10 @@ import { isKnown, isKnownShape, shapeText, unknownDim } from "../../graph/dim.js
 import { defineOp, tensor } from "../../graph/op.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import { elementCount, type View } from "../../tensor/view.js";
-import { contentsOf, longestContents } from "../contents.js";
-import { fillView, zeroOf } from "../fill.js";
-import { lengthOf, listOf } from "../operands.js";
-import { anyType } from "../types.js";
+import { contentsOf, longestContents } from "../shared/rules/contents.js";
+import { fillView, zeroOf } from "../shared/loops/fill.js";
+import { lengthOf, listOf } from "../shared/rules/operands.js";
+import { anyType } from "../shared/rules/types.js";
 
 const filler = (value: View | undefined): View => value ?? zeroOf("float32");
 

@@ -3,8 +3,8 @@ import { bigint, bigints, float, floats, string, strings, tensorValue } from "..
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { View } from "../../tensor/view.js";
 import { copyView } from "../../tensor/copy.js";
-import { contentsOf } from "../contents.js";
-import { anyType } from "../types.js";
+import { contentsOf } from "../shared/rules/contents.js";
+import { anyType } from "../shared/rules/types.js";
 
 interface Values {
   readonly sparse_value: View | undefined; // dense by the time it gets here

@@ -4,9 +4,9 @@ import { bindDim, bindShape, type Dim, isKnown, sameDim, type Shape, unknownDim 
 import type { Fact } from "../../graph/fact.js";
 import { defineOp, optional, type OutputFact, tensor, variadic } from "../../graph/op.js";
 import { View } from "../../tensor/view.js";
-import { contentsOf } from "../contents.js";
-import { checkOneElement, scalarOf } from "../operands.js";
-import { anyType } from "../types.js";
+import { contentsOf } from "../shared/rules/contents.js";
+import { checkOneElement, scalarOf } from "../shared/rules/operands.js";
+import { anyType } from "../shared/rules/types.js";
 import {
   checkReturned,
   checkSameElement,

@@ -5,9 +5,9 @@ import { type Fact, factText } from "../../graph/fact.js";
 import { defineOp, optional, type OutputFact, tensor, variadic } from "../../graph/op.js";
 import { readBigInts } from "../../tensor/access.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
-import { fillView, zeroOf } from "../fill.js";
-import { classicTypes } from "../plain-types.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { fillView, zeroOf } from "../shared/loops/fill.js";
+import { classicTypes } from "../shared/rules/plain-types.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 import { checkSameElement, elementAt, emptied, outputOf, outputsOf, stackInto } from "./body.js";
 import { checkDirections, inferElements, parted, runBody } from "./scan-body.js";
 

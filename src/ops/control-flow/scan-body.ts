@@ -4,7 +4,7 @@ import { type Fact, factText } from "../../graph/fact.js";
 import type { CallContext } from "../../graph/op.js";
 import { contiguous } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
-import { unifyDims } from "../shapes.js";
+import { unifyDims } from "../shared/rules/shapes.js";
 import { checkReturned, checkSameElement, withoutContents } from "./body.js";
 
 /** Operands in two parts: initial states, then what is scanned. */

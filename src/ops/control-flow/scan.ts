@@ -3,8 +3,8 @@ import { graph, int, ints, required } from "../../graph/attribute.js";
 import { type Dim, unknownDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
 import { defineOp, type OutputFact, tensor, variadic } from "../../graph/op.js";
-import { normalizeAxis, unifyDims } from "../shapes.js";
-import { anyType } from "../types.js";
+import { normalizeAxis, unifyDims } from "../shared/rules/shapes.js";
+import { anyType } from "../shared/rules/types.js";
 import { elementAt, emptied, handOut, outputsOf, stackInto } from "./body.js";
 import { checkDirections, checkList, inferElements, parted, runBody } from "./scan-body.js";
 

@@ -12,11 +12,11 @@ import {
 } from "../../graph/dim.js";
 import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
-import { addBias, checkBias } from "../convolution.js";
-import { product } from "../rows.js";
-import { float64Scratch } from "../scratch.js";
-import { unifyDims } from "../shapes.js";
-import { floats } from "../types.js";
+import { addBias, checkBias } from "../shared/families/convolution.js";
+import { product } from "../shared/loops/rows.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { unifyDims } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 import {
   forEachRun,
   kernelOf,
@@ -25,7 +25,7 @@ import {
   windowAttributes,
   type WindowChoice,
   windowOf,
-} from "../window.js";
+} from "../shared/families/window.js";
 
 /** The attributes that size the output. */
 interface Choice extends WindowChoice {

@@ -2,9 +2,9 @@
 import { int } from "../../graph/attribute.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
-import { addBias, checkBias, convolutionShape, convolve } from "../convolution.js";
-import { floats } from "../types.js";
-import { windowAttributes } from "../window.js";
+import { addBias, checkBias, convolutionShape, convolve } from "../shared/families/convolution.js";
+import { floats } from "../shared/rules/types.js";
+import { windowAttributes } from "../shared/families/window.js";
 
 /** The convolution of X [batch, channels, …] with W [maps, channels / group, …], plus B. */
 export const Conv = defineOp({

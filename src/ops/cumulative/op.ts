@@ -5,10 +5,10 @@ import { reuse } from "../../graph/effect.js";
 import { defineOp, tensor } from "../../graph/op.js";
 import { isWide, readBigInts, readIntegers, readNumbers, writeBigInts, writeNumbers } from "../../tensor/access.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
-import { forEachLine, type Line } from "../along.js";
-import { checkOneElement, scalarOf } from "../operands.js";
-import { normalizeAxis } from "../shapes.js";
-import { floats, indexTypes } from "../types.js";
+import { forEachLine, type Line } from "../shared/loops/along.js";
+import { checkOneElement, scalarOf } from "../shared/rules/operands.js";
+import { normalizeAxis } from "../shared/rules/shapes.js";
+import { floats, indexTypes } from "../shared/rules/types.js";
 
 const types: readonly ElementType[] = ["uint32", "uint64", "int32", "int64", ...floats];
 

@@ -1,13 +1,13 @@
 /** CumSum and CumProd on WASM, along an axis that is known beforehand. */
-import { foldOperation, registerKind } from "../../kernels/element-jobs.js";
-import { elementCode } from "../../kernels/jobs.js";
+import { foldOperation, registerKind } from "../../wasm-kernels/element-jobs.js";
+import { elementCode } from "../../wasm-kernels/jobs.js";
 import type { Operand } from "../../graph/kernel.js";
-import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { readIntegers } from "../../tensor/access.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
-import { kindOf, plainOnly, type PlainType } from "../wasm-elements.js";
-import { fromFront, productOf } from "../wasm-layout.js";
-import { partsFor } from "../wasm-work.js";
+import { kindOf, plainOnly, type PlainType } from "../shared/wasm/elements.js";
+import { fromFront, productOf } from "../shared/wasm/layout.js";
+import { partsFor } from "../shared/wasm/work.js";
 import { CumProd, CumSum } from "./op.js";
 
 const cumulative = (op: typeof CumSum, operation: "sum" | "product"): WasmKernel =>

@@ -13,8 +13,8 @@ import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { classicTypes, plainTypes } from "../plain-types.js";
-import { checkRank } from "../shapes.js";
+import { classicTypes, plainTypes } from "../shared/rules/plain-types.js";
+import { checkRank } from "../shared/rules/shapes.js";
 
 /** Whether channels hold the block's pixels outermost (depth, column, row) or innermost. */
 type Mode = "DCR" | "CRD";

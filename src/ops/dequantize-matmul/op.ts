@@ -6,10 +6,10 @@ import { int } from "../../graph/attribute.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
-import { matmulShape, multiplyViews } from "../matmul.js";
+import { matmulShape, multiplyViews } from "../shared/families/matmul.js";
 import { dequantize } from "../quantize/dequantize.js";
 import { checkGranularity } from "../quantize/granularity.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** A · DequantizeLinear(B) + bias, for any number of rows in A and a matrix B. */
 export const DequantizeMatMul = defineOp({

@@ -1,8 +1,8 @@
 /** DequantizeMatMul on WASM: 8 and 4 bits as they lie, with scales for all, by column, or by blocks of rows and column. */
 import type { CallOf } from "../../graph/kernel.js";
-import { levelCode } from "../../kernels/jobs.js";
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { type Levels, product, single } from "../wasm-matmul.js";
+import { levelCode } from "../../wasm-kernels/jobs.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { type Levels, product, single } from "../shared/wasm/matmul.js";
 import { DequantizeMatMul } from "./op.js";
 
 type LevelType = keyof typeof levelCode;

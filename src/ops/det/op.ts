@@ -1,9 +1,9 @@
 /** Det: determinants of square matrices. */
 import { defineOp, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
-import { float64Scratch } from "../scratch.js";
-import { unifyDims } from "../shapes.js";
-import { floats } from "../types.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { unifyDims } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 
 /** The determinant of each matrix in X [..., M, M]. */
 export const Det = defineOp({

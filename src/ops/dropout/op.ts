@@ -4,10 +4,10 @@ import { reuse, view } from "../../graph/effect.js";
 import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
-import { checkOneElement } from "../operands.js";
-import { classicFloats } from "../plain-types.js";
-import { copyUnlessShared } from "../share.js";
-import { float8s, floats } from "../types.js";
+import { checkOneElement } from "../shared/rules/operands.js";
+import { classicFloats } from "../shared/rules/plain-types.js";
+import { copyUnlessShared } from "../shared/loops/share.js";
+import { float8s, floats } from "../shared/rules/types.js";
 
 /** Hands on the data with a mask of ones, as far as they are asked for: nothing is dropped. */
 function keepAll(data: View, output: View | undefined, mask: View | undefined): void {

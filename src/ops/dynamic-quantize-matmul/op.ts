@@ -6,10 +6,10 @@ import { type Numbers, readNumbers, writeNumbers } from "../../tensor/access.js"
 import type { ElementType } from "../../tensor/element-type.js";
 import { roundToEven } from "../../tensor/float.js";
 import { View } from "../../tensor/view.js";
-import { matmulShape, multiplyViews } from "../matmul.js";
+import { matmulShape, multiplyViews } from "../shared/families/matmul.js";
 import { checkParameter, dequantized } from "../quantized-matmul/parameter.js";
-import { float64Scratch } from "../scratch.js";
-import { broadcastShapes, checkRank, unifyDims } from "../shapes.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { broadcastShapes, checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 const domain = "com.microsoft";
 const bytes: readonly ElementType[] = ["int8", "uint8"];

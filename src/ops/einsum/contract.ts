@@ -1,8 +1,8 @@
 /** Einsum's arithmetic: operands are contracted two at a time, each pair as a batch of matrix products. */
 import { View } from "../../tensor/view.js";
-import { multiplyOperands, type Operand, operandOf, storeOperand } from "../matmul.js";
-import { product } from "../rows.js";
-import { float64Scratch, int32Scratch, int64Scratch } from "../scratch.js";
+import { multiplyOperands, type Operand, operandOf, storeOperand } from "../shared/families/matmul.js";
+import { product } from "../shared/loops/rows.js";
+import { float64Scratch, int32Scratch, int64Scratch } from "../shared/loops/scratch.js";
 import type { Indices } from "./equation.js";
 
 /** A tensor whose axes have index names, each at most once. */

@@ -2,7 +2,7 @@
 import { required, string } from "../../graph/attribute.js";
 import { type Dim, isKnown, maxDim, sameDim, type Shape } from "../../graph/dim.js";
 import { type CallContext, defineOp, tensor, variadic } from "../../graph/op.js";
-import { numeric } from "../types.js";
+import { numeric } from "../shared/rules/types.js";
 import { contract } from "./contract.js";
 import { type Indices, nameAxes, parseEquation } from "./equation.js";
 

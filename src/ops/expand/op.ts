@@ -1,11 +1,11 @@
 /** Expand: a tensor repeated by broadcasting. Moves elements without looking at them. */
 import { isKnown, isKnownShape, shapeText, unknownDim } from "../../graph/dim.js";
 import { defineOp, type InferCall, tensor } from "../../graph/op.js";
-import { movedContents } from "../contents.js";
-import { lengthOf, listOf } from "../operands.js";
-import { plainTypes } from "../plain-types.js";
-import { copyRepeated } from "../repeat.js";
-import { broadcastShapes } from "../shapes.js";
+import { movedContents } from "../shared/rules/contents.js";
+import { lengthOf, listOf } from "../shared/rules/operands.js";
+import { plainTypes } from "../shared/rules/plain-types.js";
+import { copyRepeated } from "../shared/loops/repeat.js";
+import { broadcastShapes } from "../shared/rules/shapes.js";
 import type { Shape } from "../../graph/dim.js";
 
 const inputs = { input: tensor("T"), shape: tensor("int64") } as const;

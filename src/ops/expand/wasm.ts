@@ -1,7 +1,7 @@
 /** Expand on WASM: a copy whose source repeats. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { whole } from "../wasm-move.js";
-import { mover } from "../wasm-mover.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { whole } from "../shared/wasm/move.js";
+import { mover } from "../shared/wasm/mover.js";
 import { Expand } from "./op.js";
 
 /** `input` broadcast to the output's shape. */

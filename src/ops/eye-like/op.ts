@@ -3,9 +3,9 @@ import { elementType, int } from "../../graph/attribute.js";
 import { defineOp, tensor } from "../../graph/op.js";
 import { numberWriter } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { fillView, zeroOf } from "../fill.js";
-import { checkRank } from "../shapes.js";
-import { numeric } from "../types.js";
+import { fillView, zeroOf } from "../shared/loops/fill.js";
+import { checkRank } from "../shared/rules/shapes.js";
+import { numeric } from "../shared/rules/types.js";
 
 const types: readonly ElementType[] = [...numeric, "bool"];
 

@@ -3,10 +3,10 @@ import { int } from "../../graph/attribute.js";
 import { productOf } from "../../graph/dim.js";
 import { view } from "../../graph/effect.js";
 import { defineOp, tensor } from "../../graph/op.js";
-import { contentsOf } from "../contents.js";
-import { normalizeAxis } from "../shapes.js";
-import { copyUnlessShared } from "../share.js";
-import { anyType } from "../types.js";
+import { contentsOf } from "../shared/rules/contents.js";
+import { normalizeAxis } from "../shared/rules/shapes.js";
+import { copyUnlessShared } from "../shared/loops/share.js";
+import { anyType } from "../shared/rules/types.js";
 
 /** Joins the dimensions before `axis` into one and the rest into another. */
 export const Flatten = defineOp({

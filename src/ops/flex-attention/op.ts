@@ -6,8 +6,8 @@ import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { type Numbers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { View } from "../../tensor/view.js";
-import { checkRank, unifyDims } from "../shapes.js";
-import { floats } from "../types.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 import { scaledProducts, softmaxRows, weighedValues } from "./stages.js";
 
 /** Y = prob_mod(softmax(score_mod(Q·Kᵀ · scale)))·V; the subgraphs see tensors of the softmax type. */

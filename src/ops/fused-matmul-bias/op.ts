@@ -2,9 +2,9 @@
 import { defineOp, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
-import { matmulShape, multiplyViews } from "../matmul.js";
-import { checkRank, unifyDims } from "../shapes.js";
-import { floats } from "../types.js";
+import { matmulShape, multiplyViews } from "../shared/families/matmul.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 
 /** A · B + bias, for any number of rows in A, a matrix B and a bias for each of its columns. */
 export const MatMulBias = defineOp({

@@ -1,6 +1,6 @@
 /** MatMulBias on WASM: MatMul's kernel, which adds a float32 row by itself. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { isProductType, product, single } from "../wasm-matmul.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { isProductType, product, single } from "../shared/wasm/matmul.js";
 import { MatMulBias } from "./op.js";
 
 /** A · B + bias. */

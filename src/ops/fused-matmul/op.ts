@@ -4,8 +4,8 @@ import type { Shape } from "../../graph/dim.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
-import { matmulShape, multiplyViews } from "../matmul.js";
-import { floats } from "../types.js";
+import { matmulShape, multiplyViews } from "../shared/families/matmul.js";
+import { floats } from "../shared/rules/types.js";
 
 /**
  * The axes of an operand in the order that the product reads them. With `batch` the first axis moves behind the batch axes, so that

@@ -1,7 +1,7 @@
 /** FusedMatMul on WASM: matrices transposed or not, alpha 1, batches that agree or share one matrix. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { productOf } from "../wasm-layout.js";
-import { isProductType, product, single } from "../wasm-matmul.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { productOf } from "../shared/wasm/layout.js";
+import { isProductType, product, single } from "../shared/wasm/matmul.js";
 import { FusedMatMul } from "./op.js";
 
 /** The last two of these, the other way round where the matrix is transposed. */

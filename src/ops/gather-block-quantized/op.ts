@@ -5,11 +5,11 @@ import { type Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
-import { isBlockSize, lowBitsAt } from "../low-bits.js";
-import { product } from "../rows.js";
-import { float64Scratch } from "../scratch.js";
-import { checkIndices, readIndices } from "../indices.js";
-import { normalizeAxis, unifyDims } from "../shapes.js";
+import { isBlockSize, lowBitsAt } from "../shared/loops/low-bits.js";
+import { product } from "../shared/loops/rows.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { checkIndices, readIndices } from "../shared/rules/indices.js";
+import { normalizeAxis, unifyDims } from "../shared/rules/shapes.js";
 
 /** How many values one element of data, or of the zero points, holds along the quantized axis. */
 const valuesEach = (type: Fact["type"], bits: number): number => (type === "uint8" ? 8 / bits : 1);

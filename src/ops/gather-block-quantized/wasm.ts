@@ -1,9 +1,9 @@
 /** GatherBlockQuantized on WASM: rows of a table of unsigned values in whole blocks. Indices are looked at before each run. */
-import { tableLayout } from "../../kernels/jobs.js";
-import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { tableLayout } from "../../wasm-kernels/jobs.js";
+import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
-import { liesWithin } from "../wasm-indices.js";
-import { codeOf, partsFor } from "../wasm-work.js";
+import { liesWithin } from "../shared/wasm/indices.js";
+import { codeOf, partsFor } from "../shared/wasm/work.js";
 import { GatherBlockQuantized } from "./op.js";
 
 /** dequantized(data) gathered along the first axis, with blocks along the second. */

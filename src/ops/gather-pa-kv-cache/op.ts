@@ -4,8 +4,8 @@ import { unknownDim } from "../../graph/dim.js";
 import { factOfView } from "../../graph/fact.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { contiguous } from "../../tensor/copy.js";
-import { modeOf, pagedTypes } from "../paged.js";
-import { indexTypes } from "../types.js";
+import { modeOf, pagedTypes } from "../shared/paged/layouts.js";
+import { indexTypes } from "../shared/rules/types.js";
 import { gatherVectors } from "./read.js";
 import { checkShapes, readSequences, rowShape } from "./rules.js";
 

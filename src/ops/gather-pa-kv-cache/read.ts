@@ -1,7 +1,7 @@
 /** Moves the vectors of checked sequences out of one contiguous cache into contiguous rows. */
 import type { ByteStorage } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { type PagedLayout, pieceMover, slotsOf } from "../paged.js";
+import { type PagedLayout, pieceMover, slotsOf } from "../shared/paged/layouts.js";
 import type { Sequences } from "./rules.js";
 
 /** Writes the tokens of every sequence, one after the other, into `rows`; tokens past a table are zeros. */

@@ -3,8 +3,8 @@ import { type Dim, isKnown, productOf, type Shape, shapeText, unknownDim } from 
 import { type Fact, knownView } from "../../graph/fact.js";
 import type { CallContext } from "../../graph/op.js";
 import { readNumbers } from "../../tensor/access.js";
-import { fragmentLength, type PagedLayout } from "../paged.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { fragmentLength, type PagedLayout } from "../shared/paged/layouts.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** What the rules look at. */
 export type GatherCall = CallContext & {

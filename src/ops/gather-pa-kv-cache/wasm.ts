@@ -1,9 +1,9 @@
 /** GatherPaKvCache on WASM, where lengths are known before the run: bulk copies out of every layout and type. */
 import type { Operand } from "../../graph/kernel.js";
-import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
-import { indexBytes } from "../paged-wasm.js";
-import { type PagedLayout, slotsOf } from "../paged.js";
+import { indexBytes } from "../shared/wasm/pages.js";
+import { type PagedLayout, slotsOf } from "../shared/paged/layouts.js";
 import { GatherPaKvCache } from "./op.js";
 
 /** What says which rows of a cache are gathered. */

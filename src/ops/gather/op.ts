@@ -3,11 +3,11 @@ import { int } from "../../graph/attribute.js";
 import { isKnown, isKnownShape, shapeText, unknownDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
-import { contentsOf, movedContents } from "../contents.js";
-import { checkIndices, readIndices } from "../indices.js";
-import { plainTypes } from "../plain-types.js";
-import { normalizeAxis, unifyDims } from "../shapes.js";
-import { indexTypes } from "../types.js";
+import { contentsOf, movedContents } from "../shared/rules/contents.js";
+import { checkIndices, readIndices } from "../shared/rules/indices.js";
+import { plainTypes } from "../shared/rules/plain-types.js";
+import { normalizeAxis, unifyDims } from "../shared/rules/shapes.js";
+import { indexTypes } from "../shared/rules/types.js";
 import { gatherElements, gatherRuns, gatherSlices } from "./move.js";
 
 /** Fails for indices that do not point into `data` along an axis. */

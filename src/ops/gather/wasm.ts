@@ -1,6 +1,6 @@
 /** The gathering operators on WASM. Indices are looked at before each run. */
-import { wasmFamily, type WasmKernel } from "../../kernels/wasm-kernel.js";
-import { fromFront } from "../wasm-layout.js";
+import { wasmFamily, type WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { fromFront } from "../shared/wasm/layout.js";
 import {
   pickable,
   type Picking,
@@ -10,7 +10,7 @@ import {
   type Runs,
   testAlong,
   testRuns,
-} from "../wasm-pick.js";
+} from "../shared/wasm/pick.js";
 import { Gather, GatherElements, GatherND } from "./op.js";
 
 const gatheringRuns = wasmFamily<{ readonly picking: Picking; readonly runs: Runs }>({

@@ -2,8 +2,8 @@
 import { flag, float } from "../../graph/attribute.js";
 import { isKnown, shapeText, unknownDim } from "../../graph/dim.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
-import { type Operand, multiplyOperands, operandOf, productTypes, storeOperand } from "../matmul.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { type Operand, multiplyOperands, operandOf, productTypes, storeOperand } from "../shared/families/matmul.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** Y = alpha · A' · B' + beta · C, where ' transposes if asked to. */
 export const Gemm = defineOp({

@@ -1,6 +1,6 @@
 /** Gemm on WASM: alpha and beta 1, a bias of one row or none. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { isProductType, product, single } from "../wasm-matmul.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { isProductType, product, single } from "../shared/wasm/matmul.js";
 import { Gemm } from "./op.js";
 
 /** A · B + C. */

@@ -6,10 +6,10 @@ import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
-import { moments, product } from "../rows.js";
-import { float64Scratch } from "../scratch.js";
-import { checkRank, unifyDims } from "../shapes.js";
-import { floats } from "../types.js";
+import { moments, product } from "../shared/loops/rows.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 
 /** Normalizes each of `groups` equal parts of every sample; `factors` holds the scale and bias of a channel. */
 function normalizeGroups(

@@ -1,8 +1,8 @@
 /** GroupQueryAttention's inner part: each query over the keys that it may see, with softcap, bias, window and sink. */
 import { type Numbers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
-import { scoreKeys, softmaxRange, weighValues } from "../attention-rows.js";
-import { float64Scratch } from "../scratch.js";
+import { scoreKeys, softmaxRange, weighValues } from "../shared/loops/attention-rows.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
 import type { RowFormat } from "./cache.js";
 import type { Attributes } from "./call.js";
 

@@ -6,7 +6,7 @@ import { type Numbers, readNumbers } from "../../tensor/access.js";
 import { cloneView, copyView } from "../../tensor/copy.js";
 import { roundToEven } from "../../tensor/float.js";
 import { View } from "../../tensor/view.js";
-import { float64Scratch } from "../scratch.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
 import type { Granularity } from "./call.js";
 
 /** How values become rows of a cache and come back. */

@@ -13,8 +13,8 @@ import {
 import { type Fact, factText, integersOf, knownIntegers } from "../../graph/fact.js";
 import type { OutputFact } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { checkOneElement } from "../operands.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { checkOneElement } from "../shared/rules/operands.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 import {
   checkLengths,
   checkPositions,

@@ -2,8 +2,8 @@
 import { readIntegers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
 import { headsView } from "../attention/heads.js";
-import { rotateHead } from "../rotation.js";
-import { float64Scratch } from "../scratch.js";
+import { rotateHead } from "../shared/loops/rotation.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
 import { attendGroups } from "./attend.js";
 import { appendRows, plainRows, quantizedRows, type RowFormat, slideRows, windowRows } from "./cache.js";
 import {

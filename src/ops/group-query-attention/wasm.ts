@@ -3,7 +3,7 @@
  * buffer of fixed capacity. Lengths are data: they are tested before each run, and what must be refused is left to the slow truth.
  */
 import type { CallOf, Operand } from "../../graph/kernel.js";
-import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { readIntegers } from "../../tensor/access.js";
 import type { ByteStorage } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
@@ -20,9 +20,9 @@ import {
   scatterHeads,
   takeOver,
   temporaryHeads,
-} from "../wasm-attention.js";
-import { runRotation } from "../wasm-rotate.js";
-import { type FloatType, oneFloatType } from "../wasm-work.js";
+} from "../shared/wasm/attention.js";
+import { runRotation } from "../shared/wasm/rotate.js";
+import { type FloatType, oneFloatType } from "../shared/wasm/work.js";
 import { GroupQueryAttention } from "./op.js";
 
 type Call = CallOf<typeof GroupQueryAttention>;

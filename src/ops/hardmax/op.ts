@@ -4,11 +4,11 @@ import { reuse } from "../../graph/effect.js";
 import { defineOp, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
-import { forEachLine } from "../along.js";
-import { orderOf } from "../order.js";
-import { classicFloats } from "../plain-types.js";
-import { normalizeAxis } from "../shapes.js";
-import { floats } from "../types.js";
+import { forEachLine } from "../shared/loops/along.js";
+import { orderOf } from "../shared/loops/order.js";
+import { classicFloats } from "../shared/rules/plain-types.js";
+import { normalizeAxis } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 
 /** Marks the first largest element of each line of `shape` along `axis`; the elements are those of `input`, row-major. */
 function mark(input: View, output: View, shape: readonly number[], axis: number): void {

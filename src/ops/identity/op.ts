@@ -1,10 +1,10 @@
 /** Identity: the operand itself. */
 import { view } from "../../graph/effect.js";
 import { defineOp, tensor } from "../../graph/op.js";
-import { contentsOf } from "../contents.js";
-import { sameShapeAs } from "../shapes.js";
-import { copyUnlessShared } from "../share.js";
-import { anyType } from "../types.js";
+import { contentsOf } from "../shared/rules/contents.js";
+import { sameShapeAs } from "../shared/rules/shapes.js";
+import { copyUnlessShared } from "../shared/loops/share.js";
+import { anyType } from "../shared/rules/types.js";
 
 /** Hands on its operand. */
 export const Identity = defineOp({

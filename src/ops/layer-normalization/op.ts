@@ -11,10 +11,10 @@ import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js"
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { moments, product } from "../rows.js";
-import { float64Scratch } from "../scratch.js";
-import { normalizeAxis } from "../shapes.js";
-import { floats } from "../types.js";
+import { moments, product } from "../shared/loops/rows.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { normalizeAxis } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 
 /** Fails unless `operand` broadcasts to the shape of X without changing it. */
 function checkBroadcasts(call: CallContext, name: string, operand: Fact | undefined, shape: Shape): void {

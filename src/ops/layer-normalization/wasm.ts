@@ -1,7 +1,7 @@
 /** LayerNormalization and RMSNormalization on WASM: computed in float32, whatever stash_type asks for. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { fromFront } from "../wasm-layout.js";
-import { normalization } from "../wasm-normalize.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { fromFront } from "../shared/wasm/layout.js";
+import { normalization } from "../shared/wasm/normalize.js";
 import { LayerNormalization, RMSNormalization } from "./op.js";
 
 /** (X − mean) / √(variance + epsilon) · Scale + B. */

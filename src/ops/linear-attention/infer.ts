@@ -3,7 +3,7 @@ import { type Dim, isKnown, multiplyDims, shapeText } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
 import type { CallContext, OutputFact } from "../../graph/op.js";
 import { headsOf } from "../attention/heads.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** How the state takes in a token. */
 export type UpdateRule = "linear" | "gated" | "delta" | "gated_delta";

@@ -1,7 +1,7 @@
 /** Logic on bools. */
 import { type Dim, isKnown } from "../../graph/dim.js";
-import { binaryOp } from "../binary.js";
-import { unaryOp } from "../unary.js";
+import { binaryOp } from "../shared/families/binary.js";
+import { unaryOp } from "../shared/families/unary.js";
 
 function logicOp(name: string, answer: (x: boolean, y: boolean) => boolean) {
   const number = (x: number, y: number): number => Number(answer(x !== 0, y !== 0));

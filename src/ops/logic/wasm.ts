@@ -1,6 +1,6 @@
 /** Logic on bools on WASM. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { elements } from "../wasm-elements.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { elements } from "../shared/wasm/elements.js";
 import { And, Not, Or, Xor } from "./op.js";
 
 const logic = (op: typeof And, operation: "and" | "or" | "exclusiveOr"): WasmKernel =>

@@ -2,9 +2,9 @@
 import { int } from "../../graph/attribute.js";
 import { reuse } from "../../graph/effect.js";
 import { defineOp, tensor } from "../../graph/op.js";
-import { mapRows } from "../rows.js";
-import { normalizeAxis } from "../shapes.js";
-import { floats } from "../types.js";
+import { mapRows } from "../shared/loops/rows.js";
+import { normalizeAxis } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 
 /** input / ‖input‖ₚ along `axis`; rows whose norm is 0 stay 0. ONNX's own reference sums signed values for p = 1; a norm sums absolute ones. */
 export const LpNormalization = defineOp({

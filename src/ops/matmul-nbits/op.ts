@@ -9,9 +9,9 @@ import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js"
 import { readIntegers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { isBlockSize, lowBitsAt, lowBitsLength } from "../low-bits.js";
-import { float64Scratch } from "../scratch.js";
-import { unifyDims } from "../shapes.js";
+import { isBlockSize, lowBitsAt, lowBitsLength } from "../shared/loops/low-bits.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { unifyDims } from "../shared/rules/shapes.js";
 
 const weightTypes: readonly ElementType[] = ["float32", "float16", "bfloat16"];
 

@@ -2,11 +2,17 @@
  * MatMulNBits on WASM: reads the weights as ONNX lays them out. With accuracy_level 0 or 1 it computes in float32. From 2 on, which asks for
  * no more than 16-bit floats, activations are rounded to integers of 16 bits in blocks; with 4 and relaxed SIMD to 8 bits.
  */
-import { type JobOf, packedRowBytes, quantizedBytes } from "../../kernels/exports.js";
-import { elementCode } from "../../kernels/jobs.js";
-import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
 import type { Operand } from "../../graph/kernel.js";
-import { isProductType, type ProductType, productParts, recordConversion, recordPacking } from "../wasm-matmul.js";
+import { type JobOf, packedRowBytes, quantizedBytes } from "../../wasm-kernels/exports.js";
+import { elementCode } from "../../wasm-kernels/jobs.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import {
+  isProductType,
+  type ProductType,
+  productParts,
+  recordConversion,
+  recordPacking,
+} from "../shared/wasm/matmul.js";
 import { MatMulNBits } from "./op.js";
 
 /** A · dequantized(B)ᵀ + bias. */

@@ -1,6 +1,6 @@
 /** MatMul: the matrix product with numpy's rules for vectors and batches. */
 import { defineOp, tensor } from "../../graph/op.js";
-import { matmulShape, multiplyViews, productTypes } from "../matmul.js";
+import { matmulShape, multiplyViews, productTypes } from "../shared/families/matmul.js";
 
 /** A · B. */
 export const MatMul = defineOp({

@@ -2,9 +2,9 @@
 import { ints } from "../../graph/attribute.js";
 import { reuse } from "../../graph/effect.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
-import { mapRows, moments } from "../rows.js";
-import { normalizeAxes } from "../shapes.js";
-import { floats } from "../types.js";
+import { mapRows, moments } from "../shared/loops/rows.js";
+import { normalizeAxes } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 
 /** What ONNX adds to the deviation, so that a constant row does not divide by 0. */
 const epsilon = Math.fround(1e-9);

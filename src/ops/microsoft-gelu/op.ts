@@ -5,10 +5,10 @@ import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import type { Shape } from "../../graph/dim.js";
 import type { View } from "../../tensor/view.js";
-import { mapElements, zipElements } from "../elementwise.js";
-import { erfc } from "../error-function.js";
-import { checkRank, unifyDims } from "../shapes.js";
-import { floats } from "../types.js";
+import { mapElements, zipElements } from "../shared/loops/elementwise.js";
+import { erfc } from "../shared/loops/error-function.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 
 const domain = "com.microsoft";
 

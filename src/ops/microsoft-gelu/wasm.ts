@@ -1,7 +1,7 @@
 /** onnxruntime's Gelu family on WASM. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { scaledSigmoid } from "../wasm-activations.js";
-import { apply, elementwise, operand } from "../wasm-elementwise.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { scaledSigmoid } from "../shared/wasm/activations.js";
+import { apply, elementwise, operand } from "../shared/wasm/elementwise.js";
 import { BiasGelu, FastGelu, MicrosoftGelu, QuickGelu } from "./op.js";
 
 /** ½ · x · (1 + erf(x / √2)). */

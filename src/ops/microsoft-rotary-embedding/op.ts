@@ -6,9 +6,9 @@ import { type Fact, factText, knownIntegers } from "../../graph/fact.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { readIntegers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import { headsView } from "../attention/heads.js";
-import { rotateHead } from "../rotation.js";
-import { float64Scratch } from "../scratch.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { rotateHead } from "../shared/loops/rotation.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /**
  * Rotates the first `rotary_embedding_dim` values of each head; the rest passes. `scale` and `is_packed_batching` are accepted and

@@ -2,9 +2,9 @@
 import { flag } from "../../graph/attribute.js";
 import { type Dim, isKnown, moduloDims } from "../../graph/dim.js";
 import { traitsOf } from "../../tensor/element-type.js";
-import { binaryOp } from "../binary.js";
-import { isNonNegative } from "../integer-facts.js";
-import { numeric } from "../types.js";
+import { binaryOp } from "../shared/families/binary.js";
+import { isNonNegative } from "../shared/rules/integer-facts.js";
+import { numeric } from "../shared/rules/types.js";
 
 /** x − floor(x/y)·y: the sign of y, also on zero. JavaScript's rest is exact, so one addition corrects it. */
 function floored(x: number, y: number): number {

@@ -1,6 +1,6 @@
 /** Mod on WASM: integers, by floor. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { elements, kindOf } from "../wasm-elements.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { elements, kindOf } from "../shared/wasm/elements.js";
 import { Mod, Mod10 } from "./op.js";
 
 /** The rest of A / B with the sign of B. */

@@ -11,8 +11,8 @@ import {
 } from "../../graph/dim.js";
 import { type Fact, factText, integersOf, knownIntegers } from "../../graph/fact.js";
 import type { OutputFact } from "../../graph/op.js";
-import { checkOneElement } from "../operands.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { checkOneElement } from "../shared/rules/operands.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 import { checkPastLength, type Layout, type MultiHeadCall, type OutputName } from "./call.js";
 
 /** The sizes that operands agree on. */

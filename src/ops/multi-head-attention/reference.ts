@@ -2,9 +2,9 @@
 import { type Numbers, readIntegers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import { cloneView, copyView } from "../../tensor/copy.js";
 import { View } from "../../tensor/view.js";
-import { scoreKeys, softmaxRange, weighValues } from "../attention-rows.js";
+import { scoreKeys, softmaxRange, weighValues } from "../shared/loops/attention-rows.js";
 import { headsView } from "../attention/heads.js";
-import { float64Scratch } from "../scratch.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
 import { checkPastLength, type Layout, type MultiHeadCall, type OutputName } from "./call.js";
 import { layoutOf } from "./infer.js";
 

@@ -2,9 +2,9 @@
  * MultiHeadAttention on WASM: biases of projections, the join of past and present, padding and attention as jobs of one step. Masks are
  * numbers that are added, as the operator has it, not keys that are hidden.
  */
-import { elementCode } from "../../kernels/jobs.js";
+import { elementCode } from "../../wasm-kernels/jobs.js";
 import type { CallOf, Operand } from "../../graph/kernel.js";
-import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { rowMajorStrides, View } from "../../tensor/view.js";
 import { headsView } from "../attention/heads.js";
@@ -21,11 +21,11 @@ import {
   scatterHeads,
   takeOver,
   temporaryHeads,
-} from "../wasm-attention.js";
-import { type ElementsPlace, runElements } from "../wasm-elements.js";
-import { liesWithin } from "../wasm-indices.js";
-import { productOf } from "../wasm-layout.js";
-import { type FloatType, oneFloatType } from "../wasm-work.js";
+} from "../shared/wasm/attention.js";
+import { type ElementsPlace, runElements } from "../shared/wasm/elements.js";
+import { liesWithin } from "../shared/wasm/indices.js";
+import { productOf } from "../shared/wasm/layout.js";
+import { type FloatType, oneFloatType } from "../shared/wasm/work.js";
 import { MultiHeadAttention } from "./op.js";
 
 type Call = CallOf<typeof MultiHeadAttention>;

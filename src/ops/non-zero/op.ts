@@ -5,7 +5,7 @@ import { isWide, readBigInts, readNumbers, readStrings } from "../../tensor/acce
 import { contiguous } from "../../tensor/copy.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { plainTypes } from "../plain-types.js";
+import { plainTypes } from "../shared/rules/plain-types.js";
 
 /** Tells of a row-major position whether the element there is other than zero, false or the empty string. NaN is. */
 function nonZeroTest(view: View): (position: number) => boolean {

@@ -6,11 +6,11 @@ import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { readNumbers } from "../../tensor/access.js";
 import { elementCopier } from "../../tensor/copy.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { fillView } from "../fill.js";
-import { checkOneElement, scalarOf } from "../operands.js";
-import { plainTypes } from "../plain-types.js";
-import { checkRank, normalizeAxis } from "../shapes.js";
-import { integers } from "../types.js";
+import { fillView } from "../shared/loops/fill.js";
+import { checkOneElement, scalarOf } from "../shared/rules/operands.js";
+import { plainTypes } from "../shared/rules/plain-types.js";
+import { checkRank, normalizeAxis } from "../shared/rules/shapes.js";
+import { integers } from "../shared/rules/types.js";
 
 const countTypes: readonly ElementType[] = [...integers, "float16", "float32", "float64"];
 

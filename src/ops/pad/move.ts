@@ -1,7 +1,7 @@
 /** The moves behind Pad. */
 import { copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
-import { fillView } from "../fill.js";
+import { fillView } from "../shared/loops/fill.js";
 
 /** What the added elements are: one value, or elements of the tensor found by reflection, at the edge or by wrapping around. */
 export type PadMode = "constant" | "reflect" | "edge" | "wrap";

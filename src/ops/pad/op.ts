@@ -5,11 +5,11 @@ import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readIntegers, writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
-import { zeroOf } from "../fill.js";
-import { checkOneElement, lengthOf, listOf, axesOf } from "../operands.js";
-import { classicFloats, plainTypes } from "../plain-types.js";
-import { normalizeAxes } from "../shapes.js";
-import { anyType, indexTypes } from "../types.js";
+import { zeroOf } from "../shared/loops/fill.js";
+import { checkOneElement, lengthOf, listOf, axesOf } from "../shared/rules/operands.js";
+import { classicFloats, plainTypes } from "../shared/rules/plain-types.js";
+import { normalizeAxes } from "../shared/rules/shapes.js";
+import { anyType, indexTypes } from "../shared/rules/types.js";
 import { type AxisPads, type PadMode, padView } from "./move.js";
 
 const early = ["constant", "reflect", "edge"] as const;

@@ -5,8 +5,8 @@
 import { flag, float, int } from "../../graph/attribute.js";
 import { multiplyDims } from "../../graph/dim.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
-import { attentionPageTypes, modeOf } from "../paged.js";
-import { indexTypes } from "../types.js";
+import { attentionPageTypes, modeOf } from "../shared/paged/layouts.js";
+import { indexTypes } from "../shared/rules/types.js";
 import { attendPages } from "./reference.js";
 import { sizesOf } from "./sizes.js";
 import { readTables } from "./tables.js";

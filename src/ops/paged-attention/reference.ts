@@ -8,7 +8,7 @@ import { numberReader, numberWriter, readNumbers, writeNumbers } from "../../ten
 import { View } from "../../tensor/view.js";
 import { attend } from "../attention/attend.js";
 import { headsView } from "../attention/heads.js";
-import { headPlacesOf, type PagedLayout } from "../paged.js";
+import { headPlacesOf, type PagedLayout } from "../shared/paged/layouts.js";
 import { type PagedAttributes, type PagedOperands, sizesOf } from "./sizes.js";
 import { readTables } from "./tables.js";
 

@@ -3,8 +3,8 @@ import { type Dim, divideExactly, isKnown, multiplyDims, productOf, type Shape, 
 import { type Fact, factText } from "../../graph/fact.js";
 import type { CallContext } from "../../graph/op.js";
 import { headsOf } from "../attention/heads.js";
-import { fragmentLength, type PagedLayout, quantizedTypes } from "../paged.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { fragmentLength, type PagedLayout, quantizedTypes } from "../shared/paged/layouts.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** Operands by name, as facts or as views. */
 export interface PagedOperands<V> {

@@ -1,6 +1,6 @@
 /** What a call of PagedAttention reads: the lengths and tables of its samples, checked before any page is read. */
 import { isKnown } from "../../graph/dim.js";
-import { checkTables, numbersOf, type Tables } from "../paged-tables.js";
+import { checkTables, numbersOf, type Tables } from "../shared/paged/tables.js";
 import type { PagedCall, PagedSizes } from "./sizes.js";
 
 /** Reads and checks lengths and tables; undefined where operands or shapes are not known yet. */

@@ -2,15 +2,15 @@
  * PagedAttention on WASM: one query a sample (decode) or many (prefill) over pages where they lie. Computes in float32 whatever pages
  * are kept in; bytes are unpacked a few rows at a time.
  */
-import { partialBytes, scratchBytes } from "../../kernels/exports.js";
-import type { JobOf } from "../../kernels/exports.js";
-import { elementCode, pageCode } from "../../kernels/jobs.js";
+import { partialBytes, scratchBytes } from "../../wasm-kernels/exports.js";
+import type { JobOf } from "../../wasm-kernels/exports.js";
+import { elementCode, pageCode } from "../../wasm-kernels/jobs.js";
 import type { CallOf, Operand } from "../../graph/kernel.js";
-import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
-import { sharesOf } from "../attention-shares.js";
-import type { PagedLayout } from "../paged.js";
-import { indexBytes, pageStrides } from "../paged-wasm.js";
-import { windowOf } from "../wasm-attention.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { sharesOf } from "../shared/wasm/attention-shares.js";
+import type { PagedLayout } from "../shared/paged/layouts.js";
+import { indexBytes, pageStrides } from "../shared/wasm/pages.js";
+import { windowOf } from "../shared/wasm/attention.js";
 import { PagedAttention } from "./op.js";
 
 type FloatType = "float32" | "float16" | "bfloat16";

@@ -6,10 +6,17 @@ import { readNumbers, writeIntegers, writeNumbers } from "../../tensor/access.js
 import type { View } from "../../tensor/view.js";
 import { type Fold, maximum, mean } from "../reduce/fold.js";
 import { reduceView } from "../reduce/reduction.js";
-import { product } from "../rows.js";
-import { float64Scratch } from "../scratch.js";
-import { floats } from "../types.js";
-import { kernelOf, slidingSizes, spatialRank, windowAttributes, type WindowChoice, windowOf } from "../window.js";
+import { product } from "../shared/loops/rows.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { floats } from "../shared/rules/types.js";
+import {
+  kernelOf,
+  slidingSizes,
+  spatialRank,
+  windowAttributes,
+  type WindowChoice,
+  windowOf,
+} from "../shared/families/window.js";
 import { forEachWindow } from "./windows.js";
 
 const attrs = { ...windowAttributes, kernel_shape: required(ints()), ceil_mode: flag(false) };

@@ -1,8 +1,8 @@
 /** The walk that pooling makes: for every place of the output, the elements of the input under its window. */
 import type { CallContext } from "../../graph/op.js";
 import type { View } from "../../tensor/view.js";
-import { product } from "../rows.js";
-import { padded, type Window, windowOf, type WindowChoice } from "../window.js";
+import { product } from "../shared/loops/rows.js";
+import { padded, type Window, windowOf, type WindowChoice } from "../shared/families/window.js";
 
 /** Part of a window along one axis: where its elements start, how many lie in the input, and how many in the padded input. */
 interface Span {

@@ -3,10 +3,10 @@ import { reuse } from "../../graph/effect.js";
 import { defineOp, tensor } from "../../graph/op.js";
 import { type BigInts, isWide, numberReader, numberWriter } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
-import { isInteger } from "../binary.js";
-import { anyNumberReader, forEachTogether } from "../elementwise.js";
-import { broadcastShapes } from "../shapes.js";
-import { floats, numeric } from "../types.js";
+import { isInteger } from "../shared/families/binary.js";
+import { anyNumberReader, forEachTogether } from "../shared/loops/elementwise.js";
+import { broadcastShapes } from "../shared/rules/shapes.js";
+import { floats, numeric } from "../shared/rules/types.js";
 
 /** base^exponent modulo 2^64. A negative exponent gives the truncated fraction: 0 but for 1 and −1. */
 function integerPower(base: bigint, exponent: bigint): bigint {

@@ -1,7 +1,7 @@
 /** Pow on WASM: floats to a small constant whole power. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { readNumbers } from "../../tensor/access.js";
-import { apply, elementwise, type Expression, number, operand } from "../wasm-elementwise.js";
+import { apply, elementwise, type Expression, number, operand } from "../shared/wasm/elementwise.js";
 import { Pow } from "./op.js";
 
 /** x to a power, by multiplication. */

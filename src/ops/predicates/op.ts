@@ -2,8 +2,8 @@
 import { flag } from "../../graph/attribute.js";
 import { defineOp, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { mapElements } from "../elementwise.js";
-import { float8s, floats } from "../types.js";
+import { mapElements } from "../shared/loops/elementwise.js";
+import { float8s, floats } from "../shared/rules/types.js";
 
 const types: readonly ElementType[] = [...floats, ...float8s];
 

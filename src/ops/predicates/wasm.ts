@@ -1,6 +1,6 @@
 /** Questions about floats on WASM. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { elements } from "../wasm-elements.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { elements } from "../shared/wasm/elements.js";
 import { IsNaN } from "./op.js";
 
 /** True where the operand is not a number. */

@@ -5,7 +5,7 @@
 import { isKnown, type Shape, shapeText } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
 import type { CallContext } from "../../graph/op.js";
-import { normalizeAxis, unifyDims } from "../shapes.js";
+import { normalizeAxis, unifyDims } from "../shared/rules/shapes.js";
 
 const isSingle = (shape: Shape): boolean => shape.length === 0 || (shape.length === 1 && shape[0] === 1);
 

@@ -3,7 +3,7 @@ import { flag, int } from "../../graph/attribute.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { float8s } from "../types.js";
+import { float8s } from "../shared/rules/types.js";
 import { dequantize, inferDequantize } from "./dequantize.js";
 import { dynamicLevels, writeLevels } from "./dynamic.js";
 import { inferQuantize, quantize } from "./quantize.js";

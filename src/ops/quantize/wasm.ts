@@ -1,10 +1,10 @@
 /** Quantization on WASM: float32 to bytes by one scale, and whole bytes back to floats by one scale or many. */
 import type { CallOf, Operand } from "../../graph/kernel.js";
-import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { rowMajorStrides } from "../../tensor/view.js";
-import { type ElementsPlace, isPlainType, kindOf, type PlainType, runElements } from "../wasm-elements.js";
-import { fromFront, productOf } from "../wasm-layout.js";
-import { isFloatType, partsFor } from "../wasm-work.js";
+import { type ElementsPlace, isPlainType, kindOf, type PlainType, runElements } from "../shared/wasm/elements.js";
+import { fromFront, productOf } from "../shared/wasm/layout.js";
+import { isFloatType, partsFor } from "../shared/wasm/work.js";
 import {
   DequantizeLinear,
   DequantizeLinear10,

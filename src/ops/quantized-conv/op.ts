@@ -7,10 +7,10 @@ import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { roundToEven } from "../../tensor/float.js";
 import type { View } from "../../tensor/view.js";
-import { addBias, checkBias, convolutionShape, convolve } from "../convolution.js";
-import { float64Scratch } from "../scratch.js";
-import { unifyDims } from "../shapes.js";
-import { windowAttributes } from "../window.js";
+import { addBias, checkBias, convolutionShape, convolve } from "../shared/families/convolution.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { unifyDims } from "../shared/rules/shapes.js";
+import { windowAttributes } from "../shared/families/window.js";
 
 const bytes: readonly ElementType[] = ["int8", "uint8"];
 const attrs = { ...windowAttributes, group: int(1) };

@@ -5,9 +5,9 @@ import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { roundToEven } from "../../tensor/float.js";
 import { View } from "../../tensor/view.js";
-import { matmulShape, multiplyViews } from "../matmul.js";
-import { broadcastShapes } from "../shapes.js";
-import { float8s, floats } from "../types.js";
+import { matmulShape, multiplyViews } from "../shared/families/matmul.js";
+import { broadcastShapes } from "../shared/rules/shapes.js";
+import { float8s, floats } from "../shared/rules/types.js";
 import { checkParameter, dequantized } from "./parameter.js";
 
 const bytes: readonly ElementType[] = ["int8", "uint8"];

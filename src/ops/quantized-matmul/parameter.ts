@@ -4,7 +4,7 @@ import type { Fact } from "../../graph/fact.js";
 import type { CallContext } from "../../graph/op.js";
 import { readNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
-import { float64Scratch } from "../scratch.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
 
 /** Whether a matrix is the left or the right operand of the product. */
 export type Side = "left" | "right";

@@ -1,8 +1,8 @@
 /** MatMulInteger on WASM: bytes as they lie, B one matrix, zero points for all, by row of A or by column of B. */
 import type { CallOf, Operand } from "../../graph/kernel.js";
-import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
-import { productOf } from "../wasm-layout.js";
-import { productParts } from "../wasm-matmul.js";
+import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { productOf } from "../shared/wasm/layout.js";
+import { productParts } from "../shared/wasm/matmul.js";
 import { MatMulInteger } from "./op.js";
 
 /** The rows of A, all batches together. */

@@ -8,9 +8,16 @@ import { defineOp, tensor } from "../../graph/op.js";
 import { numberWriter, readNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { blocksWith, headPlacesOf, modeOf, type PagedLayout, quantizedTypes, slotsOf } from "../paged.js";
-import { copyUnlessShared } from "../share.js";
-import { indexTypes } from "../types.js";
+import {
+  blocksWith,
+  headPlacesOf,
+  modeOf,
+  type PagedLayout,
+  quantizedTypes,
+  slotsOf,
+} from "../shared/paged/layouts.js";
+import { copyUnlessShared } from "../shared/loops/share.js";
+import { indexTypes } from "../shared/rules/types.js";
 import { quantizeVector } from "./quantize.js";
 import { checkShapes, readSlots } from "./rules.js";
 

@@ -2,9 +2,9 @@
 import { type Dim, divideExactly, isKnown, multiplyDims, productOf, type Shape, unknownDim } from "../../graph/dim.js";
 import { type Fact, factText } from "../../graph/fact.js";
 import type { CallContext } from "../../graph/op.js";
-import { fragmentLength, type PagedLayout } from "../paged.js";
-import { numbersOf } from "../paged-tables.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { fragmentLength, type PagedLayout } from "../shared/paged/layouts.js";
+import { numbersOf } from "../shared/paged/tables.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** What the rules look at. */
 export type QuantizedScatterCall = CallContext & {

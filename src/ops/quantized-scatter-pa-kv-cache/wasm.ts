@@ -1,9 +1,9 @@
 /** QuantizedScatterPaKvCache on WASM: every layout and type, the same bytes as the slow truth's. */
-import { elementCode, pageCode } from "../../kernels/jobs.js";
+import { elementCode, pageCode } from "../../wasm-kernels/jobs.js";
 import { isInPlace, type Operand } from "../../graph/kernel.js";
-import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
-import { indexBytes, pageStrides } from "../paged-wasm.js";
-import type { PagedLayout } from "../paged.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { indexBytes, pageStrides } from "../shared/wasm/pages.js";
+import type { PagedLayout } from "../shared/paged/layouts.js";
 import { QuantizedScatterPaKvCache } from "./op.js";
 
 /** Elements above which threads share a write. */

@@ -15,8 +15,8 @@ import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { type BigInts, isWide, numberWriter, readBigInts, readNumbers } from "../../tensor/access.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { isNonNegative, longestContents } from "../contents.js";
-import { checkOneElement, scalarOf } from "../operands.js";
+import { isNonNegative, longestContents } from "../shared/rules/contents.js";
+import { checkOneElement, scalarOf } from "../shared/rules/operands.js";
 
 interface Operands<V> {
   readonly start: V;

@@ -3,8 +3,8 @@ import { flag, ints } from "../../graph/attribute.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readIntegers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { checkRank } from "../shapes.js";
-import { floats } from "../types.js";
+import { checkRank } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 import {
   absoluteSum,
   type Fold,

@@ -5,10 +5,10 @@ import type { CallContext } from "../../graph/op.js";
 import { isWide, type Numbers, readBigInts, readNumbers, writeBigInts, writeNumbers } from "../../tensor/access.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { fitsType, smallIntegers } from "../integer-facts.js";
-import { axesLast, rowsAlong } from "../rows.js";
-import { float64Scratch, int32Scratch, int64Scratch } from "../scratch.js";
-import { normalizeAxes } from "../shapes.js";
+import { fitsType, smallIntegers } from "../shared/rules/integer-facts.js";
+import { axesLast, rowsAlong } from "../shared/loops/rows.js";
+import { float64Scratch, int32Scratch, int64Scratch } from "../shared/loops/scratch.js";
+import { normalizeAxes } from "../shared/rules/shapes.js";
 import type { Fold } from "./fold.js";
 
 /** What decides the axes: a list (empty or absent for the default), and what the default is. */

@@ -1,13 +1,13 @@
 /** Reductions on WASM, along axes that are known beforehand: floats in float64, the others in 64-bit integers. */
-import { foldOperation, registerKind } from "../../kernels/element-jobs.js";
-import { elementCode } from "../../kernels/jobs.js";
+import { foldOperation, registerKind } from "../../wasm-kernels/element-jobs.js";
+import { elementCode } from "../../wasm-kernels/jobs.js";
 import type { CallOf, Operand } from "../../graph/kernel.js";
-import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { readIntegers } from "../../tensor/access.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
-import { kindOf, plainOnly, type PlainType } from "../wasm-elements.js";
-import { fromFront, joinDimensions, type Layout, productOf } from "../wasm-layout.js";
-import { partsFor } from "../wasm-work.js";
+import { kindOf, plainOnly, type PlainType } from "../shared/wasm/elements.js";
+import { fromFront, joinDimensions, type Layout, productOf } from "../shared/wasm/layout.js";
+import { partsFor } from "../shared/wasm/work.js";
 import {
   ReduceL1,
   ReduceL1ByAttribute,

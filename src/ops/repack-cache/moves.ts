@@ -5,10 +5,10 @@
 import { type Dim, divideExactly, isKnown, isKnownShape, multiplyDims, type Shape } from "../../graph/dim.js";
 import { type Fact, factText } from "../../graph/fact.js";
 import type { CallContext } from "../../graph/op.js";
-import type { PagedLayout } from "../paged.js";
-import { fragmentLength } from "../paged.js";
-import { numbersOf } from "../paged-tables.js";
-import { checkRank, normalizeAxis, unifyDims } from "../shapes.js";
+import type { PagedLayout } from "../shared/paged/layouts.js";
+import { fragmentLength } from "../shared/paged/layouts.js";
+import { numbersOf } from "../shared/paged/tables.js";
+import { checkRank, normalizeAxis, unifyDims } from "../shared/rules/shapes.js";
 
 /** What the rules look at. */
 export type RepackCall = CallContext & {

@@ -8,9 +8,9 @@ import { factOfView } from "../../graph/fact.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { cloneView, copyView } from "../../tensor/copy.js";
 import { View } from "../../tensor/view.js";
-import { modeOf } from "../paged.js";
-import { copyUnlessShared } from "../share.js";
-import { anyType, indexTypes } from "../types.js";
+import { modeOf } from "../shared/paged/layouts.js";
+import { copyUnlessShared } from "../shared/loops/share.js";
+import { anyType, indexTypes } from "../shared/rules/types.js";
 import { blockAxis, checkShapes, type Moves, piecesOf, readMoves } from "./moves.js";
 
 /** Row i of each sample becomes what row `rows[i]` was; −1 leaves it. Through `block_tables` for pages, else along `axis`. */

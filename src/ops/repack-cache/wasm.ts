@@ -1,10 +1,10 @@
 /** RepackCache on WASM: rows moved in place, each once nobody needs what its place holds; every type whose rows are whole bytes. */
 import { isInPlace, type CallOf } from "../../graph/kernel.js";
-import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf, traitsOf } from "../../tensor/element-type.js";
-import { indexBytes } from "../paged-wasm.js";
-import { slotsOf } from "../paged.js";
-import { fromFront, productOf } from "../wasm-layout.js";
+import { indexBytes } from "../shared/wasm/pages.js";
+import { slotsOf } from "../shared/paged/layouts.js";
+import { fromFront, productOf } from "../shared/wasm/layout.js";
 import { RepackCache } from "./op.js";
 
 /** Scratch that a thread surely has. */

@@ -13,11 +13,11 @@ import {
 import { view } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
-import { contentsOf } from "../contents.js";
-import { lengthOf, listOf } from "../operands.js";
-import { plainTypes } from "../plain-types.js";
-import { copyUnlessShared } from "../share.js";
-import { anyType } from "../types.js";
+import { contentsOf } from "../shared/rules/contents.js";
+import { lengthOf, listOf } from "../shared/rules/operands.js";
+import { plainTypes } from "../shared/rules/plain-types.js";
+import { copyUnlessShared } from "../shared/loops/share.js";
+import { anyType } from "../shared/rules/types.js";
 
 /** The output's shape: 0 copies a dimension of `data` (unless it is meant as 0), −1 takes what is left. */
 function reshaped(call: CallContext, data: Fact, shape: Fact, allowzero: boolean): Shape | undefined {

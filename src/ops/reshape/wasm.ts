@@ -1,6 +1,6 @@
 /** Reshape on WASM: nothing to do, unless the operand has gaps. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { mover, shown } from "../wasm-mover.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { mover, shown } from "../shared/wasm/mover.js";
 import { Reshape14, Reshape5 } from "./op.js";
 
 /** The operand's elements under the output's shape. */

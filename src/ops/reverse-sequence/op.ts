@@ -5,8 +5,8 @@ import { knownIntegers } from "../../graph/fact.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { readIntegers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
-import { plainTypes } from "../plain-types.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { plainTypes } from "../shared/rules/plain-types.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 import { sliceView } from "../slice/range.js";
 
 /** Turns the first `sequence_lens[i]` elements along the time axis round, for each i of the batch axis. */

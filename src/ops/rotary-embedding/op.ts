@@ -8,7 +8,7 @@ import { numberReader, numberWriter, readIntegers, readNumbers } from "../../ten
 import { copyView } from "../../tensor/copy.js";
 import { headsOf, headsView } from "../attention/heads.js";
 import { rounder } from "../attention/rounding.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** Rotates the first `rotary_embedding_dim` values of each head; the rest passes. */
 export const RotaryEmbedding = defineOp({

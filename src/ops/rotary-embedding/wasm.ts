@@ -1,6 +1,6 @@
 /** RotaryEmbedding on WASM. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { rotation } from "../wasm-rotate.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { rotation } from "../shared/wasm/rotate.js";
 import { RotaryEmbedding } from "./op.js";
 
 /** Turns pairs of each head's values by the angles of their position. */

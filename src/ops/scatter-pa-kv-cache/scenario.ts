@@ -6,7 +6,7 @@ import { shapeText } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
 import type { CallContext } from "../../graph/op.js";
 import type { View } from "../../tensor/view.js";
-import type { PagedLayout } from "../paged.js";
+import type { PagedLayout } from "../shared/paged/layouts.js";
 
 /** The known values of scatter_mode. */
 export const scatterModes = ["None", "Nct", "Alibi", "Rope", "Omni", "NHSD"] as const;

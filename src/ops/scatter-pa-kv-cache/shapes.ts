@@ -3,8 +3,8 @@ import { type Dim, isKnown, multiplyDims, productOf, type Shape, shapeText } fro
 import type { Fact } from "../../graph/fact.js";
 import type { CallContext } from "../../graph/op.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
-import { fragmentLength, type PagedLayout } from "../paged.js";
-import { checkRank } from "../shapes.js";
+import { fragmentLength, type PagedLayout } from "../shared/paged/layouts.js";
+import { checkRank } from "../shared/rules/shapes.js";
 import { isLeftOut, type Scenario, type ScatterAttributes, type ScatterOperands } from "./scenario.js";
 
 /** What the rules on shapes look at. */

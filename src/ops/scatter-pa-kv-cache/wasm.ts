@@ -1,9 +1,9 @@
 /** ScatterPaKvCache on WASM: one slot a token, in every layout and type, as bulk copies. What compresses stays with the slow truth. */
 import { isInPlace, type CallOf, type Operand } from "../../graph/kernel.js";
-import { type Recorder, type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
-import { indexBytes } from "../paged-wasm.js";
-import { type PagedLayout, slotsOf } from "../paged.js";
+import { indexBytes } from "../shared/wasm/pages.js";
+import { type PagedLayout, slotsOf } from "../shared/paged/layouts.js";
 import { ScatterPaKvCache } from "./op.js";
 
 /** Bytes above which threads share a write. */

@@ -1,7 +1,7 @@
 /** Moves checked vectors into one cache. Source and cache are contiguous and do not overlap. */
 import type { View } from "../../tensor/view.js";
-import { moveVectors } from "../paged-rows.js";
-import { pieceMover, slotsOf, startOf } from "../paged.js";
+import { moveVectors } from "../shared/paged/rows.js";
+import { pieceMover, slotsOf, startOf } from "../shared/paged/layouts.js";
 import { averager } from "./mean.js";
 import type { Scenario } from "./scenario.js";
 import type { Run, Writes } from "./writes.js";

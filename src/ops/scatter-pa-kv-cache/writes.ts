@@ -6,7 +6,7 @@ import { knownView, type Fact } from "../../graph/fact.js";
 import type { CallContext } from "../../graph/op.js";
 import { readNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
-import { slotsOf } from "../paged.js";
+import { slotsOf } from "../shared/paged/layouts.js";
 import type { Scenario, ScatterAttributes, ScatterOperands } from "./scenario.js";
 
 /** The tokens that one head of one sequence leaves in its run of slots: [0, lead), the mean of a window, [tail, length). */

@@ -3,8 +3,8 @@ import type { CallContext } from "../../graph/op.js";
 import { contiguous } from "../../tensor/copy.js";
 import { readIntegers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
-import { readIndices } from "../indices.js";
-import { apartFrom, copyUnlessShared } from "../share.js";
+import { readIndices } from "../shared/rules/indices.js";
+import { apartFrom, copyUnlessShared } from "../shared/loops/share.js";
 import { combinerOf, type Reduction } from "./reduction.js";
 
 /** What a scattering operator reads. */

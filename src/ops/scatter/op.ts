@@ -5,10 +5,10 @@ import { update } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { checkIndices } from "../indices.js";
-import { classicTypes, plainTypes } from "../plain-types.js";
-import { normalizeAxis, unifyDims } from "../shapes.js";
-import { indexTypes } from "../types.js";
+import { checkIndices } from "../shared/rules/indices.js";
+import { classicTypes, plainTypes } from "../shared/rules/plain-types.js";
+import { normalizeAxis, unifyDims } from "../shared/rules/shapes.js";
+import { indexTypes } from "../shared/rules/types.js";
 import { scatterElements, scatterRuns, writtenRuns, writtenSlices } from "./move.js";
 import { checkReduction, type Reduction } from "./reduction.js";
 

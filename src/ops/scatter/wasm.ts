@@ -1,8 +1,8 @@
 /** The scattering operators on WASM, where updates replace what is there. Indices are looked at before each run; duplicates come in order. */
 import type { CallOf } from "../../graph/kernel.js";
-import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
-import { fromFront } from "../wasm-layout.js";
-import { movable, type Move, recordMoves, whole } from "../wasm-move.js";
+import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { fromFront } from "../shared/wasm/layout.js";
+import { movable, type Move, recordMoves, whole } from "../shared/wasm/move.js";
 import {
   pickable,
   type Picking,
@@ -12,7 +12,7 @@ import {
   type Runs,
   testAlong,
   testRuns,
-} from "../wasm-pick.js";
+} from "../shared/wasm/pick.js";
 import {
   ScatterElements11,
   ScatterElements16,

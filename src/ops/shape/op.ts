@@ -3,8 +3,8 @@ import { int } from "../../graph/attribute.js";
 import { type Dim, productOf, type Shape, unknownDim } from "../../graph/dim.js";
 import { defineOp, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
-import { plainTypes } from "../plain-types.js";
-import { anyType } from "../types.js";
+import { plainTypes } from "../shared/rules/plain-types.js";
+import { anyType } from "../shared/rules/types.js";
 
 const clamp = (value: number, rank: number): number => Math.min(Math.max(value < 0 ? value + rank : value, 0), rank);
 

@@ -7,10 +7,10 @@ import { isKnown, shapeText } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
-import { product } from "../rows.js";
-import { float64Scratch } from "../scratch.js";
-import { normalizeAxis } from "../shapes.js";
-import { floats } from "../types.js";
+import { product } from "../shared/loops/rows.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { normalizeAxis } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 
 const declare = (domain: string) =>
   defineOp({

@@ -1,7 +1,7 @@
 /** SimplifiedLayerNormalization on WASM, under both domains. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { fromFront } from "../wasm-layout.js";
-import { normalization } from "../wasm-normalize.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { fromFront } from "../shared/wasm/layout.js";
+import { normalization } from "../shared/wasm/normalize.js";
 import { MicrosoftSimplifiedLayerNormalization, SimplifiedLayerNormalization } from "./op.js";
 
 /** X / √(mean of squares + epsilon) · scale. */

@@ -7,9 +7,9 @@ import { type CallContext, defineOp, optional, type OutputFact, tensor } from ".
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { moments } from "../rows.js";
-import { float64Scratch } from "../scratch.js";
-import { checkRank, unifyDims } from "../shapes.js";
+import { moments } from "../shared/loops/rows.js";
+import { float64Scratch } from "../shared/loops/scratch.js";
+import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 const domain = "com.microsoft";
 const types = { T: ["float32", "float16", "bfloat16"] as readonly ElementType[] };

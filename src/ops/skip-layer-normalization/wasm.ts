@@ -1,6 +1,6 @@
 /** Skip connections and normalisation on WASM, in one pass. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { normalization } from "../wasm-normalize.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { normalization } from "../shared/wasm/normalize.js";
 import { SkipLayerNormalization, SkipSimplifiedLayerNormalization } from "./op.js";
 
 /** (x − mean) / √(variance + epsilon) · gamma + beta, of x = input + skip + bias. */

@@ -6,11 +6,11 @@ import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js"
 import { isWide, readBigInts, readNumbers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
-import { movedContents } from "../contents.js";
-import { listOf, axesOf } from "../operands.js";
-import { classicTypes, plainTypes } from "../plain-types.js";
-import { normalizeAxes } from "../shapes.js";
-import { indexTypes } from "../types.js";
+import { movedContents } from "../shared/rules/contents.js";
+import { listOf, axesOf } from "../shared/rules/operands.js";
+import { classicTypes, plainTypes } from "../shared/rules/plain-types.js";
+import { normalizeAxes } from "../shared/rules/shapes.js";
+import { indexTypes } from "../shared/rules/types.js";
 import { lengthAlong, type Range, rangeOf, sliceView } from "./range.js";
 
 /** What a slice asks for, one entry an axis; undefined where the values are unknown. */

@@ -11,7 +11,7 @@ import {
   unknownDim,
 } from "../../graph/dim.js";
 import { View } from "../../tensor/view.js";
-import { isAtMost, isNonNegative } from "../contents.js";
+import { isAtMost, isNonNegative } from "../shared/rules/contents.js";
 
 /** Elements `start`, `start + step`, … of an axis, `count` of them. */
 export interface Range {

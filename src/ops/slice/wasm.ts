@@ -1,10 +1,10 @@
 /** Slice on WASM, where the bounds are known beforehand. */
 import type { Operand } from "../../graph/kernel.js";
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { isWide, readBigInts, readNumbers } from "../../tensor/access.js";
-import { fromFront } from "../wasm-layout.js";
-import { type Move, whole } from "../wasm-move.js";
-import { mover } from "../wasm-mover.js";
+import { fromFront } from "../shared/wasm/layout.js";
+import { type Move, whole } from "../shared/wasm/move.js";
+import { mover } from "../shared/wasm/mover.js";
 import { Slice1, Slice10 } from "./op.js";
 import { rangeOf, sliceView } from "./range.js";
 

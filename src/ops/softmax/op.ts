@@ -4,10 +4,10 @@ import { reuse } from "../../graph/effect.js";
 import { defineOp, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { softmaxRow as steppedSoftmax } from "../attention/softmax.js";
-import { classicFloats } from "../plain-types.js";
-import { mapRows, type RowRule } from "../rows.js";
-import { normalizeAxis } from "../shapes.js";
-import { floats } from "../types.js";
+import { classicFloats } from "../shared/rules/plain-types.js";
+import { mapRows, type RowRule } from "../shared/loops/rows.js";
+import { normalizeAxis } from "../shared/rules/shapes.js";
+import { floats } from "../shared/rules/types.js";
 
 /** The row's greatest element, taken away before the exponentials so that none overflows. */
 function greatestOf(values: ArrayLike<number>, start: number, length: number): number {

@@ -1,10 +1,10 @@
 /** Softmax on WASM, where rows lie together: along the last axis, or over all axes from one on before opset 13. */
 import type { CallOf } from "../../graph/kernel.js";
-import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
-import { fromFront, productOf, type Rows } from "../wasm-layout.js";
-import { rowLayout } from "../wasm-normalize.js";
-import { codeOf, oneFloatType, partsFor } from "../wasm-work.js";
+import { fromFront, productOf, type Rows } from "../shared/wasm/layout.js";
+import { rowLayout } from "../shared/wasm/normalize.js";
+import { codeOf, oneFloatType, partsFor } from "../shared/wasm/work.js";
 import { Softmax1, Softmax13 } from "./op.js";
 
 /** Longer rows of 16-bit floats do not fit into the kernel's scratch. */

@@ -6,10 +6,10 @@ import { type CallContext, defineOp, optional, type OutputFact, tensor, variadic
 import { readIntegers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
-import { contentsOf } from "../contents.js";
-import { listOf } from "../operands.js";
-import { classicTypes, plainTypes } from "../plain-types.js";
-import { normalizeAxis } from "../shapes.js";
+import { contentsOf } from "../shared/rules/contents.js";
+import { listOf } from "../shared/rules/operands.js";
+import { classicTypes, plainTypes } from "../shared/rules/plain-types.js";
+import { normalizeAxis } from "../shared/rules/shapes.js";
 import { type PartRule, partsEqual, partsGiven, partsNearlyEqual } from "./parts.js";
 
 /** Facts of the parts that the node's outputs take; without a rule their lengths are unknown. */

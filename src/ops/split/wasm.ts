@@ -1,8 +1,8 @@
 /** Split on WASM, where every part is asked for: the outputs' shapes tell where each begins. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { fromFront } from "../wasm-layout.js";
-import { whole } from "../wasm-move.js";
-import { mover } from "../wasm-mover.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { fromFront } from "../shared/wasm/layout.js";
+import { whole } from "../shared/wasm/move.js";
+import { mover } from "../shared/wasm/mover.js";
 import { Split13, Split18, Split2 } from "./op.js";
 
 /** One tensor cut into several along `axis`. */

@@ -4,12 +4,12 @@ import { isKnown, isKnownShape, type Shape, shapeText, unknownDim } from "../../
 import { view } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
-import { contentsOf } from "../contents.js";
-import { lengthOf, axesOf } from "../operands.js";
-import { classicTypes } from "../plain-types.js";
-import { normalizeAxes } from "../shapes.js";
-import { copyUnlessShared } from "../share.js";
-import { anyType } from "../types.js";
+import { contentsOf } from "../shared/rules/contents.js";
+import { lengthOf, axesOf } from "../shared/rules/operands.js";
+import { classicTypes } from "../shared/rules/plain-types.js";
+import { normalizeAxes } from "../shared/rules/shapes.js";
+import { copyUnlessShared } from "../shared/loops/share.js";
+import { anyType } from "../shared/rules/types.js";
 
 /** Dimensions that nothing is known about, as many as `rank` says. */
 const unknownShape = (call: CallContext, rank: number): Shape => {

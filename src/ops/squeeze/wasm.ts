@@ -1,6 +1,6 @@
 /** Squeeze and Unsqueeze on WASM: nothing to do, unless the operand has gaps. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { mover, shown } from "../wasm-mover.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { mover, shown } from "../shared/wasm/mover.js";
 import { Squeeze1, Squeeze13, Unsqueeze1, Unsqueeze13 } from "./op.js";
 
 /** The operand's elements without dimensions of 1. */

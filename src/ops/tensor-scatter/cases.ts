@@ -1,7 +1,7 @@
 import { of, type OpCase } from "../../graph/case.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { anyType } from "../types.js";
+import { anyType } from "../shared/rules/types.js";
 
 const past = of("float32", [1, 4, 2], [0, 0, 0, 0, 0, 0, 0, 0]);
 const row = of("float32", [1, 1, 2], [7, 8]);

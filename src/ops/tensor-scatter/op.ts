@@ -7,8 +7,8 @@ import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js"
 import { readIntegers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
-import { checkRank, normalizeAxis, unifyDims } from "../shapes.js";
-import { anyType } from "../types.js";
+import { checkRank, normalizeAxis, unifyDims } from "../shared/rules/shapes.js";
+import { anyType } from "../shared/rules/types.js";
 
 /** Writes `update` into `past_cache` at `write_indices`, along `axis`. */
 export const TensorScatter = defineOp({

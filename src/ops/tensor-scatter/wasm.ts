@@ -1,8 +1,8 @@
 /** TensorScatter on WASM: whole rows moved by bulk copies, every type whose rows are whole bytes. */
 import { isInPlace } from "../../graph/kernel.js";
-import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf, traitsOf } from "../../tensor/element-type.js";
-import { fromFront, productOf } from "../wasm-layout.js";
+import { fromFront, productOf } from "../shared/wasm/layout.js";
 import { TensorScatter } from "./op.js";
 
 /** Copies rows into the cache in place. */

@@ -2,10 +2,10 @@
 import { isKnown, isKnownShape, multiplyDims, type Shape, shapeText, unknownDim } from "../../graph/dim.js";
 import { defineOp, type InferCall, tensor } from "../../graph/op.js";
 import { View } from "../../tensor/view.js";
-import { movedContents } from "../contents.js";
-import { lengthOf, listOf } from "../operands.js";
-import { plainTypes } from "../plain-types.js";
-import { copyRepeated } from "../repeat.js";
+import { movedContents } from "../shared/rules/contents.js";
+import { lengthOf, listOf } from "../shared/rules/operands.js";
+import { plainTypes } from "../shared/rules/plain-types.js";
+import { copyRepeated } from "../shared/loops/repeat.js";
 
 const inputs = { input: tensor("T"), repeats: tensor("int64") } as const;
 const outputs = { output: tensor("T") } as const;

@@ -1,7 +1,7 @@
 /** Tile on WASM: a copy whose source repeats. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { View } from "../../tensor/view.js";
-import { mover } from "../wasm-mover.js";
+import { mover } from "../shared/wasm/mover.js";
 import { Tile } from "./op.js";
 
 /** `input` repeated whole along each axis: every axis of the result is seen as (repeat, element). */

@@ -5,12 +5,12 @@ import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { numberWriter } from "../../tensor/access.js";
 import { contiguous, elementCopier } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
-import { forEachLine } from "../along.js";
-import { scalarOf } from "../operands.js";
-import { orderOf } from "../order.js";
-import { classicFloats } from "../plain-types.js";
-import { normalizeAxis } from "../shapes.js";
-import { numeric } from "../types.js";
+import { forEachLine } from "../shared/loops/along.js";
+import { scalarOf } from "../shared/rules/operands.js";
+import { orderOf } from "../shared/loops/order.js";
+import { classicFloats } from "../shared/rules/plain-types.js";
+import { normalizeAxis } from "../shared/rules/shapes.js";
+import { numeric } from "../shared/rules/types.js";
 
 /** Facts of both outputs; k is undefined where its value is unknown. */
 function inferTop(

@@ -3,8 +3,8 @@ import { ints } from "../../graph/attribute.js";
 import { isKnownShape, unknownDim } from "../../graph/dim.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { copyView } from "../../tensor/copy.js";
-import { movedContents } from "../contents.js";
-import { anyType } from "../types.js";
+import { movedContents } from "../shared/rules/contents.js";
+import { anyType } from "../shared/rules/types.js";
 
 /** The order of the axes: `perm`, or the reverse where it is left out or empty. */
 const orderOf = (perm: readonly number[] | undefined, rank: number): readonly number[] =>

@@ -1,7 +1,7 @@
 /** Transpose on WASM. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { whole } from "../wasm-move.js";
-import { mover } from "../wasm-mover.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { whole } from "../shared/wasm/move.js";
+import { mover } from "../shared/wasm/mover.js";
 import { Transpose } from "./op.js";
 
 /** Axis i of the result is axis `perm[i]` of `data`. */

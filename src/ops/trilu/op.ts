@@ -3,10 +3,10 @@ import { flag } from "../../graph/attribute.js";
 import { reuse } from "../../graph/effect.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readBigInts } from "../../tensor/access.js";
-import { elementFiller, zeroOf } from "../fill.js";
-import { checkOneElement } from "../operands.js";
-import { plainTypes } from "../plain-types.js";
-import { copyUnlessShared } from "../share.js";
+import { elementFiller, zeroOf } from "../shared/loops/fill.js";
+import { checkOneElement } from "../shared/rules/operands.js";
+import { plainTypes } from "../shared/rules/plain-types.js";
+import { copyUnlessShared } from "../shared/loops/share.js";
 import { shapeText } from "../../graph/dim.js";
 
 /** Keeps what lies on and above (or below) the diagonal `k` above the main one. */

@@ -1,7 +1,7 @@
 /** Trilu on WASM. */
-import { type WasmKernel, wasmKernel } from "../../kernels/wasm-kernel.js";
+import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf, traitsOf } from "../../tensor/element-type.js";
-import { partsFor } from "../wasm-work.js";
+import { partsFor } from "../shared/wasm/work.js";
 import { Trilu } from "./op.js";
 
 /** Keeps what lies on and above (or below) a diagonal. */

@@ -2,10 +2,10 @@
 import { isKnown, multiplyDims } from "../../graph/dim.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { roundToEven } from "../../tensor/float.js";
-import { erf } from "../error-function.js";
-import { isNonNegative } from "../integer-facts.js";
-import { floats, numeric, signedIntegers } from "../types.js";
-import { unaryOp } from "../unary.js";
+import { erf } from "../shared/loops/error-function.js";
+import { isNonNegative } from "../shared/rules/integer-facts.js";
+import { floats, numeric, signedIntegers } from "../shared/rules/types.js";
+import { unaryOp } from "../shared/families/unary.js";
 
 const small = ["input", "output"] as const;
 

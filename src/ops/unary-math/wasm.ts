@@ -1,8 +1,8 @@
 /** Functions of one operand on WASM: floats in float32 where that is enough, else exactly. */
 import type { CallOf, Operand } from "../../graph/kernel.js";
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
-import { elements, type ElementsCall, kindOf } from "../wasm-elements.js";
-import { apply, type Assignment, elementwise, operand, type Operation } from "../wasm-elementwise.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { elements, type ElementsCall, kindOf } from "../shared/wasm/elements.js";
+import { apply, type Assignment, elementwise, operand, type Operation } from "../shared/wasm/elementwise.js";
 import { Abs, Ceil, Cos, Erf, Exp, Floor, Neg, Reciprocal, Round, Sign, Sin, Sqrt, Tanh } from "./op.js";
 
 interface Mapping {

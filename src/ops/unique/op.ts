@@ -5,9 +5,9 @@ import { defineOp, optional, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
-import { orderOf } from "../order.js";
-import { plainTypes } from "../plain-types.js";
-import { normalizeAxis } from "../shapes.js";
+import { orderOf } from "../shared/loops/order.js";
+import { plainTypes } from "../shared/rules/plain-types.js";
+import { normalizeAxis } from "../shared/rules/shapes.js";
 
 /** Slices grouped by what they hold. */
 interface Groups {

@@ -11,10 +11,10 @@ import {
   variadic,
 } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { type Binary, foldElements } from "../elementwise.js";
-import { combineIntegers } from "../integer-facts.js";
-import { broadcastShapes } from "../shapes.js";
-import { floats, numeric } from "../types.js";
+import { type Binary, foldElements } from "../shared/loops/elementwise.js";
+import { combineIntegers } from "../shared/rules/integer-facts.js";
+import { broadcastShapes } from "../shared/rules/shapes.js";
+import { floats, numeric } from "../shared/rules/types.js";
 
 interface Fold<Output extends string> extends Binary {
   readonly name: string;

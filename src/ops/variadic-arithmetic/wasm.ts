@@ -1,8 +1,8 @@
 /** Folds of any number of operands on WASM: floats in one chain, the extremes of other types two by two. */
 import type { Operand } from "../../graph/kernel.js";
-import { wasmFamily, type WasmKernel } from "../../kernels/wasm-kernel.js";
-import { kindOf, plainOnly, recordElements } from "../wasm-elements.js";
-import { apply, elementwise, type Expression, number, operand, type Operation } from "../wasm-elementwise.js";
+import { wasmFamily, type WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
+import { kindOf, plainOnly, recordElements } from "../shared/wasm/elements.js";
+import { apply, elementwise, type Expression, number, operand, type Operation } from "../shared/wasm/elementwise.js";
 import { Max, Mean, Min, Sum } from "./op.js";
 
 const folded = (operands: readonly Operand[], operation: Operation): Expression =>

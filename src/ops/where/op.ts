@@ -3,10 +3,10 @@ import { type Dim, isKnown, sameDim } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
 import { defineOp, tensor } from "../../graph/op.js";
 import { traitsOf } from "../../tensor/element-type.js";
-import { forEachTogether } from "../elementwise.js";
-import { combineIntegers } from "../integer-facts.js";
-import { broadcastShapes } from "../shapes.js";
-import { numeric } from "../types.js";
+import { forEachTogether } from "../shared/loops/elementwise.js";
+import { combineIntegers } from "../shared/rules/integer-facts.js";
+import { broadcastShapes } from "../shared/rules/shapes.js";
+import { numeric } from "../shared/rules/types.js";
 
 /** Storage of whole-byte elements or strings, seen as what it holds. */
 type Cells = Record<number, number | bigint | string>;

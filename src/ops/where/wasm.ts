@@ -1,7 +1,7 @@
 /** Where on WASM: elements of up to eight bytes, moved as they are. */
-import type { WasmKernel } from "../../kernels/wasm-kernel.js";
+import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { traitsOf } from "../../tensor/element-type.js";
-import { elements, type PlainType } from "../wasm-elements.js";
+import { elements, type PlainType } from "../shared/wasm/elements.js";
 import { Where } from "./op.js";
 
 /** Types of the same widths whose bits pass through registers unchanged. */

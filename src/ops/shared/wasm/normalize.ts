@@ -1,0 +1,132 @@
+/** Normalisations of rows as jobs: what the fast paths of LayerNormalization, RMSNormalization and their kin share. */
+import type { Operand } from "../../../graph/kernel.js";
+import { type Recorder, wasmFamily } from "../../../wasm-kernels/wasm-kernel.js";
+import { byteLengthOf } from "../../../tensor/element-type.js";
+import { joinDimensions, productOf, type Rows, rowsOf } from "./layout.js";
+import { codeOf, oneFloatType, partsFor } from "./work.js";
+
+/** One normalisation of the axes from `axis` on. */
+export interface Normalization {
+  readonly kernel: "rmsNormalize" | "layerNormalize";
+  readonly source: Operand;
+  /** Broadcast to the source and added first. */
+  readonly skip?: Operand | undefined;
+  /** One for each place of a row: added first too. */
+  readonly addend?: Operand | undefined;
+  /** Where source + skip + addend goes. */
+  readonly sum?: Operand | undefined;
+  readonly scale: Operand;
+  readonly bias?: Operand | undefined;
+  readonly output: Operand;
+  readonly mean?: Operand | undefined;
+  readonly inverse?: Operand | undefined;
+  readonly axis: number;
+  readonly epsilon: number;
+}
+
+/** Longer rows do not fit into the kernels' scratch. */
+const longestRow = 1 << 16;
+
+/** Fast paths of operators that normalise. */
+export const normalization = wasmFamily<Normalization>({
+  accepts: normalizable,
+  record: (job, recorder) => recordNormalization(recorder, job),
+});
+
+/** True if kernels can normalise this, else why not. */
+function normalizable(job: Normalization): true | string {
+  const { source, skip, addend, sum, scale, bias, output, mean, inverse, axis } = job;
+  const types = oneFloatType([source, skip, addend, sum, scale, bias, output]);
+  if (types !== true) return types;
+  const inner = source.shape.slice(axis);
+  if (productOf(inner) > longestRow) return `rows of ${productOf(inner)} are too long`;
+  for (const vector of [scale, bias, addend]) {
+    if (vector !== undefined && !isRow(vector, source.shape, axis)) return "scale or bias differ between rows";
+  }
+  const layout = layoutOf(job);
+  if (typeof layout === "string") return layout;
+  for (const statistic of [mean, inverse]) {
+    if (statistic === undefined) continue;
+    if (statistic.type !== "float32") return `there is no kernel for statistics of ${statistic.type}`;
+    if (source.view.size === 0) return "statistics of empty rows are asked for";
+    if (layout.starts.length > 1 || !statistic.contiguous) return "statistics of rows that lie apart are asked for";
+  }
+  return true;
+}
+
+/** True if the operand holds one value for each place of a row, the same in all rows. */
+function isRow({ shape, contiguous }: Operand, whole: readonly number[], axis: number): boolean {
+  const lead = whole.length - shape.length;
+  return contiguous && whole.every((dim, at) => (at < lead ? 1 : shape[at - lead]) === (at < axis ? 1 : dim));
+}
+
+/** The operands that are walked row by row: output, source, skip, sum. */
+const walked = ({ output, source, skip, sum }: Normalization): readonly Operand[] => [
+  output,
+  source,
+  skip ?? source,
+  sum ?? source,
+];
+
+function layoutOf(job: Normalization): Rows | string {
+  const { source, axis } = job;
+  const strides = walked(job).map(({ view }) => view.broadcastTo(source.shape).strides);
+  return rowLayout(source.shape, strides, axis);
+}
+
+/** Operands as rows of the axes from `axis` on, which must lie together in each. */
+export function rowLayout(
+  shape: readonly number[],
+  strides: readonly (readonly number[])[],
+  axis: number,
+): Rows | string {
+  const [inner, outer] = [
+    joinDimensions(
+      shape.slice(axis),
+      strides.map((own) => own.slice(axis)),
+    ),
+    joinDimensions(
+      shape.slice(0, axis),
+      strides.map((own) => own.slice(0, axis)),
+    ),
+  ];
+  if (inner.shape.length > 1 || inner.strides.some((own) => own.length === 1 && own[0] !== 1)) return "rows have gaps";
+  return rowsOf(outer) ?? "rows lie apart along too many dimensions";
+}
+
+/** Queues a normalisation that `normalizable` holds of. */
+function recordNormalization(recorder: Recorder, job: Normalization): void {
+  const { kernel, source, skip, addend, sum, scale, bias, output, mean, inverse, axis, epsilon } = job;
+  const layout = layoutOf(job);
+  const size = productOf(source.shape.slice(axis));
+  if (typeof layout === "string" || source.view.size === 0) return;
+  const addressOf = (operand: Operand | undefined): number => (operand === undefined ? 0 : recorder.address(operand));
+  const [outputRow, sourceRow, skipRow, sumRow] = layout.rowStrides;
+  for (const [outputStart, sourceStart, skipStart, sumStart] of layout.starts) {
+    const placeOf = (operand: Operand | undefined, start: number): number =>
+      operand === undefined ? 0 : recorder.address(operand) + byteLengthOf(operand.type, start);
+    recorder.run(
+      kernel,
+      {
+        source: placeOf(source, sourceStart),
+        skip: placeOf(skip, skipStart),
+        sum: placeOf(sum, sumStart),
+        scale: addressOf(scale),
+        bias: addressOf(bias),
+        output: placeOf(output, outputStart),
+        type: codeOf(source.type),
+        rows: layout.rows,
+        size,
+        sourceRow,
+        skipRow,
+        sumRow,
+        outputRow,
+        epsilon,
+        addend: addressOf(addend),
+        mean: addressOf(mean),
+        inverse: addressOf(inverse),
+      },
+      partsFor(recorder, layout.rows * (20 + size * 0.6)),
+    );
+  }
+}
