@@ -2,7 +2,7 @@
 import { InsituError } from "../base/error.js";
 import { factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
-import { mayBecome, type Pair } from "./pairs.js";
+import { candidatePairs, choosePairs, mayBecome, type Pair } from "./pairs.js";
 
 /** Present by past: names of outputs by names of inputs. */
 export type PairNames = Readonly<Record<string, string>>;
@@ -25,8 +25,25 @@ export function readPairNames(given: unknown, otherwise: PairNames = {}): PairNa
   return { ...otherwise, ...(given as PairNames) };
 }
 
+/** What decides which output an input becomes. */
+export interface PairChoice {
+  /** Presents by past, where the caller says. */
+  readonly pairs?: PairNames | undefined;
+  /** Presents by past in the graph before passes: they go before what passes reveal. */
+  readonly asFiled?: ReadonlyMap<string, string>;
+}
+
+/** The pairs of a graph, and every pair that structure suggests. */
+export function findPairs(
+  graph: Graph,
+  { pairs = {}, asFiled }: PairChoice,
+): { readonly pairs: readonly Pair[]; readonly candidates: readonly Pair[] } {
+  const candidates = candidatePairs(graph);
+  return { pairs: choosePairs(graph, candidates, namedPairs(graph, pairs, candidates), asFiled), candidates };
+}
+
 /** The pairs that are named. `candidates` are those that structure suggests; an output that is none of them is copied into its past. */
-export function namedPairs(graph: Graph, names: PairNames, candidates: readonly Pair[]): Pair[] {
+function namedPairs(graph: Graph, names: PairNames, candidates: readonly Pair[]): Pair[] {
   const taken = new Map<Value, Value>();
   return Object.entries(names).map(([pastName, presentName]) => {
     const past =

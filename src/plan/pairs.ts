@@ -4,6 +4,7 @@
  * name ends most like the input's is its present; of those that end alike one that keeps the input's shape; else the first of the graph's
  * outputs. What a caller names (named-pairs.ts) goes before all of that, and so does what the file's own graph says before passes change it.
  */
+import { sameDim } from "../graph/dim.js";
 import type { Graph, Node, Value } from "../graph/graph.js";
 import { effectOf, inputPosition } from "./uses.js";
 
@@ -77,7 +78,7 @@ export const otherPresents = (plan: { readonly candidates: readonly Pair[] }, { 
 function isLikelier(pair: Pair, other: Pair, asFiled: ReadonlyMap<string, string>): boolean {
   const isFiled = ({ past, present }: Pair): number => Number(asFiled.get(past.name) === present.name);
   const likeness = ({ past, present }: Pair): number => commonTail(past.name, present.name);
-  const keepsShape = ({ kind }: Pair): number => Number(kind === "update");
+  const keepsShape = ({ past, present }: Pair): number => Number(haveOneShape(past, present));
   const ahead = (score: (each: Pair) => number): number => score(pair) - score(other);
   return (ahead(isFiled) || ahead(likeness) || ahead(keepsShape)) > 0;
 }
@@ -121,6 +122,10 @@ function* trace(
   const pair: Pair = { past: value, present, kind, writers, axis: along };
   if (mayBecome(pair)) yield pair;
 }
+
+/** True if two values are known to have the same shape, whatever the sizes that symbols stand for. */
+const haveOneShape = ({ fact: a }: Value, { fact: b }: Value): boolean =>
+  a?.shape?.length === b?.shape?.length && (a?.shape?.every((dim, at) => sameDim(dim, b!.shape![at])) ?? false);
 
 /** A present can take the past's place: same type and rank, and dimensions that may be the same. */
 export function mayBecome({ past, present, kind, axis }: Pair): boolean {

@@ -9,8 +9,8 @@ import { InsituError } from "../base/error.js";
 import type { Graph, Node, Value } from "../graph/graph.js";
 import { checkedFirst } from "./data-checks.js";
 import { Order } from "./order.js";
-import { namedPairs, type PairNames } from "./named-pairs.js";
-import { candidatePairs, choosePairs, type Pair } from "./pairs.js";
+import { findPairs, type PairChoice } from "./named-pairs.js";
+import type { Pair } from "./pairs.js";
 import { bytesReadBeside, effectOf, Uses } from "./uses.js";
 
 /** When updates are done in place: where proved, always or not at all. */
@@ -48,14 +48,10 @@ export interface Plan {
 }
 
 /** How to plan. */
-export interface PlanOptions {
+export interface PlanOptions extends PairChoice {
   readonly policy?: InPlacePolicy;
   /** Who holds the past of a pair: a state, which may be written, or the caller, whose feeds never are. */
   readonly pasts?: "state" | "caller";
-  /** Presents by past, where the caller says which output an input becomes. */
-  readonly pairs?: PairNames | undefined;
-  /** Presents by past in the graph before passes: they go before what passes reveal. */
-  readonly asFiled?: ReadonlyMap<string, string>;
   /** For tests of the verdicts: alias these outputs although they were refused. */
   readonly force?: (verdict: Verdict) => boolean;
 }
@@ -65,9 +61,7 @@ export function makePlan(graph: Graph, options: PlanOptions = {}): Plan {
   const { policy = "prefer", pasts = "state", force } = options;
   const uses = new Uses(graph);
   const order = new Order(graph);
-  const candidates = candidatePairs(graph);
-  const named = namedPairs(graph, options.pairs ?? {}, candidates);
-  const pairs = choosePairs(graph, candidates, named, options.asFiled);
+  const { pairs, candidates } = findPairs(graph, options);
   const held = new Set(pasts === "state" ? pairs.map((pair) => pair.past) : []);
   const inPlace = new Map<Value, Value>();
   const verdicts: Verdict[] = [];

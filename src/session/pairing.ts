@@ -4,9 +4,9 @@
  */
 import type { BackendSession, Executable } from "../backends/backend.js";
 import { cacheGroups } from "../plan/cache-groups.js";
-import { type PairNames, readPairNames } from "../plan/named-pairs.js";
+import { findPairs, type PairNames, readPairNames } from "../plan/named-pairs.js";
 import type { Pair } from "../plan/pairs.js";
-import { type InPlacePolicy, makePlan, type Plan } from "../plan/plan.js";
+import { type InPlacePolicy, makePlan } from "../plan/plan.js";
 import type { View } from "../tensor/view.js";
 import { findLengthInputs, type LengthInputs } from "./lengths.js";
 import type { PreparedGraph } from "./load.js";
@@ -45,14 +45,13 @@ export class Pairings {
     this.#names = readPairNames(names);
     this.#opened = opened;
     this.#weights = weights;
-    this.own = this.#make(this.#plan(this.#names));
+    this.own = this.#for(this.#names);
   }
 
   /** The pairing with these pairs in the place of the session's own. */
   with(names: PairNames | undefined): Pairing {
     if (names === undefined) return this.own;
-    const plan = this.#plan(readPairNames(names, this.#names));
-    return this.#made.get(keyOf(plan)) ?? this.#make(plan);
+    return this.#for(readPairNames(names, this.#names));
   }
 
   /** Every executable so far. */
@@ -60,13 +59,13 @@ export class Pairings {
     return [...this.#made.values()].map(({ stateful }) => stateful);
   }
 
-  #plan(pairs: PairNames): Plan {
+  #for(names: PairNames): Pairing {
     const { graph, asFiled } = this.#prepared;
-    return makePlan(graph, { policy: this.#policy, pairs, asFiled });
-  }
-
-  #make(plan: Plan): Pairing {
-    const { graph } = plan;
+    const choice = { pairs: names, asFiled };
+    const key = JSON.stringify(findPairs(graph, choice).pairs.map(({ past, present }) => [past.name, present.name]));
+    const known = this.#made.get(key);
+    if (known !== undefined) return known;
+    const plan = makePlan(graph, { policy: this.#policy, ...choice });
     const stateful = this.#opened.prepare(plan);
     const lengthInputs = findLengthInputs(graph, plan.uses);
     const pairing: Pairing = {
@@ -75,9 +74,7 @@ export class Pairings {
       standing: new Standing(graph, plan.pairs, lengthInputs, this.#weights),
       pairsTogether: cacheGroups(plan).flatMap(({ pairs }) => pairs),
     };
-    this.#made.set(keyOf(plan), pairing);
+    this.#made.set(key, pairing);
     return pairing;
   }
 }
-
-const keyOf = ({ pairs }: Plan): string => JSON.stringify(pairs.map(({ past, present }) => [past.name, present.name]));

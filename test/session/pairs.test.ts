@@ -60,6 +60,17 @@ describe("what is found", () => {
       nodes: [node("Concat", ["past", "rows"], ["longer"], { axis: 1 }), scatter("past", "written")],
     });
     expect(presents(await open(joined([1, "capacity", 2])))).toEqual({ past: "written" });
+    const rearranged = await open({
+      inputs: [value("past", "float32", ["batch", "capacity", 2]), ...rowInputs],
+      outputs: ["line", "written"].map((name) => value(name, "float32")),
+      nodes: [
+        scatter("past", "written"),
+        node("Flatten", ["written"], ["flat"], { axis: 1 }),
+        node("Unsqueeze", ["flat", "zero"], ["line"]),
+      ],
+      initializers: [initializer("zero", "int64", [0n], [1])],
+    });
+    expect(presents(rearranged)).toEqual({ past: "written" });
     const fixed = await open(joined([1, 4, 2]));
     expect(presents(fixed)).toEqual({ past: "written" });
     expect(fixed.explain({ json: true }).states[0].others).toBeUndefined();

@@ -110,10 +110,11 @@ function chooseOutputs(draft: Draft, symbolic: boolean): Set<string> {
   const made = new Set(draft.nodes.flatMap(({ outputs }) => outputs));
   const outputs = new Set<string>();
   for (const end of draft.ends.values()) if (made.has(end) && chance.of(0.9)) outputs.add(end);
-  // A cache that is joined to cannot keep a capacity that others have too.
-  const candidates = draft.pool.filter(
-    ({ name, dims }) => made.has(name) && !(symbolic && String(dims[0]).startsWith("longer")),
-  );
+  // With sizes that have names, what comes from a cache and has its rank would be its present: also what has been joined to it, and its
+  // rows as one.
+  const misleads = ({ dims }: Made): boolean =>
+    String(dims[0]).startsWith("longer") || (dims.length === 3 && dims[0] === 1);
+  const candidates = draft.pool.filter((each) => made.has(each.name) && !(symbolic && misleads(each)));
   for (let more = chance.below(4); more > 0; more--) outputs.add(chance.oneOf(candidates).name);
   if (chance.of(0.5)) {
     // An old value, perhaps under another shape, beside whatever writes it.
