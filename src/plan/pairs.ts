@@ -110,7 +110,7 @@ function* trace(
   let value = present;
   for (let step = steps.get(value)?.[0]; step !== undefined; step = steps.get(value)?.[0]) {
     if (step.kind !== "view") {
-      writers.unshift(step.node);
+      writers.push(step.node);
       if (step.kind !== "update") kind = step.kind;
       axis = step.axis ?? axis;
     }
@@ -119,7 +119,7 @@ function* trace(
   if (!inputs.has(value) || value.initializer !== undefined || writers.length === 0) return;
   const rank = value.fact?.shape?.length;
   const along = axis !== undefined && axis < 0 && rank !== undefined ? axis + rank : axis;
-  const pair: Pair = { past: value, present, kind, writers, axis: along };
+  const pair: Pair = { past: value, present, kind, writers: writers.reverse(), axis: along };
   if (mayBecome(pair)) yield pair;
 }
 
