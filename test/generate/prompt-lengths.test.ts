@@ -79,10 +79,11 @@ const orders: readonly (readonly [name: string, order: readonly number[]])[] = [
 /** Prompts in a process of their own. */
 async function inProcess(threads: number, order: readonly number[]): Promise<Likely[][]> {
   const script = fileURLToPath(new URL("prompt-process.mjs", import.meta.url));
-  const child = spawn(process.execPath, [script, String(threads), JSON.stringify(order.map(promptOf))]);
+  const child = spawn(process.execPath, [script, String(threads)]);
   let [output, errors] = ["", ""];
   child.stdout.on("data", (data: Buffer) => (output += data.toString()));
   child.stderr.on("data", (data: Buffer) => (errors += data.toString()));
+  child.stdin.end(JSON.stringify(order.map(promptOf)));
   const code = await new Promise((resolve) => child.on("close", resolve));
   expect(code, errors).toBe(0);
   return JSON.parse(output) as Likely[][];

@@ -1,8 +1,9 @@
 // A process of its own that reads prompts of many lengths with the embedded model: prints, for each, the likeliest next tokens.
-// Arguments: the number of threads, and a JSON of [prompt, prompt, …], each a list of tokens.
+// Its argument is the number of threads; prompts, each a list of tokens, are read as JSON.
+import { readFileSync } from "node:fs";
 import { CausalLM } from "../../dist/index.node.js";
 
-const [threads, prompts] = [Number(process.argv[2]), JSON.parse(process.argv[3])];
+const [threads, prompts] = [Number(process.argv[2]), JSON.parse(readFileSync(0, "utf8"))];
 const lm = await CausalLM.load(undefined, { threads, inPlace: "require" });
 const tops = [];
 for (const prompt of prompts) {
