@@ -47,7 +47,7 @@ export function runDynamically(
 ): readonly (View | undefined)[] {
   const operands = views.map((view) => view && factOfView(view));
   const facts = inferOutputs(node, operands, (attribute, given) =>
-    inferBody(bodyOf(node, attribute), given, factsOf(environment), { rules: 0, believeDeclared: false }),
+    inferBody(bodyOf(node, attribute), given, factsOf(environment)),
   );
   const outputs = facts.map((fact, at) =>
     node.wanted[at] && isKnownShape(fact.shape) ? place(node, at, fact, fact.shape, views) : undefined,

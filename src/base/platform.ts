@@ -3,6 +3,8 @@
 /** A file that can be read in pieces. */
 export interface ReadableFile {
   readonly size: number;
+  /** The same for two files that are one under different names, where the platform can tell. */
+  readonly identity?: string | undefined;
   /** Fills `target` from `offset`; throws when the file is shorter. */
   read(offset: number, target: Uint8Array): Promise<void>;
   close(): Promise<void>;

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { InsituError } from "../base/error.js";
+import { shown } from "../base/shown.js";
 import { type CaseFiles, type CaseResult, runCase } from "../conformance/case.js";
 import { type BackendName } from "../session/options.js";
 import type { Command } from "./command.js";
@@ -22,35 +23,57 @@ export function findCases(root: string): string[] {
   return found.sort();
 }
 
-/** Reads the files of one case. */
+/** Reads the files of one case. Throws `invalid-argument` for files that cannot be meant. */
 export function readCase(folder: string, name: string = basename(folder)): CaseFiles {
-  const sets = readdirSync(folder)
-    .filter((entry) => /^test_data_set_\d+$/.test(entry))
+  const sets = readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && /^test_data_set_\d+$/.test(entry.name))
+    .map((entry) => entry.name)
     .sort((a, b) => Number(a.slice(14)) - Number(b.slice(14)))
-    .map((entry) => ({
-      inputs: readTensors(join(folder, entry), "input"),
-      outputs: readTensors(join(folder, entry), "output"),
-    }));
+    .map((entry) => readSet(join(folder, entry)));
   return { name, model: join(folder, "model.onnx"), tolerance: readTolerance(join(folder, "meta.json")), sets };
 }
 
-function readTensors(folder: string, kind: "input" | "output"): (Uint8Array | undefined)[] {
-  const tensors: (Uint8Array | undefined)[] = [];
+/** The highest number that a file of a data set may have. */
+const mostFiles = 4096;
+
+function readSet(folder: string): CaseFiles["sets"][number] {
+  const inputs: (Uint8Array | undefined)[] = [];
+  const outputs: (Uint8Array | undefined)[] = [];
   for (const entry of readdirSync(folder)) {
-    const index = new RegExp(`^${kind}_(\\d+)\\.pb$`).exec(entry)?.[1];
-    if (index !== undefined) tensors[Number(index)] = readFileSync(join(folder, entry));
+    const [, kind, index] = /^(input|output)_(.*)\.pb$/.exec(entry) ?? [];
+    if (kind === undefined) continue;
+    if (!/^(0|[1-9]\d{0,8})$/.test(index) || Number(index) >= mostFiles)
+      throw new InsituError("invalid-argument", `"${join(folder, entry)}": ${kind} files are numbered from 0 on`);
+    (kind === "input" ? inputs : outputs)[Number(index)] = readFileSync(join(folder, entry));
   }
-  return Array.from(tensors);
+  return { inputs: Array.from(inputs), outputs: Array.from(outputs) };
 }
 
 function readTolerance(path: string): CaseFiles["tolerance"] {
   if (!existsSync(path)) return {};
+  let meta: unknown;
   try {
-    const { rtol, atol } = JSON.parse(readFileSync(path, "utf8")) as { rtol?: unknown; atol?: unknown };
-    return { ...(typeof rtol === "number" ? { rtol } : {}), ...(typeof atol === "number" ? { atol } : {}) };
+    meta = JSON.parse(readFileSync(path, "utf8"));
   } catch (cause) {
     throw new InsituError("invalid-argument", `"${path}" is not JSON`, { cause });
   }
+  if (typeof meta !== "object" || meta === null)
+    throw new InsituError("invalid-argument", `"${path}" must hold an object, got ${shown(meta)}`);
+  return {
+    ...("rtol" in meta ? { rtol: meta.rtol } : {}),
+    ...("atol" in meta ? { atol: meta.atol } : {}),
+  };
+}
+
+/** Runs the case in a folder; one whose files cannot be read has failed. */
+async function runFolder(folder: string, name: string, backend: BackendName | undefined): Promise<CaseResult> {
+  let files: CaseFiles;
+  try {
+    files = readCase(folder, name);
+  } catch (error) {
+    return { name, status: "failed", reason: error instanceof Error ? error.message : String(error) };
+  }
+  return runCase(files, (model) => InferenceSession.create(model, backend === undefined ? {} : { backend }));
 }
 
 /** Runs the cases and says what became of each. */
@@ -79,10 +102,7 @@ export const conformance: Command = {
     const showProgress = process.stderr.isTTY && !json;
     for (const folder of folders) {
       if (showProgress && results.length % 20 === 0) process.stderr.write(`\r${results.length} of ${folders.length} `);
-      const files = readCase(folder, caseName(root, folder));
-      const result = await runCase(files, (model) =>
-        InferenceSession.create(model, backend === undefined ? {} : { backend }),
-      );
+      const result = await runFolder(folder, caseName(root, folder), backend);
       results.push(result);
       if (!json && (result.status === "failed" || options["verbose"] === true)) {
         console.log(`${result.status} ${result.name}${result.reason === undefined ? "" : `: ${result.reason}`}`);

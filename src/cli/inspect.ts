@@ -1,7 +1,7 @@
 /** `insitu inspect`: what a model's caches do when it runs, and why; as text, as JSON, as a picture. Runs nothing. */
 import { writeFile } from "node:fs/promises";
 import { InsituError } from "../base/error.js";
-import { bindShape, isKnownShape } from "../graph/dim.js";
+import { bindShape, isFresh, isKnownShape } from "../graph/dim.js";
 import type { Fact } from "../graph/fact.js";
 import type { Model } from "../onnx/model.js";
 import { drawPlan } from "../plan/draw.js";
@@ -149,7 +149,7 @@ function hintsFor(plan: Plan, sizes: Sizes, steps: boolean): string[] {
   const roles = plan.pairs.length === 0 ? [] : ["batch", "capacity"].filter((role) => !sizes.has(role));
   const given = new Map([...roles.map((role) => [role, 1] as const), ...sizes]);
   const named = new Set(inputFacts(plan, given).flatMap(({ shape }) => (shape ?? []).map(String)));
-  const others = [...named].filter((name) => !/^(\d+|\?\d+)$/.test(name));
+  const others = [...named].filter((name) => !/^\d+$/.test(name) && !isFresh(name));
   const symbolic = plan.pairs.some(({ past }) => !isKnownShape(past.fact?.shape));
   const hints: string[] = [];
   if (symbolic && roles.length > 0)

@@ -5,14 +5,15 @@ import { tensorView } from "../onnx/model.js";
 import type { Session } from "../session/session.js";
 import { Tensor } from "../tensor/tensor.js";
 import type { View } from "../tensor/view.js";
-import { difference, type Tolerance } from "./compare.js";
+import { difference, formDifference, type Tolerance, toleranceProblem } from "./compare.js";
 
 /** The files of one case, read by whoever finds them. */
 export interface CaseFiles {
   readonly name: string;
   /** The model's bytes, or its path where external data may lie beside it. */
   readonly model: Uint8Array | string;
-  readonly tolerance: Partial<Tolerance>;
+  /** What meta.json says; anything may stand there. */
+  readonly tolerance: Readonly<Partial<Record<keyof Tolerance, unknown>>>;
   /** Tensors by index; undefined where a file is missing. */
   readonly sets: readonly {
     readonly inputs: readonly (Uint8Array | undefined)[];
@@ -34,54 +35,75 @@ const defaults: Tolerance = { rtol: 1e-3, atol: 1e-7 };
 /** Errors that mean "insitu does not have this", not "insitu has it wrong". */
 const notThere = new Set<unknown>(["unsupported-operator", "unsupported-type", "unsupported-opset"]);
 
-/** Runs one case. Never throws for what a case does. */
+/** Runs one case. Never throws for what a case does. A case that compares nothing, or leaves an output out, has failed. */
 export async function runCase(
   files: CaseFiles,
   create: (model: Uint8Array | string) => Promise<Session>,
 ): Promise<CaseResult> {
   const { name } = files;
+  const tolerance = { ...defaults, ...files.tolerance } as Tolerance; // checked before it is used
+  const failed = (reason: string): CaseResult => ({ name, status: "failed", reason });
   let session: Session | undefined;
   try {
     session = await create(files.model);
-    if (files.sets.length === 0) return { name, status: "skipped", reason: "it has no test data" };
-    for (const set of files.sets) {
-      const problem = await runSet(session, set, { ...defaults, ...files.tolerance });
-      if (problem === undefined) continue;
-      if (session.random) return { name, status: "skipped", reason: "its result is random" };
-      return { name, status: "failed", reason: problem };
+    const wrong = toleranceProblem(tolerance);
+    if (wrong !== undefined) return failed(`its tolerance: ${wrong}`);
+    if (files.sets.length === 0) return failed("it has no test data: there is no test_data_set_0");
+    let random: string | undefined;
+    for (const [at, set] of files.sets.entries()) {
+      const problem = filesProblem(session, set) ?? (await runSet(session, set, tolerance));
+      if (typeof problem === "string") return failed(`test_data_set_${at}: ${problem}`);
+      random ??= problem?.random;
     }
-    return { name, status: "passed" };
+    return random === undefined ? { name, status: "passed" } : { name, status: "skipped", reason: random };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     if (error instanceof InsituError && notThere.has(error.code)) return { name, status: "skipped", reason };
-    return {
-      name,
-      status: "failed",
-      reason: error instanceof InsituError ? `${error.code}: ${reason}` : `${reason} (not an InsituError)`,
-    };
+    return failed(error instanceof InsituError ? `${error.code}: ${reason}` : `${reason} (not an InsituError)`);
   } finally {
     await session?.release();
   }
 }
 
+type DataSet = CaseFiles["sets"][number];
+
+/** What is wrong with the files of a data set: as many outputs as the graph has, and no input or output that it does not have. */
+function filesProblem(session: Session, set: DataSet | undefined): string | undefined {
+  if (set === undefined) return "it is missing";
+  if (session.outputNames.length === 0) return "the model has no outputs to compare";
+  for (const [kind, given, names] of [
+    ["input", set.inputs, session.inputNames],
+    ["output", set.outputs, session.outputNames],
+  ] as const) {
+    for (let at = names.length; at < given.length; at++)
+      if (given[at] !== undefined) return `${kind}_${at}.pb belongs to no ${kind}: the model has ${names.length}`;
+  }
+  const missing = session.outputNames.findIndex((_, at) => set.outputs[at] === undefined);
+  return missing < 0 ? undefined : `output_${missing}.pb is missing, the values of "${session.outputNames[missing]}"`;
+}
+
+/** A sentence where a result is wrong; `random` where it differs in its values alone, and chance made them. */
 async function runSet(
   session: Session,
-  set: CaseFiles["sets"][number],
+  set: DataSet,
   tolerance: Tolerance,
-): Promise<string | undefined> {
+): Promise<string | { readonly random: string } | undefined> {
   const feeds: Record<string, Tensor> = {};
   session.inputNames.forEach((input, at) => {
     const bytes = set.inputs[at];
     if (bytes !== undefined) feeds[input] = Tensor.fromView(readView(bytes));
   });
   const results = await session.run(feeds);
+  let random: { readonly random: string } | undefined;
   for (const [at, output] of session.outputNames.entries()) {
-    const bytes = set.outputs[at];
-    if (bytes === undefined) continue;
-    const problem = difference(results[output].toView(), readView(bytes), tolerance);
-    if (problem !== undefined) return `output "${output}": ${problem}`;
+    const [actual, expected] = [results[output].toView(), readView(set.outputs[at]!)];
+    const form = formDifference(actual, expected);
+    const problem = form ?? difference(actual, expected, tolerance);
+    if (problem === undefined) continue;
+    if (form !== undefined || !session.random) return `output "${output}": ${problem}`;
+    random = { random: "its result is random" };
   }
-  return undefined;
+  return random;
 }
 
 const readView = (bytes: Uint8Array): View => tensorView(readTensor(bytes));

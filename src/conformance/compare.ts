@@ -1,4 +1,5 @@
 /** Compares a result with what a case expects: numpy's allclose rule for floats, equality for everything else. */
+import { shown } from "../base/shown.js";
 import { isWide, readBigInts, readNumbers, readStrings } from "../tensor/access.js";
 import { contiguous } from "../tensor/copy.js";
 import { traitsOf } from "../tensor/element-type.js";
@@ -17,18 +18,36 @@ function elements(view: View): ArrayLike<number | bigint | string> {
   return readNumbers(view);
 }
 
+/** Undefined where a tolerance is one, else a sentence that says what is wrong with it: too wide a one lets every result pass. */
+export function toleranceProblem({ rtol, atol }: Tolerance): string | undefined {
+  if (!(typeof rtol === "number" && rtol >= 0 && rtol < 1))
+    return `rtol must be a number from 0 to below 1, got ${shown(rtol)}`;
+  if (!(typeof atol === "number" && atol >= 0 && atol < Infinity))
+    return `atol must be a finite number from 0 on, got ${shown(atol)}`;
+  return undefined;
+}
+
+/** Undefined where type and shape agree, else a sentence. */
+export const formDifference = (actual: View, expected: View): string | undefined =>
+  String(actual) === String(expected) ? undefined : `got ${actual}, expected ${expected}`;
+
+/** Absolute tolerances up to this one tell results apart, whatever is expected. */
+const smallTolerance = 0.1;
+
 /** Undefined where the two agree, else a sentence that says where they differ most. */
 export function difference(actual: View, expected: View, { rtol, atol }: Tolerance): string | undefined {
-  if (String(actual) !== String(expected)) return `got ${actual}, expected ${expected}`;
+  const form = formDifference(actual, expected);
+  if (form !== undefined) return form;
   const a = elements(actual);
   const b = elements(expected);
   const float = ["float", "complex"].includes(traitsOf(expected.type).kind);
-  let worst = 0;
+  let [worst, largest] = [0, 0];
   let at = -1;
   let wrong = 0;
   for (let i = 0; i < b.length; i++) {
     const x = a[i];
     const y = b[i];
+    if (typeof y === "number" && Number.isFinite(y)) largest = Math.max(largest, Math.abs(y));
     if (x === y || (x !== x && y !== y)) continue;
     if (float && typeof x === "number" && typeof y === "number") {
       const off = Math.abs(x - y);
@@ -38,8 +57,10 @@ export function difference(actual: View, expected: View, { rtol, atol }: Toleran
     } else if (at < 0) at = i;
     wrong++;
   }
-  if (at < 0) return undefined;
-  return `${wrong} of ${b.length} elements differ, most at ${at}: got ${a[at]}, expected ${b[at]}`;
+  if (at >= 0) return `${wrong} of ${b.length} elements differ, most at ${at}: got ${a[at]}, expected ${b[at]}`;
+  if (float && atol > smallTolerance && atol > largest * smallTolerance)
+    return `atol ${atol} tells nothing apart beside numbers of at most ${largest}`;
+  return undefined;
 }
 
 /**

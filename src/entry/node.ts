@@ -3,7 +3,7 @@ import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal
 import { fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";
 import { embeddedModel } from "../platform/embedded-model.js";
 import { nodePlatform } from "../platform/node.js";
-import type { LoadOptions } from "../onnx/external.js";
+import type { LoadOptions } from "../onnx/load-options.js";
 import type { RewriteOptions } from "../rewrite/rewrite.js";
 import type { RewrittenBytes } from "../rewrite/rewrite-source.js";
 import type { ModelSource } from "../session/load.js";

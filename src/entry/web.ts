@@ -1,7 +1,7 @@
 /** The session and the language model as browsers have them: models and weights come by fetch. */
 import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
 import { webPlatform } from "../platform/web.js";
-import type { LoadOptions } from "../onnx/external.js";
+import type { LoadOptions } from "../onnx/load-options.js";
 import type { RewriteOptions } from "../rewrite/rewrite.js";
 import type { RewrittenBytes } from "../rewrite/rewrite-source.js";
 import type { ModelSource } from "../session/load.js";

@@ -3,21 +3,19 @@
  * Infers no shapes: see infer.ts.
  */
 import { InsituError } from "../base/error.js";
+import { deepestNesting, mostDenseElements } from "../base/limits.js";
 import type { Model, ModelAttribute, ModelGraph, ModelNode, ModelValue } from "../onnx/model.js";
 import { tensorView } from "../onnx/model.js";
 import type { View } from "../tensor/view.js";
 import { type AttributeValue, readAttributes } from "./attribute.js";
-import { type Dim, symbol, unknownDim } from "./dim.js";
+import { type Dim, isFresh, symbol, unknownDim } from "./dim.js";
 import { FunctionExpander, type PlacedNode } from "./functions.js";
-import type { Graph, Node, Value } from "./graph.js";
+import { type Graph, type Node, shortened, type Value } from "./graph.js";
 import type { OperatorSet } from "./op.js";
-import { denseView } from "./sparse.js";
+import { type DenseAllowance, denseView } from "./sparse.js";
 
 /** The newest ai.onnx opset whose meanings the declarations cover. */
 export const newestOpset = 28;
-
-/** Subgraphs inside one another, at most. */
-const deepest = 64;
 
 /** Names visible at one place: the graph's own values, then those of the graphs around it. */
 class Scope {
@@ -45,21 +43,31 @@ export function buildGraph(model: Model, operators: OperatorSet): Graph {
       `the model asks for ai.onnx opset ${opset}; the newest known is ${newestOpset}`,
     );
   }
-  const expander = new FunctionExpander(model);
-  return buildOne(model.graph, undefined, { operators, expander, opsets: model.opsets, depth: 0 });
+  const around: Surroundings = {
+    operators,
+    expander: new FunctionExpander(model),
+    opsets: model.opsets,
+    within: [],
+    depth: 0,
+    dense: { elements: mostDenseElements },
+  };
+  return buildOne(model.graph, undefined, around);
 }
 
 interface Surroundings {
   readonly operators: OperatorSet;
   readonly expander: FunctionExpander;
   readonly opsets: ReadonlyMap<string, number>;
+  /** The functions that the graph came out of. */
+  readonly within: readonly string[];
   readonly depth: number;
+  readonly dense: DenseAllowance;
 }
 
 function buildOne(source: ModelGraph, parent: Scope | undefined, around: Surroundings): Graph {
   const where = `graph "${source.name}"`;
-  if (around.depth > deepest)
-    throw new InsituError("invalid-graph", `${where}: subgraphs are nested deeper than ${deepest}`);
+  if (around.depth > deepestNesting)
+    throw new InsituError("invalid-graph", `${where}: subgraphs are nested deeper than ${deepestNesting}`);
   const scope = new Scope(parent);
   const define = (value: Value, what: string): Value => {
     if (value.name === "") throw new InsituError("invalid-graph", `${where}: ${what} has an empty name`);
@@ -74,7 +82,7 @@ function buildOne(source: ModelGraph, parent: Scope | undefined, around: Surroun
     weights.set(name, view);
   };
   for (const tensor of source.initializers) addWeight(tensor.name, tensorView(tensor));
-  for (const tensor of source.sparseInitializers) addWeight(tensor.values.name, denseView(tensor));
+  for (const tensor of source.sparseInitializers) addWeight(tensor.values.name, denseView(tensor, around.dense));
   const inputs = source.inputs.map((info) =>
     define(
       {
@@ -89,7 +97,7 @@ function buildOne(source: ModelGraph, parent: Scope | undefined, around: Surroun
     if (!scope.values.has(name)) define({ name, initializer }, "initializer");
   }
   const infos = new Map([...source.valueInfo, ...source.outputs].map((info) => [info.name, info]));
-  const placed = around.expander.expand(source.nodes, around.opsets);
+  const placed = around.expander.expand(source.nodes, around.opsets, around.within);
   const nodes = placed.map((entry, position): Node => {
     const label = labelOf(entry.node);
     const operands = dropTrailing(
@@ -122,7 +130,7 @@ function buildOne(source: ModelGraph, parent: Scope | undefined, around: Surroun
 }
 
 function buildNode(
-  { node, opsets }: PlacedNode,
+  { node, opsets, within }: PlacedNode,
   label: string,
   inputs: readonly (Value | undefined)[],
   makeOutputs: () => readonly (Value | undefined)[],
@@ -139,9 +147,9 @@ function buildNode(
   const attributes = new Map<string, AttributeValue>();
   const bodies = new Map<string, Graph>();
   for (const [name, attribute] of node.attributes) {
-    attributes.set(name, attributeValue(attribute));
+    attributes.set(name, attributeValue(attribute, around.dense));
     if (attribute.kind === "graph")
-      bodies.set(name, buildOne(attribute.value, scope, { ...around, opsets, depth: around.depth + 1 }));
+      bodies.set(name, buildOne(attribute.value, scope, { ...around, opsets, within, depth: around.depth + 1 }));
   }
   const outputs = makeOutputs();
   return {
@@ -160,9 +168,10 @@ function buildNode(
 
 /** `Attention "layer.3/attn"`, or by its first output where the node has no name. */
 function labelOf(node: ModelNode): string {
-  if (node.name !== "") return `${node.opType} "${node.name}"`;
+  const operator = shortened(node.opType);
+  if (node.name !== "") return `${operator} "${shortened(node.name)}"`;
   const output = node.outputs.find((name) => name !== "");
-  return output === undefined ? node.opType : `${node.opType} of "${output}"`;
+  return output === undefined ? operator : `${operator} of "${shortened(output)}"`;
 }
 
 function dropTrailing(values: (Value | undefined)[]): (Value | undefined)[] {
@@ -201,7 +210,7 @@ function raiseUnresolved(placed: readonly PlacedNode[], position: number, name: 
 }
 
 /** An attribute as declarations read it. */
-function attributeValue(attribute: ModelAttribute): AttributeValue {
+function attributeValue(attribute: ModelAttribute, dense: DenseAllowance): AttributeValue {
   switch (attribute.kind) {
     case "int":
     case "float":
@@ -216,7 +225,7 @@ function attributeValue(attribute: ModelAttribute): AttributeValue {
     case "tensor":
       return { kind: "tensor", value: tensorView(attribute.value) };
     case "sparse-tensor":
-      return { kind: "tensor", value: denseView(attribute.value) };
+      return { kind: "tensor", value: denseView(attribute.value, dense) };
     case "graph":
       return { kind: "graph" };
     case "type":
@@ -242,7 +251,8 @@ function declaredOf(info: ModelValue, label: string): Value["declared"] {
     );
   const shape = type.shape?.map((dim): Dim => {
     if (dim === undefined || dim === "") return unknownDim();
-    if (typeof dim === "string") return symbol(dim);
+    // A name like those of unknown dimensions must not be taken for one of them.
+    if (typeof dim === "string") return symbol(isFresh(dim) ? `'${dim}'` : dim);
     if (dim < 0) return unknownDim(); // some exporters write −1 for "any"
     return dim;
   });

@@ -3,6 +3,7 @@
  * shape rule, and runs the slow truth. Used by inference at load and by the reference backend at run time.
  */
 import { type ErrorCode, InsituError, unreachable } from "../base/error.js";
+import { mostDimensions } from "../base/limits.js";
 import { type ElementType, isElementType, onnxSpelling } from "../tensor/element-type.js";
 import { View } from "../tensor/view.js";
 import { isKnownShape, shapeText } from "./dim.js";
@@ -168,6 +169,8 @@ export function inferOutputs(node: Callable, inputs: readonly (Fact | undefined)
     if (type === undefined) unreachable(`${node.label}: the shape rule gives output ${name} no type`);
     const allowed = allowedTypes(op, parameter);
     if (!allowed.includes(type)) call.fail(`output ${name} cannot be ${onnxSpelling(type)}`, "type-mismatch");
+    if ((fact?.shape?.length ?? 0) > mostDimensions)
+      call.fail(`output ${name} would have ${fact!.shape!.length} dimensions; ${mostDimensions} is the most`);
     const shape = fact?.shape?.map((dim) => {
       if (typeof dim === "number" && !(dim >= 0 && Number.isSafeInteger(dim))) {
         call.fail(`output ${name} would have the shape ${shapeText(fact.shape)}`);
@@ -177,6 +180,13 @@ export function inferOutputs(node: Callable, inputs: readonly (Fact | undefined)
     const integers = fact?.integers ?? (position === 0 ? op.integers(call) : undefined);
     return { type, shape, ...(integers === undefined ? {} : { integers }) };
   });
+}
+
+/** The steps that a node's slow truth takes, where it declares that they are more than a few for each element; else 0. */
+export function workOf(node: Callable, inputs: readonly (Fact | undefined)[]): number {
+  if (node.op.work === undefined) return 0;
+  const none = (): never => unreachable(`${node.label}: work must not look into subgraphs`);
+  return node.op.work(makeInferCall(node, inputs, none));
 }
 
 /** The checks on data that a node declares, with what is known of its operands: each call looks at the data as they are then. */

@@ -1,9 +1,11 @@
 /**
  * Symbolic dimensions: numbers, or polynomials over named symbols with integer coefficients.
  * `batch * (past + seq)` has one canonical form, so equal expressions are found equal. Division, minimum and maximum that do
- * not come out exactly become opaque atoms that still print and evaluate.
+ * not come out exactly become opaque atoms that still print and evaluate. What would take too many terms, too long a text or,
+ * all in all, too much work is a dimension that nothing is known about: products of sums multiply, and a file asks for one in 20 bytes.
  */
 import { InsituError } from "../base/error.js";
+import { longestDimension, mostTerms } from "../base/limits.js";
 
 /** A dimension, or any host-side integer: a number or an expression over symbols. */
 export type Dim = number | SymbolicDim;
@@ -28,9 +30,9 @@ interface Term {
 export class SymbolicDim {
   readonly terms: readonly Term[];
   readonly #text: string;
-  constructor(terms: readonly Term[]) {
+  constructor(terms: readonly Term[], text: string = print(terms)) {
     this.terms = terms;
-    this.#text = print(terms);
+    this.#text = text;
   }
   /** The canonical text; equal dimensions have equal texts. */
   toString(): string {
@@ -51,11 +53,39 @@ function print(terms: readonly Term[]): string {
   return text;
 }
 
+/** Terms that may still be worked on. */
+let allowance = Infinity;
+
+/** Does what works on symbols; once it has gone through so many terms, whatever else it computes of symbols is unknown. */
+export function withTermAllowance<T>(terms: number, work: () => T): T {
+  const outer = allowance;
+  const own = Math.min(outer, terms);
+  allowance = own;
+  try {
+    return work();
+  } finally {
+    allowance = outer - (own - allowance);
+  }
+}
+
 const termsOf = (dim: Dim): readonly Term[] =>
   typeof dim === "number" ? (dim === 0 ? [] : [{ coefficient: dim, atoms: [] }]) : dim.terms;
 
+/** True if the terms are too many, or too long as text. Counts them against the allowance. */
+function areTooMany(terms: readonly Term[], most: number, longest: number): boolean {
+  let length = 0;
+  for (const { atoms } of terms) {
+    allowance -= 1 + atoms.length;
+    for (const { key } of atoms) length += key.length + 1;
+    if (length > longest) return true;
+  }
+  return allowance < 0 || terms.length > most;
+}
+
 /** Collects equal monomials, drops zeros, sorts (constants last) and returns a number where no symbol is left. */
 function simplify(terms: readonly Term[]): Dim {
+  // Equal ones may still cancel.
+  if (areTooMany(terms, 2 * mostTerms, 4 * longestDimension)) return untoldInteger();
   const byKey = new Map<string, Term>();
   for (const term of terms) {
     const key = keyOf(term.atoms);
@@ -66,16 +96,26 @@ function simplify(terms: readonly Term[]): Dim {
   if (kept.length === 0) return 0;
   if (kept.length === 1 && kept[0][0] === "") return kept[0][1].coefficient;
   kept.sort(([a], [b]) => (a === "" ? 1 : b === "" ? -1 : a < b ? -1 : a > b ? 1 : 0));
-  return new SymbolicDim(kept.map(([, term]) => term));
+  const left = kept.map(([, term]) => term);
+  return areTooMany(left, mostTerms, longestDimension) ? untoldInteger() : new SymbolicDim(left);
 }
 
 /** The dimension named `name`. */
-export const symbol = (name: string): Dim => new SymbolicDim([{ coefficient: 1, atoms: [{ key: name }] }]);
+export const symbol = (name: string): Dim => new SymbolicDim([{ coefficient: 1, atoms: [{ key: name }] }], name);
 
 let unknowns = 0;
 
 /** A dimension that nothing is known about; different from every other. */
 export const unknownDim = (): Dim => symbol(`?${unknowns++}`);
+
+/** What a computation becomes that is not followed: an integer that nothing is known about, not even that it is a size. */
+const untoldInteger = (): Dim => symbol(`?~${unknowns++}`);
+
+/** True for a dimension, or for the name of a symbol, that stands for nothing that a file names. */
+export const isFresh = (dim: Dim | string): boolean => typeof dim !== "number" && /^\?~?\d+$/.test(String(dim));
+
+/** True if the symbol of this name stands for a size, and so for nothing below 0. */
+export const isSize = (name: string): boolean => !name.startsWith("?~");
 
 /** True if the dimension is a number. */
 export const isKnown = (dim: Dim): dim is number => typeof dim === "number";
@@ -99,9 +139,11 @@ export function subtractDims(a: Dim, b: Dim): Dim {
 /** a · b */
 export function multiplyDims(a: Dim, b: Dim): Dim {
   if (typeof a === "number" && typeof b === "number") return a * b;
+  const [lefts, rights] = [termsOf(a), termsOf(b)];
+  if (lefts.length * rights.length > mostTerms || allowance < 0) return untoldInteger();
   const product: Term[] = [];
-  for (const left of termsOf(a)) {
-    for (const right of termsOf(b)) {
+  for (const left of lefts) {
+    for (const right of rights) {
       const atoms = [...left.atoms, ...right.atoms].sort((x, y) => (x.key < y.key ? -1 : x.key > y.key ? 1 : 0));
       product.push({ coefficient: left.coefficient * right.coefficient, atoms });
     }
@@ -154,12 +196,9 @@ function removeAtoms(from: readonly Atom[], what: readonly Atom[]): Atom[] | und
 }
 
 function opaque(name: Opaque, left: Dim, right: Dim): Dim {
-  const key =
-    name === "floor"
-      ? `floor((${left})/(${right}))`
-      : name === "mod"
-        ? `mod(${left}, ${right})`
-        : `${name}(${left}, ${right})`;
+  const [first, second] = [String(left), String(right)];
+  if (--allowance < 0 || first.length + second.length > longestDimension) return untoldInteger();
+  const key = name === "floor" ? `floor((${first})/(${second}))` : `${name}(${first}, ${second})`;
   return new SymbolicDim([{ coefficient: 1, atoms: [{ key, operation: { name, left, right } }] }]);
 }
 

@@ -3,18 +3,14 @@
  * formals become the caller's names, everything else inside gets the call's prefix, attribute references become attributes.
  */
 import { InsituError } from "../base/error.js";
+import { deepestCalls, longestMadeName, mostExpandedParts } from "../base/limits.js";
 import type { Model, ModelAttribute, ModelFunction, ModelGraph, ModelNode, ModelValue } from "../onnx/model.js";
 
-/** Functions that call functions, at most this deep. */
-const deepest = 64;
-
-/** Nodes that expansion may make, at most: a small file can ask for exponentially many. */
-const mostNodes = 50_000;
-
-/** A node and the opset versions its operator is looked up in: a function brings its own. */
+/** A node, the opset versions its operator is looked up in (a function brings its own), and the functions it came out of. */
 export interface PlacedNode {
   readonly node: ModelNode;
   readonly opsets: ReadonlyMap<string, number>;
+  readonly within: readonly string[];
 }
 
 const plainDomain = (domain: string): string => (domain === "ai.onnx" ? "" : domain);
@@ -25,57 +21,140 @@ const keyOf = (domain: string, name: string, overload: string): string =>
 /** Expands the calls of one model's local functions. */
 export class FunctionExpander {
   readonly #functions = new Map<string, ModelFunction>();
+  readonly #parts = new Map<ModelFunction, number>();
+  readonly #mostParts: number;
   #expanded = 0;
+  readonly #names: FreshNames;
 
   constructor(model: Model) {
     for (const local of model.functions) {
       const key = keyOf(local.domain, local.name, local.overload);
       if (this.#functions.has(key)) throw new InsituError("invalid-graph", `function ${key} is defined twice`);
       this.#functions.set(key, local);
+      this.#parts.set(local, partsOf(local.nodes));
     }
+    const own = model.functions.length === 0 ? 0 : partsOf(model.graph.nodes);
+    this.#mostParts = mostExpandedParts([...this.#parts.values()].reduce((sum, parts) => sum + parts, own));
+    this.#names = new FreshNames(model.functions.length === 0 ? [] : namesIn(model.graph));
   }
 
-  /** The nodes with every call of a local function replaced by its body, in order. */
-  expand(nodes: readonly ModelNode[], opsets: ReadonlyMap<string, number>): PlacedNode[] {
+  /** The nodes with every call of a local function replaced by its body, in order; `within` are the functions around them. */
+  expand(
+    nodes: readonly ModelNode[],
+    opsets: ReadonlyMap<string, number>,
+    within: readonly string[] = [],
+  ): readonly PlacedNode[] {
     const result: PlacedNode[] = [];
-    this.#expand(nodes, opsets, [], result);
+    this.#expand(nodes, opsets, within, result);
     return result;
   }
 
   #expand(
     nodes: readonly ModelNode[],
     opsets: ReadonlyMap<string, number>,
-    stack: readonly string[],
+    within: readonly string[],
     result: PlacedNode[],
   ): void {
     for (const node of nodes) {
-      const key = keyOf(node.domain, node.opType, node.overload);
+      const key = this.#functions.size === 0 ? "" : keyOf(node.domain, node.opType, node.overload);
       const local = this.#functions.get(key);
       if (local === undefined) {
-        if (stack.length > 0 && ++this.#expanded > mostNodes) {
-          throw new InsituError(
-            "invalid-graph",
-            `function ${stack[0]}: functions expand to more than ${mostNodes} nodes`,
-          );
-        }
-        result.push({ node, opsets });
+        result.push({ node, opsets, within });
         continue;
       }
-      if (stack.includes(key))
-        throw new InsituError("invalid-graph", `function ${key} calls itself: ${[...stack, key].join(" → ")}`);
-      if (stack.length >= deepest)
+      if (within.includes(key))
+        throw new InsituError("invalid-graph", `function ${key} calls itself: ${[...within, key].join(" → ")}`);
+      if (within.length >= deepestCalls)
         throw new InsituError(
           "invalid-graph",
-          `function ${stack[0]}: functions call one another deeper than ${deepest}`,
+          `function ${within[0]}: functions call one another deeper than ${deepestCalls}`,
         );
-      const prefix = `${node.name || node.outputs.find((name) => name !== "") || local.name}/`;
-      this.#expand(placeBody(local, node, key, prefix), local.opsets, [...stack, key], result);
+      this.#expanded += this.#parts.get(local)!;
+      if (this.#expanded > this.#mostParts)
+        throw new InsituError(
+          "invalid-graph",
+          `function ${within[0] ?? key}: functions expand to more than ${this.#mostParts} parts, the most that a file of this size may ask for`,
+        );
+      const inner = placeBody(local, node, key, this.#names);
+      // What hands an input through is a node of ai.onnx, which the function need not import.
+      const own = local.opsets.has("") ? local.opsets : new Map(local.opsets).set("", opsets.get("") ?? 1);
+      this.#expand(inner, own, [...within, key], result);
     }
   }
 }
 
+/** Nodes, and what they list: names, numbers and texts of attributes, what their graphs hold. Tensors are shared and count once. */
+function partsOf(nodes: readonly ModelNode[]): number {
+  let parts = 0;
+  for (const node of nodes) {
+    parts += 1 + node.inputs.length + node.outputs.length;
+    for (const attribute of node.attributes.values()) parts += partsOfAttribute(attribute);
+  }
+  return parts;
+}
+
+function partsOfAttribute(attribute: ModelAttribute): number {
+  switch (attribute.kind) {
+    case "graph":
+      return partsOfGraph(attribute.value);
+    case "graphs":
+      return attribute.value.reduce((sum, graph) => sum + partsOfGraph(graph), 0);
+    case "ints":
+    case "floats":
+    case "strings":
+      return 1 + attribute.value.length;
+    default:
+      return 1;
+  }
+}
+
+const partsOfGraph = ({ nodes, inputs, outputs, valueInfo, initializers, sparseInitializers }: ModelGraph): number =>
+  partsOf(nodes) + inputs.length + outputs.length + valueInfo.length + initializers.length + sparseInitializers.length;
+
+/** Every name of a value in a graph and in the graphs inside it. */
+function* namesIn(graph: ModelGraph): Generator<string> {
+  for (const { name } of [...graph.inputs, ...graph.initializers]) yield name;
+  for (const { values } of graph.sparseInitializers) yield values.name;
+  for (const { outputs, attributes } of graph.nodes) {
+    yield* outputs;
+    for (const attribute of attributes.values()) {
+      if (attribute.kind === "graph") yield* namesIn(attribute.value);
+      if (attribute.kind === "graphs") for (const inner of attribute.value) yield* namesIn(inner);
+    }
+  }
+}
+
+/** Names that nothing in the model has yet, of limited length. */
+class FreshNames {
+  readonly #taken: Set<string>;
+  readonly #counts = new Map<string, number>();
+
+  constructor(taken: Iterable<string>) {
+    this.#taken = new Set(taken);
+  }
+
+  /** A new name that tells where it comes from. */
+  make(prefix: string, name: string): string {
+    const base = joined(prefix, name);
+    let made = base;
+    let count = this.#counts.get(base) ?? 2;
+    for (; this.#taken.has(made); count++) made = `${base}_${count}`;
+    if (made !== base) this.#counts.set(base, count);
+    this.#taken.add(made);
+    return made;
+  }
+}
+
+/** `prefix/name`, with each part cut in its middle where it is long. */
+const joined = (prefix: string, name: string): string => `${cut(prefix)}/${cut(name)}`;
+
+const cut = (text: string): string => {
+  const most = longestMadeName / 2;
+  return text.length <= most ? text : `${text.slice(0, most / 2)}…${text.slice(-most / 2)}`;
+};
+
 /** The function's nodes under the caller's names. */
-function placeBody(local: ModelFunction, call: ModelNode, key: string, prefix: string): ModelNode[] {
+function placeBody(local: ModelFunction, call: ModelNode, key: string, fresh: FreshNames): ModelNode[] {
   const refuse = (message: string): never => {
     throw new InsituError("invalid-graph", `${call.opType} "${call.name}": function ${key} ${message}`);
   };
@@ -88,21 +167,27 @@ function placeBody(local: ModelFunction, call: ModelNode, key: string, prefix: s
     if (!local.attributes.includes(name) && !local.attributeDefaults.has(name)) refuse(`has no attribute "${name}"`);
     attributes.set(name, attribute);
   }
+  const prefix = call.name || call.outputs.find((name) => name !== "") || local.name;
   const names = new Map<string, string>(local.inputs.map((name, at) => [name, call.inputs[at] ?? ""]));
   const handedThrough: ModelNode[] = [];
   local.outputs.forEach((name, at) => {
     const actual = call.outputs[at] ?? "";
     if (actual === "") return;
     // An output that is an input, or comes twice, needs a node that gives the caller's name to the same value.
-    if (names.has(name)) handedThrough.push(identity(names.get(name)!, actual, prefix));
+    if (names.has(name)) handedThrough.push(identity(names.get(name)!, actual, joined(prefix, "identity")));
     else names.set(name, actual);
   });
-  const rename = (name: string): string => (name === "" ? "" : (names.get(name) ?? prefix + name));
+  const rename = (name: string): string => {
+    if (name === "") return "";
+    let made = names.get(name);
+    if (made === undefined) names.set(name, (made = fresh.make(prefix, name)));
+    return made;
+  };
   return [...local.nodes.map((node) => placeNode(node, rename, attributes, prefix)), ...handedThrough];
 }
 
-const identity = (from: string, to: string, prefix: string): ModelNode => ({
-  name: `${prefix}identity`,
+const identity = (from: string, to: string, name: string): ModelNode => ({
+  name,
   opType: "Identity",
   domain: "",
   overload: "",
@@ -129,7 +214,8 @@ function placeNode(
   }
   return {
     ...node,
-    name: prefix + node.name,
+    // A node without a name stays without: a prefix alone would name all of them alike.
+    name: node.name === "" ? "" : joined(prefix, node.name),
     inputs: node.inputs.map(rename),
     outputs: node.outputs.map(rename),
     attributes,

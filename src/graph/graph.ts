@@ -1,4 +1,5 @@
 /** A graph: values, nodes and their order. Passes rewrite it, the planner reads it. Holds structure and facts, runs nothing. */
+import { longestShownName } from "../base/limits.js";
 import type { View } from "../tensor/view.js";
 import type { AttributeValues } from "./attribute.js";
 import type { Callable } from "./call.js";
@@ -37,10 +38,22 @@ export interface Graph {
   readonly captured: readonly Value[];
 }
 
+/** A value's name as messages show it: names may be of any length, and a message may name one for every node. */
+export const quoted = ({ name }: Value): string => `"${shortened(name)}"`;
+
+/** A name cut in its middle where it is very long. */
+export const shortened = (name: string): string =>
+  name.length <= longestShownName
+    ? name
+    : `${name.slice(0, longestShownName / 2)}…${name.slice(-longestShownName / 2)}`;
+
 /** Every value a node reads: its operands, and what its subgraphs capture from outside. */
-export function* readsOf(node: Node): Generator<Value> {
-  for (const input of node.inputs) if (input !== undefined) yield input;
-  for (const body of node.bodies.values()) yield* body.captured;
+export function readsOf(node: Node): readonly Value[] {
+  const reads: Value[] = [];
+  for (const input of node.inputs) if (input !== undefined) reads.push(input);
+  if (node.bodies.size > 0)
+    for (const body of node.bodies.values()) for (const value of body.captured) reads.push(value);
+  return reads;
 }
 
 const attributeText = (node: Node): string => {

@@ -3,26 +3,40 @@
  * are all constant are computed on the way, since their contents decide shapes further on.
  */
 import { InsituError } from "../base/error.js";
+import { alwaysFolded, mostFoldedElements, mostFoldedWork, mostRules, mostTermsWorkedOn } from "../base/limits.js";
 import { View } from "../tensor/view.js";
-import { evaluate, inferOutputs } from "./call.js";
-import { type Dim, isKnownShape, type Shape, SymbolicDim } from "./dim.js";
+import { callReference, inferOutputs, workOf } from "./call.js";
+import { isFresh, isKnownShape, type Shape, withTermAllowance } from "./dim.js";
 import { type Fact, factOfView, knownSize, knownView } from "./fact.js";
 import type { Graph, Node, Value } from "./graph.js";
 
 /** What facts are kept in while a graph, or one run of a body, is looked at. */
 export type Facts = Map<Value, Fact>;
 
-/** Elements that a node computed at load may read or write, at most. */
-const mostFoldedElements = 2 ** 16;
-
-/** Shape rules applied for one model, at most: nested loops look at their bodies several times. */
-const mostRules = 1_000_000;
-
-/** What one inference shares: a count, so that hostile nesting ends, and whether the file's own shapes are believed. */
-export interface Inference {
+/** What one inference may still do, so that hostile graphs end, and whether the file's own shapes are believed. */
+interface Inference {
+  /** Shape rules to apply. */
   rules: number;
+  readonly mostRules: number;
+  /** Work on constants. */
+  work: number;
   /** At load, declared shapes fill in what rules cannot tell; for a run, only what follows from the operands counts. */
   readonly believeDeclared: boolean;
+}
+
+/** Does what infers a graph, within what its size allows. */
+function inferring<T>(graph: Graph, believeDeclared: boolean, work: (inference: Inference) => T): T {
+  const nodes = countNodes(graph);
+  const rules = mostRules(nodes);
+  const inference = { rules, mostRules: rules, work: mostFoldedWork(nodes), believeDeclared };
+  return withTermAllowance(mostTermsWorkedOn(nodes), () => work(inference));
+}
+
+/** The nodes of a graph and of the graphs inside it. */
+function countNodes(graph: Graph): number {
+  let count = graph.nodes.length;
+  for (const node of graph.nodes) for (const body of node.bodies.values()) count += countNodes(body);
+  return count;
 }
 
 /** Infers a main graph from its declared inputs and stores each fact in its value. */
@@ -34,12 +48,18 @@ export function inferGraph(graph: Graph): void {
       throw new InsituError("invalid-graph", `graph "${graph.name}": input "${value.name}" has no element type`);
     return { type, shape: value.declared?.shape };
   });
-  inferBody(graph, inputs, facts, { rules: 0, believeDeclared: true });
+  inferring(graph, true, (inference) => infer(graph, inputs, facts, inference));
   for (const [value, fact] of facts) value.fact = fact;
 }
 
-/** Infers a graph from facts about its inputs; `facts` already holds what enclosing graphs know, and receives the rest. */
-export function inferBody(graph: Graph, inputs: readonly Fact[], facts: Facts, inference: Inference): readonly Fact[] {
+/**
+ * Infers a graph from facts about its inputs and from nothing that the file declares; `facts` already holds what enclosing graphs know,
+ * and receives the rest.
+ */
+export const inferBody = (graph: Graph, inputs: readonly Fact[], facts: Facts): readonly Fact[] =>
+  inferring(graph, false, (inference) => infer(graph, inputs, facts, inference));
+
+function infer(graph: Graph, inputs: readonly Fact[], facts: Facts, inference: Inference): readonly Fact[] {
   if (inputs.length !== graph.inputs.length) {
     throw new InsituError(
       "invalid-graph",
@@ -56,16 +76,16 @@ export function inferBody(graph: Graph, inputs: readonly Fact[], facts: Facts, i
     return constant;
   };
   for (const node of graph.nodes) {
-    if (++inference.rules > mostRules)
+    if (--inference.rules < 0)
       throw new InsituError(
         "invalid-graph",
-        `${node.label}: nested subgraphs need more than ${mostRules} inference steps`,
+        `${node.label}: nested subgraphs need more than ${inference.mostRules} inference steps`,
       );
     const operands = node.inputs.map((value) => value && factOf(value));
     const body = (attribute: string, given: readonly Fact[]): readonly Fact[] =>
-      inferBody(bodyOf(node, attribute), given, facts, inference);
+      infer(bodyOf(node, attribute), given, facts, inference);
     const results = inferOutputs(node, operands, body);
-    const folded = fold(node, operands, results);
+    const folded = fold(node, operands, results, inference);
     node.outputs.forEach((value, at) => {
       if (value === undefined) return;
       const fact = folded?.[at] ?? complete(results[at], value, inference);
@@ -84,8 +104,13 @@ export function bodyOf(node: Node, attribute: string): Graph {
   return body;
 }
 
-/** The node's outputs as constants, where all operands are and the work is small. */
-function fold(node: Node, operands: readonly (Fact | undefined)[], results: readonly Fact[]): Fact[] | undefined {
+/** The node's outputs as constants, where all operands are, the work is small and there is work left. */
+function fold(
+  node: Node,
+  operands: readonly (Fact | undefined)[],
+  results: readonly Fact[],
+  inference: Inference,
+): Fact[] | undefined {
   if (node.op.random || node.bodies.size > 0) return undefined;
   const inputs: (View | undefined)[] = [];
   let elements = 0;
@@ -99,13 +124,27 @@ function fold(node: Node, operands: readonly (Fact | undefined)[], results: read
     // A shape that data decide is at most as large as the operands in all operators that are worth folding.
     elements += isKnownShape(result.shape) ? knownSize(result)! : 0;
   }
-  if (!(elements <= mostFoldedElements)) return viewedConstants(node, inputs, results);
+  const isAllowed = (work: number): boolean => work <= alwaysFolded || work <= inference.work;
+  if (!(elements <= mostFoldedElements && isAllowed(elements))) return viewedConstants(node, inputs, results);
+  inference.work -= elements;
+  const work = workOf(node, operands) + charactersOf(inputs);
+  if (!isAllowed(work)) return viewedConstants(node, inputs, results);
+  inference.work -= work;
   const none = (): never => {
     throw new InsituError("internal", `${node.label} has no subgraphs`);
   };
-  return evaluate(node, inputs, operands, none, none).map((view, at) =>
-    view === undefined ? results[at] : factOfView(view),
+  const outputs = results.map(({ type, shape }, at) =>
+    node.wanted[at] && isKnownShape(shape) ? View.allocate(type, shape) : undefined,
   );
+  callReference(node, inputs, outputs, results, none);
+  return outputs.map((view, at) => (view === undefined ? results[at] : factOfView(view)));
+}
+
+/** Characters of strings: each is looked at. */
+function charactersOf(views: readonly (View | undefined)[]): number {
+  let count = 0;
+  for (const view of views) if (Array.isArray(view?.data)) for (const text of view.data) count += text.length;
+  return count;
 }
 
 /** Outputs that are a constant's own bytes under another shape: they cost nothing, whatever their size. */
@@ -115,17 +154,15 @@ function viewedConstants(
   results: readonly Fact[],
 ): Fact[] | undefined {
   const inputNames = Object.keys(node.op.inputs);
-  const facts = Object.keys(node.op.outputs).map((name, at) => {
-    const effect = node.op.effects[name];
+  const outputNames = Object.keys(node.op.outputs);
+  const facts = results.map(({ type, shape }, at) => {
+    const effect = node.op.effects[outputNames[at]];
     const source = effect?.kind === "view" ? inputs[inputNames.indexOf(effect.of)] : undefined;
-    const { type, shape } = results[at];
     if (source === undefined || !source.contiguous || source.type !== type || !isKnownShape(shape)) return undefined;
     return factOfView(new View(type, shape, source.data, source.offset));
   });
   return facts.every((fact) => fact !== undefined) ? facts : undefined;
 }
-
-const isFresh = (dim: Dim): boolean => dim instanceof SymbolicDim && /^\?\d+$/.test(String(dim));
 
 /** The inferred fact, with what the file declares where inference could not tell. */
 function complete(fact: Fact, value: Value, { believeDeclared }: Inference): Fact {

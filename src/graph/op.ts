@@ -145,6 +145,11 @@ export interface Declaration<I extends Parameters, O extends Parameters, A exten
   integers?(call: InferCall<I, O, A>): readonly Dim[] | undefined;
   /** The slow truth. */
   reference(call: ReferenceCall<I, O, A>): void;
+  /**
+   * The steps that the slow truth takes, roughly, where they are more than a few for each element that it reads or writes. Asked before a
+   * node is computed at load, of operands whose contents are known.
+   */
+  work?(call: InferCall<I, O, A>): number;
   /** The result depends on chance: never folded, never compared. */
   readonly random?: boolean;
   /** The first output is this input with more joined to its end: how a cache that is made anew each step is recognised. */
@@ -187,6 +192,7 @@ export interface Op {
   ): Readonly<Record<string, readonly View[] | undefined>>;
   integers(call: InferCall<Parameters, Parameters, unknown>): readonly Dim[] | undefined;
   reference(call: ReferenceCall<Parameters, Parameters, unknown>): void;
+  readonly work: ((call: InferCall<Parameters, Parameters, unknown>) => number) | undefined;
 }
 
 /** A declared operator with the names and types that its declaration gave: what kernels are written against. */
@@ -230,6 +236,7 @@ export function defineOp<
     overwrites: (call) => declaration.overwrites?.(call as ReferenceCall<I, O, A>) ?? {},
     integers: (call) => declaration.integers?.(call as InferCall<I, O, A>),
     reference: (call) => declaration.reference(call as ReferenceCall<I, O, A>),
+    work: declaration.work && ((call) => declaration.work!(call as InferCall<I, O, A>)),
   };
 }
 

@@ -1,23 +1,27 @@
 /** Sparse constants, made dense: ONNX's sparse_initializer and the sparse_value attribute. */
 import { InsituError } from "../base/error.js";
+import { mostDenseElements } from "../base/limits.js";
 import type { ModelSparseTensor } from "../onnx/model.js";
 import { tensorView } from "../onnx/model.js";
 import { readIntegers } from "../tensor/access.js";
 import { elementCopier } from "../tensor/copy.js";
 import { elementCount, rowMajorStrides, View } from "../tensor/view.js";
 
-/** Elements that one sparse tensor may expand to, at most: the file pays for its non-zeros only. */
-const mostElements = 2 ** 24;
+/** What the sparse tensors of one model may still have when dense. */
+export interface DenseAllowance {
+  elements: number;
+}
 
 /** The dense tensor behind a sparse one. */
-export function denseView(sparse: ModelSparseTensor): View {
+export function denseView(sparse: ModelSparseTensor, allowance: DenseAllowance): View {
   const { values, dims } = sparse;
   const label = `sparse tensor "${values.name}"`;
   const size = elementCount(dims);
-  if (size > mostElements)
+  allowance.elements -= size;
+  if (allowance.elements < 0)
     throw new InsituError(
       "out-of-memory",
-      `${label}: [${dims.join(",")}] has more than ${mostElements} elements when dense`,
+      `${label}: with its [${dims.join(",")}] the sparse tensors of the model have more than ${mostDenseElements} elements when dense`,
     );
   const source = tensorView(values);
   const indices = tensorView(sparse.indices);

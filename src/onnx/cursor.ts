@@ -3,21 +3,10 @@
  * nothing is allocated on the word of a length. Knows fields and numbers, not what they mean.
  */
 import { InsituError } from "../base/error.js";
+import { deepestNesting, mostObjects } from "../base/limits.js";
 import { type Field, type FieldTable, Wire } from "./fields.js";
 import type { SourceBytes } from "./source.js";
 import { decodeUtf8 } from "./utf8.js";
-
-/**
- * The most objects that a file of `size` bytes may make us create. Each takes a few hundred bytes of memory and real
- * ones more than 20 of the file, so this bounds memory by a small multiple of the file, and by about a gigabyte.
- */
-const mostObjects = (size: number): number => Math.min(2 ** 21, 2 ** 15 + Math.floor(size / 20));
-
-/** The most dimensions of a tensor or a shape. */
-export const mostDimensions = 64;
-
-/** The deepest nesting of graphs in graphs, of types in types and of groups in groups. */
-export const deepestNesting = 64;
 
 /** A position in a file's bytes. */
 export class Cursor {

@@ -4,6 +4,7 @@
  * allocated.
  */
 import { InsituError } from "../base/error.js";
+import { mostOverlap } from "../base/limits.js";
 import type { Files, ReadableFile } from "../base/platform.js";
 import {
   arrayConstructorOf,
@@ -13,6 +14,7 @@ import {
   storageLengthOf,
 } from "../tensor/element-type.js";
 import { elementCount, largestByteLength } from "../tensor/view.js";
+import { bytesIn, checkLoadOptions, type LoadOptions } from "./load-options.js";
 import { mapTensors } from "./map-tensors.js";
 import type { Model, ModelTensor } from "./model.js";
 import { quote } from "./read-basics.js";
@@ -22,14 +24,6 @@ export interface ExternalData {
   /** The location as the model names it. */
   readonly path: string;
   readonly data: Uint8Array | ArrayBufferLike | string;
-}
-
-/** How to load. */
-export interface LoadOptions {
-  /** Files given by the caller; a plain string is both path and data. They come before those beside the model. */
-  readonly externalData?: readonly (ExternalData | string)[];
-  /** Called as bytes arrive. */
-  readonly onProgress?: (loaded: number, total: number) => void;
 }
 
 /**
@@ -43,9 +37,6 @@ const chunk = 2 ** 26;
 
 /** Files that are kept open between the check of their sizes and reading them: a model may name thousands. */
 const mostOpen = 64;
-
-/** How often the tensors of a model may together ask for the bytes of one file: overlaps must not multiply memory. */
-const mostOverlap = 4;
 
 type ExternalTensor = ModelTensor & {
   readonly external: NonNullable<ModelTensor["external"]>;
@@ -79,13 +70,19 @@ export async function loadExternalData(
   options: LoadOptions = {},
   allocateBytes?: AllocateBytes,
 ): Promise<Model> {
+  checkLoadOptions(options);
   const files = weightFiles(model, platform, options);
   if (files.length === 0) return model;
   try {
     // All sizes are known to be right, and all memory is there, before anything is read.
+    const asked = new Map<unknown, Asked>();
     for (const [at, each] of files.entries()) {
       if (each.bytes === undefined) each.file = await each.open();
-      checkSizes(each.tensors, each.file?.size ?? each.bytes!.byteLength);
+      const size = each.file?.size ?? each.bytes!.byteLength;
+      const bytes = checkSizes(each.tensors, size);
+      // Names that lead to one file, and arrays of one memory, are one.
+      const whole = each.bytes?.buffer ?? each.file?.identity ?? each;
+      checkOverlap(asked, whole, { bytes, size: each.bytes?.buffer.byteLength ?? size, tensor: each.tensors[0] });
       if (at < mostOpen) continue;
       await each.file?.close();
       delete each.file;
@@ -129,14 +126,20 @@ function weightFiles(model: Model, platform: Files | undefined, options: LoadOpt
   });
 }
 
-/** A location without leading `./`, so that spellings of one file meet. */
-const plainLocation = (location: string): string => location.replace(/^(\.\/+)+/, "");
+/** A location without `.` and empty segments, so that spellings of one file meet. What the platform will refuse stays as it is. */
+const plainLocation = (location: string): string =>
+  /^\/|:|\\|(^|\/)\.?$|(^|\/)\.\.(\/|$)/.test(location)
+    ? location
+    : location
+        .split("/")
+        .filter((segment) => segment !== "" && segment !== ".")
+        .join("/");
 
 function findGiven(location: string, given: readonly (ExternalData | string)[]): Uint8Array | string | undefined {
   for (const entry of given) {
     const { path, data } = typeof entry === "string" ? { path: entry, data: entry } : entry;
     if (plainLocation(path) !== location) continue;
-    return typeof data === "string" || data instanceof Uint8Array ? data : new Uint8Array(data);
+    return typeof data === "string" ? data : bytesIn(data);
   }
   return undefined;
 }
@@ -158,8 +161,8 @@ async function openFile(
   }
 }
 
-/** Checks that a file of `size` bytes holds what the tensors ask for. */
-function checkSizes(tensors: readonly ExternalTensor[], size: number): void {
+/** Checks that a file of `size` bytes holds what the tensors ask for; the bytes that all of them take, equal ranges once. */
+function checkSizes(tensors: readonly ExternalTensor[], size: number): number {
   const ranges = new Map<string, number>();
   for (const tensor of tensors) {
     const { offset, length } = tensor.external;
@@ -173,7 +176,22 @@ function checkSizes(tensors: readonly ExternalTensor[], size: number): void {
   }
   let asked = 0;
   for (const length of ranges.values()) asked += length;
-  if (asked > size * mostOverlap) fail(tensors[0], `has ${size} bytes, overlapping tensors ask for ${asked}`);
+  return asked;
+}
+
+/** What is asked of one file, by whatever names. */
+interface Asked {
+  readonly bytes: number;
+  readonly size: number;
+  readonly tensor: ExternalTensor;
+}
+
+/** Adds to what is asked of a file; overlaps must not multiply memory. */
+function checkOverlap(asked: Map<unknown, Asked>, whole: unknown, more: Asked): void {
+  const bytes = (asked.get(whole)?.bytes ?? 0) + more.bytes;
+  if (bytes > more.size * mostOverlap)
+    fail(more.tensor, `has ${more.size} bytes, overlapping tensors ask for ${bytes}`);
+  asked.set(whole, { ...more, bytes });
 }
 
 /** Where a tensor's bytes go, and whether they are still to be brought there. */

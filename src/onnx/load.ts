@@ -1,7 +1,8 @@
 /** A model from a path or URL: opens, reads, and loads the weight files beside it. */
 import { InsituError } from "../base/error.js";
 import type { Files } from "../base/platform.js";
-import { type AllocateBytes, loadExternalData, type LoadOptions } from "./external.js";
+import { type AllocateBytes, loadExternalData } from "./external.js";
+import { checkLoadOptions, type LoadOptions } from "./load-options.js";
 import type { Model } from "./model.js";
 import { readModel } from "./read.js";
 
@@ -22,6 +23,7 @@ export async function openModel(
   options: LoadOptions = {},
   allocateBytes?: AllocateBytes,
 ): Promise<Model> {
+  checkLoadOptions(options);
   const bytes = await readWhole(path, platform, options, allocateBytes);
   return readModel(bytes, { owned: true, path });
 }

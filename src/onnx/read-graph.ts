@@ -1,6 +1,7 @@
 /** GraphProto, NodeProto and FunctionProto to their model interfaces. Checks names that must be there, not what they refer to. */
 import { InsituError } from "../base/error.js";
-import { type Cursor, deepestNesting } from "./cursor.js";
+import { deepestNesting } from "../base/limits.js";
+import type { Cursor } from "./cursor.js";
 import { fieldTable } from "./fields.js";
 import type {
   ModelAttribute,

@@ -1,7 +1,8 @@
 /** TensorProto and SparseTensorProto to ModelTensor: which field holds the elements, and whether their number fits the dims. */
 import { InsituError } from "../base/error.js";
+import { mostDimensions } from "../base/limits.js";
 import { byteLengthOf, elementTypeOfCode } from "../tensor/element-type.js";
-import { type Cursor, mostDimensions } from "./cursor.js";
+import type { Cursor } from "./cursor.js";
 import { fieldTable, Wire } from "./fields.js";
 import { noEntries, quote, readEntries } from "./read-basics.js";
 import type { ExternalReference, ModelSparseTensor, ModelTensor } from "./model.js";

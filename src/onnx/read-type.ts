@@ -1,6 +1,7 @@
 /** TypeProto and ValueInfoProto to ModelType and ModelValue. */
+import { deepestNesting, mostDimensions } from "../base/limits.js";
 import { type ElementType, elementTypeOfCode } from "../tensor/element-type.js";
-import { type Cursor, deepestNesting, mostDimensions } from "./cursor.js";
+import type { Cursor } from "./cursor.js";
 import { type FieldTable, fieldTable } from "./fields.js";
 import type { ModelDimension, ModelType, ModelValue } from "./model.js";
 import {

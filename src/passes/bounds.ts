@@ -2,6 +2,7 @@
 import type { Node, Value } from "../graph/graph.js";
 import { readNumbers } from "../tensor/access.js";
 import { traitsOf } from "../tensor/element-type.js";
+import type { View } from "../tensor/view.js";
 import { typeOf } from "./facts.js";
 
 /** The least and the greatest that an element can be. */
@@ -21,19 +22,50 @@ const mostRead = 2 ** 16;
 const deepest = 24;
 
 /** The bounds of a value; undefined where nothing is known. */
-export function boundsOf(value: Value | undefined, producers: Producers, depth = 0): Bounds | undefined {
-  if (value === undefined || depth > deepest) return undefined;
+export const boundsOf = (value: Value | undefined, producers: Producers): Bounds | undefined =>
+  new Search(producers).of(value, 0);
+
+/** Bounds of values behind one another, each looked for once: a sum of a value with itself is two ways to it. */
+class Search {
+  readonly #producers: Producers;
+  readonly #known = new Map<Value, Bounds | undefined>();
+
+  constructor(producers: Producers) {
+    this.#producers = producers;
+  }
+
+  of(value: Value | undefined, depth: number): Bounds | undefined {
+    if (value === undefined || depth > deepest) return undefined;
+    if (!this.#known.has(value))
+      this.#known.set(
+        value,
+        find(value, this.#producers, (operand) => this.of(operand, depth + 1)),
+      );
+    return this.#known.get(value);
+  }
+}
+
+/** Bounds of constants: one mask serves many attentions. */
+const ofConstants = new WeakMap<View, Bounds>();
+
+function find(
+  value: Value,
+  producers: Producers,
+  behind: (operand: Value | undefined) => Bounds | undefined,
+): Bounds | undefined {
   const type = typeOf(value);
   if (type === "bool") return { low: 0, high: 1 };
   if (type !== undefined && traitsOf(type).kind === "integer") return { low: -(2 ** 63), high: 2 ** 64 };
   const constant = value.fact?.constant;
   if (constant !== undefined) {
     if (traitsOf(constant.type).kind !== "float" || constant.size === 0 || constant.size > mostRead) return undefined;
-    return join(readNumbers(constant));
+    const known = ofConstants.get(constant) ?? join(readNumbers(constant));
+    ofConstants.set(constant, known);
+    return known;
   }
   const node = producers.producerOf(value);
   if (node === undefined || node.op.domain !== "") return undefined;
-  const of = (position: number): Bounds | undefined => boundsOf(node.inputs[position], producers, depth + 1);
+  const of = (position: number): Bounds | undefined => behind(node.inputs[position]);
   switch (node.op.name) {
     case "Expand":
     case "Gather":

@@ -9,7 +9,8 @@ const nobody: ReadonlySet<Node> = new Set();
 /** The producers and readers of one graph, kept up to date by whoever changes it. */
 export class GraphIndex {
   readonly #producers = new Map<Value, Node>();
-  readonly #readers = new Map<Value, Set<Node>>();
+  /** Most values have one reader: it stands alone. */
+  readonly #readers = new Map<Value, Node | Set<Node>>();
   readonly #outputs: ReadonlySet<Value>;
 
   constructor(graph: Graph) {
@@ -24,7 +25,8 @@ export class GraphIndex {
 
   /** The nodes that read a value, in their operands or through their subgraphs. */
   readersOf(value: Value): ReadonlySet<Node> {
-    return this.#readers.get(value) ?? nobody;
+    const readers = this.#readers.get(value);
+    return readers === undefined ? nobody : readers instanceof Set ? readers : new Set([readers]);
   }
 
   /** True if the graph hands the value out. */
@@ -42,8 +44,9 @@ export class GraphIndex {
     for (const value of node.outputs) if (value !== undefined) this.#producers.set(value, node);
     for (const value of readsOf(node)) {
       const readers = this.#readers.get(value);
-      if (readers === undefined) this.#readers.set(value, new Set([node]));
-      else readers.add(node);
+      if (readers === undefined) this.#readers.set(value, node);
+      else if (readers instanceof Set) readers.add(node);
+      else if (readers !== node) this.#readers.set(value, new Set([readers, node]));
     }
   }
 
@@ -51,7 +54,11 @@ export class GraphIndex {
   remove(node: Node): void {
     for (const value of node.outputs)
       if (value !== undefined && this.#producers.get(value) === node) this.#producers.delete(value);
-    for (const value of readsOf(node)) this.#readers.get(value)?.delete(node);
+    for (const value of readsOf(node)) {
+      const readers = this.#readers.get(value);
+      if (readers instanceof Set) readers.delete(node);
+      else if (readers === node) this.#readers.delete(value);
+    }
   }
 
   /** The nodes that nothing needs any more once `roots` are gone, those included; what makes a value of `kept` stays. */
@@ -72,7 +79,9 @@ export class GraphIndex {
   /** True if the value is an output, or if a node that is not among `gone` reads it. */
   isNeededBeside(value: Value, gone: ReadonlySet<Node>): boolean {
     if (this.#outputs.has(value)) return true;
-    for (const reader of this.readersOf(value)) if (!gone.has(reader)) return true;
+    const readers = this.#readers.get(value);
+    if (!(readers instanceof Set)) return readers !== undefined && !gone.has(readers);
+    for (const reader of readers) if (!gone.has(reader)) return true;
     return false;
   }
 }

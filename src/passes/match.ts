@@ -15,7 +15,14 @@ import { numberOf, roundingOf, typeOf } from "./facts.js";
 import type { GraphIndex } from "./graph-index.js";
 
 /** Hands out the ways in which a value fits, given what has been matched already. */
-export type Pattern = (value: Value, match: Match) => Iterable<Match>;
+export interface Pattern {
+  (value: Value, match: Match): Iterable<Match>;
+  /** The operators that can make such a value; left out where anything can. */
+  readonly from?: ReadonlySet<string> | undefined;
+}
+
+const made = (from: ReadonlySet<string> | undefined, ways: (value: Value, match: Match) => Iterable<Match>): Pattern =>
+  Object.assign(ways, { from });
 
 const nothing: readonly Match[] = [];
 
@@ -100,12 +107,12 @@ export function hole(): Pattern {
 
 /** The pattern, with the value it fits named by a hole. The value counts as the pattern's own, not as an operand. */
 export function bound(as: Pattern, pattern: Pattern): Pattern {
-  return function* (value, match) {
+  return made(pattern.from, function* (value, match) {
     for (const found of pattern(value, match)) {
       const filled = found.fill(as, value, true);
       if (filled !== undefined) yield filled;
     }
-  };
+  });
 }
 
 /** How a node is recognised beside its name. */
@@ -121,24 +128,24 @@ export interface OpOptions {
 /** The first output of an operator, with patterns for its operands. */
 export function op(name: string, operands: readonly Pattern[], options: OpOptions = {}): Pattern {
   const { domain = "", more = false, where } = options;
-  return function* (value, match) {
+  return made(new Set([name]), function* (value, match) {
     const node = match.index.producerOf(value);
     if (node === undefined || node.op.name !== name || node.op.domain !== domain || node.outputs[0] !== value) return;
     if (node.inputs.length < operands.length || (!more && node.inputs.length > operands.length)) return;
     if (where !== undefined && !where(node, match)) return;
     yield* fitAll(operands, node.inputs, match.with(node));
-  };
+  });
 }
 
 /** An operator of two operands that may stand in either order. */
 export function unordered(name: string, first: Pattern, second: Pattern): Pattern {
-  return function* (value, match) {
+  return made(new Set([name]), function* (value, match) {
     const node = match.index.producerOf(value);
     if (node === undefined || node.op.name !== name || node.op.domain !== "" || node.inputs.length !== 2) return;
     const [left, right] = node.inputs;
     yield* fitAll([first, second], [left, right], match.with(node));
     if (left !== right) yield* fitAll([first, second], [right, left], match.with(node));
-  };
+  });
 }
 
 /** A product of several factors, in any order and grouping. */
@@ -168,9 +175,12 @@ function grouped(name: string, parts: readonly Pattern[]): Pattern {
 
 /** A value that one of the patterns fits; they are tried in this order. */
 export function either(...patterns: readonly Pattern[]): Pattern {
-  return function* (value, match) {
+  const from = patterns.every((pattern) => pattern.from !== undefined)
+    ? new Set(patterns.flatMap((pattern) => [...pattern.from!]))
+    : undefined;
+  return made(from, function* (value, match) {
     for (const pattern of patterns) yield* pattern(value, match);
-  };
+  });
 }
 
 /** The pattern behind an operator that may be there or not. Its further operands may be anything. */
@@ -194,16 +204,16 @@ export function scalar(wanted: number | ((number: number) => boolean), as?: Patt
 
 /** The pattern, whose nodes the rewrite leaves where they are: they may be read elsewhere. */
 export function shared(pattern: Pattern): Pattern {
-  return function* (value, match) {
+  return made(pattern.from, function* (value, match) {
     for (const found of pattern(value, match)) yield found.withNodesOf(match);
-  };
+  });
 }
 
 /** The pattern, where something more holds. */
 export function provided(pattern: Pattern, holds: (value: Value, match: Match) => boolean): Pattern {
-  return function* (value, match) {
+  return made(pattern.from, function* (value, match) {
     for (const found of pattern(value, match)) if (holds(value, found)) yield found;
-  };
+  });
 }
 
 function* fitAll(

@@ -33,13 +33,17 @@ export function mergeEqualNodes(graph: Graph): Graph {
       !node.op.random &&
       node.bodies.size === 0 &&
       attributes !== undefined &&
-      [...node.inputs, ...node.outputs].every((value) => value === undefined || !updated.has(value)) &&
-      node.outputs.every((value) => value === undefined || !outputs.has(value));
+      node.inputs.every((value) => value === undefined || !updated.has(value)) &&
+      node.outputs.every((value) => value === undefined || (!updated.has(value) && !outputs.has(value)));
+    if (!mayShare) {
+      kept.push(node);
+      continue;
+    }
     const { domain, name } = node.op;
     const key = `${domain}::${name}:${node.opset}(${node.inputs.map(numberOf).join()})${attributes}${node.wanted.join()}`;
-    const before = mayShare ? seen.get(key) : undefined;
+    const before = seen.get(key);
     if (before === undefined) {
-      if (mayShare) seen.set(key, node);
+      seen.set(key, node);
       kept.push(node);
     } else
       node.outputs.forEach((value, at) => {
@@ -51,6 +55,7 @@ export function mergeEqualNodes(graph: Graph): Graph {
 
 /** Attributes as text; undefined where one is too large to compare. */
 function textOf(attributes: AttributeValues): string | undefined {
+  if (attributes.size === 0) return "";
   const parts: string[] = [];
   for (const [name, attribute] of [...attributes].sort(([a], [b]) => (a < b ? -1 : 1))) {
     if (!("value" in attribute) || attribute.kind === "tensor") return undefined;

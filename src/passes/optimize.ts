@@ -46,7 +46,10 @@ const fusions: readonly Pass[] = [
 export function optimizeGraph(graph: Graph, operators: OperatorSet, level: Level): Graph {
   if (level === "disabled") return graph;
   const passes = level === "basic" ? redundant : [...redundant, ...fusions, ...redundant];
-  const rewritten = passes.reduce((result, pass) => removeDeadNodes(pass(result, operators)), graph);
+  const rewritten = passes.reduce((before, pass) => {
+    const after = pass(before, operators);
+    return after === before ? before : removeDeadNodes(after);
+  }, graph);
   if (rewritten === graph) return graph;
   inferGraph(rewritten);
   return removeDeadNodes(foldConstants(rewritten));

@@ -12,7 +12,8 @@ import { type Graph, type Node, readsOf, type Value } from "../graph/graph.js";
 export function removeDeadNodes(graph: Graph): Graph {
   const needed = new Set<Value>(graph.outputs);
   const kept: Node[] = [];
-  for (const node of graph.nodes.toReversed()) {
+  for (let last = graph.nodes.length - 1; last >= 0; last--) {
+    const node = graph.nodes[last];
     if (!node.outputs.some((value) => value !== undefined && needed.has(value))) continue;
     for (const value of readsOf(node)) needed.add(value);
     kept.push(node);

@@ -9,6 +9,7 @@
  * output stays, since the output's name is its own, and so does a reader of a cache that is updated, since verdicts name it.
  */
 import type { Graph, Node, Value } from "../graph/graph.js";
+import type { Op } from "../graph/op.js";
 import { readNumbers } from "../tensor/access.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { haveSameShape, integersOf, numberOf, orderOf, sameNumbers, shapeOf, typeOf } from "./facts.js";
@@ -19,56 +20,88 @@ import { updatedValues } from "./updated-values.js";
 export function removeNoOps(graph: Graph): Graph {
   const outputs = new Set(graph.outputs);
   const updated = updatedValues(graph);
-  const producers = new Map<Value, Node>();
+  const earlier = new Earlier();
   const replacements = new Map<Value, Value>();
   const kept: Node[] = [];
   for (const node of graph.nodes) {
-    const [result, ...others] = node.outputs;
-    if (result !== undefined) producers.set(result, node);
+    const result = node.outputs[0];
+    earlier.add(node);
     const operand =
       result === undefined ||
       outputs.has(result) ||
-      others.some((value) => value !== undefined) ||
+      node.outputs.some((value, at) => at > 0 && value !== undefined) ||
       node.inputs.some((value) => value !== undefined && updated.has(value))
         ? undefined
-        : sameOperand(node, result, producers);
+        : sameOperand(node, result, earlier);
     if (operand === undefined) kept.push(node);
     else replacements.set(result!, replacements.get(operand) ?? operand);
   }
   return replacements.size === 0 ? graph : replaceValues({ ...graph, nodes: kept }, replacements);
 }
 
+/** The values of the nodes so far: who made them, and which of them show the same bytes. */
+class Earlier {
+  readonly producers = new Map<Value, Node>();
+  /** The value that a view starts from. */
+  readonly #bases = new Map<Value, Value>();
+  /** By the value that views start from, the first of them of each type and shape. */
+  readonly #alike = new Map<Value, Map<string, Value>>();
+
+  add(node: Node): void {
+    const result = node.outputs[0];
+    if (result === undefined) return;
+    this.producers.set(result, node);
+    const data = node.inputs[0];
+    if (data !== undefined && showsSameBytes(node)) this.#bases.set(result, this.#bases.get(data) ?? data);
+  }
+
+  /** The first value with the bytes of a view that has its type and shape as well; undefined where that is the view itself. */
+  alike(view: Value): Value | undefined {
+    const base = this.#bases.get(view);
+    const key = base && keyOf(view);
+    if (base === undefined || key === undefined) return undefined;
+    let values = this.#alike.get(base);
+    if (values === undefined) {
+      const own = keyOf(base);
+      this.#alike.set(base, (values = new Map(own === undefined ? [] : [[own, base]])));
+    }
+    const first = values.get(key);
+    if (first === undefined) values.set(key, view);
+    return first;
+  }
+}
+
+/** Type and shape as text, equal where they are the same for every value of their symbols; undefined where the rank is not known. */
+const keyOf = (value: Value): string | undefined => {
+  const shape = shapeOf(value);
+  return shape && `${typeOf(value)} ${shape.join()}`;
+};
+
 /** The earlier value that a node's result is equal to. */
-function sameOperand(node: Node, result: Value, producers: ReadonlyMap<Value, Node>): Value | undefined {
-  const [data] = node.inputs;
+function sameOperand(node: Node, result: Value, earlier: Earlier): Value | undefined {
+  const data = node.inputs[0];
   if (data === undefined || node.bodies.size > 0) return undefined;
-  if (showsSameBytes(node)) return sameThroughViews(data, result, producers);
+  if (showsSameBytes(node)) return earlier.alike(result);
   if (typeOf(data) === typeOf(result) && haveSameShape(data, result) && keepsElements(node)) return data;
   const second = node.inputs[1];
   // The other operand of these may be the one that changes nothing.
   if (second !== undefined && ["Mul", "And", "Or"].includes(node.op.name) && node.op.domain === "")
     return haveSameShape(second, result) && isNeutral(node, data) ? second : undefined;
-  if (node.op.name === "Cast" && node.op.domain === "") return beforeWidening(data, result, producers);
+  if (node.op.name === "Cast" && node.op.domain === "") return beforeWidening(data, result, earlier.producers);
   return undefined;
 }
 
 /** True if the declaration says that the first output is the first operand's bytes. */
 function showsSameBytes(node: Node): boolean {
-  const effect = node.op.effects[Object.keys(node.op.outputs)[0]];
-  return effect?.kind === "view" && effect.of === Object.keys(node.op.inputs)[0];
+  if (!hasViews.has(node.op)) hasViews.set(node.op, viewsFirst(node.op));
+  return hasViews.get(node.op)!;
 }
 
-/** The nearest value behind views that has the result's own type and shape: the bytes lie in the same order all along. */
-function sameThroughViews(data: Value, result: Value, producers: ReadonlyMap<Value, Node>): Value | undefined {
-  for (let value: Value | undefined = data; value !== undefined;) {
-    if (typeOf(value) === typeOf(result) && haveSameShape(value, result)) return value;
-    const producer = producers.get(value);
-    value =
-      producer !== undefined && producer.outputs[0] === value && showsSameBytes(producer)
-        ? producer.inputs[0]
-        : undefined;
-  }
-  return undefined;
+const hasViews = new WeakMap<Op, boolean>();
+
+function viewsFirst({ inputs, outputs, effects }: Op): boolean {
+  const effect = effects[Object.keys(outputs)[0]];
+  return effect?.kind === "view" && effect.of === Object.keys(inputs)[0];
 }
 
 /** True for a node that, where type and shape stay, hands its first operand on. */

@@ -54,21 +54,33 @@ export const string = (value: string): AttributeValue => ({ kind: "string", valu
 
 /** Applies a rewrite wherever it fits, the graph's last nodes first: larger patterns end later and are seen before what they contain. */
 export function rewrite(graph: Graph, operators: OperatorSet, rule: Rewrite): Graph {
-  const edit = new Edit(graph, operators);
-  for (const node of graph.nodes.toReversed()) {
+  const index = indices.get(graph) ?? new GraphIndex(graph);
+  indices.delete(graph);
+  const edit = new Edit(graph, operators, index);
+  const nothing = Match.at(index);
+  const { from } = rule.pattern;
+  for (let at = graph.nodes.length - 1; at >= 0; at--) {
+    const node = graph.nodes[at];
     const root = node.outputs[0];
-    if (root === undefined || !edit.index.has(node)) continue;
-    for (const match of rule.pattern(root, Match.at(edit.index))) if (edit.apply(rule, match, node, root)) break;
+    if (root === undefined || (from !== undefined && !from.has(node.op.name)) || !index.has(node)) continue;
+    for (const match of rule.pattern(root, nothing)) if (edit.apply(rule, match, node, root)) break;
   }
-  return edit.finish();
+  const result = edit.finish();
+  indices.set(result, index);
+  return result;
 }
+
+/** Indices of graphs as the last rewrite left them: most rewrites change nothing, and the next one asks the same. */
+const indices = new WeakMap<Graph, GraphIndex>();
 
 /** A graph under change: what rewrites make their nodes with. */
 export class Edit {
   readonly index: GraphIndex;
   readonly #graph: Graph;
   readonly #operators: OperatorSet;
-  readonly #names: Set<string>;
+  /** Names that are taken, once one is asked for; and by the name that was asked for, how many there are of it. */
+  #names: Set<string> | undefined;
+  readonly #counts = new Map<string, number>();
   /** New nodes by the node in whose place they stand. */
   readonly #placed = new Map<Node, readonly Node[]>();
   /** What was made before, by what it is: the same one serves again. */
@@ -78,11 +90,10 @@ export class Edit {
   #fresh: Node[] = [];
   #keys: string[] = [];
 
-  constructor(graph: Graph, operators: OperatorSet) {
+  constructor(graph: Graph, operators: OperatorSet, index: GraphIndex) {
     this.#graph = graph;
     this.#operators = operators;
-    this.index = new GraphIndex(graph);
-    this.#names = namesOf(graph);
+    this.index = index;
   }
 
   /** Tries one place; true if new nodes stand there now. */
@@ -218,10 +229,13 @@ export class Edit {
   }
 
   #freshName(from: string, what: string): string {
+    const names = (this.#names ??= namesOf(this.#graph));
     const base = from === "" ? what : `${from}/${what}`;
     let name = base;
-    for (let count = 2; this.#names.has(name); count++) name = `${base}_${count}`;
-    this.#names.add(name);
+    let count = this.#counts.get(base) ?? 2;
+    for (; names.has(name); count++) name = `${base}_${count}`;
+    if (name !== base) this.#counts.set(base, count);
+    names.add(name);
     return name;
   }
 }
@@ -256,24 +270,25 @@ export function inOrder(nodes: readonly Node[]): Node[] {
   const producers = new Map<Value, Node>();
   for (const node of nodes) for (const value of node.outputs) if (value !== undefined) producers.set(value, node);
   const done = new Set<Node>();
+  const waiting = new Set<Node>();
   for (const start of nodes) {
-    const pending = new Set([start]); // the last one's operands are missing until it is empty
-    for (let node: Node | undefined = start; node !== undefined; node = [...pending].at(-1)) {
-      const missing = done.has(node) ? undefined : firstMissing(node, producers, done);
-      if (missing === undefined) {
-        done.add(node);
-        pending.delete(node);
-      } else if (pending.has(missing)) unreachable(`${node.label} depends on itself after a rewrite`);
-      else pending.add(missing);
+    if (done.has(start)) continue;
+    // The last one's operands are made first; `next` is the one to look at.
+    const pending = [{ node: start, reads: readsOf(start), next: 0 }];
+    waiting.add(start);
+    for (let last = pending.at(-1); last !== undefined; last = pending.at(-1)) {
+      const producer = last.next < last.reads.length ? producers.get(last.reads[last.next++]) : undefined;
+      if (producer === undefined || done.has(producer)) {
+        if (last.next < last.reads.length) continue;
+        done.add(last.node);
+        waiting.delete(last.node);
+        pending.pop();
+      } else if (waiting.has(producer)) unreachable(`${last.node.label} depends on itself after a rewrite`);
+      else {
+        waiting.add(producer);
+        pending.push({ node: producer, reads: readsOf(producer), next: 0 });
+      }
     }
   }
   return [...done];
-}
-
-function firstMissing(node: Node, producers: ReadonlyMap<Value, Node>, done: ReadonlySet<Node>): Node | undefined {
-  for (const value of readsOf(node)) {
-    const producer = producers.get(value);
-    if (producer !== undefined && !done.has(producer)) return producer;
-  }
-  return undefined;
 }

@@ -12,8 +12,12 @@ import { type Edit, int } from "./rewrite.js";
 /** How the values of a pair lie: the first half with the second, or each with its neighbour. */
 export type Pairing = "halves" | "neighbours";
 
+/** Nodes that are followed behind one another, at most. */
+const deepest = 24;
+
 /** The value with every pair's angle once along the last axis; undefined unless both of each pair are shown to be the same. */
-export function halfOf(value: Value, pairing: Pairing, edit: Edit): Value | undefined {
+export function halfOf(value: Value, pairing: Pairing, edit: Edit, depth = 0): Value | undefined {
+  if (depth > deepest) return undefined;
   const { constant } = value.fact ?? {};
   if (constant !== undefined) return halfOfConstant(value, constant, pairing, edit);
   const node = edit.producerOf(value);
@@ -22,7 +26,7 @@ export function halfOf(value: Value, pairing: Pairing, edit: Edit): Value | unde
   if (repeated !== undefined) return repeated;
   const position = carriesLastAxis(node);
   const operand = position === undefined ? undefined : node.inputs[position];
-  const half = operand && halfOf(operand, pairing, edit);
+  const half = operand && halfOf(operand, pairing, edit, depth + 1);
   if (half === undefined) return undefined;
   const inputs = node.inputs.map((input, at) => (at === position ? half : input));
   const attributes = Object.fromEntries(node.attributes);

@@ -20,36 +20,52 @@ export const heavyBytes: number = 2 ** 13;
 
 /** The groups of a plan's pairs, in the order of their first pair. */
 export function cacheGroups(plan: Plan): readonly CacheGroup[] {
-  const groups: { pairs: Pair[]; nodes: Set<Node> }[] = [];
-  for (const pair of plan.pairs) {
-    const nodes = stepsOf(plan, pair.past);
-    const met = groups.filter((group) => [...nodes].some((node) => group.nodes.has(node)));
-    const first = met[0] ?? { pairs: [], nodes: new Set<Node>() };
-    if (met.length === 0) groups.push(first);
-    for (const other of met.slice(1)) {
-      first.pairs.push(...other.pairs);
-      for (const node of other.nodes) first.nodes.add(node);
-      groups.splice(groups.indexOf(other), 1);
-    }
-    first.pairs.push(pair);
-    for (const node of nodes) first.nodes.add(node);
-  }
-  const heavy = heavyWeights(plan);
+  const presents = new Map<Value, Value[]>();
+  for (const [present, source] of plan.inPlace) presents.set(source, [...(presents.get(source) ?? []), present]);
   const positions = new Map(plan.order.map((node, position) => [node, position]));
-  return groups.map(({ pairs, nodes }) => ({
-    pairs,
-    weights: nearest(heavy, Math.min(...[...nodes].map((node) => positions.get(node) ?? 0))),
-  }));
+  // Pairs that share a step are in one group: `leader` leads to the first of them.
+  const leader = plan.pairs.map((_, at) => at);
+  const leaderOf = (at: number): number => {
+    let first = at;
+    while (leader[first] !== first) first = leader[first] = leader[leader[first]];
+    return first;
+  };
+  const firstAt = new Map<Node, number>();
+  const earliest = plan.pairs.map(({ past }, at) => {
+    let position = Infinity;
+    for (const node of stepsOf(plan, past, presents)) {
+      position = Math.min(position, positions.get(node) ?? 0);
+      const other = firstAt.get(node);
+      if (other === undefined) firstAt.set(node, at);
+      else {
+        const [one, two] = [leaderOf(other), leaderOf(at)];
+        leader[Math.max(one, two)] = Math.min(one, two);
+      }
+    }
+    return position;
+  });
+  const groups = new Map<number, { pairs: Pair[]; position: number }>();
+  plan.pairs.forEach((pair, at) => {
+    const first = leaderOf(at);
+    const group = groups.get(first) ?? { pairs: [], position: Infinity };
+    groups.set(first, group);
+    group.pairs.push(pair);
+    group.position = Math.min(group.position, earliest[at]);
+  });
+  const heavy = heavyWeights(plan);
+  return [...groups.values()].map(({ pairs, position }) => ({ pairs, weights: nearest(heavy, position) }));
 }
 
 /** Every node that reads or writes the bytes of a cache, also through views and after updates in place. */
-function stepsOf({ uses, inPlace }: Plan, past: Value): Set<Node> {
+function stepsOf({ uses }: Plan, past: Value, presents: ReadonlyMap<Value, readonly Value[]>): Set<Node> {
   const nodes = new Set<Node>();
-  const seen = new Set<Value>([past]);
-  for (const value of seen) {
-    for (const same of uses.sameBytes(value)) seen.add(same);
-    for (const node of uses.readers.get(value) ?? []) nodes.add(node);
-    for (const [present, source] of inPlace) if (source === value) seen.add(present);
+  const bases = new Set<Value>([uses.baseOf(past)]);
+  // A set hands out what is added to it while it is walked.
+  for (const base of bases) {
+    for (const value of uses.sameBytes(base)) {
+      for (const node of uses.readers.get(value) ?? []) nodes.add(node);
+      for (const present of presents.get(value) ?? []) bases.add(uses.baseOf(present));
+    }
   }
   return nodes;
 }
@@ -69,9 +85,21 @@ const heavyWeights = ({ order, uses }: Plan): Heavy[] =>
     }),
   );
 
+/** The weights nearest to a position; of two that are as near, the first. `heavy` is in the order of positions. */
 function nearest(heavy: readonly Heavy[], position: number): View | undefined {
-  let best: Heavy | undefined;
-  for (const each of heavy)
-    if (best === undefined || Math.abs(each.position - position) < Math.abs(best.position - position)) best = each;
-  return best?.view;
+  /** The index of the first at this position or behind it. */
+  const firstFrom = (from: number): number => {
+    let [low, high] = [0, heavy.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (heavy[middle].position < from) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  const after = firstFrom(position);
+  const before = after === 0 ? undefined : heavy[firstFrom(heavy[after - 1].position)];
+  const behind = heavy.at(after);
+  if (before === undefined || behind === undefined) return (before ?? behind)?.view;
+  return position - before.position <= behind.position - position ? before.view : behind.view;
 }

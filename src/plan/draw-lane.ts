@@ -19,18 +19,33 @@ export class LanePicture {
   /** The left edge of each event's chip, and of the outputs. */
   readonly #left: number[] = [];
   readonly #barTops: number[] = [];
+  /** By buffer: whether a chip stands on it, where it is written, and how many outputs lie in it. */
+  readonly #hasChip = new Set<number>();
+  readonly #writes = new Map<number, number[]>();
+  readonly #outputCounts = new Map<number, number>();
   readonly width: number;
 
   constructor(lane: Lane, total: number) {
     this.#lane = lane;
     this.#total = total;
     let x = margin + 150;
-    for (const event of lane.events) {
+    lane.events.forEach((event, column) => {
       this.#left.push(x);
       x += chipWidth(event) + gap;
-    }
+      this.#hasChip.add(chipRow(event));
+      if (event.role !== "write") return;
+      for (const row of new Set(event.buffers)) {
+        const columns = this.#writes.get(row);
+        if (columns === undefined) this.#writes.set(row, [column]);
+        else columns.push(column);
+      }
+    });
     this.#left.push(x);
-    const outputs = Math.max(60, ...lane.outputs.map(({ name }) => textWidth(fitMiddle(name, 30), "mono") + 36));
+    let outputs = 60;
+    for (const { name, buffer } of lane.outputs) {
+      outputs = Math.max(outputs, textWidth(fitMiddle(name, 30), "mono") + 36);
+      this.#outputCounts.set(buffer, this.#outputCount(buffer) + 1);
+    }
     this.width = Math.max(x + outputs, margin + textWidth(heading(lane), "mono") + 300) + margin;
   }
 
@@ -63,19 +78,21 @@ export class LanePicture {
     y += 14;
     lane.buffers.forEach((_, row) => {
       // A buffer that no chip stands on needs no room for one.
-      if (lane.events.some((event) => chipRow(event) === row) || this.#outputCount(row) > 1) y += chipHeight + 18;
+      if (this.#hasChip.has(row) || this.#outputCount(row) > 1) y += chipHeight + 18;
       else if (row > 0) y += 12;
       this.#barTops.push(y);
       y += barHeight + 22;
     });
-    lane.buffers.forEach((_, row) => parts.push(...this.#bar(row)));
-    lane.events.forEach((event, column) => parts.push(...this.#event(event, column)));
-    parts.push(...this.#outputs());
-    return { parts, height: y + 8 };
+    const drawn = [
+      ...lane.buffers.map((_, row) => this.#bar(row)),
+      ...lane.events.map((event, column) => this.#event(event, column)),
+      this.#outputs(),
+    ];
+    return { parts: [...parts, ...drawn.flat()], height: y + 8 };
   }
 
   #outputCount(row: number): number {
-    return this.#lane.outputs.filter(({ buffer }) => buffer === row).length;
+    return this.#outputCounts.get(row) ?? 0;
   }
 
   /** The middle of an event's chip. */
@@ -99,11 +116,10 @@ export class LanePicture {
         parts.push(element("rect", { x: from, y, width: to - from, height: barHeight, class: `bar ${kind}` }));
       from = to;
     };
-    events.forEach((event, column) => {
-      if (event.role !== "write" || !event.buffers.includes(row)) return;
+    for (const column of this.#writes.get(row) ?? []) {
       segment(this.#middle(column));
       if (kind === "old") kind = "new";
-    });
+    }
     segment(Math.max(end, from + 20));
     parts.push(element("rect", { x: start, y, width: from - start, height: barHeight, class: "cells" }));
     const label =

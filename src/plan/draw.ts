@@ -23,7 +23,7 @@ export function drawPlan(plan: Plan, facts: SessionFacts, options: DrawOptions =
   const explanation = explanationOf(plan, facts);
   const all = lanesOf(explanation);
   const lanes = all.length > mostLanes ? groupLanes(all) : all;
-  const width = Math.max(720, ...lanes.map((lane) => new LanePicture(lane, 0).width));
+  const width = lanes.reduce((widest, lane) => Math.max(widest, new LanePicture(lane, 0).width), 720);
   const parts: string[] = [];
   let y = margin;
   if (options.heading !== false) {

@@ -6,7 +6,7 @@ import { addDims, bindDim, type Dim, isKnown, multiplyDims, productOf, symbol, s
 import type { Node, Value } from "../graph/graph.js";
 import { traitsOf } from "../tensor/element-type.js";
 import type { CacheEntry } from "./explain-caches.js";
-import type { Chains } from "./explain-chains.js";
+import type { Chains, ChainStep } from "./explain-chains.js";
 import type { Pair } from "./pairs.js";
 import type { Plan } from "./plan.js";
 
@@ -57,9 +57,20 @@ export interface CachePath extends Pick<Pair, "past" | "kind" | "axis"> {
 export function cachePaths(plan: Plan, chains: Chains, caches: readonly CacheEntry[]): CachePath[] {
   const copied = new Set<Node>();
   for (const { node, inPlace } of plan.verdicts) if (!inPlace) copied.add(node);
-  const copiesOf = (present: Value): number =>
-    chains.trace(present).steps.filter(({ kind, node }) => (kind === "update" ? copied.has(node) : kind !== "view"))
-      .length;
+  const counts = new Map<Value, number>();
+  const copiesOf = (present: Value): number => {
+    // Back to where another way has been counted already, and from there on forward.
+    const steps: (ChainStep & { readonly made: Value })[] = [];
+    for (const step of chains.trace(present)) {
+      if (counts.has(step.made)) break;
+      steps.push(step);
+    }
+    for (const { kind, node, source, made } of steps.reverse()) {
+      const copies = kind === "update" ? copied.has(node) : kind !== "view";
+      counts.set(made, (counts.get(source) ?? 0) + Number(copies));
+    }
+    return counts.get(present) ?? 0;
+  };
   const paths = plan.pairs.map(({ past, present, kind, axis, writers }): CachePath => ({
     past,
     kind,

@@ -2,7 +2,7 @@
  * Every cache of a plan and its verdict: updates that the planner judged, updates inside bodies, pairs that are joined or laid
  * out anew for each token, and updates that are left out of the plan. Adds no verdict of its own to what is planned.
  */
-import type { Graph, Node, Value } from "../graph/graph.js";
+import { type Graph, type Node, quoted, type Value } from "../graph/graph.js";
 import { Chains, nameOf } from "./explain-chains.js";
 import type { Pair } from "./pairs.js";
 import type { Plan, Verdict } from "./plan.js";
@@ -56,14 +56,16 @@ export interface CacheEntry extends Pick<Verdict, "node" | "root" | "present" | 
 /** The cache updates of a plan, in the order of the inputs they start from, then of the file's nodes. */
 export function cacheEntries(plan: Plan, chains: Chains, removed: readonly RemovedNode[] = []): CacheEntry[] {
   const { graph } = plan;
+  const fed = new Set(graph.inputs);
   const entries: CacheEntry[] = [];
+  const shown = outputsByBase(plan);
   for (const verdict of plan.verdicts) {
     const root = chains.rootOf(verdict.past);
-    if (verdict.isCache || graph.inputs.includes(root))
-      entries.push({ ...verdict, root, shown: shownOutput(plan, verdict) });
+    if (verdict.isCache || fed.has(root)) entries.push({ ...verdict, root, shown: shownOutput(plan, verdict, shown) });
   }
   for (const node of graph.nodes)
-    for (const [attribute, body] of node.bodies) entries.push(...bodyEntries(body, { node, attribute }, graph, chains));
+    for (const [attribute, body] of node.bodies)
+      for (const entry of bodyEntries(body, { node, attribute }, fed, chains)) entries.push(entry);
   for (const pair of plan.pairs) {
     if (pair.writers.length === 0) entries.push(...carriedEntry(plan, pair));
     if (pair.kind !== "append") continue;
@@ -71,12 +73,22 @@ export function cacheEntries(plan: Plan, chains: Chains, removed: readonly Remov
     const reason = `${node.op.name} makes a new, longer tensor for each token`;
     entries.push({ node, root: pair.past, past: pair.past, present: pair.present, inPlace: false, reason });
   }
-  entries.push(...relaidPairs(plan, chains, entries));
+  for (const entry of relaidPairs(plan, chains, entries)) entries.push(entry);
   const inputs = new Map(graph.inputs.map((value, at) => [value, at]));
   const nodes = new Map(graph.nodes.map((node, at) => [node, at]));
   const place = ({ root, node, within }: CacheEntry): number =>
     (inputs.get(root) ?? inputs.size) * nodes.size + nodes.get(within ?? node)!;
-  return [...entries.sort((a, b) => place(a) - place(b)), ...removedEntries(removed, graph, chains)];
+  return [...entries.sort((a, b) => place(a) - place(b)), ...removedEntries(removed, fed, chains)];
+}
+
+/** The first graph output that shows the bytes of each value that has bytes of its own. */
+function outputsByBase({ graph, uses }: Plan): ReadonlyMap<Value, Value> {
+  const outputs = new Map<Value, Value>();
+  for (const output of graph.outputs) {
+    const base = uses.baseOf(output);
+    if (!outputs.has(base)) outputs.set(base, output);
+  }
+  return outputs;
 }
 
 /** A present that the caller named: computed elsewhere, and brought into its past's buffer when the run ends. */
@@ -87,16 +99,18 @@ function carriedEntry({ uses }: Plan, { past, present }: Pair): CacheEntry[] {
 }
 
 /** The graph output that shows the bytes an update would overwrite. */
-function shownOutput({ graph, uses, policy }: Plan, { past, inPlace, obstacle }: Verdict): Value | undefined {
-  if (inPlace || obstacle !== undefined || policy === "never") return undefined;
-  const same = uses.sameBytes(past);
-  return graph.outputs.find((output) => same.includes(output));
+function shownOutput(
+  { uses, policy }: Plan,
+  { past, inPlace, obstacle }: Verdict,
+  shown: ReadonlyMap<Value, Value>,
+): Value | undefined {
+  return inPlace || obstacle !== undefined || policy === "never" ? undefined : shown.get(uses.baseOf(past));
 }
 
-/** The updates that a graph's nodes declare. General ones count where they start from an input of the main graph. */
+/** The updates that a graph's nodes declare. General ones count where they start from an input of the main graph, `fed`. */
 function* updatesIn(
   nodes: Iterable<Node>,
-  main: Graph,
+  fed: ReadonlySet<Value>,
   chains: Chains,
 ): Generator<Pick<CacheEntry, "node" | "root" | "past" | "present">> {
   for (const node of nodes) {
@@ -105,7 +119,7 @@ function* updatesIn(
       if (present === undefined || effect?.kind !== "update") continue;
       const [past] = effect.sources;
       const root = chains.rootOf(past);
-      if (!effect.general || main.inputs.includes(root)) yield { node, root, past, present };
+      if (!effect.general || fed.has(root)) yield { node, root, past, present };
     }
   }
 }
@@ -113,11 +127,11 @@ function* updatesIn(
 function bodyEntries(
   body: Graph,
   around: { readonly node: Node; readonly attribute: string },
-  main: Graph,
+  fed: ReadonlySet<Value>,
   chains: Chains,
 ): CacheEntry[] {
   const reason = `inside a body of ${around.node.label} (${around.attribute}), and bodies write nothing in place`;
-  const entries = [...updatesIn(body.nodes, main, chains)].map((update) => ({
+  const entries = [...updatesIn(body.nodes, fed, chains)].map((update) => ({
     ...update,
     inPlace: false,
     reason,
@@ -126,7 +140,7 @@ function bodyEntries(
   }));
   for (const node of body.nodes)
     for (const [attribute, inner] of node.bodies)
-      for (const entry of bodyEntries(inner, { node, attribute }, main, chains))
+      for (const entry of bodyEntries(inner, { node, attribute }, fed, chains))
         entries.push({ ...entry, within: around.node, obstacle: node });
   return entries;
 }
@@ -134,14 +148,15 @@ function bodyEntries(
 /** Pasts that reach their present only through another layout: all their elements are copied on the way. */
 function relaidPairs(plan: Plan, chains: Chains, listed: readonly CacheEntry[]): CacheEntry[] {
   const paired = new Set(plan.pairs.map((pair) => pair.present));
+  const fed = new Set(plan.graph.inputs);
+  const listedNodes = new Set(listed.map(({ node }) => node));
   return plan.graph.outputs.flatMap((present): CacheEntry[] => {
-    const { origin, steps } = chains.trace(present);
-    const writer = steps.find(({ kind }) => kind === "update" || kind === "append");
-    const layout = steps.findLast(({ kind }) => kind === "permute");
+    const origin = chains.originOf(present);
+    const { writer, layout } = chains.stepsTo(present);
     if (paired.has(present) || writer === undefined || layout === undefined) return [];
-    if (!plan.graph.inputs.includes(origin) || origin.initializer !== undefined || !alike(origin, present)) return [];
-    const { node } = listed.some((entry) => entry.node === writer.node) ? layout : writer;
-    const reason = `${layout.node.label} copies "${layout.source.name}" into another layout for each token`;
+    if (!fed.has(origin) || origin.initializer !== undefined || !alike(origin, present)) return [];
+    const { node } = listedNodes.has(writer.node) ? layout : writer;
+    const reason = `${layout.node.label} copies ${quoted(layout.source)} into another layout for each token`;
     return [{ node, root: origin, past: origin, present, inPlace: false, reason, obstacle: layout.node, relaid: true }];
   });
 }
@@ -149,9 +164,9 @@ function relaidPairs(plan: Plan, chains: Chains, listed: readonly CacheEntry[]):
 const alike = ({ fact: a }: Value, { fact: b }: Value): boolean =>
   a?.type === b?.type && a?.shape?.length === b?.shape?.length;
 
-function removedEntries(removed: readonly RemovedNode[], graph: Graph, chains: Chains): CacheEntry[] {
+function removedEntries(removed: readonly RemovedNode[], fed: ReadonlySet<Value>, chains: Chains): CacheEntry[] {
   return removed.flatMap(({ node, why }) =>
-    [...updatesIn([node], graph, chains)].map((update) => ({
+    [...updatesIn([node], fed, chains)].map((update) => ({
       ...update,
       inPlace: false,
       reason:

@@ -13,48 +13,75 @@ export interface ChainStep {
   readonly kind: "view" | "update" | "append" | "permute";
 }
 
+/** The whole way back from a value. */
+interface Trail {
+  readonly step: ChainStep;
+  /** The value at the start of all steps, and at the start of the last of them that are views and updates. */
+  readonly origin: Value;
+  readonly root: Value;
+  /** The last step that writes, by an update or a join; and the first one that copies into another order. */
+  readonly writer: ChainStep | undefined;
+  readonly layout: ChainStep | undefined;
+}
+
 /** Steps back by value, for a graph and every body inside it. */
 export class Chains {
-  readonly #steps = new Map<Value, ChainStep>();
+  readonly #trails = new Map<Value, Trail>();
 
   constructor(graph: Graph) {
     this.#add(graph);
   }
 
+  /** What a step goes on from was made before: the way to it is known. */
   #add(graph: Graph): void {
     for (const node of graph.nodes) {
       node.outputs.forEach((value, position) => {
-        const step = stepOf(node, position);
-        if (value !== undefined && step !== undefined) this.#steps.set(value, step);
+        const step = value && stepOf(node, position);
+        if (value !== undefined && step !== undefined) this.#trails.set(value, this.#follow(value, step));
       });
       for (const body of node.bodies.values()) this.#add(body);
     }
   }
 
+  #follow(value: Value, step: ChainStep): Trail {
+    const before = this.#trails.get(step.source);
+    const { kind } = step;
+    return {
+      step,
+      origin: before?.origin ?? step.source,
+      root: kind === "view" || kind === "update" ? (before?.root ?? step.source) : value,
+      writer: kind === "update" || kind === "append" ? step : before?.writer,
+      layout: before?.layout ?? (kind === "permute" ? step : undefined),
+    };
+  }
+
   /** The step that made a value out of an earlier one, if it was made so. */
   stepOf(value: Value): ChainStep | undefined {
-    return this.#steps.get(value);
+    return this.#trails.get(value)?.step;
   }
 
   /** The value at the start of a chain of views and updates. */
   rootOf(value: Value): Value {
-    let root = value;
-    for (let step = this.stepOf(root); step !== undefined; step = this.stepOf(root)) {
-      if (step.kind !== "view" && step.kind !== "update") break;
-      root = step.source;
-    }
-    return root;
+    return this.#trails.get(value)?.root ?? value;
   }
 
-  /** Every step back from a value, the last one first, and the value they start from. */
-  trace(value: Value): { readonly origin: Value; readonly steps: readonly (ChainStep & { readonly made: Value })[] } {
-    const steps: (ChainStep & { made: Value })[] = [];
-    let origin = value;
-    for (let step = this.stepOf(origin); step !== undefined; step = this.stepOf(origin)) {
-      steps.push({ ...step, made: origin });
-      origin = step.source;
+  /** The value that all steps back from a value lead to. */
+  originOf(value: Value): Value {
+    return this.#trails.get(value)?.origin ?? value;
+  }
+
+  /** On the way to a value: the last step that writes, and the first one that copies into another order. */
+  stepsTo(value: Value): Pick<Trail, "writer" | "layout"> {
+    return this.#trails.get(value) ?? { writer: undefined, layout: undefined };
+  }
+
+  /** Every step back from a value, the last one first. */
+  *trace(value: Value): Generator<ChainStep & { readonly made: Value }> {
+    let made = value;
+    for (let step = this.stepOf(made); step !== undefined; step = this.stepOf(made)) {
+      yield { ...step, made };
+      made = step.source;
     }
-    return { origin, steps };
   }
 }
 

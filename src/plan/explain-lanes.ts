@@ -8,7 +8,7 @@ import type { CacheEntry } from "./explain-caches.js";
 import { type ChainStep, nameOf } from "./explain-chains.js";
 import type { Explanation } from "./explain-gather.js";
 import { groupAlike, patternOf, rangeText } from "./explain-groups.js";
-import type { Plan } from "./plan.js";
+import type { Pair } from "./pairs.js";
 import { bytesReadBy } from "./uses.js";
 
 /** A stretch of memory, from the event that makes it to the last one that uses it. Columns count events; −1 is before the run. */
@@ -58,20 +58,76 @@ const mostReaders = 4;
 
 /** A lane for each cache, in the order of the entries. */
 export function lanesOf(explanation: Explanation): Lane[] {
-  const planned = new Set(explanation.plan.order);
+  const { plan, chains, caches } = explanation;
+  const planned = new Set(plan.order);
   const byOrigin = new Map<Value, CacheEntry[]>();
-  for (const entry of explanation.caches) {
+  for (const entry of caches) {
     // What is inside a body, or not run at all, has a life of its own.
-    const origin = planned.has(entry.node) ? explanation.chains.trace(entry.present).origin : entry.present;
+    const origin = planned.has(entry.node) ? chains.originOf(entry.present) : entry.present;
     const entries = byOrigin.get(origin);
     if (entries === undefined) byOrigin.set(origin, [entry]);
     else entries.push(entry);
   }
+  const surroundings = new Surroundings(explanation, byOrigin);
   return [...byOrigin].map(([origin, entries]) =>
     planned.has(entries[0].node)
-      ? new LaneBuilder(explanation, origin, entries).build()
-      : loneLane(explanation.plan, entries[0]),
+      ? new LaneBuilder(explanation, surroundings, origin, entries).build()
+      : loneLane(surroundings, entries[0]),
   );
+}
+
+interface Read {
+  readonly node: Node;
+  readonly values: Value[];
+}
+
+/** What lanes ask of the whole plan, found once: who owns a cache, which nodes and outputs have to do with it. */
+class Surroundings {
+  readonly #pasts: ReadonlyMap<Value, Pair>;
+  readonly inputs: ReadonlySet<Value>;
+  readonly #reads = new Map<Value, Read[]>();
+  readonly #outputs = new Map<Value, Value[]>();
+
+  constructor({ plan, chains }: Explanation, origins: { has(value: Value): boolean }) {
+    this.#pasts = new Map(plan.pairs.map((pair) => [pair.past, pair]));
+    this.inputs = new Set(plan.graph.inputs);
+    const listFor = <T>(lists: Map<Value, T[]>, value: Value): T[] | undefined => {
+      const origin = chains.originOf(value);
+      if (!origins.has(origin)) return undefined;
+      const list = lists.get(origin) ?? [];
+      lists.set(origin, list);
+      return list;
+    };
+    for (const node of plan.order) {
+      for (const value of bytesReadBy(node)) {
+        const list = listFor(this.#reads, value);
+        const last = list?.at(-1);
+        if (last?.node === node) last.values.push(value);
+        else list?.push({ node, values: [value] });
+      }
+    }
+    for (const value of plan.graph.outputs) listFor(this.#outputs, value)?.push(value);
+  }
+
+  pairOf(past: Value): Pair | undefined {
+    return this.#pasts.get(past);
+  }
+
+  /** The nodes that read what comes from an origin, in the order of the plan, each with what it reads of it. */
+  readsOf(origin: Value): readonly Read[] {
+    return this.#reads.get(origin) ?? [];
+  }
+
+  /** The graph outputs that come from an origin. */
+  outputsOf(origin: Value): readonly Value[] {
+    return this.#outputs.get(origin) ?? [];
+  }
+
+  ownerOf(origin: Value): string {
+    if (this.#pasts.has(origin)) return "held by the state";
+    if (origin.initializer !== undefined) return "a constant of the model";
+    return this.inputs.has(origin) ? "fed by the caller" : "made by the graph";
+  }
 }
 
 /** Lanes that differ only in numbers as one. */
@@ -110,21 +166,15 @@ const declaredType = (value: Value): string => {
   return type === undefined || shape === undefined ? typeOf(value) : factText({ type, shape });
 };
 
-function ownerOf(plan: Plan, origin: Value): string {
-  if (plan.pairs.some(({ past }) => past === origin)) return "held by the state";
-  if (origin.initializer !== undefined) return "a constant of the model";
-  return plan.graph.inputs.includes(origin) ? "fed by the caller" : "made by the graph";
-}
-
 /** An update inside a body: one copy. */
-function loneLane(plan: Plan, entry: CacheEntry): Lane {
+function loneLane(around: Surroundings, entry: CacheEntry): Lane {
   const { node, root, past, present, within } = entry;
   const through = past === root ? undefined : past.name;
   const op = within === undefined ? node.op.name : `${node.op.name} in ${within.op.name}`;
   return {
     name: root.name,
     type: declaredType(past),
-    owner: within === undefined || plan.graph.inputs.includes(root) ? ownerOf(plan, root) : `inside ${within.label}`,
+    owner: within === undefined || around.inputs.has(root) ? around.ownerOf(root) : `inside ${within.label}`,
     verdicts: [verdictOf(entry)],
     buffers: [
       { name: root.name, first: -1, last: 0 },
@@ -138,8 +188,11 @@ function loneLane(plan: Plan, entry: CacheEntry): Lane {
 
 class LaneBuilder {
   readonly #explanation: Explanation;
+  readonly #around: Surroundings;
   readonly #origin: Value;
   readonly #entries: readonly CacheEntry[];
+  /** Nodes and graph outputs that stand in the way of an update. */
+  readonly #atFault: ReadonlySet<Node | Value | undefined>;
   /** The steps that lead to an entry's present or to a graph output of the lane, by the value they make. */
   readonly #path = new Map<Value, ChainStep>();
   readonly #buffers: { name: string; first: number; last: number }[] = [];
@@ -147,32 +200,37 @@ class LaneBuilder {
   readonly #views = new Map<Value, Node>();
   readonly #events: LaneEvent[] = [];
 
-  constructor(explanation: Explanation, origin: Value, entries: readonly CacheEntry[]) {
+  constructor(explanation: Explanation, around: Surroundings, origin: Value, entries: readonly CacheEntry[]) {
     this.#explanation = explanation;
+    this.#around = around;
     this.#origin = origin;
     this.#entries = entries;
-    const { chains, plan } = explanation;
+    this.#atFault = new Set(entries.flatMap(({ obstacle, shown }) => [obstacle, shown]));
     const ends = entries.map(({ present }) => present);
-    const pair = plan.pairs.find(({ past }) => past === origin);
+    const pair = around.pairOf(origin);
     if (pair !== undefined) ends.push(pair.present);
-    for (const end of ends) for (const step of chains.trace(end).steps) this.#path.set(step.made, step);
+    for (const end of ends) {
+      for (const step of explanation.chains.trace(end)) {
+        if (this.#path.has(step.made)) break; // and so is all that lies behind it
+        this.#path.set(step.made, step);
+      }
+    }
   }
 
   build(): Lane {
-    const { plan } = this.#explanation;
     this.#bufferOf.set(this.#origin, 0);
     this.#buffers.push({ name: this.#origin.name, first: -1, last: -1 });
-    for (const node of plan.order) this.#add(node);
-    const outputs = plan.graph.outputs.flatMap((value): LaneOutput[] => {
+    for (const read of this.#around.readsOf(this.#origin)) this.#add(read);
+    const outputs = this.#around.outputsOf(this.#origin).flatMap((value): LaneOutput[] => {
       const buffer = this.#bufferOf.get(value);
       if (buffer === undefined) return [];
       this.#buffers[buffer].last = this.#events.length;
-      return [{ name: value.name, buffer, atFault: this.#entries.some(({ shown }) => shown === value) }];
+      return [{ name: value.name, buffer, atFault: this.#atFault.has(value) }];
     });
     return {
       name: this.#origin.name,
       type: typeOf(this.#origin),
-      owner: ownerOf(plan, this.#origin),
+      owner: this.#around.ownerOf(this.#origin),
       verdicts: this.#entries.map(verdictOf),
       buffers: this.#buffers,
       events: this.#events,
@@ -188,7 +246,7 @@ class LaneBuilder {
     return step.kind === "view" || this.#path.has(value) ? step : undefined;
   }
 
-  #add(node: Node): void {
+  #add({ node, values }: Read): void {
     const { plan } = this.#explanation;
     let carried = false;
     for (const value of node.outputs) {
@@ -210,7 +268,7 @@ class LaneBuilder {
       }
     }
     if (carried) return;
-    const read = [...bytesReadBy(node)].filter((value) => this.#bufferOf.has(value));
+    const read = values.filter((value) => this.#bufferOf.has(value));
     if (read.length === 0) return;
     const buffers = [...new Set(read.map((value) => this.#bufferOf.get(value)!))].sort((a, b) => a - b);
     // Of several values the oldest tells most: it is the one that stands in the way, if one does.
@@ -222,7 +280,7 @@ class LaneBuilder {
   }
 
   #push(node: Node, event: Pick<LaneEvent, "role" | "buffers" | "into">, value: Value): void {
-    const atFault = this.#entries.some(({ obstacle }) => obstacle === node);
+    const atFault = this.#atFault.has(node);
     const { buffers } = event;
     if (event.role === "read" && !atFault && this.#crowded(buffers)) {
       const before = /^\+ (\d+)/.exec(this.#events.pop()!.op)?.[1] ?? 1;

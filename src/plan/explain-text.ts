@@ -1,6 +1,6 @@
 /** A plan as a person reads it: inputs and outputs, each cache with its verdict, bytes, operators, and a line for each step. */
 import { factText } from "../graph/fact.js";
-import type { Node, Value } from "../graph/graph.js";
+import { type Node, shortened, type Value } from "../graph/graph.js";
 import { bytesText, type CacheBytes } from "./explain-bytes.js";
 import type { CacheEntry } from "./explain-caches.js";
 import { nameOf } from "./explain-chains.js";
@@ -20,9 +20,17 @@ export interface TextOptions {
 /** Caches listed one by one, at most; more are grouped by what they have in common, or counted. */
 const mostSingle = 8;
 
+/** The widest that a column is made for the sake of one entry. */
+const widestColumn = 80;
+
 /** Columns padded to the widest entry, the last one left as it is. */
 function table(rows: readonly (readonly string[])[], indent = "  "): string[] {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column].length)));
+  const widths = (rows[0] ?? []).map((_, column) =>
+    Math.min(
+      widestColumn,
+      rows.reduce((widest, row) => Math.max(widest, row[column].length), 0),
+    ),
+  );
   return rows.map((row) =>
     `${indent}${row.map((cell, column) => (column === row.length - 1 ? cell : cell.padEnd(widths[column]))).join("  ")}`.trimEnd(),
   );
@@ -131,9 +139,9 @@ function deed(node: Node, verdicts: ReadonlyMap<Value, Verdict>): string {
     if (value === undefined) return;
     const verdict = verdicts.get(value);
     const effect = effectOf(node, position);
-    if (verdict?.inPlace) parts.push(`writes ${verdict.root.name} in place (${verdict.reason})`);
-    else if (verdict !== undefined) parts.push(`copies ${verdict.past.name}: ${verdict.reason}`);
-    else if (effect?.kind === "view") parts.push(`shows ${effect.sources[0].name}`);
+    if (verdict?.inPlace) parts.push(`writes ${shortened(verdict.root.name)} in place (${verdict.reason})`);
+    else if (verdict !== undefined) parts.push(`copies ${shortened(verdict.past.name)}: ${verdict.reason}`);
+    else if (effect?.kind === "view") parts.push(`shows ${shortened(effect.sources[0].name)}`);
   });
   return parts.join("; ");
 }
@@ -146,7 +154,7 @@ function stepLines(plan: Plan, facts: SessionFacts): string[] {
         value?.fact === undefined ? (value?.name ?? "–") : factText(value.fact),
       );
       const told = [runsText(runsOf(node, facts)), deed(node, verdicts)].filter((part) => part !== "");
-      return [nameOf(node), node.op.name, outputs.join(", "), told.join("; ")];
+      return [shortened(nameOf(node)), node.op.name, outputs.join(", "), told.join("; ")];
     }),
   );
 }

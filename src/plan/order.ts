@@ -1,63 +1,76 @@
 /**
  * An order of nodes that can take further edges: "this reader before that writer". Says whether an edge would close a circle
- * before it is added, and lays the nodes out in the end, as near to the file's order as the edges allow.
+ * before it is added, and lays the nodes out in the end, as near to the file's order as the edges allow. It looks at so many nodes and
+ * no more: where the question stays open, the answer is that the edge cannot be had.
  */
+import { mostOrderSteps } from "../base/limits.js";
 import type { Graph, Node } from "../graph/graph.js";
 import { readsOf } from "../graph/graph.js";
+
+/** Whether one node must come after another: one that must; none; or not found out. */
+export type Follower = Node | "none" | "unknown";
 
 /** The order of one graph's nodes, by position in the file. */
 export class Order {
   readonly #position: ReadonlyMap<Node, number>;
   readonly #nodes: readonly Node[];
-  readonly #after: Set<number>[]; // position → positions that must come later
-  #reordered = false;
+  readonly #after: number[][]; // position → positions that must come later
+  /** The last position that an edge leads back from, against the file's order; −1 where there is none. */
+  #lastBack = -1;
+  /** Nodes that may still be looked at. */
+  #steps: number;
 
   constructor(graph: Graph) {
     this.#nodes = graph.nodes;
     this.#position = new Map(graph.nodes.map((node, position) => [node, position]));
-    this.#after = graph.nodes.map(() => new Set<number>());
+    this.#after = graph.nodes.map(() => []);
+    this.#steps = mostOrderSteps(graph.nodes.length);
     const makers = new Map(
       graph.nodes.flatMap((node, position) => node.outputs.map((value) => [value, position] as const)),
     );
     graph.nodes.forEach((node, position) => {
       for (const value of readsOf(node)) {
         const maker = makers.get(value);
-        if (maker !== undefined) this.#after[maker].add(position);
+        if (maker !== undefined) this.#after[maker].push(position);
       }
     });
   }
 
-  /** True if `later` must come after `earlier`, through whatever lies between them. */
-  mustFollow(earlier: Node, later: Node): boolean {
-    const from = this.#position.get(earlier)!;
-    const to = this.#position.get(later)!;
-    // Without extra edges against the file's order, nothing earlier in the file can follow.
-    if (!this.#reordered && to < from) return false;
+  /** Where a node stands in the file. */
+  positionOf(node: Node): number {
+    return this.#position.get(node)!;
+  }
+
+  /** One of `others` that must come after `node`, through whatever lies between them. `last` is where the last of them stands. */
+  followerOf(node: Node, others: ReadonlySet<Node>, last: number): Follower {
+    // Nothing behind both the others and every edge that leads back can lead to one of them.
+    const end = Math.max(last, this.#lastBack);
+    const from = this.#position.get(node)!;
     const visited = new Set<number>([from]);
     const pending = [from];
     for (let at = pending.pop(); at !== undefined; at = pending.pop()) {
       for (const next of this.#after[at]) {
-        if (next === to) return true;
-        if (!visited.has(next)) {
-          visited.add(next);
-          pending.push(next);
-        }
+        if (--this.#steps < 0) return "unknown";
+        if (next > end || visited.has(next)) continue;
+        if (others.has(this.#nodes[next])) return this.#nodes[next];
+        visited.add(next);
+        pending.push(next);
       }
     }
-    return false;
+    return "none";
   }
 
   /** Puts `first` before `second`. The caller has checked that no circle closes. */
   require(first: Node, second: Node): void {
     const from = this.#position.get(first)!;
     const to = this.#position.get(second)!;
-    if (from > to) this.#reordered = true;
-    this.#after[from].add(to);
+    if (from > to) this.#lastBack = Math.max(this.#lastBack, from);
+    this.#after[from].push(to);
   }
 
   /** The nodes in an order that keeps every edge, the file's order where edges leave a choice. */
   layOut(): readonly Node[] {
-    if (!this.#reordered) return this.#nodes;
+    if (this.#lastBack < 0) return this.#nodes;
     const waiting = this.#nodes.map(() => 0);
     for (const next of this.#after) for (const position of next) waiting[position]++;
     const result: Node[] = [];

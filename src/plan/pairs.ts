@@ -32,18 +32,35 @@ interface Step {
 
 /** Every pair that structure suggests, in the order of the graph's outputs: several of them may have the same past. */
 export function candidatePairs(graph: Graph): Pair[] {
-  const steps = new Map<Value, readonly Step[]>();
+  const trails = new Map<Value, Trail>();
+  // What a node carries on was made before: the way to it is known.
   for (const node of graph.nodes) {
     node.outputs.forEach((value, position) => {
-      if (value !== undefined) steps.set(value, stepsOf(node, position));
+      const step = value && stepOf(node, position);
+      if (value !== undefined && step !== undefined) trails.set(value, follow(step, trails.get(step.source)));
     });
   }
   const inputs = new Set(graph.inputs);
-  const candidates: Pair[] = [];
-  for (const present of graph.outputs) {
-    for (const pair of trace(present, steps, inputs)) candidates.push(pair);
-  }
-  return candidates;
+  return graph.outputs.flatMap((present) => {
+    const trail = trails.get(present);
+    if (trail === undefined || !trail.written) return [];
+    const { origin: past, kind, axis } = trail;
+    if (!inputs.has(past) || past.initializer !== undefined) return [];
+    const rank = past.fact?.shape?.length;
+    const along = axis !== undefined && axis < 0 && rank !== undefined ? axis + rank : axis;
+    let writers: readonly Node[] | undefined;
+    const pair: Pair = {
+      past,
+      present,
+      kind,
+      axis: along,
+      // Of many candidates along one chain few are chosen.
+      get writers() {
+        return (writers ??= writersOf(present, trails));
+      },
+    };
+    return mayBecome(pair) ? [pair] : [];
+  });
 }
 
 /**
@@ -83,44 +100,46 @@ function isLikelier(pair: Pair, other: Pair, asFiled: ReadonlyMap<string, string
   return (ahead(isFiled) || ahead(likeness) || ahead(keepsShape)) > 0;
 }
 
-/** The ways one step back from an output position: through an effect, or through a declared join. */
-function stepsOf(node: Node, position: number): readonly Step[] {
+/** How a value comes from the one at the start of its steps. */
+interface Trail {
+  readonly step: Step;
+  readonly origin: Value;
+  /** A chain needs at least one writer: views alone make no new content. */
+  readonly written: boolean;
+  /** Of the steps that are no plain update, the one nearest to the origin tells. */
+  readonly kind: PairKind;
+  readonly axis: number | undefined;
+}
+
+function follow(step: Step, before: Trail | undefined): Trail {
+  const origin = before?.origin ?? step.source;
+  if (step.kind === "view")
+    return { step, origin, written: before?.written ?? false, kind: before?.kind ?? "update", axis: before?.axis };
+  const kind = before === undefined || before.kind === "update" ? step.kind : before.kind;
+  return { step, origin, written: true, kind, axis: before?.axis ?? step.axis };
+}
+
+/** The nodes that write on the way to a value, the first one first. */
+function writersOf(present: Value, trails: ReadonlyMap<Value, Trail>): Node[] {
+  const writers: Node[] = [];
+  for (let trail = trails.get(present); trail !== undefined; trail = trails.get(trail.step.source))
+    if (trail.step.kind !== "view") writers.push(trail.step.node);
+  return writers.reverse();
+}
+
+/** The way one step back from an output position: through an effect, or through a declared join. */
+function stepOf(node: Node, position: number): Step | undefined {
   const effect = effectOf(node, position);
   if (effect?.kind === "update") {
     const [source] = effect.sources;
-    return [{ source, node, kind: effect.grows === undefined ? "update" : "grow", axis: effect.axis }];
+    return { source, node, kind: effect.grows === undefined ? "update" : "grow", axis: effect.axis };
   }
-  if (effect?.kind === "view") return [{ source: effect.sources[0], node, kind: "view" }];
+  if (effect?.kind === "view") return { source: effect.sources[0], node, kind: "view" };
   const { appends } = node.op;
-  if (appends === undefined || position !== 0) return [];
+  if (appends === undefined || position !== 0) return undefined;
   // A join carries its first operand on: what comes after it is appended.
   const first = node.inputs[inputPosition(node, appends.to)];
-  return first === undefined ? [] : [{ source: first, node, kind: "append", axis: Number(node.attrs[appends.along]) }];
-}
-
-/** Follows steps back to graph inputs. A chain needs at least one writer: views alone make no new content. */
-function* trace(
-  present: Value,
-  steps: ReadonlyMap<Value, readonly Step[]>,
-  inputs: ReadonlySet<Value>,
-): Generator<Pair> {
-  const writers: Node[] = [];
-  let kind: PairKind = "update";
-  let axis: number | undefined;
-  let value = present;
-  for (let step = steps.get(value)?.[0]; step !== undefined; step = steps.get(value)?.[0]) {
-    if (step.kind !== "view") {
-      writers.push(step.node);
-      if (step.kind !== "update") kind = step.kind;
-      axis = step.axis ?? axis;
-    }
-    value = step.source;
-  }
-  if (!inputs.has(value) || value.initializer !== undefined || writers.length === 0) return;
-  const rank = value.fact?.shape?.length;
-  const along = axis !== undefined && axis < 0 && rank !== undefined ? axis + rank : axis;
-  const pair: Pair = { past: value, present, kind, writers: writers.reverse(), axis: along };
-  if (mayBecome(pair)) yield pair;
+  return first && { source: first, node, kind: "append", axis: Number(node.attrs[appends.along]) };
 }
 
 /** True if two values are known to have the same shape, whatever the sizes that symbols stand for. */

@@ -6,7 +6,7 @@
  * bytes is read at the end of the run, after every writer.
  */
 import { InsituError } from "../base/error.js";
-import type { Graph, Node, Value } from "../graph/graph.js";
+import { type Graph, type Node, type Value, quoted } from "../graph/graph.js";
 import { checkedFirst } from "./data-checks.js";
 import { Order } from "./order.js";
 import { findPairs, type PairChoice } from "./named-pairs.js";
@@ -65,14 +65,19 @@ export function makePlan(graph: Graph, options: PlanOptions = {}): Plan {
   const held = new Set(pasts === "state" ? pairs.map((pair) => pair.past) : []);
   const inPlace = new Map<Value, Value>();
   const verdicts: Verdict[] = [];
+  const inputs = new Set(graph.inputs);
+  const around: Surroundings = { inputs, uses, order, held, policy, buffers: new Buffers(graph, uses, order) };
+  // The update that makes a past is looked at before the update of that past: where the past's buffer begins is known.
   for (const { node, past, present, position, general } of updatesOf(graph, pairs)) {
-    const root = rootOf(past, uses, inPlace);
-    const found = judge({ node, past, position, root }, { graph, uses, order, held, inPlace, policy });
-    const verdict: Verdict = { node, past, present, root, isCache: !general || graph.inputs.includes(root), ...found };
+    const root = around.buffers.rootOf(past);
+    const found = judge({ node, past, position, root }, around);
+    const verdict: Verdict = { node, past, present, root, isCache: !general || inputs.has(root), ...found };
     verdicts.push(verdict);
-    if (verdict.inPlace || force?.(verdict)) inPlace.set(present, past);
+    if (!verdict.inPlace && force?.(verdict) !== true) continue;
+    inPlace.set(present, past);
+    around.buffers.take(past, present, root);
   }
-  verdicts.sort((a, b) => graph.nodes.indexOf(a.node) - graph.nodes.indexOf(b.node));
+  verdicts.sort((a, b) => order.positionOf(a.node) - order.positionOf(b.node));
   if (policy === "require") refuseCopies(verdicts, pairs);
   return { graph, policy, order: checkedFirst(order.layOut(), inPlace), pairs, candidates, verdicts, inPlace, uses };
 }
@@ -100,20 +105,79 @@ function updatesOf(graph: Graph, pairs: readonly Pair[]): Update[] {
   return [...updates.filter(({ node }) => leading.has(node)), ...updates.filter(({ node }) => !leading.has(node))];
 }
 
-/** The value at the start of a chain of views and in-place updates: the owner of the buffer. */
-function rootOf(value: Value, uses: Uses, inPlace: ReadonlyMap<Value, Value>): Value {
-  let root = uses.baseOf(value);
-  for (let next = inPlace.get(root); next !== undefined; next = inPlace.get(root)) root = uses.baseOf(next);
-  return root;
+/** What is known of buffers while updates are judged, by the value that their bytes belong to. */
+class Buffers {
+  readonly #uses: Uses;
+  readonly #order: Order;
+  /** The value at the start of a chain of views and in-place updates, by the last result of the chain. */
+  readonly #roots = new Map<Value, Value>();
+  /** The result that was put into a buffer. */
+  readonly #takers = new Map<Value, Value>();
+  readonly #shown = new Map<Value, Value>();
+  readonly #readers = new Map<Value, Readers>();
+
+  constructor(graph: Graph, uses: Uses, order: Order) {
+    this.#uses = uses;
+    this.#order = order;
+    for (const output of graph.outputs) {
+      const base = uses.baseOf(output);
+      if (!this.#shown.has(base)) this.#shown.set(base, output);
+    }
+  }
+
+  /** The owner of the buffer that a value lies in. */
+  rootOf(value: Value): Value {
+    const base = this.#uses.baseOf(value);
+    return this.#roots.get(base) ?? base;
+  }
+
+  /** Notes that an update's result lies in the buffer of its past. */
+  take(past: Value, present: Value, root: Value): void {
+    this.#takers.set(this.#uses.baseOf(past), present);
+    this.#roots.set(present, root);
+  }
+
+  takerOf(past: Value): Value | undefined {
+    return this.#takers.get(this.#uses.baseOf(past));
+  }
+
+  /** The first graph output that shows a value's bytes. */
+  shownAs(past: Value): Value | undefined {
+    return this.#shown.get(this.#uses.baseOf(past));
+  }
+
+  /** Every node that reads a value's bytes, through whatever view. */
+  readersOf(past: Value): Readers {
+    const base = this.#uses.baseOf(past);
+    let readers = this.#readers.get(base);
+    if (readers === undefined) {
+      const nodes = new Set<Node>();
+      let last = -1;
+      for (const value of this.#uses.sameBytes(base)) {
+        for (const node of this.#uses.readers.get(value) ?? []) {
+          nodes.add(node);
+          last = Math.max(last, this.#order.positionOf(node));
+        }
+      }
+      this.#readers.set(base, (readers = { nodes, last }));
+    }
+    return readers;
+  }
+}
+
+interface Readers {
+  readonly nodes: ReadonlySet<Node>;
+  /** Where the last of them stands in the file. */
+  readonly last: number;
 }
 
 interface Surroundings {
-  readonly graph: Graph;
+  readonly inputs: ReadonlySet<Value>;
   readonly uses: Uses;
   readonly order: Order;
   /** The inputs whose buffers belong to a state. */
   readonly held: ReadonlySet<Value>;
-  readonly inPlace: ReadonlyMap<Value, Value>;
+  readonly buffers: Buffers;
   readonly policy: InPlacePolicy;
 }
 
@@ -123,43 +187,47 @@ const copied = (reason: string, obstacle?: Node): Finding => ({ inPlace: false, 
 
 function judge(
   { node, past, position, root }: Pick<Verdict, "node" | "past" | "root"> & Pick<Update, "position">,
-  { graph, uses, order, held, inPlace, policy }: Surroundings,
+  { inputs, uses, order, held, buffers, policy }: Surroundings,
 ): Finding {
   if (policy === "never") return copied('the policy is "never"');
   if (root.initializer !== undefined)
-    return copied(`"${root.name}" is an initializer, and constants are never written`);
-  if (graph.inputs.includes(root) && !held.has(root)) {
-    return copied(`"${root.name}" is fed by the caller, and feeds are never written`);
-  }
-  const same = uses.sameBytes(past);
-  const taker = [...inPlace].find(([, source]) => same.includes(source));
+    return copied(`${quoted(root)} is an initializer, and constants are never written`);
+  if (inputs.has(root) && !held.has(root))
+    return copied(`${quoted(root)} is fed by the caller, and feeds are never written`);
+  const taker = buffers.takerOf(past);
   if (taker !== undefined) {
-    const other = uses.producers.get(taker[0])!;
-    return copied(`${other.label} already writes "${past.name}" in place, and one buffer holds one result`, other);
+    const other = uses.producers.get(taker)!;
+    return copied(`${other.label} already writes ${quoted(past)} in place, and one buffer holds one result`, other);
   }
-  const shown = graph.outputs.find((output) => same.includes(output));
+  const shown = buffers.shownAs(past);
   if (shown !== undefined) {
     const what = shown === past ? "the old value" : "a view of the old value";
-    return copied(`the graph output "${shown.name}" is ${what}, and is read when the run ends`);
+    return copied(`the graph output ${quoted(shown)} is ${what}, and is read when the run ends`);
   }
-  if (bytesReadBeside(node, position).some((value) => same.includes(value)))
+  if (bytesReadBeside(node, position).some((value) => uses.baseOf(value) === uses.baseOf(past)))
     return copied(`${node.label} reads the old value as another operand too, while it writes`, node);
-  const readers = new Set(same.flatMap((value) => uses.readers.get(value) ?? []));
-  readers.delete(node);
-  for (const reader of readers) {
-    if (order.mustFollow(node, reader)) {
-      return copied(
-        `${reader.label} reads the old value and needs this node's result, so it cannot come first`,
-        reader,
-      );
-    }
+  const readers = buffers.readersOf(past);
+  const follower = order.followerOf(node, readers.nodes, readers.last);
+  if (follower === "unknown")
+    return copied(
+      "the graph is too large and too entangled to find out whether every reader of the old value can come first",
+    );
+  if (follower !== "none")
+    return copied(
+      `${follower.label} reads the old value and needs this node's result, so it cannot come first`,
+      follower,
+    );
+  let others = 0;
+  for (const reader of readers.nodes) {
+    if (reader === node) continue;
+    order.require(reader, node);
+    others++;
   }
-  for (const reader of readers) order.require(reader, node);
-  const others =
-    readers.size === 0
+  const reason =
+    others === 0
       ? "nothing else reads the old value"
-      : `its ${readers.size === 1 ? "other reader comes" : `${readers.size} other readers come`} first`;
-  return { inPlace: true, reason: others };
+      : `its ${others === 1 ? "other reader comes" : `${others} other readers come`} first`;
+  return { inPlace: true, reason };
 }
 
 function refuseCopies(verdicts: readonly Verdict[], pairs: readonly Pair[]): void {
@@ -167,7 +235,7 @@ function refuseCopies(verdicts: readonly Verdict[], pairs: readonly Pair[]): voi
   if (problem !== undefined) {
     throw new InsituError(
       "not-in-place",
-      `${problem.node.label}: "${problem.past.name}" cannot be updated in place: ${problem.reason}; load with inPlace: "prefer" to copy it`,
+      `${problem.node.label}: ${quoted(problem.past)} cannot be updated in place: ${problem.reason}; load with inPlace: "prefer" to copy it`,
     );
   }
   const carried = pairs.find((pair) => pair.writers.length === 0);
@@ -182,7 +250,7 @@ function refuseCopies(verdicts: readonly Verdict[], pairs: readonly Pair[]): voi
     const node = appended.writers.at(-1)!;
     throw new InsituError(
       "not-in-place",
-      `${node.label}: "${appended.past.name}" cannot be updated in place: ${node.op.name} makes a new tensor each time; load with inPlace: "prefer" to copy it`,
+      `${node.label}: ${quoted(appended.past)} cannot be updated in place: ${node.op.name} makes a new tensor each time; load with inPlace: "prefer" to copy it`,
     );
   }
 }

@@ -14,6 +14,9 @@ import { compileProgram, type Program } from "./program.js";
 /** Programs kept at once. */
 const most = 32;
 
+/** Compilations that may go into finding the inputs whose contents decide shapes. */
+const mostTrials = 16;
+
 /** Elements that an input may have to be looked at on the host. */
 const mostHostElements = 16;
 
@@ -64,8 +67,9 @@ export class ProgramCache {
   #compile(inputs: readonly View[]): Program {
     const compile = (host: readonly number[]): Program => {
       this.compilations++;
+      const looked = new Set(host);
       const facts = inputs.map((view, at): Fact =>
-        host.includes(at) ? factOfView(cloneView(view)) : { type: view.type, shape: view.shape },
+        looked.has(at) ? factOfView(cloneView(view)) : { type: view.type, shape: view.shape },
       );
       return compileProgram(this.#plan, facts, this.#options);
     };
@@ -75,8 +79,11 @@ export class ProgramCache {
     let best = candidates.length === 0 ? program : compile(candidates);
     let chosen = candidates;
     if (dynamicSteps(best) < dynamicSteps(program)) {
-      for (const candidate of candidates) {
-        const fewer = chosen.filter((at) => at !== candidate);
+      // Inputs that change nothing are left out: one by one, or several together where there are many.
+      const step = Math.ceil(candidates.length / mostTrials);
+      for (let start = 0; start < candidates.length; start += step) {
+        const left = new Set(candidates.slice(start, start + step));
+        const fewer = chosen.filter((at) => !left.has(at));
         const trial = compile(fewer);
         if (dynamicSteps(trial) <= dynamicSteps(best)) [best, chosen] = [trial, fewer];
       }

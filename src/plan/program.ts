@@ -44,7 +44,7 @@ export interface Program {
 /** Compiles a plan for the given input types and shapes. */
 export function compileProgram(plan: Plan, inputs: readonly Fact[], options: LayoutOptions = {}): Program {
   const facts: Facts = new Map();
-  inferBody({ ...plan.graph, nodes: plan.order }, inputs, facts, { rules: 0, believeDeclared: false });
+  inferBody({ ...plan.graph, nodes: plan.order }, inputs, facts);
   const constants = new Map<Value, View>();
   for (const value of plan.order.flatMap((node) => node.outputs)) {
     const constant = value && facts.get(value)?.constant;

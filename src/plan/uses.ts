@@ -3,9 +3,20 @@
  */
 import type { Effect } from "../graph/effect.js";
 import type { Graph, Node, Value } from "../graph/graph.js";
+import type { Op } from "../graph/op.js";
+
+/** Names by operator, in the order of their positions: asked for every node, several times. */
+const names = new WeakMap<Op, { readonly inputs: readonly string[]; readonly outputs: readonly string[] }>();
+
+function namesOf(op: Op): { readonly inputs: readonly string[]; readonly outputs: readonly string[] } {
+  let found = names.get(op);
+  if (found === undefined)
+    names.set(op, (found = { inputs: Object.keys(op.inputs), outputs: Object.keys(op.outputs) }));
+  return found;
+}
 
 /** The operand position of the input that `name` means in an operator's declaration. */
-export const inputPosition = (node: Node, name: string): number => Object.keys(node.op.inputs).indexOf(name);
+export const inputPosition = (node: Node, name: string): number => namesOf(node.op).inputs.indexOf(name);
 
 /** An output's effect, with its operands in place of their names. */
 export interface DeclaredEffect {
@@ -22,9 +33,9 @@ export interface DeclaredEffect {
 
 /** The effect an output position declares, with the operands it names; undefined where it has none. */
 export function effectOf(node: Node, position: number): DeclaredEffect | undefined {
-  const names = Object.keys(node.op.outputs);
-  if (position >= names.length) return undefined; // the tail of a variadic output has no effect of its own
-  const effect = node.op.effects[names[position]];
+  // The tail of a variadic output has no effect of its own.
+  const name = namesOf(node.op).outputs.at(position);
+  const effect = name === undefined ? undefined : node.op.effects[name];
   if (effect === undefined) return undefined;
   const positions = (effect.kind === "reuse" ? effect.of : [effect.of])
     .map((operand) => inputPosition(node, operand))
@@ -60,51 +71,42 @@ export function bytesReadBy(node: Node): Set<Value> {
 export class Uses {
   readonly producers: ReadonlyMap<Value, Node>;
   readonly readers: ReadonlyMap<Value, readonly Node[]>;
-  /** For each value that is a view: the value whose bytes it shows. */
-  readonly viewed: ReadonlyMap<Value, Value>;
+  /** For each value that is a view: the value that its bytes belong to. */
+  readonly #bases = new Map<Value, Value>();
   /** The values that show the same bytes as a base, the base first. */
   readonly #groups = new Map<Value, Value[]>();
 
   constructor(graph: Graph) {
     const producers = new Map<Value, Node>();
     const readers = new Map<Value, Node[]>();
-    const viewed = new Map<Value, Value>();
-    const join = (value: Value): void => {
-      const base = this.#baseIn(viewed, value);
-      const group = this.#groups.get(base) ?? [base];
-      this.#groups.set(base, group);
-      if (value !== base) group.push(value);
-    };
+    // A view's source is made before the view: its base is known.
     for (const node of graph.nodes) {
       node.outputs.forEach((value, position) => {
         if (value === undefined) return;
         producers.set(value, node);
         const effect = effectOf(node, position);
-        if (effect?.kind === "view") {
-          viewed.set(value, effect.sources[0]);
-          join(value);
-        }
+        if (effect?.kind === "view") this.#join(value, this.baseOf(effect.sources[0]));
       });
       for (const value of bytesReadBy(node)) {
-        const list = readers.get(value) ?? [];
-        readers.set(value, list);
-        list.push(node);
+        const list = readers.get(value);
+        if (list === undefined) readers.set(value, [node]);
+        else list.push(node);
       }
     }
     this.producers = producers;
     this.readers = readers;
-    this.viewed = viewed;
   }
 
-  #baseIn(viewed: ReadonlyMap<Value, Value>, value: Value): Value {
-    let base = value;
-    for (let next = viewed.get(base); next !== undefined; next = viewed.get(base)) base = next;
-    return base;
+  #join(view: Value, base: Value): void {
+    this.#bases.set(view, base);
+    const group = this.#groups.get(base);
+    if (group === undefined) this.#groups.set(base, [base, view]);
+    else group.push(view);
   }
 
   /** The value whose bytes `value` shows: itself, unless it is a view. */
   baseOf(value: Value): Value {
-    return this.#baseIn(this.viewed, value);
+    return this.#bases.get(value) ?? value;
   }
 
   /** Every value that shows the same bytes: the base and its views. */

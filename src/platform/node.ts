@@ -1,5 +1,5 @@
 /** Node's file system as insitu's platform. Weight files are opened only inside the model's folder, as regular files. */
-import { constants } from "node:fs";
+import { type BigIntStats, constants } from "node:fs";
 import { type FileHandle, open, realpath, stat } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,13 +16,15 @@ const mostAtOnce = 2 ** 30;
 
 class NodeFile implements ReadableFile {
   readonly size: number;
+  readonly identity: string;
   readonly #handle: FileHandle;
   readonly #path: string;
 
-  constructor(handle: FileHandle, path: string, size: number) {
+  constructor(handle: FileHandle, path: string, stats: BigIntStats) {
     this.#handle = handle;
     this.#path = path;
-    this.size = size;
+    this.size = Number(stats.size);
+    this.identity = `${stats.dev}:${stats.ino}`;
   }
 
   async read(offset: number, target: Uint8Array): Promise<void> {
@@ -87,7 +89,7 @@ async function openBeside(modelPath: string, location: string): Promise<Readable
     ) {
       throw new InsituError("external-data", `location ${JSON.stringify(location)} changed while it was opened`);
     }
-    return new NodeFile(handle, real, Number(after.size));
+    return new NodeFile(handle, real, after);
   } catch (error) {
     await handle.close();
     throw error;
@@ -100,9 +102,9 @@ async function openModel(path: string): Promise<ReadableFile> {
     const place = toPath(path);
     // Without O_NONBLOCK, opening a pipe would wait for its writer.
     handle = await open(place, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
-    const stats = await handle.stat();
+    const stats = await handle.stat({ bigint: true });
     if (!stats.isFile()) throw new Error("not a regular file");
-    return new NodeFile(handle, place, stats.size);
+    return new NodeFile(handle, place, stats);
   } catch (cause) {
     await handle?.close();
     throw new InsituError(

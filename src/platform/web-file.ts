@@ -5,10 +5,12 @@ import type { ReadableFile } from "../base/platform.js";
 const smallGap = 2 ** 20;
 
 class MemoryFile implements ReadableFile {
+  readonly identity: string;
   readonly #bytes: Uint8Array;
 
-  constructor(bytes: Uint8Array) {
+  constructor(bytes: Uint8Array, identity: string) {
     this.#bytes = bytes;
+    this.identity = identity;
   }
 
   get size(): number {
@@ -30,6 +32,7 @@ type Reader = ReadableStreamDefaultReader<Uint8Array>;
 /** A file read from responses. One request serves all reads that follow each other; what lies elsewhere is asked for anew. */
 class FetchedFile implements ReadableFile {
   readonly size: number;
+  readonly identity: string;
   readonly #url: string;
   /** True if the server answers with a part of the file where it is asked for one. */
   readonly #ranged: boolean;
@@ -38,10 +41,11 @@ class FetchedFile implements ReadableFile {
   #position = 0;
   #pending: Uint8Array = new Uint8Array();
 
-  /** `body` is a response that starts at the file's first byte. */
-  constructor(url: string, size: number, ranged: boolean, body?: ReadableStream<Uint8Array>) {
+  /** `response` is the first answer; `body` is its content where that starts at the file's first byte. */
+  constructor(url: string, size: number, ranged: boolean, response: Response, body?: ReadableStream<Uint8Array>) {
     this.#url = url;
     this.size = size;
+    this.identity = identityOf(url, response);
     this.#ranged = ranged;
     this.#reader = body?.getReader();
   }
@@ -91,6 +95,9 @@ class FetchedFile implements ReadableFile {
   }
 }
 
+/** Where a file came from in the end: names that lead to one place are one file. */
+const identityOf = (url: string, response: Response): string => response.url || url;
+
 /** A response that is no error. */
 export async function request(url: string, init?: RequestInit): Promise<Response> {
   const response = await fetch(url, init);
@@ -111,8 +118,8 @@ async function whole(url: string, response: Response): Promise<ReadableFile> {
   const isPlain = response.type !== "cors" && response.headers.get("content-encoding") === null;
   const length = Number(response.headers.get("content-length") ?? NaN);
   if (isPlain && Number.isSafeInteger(length) && response.body !== null)
-    return new FetchedFile(url, length, false, response.body);
-  return new MemoryFile(new Uint8Array(await response.arrayBuffer()));
+    return new FetchedFile(url, length, false, response, response.body);
+  return new MemoryFile(new Uint8Array(await response.arrayBuffer()), identityOf(url, response));
 }
 
 /** Opens a file that will be read from its start to its end. */
@@ -130,7 +137,7 @@ export async function openToRead(url: string): Promise<ReadableFile> {
   }
   if (response.status !== 206) return whole(url, response);
   const size = rangedSize(response);
-  if (size !== undefined && response.body !== null) return new FetchedFile(url, size, true, response.body);
+  if (size !== undefined && response.body !== null) return new FetchedFile(url, size, true, response, response.body);
   await response.body?.cancel();
   return whole(url, await request(url));
 }
@@ -146,5 +153,5 @@ export async function openInRanges(url: string): Promise<ReadableFile> {
   if (response.status !== 206) return whole(url, response);
   const size = rangedSize(response);
   await response.body?.cancel();
-  return size === undefined ? whole(url, await request(url)) : new FetchedFile(url, size, true);
+  return size === undefined ? whole(url, await request(url)) : new FetchedFile(url, size, true, response);
 }

@@ -16,6 +16,7 @@ import { traitsOf } from "../tensor/element-type.js";
 import type { CachedAttention, Refusal } from "./attention.js";
 import { attentionNode } from "./attention-node.js";
 import { type CacheWrite, cacheWriteOf } from "./cache-write.js";
+import { spend, withEffort } from "./effort.js";
 import { type Element, elementText, integer, truth } from "./element.js";
 import type { Assumptions } from "./elements.js";
 import { assignRoles, batch, past, type Roles, tokensOf } from "./roles.js";
@@ -60,12 +61,14 @@ export interface Analysis {
 export function hasGrowingCaches(model: Model): boolean {
   const graph = buildGraph(model, operators);
   inferGraph(graph);
-  const { found, lost } = findTrails(graph);
+  const { found, lost } = withEffort(graph, () => findTrails(graph));
   return lost.length > 0 || found.some(({ kind }) => kind !== "in-place");
 }
 
 /** Looks at a model. */
-export function analyse(model: Model): Analysis {
+export const analyse = (model: Model): Analysis => withEffort(model.graph, () => look(model));
+
+function look(model: Model): Analysis {
   const whole = buildGraph(model, operators);
   inferGraph(whole);
   const first = findTrails(whole);
@@ -80,14 +83,14 @@ export function analyse(model: Model): Analysis {
   );
   const counters = graph.inputs.filter((value) => isCounter(value, tokens, indices.has(value)));
   const { writes, unwritten, start } = findWrites(trails, graph, { assumed: assumedElements([], counters, past) });
-  const look = (masks: readonly Value[], padding?: Value): Found => {
+  const lookWith = (masks: readonly Value[], padding?: Value): Found => {
     const assumptions: Assumptions = { assumed: assumedElements(masks, counters, past, padding) };
     return { assumptions, ...findAttentions({ graph, index, trails, assumptions, past: start }) };
   };
   const candidates = graph.inputs.filter((value) => isMask(value, tokens));
-  const assumed = look(candidates);
-  const masks = candidates.filter((mask) => hidesKeys(assumed, look(candidates, mask)));
-  const { assumptions, attentions, refusals } = masks.length === candidates.length ? assumed : look(masks);
+  const assumed = lookWith(candidates);
+  const masks = candidates.filter((mask) => hidesKeys(assumed, lookWith(candidates, mask)));
+  const { assumptions, attentions, refusals } = masks.length === candidates.length ? assumed : lookWith(masks);
   const resisting = [...lost.map(lostTrail), ...unwritten, ...unread(trails, attentions, refusals, index)];
   return {
     whole,
@@ -140,6 +143,7 @@ interface Found {
 function findAttentions(around: Surroundings): Omit<Found, "assumptions"> {
   const attentions: CachedAttention[] = [];
   const refusals: Refusal[] = [];
+  spend(around.graph.nodes.length);
   for (const node of around.graph.nodes) {
     const found = operatorAttention(node, around) ?? writtenAttention(node, around) ?? attentionNode(node, around);
     if (found === undefined) continue;
@@ -151,8 +155,9 @@ function findAttentions(around: Surroundings): Omit<Found, "assumptions"> {
 
 /** True if what is taken for padding hides keys, in every attention that it changes at all. */
 function hidesKeys(valid: Found, padding: Found): boolean {
+  const padded = new Map(padding.attentions.map((attention) => [attention.node, attention]));
   return valid.attentions.every(({ node, mask }) => {
-    const other = padding.attentions.find((attention) => attention.node === node);
+    const other = padded.get(node);
     if (other === undefined) return false;
     const hidden = other.mask.others.some((condition) => condition.kind === "truth" && !condition.value);
     return hidden || JSON.stringify(texts(mask)) === JSON.stringify(texts(other.mask));
@@ -218,12 +223,14 @@ function unread(
   index: GraphIndex,
 ): Resisting[] {
   const read = new Set(attentions.flatMap(({ keys, values }) => [keys.trail, values.trail]));
+  const places = new Map(refusals.map(({ node }, at) => [node, at]));
   return trails
     .filter((trail) => !read.has(trail) && trail.kind !== "in-place")
     .map((trail) => {
       const own = trail.kind === "attention" ? [trail.writer] : [];
       const near = [...own, ...nodesAhead(trail.written, index)];
-      const refusal = refusals.find(({ node }) => near.includes(node));
+      const first = near.reduce((least, node) => Math.min(least, places.get(node) ?? Infinity), Infinity);
+      const refusal = refusals.at(first);
       if (refusal !== undefined)
         return { input: trail.past.name, node: refusal.node, reason: `${refusal.node.label}: ${refusal.reason}` };
       const [node] = near;

@@ -2,7 +2,7 @@
  * Slice assignment written as a join: rows before, new rows and rows behind, cut out of one tensor and put together again. Becomes a
  * ScatterElements, which the search for caches knows; its indices are −1 where the pieces would not fit together, so nothing is taken on trust.
  */
-import { type Model, type ModelNode, tensorView } from "../onnx/model.js";
+import { type Model, type ModelNode, type ModelTensor, type ModelValue, tensorView } from "../onnx/model.js";
 import { readIntegers } from "../tensor/access.js";
 import { traitsOf } from "../tensor/element-type.js";
 import { ModelEdit } from "./model-edit.js";
@@ -35,10 +35,12 @@ export function withAssignments(model: Model): Model {
 /** Whole numbers and ranks that are known without inference. */
 class Constants {
   readonly makers: Map<string, ModelNode>;
-  readonly #model: Model;
+  readonly #initializers: ReadonlyMap<string, ModelTensor>;
+  readonly #inputs: ReadonlyMap<string, ModelValue>;
 
   constructor(model: Model) {
-    this.#model = model;
+    this.#initializers = new Map(model.graph.initializers.map((tensor) => [tensor.name, tensor]));
+    this.#inputs = new Map(model.graph.inputs.map((input) => [input.name, input]));
     this.makers = new Map(model.graph.nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
   }
 
@@ -49,10 +51,7 @@ class Constants {
     const value = made?.opType === "Constant" ? made.attributes.get("value") : undefined;
     const listed = made?.opType === "Constant" ? made.attributes.get("value_ints") : undefined;
     if (listed?.kind === "ints") return listed.value.length === 1 ? Number(listed.value[0]) : undefined;
-    const tensor =
-      value?.kind === "tensor"
-        ? value.value
-        : this.#model.graph.initializers.find((initializer) => initializer.name === name);
+    const tensor = value?.kind === "tensor" ? value.value : this.#initializers.get(name);
     if (tensor === undefined || traitsOf(tensor.type).kind !== "integer" || tensor.data === undefined) return undefined;
     const view = tensorView(tensor);
     return view.size === 1 ? readIntegers(view)[0] : undefined;
@@ -60,7 +59,7 @@ class Constants {
 
   /** The shape of an input. */
   shape(name: string): readonly unknown[] | undefined {
-    const type = this.#model.graph.inputs.find((input) => input.name === name)?.type;
+    const type = this.#inputs.get(name)?.type;
     return type?.kind === "tensor" ? type.shape : undefined;
   }
 }

@@ -2,6 +2,8 @@
  * One element of a tensor as an expression over its index: what a mask says about query i and key k, which element of a cache a repeated
  * key is. Expressions are kept simple as they are made, so that what means the same mostly looks the same. Knows no operator.
  */
+import { InsituError } from "../base/error.js";
+import { longestElement } from "../base/limits.js";
 import { addDims, type Dim, multiplyDims, sameDim, subtractDims } from "../graph/dim.js";
 import type { Node, Value } from "../graph/graph.js";
 import type { Ranges } from "./ranges.js";
@@ -156,6 +158,12 @@ export function elementText(element: Element): string {
   const known = texts.get(element);
   if (known !== undefined) return known;
   const text = textOf(element);
+  // What is in it twice is in the text twice.
+  if (text.length > longestElement)
+    throw new InsituError(
+      "invalid-graph",
+      `an element of a mask or of positions is an expression of more than ${longestElement} characters: it is not one that can be rewritten`,
+    );
   texts.set(element, text);
   return text;
 }

@@ -9,6 +9,7 @@ import { readIntegers, readNumbers } from "../tensor/access.js";
 import { traitsOf } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";
 import { atLeastZero, choose, type Element, integer, numeric, read, truth } from "./element.js";
+import { spend } from "./effort.js";
 import { layoutRules, stairsOf } from "./element-layout.js";
 import { valueRules } from "./element-values.js";
 import type { Ranges } from "./ranges.js";
@@ -43,7 +44,7 @@ const deepest = 400;
 /** The elements of one graph's values. */
 export class Elements {
   readonly ranges: Ranges;
-  readonly #producers = new Map<Value, Node>();
+  readonly #producers: ReadonlyMap<Value, Node>;
   readonly #assumptions: Assumptions;
   readonly #known = new Map<Value, Map<string, Element>>();
   #depth = 0;
@@ -51,8 +52,7 @@ export class Elements {
   constructor(graph: Graph, ranges: Ranges, assumptions: Assumptions = {}) {
     this.ranges = ranges;
     this.#assumptions = assumptions;
-    for (const node of graph.nodes)
-      for (const value of node.outputs) if (value !== undefined) this.#producers.set(value, node);
+    this.#producers = producersOf(graph);
   }
 
   /** The node that makes a value. */
@@ -67,6 +67,7 @@ export class Elements {
     const key = index.join();
     const known = own.get(key);
     if (known !== undefined) return known;
+    spend(1 + index.length);
     const found = this.#find(value, index);
     own.set(key, found);
     return found;
@@ -77,6 +78,7 @@ export class Elements {
     const node = this.#producers.get(value);
     const rule = node && node.op.domain === "" ? layoutRules[node.op.name] : undefined;
     if (node === undefined || rule === undefined || value.fact?.constant !== undefined) return undefined;
+    spend(1 + index.length);
     const found = rule({ node, output: value, index, ranges: this.ranges, of: read });
     return found?.kind === "read" ? { value: found.from, index: found.index } : undefined;
   }
@@ -105,6 +107,18 @@ export class Elements {
   }
 }
 
+/** Who makes each value, by graph: many questions are asked of one. */
+const knownProducers = new WeakMap<Graph, ReadonlyMap<Value, Node>>();
+
+function producersOf(graph: Graph): ReadonlyMap<Value, Node> {
+  const known = knownProducers.get(graph);
+  if (known !== undefined) return known;
+  const producers = new Map<Value, Node>();
+  for (const node of graph.nodes) for (const value of node.outputs) if (value !== undefined) producers.set(value, node);
+  knownProducers.set(graph, producers);
+  return producers;
+}
+
 /** An element of a constant: the same everywhere, known at a known index, or a whole number that grows evenly along the axes. */
 function constantElement(view: View, index: readonly Dim[], ranges: Ranges): Element | undefined {
   const { kind } = traitsOf(view.type);
@@ -125,6 +139,7 @@ function constantElement(view: View, index: readonly Dim[], ranges: Ranges): Ele
     view,
   );
   if (!index.every((at, axis) => ranges.isLookup(at, view.shape[axis]))) return undefined;
+  spend(part.size / 64);
   const numbers = kind === "integer" ? readIntegers(part) : readNumbers(part);
   if (numbers.every((number) => number === numbers[0])) return single(part);
   const even = kind === "integer" ? evenElement(numbers as readonly number[], part.shape, index) : undefined;

@@ -4,7 +4,7 @@
  */
 import { InsituError } from "../base/error.js";
 import { withAssignments } from "./assign-slices.js";
-import { FunctionExpander } from "../graph/functions.js";
+import { FunctionExpander, type PlacedNode } from "../graph/functions.js";
 import { attributes as makeAttributes, initializer } from "../onnx/build.js";
 import type { Model, ModelAttribute, ModelGraph, ModelNode, ModelTensor } from "../onnx/model.js";
 import { operators } from "../ops/index.js";
@@ -62,6 +62,7 @@ function converted(model: Model, from: number, to: number): Model {
 
 class Conversion {
   readonly initializers: ModelTensor[] = [];
+  readonly #made = new Set<string>();
   /** Domains that functions brought along. */
   readonly domains = new Map<string, number>();
   readonly #expander: FunctionExpander;
@@ -74,15 +75,15 @@ class Conversion {
     for (const node of model.graph.nodes) for (const name of node.outputs) this.#names.add(name);
   }
 
-  graph(graph: ModelGraph, opsets: ReadonlyMap<string, number>): ModelGraph {
-    const nodes = this.#expander.expand(graph.nodes, opsets).map(({ node, opsets: own }) => this.#node(node, own));
+  graph(graph: ModelGraph, opsets: ReadonlyMap<string, number>, within: readonly string[] = []): ModelGraph {
+    const nodes = this.#expander.expand(graph.nodes, opsets, within).map((placed) => this.#node(placed));
     return nodes.length === graph.nodes.length && nodes.every((node, at) => node === graph.nodes[at])
       ? graph
       : { ...graph, nodes };
   }
 
-  #node(node: ModelNode, opsets: ReadonlyMap<string, number>): ModelNode {
-    const inner = this.#bodies(node, opsets);
+  #node({ node, opsets, within }: PlacedNode): ModelNode {
+    const inner = this.#bodies(node, opsets, within);
     if (node.domain !== "") {
       const version = opsets.get(node.domain);
       if (version !== undefined) this.domains.set(node.domain, version);
@@ -100,11 +101,11 @@ class Conversion {
     return converter(inner, from, this) ?? inner;
   }
 
-  #bodies(node: ModelNode, opsets: ReadonlyMap<string, number>): ModelNode {
+  #bodies(node: ModelNode, opsets: ReadonlyMap<string, number>, within: readonly string[]): ModelNode {
     let changed: Map<string, ModelAttribute> | undefined;
     for (const [name, attribute] of node.attributes) {
       if (attribute.kind !== "graph") continue;
-      const value = this.graph(attribute.value, opsets);
+      const value = this.graph(attribute.value, opsets, within);
       if (value !== attribute.value) (changed ??= new Map(node.attributes)).set(name, { ...attribute, value });
     }
     return changed === undefined ? node : { ...node, attributes: changed };
@@ -115,11 +116,11 @@ class Conversion {
     const base = `insitu/axes_${list.join("_").replaceAll("-", "minus_")}`;
     let name = base;
     for (let count = 2; this.#names.has(name); count++) {
-      const known = this.initializers.find((tensor) => tensor.name === name);
-      if (known !== undefined) return name;
+      if (this.#made.has(name)) return name;
       name = `${base}_${count}`;
     }
     this.#names.add(name);
+    this.#made.add(name);
     this.initializers.push(initializer(name, new Tensor("int64", BigInt64Array.from(list, BigInt), [list.length])));
     return name;
   }

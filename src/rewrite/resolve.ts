@@ -28,6 +28,15 @@ export interface Blame {
   readonly node: Node | undefined;
 }
 
+/** A value whose answer is looked for: the operands that must all be free of the old length, those before `next` being so. */
+interface Question {
+  readonly value: Value;
+  operands: boolean | readonly Value[];
+  next: number;
+  /** Who was to blame before. */
+  readonly before: Blame | undefined;
+}
+
 /** Finds out what depends on the old length, and replaces it. */
 export class Resolver {
   readonly #analysis: Analysis;
@@ -58,19 +67,35 @@ export class Resolver {
 
   /** True if a value does not depend on the old length, or has been replaced by one that does not. */
   resolve(value: Value): boolean {
-    const known = this.#known.get(value);
-    if (known !== undefined) return known;
-    this.#known.set(value, true); // graphs have no circles: nobody asks again before the answer is there
-    const before = this.blame;
-    const answer = this.#isClean(value) || this.#substitute(value);
-    // What failed further back does not matter where the value itself was replaced.
-    if (answer) this.blame = before;
-    else this.blame ??= { value, node: this.#producers.get(value) };
-    this.#known.set(value, answer);
-    return answer;
+    // A list of its own in place of recursion: graphs may be deeper than any stack.
+    const pending = [this.#question(value)];
+    for (let last = pending.at(-1); last !== undefined; last = pending.at(-1)) {
+      if (!this.#known.has(last.value)) {
+        if (typeof last.operands !== "boolean" && last.next < last.operands.length) {
+          const operand = last.operands[last.next];
+          const known = this.#known.get(operand);
+          if (known === undefined) pending.push(this.#question(operand));
+          else if (known) last.next++;
+          else last.operands = false;
+          continue;
+        }
+        const answer = last.operands !== false || this.#substitute(last.value);
+        // What failed further back does not matter where the value itself was replaced.
+        if (answer) this.blame = last.before;
+        else this.blame ??= { value: last.value, node: this.#producers.get(last.value) };
+        this.#known.set(last.value, answer);
+      }
+      pending.pop();
+    }
+    return this.#known.get(value)!;
   }
 
-  #isClean(value: Value): boolean {
+  #question(value: Value): Question {
+    return { value, operands: this.#known.has(value) || this.#isClean(value), next: 0, before: this.blame };
+  }
+
+  /** True or false where that shows from the value itself; else the operands that it depends on. */
+  #isClean(value: Value): boolean | readonly Value[] {
     if (this.#caches.has(value.name)) return false;
     if (this.#edit.isReplaced(value.name)) return true;
     const node = this.#producers.get(value);
@@ -81,7 +106,7 @@ export class Resolver {
       const [of] = node.inputs;
       if (of !== undefined && this.#pasts.has(of)) return isFree(integersOf(value.fact));
     }
-    return [...readsOf(node)].every((operand) => this.resolve(operand));
+    return readsOf(node);
   }
 
   /** True for numbers of new tokens that stand for rows, where no length is counted apart. */

@@ -1,7 +1,8 @@
 /** `rewrite` from what a caller hands in: the bytes of a model, its path or its URL. Weights in other files stay there. */
 import type { Files } from "../base/platform.js";
-import { loadExternalData, type LoadOptions } from "../onnx/external.js";
+import { loadExternalData } from "../onnx/external.js";
 import { openModel } from "../onnx/load.js";
+import { bytesOf, checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
 import type { Model } from "../onnx/model.js";
 import { readModel } from "../onnx/read.js";
 import { withStandIns } from "../onnx/stand-ins.js";
@@ -22,6 +23,7 @@ export async function openForRewriting(
   platform: Files,
   options: LoadOptions = {},
 ): Promise<Model> {
+  checkLoadOptions(options);
   const model =
     typeof source === "string" || source instanceof URL
       ? await openModel(String(source), platform)
@@ -38,8 +40,3 @@ export async function rewriteSource(
   const { model, report } = rewrite(await openForRewriting(source, platform, options), options);
   return { model: writeModel(model), report };
 }
-
-const bytesOf = (source: Uint8Array | ArrayBufferLike): Uint8Array =>
-  ArrayBuffer.isView(source)
-    ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength)
-    : new Uint8Array(source);

@@ -3,10 +3,12 @@
  * lengths as data. Model in, model out; what is not understood is refused by name, and nothing is guessed.
  */
 import { InsituError } from "../base/error.js";
+import { shown } from "../base/shown.js";
 import { isKnown, sameDim, sameShape } from "../graph/dim.js";
-import type { Model } from "../onnx/model.js";
+import type { Model, ModelNode } from "../onnx/model.js";
 import { type Analysis, analyse, hasGrowingCaches, requireUnderstood } from "./analysis.js";
 import { changeDecoder } from "./decoder-edit.js";
+import { withEffort } from "./effort.js";
 import { oldestOpset, prepareModel } from "./prepare-model.js";
 import type { RewriteReport } from "./report.js";
 import type { Blame } from "./resolve.js";
@@ -32,8 +34,13 @@ export interface Rewritten {
 }
 
 /** Rewrites a decoder. Throws `invalid-graph`, naming the input and the node where the trail ended, for what it does not understand. */
-export function rewrite(model: Model, options: RewriteOptions = {}): Rewritten {
+export const rewrite = (model: Model, options: RewriteOptions = {}): Rewritten =>
+  withEffort(model.graph, () => rewritten(model, options));
+
+function rewritten(model: Model, options: RewriteOptions): Rewritten {
   const { opset = 24, keepMask = false } = options;
+  if (opset !== 24 && opset !== 25)
+    throw new InsituError("invalid-argument", `option opset must be 24 or 25, got ${shown(opset)}`);
   const prepared = prepareModel(model, opset);
   const analysis = analyse(prepared);
   requireUnderstood(analysis);
@@ -52,9 +59,10 @@ export function rewrite(model: Model, options: RewriteOptions = {}): Rewritten {
     const { model: bare, widened, ...did } = changed;
     const verified = verify(bare, analysis, widened);
     const kept = withoutStale(bare, analysis, verified);
+    const writers = new Map(model.graph.nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
     const report: RewriteReport = {
       ...did,
-      caches: did.caches.map((cache) => ({ ...cache, from: writerIn(model, cache.output) ?? cache.from })),
+      caches: did.caches.map((cache) => ({ ...cache, from: formOf(writers.get(cache.output)) ?? cache.from })),
       opset: { from: model.opsets.get("") ?? 0, to: kept.opsets.get("") ?? 0 },
       capacity,
       inputs: differences(model, kept),
@@ -92,7 +100,7 @@ function checkMasks({ opsets }: Model, { whole }: Analysis): void {
 function checkCapacity({ trails }: Analysis, capacity: number | undefined): void {
   if (capacity === undefined) return;
   if (!Number.isSafeInteger(capacity) || capacity < 1)
-    throw new InsituError("invalid-argument", `capacity must be a whole number above 0, got ${capacity}`);
+    throw new InsituError("invalid-argument", `capacity must be a whole number above 0, got ${shown(capacity)}`);
   for (const trail of trails) {
     const rows = trail.past.fact?.shape?.[cacheAxis(trail)!];
     if (rows !== undefined && isKnown(rows) && rows > capacity)
@@ -108,7 +116,7 @@ function fixedCapacity({ trails }: Analysis): number | undefined {
   const rows = trails
     .map((trail) => trail.past.fact?.shape?.[cacheAxis(trail)!])
     .filter((dim) => typeof dim === "number");
-  return rows.length === 0 ? undefined : Math.max(...rows);
+  return rows.length === 0 ? undefined : rows.reduce((largest, count) => Math.max(largest, count));
 }
 
 /** A name for the capacity that no other dimension has. */
@@ -143,14 +151,13 @@ function withoutStale(model: Model, { whole }: Analysis, verified: ReturnType<ty
 
 function differences(before: Model, after: Model): RewriteReport["inputs"] {
   const [old, now] = [before, after].map(({ graph }) => graph.inputs.map(({ name }) => name));
-  return { added: now.filter((name) => !old.includes(name)), removed: old.filter((name) => !now.includes(name)) };
+  const [had, has] = [new Set(old), new Set(now)];
+  return { added: now.filter((name) => !had.has(name)), removed: old.filter((name) => !has.has(name)) };
 }
 
-/** The operator that made an output, where the model was made ready in another form. */
-const writerIn = ({ graph }: Model, output: string): string | undefined => {
-  const writer = graph.nodes.find(({ outputs }) => outputs.includes(output));
-  return writer?.opType === "Concat" && writer.inputs.length === 3 ? "Slice and Concat" : undefined;
-};
+/** What made an output, where the model was made ready in another form. */
+const formOf = (writer: ModelNode | undefined): string | undefined =>
+  writer?.opType === "Concat" && writer.inputs.length === 3 ? "Slice and Concat" : undefined;
 
 /** What a user of the model should know. */
 function notesOf(model: Model): string[] {

@@ -21,6 +21,7 @@ import {
 import type { Fact } from "../graph/fact.js";
 import { type Graph, readsOf, type Value } from "../graph/graph.js";
 import { type Facts, inferBody } from "../graph/infer.js";
+import { spend } from "./effort.js";
 import { Ranges } from "./ranges.js";
 import type { Trail } from "./trail.js";
 
@@ -179,9 +180,10 @@ function assignments(fixed: Roles, free: readonly FreeSymbol[]): Roles[] {
 /** The facts of a graph whose inputs have these roles; undefined where a rule refuses them. */
 export function inferWith(graph: Graph, roles: Roles): Facts | undefined {
   const facts: Facts = new Map();
+  spend(2 * graph.nodes.length);
   const inputs = graph.inputs.map((value) => inputFact(value, roles));
   try {
-    inferBody(graph, inputs, facts, { rules: 0, believeDeclared: false });
+    inferBody(graph, inputs, facts);
   } catch (error) {
     if (error instanceof InsituError && error.code !== "internal") return undefined;
     throw error;

@@ -4,6 +4,7 @@
  */
 import { type Dim, isKnown, symbol } from "../graph/dim.js";
 import { type Graph, type Node, readsOf, type Value } from "../graph/graph.js";
+import { spend } from "./effort.js";
 import { Elements } from "./elements.js";
 import { Ranges } from "./ranges.js";
 
@@ -45,6 +46,7 @@ function writes(
   output: Value,
 ): { readonly kind: WriterKind; readonly operand: Value | undefined } | undefined {
   const { name, domain, inputs, outputs, effects } = node.op;
+  spend();
   const position = node.outputs.indexOf(output);
   const effect = effects[Object.keys(outputs)[position]];
   const operandNamed = (of: string): Value | undefined => node.inputs[Object.keys(inputs).indexOf(of)];
@@ -78,9 +80,8 @@ export function findTrails(graph: Graph): Trails {
     }
   }
   // An input that leaves as it came, such as an encoder's keys, is no cache.
-  for (const past of inputs)
-    if (!taken.has(past) && !shown.has(past))
-      lost.push(...unfinished(past, graph, new Set(found.map(({ present }) => present))));
+  const presents = new Set(found.map(({ present }) => present));
+  for (const past of inputs) if (!taken.has(past) && !shown.has(past)) lost.push(...unfinished(past, graph, presents));
   const place = new Map(graph.inputs.map((value, at) => [value, at]));
   found.sort((a, b) => place.get(a.past)! - place.get(b.past)!);
   return { found, lost };
@@ -162,7 +163,9 @@ function unfinished(past: Value, graph: Graph, presents: ReadonlySet<Value>): Lo
   const { fact } = past;
   const rank = fact?.shape?.length ?? 0;
   if (rank < 3 || fact?.shape === undefined || fact.shape.every((dim) => typeof dim === "number")) return [];
-  const ahead = valuesBehind(past, graph);
+  const readers = readersIn(graph);
+  const ahead = valuesBehind(past, readers);
+  spend(graph.outputs.length / 16);
   const free = graph.outputs.filter((value) => !presents.has(value) && ahead.has(value));
   const alike = free.find(
     ({ fact: own }) =>
@@ -174,7 +177,7 @@ function unfinished(past: Value, graph: Graph, presents: ReadonlySet<Value>): Lo
         (dim, axis) => String(dim) !== String(fact.shape![axis]) && !(isKnown(dim) && isKnown(fact.shape![axis])),
       ),
   );
-  const reader = graph.nodes.find((node) => [...readsOf(node)].includes(past) && !readsShapeOf(node, past));
+  const reader = readers.get(past)?.find((node) => !readsShapeOf(node, past));
   if (alike === undefined || reader === undefined) return [];
   if (reader.bodies.size > 0)
     return [{ from: past, node: reader, reason: `${reader.label} reads it in a body, and bodies are not looked into` }];
@@ -186,12 +189,34 @@ function unfinished(past: Value, graph: Graph, presents: ReadonlySet<Value>): Lo
 }
 
 /** The values that are made of a value. */
-function valuesBehind(value: Value, graph: Graph): ReadonlySet<Value> {
+function valuesBehind(value: Value, readers: ReadonlyMap<Value, readonly Node[]>): ReadonlySet<Value> {
   const found = new Set([value]);
-  for (const node of graph.nodes)
-    if ([...readsOf(node)].some((operand) => found.has(operand)))
+  // A set hands out what is added to it while it is walked.
+  for (const at of found) {
+    for (const node of readers.get(at) ?? []) {
+      spend();
       for (const output of node.outputs) if (output !== undefined) found.add(output);
+    }
+  }
   return found;
+}
+
+/** Who reads each value, in the order of the graph: asked for many inputs of one graph. */
+const knownReaders = new WeakMap<Graph, ReadonlyMap<Value, readonly Node[]>>();
+
+function readersIn(graph: Graph): ReadonlyMap<Value, readonly Node[]> {
+  const known = knownReaders.get(graph);
+  if (known !== undefined) return known;
+  const readers = new Map<Value, Node[]>();
+  for (const node of graph.nodes) {
+    for (const value of readsOf(node)) {
+      const list = readers.get(value);
+      if (list === undefined) readers.set(value, [node]);
+      else if (list.at(-1) !== node) list.push(node);
+    }
+  }
+  knownReaders.set(graph, readers);
+  return readers;
 }
 
 /** True if a node looks at nothing but the shape of a value. */

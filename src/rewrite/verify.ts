@@ -44,7 +44,7 @@ export function verify(model: Model, analysis: Analysis, widened: ReadonlyMap<st
   });
   const facts: Facts = new Map();
   try {
-    inferBody(graph, inputs, facts, { rules: 0, believeDeclared: false });
+    inferBody(graph, inputs, facts);
   } catch (error) {
     if (!(error instanceof InsituError)) throw error;
     throw new InsituError("invalid-graph", `the rewritten model would not fit together: ${error.message}`, {

@@ -1,11 +1,11 @@
 /** From what a caller hands in to a graph that is ready to run: bytes, path or URL → model → graph with facts. */
-import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
 import { buildGraph } from "../graph/build.js";
 import type { Graph } from "../graph/graph.js";
 import { inferGraph } from "../graph/infer.js";
-import { type AllocateBytes, loadExternalData, type LoadOptions } from "../onnx/external.js";
+import { type AllocateBytes, loadExternalData } from "../onnx/external.js";
 import { loadModel as loadModelAt } from "../onnx/load.js";
+import { bytesOf, checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
 import type { Model } from "../onnx/model.js";
 import { readModel } from "../onnx/read.js";
 import { operators } from "../ops/index.js";
@@ -28,6 +28,7 @@ export async function loadModel(
   options: LoadOptions = {},
   allocateBytes?: AllocateBytes,
 ): Promise<Model> {
+  checkLoadOptions(options);
   if (typeof source === "string" || source instanceof URL)
     return loadModelAt(String(source), platform, options, allocateBytes);
   const bytes = bytesOf(source);
@@ -35,13 +36,6 @@ export async function loadModel(
   own?.set(bytes);
   const model = own === undefined ? readModel(bytes) : readModel(own, { owned: true });
   return loadExternalData(model, platform, options, allocateBytes);
-}
-
-function bytesOf(source: Uint8Array | ArrayBufferLike): Uint8Array {
-  if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
-  const kind = Object.prototype.toString.call(source).slice(8, -1);
-  if (kind === "ArrayBuffer" || kind === "SharedArrayBuffer") return new Uint8Array(source);
-  throw new InsituError("invalid-argument", `a model is a path, a URL, a Uint8Array or an ArrayBuffer, got ${kind}`);
 }
 
 /** Builds and infers the graph of a model, with its constants folded and without nodes that nothing reads. */

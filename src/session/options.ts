@@ -2,7 +2,7 @@
 import { mostThreads } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
-import type { LoadOptions } from "../onnx/external.js";
+import { checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
 import type { Model } from "../onnx/model.js";
 import type { Level } from "../passes/optimize.js";
 import type { PairNames } from "../plan/named-pairs.js";
@@ -73,6 +73,7 @@ export function readOptions(options: SessionOptions): {
   }
   if (!["auto", "require", "never"].includes(rewrite))
     throw new InsituError("invalid-argument", `option rewrite must be "auto", "require" or "never", got "${rewrite}"`);
+  checkLoadOptions(options);
   const threads = readThreads(options, "threads") ?? readThreads(options, "intraOpNumThreads");
   const level =
     graphOptimizationLevel === "disabled" || graphOptimizationLevel === "basic" ? graphOptimizationLevel : "all";

@@ -6,6 +6,11 @@ import { runCase } from "../../src/conformance/case.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { archivedCases } from "../support/archived-cases.js";
 
+/** Cases that test nothing, and why: they must fail until their archive is made anew. */
+const untested: Readonly<Record<string, { readonly why: string; readonly reason: RegExp }>> = {
+  test_trilu_random_014: { why: "its archive holds no output for it", reason: /output_0\.pb is missing/ },
+};
+
 const every = process.env["INSITU_SOAK"] === undefined ? 2 : 1;
 
 for (const archive of ["onnxruntime-contrib", "random-operators"]) {
@@ -23,7 +28,14 @@ for (const archive of ["onnxruntime-contrib", "random-operators"]) {
         for (const files of list) {
           for (const backend of ["reference", "wasm"] as const) {
             const result = await runCase(files, (model) => InferenceSession.create(model, { backend, threads: 2 }));
-            expect({ ...result, backend }).toEqual({ name: files.name, status: "passed", backend });
+            const exception = untested[files.name];
+            if (exception === undefined)
+              expect({ ...result, backend }).toEqual({ name: files.name, status: "passed", backend });
+            else
+              expect(result, exception.why).toMatchObject({
+                status: "failed",
+                reason: expect.stringMatching(exception.reason) as string,
+              });
           }
         }
       });

@@ -156,6 +156,64 @@ describe("sizes", () => {
       /overlapping tensors ask for 3840/,
     );
   });
+
+  it("by whatever names they reach it", async () => {
+    symlinkSync("weights.bin", join(folder, "again.bin"));
+    symlinkSync(folder, join(folder, "sub", "here"));
+    const spellings = [
+      "weights.bin",
+      "./weights.bin",
+      ".//weights.bin",
+      "././weights.bin",
+      "again.bin",
+      "./again.bin",
+      "sub/here/weights.bin",
+      "sub//here/./weights.bin",
+      "sub/here/again.bin",
+      "sub/here/sub/here/weights.bin",
+    ];
+    const whole = (names: readonly string[], length = 64): ModelTensor[] =>
+      names.map((location, i) => far(`w${i}`, { location, offset: 4 * (64 - length) * (i % 2) }, [length]));
+    // The whole file under names that are spelt apart is read once: they are one file.
+    const loaded = await loadExternalData(modelWith(...whole(spellings.slice(0, 4))), nodePlatform);
+    expect(new Set(loaded.graph.initializers.map(({ data }) => data)).size).toBe(1);
+    // Under names that only the file system knows to be one, each counts: five times is too much.
+    const links = ["weights.bin", "again.bin", "sub/here/weights.bin", "sub/here/again.bin"];
+    await expect(loadExternalData(modelWith(...whole(links)), nodePlatform)).resolves.toBeDefined();
+    await expectRejection(
+      loadExternalData(modelWith(...whole([...links, "sub/here/sub/here/weights.bin"])), nodePlatform),
+      "external-data",
+      /has 256 bytes, overlapping tensors ask for 1280/,
+    );
+    // However many names there are, and however each spells its part.
+    const many = Array.from({ length: 40 }, (_, depth) => `${"sub/here/".repeat(depth % 20)}weights.bin`);
+    await expectRejection(
+      loadExternalData(modelWith(...whole(many, 60)), nodePlatform),
+      "external-data",
+      /has 256 bytes, overlapping tensors ask for/,
+    );
+    // Parts that do not overlap are what files are for.
+    const parts = links.map((location, i) => far(`w${i}`, { location, offset: 64 * i }, [16]));
+    const apart = await loadExternalData(modelWith(...parts), nodePlatform);
+    expect(apart.graph.initializers.map(({ data }) => data?.[0])).toEqual([0, 16, 32, 48]);
+  });
+
+  it("nor one memory that the caller gives under many names", async () => {
+    const bytes = new Uint8Array(256);
+    const names = Array.from({ length: 12 }, (_, i) => `file${i}`);
+    const tensors = names.map((location, i) => far(`w${i}`, { location, offset: 0 }, [64]));
+    const externalData = names.map((path) => ({ path, data: bytes }));
+    const copied = (sizes: readonly number[]): Uint8Array[] => sizes.map((size) => new Uint8Array(size));
+    await expectRejection(
+      loadExternalData(modelWith(...tensors), undefined, { externalData }, copied),
+      "external-data",
+      /has 256 bytes, overlapping tensors ask for 1280/,
+    );
+    const apart = names.map((path) => ({ path, data: new Uint8Array(256) }));
+    await expect(
+      loadExternalData(modelWith(...tensors), undefined, { externalData: apart }, copied),
+    ).resolves.toBeDefined();
+  });
 });
 
 /** A platform over memory that counts. */

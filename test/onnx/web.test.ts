@@ -3,7 +3,9 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { buildModel, initializer } from "../../src/onnx/build.js";
+import { loadExternalData } from "../../src/onnx/external.js";
 import { loadModel } from "../../src/onnx/load.js";
+import type { Model } from "../../src/onnx/model.js";
 import { moveToExternalData } from "../../src/onnx/move-external.js";
 import { concatenate } from "../../src/onnx/pieces.js";
 import { writeModel } from "../../src/onnx/write.js";
@@ -36,6 +38,8 @@ beforeAll(async () => {
   server = createServer((request, response) => {
     const bytes = files[request.url ?? ""];
     requests.push(`${request.url} ${request.headers.range ?? "whole"}`);
+    if (request.url?.startsWith("/models/alias"))
+      return void response.writeHead(302, { location: "/models/weights%20%231.bin" }).end();
     if (bytes === undefined) return void response.writeHead(404).end();
     const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "");
     if (!ranges || range === null) return void response.writeHead(200, { "content-length": bytes.length }).end(bytes);
@@ -86,6 +90,31 @@ describe("webPlatform", () => {
     await file.close();
     expect((await webPlatform.openBeside(`${base}/models/model.onnx`, "empty.bin")).size).toBe(0);
   });
+
+  for (const withRanges of [true, false]) {
+    it(`counts names that lead to one place as one file, ${withRanges ? "in ranges" : "whole"}`, async () => {
+      ranges = withRanges;
+      const size = files["/models/weights%20%231.bin"].length;
+      const named = (count: number): Model => ({
+        ...buildModel({
+          opset: 24,
+          initializers: Array.from({ length: count }, (_, i) => ({
+            ...initializer(`w${i}`, "uint8", new Uint8Array(0)),
+            dims: [size],
+            data: undefined,
+            external: { location: `alias${i}.bin`, offset: 0 },
+          })),
+        }),
+        path: `${base}/models/model.onnx`,
+      });
+      await expect(loadExternalData(named(2), webPlatform)).resolves.toBeDefined();
+      await expectRejection(
+        loadExternalData(named(5), webPlatform),
+        "external-data",
+        new RegExp(`has ${size} bytes, overlapping tensors ask for ${5 * size}`),
+      );
+    });
+  }
 
   it("says what cannot be fetched", async () => {
     await expectRejection(

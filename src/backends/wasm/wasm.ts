@@ -3,6 +3,7 @@
  * sessions that ask for the same, and ends soon after the last of them.
  */
 import { InsituError } from "../../base/error.js";
+import { shown } from "../../base/shown.js";
 import type { Platform, WorkerHandle } from "../../base/platform.js";
 import type { KernelTable } from "../../graph/kernel.js";
 import { kernelJobs, reservedBytes } from "../../wasm-kernels/exports.js";
@@ -150,7 +151,7 @@ function memoryBytesFor(asked: number | undefined): number {
   if (Number.isInteger(asked) && asked >= leastMemoryBytes && asked <= mostMemoryBytes) return asked;
   throw new InsituError(
     "invalid-argument",
-    `option wasmMemoryBytes must be a whole number from ${leastMemoryBytes} to ${mostMemoryBytes}, got ${asked}`,
+    `option wasmMemoryBytes must be a whole number from ${leastMemoryBytes} to ${mostMemoryBytes}, got ${shown(asked)}`,
   );
 }
 

@@ -10,6 +10,7 @@ import { floats, numeric } from "../shared/rules/types.js";
 import { appendedRows } from "./appended.js";
 import { inferAttention, validateAttention, type Version } from "./infer.js";
 import { runAttention } from "./reference.js";
+import { attentionSteps } from "../shared/rules/work.js";
 
 const types = { T1: floats, T2: floats, U: [...numeric, "bool"] } as const;
 
@@ -65,6 +66,7 @@ export const Attention23 = defineOp({
   effects,
   overwrites,
   infer: (call) => inferAttention(call, version23),
+  work: ({ inputs }) => attentionSteps(inputs.Q, inputs.K, inputs.past_key),
   reference: (call) => runAttention(call, version23),
 });
 
@@ -82,6 +84,7 @@ export const Attention24 = defineOp({
   looksAt: ["nonpad_kv_seqlen"],
   validate: validateAttention,
   infer: (call) => inferAttention(call, version24),
+  work: ({ inputs }) => attentionSteps(inputs.Q, inputs.K, inputs.past_key),
   reference: (call) => runAttention(call, version24),
 });
 
@@ -99,5 +102,6 @@ export const Attention25 = defineOp({
   looksAt: ["nonpad_kv_seqlen"],
   validate: validateAttention,
   infer: (call) => inferAttention(call, version25),
+  work: ({ inputs }) => attentionSteps(inputs.Q, inputs.K, inputs.past_key),
   reference: (call) => runAttention(call, version25),
 });

@@ -8,6 +8,7 @@ import { copyView } from "../../tensor/copy.js";
 import { View } from "../../tensor/view.js";
 import { rounder } from "../attention/rounding.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
+import { eachWithEach } from "../shared/rules/work.js";
 
 /** output[t] = activation(Σ weight[i] · x[t − (k − 1) + i] + bias), where x before 0 is `past_state` or zeros. */
 export const CausalConvWithState = defineOp({
@@ -56,6 +57,8 @@ export const CausalConvWithState = defineOp({
       present_state: { shape: carried === undefined ? undefined : [batch, channels, carried] },
     };
   },
+
+  work: ({ inputs }) => eachWithEach(inputs.input, inputs.weight),
 
   reference(call) {
     const { inputs, outputs, attrs } = call;

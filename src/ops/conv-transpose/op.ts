@@ -26,6 +26,7 @@ import {
   type WindowChoice,
   windowOf,
 } from "../shared/families/window.js";
+import { eachWithEach } from "../shared/rules/work.js";
 
 /** The attributes that size the output. */
 interface Choice extends WindowChoice {
@@ -116,6 +117,8 @@ export const ConvTranspose = defineOp({
     );
     return { Y: { shape: [X.shape[0], maps, ...spatial] } };
   },
+
+  work: ({ inputs }) => eachWithEach(inputs.X, inputs.W),
 
   reference(call) {
     const { X, W, B } = call.inputs;

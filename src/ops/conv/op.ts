@@ -5,6 +5,7 @@ import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { addBias, checkBias, convolutionShape, convolve } from "../shared/families/convolution.js";
 import { floats } from "../shared/rules/types.js";
 import { windowAttributes } from "../shared/families/window.js";
+import { eachWithEach } from "../shared/rules/work.js";
 
 /** The convolution of X [batch, channels, …] with W [maps, channels / group, …], plus B. */
 export const Conv = defineOp({
@@ -21,6 +22,8 @@ export const Conv = defineOp({
     if (W.shape !== undefined && W.shape.length > 0) checkBias(call, B, W.shape[0]);
     return { Y: { shape } };
   },
+
+  work: ({ inputs }) => eachWithEach(inputs.X, inputs.W),
 
   reference(call) {
     const { X, W, B } = call.inputs;

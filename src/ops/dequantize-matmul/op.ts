@@ -6,7 +6,7 @@ import { int } from "../../graph/attribute.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
-import { matmulShape, multiplyViews } from "../shared/families/matmul.js";
+import { matmulShape, multiplyViews, matmulSteps } from "../shared/families/matmul.js";
 import { dequantize } from "../quantize/dequantize.js";
 import { checkGranularity } from "../quantize/granularity.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
@@ -36,6 +36,8 @@ export const DequantizeMatMul = defineOp({
       unifyDims(call, bias.shape[0], B.shape[1], "bias must have an entry for every column of B");
     return { Y: { shape: matmulShape(call, A.shape, B.shape) } };
   },
+
+  work: (call) => matmulSteps(call, call.inputs.A.shape, call.inputs.B.shape),
 
   reference(call) {
     const { A, B, scale, zero_point, bias } = call.inputs;

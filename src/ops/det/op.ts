@@ -4,6 +4,7 @@ import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { float64Scratch } from "../shared/loops/scratch.js";
 import { unifyDims } from "../shared/rules/shapes.js";
 import { floats } from "../shared/rules/types.js";
+import { eachWithEach } from "../shared/rules/work.js";
 
 /** The determinant of each matrix in X [..., M, M]. */
 export const Det = defineOp({
@@ -20,6 +21,8 @@ export const Det = defineOp({
     unifyDims(call, shape.at(-2)!, shape.at(-1)!, "the matrices of X must be square");
     return { Y: { shape: shape.slice(0, -2) } };
   },
+
+  work: ({ inputs: { X } }) => eachWithEach(X) * Math.max(1, Number(X.shape?.at(-1))),
 
   reference({ inputs, outputs }) {
     const size = inputs.X.shape.at(-1)!;

@@ -6,7 +6,7 @@ import { type Numbers, readNumbers, writeNumbers } from "../../tensor/access.js"
 import type { ElementType } from "../../tensor/element-type.js";
 import { roundToEven } from "../../tensor/float.js";
 import { View } from "../../tensor/view.js";
-import { matmulShape, multiplyViews } from "../shared/families/matmul.js";
+import { matmulShape, multiplyViews, matmulSteps } from "../shared/families/matmul.js";
 import { checkParameter, dequantized } from "../quantized-matmul/parameter.js";
 import { float64Scratch } from "../shared/loops/scratch.js";
 import { broadcastShapes, checkRank, unifyDims } from "../shared/rules/shapes.js";
@@ -74,6 +74,8 @@ export const MatMulIntegerToFloat = defineOp({
     return { Y: { shape } };
   },
 
+  work: (call) => matmulSteps(call, call.inputs.A.shape, call.inputs.B.shape),
+
   reference({ inputs, outputs: { Y } }) {
     if (Y.size === 0) return;
     const products = View.allocate("float64", Y.shape);
@@ -121,6 +123,8 @@ export const DynamicQuantizeMatMul = defineOp({
     checkBias(call, bias, B.shape);
     return { Y: { shape } };
   },
+
+  work: (call) => matmulSteps(call, call.inputs.A.shape, call.inputs.B.shape),
 
   reference({ inputs, outputs: { Y } }) {
     if (Y.size === 0) return;

@@ -28,6 +28,17 @@ export const Einsum = defineOp({
     return { Output: { shape: indices.output.map((name) => sizes.get(name)!) } };
   },
 
+  work(call) {
+    const shapes = call.inputs.Inputs.map(({ shape }) => shape ?? []);
+    const ranks = shapes.map((shape) => shape.length);
+    const indices = nameAxes(call, parseEquation(call, call.attrs.equation, shapes.length), ranks);
+    // Never more than all indices at once, for each operand that joins the others.
+    return [...indexSizes(call, indices, shapes).values()].reduce<number>(
+      (steps, size) => steps * Number(size),
+      shapes.length,
+    );
+  },
+
   reference(call) {
     const operands = call.inputs.Inputs;
     const equation = parseEquation(call, call.attrs.equation, operands.length);

@@ -9,6 +9,7 @@ import { View } from "../../tensor/view.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 import { floats } from "../shared/rules/types.js";
 import { scaledProducts, softmaxRows, weighedValues } from "./stages.js";
+import { eachWithEach } from "../shared/rules/work.js";
 
 /** Y = prob_mod(softmax(score_mod(Q·Kᵀ · scale)))·V; the subgraphs see tensors of the softmax type. */
 export const FlexAttention = defineOp({
@@ -37,6 +38,8 @@ export const FlexAttention = defineOp({
     if (Q.shape === undefined || V.shape === undefined) return {};
     return { Y: { shape: [scores?.[0] ?? Q.shape[0], Q.shape[1], Q.shape[2], V.shape[3]] } };
   },
+
+  work: ({ inputs }) => eachWithEach(inputs.Q, inputs.K),
 
   reference(call) {
     const { inputs, outputs, attrs } = call;

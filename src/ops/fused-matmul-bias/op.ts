@@ -2,7 +2,7 @@
 import { defineOp, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
-import { matmulShape, multiplyViews } from "../shared/families/matmul.js";
+import { matmulShape, multiplyViews, matmulSteps } from "../shared/families/matmul.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 import { floats } from "../shared/rules/types.js";
 
@@ -23,6 +23,8 @@ export const MatMulBias = defineOp({
       unifyDims(call, bias.shape[0], B.shape[1], "bias must have an entry for every column of B");
     return { Y: { shape: matmulShape(call, A.shape, B.shape) } };
   },
+
+  work: (call) => matmulSteps(call, call.inputs.A.shape, call.inputs.B.shape),
 
   reference({ inputs: { A, B, bias }, outputs: { Y } }) {
     const product = View.allocate("float64", Y.shape);

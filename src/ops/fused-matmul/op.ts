@@ -6,6 +6,7 @@ import { writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
 import { matmulShape, multiplyViews } from "../shared/families/matmul.js";
 import { floats } from "../shared/rules/types.js";
+import { eachWithEach } from "../shared/rules/work.js";
 
 /**
  * The axes of an operand in the order that the product reads them. With `batch` the first axis moves behind the batch axes, so that
@@ -56,6 +57,8 @@ export const FusedMatMul = defineOp({
       shape && orderOf(shape.length, batch, matrix).map((axis) => shape[axis]);
     return { Y: { shape: matmulShape(call, seen(A.shape, transBatchA, transA), seen(B.shape, transBatchB, transB)) } };
   },
+
+  work: ({ inputs }) => eachWithEach(inputs.A, inputs.B),
 
   reference({ inputs: { A, B }, outputs: { Y }, attrs }) {
     const product = View.allocate("float64", Y.shape);

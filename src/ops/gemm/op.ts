@@ -4,6 +4,7 @@ import { isKnown, shapeText, unknownDim } from "../../graph/dim.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { type Operand, multiplyOperands, operandOf, productTypes, storeOperand } from "../shared/families/matmul.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
+import { eachWithEach } from "../shared/rules/work.js";
 
 /** Y = alpha · A' · B' + beta · C, where ' transposes if asked to. */
 export const Gemm = defineOp({
@@ -30,6 +31,8 @@ export const Gemm = defineOp({
     });
     return { Y: { shape } };
   },
+
+  work: ({ inputs: { A, B }, attrs }) => eachWithEach(A, { ...B, shape: B.shape && [B.shape[attrs.transB ? 0 : 1]] }),
 
   reference({ inputs, outputs, attrs }) {
     const { A, B, C } = inputs;

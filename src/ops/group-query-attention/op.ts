@@ -7,6 +7,7 @@ import { update } from "../../graph/effect.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { inferGroupQuery, validateGroupQuery } from "./infer.js";
 import { runGroupQuery, writtenRows } from "./reference.js";
+import { attentionSteps } from "../shared/rules/work.js";
 
 const quantizations = ["NONE", "PER_TENSOR", "PER_CHANNEL"] as const;
 
@@ -67,5 +68,6 @@ export const GroupQueryAttention = defineOp({
   validate: validateGroupQuery,
   overwrites: writtenRows,
   infer: inferGroupQuery,
+  work: ({ inputs }) => attentionSteps(inputs.query, inputs.key, inputs.past_key),
   reference: runGroupQuery,
 });

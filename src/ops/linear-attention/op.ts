@@ -6,6 +6,7 @@ import { numberWriter, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { headsView, readRows } from "../attention/heads.js";
 import { corrects, decays, inferLinearAttention } from "./infer.js";
+import { eachWithEach } from "../shared/rules/work.js";
 
 const floats = ["float16", "bfloat16", "float32"] as const;
 
@@ -34,6 +35,8 @@ export const LinearAttention = defineOp({
   effects: { present_state: update("past_state") },
 
   infer: inferLinearAttention,
+
+  work: ({ inputs }) => eachWithEach(inputs.query, inputs.key) + eachWithEach(inputs.key, inputs.value),
 
   reference(call) {
     const { inputs, outputs, attrs } = call;

@@ -12,6 +12,7 @@ import type { View } from "../../tensor/view.js";
 import { isBlockSize, lowBitsAt, lowBitsLength } from "../shared/loops/low-bits.js";
 import { float64Scratch } from "../shared/loops/scratch.js";
 import { unifyDims } from "../shared/rules/shapes.js";
+import { eachWithEach } from "../shared/rules/work.js";
 
 const weightTypes: readonly ElementType[] = ["float32", "float16", "bfloat16"];
 
@@ -118,6 +119,7 @@ export const MatMulNBits = defineOp({
     const groups = knownIntegers(call.inputs.g_idx);
     if (groups !== undefined) checkGroups(call, groups, layoutOf(call.attrs).blocks);
   },
+  work: ({ inputs, attrs }) => eachWithEach(inputs.A) * attrs.N,
 
   reference(call) {
     const { A, g_idx, bias } = call.inputs;

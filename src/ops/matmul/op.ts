@@ -1,6 +1,6 @@
 /** MatMul: the matrix product with numpy's rules for vectors and batches. */
 import { defineOp, tensor } from "../../graph/op.js";
-import { matmulShape, multiplyViews, productTypes } from "../shared/families/matmul.js";
+import { matmulShape, multiplyViews, productTypes, matmulSteps } from "../shared/families/matmul.js";
 
 /** A · B. */
 export const MatMul = defineOp({
@@ -11,6 +11,8 @@ export const MatMul = defineOp({
   outputs: { Y: tensor("T") },
 
   infer: (call) => ({ Y: { shape: matmulShape(call, call.inputs.A.shape, call.inputs.B.shape) } }),
+
+  work: (call) => matmulSteps(call, call.inputs.A.shape, call.inputs.B.shape),
 
   reference: ({ inputs, outputs }) => multiplyViews(inputs.A, inputs.B, outputs.Y),
 });

@@ -9,6 +9,7 @@ import type { ElementType } from "../../tensor/element-type.js";
 import { appendedRows } from "../attention/appended.js";
 import { inferMultiHead, validateMultiHead } from "./infer.js";
 import { runMultiHead } from "./reference.js";
+import { attentionSteps } from "../shared/rules/work.js";
 
 const floatTypes: readonly ElementType[] = ["float32", "float16", "bfloat16"];
 
@@ -50,5 +51,6 @@ export const MultiHeadAttention = defineOp({
   looksAt: ["past_sequence_length"],
   validate: validateMultiHead,
   infer: inferMultiHead,
+  work: ({ inputs }) => attentionSteps(inputs.query, inputs.key, inputs.past_key),
   reference: runMultiHead,
 });

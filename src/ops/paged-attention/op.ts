@@ -10,6 +10,7 @@ import { indexTypes } from "../shared/rules/types.js";
 import { attendPages } from "./reference.js";
 import { sizesOf } from "./sizes.js";
 import { readTables } from "./tables.js";
+import { eachWithEach } from "../shared/rules/work.js";
 
 /** Attends over the pages that `block_tables` names, `seq_lens` rows of them. */
 export const PagedAttention = defineOp({
@@ -55,6 +56,8 @@ export const PagedAttention = defineOp({
   validate(call) {
     readTables(call, sizesOf(call));
   },
+
+  work: ({ inputs }) => eachWithEach(inputs.query, inputs.key_cache, inputs.block_tables),
 
   reference(call) {
     attendPages(call);

@@ -1,6 +1,6 @@
 /** Pooling: the greatest, the mean or a norm of the elements under a sliding window, or of all places of a channel. */
 import { flag, int, ints, required } from "../../graph/attribute.js";
-import { type Shape, shapeText } from "../../graph/dim.js";
+import { type Shape, shapeText, isKnownShape } from "../../graph/dim.js";
 import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeIntegers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
@@ -29,6 +29,13 @@ function pooledShape(call: CallContext, choice: Choice, X: Shape | undefined): S
   const window = windowOf(call, choice, rank);
   const kernel = kernelOf(call, choice.kernel_shape, undefined, rank)!;
   return [X[0], X[1], ...slidingSizes(call, window, choice.auto_pad, X.slice(2), kernel, choice.ceil_mode)];
+}
+
+/** An element for each place of each window, at most. */
+function pooledSteps(call: CallContext, choice: Choice, X: Shape | undefined): number {
+  const [places, input] = [pooledShape(call, choice, X), X?.slice(2)];
+  if (!isKnownShape(places) || !isKnownShape(input)) return Infinity;
+  return product(places) * product(choice.kernel_shape.map((size, axis) => Math.min(size, input[axis])));
 }
 
 /** Sums what `term` makes of the elements of each window; `finish` makes the result of a sum. */
@@ -68,6 +75,8 @@ export const MaxPool = defineOp({
     const shape = pooledShape(call, call.attrs, call.inputs.X.shape);
     return { Y: { shape }, Indices: { shape } };
   },
+
+  work: (call) => pooledSteps(call, call.attrs, call.inputs.X.shape),
 
   reference(call) {
     const { X } = call.inputs;
@@ -123,6 +132,8 @@ export const AveragePool = defineOp({
 
   infer: (call) => ({ Y: { shape: pooledShape(call, call.attrs, call.inputs.X.shape) } }),
 
+  work: (call) => pooledSteps(call, call.attrs, call.inputs.X.shape),
+
   reference(call) {
     const { count_include_pad: all } = call.attrs;
     const finish = (sum: number, count: number, paddedCount: number): number =>
@@ -148,6 +159,8 @@ export const LpPool = defineOp({
     checkOrder(call, call.attrs.p);
     return { Y: { shape: pooledShape(call, call.attrs, call.inputs.X.shape) } };
   },
+
+  work: (call) => pooledSteps(call, call.attrs, call.inputs.X.shape),
 
   reference(call) {
     const { p } = call.attrs;

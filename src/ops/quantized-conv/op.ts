@@ -11,6 +11,7 @@ import { addBias, checkBias, convolutionShape, convolve } from "../shared/famili
 import { float64Scratch } from "../shared/loops/scratch.js";
 import { unifyDims } from "../shared/rules/shapes.js";
 import { windowAttributes } from "../shared/families/window.js";
+import { eachWithEach } from "../shared/rules/work.js";
 
 const bytes: readonly ElementType[] = ["int8", "uint8"];
 const attrs = { ...windowAttributes, group: int(1) };
@@ -57,6 +58,8 @@ export const ConvInteger = defineOp({
   },
 
   // Sums of products of 9-bit integers are exact in float64; storing them wraps to 32 bits.
+  work: ({ inputs }) => eachWithEach(inputs.x, inputs.w),
+
   reference(call) {
     const { x, w, x_zero_point, w_zero_point } = call.inputs;
     const { y } = call.outputs;
@@ -97,6 +100,8 @@ export const QLinearConv = defineOp({
     if (w.shape !== undefined && w.shape.length > 0) checkBias(call, B, w.shape[0]);
     return { y: { shape } };
   },
+
+  work: ({ inputs }) => eachWithEach(inputs.x, inputs.w),
 
   reference(call) {
     const { x, w, B, x_zero_point, w_zero_point } = call.inputs;

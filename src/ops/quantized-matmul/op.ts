@@ -5,7 +5,7 @@ import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { roundToEven } from "../../tensor/float.js";
 import { View } from "../../tensor/view.js";
-import { matmulShape, multiplyViews } from "../shared/families/matmul.js";
+import { matmulShape, multiplyViews, matmulSteps } from "../shared/families/matmul.js";
 import { broadcastShapes } from "../shared/rules/shapes.js";
 import { float8s, floats } from "../shared/rules/types.js";
 import { checkParameter, dequantized } from "./parameter.js";
@@ -34,6 +34,8 @@ export const MatMulInteger = defineOp({
   },
 
   // Sums of products of 9-bit integers are exact in float64; storing them wraps to 32 bits.
+  work: (call) => matmulSteps(call, call.inputs.A.shape, call.inputs.B.shape),
+
   reference({ inputs, outputs }) {
     if (outputs.Y.size === 0) return;
     const A = dequantized(inputs.A, "left", inputs.a_zero_point, undefined);
@@ -92,6 +94,8 @@ export const QLinearMatMul = defineOp({
     }
     return { y: { shape } };
   },
+
+  work: (call) => matmulSteps(call, call.inputs.a.shape, call.inputs.b.shape),
 
   reference({ inputs, outputs }) {
     const { y } = outputs;

@@ -11,6 +11,7 @@ import { orderOf } from "../shared/loops/order.js";
 import { classicFloats } from "../shared/rules/plain-types.js";
 import { normalizeAxis } from "../shared/rules/shapes.js";
 import { numeric } from "../shared/rules/types.js";
+import { inOrder } from "../shared/rules/work.js";
 
 /** Facts of both outputs; k is undefined where its value is unknown. */
 function inferTop(
@@ -67,6 +68,7 @@ export const TopK1 = defineOp({
   outputs,
   attrs: { axis: int(-1), k: required(int()) },
   infer: (call) => inferTop(call, call.inputs.X.shape, call.attrs.axis, call.attrs.k),
+  work: ({ inputs }) => inOrder(inputs.X),
   reference: ({ inputs, outputs: results, attrs }) => writeTop(inputs.X, results, attrs.axis, true),
 });
 
@@ -79,5 +81,6 @@ export const TopK10 = defineOp({
   outputs,
   attrs: { axis: int(-1), largest: flag(true), sorted: flag(true) },
   infer: (call) => inferTop(call, call.inputs.X.shape, call.attrs.axis, scalarOf(call, "K", call.inputs.K)),
+  work: ({ inputs }) => inOrder(inputs.X),
   reference: ({ inputs, outputs: results, attrs }) => writeTop(inputs.X, results, attrs.axis, attrs.largest),
 });

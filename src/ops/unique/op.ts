@@ -8,6 +8,7 @@ import type { View } from "../../tensor/view.js";
 import { orderOf } from "../shared/loops/order.js";
 import { plainTypes } from "../shared/rules/plain-types.js";
 import { normalizeAxis } from "../shared/rules/shapes.js";
+import { inOrder } from "../shared/rules/work.js";
 
 /** Slices grouped by what they hold. */
 interface Groups {
@@ -76,6 +77,8 @@ export const Unique = defineOp({
       counts: { shape: [found] },
     };
   },
+  work: ({ inputs }) => inOrder(inputs.X),
+
   reference(call) {
     const { X } = call.inputs;
     const axis = call.attrs.axis === undefined ? 0 : call.attrs.axis < 0 ? call.attrs.axis + X.rank : call.attrs.axis;

@@ -3,7 +3,7 @@
  * Floats accumulate in float64 in the order of the inner dimension; integers wrap exactly.
  */
 import { unreachable } from "../../../base/error.js";
-import { type Dim, type Shape, shapeText } from "../../../graph/dim.js";
+import { type Dim, isKnownShape, type Shape, shapeText } from "../../../graph/dim.js";
 import type { CallContext } from "../../../graph/op.js";
 import {
   type BigInts,
@@ -182,6 +182,12 @@ export function matmulShape(call: CallContext, a: Shape | undefined, b: Shape | 
   unifyDims(call, left.at(-1)!, right.at(-2)!, `${shapeText(a)} · ${shapeText(b)} must agree in the inner dimension`);
   const batch = broadcastShapes(call, [left.slice(0, -2), right.slice(0, -2)])!;
   return [...batch, ...(a.length === 1 ? [] : [left.at(-2)!]), ...(b.length === 1 ? [] : [right.at(-1)!])];
+}
+
+/** The multiplications that numpy.matmul makes of operands of known shapes. */
+export function matmulSteps(call: CallContext, a: Shape | undefined, b: Shape | undefined): number {
+  const shape = matmulShape(call, a, b);
+  return isKnownShape(shape) && isKnownShape(a) ? product(shape) * a.at(-1)! : Infinity;
 }
 
 /** The matrix products that numpy.matmul makes of two contiguous operands of these shapes. */

@@ -2,7 +2,7 @@
  * Integer contents as symbols tell them: what shape arithmetic (Shape → Gather → Concat → Reshape) hands from node to node.
  * Only small contents are followed; whatever is larger is data, not shape.
  */
-import { type Dim, subtractDims } from "../../../graph/dim.js";
+import { type Dim, isSize, subtractDims } from "../../../graph/dim.js";
 import { type Fact, integersOf } from "../../../graph/fact.js";
 import { isWide, readBigInts, readNumbers } from "../../../tensor/access.js";
 import { traitsOf } from "../../../tensor/element-type.js";
@@ -58,8 +58,8 @@ export function isNonNegative(dim: Dim): boolean {
   return dim.terms.every(
     ({ coefficient, atoms }) =>
       coefficient >= 0 &&
-      atoms.every(({ operation }) => {
-        if (operation === undefined) return true;
+      atoms.every(({ key, operation }) => {
+        if (operation === undefined) return isSize(key);
         const left = isNonNegative(operation.left);
         const right = isNonNegative(operation.right);
         if (operation.name === "mod") return right;
