@@ -44,6 +44,8 @@ export interface Executable {
   allocate(type: ElementType, shape: readonly number[], cache?: Value): View;
   /** Lets go of what `allocate` gave. */
   free(view: View): void;
+  /** The same bytes for a caller to keep: once `free` let go of them, nobody else gets them while the caller has an array of them. */
+  lend(view: View): View;
   /** True if a view lies in memory that a later run will write: what is to be kept must be copied. */
   owns(view: View): boolean;
   /** True if two views may have a byte in common. */

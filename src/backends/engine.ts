@@ -50,6 +50,8 @@ export interface Engine {
   allocate(type: ElementType, shape: readonly number[], near?: Near): View;
   /** Lets go of what `allocate` gave. */
   free(view: View): void;
+  /** The same bytes for a caller to keep: once `free` let go of them, nobody else gets them while the caller has an array of them. */
+  lend(view: View): View;
   /** Memory for intermediate values; `before` is what it replaces. */
   arena(bytes: number, before: Arena | undefined): Arena;
   /** An input as the steps read it: itself, or a copy in memory that the backend reaches. Held ones are there already. */

@@ -82,6 +82,10 @@ export class ProgramExecutor implements Executable {
     this.#engine.free(view);
   }
 
+  lend(view: View): View {
+    return this.#engine.lend(view);
+  }
+
   owns(view: View): boolean {
     return this.#engine.owns(view);
   }

@@ -1,9 +1,11 @@
 /** Feeds, checked against what the model declares, in the order of its inputs. Held inputs come from elsewhere. */
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import { isKnown } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
-import { Tensor } from "../tensor/tensor.js";
+import { cloneView } from "../tensor/copy.js";
+import { isTensor, type Tensor } from "../tensor/tensor.js";
 import type { View } from "../tensor/view.js";
 
 /** Tensors by input name. */
@@ -17,42 +19,57 @@ export function readFeeds(
   held: ReadonlyMap<Value, View>,
   mayOmit: ReadonlySet<Value>,
 ): Map<Value, View> {
-  if (typeof feeds !== "object" || feeds === null) {
-    const what = feeds === null ? "null" : typeof feeds;
-    throw new InsituError("invalid-feed", `feeds must be an object of tensors by input name, got ${what}`);
-  }
-  for (const name of Object.keys(feeds)) {
+  if (typeof feeds !== "object" || feeds === null)
+    throw new InsituError("invalid-feed", `feeds must be an object of tensors by input name, got ${valueText(feeds)}`);
+  // All are taken before the first is looked at: what stands behind a name may be a getter that does anything.
+  const given = new Map<Value, unknown>();
+  for (const [name, tensor] of Object.entries(feeds)) {
     const value = known.get(name);
     if (value === undefined)
       throw new InsituError(
         "invalid-feed",
-        `"${name}" is no input of the model; its inputs are ${[...known.keys()].join(", ")}`,
+        `${valueText(name)} is no input of the model; its inputs are ${[...known.keys()].join(", ")}`,
       );
     if (held.has(value))
       throw new InsituError(
         "invalid-feed",
         `input "${name}" is held by the state and cannot be fed; use state.set("${name}", tensor)`,
       );
+    if (tensor !== undefined) given.set(value, tensor);
   }
   const symbols = new Map<string, { size: number; input: string }>();
   const views = new Map<Value, View>();
   for (const value of graph.inputs) {
     const inState = held.get(value);
-    const tensor = Object.hasOwn(feeds, value.name) ? feeds[value.name] : undefined;
-    if (inState === undefined && tensor === undefined) {
+    if (inState === undefined && !given.has(value)) {
       if (value.initializer !== undefined) views.set(value, value.initializer);
       else if (!mayOmit.has(value))
         throw new InsituError("invalid-feed", `input "${value.name}" (${factText(value.fact!)}) is missing`);
       continue;
     }
-    if (inState === undefined && !(tensor instanceof Tensor))
-      throw new InsituError("invalid-feed", `input "${value.name}" must be a Tensor`);
-    const view = inState ?? tensor!.toView();
+    const view = inState ?? viewOfFeed(value, given.get(value));
     checkFeed(value, view, symbols);
     views.set(value, view);
   }
   return views;
 }
+
+/** What a feed shows now. Memory that other threads may write is read once, here. */
+function viewOfFeed({ name }: Value, tensor: unknown): View {
+  if (!isTensor(tensor))
+    throw new InsituError("invalid-feed", `input "${name}" must be a Tensor, got ${valueText(tensor)}`);
+  let view: View;
+  try {
+    view = tensor.toView();
+  } catch (error) {
+    if (!(error instanceof InsituError)) throw error;
+    throw new InsituError(error.code, `input "${name}": ${error.message}`, { cause: error });
+  }
+  return isShared(view) ? cloneView(view) : view;
+}
+
+const isShared = ({ data }: View): boolean =>
+  !Array.isArray(data) && typeof SharedArrayBuffer !== "undefined" && data.buffer instanceof SharedArrayBuffer;
 
 function checkFeed(value: Value, view: View, symbols: Map<string, { size: number; input: string }>): void {
   const { type, shape } = value.fact!;

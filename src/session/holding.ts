@@ -15,8 +15,10 @@ import type { Move } from "./moves.js";
 /** A buffer that forks of a state may share until one of them writes. */
 interface Shared {
   /** Contiguous, of the full capacity. */
-  readonly view: View;
+  view: View;
   holders: number;
+  /** The same bytes in the arrays that callers have, once one was asked for, and the holdings that were asked. */
+  lent?: { readonly view: View; readonly by: Set<Holding> };
 }
 
 /** Where buffers come from: the backend's memory. */
@@ -24,6 +26,8 @@ export interface BufferSource {
   /** `cache` is the input that the buffer is for. */
   allocate(type: ElementType, shape: readonly number[], cache: Value): View;
   free(view: View): void;
+  /** The same bytes for a caller to keep: after `free` they are nobody else's while the caller has an array of them. */
+  lend(view: View): View;
 }
 
 /** A present on its way to becoming the past. */
@@ -105,6 +109,18 @@ export class Holding {
     return this.#buffer.view;
   }
 
+  /** The whole buffer as a caller may keep it: nobody but this holding and its forks will ever use the bytes while the caller does. */
+  lend(): View {
+    const lent = (this.#buffer.lent ??= { view: this.#source.lend(this.buffer), by: new Set() });
+    lent.by.add(this);
+    return lent.view;
+  }
+
+  /** The whole buffer, in the array that callers have where there is one. */
+  get shown(): View {
+    return this.#buffer.lent?.view ?? this.buffer;
+  }
+
   /** What a run reads as the past: the valid rows of a growing cache, else the whole. */
   get past(): View {
     const { axis } = this.pair;
@@ -113,8 +129,17 @@ export class Holding {
 
   /** Makes the buffer this holding's own before a run writes it. Returns the bytes copied. */
   detach(): number {
-    if (this.#buffer.holders === 1) return 0;
-    this.#replace(this.#copyOf(this.buffer));
+    const shared = this.#buffer;
+    if (shared.holders === 1) return 0;
+    const { view, lent } = shared;
+    if (lent?.by.has(this) !== true) this.#replace(this.#copyOf(view));
+    else {
+      // The array that callers have of this cache goes on showing it; the forks take the copy.
+      moveOthers(shared, this.#copyOf(view));
+      this.#buffer = { view, holders: 1, lent: { view: lent.view, by: new Set([this]) } };
+      // Where they have the same array from a fork too, it may show neither.
+      if (lent.by.size > 1) this.#replace(this.#copyOf(view));
+    }
     return this.buffer.byteLength;
   }
 
@@ -223,13 +248,27 @@ export class Holding {
   }
 
   #replace(view: View): void {
-    const before = this.#buffer;
-    if (--before.holders === 0) this.#source.free(before.view);
+    this.release();
     this.#buffer = { view, holders: 1 };
   }
 
   /** Lets go of the buffer; the holding cannot be used afterwards. */
   release(): void {
-    if (--this.#buffer.holders === 0) this.#source.free(this.#buffer.view);
+    const shared = this.#buffer;
+    const { view, holders, lent } = shared;
+    if (holders > 1 && lent?.by.has(this) !== true) shared.holders--;
+    else {
+      if (holders > 1) moveOthers(shared, this.#copyOf(view));
+      // From here on the callers' array alone keeps the bytes from others.
+      this.#buffer = { view, holders: 0 };
+      this.#source.free(view);
+    }
   }
+}
+
+/** Leaves a buffer to one of its holders: the others take a copy, of which callers have no array. */
+function moveOthers(shared: Shared, copy: View): void {
+  shared.view = copy;
+  shared.holders--;
+  delete shared.lent;
 }

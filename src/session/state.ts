@@ -3,7 +3,11 @@
  * returned or copied. Lengths are data, one per sample.
  */
 import { InsituError } from "../base/error.js";
-import { Tensor } from "../tensor/tensor.js";
+import { valueText } from "../base/value-text.js";
+import type { ElementType } from "../tensor/element-type.js";
+import { Lender } from "../tensor/lender.js";
+import { isTensor, lentTensor, type Tensor } from "../tensor/tensor.js";
+import { sameNumbers, type View } from "../tensor/view.js";
 import type { Holding } from "./holding.js";
 import { LengthViews } from "./lengths.js";
 import type { Pairing } from "./pairing.js";
@@ -25,8 +29,50 @@ export interface StateOwner {
 
 /** Gives back the memory of states that were dropped without `release`. */
 const dropped = new FinalizationRegistry<readonly Holding[]>((holdings) => {
-  for (const holding of holdings) holding.release();
+  for (const holding of holdings) {
+    try {
+      holding.release();
+    } catch {
+      // No memory for a copy that a fork needs: it stays where it is, and there is nobody to tell.
+    }
+  }
 });
+
+/** A cache as tensors show it, for as long as `check` lets them and the reserve is the same. */
+class HeldCache extends Lender {
+  readonly type: ElementType;
+  readonly shape: readonly number[];
+  readonly #holding: Holding;
+  readonly #check: () => void;
+
+  constructor(holding: Holding, check: () => void) {
+    super();
+    this.type = holding.type;
+    this.shape = holding.buffer.shape;
+    this.#holding = holding;
+    this.#check = check;
+  }
+
+  check(): void {
+    this.#check();
+    const { name, buffer } = this.#holding;
+    if (sameNumbers(this.shape, buffer.shape)) return;
+    throw new InsituError(
+      "invalid-state",
+      `cache "${name}" was [${this.shape.join(",")}] and is [${buffer.shape.join(",")}] since it has grown: ask state.get again`,
+    );
+  }
+
+  view(): View {
+    this.check();
+    return this.#holding.shown;
+  }
+
+  lend(): View {
+    this.check();
+    return this.#holding.lend();
+  }
+}
 
 /** The caches of one conversation. Made by `session.createState`. */
 export class State {
@@ -54,6 +100,11 @@ export class State {
     dropped.register(this, holdings, this);
   }
 
+  /** True for what `createState` or `fork` made. */
+  static isState(value: unknown): value is State {
+    return typeof value === "object" && value !== null && #holdings in value;
+  }
+
   /** The inputs that the state holds. */
   get names(): readonly string[] {
     return [...this.#holdings.keys()];
@@ -78,18 +129,27 @@ export class State {
     return { runs: this.#runs, movedBytes: this.#movedBytes };
   }
 
-  /** A cache in its full capacity: a live view, no copy. It shows each run's writes until a reserve grows or a fork is written. */
+  /**
+   * A cache in its full capacity: a live view, no copy. The tensor shows each run's writes until a reserve grows; it cannot be used once the
+   * state or the session was released. An array that its `data` gave stays what it was: its memory goes to nobody else while it is held.
+   */
   get(name: string): Tensor {
     this.#live();
     this.#whole();
-    return Tensor.fromView(this.#holding(name).buffer);
+    const holding = this.#holding(name);
+    const check = (): void => {
+      this.#live();
+      this.#whole();
+    };
+    return lentTensor(new HeldCache(holding, check));
   }
 
   /** Copies a tensor into a cache. */
   set(name: string, tensor: Tensor): void {
     this.#idle();
     const holding = this.#holding(name);
-    if (!(tensor instanceof Tensor)) throw new InsituError("invalid-argument", `cache "${name}" takes a Tensor`);
+    if (!isTensor(tensor))
+      throw new InsituError("invalid-argument", `cache "${name}" takes a Tensor, got ${valueText(tensor)}`);
     holding.write(tensor.toView());
     if (holding.grows) this.#lengths = this.#lengths.map(() => holding.length);
   }
@@ -97,7 +157,13 @@ export class State {
   /** Forgets everything after `length` rows, in all samples or one length for each. What was forgotten is overwritten by the next run. */
   rewind(length: number | readonly number[]): void {
     this.#idle();
-    const lengths = typeof length === "number" ? this.#lengths.map(() => length) : [...length];
+    if (typeof length !== "number" && !Array.isArray(length))
+      throw new InsituError(
+        "invalid-argument",
+        `rewind takes a length, or a list of one for each sample, got ${valueText(length)}`,
+      );
+    const lengths: readonly number[] =
+      typeof length === "number" ? this.#lengths.map(() => length) : [...(length as readonly number[])];
     if (lengths.length !== this.#lengths.length) {
       throw new InsituError(
         "invalid-argument",
@@ -109,7 +175,7 @@ export class State {
       if (!Number.isInteger(wanted) || wanted < 0 || wanted > now) {
         throw new InsituError(
           "invalid-argument",
-          `sample ${sample} has ${now} rows and cannot be rewound to ${wanted}`,
+          `sample ${sample} has ${now} rows and cannot be rewound to ${valueText(wanted)}`,
         );
       }
     });
@@ -135,9 +201,11 @@ export class State {
   /** Hands each cache, which no fork shares then, to a function that moves its rows, with the axis of the rows where it has one. */
   edit(move: (cache: Tensor, axis: number | undefined, name: string) => void): void {
     this.#idle();
+    if (typeof move !== "function")
+      throw new InsituError("invalid-argument", `edit takes a function, got ${valueText(move)}`);
     for (const holding of this.#holdings.values()) {
       this.#movedBytes += holding.detach();
-      move(Tensor.fromView(holding.buffer), holding.pair.axis, holding.name);
+      move(this.get(holding.name), holding.pair.axis, holding.name);
     }
   }
 
@@ -237,7 +305,7 @@ export class State {
   #holding(name: string, who = "the state holds"): Holding {
     const holding = this.#holdings.get(name);
     if (holding === undefined)
-      throw new InsituError("invalid-state", `${who} "${name}", which is none of ${this.names.join(", ")}`);
+      throw new InsituError("invalid-state", `${who} ${valueText(name)}, which is none of ${this.names.join(", ")}`);
     return holding;
   }
 }

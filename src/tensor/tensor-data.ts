@@ -1,7 +1,9 @@
 /** What a tensor can be made of: which arrays stand for which element type, and their conversion to its storage. Knows no dims. */
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import { arrayConstructorOf, type DataTypeMap, type ElementType, isPacked, type Storage } from "./element-type.js";
 import { encodeFloat16, isSmallFloat } from "./float.js";
+import { largestByteLength } from "./view.js";
 
 /** What a tensor can be made of: its storage array, plain numbers, bigints for 64-bit integers, or booleans for bool. */
 export type TensorData =
@@ -55,11 +57,25 @@ export function refuse(message: string): never {
   throw new InsituError("invalid-argument", `Tensor: ${message}`);
 }
 
-/** The class of an array, or what else it is; also for arrays of another realm, of which `instanceof` knows nothing. */
-const classOf = (data: unknown): string => Object.prototype.toString.call(data).slice(8, -1);
+/** What typed arrays say of themselves, whatever their class adds: also of another realm, of which `instanceof` knows nothing. */
+const typedArrays = Object.getPrototypeOf(Uint8Array.prototype) as object;
 
-/** `a Float32Array`, `an Int8Array` */
-const withArticle = (name: string): string => `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}`;
+/** The class of a typed array, `Array`, or what else a value is in words. */
+function classOf(data: unknown): string {
+  const name: unknown = Reflect.get(typedArrays, Symbol.toStringTag, data);
+  // Where engines have no Float16Array, one may be written as a Uint16Array of that name.
+  if (name === "Uint16Array" && Object.prototype.toString.call(data) === "[object Float16Array]") return "Float16Array";
+  if (typeof name === "string") return name;
+  return Array.isArray(data) ? "Array" : typeof data === "object" && data !== null ? "Object" : valueText(data);
+}
+
+/** Entries of a storage array now: none once its buffer was detached, or has become too short for it. */
+export const entriesOf = (storage: Storage): number =>
+  Array.isArray(storage) ? storage.length : (Reflect.get(typedArrays, "length", storage) as number);
+
+/** `a Float32Array`, `an Int8Array`; what is no class stays as it is. */
+const withArticle = (name: string): string =>
+  /^[A-Z]/.test(name) ? `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}` : name;
 
 const typeOfClass: ReadonlyMap<string, ElementType> = new Map([
   ["Float16Array", "float16"],
@@ -93,6 +109,12 @@ export function typeOfData(data: unknown): ElementType {
   }
 }
 
+/** Throws where an array that stands for strings holds something else. */
+export function checkStrings(data: readonly unknown[]): void {
+  const odd = data.findIndex((element) => typeof element !== "string");
+  if (odd >= 0) refuse(`data of type string must be strings, got ${typeof data[odd]} at ${odd}`);
+}
+
 /** The caller's own array where it is of the right class, its bytes where another class has the same ones, else a converted copy. */
 export function toStorage(type: ElementType, data: TensorData): Storage {
   if (data === undefined || data === null) return refuse(`data is missing for type ${type}`);
@@ -100,19 +122,21 @@ export function toStorage(type: ElementType, data: TensorData): Storage {
   if (type === "string") {
     if (!Array.isArray(data))
       return refuse(`data of type string must be an array of strings, got ${withArticle(given)}`);
-    const odd = data.findIndex((element) => typeof element !== "string");
-    if (odd >= 0) refuse(`data of type string must be strings, got ${typeof data[odd]} at ${odd}`);
+    checkStrings(data);
     return data as string[];
   }
   const constructor = arrayConstructorOf(type);
   if (given === constructor.name) return data as Storage;
   if (given === "Uint8ClampedArray" ? type === "uint8" : given === "Float16Array" && type === "float16") {
-    const { buffer, byteOffset, length } = data as Uint8ClampedArray;
-    return new constructor(buffer, byteOffset, length);
+    const { buffer, byteOffset } = data as Uint8ClampedArray;
+    const length = entriesOf(data as Storage);
+    // A buffer that was detached, or has shrunk, shows nothing.
+    return length === 0 ? new constructor(0) : new constructor(buffer, byteOffset, length);
   }
   if (!Array.isArray(data)) {
     return refuse(`data of type ${type} must be ${withArticle(constructor.name)}, got ${withArticle(given)}`);
   }
+  if (data.length > largestByteLength) refuse(`${data.length} entries of data are more than a tensor can have`);
   // Plain numbers for float16 are values, as where JavaScript has a Float16Array; for the others they could be bit patterns as well.
   if (type === "float16") return Uint16Array.from(data, (value, at) => encodeFloat16(numberOf(type, value, at)));
   if (isSmallFloat(type) || isPacked(type)) {
@@ -121,7 +145,7 @@ export function toStorage(type: ElementType, data: TensorData): Storage {
     );
   }
   if (type === "int64" || type === "uint64") {
-    const values = (data as readonly unknown[]).map((value, at) => bigintOf(type, value, at));
+    const values = Array.from(data as readonly unknown[], (value, at) => bigintOf(type, value, at));
     return type === "int64" ? BigInt64Array.from(values) : BigUint64Array.from(values);
   }
   const target = new constructor(data.length);

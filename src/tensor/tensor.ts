@@ -1,4 +1,8 @@
-/** The tensor users hold: onnxruntime-common's shape, every ONNX element type, `data` is the caller's own array. */
+/**
+ * The tensor users hold: onnxruntime-common's shape, every ONNX element type, `data` is the caller's own array. A tensor's type and dims
+ * never change; whether its array still has all its entries is asked each time they are to be read.
+ */
+import { valueText } from "../base/value-text.js";
 import {
   type DataTypeMap as DataTypes,
   type ElementType,
@@ -9,7 +13,17 @@ import {
   traitsOf,
 } from "./element-type.js";
 import { cloneView } from "./copy.js";
-import { type DataFor, refuse, type TensorData, toStorage, type TypeOfData, typeOfData } from "./tensor-data.js";
+import { Lender } from "./lender.js";
+import {
+  checkStrings,
+  type DataFor,
+  entriesOf,
+  refuse,
+  type TensorData,
+  toStorage,
+  type TypeOfData,
+  typeOfData,
+} from "./tensor-data.js";
 import { coversStorage, elementCount, View } from "./view.js";
 
 export type { DataFor, TensorData };
@@ -25,7 +39,7 @@ export interface Tensor<T extends ElementType = ElementType> {
   readonly size: number;
   /** The tensor's own array, packed as ONNX packs it. */
   readonly data: DataTypes[T];
-  /** "none" once the tensor was disposed. */
+  /** "none" once the tensor was disposed, or the state that it shows was released. */
   readonly location: TensorLocation | "none";
   /** The data, once it is on the CPU; `releaseData` is for data elsewhere. */
   getData(releaseData?: boolean): Promise<DataTypes[T]>;
@@ -33,7 +47,10 @@ export interface Tensor<T extends ElementType = ElementType> {
   dispose(): void;
   /** The same data under other dims of the same size. */
   reshape(dims: readonly number[]): Tensor<T>;
-  /** The elements as kernels see them: the same bytes, no copy. */
+  /**
+   * The elements as kernels see them: the same bytes, no copy. For insitu's own rooms: what it shows of a state is good for one call, and
+   * kept from nobody. Throws where the array no longer has all its entries.
+   */
   toView(): View;
   toString(): string;
 }
@@ -67,6 +84,12 @@ export interface TensorConstructor {
   fromView(view: View): Tensor;
 }
 
+/** True for what `new Tensor` made: a proxy of a tensor, or an object that only inherits from it, is none. */
+export const isTensor = (value: unknown): value is Tensor => CpuTensor.isTensor(value);
+
+/** A tensor of a whole buffer that somebody else owns. */
+export const lentTensor = (lender: Lender): Tensor => new CpuTensor(lender);
+
 /** ONNX's own names that differ from onnxruntime's. */
 const typeAliases: ReadonlyMap<string, ElementType> = new Map([
   ["float", "float32"],
@@ -81,11 +104,14 @@ function dimsOfData(type: ElementType, storage: Storage): readonly number[] {
   return [traitsOf(type).kind === "complex" ? Math.floor(storage.length / 2) : storage.length];
 }
 
-function checkDims(dims: readonly number[]): void {
-  if (!Array.isArray(dims)) refuse(`dims must be an array of numbers, got ${typeof dims}`);
-  for (const dim of dims) {
-    if (!Number.isSafeInteger(dim) || dim < 0) refuse(`dims must be non-negative integers, got [${dims.join(",")}]`);
-  }
+/** A copy of dims that nobody can change. */
+function readDims(dims: unknown): readonly number[] {
+  if (!Array.isArray(dims)) return refuse(`dims must be an array of numbers, got ${valueText(dims)}`);
+  const own = [...(dims as readonly unknown[])];
+  for (const dim of own)
+    if (!Number.isSafeInteger(dim) || (dim as number) < 0)
+      refuse(`dims must be non-negative integers, got ${valueText(dims)}`);
+  return Object.freeze(own as number[]);
 }
 
 class CpuTensor<T extends ElementType> implements Tensor<T> {
@@ -94,24 +120,34 @@ class CpuTensor<T extends ElementType> implements Tensor<T> {
   readonly type: T;
   readonly dims: readonly number[];
   readonly size: number;
-  #data: DataTypes[T] | undefined;
+  #data: DataTypes[T] | Lender | undefined;
 
-  constructor(first: string | TensorData, second?: TensorData | readonly number[], third?: readonly number[]) {
-    const named = typeof first === "string";
-    const type = named ? (typeAliases.get(first) ?? first) : typeOfData(first);
-    if (!isElementType(type)) refuse(`"${type}" is not an element type of ONNX`);
-    const storage = toStorage(type, (named ? second : first) as TensorData);
-    const dims = (named ? third : second) as readonly number[] | undefined;
-    const shape = dims === undefined ? dimsOfData(type, storage) : dims;
-    checkDims(shape);
-    this.type = type as T;
-    this.dims = [...shape];
-    this.size = elementCount(shape);
-    const expected = storageLengthOf(type, this.size);
-    if (storage.length !== expected)
-      refuse(`${shapeText(type, shape)} needs ${expected} entries of data, got ${storage.length}`);
-    // The class of the array was checked against the type above.
-    this.#data = storage as DataTypes[T];
+  constructor(first: string | TensorData | Lender, second?: TensorData | readonly number[], third?: readonly number[]) {
+    if (first instanceof Lender) {
+      this.type = first.type as T;
+      this.dims = readDims(second ?? first.shape);
+      this.size = elementCount(this.dims);
+      this.#data = first;
+    } else {
+      const named = typeof first === "string";
+      const type = named ? (typeAliases.get(first) ?? first) : typeOfData(first);
+      if (!isElementType(type)) refuse(`${valueText(type)} is not an element type of ONNX`);
+      const storage = toStorage(type, (named ? second : first) as TensorData);
+      const dims = named ? third : second;
+      this.type = type as T;
+      this.dims = readDims(dims === undefined ? dimsOfData(type, storage) : dims);
+      this.size = elementCount(this.dims);
+      const [expected, found] = [storageLengthOf(type, this.size), entriesOf(storage)];
+      if (found !== expected) refuse(`${this} needs ${expected} entries of data, got ${found}`);
+      // The class of the array was checked against the type above.
+      this.#data = storage as DataTypes[T];
+    }
+    // A class made of this one may add to it; this one stays as it is.
+    if (new.target === CpuTensor) Object.freeze(this);
+  }
+
+  static isTensor(value: unknown): value is Tensor {
+    return typeof value === "object" && value !== null && #data in value;
   }
 
   static fromView(view: View): Tensor {
@@ -120,14 +156,31 @@ class CpuTensor<T extends ElementType> implements Tensor<T> {
   }
 
   toView(): View {
-    return new View(this.type, this.dims, this.data);
+    const data = this.#held();
+    if (data instanceof Lender) return new View(this.type, this.dims, data.view().data);
+    const expected = storageLengthOf(this.type, this.size);
+    const found = entriesOf(data);
+    if (found !== expected)
+      refuse(`${this} has ${found} of its ${expected} entries: its buffer was detached, transferred or resized`);
+    if (Array.isArray(data)) checkStrings(data);
+    return new View(this.type, this.dims, data);
   }
 
   get data(): DataTypes[T] {
+    const data = this.#held();
+    return data instanceof Lender ? (data.lend().data as DataTypes[T]) : data;
+  }
+
+  #held(): DataTypes[T] | Lender {
     return this.#data ?? refuse(`${this} was disposed`);
   }
 
   get location(): TensorLocation | "none" {
+    try {
+      if (this.#data instanceof Lender) this.#data.check();
+    } catch {
+      return "none";
+    }
     return this.#data === undefined ? "none" : "cpu";
   }
 
@@ -140,10 +193,11 @@ class CpuTensor<T extends ElementType> implements Tensor<T> {
   }
 
   reshape(dims: readonly number[]): Tensor<T> {
-    const { data } = this;
-    checkDims(dims);
-    if (elementCount(dims) !== this.size) refuse(`${this} of ${this.size} elements cannot become [${dims.join(",")}]`);
-    return new CpuTensor<T>(this.type, data, dims);
+    const data = this.#held();
+    const shape = readDims(dims);
+    if (elementCount(shape) !== this.size)
+      refuse(`${this} of ${this.size} elements cannot become [${shape.join(",")}]`);
+    return data instanceof Lender ? new CpuTensor<T>(data, shape) : new CpuTensor<T>(this.type, data, shape);
   }
 
   toString(): string {

@@ -77,6 +77,10 @@ export class WasmEngine implements Engine {
     this.#memory.free(view);
   }
 
+  lend(view: View): View {
+    return this.#memory.memories.of(view)?.lend(view) ?? view;
+  }
+
   arena(bytes: number, before: Arena | undefined): Arena {
     if (before instanceof WasmArena) before.release();
     return new WasmArena(bytes, this.#memory);

@@ -36,6 +36,9 @@ export class WasmMemory {
   readonly #buffers = new WeakSet<ArrayBufferLike>();
   #end: number;
   #used = 0;
+  /** Buffers that callers may hold arrays of, by address; with their bytes once they were given back. */
+  readonly #lent = new Map<number, { bytes?: number }>();
+  readonly #collected = new FinalizationRegistry<number>((address) => this.#returned(address));
 
   /**
    * `reserved` bytes from address 0 on belong to the kernels; the memory never has more than `most`. Address space is set aside for all
@@ -110,6 +113,11 @@ export class WasmMemory {
 
   /** Gives a buffer back. `bytes` is what it was taken with. */
   give(address: number, bytes: number): void {
+    const lent = this.#lent.get(address);
+    if (lent !== undefined) {
+      lent.bytes = bytes;
+      return;
+    }
     const size = Math.max(alignment, aligned(bytes));
     this.#used -= size;
     let at = this.#free.findIndex((region) => region.address > address);
@@ -117,6 +125,34 @@ export class WasmMemory {
     this.#free.splice(at, 0, { address, bytes: size });
     this.#join(at);
     if (at > 0) this.#join(at - 1);
+  }
+
+  /**
+   * A whole buffer for a caller to keep. Its arrays lie in an object of their own for the memory's bytes: `give` waits until that object is
+   * collected, and with it every array that was made of it. Where engines allow no such object, `give` waits for ever.
+   */
+  lend(view: View): View {
+    const { type, shape } = view;
+    const address = this.addressOf(view);
+    if (address === undefined || type === "string") return view;
+    this.#lent.set(address, {});
+    let own: ArrayBufferLike;
+    try {
+      own = structuredClone(this.buffer);
+    } catch {
+      return view;
+    }
+    this.#buffers.add(own);
+    this.#collected.register(own, address);
+    const length = storageLengthOf(type, elementCount(shape));
+    return new View(type, shape, new (arrayConstructorOf(type))(own, address, length));
+  }
+
+  /** Nobody holds an array of a buffer any more. */
+  #returned(address: number): void {
+    const bytes = this.#lent.get(address)?.bytes;
+    this.#lent.delete(address);
+    if (bytes !== undefined) this.give(address, bytes);
   }
 
   #join(at: number): void {
