@@ -2,7 +2,9 @@
  * A pool of blocks that sequences share: allocation, reference counts, copy on write, prefixes that are held once. Bookkeeping only: no
  * device and no bytes; copies are asked for through a callback, for all layers at once.
  */
+import { checkCallback, checkFlag, checkList, checkName, checkNumbers, checkObject } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import { Blocks } from "./blocks.js";
 import { type PrefixHash, PrefixIndex } from "./prefix-index.js";
 import { Sequence } from "./sequence.js";
@@ -60,6 +62,9 @@ export interface BlockDescription {
   readonly holders: readonly { readonly sequence: string; readonly column: number }[];
 }
 
+/** More blocks than this cannot be asked for: all of them are counted one by one. */
+const mostBlocks = 2 ** 24;
+
 /** A pool of blocks. */
 export class BlockPool {
   readonly blockSize: number;
@@ -69,10 +74,19 @@ export class BlockPool {
   #copies = 0;
 
   constructor(options: BlockPoolOptions) {
+    checkObject("the options of a pool", options);
     const { blocks, blockSize, copy = () => {}, sharePrefixes = true, hash } = options;
     for (const [name, given] of Object.entries({ blocks, blockSize }))
       if (!Number.isSafeInteger(given) || given < 1)
-        throw new InsituError("invalid-argument", `a pool's ${name} must be a whole number above 0, got ${given}`);
+        throw new InsituError(
+          "invalid-argument",
+          `a pool's ${name} must be a whole number above 0, got ${valueText(given)}`,
+        );
+    if (blocks > mostBlocks)
+      throw new InsituError("invalid-argument", `a pool has at most ${mostBlocks} blocks, got ${blocks}`);
+    checkCallback("a pool's copy", copy);
+    checkFlag("a pool's sharePrefixes", sharePrefixes);
+    checkCallback("a pool's hash", hash);
     const index = new PrefixIndex(hash);
     this.blockSize = blockSize;
     this.#parts = {
@@ -125,6 +139,7 @@ export class BlockPool {
 
   /** A new, empty sequence. */
   add(name?: string): Sequence {
+    checkName("the name of a sequence", name);
     let free = name;
     while (free === undefined || (name === undefined && this.#sequences.has(free))) free = `sequence ${++this.#named}`;
     if (this.#sequences.has(free))
@@ -136,6 +151,7 @@ export class BlockPool {
 
   /** Makes room for rows of several sequences; the slots of each one's rows. Where not all fit, nothing changes. */
   append(entries: readonly AppendEntry[]): number[][] {
+    checkEntries(entries);
     const { blocks } = this.#parts;
     const needed = this.#neededBy(entries);
     if (needed > blocks.available)
@@ -229,7 +245,7 @@ export class BlockPool {
       if (seen.has(sequence))
         throw new InsituError("invalid-argument", `append: sequence "${sequence.name}" is named twice`);
       if (!Number.isSafeInteger(count) || count < 0)
-        throw new InsituError("invalid-argument", `append: "${sequence.name}" cannot grow by ${count} rows`);
+        throw new InsituError("invalid-argument", `append: "${sequence.name}" cannot grow by ${valueText(count)} rows`);
       seen.add(sequence);
       needed += Math.ceil((sequence.length + count) / this.blockSize) - sequence.table.length;
       if (sequence.length % this.blockSize === 0 || count === 0) continue;
@@ -241,6 +257,17 @@ export class BlockPool {
       }
     }
     return needed;
+  }
+}
+
+/** Throws for what names no sequences of a pool, with tokens or a number of rows. */
+function checkEntries(entries: readonly AppendEntry[]): void {
+  checkList("append: the entries", entries);
+  for (const entry of entries) {
+    checkObject("append: an entry", entry);
+    if (!Sequence.isSequence(entry.sequence))
+      throw new InsituError("invalid-argument", `append: an entry needs a sequence, got ${valueText(entry.sequence)}`);
+    if (typeof entry.tokens !== "number") checkNumbers(`append: the tokens of "${entry.sequence.name}"`, entry.tokens);
   }
 }
 

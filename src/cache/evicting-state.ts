@@ -2,7 +2,9 @@
  * A text that may be longer than its cache: when a linear cache is full, a policy says which rows stay, and they move together in place.
  * Keys stay as they were turned, and the host goes on counting positions: the model never learns that rows moved. One sample.
  */
+import { checkFlag, checkNumbers } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import { repackCache } from "../functions/paged-attention.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
@@ -10,6 +12,7 @@ import { readNumbers } from "../tensor/access.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { DecoderRun, int64 } from "./decoder-run.js";
 import { applyPolicy, type EvictionPolicy } from "./eviction.js";
+import { checkStateArguments } from "./given.js";
 import { attentionScores } from "./scores-model.js";
 
 /** How a cache is kept within its capacity. */
@@ -40,12 +43,22 @@ export class EvictingState {
   #position = 0;
   #moved = 0;
 
-  constructor(session: Session, { capacity, policy, slack, perHead = false }: EvictingStateOptions) {
+  constructor(session: Session, options: EvictingStateOptions) {
+    checkStateArguments("an evicting state", session, options);
+    const { capacity, policy, slack, perHead = false } = options;
+    if (!Number.isSafeInteger(capacity) || capacity < 2)
+      throw new InsituError(
+        "invalid-argument",
+        `option capacity must be a whole number of rows from 2 on, got ${valueText(capacity)}`,
+      );
+    if (typeof policy !== "function")
+      throw new InsituError("invalid-argument", `option policy must be a function, got ${valueText(policy)}`);
+    checkFlag("option perHead", perHead);
     this.#slack = slack ?? Math.max(1, capacity >> 3);
     if (!(Number.isSafeInteger(this.#slack) && this.#slack >= 1 && this.#slack < capacity))
       throw new InsituError(
         "invalid-argument",
-        `option slack must be a whole number from 1 on and below the capacity of ${capacity}, got ${slack}`,
+        `option slack must be a whole number from 1 on and below the capacity of ${capacity}, got ${valueText(slack)}`,
       );
     this.#decoder = new DecoderRun(session, attentionScores);
     this.#decoder.requirePositions("evicting");
@@ -70,6 +83,11 @@ export class EvictingState {
 
   /** The positions whose rows are there, of one head where heads keep their own. */
   positions(head = 0): readonly number[] {
+    if (!Number.isSafeInteger(head) || head < 0 || head >= this.#rows.length)
+      throw new InsituError(
+        "invalid-argument",
+        `positions: there ${this.#rows.length === 1 ? "is one list of rows" : `are ${this.#rows.length} heads`}, got ${valueText(head)}`,
+      );
     return this.#rows[head].positions;
   }
 
@@ -80,6 +98,7 @@ export class EvictingState {
 
   /** Reads tokens, as many at once as there is room for; the logits after the last. */
   async step(tokens: readonly number[]): Promise<Float32Array> {
+    checkNumbers("the tokens of a step", tokens);
     let logits: Float32Array | undefined;
     for (let at = 0; at < tokens.length;) {
       if (this.length === this.#capacity) this.evict(1);
@@ -97,7 +116,7 @@ export class EvictingState {
     if (!(Number.isSafeInteger(needed) && needed >= 0 && needed <= this.#capacity))
       throw new InsituError(
         "invalid-argument",
-        `a cache of ${this.#capacity} rows can make room for that many at most, got ${needed}`,
+        `a cache of ${this.#capacity} rows can make room for that many at most, got ${valueText(needed)}`,
       );
     const most = this.#capacity - needed;
     const budget = Math.min(most, this.#capacity - this.#slack);

@@ -2,7 +2,9 @@
  * Which rows of a full cache stay: policies as small pure functions over positions and scores. They move nothing; `EvictingState` and
  * `PagedState` do what they say.
  */
+import { checkCount, checkList, optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 
 /** What a policy is told of a cache, or of one head's rows of it. */
 export interface CachedRows {
@@ -18,7 +20,8 @@ export interface CachedRows {
 export type EvictionPolicy = (rows: CachedRows) => readonly number[];
 
 /** Keeps the first positions of the text, which models lean on whatever they say, and the most recent ones. */
-export function recentWindow({ sinks = 4 }: { readonly sinks?: number } = {}): EvictionPolicy {
+export function recentWindow(options?: { readonly sinks?: number }): EvictionPolicy {
+  const { sinks = 4 } = optionsOf("the options of recentWindow", options);
   checkSinks(sinks);
   return ({ positions, budget }) => {
     const first = positions.filter((position) => position < sinks).length;
@@ -31,13 +34,11 @@ export function recentWindow({ sinks = 4 }: { readonly sinks?: number } = {}): E
  * Keeps the rows that got the most attention so far, beside the first positions and the most recent ones: `recent` is the share of the
  * budget that goes to the latter, as far as the first positions leave room for them.
  */
-export function heavyHitters({
-  sinks = 4,
-  recent = 0.5,
-}: { readonly sinks?: number; readonly recent?: number } = {}): EvictionPolicy {
+export function heavyHitters(options?: { readonly sinks?: number; readonly recent?: number }): EvictionPolicy {
+  const { sinks = 4, recent = 0.5 } = optionsOf("the options of heavyHitters", options);
   checkSinks(sinks);
-  if (!(recent >= 0 && recent <= 1))
-    throw new InsituError("invalid-argument", `option recent must be a share from 0 to 1, got ${recent}`);
+  if (!(typeof recent === "number" && recent >= 0 && recent <= 1))
+    throw new InsituError("invalid-argument", `option recent must be a share from 0 to 1, got ${valueText(recent)}`);
   return ({ positions, scores, budget }) => {
     if (scores === undefined)
       throw new InsituError(
@@ -78,6 +79,19 @@ export function rowsInBlocks(chosen: readonly number[], length: number, blockSiz
  * A head that looks at few rows leaves its room to one that looks at many.
  */
 export function headBudgets(scores: readonly (readonly number[])[], total: number, least = 1): number[] {
+  checkList("headBudgets: the scores", scores);
+  for (const head of scores) {
+    checkList("headBudgets: the scores of a head", head);
+    const odd = head.findIndex((score) => typeof score !== "number");
+    if (odd >= 0)
+      throw new InsituError("invalid-argument", `headBudgets: scores must be numbers, got ${valueText(head[odd])}`);
+  }
+  if (typeof total !== "number" || !(total >= 0))
+    throw new InsituError(
+      "invalid-argument",
+      `headBudgets: the total must be a number of rows, got ${valueText(total)}`,
+    );
+  checkCount("headBudgets: the least", least);
   const sums = scores.map((head) => head.reduce((sum, score) => sum + score, 0) || 1);
   const candidates = scores
     .flatMap((head, at) => head.map((score) => ({ head: at, share: score / sums[at] })))
@@ -97,7 +111,10 @@ export function headBudgets(scores: readonly (readonly number[])[], total: numbe
 
 /** What a policy keeps, checked: in order, once, there, and few enough. */
 export function applyPolicy(policy: EvictionPolicy, rows: CachedRows, most: number, what: string): readonly number[] {
+  if (typeof policy !== "function")
+    throw new InsituError("invalid-argument", `${what}: a policy must be a function, got ${valueText(policy)}`);
   const kept = policy(rows);
+  checkList(`${what}: what the policy keeps`, kept);
   const { length } = rows.positions;
   const wrong = kept.findIndex(
     (row, at) => !Number.isSafeInteger(row) || row < 0 || row >= length || row <= (kept[at - 1] ?? -1),
@@ -105,7 +122,7 @@ export function applyPolicy(policy: EvictionPolicy, rows: CachedRows, most: numb
   if (wrong >= 0)
     throw new InsituError(
       "invalid-argument",
-      `${what}: the policy must name rows of ${length} in ascending order, got ${kept[wrong]} as number ${wrong}`,
+      `${what}: the policy must name rows of ${length} in ascending order, got ${valueText(kept[wrong])} as number ${wrong}`,
     );
   if (kept.length > most)
     throw new InsituError(
@@ -120,11 +137,11 @@ export function checkBudget(budget: number, what: string): void {
   if (!Number.isSafeInteger(budget) || budget < 1)
     throw new InsituError(
       "invalid-argument",
-      `${what}: the budget must be a whole number of rows from 1 on, got ${budget}`,
+      `${what}: the budget must be a whole number of rows from 1 on, got ${valueText(budget)}`,
     );
 }
 
 function checkSinks(sinks: number): void {
   if (!Number.isSafeInteger(sinks) || sinks < 0)
-    throw new InsituError("invalid-argument", `option sinks must be a whole number from 0 on, got ${sinks}`);
+    throw new InsituError("invalid-argument", `option sinks must be a whole number from 0 on, got ${valueText(sinks)}`);
 }

@@ -2,7 +2,9 @@
  * Sequences of different lengths on one set of pages: a session's state that holds the pools of all layers, and the block pool that
  * decides which rows are whose. One run reads tokens of any number of sequences. Chooses no token and knows no text.
  */
+import { checkCount, checkFlag, checkList, checkNumbers, checkObject } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import type { Feeds } from "../session/feeds.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
@@ -10,6 +12,7 @@ import { readNumbers } from "../tensor/access.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { type AppendEntry, BlockPool, type BlockPoolOptions } from "./block-pool.js";
 import { DecoderRun, int64 } from "./decoder-run.js";
+import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
 import { copyBlock, moveRows, pageLayout } from "./page-bytes.js";
 import { applyPolicy, checkBudget, type EvictionPolicy, rowsInBlocks } from "./eviction.js";
 import { pageInputs, sumsName } from "./pages-model.js";
@@ -74,7 +77,9 @@ export class PagedState {
   #last: Promise<void> = Promise.resolve();
 
   /** Pages for a session whose model reads and writes them. */
-  constructor(session: Session, { blockSize = 16, ...options }: PagedStateOptions) {
+  constructor(session: Session, given: PagedStateOptions) {
+    checkStateArguments("a paged state", session, given);
+    const { blockSize = 16, ...options } = given;
     const missing = Object.values(pageInputs).find((name) => !session.inputNames.includes(name));
     if (missing !== undefined)
       throw new InsituError(
@@ -104,6 +109,7 @@ export class PagedState {
 
   /** A new sequence; what others have read of its tokens is taken over, and need not be read again: see its length. */
   add(name?: string, tokens: readonly number[] = []): Sequence {
+    checkNumbers("the tokens of a sequence", tokens);
     const sequence = this.pool.add(name);
     // The last token must be read: its logits are wanted.
     if (tokens.length > 1) sequence.share(tokens.slice(0, -1));
@@ -125,17 +131,17 @@ export class PagedState {
 
   /** Makes room for tokens, runs `body`, and keeps what it wrote; where it throws, the sequences are as before. Calls take turns. */
   async run<T>(entries: readonly PagedEntry[], body: (batch: PagedBatch) => Promise<T>): Promise<T> {
-    const empty = entries.find(({ tokens }) => tokens.length === 0);
-    if (entries.length === 0 || empty !== undefined)
-      throw new InsituError("invalid-argument", `sequence "${empty?.sequence.name ?? ""}" has no token to read`);
+    this.#checkEntries(entries);
+    if (typeof body !== "function")
+      throw new InsituError("invalid-argument", `a run needs a function, got ${valueText(body)}`);
     const turn = this.#last;
     let over = (): void => {};
     this.#last = new Promise((resolve) => (over = resolve));
     await turn;
     const before = entries.map(({ sequence }) => [sequence.length, sequence.position] as const);
-    const positions = entries.map(({ sequence, position }) => position ?? sequence.position);
-    this.#running = new Set(entries.map(({ sequence }) => sequence));
     try {
+      const positions = entries.map(({ sequence, position }) => position ?? sequence.position);
+      this.#running = new Set(entries.map(({ sequence }) => sequence));
       // A sequence that was evicted, and cut since, may have its gap among the latest rows.
       for (const { sequence, rows } of entries)
         if (rows === undefined)
@@ -159,8 +165,29 @@ export class PagedState {
     }
   }
 
+  /** Throws for entries that cannot be run: before a turn is taken, which others wait for. */
+  #checkEntries(entries: readonly PagedEntry[]): void {
+    checkList("the entries of a run", entries);
+    if (entries.length === 0) throw new InsituError("invalid-argument", "a run needs at least one sequence");
+    for (const entry of entries) {
+      checkObject("an entry of a run", entry);
+      checkSequence("an entry of a run", entry.sequence);
+      checkTokens(`sequence "${entry.sequence.name}"`, entry.tokens);
+      checkCount("the position of an entry", entry.position);
+      if (entry.rows === undefined) continue;
+      checkObject("the rows of an entry", entry.rows);
+      for (const name of ["start", "valid"] as const)
+        if (!Number.isSafeInteger(entry.rows[name]) || entry.rows[name] < 0)
+          throw new InsituError(
+            "invalid-argument",
+            `rows.${name} of an entry must be a whole number from 0 on, got ${valueText(entry.rows[name])}`,
+          );
+    }
+  }
+
   /** Keeps only some rows of a sequence: whole blocks are given back, the rows that are left move together. How many moved. */
   keep(sequence: Sequence, rows: readonly number[]): number {
+    checkSequence("keep", sequence);
     if (this.#running.has(sequence))
       throw new InsituError("invalid-state", `sequence "${sequence.name}" is in use by a run: wait for its promise`);
     return sequence.keep(rows, (sources) => moveRows(this.#state, sequence.table, sources, this.#layout));
@@ -174,8 +201,12 @@ export class PagedState {
   evict(
     sequence: Sequence,
     policy: EvictionPolicy,
-    { budget, exact = false }: { readonly budget: number; readonly exact?: boolean },
+    options: { readonly budget: number; readonly exact?: boolean },
   ): Evicted {
+    checkSequence("evict", sequence);
+    checkObject("the options of evict", options);
+    const { budget, exact = false } = options;
+    checkFlag("option exact", exact);
     sequence.live("evict");
     this.#decoder.requirePositions("evict");
     const { length } = sequence;

@@ -1,20 +1,25 @@
 /** `pages()`: the step from model to model that a session is given to run on pages; exported decoders are rewritten on the way. */
+import { checkFlag, choiceOf, optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
-import type { Model } from "../onnx/model.js";
+import { valueText } from "../base/value-text.js";
+import { isModel, type Model } from "../onnx/model.js";
 import { pageModel, type PagesOptions } from "./pages-model.js";
 
 /** A change of model for `InferenceSession.create(path, { change: pages() })`. */
-export function pages(options: PagesOptions = {}): (model: Model) => Promise<Model> {
-  const { cacheType = "same", layout = "NHSD" } = options;
+export function pages(given?: PagesOptions): (model: Model) => Promise<Model> {
+  const options = optionsOf<PagesOptions>("the options of pages", given);
+  const { cacheType = "same" } = options;
   const types = ["same", "int8", "float8e4m3fn", "float8e5m2"];
   if (!types.includes(cacheType))
     throw new InsituError(
       "invalid-argument",
-      `option cacheType must be one of ${types.join(", ")}, got "${cacheType}"`,
+      `option cacheType must be one of ${types.join(", ")}, got ${valueText(cacheType)}`,
     );
-  if (layout !== "Norm" && layout !== "NHSD")
-    throw new InsituError("invalid-argument", `option layout must be "Norm" or "NHSD", got "${String(layout)}"`);
+  choiceOf("option layout", options.layout, ["Norm", "NHSD"], "NHSD");
+  checkFlag("option perHead", options.perHead);
+  checkFlag("option scores", options.scores);
   return async (model) => {
+    if (!isModel(model)) throw new InsituError("invalid-argument", `pages takes a model, got ${valueText(model)}`);
     const { rewriteIfGrowing } = await import("../rewrite/rewrite.js");
     // Windows are attributes of Attention from opset 25 on, and masks before.
     return pageModel(rewriteIfGrowing(model, { opset: 25 }), options);

@@ -2,6 +2,7 @@
  * Texts whose heads keep different rows, and different numbers of them: pages of one head each, with a block table and a length for every
  * key/value head. What one head lets go of, another may take. Layers share the tables.
  */
+import { checkList, checkName, checkNumbers, checkObject } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
@@ -10,6 +11,7 @@ import type { Tensor } from "../tensor/tensor.js";
 import { BlockPool } from "./block-pool.js";
 import { DecoderRun, int64 } from "./decoder-run.js";
 import { applyPolicy, checkBudget, type EvictionPolicy } from "./eviction.js";
+import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
 import { copyBlock, moveRows, pageLayout } from "./page-bytes.js";
 import type { PagedLogits, PagedStateOptions } from "./paged-state.js";
 import { pageInputs, sumsName } from "./pages-model.js";
@@ -19,6 +21,14 @@ import type { Sequence } from "./sequence.js";
 export interface PerHeadText {
   readonly name: string;
   readonly heads: readonly Sequence[];
+}
+
+/** Throws unless this is a text. */
+function checkText(what: string, text: PerHeadText): void {
+  checkObject(`${what}: the text`, text);
+  checkList(`${what}: the heads of the text`, text.heads);
+  if (text.heads.length === 0) throw new InsituError("invalid-argument", `${what}: a text has at least one head`);
+  for (const sequence of text.heads) checkSequence(what, sequence);
 }
 
 /** The pages of a model with tables for each head: `pages({ perHead: true })`. */
@@ -34,7 +44,9 @@ export class PerHeadState {
   /** Settled when the run before is over: runs take turns. */
   #last: Promise<void> = Promise.resolve();
 
-  constructor(session: Session, { blockSize = 16, blocks }: Pick<PagedStateOptions, "blockSize" | "blocks">) {
+  constructor(session: Session, options: Pick<PagedStateOptions, "blockSize" | "blocks">) {
+    checkStateArguments("a state with tables for each head", session, options);
+    const { blockSize = 16, blocks } = options;
     const heads = session.inputMetadata.find(({ name }) => name === pageInputs.tables)?.shape[1];
     if (typeof heads !== "number")
       throw new InsituError(
@@ -56,11 +68,14 @@ export class PerHeadState {
 
   /** A new, empty text. */
   add(name = `text ${++this.#named}`): PerHeadText {
+    checkName("the name of a text", name);
     return { name, heads: Array.from({ length: this.#heads }, (_, head) => this.pool.add(`${name}, head ${head}`)) };
   }
 
   /** A second text with the same rows, in the same blocks. */
   fork(text: PerHeadText, name = `text ${++this.#named}`): PerHeadText {
+    checkText("fork", text);
+    checkName("the name of a text", name);
     return { name, heads: text.heads.map((sequence, head) => sequence.fork(`${name}, head ${head}`)) };
   }
 
@@ -68,9 +83,13 @@ export class PerHeadState {
   async step(
     entries: readonly { readonly text: PerHeadText; readonly tokens: readonly number[] }[],
   ): Promise<PagedLogits[]> {
-    const empty = entries.find(({ tokens }) => tokens.length === 0);
-    if (entries.length === 0 || empty !== undefined)
-      throw new InsituError("invalid-argument", `text "${empty?.text.name ?? ""}" has no token to read`);
+    checkList("the entries of a step", entries);
+    if (entries.length === 0) throw new InsituError("invalid-argument", "a step needs at least one text");
+    for (const entry of entries) {
+      checkObject("an entry of a step", entry);
+      checkText("an entry of a step", entry.text);
+      checkTokens(`text "${entry.text.name}"`, entry.tokens);
+    }
     const turn = this.#last;
     let over = (): void => {};
     this.#last = new Promise((resolve) => (over = resolve));
@@ -112,6 +131,8 @@ export class PerHeadState {
    * budget keeps all. Where there is no room for copies of blocks that a fork shares, nothing changes.
    */
   evict(text: PerHeadText, policy: EvictionPolicy, budgets: number | readonly number[]): void {
+    checkText("evict", text);
+    if (typeof budgets !== "number") checkNumbers("evict: the budgets", budgets);
     this.#decoder.requirePositions("evict");
     if (this.#running.has(text))
       throw new InsituError("invalid-state", `text "${text.name}" is in use by a run: wait for its promise`);
@@ -145,6 +166,7 @@ export class PerHeadState {
 
   /** Gives a text's blocks back. */
   release(text?: PerHeadText): void {
+    if (text !== undefined) checkText("release", text);
     for (const sequence of text?.heads ?? this.pool.sequences) sequence.release();
     if (text === undefined) this.state.release();
   }

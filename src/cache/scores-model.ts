@@ -1,13 +1,16 @@
 /** Model → Model: each Attention hands out its probabilities (qk_matmul_output, mode 3), for policies that go by attention. */
 import { InsituError } from "../base/error.js";
 import { attributes, value } from "../onnx/build.js";
-import type { Model } from "../onnx/model.js";
+import { valueText } from "../base/value-text.js";
+import { isModel, type Model } from "../onnx/model.js";
 
 /** How the outputs with probabilities begin; a number for each layer follows. */
 export const attentionScores = "attention_scores.";
 
 /** The model with outputs `attention_scores.L`: [batch, heads, queries, rows]. For `InferenceSession.create(path, { change })`. */
 export function withAttentionScores(model: Model): Model {
+  if (!isModel(model))
+    throw new InsituError("invalid-argument", `withAttentionScores takes a model, got ${valueText(model)}`);
   const outputs: string[] = [];
   const nodes = model.graph.nodes.map((node) => {
     if (node.opType !== "Attention" || node.domain !== "") return node;

@@ -2,7 +2,9 @@
  * One sequence of a pool: the blocks that hold its rows, in order, and the tokens behind them as far as they are known. Sequences share
  * blocks; one that is about to write a shared block gets a copy of its own first.
  */
+import { checkCallback, checkCount, checkList, checkNumbers } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import type { BlockPool, PoolParts } from "./block-pool.js";
 import { type KeepPlan, planKeep } from "./keep-plan.js";
 import type { PrefixNode } from "./prefix-index.js";
@@ -31,6 +33,11 @@ export class Sequence {
     this.pool = pool;
     this.#parts = parts;
     this.name = name;
+  }
+
+  /** True for what a pool made. */
+  static isSequence(value: unknown): value is Sequence {
+    return typeof value === "object" && value !== null && #table in value;
   }
 
   /** Rows in use. */
@@ -65,6 +72,7 @@ export class Sequence {
 
   /** Adds to the attention of the first rows. */
   addScores(scores: ArrayLike<number>): void {
+    if (!ArrayBuffer.isView(scores)) checkList("addScores: the scores", scores);
     this.#scores ??= [];
     for (let row = 0; row < Math.min(scores.length, this.#length); row++)
       this.#scores[row] = (this.#scores[row] ?? 0) + scores[row];
@@ -101,6 +109,7 @@ export class Sequence {
   /** Takes over blocks that hold the beginning of `tokens`, which must go on from this sequence's own; how many rows there are then. */
   share(tokens: readonly number[]): number {
     this.live("share");
+    checkNumbers("share: the tokens", tokens);
     const { blocks, index, blockSize, share } = this.#parts;
     if (this.#tokens.length < this.position || !this.#tokens.every((token, at) => token === tokens[at]))
       throw new InsituError(
@@ -147,8 +156,9 @@ export class Sequence {
     if (!Number.isSafeInteger(length) || length < 0 || length > this.#length)
       throw new InsituError(
         "invalid-argument",
-        `sequence "${this.name}" has ${this.#length} rows and cannot be cut to ${length}`,
+        `sequence "${this.name}" has ${this.#length} rows and cannot be cut to ${valueText(length)}`,
       );
+    checkCount("truncate: the position", position);
     if (length === this.#length) return;
     this.#next = position;
     const { blocks, blockSize } = this.#parts;
@@ -165,10 +175,11 @@ export class Sequence {
   /** Makes rows that are there ready to be written again: shared blocks are copied. Their tokens are unknown then; their slots. */
   overwrite(start: number, count: number): number[] {
     this.live("overwrite");
-    if (!Number.isSafeInteger(start) || start < 0 || count < 0 || start + count > this.#length)
+    checkCount("overwrite: the count", count);
+    if (!Number.isSafeInteger(start) || start < 0 || start + count > this.#length)
       throw new InsituError(
         "invalid-argument",
-        `sequence "${this.name}" has ${this.#length} rows, of which ${start} to ${start + count - 1} cannot be written again`,
+        `sequence "${this.name}" has ${this.#length} rows, of which ${valueText(start)} to ${typeof start === "number" ? start + count - 1 : "any"} cannot be written again`,
       );
     const { blocks, blockSize } = this.#parts;
     const first = Math.floor(start / blockSize);
@@ -184,9 +195,10 @@ export class Sequence {
   /** Gives back whole blocks from the middle or the end, by column: the rows behind them move up. */
   dropColumns(columns: readonly number[]): void {
     this.live("dropColumns");
+    checkNumbers("dropColumns: the columns", columns);
     const gone = new Set(columns);
     for (const column of gone)
-      if (!(column in this.#table))
+      if (column >= this.#table.length)
         throw new InsituError(
           "invalid-argument",
           `sequence "${this.name}" has ${this.#table.length} blocks and no block ${column} to give back`,
@@ -212,6 +224,7 @@ export class Sequence {
    * of shared blocks, nothing changes.
    */
   keep(rows: readonly number[], move: (sources: readonly number[]) => void): number {
+    checkCallback("keep: what moves rows", move);
     const { blocks, blockSize } = this.#parts;
     const { gone, order, sources, written, moving, cost } = this.#planKeep(rows);
     if (cost > blocks.available) throw this.pool.exhausted(cost, `bringing the rows of "${this.name}" together`);
@@ -245,7 +258,14 @@ export class Sequence {
 
   /** The slots of rows: block · blockSize + row in the block. */
   slots(from: number, to: number): number[] {
+    checkNumbers("slots: the rows", [from, to]);
     const { blockSize } = this.#parts;
+    const room = this.#table.length * blockSize;
+    if (from > to || to > room)
+      throw new InsituError(
+        "invalid-argument",
+        `sequence "${this.name}" has blocks for ${room} rows, and no slots for rows ${from} to ${to - 1}`,
+      );
     return Array.from({ length: to - from }, (_, at) => {
       const row = from + at;
       return this.#table[Math.floor(row / blockSize)] * blockSize + (row % blockSize);
@@ -308,13 +328,14 @@ export class Sequence {
   /** How rows that stay come together, and what that costs in blocks. Throws for rows that cannot be kept. */
   #planKeep(rows: readonly number[]): KeepPlan & { readonly cost: number } {
     this.live("keep");
-    const wrong = rows.find(
+    checkList("keep: the rows", rows);
+    const wrong = rows.findIndex(
       (row, at) => !Number.isSafeInteger(row) || row < 0 || row >= this.#length || row <= (rows[at - 1] ?? -1),
     );
-    if (wrong !== undefined)
+    if (wrong >= 0)
       throw new InsituError(
         "invalid-argument",
-        `sequence "${this.name}" has ${this.#length} rows; those to keep must be named in order and once, got ${wrong}`,
+        `sequence "${this.name}" has ${this.#length} rows; those to keep must be named in order and once, got ${valueText(rows[wrong])}`,
       );
     const { blocks, blockSize } = this.#parts;
     const isShared = (column: number): boolean => blocks.references(this.#table[column]) > 1;

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { InsituError } from "../base/error.js";
-import { shown } from "../base/shown.js";
+import { valueText } from "../base/value-text.js";
 import { type CaseFiles, type CaseResult, runCase } from "../conformance/case.js";
 import { type BackendName } from "../session/options.js";
 import type { Command } from "./command.js";
@@ -58,7 +58,7 @@ function readTolerance(path: string): CaseFiles["tolerance"] {
     throw new InsituError("invalid-argument", `"${path}" is not JSON`, { cause });
   }
   if (typeof meta !== "object" || meta === null)
-    throw new InsituError("invalid-argument", `"${path}" must hold an object, got ${shown(meta)}`);
+    throw new InsituError("invalid-argument", `"${path}" must hold an object, got ${valueText(meta)}`);
   return {
     ...("rtol" in meta ? { rtol: meta.rtol } : {}),
     ...("atol" in meta ? { atol: meta.atol } : {}),

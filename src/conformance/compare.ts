@@ -1,5 +1,5 @@
 /** Compares a result with what a case expects: numpy's allclose rule for floats, equality for everything else. */
-import { shown } from "../base/shown.js";
+import { valueText } from "../base/value-text.js";
 import { isWide, readBigInts, readNumbers, readStrings } from "../tensor/access.js";
 import { contiguous } from "../tensor/copy.js";
 import { traitsOf } from "../tensor/element-type.js";
@@ -21,9 +21,9 @@ function elements(view: View): ArrayLike<number | bigint | string> {
 /** Undefined where a tolerance is one, else a sentence that says what is wrong with it: too wide a one lets every result pass. */
 export function toleranceProblem({ rtol, atol }: Tolerance): string | undefined {
   if (!(typeof rtol === "number" && rtol >= 0 && rtol < 1))
-    return `rtol must be a number from 0 to below 1, got ${shown(rtol)}`;
+    return `rtol must be a number from 0 to below 1, got ${valueText(rtol)}`;
   if (!(typeof atol === "number" && atol >= 0 && atol < Infinity))
-    return `atol must be a finite number from 0 on, got ${shown(atol)}`;
+    return `atol must be a finite number from 0 on, got ${valueText(atol)}`;
   return undefined;
 }
 

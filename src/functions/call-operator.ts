@@ -1,5 +1,7 @@
 /** Calls one declared operator on tensors: what the functions of `ops` are made of. No graph, no session, no plan. */
+import { checkObject, optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import { type Attribute, type AttributeValue, readAttributes } from "../graph/attribute.js";
 import { newestOpset } from "../graph/build.js";
 import { type Callable, callReference, inferOutputs } from "../graph/call.js";
@@ -9,7 +11,7 @@ import type { Op } from "../graph/op.js";
 import { operators } from "../ops/index.js";
 import { isElementType, traitsOf } from "../tensor/element-type.js";
 import { cloneView } from "../tensor/copy.js";
-import { Tensor } from "../tensor/tensor.js";
+import { isTensor, Tensor } from "../tensor/tensor.js";
 import { sharesBytes, View } from "../tensor/view.js";
 
 /** An attribute as callers write it: names in camel case or as ONNX spells them, element types by name. */
@@ -73,6 +75,18 @@ function readOptions(
   return readAttributes(op.attrs, values, label);
 }
 
+/** The options of a function, once both its arguments are known to be objects. */
+export function readArguments<T extends object>(label: string, inputs: unknown, options: T | undefined): Partial<T> {
+  checkObject(`${label}: its inputs`, inputs);
+  return optionsOf(`${label}: its options`, options);
+}
+
+/** Throws unless an operand is a tensor or left out. */
+export function checkOperand(label: string, name: string, tensor: unknown): void {
+  if (tensor !== undefined && !isTensor(tensor))
+    throw new InsituError("invalid-argument", `${label}: ${name} must be a Tensor, got ${valueText(tensor)}`);
+}
+
 /** What a call of an operator is. */
 export interface OperatorCall {
   readonly name: string;
@@ -94,7 +108,12 @@ export function prepareCall({
   outputs,
   options,
 }: Pick<OperatorCall, "name" | "domain" | "label" | "outputs" | "options">): Callable {
-  const opset = options.opset ?? (domain === "" ? newestOpset : 1);
+  const { opset = domain === "" ? newestOpset : 1 } = options;
+  if (!Number.isSafeInteger(opset) || opset < 1)
+    throw new InsituError(
+      "invalid-argument",
+      `${label}: opset must be a whole number of at least 1, got ${valueText(opset)}`,
+    );
   const op = operators.find(domain, name, opset);
   if (op === undefined) throw operators.missing(domain, name, opset, label);
   const outputNames = Object.keys(op.outputs);
@@ -110,8 +129,7 @@ export function callOperator(call: OperatorCall): Record<string, Tensor> {
   const { op, opset, wanted } = node;
   const names = Object.keys(op.inputs);
   for (const [input, tensor] of Object.entries(inputs)) {
-    if (tensor !== undefined && !(tensor instanceof Tensor))
-      throw new InsituError("invalid-argument", `${label}: ${input} must be a Tensor`);
+    checkOperand(label, input, tensor);
     if (tensor !== undefined && !names.includes(input))
       throw new InsituError(
         "invalid-argument",

@@ -3,7 +3,7 @@ import type { ElementType } from "../tensor/element-type.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { pagedAttention, quantizedScatterPaKvCache, repackCache } from "./paged-attention.js";
 import { convertPagedLayout, gatherPaKvCache, scatterPaKvCache, slotMapping } from "./paged.js";
-import { callOperator, type CallOptions, type OptionValue } from "./call-operator.js";
+import { callOperator, type CallOptions, type OptionValue, readArguments } from "./call-operator.js";
 
 /** Operands of `tensorScatter`. */
 export interface TensorScatterInputs {
@@ -20,10 +20,8 @@ export interface TensorScatterOptions extends CallOptions {
 }
 
 /** Writes `update` into the cache at `writeIndices`, along `axis`. With `inPlace`, `presentCache` is `pastCache` itself. */
-export function tensorScatter(
-  inputs: TensorScatterInputs,
-  options: TensorScatterOptions = {},
-): { presentCache: Tensor } {
+export function tensorScatter(inputs: TensorScatterInputs, given?: TensorScatterOptions): { presentCache: Tensor } {
+  const options = readArguments("ops.tensorScatter", inputs, given);
   const { present_cache } = callOperator({
     name: "TensorScatter",
     label: "ops.tensorScatter",
@@ -70,7 +68,8 @@ export interface AttentionResults {
 }
 
 /** Scaled dot-product attention. */
-export function attention(inputs: AttentionInputs, options: AttentionOptions = {}): AttentionResults {
+export function attention(inputs: AttentionInputs, given?: AttentionOptions): AttentionResults {
+  const options: AttentionOptions = readArguments("ops.attention", inputs, given);
   const { q, k, v, attnMask, pastKey, pastValue, nonpadKvSeqlen } = inputs;
   const scores = options.qkMatmulOutputMode !== undefined || options["qk_matmul_output_mode"] !== undefined;
   const { Y, present_key, present_value, qk_matmul_output } = callOperator({

@@ -1,7 +1,7 @@
 /** Attention over pages, quantised pages and repacking as plain functions on tensors. The operators' rules are theirs. */
 import type { PagedLayout } from "../ops/shared/paged/layouts.js";
 import type { Tensor } from "../tensor/tensor.js";
-import { callOperator } from "./call-operator.js";
+import { callOperator, readArguments } from "./call-operator.js";
 
 /** Operands of `pagedAttention`. Index tensors are int32 or int64. */
 export interface PagedAttentionInputs {
@@ -35,9 +35,9 @@ export interface PagedAttentionOptions {
 /** Attention over pages; with `attentionSums` also each row's probability, summed over the queries: [batch, heads, rows]. */
 export function pagedAttention(
   inputs: PagedAttentionInputs,
-  options: PagedAttentionOptions = {},
+  given?: PagedAttentionOptions,
 ): { y: Tensor; attentionSums: Tensor | undefined } {
-  const { attentionSums, cacheMode, ...rest } = options;
+  const { attentionSums, cacheMode, ...rest } = readArguments("ops.pagedAttention", inputs, given);
   const { Y, attention_sums } = callOperator({
     name: "PagedAttention",
     domain: "insitu",
@@ -75,8 +75,9 @@ export interface QuantizedScatterPaKvCacheInputs {
 /** Quantises keys and values and writes them into pages. With `inPlace`, the tensors returned are those given. */
 export function quantizedScatterPaKvCache(
   inputs: QuantizedScatterPaKvCacheInputs,
-  options: { readonly cacheMode?: PagedLayout | "" | null; readonly inPlace?: boolean } = {},
+  given?: { readonly cacheMode?: PagedLayout | "" | null; readonly inPlace?: boolean },
 ): { keyCache: Tensor; keyScale: Tensor; valueCache: Tensor; valueScale: Tensor } {
+  const options = readArguments("ops.quantizedScatterPaKvCache", inputs, given);
   const { key_cache, key_scale, value_cache, value_scale } = callOperator({
     name: "QuantizedScatterPaKvCache",
     domain: "insitu",
@@ -108,8 +109,9 @@ export interface RepackCacheInputs {
 /** Moves rows within a cache. With `inPlace`, the cache returned is the one given. */
 export function repackCache(
   inputs: RepackCacheInputs,
-  options: { readonly axis?: number; readonly cacheMode?: PagedLayout | "" | null; readonly inPlace?: boolean } = {},
+  given?: { readonly axis?: number; readonly cacheMode?: PagedLayout | "" | null; readonly inPlace?: boolean },
 ): { cache: Tensor } {
+  const options = readArguments("ops.repackCache", inputs, given);
   const { cache } = callOperator({
     name: "RepackCache",
     domain: "insitu",

@@ -1,9 +1,11 @@
 /** The change of a paged cache from one layout to another. Moves elements; knows no operator. */
+import { checkObject } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import { fragmentLength, type PagedLayout, pagedTypes } from "../ops/shared/paged/layouts.js";
 import { copyView } from "../tensor/copy.js";
 import { byteLengthOf } from "../tensor/element-type.js";
-import { Tensor } from "../tensor/tensor.js";
+import { isTensor, Tensor } from "../tensor/tensor.js";
 import { View } from "../tensor/view.js";
 
 /** How a paged cache is to be laid out anew. */
@@ -15,14 +17,16 @@ export interface PagedLayoutChange {
 }
 
 /** A copy of a paged cache in another layout. */
-export function convertPagedLayout(cache: Tensor, { from, to, heads }: PagedLayoutChange): Tensor {
+export function convertPagedLayout(cache: Tensor, change: PagedLayoutChange): Tensor {
   const refuse = (message: string): never => {
     throw new InsituError("invalid-argument", `ops.convertPagedLayout: ${message}`);
   };
-  if (!(cache instanceof Tensor)) refuse("cache must be a Tensor");
+  if (!isTensor(cache)) refuse(`cache must be a Tensor, got ${valueText(cache)}`);
+  checkObject("ops.convertPagedLayout: the change", change);
+  const { from, to, heads } = change;
   for (const layout of [from, to])
     if (!["Norm", "PA_NZ", "NHSD"].includes(layout))
-      refuse(`a layout must be one of "Norm", "PA_NZ", "NHSD", got "${String(layout)}"`);
+      refuse(`a layout must be one of "Norm", "PA_NZ", "NHSD", got ${valueText(layout)}`);
   if (!pagedTypes.includes(cache.type)) refuse(`a paged cache holds ${pagedTypes.join(", ")}, got ${cache}`);
   const source = piecesOf(cache, from, heads, refuse);
   const [blocks, blockSize, count, pieces, piece] = source.shape; // [blocks, block_size, heads, pieces of a head, piece]
@@ -61,7 +65,9 @@ function piecesOf(
     );
   const count = dims.length === 5 ? dims[1] : heads;
   if (count === undefined || !Number.isSafeInteger(count) || count < 1)
-    return refuse(`heads must be given as a whole number of at least 1: ${cache} does not tell, got ${count}`);
+    return refuse(
+      `heads must be given as a whole number of at least 1: ${cache} does not tell, got ${valueText(count)}`,
+    );
   const pieces = dims.length === 5 ? dims[2] : dims[1] / count;
   if (!Number.isInteger(pieces)) refuse(`heads must divide the ${dims[1]} pieces of ${cache}, got ${count}`);
   return view.reshape([dims[0], count, pieces, dims.at(-2)!, dims.at(-1)!]).transpose([0, 3, 1, 2, 4]);

@@ -10,7 +10,7 @@ import { cloneView } from "../tensor/copy.js";
 import type { ByteStorage } from "../tensor/element-type.js";
 import { Tensor } from "../tensor/tensor.js";
 import { View } from "../tensor/view.js";
-import { callOperator, prepareCall } from "./call-operator.js";
+import { callOperator, checkOperand, prepareCall, readArguments } from "./call-operator.js";
 
 export type { PagedLayout } from "../ops/shared/paged/layouts.js";
 export { convertPagedLayout, type PagedLayoutChange } from "./paged-layout.js";
@@ -54,8 +54,9 @@ const label = "ops.scatterPaKvCache";
 /** Writes keys and values into paged caches at their slots. With `inPlace`, the caches returned are those given. */
 export function scatterPaKvCache(
   inputs: ScatterPaKvCacheInputs,
-  options: ScatterPaKvCacheOptions = {},
+  given?: ScatterPaKvCacheOptions,
 ): { keyCache: Tensor; valueCache: Tensor | undefined } {
+  const options: ScatterPaKvCacheOptions = readArguments(label, inputs, given);
   const { keyCache, valueCache } = inputs;
   const call = prepare(options, valueCache !== undefined);
   const { node } = call;
@@ -94,8 +95,7 @@ const none = (): never => {
 };
 
 function viewOf(name: string, tensor: Tensor | undefined): View | undefined {
-  if (tensor !== undefined && !(tensor instanceof Tensor))
-    throw new InsituError("invalid-argument", `${label}: ${name} must be a Tensor`);
+  checkOperand(label, name, tensor);
   return tensor?.toView();
 }
 
@@ -118,6 +118,8 @@ function haveKinds(views: readonly Kind[], checked: readonly Kind[] | undefined)
   return true;
 }
 
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
+
 /** Calls prepared before, by their options: a step of decoding takes hardly longer than reading them anew would. */
 const prepared = new Map<string, Prepared>();
 const plainOptions: ReadonlySet<string> = new Set(["cacheMode", "scatterMode", "check", "hifloat8", "inPlace"]);
@@ -126,7 +128,9 @@ function prepare(options: ScatterPaKvCacheOptions, writesValues: boolean): Prepa
   const { cacheMode, scatterMode, check, hifloat8 } = options;
   let plain = true;
   for (const name in options) plain &&= plainOptions.has(name);
-  const key = `${cacheMode} ${scatterMode} ${check} ${hifloat8} ${writesValues}`;
+  // Only of what can stand in a name: anything else is refused when it is read.
+  plain &&= [cacheMode, scatterMode, check, hifloat8].every((each) => typeof each !== "symbol" && !isObject(each));
+  const key = plain ? `${cacheMode} ${scatterMode} ${check} ${hifloat8} ${writesValues}` : "";
   const before = plain ? prepared.get(key) : undefined;
   if (before !== undefined) return before;
   const node = prepareCall({
@@ -184,9 +188,9 @@ export interface GatherPaKvCacheOptions {
 /** Reads sequences out of paged caches: [tokens, heads, size], from a PA_NZ cache [tokens, heads * size]. */
 export function gatherPaKvCache(
   inputs: GatherPaKvCacheInputs,
-  options: GatherPaKvCacheOptions = {},
+  given?: GatherPaKvCacheOptions,
 ): { key: Tensor; value: Tensor | undefined } {
-  const { cacheMode, ...rest } = options;
+  const { cacheMode, ...rest } = readArguments<GatherPaKvCacheOptions>("ops.gatherPaKvCache", inputs, given);
   const { key, value } = callOperator({
     name: "GatherPaKvCache",
     domain: "insitu",

@@ -1,8 +1,10 @@
 /** The slots of positions: what a scheduler knows, block tables and positions, turned into what the paged write takes. */
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import { readNumbers, writeIntegers } from "../tensor/access.js";
-import { Tensor } from "../tensor/tensor.js";
+import { isTensor, Tensor } from "../tensor/tensor.js";
 import { View } from "../tensor/view.js";
+import { readArguments } from "./call-operator.js";
 
 /** What `slotMapping` is made from. */
 export interface SlotMappingInputs {
@@ -16,21 +18,21 @@ export interface SlotMappingInputs {
 
 /** The slots [tokens] of positions: block_tables[b][p div blockSize] * blockSize + p mod blockSize. Typed as the tables. */
 export function slotMapping(inputs: SlotMappingInputs, options: { readonly blockSize: number }): Tensor {
-  const { blockTables, positions } = inputs;
-  const { blockSize } = options;
+  const { blockSize } = readArguments<{ readonly blockSize: number }>("ops.slotMapping", inputs, options);
+  const { blockTables, positions, seqLens } = inputs;
   const refuse = (message: string): never => {
     throw new InsituError("invalid-argument", `ops.slotMapping: ${message}`);
   };
-  for (const [name, tensor] of Object.entries(inputs) as [string, Tensor | undefined][]) {
-    if (tensor === undefined) continue;
-    if (!(tensor instanceof Tensor)) refuse(`${name} must be a Tensor`);
+  for (const [name, tensor] of Object.entries({ blockTables, positions, seqLens })) {
+    if (tensor === undefined && name === "seqLens") continue;
+    if (!isTensor(tensor)) return refuse(`${name} must be a Tensor, got ${valueText(tensor)}`);
     if (tensor.type !== "int32" && tensor.type !== "int64") refuse(`${name} must be int32 or int64, got ${tensor}`);
   }
-  if (!Number.isSafeInteger(blockSize) || blockSize < 1)
-    refuse(`blockSize must be a whole number of at least 1, got ${blockSize}`);
+  if (blockSize === undefined || !Number.isSafeInteger(blockSize) || blockSize < 1)
+    return refuse(`blockSize must be a whole number of at least 1, got ${valueText(blockSize)}`);
   if (blockTables.dims.length !== 2) refuse(`blockTables must have 2 dimensions, got ${blockTables}`);
   const [batch, columns] = blockTables.dims;
-  const lengths = tokensOf(inputs, batch, refuse);
+  const lengths = tokensOf({ blockTables, positions, seqLens }, batch, refuse);
   const tables = readNumbers(blockTables.toView());
   const places = readNumbers(positions.toView());
   const slots = new Float64Array(places.length);

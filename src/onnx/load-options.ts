@@ -1,6 +1,7 @@
 /** What a caller hands in to load a model: its options and its source, checked before anything is done with them. */
+import { checkCallback, optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
-import { kindOf, shown } from "../base/shown.js";
+import { valueText } from "../base/value-text.js";
 import type { ExternalData } from "./external.js";
 
 /** How to load. */
@@ -15,26 +16,13 @@ const refuse = (message: string): never => {
   throw new InsituError("invalid-argument", message);
 };
 
-/** Throws `invalid-argument` unless `options` can be looked into: an object, or nothing. */
-export function checkOptions(options: unknown): void {
-  if (options !== undefined && (typeof options !== "object" || options === null || Array.isArray(options)))
-    refuse(`options must be an object, got ${shown(options)}`);
-}
-
-/** Throws `invalid-argument` unless an option is a function or left out. */
-export function checkFunction(name: string, given: unknown): void {
-  if (given !== undefined && typeof given !== "function")
-    refuse(`option ${name} must be a function, got ${shown(given)}`);
-}
-
 /** Throws `invalid-argument` for options that are not what they should be, naming the one. */
 export function checkLoadOptions(options: LoadOptions | undefined): void {
-  checkOptions(options);
-  if (options === undefined) return;
-  checkFunction("onProgress", options.onProgress);
-  const given: unknown = options.externalData;
+  const { onProgress, externalData } = optionsOf<LoadOptions>("options", options);
+  checkCallback("option onProgress", onProgress);
+  const given: unknown = externalData;
   if (given === undefined) return;
-  if (!Array.isArray(given)) return refuse(`option externalData must be a list of files, got ${shown(given)}`);
+  if (!Array.isArray(given)) return refuse(`option externalData must be a list of files, got ${valueText(given)}`);
   // A loop that also meets the holes of a list.
   for (let at = 0; at < given.length; at++) checkExternalData(given[at], `externalData[${at}]`);
 }
@@ -42,28 +30,37 @@ export function checkLoadOptions(options: LoadOptions | undefined): void {
 function checkExternalData(entry: unknown, what: string): void {
   if (typeof entry === "string") return;
   if (typeof entry !== "object" || entry === null)
-    return refuse(`${what} must be a path or { path, data }, got ${shown(entry)}`);
+    return refuse(`${what} must be a path or { path, data }, got ${valueText(entry)}`);
   const { path, data } = entry as { readonly path?: unknown; readonly data?: unknown };
   if (typeof path !== "string")
-    return refuse(`${what}.path must be the location that the model names, got ${shown(path)}`);
+    return refuse(`${what}.path must be the location that the model names, got ${valueText(path)}`);
   if (typeof data !== "string" && bytesIn(data) === undefined)
-    refuse(`${what}.data must be a path, a URL, a Uint8Array or an ArrayBuffer with its bytes, got ${shown(data)}`);
+    refuse(`${what}.data must be a path, a URL, a Uint8Array or an ArrayBuffer with its bytes, got ${valueText(data)}`);
 }
 
 /** The bytes of a model that was given in memory. */
 export const bytesOf = (source: unknown): Uint8Array =>
   bytesIn(source) ??
-  refuse(`a model is a path, a URL, a Uint8Array or an ArrayBuffer with its bytes, got ${shown(source)}`);
+  refuse(`a model is a path, a URL, a Uint8Array or an ArrayBuffer with its bytes, got ${valueText(source)}`);
 
 /** The bytes of an array or a buffer of any realm; undefined for everything else, and for what was transferred away. */
 export function bytesIn(source: unknown): Uint8Array | undefined {
   if (ArrayBuffer.isView(source))
     return bytesIn(source.buffer) && new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
-  const kind = kindOf(source);
+  const kind = classOf(source);
   if (kind !== "ArrayBuffer" && kind !== "SharedArrayBuffer") return undefined;
   try {
     return new Uint8Array(source as ArrayBufferLike);
   } catch {
     return undefined;
+  }
+}
+
+/** `ArrayBuffer`, `Map`, `Object`: also for objects of another realm, of which `instanceof` knows nothing. */
+function classOf(value: unknown): string {
+  try {
+    return Object.prototype.toString.call(value).slice(8, -1);
+  } catch {
+    return "Object"; // one whose own answer throws
   }
 }

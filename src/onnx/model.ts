@@ -33,6 +33,15 @@ export interface Model extends Sourced {
   readonly path?: string;
 }
 
+/** True for what has the outline of a model: for what a caller's own step made of one. */
+export function isModel(value: unknown): value is Model {
+  const { opsets, functions, graph } = Object(value) as Partial<Model>;
+  const { nodes, inputs, outputs, initializers } = Object(graph) as Partial<ModelGraph>;
+  return (
+    opsets instanceof Map && [functions, nodes, inputs, outputs, initializers].every((list) => Array.isArray(list))
+  );
+}
+
 /** A main graph or the body of an attribute. */
 export interface ModelGraph extends Sourced {
   readonly name: string;

@@ -1,4 +1,5 @@
 /** `rewrite` from what a caller hands in: the bytes of a model, its path or its URL. Weights in other files stay there. */
+import { optionsOf } from "../base/arguments.js";
 import type { Files } from "../base/platform.js";
 import { loadExternalData } from "../onnx/external.js";
 import { openModel } from "../onnx/load.js";
@@ -35,8 +36,9 @@ export async function openForRewriting(
 export async function rewriteSource(
   source: string | URL | Uint8Array | ArrayBufferLike,
   platform: Files,
-  options: RewriteOptions & LoadOptions = {},
+  given?: RewriteOptions & LoadOptions,
 ): Promise<RewrittenBytes> {
+  const options = optionsOf("the options of rewrite", given);
   const { model, report } = rewrite(await openForRewriting(source, platform, options), options);
   return { model: writeModel(model), report };
 }

@@ -2,8 +2,9 @@
  * A decoder whose caches grow becomes one whose caches are written in place: TensorScatter into a fixed capacity, Attention over all of it,
  * lengths as data. Model in, model out; what is not understood is refused by name, and nothing is guessed.
  */
+import { checkFlag } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
-import { shown } from "../base/shown.js";
+import { valueText } from "../base/value-text.js";
 import { isKnown, sameDim, sameShape } from "../graph/dim.js";
 import type { Model, ModelNode } from "../onnx/model.js";
 import { type Analysis, analyse, hasGrowingCaches, requireUnderstood } from "./analysis.js";
@@ -40,7 +41,8 @@ export const rewrite = (model: Model, options: RewriteOptions = {}): Rewritten =
 function rewritten(model: Model, options: RewriteOptions): Rewritten {
   const { opset = 24, keepMask = false } = options;
   if (opset !== 24 && opset !== 25)
-    throw new InsituError("invalid-argument", `option opset must be 24 or 25, got ${shown(opset)}`);
+    throw new InsituError("invalid-argument", `option opset must be 24 or 25, got ${valueText(opset)}`);
+  checkFlag("option keepMask", keepMask);
   const prepared = prepareModel(model, opset);
   const analysis = analyse(prepared);
   requireUnderstood(analysis);
@@ -100,7 +102,7 @@ function checkMasks({ opsets }: Model, { whole }: Analysis): void {
 function checkCapacity({ trails }: Analysis, capacity: number | undefined): void {
   if (capacity === undefined) return;
   if (!Number.isSafeInteger(capacity) || capacity < 1)
-    throw new InsituError("invalid-argument", `capacity must be a whole number above 0, got ${shown(capacity)}`);
+    throw new InsituError("invalid-argument", `capacity must be a whole number above 0, got ${valueText(capacity)}`);
   for (const trail of trails) {
     const rows = trail.past.fact?.shape?.[cacheAxis(trail)!];
     if (rows !== undefined && isKnown(rows) && rows > capacity)

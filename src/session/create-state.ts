@@ -1,5 +1,7 @@
 /** `createState`: finds the shape of every held input from what the caller names, and makes its buffer. */
+import { optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import { bindDim, type Dim, isKnown, symbolsOf } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
 import { cacheGroups } from "../plan/cache-groups.js";
@@ -34,13 +36,14 @@ export function makeHoldings(
       "invalid-state",
       "the model has no past → present pair, so there is nothing for a state to hold; pairs: { input: output } names one",
     );
-  const shapes = new Map(Object.entries(options.shapes ?? {}));
+  const shapes = new Map<string, readonly number[]>();
   const sizes = new Map<string, number>();
-  for (const [name, given] of Object.entries(options.dims ?? {})) {
-    if (typeof given !== "number") shapes.set(name, given);
-    else if (!Number.isSafeInteger(given) || given < 0)
-      throw new InsituError("invalid-argument", `dims.${name} must be a whole number, got ${given}`);
-    else sizes.set(name, given);
+  for (const [name, given] of Object.entries(optionsOf("option shapes", options.shapes)))
+    shapes.set(name, sizesOf(`shapes.${name}`, given));
+  for (const [name, given] of Object.entries(optionsOf("option dims", options.dims))) {
+    if (Array.isArray(given)) shapes.set(name, sizesOf(`dims.${name}`, given));
+    else if (isSize(given)) sizes.set(name, given);
+    else throw new InsituError("invalid-argument", `dims.${name} must be a whole number, got ${valueText(given)}`);
   }
   checkNames(pairs, shapes, sizes);
   const caches = pairs.map((pair) => {
@@ -50,6 +53,14 @@ export function makeHoldings(
   const bytes = caches.reduce((sum, { type, shape }) => sum + byteLengthOf(type, elementCount(shape)), 0);
   check(bytes);
   return { holdings: makeAll(plan, caches, source, bytes), batch: caches[0].shape[0] ?? 1 };
+}
+
+const isSize = (given: unknown): given is number => Number.isSafeInteger(given) && (given as number) >= 0;
+
+function sizesOf(what: string, given: unknown): readonly number[] {
+  const sizes: unknown[] = Array.isArray(given) ? [...given] : [undefined];
+  if (sizes.every(isSize)) return sizes;
+  throw new InsituError("invalid-argument", `${what} must be a list of whole numbers, got ${valueText(given)}`);
 }
 
 /** Makes all caches or none. Those that meet in one step are made one after the other, so that they can lie together. */
@@ -105,7 +116,7 @@ function fromShape(pair: Pair, shape: readonly number[], sizes: ReadonlyMap<stri
     fact.shape === undefined ||
     (shape.length === fact.shape.length &&
       shape.every((size, axis) => !isKnown(fact.shape![axis]) || fact.shape![axis] === size));
-  if (!fits || !shape.every((size) => Number.isSafeInteger(size) && size >= 0)) {
+  if (!fits) {
     throw new InsituError(
       "invalid-argument",
       `cache "${pair.past.name}" is ${factText(fact)}, which [${shape.join(",")}] does not fit`,

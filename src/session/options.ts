@@ -1,5 +1,6 @@
 /** The options of `InferenceSession.create`, insitu's own and onnxruntime's, read into one form. */
 import { mostThreads } from "../backends/backend.js";
+import { checkCallback, checkFlag, choiceOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import { checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
@@ -58,25 +59,22 @@ export function readOptions(options: SessionOptions): {
   level: Level;
   rewrite: RewritePolicy;
 } {
-  const { inPlace = "prefer", graphOptimizationLevel = "all", rewrite = "never" } = options;
-  if (!["disabled", "basic", "extended", "layout", "all"].includes(graphOptimizationLevel)) {
+  const inPlace = choiceOf("option inPlace", options.inPlace, ["prefer", "require", "never"], "prefer");
+  const rewrite = choiceOf("option rewrite", options.rewrite, ["auto", "require", "never"], "never");
+  const levels = ["disabled", "basic", "extended", "layout", "all"] as const;
+  const asked = choiceOf("option graphOptimizationLevel", options.graphOptimizationLevel, levels, "all");
+  const level = asked === "disabled" || asked === "basic" ? asked : "all";
+  checkFlag("option relaxedSimd", options.relaxedSimd);
+  checkCallback("option change", options.change);
+  checkCallback("option onFallback", options.onFallback);
+  const { memoryLimit } = options;
+  if (memoryLimit !== undefined && !(typeof memoryLimit === "number" && memoryLimit >= 0))
     throw new InsituError(
       "invalid-argument",
-      `option graphOptimizationLevel must be "disabled", "basic", "extended", "layout" or "all", got "${graphOptimizationLevel}"`,
+      `option memoryLimit must be a number of bytes, got ${valueText(memoryLimit)}`,
     );
-  }
-  if (!["prefer", "require", "never"].includes(inPlace)) {
-    throw new InsituError(
-      "invalid-argument",
-      `option inPlace must be "prefer", "require" or "never", got "${inPlace}"`,
-    );
-  }
-  if (!["auto", "require", "never"].includes(rewrite))
-    throw new InsituError("invalid-argument", `option rewrite must be "auto", "require" or "never", got "${rewrite}"`);
   checkLoadOptions(options);
   const threads = readThreads(options, "threads") ?? readThreads(options, "intraOpNumThreads");
-  const level =
-    graphOptimizationLevel === "disabled" || graphOptimizationLevel === "basic" ? graphOptimizationLevel : "all";
   return { backend: chooseBackend(options), inPlace, threads: threads === 0 ? undefined : threads, level, rewrite };
 }
 
@@ -91,18 +89,27 @@ function readThreads(options: SessionOptions, name: "threads" | "intraOpNumThrea
 }
 
 function chooseBackend(options: SessionOptions): BackendName {
-  if (options.backend !== undefined) {
-    if ((availableBackends as readonly string[]).includes(options.backend)) return options.backend;
+  const { backend, executionProviders = [] } = options;
+  if (backend !== undefined) {
+    if ((availableBackends as readonly string[]).includes(backend)) return backend;
     throw new InsituError(
       "invalid-argument",
-      `option backend must be one of ${availableBackends.map((name) => `"${name}"`).join(", ")}, got "${options.backend}"`,
+      `option backend must be one of ${availableBackends.map((name) => `"${name}"`).join(", ")}, got ${valueText(backend)}`,
     );
   }
+  const refuse = (got: unknown): never => {
+    throw new InsituError(
+      "invalid-argument",
+      `option executionProviders must be a list of names, or of objects with a name, got ${valueText(got)}`,
+    );
+  };
+  if (!Array.isArray(executionProviders)) return refuse(executionProviders);
+  const names = Array.from(executionProviders as readonly unknown[], (provider) => {
+    const name = typeof provider === "object" && provider !== null ? (provider as { name?: unknown }).name : provider;
+    return typeof name === "string" ? name : refuse(executionProviders);
+  });
   // onnxruntime tries its providers in order and ends with the CPU; names that are not here fall through the same way.
-  for (const provider of options.executionProviders ?? []) {
-    const name = typeof provider === "string" ? provider : provider.name;
-    const match = availableBackends.find((backend) => backend === name);
-    if (match !== undefined) return match;
-  }
-  return availableBackends[0];
+  return (
+    names.flatMap((name) => availableBackends.find((available) => available === name) ?? [])[0] ?? availableBackends[0]
+  );
 }

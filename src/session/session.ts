@@ -1,12 +1,14 @@
 /** The object users hold: load → plan → run, in onnxruntime-common's shape, with or without a state. */
+import { optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
+import { valueText } from "../base/value-text.js";
 import type { Backend, BackendSession, Executable, MemoryUse } from "../backends/backend.js";
 import { referenceBackend } from "../backends/reference/reference.js";
 import { wasmBackend } from "../backends/wasm/wasm.js";
 import { isKnown } from "../graph/dim.js";
 import type { Graph, Value } from "../graph/graph.js";
-import type { Model } from "../onnx/model.js";
+import { isModel, type Model } from "../onnx/model.js";
 import { explainPlan, type ExplainJson, explainJson } from "../plan/explain.js";
 import type { RemovedNode } from "../plan/explain-caches.js";
 import { makePlan } from "../plan/plan.js";
@@ -101,12 +103,14 @@ export class Session {
     this.outputNames = this.outputMetadata.map(({ name }) => name);
   }
 
+  /** True for what `create` made. */
+  static isSession(value: unknown): value is Session {
+    return typeof value === "object" && value !== null && #parts in value;
+  }
+
   /** Loads a model and makes it ready to run. */
-  protected static async prepare(
-    source: ModelSource,
-    platform: Platform,
-    options: SessionOptions = {},
-  ): Promise<Parts> {
+  protected static async prepare(source: ModelSource, platform: Platform, given?: SessionOptions): Promise<Parts> {
+    const options = optionsOf<SessionOptions>("the options of a session", given);
     const { backend, inPlace, threads, level, rewrite } = readOptions(options);
     const { relaxedSimd, wasmMemoryBytes, onFallback } = options;
     const asked = { platform, threads, relaxedSimd, wasmMemoryBytes };
@@ -114,7 +118,7 @@ export class Session {
     try {
       const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
       const loaded = await loadModel(source, platform, options, limit.guard(opened));
-      const changed = (await options.change?.(loaded)) ?? loaded;
+      const changed = await changedBy(options.change, loaded);
       const { model, notRewritten } = await rewritten(changed, rewrite, inPlace);
       const prepared = preparedGraphOf(model, level);
       const { graph, removed } = prepared;
@@ -145,10 +149,14 @@ export class Session {
   /** Computes outputs from feeds. The second argument is the options where it names no output. */
   async run(feeds: Feeds, fetches?: Fetches | RunOptions, options?: RunOptions): Promise<Record<string, Tensor>> {
     const parts = this.#live();
-    const wanted = readFetches(fetches, parts.graph, options !== undefined);
-    const { state } = options ?? (wanted === undefined ? ((fetches ?? {}) as RunOptions) : {});
+    // An output may be called `state` too.
+    const isOptions = options === undefined && State.isState((fetches as RunOptions | null | undefined)?.state);
+    const wanted = isOptions ? undefined : readFetches(fetches, parts.graph, options !== undefined);
+    const asked = options === undefined && wanted === undefined ? (fetches as RunOptions | undefined) : options;
+    const { state } = optionsOf<RunOptions>("the options of a run", asked);
     if (state !== undefined) {
-      if (!(state instanceof State)) throw new InsituError("invalid-state", "options.state must come from createState");
+      if (!State.isState(state))
+        throw new InsituError("invalid-state", `options.state must come from createState, got ${valueText(state)}`);
       return runWithState(parts, feeds, wanted, state);
     }
     const { graph, functional, pairings } = parts;
@@ -166,8 +174,9 @@ export class Session {
   }
 
   /** A new state: the model's caches, empty, of the sizes given. */
-  createState(options: StateOptions = {}): State {
+  createState(given?: StateOptions): State {
     const parts = this.#live();
+    const options = optionsOf<StateOptions>("the options of a state", given);
     const pairing = parts.pairings.with(options.pairs);
     const { stateful } = pairing;
     const { holdings, batch } = makeHoldings(stateful.plan, options, stateful, (bytes) =>
@@ -185,7 +194,7 @@ export class Session {
     const accounts = stateful.describeSteps() ?? functional.describeSteps();
     const told = accounts === undefined ? {} : { accounts };
     const facts = { weightBytes, arenaBytes: stateful.memory.arenaBytes, removed, ...told };
-    if (options?.json === true)
+    if (optionsOf("the options of explain", options).json === true)
       return { ...explainJson(stateful.plan, facts), ...(notRewritten === undefined ? {} : { notRewritten }) };
     const memories = opened.describe().map((line) => `  ${line}`);
     return [
@@ -235,6 +244,13 @@ export class Session {
     if (this.#parts === undefined) throw new InsituError("released", "the session was released; create a new one");
     return this.#parts;
   }
+}
+
+/** The model after the caller's own step; the same where it gives nothing back. */
+async function changedBy(change: SessionOptions["change"], model: Model): Promise<Model> {
+  const changed: unknown = await change?.(model);
+  if (changed === undefined || isModel(changed)) return changed ?? model;
+  throw new InsituError("invalid-argument", `option change must give a model, got ${valueText(changed)}`);
 }
 
 /** The model as it will run. The room that rewrites is loaded where it is asked for. */

@@ -3,8 +3,8 @@
  * sessions that ask for the same, and ends soon after the last of them.
  */
 import { InsituError } from "../../base/error.js";
-import { shown } from "../../base/shown.js";
 import type { Platform, WorkerHandle } from "../../base/platform.js";
+import { valueText } from "../../base/value-text.js";
 import type { KernelTable } from "../../graph/kernel.js";
 import { kernelJobs, reservedBytes } from "../../wasm-kernels/exports.js";
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
@@ -151,7 +151,7 @@ function memoryBytesFor(asked: number | undefined): number {
   if (Number.isInteger(asked) && asked >= leastMemoryBytes && asked <= mostMemoryBytes) return asked;
   throw new InsituError(
     "invalid-argument",
-    `option wasmMemoryBytes must be a whole number from ${leastMemoryBytes} to ${mostMemoryBytes}, got ${shown(asked)}`,
+    `option wasmMemoryBytes must be a whole number from ${leastMemoryBytes} to ${mostMemoryBytes}, got ${valueText(asked)}`,
   );
 }
 
