@@ -3,12 +3,13 @@
  * that the run reads: it is then written last.
  */
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import { isKnownShape } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
 import type { Program } from "../plan/program.js";
 import { cloneView } from "../tensor/copy.js";
-import { Tensor } from "../tensor/tensor.js";
+import { isTensor, Tensor } from "../tensor/tensor.js";
 import { sharesBytes, type View } from "../tensor/view.js";
 import type { Move } from "./moves.js";
 
@@ -25,30 +26,33 @@ export function readFetches(
   if (typeof fetches !== "object" || fetches === null) {
     throw new InsituError(
       "invalid-argument",
-      `fetches must be output names or options, got ${fetches === null ? "null" : typeof fetches}`,
+      `fetches must be output names, an object by output name, or options, got ${valueText(fetches)}`,
     );
   }
   const known = new Map(graph.outputs.map((value) => [value.name, value]));
-  const find = (name: string): Value => {
-    const value = known.get(name);
+  const find = (name: unknown): Value => {
+    const value = known.get(name as string);
     if (value === undefined)
       throw new InsituError(
         "invalid-argument",
-        `"${name}" is no output of the model; its outputs are ${[...known.keys()].join(", ")}`,
+        `${valueText(name)} is no output of the model; its outputs are ${[...known.keys()].join(", ")}`,
       );
     return value;
   };
   if (Array.isArray(fetches)) {
     if (fetches.length === 0) throw new InsituError("invalid-argument", "fetches must name at least one output");
-    return new Map(fetches.map((name) => [find(String(name)), null]));
+    return new Map(Array.from(fetches as readonly unknown[], (name) => [find(name), null]));
   }
   const entries = Object.entries(fetches as Record<string, unknown>);
   if (!optionsFollow && !entries.some(([name]) => known.has(name))) return undefined;
   return new Map(
     entries.map(([name, target]) => {
       const value = find(name);
-      if (target !== null && !(target instanceof Tensor))
-        throw new InsituError("invalid-argument", `fetches["${name}"] must be a Tensor or null`);
+      if (target !== null && !isTensor(target))
+        throw new InsituError(
+          "invalid-argument",
+          `fetches["${name}"] must be a Tensor or null, got ${valueText(target)}`,
+        );
       return [value, target];
     }),
   );
@@ -140,11 +144,13 @@ export function makeResults(
     if (String(target) !== String(from)) throw misfit(value, String(from), target);
     moves.push({ from, to: target.toView() });
   }
-  const results: Record<string, Tensor> = {};
+  const results: [string, Tensor][] = [];
   for (const [value, target] of wanted) {
     const view = outputs.get(value)!;
-    results[value.name] = target ?? Tensor.fromView(backend.owns(view) || taken.has(view) ? cloneView(view) : view);
+    const fresh = target ?? Tensor.fromView(backend.owns(view) || taken.has(view) ? cloneView(view) : view);
+    results.push([value.name, fresh]);
     taken.add(view);
   }
-  return { results, moves };
+  // Properties of the object's own, whatever an output is called.
+  return { results: Object.fromEntries(results), moves };
 }
