@@ -5,7 +5,7 @@ import { valueText } from "./value-text.js";
 /** The options that a caller gave, none where they are left out. `what` names them. */
 export function optionsOf<T extends object>(what: string, given: T | undefined): Partial<T> {
   if (given === undefined) return {};
-  if (typeof given === "object" && given !== null) return given;
+  if (typeof given === "object" && given !== null && !Array.isArray(given)) return given;
   throw new InsituError("invalid-argument", `${what} must be an object, got ${valueText(given)}`);
 }
 

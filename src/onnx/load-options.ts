@@ -31,7 +31,14 @@ function checkExternalData(entry: unknown, what: string): void {
   if (typeof entry === "string") return;
   if (typeof entry !== "object" || entry === null)
     return refuse(`${what} must be a path or { path, data }, got ${valueText(entry)}`);
-  const { path, data } = entry as { readonly path?: unknown; readonly data?: unknown };
+  let path: unknown;
+  let data: unknown;
+  try {
+    ({ path, data } = entry as { readonly path?: unknown; readonly data?: unknown });
+  } catch {
+    // Getters may throw anything.
+    return refuse(`${what} must be a path or { path, data }, got ${valueText(entry)}`);
+  }
   if (typeof path !== "string")
     return refuse(`${what}.path must be the location that the model names, got ${valueText(path)}`);
   if (typeof data !== "string" && bytesIn(data) === undefined)
