@@ -3,11 +3,14 @@
  * crosses this interface; uploads and downloads stay on the backend's side.
  */
 import type { Platform } from "../base/platform.js";
+import type { Fact } from "../graph/fact.js";
 import type { Node, Value } from "../graph/graph.js";
 import type { StepAccount } from "../plan/explain-gather.js";
 import type { Plan } from "../plan/plan.js";
 import type { Program } from "../plan/program.js";
 import type { ElementType } from "../tensor/element-type.js";
+import type { Placed } from "../tensor/placed.js";
+import type { TensorLocation } from "../tensor/tensor.js";
 import type { View } from "../tensor/view.js";
 
 /** More threads than this cannot be asked for: each is a worker with memory of its own. */
@@ -22,34 +25,69 @@ export interface MemoryUse {
   readonly allocatedBytes: number;
 }
 
+/** Elements and where they go. Type and shape agree. */
+export interface Move {
+  readonly from: Placed;
+  readonly to: Placed;
+}
+
+/** A buffer that is wanted for a cache. */
+export interface CacheRequest {
+  /** The input that the buffer is for. */
+  readonly cache: Value;
+  readonly type: ElementType;
+  readonly shape: readonly number[];
+}
+
+/**
+ * Memory of a backend for what lasts from run to run. Rooms above hold places in it and ask; the backend alone touches bytes. What is
+ * asked happens in the order in which it was asked, runs included.
+ */
+export interface Places {
+  /** Where tensors that lie here say they are; "cpu" where a place here is a View. */
+  readonly location: TensorLocation;
+  /** Zeroed buffers for caches, all or none: each stays where it is until `free`. */
+  allocate(caches: readonly CacheRequest[]): Placed[];
+  /** Lets go of what `allocate` gave. */
+  free(place: Placed): void;
+  /**
+   * Makes all moves as if at once; where two go to the same place, the later one stays. Sources may be Views of the caller's, which are
+   * read before this returns; targets are places here, or Views whose sources are Views.
+   */
+  copy(moves: readonly Move[]): void;
+  /** The elements on the host, as a copy. */
+  read(place: Placed): Promise<View>;
+  /**
+   * Where `location` is "cpu": the same bytes for a caller to keep. Once `free` let go of them, nobody else gets them while the caller has an
+   * array of them.
+   */
+  lend(place: Placed): View;
+  /** True if a place lies in memory that a later run will write: what is to be kept must be copied. */
+  owns(place: Placed): boolean;
+  /** True if two places may have a byte in common. */
+  overlap(a: Placed, b: Placed): boolean;
+}
+
 /** A plan made ready to run. */
-export interface Executable {
+export interface Executable extends Places {
   readonly plan: Plan;
   /** The program for inputs like these: compiled once and kept, the least recently used goes first. */
-  programFor(inputs: readonly View[]): Program;
+  programFor(inputs: readonly Placed[]): Program;
   /**
-   * Runs a program: the outputs' views, by value. Inputs that a state holds may be written where the plan says so, others never.
-   * `results` are buffers to compute outputs into, where the caller has some. Outputs may lie where the next run writes, and the next run
-   * may begin before a promise's reader is called: `finish` takes from them what is to last, before any other run begins.
+   * Runs a program. Inputs are Views, which are read before this returns, and places of caches, which are written where the plan says so.
+   * `results` are the outputs that are wanted on the host, with a buffer to compute each into where the caller has one. `finish` is given all
+   * outputs by value, those wanted as Views, once they are there; it takes from them what is to last, before any other run writes.
+   *
+   * What can be checked on the host is checked before anything is written (`program.checks`). Where a check looks at what only the device
+   * knows, the backend reads it back before the write, or keeps what is overwritten (`step.keeps`) until it has. A run that rejects has
+   * changed no cache, or its error's code is "state-lost".
    */
   run<T>(
     program: Program,
-    inputs: readonly View[],
-    results: ReadonlyMap<Value, View>,
-    finish: (outputs: ReadonlyMap<Value, View>) => T,
+    inputs: readonly Placed[],
+    results: ReadonlyMap<Value, View | null>,
+    finish: (outputs: ReadonlyMap<Value, Placed>) => T,
   ): Promise<T>;
-  /** The same for callers whose runs take turns: the outputs themselves, until the next run. */
-  run(program: Program, inputs: readonly View[], results?: ReadonlyMap<Value, View>): Promise<ReadonlyMap<Value, View>>;
-  /** A zeroed buffer, for a cache that a state holds: it stays where it is until `free`. */
-  allocate(type: ElementType, shape: readonly number[], cache?: Value): View;
-  /** Lets go of what `allocate` gave. */
-  free(view: View): void;
-  /** The same bytes for a caller to keep: once `free` let go of them, nobody else gets them while the caller has an array of them. */
-  lend(view: View): View;
-  /** True if a view lies in memory that a later run will write: what is to be kept must be copied. */
-  owns(view: View): boolean;
-  /** True if two views may have a byte in common. */
-  overlap(a: View, b: View): boolean;
   readonly memory: MemoryUse;
   /** How the steps of the program that ran last were done; undefined before the first run, and where there is nothing to choose. */
   describeSteps(): ReadonlyMap<Node, StepAccount> | undefined;
@@ -71,10 +109,16 @@ export interface BackendOptions {
   readonly platform: Platform;
   /** Threads in all; what the machine has when left out. */
   readonly threads?: number | undefined;
-  /** False keeps to plain SIMD. */
-  readonly relaxedSimd?: boolean | undefined;
-  /** The most bytes of one WebAssembly memory; the most there can be when left out. */
-  readonly wasmMemoryBytes?: number | undefined;
+  /** What the caller set for this backend alone: the backend reads and checks it. */
+  readonly settings?: unknown;
+}
+
+/** How a backend would run a program, told without running it. */
+export interface Forecast {
+  /** How every step would be done. */
+  readonly accounts: ReadonlyMap<Node, StepAccount>;
+  /** Bytes that a run keeps between its steps. */
+  readonly arenaBytes: number;
 }
 
 /** A way to run plans. */
@@ -82,4 +126,14 @@ export interface Backend {
   readonly name: string;
   /** Starts what the backend needs: memory, threads. */
   open(options: BackendOptions): Promise<BackendSession>;
+  /** How a plan would run for inputs of these types and shapes; left out where there is nothing to choose. */
+  forecast?(plan: Plan, inputs: readonly Fact[]): Forecast;
+}
+
+/** A backend that can be had by its name, loaded when it is first asked for. */
+export interface BackendChoice {
+  readonly name: string;
+  /** True for what is taken, where the caller allows it, when the one asked for cannot be had. */
+  readonly lastResort?: boolean;
+  load(): Promise<Backend>;
 }

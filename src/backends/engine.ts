@@ -1,10 +1,11 @@
 /** What an executor asks of the place it computes in: memory for tensors, and the calls themselves. */
 import type { Value } from "../graph/graph.js";
-import type { CacheGroup } from "../plan/cache-groups.js";
+import type { Plan } from "../plan/plan.js";
 import type { StepAccount } from "../plan/explain-gather.js";
 import type { Program, Step } from "../plan/program.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";
+import type { CacheRequest } from "./backend.js";
 
 /** Runs a subgraph attribute of the step's node. */
 export type BodyRunner = (attribute: string, inputs: readonly View[]) => readonly View[];
@@ -32,22 +33,14 @@ export interface Seating {
   readonly carry: (() => void) | undefined;
 }
 
-/** What a new buffer is wanted near to. */
-export interface Near {
-  /** Caches that steps read together with this one. */
-  readonly group?: CacheGroup;
-  /** True for the first buffer of a group: there must be room for the others. */
-  readonly first?: boolean;
-  /** A view that it stands for. */
-  readonly view?: View;
-}
-
 /** Memory and calls of one backend. */
 export interface Engine {
   /** True if results lie in the arena until the run ends and are copied out; false if each has a buffer of its own. */
   readonly resultsInArena: boolean;
-  /** A zeroed buffer that stays where it is until it is let go of. */
-  allocate(type: ElementType, shape: readonly number[], near?: Near): View;
+  /** A zeroed buffer that stays where it is until it is let go of; it is read together with `near`. */
+  allocate(type: ElementType, shape: readonly number[], near?: View): View;
+  /** Zeroed buffers for caches of a plan, all or none. */
+  allocateCaches(plan: Plan, caches: readonly CacheRequest[]): View[];
   /** Lets go of what `allocate` gave. */
   free(view: View): void;
   /** The same bytes for a caller to keep: once `free` let go of them, nobody else gets them while the caller has an array of them. */

@@ -1,11 +1,10 @@
 /**
- * Runs programs step by step on an engine. Places every output where the program says, so that what the planner decided is what
+ * Runs programs step by step on an engine whose memory is the host's: every place is a view. Places every output where the program says, so that what the planner decided is what
  * happens. Knows no kernel: the engine does the calls.
  */
 import { InsituError, unreachable } from "../base/error.js";
 import type { Node, Value } from "../graph/graph.js";
 import { bodyOf } from "../graph/infer.js";
-import { cacheGroups } from "../plan/cache-groups.js";
 import { dynamicStep, type StepAccount } from "../plan/explain-gather.js";
 import type { Placement } from "../plan/layout.js";
 import type { Plan } from "../plan/plan.js";
@@ -13,19 +12,25 @@ import { ProgramCache } from "../plan/program-cache.js";
 import type { Program, Step } from "../plan/program.js";
 import { effectOf } from "../plan/uses.js";
 import { cloneView } from "../tensor/copy.js";
+import type { Placed } from "../tensor/placed.js";
 import { arrayConstructorOf, byteLengthOf, type ElementType, storageLengthOf } from "../tensor/element-type.js";
-import { elementCount, View } from "../tensor/view.js";
-import type { Executable, MemoryUse } from "./backend.js";
+import { elementCount, hostView, View } from "../tensor/view.js";
+import type { CacheRequest, Executable, MemoryUse, Move } from "./backend.js";
 import { type Environment, runBody, runDynamically } from "./body.js";
 import { type BoundProgram, type BoundStep, checksOf, isBoundTo, samePlace } from "./bound-program.js";
-import type { Arena, Engine, Near, Repeat } from "./engine.js";
+import type { Arena, Engine, Repeat } from "./engine.js";
 import { Journal } from "./journal.js";
+import { moveAll } from "./moves.js";
+
+/** Outputs that are wanted, with buffers of the caller's where it has some. */
+type Results = ReadonlyMap<Value, View | null>;
 
 /** How often a program is kept with inputs in different places: conversations that take turns without being placed anew. */
 const mostBound = 16;
 
 /** The programs of one plan on one engine. */
 export class ProgramExecutor implements Executable {
+  readonly location = "cpu";
   readonly plan: Plan;
   readonly #engine: Engine;
   readonly #programs: ProgramCache;
@@ -39,8 +44,6 @@ export class ProgramExecutor implements Executable {
   readonly #gapless = new Map<Value, View>();
   /** Programs as they last ran, by where their inputs lay: the last used first. */
   readonly #bound = new WeakMap<Program, BoundProgram[]>();
-  /** The caches that a state holds, with those they meet. */
-  #groups: ReadonlyMap<Value, Near> | undefined;
   /** True if a value of the run so far may lie elsewhere in the next one. */
   #unsettled = false;
   /** What the run so far has overwritten in caches, where it can still be put back. */
@@ -60,38 +63,37 @@ export class ProgramExecutor implements Executable {
     return { arenaBytes: this.#arenaBytes, allocations: this.#allocations, allocatedBytes: this.#allocatedBytes };
   }
 
-  programFor(inputs: readonly View[]): Program {
+  programFor(inputs: readonly Placed[]): Program {
     return this.#programs.get(inputs);
   }
 
-  allocate(type: ElementType, shape: readonly number[], cache?: Value): View {
-    this.#count(byteLengthOf(type, elementCount(shape)));
-    return this.#engine.allocate(type, shape, cache && this.#nearOf(cache));
+  allocate(caches: readonly CacheRequest[]): View[] {
+    for (const { type, shape } of caches) this.#count(byteLengthOf(type, elementCount(shape)));
+    return this.#engine.allocateCaches(this.plan, caches);
   }
 
-  #nearOf(cache: Value): Near | undefined {
-    this.#groups ??= new Map(
-      cacheGroups(this.plan).flatMap((group) =>
-        group.pairs.map(({ past }, at): [Value, Near] => [past, { group, first: at === 0 }]),
-      ),
-    );
-    return this.#groups.get(cache);
+  free(place: Placed): void {
+    this.#engine.free(hostView(place));
   }
 
-  free(view: View): void {
-    this.#engine.free(view);
+  copy(moves: readonly Move[]): void {
+    moveAll(moves, (a, b) => this.#engine.overlap(a, b));
   }
 
-  lend(view: View): View {
-    return this.#engine.lend(view);
+  read(place: Placed): Promise<View> {
+    return Promise.resolve().then(() => cloneView(hostView(place)));
   }
 
-  owns(view: View): boolean {
-    return this.#engine.owns(view);
+  lend(place: Placed): View {
+    return this.#engine.lend(hostView(place));
   }
 
-  overlap(a: View, b: View): boolean {
-    return this.#engine.overlap(a, b);
+  owns(place: Placed): boolean {
+    return place instanceof View && this.#engine.owns(place);
+  }
+
+  overlap(a: Placed, b: Placed): boolean {
+    return this.#engine.overlap(hostView(a), hostView(b));
   }
 
   describeSteps(): ReadonlyMap<Node, StepAccount> | undefined {
@@ -104,24 +106,16 @@ export class ProgramExecutor implements Executable {
     return this.#last && accounts;
   }
 
-  run(program: Program, inputs: readonly View[], results?: ReadonlyMap<Value, View>): Promise<ReadonlyMap<Value, View>>;
-  run<T>(
-    program: Program,
-    inputs: readonly View[],
-    results: ReadonlyMap<Value, View>,
-    finish: (outputs: ReadonlyMap<Value, View>) => T,
-  ): Promise<T>;
   // Everything happens before the promise is returned: feeds are read at once, outputs are taken before another run can write them.
   async run<T>(
     program: Program,
-    inputs: readonly View[],
-    results: ReadonlyMap<Value, View> = noResults,
-    finish?: (outputs: ReadonlyMap<Value, View>) => T,
-  ): Promise<T | ReadonlyMap<Value, View>> {
+    inputs: readonly Placed[],
+    results: ReadonlyMap<Value, View | null>,
+    finish: (outputs: ReadonlyMap<Value, View>) => T,
+  ): Promise<T> {
     this.#overwrote = false;
     try {
-      const outputs = this.#run(program, inputs, results);
-      return finish === undefined ? outputs : finish(outputs);
+      return finish(this.#run(program, inputs, results));
     } catch (cause) {
       this.#journal.undo();
       throw this.#overwrote ? lostState(cause) : cause;
@@ -130,18 +124,18 @@ export class ProgramExecutor implements Executable {
     }
   }
 
-  #run(program: Program, inputs: readonly View[], results: ReadonlyMap<Value, View>): ReadonlyMap<Value, View> {
+  #run(program: Program, inputs: readonly Placed[], results: Results): ReadonlyMap<Value, View> {
     this.#reserve(program.arenaBytes);
     this.#last = program;
     const values = program.plan.graph.inputs;
     const staged: View[] = [];
-    for (let at = 0; at < values.length; at++) staged.push(this.#engine.stage(values[at], inputs[at]));
+    for (let at = 0; at < values.length; at++) staged.push(this.#engine.stage(values[at], hostView(inputs[at])));
     const bound = this.#boundTo(program, staged);
     return bound === undefined ? this.#runAnew(program, staged, results) : this.#runAgain(program, bound, results);
   }
 
   /** Places every value, runs every step, and keeps what was found where it will hold for the next run. */
-  #runAnew(program: Program, inputs: readonly View[], results: ReadonlyMap<Value, View>): ReadonlyMap<Value, View> {
+  #runAnew(program: Program, inputs: readonly View[], results: Results): ReadonlyMap<Value, View> {
     this.#unsettled = !this.#engine.resultsInArena;
     const environment: Environment = new Map(program.constants);
     program.plan.graph.inputs.forEach((value, at) => environment.set(value, inputs[at]));
@@ -172,7 +166,7 @@ export class ProgramExecutor implements Executable {
   }
 
   /** Runs a program whose values all lie where they lay. */
-  #runAgain(program: Program, bound: BoundProgram, results: ReadonlyMap<Value, View>): ReadonlyMap<Value, View> {
+  #runAgain(program: Program, bound: BoundProgram, results: Results): ReadonlyMap<Value, View> {
     for (const check of bound.checks) check();
     const { steps, environment } = bound;
     for (let at = 0; at < steps.length; at++) {
@@ -193,7 +187,7 @@ export class ProgramExecutor implements Executable {
     return bound.outputs;
   }
 
-  #runStep(program: Program, step: Step, environment: Environment, results: ReadonlyMap<Value, View>): BoundStep {
+  #runStep(program: Program, step: Step, environment: Environment, results: Results): BoundStep {
     const { node } = step;
     const views = node.inputs.map((value) => value && viewOf(environment, value));
     let outputs: readonly (View | undefined)[];
@@ -234,20 +228,14 @@ export class ProgramExecutor implements Executable {
   }
 
   /** `source` is the operand whose bytes a shared placement takes. */
-  #place(
-    placement: Placement,
-    value: Value,
-    source: View | undefined,
-    seat: number,
-    results: ReadonlyMap<Value, View>,
-  ): View {
+  #place(placement: Placement, value: Value, source: View | undefined, seat: number, results: Results): View {
     switch (placement.kind) {
       case "arena":
         return this.#arenaView(placement, seat);
       case "own": {
         this.#unsettled = true;
         const result = results.get(value);
-        if (result !== undefined) return result;
+        if (result !== undefined && result !== null) return result;
         this.#count(byteLengthOf(placement.type, elementCount(placement.shape)));
         return View.allocate(placement.type, placement.shape);
       }
@@ -296,7 +284,7 @@ export class ProgramExecutor implements Executable {
       if (memory !== undefined) this.#engine.free(memory);
       const size = Math.max(bytes, 2 * (memory?.byteLength ?? 0));
       this.#count(size);
-      memory = this.#engine.allocate("uint8", [size], { view: source });
+      memory = this.#engine.allocate("uint8", [size], source);
       this.#gapless.set(value, memory);
     }
     const { buffer, byteOffset } = memory.data as Uint8Array;
@@ -350,8 +338,6 @@ function repeating(carry: (() => void) | undefined, repeat: Repeat | undefined):
     return repeat();
   };
 }
-
-const noResults: ReadonlyMap<Value, View> = new Map();
 
 const outputsOf = (program: Program, environment: Environment): ReadonlyMap<Value, View> =>
   new Map(program.plan.graph.outputs.map((value) => [value, viewOf(environment, value)]));

@@ -2,7 +2,7 @@
  * What a load is: groups of contestants that do the same work, and how to tell that they did. One file a load; this one knows
  * no load, no runtime and no clock.
  */
-import type { BackendName } from "../session/options.js";
+import type { BackendName } from "../entry/backends.js";
 import type { Peer } from "./peers.js";
 
 /** What a contestant computed, for the comparison with the others. */

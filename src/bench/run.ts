@@ -1,6 +1,6 @@
 /** Runs loads: starts each group's contestants, compares what they give, measures them in turn, and reports. Prints nothing. */
 import { InsituError } from "../base/error.js";
-import { availableBackends, type BackendName } from "../session/options.js";
+import { type BackendName, backends } from "../entry/backends.js";
 import type { Contestant, Group, Load, Profile, Result, Running } from "./load.js";
 import { type Effort, inRounds, measure, median } from "./measure.js";
 import { findPeers, machineThreads, type MissingPeer, type Peer } from "./peers.js";
@@ -51,7 +51,7 @@ export async function runBench(loads: readonly Load[], options: BenchOptions = {
   return {
     command: options.command ?? "insitu bench",
     quick,
-    backend: backend ?? availableBackends[0],
+    backend: backend ?? backends[0].name,
     threads,
     machine,
     versions: { insitu: insituVersion(), ...Object.fromEntries(peers.map(({ name, version }) => [name, version])) },

@@ -5,7 +5,7 @@ import { reportSvg } from "../bench/chart.js";
 import { findLoads, loads } from "../bench/loads.js";
 import { runBench } from "../bench/run.js";
 import { reportText } from "../bench/table.js";
-import type { BackendName } from "../session/options.js";
+import type { BackendName } from "../entry/backends.js";
 import type { Arguments, Command } from "./command.js";
 
 /** Measures a load, or all of them. Fails where a result of insitu's own is wrong. */

@@ -4,7 +4,7 @@ import { basename, join, relative } from "node:path";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import { type CaseFiles, type CaseResult, runCase } from "../conformance/case.js";
-import { type BackendName } from "../session/options.js";
+import type { BackendName } from "../entry/backends.js";
 import type { Command } from "./command.js";
 import { InferenceSession } from "../entry/node.js";
 

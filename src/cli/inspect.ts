@@ -12,7 +12,7 @@ import type { PairNames } from "../plan/named-pairs.js";
 import { makePlan, type Plan } from "../plan/plan.js";
 import { nodePlatform } from "../platform/node.js";
 import { openForRewriting } from "../rewrite/rewrite-source.js";
-import { forecast } from "../session/forecast.js";
+import { backends } from "../entry/backends.js";
 import { preparedGraphOf } from "../session/load.js";
 import { weightsOf } from "../session/session.js";
 import type { Command } from "./command.js";
@@ -43,7 +43,7 @@ export const inspect: Command = {
       weightBytes: weightsOf(plan.graph).reduce((sum, { byteLength }) => sum + byteLength, 0),
       removed,
       sizes,
-      ...forecastFor(plan, sizes),
+      ...(await forecastFor(plan, sizes)),
     };
     const { svg } = options;
     if (typeof svg === "string")
@@ -139,9 +139,11 @@ function inputFacts({ graph, pairs }: Plan, sizes: Sizes): Fact[] {
 }
 
 /** What a run with these sizes keeps between its steps, and by what each of them runs; nothing where a size is missing. */
-function forecastFor(plan: Plan, sizes: Sizes): Pick<SessionFacts, "arenaBytes" | "accounts"> {
+async function forecastFor(plan: Plan, sizes: Sizes): Promise<Pick<SessionFacts, "arenaBytes" | "accounts">> {
   const facts = inputFacts(plan, sizes);
-  return facts.every(({ shape }) => isKnownShape(shape)) ? forecast(plan, facts) : { arenaBytes: undefined };
+  if (!facts.every(({ shape }) => isKnownShape(shape))) return { arenaBytes: undefined };
+  const best = await backends[0].load();
+  return best.forecast?.(plan, facts) ?? { arenaBytes: undefined };
 }
 
 /** What else the command can tell. */

@@ -4,7 +4,7 @@ import type { CacheType } from "../cache/pages-model.js";
 import { CausalLM } from "../entry/node.js";
 import { checkGenerateOptions, type GenerateOptions, type WhenFull } from "../generate/options.js";
 import { bytesText } from "../plan/explain.js";
-import type { BackendName } from "../session/options.js";
+import type { BackendName } from "../entry/backends.js";
 import type { Arguments, CommandOption } from "./command.js";
 import { loadProgress } from "./load-progress.js";
 

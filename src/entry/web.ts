@@ -7,12 +7,13 @@ import type { RewrittenBytes } from "../rewrite/rewrite-source.js";
 import type { ModelSource } from "../session/load.js";
 import type { SessionOptions } from "../session/options.js";
 import { Session } from "../session/session.js";
+import { backends } from "./backends.js";
 
 /** A loaded model. */
 export class InferenceSession extends Session {
   /** Loads a model from a URL or its bytes, and makes it ready to run. */
   static async create(source: ModelSource, options?: SessionOptions): Promise<InferenceSession> {
-    return new InferenceSession(await Session.prepare(source, webPlatform, options));
+    return new InferenceSession(await Session.prepare(source, webPlatform, backends, options));
   }
 }
 

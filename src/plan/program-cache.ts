@@ -6,7 +6,8 @@ import { shapeText } from "../graph/dim.js";
 import { type Fact, factOfView } from "../graph/fact.js";
 import { isWide, readBigInts, readNumbers } from "../tensor/access.js";
 import { cloneView } from "../tensor/copy.js";
-import type { View } from "../tensor/view.js";
+import type { Placed } from "../tensor/placed.js";
+import { hostView, View } from "../tensor/view.js";
 import type { LayoutOptions } from "./layout.js";
 import type { Plan } from "./plan.js";
 import { compileProgram, type Program } from "./program.js";
@@ -44,7 +45,7 @@ export class ProgramCache {
   }
 
   /** The program for these inputs. */
-  get(inputs: readonly View[]): Program {
+  get(inputs: readonly Placed[]): Program {
     const values = this.#hostInputs === undefined ? "" : valuesText(inputs, this.#hostInputs);
     const latest = this.#latest;
     if (latest !== undefined && latest.values === values && haveShapes(inputs, latest.shapes)) return latest.program;
@@ -64,12 +65,12 @@ export class ProgramCache {
     return program;
   }
 
-  #compile(inputs: readonly View[]): Program {
+  #compile(inputs: readonly Placed[]): Program {
     const compile = (host: readonly number[]): Program => {
       this.compilations++;
       const looked = new Set(host);
       const facts = inputs.map((view, at): Fact =>
-        looked.has(at) ? factOfView(cloneView(view)) : { type: view.type, shape: view.shape },
+        looked.has(at) ? factOfView(cloneView(hostView(view))) : { type: view.type, shape: view.shape },
       );
       return compileProgram(this.#plan, facts, this.#options);
     };
@@ -95,17 +96,18 @@ export class ProgramCache {
 
 const dynamicSteps = (program: Program): number => program.steps.filter((step) => step.dynamic).length;
 
-const isHostSized = ({ type, size }: View): boolean =>
-  (type === "int64" || type === "int32") && size <= mostHostElements;
+/** True for what may be looked at on the host: it lies there, and is small. */
+const isHostSized = (place: Placed): boolean =>
+  place instanceof View && (place.type === "int64" || place.type === "int32") && place.size <= mostHostElements;
 
-const valuesText = (inputs: readonly View[], positions: readonly number[]): string =>
-  positions.map((at) => ` ${at}=${valueText(inputs[at])}`).join("");
+const valuesText = (inputs: readonly Placed[], positions: readonly number[]): string =>
+  positions.map((at) => ` ${at}=${valueText(hostView(inputs[at]))}`).join("");
 
 /** Every integer as it is, whatever its size: what it must not be is the operators' matter. */
 const valueText = (view: View): string => (isWide(view.type) ? readBigInts(view) : readNumbers(view)).join(",");
 
 /** True if the inputs have these shapes. */
-function haveShapes(inputs: readonly View[], shapes: readonly (readonly number[])[]): boolean {
+function haveShapes(inputs: readonly Placed[], shapes: readonly (readonly number[])[]): boolean {
   for (let at = 0; at < inputs.length; at++) {
     const [given, known] = [inputs[at].shape, shapes[at]];
     if (known.length !== given.length) return false;

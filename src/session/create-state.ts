@@ -1,16 +1,16 @@
 /** `createState`: finds the shape of every held input from what the caller names, and makes its buffer. */
+import type { Places } from "../backends/backend.js";
 import { optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import { bindDim, type Dim, isKnown, symbolsOf } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
-import { cacheGroups } from "../plan/cache-groups.js";
 import type { PairNames } from "../plan/named-pairs.js";
 import type { Pair } from "../plan/pairs.js";
 import type { Plan } from "../plan/plan.js";
 import { byteLengthOf } from "../tensor/element-type.js";
 import { elementCount } from "../tensor/view.js";
-import { type BufferSource, type CacheShape, cacheShape, Holding } from "./holding.js";
+import { type CacheShape, cacheShape, Holding } from "./holding.js";
 import { sizeText } from "./memory-limit.js";
 
 /** How a state is shaped. */
@@ -27,7 +27,7 @@ export interface StateOptions {
 export function makeHoldings(
   plan: Plan,
   options: StateOptions,
-  source: BufferSource,
+  places: Places,
   check: (bytes: number) => void,
 ): { readonly holdings: readonly Holding[]; readonly batch: number } {
   const { pairs } = plan;
@@ -52,7 +52,7 @@ export function makeHoldings(
   });
   const bytes = caches.reduce((sum, { type, shape }) => sum + byteLengthOf(type, elementCount(shape)), 0);
   check(bytes);
-  return { holdings: makeAll(plan, caches, source, bytes), batch: caches[0].shape[0] ?? 1 };
+  return { holdings: makeAll(caches, places, bytes), batch: caches[0].shape[0] ?? 1 };
 }
 
 const isSize = (given: unknown): given is number => Number.isSafeInteger(given) && (given as number) >= 0;
@@ -63,15 +63,11 @@ function sizesOf(what: string, given: unknown): readonly number[] {
   throw new InsituError("invalid-argument", `${what} must be a list of whole numbers, got ${valueText(given)}`);
 }
 
-/** Makes all caches or none. Those that meet in one step are made one after the other, so that they can lie together. */
-function makeAll(plan: Plan, caches: readonly CacheShape[], source: BufferSource, bytes: number): Holding[] {
-  const made = new Map<Pair, Holding>();
-  const byPair = new Map(caches.map((cache) => [cache.pair, cache]));
+/** Makes all caches or none. */
+function makeAll(caches: readonly CacheShape[], places: Places, bytes: number): Holding[] {
   try {
-    for (const pair of cacheGroups(plan).flatMap((group) => group.pairs))
-      made.set(pair, Holding.create(byPair.get(pair)!, source));
+    return Holding.createAll(caches, places);
   } catch (error) {
-    for (const holding of made.values()) holding.release();
     if (!(error instanceof InsituError) || error.code !== "out-of-memory") throw error;
     throw new InsituError(
       error.code,
@@ -79,7 +75,6 @@ function makeAll(plan: Plan, caches: readonly CacheShape[], source: BufferSource
       { cause: error },
     );
   }
-  return caches.map(({ pair }) => made.get(pair)!);
 }
 
 function checkNames(

@@ -5,20 +5,21 @@ import { isKnown } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
 import { cloneView } from "../tensor/copy.js";
+import type { Placed } from "../tensor/placed.js";
 import { isTensor, type Tensor } from "../tensor/tensor.js";
 import type { View } from "../tensor/view.js";
 
 /** Tensors by input name. */
 export type Feeds = Readonly<Record<string, Tensor>>;
 
-/** Views by input value: feeds, and defaults of inputs that have one. Throws for what is unknown, missing, ill-typed or held. */
+/** Places by input value: feeds, and defaults of inputs that have one. Throws for what is unknown, missing, ill-typed or held. */
 export function readFeeds(
   graph: Graph,
   known: ReadonlyMap<string, Value>,
   feeds: Feeds,
-  held: ReadonlyMap<Value, View>,
+  held: ReadonlyMap<Value, Placed>,
   mayOmit: ReadonlySet<Value>,
-): Map<Value, View> {
+): Map<Value, Placed> {
   if (typeof feeds !== "object" || feeds === null)
     throw new InsituError("invalid-feed", `feeds must be an object of tensors by input name, got ${valueText(feeds)}`);
   // All are taken before the first is looked at: what stands behind a name may be a getter that does anything.
@@ -38,7 +39,7 @@ export function readFeeds(
     if (tensor !== undefined) given.set(value, tensor);
   }
   const symbols = new Map<string, { size: number; input: string }>();
-  const views = new Map<Value, View>();
+  const views = new Map<Value, Placed>();
   for (const value of graph.inputs) {
     const inState = held.get(value);
     if (inState === undefined && !given.has(value)) {
@@ -71,7 +72,7 @@ function viewOfFeed({ name }: Value, tensor: unknown): View {
 const isShared = ({ data }: View): boolean =>
   !Array.isArray(data) && typeof SharedArrayBuffer !== "undefined" && data.buffer instanceof SharedArrayBuffer;
 
-function checkFeed(value: Value, view: View, symbols: Map<string, { size: number; input: string }>): void {
+function checkFeed(value: Value, view: Placed, symbols: Map<string, { size: number; input: string }>): void {
   const { type, shape } = value.fact!;
   const refuse = (why: string): never => {
     throw new InsituError(
@@ -96,5 +97,5 @@ function checkFeed(value: Value, view: View, symbols: Map<string, { size: number
 }
 
 /** Concrete inputs in the graph's order. */
-export const inOrder = (graph: Graph, inputs: ReadonlyMap<Value, View>): View[] =>
+export const inOrder = (graph: Graph, inputs: ReadonlyMap<Value, Placed>): Placed[] =>
   graph.inputs.map((value) => inputs.get(value)!);

@@ -1,33 +1,23 @@
 /**
- * One input that a state holds: its buffer, its reserve along the sequence, and who shares it. Knows bytes and lengths of one
- * cache; the state knows the conversation.
+ * One input that a state holds: its buffer, its reserve along the sequence, and who shares it. Knows places and lengths of one
+ * cache; the backend knows its bytes, the state the conversation.
  */
+import type { CacheRequest, Move, Places } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
 import { isKnown } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
-import type { Value } from "../graph/graph.js";
 import type { Pair } from "../plan/pairs.js";
-import { copyView } from "../tensor/copy.js";
 import type { ElementType } from "../tensor/element-type.js";
-import { sameNumbers, type View } from "../tensor/view.js";
-import type { Move } from "./moves.js";
+import { type Placed, sameNumbers } from "../tensor/placed.js";
+import { hostView, type View } from "../tensor/view.js";
 
 /** A buffer that forks of a state may share until one of them writes. */
 interface Shared {
   /** Contiguous, of the full capacity. */
-  view: View;
+  place: Placed;
   holders: number;
   /** The same bytes in the arrays that callers have, once one was asked for, and the holdings that were asked. */
   lent?: { readonly view: View; readonly by: Set<Holding> };
-}
-
-/** Where buffers come from: the backend's memory. */
-export interface BufferSource {
-  /** `cache` is the input that the buffer is for. */
-  allocate(type: ElementType, shape: readonly number[], cache: Value): View;
-  free(view: View): void;
-  /** The same bytes for a caller to keep: after `free` they are nobody else's while the caller has an array of them. */
-  lend(view: View): View;
 }
 
 /** A present on its way to becoming the past. */
@@ -45,11 +35,9 @@ export interface Adoption {
 /** The first reserve of a cache that grows, in rows, where the caller names no capacity. */
 const firstReserve = 64;
 
-/** A cache before it is made: the shape of its buffer. */
-export interface CacheShape {
+/** A cache before it is made: what its buffer is to be. */
+export interface CacheShape extends CacheRequest {
   readonly pair: Pair;
-  readonly type: ElementType;
-  readonly shape: readonly number[];
 }
 
 /** The buffer of an empty cache: its full shape, or a reserve of rows for one that grows. */
@@ -61,7 +49,7 @@ export function cacheShape(
 ): CacheShape {
   const { axis, kind } = pair;
   const grows = kind !== "update" && axis !== undefined;
-  return { pair, type, shape: grows ? shape.with(axis, reserve ?? firstReserve) : shape };
+  return { pair, cache: pair.past, type, shape: grows ? shape.with(axis, reserve ?? firstReserve) : shape };
 }
 
 /** A cache inside a state. */
@@ -69,25 +57,28 @@ export class Holding {
   readonly pair: Pair;
   readonly name: string;
   readonly type: ElementType;
-  readonly #source: BufferSource;
+  readonly #places: Places;
   #buffer: Shared;
   /** Valid rows along the sequence, for a cache that grows; the whole capacity for one that does not. */
   #length: number;
 
-  private constructor(pair: Pair, source: BufferSource, buffer: Shared, length: number) {
+  private constructor(pair: Pair, places: Places, buffer: Shared, length: number) {
     this.pair = pair;
     this.name = pair.past.name;
-    this.type = buffer.view.type;
-    this.#source = source;
+    this.type = buffer.place.type;
+    this.#places = places;
     this.#buffer = buffer;
     this.#length = length;
   }
 
-  /** An empty cache. */
-  static create({ pair, type, shape }: CacheShape, source: BufferSource): Holding {
-    const { axis, kind } = pair;
-    const length = kind !== "update" || axis === undefined ? 0 : shape[axis];
-    return new Holding(pair, source, { view: source.allocate(type, shape, pair.past), holders: 1 }, length);
+  /** Empty caches, all or none. */
+  static createAll(caches: readonly CacheShape[], places: Places): Holding[] {
+    return places.allocate(caches).map((place, at) => {
+      const { pair, shape } = caches[at];
+      const { axis, kind } = pair;
+      const length = kind !== "update" || axis === undefined ? 0 : shape[axis];
+      return new Holding(pair, places, { place, holders: 1 }, length);
+    });
   }
 
   /** True if the cache starts empty and gets longer; false if it has its full shape from the start. */
@@ -97,7 +88,7 @@ export class Holding {
 
   /** Rows that fit along the sequence; undefined for a state without one. */
   get capacity(): number | undefined {
-    return this.pair.axis === undefined ? undefined : this.#buffer.view.shape[this.pair.axis];
+    return this.pair.axis === undefined ? undefined : this.#buffer.place.shape[this.pair.axis];
   }
 
   get length(): number {
@@ -105,24 +96,24 @@ export class Holding {
   }
 
   /** The whole buffer, in its full capacity. */
-  get buffer(): View {
-    return this.#buffer.view;
+  get buffer(): Placed {
+    return this.#buffer.place;
   }
 
   /** The whole buffer as a caller may keep it: nobody but this holding and its forks will ever use the bytes while the caller does. */
   lend(): View {
-    const lent = (this.#buffer.lent ??= { view: this.#source.lend(this.buffer), by: new Set() });
+    const lent = (this.#buffer.lent ??= { view: this.#places.lend(this.buffer), by: new Set() });
     lent.by.add(this);
     return lent.view;
   }
 
   /** The whole buffer, in the array that callers have where there is one. */
   get shown(): View {
-    return this.#buffer.lent?.view ?? this.buffer;
+    return this.#buffer.lent?.view ?? hostView(this.buffer);
   }
 
   /** What a run reads as the past: the valid rows of a growing cache, else the whole. */
-  get past(): View {
+  get past(): Placed {
     const { axis } = this.pair;
     return this.grows && axis !== undefined ? this.buffer.slice(axis, 0, this.#length) : this.buffer;
   }
@@ -131,14 +122,14 @@ export class Holding {
   detach(): number {
     const shared = this.#buffer;
     if (shared.holders === 1) return 0;
-    const { view, lent } = shared;
-    if (lent?.by.has(this) !== true) this.#replace(this.#copyOf(view));
+    const { place, lent } = shared;
+    if (lent?.by.has(this) !== true) this.#replace(this.#copyOf(place));
     else {
       // The array that callers have of this cache goes on showing it; the forks take the copy.
-      moveOthers(shared, this.#copyOf(view));
-      this.#buffer = { view, holders: 1, lent: { view: lent.view, by: new Set([this]) } };
+      moveOthers(shared, this.#copyOf(place));
+      this.#buffer = { place, holders: 1, lent: { view: lent.view, by: new Set([this]) } };
       // Where they have the same array from a fork too, it may show neither.
-      if (lent.by.size > 1) this.#replace(this.#copyOf(view));
+      if (lent.by.size > 1) this.#replace(this.#copyOf(place));
     }
     return this.buffer.byteLength;
   }
@@ -154,12 +145,8 @@ export class Holding {
         `cache "${this.name}": ${rows} rows exceed the reserve of ${capacity}, and inPlace: "require" forbids moving it; create the state with a larger capacity`,
       );
     }
-    const larger = this.#source.allocate(
-      this.type,
-      this.buffer.shape.with(axis, Math.max(rows, capacity * 2)),
-      this.pair.past,
-    );
-    copyView(this.past, larger.slice(axis, 0, this.#length));
+    const larger = this.#allocate(this.buffer.shape.with(axis, Math.max(rows, capacity * 2)));
+    this.#places.copy([{ from: this.past, to: larger.slice(axis, 0, this.#length) }]);
     this.#replace(larger);
     return this.past.byteLength;
   }
@@ -168,11 +155,11 @@ export class Holding {
    * What is to be done so that the cache holds what a run made of the past. Nothing is written or let go of before `settle`: results may
    * still show the old bytes. `owned` says that the present's buffer can be kept as it is.
    */
-  adopt(present: View, owned: boolean): Adoption {
+  adopt(present: Placed, owned: boolean): Adoption {
     const { axis } = this.pair;
     const length = this.grows && axis !== undefined ? present.shape[axis] : this.#length;
     const stay = (): void => void (this.#length = length);
-    if (present.data === this.buffer.data) return { movedBytes: 0, settle: stay, abandon() {} };
+    if (present.buffer === this.buffer.buffer) return { movedBytes: 0, settle: stay, abandon() {} };
     this.checkPresent(present.shape);
     const movedBytes = present.byteLength;
     const place = this.#placeFor(present);
@@ -186,13 +173,13 @@ export class Holding {
         stay();
       },
       abandon: () => {
-        if (!keeps) this.#source.free(next);
+        if (!keeps) this.#places.free(next);
       },
     };
   }
 
   /** Where a present goes in the buffer as it is; undefined where it needs another: a cache that is joined anew has no gaps. */
-  #placeFor({ shape }: View): View | undefined {
+  #placeFor({ shape }: Placed): Placed | undefined {
     const { axis, kind } = this.pair;
     if (kind === "append") return undefined;
     if (sameNumbers(shape, this.buffer.shape)) return this.buffer;
@@ -214,7 +201,7 @@ export class Holding {
   }
 
   /** Copies a tensor in. A growing cache takes any length. */
-  write(from: View): void {
+  write(from: Placed): void {
     const { axis } = this.pair;
     const fits =
       from.type === this.type &&
@@ -225,9 +212,9 @@ export class Holding {
     if (this.grows && axis !== undefined) {
       this.#length = 0;
       this.reserve(from.shape[axis], true);
-      copyView(from, this.buffer.slice(axis, 0, from.shape[axis]));
+      this.#places.copy([{ from, to: this.buffer.slice(axis, 0, from.shape[axis]) }]);
       this.#length = from.shape[axis];
-    } else copyView(from, this.buffer);
+    } else this.#places.copy([{ from, to: this.buffer }]);
   }
 
   /** Forgets the rows after `length`. */
@@ -238,37 +225,41 @@ export class Holding {
   /** A holding of the same bytes; the first of the two to write copies. */
   fork(): Holding {
     this.#buffer.holders++;
-    return new Holding(this.pair, this.#source, this.#buffer, this.#length);
+    return new Holding(this.pair, this.#places, this.#buffer, this.#length);
   }
 
-  #copyOf(view: View): View {
-    const copy = this.#source.allocate(view.type, view.shape, this.pair.past);
-    copyView(view, copy);
+  #allocate(shape: readonly number[]): Placed {
+    return this.#places.allocate([{ cache: this.pair.past, type: this.type, shape }])[0];
+  }
+
+  #copyOf(place: Placed): Placed {
+    const copy = this.#allocate(place.shape);
+    this.#places.copy([{ from: place, to: copy }]);
     return copy;
   }
 
-  #replace(view: View): void {
+  #replace(place: Placed): void {
     this.release();
-    this.#buffer = { view, holders: 1 };
+    this.#buffer = { place, holders: 1 };
   }
 
   /** Lets go of the buffer; the holding cannot be used afterwards. */
   release(): void {
     const shared = this.#buffer;
-    const { view, holders, lent } = shared;
+    const { place, holders, lent } = shared;
     if (holders > 1 && lent?.by.has(this) !== true) shared.holders--;
     else {
-      if (holders > 1) moveOthers(shared, this.#copyOf(view));
+      if (holders > 1) moveOthers(shared, this.#copyOf(place));
       // From here on the callers' array alone keeps the bytes from others.
-      this.#buffer = { view, holders: 0 };
-      this.#source.free(view);
+      this.#buffer = { place, holders: 0 };
+      this.#places.free(place);
     }
   }
 }
 
 /** Leaves a buffer to one of its holders: the others take a copy, of which callers have no array. */
-function moveOthers(shared: Shared, copy: View): void {
-  shared.view = copy;
+function moveOthers(shared: Shared, copy: Placed): void {
+  shared.place = copy;
   shared.holders--;
   delete shared.lent;
 }

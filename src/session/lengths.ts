@@ -7,7 +7,8 @@ import type { Pair } from "../plan/pairs.js";
 import type { Program } from "../plan/program.js";
 import { effectOf, inputPosition, type Uses } from "../plan/uses.js";
 import { readIntegers, writeIntegers } from "../tensor/access.js";
-import { View } from "../tensor/view.js";
+import type { Placed } from "../tensor/placed.js";
+import { hostView, View } from "../tensor/view.js";
 
 /** The graph inputs that carry lengths. */
 export interface LengthInputs {
@@ -79,7 +80,7 @@ export class LengthViews {
 /** The lengths after a run: from what was fed, else from what the run added. */
 export function lengthsAfter(
   before: readonly number[],
-  inputs: ReadonlyMap<Value, View>,
+  inputs: ReadonlyMap<Value, Placed>,
   found: LengthInputs,
   added: number | undefined,
   grown: number | undefined,
@@ -97,7 +98,7 @@ export function lengthsAfter(
   return added === undefined ? before : before.map(() => added);
 }
 
-const perSample = (view: View, batch: number): number[] => {
-  const values = readIntegers(view);
+const perSample = (place: Placed, batch: number): number[] => {
+  const values = readIntegers(hostView(place));
   return values.length === batch ? values : Array.from({ length: batch }, () => values[0] ?? 0);
 };

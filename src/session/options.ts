@@ -1,15 +1,13 @@
 /** The options of `InferenceSession.create`, insitu's own and onnxruntime's, read into one form. */
-import { mostThreads } from "../backends/backend.js";
-import { checkCallback, checkFlag, choiceOf } from "../base/arguments.js";
+import { type BackendChoice, mostThreads } from "../backends/backend.js";
+import type { BackendSettings } from "../backends/settings.js";
+import { checkCallback, choiceOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import { checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
 import type { Model } from "../onnx/model.js";
 import type { Level } from "../passes/optimize.js";
 import type { PairNames } from "../plan/named-pairs.js";
-
-/** The backends by name. */
-export type BackendName = "wasm" | "webgpu" | "reference";
 
 /** When caches are updated in place: where proved, always or not at all. */
 export type InPlacePolicy = "prefer" | "require" | "never";
@@ -18,8 +16,9 @@ export type InPlacePolicy = "prefer" | "require" | "never";
 export type RewritePolicy = "auto" | "require" | "never";
 
 /** How a session is made. Options of onnxruntime that insitu has no use for are accepted and ignored. */
-export interface SessionOptions extends LoadOptions {
-  readonly backend?: BackendName;
+export interface SessionOptions extends LoadOptions, BackendSettings {
+  /** The name of a backend; the best one of the build when left out. */
+  readonly backend?: string;
   readonly inPlace?: InPlacePolicy;
   /** Threads in all, at most 64; what the machine has when left out, or 0. Those beside the calling one are workers that all sessions share. */
   readonly threads?: number;
@@ -29,17 +28,13 @@ export interface SessionOptions extends LoadOptions {
   readonly rewrite?: RewritePolicy;
   /** A step from model to model before anything else is done with it: `pages()` is one. */
   readonly change?: (model: Model) => Model | Promise<Model>;
-  /** False keeps the WASM backend to plain SIMD. */
-  readonly relaxedSimd?: boolean;
   /**
-   * Allows the next best choice where the WASM backend cannot have what it needs (one thread where workers are refused, the slow reference
-   * where there is no SIMD or no shared memory), and hears which it was and why. Without it, creating the session fails.
+   * Allows the next best choice where the backend cannot have what it needs (one thread where workers are refused, the slow reference where
+   * the backend itself cannot run), and hears which it was and why. Without it, creating the session fails.
    */
   readonly onFallback?: (message: string) => void;
   /** The most bytes that weights and a state may take together; what the machine has when left out. */
   readonly memoryLimit?: number;
-  /** The most bytes of one WebAssembly memory, 4 GiB when left out: a model that needs more is spread over several. */
-  readonly wasmMemoryBytes?: number;
   /** onnxruntime's name for `backend`: "cpu" is the default backend. */
   readonly executionProviders?: readonly (string | { readonly name: string })[];
   /** onnxruntime's name for `threads`. */
@@ -48,12 +43,14 @@ export interface SessionOptions extends LoadOptions {
   readonly graphOptimizationLevel?: "disabled" | "basic" | "extended" | "layout" | "all";
 }
 
-/** The backends this build has, best first. */
-export const availableBackends: readonly BackendName[] = ["wasm", "reference"];
-
-/** The options, checked, with defaults filled in. */
-export function readOptions(options: SessionOptions): {
-  backend: BackendName;
+/** The options, checked, with defaults filled in. `choices` are the backends that there are, the best first. */
+export function readOptions(
+  options: SessionOptions,
+  choices: readonly BackendChoice[],
+): {
+  backend: BackendChoice;
+  /** What the caller set for that backend alone. */
+  settings: unknown;
   inPlace: InPlacePolicy;
   threads: number | undefined;
   level: Level;
@@ -64,7 +61,6 @@ export function readOptions(options: SessionOptions): {
   const levels = ["disabled", "basic", "extended", "layout", "all"] as const;
   const asked = choiceOf("option graphOptimizationLevel", options.graphOptimizationLevel, levels, "all");
   const level = asked === "disabled" || asked === "basic" ? asked : "all";
-  checkFlag("option relaxedSimd", options.relaxedSimd);
   checkCallback("option change", options.change);
   checkCallback("option onFallback", options.onFallback);
   const { memoryLimit } = options;
@@ -75,7 +71,11 @@ export function readOptions(options: SessionOptions): {
     );
   checkLoadOptions(options);
   const threads = readThreads(options, "threads") ?? readThreads(options, "intraOpNumThreads");
-  return { backend: chooseBackend(options), inPlace, threads: threads === 0 ? undefined : threads, level, rewrite };
+  const backend = chooseBackend(options, choices);
+  const settings: unknown = Object.hasOwn(options, backend.name)
+    ? options[backend.name as keyof BackendSettings]
+    : undefined;
+  return { backend, settings, inPlace, threads: threads === 0 ? undefined : threads, level, rewrite };
 }
 
 /** A number of threads; 0 stands for what the machine has. */
@@ -88,13 +88,15 @@ function readThreads(options: SessionOptions, name: "threads" | "intraOpNumThrea
   );
 }
 
-function chooseBackend(options: SessionOptions): BackendName {
+function chooseBackend(options: SessionOptions, choices: readonly BackendChoice[]): BackendChoice {
   const { backend, executionProviders = [] } = options;
+  const named = (name: string): BackendChoice | undefined => choices.find((choice) => choice.name === name);
   if (backend !== undefined) {
-    if ((availableBackends as readonly string[]).includes(backend)) return backend;
+    const choice = named(backend);
+    if (choice !== undefined) return choice;
     throw new InsituError(
       "invalid-argument",
-      `option backend must be one of ${availableBackends.map((name) => `"${name}"`).join(", ")}, got ${valueText(backend)}`,
+      `option backend must be one of ${choices.map(({ name }) => `"${name}"`).join(", ")}, got ${valueText(backend)}`,
     );
   }
   const refuse = (got: unknown): never => {
@@ -109,7 +111,5 @@ function chooseBackend(options: SessionOptions): BackendName {
     return typeof name === "string" ? name : refuse(executionProviders);
   });
   // onnxruntime tries its providers in order and ends with the CPU; names that are not here fall through the same way.
-  return (
-    names.flatMap((name) => availableBackends.find((available) => available === name) ?? [])[0] ?? availableBackends[0]
-  );
+  return names.flatMap((name) => named(name) ?? [])[0] ?? choices[0];
 }

@@ -3,9 +3,7 @@
  * another is made when a state is created that names other pairs, and kept.
  */
 import type { BackendSession, Executable } from "../backends/backend.js";
-import { cacheGroups } from "../plan/cache-groups.js";
 import { findPairs, type PairNames, readPairNames } from "../plan/named-pairs.js";
-import type { Pair } from "../plan/pairs.js";
 import { type InPlacePolicy, makePlan } from "../plan/plan.js";
 import type { View } from "../tensor/view.js";
 import { findLengthInputs, type LengthInputs } from "./lengths.js";
@@ -17,8 +15,6 @@ export interface Pairing {
   readonly stateful: Executable;
   readonly lengthInputs: LengthInputs;
   readonly standing: Standing;
-  /** The pairs in an order in which caches that meet in one step follow each other. */
-  readonly pairsTogether: readonly Pair[];
 }
 
 /** The choices of pairs that a session has met. */
@@ -72,7 +68,6 @@ export class Pairings {
       stateful,
       lengthInputs,
       standing: new Standing(graph, plan.pairs, lengthInputs, this.#weights),
-      pairsTogether: cacheGroups(plan).flatMap(({ pairs }) => pairs),
     };
     this.#made.set(key, pairing);
     return pairing;

@@ -2,6 +2,7 @@
  * Which outputs a run is asked for, and the tensors they become: the caller's own, or fresh ones. A tensor of the caller's may lie in memory
  * that the run reads: it is then written last.
  */
+import type { Move, Places } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import { isKnownShape } from "../graph/dim.js";
@@ -9,9 +10,9 @@ import { factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
 import type { Program } from "../plan/program.js";
 import { cloneView } from "../tensor/copy.js";
+import type { Placed } from "../tensor/placed.js";
 import { isTensor, Tensor } from "../tensor/tensor.js";
-import { sharesBytes, type View } from "../tensor/view.js";
-import type { Move } from "./moves.js";
+import { hostView, sharesBytes, View } from "../tensor/view.js";
 
 /** The outputs to compute: names, or names with tensors to write into (null for a fresh one). */
 export type Fetches = readonly string[] | Readonly<Record<string, Tensor | null>>;
@@ -58,39 +59,39 @@ export function readFetches(
   );
 }
 
-type Bytes = ArrayBufferLike | readonly string[];
-
-const bytesOf = (view: View): Bytes => (Array.isArray(view.data) ? view.data : view.data.buffer);
+/** What bytes lie in: views of one memory have it in common, whatever their arrays are. */
+const memoryOf = (place: Placed): object =>
+  place instanceof View && !Array.isArray(place.data) ? place.data.buffer : place.buffer;
 
 /** Memory that results must not lie in: they are copied out of it. */
 export class Taken {
-  readonly #bytes = new Set<Bytes>();
+  readonly #memories = new Set<object>();
   /** What is taken beside: asked, never copied. */
   readonly #others: Taken | undefined;
 
-  constructor(views: Iterable<View> = [], others?: Taken) {
+  constructor(places: Iterable<Placed> = [], others?: Taken) {
     this.#others = others;
-    for (const view of views) this.add(view);
+    for (const place of places) this.add(place);
   }
 
-  add(view: View): void {
-    this.#bytes.add(bytesOf(view));
+  add(place: Placed): void {
+    this.#memories.add(memoryOf(place));
   }
 
-  has(view: View): boolean {
-    return this.#bytes.has(bytesOf(view)) || (this.#others?.has(view) ?? false);
+  has(place: Placed): boolean {
+    return this.#memories.has(memoryOf(place)) || (this.#others?.has(place) ?? false);
   }
 }
 
 /**
- * Buffers of the caller's that outputs can be computed into: not those that the run also reads. Throws, before anything runs, for a
+ * The outputs that a run is to bring to the host, with the caller's buffers that they can be computed into: not those that it also reads. Throws, before anything runs, for a
  * tensor that does not have the output's type and shape, and for two that have bytes in common.
  */
 export function buffersOf(
   targets: ReadonlyMap<Value, Tensor | null>,
   taken: Taken,
   program: Program,
-): ReadonlyMap<Value, View> {
+): ReadonlyMap<Value, View | null> {
   const given = new Map<Value, View>();
   for (const [value, target] of targets) {
     if (target === null) continue;
@@ -99,21 +100,22 @@ export function buffersOf(
     given.set(value, target.toView());
   }
   if (given.size > 1) checkApart(given);
-  const buffers = new Map<Value, View>();
-  for (const [value, view] of given) {
-    if (taken.has(view)) continue;
-    buffers.set(value, view);
-    taken.add(view);
+  const buffers = new Map<Value, View | null>();
+  for (const value of targets.keys()) {
+    const view = given.get(value);
+    const free = view !== undefined && !taken.has(view);
+    buffers.set(value, free ? view : null);
+    if (free) taken.add(view);
   }
   return buffers;
 }
 
 /** Throws where two results would be written over each other. */
 function checkApart(given: ReadonlyMap<Value, View>): void {
-  const byBytes = new Map<Bytes, [Value, View][]>();
+  const byMemory = new Map<object, [Value, View][]>();
   for (const [value, view] of given) {
-    const others = byBytes.get(bytesOf(view)) ?? [];
-    byBytes.set(bytesOf(view), others);
+    const others = byMemory.get(memoryOf(view)) ?? [];
+    byMemory.set(memoryOf(view), others);
     const other = others.find(([, before]) => sharesBytes(before, view));
     if (other !== undefined)
       throw new InsituError(
@@ -133,9 +135,9 @@ const misfit = (value: Value, expected: string, target: Tensor): InsituError =>
  */
 export function makeResults(
   wanted: ReadonlyMap<Value, Tensor | null>,
-  outputs: ReadonlyMap<Value, View>,
+  outputs: ReadonlyMap<Value, Placed>,
   taken: Taken,
-  backend: { owns(view: View): boolean },
+  places: Pick<Places, "owns">,
 ): { readonly results: Record<string, Tensor>; readonly moves: readonly Move[] } {
   const moves: Move[] = [];
   for (const [value, target] of wanted) {
@@ -146,8 +148,8 @@ export function makeResults(
   }
   const results: [string, Tensor][] = [];
   for (const [value, target] of wanted) {
-    const view = outputs.get(value)!;
-    const fresh = target ?? Tensor.fromView(backend.owns(view) || taken.has(view) ? cloneView(view) : view);
+    const view = hostView(outputs.get(value)!);
+    const fresh = target ?? Tensor.fromView(places.owns(view) || taken.has(view) ? cloneView(view) : view);
     results.push([value.name, fresh]);
     taken.add(view);
   }

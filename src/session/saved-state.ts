@@ -2,7 +2,7 @@
 import { InsituError } from "../base/error.js";
 import { copyView } from "../tensor/copy.js";
 import { byteLengthOf, type ElementType } from "../tensor/element-type.js";
-import { elementCount, View } from "../tensor/view.js";
+import { hostView, elementCount, View } from "../tensor/view.js";
 import type { Holding } from "./holding.js";
 
 /** Written by this version, and the only one it reads. */
@@ -40,7 +40,7 @@ export function writeSaved(holdings: readonly Holding[], lengths: readonly numbe
   let at = 8 + head.length;
   for (const { type, past } of holdings) {
     const plain = View.allocate(type, past.shape);
-    copyView(past, plain);
+    copyView(hostView(past), plain);
     const source = plain.data as Exclude<View["data"], string[]>;
     bytes.set(new Uint8Array(source.buffer, source.byteOffset, source.byteLength), at);
     at += source.byteLength;

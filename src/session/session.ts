@@ -3,32 +3,23 @@ import { optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
 import { valueText } from "../base/value-text.js";
-import type { Backend, BackendSession, Executable, MemoryUse } from "../backends/backend.js";
-import { referenceBackend } from "../backends/reference/reference.js";
-import { wasmBackend } from "../backends/wasm/wasm.js";
+import type { BackendChoice, BackendSession, Executable, MemoryUse } from "../backends/backend.js";
 import { isKnown } from "../graph/dim.js";
 import type { Graph, Value } from "../graph/graph.js";
 import { isModel, type Model } from "../onnx/model.js";
 import { explainPlan, type ExplainJson, explainJson } from "../plan/explain.js";
 import type { RemovedNode } from "../plan/explain-caches.js";
 import { makePlan } from "../plan/plan.js";
-import { wasmKernels } from "../ops/wasm.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { Tensor } from "../tensor/tensor.js";
+import type { Placed } from "../tensor/placed.js";
 import type { View } from "../tensor/view.js";
 import { makeHoldings, type StateOptions } from "./create-state.js";
 import { type Feeds, inOrder, readFeeds } from "./feeds.js";
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
 import { MemoryLimit } from "./memory-limit.js";
-import { moveAll } from "./moves.js";
 import { openBackend } from "./open-backend.js";
-import {
-  type BackendName,
-  type InPlacePolicy,
-  readOptions,
-  type RewritePolicy,
-  type SessionOptions,
-} from "./options.js";
+import { type InPlacePolicy, readOptions, type RewritePolicy, type SessionOptions } from "./options.js";
 import { Pairings } from "./pairing.js";
 import { buffersOf, type Fetches, makeResults, readFetches, Taken } from "./results.js";
 import { type RowRules, rowRulesOf } from "./row-rules.js";
@@ -63,7 +54,7 @@ export interface Parts {
   readonly graph: Graph;
   /** Nodes that passes took out: told by `explain`. */
   readonly removed: readonly RemovedNode[];
-  readonly backend: BackendName;
+  readonly backend: string;
   readonly opened: BackendSession;
   /** True once the session was released: its states are told. */
   released: boolean;
@@ -79,13 +70,8 @@ export interface Parts {
 /** The plan as JSON, and why the model was not rewritten where that was asked for. */
 export type SessionExplanation = ExplainJson & { readonly notRewritten?: string };
 
-const nothingHeld: ReadonlyMap<Value, View> = new Map();
+const nothingHeld: ReadonlyMap<Value, Placed> = new Map();
 const nothingOmitted: ReadonlySet<Value> = new Set();
-
-const backends: Readonly<Partial<Record<BackendName, Backend>>> = {
-  wasm: wasmBackend(wasmKernels),
-  reference: referenceBackend,
-};
 
 /** A loaded model. `entry/` gives it a `create` that knows how to open files. */
 export class Session {
@@ -108,13 +94,17 @@ export class Session {
     return typeof value === "object" && value !== null && #parts in value;
   }
 
-  /** Loads a model and makes it ready to run. */
-  protected static async prepare(source: ModelSource, platform: Platform, given?: SessionOptions): Promise<Parts> {
+  /** Loads a model and makes it ready to run on one of the backends, which come best first. */
+  protected static async prepare(
+    source: ModelSource,
+    platform: Platform,
+    backends: readonly BackendChoice[],
+    given?: SessionOptions,
+  ): Promise<Parts> {
     const options = optionsOf<SessionOptions>("the options of a session", given);
-    const { backend, inPlace, threads, level, rewrite } = readOptions(options);
-    const { relaxedSimd, wasmMemoryBytes, onFallback } = options;
-    const asked = { platform, threads, relaxedSimd, wasmMemoryBytes };
-    const { name, opened } = await openBackend(backends, backend, asked, onFallback);
+    const { backend, settings, inPlace, threads, level, rewrite } = readOptions(options, backends);
+    const asked = { platform, threads, settings };
+    const { name, opened } = await openBackend(backends, backend, asked, options.onFallback);
     try {
       const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
       const loaded = await loadModel(source, platform, options, limit.guard(opened));
@@ -168,7 +158,7 @@ export class Session {
     const taken = new Taken(views, standing.of(program).taken);
     return functional.run(program, views, buffersOf(targets, taken, program), (outputs) => {
       const { results, moves } = makeResults(targets, outputs, taken, functional);
-      moveAll(moves, (a, b) => functional.overlap(a, b));
+      functional.copy(moves);
       return results;
     });
   }

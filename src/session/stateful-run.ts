@@ -1,15 +1,16 @@
 /** One run on a state: past inputs from its caches, lengths filled in, presents kept, results handed out. */
+import type { Places } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
 import { isKnownShape } from "../graph/dim.js";
 import type { Value } from "../graph/graph.js";
 import type { Pair } from "../plan/pairs.js";
 import { cloneView } from "../tensor/copy.js";
 import type { Tensor } from "../tensor/tensor.js";
-import type { View } from "../tensor/view.js";
+import type { Placed } from "../tensor/placed.js";
+import { hostView } from "../tensor/view.js";
 import { type Feeds, inOrder, readFeeds } from "./feeds.js";
 import type { Adoption, Holding } from "./holding.js";
 import { lengthsAfter } from "./lengths.js";
-import { moveAll } from "./moves.js";
 import type { Pairing } from "./pairing.js";
 import { buffersOf, makeResults, Taken } from "./results.js";
 import type { Parts } from "./session.js";
@@ -44,10 +45,10 @@ async function runOnce(
   { pairing, lengths, lengthViews }: Pick<State, "pairing" | "lengths" | "lengthViews">,
 ): Promise<{ results: Record<string, Tensor>; outcome: { lengths: readonly number[]; movedBytes: number } }> {
   const { graph, mayMove } = parts;
-  const { stateful, lengthInputs, standing, pairsTogether } = pairing;
+  const { stateful, lengthInputs, standing } = pairing;
   const { pairs } = stateful.plan;
   const holdingOf = (past: Value): Holding => holdings.get(past.name)!;
-  const held = (): Map<Value, View> => new Map(pairs.map(({ past }) => [past, holdingOf(past).past]));
+  const held = (): Map<Value, Placed> => new Map(pairs.map(({ past }) => [past, holdingOf(past).past]));
   const inputs = readFeeds(graph, standing.inputs, feeds, held(), standing.omissible);
   keepApart(inputs, graph.inputs, holdings, stateful);
 
@@ -76,7 +77,7 @@ async function runOnce(
   if (omitted.length > 0) program = stateful.programFor(inOrder(graph, inputs));
 
   let movedBytes = 0;
-  for (const { past, present, kind, axis } of pairsTogether) {
+  for (const { past, present, kind, axis } of pairs) {
     const holding = holdingOf(past);
     const made = program.facts.get(present)?.shape;
     if (isKnownShape(made)) holding.checkPresent(made);
@@ -96,7 +97,7 @@ async function runOnce(
     const after = lengthsAfter(lengths, inputs, lengthInputs, added, rows);
     const { results, moves } = makeResults(targets, outputs, taken, stateful);
     const adoptions = adoptAll(pairs, holdings, outputs, taken, stateful);
-    moveAll([...adoptions.flatMap(({ move }) => move ?? []), ...moves], (a, b) => stateful.overlap(a, b));
+    stateful.copy([...adoptions.flatMap(({ move }) => move ?? []), ...moves]);
     for (const adoption of adoptions) {
       adoption.settle();
       movedBytes += adoption.movedBytes;
@@ -107,18 +108,18 @@ async function runOnce(
 
 /** Copies feeds that are caches of this very state, as `state.get` shows them: the run reads what they were before it writes or moves those. */
 function keepApart(
-  inputs: Map<Value, View>,
+  inputs: Map<Value, Placed>,
   values: readonly Value[],
   holdings: ReadonlyMap<string, Holding>,
-  backend: { owns(view: View): boolean; overlap(a: View, b: View): boolean },
+  places: Places,
 ): void {
   const buffers = [...holdings.values()].map(({ buffer }) => buffer);
   const taken = new Taken(buffers);
   for (const value of values) {
     const view = inputs.get(value);
     if (view === undefined || view === value.initializer || holdings.has(value.name)) continue;
-    if (!backend.owns(view) && !taken.has(view)) continue;
-    if (buffers.some((buffer) => backend.overlap(view, buffer))) inputs.set(value, cloneView(view));
+    if (!places.owns(view) && !taken.has(view)) continue;
+    if (buffers.some((buffer) => places.overlap(view, buffer))) inputs.set(value, cloneView(hostView(view)));
   }
 }
 
@@ -126,15 +127,15 @@ function keepApart(
 function adoptAll(
   pairs: readonly Pair[],
   holdings: ReadonlyMap<string, Holding>,
-  outputs: ReadonlyMap<Value, View>,
+  outputs: ReadonlyMap<Value, Placed>,
   taken: Taken,
-  backend: { owns(view: View): boolean },
+  places: Pick<Places, "owns">,
 ): readonly Adoption[] {
   const adoptions: Adoption[] = [];
   try {
     for (const { past, present } of pairs) {
       const view = outputs.get(present)!;
-      adoptions.push(holdings.get(past.name)!.adopt(view, !taken.has(view) && !backend.owns(view)));
+      adoptions.push(holdings.get(past.name)!.adopt(view, !taken.has(view) && !places.owns(view)));
       taken.add(view);
     }
   } catch (error) {
@@ -146,7 +147,7 @@ function adoptAll(
 
 /** Where each sample's new rows start: as fed, else the state's lengths. */
 function startsOf(
-  inputs: ReadonlyMap<Value, View>,
+  inputs: ReadonlyMap<Value, Placed>,
   { lengthInputs }: Pairing,
   lengths: readonly number[],
 ): readonly number[] {

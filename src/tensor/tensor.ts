@@ -29,7 +29,7 @@ import { coversStorage, elementCount, View } from "./view.js";
 export type { DataFor, TensorData };
 
 /** Where a tensor's bytes live. */
-export type TensorLocation = "cpu";
+export type TensorLocation = "cpu" | "gpu-buffer";
 
 /** An n-dimensional array of one ONNX element type. */
 export interface Tensor<T extends ElementType = ElementType> {

@@ -1,5 +1,5 @@
 /** A view: a value in a host array, which anyone can read and write. It owns nothing and checks nothing per access. */
-import { InsituError } from "../base/error.js";
+import { InsituError, unreachable } from "../base/error.js";
 import { allocateStorage, byteLengthOf, type ElementType, type Storage, storageLengthOf } from "./element-type.js";
 import { elementCount, Placed, rowMajorStrides } from "./placed.js";
 
@@ -72,6 +72,10 @@ export class View extends Placed<Storage> {
     return new View(this.type, shape, this.data, this.offset, strides);
   }
 }
+
+/** A place as a view. For those who know that it lies on the host: any other is a bug of insitu. */
+export const hostView = (place: Placed): View =>
+  place instanceof View ? place : unreachable(`${place} was taken for one on the host`);
 
 /** True if a contiguous view covers its whole storage. */
 export const coversStorage = (view: View): boolean =>

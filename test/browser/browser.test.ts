@@ -204,7 +204,7 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
     });
 
     test("a model spread over several memories decodes the same: workers join them as they open", async () => {
-      const spread = await isolated.decode("/dist/index.js", { threads: 2, wasmMemoryBytes: 2 ** 22 });
+      const spread = await isolated.decode("/dist/index.js", { threads: 2, wasm: { memoryBytes: 2 ** 22 } });
       expectSame(spread, expected.get(2)!);
       expect([spread.memories, expected.get(2)!.memories]).toEqual([2, 1]);
     });

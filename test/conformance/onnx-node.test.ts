@@ -55,7 +55,7 @@ describe("what passes there passes", () => {
     ["on the slow truth with every pass", { backend: "reference" }],
     ["on wasm with one thread", { backend: "wasm", threads: 1 }],
     ["on wasm with two threads", { backend: "wasm", threads: 2 }],
-    ["on wasm with three threads and plain SIMD", { backend: "wasm", threads: 3, relaxedSimd: false }],
+    ["on wasm with three threads and plain SIMD", { backend: "wasm", threads: 3, wasm: { relaxedSimd: false } }],
   ];
   test.each(settings)("%s", async (_, options) => {
     const failed: unknown[] = [];

@@ -48,7 +48,7 @@ describe("the same greedy text", () => {
   });
 
   test("without relaxed SIMD", async () =>
-    expectSameTokens(await loaded({ relaxedSimd: false }), wanted[0], "plain SIMD"));
+    expectSameTokens(await loaded({ wasm: { relaxedSimd: false } }), wanted[0], "plain SIMD"));
 
   test("in a batch of prompts of different lengths", async () => {
     const made: GeneratedToken[][] = prompts.map(() => []);

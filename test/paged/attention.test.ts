@@ -4,6 +4,7 @@ import type { CaseAttribute } from "../../src/graph/case.js";
 import { type AttributeInput, float } from "../../src/onnx/build.js";
 import { differenceOf, openVariant, planOf, seed, type Variant } from "../wasm/fast-path.js";
 import { call, pagedCase } from "./attention-case.js";
+import { runOn } from "../support/executable.js";
 
 const count = Number(process.env["INSITU_PAGED_CASES"] ?? 500);
 const variants: Variant[] = [];
@@ -45,7 +46,7 @@ test(`${count} random calls, from seed ${seed} on`, async () => {
     const executable = variant.session.prepare(plan);
     const views = inputs.filter((view) => view !== undefined);
     const before = variant.taken.get("PagedAttention") ?? 0;
-    const results = [...(await executable.run(executable.programFor(views), views)).values()];
+    const results = [...(await runOn(executable, views)).values()];
     expect((variant.taken.get("PagedAttention") ?? 0) - before, `the fast path is taken, ${text}`).toBeGreaterThan(0);
     expect(differenceOf(results[0], y, tolerance, tolerance), `${variant.name}, ${text}`).toBe("");
     if (withSums) expect(differenceOf(results[1], sums, 2e-5, 2e-5), `sums on ${variant.name}, ${text}`).toBe("");

@@ -7,6 +7,7 @@ import { copyView } from "../../src/tensor/copy.js";
 import type { View } from "../../src/tensor/view.js";
 import type { Variant } from "../wasm/fast-path.js";
 import { call } from "./attention-case.js";
+import { bufferOn, runOn } from "../support/executable.js";
 
 /** A call; output k updates the input `caches[k]`. */
 export interface InPlaceCall {
@@ -50,12 +51,12 @@ export async function inPlace(
   const executable = variant.session.prepare(makePlan(graphOf(model), { policy: "require" }));
   const views = given.map(({ view, at }) => {
     if (!caches.includes(at)) return view;
-    const held = executable.allocate(view.type, view.shape);
+    const held = bufferOn(executable, view.type, view.shape);
     copyView(view, held);
     return held;
   });
   const before = variant.taken.get(op) ?? 0;
-  await executable.run(executable.programFor(views), views);
+  await runOn(executable, views);
   const after = caches.map((cache) => views[given.findIndex(({ at }) => at === cache)]);
   return { caches: after, taken: (variant.taken.get(op) ?? 0) > before };
 }

@@ -6,7 +6,8 @@ import { buildModel, node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { availableBackends, type SessionOptions } from "../../src/session/options.js";
+import type { SessionOptions } from "../../src/session/options.js";
+import { backends } from "../support/backends.js";
 import type { Tensor } from "../../src/tensor/tensor.js";
 import { bitsOf, indices, tensorOf } from "./bits.js";
 
@@ -118,7 +119,7 @@ for (const layout of ["Norm", "PA_NZ", "NHSD"] as const) {
   });
 
   test(`${layout}: steps on a state equal the functions, in place and copying`, async () => {
-    const ways = availableBackends.flatMap((backend) =>
+    const ways = backends.flatMap(({ name: backend }) =>
       (["require", "prefer", "never"] as const).map((inPlace) => ({ backend, inPlace })),
     );
     for (const { backend, inPlace } of ways) {

@@ -4,6 +4,7 @@ import type { Graph, Value } from "../../src/graph/graph.js";
 import { makePlan, type Plan, type PlanOptions } from "../../src/plan/plan.js";
 import { cloneView } from "../../src/tensor/copy.js";
 import type { View } from "../../src/tensor/view.js";
+import { runOn } from "../support/executable.js";
 
 /**
  * The outputs of consecutive runs, one for each set of feeds, as copies in the order of the graph's outputs. Inputs that a later
@@ -21,8 +22,7 @@ export async function runPlan(
   for (const given of feeds) {
     for (const value of graph.inputs) if (given.has(value.name)) inputs.set(value, cloneView(given.get(value.name)!));
     const views = graph.inputs.map((value) => inputs.get(value)!);
-    const program = executable.programFor(views);
-    const results = await executable.run(program, views);
+    const results = await runOn(executable, views);
     outputs.push(graph.outputs.map((value) => cloneView(results.get(value)!)));
     const presents = plan.pairs.map(({ past, present }) => [past, results.get(present)!] as const);
     // Two pairs may hand over one buffer only if the graph says so; a state then owns separate copies.

@@ -1,6 +1,6 @@
 // Runs that are started before the ones before them have answered: each gets what it would get alone.
 import { expect, test } from "vitest";
-import type { BackendName } from "../../src/session/options.js";
+import type { BackendName } from "../../src/entry/backends.js";
 import { decoderSession, int64, step, tokenFeeds, tokens } from "../support/decoding.js";
 
 const options = { dims: { batch: 1, capacity: 64 } };

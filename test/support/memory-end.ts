@@ -16,7 +16,7 @@ export interface Taking {
 }
 
 /** A memory of sessions with these options has a size that nobody else asks for. */
-export const atTheEnd: SessionOptions = { backend: "wasm", wasmMemoryBytes: 2 ** 26 - 2 ** 16 };
+export const atTheEnd: SessionOptions = { backend: "wasm", wasm: { memoryBytes: 2 ** 26 - 2 ** 16 } };
 
 /** Starts the threads of such sessions, which have buffers of their own. */
 export async function prepare(options: SessionOptions): Promise<void> {
@@ -51,7 +51,7 @@ export class MemoryEnd {
   readonly #spies: { mockRestore(): void }[];
 
   /** Of the memories of `atTheEnd`, or of all that there are. */
-  constructor(isOurs = ({ mostBytes }: WasmMemory): boolean => mostBytes === atTheEnd.wasmMemoryBytes) {
+  constructor(isOurs = ({ mostBytes }: WasmMemory): boolean => mostBytes === atTheEnd.wasm?.memoryBytes) {
     let isArena = false;
     const take = methodOf(WasmMemory.prototype, "take");
     const give = methodOf(WasmMemory.prototype, "give");

@@ -16,6 +16,7 @@ import { Tensor } from "../../src/tensor/tensor.js";
 import { View } from "../../src/tensor/view.js";
 import type { Variant } from "../wasm/fast-path.js";
 import { compareViews } from "./compare.js";
+import { bufferOn, runOn } from "./executable.js";
 
 const modules = import.meta.glob<{ cases: readonly OpCase[] }>("../../src/ops/*/cases.ts", { eager: true });
 
@@ -82,14 +83,14 @@ async function run(executable: Executable, inputs: readonly (View | undefined)[]
   const given = inputs.filter((view) => view !== undefined);
   const views = plan.graph.inputs.map((input, at) => {
     if (!updated.has(input)) return given[at];
-    const held = executable.allocate(given[at].type, given[at].shape);
+    const held = bufferOn(executable, given[at].type, given[at].shape);
     copyView(given[at], held);
     return held;
   });
   let outcome: Outcome;
   let changed = "";
   try {
-    const results = await executable.run(executable.programFor(views), views);
+    const results = await runOn(executable, views);
     outcome = { outputs: plan.graph.outputs.map((output) => cloneView(results.get(output)!)) };
   } catch (error) {
     outcome = refused(error);

@@ -8,6 +8,7 @@ import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { handOver, installed, openPeer } from "../rewrite/peer.js";
 import { openVariant, planOf, type Variant } from "./fast-path.js";
+import { runOn } from "../support/executable.js";
 
 const seed = Number(process.env["INSITU_SEED"] ?? 4_501);
 const rounds = process.env["INSITU_SOAK"] === undefined ? 40 : 600;
@@ -139,7 +140,7 @@ test(`${rounds} products from seed ${seed}, at accuracy levels 0 and 1`, async (
     const executable = variant.session.prepare(plan);
     const before = variant.taken.get("MatMulNBits") ?? 0;
     const views = [inputs[0]!.view];
-    const results = await executable.run(executable.programFor(views), views);
+    const results = await runOn(executable, views);
     const error = errorOf(results.get(plan.graph.outputs[0])!.data as Float32Array, product);
     worst = Math.max(worst, error / allowed(product.k));
     expect(error, `${product.text}, ${variant.name}`).toBeLessThan(allowed(product.k));

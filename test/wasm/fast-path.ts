@@ -15,6 +15,7 @@ import { cloneView, contiguous, copyView } from "../../src/tensor/copy.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { View } from "../../src/tensor/view.js";
+import { bufferOn, runOn } from "../support/executable.js";
 
 export const seed = Number(process.env["INSITU_SEED"] ?? 20_261_115);
 
@@ -56,7 +57,7 @@ export async function openVariant(threads: number, relaxedSimd: boolean): Promis
     },
   });
   const kernels = new Map([...wasmKernels].map(([op, list]) => [op, list.map((kernel) => counted(kernel, op))]));
-  const session = await wasmBackend(kernels).open({ platform: nodePlatform, threads, relaxedSimd });
+  const session = await wasmBackend(kernels).open({ platform: nodePlatform, threads, settings: { relaxedSimd } });
   return { name: `${threads} threads, ${relaxedSimd ? "relaxed" : "plain"} SIMD`, session, taken };
 }
 
@@ -91,7 +92,8 @@ export function planOf(call: FastCall): ReturnType<typeof makePlan> {
 
 /** A view of `executable`'s memory with the contents of `view` and gaps in every dimension. */
 export function withGaps(executable: Executable, view: View): View {
-  const place = executable.allocate(
+  const place = bufferOn(
+    executable,
     view.type,
     view.shape.map((dim) => dim + 2),
   );
@@ -154,13 +156,12 @@ export async function tryCall(
   const executable = variant.session.prepare(plan);
   const views = fedViews(executable, call);
   const oracle = prepareReference(plan);
-  const expected = await oracle.run(oracle.programFor(views), views);
+  const expected = await runOn(oracle, views);
   const before = variant.taken.get(call.op) ?? 0;
   const copies = views.map((view) => cloneView(view));
-  const program = executable.programFor(views);
   let difference = "";
   for (let round = 0; round < 2 && difference === ""; round++) {
-    const actual = await executable.run(program, views);
+    const actual = await runOn(executable, views);
     for (const [output, view] of expected) {
       difference ||= differenceOf(actual.get(output)!, view, call.relative, call.absolute);
     }

@@ -44,7 +44,7 @@ interface Measured {
   readonly reports: number;
 }
 
-async function measure(path: string, wasmMemoryBytes?: number): Promise<Measured> {
+async function measure(path: string, memoryBytes?: number): Promise<Measured> {
   const before = resident();
   const start = performance.now();
   let reports = 0;
@@ -52,7 +52,7 @@ async function measure(path: string, wasmMemoryBytes?: number): Promise<Measured
     threads: 2,
     inPlace: "require",
     onProgress: () => void reports++,
-    ...(wasmMemoryBytes === undefined ? {} : { wasmMemoryBytes }),
+    ...(memoryBytes === undefined ? {} : { wasm: { memoryBytes } }),
   });
   const loadSeconds = (performance.now() - start) / 1000;
   const state = session.createState({ dims: { batch: 1, capacity: 256 } });

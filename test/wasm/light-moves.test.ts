@@ -6,6 +6,7 @@ import type { ElementType } from "../../src/tensor/element-type.js";
 import { View } from "../../src/tensor/view.js";
 import { differenceOf, type FastCall, type Feed, planOf, randomFrom, randomView, withGaps } from "./fast-path.js";
 import { checking, fedOnce, floats, pick, type Random, randomShape, rounds, useVariants } from "./light-checks.js";
+import { bufferOn, runOn } from "../support/executable.js";
 
 const variants = useVariants();
 const check = checking(variants);
@@ -122,13 +123,12 @@ describe("gathering", () => {
         const viewsOf = (call: FastCall): View[] =>
           call.inputs.flatMap((feed) => (feed === undefined || feed.as === "constant" ? [] : [feed.view]));
         const oracle = prepareReference(plan);
-        const program = executable.programFor(viewsOf(make(good[0])));
         for (const value of [...good, ...bad, ...good]) {
           const views = viewsOf(make(value));
-          const run = executable.run(program, views);
+          const run = runOn(executable, views);
           if ((bad as readonly bigint[]).includes(value)) await expect(run, `${value}`).rejects.toThrow(message);
           else {
-            const expected = await oracle.run(oracle.programFor(views), views);
+            const expected = await runOn(oracle, views);
             const [actual, wanted] = [[...(await run).values()][0], [...expected.values()][0]];
             expect(differenceOf(actual, wanted), `${value}`).toBe("");
           }
@@ -328,12 +328,11 @@ describe("conversions and moves", () => {
     for (const variant of variants) {
       const executable = variant.session.prepare(planOf(call));
       const [table, indices] = call.inputs.map((feed) => feed!.view);
-      const program = executable.programFor([table, indices]);
-      const expected = (await prepareReference(planOf(call)).run(program, [table, indices])).values();
+      const expected = (await runOn(prepareReference(planOf(call)), [table, indices])).values();
       const wanted = [...expected][0];
       const apart = withGaps(executable, table);
       for (const form of [table, apart, table, apart]) {
-        const [actual] = (await executable.run(program, [form, indices])).values();
+        const [actual] = (await runOn(executable, [form, indices])).values();
         expect(differenceOf(actual, wanted, 0)).toBe("");
       }
     }
@@ -345,13 +344,12 @@ describe("conversions and moves", () => {
     const plan = planOf({ op: "Gather", inputs: feeds.map((view) => ({ view })) });
     for (const variant of variants) {
       const executable = variant.session.prepare(plan);
-      const program = executable.programFor(feeds);
-      const whole = executable.allocate("float32", [5, 4]);
+      const whole = bufferOn(executable, "float32", [5, 4]);
       const others = withGaps(executable, randomView(random, "float32", [5, 4]));
       for (const form of [whole, others, others, others, whole]) {
-        const [actual] = (await executable.run(program, [form, feeds[1]])).values();
+        const [actual] = (await runOn(executable, [form, feeds[1]])).values();
         const oracle = prepareReference(plan);
-        const [wanted] = (await oracle.run(oracle.programFor([form, feeds[1]]), [form, feeds[1]])).values();
+        const [wanted] = (await runOn(oracle, [form, feeds[1]])).values();
         expect(differenceOf(actual, wanted, 0)).toBe("");
       }
     }

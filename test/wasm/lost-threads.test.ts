@@ -253,7 +253,7 @@ test("a worker that ended before it joined a memory keeps nobody from it", async
 
 test("a session whose worker ends itself inside a part goes on, and so do its neighbours", async () => {
   const told = await inProcess(`
-    const expected = await decode(await InferenceSession.create(model, { threads: 3, relaxedSimd: false }));
+    const expected = await decode(await InferenceSession.create(model, { threads: 3, wasm: { relaxedSimd: false } }));
     const codes = {};
     for (const how of ["exit in a part", "throw in a part"]) {
       process.env.KILL = how;
@@ -300,7 +300,7 @@ test("workers that end at any step of their work never make a wrong result", asy
     for (let round = 0; round < ${soak ? 150 : 8}; round++) {
       process.env.KILL = round % 2 === 0 ? "exit anywhere" : "throw anywhere";
       // Another number of bytes: threads that no session shares.
-      const session = await InferenceSession.create(model, { threads: 3, wasmMemoryBytes: 2 ** 25 - 65536 * round });
+      const session = await InferenceSession.create(model, { threads: 3, wasm: { memoryBytes: 2 ** 25 - 65536 * round } });
       let found = "none";
       for (let run = 0; run < 50 && found === "none"; run++)
         found = await codeOf(async () => same(await decode(session), expected));

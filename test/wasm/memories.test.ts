@@ -96,7 +96,7 @@ describe.each(Object.keys(forms))("%s", (name) => {
       const expected = await conversation(one);
       expect(memoryLines(one)).toEqual([]);
       await one.release();
-      const many = await open(forms[name], { threads, wasmMemoryBytes: memoryBytes });
+      const many = await open(forms[name], { threads, wasm: { memoryBytes: memoryBytes } });
       const actual = await conversation(many);
       expect(actual.length).toBe(expected.length);
       expect(actual.map((row, at) => row.findIndex((value, i) => value !== expected[at][i]))).toEqual(
@@ -157,7 +157,7 @@ test("caches that outgrow their memory move together, and are computed on where 
     return { rows, moved, text };
   };
   const one = await grow({});
-  const many = await grow({ wasmMemoryBytes: memoryBytes });
+  const many = await grow({ wasm: { memoryBytes: memoryBytes } });
   expect(many.rows).toEqual(one.rows);
   expect(many.moved).toBe(one.moved);
   expect(many.text.match(/memory \d+: \d+ bytes of weights/g)?.length).toBeGreaterThan(1);
@@ -190,15 +190,15 @@ test("an operand whose shape alone is asked for is not carried over bytes that t
   });
   const { model: moved, pieces } = moveToExternalData(model, { location: "weights" });
   const results: Record<string, Tensor>[] = [];
-  for (const wasmMemoryBytes of [2 ** 32, memoryBytes]) {
+  for (const bytes of [2 ** 32, memoryBytes]) {
     const session = await InferenceSession.create(writeModel(moved), {
       threads: 1,
       graphOptimizationLevel: "disabled",
-      wasmMemoryBytes,
+      wasm: { memoryBytes: bytes },
       externalData: [{ path: "weights", data: concatenate(pieces) }],
     });
     for (let round = 0; round < 3; round++) results.push(await session.run({ x: noise([1, 64], 4) }));
-    if (wasmMemoryBytes === memoryBytes) expect(session.explain()).toMatch(/Add .*in memory 1 reads a /);
+    if (bytes === memoryBytes) expect(session.explain()).toMatch(/Add .*in memory 1 reads a /);
     await session.release();
   }
   for (const { y, z } of results) {
@@ -208,7 +208,7 @@ test("an operand whose shape alone is asked for is not carried over bytes that t
 });
 
 test("workers take part in every memory", async () => {
-  const session = await open({}, { threads: 2, wasmMemoryBytes: memoryBytes });
+  const session = await open({}, { threads: 2, wasm: { memoryBytes: memoryBytes } });
   const runs = vi.spyOn(KernelPool.prototype, "run");
   const state = newState(session);
   await run(session, state, 20);
@@ -223,7 +223,7 @@ test("workers take part in every memory", async () => {
 });
 
 test("a step of a known conversation allocates nothing, whatever memories it crosses", async () => {
-  const session = await open({}, { threads: 2, wasmMemoryBytes: memoryBytes });
+  const session = await open({}, { threads: 2, wasm: { memoryBytes: memoryBytes } });
   const state = newState(session);
   for (let at = 0; at < 4; at++) await run(session, state, 1);
   const before = session.memory;
@@ -237,7 +237,7 @@ test("a step of a known conversation allocates nothing, whatever memories it cro
 
 test("sessions in turn find the memories of those before them", async () => {
   const cycle = async (): Promise<void> => {
-    const session = await open({}, { threads: 2, wasmMemoryBytes: memoryBytes });
+    const session = await open({}, { threads: 2, wasm: { memoryBytes: memoryBytes } });
     await run(session, newState(session), 5);
     await session.release();
   };
@@ -258,7 +258,7 @@ test("a process ends by itself with a session in several memories that was never
     script,
     `import { InferenceSession, Tensor } from ${JSON.stringify(new URL("../../dist/index.node.js", import.meta.url).href)};
      const ids = (...values) => new Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
-     const session = await InferenceSession.create(${JSON.stringify(join(folder, "decoder.onnx"))}, { threads: 3, wasmMemoryBytes: ${memoryBytes} });
+     const session = await InferenceSession.create(${JSON.stringify(join(folder, "decoder.onnx"))}, { threads: 3, wasm: { memoryBytes: ${memoryBytes}} });
      const state = session.createState({ dims: { batch: 1, capacity: 80 } });
      await session.run({ input_ids: ids(1, 2, 3), position_ids: ids(0, 1, 2) }, { state });
      console.log(session.explain().match(/memory \\d+: \\d+ bytes of weights/g).length);`,
@@ -324,7 +324,7 @@ describe("what does not fit", () => {
   });
 
   test("a state that is too large is refused with the sizes, and nothing of it stays", async () => {
-    const session = await open({}, { threads: 1, wasmMemoryBytes: memoryBytes });
+    const session = await open({}, { threads: 1, wasm: { memoryBytes: memoryBytes } });
     created.push(session);
     // One cache of 64 floats a row: 32 MiB in a memory of 4.
     expect(() => session.createState({ dims: { batch: 1, capacity: 2 ** 17 } })).toThrow(
@@ -346,7 +346,7 @@ describe("what does not fit", () => {
   });
 
   test("states that fill all memories are refused one by one, and released ones make room", async () => {
-    const session = await open({}, { threads: 1, wasmMemoryBytes: memoryBytes });
+    const session = await open({}, { threads: 1, wasm: { memoryBytes: memoryBytes } });
     created.push(session);
     const states: State[] = [];
     const fill = (): void => {
@@ -362,9 +362,9 @@ describe("what does not fit", () => {
   });
 
   test("an option that makes no sense is refused", async () => {
-    await expect(open({}, { wasmMemoryBytes: 1000 })).rejects.toMatchObject({
+    await expect(open({}, { wasm: { memoryBytes: 1000 } })).rejects.toMatchObject({
       code: "invalid-argument",
-      message: "option wasmMemoryBytes must be a whole number from 4194304 to 4294967296, got 1000",
+      message: "option wasm.memoryBytes must be a whole number from 4194304 to 4294967296, got 1000",
     });
   });
 });

@@ -227,7 +227,7 @@ describe("sessions", () => {
 
   test("with threads: 1 start no worker", async () => {
     const started = vi.spyOn(nodePlatform, "startKernelWorker");
-    const session = await decoderSession({ threads: 1, relaxedSimd: false });
+    const session = await decoderSession({ threads: 1, wasm: { relaxedSimd: false } });
     await decode(session);
     await session.release();
     expect(started).not.toHaveBeenCalled();

@@ -87,7 +87,7 @@ describe("without leave to fall back creating fails; with it the next best choic
 
   test("no shared memory", () => {
     const before = `WebAssembly.Memory = class { constructor() { throw new TypeError("shared is not supported"); } };`;
-    const [strict, lenient] = outcomes("{ threads: 1, relaxedSimd: false }", { before });
+    const [strict, lenient] = outcomes("{ threads: 1, wasm: { relaxedSimd: false } }", { before });
     expect(strict).toMatchObject({
       code: "out-of-memory",
       error: expect.stringMatching(

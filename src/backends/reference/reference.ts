@@ -3,7 +3,7 @@ import { InsituError } from "../../base/error.js";
 import { callReference } from "../../graph/call.js";
 import { sharesBytes, View } from "../../tensor/view.js";
 import type { Plan } from "../../plan/plan.js";
-import type { Backend, Executable } from "../backend.js";
+import type { Backend } from "../backend.js";
 import type { Engine } from "../engine.js";
 import { ProgramExecutor } from "../executor.js";
 
@@ -11,6 +11,7 @@ import { ProgramExecutor } from "../executor.js";
 const referenceEngine: Engine = {
   resultsInArena: false,
   allocate: (type, shape) => View.allocate(type, shape),
+  allocateCaches: (_, caches) => caches.map(({ type, shape }) => View.allocate(type, shape)),
   free() {},
   // Memory of the heap is used again when nobody can see it any more.
   lend: (view) => view,
@@ -35,7 +36,7 @@ const referenceEngine: Engine = {
 };
 
 /** The oracle without anything around it: a plan, ready to run. */
-export const prepareReference = (plan: Plan): Executable => new ProgramExecutor(plan, referenceEngine);
+export const prepareReference = (plan: Plan): ProgramExecutor => new ProgramExecutor(plan, referenceEngine);
 
 /** Runs plans on the operators' own references. */
 export const referenceBackend: Backend = {

@@ -9,12 +9,14 @@ import type { Value } from "../../graph/graph.js";
 import { chooseKernel, type KernelCall, type KernelTable, operandsOf } from "../../graph/kernel.js";
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import type { StepAccount } from "../../plan/explain-gather.js";
+import type { Plan } from "../../plan/plan.js";
 import type { Program, Step } from "../../plan/program.js";
 import { bytesReadBy } from "../../plan/uses.js";
 import { copyView } from "../../tensor/copy.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { sameNumbers, type View } from "../../tensor/view.js";
-import type { Arena, BodyRunner, Engine, Near, Repeat, Seating } from "../engine.js";
+import type { CacheRequest } from "../backend.js";
+import type { Arena, BodyRunner, Engine, Repeat, Seating } from "../engine.js";
 import { isWeight, kernelCallOf } from "../kernel-call.js";
 import { WasmArena } from "./arena.js";
 import type { WasmMemories } from "./memories.js";
@@ -64,8 +66,12 @@ export class WasmEngine implements Engine {
     this.#relaxed = relaxed;
   }
 
-  allocate(type: ElementType, shape: readonly number[], near?: Near): View {
-    return this.#memory.allocate(type, shape, near);
+  allocate(type: ElementType, shape: readonly number[], near?: View): View {
+    return this.#memory.allocate(type, shape, near && { view: near });
+  }
+
+  allocateCaches(plan: Plan, caches: readonly CacheRequest[]): View[] {
+    return this.#memory.allocateCaches(plan, caches);
   }
 
   /** Memory for weights, one piece for each size. Those that come together lie together. */

@@ -2,20 +2,23 @@
  * Which steps of a program fast paths would serve, told without running anything: operands are views without bytes, laid out as the program
  * says. Feeds and caches are taken to lie together; what only data tell, such as indices out of range, is not foreseen.
  */
-import type { Node, Value } from "../../graph/graph.js";
 import { isKnownShape } from "../../graph/dim.js";
+import type { Fact } from "../../graph/fact.js";
+import type { Node, Value } from "../../graph/graph.js";
 import { chooseKernel, type Kernel, type KernelTable } from "../../graph/kernel.js";
 import { dynamicStep, type StepAccount } from "../../plan/explain-gather.js";
 import type { Placement } from "../../plan/layout.js";
-import type { Program } from "../../plan/program.js";
+import type { Plan } from "../../plan/plan.js";
+import { compileProgram, type Program } from "../../plan/program.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import { View } from "../../tensor/view.js";
+import type { Forecast } from "../backend.js";
 import { kernelCallOf } from "../kernel-call.js";
 
 const nothing = new Uint8Array(0);
 
 /** What each node of a program would run by. Nodes that the program does without are left out. */
-export function forecastSteps(program: Program, kernels: KernelTable<Kernel>): ReadonlyMap<Node, StepAccount> {
+function forecastSteps(program: Program, kernels: KernelTable<Kernel>): ReadonlyMap<Node, StepAccount> {
   const views = new Map<Value, View>(program.constants);
   let next = program.arenaBytes;
   for (const value of program.plan.graph.inputs) {
@@ -62,4 +65,10 @@ function placed(placement: Placement, views: ReadonlyMap<Value, View>): View | u
     default:
       return placement satisfies never;
   }
+}
+
+/** How a plan would run for inputs of these types and shapes. */
+export function forecastPlan(plan: Plan, inputs: readonly Fact[], kernels: KernelTable<Kernel>): Forecast {
+  const program = compileProgram(plan, inputs, { resultsInArena: true });
+  return { accounts: forecastSteps(program, kernels), arenaBytes: program.arenaBytes };
 }

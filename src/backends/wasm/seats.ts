@@ -3,7 +3,7 @@
  * then large weights and caches, then what was computed before. Constants are not carried: the engine keeps a copy where one is needed.
  */
 import type { Value } from "../../graph/graph.js";
-import { heavyBytes } from "../../plan/cache-groups.js";
+import { heavyBytes } from "./cache-groups.js";
 import type { Step } from "../../plan/program.js";
 import { arrayConstructorOf, type ByteStorage } from "../../tensor/element-type.js";
 import { View } from "../../tensor/view.js";

@@ -3,16 +3,28 @@
  * Knows no step: the engine does.
  */
 import { InsituError } from "../../base/error.js";
-import type { CacheGroup } from "../../plan/cache-groups.js";
+import type { Value } from "../../graph/graph.js";
+import type { Plan } from "../../plan/plan.js";
 import { copyView } from "../../tensor/copy.js";
 import { type ByteStorage, byteLengthOf, type ElementType } from "../../tensor/element-type.js";
 import { elementCount, sharesBytes, View } from "../../tensor/view.js";
-import type { Near } from "../engine.js";
+import type { CacheRequest } from "../backend.js";
 import type { Taker, WasmArena } from "./arena.js";
+import { type CacheGroup, cacheGroups } from "./cache-groups.js";
 import type { WasmMemories } from "./memories.js";
 import type { WasmMemory } from "./memory.js";
 import { carriageOf } from "./seats.js";
 import { TransientBlocks } from "./transient.js";
+
+/** What a new buffer is wanted near to. */
+interface Near {
+  /** Caches that steps read together with this one. */
+  readonly group?: CacheGroup;
+  /** True for the first buffer of a group: there must be room for the others. */
+  readonly first?: boolean;
+  /** A view that it is read together with. */
+  readonly view?: View;
+}
 
 /** What a session has in one memory. */
 class Share {
@@ -44,6 +56,8 @@ export class SessionMemory implements Taker {
   /** Where the last weights and each group of caches went. */
   #weights: WasmMemory;
   readonly #groups = new WeakMap<CacheGroup, WasmMemory>();
+  /** The group of each cache of a plan, in an order in which caches that meet in one step follow each other. */
+  readonly #nearOf = new WeakMap<Plan, ReadonlyMap<Value, Near>>();
 
   constructor(memories: WasmMemories) {
     this.memories = memories;
@@ -55,6 +69,34 @@ export class SessionMemory implements Taker {
     if (type === "string") return View.allocate(type, shape);
     const bytes = byteLengthOf(type, elementCount(shape));
     return this.#allocateIn(this.#seatFor(bytes, near), type, shape);
+  }
+
+  /** Buffers for caches of a plan, all or none: those that meet in one step are made one after the other, so that they can lie together. */
+  allocateCaches(plan: Plan, caches: readonly CacheRequest[]): View[] {
+    const near = this.#nearIn(plan);
+    const order = [...near.keys()];
+    const made = new Map<CacheRequest, View>();
+    try {
+      for (const each of caches.toSorted((a, b) => order.indexOf(a.cache) - order.indexOf(b.cache)))
+        made.set(each, this.allocate(each.type, each.shape, near.get(each.cache)));
+    } catch (error) {
+      for (const view of made.values()) this.free(view);
+      throw error;
+    }
+    return caches.map((each) => made.get(each)!);
+  }
+
+  #nearIn(plan: Plan): ReadonlyMap<Value, Near> {
+    let near = this.#nearOf.get(plan);
+    if (near === undefined) {
+      near = new Map(
+        cacheGroups(plan).flatMap((group) =>
+          group.pairs.map(({ past }, at): [Value, Near] => [past, { group, first: at === 0 }]),
+        ),
+      );
+      this.#nearOf.set(plan, near);
+    }
+    return near;
   }
 
   #allocateIn(seat: number, type: Exclude<ElementType, "string">, shape: readonly number[]): View {

@@ -13,10 +13,12 @@ import { type Backend, type BackendSession, type Executable, mostThreads } from 
 import { ProgramExecutor } from "../executor.js";
 import { Unavailable } from "../unavailable.js";
 import { WasmEngine } from "./engine.js";
+import { forecastPlan } from "./forecast.js";
 import { loadKernelModule } from "./load-module.js";
 import { WasmMemories } from "./memories.js";
-import { mostMemoryBytes, WasmMemory } from "./memory.js";
+import { WasmMemory } from "./memory.js";
 import { KernelPool } from "./pool.js";
+import { readWasmSettings } from "./settings.js";
 
 /** What all sessions with the same number of threads share. */
 interface Machine {
@@ -143,25 +145,13 @@ function threadsFor(platform: Platform, asked: number | undefined): number {
   return number;
 }
 
-/** Bytes of a memory below which kernels have no room to work. */
-const leastMemoryBytes = 2 ** 22;
-
-function memoryBytesFor(asked: number | undefined): number {
-  if (asked === undefined) return mostMemoryBytes;
-  if (Number.isInteger(asked) && asked >= leastMemoryBytes && asked <= mostMemoryBytes) return asked;
-  throw new InsituError(
-    "invalid-argument",
-    `option wasmMemoryBytes must be a whole number from ${leastMemoryBytes} to ${mostMemoryBytes}, got ${valueText(asked)}`,
-  );
-}
-
 /** Makes the backend from the fast paths that operators have. */
 export function wasmBackend(kernels: KernelTable<WasmKernel>): Backend {
   return {
     name: "wasm",
-    async open({ platform, threads, relaxedSimd = true, wasmMemoryBytes }): Promise<BackendSession> {
-      const memoryBytes = memoryBytesFor(wasmMemoryBytes);
-      const options = { threads: threadsFor(platform, threads), allowRelaxed: relaxedSimd, memoryBytes };
+    forecast: (plan, inputs) => forecastPlan(plan, inputs, kernels),
+    async open({ platform, threads, settings }): Promise<BackendSession> {
+      const options = { threads: threadsFor(platform, threads), ...readWasmSettings(settings) };
       const { machine, leave } = await joinWhole(platform, options);
       const engine = new WasmEngine(machine.memories, machine.pool, kernels, machine.relaxed);
       let released = false;

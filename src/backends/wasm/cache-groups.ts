@@ -2,10 +2,10 @@
  * Which caches meet in one step, and which weights lie nearest to them in the plan's order. For backends with several memories, where
  * what one kernel reads must lie together. Decides no place itself.
  */
-import type { Node, Value } from "../graph/graph.js";
-import type { View } from "../tensor/view.js";
-import type { Pair } from "./pairs.js";
-import type { Plan } from "./plan.js";
+import type { Node, Value } from "../../graph/graph.js";
+import type { Pair } from "../../plan/pairs.js";
+import type { Plan } from "../../plan/plan.js";
+import type { View } from "../../tensor/view.js";
 
 /** Caches that some step reads or writes together. */
 export interface CacheGroup {

@@ -1,0 +1,7 @@
+/** What each backend lets callers set, by the backend's name: the part of a session's options that rooms above only hand on. */
+import type { WasmSettings } from "./wasm/settings.js";
+
+/** Settings by backend. */
+export interface BackendSettings {
+  readonly wasm?: WasmSettings;
+}

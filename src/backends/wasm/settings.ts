@@ -1,0 +1,40 @@
+/** The options that only the WASM backend has, under `wasm` in a session's options. */
+import { InsituError } from "../../base/error.js";
+import { valueText } from "../../base/value-text.js";
+import { mostMemoryBytes } from "./memory.js";
+
+/** How the WASM backend is set up. */
+export interface WasmSettings {
+  /** False keeps to plain SIMD. */
+  readonly relaxedSimd?: boolean;
+  /** The most bytes of one WebAssembly memory, 4 GiB when left out: a model that needs more is spread over several. */
+  readonly memoryBytes?: number;
+}
+
+/** Bytes of a memory below which kernels have no room to work. */
+const leastMemoryBytes = 2 ** 22;
+
+/** The settings, checked, with defaults filled in. */
+export function readWasmSettings(given: unknown): { readonly allowRelaxed: boolean; readonly memoryBytes: number } {
+  const refuse = (what: string, rule: string, value: unknown): never => {
+    throw new InsituError("invalid-argument", `option wasm${what} must be ${rule}, got ${valueText(value)}`);
+  };
+  if (given === undefined) return { allowRelaxed: true, memoryBytes: mostMemoryBytes };
+  if (typeof given !== "object" || given === null) return refuse("", "an object of settings", given);
+  const { relaxedSimd = true, memoryBytes = mostMemoryBytes, ...others } = given as Record<string, unknown>;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined)
+    throw new InsituError(
+      "invalid-argument",
+      `option wasm.${unknown} is not known; there are wasm.relaxedSimd and wasm.memoryBytes`,
+    );
+  if (typeof relaxedSimd !== "boolean") return refuse(".relaxedSimd", "true or false", relaxedSimd);
+  const fits =
+    typeof memoryBytes === "number" &&
+    Number.isInteger(memoryBytes) &&
+    memoryBytes >= leastMemoryBytes &&
+    memoryBytes <= mostMemoryBytes;
+  if (!fits)
+    return refuse(".memoryBytes", `a whole number from ${leastMemoryBytes} to ${mostMemoryBytes}`, memoryBytes);
+  return { allowRelaxed: relaxedSimd, memoryBytes };
+}
