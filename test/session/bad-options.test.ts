@@ -147,11 +147,10 @@ describe("options", () => {
     "intraOpNumThreads",
     "rewrite",
     "change",
-    "relaxedSimd",
     "onFallback",
     "onProgress",
     "memoryLimit",
-    "wasmMemoryBytes",
+    "wasm",
     "executionProviders",
     "graphOptimizationLevel",
   ];

@@ -10,7 +10,7 @@ import { readNumbers, writeNumbers } from "../../src/tensor/access.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { View } from "../../src/tensor/view.js";
 
-const small = { wasmMemoryBytes: 2 ** 22 };
+const small = { wasm: { memoryBytes: 2 ** 22 } };
 
 const cases: readonly {
   readonly name: string;
