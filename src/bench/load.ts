@@ -87,9 +87,11 @@ export function differentNumbers(
   { rtol, atol }: { readonly rtol: number; readonly atol: number },
 ): string | undefined {
   if (result.length !== expected.length) return `has ${result.length} elements instead of ${expected.length}`;
-  const at = result.findIndex(
-    (value, index) => !(Math.abs(value - expected[index]) <= atol + rtol * Math.abs(expected[index])),
-  );
+  // Infinity is close to itself alone.
+  const at = result.findIndex((value, index) => {
+    const [off, wanted] = [Math.abs(value - expected[index]), expected[index]];
+    return value !== wanted && !(Number.isFinite(off) && off <= atol + rtol * Math.abs(wanted));
+  });
   return at < 0 ? undefined : `is ${result[at]} at element ${at} instead of ${expected[at]}`;
 }
 

@@ -145,9 +145,9 @@ export class PerHeadState {
       sequence.live("evict");
       const budget = typeof budgets === "number" ? budgets : budgets[head];
       const what = `"${sequence.name}" of ${sequence.length} rows`;
-      checkBudget(budget, what);
       const positions = Array.from({ length: sequence.length }, (_, row) => sequence.positionOf(row));
       if (budget >= sequence.length) return positions.map((_, row) => row);
+      checkBudget(budget, what);
       const rows = applyPolicy(policy, { positions, scores: sequence.scores, budget }, budget, what);
       this.#decoder.requireWindow(rows.length, (row) => positions[rows[row]], sequence.position, what);
       return rows;

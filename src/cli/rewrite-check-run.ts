@@ -103,15 +103,13 @@ export class Check {
       why = walk.why ?? (room < target ? `the caches hold ${room + sizes.decoded} rows` : "");
       // Edges token by token, the furthest first: each rewind leaves what the next one needs.
       const edges = reaches.filter((reach) => reach.rows < walk.done).map((reach) => reach.rows);
-      for (const edge of [
-        ...new Set([
-          walk.done,
-          ...edges
-            .toReversed()
-            .slice(0, 4)
-            .map((at) => at - 1),
-        ]),
-      ]) {
+      for (const edge of new Set([
+        walk.done,
+        ...edges
+          .toReversed()
+          .slice(0, 4)
+          .map((at) => at - 1),
+      ])) {
         if (walk.why !== undefined) break;
         this.#rewind(edge);
         for (let step = 1; step <= sizes.decoded; step++)

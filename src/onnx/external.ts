@@ -6,7 +6,6 @@
 import { InsituError } from "../base/error.js";
 import { mostOverlap } from "../base/limits.js";
 import type { Files, ReadableFile } from "../base/platform.js";
-import { valueText } from "../base/value-text.js";
 import {
   arrayConstructorOf,
   type ByteStorage,

@@ -18,6 +18,7 @@ import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { archivedCases } from "../support/archived-cases.js";
 import { type InstalledPackage, installPackage } from "../support/installed-package.js";
+import { distance } from "../support/compare.js";
 import { findChromium, howToInstall, startChromium } from "./chromium.js";
 import { decode } from "./decode.js";
 import { isolation, type RunningServer, startServer } from "./server.js";
@@ -121,7 +122,7 @@ class TestPage {
 /** The same tokens, and logits as close as different engines' Math leaves them. */
 function expectSame(actual: Decoded, expected: Decoded): void {
   expect(actual).toMatchObject({ tokens: expected.tokens, lengths: expected.lengths, movedBytes: 0 });
-  expect(Math.max(...actual.logits.map((value, at) => Math.abs(value - expected.logits[at])))).toBeLessThan(1e-5);
+  expect(distance(actual.logits, expected.logits)).toBeLessThan(1e-5);
 }
 
 describe.skipIf(chromium === undefined)("in Chromium", () => {

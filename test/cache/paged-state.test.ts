@@ -152,7 +152,9 @@ test("a run that fails, and a pool that is full, leave the sequences as they wer
   await expect(pages.step([one, two].map((sequence) => ({ sequence, tokens: tokens(0, 7) })))).rejects.toThrow(
     /the pool of 4 blocks of 4 rows is full: 7 rows of "one", 7 rows of "two" need 4 more, 2 are left; "one" holds 2;/,
   );
-  await expect(pages.step([{ sequence: one, tokens: [4000] }])).rejects.toThrow(/Gather|indices/);
+  await expect(pages.step([{ sequence: one, tokens: [4000] }])).rejects.toThrow(
+    /^Gather "embedded": indices\[0,0\] must/,
+  );
   expect(JSON.stringify(pages.pool.describe())).toBe(before);
   await expect(pages.step([{ sequence: two, tokens: [] }])).rejects.toThrow('sequence "two" has no token to read');
   two.release();

@@ -28,9 +28,4 @@ export async function linearLogits(session: InferenceSession, tokens: readonly n
   return rows;
 }
 
-/** The largest difference between two rows. */
-export const distance = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
-  let most = a.length === b.length ? 0 : Infinity;
-  for (let at = 0; at < a.length; at++) most = Math.max(most, Math.abs(a[at] - b[at]));
-  return most;
-};
+export { distance } from "../support/compare.js";

@@ -7,7 +7,7 @@ import { writeModel } from "../../src/onnx/write.js";
 import type { State } from "../../src/session/state.js";
 import { cloneView } from "../../src/tensor/copy.js";
 import { Tensor } from "../../src/tensor/tensor.js";
-import { compareViews } from "../support/compare.js";
+import { compareBits } from "../support/compare.js";
 import { type Example, examples, listingOf } from "./examples.js";
 import { pictures } from "./picture.js";
 
@@ -90,7 +90,7 @@ for (const example of examples) {
       expect(shared.outputs.length).toBe(separate.outputs.length);
       expect(shared.outputs.length).toBeGreaterThan(0);
       shared.outputs.forEach((tensor, at) =>
-        expect(compareViews(tensor.toView(), separate.outputs[at].toView()), `output ${at}`).toBe(""),
+        expect(compareBits(tensor.toView(), separate.outputs[at].toView()), `output ${at}`).toBe(""),
       );
       if (Object.values(verdicts).every(({ inPlace }) => inPlace)) expect(shared.moved).toBe(0);
     });

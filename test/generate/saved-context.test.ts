@@ -84,9 +84,10 @@ describe.each(forms)("%s", (name, folder, options) => {
     expect(taken).toBe(0);
     for (const wrong of [0, 1, count - 1, count + 1, 33, 2 ** 31, 2 ** 32 - 1])
       expect(attempt(lied(0, wrong), `${wrong} tokens`), `${wrong} tokens`).toBeDefined();
-    expect(attempt(lied(0, 33), "33 tokens")).toMatch(/has 33 tokens, this model's contexts hold 32|is cut off/);
-    for (const wrong of [undefined, null, "x", 1e9, [1, 2], new ArrayBuffer(8)])
-      expect(attempt(wrong as Uint8Array, String(wrong))).toBe("the saved context must be a Uint8Array");
+    expect(attempt(lied(0, 33), "33 tokens")).toMatch(/has 33 tokens, this model's contexts hold 32$/);
+    const others: readonly unknown[] = [undefined, null, "x", 1e9, [1, 2], new ArrayBuffer(8)];
+    for (const wrong of others)
+      expect(attempt(wrong as Uint8Array, JSON.stringify(wrong))).toBe("the saved context must be a Uint8Array");
     expect(attempt(new Uint8Array([...bytes, 0]), "a byte more")).toBeDefined();
     // A token fewer than there are rows, the rest as it should be.
     const fewer = new Uint8Array(bytes.length - 4);

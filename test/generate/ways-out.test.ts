@@ -64,11 +64,14 @@ async function allRead(texts: readonly AsyncIterable<unknown>[]): Promise<void> 
   for (const result of results) if (result.status === "rejected") throw result.reason;
 }
 
+/** What looks at runs. */
+let watching: { mockRestore(): void } | undefined;
+
 /** Lets something happen when the model runs for the nth time from now on. */
 function atRun(lm: CausalLM, count: number, happens: () => void): void {
   const run = lm.session.run.bind(lm.session);
   let runs = 0;
-  vi.spyOn(lm.session, "run").mockImplementation(async (...given) => {
+  watching = vi.spyOn(lm.session, "run").mockImplementation(async (...given) => {
     if (++runs === count) happens();
     return run(...given);
   });
@@ -204,13 +207,15 @@ const live = (lm: CausalLM): number =>
   lm.pages === undefined ? [...states].filter(isLive).length : lm.pages.pool.sequences.length;
 
 beforeAll(() => {
-  const { createState } = Session.prototype;
+  const method = <T>(prototype: object, name: string): T =>
+    Object.getOwnPropertyDescriptor(prototype, name)!.value as T;
+  const createState = method<Session["createState"]>(Session.prototype, "createState");
   vi.spyOn(Session.prototype, "createState").mockImplementation(function (this: Session, ...given) {
     const state = createState.apply(this, given);
     states.add(state);
     return state;
   });
-  const { fork } = State.prototype;
+  const fork = method<State["fork"]>(State.prototype, "fork");
   vi.spyOn(State.prototype, "fork").mockImplementation(function (this: State) {
     const state = fork.call(this);
     states.add(state);
@@ -234,15 +239,13 @@ describe.each(["linear", "paged"] as const)("in %s caches", (cache) => {
       lm = await load({ cache, keep });
     });
     afterAll(() => lm.release());
-    afterEach(() => {
-      if (vi.isMockFunction(lm.session.run)) vi.mocked(lm.session.run).mockRestore();
-    });
+    afterEach(() => watching?.mockRestore());
 
     test.each(Object.keys(doors))("%s", async (name) => {
       const door = doors[name];
       for (const [way, goes] of Object.entries(ways)) {
         const opened = await goes(lm, door);
-        if (vi.isMockFunction(lm.session.run)) vi.mocked(lm.session.run).mockRestore();
+        watching?.mockRestore();
         opened.close?.();
         expect(live(lm), `${name}, ${way}`).toBeLessThanOrEqual(keep);
         const { used, kept, free } = lm.pages?.pool.statistics ?? { used: 0, kept: 0, free: 0 };

@@ -220,7 +220,8 @@ export function expectClose(
   }
   for (let i = 0; i < expected.length; i++) {
     const same = Object.is(actual[i], expected[i]) || (Number.isNaN(actual[i]) && Number.isNaN(expected[i]));
-    if (!same && !(Math.abs(actual[i] - expected[i]) <= relative * largest))
+    // Where nothing may be off, not even the sign of zero is.
+    if (!same && !(relative > 0 && Math.abs(actual[i] - expected[i]) <= relative * largest))
       expect.fail(`${what}: element ${i} is ${actual[i]}, not ${expected[i]} (largest ${largest})`);
   }
   expect(actual.length, what).toBe(expected.length);

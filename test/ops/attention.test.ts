@@ -11,6 +11,7 @@ import { readNumbers } from "../../src/tensor/access.js";
 import { copyView } from "../../src/tensor/copy.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import { View } from "../../src/tensor/view.js";
+import { largestDifference } from "../support/compare.js";
 import { attention, type Mask, type Operands, type Options } from "./attention-oracle.js";
 
 const none = (): never => {
@@ -194,12 +195,9 @@ function inputsOf({ operands: o, type, packed, strided }: Draw): (View | undefin
 
 function expectClose(actual: ArrayLike<number>, expected: ArrayLike<number>, tolerance: number, what: string): void {
   expect(actual.length, what).toBe(expected.length);
-  for (let i = 0; i < expected.length; i++) {
-    const [a, b] = [actual[i], expected[i]];
-    if (a === b || (Number.isNaN(a) && Number.isNaN(b))) continue;
-    if (!(Math.abs(a - b) <= tolerance * Math.max(1, Math.abs(b))))
-      expect.fail(`${what}[${i}]: got ${a}, expected ${b}`);
-  }
+  for (let i = 0; i < expected.length; i++)
+    if (largestDifference([actual[i]], [expected[i]]) > tolerance)
+      expect.fail(`${what}[${i}]: got ${actual[i]}, expected ${expected[i]}`);
 }
 
 const runs = 1500;

@@ -16,6 +16,7 @@ function difference(
   expected: readonly number[],
   averaged: boolean,
 ): string {
+  if (found.length !== expected.length) return `${found.length} elements, expected ${expected.length}`;
   for (let at = 0; at < expected.length; at++) {
     if (found[at] === expected[at]) continue;
     if (averaged && isFloat(type) && Number.isNaN(decode(type, found[at])) && Number.isNaN(decode(type, expected[at])))

@@ -11,6 +11,7 @@ import { readNumbers, writeNumbers } from "../../src/tensor/access.js";
 import { traitsOf } from "../../src/tensor/element-type.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { View } from "../../src/tensor/view.js";
+import { largestDifference as numbersDifference } from "../support/compare.js";
 
 /** A float32 constant. */
 export const constant = (name: string, values: number | readonly number[], dims?: readonly number[]): ModelTensor =>
@@ -89,18 +90,13 @@ export function feedsFor(
   );
 }
 
-/** The largest difference between two runs' results, relative to max(1, |expected|); NaN counts as equal to NaN. */
+/** The largest difference between two runs' results, relative to max(1, |expected|); only NaN is close to NaN. */
 export function largestDifference(actual: Record<string, Tensor>, expected: Record<string, Tensor>): number {
   let worst = 0;
   for (const [name, tensor] of Object.entries(expected)) {
     const [a, b] = [actual[name].toView(), tensor.toView()];
     expect(String(a), name).toBe(String(b));
-    const [x, y] = [readNumbers(a), readNumbers(b)];
-    for (let i = 0; i < y.length; i++) {
-      if (x[i] === y[i] || (Number.isNaN(x[i]) && Number.isNaN(y[i]))) continue;
-      const difference = Math.abs(x[i] - y[i]) / Math.max(1, Math.abs(y[i]));
-      worst = difference <= worst ? worst : difference;
-    }
+    worst = Math.max(worst, numbersDifference(readNumbers(a), readNumbers(b)));
   }
   return worst;
 }

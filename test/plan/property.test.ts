@@ -8,7 +8,7 @@ import type { Graph } from "../../src/graph/graph.js";
 import { makePlan } from "../../src/plan/plan.js";
 import { graphOf } from "../../src/session/load.js";
 import type { View } from "../../src/tensor/view.js";
-import { compareViews } from "../support/compare.js";
+import { compareBits } from "../support/compare.js";
 import { randomGraph } from "./random-graph.js";
 import { runPlan } from "./run-plan.js";
 
@@ -42,7 +42,7 @@ function randomFeeds(inputs: Graph["inputs"], from: number): Map<string, View> {
 const differ = (a: View[][], b: View[][]): string => {
   for (const [run, views] of a.entries()) {
     for (const [at, view] of views.entries()) {
-      const problem = compareViews(view, b[run][at]);
+      const problem = compareBits(view, b[run][at]);
       if (problem !== "") return `run ${run}, output ${at}: ${problem}`;
     }
   }

@@ -141,7 +141,8 @@ export function differenceOf(actual: View, expected: View, relative?: number, ab
     // Where nothing may be off, not even the sign of zero is.
     const exact = relative === 0 && absolute === 0;
     if (exact ? Object.is(x, y) : x === y || (x !== x && y !== y)) continue;
-    if (!exact && Math.abs(x - y) <= share * Math.abs(y) + absolute + least) continue;
+    // Infinity is close to itself alone.
+    if (!exact && Number.isFinite(x - y) && Math.abs(x - y) <= share * Math.abs(y) + absolute + least) continue;
     return `element ${at} of ${actual}: got ${x}, expected ${y}`;
   }
   return "";

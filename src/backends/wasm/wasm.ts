@@ -2,9 +2,7 @@
  * The WASM backend: compiled kernels on shared memories, with as many threads as are allowed. One set of memories and threads serves all
  * sessions that ask for the same, and ends soon after the last of them.
  */
-import { InsituError } from "../../base/error.js";
 import type { Platform, WorkerHandle } from "../../base/platform.js";
-import { valueText } from "../../base/value-text.js";
 import type { KernelTable } from "../../graph/kernel.js";
 import { kernelJobs, reservedBytes } from "../../wasm-kernels/exports.js";
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";

@@ -62,7 +62,7 @@ export const cases: readonly OpCase[] = [
     "6 bits to 6 bits",
     of("float6e3m2", [5], [28, -0.0625, 0.3125, 1.25, -7]),
     "float6e2m3",
-    [7.5, 0, 0.25, 1.25, -7],
+    [7.5, -0, 0.25, 1.25, -7],
   ),
   cast("from 6 bits", of("float6e2m3", [5], [7.5, -0.125, 1.875, 0, -6]), "float16", [7.5, -0.125, 1.875, 0, -6]),
   cast("6 bits to integers", of("float6e3m2", [3], [28, -1.75, 0.5]), "int4", [-4, -1, 0]),
