@@ -9,6 +9,7 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import type { ModelTensor } from "../../src/onnx/model.js";
 import { writeModel, writeTensor } from "../../src/onnx/write.js";
+import { valueText } from "../../src/base/value-text.js";
 
 const floats = (...numbers: readonly number[]): Uint8Array =>
   pb(initializer("t", "float32", numbers, [numbers.length]));
@@ -105,12 +106,12 @@ const failing: readonly [what: string, given: CaseFiles, reason: RegExp][] = [
   ["another type", outputs(pb(initializer("t", "float64", [-1, -2], [2]))), /got float32\[2\], expected float64\[2\]/],
   ["a model that is none", files({ model: Uint8Array.of(1) }), /invalid-model/],
   ...[-1e-9, 1, 1e30, NaN, Infinity, "0.1", null, [], {}, true].map((rtol): (typeof failing)[number] => [
-    `rtol ${String(rtol)}`,
+    `rtol ${valueText(rtol)}`,
     files({ tolerance: { rtol } }),
     /its tolerance: rtol must be/,
   ]),
   ...[-1e-9, NaN, Infinity, "0.1", null, [], {}, true].map((atol): (typeof failing)[number] => [
-    `atol ${String(atol)}`,
+    `atol ${valueText(atol)}`,
     files({ tolerance: { atol } }),
     /its tolerance: atol must be/,
   ]),

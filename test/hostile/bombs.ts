@@ -184,7 +184,7 @@ const loopBody = (depth: number, width: number): ReturnType<typeof graph> => ({
                 ["trips", "", at === 0 ? `a${depth}` : `m${depth}.${at}`],
                 [at === width - 1 ? `b${depth}` : `m${depth}.${at + 1}`],
                 {
-                  body: rename(loopBody(depth - 1, width), `.${at}`),
+                  body: loopBody(depth - 1, width),
                 },
               ),
             ),
@@ -192,8 +192,6 @@ const loopBody = (depth: number, width: number): ReturnType<typeof graph> => ({
     ],
   }),
 });
-const rename = (body: ReturnType<typeof graph>, _: string): ReturnType<typeof graph> => body;
-
 const scanBody = (depth: number): ReturnType<typeof graph> =>
   graph({
     name: `g${depth}`,

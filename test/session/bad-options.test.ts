@@ -5,6 +5,7 @@ import { InferenceSession, rewrite } from "../../src/entry/node.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import type { ModelTensor } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
+import { valueText } from "../../src/base/value-text.js";
 
 const external: ModelTensor = {
   ...initializer("w", "float32", new Float32Array(0)),
@@ -42,7 +43,7 @@ const garbage: readonly unknown[] = [
   0,
   NaN,
   -1,
-  1e400,
+  Infinity,
   7n,
   true,
   "",
@@ -69,7 +70,7 @@ async function refused(what: string, promise: () => Promise<unknown>): Promise<I
     () => undefined,
     (caught: unknown) => caught,
   );
-  expect(error, `${what}: ${String(error)}`).toBeInstanceOf(InsituError);
+  expect(error, `${what}: ${valueText(error)}`).toBeInstanceOf(InsituError);
   expect((error as InsituError).code, what).not.toBe("internal");
   return error as InsituError;
 }
@@ -80,7 +81,7 @@ async function settled(what: string, promise: () => Promise<unknown>): Promise<v
     () => undefined,
     (caught: unknown) => caught,
   );
-  if (error !== undefined) expect(error, `${what}: ${String(error)}`).toBeInstanceOf(InsituError);
+  if (error !== undefined) expect(error, `${what}: ${valueText(error)}`).toBeInstanceOf(InsituError);
 }
 
 const create = (source: unknown, options?: unknown): Promise<InferenceSession> =>
@@ -168,7 +169,7 @@ describe("options", () => {
         );
         if (error === undefined) continue;
         refusals++;
-        expect(error, `garbage ${at}: ${String(error)}`).toBeInstanceOf(InsituError);
+        expect(error, `garbage ${at}: ${valueText(error)}`).toBeInstanceOf(InsituError);
         expect((error as InsituError).code, `garbage ${at}`).not.toBe("internal");
         expect((error as Error).message, `garbage ${at}`).toMatch(new RegExp(name));
       }
