@@ -118,7 +118,8 @@ const codeOf = async (call) => {
     return "none";
   } catch (error) {
     assert(error instanceof InsituError, String(error?.stack));
-    return error.code;
+    // A run that had begun to write caches loses their state with the thread.
+    return error.code === "state-lost" ? error.cause.code : error.code;
   } finally {
     const took = Date.now() - began;
     assert(took < ${promptly}, "took " + took + " ms");
@@ -263,6 +264,7 @@ test("a session whose worker ends itself inside a part goes on, and so do its ne
       await step(other, state, 5);
       const before = [...state.lengths];
       arm(true);
+      const saved = state.save();
       // The worker need not come in time for a part of the first runs.
       const found = new Set();
       for (let round = 0; round < 2000 && !found.has("thread-lost"); round++)
@@ -274,6 +276,8 @@ test("a session whose worker ends itself inside a part goes on, and so do its ne
       arm(false);
       codes[how] = [...found].sort().at(-1);
       assert.deepStrictEqual([...state.lengths], before);
+      state.restore(saved);
+      await step(other, state);
       delete process.env.KILL;
       same(await decode(one), rows);
       same(await decode(other), rows);
@@ -297,7 +301,7 @@ test("workers that end at any step of their work never make a wrong result", asy
     const expected = await decode(session);
     await session.release();
     const codes = { none: 0 };
-    for (let round = 0; round < ${soak ? 150 : 8}; round++) {
+    for (let round = 0; round < ${soak ? 150 : 6}; round++) {
       process.env.KILL = round % 2 === 0 ? "exit anywhere" : "throw anywhere";
       // Another number of bytes: threads that no session shares.
       const session = await InferenceSession.create(model, { threads: 3, wasm: { memoryBytes: 2 ** 25 - 65536 * round } });
@@ -367,7 +371,7 @@ test("idle workers that are terminated cost a session nothing but their help", a
 });
 
 test("threads end after the last release, and sessions come and go without a trace", async () => {
-  const rounds = soak ? 200 : 30;
+  const rounds = soak ? 200 : 20;
   const told = await inProcess(
     `
     const peak = [];
