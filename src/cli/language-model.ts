@@ -3,6 +3,7 @@ import { InsituError } from "../base/error.js";
 import type { CacheType } from "../cache/pages-model.js";
 import { CausalLM } from "../entry/node.js";
 import { checkGenerateOptions, type GenerateOptions, type WhenFull } from "../generate/options.js";
+import type { ControlTokens } from "../generate/tokenizer.js";
 import { bytesText } from "../plan/explain.js";
 import type { BackendName } from "../entry/backends.js";
 import type { Arguments, CommandOption } from "./command.js";
@@ -24,6 +25,10 @@ export const textOptions: Readonly<Record<string, CommandOption>> = {
   context: { value: "N", describes: "tokens that prompt and text may take together" },
   "when-full": { value: "what", describes: "stop, slide (forget the oldest tokens) or error when the context is full" },
   stop: { value: "text", describes: "ends the text" },
+  "control-tokens": {
+    value: "how",
+    describes: "read: what is spelled like a control token is one (prompts); plain: it is text (chats)",
+  },
   speculate: { describes: "guess tokens by what was said before, and check the guesses" },
   backend: { value: "name", describes: "wasm or reference" },
   threads: { value: "N", describes: "threads in all" },
@@ -98,6 +103,7 @@ export function generateOptions(options: Options): GenerateOptions {
     ...given("seed", numberOf(options, "seed")),
     ...given("whenFull", options["when-full"] as WhenFull | undefined),
     ...given("stop", options["stop"] as string | undefined),
+    ...given("controlTokens", options["control-tokens"] as ControlTokens | undefined),
     ...(options["speculate"] === true ? { speculate: true } : {}),
   };
   checkGenerateOptions(wanted);

@@ -23,7 +23,8 @@ export type { FinishReason, GeneratedToken, Generation, GenerationSummary } from
 export type { BatchToken } from "../generate/batch.js";
 export type { Beam, BeamOptions } from "../generate/beams.js";
 export type { Chat } from "../generate/chat.js";
-export type { ChatMessage, TextTokenizer } from "../generate/tokenizer.js";
+export type { AnyChatMessage, ChatMessage, ChatPart, ChatPartsMessage } from "../generate/messages.js";
+export type { ControlTokens, EncodeOptions, TextTokenizer } from "../generate/tokenizer.js";
 export type { HubOptions } from "../hub/hub-model.js";
 export { BlockPool } from "../cache/block-pool.js";
 export type { AppendEntry, BlockDescription, BlockPoolOptions, PoolStatistics } from "../cache/block-pool.js";

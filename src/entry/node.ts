@@ -1,5 +1,6 @@
 /** The session and the language model as Node has them: models and weights come from files. */
-import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
+import { givenOptions } from "../base/given.js";
+import { LanguageModel, type LoadLanguageModelOptions, placeOf } from "../generate/causal-lm.js";
 import { fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";
 import { embeddedModel } from "../platform/embedded-model.js";
 import { nodePlatform } from "../platform/node.js";
@@ -26,12 +27,12 @@ export class CausalLM extends LanguageModel {
    * there is no such folder; without a source the small one that comes with the package.
    */
   static async load(
-    source: string | URL = embeddedModel,
-    options: LoadLanguageModelOptions & { readonly hub?: HubOptions } = {},
+    source?: string | URL,
+    options?: LoadLanguageModelOptions & { readonly hub?: HubOptions },
   ): Promise<CausalLM> {
-    const { hub, ...rest } = options;
+    const { hub, ...rest } = givenOptions(options, "CausalLM.load");
     const variant = rest.variant === undefined ? {} : { variant: rest.variant };
-    const given = String(source);
+    const given = placeOf(source ?? embeddedModel);
     const folder = isHubName(given) ? await fetchHubModel(given, { ...variant, ...hub }) : given;
     const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
       InferenceSession.create(model, more);

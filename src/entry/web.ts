@@ -1,5 +1,5 @@
 /** The session and the language model as browsers have them: models and weights come by fetch. */
-import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
+import { LanguageModel, type LoadLanguageModelOptions, placeOf } from "../generate/causal-lm.js";
 import { webPlatform } from "../platform/web.js";
 import type { LoadOptions } from "../onnx/load-options.js";
 import type { RewriteOptions } from "../rewrite/rewrite.js";
@@ -23,7 +23,7 @@ export class CausalLM extends LanguageModel {
   static async load(source: string | URL, options?: LoadLanguageModelOptions): Promise<CausalLM> {
     const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
       InferenceSession.create(model, more);
-    return new CausalLM(await LanguageModel.prepare(String(source), webPlatform, open, options));
+    return new CausalLM(await LanguageModel.prepare(placeOf(source), webPlatform, open, options));
   }
 }
 

@@ -58,6 +58,7 @@ export async function* generateBatch(
   if (longest > capacity) throw contextFull(capacity);
   if (options.whenFull === "slide")
     throw new InsituError("invalid-argument", 'a batch cannot slide: choose whenFull: "stop" or "error"');
+  if (options.maxTokens === 0) return; // nothing is wanted: nothing need be read
   const samples = prompts.map((prompt, index): Sample => ({
     prompt,
     sampler: new Sampler({ ...options.sampling, seed: options.sampling.seed + index }, prompt),
@@ -76,7 +77,7 @@ export async function* generateBatch(
       : readPrompts(place, state, samples, longest, check));
     for (;;) {
       for (const [index, sample] of samples.entries()) {
-        if (sample.finish !== undefined || options.maxTokens === 0) continue;
+        if (sample.finish !== undefined) continue;
         const token = choose(sample, index, rows[index], options, state.lengths[index] >= capacity);
         if (token !== undefined) yield token;
         if (sample.finish === "context" && options.whenFull === "error") throw contextFull(capacity);

@@ -1,5 +1,7 @@
 /** A language model with its tokenizer: the object that users generate text with. `entry/` gives it a `load` that opens files. */
 import { InsituError } from "../base/error.js";
+import { givenOptions, ruled, wholeNumber } from "../base/given.js";
+import { valueText } from "../base/value-text.js";
 import type { FolderPlatform } from "../base/platform.js";
 import type { PagedState } from "../cache/paged-state.js";
 import type { SessionOptions } from "../session/options.js";
@@ -11,18 +13,19 @@ import type { Context } from "./context.js";
 import { ContextPool } from "./context-pool.js";
 import { Decoder, type StatefulDecoder } from "./decoder.js";
 import { contextFull, type ContextSource, Generation } from "./generation.js";
+import { type AnyChatMessage, checkMessages, plainText } from "./messages.js";
 import { type Json, readModelFolder } from "./model-folder.js";
 import {
+  checkGenerateOptions,
   type GenerateOptions,
   type Generating,
   type ModelDefaults,
   modelDefaults,
   readGenerating,
-  wholeNumber,
 } from "./options.js";
 import { type CacheOptions, PagedDecoder, pagedSessionOptions, readCacheOptions } from "./paged-decoder.js";
 import { SharedPrompt } from "./shared-prompt.js";
-import { type ChatMessage, TextTokenizer } from "./tokenizer.js";
+import { TextTokenizer } from "./tokenizer.js";
 
 /** How a language model is loaded: a session's options, and these. */
 export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
@@ -41,7 +44,7 @@ export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
 }
 
 /** What text can follow on: text, messages of a conversation, or tokens. */
-export type Prompt = string | readonly ChatMessage[] | readonly number[];
+export type Prompt = string | readonly AnyChatMessage[] | readonly number[];
 
 /** Everything a language model is made of. */
 export interface LanguageModelParts {
@@ -59,6 +62,9 @@ export interface LanguageModelParts {
 /** The longest context that is taken without being asked for. */
 const mostContext = 4096;
 
+/** The most texts that one prompt is continued to at once. */
+const mostSamples = 65_536;
+
 /** A model that continues text. */
 export class LanguageModel {
   readonly #parts: LanguageModelParts;
@@ -75,25 +81,28 @@ export class LanguageModel {
     source: string,
     platform: FolderPlatform,
     openSession: (model: string, options: SessionOptions) => Promise<Session>,
-    options: LoadLanguageModelOptions = {},
+    options?: LoadLanguageModelOptions,
   ): Promise<LanguageModelParts> {
-    const { context, chunk = 128, sinks = 4, variant, keep = 1, chatTemplate, ...others } = options;
+    const given = givenOptions(options, "CausalLM.load");
+    const { context, chunk = 128, sinks = 4, variant, keep = 1, chatTemplate, ...others } = given;
     const { cache, cacheType, blockSize, blocks, ...sessionOptions } = others;
     const paged = readCacheOptions({ cache, cacheType, blockSize, blocks });
     wholeNumber("context", context, 2);
     wholeNumber("chunk", chunk, 1);
     wholeNumber("sinks", sinks, 0);
     wholeNumber("keep", keep, 0);
+    ruled("variant", variant, "text", typeof variant === "string");
+    ruled("chatTemplate", chatTemplate, "text", typeof chatTemplate === "string");
     const folder = await readModelFolder(source, platform, variant);
     const template = chatTemplate ?? folder.template;
     const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
+    const defaults = modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken);
+    const length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
     const session = await openSession(folder.model, {
       rewrite: "auto",
       ...sessionOptions,
       ...pagedSessionOptions(paged),
     });
-    const made = folder.config["max_position_embeddings"] ?? folder.config["n_positions"];
-    const length = context ?? Math.min(typeof made === "number" ? made : mostContext, mostContext);
     let decoder: StatefulDecoder;
     try {
       decoder = paged === undefined ? new Decoder(session) : new PagedDecoder(session, paged, length);
@@ -106,7 +115,7 @@ export class LanguageModel {
       decoder,
       tokenizer,
       config: folder.config,
-      defaults: modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken),
+      defaults,
       context: length,
       chunk,
       sinks,
@@ -140,30 +149,37 @@ export class LanguageModel {
   }
 
   /** Continues a prompt: iterate over the result for tokens with their text. */
-  generate(prompt: Prompt, options: GenerateOptions = {}): Generation {
-    return this.#generate(this.#encode(prompt, options), this.#read(options), this.#pool);
+  generate(prompt: Prompt, options?: GenerateOptions): Generation {
+    const given = givenOptions(options, "generate");
+    const generating = this.#read(given);
+    return this.#generate(this.#encode(prompt, given), generating, this.#pool);
   }
 
   /** Continues several prompts at once; tokens of all texts come as they are made. */
-  generateBatch(
-    prompts: readonly Prompt[],
-    options: GenerateOptions = {},
-  ): AsyncGenerator<BatchToken, void, undefined> {
+  generateBatch(prompts: readonly Prompt[], options?: GenerateOptions): AsyncGenerator<BatchToken, void, undefined> {
     const { decoder, tokenizer: text, context: capacity, chunk } = this.#parts;
-    const tokens = prompts.map((prompt) => this.#encode(prompt, options));
-    return generateBatch({ decoder, text, capacity, chunk }, tokens, this.#read(options));
+    const given = givenOptions(options, "generateBatch");
+    const generating = this.#read(given);
+    if (!Array.isArray(prompts))
+      throw new InsituError("invalid-argument", `a batch is a list of prompts, got ${valueText(prompts)}`);
+    const tokens = Array.from(prompts, (prompt: Prompt) => this.#encode(prompt, given));
+    return generateBatch({ decoder, text, capacity, chunk }, tokens, generating);
   }
 
   /**
    * Several texts for one prompt, which is read here, once: each text goes on from its own fork of the caches, with its own seed. A text
    * that is not begun holds no caches; what was read waits for it as after any text, if the model was loaded to keep contexts.
    */
-  async samples(prompt: Prompt, count: number, options: GenerateOptions = {}): Promise<Generation[]> {
-    wholeNumber("count", count, 1);
-    const generating = this.#read(options);
-    const tokens = this.#encode(prompt, options);
-    const source = new SharedPrompt(this.#pool, count, () => this.#readAllButLast(tokens, generating));
-    await source.prepare();
+  async samples(prompt: Prompt, count: number, options?: GenerateOptions): Promise<Generation[]> {
+    const rule = `a whole number from 1 to ${mostSamples}`;
+    ruled("count", count ?? NaN, rule, Number.isSafeInteger(count) && count >= 1 && count <= mostSamples);
+    const given = givenOptions(options, "samples");
+    const generating = this.#read(given);
+    const tokens = this.#encode(prompt, given);
+    const shared = new SharedPrompt(this.#pool, count, () => this.#readAllButLast(tokens, generating));
+    // Texts of no token take no context.
+    const source = generating.maxTokens === 0 ? this.#pool : shared;
+    if (source === shared) await shared.prepare();
     const { seed } = generating.sampling;
     return Array.from({ length: count }, (_, index) =>
       this.#generate(tokens, { ...generating, sampling: { ...generating.sampling, seed: seed + index } }, source),
@@ -173,11 +189,14 @@ export class LanguageModel {
   /** The likeliest texts as a whole, best first. Sampling options have no say. */
   async beamSearch(
     prompt: Prompt,
-    { beams = 4, lengthPenalty = 1, ...options }: GenerateOptions & Partial<BeamOptions> = {},
+    options?: GenerateOptions & Partial<BeamOptions>,
   ): Promise<(Beam & { readonly text: string })[]> {
+    const { beams = 4, lengthPenalty = 1, ...given } = givenOptions(options, "beamSearch");
     wholeNumber("beams", beams, 1);
-    const generating = this.#read(options);
-    const tokens = this.#encode(prompt, options);
+    ruled("lengthPenalty", lengthPenalty, "a finite number", Number.isFinite(lengthPenalty));
+    const generating = this.#read(given);
+    const tokens = this.#encode(prompt, given);
+    if (generating.maxTokens === 0) return [];
     const context = await this.#readAllButLast(tokens, generating);
     const found = await beamSearch(context, tokens.at(-1)!, { beams, lengthPenalty }, generating);
     return found.map((beam) => ({ ...beam, text: this.#continuation(tokens, beam.tokens) }));
@@ -187,17 +206,17 @@ export class LanguageModel {
    * A conversation of several turns; `opening` is what was said before, a system message for one. Without a chat template each message
    * is a paragraph, and the answer is the next one.
    */
-  chat(opening: readonly ChatMessage[] = [], options: GenerateOptions = {}): Chat {
+  chat(opening?: readonly AnyChatMessage[], options?: GenerateOptions): Chat {
+    const said = opening ?? [];
+    const given = givenOptions(options, "chat");
+    checkMessages(said);
+    checkGenerateOptions(given);
     return new Chat(
       this.#pool,
-      (messages, given, source) =>
-        this.#generate(
-          this.tokenizer.hasChatTemplate ? this.#encode(messages, given) : this.#encode(plainChat(messages), given),
-          this.#read(withPlainStop(given, this.tokenizer)),
-          source,
-        ),
-      opening,
-      options,
+      (messages, wanted, source) =>
+        this.#generate(this.#encodeChat(messages, wanted), this.#read(withPlainStop(wanted, this.tokenizer)), source),
+      said,
+      given,
     );
   }
 
@@ -253,36 +272,66 @@ export class LanguageModel {
     return this.tokenizer.decode([...prompt, ...tokens]).slice(before.length);
   }
 
-  #encode(prompt: Prompt, { templateOptions }: GenerateOptions): readonly number[] {
-    const { tokenizer } = this.#parts;
-    let tokens: readonly number[];
-    if (typeof prompt === "string") tokens = tokenizer.encode(prompt);
-    else if (isTokens(prompt)) tokens = prompt;
-    else tokens = tokenizer.encode(tokenizer.renderChat(prompt, templateOptions), { specialTokens: false });
-    if (tokens.length === 0)
-      throw new InsituError("invalid-argument", "the prompt is empty: there is nothing that the text could follow on");
-    return tokens;
+  #encode(prompt: Prompt, options: GenerateOptions): readonly number[] {
+    if (typeof prompt !== "string") return isTokens(prompt) ? prompt : this.#encodeMessages(prompt, options);
+    const { controlTokens = "read" } = options;
+    return notEmpty(this.tokenizer.encode(prompt, { controlTokens }));
+  }
+
+  #encodeMessages(
+    messages: readonly AnyChatMessage[],
+    { templateOptions, controlTokens = "plain" }: GenerateOptions,
+  ): readonly number[] {
+    checkMessages(messages);
+    return notEmpty(this.tokenizer.encodeChat(messages, templateOptions, { controlTokens }));
+  }
+
+  /** The tokens of a conversation: as the template writes it, or where there is none as paragraphs. */
+  #encodeChat(messages: readonly AnyChatMessage[], options: GenerateOptions): readonly number[] {
+    if (this.tokenizer.hasChatTemplate) return this.#encodeMessages(messages, options);
+    return this.#encode(messages.map((message) => `${plainText(message)}\n`).join(""), {
+      controlTokens: "plain",
+      ...options,
+    });
   }
 }
 
+/** Where a model is, as text; throws for what is neither a path nor a URL. */
+export function placeOf(source: string | URL): string {
+  if (source instanceof URL || (typeof source === "string" && source !== "")) return String(source);
+  throw new InsituError("invalid-argument", `a model is loaded from a path or a URL, got ${valueText(source)}`);
+}
+
+/** What a model was made for, where config.json says so. */
+function madeFor(config: Json): number | undefined {
+  const name = config["max_position_embeddings"] === undefined ? "n_positions" : "max_position_embeddings";
+  const made = config[name];
+  if (typeof made !== "number") return undefined;
+  if (!Number.isSafeInteger(made) || made < 2)
+    throw new InsituError("invalid-model", `config.json: ${name} must be a whole number from 2 on, got ${made}`);
+  return made;
+}
+
 /** True for tokens, false for messages; throws for what is neither. */
-function isTokens(prompt: readonly number[] | readonly ChatMessage[]): prompt is readonly number[] {
+function isTokens(prompt: readonly number[] | readonly AnyChatMessage[]): prompt is readonly number[] {
   if (!Array.isArray(prompt))
-    throw new InsituError("invalid-argument", `a prompt is text, messages or tokens, got ${typeof prompt}`);
-  const items = prompt as readonly unknown[];
-  if (items.every((item) => typeof item === "object" && item !== null)) return items.length === 0;
+    throw new InsituError("invalid-argument", `a prompt is text, messages or tokens, got ${valueText(prompt)}`);
+  const items = notEmpty(prompt as readonly unknown[]);
+  if (items.every((item) => typeof item === "object" && item !== null)) return false;
   const wrong = items.findIndex((item) => !(Number.isSafeInteger(item) && (item as number) >= 0));
   if (wrong >= 0)
     throw new InsituError(
       "invalid-argument",
-      `a prompt's tokens must be whole numbers from 0 on, got ${JSON.stringify(items[wrong])} at ${wrong}`,
+      `a prompt's tokens must be whole numbers from 0 on, got ${valueText(items[wrong])} at ${wrong}`,
     );
   return true;
 }
 
-/** A conversation as paragraphs. */
-const plainChat = (messages: readonly ChatMessage[]): string =>
-  messages.map(({ content }) => `${content.trim()}\n`).join("");
+function notEmpty<T>(items: readonly T[]): readonly T[] {
+  if (items.length === 0)
+    throw new InsituError("invalid-argument", "the prompt is empty: there is nothing that the text could follow on");
+  return items;
+}
 
 const withPlainStop = (options: GenerateOptions, tokenizer: TextTokenizer): GenerateOptions =>
   tokenizer.hasChatTemplate || options.stop !== undefined ? options : { ...options, stop: "\n" };

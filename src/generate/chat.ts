@@ -1,36 +1,41 @@
 /** A conversation of several turns on one context: each turn reads only what is new. Turns can be taken back. */
 import { InsituError } from "../base/error.js";
+import { givenOptions } from "../base/given.js";
 import type { Context } from "./context.js";
 import type { ContextPool } from "./context-pool.js";
 import type { ContextSource, Generation, TakenContext } from "./generation.js";
+import { type AnyChatMessage, type ChatMessage, checkMessages } from "./messages.js";
 import type { GenerateOptions } from "./options.js";
-import type { ChatMessage } from "./tokenizer.js";
 
 /** Makes a generation for a conversation. */
-export type Answer = (messages: readonly ChatMessage[], options: GenerateOptions, source: ContextSource) => Generation;
+export type Answer = (
+  messages: readonly AnyChatMessage[],
+  options: GenerateOptions,
+  source: ContextSource,
+) => Generation;
 
 /** A conversation. */
 export class Chat {
   readonly #answer: Answer;
   readonly #source: OwnContext;
   readonly #options: GenerateOptions;
-  readonly #opening: readonly ChatMessage[];
-  readonly #turns: { readonly message: ChatMessage; readonly reply: Generation }[] = [];
+  readonly #opening: readonly AnyChatMessage[];
+  readonly #turns: { readonly message: AnyChatMessage; readonly reply: Generation }[] = [];
 
-  constructor(pool: ContextPool, answer: Answer, opening: readonly ChatMessage[], options: GenerateOptions) {
+  constructor(pool: ContextPool, answer: Answer, opening: readonly AnyChatMessage[], options: GenerateOptions) {
     this.#source = new OwnContext(pool);
     this.#answer = answer;
     this.#opening = opening;
     this.#options = options;
   }
 
-  /** Everything said so far, answers in the making included. */
+  /** Everything said so far, answers in the making included. A message that was given in parts is there in parts. */
   get messages(): readonly ChatMessage[] {
     const said = this.#turns.flatMap(({ message, reply }) => [
       message,
       { role: "assistant", content: reply.textSoFar },
     ]);
-    return [...this.#opening, ...said];
+    return [...this.#opening, ...said] as readonly ChatMessage[];
   }
 
   /** How many times the user has spoken. */
@@ -39,9 +44,12 @@ export class Chat {
   }
 
   /** Says something; the answer is made while it is iterated. The answer before must be finished or given up. */
-  send(content: string | ChatMessage, options: GenerateOptions = {}): Generation {
+  send(content: string | AnyChatMessage, options?: GenerateOptions): Generation {
     const message = typeof content === "string" ? { role: "user", content } : content;
-    const reply = this.#answer([...this.messages, message], { ...this.#options, ...options }, this.#source);
+    const messages = [...this.messages, message];
+    checkMessages(messages);
+    const given = { ...this.#options, ...givenOptions(options, "chat.send") };
+    const reply = this.#answer(messages, given, this.#source);
     this.#turns.push({ message, reply });
     return reply;
   }

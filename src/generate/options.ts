@@ -1,8 +1,10 @@
 /** The options of a generation: the caller's, then what the model's generation_config.json says, then defaults. All are checked here. */
 import { InsituError } from "../base/error.js";
+import { checkSignal, oneOf, ruled, wholeNumber } from "../base/given.js";
+import { valueText } from "../base/value-text.js";
 import type { Json } from "./model-folder.js";
 import { readSampling, type Sampling, type SamplingOptions } from "./sampling.js";
-import type { TextTokenizer } from "./tokenizer.js";
+import type { ControlTokens, TextTokenizer } from "./tokenizer.js";
 
 /** What happens when the context is full. */
 export type WhenFull = "stop" | "slide" | "error";
@@ -27,6 +29,11 @@ export interface GenerateOptions extends SamplingOptions {
   readonly signal?: AbortSignal;
   /** Further names that the chat template knows, such as tools. */
   readonly templateOptions?: Readonly<Record<string, unknown>>;
+  /**
+   * What text that is spelled like a control token becomes: "read" makes it that token, "plain" leaves it text. Prompts that are text are
+   * read where this is left out; messages are plain, and only the template's own control tokens are tokens.
+   */
+  readonly controlTokens?: ControlTokens;
 }
 
 /** Options without gaps. */
@@ -61,6 +68,12 @@ export function modelDefaults(config: Json, generationConfig: Json, endToken?: n
     minP: number("min_p"),
     repetitionPenalty: number("repetition_penalty"),
   };
+  try {
+    readSampling(sampling);
+  } catch (cause) {
+    const why = cause instanceof InsituError ? cause.message.replace(/^option /, "") : String(cause);
+    throw new InsituError("invalid-model", `generation_config.json: ${why}`, { cause });
+  }
   const ends = [generationConfig["eos_token_id"] ?? config["eos_token_id"] ?? endToken].flat();
   return { sampling, endTokens: ends.filter((token): token is number => typeof token === "number") };
 }
@@ -68,25 +81,33 @@ export function modelDefaults(config: Json, generationConfig: Json, endToken?: n
 /** Throws for values that mean nothing, whatever the model is. */
 export function checkGenerateOptions(options: GenerateOptions): void {
   readSampling(options);
-  const { maxTokens, logprobs, whenFull = "stop" } = options;
+  const { maxTokens, logprobs, stop, stopTokens, ignoreEnd, speculate, templateOptions } = options;
   wholeNumber("maxTokens", maxTokens, 0);
-  if (typeof logprobs === "number") wholeNumber("logprobs", logprobs, 0);
-  if (!["stop", "slide", "error"].includes(whenFull))
-    throw new InsituError("invalid-argument", `option whenFull must be "stop", "slide" or "error", got "${whenFull}"`);
-  if (stopsOf(options).some((text) => typeof text !== "string" || text === ""))
-    throw new InsituError("invalid-argument", "option stop must hold texts that are not empty");
+  if (typeof logprobs !== "boolean") wholeNumber("logprobs", logprobs, 0);
+  oneOf("whenFull", options.whenFull, ["stop", "slide", "error"]);
+  oneOf("controlTokens", options.controlTokens, ["read", "plain"]);
+  const texts: unknown = typeof stop === "string" ? [stop] : stop;
+  const isText = (text: unknown): boolean => typeof text === "string" && text !== "";
+  if (stop !== undefined && !(Array.isArray(texts) && texts.every(isText)))
+    throw new InsituError("invalid-argument", `option stop must hold texts that are not empty, got ${valueText(stop)}`);
+  ruled("stopTokens", stopTokens, "a list of tokens, by number or spelling", Array.isArray(stopTokens));
+  ruled("ignoreEnd", ignoreEnd, "true or false", typeof ignoreEnd === "boolean");
+  ruled("templateOptions", templateOptions, "an object", isObject(templateOptions));
+  ruled("speculate", speculate, "true, false or an object", typeof speculate === "boolean" || isObject(speculate));
   const { ngram, draft } = speculationOf(options);
   wholeNumber("speculate.ngram", ngram, 2);
   wholeNumber("speculate.draft", draft, 1);
+  checkSignal(options.signal);
 }
+
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
 
 const stopsOf = ({ stop = [] }: GenerateOptions): readonly string[] => (typeof stop === "string" ? [stop] : stop);
 
-const speculationOf = ({ speculate }: GenerateOptions): { readonly ngram: number; readonly draft: number } => ({
-  ngram: 3,
-  draft: 6,
-  ...(typeof speculate === "object" ? speculate : {}),
-});
+const speculationOf = ({ speculate }: GenerateOptions): { readonly ngram: number; readonly draft: number } => {
+  const { ngram, draft } = typeof speculate === "object" ? speculate : {};
+  return { ngram: ngram ?? 3, draft: draft ?? 6 };
+};
 
 /** The caller's options over the model's; throws for values that mean nothing. */
 export function readGenerating(
@@ -112,16 +133,7 @@ export function readGenerating(
 
 function stopToken(token: number | string, tokenizer: TextTokenizer): number {
   const found = typeof token === "string" ? tokenizer.tokenOf(token) : token;
-  if (found === undefined || !Number.isInteger(found))
-    throw new InsituError("invalid-argument", `option stopTokens: "${token}" is no token of the vocabulary`);
+  if (found === undefined || !Number.isSafeInteger(found) || found < 0)
+    throw new InsituError("invalid-argument", `option stopTokens: ${valueText(token)} is no token of the vocabulary`);
   return found;
-}
-
-/** Throws unless a number, where there is one, is whole and at least `least`. */
-export function wholeNumber(name: string, given: number | undefined, least: number): void {
-  if (given !== undefined && !(Number.isSafeInteger(given) && given >= least))
-    throw new InsituError(
-      "invalid-argument",
-      `option ${name} must be a whole number from ${least} on, got ${String(given)}`,
-    );
 }

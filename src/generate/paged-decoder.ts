@@ -3,6 +3,7 @@
  * begin alike share their beginning; forks share all they have in common.
  */
 import { InsituError } from "../base/error.js";
+import { wholeNumber } from "../base/given.js";
 import { pages } from "../cache/pages.js";
 import type { CacheType } from "../cache/pages-model.js";
 import { readBlocks, writeBlocks } from "../cache/page-bytes.js";
@@ -11,7 +12,6 @@ import type { Sequence } from "../cache/sequence.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { Decoder, type DecoderState, type DecoderStep, type Logits, type StatefulDecoder } from "./decoder.js";
-import { wholeNumber } from "./options.js";
 
 /** Where texts keep their keys and values. */
 export interface CacheOptions {

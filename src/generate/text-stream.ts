@@ -14,6 +14,12 @@ const mostOpen = 3;
 /** Tokens before the first new one that decide how it reads: whether a space begins a text, for one. */
 const contextTokens = 6;
 
+/** Tokens that may be open beside them: each character that is held back stands for at most 3 bytes, and a byte may be a token. */
+const openTokens = 3 * mostOpen;
+
+/** Tokens that are decoded together at most, however long no character comes of them. */
+const mostTokens = 2 * (contextTokens + openTokens);
+
 /** Decodes tokens one by one; characters that several tokens share come with the last of them. */
 export class TextStream {
   readonly #decoder: TokenDecoder;
@@ -37,11 +43,16 @@ export class TextStream {
     const certain = text.length - openLength(text);
     const fresh = text.slice(this.#told, certain);
     this.#told = Math.max(this.#told, certain);
-    if (certain === text.length) {
-      this.#tokens = this.#tokens.slice(-contextTokens);
-      this.#told = this.#decoder.decode(this.#tokens).length;
-    }
+    if (certain === text.length) this.#keep(contextTokens);
+    else if (this.#tokens.length > mostTokens) this.#keep(contextTokens + openTokens);
     return fresh;
+  }
+
+  /** Forgets all but the last tokens; what is still open of them stays to be told. */
+  #keep(count: number): void {
+    this.#tokens = this.#tokens.slice(-count);
+    const text = this.#decoder.decode(this.#tokens);
+    this.#told = text.length - openLength(text);
   }
 
   /** What is left at the end: characters that were never finished. */

@@ -1,14 +1,14 @@
 /** Text ↔ tokens and chat templates, by the libraries of the hub: they are loaded with the first tokenizer. */
 import { InsituError } from "../base/error.js";
+import { givenOptions, oneOf, ruled } from "../base/given.js";
+import { valueText } from "../base/value-text.js";
+import { type AnyChatMessage, checkMessages } from "./messages.js";
+import { ChatTemplate } from "./template/chat-template.js";
 import type { TokenDecoder } from "./text-stream.js";
-
-/** One message of a conversation. */
-export interface ChatMessage {
-  /** "system", "user", "assistant", or what else the model's template knows. */
-  readonly role: string;
-  readonly content: string;
-  readonly [more: string]: unknown;
-}
+import { type AddedToken, type Allows, allowsAll, allowsWritten } from "./tokens/added-tokens.js";
+import { checkTokenizer } from "./tokens/check-tokenizer.js";
+import { MarkedText, markOf } from "./tokens/marked-text.js";
+import { TokenPipeline, type TokenizerParts } from "./tokens/token-pipeline.js";
 
 /** What a tokenizer is made of: the parsed files of a model's folder. */
 export interface TokenizerFiles {
@@ -20,52 +20,70 @@ export interface TokenizerFiles {
   readonly template?: string | undefined;
 }
 
-/** The part of @huggingface/tokenizers that is used. */
-interface Library {
-  encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] };
-  decode(ids: number[], options: { skip_special_tokens: boolean; clean_up_tokenization_spaces: boolean }): string;
-  token_to_id(token: string): number | undefined;
-  id_to_token(id: number): string | undefined;
-}
+/** What becomes of text that is spelled like a control token: that token, or text like any other. */
+export type ControlTokens = "read" | "plain";
 
-interface Template {
-  render(items: Record<string, unknown>): string;
+/** How a text becomes tokens. */
+export interface EncodeOptions {
+  /** False leaves out the special tokens that the model wants around a text. */
+  readonly specialTokens?: boolean;
+  /** "read" where left out. */
+  readonly controlTokens?: ControlTokens;
 }
 
 /** A model's tokenizer. */
 export class TextTokenizer implements TokenDecoder {
-  readonly #library: Library;
-  readonly #template: Template | undefined;
-  readonly #specials: Readonly<Record<string, string>>;
+  readonly #pipeline: TokenPipeline;
+  readonly #template: ChatTemplate | undefined;
+  /** bos_token, eos_token and their kin. */
+  readonly #named: Readonly<Record<string, string>>;
+  readonly #special: ReadonlySet<string>;
+  readonly #allows: Allows;
 
-  private constructor(library: Library, template: Template | undefined, specials: Readonly<Record<string, string>>) {
-    this.#library = library;
+  private constructor(
+    pipeline: TokenPipeline,
+    template: ChatTemplate | undefined,
+    named: Readonly<Record<string, string>>,
+    special: ReadonlySet<string>,
+  ) {
+    this.#pipeline = pipeline;
     this.#template = template;
-    this.#specials = specials;
+    this.#named = named;
+    this.#special = special;
+    const control = new Set([...special, ...Object.values(named)]);
+    this.#allows = allowsWritten(spelledBy(template?.source ?? "", pipeline.added.keys()), control);
   }
 
   /** Makes a tokenizer from the files of a model's folder. */
   static async load({ tokenizer, config = {}, template }: TokenizerFiles): Promise<TextTokenizer> {
     const { Tokenizer } = await import("@huggingface/tokenizers");
-    let library: Library;
-    try {
-      library = new Tokenizer(tokenizer, config);
-    } catch (cause) {
-      throw new InsituError("invalid-model", `the tokenizer cannot be made of tokenizer.json: ${messageOf(cause)}`, {
-        cause,
-      });
-    }
+    const { pipeline, added } = guarded("the tokenizer cannot be made of tokenizer.json", () => {
+      const tokens = checkTokenizer(tokenizer);
+      const empty = { normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null };
+      // What stands for unknown words is in the one file or the other.
+      const { model } = tokenizer as { readonly model: { readonly unk_token?: unknown } };
+      const parts: TokenizerParts = new Tokenizer(
+        { ...empty, ...tokenizer, added_tokens: [] },
+        { unk_token: model.unk_token, ...config, ...namedTokensOf(config), additional_special_tokens: [] },
+      );
+      const rules = {
+        removeSpace: config["remove_space"] === true,
+        lowercase: config["do_lowercase_and_remove_accent"] === true,
+      };
+      return { pipeline: new TokenPipeline(parts, tokens, rules), added: tokens };
+    });
     const source = template ?? templateOf(config["chat_template"]);
     return new TextTokenizer(
-      library,
-      source === undefined ? undefined : await parseTemplate(source),
-      specialsOf(config),
+      pipeline,
+      source === undefined ? undefined : await ChatTemplate.read(source),
+      namedTokensOf(config),
+      specialTokensOf(added, config),
     );
   }
 
   /** The token that the tokenizer's own configuration ends a text with. */
   get endToken(): number | undefined {
-    const spelling = this.#specials["eos_token"];
+    const spelling = this.#named["eos_token"];
     return spelling === undefined ? undefined : this.tokenOf(spelling);
   }
 
@@ -75,75 +93,128 @@ export class TextTokenizer implements TokenDecoder {
   }
 
   /** The tokens of a text, which must be Unicode. Special tokens that the model wants around it are added unless told otherwise. */
-  encode(text: string, { specialTokens = true }: { readonly specialTokens?: boolean } = {}): number[] {
-    if (/\p{Surrogate}/u.test(text))
-      throw new InsituError(
-        "invalid-argument",
-        `the text is not Unicode: half of a surrogate pair stands alone at index ${text.search(/\p{Surrogate}/u)}`,
-      );
-    return this.#library.encode(text, { add_special_tokens: specialTokens }).ids;
+  encode(text: string, options?: EncodeOptions): number[] {
+    if (typeof text !== "string")
+      throw new InsituError("invalid-argument", `only text can become tokens, got ${valueText(text)}`);
+    const { specialTokens = true, controlTokens = "read" } = givenOptions(options, "encode");
+    ruled("specialTokens", specialTokens, "true or false", typeof specialTokens === "boolean");
+    return this.#encode(MarkedText.of(text, markOf.caller), specialTokens, controlTokens);
+  }
+
+  /**
+   * The tokens of a conversation as the model's template writes it, ready for the answer. Control tokens are the template's own: in what
+   * messages and `more` hold, their spelling is text like any other, unless `controlTokens` is "read".
+   */
+  encodeChat(
+    messages: readonly AnyChatMessage[],
+    more?: Readonly<Record<string, unknown>>,
+    options?: Pick<EncodeOptions, "controlTokens">,
+  ): number[] {
+    const { controlTokens = "plain" } = givenOptions(options, "encodeChat");
+    return this.#encode(this.#render(messages, more), false, controlTokens);
   }
 
   /** The text of tokens, without special ones. Bytes that are no character become U+FFFD. */
   decode(tokens: readonly number[]): string {
-    if (tokens.length === 0) return "";
-    return this.#library.decode([...tokens], { skip_special_tokens: true, clean_up_tokenization_spaces: false });
+    if (!Array.isArray(tokens))
+      throw new InsituError("invalid-argument", `tokens must be a list of numbers, got ${valueText(tokens)}`);
+    return guarded("the tokenizer cannot write the tokens", () => this.#pipeline.decode(tokens, this.#special));
   }
 
   /** The number of a token by its spelling; undefined where there is none. */
   tokenOf(spelling: string): number | undefined {
-    return this.#library.token_to_id(spelling);
+    return this.#pipeline.tokenOf(spelling);
   }
 
   /** A token's spelling in the vocabulary. */
   spellingOf(token: number): string | undefined {
-    return this.#library.id_to_token(token);
+    return this.#pipeline.spellingOf(token);
   }
 
   /** A conversation as the model's template writes it, ready for the answer. Throws where there is no template or it refuses. */
-  renderChat(messages: readonly ChatMessage[], more: Readonly<Record<string, unknown>> = {}): string {
+  renderChat(messages: readonly AnyChatMessage[], more?: Readonly<Record<string, unknown>>): string {
+    return this.#render(messages, more).text;
+  }
+
+  #encode(text: MarkedText, around: boolean, controlTokens: ControlTokens): number[] {
+    const half = text.text.search(/\p{Surrogate}/u);
+    if (half >= 0)
+      throw new InsituError(
+        "invalid-argument",
+        `the text is not Unicode: half of a surrogate pair stands alone at index ${half}`,
+      );
+    oneOf("controlTokens", controlTokens, ["read", "plain"]);
+    const allows = controlTokens === "plain" ? this.#allows : allowsAll;
+    return guarded("the tokenizer cannot read the text", () => this.#pipeline.encode(text, { around, allows }));
+  }
+
+  #render(messages: readonly AnyChatMessage[], more: Readonly<Record<string, unknown>> | undefined): MarkedText {
+    checkMessages(messages);
     if (this.#template === undefined)
       throw new InsituError(
         "invalid-argument",
         "the model has no chat template: give the prompt as text, load the model with chatTemplate, or put a chat_template into tokenizer_config.json",
       );
-    try {
-      return this.#template.render({ ...this.#specials, add_generation_prompt: true, ...more, messages });
-    } catch (cause) {
-      throw new InsituError("invalid-argument", `the chat template refuses the messages: ${messageOf(cause)}`, {
-        cause,
-      });
-    }
+    ruled("templateOptions", more ?? undefined, "an object", typeof more === "object" && !Array.isArray(more));
+    const given = { add_generation_prompt: true, ...more };
+    return this.#template.render({ messages, given, own: this.#named });
   }
 }
 
-async function parseTemplate(source: string): Promise<Template> {
-  const { Template } = await import("@huggingface/jinja");
+/** What the library throws, as an error that says whose fault it is. */
+function guarded<T>(what: string, work: () => T): T {
   try {
-    return new Template(source);
+    return work();
   } catch (cause) {
-    throw new InsituError("invalid-model", `the chat template cannot be read: ${messageOf(cause)}`, { cause });
+    if (cause instanceof InsituError) throw cause;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new InsituError("invalid-model", `${what}: ${why}`, { cause });
   }
 }
 
 /** A template is text, or one of several by name; of several the default one. */
 function templateOf(given: unknown): string | undefined {
-  if (typeof given === "string") return given;
-  if (!Array.isArray(given)) return undefined;
-  const named = given as readonly { readonly name?: unknown; readonly template?: unknown }[];
-  const { template } = named.find(({ name }) => name === "default") ?? named[0] ?? {};
-  return typeof template === "string" ? template : undefined;
+  if (given === undefined || given === null || typeof given === "string") return given ?? undefined;
+  const named = Array.isArray(given)
+    ? (given as readonly unknown[]).map((each) => (typeof each === "object" ? each : undefined))
+    : Object.entries(given).map(([name, template]: [string, unknown]) => ({ name, template }));
+  const templates = named.flatMap((each): { name: unknown; template: string }[] => {
+    const { name, template } = (each ?? {}) as { readonly name?: unknown; readonly template?: unknown };
+    return typeof template === "string" ? [{ name, template }] : [];
+  });
+  const chosen = templates.find(({ name }) => name === "default") ?? templates[0];
+  if (chosen === undefined)
+    throw new InsituError(
+      "invalid-model",
+      "tokenizer_config.json: chat_template must be text, or texts by name; load the model with chatTemplate to use another",
+    );
+  return chosen.template;
 }
 
 /** bos_token, eos_token and their kin by name: templates use them. Each is text, or an object that holds it. */
-function specialsOf(config: Readonly<Record<string, unknown>>): Record<string, string> {
-  const specials: Record<string, string> = {};
+function namedTokensOf(config: Readonly<Record<string, unknown>>): Record<string, string> {
+  const named: Record<string, string> = {};
   for (const [name, given] of Object.entries(config)) {
-    if (!name.endsWith("_token")) continue;
-    const text: unknown = typeof given === "object" && given !== null && "content" in given ? given.content : given;
-    if (typeof text === "string") specials[name] = text;
+    const text = name.endsWith("_token") ? spellingIn(given) : undefined;
+    if (text !== undefined) named[name] = text;
   }
-  return specials;
+  return named;
 }
 
-const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+/** The spellings of the tokens that are never text: those that tokenizer.json or tokenizer_config.json call special. */
+function specialTokensOf(added: readonly AddedToken[], config: Readonly<Record<string, unknown>>): Set<string> {
+  const listed = config["additional_special_tokens"];
+  const more = Array.isArray(listed) ? (listed as readonly unknown[]).map(spellingIn) : [];
+  const special = added.flatMap((token) => (token.special ? [token.content] : []));
+  return new Set([...special, ...more.filter((text) => text !== undefined)]);
+}
+
+const spellingIn = (given: unknown): string | undefined => {
+  const text: unknown = typeof given === "object" && given !== null && "content" in given ? given.content : given;
+  return typeof text === "string" ? text : undefined;
+};
+
+/** Of the tokens that are written in brackets, such as `<tool_call>`, those that a template spells out: to it they are control tokens. */
+function spelledBy(template: string, spellings: Iterable<string>): Set<string> {
+  return new Set([...spellings].filter((text) => /^(?:<.+>|\[.+\]|\{.+\})$/su.test(text) && template.includes(text)));
+}

@@ -29,7 +29,7 @@ export async function downloadFile(file: RemoteFile, path: string, options: Fetc
   const part = `${path}.part`;
   await mkdir(dirname(path), { recursive: true }).catch((error: unknown) => notWritten(dirname(path), error));
   const { retries = 5, signal } = options;
-  let had = await sizeOf(part);
+  let most = await sizeOf(part);
   for (let attempt = 0; ; attempt++) {
     try {
       await fetchRest(file, part, options);
@@ -40,12 +40,12 @@ export async function downloadFile(file: RemoteFile, path: string, options: Fetc
       // A disk that is full stays full: nothing half-written is left on it.
       if (isFull(error)) await rm(part, { force: true });
       if (isOfDisk(error)) notWritten(path, error);
-      // A connection that brought something may be taken up as often as it is cut.
+      // A connection that brought more than any before it may be taken up as often as it is cut.
       const has = await sizeOf(part);
-      if (has > had) attempt = 0;
+      if (has > most) attempt = 0;
+      most = Math.max(most, has);
       if (attempt >= retries || retries === 0)
         throw new InsituError("download", `${file.url} cannot be fetched: ${reasonOf(error)}`, { cause: error });
-      had = has;
       await delay(firstPauseMs * 2 ** attempt, undefined, { signal });
     }
   }

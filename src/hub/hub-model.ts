@@ -5,7 +5,9 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { InsituError } from "../base/error.js";
 import { modelPaths } from "../base/model-files.js";
+import { checkSignal, givenOptions, ruled } from "../base/given.js";
 import { downloadFile, notWritten, type RemoteFile } from "./download-file.js";
+import { listModel } from "./list-model.js";
 
 /** How a model is fetched. */
 export interface HubOptions {
@@ -38,27 +40,42 @@ export const isHubName = (text: string): boolean =>
   /^\w[\w.-]*\/\w[\w.-]*$/.test(text) && !text.toLowerCase().endsWith(".onnx") && !existsSync(text);
 
 /** Fetches what is missing of a model; the folder that holds it. */
-export async function fetchHubModel(name: string, options: HubOptions = {}): Promise<string> {
-  const { revision = "main", variant } = options;
+export async function fetchHubModel(name: string, given?: HubOptions): Promise<string> {
+  const options = checked(given);
+  const { revision = "main", variant, signal } = options;
   const cache = options.cache ?? process.env["INSITU_CACHE"] ?? join(homedir(), ".cache", "insitu");
   const folder = join(cache, name.replace("/", "--"), encodeURIComponent(revision));
   const record = join(folder, `complete${variant === undefined ? "" : `-${variant}`}.json`);
   if (isComplete(folder, record)) return folder;
   const hubUrl = options.hubUrl ?? process.env["HF_ENDPOINT"] ?? "https://huggingface.co";
-  const files = await listModel(name, revision, hubUrl, options);
+  const accessToken = tokenOf(options);
+  const files = await listModel({ name, revision, hubUrl, accessToken, signal });
   const wanted = choose(name, files, variant);
-  const token = tokenOf(options);
-  const headers: Record<string, string> = token === undefined ? {} : { Authorization: `Bearer ${token}` };
+  const headers: Record<string, string> = accessToken === undefined ? {} : { Authorization: `Bearer ${accessToken}` };
   for (const path of wanted) {
     const target = join(folder, path);
     if (existsSync(target)) continue;
     const file = files.get(path)!;
     const onBytes = (bytes: number): void => options.onProgress?.({ file: path, bytes, size: file.size });
-    await downloadFile(file, target, { headers, signal: options.signal, onBytes });
+    await downloadFile(file, target, { headers, signal, onBytes });
   }
   // Last of all: its presence says that everything it lists is there.
   await writeFile(record, JSON.stringify(wanted)).catch((error: unknown) => notWritten(record, error));
   return folder;
+}
+
+/** The options as they must be; they are part of paths. */
+function checked(given: HubOptions | undefined): HubOptions {
+  const options = givenOptions(given, "hub");
+  for (const name of ["revision", "variant", "cache", "hubUrl", "accessToken"] as const)
+    ruled(`hub.${name}`, options[name], "text", typeof options[name] === "string");
+  const { revision, variant, hubUrl, onProgress } = options;
+  ruled("hub.revision", revision, "a branch, tag or commit", !["", ".", ".."].includes(revision ?? "main"));
+  ruled("hub.variant", variant, "the name of a variant, without slashes", !/[\\/]/.test(variant ?? ""));
+  ruled("hub.hubUrl", hubUrl, "a URL", URL.canParse(hubUrl ?? ""));
+  ruled("hub.onProgress", onProgress, "a function", typeof onProgress === "function");
+  checkSignal(options.signal);
+  return options;
 }
 
 const tokenOf = ({ accessToken }: HubOptions): string | undefined =>
@@ -67,59 +84,11 @@ const tokenOf = ({ accessToken }: HubOptions): string | undefined =>
 function isComplete(folder: string, record: string): boolean {
   if (!existsSync(record)) return false;
   try {
-    return (JSON.parse(readFileSync(record, "utf8")) as string[]).every((path) => existsSync(join(folder, path)));
+    const paths = JSON.parse(readFileSync(record, "utf8")) as string[];
+    return paths.length > 0 && paths.every((path) => existsSync(join(folder, path)));
   } catch {
     return false; // a record that cannot be read says nothing: everything is looked at again
   }
-}
-
-async function listModel(
-  name: string,
-  revision: string,
-  hubUrl: string,
-  options: HubOptions,
-): Promise<Map<string, RemoteFile>> {
-  const { listFiles } = await import("@huggingface/hub").catch((cause: unknown) => {
-    throw new InsituError(
-      "download",
-      `"${name}" is no folder; to fetch it from the hub, install @huggingface/hub beside insitu`,
-      { cause },
-    );
-  });
-  const files = new Map<string, RemoteFile>();
-  try {
-    const accessToken = tokenOf(options);
-    const access = accessToken === undefined ? {} : { accessToken };
-    for await (const { type, path, size, oid, lfs } of listFiles({
-      repo: name,
-      revision,
-      recursive: true,
-      hubUrl,
-      fetch: (input, init) => fetch(input, { ...init, signal: options.signal ?? null }),
-      ...access,
-    })) {
-      // What is not a plain path below the folder is no business of ours.
-      if (type !== "file" || path.split("/").some((part) => part === ".." || part === "") || path.includes("\\"))
-        continue;
-      const url = `${hubUrl}/${name}/resolve/${encodeURIComponent(revision)}/${path.split("/").map(encodeURIComponent).join("/")}`;
-      const checksum =
-        lfs === undefined ? { kind: "git" as const, value: oid ?? "" } : { kind: "sha256" as const, value: lfs.oid };
-      files.set(path, { url, size: lfs?.size ?? size, checksum });
-    }
-  } catch (cause) {
-    options.signal?.throwIfAborted();
-    const status = cause instanceof Error && "statusCode" in cause ? cause.statusCode : undefined;
-    const which = revision === "main" ? `"${name}"` : `"${name}" at ${revision}`;
-    throw new InsituError("download", refusalText(which, status, cause), { cause });
-  }
-  return files;
-}
-
-function refusalText(which: string, status: unknown, cause: unknown): string {
-  if (status === 404) return `${which} is neither a folder nor a model that the hub knows (404)`;
-  if (status === 401 || status === 403)
-    return `${which} is no folder, and the hub shows no such model without leave (${status}): check the name, or set HF_TOKEN to a token that may read it`;
-  return `${which} is no folder, and the hub cannot be asked for it: ${innermost(cause)}`;
 }
 
 /** The paths that are needed: the ONNX file, its weight files, the tokenizer and the configuration. */
@@ -135,10 +104,4 @@ function choose(name: string, files: ReadonlyMap<string, RemoteFile>, variant: s
   if (!files.has("tokenizer.json")) throw new InsituError("download", `"${name}" has no tokenizer.json`);
   const weights = [...files.keys()].filter((path) => path.startsWith(`${model}_data`) || path === `${model}.data`);
   return [...companions.filter((path) => files.has(path)), model, ...weights];
-}
-
-function innermost(cause: unknown): string {
-  let inner = cause;
-  while (inner instanceof Error && inner.cause instanceof Error) inner = inner.cause;
-  return inner instanceof Error ? inner.message : String(inner);
 }

@@ -175,6 +175,11 @@ describe("mistakes are one sentence on standard error, and exit code 1", () => {
     ["a folder without a tokenizer", ["generate", "x", "--model", noTokenizer.path], /has no tokenizer\.json/],
     ["a line that is not UTF-8", ["chat"], /a line on standard input is not UTF-8/, Uint8Array.of(0x61, 0xff, 0x0a)],
     ["an unknown backend", ["generate", "x", "--backend", "abacus"], /backend must be one of/],
+    [
+      "an unknown way with control tokens",
+      ["generate", "x", "--control-tokens", "eat"],
+      /controlTokens must be "read" or "plain", got "eat"/,
+    ],
     ["an unknown way out", ["generate", "x", "--when-full", "explode"], /whenFull must be "stop", "slide" or "error"/],
   ];
   test.each(mistakes)("%s", (_, args, message, input) => {

@@ -34,6 +34,8 @@ let cache: string;
 let requests: { path: string; range: string | undefined }[];
 /** What a token is asked for: the list of files, or the files. */
 let gated: "list" | "files" | undefined;
+/** How the list is served other than as it is. */
+let list: ((query: string, entries: readonly object[], response: ServerResponse) => void) | undefined;
 /** How a file is served other than whole. */
 let serve: ((path: string, bytes: Uint8Array, response: ServerResponse) => boolean) | undefined;
 
@@ -45,6 +47,7 @@ beforeEach(async () => {
   cache = mkdtempSync(join(tmpdir(), "insitu-cache-"));
   requests = [];
   serve = undefined;
+  list = undefined;
   gated = undefined;
   server = createServer((request, response) => {
     const path = decodeURIComponent(request.url!.split("?")[0]);
@@ -62,7 +65,9 @@ beforeEach(async () => {
         oid: gitHash(bytes),
         ...(name.endsWith(".onnx") ? { lfs: { oid: sha256(bytes), size: bytes.length, pointerSize: 100 } } : {}),
       }));
-      response.setHeader("content-type", "application/json").end(JSON.stringify(entries));
+      response.setHeader("content-type", "application/json");
+      if (list === undefined) response.end(JSON.stringify(entries));
+      else list(request.url!, entries, response);
       return;
     }
     const bytes = files.get(path.replace("/tales/small/resolve/main/", ""));
@@ -332,4 +337,184 @@ test("paths that lead out of the folder are not fetched", async () => {
   files.set("../evil.json", Uint8Array.of(1));
   await fetchHubModel("tales/small", { hubUrl, cache });
   expect(requests.some(({ path }) => path.includes("evil"))).toBe(false);
+});
+
+describe("a hub that cannot be trusted", () => {
+  const fetched = (): Promise<string> => fetchHubModel("tales/small", { hubUrl, cache });
+
+  test("a listing without end is left after so many pages", async () => {
+    const endings: readonly ((page: number) => object[])[] = [
+      () => [],
+      (page) => [{ type: "file", path: `other/${page}`, size: 1, oid: "0" }],
+    ];
+    for (const entriesOf of endings) {
+      let page = 0;
+      list = (_, __, response) => {
+        const next = `${hubUrl}/api/models/tales/small/tree/main?cursor=${++page}`;
+        response.setHeader("link", `<${next}>; rel="next"`).end(JSON.stringify(entriesOf(page)));
+      };
+      expect(await refusal(fetched())).toMatch(/listing of "tales\/small" cannot be used: it has more than 200 pages/);
+      expect(page).toBe(200);
+    }
+  });
+
+  test("a listing that goes round in a circle", async () => {
+    list = (_, entries, response) => {
+      const next = `${hubUrl}/api/models/tales/small/tree/main`;
+      response.setHeader("link", `<${next}>; rel="next"`).end(JSON.stringify(entries));
+    };
+    expect(await refusal(fetched())).toMatch(/it has "onnx\/model\.onnx" twice/);
+  });
+
+  test("a page without end", async () => {
+    list = (_, __, response) => {
+      const chunk = " ".repeat(1 << 20);
+      const more = (): void => void (response.destroyed || response.write(chunk, () => setImmediate(more)));
+      response.write("[");
+      more();
+    };
+    expect(await refusal(fetched())).toMatch(/a page of it has more than 33554432 bytes/);
+  });
+
+  test("the next page is asked of the hub itself, wherever it is said to be", async () => {
+    const tokens: (string | undefined)[] = [];
+    const elsewhere = createServer((request, response) => {
+      tokens.push(request.headers.authorization);
+      response.end("[]");
+    });
+    await new Promise<void>((resolve) => elsewhere.listen(0, "127.0.0.1", resolve));
+    list = (query, entries, response) => {
+      const next = `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/api/models/tales/small/tree/main?cursor=2`;
+      if (!query.includes("cursor")) response.setHeader("link", `<${next}>; rel="next"`);
+      response.end(JSON.stringify(query.includes("cursor") ? entries.slice(2) : entries.slice(0, 2)));
+    };
+    await fetchHubModel("tales/small", { hubUrl, cache, accessToken: "hf_secret" });
+    await new Promise((resolve) => elsewhere.close(resolve));
+    expect(tokens).toEqual([]);
+  });
+
+  const wrongEntries: readonly (readonly [string, (entry: Record<string, unknown>) => object, RegExp])[] = [
+    ["a size below 0", (entry) => ({ ...entry, size: -1, lfs: undefined }), /the size of ".+" is -1/],
+    ["half a byte", (entry) => ({ ...entry, size: 1.5, lfs: undefined }), /the size of ".+" is 1\.5/],
+    ["a size in words", (entry) => ({ ...entry, size: "many", lfs: undefined }), /the size of ".+" is many/],
+    ["no checksum", (entry) => ({ ...entry, oid: undefined, lfs: undefined }), /has no checksum/],
+    ["a checksum of nothing", (entry) => ({ ...entry, lfs: { size: 5 }, oid: 5 }), /has no checksum/],
+  ];
+  test.each(wrongEntries)("%s", async (_, change, message) => {
+    list = (__, entries, response) =>
+      void response.end(JSON.stringify(entries.map((entry) => change(entry as Record<string, unknown>))));
+    expect(await refusal(fetched())).toMatch(message);
+  });
+
+  test.each(["null", "5", '"x"', "{}", "[null]", "[5]", '[{"type":"file"}]', "[[]]", "not JSON", ""])(
+    "a listing of %s",
+    async (text) => {
+      list = (_, __, response) => void response.end(text);
+      await refusal(fetched());
+    },
+  );
+
+  test("names that lead out of the folder are no files of the model", async () => {
+    const outside = [
+      "../tokenizer.json",
+      "onnx/../../x",
+      "/etc/passwd",
+      "onnx/model.onnx_data/../../../x",
+      "a\\b",
+      "a\u0000b",
+      "C:x",
+      "./x",
+      "x//y",
+    ];
+    list = (_, entries, response) =>
+      void response.end(
+        JSON.stringify([...entries, ...outside.map((path) => ({ type: "file", path, size: 1, oid: "0" }))]),
+      );
+    const folder = await fetched();
+    expect(filesBelow(folder).toSorted()).toEqual([...files.keys(), "complete.json"].toSorted());
+    expect(filesBelow(cache)).toHaveLength(filesBelow(folder).length);
+    expect(requests).toHaveLength(1 + files.size);
+  });
+
+  test("redirections without end, of the list and of a file", async () => {
+    list = (_, __, response) =>
+      void response.writeHead(302, { location: `${hubUrl}/api/models/tales/small/tree/main` }).end();
+    expect(await refusal(fetched())).toMatch(/cannot be asked for it: .*redirect/);
+    list = undefined;
+    const target = join(cache, "file");
+    serve = (path, _, response) => {
+      response.writeHead(302, { location: `${hubUrl}${path}` }).end();
+      return true;
+    };
+    const [[name, bytes]] = files;
+    const file = {
+      url: `${hubUrl}/tales/small/resolve/main/${name}`,
+      size: bytes.length,
+      checksum: { kind: "sha256", value: sha256(bytes) },
+    } as const;
+    expect(await refusal(downloadFile(file, target, { retries: 1 }))).toMatch(/cannot be fetched: .*redirect/);
+    expect(existsSync(target)).toBe(false);
+  });
+
+  test("a connection that brings now more, now less, is not taken up forever", async () => {
+    const [[name, bytes]] = files;
+    let times = 0;
+    serve = (_, all, response) => {
+      // From the beginning each time, whatever was asked for.
+      response.writeHead(200, { "content-length": all.length });
+      response.write(all.subarray(0, 1_000 + 500 * (times++ % 2)), () => setTimeout(() => response.destroy(), 5));
+      return true;
+    };
+    const file = {
+      url: `${hubUrl}/tales/small/resolve/main/${name}`,
+      size: bytes.length,
+      checksum: { kind: "sha256", value: sha256(bytes) },
+    } as const;
+    expect(await refusal(downloadFile(file, join(cache, "file"), { retries: 2 }))).toMatch(/cannot be fetched/);
+    expect(times).toBeLessThan(8);
+  });
+
+  test("a length that is not that of the file", async () => {
+    const [[name, bytes]] = files;
+    const url = `${hubUrl}/tales/small/resolve/main/${name}`;
+    const checksum = { kind: "sha256", value: sha256(bytes) } as const;
+    const target = join(cache, "file");
+    expect(await refusal(downloadFile({ url, size: bytes.length - 1, checksum }, target, { retries: 1 }))).toMatch(
+      /sends more than/,
+    );
+    rmSync(`${target}.part`, { force: true });
+    expect(await refusal(downloadFile({ url, size: bytes.length + 1, checksum }, target, { retries: 1 }))).toMatch(
+      /cannot be fetched|416/,
+    );
+    rmSync(`${target}.part`, { force: true });
+    // What the header says does not count: the bytes do.
+    serve = (_, all, response) => {
+      response.writeHead(200, { "transfer-encoding": "chunked" }).end(all);
+      return true;
+    };
+    await downloadFile({ url, size: bytes.length, checksum }, target);
+    expect(existsSync(target)).toBe(true);
+  });
+
+  const wrong: readonly unknown[] = [5, true, {}, [], () => 1];
+  test.each(["revision", "variant", "cache", "hubUrl", "accessToken", "signal", "onProgress"])(
+    "the option %s",
+    async (name) => {
+      for (const value of wrong) {
+        if (name === "onProgress" && typeof value === "function") continue;
+        const error: unknown = await fetchHubModel("tales/small", { hubUrl, cache, [name]: value }).catch(
+          (reason: unknown) => reason,
+        );
+        expect(error, String(value)).toBeInstanceOf(InsituError);
+        expect((error as InsituError).message).toContain(`hub.${name}`.replace("hub.signal", "signal"));
+      }
+      // What is null was left out; without a place to ask, that is the public hub.
+      if (name !== "hubUrl" && name !== "cache") await fetchHubModel("tales/small", { hubUrl, cache, [name]: null });
+    },
+  );
+
+  test("a revision or a variant that leads out of the folder", async () => {
+    for (const options of [{ revision: ".." }, { revision: "." }, { variant: "../x" }, { variant: "a/b" }])
+      await expect(fetchHubModel("tales/small", { hubUrl, cache, ...options })).rejects.toThrow(/option hub\./);
+  });
 });

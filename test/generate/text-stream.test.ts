@@ -48,6 +48,42 @@ test("bytes that never become a character come out in the end, and soon", () => 
   expect(many.push(0x61) + many.end()).toBe(`${"\uFFFD".repeat(3)}a`); // seven were shown before
 });
 
+describe("the work grows with the tokens, whatever they are", () => {
+  /** Bytes that are no characters, of every kind of wrong: alone, cut off, too many, too large. */
+  const invalid: readonly (readonly [string, readonly number[]])[] = [
+    ["never a beginning", [0xff]],
+    ["only continuations", [0x80, 0xbf]],
+    ["only beginnings", [0xe2]],
+    ["cut off after 2 of 3", [0xe2, 0x82]],
+    ["cut off after 3 of 4", [0xf0, 0x9f, 0x98]],
+    ["overlong", [0xc0, 0x80]],
+    ["a mixture", [0xf0, 0x9f, 0xe2, 0x82, 0xff, 0xc3, 0x80, 0xbf]],
+  ];
+  test.each(invalid)("%s", (_, cycle) => {
+    const given = Array.from({ length: 20_000 }, (__, at) => cycle[at % cycle.length]);
+    let decoded = 0;
+    const counting = {
+      decode: (tokens: readonly number[]): string => {
+        decoded += tokens.length;
+        return bytes.decode(tokens);
+      },
+    };
+    const made = pieces(new TextStream(counting), given);
+    expect(made.join("")).toBe(bytes.decode(given));
+    // At most a few dozen tokens for each.
+    expect(decoded).toBeLessThan(60 * given.length);
+  });
+
+  test("random bytes come out as they are decoded all at once", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), fc.nat({ max: 20 }), (given, ascii) => {
+        const tokens = [...given, ...Array.from({ length: ascii }, () => 0x61), ...given];
+        expect(pieces(new TextStream(bytes), tokens).join("")).toBe(bytes.decode(tokens));
+      }),
+    );
+  });
+});
+
 test("a space between prompt and text is kept", () => {
   expect(pieces(new TextStream(words, [1, 2]), [3, 4]).join("")).toBe(" w3 w4");
   expect(pieces(new TextStream(words), [3, 4]).join("")).toBe("w3 w4");

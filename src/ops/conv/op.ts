@@ -28,6 +28,8 @@ export const Conv = defineOp({
   reference(call) {
     const { X, W, B } = call.inputs;
     const { Y } = call.outputs;
+    // Nothing is wanted: the weights need not be read.
+    if (Y.size === 0) return;
     const result = convolve(call, call.attrs, readNumbers(X), X.shape, readNumbers(W), W.shape, Y.shape);
     addBias(result, Y.shape, B && readNumbers(B));
     writeNumbers(Y, result);

@@ -1,0 +1,190 @@
+/**
+ * Text → tokens → text, on the parts that @huggingface/tokenizers makes of tokenizer.json: normaliser, splitting, model, what is put
+ * around a text, decoder. The order of things is here, because it must know where each character of a text comes from.
+ */
+import { InsituError } from "../../base/error.js";
+import { BoundedPattern } from "../patterns/bounded-pattern.js";
+import { PatternWork } from "../patterns/limits.js";
+import { type AddedToken, type Allows, allowsAll, type Section, TokenSplitter } from "./added-tokens.js";
+import { MarkedText, markOf } from "./marked-text.js";
+
+/** The parts of a Tokenizer of @huggingface/tokenizers that are used. */
+export interface TokenizerParts {
+  readonly normalizer: ((text: string) => string) | null;
+  readonly pre_tokenizer: ((text: string, place: { readonly section_index: number }) => string[]) | null;
+  readonly model: {
+    (pieces: string[]): string[];
+    readonly tokens_to_ids: Map<string, number>;
+    readonly vocab: readonly string[];
+    readonly unk_token?: string | null;
+    readonly unk_token_id?: number | null;
+    readonly end_of_word_suffix?: string | null;
+  };
+  readonly post_processor: ((tokens: string[], pair: null, around: boolean) => { readonly tokens: string[] }) | null;
+  readonly decoder: {
+    (tokens: string[]): string;
+    added_tokens: readonly { readonly content: string }[];
+    end_of_word_suffix: string | null;
+  } | null;
+}
+
+/** What tokenizer_config.json says about texts as a whole. */
+export interface TextRules {
+  readonly removeSpace: boolean;
+  readonly lowercase: boolean;
+}
+
+/** How a text becomes tokens. */
+export interface EncodeRules {
+  /** True puts the tokens around it that the model wants there. */
+  readonly around: boolean;
+  readonly allows: Allows;
+}
+
+/** A tokenizer that was checked, bounded and made ready. */
+export class TokenPipeline {
+  readonly #parts: TokenizerParts;
+  readonly #rules: TextRules;
+  readonly #work = new PatternWork();
+  readonly #added = new Map<string, AddedToken>();
+  readonly #addedById = new Map<number, AddedToken>();
+  readonly #plain: TokenSplitter;
+  readonly #normalized: TokenSplitter;
+
+  /** `parts` must have been made without added tokens: theirs would be normalised by patterns without a bound. */
+  constructor(parts: TokenizerParts, added: readonly AddedToken[], rules: TextRules) {
+    this.#parts = parts;
+    this.#rules = rules;
+    for (const part of [parts.normalizer, parts.pre_tokenizer, parts.decoder]) boundPatterns(part, this.#work);
+    const { normalizer, decoder, model } = parts;
+    const plain: [string, AddedToken][] = [];
+    const normalized: [string, AddedToken][] = [];
+    this.#work.begin(added.reduce((sum, { content }) => sum + content.length, 0));
+    for (const token of added) {
+      this.#added.set(token.content, token);
+      this.#addedById.set(token.id, token);
+      model.tokens_to_ids.set(token.content, token.id);
+      if (token.normalized && normalizer !== null) normalized.push([normalizer(token.content), token]);
+      else plain.push([token.content, token]);
+    }
+    this.#plain = new TokenSplitter(plain);
+    this.#normalized = new TokenSplitter(normalized);
+    if (decoder !== null) {
+      decoder.added_tokens = added;
+      decoder.end_of_word_suffix = model.end_of_word_suffix ?? null;
+    }
+  }
+
+  /** The added tokens by their spelling. */
+  get added(): ReadonlyMap<string, AddedToken> {
+    return this.#added;
+  }
+
+  /** The tokens of a text; throws where the vocabulary lacks one of them. */
+  encode(text: MarkedText, { around, allows }: EncodeRules): number[] {
+    this.#work.begin(text.length);
+    const spellings = this.#plain
+      .split(text, allows)
+      .flatMap((section, index) => this.#section(section, index, allows));
+    const { post_processor } = this.#parts;
+    const tokens = post_processor === null ? spellings : post_processor(spellings, null, around).tokens;
+    return tokens.map((spelling) => {
+      const token = this.tokenOf(spelling) ?? this.#parts.model.unk_token_id;
+      if (token === undefined || token === null)
+        throw new InsituError("invalid-model", `tokenizer.json: the vocabulary has no token "${spelling}"`);
+      return token;
+    });
+  }
+
+  /** The text of tokens, without those that `skips` says to leave out. Numbers that are no token of the vocabulary give nothing. */
+  decode(tokens: readonly number[], skips: ReadonlySet<string>): string {
+    const spellings = tokens.flatMap((token) => {
+      const spelling = this.spellingOf(token) ?? this.#parts.model.unk_token ?? undefined;
+      return spelling === undefined || skips.has(spelling) ? [] : [spelling];
+    });
+    this.#work.begin(spellings.reduce((sum, { length }) => sum + length, 0));
+    const { decoder } = this.#parts;
+    if (decoder === null) return spellings.join(" ");
+    const text = decoder(spellings);
+    const { end_of_word_suffix: suffix } = decoder;
+    return suffix ? text.replaceAll(suffix, () => " ").trim() : text;
+  }
+
+  tokenOf(spelling: string): number | undefined {
+    return this.#added.get(spelling)?.id ?? this.#parts.model.tokens_to_ids.get(spelling);
+  }
+
+  spellingOf(token: number): string | undefined {
+    const spelling: unknown = this.#addedById.get(token)?.content ?? this.#parts.model.vocab[token];
+    return typeof spelling === "string" ? spelling : undefined;
+  }
+
+  /** The spellings of the tokens of a section of the text as it was given. */
+  #section({ part, token }: Section, index: number, allows: Allows): string[] {
+    if (part.length === 0) return [];
+    if (token !== undefined) return [token.content];
+    // A section that is nothing but a token is one, however it would be normalised.
+    const whole = this.#added.get(part.text);
+    if (whole !== undefined && allows(whole, part.marks[0], part.marks.at(-1)!)) return [whole.content];
+    const text = this.#normalize(part.text);
+    return this.#normalized
+      .split(new MarkedText(text, this.#marksAfter(part, text, allows)), allows)
+      .flatMap((inner) => this.#subsection(inner, index, allows));
+  }
+
+  #normalize(given: string): string {
+    let text = given;
+    if (this.#rules.removeSpace) text = text.trim().split(/\s+/).join(" ");
+    if (this.#rules.lowercase) text = text.toLowerCase().replace(/\p{M}/gu, "");
+    const { normalizer } = this.#parts;
+    return normalizer === null ? text : normalizer(text);
+  }
+
+  /** The marks of a normalised text: each run of the text before ends where the normalised beginning of the text ends. */
+  #marksAfter(before: MarkedText, after: string, allows: Allows): string {
+    if (after === before.text) return before.marks;
+    // Where each character comes from matters only where the text holds a token.
+    if (allows === allowsAll || !this.#normalized.finds(after)) return markOf.template.repeat(after.length);
+    const runs = before.runs();
+    let read = 0;
+    let marks = "";
+    for (const [index, run] of runs.entries()) {
+      read += run.length;
+      const end = index === runs.length - 1 ? after.length : this.#normalize(before.text.slice(0, read)).length;
+      marks += run.marks[0].repeat(Math.max(0, Math.min(end, after.length) - marks.length));
+    }
+    return marks;
+  }
+
+  #subsection({ part: { text }, token }: Section, index: number, allows: Allows): string[] {
+    if (text === "") return [];
+    if (token !== undefined) return [token.content];
+    const { pre_tokenizer, model } = this.#parts;
+    const pieces = pre_tokenizer === null ? [text] : pre_tokenizer(text, { section_index: index });
+    const spellings = model(pieces);
+    return allows === allowsAll ? spellings : spellings.flatMap((spelling) => this.#spelledOut(spelling, allows));
+  }
+
+  /** Plain text whose pieces the vocabulary knows as a control token becomes the tokens of its characters. */
+  #spelledOut(spelling: string, allows: Allows): string[] {
+    const isControl = (text: string): boolean => {
+      const token = this.#added.get(text);
+      return token !== undefined && !allows(token, markOf.caller, markOf.caller);
+    };
+    if (!isControl(spelling)) return [spelling];
+    const { model } = this.#parts;
+    return Array.from(spelling)
+      .flatMap((character) => model([character]))
+      .filter((each) => !isControl(each));
+  }
+}
+
+/** Gives every pattern of a part, and of the parts inside it, a bound. */
+function boundPatterns(part: object | null, work: PatternWork): void {
+  if (part === null) return;
+  for (const [name, value] of Object.entries(part) as [string, unknown][]) {
+    if (value instanceof RegExp) Reflect.set(part, name, new BoundedPattern(value, work));
+    else if (Array.isArray(value))
+      for (const inner of value as unknown[]) if (typeof inner === "function") boundPatterns(inner, work);
+  }
+}
