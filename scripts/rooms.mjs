@@ -26,7 +26,21 @@ export const rooms = {
   conformance: { imports: ["base", "tensor", "onnx", "session"] },
   platform: { imports: ["base", "backends"], node: true },
   demo: { imports: ["base", "tensor", "onnx", "graph"] },
-  entry: { imports: ["base", "tensor", "ops", "backends", "rewrite", "session", "cache", "hub", "generate", "functions", "platform"] },
+  entry: {
+    imports: [
+      "base",
+      "tensor",
+      "ops",
+      "backends",
+      "rewrite",
+      "session",
+      "cache",
+      "hub",
+      "generate",
+      "functions",
+      "platform",
+    ],
+  },
   bench: {
     imports: [
       "base",
