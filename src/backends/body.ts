@@ -22,7 +22,7 @@ export function runBody(graph: Graph, inputs: readonly View[], around: Environme
       `graph "${graph.name}" takes ${graph.inputs.length} inputs, got ${inputs.length}`,
     );
   }
-  const environment: Environment = new Map(around);
+  const environment = capturedFrom(around, graph, (view) => view);
   graph.inputs.forEach((value, at) => environment.set(value, inputs[at]));
   const viewOf = (value: Value): View => {
     const view = environment.get(value) ?? value.initializer;
@@ -46,9 +46,10 @@ export function runDynamically(
   environment: Environment,
 ): readonly (View | undefined)[] {
   const operands = views.map((view) => view && factOfView(view));
-  const facts = inferOutputs(node, operands, (attribute, given) =>
-    inferBody(bodyOf(node, attribute), given, factsOf(environment)),
-  );
+  const facts = inferOutputs(node, operands, (attribute, given) => {
+    const body = bodyOf(node, attribute);
+    return inferBody(body, given, capturedFrom(environment, body, factOfView));
+  });
   const outputs = facts.map((fact, at) =>
     node.wanted[at] && isKnownShape(fact.shape) ? place(node, at, fact, fact.shape, views) : undefined,
   );
@@ -74,5 +75,12 @@ function place(
   return View.allocate(fact.type, shape);
 }
 
-const factsOf = (environment: Environment): Map<Value, Fact> =>
-  new Map([...environment].map(([value, view]) => [value, factOfView(view)]));
+/** What a body takes from around it, and nothing else: there may be far more. */
+function capturedFrom<T>(around: Environment, { captured }: Graph, of: (view: View) => T): Map<Value, T> {
+  const found = new Map<Value, T>();
+  for (const value of captured) {
+    const view = around.get(value);
+    if (view !== undefined) found.set(value, of(view));
+  }
+  return found;
+}

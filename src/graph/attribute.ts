@@ -183,7 +183,7 @@ export function readAttributes(
     }
     const read = attribute.read(value);
     if ("error" in read) {
-      const shown = "value" in value && value.kind !== "tensor" ? String(value.value) : value.kind;
+      const shown = "value" in value && value.kind !== "tensor" ? String(value.value).slice(0, 100) : value.kind;
       throw new InsituError("invalid-graph", `${label}: attribute "${name}" ${read.error}, got ${value.kind} ${shown}`);
     }
     result[name] = read.ok;

@@ -139,6 +139,9 @@ function indexed(
   return { elements: new Elements(graph, ranges), index };
 }
 
+/** Nodes that a trail goes back through on one side of its writer, at most. */
+const longestTrail = 400;
+
 /** Goes back through nodes that only move elements, until `stop`. */
 function walk(
   elements: Elements,
@@ -147,7 +150,7 @@ function walk(
   stop: (value: Value) => boolean,
 ): { readonly value: Value; readonly index: readonly Dim[] } {
   let at = { value, index };
-  while (!stop(at.value)) {
+  for (let steps = 0; steps < longestTrail && !stop(at.value); steps++) {
     const node = elements.producerOf(at.value);
     // A Concat of one operand moves nothing; of several, it is no layout.
     if (node?.op.name === "Concat" && node.inputs.length > 1) break;

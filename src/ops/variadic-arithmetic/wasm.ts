@@ -2,11 +2,31 @@
 import type { Operand } from "../../graph/kernel.js";
 import { wasmFamily, type WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { kindOf, plainOnly, recordElements } from "../shared/wasm/elements.js";
-import { apply, elementwise, type Expression, number, operand, type Operation } from "../shared/wasm/elementwise.js";
+import {
+  apply,
+  type Assignment,
+  elementwise,
+  type Expression,
+  number,
+  operand,
+  type Operation,
+} from "../shared/wasm/elementwise.js";
 import { Max, Mean, Min, Sum } from "./op.js";
 
-const folded = (operands: readonly Operand[], operation: Operation): Expression =>
-  operands.map((each) => operand(each)).reduce((before, each) => apply(operation, before, each));
+/** Operands of one expression, at most: it is walked from the last to the first. */
+const mostOperands = 64;
+
+/** What an output becomes: the operands folded, and `then` done to the result; or why not. */
+function folded(
+  output: Operand,
+  operands: readonly Operand[],
+  operation: Operation,
+  then: (value: Expression) => Expression = (value) => value,
+): Assignment | string {
+  if (operands.length > mostOperands) return `there are more than ${mostOperands} operands`;
+  const value = operands.map((each) => operand(each)).reduce((before, each) => apply(operation, before, each));
+  return { output, value: then(value) };
+}
 
 /** The extreme of two operands of any type, or of one. */
 const extreme = wasmFamily<{
@@ -31,7 +51,7 @@ const extreme = wasmFamily<{
 
 /** The largest of the operands. */
 export const maximum: readonly WasmKernel[] = [
-  elementwise([Max], ({ inputs: { data_0 }, outputs: { max } }) => ({ output: max, value: folded(data_0, "maximum") })),
+  elementwise([Max], ({ inputs: { data_0 }, outputs: { max } }) => folded(max, data_0, "maximum")),
   extreme([Max], ({ inputs: { data_0 }, outputs: { max } }) => ({
     operation: "maximum",
     operands: data_0,
@@ -41,7 +61,7 @@ export const maximum: readonly WasmKernel[] = [
 
 /** The smallest of the operands. */
 export const minimum: readonly WasmKernel[] = [
-  elementwise([Min], ({ inputs: { data_0 }, outputs: { min } }) => ({ output: min, value: folded(data_0, "minimum") })),
+  elementwise([Min], ({ inputs: { data_0 }, outputs: { min } }) => folded(min, data_0, "minimum")),
   extreme([Min], ({ inputs: { data_0 }, outputs: { min } }) => ({
     operation: "minimum",
     operands: data_0,
@@ -50,13 +70,9 @@ export const minimum: readonly WasmKernel[] = [
 ];
 
 /** The sum of the operands. */
-export const sum: WasmKernel = elementwise([Sum], ({ inputs, outputs }) => ({
-  output: outputs.sum,
-  value: folded(inputs.data_0, "add"),
-}));
+export const sum: WasmKernel = elementwise([Sum], ({ inputs, outputs }) => folded(outputs.sum, inputs.data_0, "add"));
 
 /** The mean of the operands. */
-export const mean: WasmKernel = elementwise([Mean], ({ inputs: { data_0 }, outputs }) => ({
-  output: outputs.mean,
-  value: apply("divide", folded(data_0, "add"), number(data_0.length)),
-}));
+export const mean: WasmKernel = elementwise([Mean], ({ inputs: { data_0 }, outputs }) =>
+  folded(outputs.mean, data_0, "add", (sum) => apply("divide", sum, number(data_0.length))),
+);

@@ -62,24 +62,56 @@ function isThere({ from, to }: Move): boolean {
 const startOf = ({ data, offset, type }: View): number =>
   (data as ByteStorage).byteOffset * 8 + offset * traitsOf(type).bits;
 
-/** True if what lies between the first and the last element of two pieces has a byte in common. */
-function overlap(a: Piece, b: Piece): boolean {
-  if (a.operand.known || a.view.size === 0 || b.view.size === 0) return false;
-  const edge = ({ view }: Piece, pick: (x: number, y: number) => number): number =>
-    view.strides.reduce(
-      (place, step, axis) => place + pick(0, step * (view.shape[axis] - 1)) * traitsOf(view.type).bits,
-      startOf(view),
-    );
-  return edge(a, Math.min) <= edge(b, Math.max) && edge(b, Math.min) <= edge(a, Math.max);
+/** The first and the last bit of what lies between a view's elements. */
+function spanOf(view: View): { readonly low: number; readonly high: number } {
+  const { bits } = traitsOf(view.type);
+  const edge = (pick: (x: number, y: number) => number): number =>
+    view.strides.reduce((place, step, axis) => place + pick(0, step * (view.shape[axis] - 1)) * bits, startOf(view));
+  return { low: edge(Math.min), high: edge(Math.max) };
+}
+
+/** Which of many targets a stretch of memory has something in common with. */
+class Targets {
+  readonly #spans: readonly { readonly move: Move; readonly low: number; readonly high: number }[];
+  /** Of all spans up to each: the one that ends last, and where the last of the others ends. */
+  readonly #reach: { readonly move: Move; readonly high: number; readonly others: number }[] = [];
+
+  constructor(moves: readonly Move[]) {
+    this.#spans = moves
+      .filter(({ to }) => to.view.size > 0)
+      .map((move) => ({ move, ...spanOf(move.to.view) }))
+      .sort((a, b) => a.low - b.low);
+    for (const { move, high } of this.#spans) {
+      const before = this.#reach.at(-1) ?? { move, high: -Infinity, others: -Infinity };
+      this.#reach.push(
+        high > before.high ? { move, high, others: before.high } : { ...before, others: Math.max(before.others, high) },
+      );
+    }
+  }
+
+  /** True if what a move reads lies where a move writes; its own target does not count where nothing is left to do. */
+  overlap(move: Move): boolean {
+    if (move.from.operand.known || move.from.view.size === 0) return false;
+    const { low, high } = spanOf(move.from.view);
+    let [first, end] = [0, this.#spans.length]; // the first span that begins behind what is read
+    while (first < end) {
+      const middle = (first + end) >>> 1;
+      if (this.#spans[middle].low <= high) first = middle + 1;
+      else end = middle;
+    }
+    const reach = this.#reach.at(first === 0 ? this.#reach.length : first - 1);
+    if (reach === undefined || reach.high < low) return false;
+    return reach.move !== move || !isThere(move) || reach.others >= low;
+  }
 }
 
 /** True if kernels can do the moves, in any order, else why not. */
 export function movable(moves: readonly Move[]): true | string {
+  const targets = new Targets(moves);
   for (const move of moves) {
     const plan = planOf(move);
     if (typeof plan === "string") return plan;
-    if (moves.some(({ to }) => overlap(move.from, to) && !(move.to === to && isThere(move))))
-      return "an operand overlaps the output";
+    if (targets.overlap(move)) return "an operand overlaps the output";
   }
   return true;
 }
