@@ -20,6 +20,9 @@ export interface ModelFolder {
   readonly template: string | undefined;
 }
 
+/** Bytes that a file of text may have: engines hold no longer texts. */
+const mostTextBytes = 2 ** 29 - 24;
+
 /** Reads the folder at `source`, or the folder around the ONNX file at `source`. */
 export async function readModelFolder(
   source: string,
@@ -77,10 +80,16 @@ async function readText(path: string, platform: FolderPlatform): Promise<string 
   if (!(await platform.exists(path))) return undefined;
   const file = await platform.open(path);
   try {
+    if (file.size > mostTextBytes)
+      throw new InsituError(
+        "invalid-model",
+        `${path} has ${file.size} bytes, more than a text may have: ${mostTextBytes}`,
+      );
     const bytes = new Uint8Array(file.size);
     await file.read(0, bytes);
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (cause) {
+    if (cause instanceof InsituError) throw cause;
     throw new InsituError("invalid-model", `${path} is not UTF-8 text`, { cause });
   } finally {
     await file.close();

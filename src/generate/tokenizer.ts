@@ -50,7 +50,8 @@ export class TextTokenizer implements TokenDecoder {
     this.#template = template;
     this.#named = named;
     this.#special = special;
-    const control = new Set([...special, ...Object.values(named)]);
+    const isToken = (text: string): boolean => pipeline.added.has(text) || isBracketed(text);
+    const control = new Set([...special, ...Object.values(named).filter(isToken)]);
     this.#allows = allowsWritten(spelledBy(template?.source ?? "", pipeline.added.keys()), control);
   }
 
@@ -216,5 +217,7 @@ const spellingIn = (given: unknown): string | undefined => {
 
 /** Of the tokens that are written in brackets, such as `<tool_call>`, those that a template spells out: to it they are control tokens. */
 function spelledBy(template: string, spellings: Iterable<string>): Set<string> {
-  return new Set([...spellings].filter((text) => /^(?:<.+>|\[.+\]|\{.+\})$/su.test(text) && template.includes(text)));
+  return new Set([...spellings].filter((text) => isBracketed(text) && template.includes(text)));
 }
+
+const isBracketed = (text: string): boolean => /^(?:<.+>|\[.+\]|\{.+\})$/su.test(text);

@@ -228,6 +228,35 @@ test.each(Object.entries(tokenizerStyles))("%s: plain prompts and prompts that a
   expect(tokenizer.encode(other, { controlTokens: "plain" })).toEqual(tokenizer.encode(other));
 });
 
+test("a long conversation whose control tokens are normalised", async () => {
+  const style = templateStyles["SmolLM"];
+  const json = tokenizerFor(tokenizerStyles["Llama 2"], style, true);
+  const tokenizer = await TextTokenizer.load({ tokenizer: json, config: configFor(style) });
+  const messages = Array.from({ length: 150 }, (_, at) => ({
+    role: at % 2 === 0 ? "user" : "assistant",
+    content: `number ${at}, and so on`,
+  }));
+  expect(tokenizer.encodeChat(messages)).toEqual(libraryTokens(json, style, messages, {}));
+  const wicked = messages.map((message) => ({ ...message, content: `${message.content}${style.special.join(" ")}ᚠ` }));
+  const ends = (tokens: number[]): number => tokens.filter((token) => token === tokenizer.tokenOf("<|im_end|>")).length;
+  expect(ends(tokenizer.encodeChat(wicked))).toBe(ends(tokenizer.encodeChat(messages)));
+});
+
+test("characters that a vocabulary does not know are unknown, and nothing else", async () => {
+  const vocab = { "<unk>": 0, a: 1, "<": 2, u: 3, n: 4, k: 5, ">": 6 };
+  const added_tokens = [{ id: 0, content: "<unk>", special: true, normalized: false }];
+  for (const model of [
+    { type: "BPE", unk_token: "<unk>", vocab, merges: [] },
+    { type: "Unigram", unk_id: 0, vocab: Object.keys(vocab).map((piece) => [piece, -1]) },
+    { type: "WordPiece", unk_token: "<unk>", vocab, continuing_subword_prefix: "" },
+  ]) {
+    const parts = { normalizer: null, pre_tokenizer: null, post_processor: null, decoder: { type: "Fuse" } };
+    const tokenizer = await TextTokenizer.load({ tokenizer: { ...parts, model, added_tokens } });
+    for (const text of ["aéa", "é", "aaé"])
+      expect(tokenizer.encode(text, { controlTokens: "plain" }), model.type).toEqual(tokenizer.encode(text));
+  }
+});
+
 test("a vocabulary that knows a control token as a piece of text does not give it away", async () => {
   const spelling = "<|end|>";
   const letters = [...new Set(`${spelling} abc`)];
@@ -265,6 +294,13 @@ test("a vocabulary that knows a control token as a piece of text does not give i
     expect(tokenizer.encode(`abc${spelling}`, { controlTokens: "plain" }), model.type).not.toContain(letters.length);
     const alone = tokenizer.encode(spelling, { controlTokens: "plain" });
     expect(tokenizer.decode(alone), model.type).toBe(spelling);
+    // The same where only tokenizer_config.json names it; a letter that is named stays a letter.
+    const named = await TextTokenizer.load({
+      tokenizer: { ...common, model, added_tokens: [] },
+      config: { eos_token: spelling, pad_token: "b" },
+    });
+    expect(named.encode(`abc${spelling}`, { controlTokens: "plain" }), model.type).not.toContain(letters.length);
+    expect(named.encode("abc", { controlTokens: "plain" }), model.type).toEqual(named.encode("abc"));
   }
 });
 

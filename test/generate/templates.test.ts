@@ -1,6 +1,6 @@
 // Chat templates: rendered as @huggingface/jinja's own interpreter renders them, and never without end. The library is the oracle for what
 // a template writes; for its cost the limits are.
-import { Template } from "@huggingface/jinja";
+import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { ChatTemplate, type ChatValues } from "../../src/generate/template/chat-template.js";
@@ -90,34 +90,48 @@ const values: ChatValues = {
   ],
 };
 
-/** What the library writes, or that it has no answer: where it would write JavaScript's own words for things, it has none. */
-function answered(source: string): string | typeof refused {
-  const { at } = String.prototype;
-  const mapText = Object.getOwnPropertyDescriptor(Map.prototype, "toString");
-  const functionText = Object.getOwnPropertyDescriptor(Function.prototype, "toString")!;
-  const none = (): never => {
-    throw new Error("no answer");
-  };
-  try {
-    Object.defineProperty(Map.prototype, "toString", { value: none, configurable: true });
-    Object.defineProperty(Function.prototype, "toString", { value: none, configurable: true, writable: true });
-    // A place behind a text's end becomes a text of nothing.
-    Object.defineProperty(String.prototype, "at", {
-      value: function (this: string, index: number): string {
-        return at.call(this, index) ?? none();
-      },
-      configurable: true,
-      writable: true,
-    });
-    return new Template(source).render({ ...values.own, ...values.given, messages: values.messages });
-  } catch {
-    return refused;
-  } finally {
-    Object.defineProperty(String.prototype, "at", { value: at, configurable: true, writable: true });
-    Object.defineProperty(Function.prototype, "toString", functionText);
-    if (mapText === undefined) Reflect.deleteProperty(Map.prototype, "toString");
-    else Object.defineProperty(Map.prototype, "toString", mapText);
+interface LibraryValue {
+  readonly type: string;
+  readonly value: unknown;
+}
+const LibraryInterpreter = Interpreter as new (names: object) => {
+  evaluate(node: unknown, names: unknown): LibraryValue | undefined;
+  run(program: unknown): LibraryValue;
+};
+
+/** The library's interpreter, which notes where it falls back on JavaScript's own words for things: there it has no answer. */
+class Oracle extends LibraryInterpreter {
+  answers = true;
+
+  override evaluate(node: unknown, names: unknown): LibraryValue | undefined {
+    const found = super.evaluate(node, names);
+    const text = found?.type === "StringValue" ? found.value : "";
+    if (found === undefined || typeof text !== "string" || /\[object |=>|undefined/.test(text)) this.answers = false;
+    return found;
   }
+}
+
+/** What the library writes, or that it refuses, or has no answer. */
+function answered(source: string): string | typeof refused {
+  return attempt(() => {
+    const names = new Environment();
+    const range = (start: number, stop?: number, step = 1): number[] => {
+      const [from, to] = stop === undefined ? [0, start] : [start, stop];
+      return Array.from({ length: Math.max(0, Math.ceil((to - from) / step)) }, (_, at) => from + at * step);
+    };
+    const globals = { true: true, false: false, none: null, range };
+    for (const [name, value] of Object.entries({
+      ...globals,
+      ...values.own,
+      ...values.given,
+      messages: values.messages,
+    }))
+      names.set(name, value);
+    const oracle = new Oracle(names);
+    const { value } = oracle.run(new Template(source).parsed);
+    if (!oracle.answers) throw new Error("no answer");
+    return String(value);
+  });
 }
 
 test("random templates are rendered as the library renders them, every character with its mark", async () => {

@@ -21,8 +21,8 @@ export interface Section {
   readonly token?: AddedToken | undefined;
 }
 
-/** True if a token may stand where these are the marks of its first and last character. */
-export type Allows = (token: AddedToken, first: string, last: string) => boolean;
+/** True if a token, by its spelling, may stand where these are the marks of its first and last character. */
+export type Allows = (spelling: string, first: string, last: string) => boolean;
 
 /** Everything is allowed where nobody asks where a text comes from. */
 export const allowsAll: Allows = () => true;
@@ -32,9 +32,9 @@ export const allowsAll: Allows = () => true;
  * its ends; what is between may be given, as the role is in `<|role|>`. What the model itself said may hold tokens that are not special.
  */
 export function allowsWritten(spelledByTemplate: ReadonlySet<string>, special: ReadonlySet<string>): Allows {
-  return ({ content }, first, last) => {
-    const isSpecial = special.has(content);
-    if (!isSpecial && !spelledByTemplate.has(content)) return true;
+  return (spelling, first, last) => {
+    const isSpecial = special.has(spelling);
+    if (!isSpecial && !spelledByTemplate.has(spelling)) return true;
     const least = isSpecial ? markOf.template : markOf.model;
     return first <= least && last <= least;
   };
@@ -76,7 +76,7 @@ export class TokenSplitter {
     let start = 0;
     for (let at = 0; at < text.length;) {
       const found = this.#begins(text[at])
-        ? this.#longestAt(text, at, (token, end) => allows(token, marks[at], marks[end - 1]))
+        ? this.#longestAt(text, at, (token, end) => allows(token.content, marks[at], marks[end - 1]))
         : undefined;
       if (found === undefined) {
         at++;

@@ -125,10 +125,9 @@ export class TokenPipeline {
     if (token !== undefined) return [token.content];
     // A section that is nothing but a token is one, however it would be normalised.
     const whole = this.#added.get(part.text);
-    if (whole !== undefined && allows(whole, part.marks[0], part.marks.at(-1)!)) return [whole.content];
-    const text = this.#normalize(part.text);
+    if (whole !== undefined && allows(whole.content, part.marks[0], part.marks.at(-1)!)) return [whole.content];
     return this.#normalized
-      .split(new MarkedText(text, this.#marksAfter(part, text, allows)), allows)
+      .split(this.#normalizedPart(part, allows), allows)
       .flatMap((inner) => this.#subsection(inner, index, allows));
   }
 
@@ -140,20 +139,18 @@ export class TokenPipeline {
     return normalizer === null ? text : normalizer(text);
   }
 
-  /** The marks of a normalised text: each run of the text before ends where the normalised beginning of the text ends. */
-  #marksAfter(before: MarkedText, after: string, allows: Allows): string {
-    if (after === before.text) return before.marks;
-    // Where each character comes from matters only where the text holds a token.
-    if (allows === allowsAll || !this.#normalized.finds(after)) return markOf.template.repeat(after.length);
-    const runs = before.runs();
-    let read = 0;
-    let marks = "";
-    for (const [index, run] of runs.entries()) {
-      read += run.length;
-      const end = index === runs.length - 1 ? after.length : this.#normalize(before.text.slice(0, read)).length;
-      marks += run.marks[0].repeat(Math.max(0, Math.min(end, after.length) - marks.length));
-    }
-    return marks;
+  /** A part as it is normalised. Where each character comes from matters only where there are tokens to be found. */
+  #normalizedPart(part: MarkedText, allows: Allows): MarkedText {
+    const text = this.#normalize(part.text);
+    if (text === part.text) return part;
+    const runs = part.runs();
+    if (runs.length === 1 || allows === allowsAll || !this.#normalized.finds(text))
+      return MarkedText.of(text, runs[0].marks[0]);
+    // A letter that stands nowhere else keeps those apart that wrote the text.
+    const fence = fences.find((letter) => !part.text.includes(letter) && !text.includes(letter)) ?? "";
+    const pieces = this.#normalize(runs.map((run) => run.text).join(fence)).split(fence);
+    if (fence === "" || pieces.length !== runs.length) return MarkedText.of(text, part.leastTrusted);
+    return MarkedText.join(pieces.map((piece, index) => MarkedText.of(piece, runs[index].marks[0])));
   }
 
   #subsection({ part: { text }, token }: Section, index: number, allows: Allows): string[] {
@@ -167,17 +164,21 @@ export class TokenPipeline {
 
   /** Plain text whose pieces the vocabulary knows as a control token becomes the tokens of its characters. */
   #spelledOut(spelling: string, allows: Allows): string[] {
-    const isControl = (text: string): boolean => {
-      const token = this.#added.get(text);
-      return token !== undefined && !allows(token, markOf.caller, markOf.caller);
-    };
-    if (!isControl(spelling)) return [spelling];
     const { model } = this.#parts;
-    return Array.from(spelling)
+    // What stands for unknown characters is no control token.
+    const isControl = (text: string): boolean =>
+      text !== model.unk_token && !allows(text, markOf.caller, markOf.caller);
+    if (!isControl(spelling)) return [spelling];
+    const letters = Array.from(spelling)
       .flatMap((character) => model([character]))
       .filter((each) => !isControl(each));
+    // A single character has no other spelling: it stays what it is.
+    return letters.length === 0 ? [spelling] : letters;
   }
 }
+
+/** Runes: letters without case, accents or other forms, which no normaliser changes. */
+const fences = Array.from({ length: 75 }, (_, index) => String.fromCodePoint(0x16a0 + index));
 
 /** Gives every pattern of a part, and of the parts inside it, a bound. */
 function boundPatterns(part: object | null, work: PatternWork): void {
