@@ -1,6 +1,5 @@
 /** The contexts of one model: those that wait keep what they have read, so that a prompt which begins alike is not read again. */
 import { InsituError } from "../base/error.js";
-import { valueText } from "../base/value-text.js";
 import { Context, type ContextOptions } from "./context.js";
 import type { StatefulDecoder } from "./decoder.js";
 import type { ContextSource, TakenContext } from "./generation.js";

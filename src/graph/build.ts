@@ -10,7 +10,7 @@ import type { View } from "../tensor/view.js";
 import { type AttributeValue, readAttributes } from "./attribute.js";
 import { type Dim, isFresh, symbol, unknownDim } from "./dim.js";
 import { FunctionExpander, type PlacedNode } from "./functions.js";
-import { type Graph, type Node, shortened, type Value } from "./graph.js";
+import { type Graph, type Node, quoted, shortened, type Value } from "./graph.js";
 import type { OperatorSet } from "./op.js";
 import { type DenseAllowance, denseView } from "./sparse.js";
 
@@ -65,20 +65,21 @@ interface Surroundings {
 }
 
 function buildOne(source: ModelGraph, parent: Scope | undefined, around: Surroundings): Graph {
-  const where = `graph "${source.name}"`;
+  const where = `graph "${shortened(source.name)}"`;
   if (around.depth > deepestNesting)
     throw new InsituError("invalid-graph", `${where}: subgraphs are nested deeper than ${deepestNesting}`);
   const scope = new Scope(parent);
   const define = (value: Value, what: string): Value => {
     if (value.name === "") throw new InsituError("invalid-graph", `${where}: ${what} has an empty name`);
     if (scope.values.has(value.name))
-      throw new InsituError("invalid-graph", `${where}: ${what} "${value.name}" has a name that is taken already`);
+      throw new InsituError("invalid-graph", `${where}: ${what} ${quoted(value)} has a name that is taken already`);
     scope.values.set(value.name, value);
     return value;
   };
   const weights = new Map<string, View>();
   const addWeight = (name: string, view: View): void => {
-    if (weights.has(name)) throw new InsituError("invalid-graph", `${where}: initializer "${name}" is there twice`);
+    if (weights.has(name))
+      throw new InsituError("invalid-graph", `${where}: initializer "${shortened(name)}" is there twice`);
     weights.set(name, view);
   };
   for (const tensor of source.initializers) addWeight(tensor.name, tensorView(tensor));
@@ -88,7 +89,7 @@ function buildOne(source: ModelGraph, parent: Scope | undefined, around: Surroun
       {
         name: info.name,
         initializer: weights.get(info.name),
-        declared: declaredOf(info, `${where}: input "${info.name}"`),
+        declared: declaredOf(info, `${where}: input ${quoted(info)}`),
       },
       "input",
     ),
@@ -120,10 +121,10 @@ function buildOne(source: ModelGraph, parent: Scope | undefined, around: Surroun
   const outputs = source.outputs.map((info) => {
     const value = scope.find(info.name);
     if (value === undefined)
-      throw new InsituError("invalid-graph", `${where}: output "${info.name}" is computed by no node`);
-    if (seen.has(info.name)) throw new InsituError("invalid-graph", `${where}: output "${info.name}" is listed twice`);
+      throw new InsituError("invalid-graph", `${where}: output ${quoted(info)} is computed by no node`);
+    if (seen.has(info.name)) throw new InsituError("invalid-graph", `${where}: output ${quoted(info)} is listed twice`);
     seen.add(info.name);
-    declaredOf(info, `${where}: output "${info.name}"`);
+    declaredOf(info, `${where}: output ${quoted(info)}`);
     return value;
   });
   return { name: source.name, inputs, outputs, nodes, captured: [...scope.captured] };
@@ -181,13 +182,14 @@ function dropTrailing(values: (Value | undefined)[]): (Value | undefined)[] {
 
 /** Throws for an input that no earlier node makes: unordered, cyclic, or unknown altogether. */
 function raiseUnresolved(placed: readonly PlacedNode[], position: number, name: string, label: string): never {
+  const named = `"${shortened(name)}"`;
   const makers = new Map<string, number>();
   placed.forEach(({ node }, at) => node.outputs.forEach((output) => makers.set(output, at)));
   const maker = makers.get(name);
   if (maker === undefined)
     throw new InsituError(
       "invalid-graph",
-      `${label}: input "${name}" is no graph input, initializer or output of a node`,
+      `${label}: input ${named} is no graph input, initializer or output of a node`,
     );
   const other = labelOf(placed[maker].node);
   // Follows the maker's own operands back: reaching this node closes a circle.
@@ -197,7 +199,7 @@ function raiseUnresolved(placed: readonly PlacedNode[], position: number, name: 
     if (at === position)
       throw new InsituError(
         "invalid-graph",
-        `${label}: the graph is cyclic: input "${name}" of ${other} depends on this node's own output`,
+        `${label}: the graph is cyclic: input ${named} of ${other} depends on this node's own output`,
       );
     if (visited.has(at)) continue;
     visited.add(at);
@@ -205,7 +207,7 @@ function raiseUnresolved(placed: readonly PlacedNode[], position: number, name: 
   }
   throw new InsituError(
     "invalid-graph",
-    `${label}: input "${name}" is computed only later, by ${other}; nodes must be listed in topological order`,
+    `${label}: input ${named} is computed only later, by ${other}; nodes must be listed in topological order`,
   );
 }
 

@@ -39,7 +39,7 @@ export interface Graph {
 }
 
 /** A value's name as messages show it: names may be of any length, and a message may name one for every node. */
-export const quoted = ({ name }: Value): string => `"${shortened(name)}"`;
+export const quoted = ({ name }: { readonly name: string }): string => `"${shortened(name)}"`;
 
 /** A name cut in its middle where it is very long. */
 export const shortened = (name: string): string =>

@@ -112,7 +112,8 @@ function followBack(
     return lose(`"${present.name}" has another layout than what ${writer.label} makes, and not by a transposition`);
   if (start.index.length !== rank || start.index.some((dim, axis) => String(dim) !== String(index[axis])))
     return lose(`"${present.name}" has another layout than "${start.value.name}"`);
-  if (start.value.fact?.type !== present.fact?.type)
+  if (start.value.fact?.shape?.length !== rank) return lose(`"${start.value.name}" has no declared shape`);
+  if (start.value.fact.type !== present.fact?.type)
     return lose(`"${present.name}" has another type than "${start.value.name}"`);
   return {
     past: start.value,

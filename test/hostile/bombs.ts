@@ -168,8 +168,8 @@ const nestedIf = (depth: number, width: number): ReturnType<typeof graph> =>
           ],
   });
 
-const loopBody = (depth: number, width: number): ReturnType<typeof graph> => ({
-  ...graph({
+const loopBody = (depth: number, width: number): ReturnType<typeof graph> =>
+  graph({
     name: `g${depth}`,
     inputs: [value(`i${depth}`, "int64", []), value(`c${depth}`, "bool", []), value(`a${depth}`, "float32")],
     outputs: [value(`d${depth}`), value(`b${depth}`)],
@@ -190,8 +190,8 @@ const loopBody = (depth: number, width: number): ReturnType<typeof graph> => ({
             ),
           ]),
     ],
-  }),
-});
+  });
+
 const scanBody = (depth: number): ReturnType<typeof graph> =>
   graph({
     name: `g${depth}`,
@@ -1639,9 +1639,9 @@ function attentions(count: number, depth: number): Uint8Array {
 }
 
 /** x·cos + rotate(x)·sin, whose angles come out of a long chain. */
-function rotary(count: number): Uint8Array {
+function rotary(count: number, times = 1): Uint8Array {
   return model({
-    inputs: [value("x", "float32", ["b", 2, "s", 8]), value("f", "float32", ["b", 1, "s", 4])],
+    inputs: [value("x0", "float32", ["b", 2, "s", 8]), value("f", "float32", ["b", 1, "s", 4])],
     initializers: [ints("z", 0), ints("h", 4), ints("e", 8), ints("ax", 3), initializer("k", "float32", [1.5], [])],
     nodes: [
       node("Concat", ["f", "f"], ["v0"], { axis: -1 }),
@@ -1650,13 +1650,16 @@ function rotary(count: number): Uint8Array {
       ),
       node("Cos", [`v${count}`], ["cos"]),
       node("Sin", [`v${count}`], ["sin"]),
-      node("Mul", ["x", "cos"], ["xc"]),
-      node("Slice", ["x", "z", "h", "ax"], ["x1"]),
-      node("Slice", ["x", "h", "e", "ax"], ["x2"]),
-      node("Neg", ["x2"], ["n2"]),
-      node("Concat", ["n2", "x1"], ["rot"], { axis: -1 }),
-      node("Mul", ["rot", "sin"], ["xs"]),
-      node("Add", ["xc", "xs"], ["y"]),
+      ...list(times, (at) => [
+        node("Mul", [`x${at}`, "cos"], [`xc${at}`]),
+        node("Slice", [`x${at}`, "z", "h", "ax"], [`xl${at}`]),
+        node("Slice", [`x${at}`, "h", "e", "ax"], [`xr${at}`]),
+        node("Neg", [`xr${at}`], [`n${at}`]),
+        node("Concat", [`n${at}`, `xl${at}`], [`rot${at}`], { axis: -1 }),
+        node("Mul", [`rot${at}`, "sin"], [`xs${at}`]),
+        node("Add", [`xc${at}`, `xs${at}`], [`x${at + 1}`]),
+      ]).flat(),
+      node("Identity", [`x${times}`], ["y"]),
     ],
   });
 }

@@ -46,7 +46,10 @@ async function measure(path) {
     "load",
   );
   if (session !== undefined) {
-    note(await stage(times, "explain", () => [session.explain(), JSON.stringify(session.explain({ json: true }))]), "explain");
+    note(
+      await stage(times, "explain", () => [session.explain(), JSON.stringify(session.explain({ json: true }))]),
+      "explain",
+    );
     await session.release();
     const plan = makePlan(preparedGraphOf(readModel(bytes)).graph);
     note(await stage(times, "draw", () => drawPlan(plan, { weightBytes: 0, arenaBytes: undefined })), "draw");

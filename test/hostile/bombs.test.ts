@@ -1,0 +1,118 @@
+/**
+ * What small files may cost: each kind of bomb.ts is loaded, explained, drawn, compiled and rewritten in a process of its own, whose time
+ * and memory must follow the file's size. A sample in the tests (INSITU_SEED chooses it), all of them, also at half the size, in the soak.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { type Bomb, bombs } from "./bombs.js";
+
+interface Measured {
+  readonly bytes: number;
+  /** Milliseconds of the processor by stage. */
+  readonly times: Readonly<Record<string, number>>;
+  readonly errors: Readonly<Record<string, string>>;
+  /** How much the process has grown, this file and all before it. */
+  readonly megabytes: number;
+}
+
+/** Milliseconds that a stage may take on a machine that has other work too: a second, and some for each kilobyte. */
+const mostTime = (bytes: number): number => 1_000 + (2 * bytes) / 1024;
+/** Megabytes that the process may grow by: a constant, and some hundred bytes for each of the file's. */
+const mostMemory = (bytes: number): number => 256 + (400 * bytes) / 2 ** 20;
+/** A file that takes so long is given up. */
+const patience = 120_000;
+
+const soak = process.env["INSITU_SOAK"] !== undefined;
+const seed = Number(process.env["INSITU_SEED"] ?? Date.now() % 1_000);
+
+/** The ones that were found first always run; of the others a few. */
+const always = new Set([
+  "symbols: products",
+  "symbols: maxima that double",
+  "views: Reshape before a scatter",
+  "updates: each read",
+  "functions: constants",
+  "functions: long names",
+  "constants: Conv",
+]);
+const chosen = bombs.filter(({ name }, at) => soak || always.has(name) || at % 24 === seed % 24);
+/** What counts nodes is made smaller in the tests; what counts doublings is not. */
+const sizeOf = ({ size }: Bomb): number => (soak || size < 1_000 ? size : size / 4);
+
+/** Measures files one after another, in one process. */
+async function measure(paths: readonly string[]): Promise<Measured[]> {
+  const script = fileURLToPath(new URL("measure.mjs", import.meta.url));
+  const child: ChildProcess = spawn(process.execPath, ["--expose-gc", script, ...paths], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const results: Measured[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  let current = "";
+  for await (const line of createInterface({ input: child.stdout! })) {
+    clearTimeout(timer);
+    const said = JSON.parse(line) as { readonly begins: string } | Measured;
+    if ("begins" in said) {
+      current = said.begins;
+      timer = setTimeout(() => child.kill("SIGKILL"), patience);
+    } else results.push(said);
+  }
+  clearTimeout(timer);
+  if (results.length < paths.length)
+    throw new Error(`${current} killed the process, or took longer than ${patience} ms`);
+  return results;
+}
+
+function check({ name }: Bomb, { bytes, times, errors, megabytes }: Measured): void {
+  for (const [stage, error] of Object.entries(errors)) {
+    expect(error, `${name}, ${stage}`).toMatch(/^InsituError: /);
+    expect(error, `${name}, ${stage}`).not.toMatch(/^InsituError: internal/);
+  }
+  for (const [stage, time] of Object.entries(times)) {
+    // Following the elements of masks costs more for each node than anything else: five times as much is allowed for it.
+    const most = mostTime(bytes) * (stage === "rewrite" ? 5 : 1);
+    expect(time, `milliseconds of ${name}, ${bytes} bytes, ${stage}`).toBeLessThan(most);
+  }
+  expect(megabytes, `megabytes of ${name}, ${bytes} bytes`).toBeLessThan(mostMemory(bytes));
+}
+
+test(`${chosen.length} of ${bombs.length} small files that ask for much, chosen by seed ${seed}`, async () => {
+  const folder = mkdtempSync(join(tmpdir(), "insitu-bombs-"));
+  try {
+    const write = (bomb: Bomb, at: number, size: number): string => {
+      const path = join(folder, `${at}-${size}.onnx`);
+      writeFileSync(path, bomb.build(Math.max(1, Math.round(size))));
+      return path;
+    };
+    const full = chosen.map((bomb, at) => write(bomb, at, sizeOf(bomb)));
+    const results = await measure(full);
+    results.forEach((result, at) => check(chosen[at], result));
+    const worst = (of: (result: Measured) => number): string => {
+      const at = results.reduce((best, result, index) => (of(result) > of(results[best]) ? index : best), 0);
+      return `${of(results[at])} (${chosen[at].name}, ${results[at].bytes} bytes)`;
+    };
+    for (const stage of ["load", "explain", "draw", "compile", "print", "rewrite"])
+      console.log(`longest ${stage}: ${worst(({ times }) => times[stage] ?? 0)} ms`);
+    console.log(`the process grew by ${results.at(-1)!.megabytes} MB`);
+    if (!soak) return;
+    // Half the size must take about half the time: what is quadratic would take a quarter.
+    const halves = await measure(chosen.map((bomb, at) => write(bomb, at, bomb.size / 2)));
+    const steep = results.flatMap(({ times, bytes }, at) =>
+      Object.entries(times).flatMap(([stage, time]) => {
+        const before = halves[at].times[stage] ?? 0;
+        const grown = bytes / halves[at].bytes;
+        const isSteep = time > 300 && grown > 1.5 && time / before > 1.6 * grown;
+        return isSteep
+          ? [`${chosen[at].name}, ${stage}: ${before} → ${time} ms, ${halves[at].bytes} → ${bytes} bytes`]
+          : [];
+      }),
+    );
+    expect(steep).toEqual([]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
