@@ -2,7 +2,7 @@
  * Texts whose heads keep different rows, and different numbers of them: pages of one head each, with a block table and a length for every
  * key/value head. What one head lets go of, another may take. Layers share the tables.
  */
-import { checkList, checkName, checkNumbers, checkObject } from "../base/arguments.js";
+import { checkList, checkName, checkObject } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
@@ -132,7 +132,7 @@ export class PerHeadState {
    */
   evict(text: PerHeadText, policy: EvictionPolicy, budgets: number | readonly number[]): void {
     checkText("evict", text);
-    if (typeof budgets !== "number") checkNumbers("evict: the budgets", budgets);
+    if (typeof budgets !== "number") checkList("evict: the budgets", budgets);
     this.#decoder.requirePositions("evict");
     if (this.#running.has(text))
       throw new InsituError("invalid-state", `text "${text.name}" is in use by a run: wait for its promise`);
