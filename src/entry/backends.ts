@@ -1,24 +1,17 @@
-/** The backends of this build, the best first. Each is loaded when a session asks for it. */
+/**
+ * The backends of this build, the best first. Each is made when a session asks for it. Their code comes with the entry: what bundlers put
+ * around a dynamic import asks for a document, and workers have none.
+ */
 import type { BackendChoice } from "../backends/backend.js";
+import { referenceBackend } from "../backends/reference/reference.js";
+import { wasmBackend } from "../backends/wasm/wasm.js";
+import { wasmKernels } from "../ops/wasm.js";
 
 /** The backends by name. */
 export type BackendName = "wasm" | "reference";
 
 /** All of them. */
 export const backends: readonly (BackendChoice & { readonly name: BackendName })[] = [
-  {
-    name: "wasm",
-    async load() {
-      const [{ wasmBackend }, { wasmKernels }] = await Promise.all([
-        import("../backends/wasm/wasm.js"),
-        import("../ops/wasm.js"),
-      ]);
-      return wasmBackend(wasmKernels);
-    },
-  },
-  {
-    name: "reference",
-    lastResort: true,
-    load: async () => (await import("../backends/reference/reference.js")).referenceBackend,
-  },
+  { name: "wasm", load: async () => wasmBackend(wasmKernels) },
+  { name: "reference", lastResort: true, load: async () => referenceBackend },
 ];
