@@ -111,7 +111,7 @@ const decode = async (session) => {
 };
 const same = (rows, expected) => assert.deepStrictEqual(rows.map((row) => [...row]), expected.map((row) => [...row]));
 /** The code of the error that a call fails with, which comes in time. */
-const codeOf = async (call) => {
+const codeOf = async (call, limit = ${promptly}) => {
   const began = Date.now();
   try {
     await call();
@@ -122,7 +122,7 @@ const codeOf = async (call) => {
     return error.code === "state-lost" ? error.cause.code : error.code;
   } finally {
     const took = Date.now() - began;
-    assert(took < ${promptly}, "took " + took + " ms");
+    assert(took < limit, "took " + took + " ms");
   }
 };
 `;
@@ -213,7 +213,8 @@ test("where nobody can tell whether a worker still runs, patience ends, and the 
     }));
     performance.now = now;
     const codes = [made.pool.isWhole];
-    codes.push(await codeOf(() => runAnd(made, "hold", 3, () => void first.terminate())));
+    // Where the calling thread had no part of its own there is nothing to go by, and patience is longer.
+    codes.push(await codeOf(() => runAnd(made, "hold", 3, () => void first.terminate()), 20_000));
     codes.push(await codeOf(() => made.counts(1)), await codeOf(() => made.counts(50)), made.pool.isWhole);
     await made.pool.stop();
     console.log(JSON.stringify(codes));`);
