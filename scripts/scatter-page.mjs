@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { reportSvg } from "../dist/bench/chart.js";
 import { ratioText, timeText } from "../dist/bench/table.js";
-import { bytesText } from "../dist/plan/explain.js";
+import { bytesText } from "../dist/base/bytes-text.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const page = `${root}docs/tensorscatter-versus-scatternd.md`;

@@ -5,7 +5,7 @@
 import { InsituError, unreachable } from "../base/error.js";
 import type { Node, Value } from "../graph/graph.js";
 import { bodyOf } from "../graph/infer.js";
-import { dynamicStep, type StepAccount } from "../plan/explain-gather.js";
+import { dynamicStep, type StepAccount } from "../plan/step-account.js";
 import type { Placement } from "../plan/layout.js";
 import type { Plan } from "../plan/plan.js";
 import { ProgramCache } from "../plan/program-cache.js";

@@ -4,7 +4,7 @@
  */
 import { InferenceSession } from "../entry/node.js";
 import { writeModel } from "../onnx/write.js";
-import { bytesText } from "../plan/explain.js";
+import { bytesText } from "../base/bytes-text.js";
 import { Tensor } from "../tensor/tensor.js";
 import {
   type Contestant,

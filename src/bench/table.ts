@@ -1,5 +1,5 @@
 /** A report as a person reads it: one table a group, ratios beside times, then where the figures come from. */
-import { bytesText } from "../plan/explain.js";
+import { bytesText } from "../base/bytes-text.js";
 import type { ContestantReport, GroupReport, Report } from "./report.js";
 
 /** A time in the unit that leaves it readable: `11.4 µs`, `48.9 ms`. */

@@ -4,7 +4,7 @@ import type { CacheType } from "../cache/pages-model.js";
 import { CausalLM } from "../entry/node.js";
 import { checkGenerateOptions, type GenerateOptions, type WhenFull } from "../generate/options.js";
 import type { ControlTokens } from "../generate/tokenizer.js";
-import { bytesText } from "../plan/explain.js";
+import { bytesText } from "../base/bytes-text.js";
 import type { BackendName } from "../entry/backends.js";
 import type { Arguments, CommandOption } from "./command.js";
 import { loadProgress } from "./load-progress.js";

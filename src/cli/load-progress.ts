@@ -1,5 +1,5 @@
 /** Tells on a terminal how far the weights of a model are loaded, once it takes longer than a person likes to wait in silence. */
-import { bytesText } from "../plan/explain.js";
+import { bytesText } from "../base/bytes-text.js";
 
 const patienceMs = 2000;
 

@@ -1,6 +1,6 @@
 /** A pool as a picture: each text as a row of its blocks, with what it shares below one another, and the pool with every block's owners. */
-import { bytesText } from "../plan/explain.js";
-import { element, fitMiddle, picture, textWidth } from "../plan/draw-svg.js";
+import { bytesText } from "../base/bytes-text.js";
+import { element, fitMiddle, picture, textWidth } from "../explain/draw-svg.js";
 import { poolSummary, type PoolView } from "./pages-view.js";
 
 /** A colour for each text; white is readable on all of them. */

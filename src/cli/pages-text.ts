@@ -1,6 +1,6 @@
 /** A pool as text: a row of blocks with their owners and how full they are, then each text with its blocks. */
-import { bytesText } from "../plan/explain.js";
-import { fitMiddle } from "../plan/draw-svg.js";
+import { bytesText } from "../base/bytes-text.js";
+import { fitMiddle } from "../explain/draw-svg.js";
 import { poolSummary, type PoolView } from "./pages-view.js";
 
 /** Characters of one block. */

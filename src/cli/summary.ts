@@ -1,6 +1,6 @@
 /** The line that closes a generated text: tokens, speed, and what became of the cache bytes. */
 import type { GenerationSummary } from "../generate/generation.js";
-import { bytesText } from "../plan/explain.js";
+import { bytesText } from "../base/bytes-text.js";
 
 /** One line about a generation. */
 export function summaryText(summary: GenerationSummary): string {

@@ -7,8 +7,9 @@ import type { BackendChoice, BackendSession, Executable, MemoryUse } from "../ba
 import { isKnown } from "../graph/dim.js";
 import type { Graph, Value } from "../graph/graph.js";
 import { isModel, type Model } from "../onnx/model.js";
-import { explainPlan, type ExplainJson, explainJson } from "../plan/explain.js";
-import type { RemovedNode } from "../plan/explain-caches.js";
+import type { RemovedNode } from "../explain/caches.js";
+import { type ExplainJson, explainJson } from "../explain/json.js";
+import { explainPlan } from "../explain/text.js";
 import { makePlan } from "../plan/plan.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { Tensor } from "../tensor/tensor.js";

@@ -2,10 +2,10 @@
 import { expect, test } from "vitest";
 import { node } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";
-import { drawPlan } from "../../src/plan/draw.js";
-import { explanationOf } from "../../src/plan/explain-gather.js";
-import { patternOf, rangeText } from "../../src/plan/explain-groups.js";
-import { groupLanes, type Lane, lanesOf } from "../../src/plan/explain-lanes.js";
+import { drawPlan } from "../../src/explain/draw.js";
+import { explanationOf } from "../../src/explain/gather.js";
+import { patternOf, rangeText } from "../../src/explain/groups.js";
+import { groupLanes, type Lane, lanesOf } from "../../src/explain/lanes.js";
 import { makePlan } from "../../src/plan/plan.js";
 import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
 import { preparedGraphOf } from "../../src/session/load.js";

@@ -2,13 +2,14 @@
  * What the caches of a plan take and what one token moves: numbers where the sizes are known, formulas over the model's symbols
  * where not. Knows a plan's pairs, allocates nothing.
  */
+import { bytesText } from "../base/bytes-text.js";
 import { addDims, bindDim, type Dim, isKnown, multiplyDims, productOf, symbol, symbolsOf } from "../graph/dim.js";
 import type { Node, Value } from "../graph/graph.js";
 import { traitsOf } from "../tensor/element-type.js";
-import type { CacheEntry } from "./explain-caches.js";
-import type { Chains, ChainStep } from "./explain-chains.js";
-import type { Pair } from "./pairs.js";
-import type { Plan } from "./plan.js";
+import type { Pair } from "../plan/pairs.js";
+import type { Plan } from "../plan/plan.js";
+import type { CacheEntry } from "./caches.js";
+import type { Chains, ChainStep } from "./chains.js";
 
 /** Sizes by symbol; `batch` and `capacity` are always understood, as in `createState`. */
 export type Sizes = ReadonlyMap<string, number>;
@@ -30,19 +31,6 @@ export interface CacheBytes {
   readonly moved: Amount;
   /** For each token and sample: the rows that are written; undefined where a declaration does not tell. */
   readonly written: Amount | undefined;
-}
-
-/** `1.5 MiB` */
-export function bytesText(bytes: number): string {
-  const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-  let unit = 0;
-  let size = bytes;
-  while (size >= 1024 && unit < units.length - 1) {
-    size /= 1024;
-    unit++;
-  }
-  const digits = unit === 0 ? Math.round(size * 10) / 10 : size >= 100 ? Math.round(size) : size.toFixed(1);
-  return `${digits} ${units[unit]}`;
 }
 
 /** A past on its way to its present. */

@@ -1,6 +1,6 @@
 /** One cache drawn as a lane: a bar for each buffer, a chip for each node that touches it, from left to right. */
 import { element, fitMiddle, textWidth, wrapText } from "./draw-svg.js";
-import type { Lane, LaneEvent } from "./explain-lanes.js";
+import type { Lane, LaneEvent } from "./lanes.js";
 
 /** Pixels left free around a picture. */
 export const margin = 24;

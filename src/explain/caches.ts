@@ -3,10 +3,10 @@
  * out anew for each token, and updates that are left out of the plan. Adds no verdict of its own to what is planned.
  */
 import { type Graph, type Node, quoted, type Value } from "../graph/graph.js";
-import { Chains, nameOf } from "./explain-chains.js";
-import type { Pair } from "./pairs.js";
-import type { Plan, Verdict } from "./plan.js";
-import { effectOf } from "./uses.js";
+import type { Pair } from "../plan/pairs.js";
+import type { Plan, Verdict } from "../plan/plan.js";
+import { effectOf } from "../plan/uses.js";
+import { type Chains, nameOf } from "./chains.js";
 
 /** One cache update, as tools read it. */
 export interface CacheJson {
@@ -189,9 +189,4 @@ export function cacheJson({ node, root, present, inPlace, reason, obstacle, show
     reason,
     ...(reader === undefined ? {} : { reader }),
   };
-}
-
-/** Every cache of a plan. */
-export function cachesOf(plan: Plan, removed: readonly RemovedNode[] = []): CacheJson[] {
-  return cacheEntries(plan, new Chains(plan.graph), removed).map(cacheJson);
 }

@@ -1,7 +1,8 @@
 /** Which steps kernels do and which the reference, in words: for each step, and all in all. */
 import type { Node } from "../graph/graph.js";
-import type { SessionFacts, StepAccount } from "./explain-gather.js";
-import type { Plan } from "./plan.js";
+import type { Plan } from "../plan/plan.js";
+import type { StepAccount } from "../plan/step-account.js";
+import type { SessionFacts } from "./gather.js";
 
 /** How a node runs; undefined where nothing is known of it. */
 export function runsOf(node: Node, { accounts }: Pick<SessionFacts, "accounts">): StepAccount | undefined {

@@ -4,12 +4,12 @@
  */
 import { factText } from "../graph/fact.js";
 import type { Node, Value } from "../graph/graph.js";
-import type { CacheEntry } from "./explain-caches.js";
-import { type ChainStep, nameOf } from "./explain-chains.js";
-import type { Explanation } from "./explain-gather.js";
-import { groupAlike, patternOf, rangeText } from "./explain-groups.js";
-import type { Pair } from "./pairs.js";
-import { bytesReadBy } from "./uses.js";
+import type { Pair } from "../plan/pairs.js";
+import { bytesReadBy } from "../plan/uses.js";
+import type { CacheEntry } from "./caches.js";
+import { type ChainStep, nameOf } from "./chains.js";
+import type { Explanation } from "./gather.js";
+import { groupAlike, patternOf, rangeText } from "./groups.js";
 
 /** A stretch of memory, from the event that makes it to the last one that uses it. Columns count events; −1 is before the run. */
 export interface LaneBuffer {

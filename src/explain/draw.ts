@@ -2,9 +2,9 @@
  * A plan's caches as a picture: SVG, by hand. Each cache is a lane, time runs to the right, each bar is one buffer: where a cache
  * is written in place there is one bar, where it is copied a second one begins. Follows the reader's light or dark theme.
  */
-import { type Explanation, explanationOf, type SessionFacts } from "./explain-gather.js";
-import { groupLanes, type Lane, lanesOf } from "./explain-lanes.js";
-import type { Plan } from "./plan.js";
+import type { Plan } from "../plan/plan.js";
+import { type Explanation, explanationOf, type SessionFacts } from "./gather.js";
+import { groupLanes, type Lane, lanesOf } from "./lanes.js";
 import { LanePicture, margin } from "./draw-lane.js";
 import { element, picture, textWidth, wrapText } from "./draw-svg.js";
 

@@ -3,7 +3,7 @@
  * is done in place. The explanation's own look at a graph; the planner decides without it.
  */
 import type { Graph, Node, Value } from "../graph/graph.js";
-import { effectOf, inputPosition } from "./uses.js";
+import { effectOf, inputPosition } from "../plan/uses.js";
 
 /** One step back from a value to the value it carries on. */
 export interface ChainStep {

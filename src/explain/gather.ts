@@ -1,9 +1,10 @@
 /** All that there is to tell about a plan, gathered once for every printer. */
 import type { Node } from "../graph/graph.js";
-import { type CacheBytes, cacheBytes, cachePaths, type Sizes } from "./explain-bytes.js";
-import { cacheEntries, type CacheEntry, type RemovedNode } from "./explain-caches.js";
-import { Chains } from "./explain-chains.js";
-import type { Plan } from "./plan.js";
+import type { Plan } from "../plan/plan.js";
+import type { StepAccount } from "../plan/step-account.js";
+import { type CacheBytes, cacheBytes, cachePaths, type Sizes } from "./bytes.js";
+import { cacheEntries, type CacheEntry, type RemovedNode } from "./caches.js";
+import { Chains } from "./chains.js";
 
 /** What a plan cannot know by itself. */
 export interface SessionFacts {
@@ -17,19 +18,6 @@ export interface SessionFacts {
   /** How the steps of one program run; nodes that it does without are left out. */
   readonly accounts?: ReadonlyMap<Node, StepAccount>;
 }
-
-/** How a step runs. */
-export interface StepAccount {
-  /** `nothing`: its output shows its input, and nothing is left to do; `beforehand`: the shapes alone decide the result. */
-  readonly runs: "kernel" | "reference" | "nothing" | "beforehand";
-  /** The kernels' names, where they are known. */
-  readonly kernels?: readonly string[];
-  /** Why the reference does it, or did it once. */
-  readonly reasons?: readonly string[];
-}
-
-/** The account of a step whose shapes data decide. */
-export const dynamicStep: StepAccount = { runs: "reference", reasons: ["data decide its shapes"] };
 
 /** All that the printers tell about a plan. */
 export interface Explanation {

@@ -1,15 +1,16 @@
 /** A plan as a person reads it: inputs and outputs, each cache with its verdict, bytes, operators, and a line for each step. */
+import { bytesText } from "../base/bytes-text.js";
 import { factText } from "../graph/fact.js";
 import { type Node, shortened, type Value } from "../graph/graph.js";
-import { bytesText, type CacheBytes } from "./explain-bytes.js";
-import type { CacheEntry } from "./explain-caches.js";
-import { nameOf } from "./explain-chains.js";
-import { groupAlike, patternOf, rangeText } from "./explain-groups.js";
-import { type Explanation, explanationOf, type SessionFacts } from "./explain-gather.js";
-import { kernelLines, runsOf, runsText } from "./explain-kernels.js";
-import { otherPresents } from "./pairs.js";
-import type { Plan, Verdict } from "./plan.js";
-import { effectOf } from "./uses.js";
+import { otherPresents } from "../plan/pairs.js";
+import type { Plan, Verdict } from "../plan/plan.js";
+import { effectOf } from "../plan/uses.js";
+import type { CacheBytes } from "./bytes.js";
+import type { CacheEntry } from "./caches.js";
+import { nameOf } from "./chains.js";
+import { groupAlike, patternOf, rangeText } from "./groups.js";
+import { type Explanation, explanationOf, type SessionFacts } from "./gather.js";
+import { kernelLines, runsOf, runsText } from "./kernels.js";
 
 /** How much to print. */
 export interface TextOptions {

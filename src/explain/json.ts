@@ -1,16 +1,12 @@
-/** A plan as tools read it: each cache with its verdict, the bytes it takes and moves, and the steps. For text see explain-text.ts. */
+/** A plan as tools read it: each cache with its verdict, the bytes it takes and moves, and the steps. For text see text.ts. */
 import type { Value } from "../graph/graph.js";
-import { type CacheJson, cacheJson } from "./explain-caches.js";
-import { nameOf } from "./explain-chains.js";
-import { explanationOf, type SessionFacts, type StepAccount } from "./explain-gather.js";
-import { runsOf } from "./explain-kernels.js";
-import { otherPresents, type Pair } from "./pairs.js";
-import type { Plan } from "./plan.js";
-
-export { type CacheJson, cachesOf } from "./explain-caches.js";
-export type { SessionFacts, StepAccount } from "./explain-gather.js";
-export { bytesText } from "./explain-bytes.js";
-export { explainPlan } from "./explain-text.js";
+import { otherPresents, type Pair } from "../plan/pairs.js";
+import type { Plan } from "../plan/plan.js";
+import type { StepAccount } from "../plan/step-account.js";
+import { type CacheJson, cacheJson } from "./caches.js";
+import { nameOf } from "./chains.js";
+import { explanationOf, type SessionFacts } from "./gather.js";
+import { runsOf } from "./kernels.js";
 
 /** A named tensor as tools read it; dimensions are numbers or the model's symbols. */
 export interface ValueJson {
