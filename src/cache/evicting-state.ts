@@ -13,7 +13,7 @@ import type { Tensor } from "../tensor/tensor.js";
 import { DecoderRun, int64 } from "./decoder-run.js";
 import { applyPolicy, type EvictionPolicy } from "./eviction.js";
 import { checkStateArguments } from "./given.js";
-import { attentionScores } from "./scores-model.js";
+import { attentionScores } from "../rewrite/page-names.js";
 
 /** How a cache is kept within its capacity. */
 export interface EvictingStateOptions {

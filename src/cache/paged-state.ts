@@ -15,7 +15,7 @@ import { DecoderRun, int64 } from "./decoder-run.js";
 import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
 import { copyBlock, moveRows, pageLayout } from "./page-bytes.js";
 import { applyPolicy, checkBudget, type EvictionPolicy, rowsInBlocks } from "./eviction.js";
-import { pageInputs, sumsName } from "./pages-model.js";
+import { pageInputs, sumsName } from "../rewrite/page-names.js";
 import type { Sequence } from "./sequence.js";
 
 /** How pages are made. */

@@ -3,7 +3,9 @@ import { checkFlag, choiceOf, optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import { isModel, type Model } from "../onnx/model.js";
-import { pageModel, type PagesOptions } from "./pages-model.js";
+import type { PagesOptions } from "../rewrite/page-names.js";
+
+export type { CacheType } from "../rewrite/page-names.js";
 
 /** A change of model for `InferenceSession.create(path, { change: pages() })`. */
 export function pages(given?: PagesOptions): (model: Model) => Promise<Model> {
@@ -21,6 +23,7 @@ export function pages(given?: PagesOptions): (model: Model) => Promise<Model> {
   return async (model) => {
     if (!isModel(model)) throw new InsituError("invalid-argument", `pages takes a model, got ${valueText(model)}`);
     const { rewriteIfGrowing } = await import("../rewrite/rewrite.js");
+    const { pageModel } = await import("../rewrite/pages-model.js");
     // Windows are attributes of Attention from opset 25 on, and masks before.
     return pageModel(rewriteIfGrowing(model, { opset: 25 }), options);
   };

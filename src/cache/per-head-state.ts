@@ -14,7 +14,7 @@ import { applyPolicy, checkBudget, type EvictionPolicy } from "./eviction.js";
 import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
 import { copyBlock, moveRows, pageLayout } from "./page-bytes.js";
 import type { PagedLogits, PagedStateOptions } from "./paged-state.js";
-import { pageInputs, sumsName } from "./pages-model.js";
+import { pageInputs, sumsName } from "../rewrite/page-names.js";
 import type { Sequence } from "./sequence.js";
 
 /** A text: a sequence of rows for each key/value head. */

@@ -1,6 +1,6 @@
 /** What `generate` and `chat` share: their options, the model they load, and how numbers are read. */
 import { InsituError } from "../base/error.js";
-import type { CacheType } from "../cache/pages-model.js";
+import type { CacheType } from "../cache/pages.js";
 import { CausalLM } from "../entry/node.js";
 import { checkGenerateOptions, type GenerateOptions, type WhenFull } from "../generate/options.js";
 import type { ControlTokens } from "../generate/tokenizer.js";

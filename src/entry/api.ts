@@ -31,12 +31,12 @@ export type { AppendEntry, BlockDescription, BlockPoolOptions, PoolStatistics } 
 export type { PrefixHash } from "../cache/prefix-index.js";
 export type { Sequence } from "../cache/sequence.js";
 export { pages } from "../cache/pages.js";
-export type { CacheType, PageLayout, PagesOptions } from "../cache/pages-model.js";
+export type { CacheType, PageLayout, PagesOptions } from "../rewrite/page-names.js";
 export { PagedState } from "../cache/paged-state.js";
 export type { Evicted, PagedBatch, PagedEntry, PagedLogits, PagedStateOptions } from "../cache/paged-state.js";
 export { PerHeadState, type PerHeadText } from "../cache/per-head-state.js";
 export { headBudgets, heavyHitters, recentWindow } from "../cache/eviction.js";
 export type { CachedRows, EvictionPolicy } from "../cache/eviction.js";
 export { EvictingState, type EvictingStateOptions } from "../cache/evicting-state.js";
-export { withAttentionScores } from "../cache/scores-model.js";
+export { withAttentionScores } from "../rewrite/scores-model.js";
 export type { CacheOptions } from "../generate/paged-decoder.js";

@@ -4,8 +4,7 @@
  */
 import { InsituError } from "../base/error.js";
 import { wholeNumber } from "../base/given.js";
-import { pages } from "../cache/pages.js";
-import type { CacheType } from "../cache/pages-model.js";
+import { type CacheType, pages } from "../cache/pages.js";
 import { readBlocks, writeBlocks } from "../cache/page-bytes.js";
 import { PagedState } from "../cache/paged-state.js";
 import type { Sequence } from "../cache/sequence.js";

@@ -1,7 +1,7 @@
 // Exported decoders on pages: the logits of their reference runs, plain, long and with prompts of different lengths; what cannot be paged
 // is refused by name.
 import { describe, expect, test } from "vitest";
-import { pageModel } from "../../src/cache/pages-model.js";
+import { pageModel } from "../../src/rewrite/pages-model.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { readModel } from "../../src/onnx/read.js";
 import { rewrite } from "../../src/rewrite/rewrite.js";

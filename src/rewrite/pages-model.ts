@@ -6,32 +6,10 @@
 import { InsituError } from "../base/error.js";
 import { type AttributeInput, float, node as makeNode, value as makeValue } from "../onnx/build.js";
 import type { Model, ModelAttribute, ModelNode, ModelValue } from "../onnx/model.js";
-import { ModelEdit, readsOf } from "../rewrite/model-edit.js";
 import type { ElementType } from "../tensor/element-type.js";
-import { type CacheTrail, type LayoutStep, ModelReader } from "./cache-trail.js";
-
-/** What the pages hold: the model's own type, or bytes with a scale for each token and head. */
-export type CacheType = "same" | "int8" | "float8e4m3fn" | "float8e5m2";
-
-/** How pages are laid out: rows of all heads together, or the rows of each head. */
-export type PageLayout = "Norm" | "NHSD";
-
-/** How a model is turned to pages. */
-export interface PagesOptions {
-  /** "same" by default. */
-  readonly cacheType?: CacheType;
-  readonly layout?: PageLayout;
-  /** Pages of one head each, with a block table and a length for every key/value head: heads may keep different rows. */
-  readonly perHead?: boolean;
-  /** Adds outputs `attention_sums.L`: how much attention each row got in a run. */
-  readonly scores?: boolean;
-}
-
-/** The inputs that say where rows are written and read. */
-export const pageInputs = { slots: "slot_mapping", tables: "block_tables", lengths: "seq_lens" } as const;
-
-/** The name of the output with a layer's attention. */
-export const sumsName = (layer: number | ""): string => `attention_sums.${layer}`;
+import { ModelEdit, readsOf } from "./model-edit.js";
+import { type PageLayout, pageInputs, type PagesOptions, sumsName } from "./page-names.js";
+import { type CacheTrail, type LayoutStep, ModelReader } from "./page-trail.js";
 
 const domain = "insitu";
 

@@ -3,9 +3,7 @@ import { InsituError } from "../base/error.js";
 import { attributes, value } from "../onnx/build.js";
 import { valueText } from "../base/value-text.js";
 import { isModel, type Model } from "../onnx/model.js";
-
-/** How the outputs with probabilities begin; a number for each layer follows. */
-export const attentionScores = "attention_scores.";
+import { attentionScores } from "./page-names.js";
 
 /** The model with outputs `attention_scores.L`: [batch, heads, queries, rows]. For `InferenceSession.create(path, { change })`. */
 export function withAttentionScores(model: Model): Model {

@@ -1,9 +1,9 @@
 /** The way from a cache to the Attention that reads it, in a model as its file has it: the write, and the layouts in between. */
 import type { Model, ModelAttribute, ModelDimension, ModelNode } from "../onnx/model.js";
 import { tensorView } from "../onnx/model.js";
-import { readsOf } from "../rewrite/model-edit.js";
 import { readIntegers } from "../tensor/access.js";
 import type { ElementType } from "../tensor/element-type.js";
+import { readsOf } from "./model-edit.js";
 
 /** A change of layout between a cache and Attention; both work on new rows as on the whole cache. */
 export type LayoutStep =
