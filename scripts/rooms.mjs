@@ -25,6 +25,7 @@ export const rooms = {
   hub: { imports: ["base"], node: true },
   generate: { imports: ["base", "tensor", "graph", "session", "cache"] },
   conformance: { imports: ["base", "tensor", "onnx", "session"] },
+  "rewrite-check": { imports: ["base", "tensor", "onnx", "graph", "rewrite", "session", "conformance"] },
   platform: { imports: ["base", "backends"], node: true },
   demo: { imports: ["base", "tensor", "onnx", "graph"] },
   entry: {
@@ -70,6 +71,7 @@ export const rooms = {
       "cache",
       "generate",
       "conformance",
+      "rewrite-check",
       "demo",
       "entry",
       "bench",

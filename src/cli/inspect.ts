@@ -19,7 +19,7 @@ import { preparedGraphOf } from "../session/load.js";
 import { weightsOf } from "../session/session.js";
 import type { Command } from "./command.js";
 import { missingOperators, openForInspection } from "./inspect-model.js";
-import { outlookText, rewriteOutlook } from "./inspect-rewrite.js";
+import { outlookText, rewriteOutlook } from "../rewrite/outlook.js";
 
 /** Shows a model's caches: which are written in place, which are not, and what stands in the way. */
 export const inspect: Command = {

@@ -2,15 +2,16 @@
 import { rename, rm } from "node:fs/promises";
 import { dirname, isAbsolute, join, normalize, resolve } from "node:path";
 import { InsituError } from "../base/error.js";
+import { InferenceSession } from "../entry/node.js";
 import { mapTensors } from "../onnx/map-tensors.js";
 import type { Model } from "../onnx/model.js";
 import { writeModelPieces } from "../onnx/write.js";
+import { type CheckResult, checkRewrite } from "../rewrite-check/check.js";
 import { reportText } from "../rewrite/report.js";
 import { rewrite as rewriteModel } from "../rewrite/rewrite.js";
 import { openForRewriting } from "../rewrite/rewrite-source.js";
 import { nodePlatform } from "../platform/node.js";
 import type { Command } from "./command.js";
-import { type CheckResult, checkRewrite } from "./rewrite-check.js";
 import { copyWhole, temporaryName, writePieces } from "./whole-files.js";
 
 /** Rewrites a decoder. */
@@ -53,15 +54,18 @@ export const rewrite: Command = {
     try {
       await writePieces(temporary, writeModelPieces(model));
       if (options["check"] === true)
-        check = await checkRewrite({
-          model: original,
-          original: path,
-          rewritten: temporary,
-          externalData: weights,
-          capacity: typeof report.capacity === "number" ? report.capacity : undefined,
-          ...(seconds === undefined ? {} : { seconds }),
-          onProgress: checkProgress(seconds ?? 60),
-        });
+        check = await checkRewrite(
+          {
+            model: original,
+            original: path,
+            rewritten: temporary,
+            externalData: weights,
+            capacity: typeof report.capacity === "number" ? report.capacity : undefined,
+            ...(seconds === undefined ? {} : { seconds }),
+            onProgress: checkProgress(seconds ?? 60),
+          },
+          (source, more) => InferenceSession.create(source, more),
+        );
       if (check?.passed !== false) {
         // Weights in other files stay there: a model that goes to another folder gets its own copies.
         for (const { path: location, data } of weights) await copyWhole(data, join(dirname(output), location));

@@ -6,12 +6,13 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { readArguments } from "../../src/cli/command.js";
 import { rewrite } from "../../src/cli/rewrite.js";
-import { type CheckResult, checkRewrite } from "../../src/cli/rewrite-check.js";
+import type { CheckResult } from "../../src/rewrite-check/check.js";
 import { rewrite as rewriteBytes } from "../../src/entry/node.js";
 import { attributes } from "../../src/onnx/build.js";
 import type { Model, ModelNode } from "../../src/onnx/model.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
+import { checkRewrite } from "./check.js";
 import type { Style } from "./styles/style.js";
 import { styledDecoder } from "./styles.js";
 

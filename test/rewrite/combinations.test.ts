@@ -1,10 +1,10 @@
 // Styles put together at random: what is rewritten gives what the original gives, and what is refused says why.
 import { expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
-import { checkRewrite } from "../../src/cli/rewrite-check.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { rewrite } from "../../src/rewrite/rewrite.js";
+import { checkRewrite } from "./check.js";
 import { type Style, styledDecoder } from "./styles.js";
 
 const seeds = process.env["INSITU_SOAK"] === "1" ? 800 : 24;

@@ -16,12 +16,12 @@ import { afterAll, describe, expect, test, vi } from "vitest";
 import { readArguments } from "../../src/cli/command.js";
 import { inspect } from "../../src/cli/inspect.js";
 import { rewrite } from "../../src/cli/rewrite.js";
-import { checkRewrite } from "../../src/cli/rewrite-check.js";
 import { InferenceSession, rewrite as rewriteBytes } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { moveToExternalData } from "../../src/onnx/move-external.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
+import { checkRewrite } from "./check.js";
 import { bytesOf } from "./exports.js";
 import { styledDecoder } from "./styles.js";
 

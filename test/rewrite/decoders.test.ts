@@ -1,12 +1,12 @@
 // Every exported decoder, rewritten: each cache in place, and the logits of the reference runs, plain, long and with prompts of different
 // lengths in one batch.
 import { describe, expect, test } from "vitest";
-import { checkRewrite } from "../../src/cli/rewrite-check.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { rewrite } from "../../src/rewrite/rewrite.js";
 import { compareViews } from "../support/compare.js";
+import { checkRewrite } from "./check.js";
 import { bytesOf, int64, lastRows, logitsName, models, packedSteps, toleranceOf } from "./exports.js";
 
 const grown = models.filter((model) => !model.includes("static"));

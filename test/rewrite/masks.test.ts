@@ -1,9 +1,9 @@
 // Masks made at random of comparisons between rows: what is rewritten gives what the original gives, and what is refused says why.
 import { expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
-import { checkRewrite } from "../../src/cli/rewrite-check.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { rewrite } from "../../src/rewrite/rewrite.js";
+import { checkRewrite } from "./check.js";
 import { type Style, styledDecoder } from "./styles.js";
 
 const seeds = process.env["INSITU_SOAK"] === "1" ? 600 : 30;

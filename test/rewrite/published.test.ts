@@ -2,7 +2,6 @@
 // insitu and in onnxruntime.
 import { describe, expect, test } from "vitest";
 import { publishedDecoder } from "../../scripts/published-decoder.mjs";
-import { checkRewrite } from "../../src/cli/rewrite-check.js";
 import { seededRandom } from "../../src/graph/call.js";
 import type { Model } from "../../src/onnx/model.js";
 import { readModel } from "../../src/onnx/read.js";
@@ -11,6 +10,7 @@ import { rewrite } from "../../src/rewrite/rewrite.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { View } from "../../src/tensor/view.js";
 import { compareViews } from "../support/compare.js";
+import { checkRewrite } from "./check.js";
 import { int64 } from "./exports.js";
 import { handOver, installed, openPeer, type PeerTensor, takeBack } from "./peer.js";
 

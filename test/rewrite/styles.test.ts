@@ -1,9 +1,9 @@
 // Decoders in many styles, rewritten and run beside the original: prefill, decoding, rewinding, prompts of different lengths in one batch.
 import { expect, test } from "vitest";
-import { checkRewrite } from "../../src/cli/rewrite-check.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { rewrite } from "../../src/rewrite/rewrite.js";
+import { checkRewrite } from "./check.js";
 import { styles } from "./style-list.js";
 import { sizesOf, type Style, styledDecoder } from "./styles.js";
 

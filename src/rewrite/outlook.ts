@@ -1,10 +1,10 @@
-/** What `insitu inspect` says of a model whose caches are not written in place yet: what rewriting would change, and which caches resist. */
+/** What rewriting would do with a model whose caches are not written in place yet, without doing it: what it would change, which caches resist. */
 import { InsituError } from "../base/error.js";
 import type { Model } from "../onnx/model.js";
-import { analyse, hasGrowingCaches } from "../rewrite/analysis.js";
-import { prepareModel } from "../rewrite/prepare-model.js";
-import type { RewriteReport } from "../rewrite/report.js";
-import { rewrite } from "../rewrite/rewrite.js";
+import { analyse, hasGrowingCaches } from "./analysis.js";
+import { prepareModel } from "./prepare-model.js";
+import type { RewriteReport } from "./report.js";
+import { rewrite } from "./rewrite.js";
 
 /** What rewriting would do. */
 export interface RewriteOutlook {

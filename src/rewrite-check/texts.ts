@@ -3,11 +3,11 @@ import { InsituError } from "../base/error.js";
 import { largestDifference } from "../conformance/compare.js";
 import { seededRandom } from "../graph/call.js";
 import { isKnown } from "../graph/dim.js";
-import type { Value } from "../graph/graph.js";
 import type { Analysis } from "../rewrite/analysis.js";
+import { vocabularyOf } from "../rewrite/checking.js";
+import type { Reach } from "../rewrite/reach.js";
 import type { View } from "../tensor/view.js";
-import type { FixedDecoder, GrownDecoder, Results, Tokens } from "./rewrite-check-decoders.js";
-import type { Reach } from "./rewrite-check-reach.js";
+import type { FixedDecoder, GrownDecoder, Results, Tokens } from "./decoders.js";
 
 /** One step of a check. */
 export interface CheckedStep {
@@ -254,19 +254,4 @@ interface Span {
   readonly counts: readonly number[];
   readonly starts: readonly number[];
   readonly length: number;
-}
-
-/** Tokens that the model has embeddings for: the rows of the tables that its inputs look up. */
-function vocabularyOf({ graph, index }: Analysis): number {
-  let most = Infinity;
-  const visit = (value: Value, depth: number): void => {
-    for (const node of index.readersOf(value)) {
-      const rows = node.inputs[0]?.fact?.shape?.[0];
-      if (node.op.name.startsWith("Gather") && node.inputs[1] === value && rows !== undefined && isKnown(rows))
-        most = Math.min(most, rows);
-      else if (depth < 4 && ["Reshape", "Cast", "Identity"].includes(node.op.name)) visit(node.outputs[0]!, depth + 1);
-    }
-  };
-  for (const value of graph.inputs) if (!/position|mask/i.test(value.name)) visit(value, 0);
-  return Number.isFinite(most) ? most : 16;
 }

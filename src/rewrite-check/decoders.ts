@@ -1,10 +1,10 @@
 /** A decoder before and after it was rewritten, each fed as its own generation code would: what `rewrite --check` compares. */
-import type { InferenceSession } from "../entry/node.js";
 import { bindShape, type Dim, isKnown, sameDim, symbolsOf } from "../graph/dim.js";
 import type { Value } from "../graph/graph.js";
 import type { Analysis } from "../rewrite/analysis.js";
 import { names } from "../rewrite/decoder-edit.js";
 import { cacheAxis } from "../rewrite/roles.js";
+import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
 import { writeIntegers, writeNumbers } from "../tensor/access.js";
 import { cloneView } from "../tensor/copy.js";
@@ -30,13 +30,13 @@ const unreadSize = 3;
 
 /** What both forms of a decoder have in common: inputs that carry tokens. */
 class Fed {
-  readonly session: InferenceSession;
+  readonly session: Session;
   readonly analysis: Analysis;
   readonly results: readonly string[];
   /** Inputs that have a value of their own. */
   readonly #weights: ReadonlySet<string>;
 
-  constructor(session: InferenceSession, analysis: Analysis) {
+  constructor(session: Session, analysis: Analysis) {
     this.session = session;
     this.analysis = analysis;
     const read = analysis.whole.nodes.flatMap((node) => node.inputs);
@@ -253,7 +253,7 @@ export class FixedDecoder extends Fed {
   #state: State | undefined;
   readonly #capacity: number;
 
-  constructor(session: InferenceSession, analysis: Analysis, capacity: number) {
+  constructor(session: Session, analysis: Analysis, capacity: number) {
     super(session, analysis);
     this.#capacity = capacity;
   }

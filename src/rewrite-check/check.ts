@@ -3,16 +3,17 @@
  * batch, and a text long enough to leave every window. Tells the largest difference of each step, and which windows were left; decides
  * nothing but whether differences are small enough.
  */
-import { InferenceSession } from "../entry/node.js";
 import type { Model } from "../onnx/model.js";
-import { analyse, type Analysis } from "../rewrite/analysis.js";
+import { analyse } from "../rewrite/analysis.js";
+import { toleranceOf } from "../rewrite/checking.js";
 import { prepareModel } from "../rewrite/prepare-model.js";
+import { reachesOf } from "../rewrite/reach.js";
 import type { ModelSource } from "../session/load.js";
 import type { SessionOptions } from "../session/options.js";
+import type { Session } from "../session/session.js";
 import { elementCount } from "../tensor/view.js";
-import { FixedDecoder, GrownDecoder } from "./rewrite-check-decoders.js";
-import { reachesOf } from "./rewrite-check-reach.js";
-import { Check, type CheckedStep, type CoveredMask, tokensFor } from "./rewrite-check-run.js";
+import { FixedDecoder, GrownDecoder } from "./decoders.js";
+import { Check, type CheckedStep, type CoveredMask, tokensFor } from "./texts.js";
 
 /** What a check found. */
 export interface CheckResult {
@@ -39,22 +40,25 @@ export interface CheckedModels {
   readonly onProgress?: (done: number, total: number) => void;
 }
 
-/** Runs both models. */
-export async function checkRewrite({
-  model,
-  original,
-  rewritten,
-  externalData = [],
-  capacity,
-  seed = 1,
-  seconds = 60,
-  onProgress = () => {},
-}: CheckedModels): Promise<CheckResult> {
+/** Runs both models, in sessions that `open` makes. */
+export async function checkRewrite(
+  {
+    model,
+    original,
+    rewritten,
+    externalData = [],
+    capacity,
+    seed = 1,
+    seconds = 60,
+    onProgress = () => {},
+  }: CheckedModels,
+  open: (source: ModelSource, options: SessionOptions) => Promise<Session>,
+): Promise<CheckResult> {
   const analysis = analyse(prepareModel(model, 24));
   const tolerance = toleranceOf(analysis);
   const backend = backendFor(model, tokensFor(reachesOf(analysis, undefined), tolerance));
-  const before = await InferenceSession.create(original, { backend });
-  const after = await InferenceSession.create(rewritten, { backend, inPlace: "require", externalData });
+  const before = await open(original, { backend });
+  const after = await open(rewritten, { backend, inPlace: "require", externalData });
   try {
     const reaches = reachesOf(analysis, after.rowRules.window);
     const rows = capacity ?? Math.max(32, tokensFor(reaches, tolerance) + 8);
@@ -78,13 +82,4 @@ const [fewWeights, fewProducts] = [2 ** 23, 2 ** 28];
 function backendFor({ graph }: Model, tokens: number): "reference" | "wasm" {
   const weights = graph.initializers.reduce((sum, { dims }) => sum + elementCount(dims), 0);
   return weights <= fewWeights && weights * tokens <= fewProducts ? "reference" : "wasm";
-}
-
-/** Models that compute in fewer bits, or quantize what they compute, differ by more. */
-function toleranceOf({ graph, trails, attentions }: Analysis): number {
-  const calls = (...names: readonly string[]): boolean => graph.nodes.some(({ op }) => names.includes(op.name));
-  if (calls("DynamicQuantizeLinear", "MatMulInteger")) return 5e-2;
-  const types = [...trails.map(({ past }) => past.fact?.type), ...attentions.map(({ query }) => query.type)];
-  if (types.some((type) => type !== "float32")) return 3e-2;
-  return calls("MatMulNBits") ? 2e-2 : 2e-4;
 }
