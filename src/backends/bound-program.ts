@@ -37,7 +37,10 @@ export interface BoundProgram {
   readonly outputs: ReadonlyMap<Value, View>;
 }
 
-/** True if a program was bound to these very inputs and this arena. */
+/**
+ * True if a program was bound to these very inputs and this arena. Views are told by identity: `Engine.stage` promises one object for as
+ * long as its bytes stay where they are, and a view of memory that was let go of never comes again, whoever has its bytes now.
+ */
 export function isBoundTo(bound: BoundProgram, inputs: readonly View[], arena: Arena | undefined): boolean {
   if (bound.arena !== arena) return false;
   for (let at = 0; at < inputs.length; at++) if (bound.inputs[at] !== inputs[at]) return false;

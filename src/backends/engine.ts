@@ -47,7 +47,10 @@ export interface Engine {
   lend(view: View): View;
   /** Memory for intermediate values; `before` is what it replaces. */
   arena(bytes: number, before: Arena | undefined): Arena;
-  /** An input as the steps read it: itself, or a copy in memory that the backend reaches. Held ones are there already. */
+  /**
+   * An input as the steps read it: itself, or a copy in memory that the backend reaches. Held ones are there already. The same object
+   * means the same place: replay goes by the identity of these views, so a copy that is made elsewhere is another object.
+   */
   stage(value: Value, view: View): View;
   /** Where a step runs; undefined where there is one memory only. */
   seat(program: Program, step: Step, inputs: readonly (View | undefined)[], arena: Arena): Seating | undefined;

@@ -3,6 +3,7 @@
  * happens. Knows no kernel: the engine does the calls.
  */
 import { InsituError, unreachable } from "../base/error.js";
+import { Recent } from "../base/recent.js";
 import type { Node, Value } from "../graph/graph.js";
 import { bodyOf } from "../graph/infer.js";
 import { dynamicStep, type StepAccount } from "../plan/step-account.js";
@@ -42,8 +43,8 @@ export class ProgramExecutor implements Executable {
   #arenaViews: WeakMap<Placement, View>[] = [];
   /** Memory for copies of values that have gaps, by the value that shows them without. */
   readonly #gapless = new Map<Value, View>();
-  /** Programs as they last ran, by where their inputs lay: the last used first. */
-  readonly #bound = new WeakMap<Program, BoundProgram[]>();
+  /** Programs as they last ran, by where their inputs lay. */
+  readonly #bound = new WeakMap<Program, Recent<BoundProgram>>();
   /** True if a value of the run so far may lie elsewhere in the next one. */
   #unsettled = false;
   /** What the run so far has overwritten in caches, where it can still be put back. */
@@ -149,20 +150,14 @@ export class ProgramExecutor implements Executable {
   }
 
   #boundTo(program: Program, inputs: readonly View[]): BoundProgram | undefined {
-    const kept = this.#bound.get(program);
-    if (kept === undefined) return undefined;
-    for (let at = 0; at < kept.length; at++) {
-      const bound = kept[at];
-      if (!isBoundTo(bound, inputs, this.#arena)) continue;
-      if (at > 0) kept.unshift(...kept.splice(at, 1));
-      return bound;
-    }
-    return undefined;
+    return this.#bound.get(program)?.use((bound) => isBoundTo(bound, inputs, this.#arena));
   }
 
   #keep(program: Program, bound: BoundProgram): void {
-    const kept = (this.#bound.get(program) ?? []).filter(({ arena }) => arena === this.#arena);
-    this.#bound.set(program, [bound, ...kept.slice(0, mostBound - 1)]);
+    const kept = this.#bound.get(program) ?? new Recent<BoundProgram>(mostBound);
+    kept.drop(({ arena }) => arena !== this.#arena);
+    kept.add(bound);
+    this.#bound.set(program, kept);
   }
 
   /** Runs a program whose values all lie where they lay. */

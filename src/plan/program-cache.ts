@@ -2,6 +2,7 @@
  * Compiled programs by what they depend on: the inputs' shapes, and the contents of those small integer inputs that decide shapes
  * further on. The least recently used program goes first. A cache's length is data and never part of the key.
  */
+import { Recent } from "../base/recent.js";
 import { shapeText } from "../graph/dim.js";
 import { type Fact, factOfView } from "../graph/fact.js";
 import { isWide, readBigInts, readNumbers } from "../tensor/access.js";
@@ -24,7 +25,7 @@ const mostHostElements = 16;
 /** The programs of one plan. */
 export class ProgramCache {
   readonly #plan: Plan;
-  readonly #programs = new Map<string, Program>();
+  readonly #programs = new Recent<{ readonly key: string; readonly program: Program }>(most);
   #latest:
     | { readonly shapes: readonly (readonly number[])[]; readonly values: string; readonly program: Program }
     | undefined;
@@ -50,16 +51,13 @@ export class ProgramCache {
     const latest = this.#latest;
     if (latest !== undefined && latest.values === values && haveShapes(inputs, latest.shapes)) return latest.program;
     const key = inputs.map((view) => shapeText(view.shape)).join(" ") + values;
-    const known = this.#programs.get(key);
-    if (known !== undefined) this.#programs.delete(key);
+    const known = this.#programs.use((each) => each.key === key)?.program;
     const program = known ?? this.#compile(inputs);
     // The first dynamic program settles which inputs count, and so the key.
     const settled = this.#hostInputs === undefined ? "" : valuesText(inputs, this.#hostInputs);
-    this.#programs.set(settled === values ? key : key + settled, program);
-    if (this.#programs.size > most) {
-      const [[oldest, gone]] = this.#programs;
-      this.#programs.delete(oldest);
-      this.#evicted(gone);
+    if (known === undefined) {
+      const gone = this.#programs.add({ key: settled === values ? key : key + settled, program });
+      if (gone !== undefined) this.#evicted(gone.program);
     }
     this.#latest = { shapes: inputs.map(({ shape }) => [...shape]), values: settled, program };
     return program;

@@ -4,6 +4,7 @@
  * caches lie. Nothing is decided silently: `describe` and `describeMemories` tell.
  */
 import { InsituError } from "../../base/error.js";
+import { Recent } from "../../base/recent.js";
 import { callReference } from "../../graph/call.js";
 import type { Value } from "../../graph/graph.js";
 import { chooseKernel, type KernelCall, type KernelTable, operandsOf } from "../../graph/kernel.js";
@@ -29,8 +30,8 @@ import { SessionMemory } from "./session-memory.js";
 interface Choice {
   readonly kernel: WasmKernel | undefined;
   readonly reasons: readonly string[];
-  /** Jobs for operands in different places, as with several states, the last used first. */
-  readonly recordings: Recording[];
+  /** Jobs for operands in different places, as with several states. */
+  readonly recordings: Recent<Recording>;
   /** The jobs of the last call; undefined where the slow truth did it. */
   last?: Recording | undefined;
 }
@@ -50,8 +51,8 @@ export class WasmEngine implements Engine {
   readonly #kernels: KernelTable<WasmKernel>;
   readonly #relaxed: boolean;
   readonly #choices = new WeakMap<Step, Choice>();
-  /** Copies of feeds, the last used first. */
-  readonly #staged = new Map<Value, View[]>();
+  /** Copies of feeds. */
+  readonly #staged = new Map<Value, Recent<View>>();
   /** Recordings that the data of a run did not allow. */
   readonly #refused = new WeakSet<Recording>();
   /** The memory that the step before ran in. */
@@ -94,16 +95,17 @@ export class WasmEngine implements Engine {
 
   stage(value: Value, view: View): View {
     if (view.type === "string" || this.owns(view)) return view;
-    const kept = this.#staged.get(value) ?? [];
-    const at = kept.findIndex((each) => each.type === view.type && sameNumbers(each.shape, view.shape));
-    let copy = kept[at];
+    let kept = this.#staged.get(value);
+    if (kept === undefined) this.#staged.set(value, (kept = new Recent(mostStaged)));
+    let copy = kept.use((each) => each.type === view.type && sameNumbers(each.shape, view.shape));
     if (copy === undefined) {
       // Runs of several shapes take turns: what is small stays where it lies, so that their programs stay bound to it.
-      const stay = kept.filter((each, index) => index < mostStaged - 1 && each.byteLength <= smallFeed);
-      for (const each of kept) if (!stay.includes(each)) this.free(each);
+      for (const gone of kept.drop((each) => each.byteLength > smallFeed)) this.free(gone);
+      const gone = kept.makeRoom();
+      if (gone !== undefined) this.free(gone);
       copy = this.allocate(view.type, view.shape);
-      this.#staged.set(value, [copy, ...stay]);
-    } else if (at > 0) kept.unshift(...kept.splice(at, 1));
+      kept.add(copy);
+    }
     copyView(view, copy);
     return copy;
   }
@@ -197,18 +199,16 @@ export class WasmEngine implements Engine {
     seat: number,
   ): Recording | undefined {
     const before = this.#choices.get(step);
-    const recordings = before?.recordings ?? [];
-    const known = recordings.findIndex((each) => each.fits(inputs, outputs));
-    if (known >= 0) {
-      if (known > 0) recordings.unshift(...recordings.splice(known, 1));
-      return recordings[0];
-    }
-    if (before !== undefined && recordings.length === 0) return undefined;
+    const recordings = before?.recordings ?? new Recent<Recording>(mostRecordings);
+    const known = recordings.use((each) => each.fits(inputs, outputs));
+    if (known !== undefined) return known;
+    if (before !== undefined && recordings.size === 0) return undefined;
     // What moved may also lie differently, so that another path serves it.
     const call = kernelCallOf(program, step, inputs, outputs);
     const { kernel } = this.#choose(step, recordings, call, seat);
     if (kernel === undefined) return undefined;
-    const oldest = recordings.length < mostRecordings ? undefined : recordings.pop();
+    // The jobs of the one that goes are written over where the new ones need as much memory.
+    const oldest = recordings.makeRoom();
     if (oldest !== undefined) oldest.replaced = true;
     const reuse = oldest?.seat === seat ? oldest : undefined;
     if (oldest !== undefined && reuse === undefined) this.#giveBlocks(oldest);
@@ -220,7 +220,7 @@ export class WasmEngine implements Engine {
       this.#choices.set(step, { kernel: undefined, reasons: [recorder.refusal], recordings });
       return undefined;
     }
-    recordings.unshift(recording);
+    recordings.add(recording);
     return recording;
   }
 
@@ -262,7 +262,7 @@ export class WasmEngine implements Engine {
     this.#memory.release();
   }
 
-  #choose(step: Step, recordings: Recording[], call: KernelCall, seat: number): Choice {
+  #choose(step: Step, recordings: Recent<Recording>, call: KernelCall, seat: number): Choice {
     const outside = operandsOf(call).find(({ known, view }) => !known && !this.#memory.memories.all[seat].holds(view));
     const found =
       outside === undefined
