@@ -5,7 +5,7 @@
 import type { ElementType } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";
 import { bindParameters, type Callable } from "./call.js";
-import type { AttributeResults, CallContext, Holding, Op, Parameter, Parameters } from "./op.js";
+import type { AttributeResults, CallContext, Op, Parameter, Parameters, PerParameter } from "./op.js";
 
 /** An operand or output of a call, with its shape in numbers. */
 export interface Operand {
@@ -45,7 +45,7 @@ type Asked<Ps extends Parameters> = {
 /** The call of a declared operator, with its own names and types; of several operators, what all have is there without a test. */
 export type CallOf<D extends Op> = D extends Op
   ? Pick<CallContext, "label" | "opset"> & {
-      readonly inputs: Holding<D["inputs"], Operand>;
+      readonly inputs: PerParameter<D["inputs"], Operand>;
       readonly outputs: Asked<D["outputs"]>;
       readonly attrs: AttributeResults<D["attrs"]>;
     }

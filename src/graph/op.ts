@@ -58,7 +58,7 @@ export type Singles<Names extends string> = Readonly<Record<Names, Parameter<"si
 type Held<P, V> = P extends Parameter<"variadic"> ? readonly V[] : P extends Parameter<"optional"> ? V | undefined : V;
 
 /** What `V` each parameter of a list holds: V, V | undefined, or V[]. */
-export type Holding<Ps extends Parameters, V> = { readonly [N in keyof Ps]: Held<Ps[N], V> };
+export type PerParameter<Ps extends Parameters, V> = { readonly [N in keyof Ps]: Held<Ps[N], V> };
 
 /** Declared attributes by name. */
 export type Attributes = Readonly<Record<string, Attribute<unknown>>>;
@@ -80,7 +80,7 @@ export interface CallContext {
 
 /** What a shape rule sees. */
 export interface InferCall<I extends Parameters, O extends Parameters, A> extends CallContext {
-  readonly inputs: Holding<I, Fact>;
+  readonly inputs: PerParameter<I, Fact>;
   readonly attrs: AttributeResults<A>;
   /** True if the node names this output. */
   wants(output: keyof O & string): boolean;
@@ -100,8 +100,8 @@ export interface OutputFact {
 
 /** What the slow truth sees. Outputs are allocated to their inferred shapes; an output with effect may share its input's bytes. */
 export interface ReferenceCall<I extends Parameters, O extends Parameters, A> extends CallContext {
-  readonly inputs: Holding<I, View>;
-  readonly outputs: Holding<O, View>;
+  readonly inputs: PerParameter<I, View>;
+  readonly outputs: PerParameter<O, View>;
   readonly attrs: AttributeResults<A>;
   /** For outputs whose shape only the data decide: allocates and returns the output. */
   allocate(output: keyof O & string, shape: readonly number[], options?: { index?: number; type?: ElementType }): View;

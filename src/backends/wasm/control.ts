@@ -93,17 +93,17 @@ export const readyMessage = "insitu kernel worker ready";
 export type KernelFunction = (job: number, part: number, parts: number, scratch: number) => void;
 
 /** The kernels on one memory, as one thread calls them. */
-export interface Bench {
+export interface ThreadKernels {
   readonly kernels: readonly KernelFunction[];
   readonly scratch: number;
 }
 
 /** The kernels of a module on a memory. */
-export function openBench(
+export function instantiateKernels(
   module: WebAssembly.Module,
   kernels: readonly string[],
   { memory, scratch }: MemoryStart,
-): Bench {
+): ThreadKernels {
   const exports = new WebAssembly.Instance(module, { env: { memory } }).exports as Record<string, KernelFunction>;
   return { kernels: kernels.map((name) => exports[name]), scratch };
 }
@@ -112,7 +112,7 @@ export function openBench(
 export function takeParts(
   words: Int32Array,
   base: number,
-  benches: readonly Bench[],
+  memories: readonly ThreadKernels[],
   failed: (error: unknown) => void,
 ): number {
   for (let taken = 0; ;) {
@@ -122,7 +122,7 @@ export function takeParts(
     taken++;
     const parts = words[base + Control.parts];
     try {
-      const { kernels, scratch } = benches[words[base + Control.memory]];
+      const { kernels, scratch } = memories[words[base + Control.memory]];
       kernels[words[base + Control.kernel]](words[base + Control.job], parts - remaining, parts, scratch);
     } catch (error) {
       failed(error);
@@ -134,7 +134,8 @@ export function takeParts(
 /** A worker's life around the control block. */
 export class KernelThread {
   readonly #start: WorkerStart;
-  readonly #benches: Bench[] = [];
+  /** By the number of the memory. */
+  readonly #memories: ThreadKernels[] = [];
   readonly #words: Int32Array;
   readonly #base: number;
   readonly #desk: number;
@@ -146,7 +147,7 @@ export class KernelThread {
     this.#base = start.control >>> 2;
     this.#desk = deskOf(this.#base, start.number);
     this.#words = new Int32Array(start.memory.buffer, 0, this.#base + controlWords);
-    this.#benches.push(openBench(start.module, start.kernels, start));
+    this.#memories.push(instantiateKernels(start.module, start.kernels, start));
     Atomics.store(this.#words, this.#desk + Desk.memories, 1);
     // Before anybody hears that the thread is ready: no task that follows is missed.
     this.#seen = Atomics.load(this.#words, this.#base + Control.generation);
@@ -155,16 +156,16 @@ export class KernelThread {
   /** Takes on another memory. One that cannot be had makes its tasks fail, with the reason. */
   join(memory: MemoryStart): void {
     const { module, kernels } = this.#start;
-    let bench: Bench;
+    let joined: ThreadKernels;
     try {
-      bench = openBench(module, kernels, memory);
+      joined = instantiateKernels(module, kernels, memory);
     } catch (error) {
       const fail = (): never => {
         throw error;
       };
-      bench = { kernels: kernels.map(() => fail), scratch: 0 };
+      joined = { kernels: kernels.map(() => fail), scratch: 0 };
     }
-    Atomics.store(this.#words, this.#desk + Desk.memories, this.#benches.push(bench));
+    Atomics.store(this.#words, this.#desk + Desk.memories, this.#memories.push(joined));
   }
 
   /** Waits for tasks and does its share. Returns when told to stop, or when there is a memory to join. An exception is reported, never a hang. */
@@ -174,7 +175,7 @@ export class KernelThread {
     for (;;) {
       const seen = this.#seen;
       if (Atomics.load(words, base + Control.stop) !== 0) return;
-      if (Atomics.load(words, base + Control.memories) > this.#benches.length) return;
+      if (Atomics.load(words, base + Control.memories) > this.#memories.length) return;
       let generation = Atomics.load(words, base + Control.generation);
       for (let round = 0; generation === seen && round < spins; round++)
         generation = Atomics.load(words, base + Control.generation);
@@ -189,7 +190,7 @@ export class KernelThread {
       }
       this.#seen = generation;
       Atomics.store(words, desk + Desk.busy, 1);
-      takeParts(words, base, this.#benches, failed);
+      takeParts(words, base, this.#memories, failed);
       Atomics.store(words, desk + Desk.busy, 0);
     }
   }

@@ -6,7 +6,6 @@
 import { InsituError } from "../../base/error.js";
 import type { WorkerHandle } from "../../base/platform.js";
 import {
-  type Bench,
   clearDesk,
   Control,
   controlWords,
@@ -14,7 +13,8 @@ import {
   memoriesJoined,
   type MemoryStart,
   mostMemories,
-  openBench,
+  instantiateKernels,
+  type ThreadKernels,
   spins,
   takeParts,
   takeReason,
@@ -60,7 +60,7 @@ export class KernelPool {
   /** Bytes of scratch that a kernel may use on each thread. */
   readonly scratchBytes: number;
   readonly #parts: PoolParts;
-  readonly #benches: Bench[] = [];
+  readonly #memories: ThreadKernels[] = [];
   readonly #numbers: ReadonlyMap<string, number>;
   readonly #words: Int32Array;
   readonly #base: number;
@@ -87,7 +87,7 @@ export class KernelPool {
     this.#parts = parts;
     this.scratchBytes = scratchBytes;
     this.threads = workers.length + 1;
-    this.#benches.push(openBench(module, kernels, { memory: memory.memory, scratch }));
+    this.#memories.push(instantiateKernels(module, kernels, { memory: memory.memory, scratch }));
     this.#numbers = new Map(kernels.map((name, number) => [name, number]));
     this.#words = new Int32Array(memory.buffer, 0, (control >>> 2) + controlWords);
     this.#base = control >>> 2;
@@ -139,7 +139,7 @@ export class KernelPool {
    * part of its tasks, which changes no result.
    */
   join(memory: WasmMemory): void {
-    const number = this.#benches.length;
+    const number = this.#memories.length;
     if (number >= mostMemories)
       throw new InsituError("out-of-memory", `${mostMemories} WebAssembly memories are the most there can be`);
     const { module, kernels } = this.#parts;
@@ -147,7 +147,7 @@ export class KernelPool {
       memory: memory.memory,
       scratch: memory.take(this.scratchBytes),
     }));
-    this.#benches.push(openBench(module, kernels, starts[0]));
+    this.#memories.push(instantiateKernels(module, kernels, starts[0]));
     for (const { handle, number: at } of this.#members) handle.post(starts[at + 1]);
     Atomics.store(this.#words, this.#base + Control.memories, number + 1);
     Atomics.add(this.#words, this.#base + Control.generation, 1);
@@ -174,7 +174,7 @@ export class KernelPool {
     if (number === undefined) throw new InsituError("internal", `there is no kernel ${kernel}`);
     if (this.#abandoned) throw abandonedError(kernel);
     if (parts === 1 || this.#members.length === 0 || !this.isJoined(memory)) {
-      const { kernels, scratch } = this.#benches[memory];
+      const { kernels, scratch } = this.#memories[memory];
       try {
         for (let part = 0; part < parts; part++) kernels[number](job, part, parts, scratch);
       } catch (error) {
@@ -193,7 +193,7 @@ export class KernelPool {
     Atomics.add(words, base + Control.generation, 1);
     if (Atomics.load(words, base + Control.parked) > 0) Atomics.notify(words, base + Control.generation, parts - 1);
     const began = this.#canTell ? 0 : performance.now();
-    const own = takeParts(words, base, this.#benches, this.#fail);
+    const own = takeParts(words, base, this.#memories, this.#fail);
     if (!this.#canTell) this.#mostLooks = looksFor(own, performance.now() - began);
     this.#awaitParts(kernel);
     const failure = this.#failure ?? takeReason(words, base);

@@ -18,7 +18,7 @@ import { elementCode, jobBytes, type JobLayout, levelCode, writeJob } from "../.
 const pages = 8;
 
 /** A small memory with one instance of the kernels. */
-class Bench {
+class TrialMemory {
   readonly #memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
   readonly #kernels: KernelExports;
   #next = reservedBytes;
@@ -105,17 +105,17 @@ interface Way {
 }
 
 /** Float weights, or 8 bits with a scale: fused multiply-add. */
-function multiply(bench: Bench, m: number, { turned, packed, splits, levels }: Way): Float32Array {
+function multiply(trial: TrialMemory, m: number, { turned, packed, splits, levels }: Way): Float32Array {
   const all = Array.from({ length: n * k }, (_, at) =>
     turned ? weight(Math.floor(at / k), at % k, 8) : weight(at % n, Math.floor(at / n), 8),
   );
   const job = {
-    a: bench.place(activations(m, 8)),
-    b: levels ? bench.placeBytes(all) : bench.place(all),
-    c: bench.take(m * n * 4),
+    a: trial.place(activations(m, 8)),
+    b: levels ? trial.placeBytes(all) : trial.place(all),
+    c: trial.take(m * n * 4),
     bias: 0,
-    rows: packed ? bench.take(packedRowBytes({ batch: 1, m, k })) : 0,
-    partials: splits === 1 ? 0 : bench.take(splits * m * n * 4),
+    rows: packed ? trial.take(packedRowBytes({ batch: 1, m, k })) : 0,
+    partials: splits === 1 ? 0 : trial.take(splits * m * n * 4),
     aType: elementCode.float32,
     bType: levels ? levelCode.int8 : elementCode.float32,
     m,
@@ -131,47 +131,47 @@ function multiply(bench: Bench, m: number, { turned, packed, splits, levels }: W
     bBatch: 0,
     cBatch: 0,
     splits,
-    scale: levels ? bench.place([1]) : 0,
+    scale: levels ? trial.place([1]) : 0,
     zero: 0,
     scaleK: 0,
     scaleN: 0,
     block: 32,
     panels: panelsAtOnce(n, 1 << 18),
   };
-  if (packed) bench.run("packRows", job);
-  bench.run("matmul", job);
-  if (splits > 1) bench.run("matmulMerge", job);
-  return bench.floats(job.c, m * n);
+  if (packed) trial.run("packRows", job);
+  trial.run("matmul", job);
+  if (splits > 1) trial.run("matmulMerge", job);
+  return trial.floats(job.c, m * n);
 }
 
 /** Blocks of weights: dot products of 16 bits, and of bytes; with 32 bits fused multiply-add. */
-function multiplyBlocks(bench: Bench, m: number, bits: number, precision: number): Float32Array {
+function multiplyBlocks(trial: TrialMemory, m: number, bits: number, precision: number): Float32Array {
   const form = { m, k, blockSize: 32, bits, precision };
   const sizes = quantizedBytes(form);
-  const [values, aScales, aSums] = [bench.take(sizes.values), bench.take(sizes.scales), bench.take(sizes.sums)];
-  const source = bench.place(activations(m, precision));
+  const [values, aScales, aSums] = [trial.take(sizes.values), trial.take(sizes.scales), trial.take(sizes.sums)];
+  const source = trial.place(activations(m, precision));
   const type = elementCode.float32;
   if (precision < 32)
-    bench.run("quantizeRows", { source, values, scales: aScales, sums: aSums, type, sourceRow: k, ...form });
+    trial.run("quantizeRows", { source, values, scales: aScales, sums: aSums, type, sourceRow: k, ...form });
   const row = Math.ceil(k / 32) * 32;
   const level = (at: number): number => weight(Math.floor(at / row), at % row, bits) + 2 ** (bits - 1);
   const byte = (at: number): number => (bits === 8 ? level(at) : level(2 * at) + (level(2 * at + 1) << 4));
-  const b = bench.placeBytes(Array.from({ length: (n * row * bits) / 8 }, (_, at) => byte(at)));
-  const scales = bench.place(new Array<number>((n * row) / 32).fill(1));
-  const c = bench.take(m * n * 4);
+  const b = trial.placeBytes(Array.from({ length: (n * row * bits) / 8 }, (_, at) => byte(at)));
+  const scales = trial.place(new Array<number>((n * row) / 32).fill(1));
+  const c = trial.take(m * n * 4);
   const rest = { zeros: 0, bias: 0, scaleType: type, zerosType: -1, n, cRow: n, a: source, aType: type, rows: 0 };
-  bench.run("matmulBlocks", { values, aScales, aSums, b, scales, c, ...rest, ...form });
-  return bench.floats(c, m * n);
+  trial.run("matmulBlocks", { values, aScales, aSums, b, scales, c, ...rest, ...form });
+  return trial.floats(c, m * n);
 }
 
 /** Bytes by bytes. */
-function multiplyIntegers(bench: Bench, m: number): Int32Array {
-  const a = bench.placeBytes(activations(m, 8));
-  const b = bench.placeBytes(Array.from({ length: n * k }, (_, at) => weight(at % n, Math.floor(at / n), 8)));
-  const c = bench.take(m * n * 4);
+function multiplyIntegers(trial: TrialMemory, m: number): Int32Array {
+  const a = trial.placeBytes(activations(m, 8));
+  const b = trial.placeBytes(Array.from({ length: n * k }, (_, at) => weight(at % n, Math.floor(at / n), 8)));
+  const c = trial.take(m * n * 4);
   const zeros = { aZero: 0, bZero: 0, aSigned: 1, bSigned: 1, aZeroStep: 0, bZeroStep: 0 };
-  bench.run("matmulInteger", { a, b, c, ...zeros, m, n, k, cRow: n });
-  return new Int32Array(bench.floats(c, m * n).buffer, c, m * n);
+  trial.run("matmulInteger", { a, b, c, ...zeros, m, n, k, cRow: n });
+  return new Int32Array(trial.floats(c, m * n).buffer, c, m * n);
 }
 
 const ways: readonly Way[] = [
@@ -198,14 +198,14 @@ export function relaxedBuildWorks(module: WebAssembly.Module): boolean {
   const agrees = (actual: ArrayLike<number>, expected: readonly number[]): boolean =>
     expected.every((value, at) => value === actual[at]);
   try {
-    const bench = new Bench(module);
+    const trial = new TrialMemory(module);
     return rowCounts.every((m) => {
       const bytes = product(m, 8, 8);
       return (
-        ways.every((way) => agrees(multiply(bench.clear(), m, way), bytes)) &&
-        agrees(multiplyIntegers(bench.clear(), m), bytes) &&
+        ways.every((way) => agrees(multiply(trial.clear(), m, way), bytes)) &&
+        agrees(multiplyIntegers(trial.clear(), m), bytes) &&
         forms.every(([bits, precision]) =>
-          agrees(multiplyBlocks(bench.clear(), m, bits, precision), product(m, bits, precision)),
+          agrees(multiplyBlocks(trial.clear(), m, bits, precision), product(m, bits, precision)),
         )
       );
     });
