@@ -117,8 +117,8 @@ export interface BackendOptions {
 export interface Forecast {
   /** How every step would be done. */
   readonly accounts: ReadonlyMap<Node, StepAccount>;
-  /** Bytes that a run keeps between its steps. */
-  readonly arenaBytes: number;
+  /** What a run with these inputs would do, on this backend's layout. */
+  readonly program: Program;
 }
 
 /** A way to run plans. */

@@ -1,5 +1,6 @@
 /** `insitu inspect`: what a model's caches do when it runs, and why; as text, as JSON, as a picture. Runs nothing. */
 import { writeFile } from "node:fs/promises";
+import type { Forecast } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
 import { bindShape, isFresh, isKnownShape } from "../graph/dim.js";
 import type { Fact } from "../graph/fact.js";
@@ -19,6 +20,7 @@ import { preparedGraphOf } from "../session/load.js";
 import { weightsOf } from "../session/session.js";
 import type { Command } from "./command.js";
 import { missingOperators, openForInspection } from "./inspect-model.js";
+import { printed } from "./inspect-print.js";
 import { outlookText, rewriteOutlook } from "../rewrite/outlook.js";
 
 /** Shows a model's caches: which are written in place, which are not, and what stands in the way. */
@@ -30,6 +32,11 @@ export const inspect: Command = {
   options: {
     json: { describes: "everything as JSON: { caches: [{ node, op, input, output, inPlace, reason }], … }" },
     steps: { describes: "also list every step of the plan, in its order" },
+    print: {
+      value: "model|graph|program",
+      describes:
+        "print that instead: what the file holds, what the passes made of it, or what runs for the sizes of --dims",
+    },
     svg: { value: "file", describes: "draw the caches, their writers and readers into this file" },
     pairs: {
       value: "past=present,…",
@@ -41,11 +48,19 @@ export const inspect: Command = {
     const model = await openForInspection(path);
     const { plan, removed } = planOf(model, readPairs(options["pairs"]));
     const sizes = readSizes(options["dims"], plan);
+    const forecast = await forecastFor(plan, sizes);
+    if (options["print"] !== undefined) {
+      console.log(
+        printed(options["print"], { model, plan, program: forecast?.program, missing: missingSizes(plan, sizes) }),
+      );
+      return 0;
+    }
     const facts: SessionFacts = {
       weightBytes: weightsOf(plan.graph).reduce((sum, { byteLength }) => sum + byteLength, 0),
       removed,
       sizes,
-      ...(await forecastFor(plan, sizes)),
+      arenaBytes: forecast?.program.arenaBytes,
+      ...(forecast === undefined ? {} : { accounts: forecast.accounts }),
     };
     const { svg } = options;
     if (typeof svg === "string")
@@ -140,20 +155,25 @@ function inputFacts({ graph, pairs }: Plan, sizes: Sizes): Fact[] {
   return graph.inputs.map(({ fact }) => ({ type: fact!.type, shape: fact!.shape && bindShape(fact!.shape, all) }));
 }
 
-/** What a run with these sizes keeps between its steps, and by what each of them runs; nothing where a size is missing. */
-async function forecastFor(plan: Plan, sizes: Sizes): Promise<Pick<SessionFacts, "arenaBytes" | "accounts">> {
+/** What the best backend would do with these sizes; undefined where one is missing. */
+async function forecastFor(plan: Plan, sizes: Sizes): Promise<Forecast | undefined> {
   const facts = inputFacts(plan, sizes);
-  if (!facts.every(({ shape }) => isKnownShape(shape))) return { arenaBytes: undefined };
+  if (!facts.every(({ shape }) => isKnownShape(shape))) return undefined;
   const best = await backends[0].load();
-  return best.forecast?.(plan, facts) ?? { arenaBytes: undefined };
+  return best.forecast?.(plan, facts);
+}
+
+/** The symbols of the inputs that have no size. */
+function missingSizes(plan: Plan, sizes: Sizes): string[] {
+  const named = new Set(inputFacts(plan, sizes).flatMap(({ shape }) => (shape ?? []).map(String)));
+  return [...named].filter((name) => !/^\d+$/.test(name) && !isFresh(name));
 }
 
 /** What else the command can tell. */
 function hintsFor(plan: Plan, sizes: Sizes, steps: boolean): string[] {
   const roles = plan.pairs.length === 0 ? [] : ["batch", "capacity"].filter((role) => !sizes.has(role));
   const given = new Map([...roles.map((role) => [role, 1] as const), ...sizes]);
-  const named = new Set(inputFacts(plan, given).flatMap(({ shape }) => (shape ?? []).map(String)));
-  const others = [...named].filter((name) => !/^\d+$/.test(name) && !isFresh(name));
+  const others = missingSizes(plan, given);
   const symbolic = plan.pairs.some(({ past }) => !isKnownShape(past.fact?.shape));
   const hints: string[] = [];
   if (symbolic && roles.length > 0)

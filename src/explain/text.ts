@@ -1,5 +1,6 @@
 /** A plan as a person reads it: inputs and outputs, each cache with its verdict, bytes, operators, and a line for each step. */
 import { bytesText } from "../base/bytes-text.js";
+import { linesText } from "../base/lines-text.js";
 import { factText } from "../graph/fact.js";
 import { type Node, shortened, type Value } from "../graph/graph.js";
 import { otherPresents } from "../plan/pairs.js";
@@ -58,8 +59,7 @@ export function explainPlan(plan: Plan, facts: SessionFacts, { steps = true }: T
     ...wrapList(operators.map(([name, count]) => `${name} ${count}`)),
     ...(steps ? ["", "steps", ...stepLines(plan, facts)] : []),
   ];
-  // A name may hold anything; on a terminal control characters would act.
-  return lines.map((line) => line.replace(/\p{Cc}/gu, "·")).join("\n");
+  return linesText(lines);
 }
 
 function valueLines({ graph, pairs }: Plan): string[] {

@@ -4,7 +4,7 @@ import type { View } from "../tensor/view.js";
 import type { AttributeValues } from "./attribute.js";
 import type { Callable } from "./call.js";
 import type { Shape } from "./dim.js";
-import { type Fact, factText } from "./fact.js";
+import type { Fact } from "./fact.js";
 
 /** A named tensor of the graph: an input, an initializer or a node's output. */
 export interface Value {
@@ -54,33 +54,4 @@ export function readsOf(node: Node): readonly Value[] {
   if (node.bodies.size > 0)
     for (const body of node.bodies.values()) for (const value of body.captured) reads.push(value);
   return reads;
-}
-
-const attributeText = (node: Node): string => {
-  const parts: string[] = [];
-  for (const [name, value] of node.attributes) {
-    if (value.kind === "tensor") parts.push(`${name}=${value.value}`);
-    else if ("value" in value)
-      parts.push(`${name}=${Array.isArray(value.value) ? `[${value.value.join(",")}]` : String(value.value)}`);
-    else parts.push(`${name}={…}`);
-  }
-  return parts.length === 0 ? "" : ` {${parts.join(", ")}}`;
-};
-
-const valueText = (value: Value | undefined): string => (value === undefined ? "–" : value.name);
-
-/** The graph as text: one line a node, with the facts that are known. */
-export function printGraph(graph: Graph, indent = ""): string {
-  const typed = (value: Value): string =>
-    value.fact === undefined ? value.name : `${value.name}: ${factText(value.fact)}`;
-  const lines = [`${indent}graph ${graph.name || "main"}(${graph.inputs.map(typed).join(", ")})`];
-  for (const node of graph.nodes) {
-    const outputs = node.outputs.map((value) => (value === undefined ? "–" : typed(value))).join(", ");
-    lines.push(
-      `${indent}  ${outputs} = ${node.op.name}-${node.op.since}(${node.inputs.map(valueText).join(", ")})${attributeText(node)}`,
-    );
-    for (const [name, body] of node.bodies) lines.push(`${indent}    ${name}:`, printGraph(body, `${indent}    `));
-  }
-  lines.push(`${indent}  return ${graph.outputs.map(valueText).join(", ")}`);
-  return lines.join("\n");
 }

@@ -1,4 +1,5 @@
 /** A model as text to read: one line a value, a constant or a node. Not a format: nothing reads it back. */
+import { linesText } from "../base/lines-text.js";
 import { byteLengthOf } from "../tensor/element-type.js";
 import type {
   Model,
@@ -28,7 +29,7 @@ export function printModel(model: Model, options: PrintOptions = {}): string {
     ...printGraph(model.graph, elements),
     ...model.functions.flatMap((part) => printFunction(part, elements)),
   ];
-  return `${lines.join("\n")}\n`;
+  return `${linesText(lines)}\n`;
 }
 
 const shorten = (text: string, length: number): string => (text.length > length ? `${text.slice(0, length)}…` : text);

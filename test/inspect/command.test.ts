@@ -207,3 +207,49 @@ test("large weights in another file are counted, not read; small ones and shapes
   const opened = await openForInspection(path);
   expect((opened.graph.initializers[1].data as Float32Array).length).toBe(512 * 512);
 });
+
+test("model, graph and program print themselves", async () => {
+  const path = fileOf(generatedDecoder());
+  const lines = async (...argv: string[]): Promise<string[]> => (await run(path, "--print", ...argv)).split("\n");
+  const model = await lines("model");
+  expect(model[0]).toContain(path);
+  expect(model.filter((line) => line.includes("= Attention("))).toHaveLength(2);
+  const graph = await lines("graph");
+  expect(graph[0]).toMatch(/^graph generated_decoder\(input_ids: int64\[batch,sequence\], /);
+  expect(graph).toContain(
+    "  present.0.key: float32[batch,capacity,16] = TensorScatter-24(past.0.key, layer.0.k.rotated, write_indices) {axis=1}",
+  );
+  const program = await lines("program", "--dims", "batch=1,capacity=8,sequence=1");
+  expect(program[0]).toMatch(/^program generated_decoder\(.*\): arena of \d/);
+  expect(program).toContain(
+    "  present.0.key: float32[1,8,16] writes into past.0.key = TensorScatter-24(past.0.key, layer.0.k.rotated, write_indices) {axis=1}",
+  );
+  expect(program.at(-1)).toMatch(/^ {2}return logits, /);
+  // As many steps as the plan for these sizes runs.
+  const { steps } = await json(path, "--dims", "batch=1,capacity=8,sequence=1");
+  const running = steps.filter(({ runs }) => runs !== "beforehand");
+  expect(program.filter((line) => / = \w+-\d+\(/.test(line))).toHaveLength(running.length);
+});
+
+test("--print refuses what it cannot print, and says what is missing", async () => {
+  const path = fileOf(generatedDecoder());
+  await expect(run(path, "--print", "program", "--dims", "batch=1")).rejects.toThrow(
+    "--print program needs every size of the inputs: give --dims sequence=…,capacity=…",
+  );
+  await expect(run(path, "--print", "plan")).rejects.toThrow('--print must be model, graph or program, got "plan"');
+});
+
+test("names that would act on a terminal do not, whatever is printed", async () => {
+  const name = "y\u001b[2J\nz";
+  const model = buildModel({
+    opset: 24,
+    inputs: [value("x", "float32", [2])],
+    outputs: [value(name, "float32", [2])],
+    nodes: [node("Relu", ["x"], [name])],
+  });
+  for (const noun of ["model", "graph", "program"]) {
+    const text = await run(fileOf(model), "--print", noun);
+    expect(text).toContain("y·[2J·z");
+    expect(text).not.toMatch(/[^\n\P{Cc}]/u);
+  }
+});

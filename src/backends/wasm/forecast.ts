@@ -70,5 +70,5 @@ function placed(placement: Placement, views: ReadonlyMap<Value, View>): View | u
 /** How a plan would run for inputs of these types and shapes. */
 export function forecastPlan(plan: Plan, inputs: readonly Fact[], kernels: KernelTable<Kernel>): Forecast {
   const program = compileProgram(plan, inputs, { resultsInArena: true });
-  return { accounts: forecastSteps(program, kernels), arenaBytes: program.arenaBytes };
+  return { accounts: forecastSteps(program, kernels), program };
 }
