@@ -1,12 +1,24 @@
-/** What callers hand in, checked: objects of options, and callbacks. Undefined stands for what is left out; null is a value like others. */
+/** What callers hand in, checked: JavaScript lets anything through. Undefined stands for what is left out; the checks of options let it pass. */
 import { InsituError } from "./error.js";
 import { valueText } from "./value-text.js";
 
-/** The options that a caller gave, none where they are left out. `what` names them. */
+/** The options that a caller gave, none where they are left out; null is a value like others. `what` names them. */
 export function optionsOf<T extends object>(what: string, given: T | undefined): Partial<T> {
   if (given === undefined) return {};
   if (typeof given === "object" && given !== null && !Array.isArray(given)) return given;
   throw new InsituError("invalid-argument", `${what} must be an object, got ${valueText(given)}`);
+}
+
+/** The same for options that may be null, each or all: null is left out. */
+export function optionsWithoutNull<T extends object>(what: string, given: T | null | undefined): T {
+  const options = optionsOf<T>(what, given ?? undefined);
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null && value !== undefined)) as T;
+}
+
+/** Throws unless a value, where there is one, is what the rule says. */
+export function checkRule(what: string, given: unknown, rule: string, holds: boolean): void {
+  if (given !== undefined && !holds)
+    throw new InsituError("invalid-argument", `${what} must be ${rule}, got ${valueText(given)}`);
 }
 
 /** Throws unless an argument that must be there is an object. */
@@ -16,27 +28,44 @@ export function checkObject(what: string, given: unknown): void {
 }
 
 /** Throws unless an option is a function or left out. */
-export function checkCallback(what: string, given: unknown): void {
-  if (given !== undefined && typeof given !== "function")
-    throw new InsituError("invalid-argument", `${what} must be a function, got ${valueText(given)}`);
-}
+export const checkCallback = (what: string, given: unknown): void =>
+  checkRule(what, given, "a function", typeof given === "function");
 
 /** Throws unless an option is true, false or left out. */
-export function checkFlag(what: string, given: unknown): void {
-  if (given !== undefined && typeof given !== "boolean")
-    throw new InsituError("invalid-argument", `${what} must be true or false, got ${valueText(given)}`);
+export const checkFlag = (what: string, given: unknown): void =>
+  checkRule(what, given, "true or false", typeof given === "boolean");
+
+/** Throws unless a name is text or left out. */
+export const checkName = (what: string, given: unknown): void =>
+  checkRule(what, given, "text", typeof given === "string");
+
+/** Throws unless an option is a whole number from `least` on, or left out. */
+export const checkCount = (what: string, given: unknown, least = 0): void =>
+  checkRule(what, given, `a whole number from ${least} on`, Number.isSafeInteger(given) && (given as number) >= least);
+
+/** Throws unless an option is one of a few words, or left out. */
+export function checkChoice(what: string, given: string | undefined, choices: readonly string[]): void {
+  const words = choices.map((choice) => `"${choice}"`);
+  checkRule(what, given, `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`, choices.includes(given as string));
 }
 
 /** An option that is one of a few words; `absent` where it is left out. */
 export function choiceOf<T extends string>(what: string, given: T | undefined, choices: readonly T[], absent: T): T {
-  if (given === undefined) return absent;
-  if (choices.includes(given)) return given;
-  const words = choices.map((choice) => `"${choice}"`);
-  throw new InsituError(
-    "invalid-argument",
-    `${what} must be ${words.slice(0, -1).join(", ")} or ${words.at(-1)}, got ${valueText(given)}`,
-  );
+  checkChoice(what, given, choices);
+  return given ?? absent;
 }
+
+/** Throws unless the option, where it is given, can end what it is given to. */
+export const checkSignal = (given: unknown): void =>
+  checkRule(
+    "option signal",
+    given,
+    "an AbortSignal",
+    typeof given === "object" &&
+      given !== null &&
+      "throwIfAborted" in given &&
+      typeof given.throwIfAborted === "function",
+  );
 
 /** Throws unless an argument is a list. */
 export function checkList(what: string, given: unknown): asserts given is readonly unknown[] {
@@ -53,19 +82,4 @@ export function checkNumbers(what: string, given: unknown): void {
         "invalid-argument",
         `${what} must be whole numbers from 0 on, got ${valueText(given[at])} at ${at}`,
       );
-}
-
-/** Throws unless an option is a whole number of at least `least`, or left out. */
-export function checkCount(what: string, given: unknown, least = 0): void {
-  if (given === undefined || (Number.isSafeInteger(given) && (given as number) >= least)) return;
-  throw new InsituError(
-    "invalid-argument",
-    `${what} must be a whole number of at least ${least}, got ${valueText(given)}`,
-  );
-}
-
-/** Throws unless a name is text or left out. */
-export function checkName(what: string, given: unknown): void {
-  if (given !== undefined && typeof given !== "string")
-    throw new InsituError("invalid-argument", `${what} must be text, got ${valueText(given)}`);
 }

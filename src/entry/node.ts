@@ -1,5 +1,5 @@
 /** The session and the language model as Node has them: models and weights come from files. */
-import { givenOptions } from "../base/given.js";
+import { optionsWithoutNull } from "../base/arguments.js";
 import { LanguageModel, type LoadLanguageModelOptions, placeOf } from "../generate/causal-lm.js";
 import { fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";
 import { embeddedModel } from "../platform/embedded-model.js";
@@ -30,7 +30,7 @@ export class CausalLM extends LanguageModel {
     source?: string | URL,
     options?: LoadLanguageModelOptions & { readonly hub?: HubOptions },
   ): Promise<CausalLM> {
-    const { hub, ...rest } = givenOptions(options, "CausalLM.load");
+    const { hub, ...rest } = optionsWithoutNull("the options of CausalLM.load", options);
     const variant = rest.variant === undefined ? {} : { variant: rest.variant };
     const given = placeOf(source ?? embeddedModel);
     const folder = isHubName(given) ? await fetchHubModel(given, { ...variant, ...hub }) : given;

@@ -1,6 +1,6 @@
 /** A language model with its tokenizer: the object that users generate text with. `entry/` gives it a `load` that opens files. */
 import { InsituError } from "../base/error.js";
-import { givenOptions, ruled, wholeNumber } from "../base/given.js";
+import { checkCount, checkName, checkRule, optionsWithoutNull } from "../base/arguments.js";
 import { valueText } from "../base/value-text.js";
 import type { FolderPlatform } from "../base/platform.js";
 import type { PagedState } from "../cache/paged-state.js";
@@ -83,16 +83,16 @@ export class LanguageModel {
     openSession: (model: string, options: SessionOptions) => Promise<Session>,
     options?: LoadLanguageModelOptions,
   ): Promise<LanguageModelParts> {
-    const given = givenOptions(options, "CausalLM.load");
+    const given = optionsWithoutNull("the options of CausalLM.load", options);
     const { context, chunk = 128, sinks = 4, variant, keep = 1, chatTemplate, ...others } = given;
     const { cache, cacheType, blockSize, blocks, ...sessionOptions } = others;
     const paged = readCacheOptions({ cache, cacheType, blockSize, blocks });
-    wholeNumber("context", context, 2);
-    wholeNumber("chunk", chunk, 1);
-    wholeNumber("sinks", sinks, 0);
-    wholeNumber("keep", keep, 0);
-    ruled("variant", variant, "text", typeof variant === "string");
-    ruled("chatTemplate", chatTemplate, "text", typeof chatTemplate === "string");
+    checkCount("option context", context, 2);
+    checkCount("option chunk", chunk, 1);
+    checkCount("option sinks", sinks, 0);
+    checkCount("option keep", keep, 0);
+    checkName("option variant", variant);
+    checkName("option chatTemplate", chatTemplate);
     const folder = await readModelFolder(source, platform, variant);
     const template = chatTemplate ?? folder.template;
     const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
@@ -150,7 +150,7 @@ export class LanguageModel {
 
   /** Continues a prompt: iterate over the result for tokens with their text. */
   generate(prompt: Prompt, options?: GenerateOptions): Generation {
-    const given = givenOptions(options, "generate");
+    const given = optionsWithoutNull("the options of generate", options);
     const generating = this.#read(given);
     return this.#generate(this.#encode(prompt, given), generating, this.#pool);
   }
@@ -158,7 +158,7 @@ export class LanguageModel {
   /** Continues several prompts at once; tokens of all texts come as they are made. */
   generateBatch(prompts: readonly Prompt[], options?: GenerateOptions): AsyncGenerator<BatchToken, void, undefined> {
     const { decoder, tokenizer: text, context: capacity, chunk } = this.#parts;
-    const given = givenOptions(options, "generateBatch");
+    const given = optionsWithoutNull("the options of generateBatch", options);
     const generating = this.#read(given);
     if (!Array.isArray(prompts))
       throw new InsituError("invalid-argument", `a batch is a list of prompts, got ${valueText(prompts)}`);
@@ -172,8 +172,8 @@ export class LanguageModel {
    */
   async samples(prompt: Prompt, count: number, options?: GenerateOptions): Promise<Generation[]> {
     const rule = `a whole number from 1 to ${mostSamples}`;
-    ruled("count", count ?? NaN, rule, Number.isSafeInteger(count) && count >= 1 && count <= mostSamples);
-    const given = givenOptions(options, "samples");
+    checkRule("option count", count ?? NaN, rule, Number.isSafeInteger(count) && count >= 1 && count <= mostSamples);
+    const given = optionsWithoutNull("the options of samples", options);
     const generating = this.#read(given);
     const tokens = this.#encode(prompt, given);
     const shared = new SharedPrompt(this.#pool, count, () => this.#readAllButLast(tokens, generating));
@@ -191,9 +191,9 @@ export class LanguageModel {
     prompt: Prompt,
     options?: GenerateOptions & Partial<BeamOptions>,
   ): Promise<(Beam & { readonly text: string })[]> {
-    const { beams = 4, lengthPenalty = 1, ...given } = givenOptions(options, "beamSearch");
-    wholeNumber("beams", beams, 1);
-    ruled("lengthPenalty", lengthPenalty, "a finite number", Number.isFinite(lengthPenalty));
+    const { beams = 4, lengthPenalty = 1, ...given } = optionsWithoutNull("the options of beamSearch", options);
+    checkCount("option beams", beams, 1);
+    checkRule("option lengthPenalty", lengthPenalty, "a finite number", Number.isFinite(lengthPenalty));
     const generating = this.#read(given);
     const tokens = this.#encode(prompt, given);
     if (generating.maxTokens === 0) return [];
@@ -208,7 +208,7 @@ export class LanguageModel {
    */
   chat(opening?: readonly AnyChatMessage[], options?: GenerateOptions): Chat {
     const said = opening ?? [];
-    const given = givenOptions(options, "chat");
+    const given = optionsWithoutNull("the options of chat", options);
     checkMessages(said);
     checkGenerateOptions(given);
     return new Chat(

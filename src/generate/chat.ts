@@ -1,6 +1,6 @@
 /** A conversation of several turns on one context: each turn reads only what is new. Turns can be taken back. */
 import { InsituError } from "../base/error.js";
-import { givenOptions } from "../base/given.js";
+import { optionsWithoutNull } from "../base/arguments.js";
 import type { Context } from "./context.js";
 import type { ContextPool } from "./context-pool.js";
 import type { ContextSource, Generation, TakenContext } from "./generation.js";
@@ -48,7 +48,7 @@ export class Chat {
     const message = typeof content === "string" ? { role: "user", content } : content;
     const messages = [...this.messages, message];
     checkMessages(messages);
-    const given = { ...this.#options, ...givenOptions(options, "chat.send") };
+    const given = { ...this.#options, ...optionsWithoutNull("the options of chat.send", options) };
     const reply = this.#answer(messages, given, this.#source);
     this.#turns.push({ message, reply });
     return reply;

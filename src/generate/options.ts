@@ -1,6 +1,6 @@
 /** The options of a generation: the caller's, then what the model's generation_config.json says, then defaults. All are checked here. */
 import { InsituError } from "../base/error.js";
-import { checkSignal, oneOf, ruled, wholeNumber } from "../base/given.js";
+import { checkChoice, checkCount, checkFlag, checkRule, checkSignal } from "../base/arguments.js";
 import { valueText } from "../base/value-text.js";
 import type { Json } from "./model-folder.js";
 import { readSampling, type Sampling, type SamplingOptions } from "./sampling.js";
@@ -82,21 +82,26 @@ export function modelDefaults(config: Json, generationConfig: Json, endToken?: n
 export function checkGenerateOptions(options: GenerateOptions): void {
   readSampling(options);
   const { maxTokens, logprobs, stop, stopTokens, ignoreEnd, speculate, templateOptions } = options;
-  wholeNumber("maxTokens", maxTokens, 0);
-  if (typeof logprobs !== "boolean") wholeNumber("logprobs", logprobs, 0);
-  oneOf("whenFull", options.whenFull, ["stop", "slide", "error"]);
-  oneOf("controlTokens", options.controlTokens, ["read", "plain"]);
+  checkCount("option maxTokens", maxTokens, 0);
+  if (typeof logprobs !== "boolean") checkCount("option logprobs", logprobs, 0);
+  checkChoice("option whenFull", options.whenFull, ["stop", "slide", "error"]);
+  checkChoice("option controlTokens", options.controlTokens, ["read", "plain"]);
   const texts: unknown = typeof stop === "string" ? [stop] : stop;
   const isText = (text: unknown): boolean => typeof text === "string" && text !== "";
   if (stop !== undefined && !(Array.isArray(texts) && texts.every(isText)))
     throw new InsituError("invalid-argument", `option stop must hold texts that are not empty, got ${valueText(stop)}`);
-  ruled("stopTokens", stopTokens, "a list of tokens, by number or spelling", Array.isArray(stopTokens));
-  ruled("ignoreEnd", ignoreEnd, "true or false", typeof ignoreEnd === "boolean");
-  ruled("templateOptions", templateOptions, "an object", isObject(templateOptions));
-  ruled("speculate", speculate, "true, false or an object", typeof speculate === "boolean" || isObject(speculate));
+  checkRule("option stopTokens", stopTokens, "a list of tokens, by number or spelling", Array.isArray(stopTokens));
+  checkFlag("option ignoreEnd", ignoreEnd);
+  checkRule("option templateOptions", templateOptions, "an object", isObject(templateOptions));
+  checkRule(
+    "option speculate",
+    speculate,
+    "true, false or an object",
+    typeof speculate === "boolean" || isObject(speculate),
+  );
   const { ngram, draft } = speculationOf(options);
-  wholeNumber("speculate.ngram", ngram, 2);
-  wholeNumber("speculate.draft", draft, 1);
+  checkCount("option speculate.ngram", ngram, 2);
+  checkCount("option speculate.draft", draft, 1);
   checkSignal(options.signal);
 }
 

@@ -3,7 +3,7 @@
  * begin alike share their beginning; forks share all they have in common.
  */
 import { InsituError } from "../base/error.js";
-import { wholeNumber } from "../base/given.js";
+import { checkCount } from "../base/arguments.js";
 import { type CacheType, pages } from "../cache/pages.js";
 import { readBlocks, writeBlocks } from "../cache/page-bytes.js";
 import { PagedState } from "../cache/paged-state.js";
@@ -43,8 +43,8 @@ export function readCacheOptions({
   for (const [name, given] of Object.entries({ cacheType, blockSize, blocks }))
     if (cache === "linear" && given !== undefined)
       throw new InsituError("invalid-argument", `option ${name} is for pages: ask for cache: "paged"`);
-  wholeNumber("blockSize", blockSize, 1);
-  wholeNumber("blocks", blocks, 1);
+  checkCount("option blockSize", blockSize, 1);
+  checkCount("option blocks", blocks, 1);
   return cache === "linear" ? undefined : { cacheType: cacheType ?? "same", blockSize: blockSize ?? 16, blocks };
 }
 

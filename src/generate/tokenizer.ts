@@ -1,6 +1,6 @@
 /** Text ↔ tokens and chat templates, by the libraries of the hub: they are loaded with the first tokenizer. */
 import { InsituError } from "../base/error.js";
-import { givenOptions, oneOf, ruled } from "../base/given.js";
+import { checkChoice, checkFlag, checkRule, optionsWithoutNull } from "../base/arguments.js";
 import { valueText } from "../base/value-text.js";
 import { type AnyChatMessage, checkMessages } from "./messages.js";
 import { ChatTemplate } from "./template/chat-template.js";
@@ -97,8 +97,8 @@ export class TextTokenizer implements TokenDecoder {
   encode(text: string, options?: EncodeOptions): number[] {
     if (typeof text !== "string")
       throw new InsituError("invalid-argument", `only text can become tokens, got ${valueText(text)}`);
-    const { specialTokens = true, controlTokens = "read" } = givenOptions(options, "encode");
-    ruled("specialTokens", specialTokens, "true or false", typeof specialTokens === "boolean");
+    const { specialTokens = true, controlTokens = "read" } = optionsWithoutNull("the options of encode", options);
+    checkFlag("option specialTokens", specialTokens);
     return this.#encode(MarkedText.of(text, markOf.caller), specialTokens, controlTokens);
   }
 
@@ -111,7 +111,7 @@ export class TextTokenizer implements TokenDecoder {
     more?: Readonly<Record<string, unknown>>,
     options?: Pick<EncodeOptions, "controlTokens">,
   ): number[] {
-    const { controlTokens = "plain" } = givenOptions(options, "encodeChat");
+    const { controlTokens = "plain" } = optionsWithoutNull("the options of encodeChat", options);
     return this.#encode(this.#render(messages, more), false, controlTokens);
   }
 
@@ -144,7 +144,7 @@ export class TextTokenizer implements TokenDecoder {
         "invalid-argument",
         `the text is not Unicode: half of a surrogate pair stands alone at index ${half}`,
       );
-    oneOf("controlTokens", controlTokens, ["read", "plain"]);
+    checkChoice("option controlTokens", controlTokens, ["read", "plain"]);
     const allows = controlTokens === "plain" ? this.#allows : allowsAll;
     return guarded("the tokenizer cannot read the text", () => this.#pipeline.encode(text, { around, allows }));
   }
@@ -156,7 +156,12 @@ export class TextTokenizer implements TokenDecoder {
         "invalid-argument",
         "the model has no chat template: give the prompt as text, load the model with chatTemplate, or put a chat_template into tokenizer_config.json",
       );
-    ruled("templateOptions", more ?? undefined, "an object", typeof more === "object" && !Array.isArray(more));
+    checkRule(
+      "option templateOptions",
+      more ?? undefined,
+      "an object",
+      typeof more === "object" && !Array.isArray(more),
+    );
     const given = { add_generation_prompt: true, ...more };
     return this.#template.render({ messages, given, own: this.#named });
   }

@@ -5,7 +5,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { InsituError } from "../base/error.js";
 import { modelPaths } from "../base/model-files.js";
-import { checkSignal, givenOptions, ruled } from "../base/given.js";
+import { checkCallback, checkName, checkRule, checkSignal, optionsWithoutNull } from "../base/arguments.js";
 import { downloadFile, notWritten, type RemoteFile } from "./download-file.js";
 import { listModel } from "./list-model.js";
 
@@ -66,14 +66,14 @@ export async function fetchHubModel(name: string, given?: HubOptions): Promise<s
 
 /** The options as they must be; they are part of paths. */
 function checked(given: HubOptions | undefined): HubOptions {
-  const options = givenOptions(given, "hub");
+  const options = optionsWithoutNull("the options of hub", given);
   for (const name of ["revision", "variant", "cache", "hubUrl", "accessToken"] as const)
-    ruled(`hub.${name}`, options[name], "text", typeof options[name] === "string");
+    checkName(`option hub.${name}`, options[name]);
   const { revision, variant, hubUrl, onProgress } = options;
-  ruled("hub.revision", revision, "a branch, tag or commit", !["", ".", ".."].includes(revision ?? "main"));
-  ruled("hub.variant", variant, "the name of a variant, without slashes", !/[\\/]/.test(variant ?? ""));
-  ruled("hub.hubUrl", hubUrl, "a URL", URL.canParse(hubUrl ?? ""));
-  ruled("hub.onProgress", onProgress, "a function", typeof onProgress === "function");
+  checkRule("option hub.revision", revision, "a branch, tag or commit", !["", ".", ".."].includes(revision ?? "main"));
+  checkRule("option hub.variant", variant, "the name of a variant, without slashes", !/[\\/]/.test(variant ?? ""));
+  checkRule("option hub.hubUrl", hubUrl, "a URL", URL.canParse(hubUrl ?? ""));
+  checkCallback("option hub.onProgress", onProgress);
   checkSignal(options.signal);
   return options;
 }
