@@ -4,7 +4,6 @@
  * not come out exactly become opaque atoms that still print and evaluate. What would take too many terms, too long a text or,
  * all in all, too much work is a dimension that nothing is known about: products of sums multiply, and a file asks for one in 20 bytes.
  */
-import { InsituError } from "../base/error.js";
 import { longestDimension, mostTerms } from "../base/limits.js";
 
 /** A dimension, or any host-side integer: a number or an expression over symbols. */
@@ -279,9 +278,3 @@ export const bindShape = (shape: Shape, bindings: ReadonlyMap<string, Dim>): Sha
 /** `[batch,8,past + seq,64]`; `[?]` stands for an unknown rank. */
 export const shapeText = (shape: Shape | undefined): string =>
   shape === undefined ? "[?]" : `[${shape.map((dim) => String(dim)).join(",")}]`;
-
-/** The shape as numbers; throws where a symbol is left. */
-export function numericShape(shape: Shape, what: string): readonly number[] {
-  if (!isKnownShape(shape)) throw new InsituError("internal", `${what} still has symbols: ${shapeText(shape)}`);
-  return shape;
-}

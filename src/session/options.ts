@@ -8,9 +8,9 @@ import { checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
 import type { Model } from "../onnx/model.js";
 import type { Level } from "../passes/optimize.js";
 import type { PairNames } from "../plan/named-pairs.js";
+import type { InPlacePolicy } from "../plan/plan.js";
 
-/** When caches are updated in place: where proved, always or not at all. */
-export type InPlacePolicy = "prefer" | "require" | "never";
+export type { InPlacePolicy } from "../plan/plan.js";
 
 /** When a decoder whose caches grow is rewritten: where it is understood (`explain` tells why not), always or not at all. */
 export type RewritePolicy = "auto" | "require" | "never";

@@ -1,7 +1,6 @@
 // The kernels that know every type, at odd addresses, between guards and in any number of parts, against plain loops.
 import { expect, test } from "vitest";
-import { elementsOperation, foldOperation, registerKind } from "../../src/wasm-kernels/element-jobs.js";
-import { elementCode } from "../../src/wasm-kernels/jobs.js";
+import { elementCode, elementsOperation, foldOperation, registerKind } from "../../src/wasm-kernels/jobs.js";
 import { Random, seeds, variants, Workbench } from "./workbench.js";
 
 /** Sizes of rows: around vectors and the ends of tiles. */

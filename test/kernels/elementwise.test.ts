@@ -1,6 +1,6 @@
 // Element-wise chains against plain loops: every operator over its whole range, broadcasts, and random little programs.
 import { expect, test } from "vitest";
-import { instruction, operationCode } from "../../src/wasm-kernels/element-jobs.js";
+import { instruction, operationCode } from "../../src/wasm-kernels/jobs.js";
 import { decode, encode, fromBits, type FloatType, floatTypes, toleranceOf } from "./float-types.js";
 import { expectClose, Random, seeds, variants, Workbench } from "./workbench.js";
 

@@ -14,8 +14,7 @@ import {
   reservedBytes,
   scratchBytes,
 } from "../../src/wasm-kernels/exports.js";
-import { instruction } from "../../src/wasm-kernels/element-jobs.js";
-import { jobBytes, type JobLayout, writeJob } from "../../src/wasm-kernels/jobs.js";
+import { instruction, jobBytes, type JobLayout, writeJob } from "../../src/wasm-kernels/jobs.js";
 import { relaxedModule, simdModule } from "../../src/wasm-kernels/modules.gen.js";
 
 setFlagsFromString("--experimental-wasm-relaxed-simd"); // Node 20 has it behind a flag

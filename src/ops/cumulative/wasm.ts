@@ -1,6 +1,5 @@
 /** CumSum and CumProd on WASM, along an axis that is known beforehand. */
-import { foldOperation, registerKind } from "../../wasm-kernels/element-jobs.js";
-import { elementCode } from "../../wasm-kernels/jobs.js";
+import { elementCode, foldOperation, registerKind } from "../../wasm-kernels/jobs.js";
 import type { Operand } from "../../graph/kernel.js";
 import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { readIntegers } from "../../tensor/access.js";

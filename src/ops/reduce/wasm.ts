@@ -1,6 +1,5 @@
 /** Reductions on WASM, along axes that are known beforehand: floats in float64, the others in 64-bit integers. */
-import { foldOperation, registerKind } from "../../wasm-kernels/element-jobs.js";
-import { elementCode } from "../../wasm-kernels/jobs.js";
+import { elementCode, foldOperation, registerKind } from "../../wasm-kernels/jobs.js";
 import type { CallOf, Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { readIntegers } from "../../tensor/access.js";

@@ -2,8 +2,7 @@
  * Fast paths of element-wise operators on integers, bools, float64 and wherever the exact result is asked for: one job of the `elements`
  * kernel an operator, every operand by its strides. Chains of floats are elementwise.ts's.
  */
-import { elementsOperation, registerKind } from "../../../wasm-kernels/element-jobs.js";
-import { elementCode } from "../../../wasm-kernels/jobs.js";
+import { elementCode, elementsOperation, registerKind } from "../../../wasm-kernels/jobs.js";
 import type { Operand } from "../../../graph/kernel.js";
 import { type Recorder, wasmFamily } from "../../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf, type ElementType, traitsOf } from "../../../tensor/element-type.js";

@@ -2,7 +2,7 @@
  * Fast paths of element-wise operators: an expression over operands becomes a little program for the `elementwise` kernel, which
  * computes in float32 and rounds once. Operands are broadcast by strides; nothing is copied.
  */
-import { instruction, operationCode } from "../../../wasm-kernels/element-jobs.js";
+import { instruction, operationCode } from "../../../wasm-kernels/jobs.js";
 import type { Operand } from "../../../graph/kernel.js";
 import { type Recorder, wasmFamily } from "../../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../../tensor/element-type.js";
