@@ -9,11 +9,11 @@ const folder = mkdtempSync(join(tmpdir(), "insitu-"));
 
 const first = await CausalLM.load();
 const before = await first.generate(prompt, { maxTokens: 20, temperature: 0 }).text();
-writeFileSync(join(folder, "context"), first.saveContext());
+writeFileSync(join(folder, "context"), await first.saveContext());
 await first.release();
 
 const second = await CausalLM.load();
-second.restoreContext(readFileSync(join(folder, "context")));
+await second.restoreContext(readFileSync(join(folder, "context")));
 const again = second.generate(prompt, { maxTokens: 20, temperature: 0 });
 console.log((await again.text()) === before ? "the same text" : "another text");
 console.log(`${again.summary.reusedTokens} of ${again.summary.promptTokens} prompt tokens were not read again`);

@@ -55,7 +55,7 @@ export interface Places {
    * read before this returns; targets are places here, or Views whose sources are Views.
    */
   copy(moves: readonly Move[]): void;
-  /** The elements on the host, as a copy. */
+  /** The elements on the host, as a copy without gaps: as they are once everything is done that was asked before. */
   read(place: Placed): Promise<View>;
   /**
    * Where `location` is "cpu": the same bytes for a caller to keep. Once `free` let go of them, nobody else gets them while the caller has an
@@ -66,6 +66,13 @@ export interface Places {
   owns(place: Placed): boolean;
   /** True if two places may have a byte in common. */
   overlap(a: Placed, b: Placed): boolean;
+}
+
+/** A value that each run brings from the host to the backend's memory, or back. */
+export interface Transfer {
+  readonly value: Value;
+  readonly to: "backend" | "host";
+  readonly bytes: number;
 }
 
 /** A plan made ready to run. */
@@ -91,6 +98,8 @@ export interface Executable extends Places {
   readonly memory: MemoryUse;
   /** How the steps of the program that ran last were done; undefined before the first run, and where there is nothing to choose. */
   describeSteps(): ReadonlyMap<Node, StepAccount> | undefined;
+  /** What the program that ran last brought to the backend's memory and back; nothing where that is the host's own. */
+  describeTransfers(): readonly Transfer[];
 }
 
 /** A backend made ready for one session. */
@@ -99,6 +108,7 @@ export interface BackendSession {
   allocateBytes?(sizes: readonly number[]): Uint8Array[];
   /** What is to be told of the backend's memories, a line each; nothing where there is one. */
   describe(): readonly string[];
+  /** Makes a plan ready. What was prepared for one session runs on each other's places, all in the order in which it was asked. */
   prepare(plan: Plan): Executable;
   /** Gives back all memory. */
   release(): void;

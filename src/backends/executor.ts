@@ -4,6 +4,7 @@
  */
 import { InsituError, unreachable } from "../base/error.js";
 import { Recent } from "../base/recent.js";
+import { isKnownShape } from "../graph/dim.js";
 import type { Node, Value } from "../graph/graph.js";
 import { bodyOf } from "../graph/infer.js";
 import { dynamicStep, type StepAccount } from "../plan/step-account.js";
@@ -16,7 +17,7 @@ import { cloneView } from "../tensor/copy.js";
 import type { Placed } from "../tensor/placed.js";
 import { arrayConstructorOf, byteLengthOf, type ElementType, storageLengthOf } from "../tensor/element-type.js";
 import { elementCount, hostView, View } from "../tensor/view.js";
-import type { CacheRequest, Executable, MemoryUse, Move } from "./backend.js";
+import type { CacheRequest, Executable, MemoryUse, Move, Transfer } from "./backend.js";
 import { type Environment, runBody, runDynamically } from "./body.js";
 import { type BoundProgram, type BoundStep, checksOf, isBoundTo, samePlace } from "./bound-program.js";
 import type { Arena, Engine, Repeat } from "./engine.js";
@@ -52,6 +53,7 @@ export class ProgramExecutor implements Executable {
   /** True once the run has overwritten rows of a cache that nothing can put back. */
   #overwrote = false;
   #last: Program | undefined;
+  #transfers: readonly Transfer[] = [];
 
   constructor(plan: Plan, engine: Engine) {
     this.plan = plan;
@@ -81,8 +83,8 @@ export class ProgramExecutor implements Executable {
     moveAll(moves, (a, b) => this.#engine.overlap(a, b));
   }
 
-  read(place: Placed): Promise<View> {
-    return Promise.resolve().then(() => cloneView(hostView(place)));
+  async read(place: Placed): Promise<View> {
+    return cloneView(hostView(place));
   }
 
   lend(place: Placed): View {
@@ -107,6 +109,10 @@ export class ProgramExecutor implements Executable {
     return this.#last && accounts;
   }
 
+  describeTransfers(): readonly Transfer[] {
+    return this.#transfers;
+  }
+
   // Everything happens before the promise is returned: feeds are read at once, outputs are taken before another run can write them.
   async run<T>(
     program: Program,
@@ -127,12 +133,28 @@ export class ProgramExecutor implements Executable {
 
   #run(program: Program, inputs: readonly Placed[], results: Results): ReadonlyMap<Value, View> {
     this.#reserve(program.arenaBytes);
+    if (this.#last !== program) this.#transfers = this.#transfersOf(program, inputs, results);
     this.#last = program;
     const values = program.plan.graph.inputs;
     const staged: View[] = [];
     for (let at = 0; at < values.length; at++) staged.push(this.#engine.stage(values[at], hostView(inputs[at])));
     const bound = this.#boundTo(program, staged);
     return bound === undefined ? this.#runAnew(program, staged, results) : this.#runAgain(program, bound, results);
+  }
+
+  #transfersOf(program: Program, inputs: readonly Placed[], results: Results): readonly Transfer[] {
+    if (!this.#engine.resultsInArena) return [];
+    const fed = program.plan.graph.inputs.flatMap((value, at): Transfer[] => {
+      const view = hostView(inputs[at]);
+      const stays = view.type === "string" || this.#engine.owns(view);
+      return stays ? [] : [{ value, to: "backend", bytes: view.byteLength }];
+    });
+    const fetched = [...results.keys()].flatMap((value): Transfer[] => {
+      const fact = program.facts.get(value);
+      if (!isKnownShape(fact?.shape) || fact.type === "string") return [];
+      return [{ value, to: "host", bytes: byteLengthOf(fact.type, elementCount(fact.shape)) }];
+    });
+    return [...fed, ...fetched];
   }
 
   /** Places every value, runs every step, and keeps what was found where it will hold for the next run. */

@@ -5,7 +5,6 @@
 import { checkFlag, checkNumbers } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
-import { repackCache } from "../functions/paged-attention.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
@@ -14,6 +13,7 @@ import { DecoderRun, int64 } from "./decoder-run.js";
 import { applyPolicy, type EvictionPolicy } from "./eviction.js";
 import { checkStateArguments } from "./given.js";
 import { attentionScores } from "../rewrite/page-names.js";
+import { repacking } from "./page-bytes.js";
 
 /** How a cache is kept within its capacity. */
 export interface EvictingStateOptions {
@@ -101,7 +101,7 @@ export class EvictingState {
     checkNumbers("the tokens of a step", tokens);
     let logits: Float32Array | undefined;
     for (let at = 0; at < tokens.length;) {
-      if (this.length === this.#capacity) this.evict(1);
+      if (this.length === this.#capacity) await this.evict(1);
       const part = tokens.slice(at, at + Math.min(this.#capacity - this.length, Math.max(this.#slack, 1)));
       logits = await this.#run(part);
       at += part.length;
@@ -111,7 +111,7 @@ export class EvictingState {
   }
 
   /** Makes room for `needed` rows and for the slack; nothing changes where the policy does not give it. */
-  evict(needed: number): void {
+  async evict(needed: number): Promise<void> {
     const what = `the cache of ${this.#capacity} rows is full`;
     if (!(Number.isSafeInteger(needed) && needed >= 0 && needed <= this.#capacity))
       throw new InsituError(
@@ -135,9 +135,9 @@ export class EvictingState {
       );
     const perHead = this.#rows.length > 1;
     const moves = int64(kept.flat(), perHead ? [1, kept.length, count] : [1, count]);
-    this.state.edit((cache, axis) => {
-      if (axis !== undefined) repackCache({ cache, rows: moves }, { axis, inPlace: true });
-    });
+    await this.state.edit(({ axis }) =>
+      axis === undefined ? undefined : { ...repacking, attributes: { axis }, inputs: { rows: moves } },
+    );
     this.state.rewind(count);
     this.#moved += kept[0].filter((row, at) => row !== at).length;
     kept.forEach((rows, head) => {

@@ -1,49 +1,56 @@
 /**
- * The bytes of pages: blocks copied and rows moved in all layers at once, and the rows of sequences as bytes, to be kept and taken over
- * again by other pages of the same model.
+ * What pages hold: rows moved in all layers at once, and the blocks of sequences as bytes, to be kept and taken over again by other pages of
+ * the same model.
  */
 import { InsituError } from "../base/error.js";
-import { repackCache } from "../functions/paged-attention.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
-import type { ByteStorage } from "../tensor/element-type.js";
-import type { Tensor } from "../tensor/tensor.js";
 import { int64 } from "./decoder-run.js";
 import type { PagedState } from "./paged-state.js";
 import type { Sequence } from "./sequence.js";
 
+/** The operator that brings rows together. */
+export const repacking = { operator: "RepackCache", domain: "insitu" } as const;
+
 /** Says what the bytes are; the number is the version. */
 const magic = 0x70616701;
 
-/** The bytes of a cache. */
-export function cacheBytes(cache: Tensor): Uint8Array {
-  const { data, offset, size } = cache.toView();
-  const { buffer, byteOffset, BYTES_PER_ELEMENT } = data as ByteStorage;
-  return new Uint8Array(buffer, byteOffset + offset * BYTES_PER_ELEMENT, size * BYTES_PER_ELEMENT);
-}
-
-/** Copies a block into another one, in all layers. */
-export function copyBlock(state: State, from: number, to: number): void {
-  state.edit((cache) => {
-    const bytes = cacheBytes(cache);
-    const size = bytes.length / cache.dims[0];
-    bytes.copyWithin(to * size, from * size, (from + 1) * size);
-  });
-}
-
 /** Row i of a table becomes what row `sources[i]` was, in all layers. */
-export function moveRows(
+function moveRows(
   state: State,
   table: readonly number[],
   sources: readonly number[],
   layout: "Norm" | "NHSD",
-): void {
+): Promise<void> {
   const blockTables = int64(table, [1, table.length]);
   const rows = int64(sources, [1, sources.length]);
   // Scales are [blocks, rows, heads] in every layout.
-  state.edit((cache) =>
-    repackCache({ cache, rows, blockTables }, { cacheMode: cache.dims.length === 3 ? "Norm" : layout, inPlace: true }),
-  );
+  return state.edit(({ dims }) => ({
+    ...repacking,
+    attributes: { cache_mode: dims.length === 3 ? "Norm" : layout },
+    inputs: { rows, block_tables: blockTables },
+  }));
+}
+
+/** Keeps some rows of a sequence and moves them together. How many moved. Where that fails, the sequence has no rows: never wrong ones. */
+export async function keepRows(
+  state: State,
+  sequence: Sequence,
+  kept: readonly number[],
+  layout: "Norm" | "NHSD",
+): Promise<number> {
+  state.requireIdle();
+  let moves: Promise<void> | undefined;
+  const moved = sequence.keep(kept, (sources) => {
+    moves = moveRows(state, sequence.table, sources, layout);
+  });
+  try {
+    await moves;
+  } catch (error) {
+    sequence.truncate(0);
+    throw error;
+  }
+  return moved;
 }
 
 /** How a session's pools are laid out. */
@@ -53,8 +60,11 @@ export function pageLayout(session: Session, state: State): "Norm" | "NHSD" {
   return shape[1] === "block_size" ? "Norm" : "NHSD";
 }
 
-/** The blocks of sequences, with their lengths, as bytes. */
-export function readBlocks({ state, pool, blockBytes }: PagedState, sequences: readonly Sequence[]): Uint8Array {
+/** The blocks of sequences, with their lengths, as bytes: as they are when this is called. */
+export async function readBlocks(
+  { state, pool, blockBytes }: PagedState,
+  sequences: readonly Sequence[],
+): Promise<Uint8Array> {
   const evicted = sequences.find(({ length, position }) => position !== length);
   if (evicted !== undefined)
     throw new InsituError(
@@ -67,14 +77,9 @@ export function readBlocks({ state, pool, blockBytes }: PagedState, sequences: r
   const header = new DataView(bytes.buffer);
   words.forEach((word, at) => header.setUint32(4 * at, word, true));
   let at = 4 * words.length;
-  for (const name of state.names) {
-    const cache = state.get(name);
-    const source = cacheBytes(cache);
-    const size = source.length / cache.dims[0];
-    for (const block of sequences.flatMap(({ table }) => table)) {
-      bytes.set(source.subarray(block * size, (block + 1) * size), at);
-      at += size;
-    }
+  for (const part of await state.readParts(sequences.flatMap(({ table }) => table))) {
+    bytes.set(part, at);
+    at += part.length;
   }
   return bytes;
 }
@@ -107,13 +112,8 @@ export function writeBlocks(
   const wanted = headLength + lengths.reduce((sum, length) => sum + Math.ceil(length / blockSize), 0) * blockBytes;
   if (bytes.length !== wanted) refuse(`are cut off or too long: they have ${bytes.length} bytes in place of ${wanted}`);
   pool.append(sequences.map((sequence, at) => ({ sequence, tokens: lengths[at] })));
-  let at = headLength;
-  state.edit((cache) => {
-    const target = cacheBytes(cache);
-    const width = target.length / cache.dims[0];
-    for (const block of sequences.flatMap(({ table }) => table)) {
-      target.set(bytes.subarray(at, at + width), block * width);
-      at += width;
-    }
-  });
+  state.writeParts(
+    sequences.flatMap(({ table }) => table),
+    bytes.subarray(headLength),
+  );
 }

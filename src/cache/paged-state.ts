@@ -13,10 +13,11 @@ import type { Tensor } from "../tensor/tensor.js";
 import { type AppendEntry, BlockPool, type BlockPoolOptions } from "./block-pool.js";
 import { DecoderRun, int64 } from "./decoder-run.js";
 import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
-import { copyBlock, moveRows, pageLayout } from "./page-bytes.js";
+import { keepRows, pageLayout } from "./page-bytes.js";
 import { applyPolicy, checkBudget, type EvictionPolicy, rowsInBlocks } from "./eviction.js";
 import { pageInputs, sumsName } from "../rewrite/page-names.js";
 import type { Sequence } from "./sequence.js";
+import { Turns } from "./turns.js";
 
 /** How pages are made. */
 export interface PagedStateOptions extends Omit<BlockPoolOptions, "copy" | "blockSize"> {
@@ -71,10 +72,8 @@ export class PagedState {
   readonly #state: State;
   readonly #decoder: DecoderRun;
   readonly #layout: "Norm" | "NHSD";
-  /** The sequences of the run under way. */
-  #running: ReadonlySet<Sequence> = new Set();
-  /** Settled when the run before is over: runs take turns. */
-  #last: Promise<void> = Promise.resolve();
+  /** Runs and evictions take turns. */
+  readonly #turns = new Turns();
 
   /** Pages for a session whose model reads and writes them. */
   constructor(session: Session, given: PagedStateOptions) {
@@ -86,7 +85,7 @@ export class PagedState {
         "invalid-argument",
         `the model has no input "${missing}": load it on pages, InferenceSession.create(path, { change: pages() })`,
       );
-    this.pool = new BlockPool({ ...options, blockSize, copy: (from, to) => copyBlock(this.#state, from, to) });
+    this.pool = new BlockPool({ ...options, blockSize, copy: (from, to) => this.#state.copyPart(from, to) });
     this.#decoder = new DecoderRun(session, sumsName(""));
     this.#state = session.createState({ dims: { num_blocks: options.blocks, block_size: blockSize } });
     this.#layout = pageLayout(session, this.#state);
@@ -134,14 +133,13 @@ export class PagedState {
     this.#checkEntries(entries);
     if (typeof body !== "function")
       throw new InsituError("invalid-argument", `a run needs a function, got ${valueText(body)}`);
-    const turn = this.#last;
-    let over = (): void => {};
-    this.#last = new Promise((resolve) => (over = resolve));
-    await turn;
+    return this.#turns.take(() => this.#runEntries(entries, body));
+  }
+
+  async #runEntries<T>(entries: readonly PagedEntry[], body: (batch: PagedBatch) => Promise<T>): Promise<T> {
     const before = entries.map(({ sequence }) => [sequence.length, sequence.position] as const);
     try {
       const positions = entries.map(({ sequence, position }) => position ?? sequence.position);
-      this.#running = new Set(entries.map(({ sequence }) => sequence));
       // A sequence that was evicted, and cut since, may have its gap among the latest rows.
       for (const { sequence, rows } of entries)
         if (rows === undefined)
@@ -159,9 +157,6 @@ export class PagedState {
       for (const [at, { sequence }] of entries.entries())
         if (sequence.length > before[at][0]) sequence.truncate(...before[at]);
       throw error;
-    } finally {
-      this.#running = new Set();
-      over();
     }
   }
 
@@ -185,28 +180,33 @@ export class PagedState {
     }
   }
 
-  /** Keeps only some rows of a sequence: whole blocks are given back, the rows that are left move together. How many moved. */
-  keep(sequence: Sequence, rows: readonly number[]): number {
+  /**
+   * Keeps only some rows of a sequence: whole blocks are given back, the rows that are left move together. How many moved. It takes its turn
+   * among the runs.
+   */
+  async keep(sequence: Sequence, rows: readonly number[]): Promise<number> {
     checkSequence("keep", sequence);
-    if (this.#running.has(sequence))
-      throw new InsituError("invalid-state", `sequence "${sequence.name}" is in use by a run: wait for its promise`);
-    return sequence.keep(rows, (sources) => moveRows(this.#state, sequence.table, sources, this.#layout));
+    return this.#turns.take(() => keepRows(this.#state, sequence, rows, this.#layout));
   }
 
   /**
    * Lets a policy choose which rows of a sequence stay, `budget` of them: all that it names do. Room is given back in whole blocks, so
    * that fewer rows than a block has stay beside them; with `exact` none do. Rows move only where blocks cannot stay whole. A sequence
-   * within its budget stays as it is.
+   * within its budget stays as it is. It takes its turn among the runs.
    */
-  evict(
+  async evict(
     sequence: Sequence,
     policy: EvictionPolicy,
     options: { readonly budget: number; readonly exact?: boolean },
-  ): Evicted {
+  ): Promise<Evicted> {
     checkSequence("evict", sequence);
     checkObject("the options of evict", options);
     const { budget, exact = false } = options;
     checkFlag("option exact", exact);
+    return this.#turns.take(() => this.#evict(sequence, policy, budget, exact));
+  }
+
+  async #evict(sequence: Sequence, policy: EvictionPolicy, budget: number, exact: boolean): Promise<Evicted> {
     sequence.live("evict");
     this.#decoder.requirePositions("evict");
     const { length } = sequence;
@@ -220,7 +220,7 @@ export class PagedState {
     const rows = exact ? chosen : rowsInBlocks(chosen, length, this.pool.blockSize);
     this.#decoder.requireWindow(rows.length, (row) => positions[rows[row]], sequence.position, what);
     const before = sequence.table.length;
-    const moved = this.keep(sequence, rows);
+    const moved = await keepRows(this.#state, sequence, rows, this.#layout);
     return {
       kept: rows.length,
       spared: rows.length - chosen.length,

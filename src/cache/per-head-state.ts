@@ -12,10 +12,11 @@ import { BlockPool } from "./block-pool.js";
 import { DecoderRun, int64 } from "./decoder-run.js";
 import { applyPolicy, checkBudget, type EvictionPolicy } from "./eviction.js";
 import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
-import { copyBlock, moveRows, pageLayout } from "./page-bytes.js";
+import { keepRows, pageLayout } from "./page-bytes.js";
 import type { PagedLogits, PagedStateOptions } from "./paged-state.js";
 import { pageInputs, sumsName } from "../rewrite/page-names.js";
 import type { Sequence } from "./sequence.js";
+import { Turns } from "./turns.js";
 
 /** A text: a sequence of rows for each key/value head. */
 export interface PerHeadText {
@@ -39,10 +40,8 @@ export class PerHeadState {
   readonly #layout: "Norm" | "NHSD";
   readonly #heads: number;
   #named = 0;
-  /** The texts of the run under way. */
-  #running: ReadonlySet<PerHeadText> = new Set();
-  /** Settled when the run before is over: runs take turns. */
-  #last: Promise<void> = Promise.resolve();
+  /** Runs and evictions take turns. */
+  readonly #turns = new Turns();
 
   constructor(session: Session, options: Pick<PagedStateOptions, "blockSize" | "blocks">) {
     checkStateArguments("a state with tables for each head", session, options);
@@ -59,7 +58,7 @@ export class PerHeadState {
       blocks,
       blockSize,
       sharePrefixes: false,
-      copy: (from, to) => copyBlock(this.state, from, to),
+      copy: (from, to) => this.state.copyPart(from, to),
     });
     this.state = session.createState({ dims: { num_blocks: blocks, block_size: blockSize } });
     this.#layout = pageLayout(session, this.state);
@@ -90,11 +89,12 @@ export class PerHeadState {
       checkText("an entry of a step", entry.text);
       checkTokens(`text "${entry.text.name}"`, entry.tokens);
     }
-    const turn = this.#last;
-    let over = (): void => {};
-    this.#last = new Promise((resolve) => (over = resolve));
-    await turn;
-    this.#running = new Set(entries.map(({ text }) => text));
+    return this.#turns.take(() => this.#run(entries));
+  }
+
+  async #run(
+    entries: readonly { readonly text: PerHeadText; readonly tokens: readonly number[] }[],
+  ): Promise<PagedLogits[]> {
     const sequences = entries.flatMap(({ text }) => text.heads);
     const before = sequences.map(({ length, position }) => [length, position] as const);
     const count = Math.max(...entries.map(({ tokens }) => tokens.length));
@@ -120,27 +120,26 @@ export class PerHeadState {
       for (const [at, sequence] of sequences.entries())
         if (sequence.length > before[at][0]) sequence.truncate(...before[at]);
       throw error;
-    } finally {
-      this.#running = new Set();
-      over();
     }
   }
 
   /**
    * Lets a policy choose the rows of each head that stay: `budgets` of them, a number for all or one for each head. A head within its
-   * budget keeps all. Where there is no room for copies of blocks that a fork shares, nothing changes.
+   * budget keeps all. Where there is no room for copies of blocks that a fork shares, nothing changes. It takes its turn among the runs.
    */
-  evict(text: PerHeadText, policy: EvictionPolicy, budgets: number | readonly number[]): void {
+  async evict(text: PerHeadText, policy: EvictionPolicy, budgets: number | readonly number[]): Promise<void> {
     checkText("evict", text);
     if (typeof budgets !== "number") checkList("evict: the budgets", budgets);
     this.#decoder.requirePositions("evict");
-    if (this.#running.has(text))
-      throw new InsituError("invalid-state", `text "${text.name}" is in use by a run: wait for its promise`);
     if (typeof budgets !== "number" && budgets.length !== text.heads.length)
       throw new InsituError(
         "invalid-argument",
         `text "${text.name}" has ${text.heads.length} heads, and budgets for ${budgets.length} were given`,
       );
+    return this.#turns.take(() => this.#evict(text, policy, budgets));
+  }
+
+  async #evict(text: PerHeadText, policy: EvictionPolicy, budgets: number | readonly number[]): Promise<void> {
     const kept = text.heads.map((sequence, head) => {
       sequence.live("evict");
       const budget = typeof budgets === "number" ? budgets : budgets[head];
@@ -161,7 +160,7 @@ export class PerHeadState {
     if (needed * this.pool.blockSize > this.pool.room)
       throw this.pool.exhausted(needed, `bringing the rows of "${text.name}" together`);
     for (const { sequence, rows } of evicted.toSorted((a, b) => costs.get(a.sequence)! - costs.get(b.sequence)!))
-      sequence.keep(rows, (sources) => moveRows(this.state, sequence.table, sources, this.#layout));
+      await keepRows(this.state, sequence, rows, this.#layout);
   }
 
   /** Gives a text's blocks back. */

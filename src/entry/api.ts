@@ -12,6 +12,7 @@ export type { Fetches } from "../session/results.js";
 export type { StateOptions } from "../session/create-state.js";
 export type { PairNames } from "../plan/named-pairs.js";
 export { State, type StateStatistics } from "../session/state.js";
+export type { CacheEdit, EditAttribute, EditedCache } from "../session/cache-edits.js";
 export type { RunOptions, SessionExplanation, ValueMetadata } from "../session/session.js";
 export { ops } from "../functions/ops.js";
 export type { RewriteOptions } from "../rewrite/rewrite.js";

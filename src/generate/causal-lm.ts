@@ -221,13 +221,13 @@ export class LanguageModel {
   }
 
   /** What the latest generation has read, as bytes: caches and tokens. */
-  saveContext(): Uint8Array {
+  saveContext(): Promise<Uint8Array> {
     return this.#pool.save();
   }
 
   /** Takes over a saved context: prompts that begin as it does are not read again. */
-  restoreContext(bytes: Uint8Array): void {
-    this.#pool.restore(bytes);
+  restoreContext(bytes: Uint8Array): Promise<void> {
+    return this.#pool.restore(bytes);
   }
 
   /** Lets go of the model. */

@@ -52,8 +52,8 @@ export class ContextPool implements ContextSource {
     while (this.#waiting.length > (this.#released ? 0 : this.#kept)) this.#waiting.shift()!.release();
   }
 
-  /** What the context that was used last has read, as bytes; throws where none waits. */
-  save(): Uint8Array {
+  /** What the context that was used last has read, as bytes; rejects where none waits. */
+  async save(): Promise<Uint8Array> {
     const context = this.#waiting.findLast(({ slid }) => !slid);
     if (context === undefined)
       throw new InsituError(
@@ -61,7 +61,7 @@ export class ContextPool implements ContextSource {
         "there is nothing to save: generate first, with reuse, and without sliding",
       );
     const words = [context.tokens.length, ...context.tokens];
-    const state = context.state.save();
+    const state = await context.state.save();
     const bytes = new Uint8Array(4 * words.length + state.byteLength);
     const view = new DataView(bytes.buffer);
     words.forEach((word, at) => view.setUint32(4 * at, word, true));
@@ -69,8 +69,8 @@ export class ContextPool implements ContextSource {
     return bytes;
   }
 
-  /** Adds a saved context to those that wait. Throws, with nothing changed, where it is not whole or does not fit. */
-  restore(bytes: Uint8Array): void {
+  /** Adds a saved context to those that wait. Rejects, with nothing changed, where it is not whole or does not fit. */
+  async restore(bytes: Uint8Array): Promise<void> {
     const refuse = (why: string): never => {
       throw new InsituError("invalid-state", `the saved context ${why}`);
     };
@@ -85,7 +85,7 @@ export class ContextPool implements ContextSource {
     const tokens = Array.from({ length: count }, (_, at) => words.getUint32(4 * (1 + at), true));
     const state = this.#model.createState(1, capacity);
     try {
-      state.restore(bytes.subarray(4 * (1 + count)));
+      await state.restore(bytes.subarray(4 * (1 + count)));
       const [rows] = state.lengths;
       if (state.countsRows && rows !== count) refuse(`has ${count} tokens and ${rows} rows of keys and values`);
     } catch (error) {

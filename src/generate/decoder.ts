@@ -38,8 +38,8 @@ export interface DecoderState {
   readonly statistics: { readonly movedBytes: number };
   rewind(length: number | readonly number[]): void;
   fork(): DecoderState;
-  save(): Uint8Array;
-  restore(bytes: Uint8Array): void;
+  save(): Promise<Uint8Array>;
+  restore(bytes: Uint8Array): Promise<void>;
   /** Takes over what others have read of a text that goes on from a sample's, the first where left out; how many rows it has then. */
   share?(tokens: readonly number[], sample?: number): number;
   /** Rows are shared in multiples of this. */

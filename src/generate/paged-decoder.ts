@@ -170,11 +170,11 @@ export class PagedTexts implements DecoderState {
     return known ? sequence.share(tokens) : sequence.length;
   }
 
-  save(): Uint8Array {
+  save(): Promise<Uint8Array> {
     return readBlocks(this.#pages, this.sequences);
   }
 
-  restore(bytes: Uint8Array): void {
+  async restore(bytes: Uint8Array): Promise<void> {
     writeBlocks(this.#pages, this.sequences, bytes, this.#capacity);
   }
 

@@ -8,6 +8,7 @@ import { isKnown } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
 import type { Pair } from "../plan/pairs.js";
 import type { ElementType } from "../tensor/element-type.js";
+import type { TensorLocation } from "../tensor/lender.js";
 import { type Placed, sameNumbers } from "../tensor/placed.js";
 import { hostView, type View } from "../tensor/view.js";
 
@@ -110,6 +111,22 @@ export class Holding {
   /** The whole buffer, in the array that callers have where there is one. */
   get shown(): View {
     return this.#buffer.lent?.view ?? hostView(this.buffer);
+  }
+
+  get location(): TensorLocation {
+    return this.#places.location;
+  }
+
+  /** The elements of a place in the buffer, on the host. */
+  read(place: Placed): Promise<View> {
+    return this.#places.read(place);
+  }
+
+  /** Copies into places of the buffer, which no fork shares then, all as if at once. Returns the bytes copied to that end. */
+  move(movesIn: (buffer: Placed) => readonly Move[]): number {
+    const detached = this.detach();
+    this.#places.copy(movesIn(this.buffer));
+    return detached;
   }
 
   /** What a run reads as the past: the valid rows of a growing cache, else the whole. */

@@ -3,8 +3,8 @@
  * be what `writeSaved` writes for a state of these caches.
  */
 import { InsituError } from "../base/error.js";
-import { arrayConstructorOf, byteLengthOf, type ElementType, storageLengthOf } from "../tensor/element-type.js";
-import { elementCount, View } from "../tensor/view.js";
+import { byteLengthOf, type ElementType } from "../tensor/element-type.js";
+import { elementCount, type View, viewOfBytes } from "../tensor/view.js";
 import type { Holding } from "./holding.js";
 import { headerOf, metadataName, padded, storedAs, version } from "./saved-state.js";
 
@@ -47,14 +47,7 @@ export function readSaved(bytes: Uint8Array, holdings: readonly Holding[], sampl
     ),
     contentsOf(holding) {
       const { shape, start, end } = described.find((entry) => entry.holding === holding)!;
-      const type = holding.type as Exclude<ElementType, "string">;
-      // A buffer of its own, aligned for every type; a Buffer's slice would share the old one.
-      const copy = new Uint8Array(data.subarray(start, end));
-      return new View(
-        type,
-        shape,
-        new (arrayConstructorOf(type))(copy.buffer, 0, storageLengthOf(type, elementCount(shape))),
-      );
+      return viewOfBytes(holding.type as Exclude<ElementType, "string">, shape, data.subarray(start, end));
     },
   };
 }

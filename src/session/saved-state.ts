@@ -1,8 +1,7 @@
 /** A state as bytes: safetensors' layout, with lengths and version in its metadata. Written here; read in read-saved-state.ts. */
 import { InsituError } from "../base/error.js";
-import { copyView } from "../tensor/copy.js";
 import { byteLengthOf, type ElementType } from "../tensor/element-type.js";
-import { hostView, elementCount, View } from "../tensor/view.js";
+import { bytesIn, elementCount } from "../tensor/view.js";
 import type { Holding } from "./holding.js";
 
 /** Written by this version, and the only one it reads. */
@@ -30,20 +29,20 @@ const dtypes: Readonly<Partial<Record<ElementType, string>>> = {
 /** What safetensors' own name for metadata leaves no room for. */
 export const metadataName = "__metadata__";
 
-/** The caches and lengths as bytes. */
-export function writeSaved(holdings: readonly Holding[], lengths: readonly number[]): Uint8Array {
+/** The caches and lengths as bytes: as they are when this is called. */
+export async function writeSaved(holdings: readonly Holding[], lengths: readonly number[]): Promise<Uint8Array> {
   const head = new TextEncoder().encode(headerOf(holdings, lengths));
   const size = holdings.reduce((sum, { type, past }) => sum + byteLengthOf(type, past.size), 0);
+  // All are asked for before the first is waited for: no later run comes in between.
+  const contents = holdings.map((holding) => holding.read(holding.past));
   const bytes = new Uint8Array(8 + head.length + size);
   new DataView(bytes.buffer).setBigUint64(0, BigInt(head.length), true);
   bytes.set(head, 8);
   let at = 8 + head.length;
-  for (const { type, past } of holdings) {
-    const plain = View.allocate(type, past.shape);
-    copyView(hostView(past), plain);
-    const source = plain.data as Exclude<View["data"], string[]>;
-    bytes.set(new Uint8Array(source.buffer, source.byteOffset, source.byteLength), at);
-    at += source.byteLength;
+  for (const view of contents) {
+    const source = bytesIn(await view);
+    bytes.set(source, at);
+    at += source.length;
   }
   return bytes;
 }

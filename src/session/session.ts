@@ -3,7 +3,7 @@ import { optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
 import { valueText } from "../base/value-text.js";
-import type { BackendChoice, BackendSession, Executable, MemoryUse } from "../backends/backend.js";
+import type { BackendChoice, BackendSession, Executable, MemoryUse, Transfer } from "../backends/backend.js";
 import { isKnown } from "../graph/dim.js";
 import type { Graph, Value } from "../graph/graph.js";
 import { isModel, type Model } from "../onnx/model.js";
@@ -15,6 +15,7 @@ import type { ElementType } from "../tensor/element-type.js";
 import type { Tensor } from "../tensor/tensor.js";
 import type { Placed } from "../tensor/placed.js";
 import type { View } from "../tensor/view.js";
+import { CacheEdits } from "./cache-edits.js";
 import { makeHoldings, type StateOptions } from "./create-state.js";
 import { type Feeds, inOrder, readFeeds } from "./feeds.js";
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
@@ -63,6 +64,8 @@ export interface Parts {
   readonly functional: Executable;
   /** For runs with a state. */
   readonly pairings: Pairings;
+  /** For operators that states run on their caches. */
+  readonly edits: CacheEdits;
   readonly weightBytes: number;
   readonly limit: MemoryLimit;
   readonly mayMove: boolean;
@@ -127,6 +130,7 @@ export class Session {
         released: false,
         functional,
         pairings,
+        edits: new CacheEdits(opened),
         weightBytes: weights.reduce((sum, view) => sum + view.byteLength, 0),
         limit,
         mayMove: inPlace !== "require",
@@ -180,17 +184,22 @@ export class Session {
   explain(): string;
   explain(options: { readonly json: true }): SessionExplanation;
   explain(options?: { readonly json?: boolean }): string | SessionExplanation {
-    const { pairings, functional, opened, weightBytes, removed, notRewritten } = this.#live();
+    const { pairings, functional, edits, opened, weightBytes, removed, notRewritten } = this.#live();
     const { stateful } = pairings.own;
     const accounts = stateful.describeSteps() ?? functional.describeSteps();
     const told = accounts === undefined ? {} : { accounts };
     const facts = { weightBytes, arenaBytes: stateful.memory.arenaBytes, removed, ...told };
     if (optionsOf("the options of explain", options).json === true)
       return { ...explainJson(stateful.plan, facts), ...(notRewritten === undefined ? {} : { notRewritten }) };
-    const memories = opened.describe().map((line) => `  ${line}`);
+    const transfers = [stateful, functional].map((executable) => executable.describeTransfers());
     return [
       explainPlan(stateful.plan, facts),
-      ...(memories.length === 0 ? [] : ["\nmemories", ...memories]),
+      ...section("memories", opened.describe()),
+      ...section(
+        "brought to the backend and back by each run",
+        (transfers.find(({ length }) => length > 0) ?? []).map(transferText),
+      ),
+      ...section("edits of caches", edits.describe()),
       ...(notRewritten === undefined ? [] : [`\nnot rewritten: ${notRewritten}`]),
     ].join("\n");
   }
@@ -212,8 +221,8 @@ export class Session {
     readonly allocations: number;
     readonly allocatedBytes: number;
   } {
-    const { functional, pairings, weightBytes } = this.#live();
-    const uses = [functional, ...pairings.executables].map(({ memory }) => memory);
+    const { functional, pairings, edits, weightBytes } = this.#live();
+    const uses = [functional, ...pairings.executables, ...edits.executables].map(({ memory }) => memory);
     const sum = (pick: (use: MemoryUse) => number): number => uses.reduce((total, use) => total + pick(use), 0);
     return {
       weightBytes,
@@ -236,6 +245,13 @@ export class Session {
     return this.#parts;
   }
 }
+
+/** Lines under a heading; nothing where there are none. */
+const section = (heading: string, lines: readonly string[]): readonly string[] =>
+  lines.length === 0 ? [] : [`\n${heading}`, ...lines.map((line) => `  ${line}`)];
+
+const transferText = ({ value, to, bytes }: Transfer): string =>
+  to === "host" ? `${value.name}: ${bytes} bytes to the host` : `${value.name}: ${bytes} bytes from the host`;
 
 /** The model after the caller's own step; the same where it gives nothing back. */
 async function changedBy(change: SessionOptions["change"], model: Model): Promise<Model> {

@@ -5,9 +5,10 @@
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { ElementType } from "../tensor/element-type.js";
-import { Lender } from "../tensor/lender.js";
+import { Lender, type TensorLocation } from "../tensor/lender.js";
 import { isTensor, lentTensor, type Tensor } from "../tensor/tensor.js";
-import { sameNumbers, type View } from "../tensor/view.js";
+import { bytesIn, sameNumbers, type View, viewOfBytes } from "../tensor/view.js";
+import type { CacheEdit, CacheEdits, EditedCache } from "./cache-edits.js";
 import type { Holding } from "./holding.js";
 import { LengthViews } from "./lengths.js";
 import type { Pairing } from "./pairing.js";
@@ -25,6 +26,8 @@ export interface StateStatistics {
 /** The session behind a state, as far as the state knows it. */
 export interface StateOwner {
   readonly released: boolean;
+  /** Runs operators on caches. */
+  readonly edits: CacheEdits;
 }
 
 /** Gives back the memory of states that were dropped without `release`. */
@@ -38,10 +41,24 @@ const dropped = new FinalizationRegistry<readonly Holding[]>((holdings) => {
   }
 });
 
+type ByteType = Exclude<ElementType, "string">;
+
+/** Numbers that follow each other, as [first, behind the last]. */
+function stretchesOf(numbers: readonly number[]): readonly (readonly [start: number, end: number])[] {
+  const stretches: [start: number, end: number][] = [];
+  for (const number of numbers) {
+    const last = stretches.at(-1);
+    if (last?.[1] === number) last[1]++;
+    else stretches.push([number, number + 1]);
+  }
+  return stretches;
+}
+
 /** A cache as tensors show it, for as long as `check` lets them and the reserve is the same. */
 class HeldCache extends Lender {
   readonly type: ElementType;
   readonly shape: readonly number[];
+  readonly location: TensorLocation;
   readonly #holding: Holding;
   readonly #check: () => void;
 
@@ -49,6 +66,7 @@ class HeldCache extends Lender {
     super();
     this.type = holding.type;
     this.shape = holding.buffer.shape;
+    this.location = holding.location;
     this.#holding = holding;
     this.#check = check;
   }
@@ -71,6 +89,11 @@ class HeldCache extends Lender {
   lend(): View {
     this.check();
     return this.#holding.lend();
+  }
+
+  async read(): Promise<View> {
+    this.check();
+    return this.#holding.read(this.#holding.buffer);
   }
 }
 
@@ -132,6 +155,7 @@ export class State {
   /**
    * A cache in its full capacity: a live view, no copy. The tensor shows each run's writes until a reserve grows; it cannot be used once the
    * state or the session was released. An array that its `data` gave stays what it was: its memory goes to nobody else while it is held.
+   * On a device that cannot be looked into, `getData()` gives a copy.
    */
   get(name: string): Tensor {
     this.#live();
@@ -198,14 +222,69 @@ export class State {
     this.#lengths = lengths;
   }
 
-  /** Hands each cache, which no fork shares then, to a function that moves its rows, with the axis of the rows where it has one. */
-  edit(move: (cache: Tensor, axis: number | undefined, name: string) => void): void {
+  /**
+   * Runs an operator on caches, each written in place: `choose` says which, with its other operands, or leaves a cache as it is. Lengths stay
+   * as they are. It is one run: where it is refused, nothing was written; no other can use the state before it is over.
+   */
+  async edit(choose: (cache: EditedCache) => CacheEdit | undefined): Promise<void> {
     this.#idle();
-    if (typeof move !== "function")
-      throw new InsituError("invalid-argument", `edit takes a function, got ${valueText(move)}`);
+    if (typeof choose !== "function")
+      throw new InsituError("invalid-argument", `edit takes a function, got ${valueText(choose)}`);
+    const chosen = [...this.#holdings.values()].flatMap((holding) => {
+      const { name, type, buffer, pair } = holding;
+      const edit = choose({ name, type, dims: buffer.shape, axis: pair.axis });
+      return edit === undefined ? [] : [{ holding, edit }];
+    });
+    this.#busy = true;
+    try {
+      this.#movedBytes += await this.#owner.edits.run(chosen);
+    } catch (error) {
+      if (error instanceof InsituError && error.code === "state-lost") this.lose(error);
+      throw error;
+    } finally {
+      this.#busy = false;
+    }
+  }
+
+  /** Throws unless the state can be used now. */
+  requireIdle(): void {
+    this.#idle();
+  }
+
+  /** For pages: in every cache, part `to` along the first axis becomes what part `from` is. */
+  copyPart(from: number, to: number): void {
+    this.#idle();
+    for (const holding of this.#holdings.values())
+      this.#movedBytes += holding.move((buffer) => [
+        { from: buffer.slice(0, from, from + 1), to: buffer.slice(0, to, to + 1) },
+      ]);
+  }
+
+  /** For pages: the bytes of parts along the first axis, one after another, of one cache after the other; as they are when this is called. */
+  async readParts(parts: readonly number[]): Promise<Uint8Array[]> {
+    this.#idle();
+    // All are asked for before the first is waited for: no later run comes in between.
+    const views = [...this.#holdings.values()].flatMap((holding) =>
+      stretchesOf(parts).map(([start, end]) => holding.read(holding.buffer.slice(0, start, end))),
+    );
+    return (await Promise.all(views)).map(bytesIn);
+  }
+
+  /** For pages: writes what `readParts` read, joined, to such parts. */
+  writeParts(parts: readonly number[], bytes: Uint8Array): void {
+    this.#idle();
+    let at = 0;
     for (const holding of this.#holdings.values()) {
-      this.#movedBytes += holding.detach();
-      move(this.get(holding.name), holding.pair.axis, holding.name);
+      const { type, buffer } = holding;
+      const moves = stretchesOf(parts).map(([start, end]) => {
+        const to = buffer.slice(0, start, end);
+        const from = viewOfBytes(type as ByteType, to.shape, bytes.subarray(at, at + to.byteLength));
+        at += to.byteLength;
+        return { from, start, end };
+      });
+      this.#movedBytes += holding.move((own) =>
+        moves.map(({ from, start, end }) => ({ from, to: own.slice(0, start, end) })),
+      );
     }
   }
 
@@ -220,14 +299,14 @@ export class State {
     );
   }
 
-  /** The state as bytes, in safetensors' layout. */
-  save(): Uint8Array {
+  /** The state as bytes, in safetensors' layout: as it is when this is called. */
+  async save(): Promise<Uint8Array> {
     this.#idle();
     return writeSaved([...this.#holdings.values()], this.#lengths);
   }
 
-  /** Takes over saved contents. Throws, with nothing changed, where they are not whole or do not fit. */
-  restore(bytes: Uint8Array): void {
+  /** Takes over saved contents. Rejects, with nothing changed, where they are not whole or do not fit. */
+  async restore(bytes: Uint8Array): Promise<void> {
     this.#waiting();
     const holdings = [...this.#holdings.values()];
     const saved = readSaved(bytes, holdings, this.#lengths.length, this.pairing.standing.omissible.size > 0);

@@ -13,7 +13,7 @@ import {
   traitsOf,
 } from "./element-type.js";
 import { cloneView } from "./copy.js";
-import { Lender } from "./lender.js";
+import { Lender, type TensorLocation } from "./lender.js";
 import {
   checkStrings,
   type DataFor,
@@ -26,10 +26,7 @@ import {
 } from "./tensor-data.js";
 import { coversStorage, elementCount, View } from "./view.js";
 
-export type { DataFor, TensorData };
-
-/** Where a tensor's bytes live. */
-export type TensorLocation = "cpu" | "gpu-buffer";
+export type { DataFor, TensorData, TensorLocation };
 
 /** An n-dimensional array of one ONNX element type. */
 export interface Tensor<T extends ElementType = ElementType> {
@@ -37,11 +34,11 @@ export interface Tensor<T extends ElementType = ElementType> {
   readonly dims: readonly number[];
   /** Number of elements. */
   readonly size: number;
-  /** The tensor's own array, packed as ONNX packs it. */
+  /** The tensor's own array, packed as ONNX packs it; throws for a tensor on a device: `await getData()` works everywhere. */
   readonly data: DataTypes[T];
   /** "none" once the tensor was disposed, or the state that it shows was released. */
   readonly location: TensorLocation | "none";
-  /** The data, once it is on the CPU; `releaseData` is for data elsewhere. */
+  /** `data`; for a tensor on a device, a copy of what it holds when this is called. */
   getData(releaseData?: boolean): Promise<DataTypes[T]>;
   /** Lets go of the data; the tensor cannot be used afterwards. */
   dispose(): void;
@@ -157,7 +154,7 @@ class CpuTensor<T extends ElementType> implements Tensor<T> {
 
   toView(): View {
     const data = this.#held();
-    if (data instanceof Lender) return new View(this.type, this.dims, data.view().data);
+    if (data instanceof Lender) return new View(this.type, this.dims, this.#onHost(data).view().data);
     const expected = storageLengthOf(this.type, this.size);
     const found = entriesOf(data);
     if (found !== expected)
@@ -168,7 +165,12 @@ class CpuTensor<T extends ElementType> implements Tensor<T> {
 
   get data(): DataTypes[T] {
     const data = this.#held();
-    return data instanceof Lender ? (data.lend().data as DataTypes[T]) : data;
+    return data instanceof Lender ? (this.#onHost(data).lend().data as DataTypes[T]) : data;
+  }
+
+  #onHost(lender: Lender): Lender {
+    if (lender.location === "cpu") return lender;
+    return refuse(`${this} is on a device (location "${lender.location}"): await tensor.getData() gives its elements`);
   }
 
   #held(): DataTypes[T] | Lender {
@@ -181,11 +183,14 @@ class CpuTensor<T extends ElementType> implements Tensor<T> {
     } catch {
       return "none";
     }
-    return this.#data === undefined ? "none" : "cpu";
+    if (this.#data === undefined) return "none";
+    return this.#data instanceof Lender ? this.#data.location : "cpu";
   }
 
-  getData(): Promise<DataTypes[T]> {
-    return Promise.resolve().then(() => this.data);
+  async getData(): Promise<DataTypes[T]> {
+    const data = this.#data;
+    if (!(data instanceof Lender) || data.location === "cpu") return this.data;
+    return (await data.read()).data as DataTypes[T];
   }
 
   dispose(): void {

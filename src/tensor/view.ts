@@ -1,6 +1,14 @@
 /** A view: a value in a host array, which anyone can read and write. It owns nothing and checks nothing per access. */
 import { InsituError, unreachable } from "../base/error.js";
-import { allocateStorage, byteLengthOf, type ElementType, type Storage, storageLengthOf } from "./element-type.js";
+import {
+  allocateStorage,
+  arrayConstructorOf,
+  type ByteStorage,
+  byteLengthOf,
+  type ElementType,
+  type Storage,
+  storageLengthOf,
+} from "./element-type.js";
 import { elementCount, Placed, rowMajorStrides } from "./placed.js";
 
 export { elementCount, rowMajorStrides, sameNumbers } from "./placed.js";
@@ -80,6 +88,20 @@ export const hostView = (place: Placed): View =>
 /** True if a contiguous view covers its whole storage. */
 export const coversStorage = (view: View): boolean =>
   view.offset === 0 && view.contiguous && view.data.length === storageLengthOf(view.type, view.size);
+
+/** The bytes of a view that covers its whole storage. */
+export function bytesIn(view: View): Uint8Array {
+  if (Array.isArray(view.data) || !coversStorage(view)) return unreachable(`${view} is no storage of bytes of its own`);
+  const { buffer, byteOffset, byteLength } = view.data as ByteStorage;
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+/** A view of elements that are given as bytes: of a copy, aligned for every type. */
+export function viewOfBytes(type: Exclude<ElementType, "string">, shape: readonly number[], bytes: Uint8Array): View {
+  // A buffer of its own; a Buffer's slice would share the old one.
+  const { buffer } = new Uint8Array(bytes);
+  return new View(type, shape, new (arrayConstructorOf(type))(buffer, 0, storageLengthOf(type, elementCount(shape))));
+}
 
 /** Calls `visit` with the element index (offset included) of every element, in row-major order. */
 export function forEachIndex(view: View, visit: (index: number, position: number) => void): void {

@@ -177,7 +177,7 @@ describe.each(["wasm", "reference"] as const)("on %s", (backend) => {
     const doors = new Doors();
     const state = session.createState({ dims });
     await session.run(fresh(), { state });
-    const before = state.save();
+    const before = await state.save();
     await doors.each("get(it)", (it) => method(state, "get", it));
     await doors.each("set(it, tensor)", (it) => method(state, "set", it, floats(1, 4, 2)));
     await doors.each("set(name, it)", (it) => method(state, "set", "past", it));
@@ -190,7 +190,7 @@ describe.each(["wasm", "reference"] as const)("on %s", (backend) => {
     await doors.each("fork(it)", (it) => (method(state, "fork", it) as State).release());
     await doors.each("save(it)", (it) => method(state, "save", it));
     doors.check();
-    expect(state.save()).toEqual(before);
+    expect(await state.save()).toEqual(before);
   });
 });
 

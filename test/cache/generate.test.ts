@@ -89,7 +89,7 @@ describe("the same greedy text", () => {
   test("after saving in the middle and restoring on other pages", async () => {
     const first = await tokensOf(lm.generate(prompts[0], { ...greedy, maxTokens: 20 }));
     const other = await CausalLM.load(undefined, { inPlace: "require", cache: "paged" });
-    other.restoreContext(lm.saveContext());
+    await other.restoreContext(await lm.saveContext());
     const tokens = [...lm.tokenizer.encode(prompts[0]), ...first.map(({ token }) => token)];
     const rest = other.generate(tokens, { ...greedy, maxTokens: 44 });
     expectSameTokens([...first, ...(await tokensOf(rest))], wanted[0], "restored");

@@ -36,7 +36,7 @@ test.each([1, 3, 9, 13])("a window of %i rows is left whole, and sees what it sa
   const sequence = pages.add();
   const [visible, logits]: [number[][], Float32Array[]] = [[], []];
   for (const token of text) {
-    if (sequence.length === 40) pages.evict(sequence, recentWindow({ sinks: 4 }), { budget: 16 });
+    if (sequence.length === 40) await pages.evict(sequence, recentWindow({ sinks: 4 }), { budget: 16 });
     const [{ last }] = await pages.step([{ sequence, tokens: [token] }]);
     logits.push(last.slice());
     visible.push(positionsOf(sequence));
@@ -54,11 +54,11 @@ test("rows inside a window are not evicted, on pages, of heads, and in linear ca
   await pages.step([{ sequence, tokens: text }]);
   const refused =
     /has a window of 30 rows, and a gap among the latest 1\d would .* keep at least the latest 29 positions/;
-  expect(() => pages.evict(sequence, recentWindow({ sinks: 4 }), { budget: 16 })).toThrow(refused);
+  await expect(pages.evict(sequence, recentWindow({ sinks: 4 }), { budget: 16 })).rejects.toThrow(refused);
   expect(sequence.length).toBe(60);
   // Without sinks there is no gap: all that is left is the latest.
-  pages.evict(sequence.fork(), recentWindow({ sinks: 0 }), { budget: 16 });
-  pages.evict(sequence, recentWindow({ sinks: 4 }), { budget: 36 });
+  await pages.evict(sequence.fork(), recentWindow({ sinks: 0 }), { budget: 16 });
+  await pages.evict(sequence, recentWindow({ sinks: 4 }), { budget: 36 });
   sequence.truncate(sequence.length - 8);
   await expect(pages.step([{ sequence, tokens: [1] }])).rejects.toThrow(/a gap among the latest 2\d would/);
   await session.release();
@@ -66,7 +66,7 @@ test("rows inside a window are not evicted, on pages, of heads, and in linear ca
   const heads = new PerHeadState(perHead, { blocks: 64, blockSize: 4 });
   const one = heads.add("one");
   await heads.step([{ text: one, tokens: text }]);
-  expect(() => heads.evict(one, recentWindow({ sinks: 4 }), 16)).toThrow(refused);
+  await expect(heads.evict(one, recentWindow({ sinks: 4 }), 16)).rejects.toThrow(refused);
   await perHead.release();
   const linear = await InferenceSession.create(windowBytes(30));
   const state = new EvictingState(linear, { capacity: 16, policy: recentWindow({ sinks: 4 }) });

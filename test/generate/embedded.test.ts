@@ -77,10 +77,10 @@ describe("the same greedy text", () => {
 
   test("after saving in the middle and restoring in another model", async () => {
     const first = await tokensOf(lm.generate(prompts[0], { ...greedy, maxTokens: 20 }));
-    const saved = lm.saveContext();
+    const saved = await lm.saveContext();
     const other = await CausalLM.load(undefined, { inPlace: "require" });
     // As it comes from a file: a Buffer, and not at the beginning of its memory.
-    other.restoreContext(Buffer.concat([Buffer.alloc(3), saved]).subarray(3));
+    await other.restoreContext(Buffer.concat([Buffer.alloc(3), saved]).subarray(3));
     const tokens = [...lm.tokenizer.encode(prompts[0]), ...first.map(({ token }) => token)];
     const rest = other.generate(tokens, { ...greedy, maxTokens: 44 });
     expectSameTokens([...first, ...(await tokensOf(rest))], wanted[0], "restored");

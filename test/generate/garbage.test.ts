@@ -475,7 +475,7 @@ describe("options and arguments of the wrong kind", () => {
 
   test("what was saved, in pieces", async () => {
     await lm.generate("abc", { maxTokens: 1 }).text();
-    const bytes = lm.saveContext();
+    const bytes = await lm.saveContext();
     for (const value of [
       ...wrong,
       bytes.slice(0, 3),
@@ -484,7 +484,7 @@ describe("options and arguments of the wrong kind", () => {
       new Uint8Array(64).fill(255),
     ])
       await worksOrRefuses("restoreContext", () => lm.restoreContext(value as Uint8Array));
-    lm.restoreContext(bytes);
+    await lm.restoreContext(bytes);
     expect(await lm.generate("abcd", { maxTokens: 2, temperature: 0 }).text()).toBe(
       await lm.generate("abcd", { maxTokens: 2, temperature: 0 }).text(),
     );

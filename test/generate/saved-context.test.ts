@@ -29,9 +29,9 @@ describe.each(forms)("%s", (name, folder, options) => {
   test("are taken over by another model, which goes on as the first does", async () => {
     const [first, second] = [await load(), await load()];
     const made = await tokensOf(first.generate("One day", told));
-    const bytes = first.saveContext();
-    second.restoreContext(bytes);
-    expect(Buffer.compare(Buffer.from(second.saveContext()), Buffer.from(bytes))).toBe(0);
+    const bytes = await first.saveContext();
+    await second.restoreContext(bytes);
+    expect(Buffer.compare(Buffer.from(await second.saveContext()), Buffer.from(bytes))).toBe(0);
     const tokens = [...first.tokenizer.encode("One day"), ...made.map(({ token }) => token)];
     const [one, two] = [first, second].map((lm) => lm.generate(tokens, told));
     expect(await two.text()).toBe(await one.text());
@@ -39,35 +39,35 @@ describe.each(forms)("%s", (name, folder, options) => {
     // Also from the middle of something larger.
     const larger = Buffer.alloc(bytes.length + 5);
     larger.set(bytes, 1);
-    second.restoreContext(larger.subarray(1, 1 + bytes.length));
-    expect(Buffer.compare(Buffer.from(second.saveContext()), Buffer.from(bytes))).toBe(0);
+    await second.restoreContext(larger.subarray(1, 1 + bytes.length));
+    expect(Buffer.compare(Buffer.from(await second.saveContext()), Buffer.from(bytes))).toBe(0);
     await Promise.all([first.release(), second.release()]);
   });
 
   test("damaged ones are refused or taken over to the bit", async () => {
     const lm = await load();
     await lm.generate("One day", told).text();
-    const bytes = lm.saveContext();
+    const bytes = await lm.saveContext();
     await lm.generate("The wolf", told).text();
-    const before = Buffer.from(lm.saveContext());
+    const before = Buffer.from(await lm.saveContext());
     let [refused, taken] = [0, 0];
-    const attempt = (given: Uint8Array, what: string): string | undefined => {
+    const attempt = async (given: Uint8Array, what: string): Promise<string | undefined> => {
       let message: string | undefined;
       const sequences = lm.pages?.pool.sequences.length;
       const used = lm.pages?.pool.statistics.used;
       try {
-        lm.restoreContext(given);
+        await lm.restoreContext(given);
       } catch (error) {
         if (!(error instanceof InsituError) || error.code !== "invalid-state")
           expect.fail(`${what}: ${error instanceof Error ? `${error.name}: ${error.message}` : String(error)}`);
         message = error.message;
       }
-      const after = Buffer.from(lm.saveContext());
+      const after = Buffer.from(await lm.saveContext());
       if (Buffer.compare(after, message === undefined ? Buffer.from(given) : before) !== 0)
         expect.fail(`${what}: ${message ?? "taken over otherwise than it says"}`);
       if (message === undefined) {
         taken++;
-        lm.restoreContext(before);
+        await lm.restoreContext(before);
       } else refused++;
       expect(lm.pages?.pool.sequences.length, what).toBe(sequences);
       expect(lm.pages?.pool.statistics.used, what).toBe(used);
@@ -80,21 +80,21 @@ describe.each(forms)("%s", (name, folder, options) => {
     };
     const count = new DataView(bytes.buffer).getUint32(0, true);
     for (let length = 0; length < bytes.length; length += soak ? 7 : 97 + (length >> 3))
-      attempt(bytes.slice(0, length), `${length} bytes`);
+      await attempt(bytes.slice(0, length), `${length} bytes`);
     expect(taken).toBe(0);
     for (const wrong of [0, 1, count - 1, count + 1, 33, 2 ** 31, 2 ** 32 - 1])
-      expect(attempt(lied(0, wrong), `${wrong} tokens`), `${wrong} tokens`).toBeDefined();
-    expect(attempt(lied(0, 33), "33 tokens")).toMatch(/has 33 tokens, this model's contexts hold 32$/);
+      expect(await attempt(lied(0, wrong), `${wrong} tokens`), `${wrong} tokens`).toBeDefined();
+    expect(await attempt(lied(0, 33), "33 tokens")).toMatch(/has 33 tokens, this model's contexts hold 32$/);
     const others: readonly unknown[] = [undefined, null, "x", 1e9, [1, 2], new ArrayBuffer(8)];
     for (const wrong of others)
-      expect(attempt(wrong as Uint8Array, JSON.stringify(wrong))).toBe("the saved context must be a Uint8Array");
-    expect(attempt(new Uint8Array([...bytes, 0]), "a byte more")).toBeDefined();
+      expect(await attempt(wrong as Uint8Array, JSON.stringify(wrong))).toBe("the saved context must be a Uint8Array");
+    expect(await attempt(new Uint8Array([...bytes, 0]), "a byte more")).toBeDefined();
     // A token fewer than there are rows, the rest as it should be.
     const fewer = new Uint8Array(bytes.length - 4);
     fewer.set(bytes.subarray(0, 4 * count));
     new DataView(fewer.buffer).setUint32(0, count - 1, true);
     fewer.set(bytes.subarray(4 * (1 + count)), 4 * count);
-    expect(attempt(fewer, "a token fewer")).toBe(
+    expect(await attempt(fewer, "a token fewer")).toBe(
       `the saved context has ${count - 1} tokens and ${count} rows of keys and values`,
     );
     const random = seededRandom(seed);
@@ -103,7 +103,7 @@ describe.each(forms)("%s", (name, folder, options) => {
       const changed = bytes.slice();
       const bit = Math.floor(random() * (round % 4 === 0 ? bytes.length : head) * 8);
       changed[bit >> 3] ^= 1 << (bit & 7);
-      attempt(changed, `seed ${seed}, bit ${bit}`);
+      await attempt(changed, `seed ${seed}, bit ${bit}`);
     }
     console.log(`saved contexts, ${name}, seed ${seed}: ${refused} refused, ${taken} taken over`);
     expect(Math.min(refused, taken)).toBeGreaterThan(0);
@@ -116,13 +116,15 @@ test("pages of other blocks, of another pool, or with no room for them", async (
     CausalLM.load(folders.op24.path, { context: 32, backend: "reference", cache: "paged", blockSize: 4, ...more });
   const lm = await load({});
   await lm.generate("One day in the forest", told).text();
-  const bytes = lm.saveContext();
+  const bytes = await lm.saveContext();
   const other = await load({ blockSize: 8 });
-  expect(() => other.restoreContext(bytes)).toThrow(/in blocks of 4 rows and \d+ bytes, these 1 in blocks of 8 rows/);
+  await expect(other.restoreContext(bytes)).rejects.toThrow(
+    /in blocks of 4 rows and \d+ bytes, these 1 in blocks of 8 rows/,
+  );
   const small = await load({ blocks: 3 });
-  expect(() => small.restoreContext(bytes)).toThrow(/the pool of 3 blocks of 4 rows is full/);
+  await expect(small.restoreContext(bytes)).rejects.toThrow(/the pool of 3 blocks of 4 rows is full/);
   expect(small.pages!.pool.statistics).toMatchObject({ used: 0, free: 3 });
   const short = await load({ context: 8 });
-  expect(() => short.restoreContext(bytes)).toThrow(/tokens, this model's contexts hold 8/);
+  await expect(short.restoreContext(bytes)).rejects.toThrow(/tokens, this model's contexts hold 8/);
   for (const model of [lm, other, small, short]) await model.release();
 });

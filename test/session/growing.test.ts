@@ -141,7 +141,7 @@ for (const [name, model, rows] of [
       const session = await InferenceSession.create(writeModel(model));
       const state = session.createState({ dims: { batch: 1, capacity: 16 } });
       await session.run(rows(4, 4), { state });
-      const saved = state.save();
+      const saved = await state.save();
       const child = state.fork();
       const [wrong, right] = [rows(1, 5), rows(1, 5)];
       await session.run(wrong, { state });
@@ -149,7 +149,7 @@ for (const [name, model, rows] of [
       const expected = await session.run(right, { state: child });
       expect((await session.run(right, { state }))["y"].data).toEqual(expected["y"].data);
       const resumed = session.createState({ dims: { batch: 1, capacity: 16 } });
-      resumed.restore(saved);
+      await resumed.restore(saved);
       expect(resumed.lengths).toEqual([4]);
       expect((await session.run(right, { state: resumed }))["y"].data).toEqual(expected["y"].data);
     });

@@ -120,7 +120,7 @@ describe.each(backends)("on %s", (backend) => {
     const session = await create(written);
     const state = session.createState({ dims: { batch: 1, capacity: 2 } });
     await session.run({ u: row(7), x: row(1).reshape([1, 2]) }, { state });
-    const before = state.save();
+    const before = await state.save();
     const spoilt = (dims: readonly number[]): Tensor => {
       const [array, change] = changes[name]();
       const tensor = new Tensor("float32", array, dims);
@@ -143,7 +143,7 @@ describe.each(backends)("on %s", (backend) => {
     ];
     for (const [at, call] of calls.entries())
       await expect(async () => call(), `call ${at}`).rejects.toEqual(refusal("invalid-argument"));
-    expect(state.save()).toEqual(before);
+    expect(await state.save()).toEqual(before);
     await session.release();
   });
 
@@ -287,9 +287,9 @@ describe.each(backends)("on %s", (backend) => {
     expect(() => tensor.data).toThrow(
       expect.objectContaining({ code: "invalid-state", message: expect.stringContaining("grown") }),
     );
-    const [before, beside] = [state.save(), other.save()];
+    const [before, beside] = [await state.save(), await other.save()];
     array.fill(-1);
-    expect([state.save(), other.save()]).toEqual([before, beside]);
+    expect([await state.save(), await other.save()]).toEqual([before, beside]);
     expect([...arrayOf(state.get("past"))].slice(0, 4)).toEqual([1, 1, 5, 5]);
     await session.release();
   });

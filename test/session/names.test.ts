@@ -65,7 +65,7 @@ test.each(backends)("inputs and caches on %s", async (backend) => {
     const first = names.indexOf(others[0]);
     expect(numbers(state.get(cache))).toEqual([first, first + 1, 0, 0, 0, 0]);
     const other = session.createState({ dims: Object.fromEntries([[cache, [1, 3, 2]]]) });
-    other.restore(state.save());
+    await other.restore(await state.save());
     expect(numbers(other.get(cache))).toEqual(numbers(state.get(cache)));
     other.set(cache, new Tensor("float32", [1, 2, 3, 4, 5, 6], [1, 3, 2]));
     expect(numbers(other.get(cache))).toEqual([1, 2, 3, 4, 5, 6]);

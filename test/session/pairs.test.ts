@@ -140,7 +140,7 @@ describe.each(variants)("what is named: $backend, $inPlace", (options) => {
     expect(numbersIn(branch, "past")).toEqual([1, 5, 2, 6, 3, 7, 3, 7]);
     expect(numbersIn(named, "past")).toEqual([1, 5, 2, 6, 0, 0, 2, 6]);
     const restored = session.createState({ pairs: { past: "twice" } });
-    restored.restore(named.save());
+    await restored.restore(await named.save());
     await run(restored, 2);
     expect(numbersIn(restored, "past")).toEqual(numbersIn(branch, "past"));
     const { allocations } = session.memory;

@@ -156,16 +156,17 @@ describe("a run that fails for another reason", () => {
 
   test("marks the state as lost where rows were overwritten, and says so until it is restored", () =>
     failing(async (session, state, fail) => {
-      const saved = state.save();
+      const saved = await state.save();
       const before = contentsOf(state);
       fail();
       await expect(session.run(feeds, { state })).rejects.toThrow(
         /the roof fell in; caches were being written, so the state is lost/,
       );
-      for (const use of [() => state.save(), () => state.fork(), () => state.get("past"), () => state.rewind(0)])
+      for (const use of [() => state.fork(), () => state.get("past"), () => state.rewind(0)])
         expect(use).toThrow(/the state was lost by an earlier run/);
+      await expect(state.save()).rejects.toThrow(/the state was lost by an earlier run/);
       await expect(session.run(feeds, { state })).rejects.toMatchObject({ code: "state-lost" });
-      state.restore(saved);
+      await state.restore(saved);
       expect(contentsOf(state)).toEqual(before);
       await session.run(feeds, { state });
       state.release();

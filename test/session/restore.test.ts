@@ -138,31 +138,36 @@ class Judge {
   taken = 0;
   refused = 0;
 
-  constructor(target: State) {
+  private constructor(target: State, before: Buffer) {
     this.#target = target;
     this.#fork = target.fork();
-    this.#before = Buffer.from(target.save());
+    this.#before = before;
+  }
+
+  static async of(target: State): Promise<Judge> {
+    return new Judge(target, Buffer.from(await target.save()));
   }
 
   /** The message of a refusal; undefined where the bytes were taken over. */
-  try(bytes: Uint8Array, what: string): string | undefined {
+  async try(bytes: Uint8Array, what: string): Promise<string | undefined> {
     let message: string | undefined;
     try {
-      this.#target.restore(bytes);
+      await this.#target.restore(bytes);
     } catch (error) {
       if (!(error instanceof InsituError) || error.code !== "invalid-state")
         expect.fail(`${what}: ${error instanceof Error ? `${error.name}: ${error.message}` : String(error)}`);
       message = error.message;
     }
     const wanted = message === undefined ? Buffer.from(bytes) : this.#before;
-    if (Buffer.compare(Buffer.from(this.#target.save()), wanted) !== 0)
+    if (Buffer.compare(Buffer.from(await this.#target.save()), wanted) !== 0)
       expect.fail(
         `${what}: ${message === undefined ? "taken over otherwise than it says" : `changed, and ${message}`}`,
       );
-    if (Buffer.compare(Buffer.from(this.#fork.save()), this.#before) !== 0) expect.fail(`${what}: a fork was changed`);
+    if (Buffer.compare(Buffer.from(await this.#fork.save()), this.#before) !== 0)
+      expect.fail(`${what}: a fork was changed`);
     if (message === undefined) {
       this.taken++;
-      this.#target.restore(this.#before);
+      await this.#target.restore(this.#before);
     } else this.refused++;
     return message;
   }
@@ -225,29 +230,29 @@ describe.each(kinds)("$name", ({ open }) => {
   test("what was saved is taken over, by states that are empty, filled, or forked", async () => {
     const { session, filledState } = await open();
     const state = await filledState();
-    const bytes = state.save();
+    const bytes = await state.save();
     expect(headLengthOf(bytes) % 8).toBe(0);
     for (const target of [await filledState(), (await filledState()).fork()]) {
-      target.restore(bytes);
+      await target.restore(bytes);
       expect(target.lengths).toEqual(state.lengths);
-      expect(Buffer.compare(Buffer.from(target.save()), Buffer.from(bytes))).toBe(0);
+      expect(Buffer.compare(Buffer.from(await target.save()), Buffer.from(bytes))).toBe(0);
       // Also from the middle of something larger, at any alignment.
       const larger = new Uint8Array(bytes.length + 7);
       larger.set(bytes, 3);
-      target.restore(larger.subarray(3, 3 + bytes.length));
-      target.restore(Buffer.from(bytes));
+      await target.restore(larger.subarray(3, 3 + bytes.length));
+      await target.restore(Buffer.from(bytes));
     }
     await session.release();
   });
 
   test("every place of the header replaced by garbage, left out, or there twice", async () => {
     const { session, filledState } = await open();
-    const bytes = (await filledState()).save();
-    const judge = new Judge(await filledState());
+    const bytes = await (await filledState()).save();
+    const judge = await Judge.of(await filledState());
     const header = JSON.parse(headerOf(bytes)) as Record<string, unknown>;
     for (const path of placesOf(header))
       for (const by of [...garbage, undefined])
-        judge.try(
+        await judge.try(
           withHeader(bytes, JSON.stringify(replaced(header, path, by)) ?? ""),
           `${path.join("/")} = ${JSON.stringify(by)}`,
         );
@@ -258,7 +263,7 @@ describe.each(kinds)("$name", ({ open }) => {
       for (const path of placesOf(opened))
         for (const by of [...garbage, undefined]) {
           const changed = { ...metadata, [inner]: JSON.stringify(replaced(opened, path, by)) };
-          judge.try(
+          await judge.try(
             withHeader(bytes, JSON.stringify(replaced(header, ["__metadata__"], changed))),
             `${inner}/${path.join("/")} = ${JSON.stringify(by)}`,
           );
@@ -280,8 +285,8 @@ describe.each(kinds)("$name", ({ open }) => {
       ["nothing", "", /header that is not JSON/],
     ];
     for (const [what, changed, message] of refusals)
-      expect(judge.try(withHeader(bytes, changed), what)).toMatch(message);
-    expect(judge.try(withHeader(bytes, `${text} `.padEnd(text.length + 16), {}), "padding")).toMatch(
+      expect(await judge.try(withHeader(bytes, changed), what)).toMatch(message);
+    expect(await judge.try(withHeader(bytes, `${text} `.padEnd(text.length + 16), {}), "padding")).toMatch(
       /has a header that is not padded to 8 bytes/,
     );
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
@@ -292,40 +297,40 @@ describe.each(kinds)("$name", ({ open }) => {
 
   test("cut off at every length, and longer than it should be", async () => {
     const { session, filledState } = await open();
-    const bytes = (await filledState()).save();
-    const judge = new Judge(await filledState());
+    const bytes = await (await filledState()).save();
+    const judge = await Judge.of(await filledState());
     for (let length = 0; length < bytes.length; length += soak ? 1 : 3)
-      judge.try(bytes.slice(0, length), `${length} bytes`);
+      await judge.try(bytes.slice(0, length), `${length} bytes`);
     for (const more of [1, 8, 1000]) {
       const longer = new Uint8Array(bytes.length + more);
       longer.set(bytes);
-      expect(judge.try(longer, `${more} bytes more`)).toMatch(`has ${more} bytes behind its last cache`);
+      expect(await judge.try(longer, `${more} bytes more`)).toMatch(`has ${more} bytes behind its last cache`);
     }
     expect(judge.taken).toBe(0);
     for (const length of [0n, 1n, 2n ** 32n, 2n ** 53n + 1n, 2n ** 63n, 2n ** 64n - 1n]) {
       const lied = bytes.slice();
       new DataView(lied.buffer).setBigUint64(0, length, true);
-      expect(judge.try(lied, `a header of ${length} bytes`)).toBeDefined();
+      expect(await judge.try(lied, `a header of ${length} bytes`)).toBeDefined();
     }
     const others: readonly unknown[] = [undefined, null, "bytes", 12, [1, 2], new ArrayBuffer(8)];
     for (const wrong of others)
-      expect(judge.try(wrong as Uint8Array, JSON.stringify(wrong))).toBe("the saved state must be a Uint8Array");
+      expect(await judge.try(wrong as Uint8Array, JSON.stringify(wrong))).toBe("the saved state must be a Uint8Array");
     await session.release();
   });
 
   test("bits flipped", async () => {
     const { session, filledState } = await open();
-    const bytes = (await filledState()).save();
-    const judge = new Judge(await filledState());
+    const bytes = await (await filledState()).save();
+    const judge = await Judge.of(await filledState());
     const header = 8 + headLengthOf(bytes);
-    const flip = (...bits: readonly number[]): void => {
+    const flip = async (...bits: readonly number[]): Promise<void> => {
       const changed = bytes.slice();
       for (const bit of bits) changed[bit >> 3] ^= 1 << (bit & 7);
-      judge.try(changed, `seed ${seed}, bits ${bits.join(", ")}`);
+      await judge.try(changed, `seed ${seed}, bits ${bits.join(", ")}`);
     };
-    for (let bit = 0; bit < bytes.length * 8; bit += soak ? 1 : 7) flip(bit);
+    for (let bit = 0; bit < bytes.length * 8; bit += soak ? 1 : 7) await flip(bit);
     for (let round = 0; round < (soak ? 20_000 : 300); round++)
-      flip(...Array.from({ length: 2 + Math.floor(random() * 6) }, () => Math.floor(random() * header * 8)));
+      await flip(...Array.from({ length: 2 + Math.floor(random() * 6) }, () => Math.floor(random() * header * 8)));
     console.log(`bits flipped, seed ${seed}: ${judge.refused} refused, ${judge.taken} taken over`);
     expect(Math.min(judge.refused, judge.taken)).toBeGreaterThan(0);
     await session.release();
@@ -334,29 +339,31 @@ describe.each(kinds)("$name", ({ open }) => {
 
 test("offsets that overlap, leave gaps, or lie outside; lengths above the capacity; types that do not fit", async () => {
   const { session, filledState } = await fixed("linear").open();
-  const bytes = (await filledState()).save();
-  const judge = new Judge(await filledState());
-  const change = (path: Path, by: unknown): string | undefined =>
+  const bytes = await (await filledState()).save();
+  const judge = await Judge.of(await filledState());
+  const change = (path: Path, by: unknown): Promise<string | undefined> =>
     judge.try(withHeader(bytes, JSON.stringify(replaced(JSON.parse(headerOf(bytes)), path, by))), path.join("/"));
   const size = 4 * 2 * 4 * 2;
-  expect(change(["constructor", "data_offsets"], [0, 32])).toMatch(
+  expect(await change(["constructor", "data_offsets"], [0, 32])).toMatch(
     /has wrong offsets: "__proto__" begins at byte 0, what comes before it ends at 32$/,
   );
-  expect(change(["__proto__", "data_offsets"], [size * 100, size * 101])).toMatch(/begins at byte/);
-  expect(change(["past", "data_offsets"], [-16, 0])).toMatch(/wrong offsets for "past": \[-16,0\] for 16 bytes/);
-  expect(change(["past", "data_offsets"], null)).toMatch(/wrong offsets for "past": null/);
-  expect(change(["past"], null)).toMatch(/has null for "past"/);
-  expect(change(["past", "dtype"], "I8")).toMatch(/for "past", which as "bool\[2,4,2\]" is .*BOOL/);
-  expect(change(["past", "shape"], [2, 8])).toMatch(/for "past"/);
+  expect(await change(["__proto__", "data_offsets"], [size * 100, size * 101])).toMatch(/begins at byte/);
+  expect(await change(["past", "data_offsets"], [-16, 0])).toMatch(/wrong offsets for "past": \[-16,0\] for 16 bytes/);
+  expect(await change(["past", "data_offsets"], null)).toMatch(/wrong offsets for "past": null/);
+  expect(await change(["past"], null)).toMatch(/has null for "past"/);
+  expect(await change(["past", "dtype"], "I8")).toMatch(/for "past", which as "bool\[2,4,2\]" is .*BOOL/);
+  expect(await change(["past", "shape"], [2, 8])).toMatch(/for "past"/);
   const metadata = ["__metadata__"] as const;
-  expect(change([...metadata, "lengths"], "[3,5]")).toBe("the saved state has 5 rows for sample 1, its caches hold 4");
-  expect(change([...metadata, "lengths"], "[3]")).toBe("the saved state has 1 samples, this one has 2");
-  expect(change([...metadata, "lengths"], "[3,-1]")).toMatch(/no valid lengths: \[3,-1\]/);
-  expect(change([...metadata, "version"], { toString: 1 })).toMatch(/has version/);
+  expect(await change([...metadata, "lengths"], "[3,5]")).toBe(
+    "the saved state has 5 rows for sample 1, its caches hold 4",
+  );
+  expect(await change([...metadata, "lengths"], "[3]")).toBe("the saved state has 1 samples, this one has 2");
+  expect(await change([...metadata, "lengths"], "[3,-1]")).toMatch(/no valid lengths: \[3,-1\]/);
+  expect(await change([...metadata, "version"], { toString: 1 })).toMatch(/has version/);
   const types = JSON.parse(
     (JSON.parse(headerOf(bytes)) as Record<string, Record<string, string>>)["__metadata__"]["types"],
   ) as Record<string, string>;
-  expect(change([...metadata, "types"], JSON.stringify({ ...types, past: "string[2,4,2]" }))).toMatch(
+  expect(await change([...metadata, "types"], JSON.stringify({ ...types, past: "string[2,4,2]" }))).toMatch(
     /has "string\[2,4,2\]" for cache "past", which is bool\[2,4,2\]/,
   );
   await session.release();
@@ -365,7 +372,7 @@ test("offsets that overlap, leave gaps, or lie outside; lengths above the capaci
 test("what restoring takes is bounded by the file", async () => {
   const session = await decoderSession({ backend: "reference" });
   const state = session.createState({ dims: { batch: 1, capacity: 16_384 } });
-  const bytes = state.save();
+  const bytes = await state.save();
   const header = JSON.parse(headerOf(bytes)) as Record<string, { data_offsets: number[] }>;
   const [first] = Object.keys(header);
   // All caches in one place, and many more of them than there are.
@@ -377,12 +384,14 @@ test("what restoring takes is bounded by the file", async () => {
   for (const wrong of [overlapping, deep]) {
     const { arrayBuffers, heapUsed } = process.memoryUsage();
     const started = performance.now();
-    expect(() => state.restore(wrong)).toThrow(/has a header of \d+ bytes, one for this state takes \d+ at most/);
+    await expect(state.restore(wrong)).rejects.toThrow(
+      /has a header of \d+ bytes, one for this state takes \d+ at most/,
+    );
     expect(performance.now() - started).toBeLessThan(1000);
     const after = process.memoryUsage();
     expect(after.arrayBuffers + after.heapUsed - arrayBuffers - heapUsed).toBeLessThan(bytes.length);
   }
-  state.restore(bytes);
+  await state.restore(bytes);
   await session.release();
 });
 
@@ -397,7 +406,7 @@ test("a cache that cannot be saved says so", async () => {
     nodes: [node("Concat", ["__metadata__", "more"], ["present"], { axis: 1 })],
   });
   const session = await InferenceSession.create(writeModel(model), { backend: "reference" });
-  expect(() => session.createState({ dims: { batch: 1 } }).save()).toThrow(
+  await expect(session.createState({ dims: { batch: 1 } }).save()).rejects.toThrow(
     '"__metadata__" cannot be saved: safetensors keeps that name for itself',
   );
   await session.release();
@@ -411,7 +420,7 @@ test("saved in one process, restored in another, on either backend", async () =>
   await step(session, state, tokens(0, 9));
   const { generatedDecoder, smallSizes } = await import("../../src/demo/decoder.js");
   writeFileSync(join(folder, "model.onnx"), writeModel(generatedDecoder(smallSizes)));
-  writeFileSync(join(folder, "restored"), state.save());
+  writeFileSync(join(folder, "restored"), await state.save());
   // Each process goes on from what the one before it saved.
   const script = `
     import { readFileSync, writeFileSync } from "node:fs";
@@ -419,10 +428,10 @@ test("saved in one process, restored in another, on either backend", async () =>
     const [backend, token] = [process.argv[2], BigInt(process.argv[3])];
     const session = await InferenceSession.create("model.onnx", { backend });
     const state = session.createState({ dims: { batch: 1, capacity: 16 } });
-    state.restore(readFileSync("restored"));
+    await state.restore(readFileSync("restored"));
     const ids = (values) => new Tensor("int64", BigInt64Array.from(values), [1, values.length]);
     const { logits } = await session.run({ input_ids: ids([token]), position_ids: ids([BigInt(state.lengths[0])]) }, { state });
-    writeFileSync("restored", state.save());
+    writeFileSync("restored", await state.save());
     console.log(JSON.stringify({ lengths: state.lengths, logits: [...logits.data] }));
     await session.release();`;
   writeFileSync(join(folder, "restore.mjs"), script);

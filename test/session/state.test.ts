@@ -125,12 +125,12 @@ describe("between runs", () => {
     const [straight, saved] = [session.createState({ dims }), session.createState({ dims })];
     await step(session, straight, tokens(0, 9));
     await step(session, saved, tokens(0, 9));
-    const bytes = saved.save();
+    const bytes = await saved.save();
     const resumed = (await decoderSession()).createState({ dims });
-    resumed.restore(bytes);
+    await resumed.restore(bytes);
     expect(resumed.lengths).toEqual([9]);
     const other = session.createState({ dims });
-    other.restore(bytes);
+    await other.restore(bytes);
     expect(await step(session, other, [tokenAt(9)])).toEqual(await step(session, straight, [tokenAt(9)]));
   });
 
@@ -138,7 +138,7 @@ describe("between runs", () => {
     const session = await decoderSession();
     const state = session.createState({ dims });
     await step(session, state, tokens(0, 3));
-    const bytes = state.save();
+    const bytes = await state.save();
     const length = Number(new DataView(bytes.buffer).getBigUint64(0, true));
     const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length))) as Record<
       string,
@@ -248,7 +248,7 @@ describe("bad input", () => {
     const session = await decoderSession();
     const state = session.createState({ dims });
     await step(session, state, tokens(0, 5));
-    const bytes = state.save();
+    const bytes = await state.save();
     const target = session.createState({ dims });
     for (const length of [0, 4, 8, 100, bytes.length - 1])
       expect((await refusal(() => target.restore(bytes.slice(0, length)))).code).toBe("invalid-state");

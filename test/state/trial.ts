@@ -75,7 +75,7 @@ class Trial {
     for (let turn = 0; turn < turns; turn++) {
       const conversation = this.#chance.oneOf(this.#conversations);
       await this.#run(conversation);
-      if (this.#chance.of(0.35)) this.#between(conversation);
+      if (this.#chance.of(0.35)) await this.#between(conversation);
     }
     for (const { what, tensor, copy } of this.#handedOut) equal(`${what}, handed out before`, tensor, copy);
     for (const conversation of this.#conversations) this.#compareCaches("in the end", conversation);
@@ -114,7 +114,7 @@ class Trial {
   }
 
   /** What is done with a state between its runs. */
-  #between(conversation: Conversation): void {
+  async #between(conversation: Conversation): Promise<void> {
     const { states, caches } = conversation;
     const action = this.#chance.below(4);
     if (action === 0) {
@@ -128,7 +128,7 @@ class Trial {
       this.#counts.restores++;
       this.log.push("save, begin anew, restore");
       const fresh = this.#begin();
-      states.forEach((state, at) => fresh.states[at].restore(state.save()));
+      for (const [at, state] of states.entries()) await fresh.states[at].restore(await state.save());
       this.#conversations.push({ ...fresh, caches: { ...caches } });
     } else {
       this.log.push("set");

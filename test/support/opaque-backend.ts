@@ -1,7 +1,7 @@
 // A backend whose memory nobody can look into: buffers are sealed, bytes come out as copies and only behind a promise, never at the same
 // address twice; rows that hold nothing are poisoned, and so is what was let go of. It computes by the reference's arithmetic. What runs on
 // it runs on any device, and nothing outside of a backend has touched bytes.
-import type { Backend, BackendSession, CacheRequest, Executable, Move } from "../../src/backends/backend.js";
+import type { Backend, BackendSession, CacheRequest, Executable, Move, Transfer } from "../../src/backends/backend.js";
 import { runBody, runDynamically } from "../../src/backends/body.js";
 import { checksOf } from "../../src/backends/bound-program.js";
 import { callReference } from "../../src/graph/call.js";
@@ -57,24 +57,31 @@ function poison(view: View): View {
   return view;
 }
 
+/** Does work once everything is done that was asked before. */
+type Queue = <T>(work: () => Promise<T>) => Promise<T>;
+
+function makeQueue(): Queue {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const result = last.then(work);
+    last = result.catch(() => undefined);
+    return result;
+  };
+}
+
 /** The programs of one plan. */
 class OpaqueExecutable implements Executable {
   readonly location = "gpu-buffer";
   readonly plan: Plan;
   readonly #programs: ProgramCache;
-  /** Everything that was asked so far: what comes later waits for it. */
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #then: Queue;
+  #transfers: readonly Transfer[] = [];
   readonly memory = { arenaBytes: 0, allocations: 0, allocatedBytes: 0 };
 
-  constructor(plan: Plan) {
+  constructor(plan: Plan, queue: Queue) {
     this.plan = plan;
+    this.#then = queue;
     this.#programs = new ProgramCache(plan);
-  }
-
-  #then<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#last.then(work);
-    this.#last = result.catch(() => undefined);
-    return result;
   }
 
   programFor(inputs: readonly Placed[]): Program {
@@ -133,6 +140,10 @@ class OpaqueExecutable implements Executable {
     return undefined;
   }
 
+  describeTransfers(): readonly Transfer[] {
+    return this.#transfers;
+  }
+
   run<T>(
     program: Program,
     inputs: readonly Placed[],
@@ -140,6 +151,9 @@ class OpaqueExecutable implements Executable {
     finish: (outputs: ReadonlyMap<Value, Placed>) => T,
   ): Promise<T> {
     const given = inputs.map((place) => (place instanceof View ? cloneView(place) : place));
+    this.#transfers = program.plan.graph.inputs.flatMap((value, at) =>
+      given[at] instanceof View ? [{ value, to: "backend" as const, bytes: given[at].byteLength }] : [],
+    );
     return this.#then(async () => {
       const values = new Map<Value, Placed>(program.constants);
       program.plan.graph.inputs.forEach((value, at) => values.set(value, given[at]));
@@ -151,6 +165,7 @@ class OpaqueExecutable implements Executable {
         for (const value of program.plan.graph.outputs) {
           const place = values.get(value) ?? value.initializer!;
           const onHost = results.has(value);
+          if (onHost) this.#transfers = [...this.#transfers, { value, to: "host", bytes: place.byteLength }];
           outputs.set(value, onHost ? cloneView(await this.#look(place)) : this.#sealed(place));
         }
         return finish(outputs);
@@ -244,9 +259,10 @@ class OpaqueExecutable implements Executable {
 export const opaqueBackend: Backend = {
   name: "opaque",
   async open(): Promise<BackendSession> {
+    const queue = makeQueue();
     return {
       describe: () => [],
-      prepare: (plan) => new OpaqueExecutable(plan),
+      prepare: (plan) => new OpaqueExecutable(plan, queue),
       release() {},
     };
   },

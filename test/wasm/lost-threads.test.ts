@@ -265,7 +265,7 @@ test("a session whose worker ends itself inside a part goes on, and so do its ne
       await step(other, state, 5);
       const before = [...state.lengths];
       arm(true);
-      const saved = state.save();
+      const saved = (await state.save());
       // The worker need not come in time for a part of the first runs.
       const found = new Set();
       for (let round = 0; round < 2000 && !found.has("thread-lost"); round++)
@@ -277,7 +277,7 @@ test("a session whose worker ends itself inside a part goes on, and so do its ne
       arm(false);
       codes[how] = [...found].sort().at(-1);
       assert.deepStrictEqual([...state.lengths], before);
-      state.restore(saved);
+      await state.restore(saved);
       await step(other, state);
       delete process.env.KILL;
       same(await decode(one), rows);

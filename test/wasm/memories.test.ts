@@ -69,10 +69,10 @@ async function conversation(session: InferenceSession): Promise<Float32Array[]> 
   await add(branch, 1);
   first.rewind(10);
   await add(first, 1);
-  const saved = second.save();
+  const saved = await second.save();
   await add(second, 2);
   const third = newState(session);
-  third.restore(saved);
+  await third.restore(saved);
   second.release();
   await add(third, 2);
   await add(third, 17);
