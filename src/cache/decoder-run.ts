@@ -44,7 +44,7 @@ export class DecoderRun {
   constructor(session: Session, measures: string) {
     this.#session = session;
     this.#rules = session.rowRules;
-    const { states } = session.explain({ json: true });
+    const states = session.heldInputs;
     const kept = new Set(states.map(({ output }) => output));
     const held = new Set(states.map(({ input }) => input));
     const others = session.outputNames.filter((name) => !kept.has(name));

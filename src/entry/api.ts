@@ -9,6 +9,7 @@ export type { InPlacePolicy, RewritePolicy, SessionOptions } from "../session/op
 export type { BackendName } from "./backends.js";
 export type { Feeds } from "../session/feeds.js";
 export type { Fetches } from "../session/results.js";
+export type { HeldInput } from "../session/held-inputs.js";
 export type { StateOptions } from "../session/create-state.js";
 export type { PairNames } from "../plan/named-pairs.js";
 export { State, type StateStatistics } from "../session/state.js";

@@ -120,7 +120,7 @@ export class Decoder implements StatefulDecoder {
 
   constructor(session: Session) {
     this.#session = session;
-    const { states } = session.explain({ json: true });
+    const states = session.heldInputs;
     const held = new Set(states.map(({ input }) => input));
     const kept = new Set(states.map(({ output }) => output));
     const given = session.inputMetadata.filter(({ name }) => !held.has(name));

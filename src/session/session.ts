@@ -18,6 +18,7 @@ import type { View } from "../tensor/view.js";
 import { CacheEdits } from "./cache-edits.js";
 import { makeHoldings, type StateOptions } from "./create-state.js";
 import { type Feeds, inOrder, readFeeds } from "./feeds.js";
+import { type HeldInput, heldInputsOf } from "./held-inputs.js";
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
 import { MemoryLimit } from "./memory-limit.js";
 import { openBackend } from "./open-backend.js";
@@ -84,6 +85,8 @@ export class Session {
   readonly outputNames: readonly string[];
   readonly inputMetadata: readonly ValueMetadata[];
   readonly outputMetadata: readonly ValueMetadata[];
+  /** The inputs that a state holds, where it names no pairs of its own, and the outputs that become them; all others are fed. */
+  readonly heldInputs: readonly HeldInput[];
 
   protected constructor(parts: Parts) {
     this.#parts = parts;
@@ -91,6 +94,7 @@ export class Session {
     this.outputMetadata = parts.graph.outputs.map(metadataOf);
     this.inputNames = this.inputMetadata.map(({ name }) => name);
     this.outputNames = this.outputMetadata.map(({ name }) => name);
+    this.heldInputs = heldInputsOf(parts.pairings.own.stateful.plan.pairs);
   }
 
   /** True for what `create` made. */

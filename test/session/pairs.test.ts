@@ -92,6 +92,46 @@ describe("what is found", () => {
       expect(presents(await open(parts, { graphOptimizationLevel }))).toEqual({ past: "plain" });
   });
 
+  test("a session lists what its states hold, as it is explained and for as long as the object lives", async () => {
+    const parts: Omit<ModelParts, "opset"> = {
+      inputs: [
+        cache("past"),
+        value("list", "float32", [1, "rows so far", 2]),
+        value("sum", "float32", [2]),
+        ...rowInputs,
+      ],
+      outputs: [value("sums", "float32"), value("longer", "float32"), value("other", "float32"), value("p", "float32")],
+      nodes: [
+        scatter("past", "p"),
+        node("Concat", ["list", "rows"], ["longer"], { axis: 1 }),
+        node("Add", ["sum", "rows"], ["other"]),
+        node("Add", ["sum", "sum"], ["sums"]),
+      ],
+    };
+    const found = await open(parts);
+    expect(found.heldInputs).toEqual([
+      { input: "past", output: "p", kind: "update", axis: 1 },
+      { input: "list", output: "longer", kind: "append", axis: 1 },
+    ]);
+    const named = await open(parts, { pairs: { sum: "sums" } });
+    for (const session of [found, named]) {
+      const { states } = session.explain({ json: true });
+      expect(session.heldInputs).toMatchObject(states.map(({ input, output, kind }) => ({ input, output, kind })));
+      // What is held cannot be fed, and all else can.
+      const state = session.createState();
+      const held = session.heldInputs.map(({ input }) => input);
+      expect([...state.names].sort()).toEqual([...held].sort());
+      const all = { ...feeds([1, 2], 0), sum: floats([1, 2], [2]) };
+      const fed = Object.fromEntries(Object.entries(all).filter(([name]) => !held.includes(name)));
+      const results = await session.run(fed, { state });
+      const kept = new Set(session.heldInputs.map(({ output }) => output));
+      expect(Object.keys(results)).toEqual(session.outputNames.filter((name) => !kept.has(name)));
+    }
+    expect(named.heldInputs).toContainEqual({ input: "sum", output: "sums", kind: "update", axis: undefined });
+    await named.release();
+    expect(named.heldInputs.length).toBe(3);
+  });
+
   test("both forms of the explanation tell of a choice", async () => {
     const session = await open(twoPresents(["once", "twice"]));
     expect(session.explain({ json: true }).states).toMatchObject([

@@ -1,0 +1,17 @@
+/** What a session's states hold, by name: for whoever feeds the other inputs. Tells what the plan found; finds nothing itself. */
+import type { Pair, PairKind } from "../plan/pairs.js";
+
+/** An input that states hold between runs. */
+export interface HeldInput {
+  readonly input: string;
+  /** The output that becomes its next content. */
+  readonly output: string;
+  /** `update`: it keeps its shape and is partly written. `grow`, `append`: it gets longer, within a reserve or joined anew. */
+  readonly kind: PairKind;
+  /** The axis of its rows, counted from the front; undefined for a state without rows. */
+  readonly axis: number | undefined;
+}
+
+/** The pairs of a plan, for callers. */
+export const heldInputsOf = (pairs: readonly Pair[]): readonly HeldInput[] =>
+  pairs.map(({ past, present, kind, axis }) => ({ input: past.name, output: present.name, kind, axis }));
