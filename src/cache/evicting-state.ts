@@ -9,11 +9,13 @@ import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
 import type { Tensor } from "../tensor/tensor.js";
-import { DecoderRun, int64 } from "./decoder-run.js";
+import { Decoder } from "./decoder.js";
+import { int64 } from "./decoder-inputs.js";
 import { applyPolicy, type EvictionPolicy } from "./eviction.js";
 import { checkStateArguments } from "./given.js";
 import { attentionScores } from "../rewrite/page-names.js";
 import { repacking } from "./page-bytes.js";
+import { RowChecks } from "./row-checks.js";
 
 /** How a cache is kept within its capacity. */
 export interface EvictingStateOptions {
@@ -35,7 +37,8 @@ interface Rows {
 /** A state that forgets by a policy. */
 export class EvictingState {
   readonly state: State;
-  readonly #decoder: DecoderRun;
+  readonly #decoder: Decoder;
+  readonly #checks: RowChecks;
   readonly #policy: EvictionPolicy;
   readonly #capacity: number;
   readonly #slack: number;
@@ -60,11 +63,12 @@ export class EvictingState {
         "invalid-argument",
         `option slack must be a whole number from 1 on and below the capacity of ${capacity}, got ${valueText(slack)}`,
       );
-    this.#decoder = new DecoderRun(session, attentionScores);
-    this.#decoder.requirePositions("evicting");
+    this.#checks = new RowChecks(session);
+    this.#checks.requirePositions("evicting");
+    this.#decoder = new Decoder(session, { measures: attentionScores });
     this.#policy = policy;
     this.#capacity = capacity;
-    this.state = session.createState({ dims: { batch: 1, capacity } });
+    this.state = this.#decoder.createState(1, capacity);
     this.#rows = Array.from({ length: perHead ? this.#heads() : 1 }, () => ({
       positions: [],
       scores: this.#decoder.measures ? [] : undefined,
@@ -125,7 +129,7 @@ export class EvictingState {
     );
     kept.forEach((rows, head) => {
       const { positions } = this.#rows[head];
-      this.#decoder.requireWindow(rows.length, (row) => positions[rows[row]], this.#position, what);
+      this.#checks.requireWindow(rows.length, (row) => positions[rows[row]], this.#position, what);
     });
     const count = kept[0].length;
     if (kept.some((rows) => rows.length !== count))
@@ -155,9 +159,8 @@ export class EvictingState {
   }
 
   async #run(tokens: readonly number[]): Promise<Float32Array> {
-    const inputs = { tokens: [tokens], positions: [this.#position], state: this.state };
-    // The state knows where rows are written: not where the text is.
-    const { logits, vocabulary, measured } = await this.#decoder.run(inputs, ["write_indices", "nonpad_kv_seqlen"]);
+    const step = { tokens: [tokens], positions: [this.#position] };
+    const { logits, measured } = await this.#decoder.runMeasured(this.state, step);
     for (const rows of this.#rows)
       for (let at = 0; at < tokens.length; at++) {
         rows.positions.push(this.#position + at);
@@ -165,7 +168,7 @@ export class EvictingState {
       }
     this.#position += tokens.length;
     for (const attention of measured) this.#count(attention);
-    return logits.slice(-vocabulary);
+    return logits.at(0).slice();
   }
 
   /** Adds up the attention of one layer over its queries, and over the heads that share rows. */

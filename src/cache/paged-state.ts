@@ -11,11 +11,13 @@ import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { type AppendEntry, BlockPool, type BlockPoolOptions } from "./block-pool.js";
-import { DecoderRun, int64 } from "./decoder-run.js";
+import { Decoder } from "./decoder.js";
+import { int64 } from "./decoder-inputs.js";
 import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
 import { keepRows, pageLayout } from "./page-bytes.js";
 import { applyPolicy, checkBudget, type EvictionPolicy, rowsInBlocks } from "./eviction.js";
 import { pageInputs, sumsName } from "../rewrite/page-names.js";
+import { RowChecks } from "./row-checks.js";
 import type { Sequence } from "./sequence.js";
 import { Turns } from "./turns.js";
 
@@ -70,7 +72,10 @@ export interface Evicted {
 export class PagedState {
   readonly pool: BlockPool;
   readonly #state: State;
-  readonly #decoder: DecoderRun;
+  readonly #session: Session;
+  readonly #checks: RowChecks;
+  /** For steps; made when one is asked for, since runs with a body of the caller's may be of any model. */
+  #decoder: Decoder | undefined;
   readonly #layout: "Norm" | "NHSD";
   /** Runs and evictions take turns. */
   readonly #turns = new Turns();
@@ -86,7 +91,8 @@ export class PagedState {
         `the model has no input "${missing}": load it on pages, InferenceSession.create(path, { change: pages() })`,
       );
     this.pool = new BlockPool({ ...options, blockSize, copy: (from, to) => this.#state.copyPart(from, to) });
-    this.#decoder = new DecoderRun(session, sumsName(""));
+    this.#session = session;
+    this.#checks = new RowChecks(session);
     this.#state = session.createState({ dims: { num_blocks: options.blocks, block_size: blockSize } });
     this.#layout = pageLayout(session, this.#state);
   }
@@ -117,14 +123,11 @@ export class PagedState {
 
   /** Reads tokens of several sequences in one run; the logits after them. */
   step(entries: readonly PagedEntry[]): Promise<PagedLogits[]> {
-    return this.run(entries, async (batch) => {
-      const { logits, rows, vocabulary, measured } = await this.#decoder.run(batch);
+    return this.run(entries, async ({ state, feeds, ...reading }) => {
+      this.#decoder ??= new Decoder(this.#session, { measures: sumsName("") });
+      const { logits, measured } = await this.#decoder.runMeasured(state, { ...reading, pages: feeds });
       for (const sums of measured) addSums(sums, entries);
-      return entries.map((entry, at) => {
-        const end = (at + 1) * rows * vocabulary;
-        const own = Math.min(rows, entry.tokens.length);
-        return { last: logits.subarray(end - vocabulary, end), rows: logits.subarray(end - own * vocabulary, end) };
-      });
+      return entries.map(({ tokens }, at) => ({ last: logits.at(0, at), rows: logits.last(tokens.length, at) }));
     });
   }
 
@@ -143,7 +146,7 @@ export class PagedState {
       // A sequence that was evicted, and cut since, may have its gap among the latest rows.
       for (const { sequence, rows } of entries)
         if (rows === undefined)
-          this.#decoder.requireWindow(
+          this.#checks.requireWindow(
             sequence.length,
             (row) => sequence.positionOf(row),
             sequence.position,
@@ -208,17 +211,18 @@ export class PagedState {
 
   async #evict(sequence: Sequence, policy: EvictionPolicy, budget: number, exact: boolean): Promise<Evicted> {
     sequence.live("evict");
-    this.#decoder.requirePositions("evict");
+    this.#checks.requirePositions("evict");
     const { length } = sequence;
     // Rows that were taken over from another text got no attention from this one yet.
-    const scores = sequence.scores ?? (this.#decoder.measures ? new Array<number>(length).fill(0) : undefined);
+    const measures = this.#session.outputNames.some((name) => name.startsWith(sumsName("")));
+    const scores = sequence.scores ?? (measures ? new Array<number>(length).fill(0) : undefined);
     const what = `sequence "${sequence.name}" of ${length} rows`;
     checkBudget(budget, what);
     if (length <= budget) return { kept: length, spared: 0, moved: 0, blocks: 0 };
     const positions = Array.from({ length }, (_, row) => sequence.positionOf(row));
     const chosen = applyPolicy(policy, { positions, scores, budget }, budget, what);
     const rows = exact ? chosen : rowsInBlocks(chosen, length, this.pool.blockSize);
-    this.#decoder.requireWindow(rows.length, (row) => positions[rows[row]], sequence.position, what);
+    this.#checks.requireWindow(rows.length, (row) => positions[rows[row]], sequence.position, what);
     const before = sequence.table.length;
     const moved = await keepRows(this.#state, sequence, rows, this.#layout);
     return {

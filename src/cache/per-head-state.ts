@@ -9,12 +9,14 @@ import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { BlockPool } from "./block-pool.js";
-import { DecoderRun, int64 } from "./decoder-run.js";
+import { Decoder } from "./decoder.js";
+import { int64 } from "./decoder-inputs.js";
 import { applyPolicy, checkBudget, type EvictionPolicy } from "./eviction.js";
 import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
 import { keepRows, pageLayout } from "./page-bytes.js";
 import type { PagedLogits, PagedStateOptions } from "./paged-state.js";
 import { pageInputs, sumsName } from "../rewrite/page-names.js";
+import { RowChecks } from "./row-checks.js";
 import type { Sequence } from "./sequence.js";
 import { Turns } from "./turns.js";
 
@@ -36,7 +38,8 @@ function checkText(what: string, text: PerHeadText): void {
 export class PerHeadState {
   readonly pool: BlockPool;
   readonly state: State;
-  readonly #decoder: DecoderRun;
+  readonly #decoder: Decoder;
+  readonly #checks: RowChecks;
   readonly #layout: "Norm" | "NHSD";
   readonly #heads: number;
   #named = 0;
@@ -60,9 +63,10 @@ export class PerHeadState {
       sharePrefixes: false,
       copy: (from, to) => this.state.copyPart(from, to),
     });
+    this.#decoder = new Decoder(session, { measures: sumsName("") });
+    this.#checks = new RowChecks(session);
     this.state = session.createState({ dims: { num_blocks: blocks, block_size: blockSize } });
     this.#layout = pageLayout(session, this.state);
-    this.#decoder = new DecoderRun(session, sumsName(""));
   }
 
   /** A new, empty text. */
@@ -104,18 +108,13 @@ export class PerHeadState {
         entries.flatMap(({ text, tokens }) => text.heads.map((sequence) => ({ sequence, tokens: tokens.length }))),
       );
       const padding = entries.map(({ tokens }) => Array.from({ length: count - tokens.length }, () => 0));
-      const { logits, rows, vocabulary, measured } = await this.#decoder.run({
+      const { logits, measured } = await this.#decoder.runMeasured(this.state, {
         tokens: entries.map(({ tokens }, at) => [...padding[at], ...tokens]),
         positions,
-        feeds: this.#feeds(sequences, slots, entries.length, count),
-        state: this.state,
+        pages: this.#feeds(sequences, slots, entries.length, count),
       });
       for (const sums of measured) this.#measure(sums, sequences);
-      return entries.map(({ tokens }, at) => {
-        const end = (at + 1) * rows * vocabulary;
-        const own = Math.min(rows, tokens.length);
-        return { last: logits.subarray(end - vocabulary, end), rows: logits.subarray(end - own * vocabulary, end) };
-      });
+      return entries.map(({ tokens }, at) => ({ last: logits.at(0, at), rows: logits.last(tokens.length, at) }));
     } catch (error) {
       for (const [at, sequence] of sequences.entries())
         if (sequence.length > before[at][0]) sequence.truncate(...before[at]);
@@ -130,7 +129,7 @@ export class PerHeadState {
   async evict(text: PerHeadText, policy: EvictionPolicy, budgets: number | readonly number[]): Promise<void> {
     checkText("evict", text);
     if (typeof budgets !== "number") checkList("evict: the budgets", budgets);
-    this.#decoder.requirePositions("evict");
+    this.#checks.requirePositions("evict");
     if (typeof budgets !== "number" && budgets.length !== text.heads.length)
       throw new InsituError(
         "invalid-argument",
@@ -148,7 +147,7 @@ export class PerHeadState {
       if (budget >= sequence.length) return positions.map((_, row) => row);
       checkBudget(budget, what);
       const rows = applyPolicy(policy, { positions, scores: sequence.scores, budget }, budget, what);
-      this.#decoder.requireWindow(rows.length, (row) => positions[rows[row]], sequence.position, what);
+      this.#checks.requireWindow(rows.length, (row) => positions[rows[row]], sequence.position, what);
       return rows;
     });
     const evicted = text.heads.flatMap((sequence, head) =>

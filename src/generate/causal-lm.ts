@@ -3,6 +3,7 @@ import { InsituError } from "../base/error.js";
 import { checkCount, checkName, checkRule, optionsWithoutNull } from "../base/arguments.js";
 import { valueText } from "../base/value-text.js";
 import type { FolderPlatform } from "../base/platform.js";
+import { Decoder } from "../cache/decoder.js";
 import type { PagedState } from "../cache/paged-state.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
@@ -11,7 +12,7 @@ import { type Beam, type BeamOptions, beamSearch } from "./beams.js";
 import { Chat } from "./chat.js";
 import type { Context } from "./context.js";
 import { ContextPool } from "./context-pool.js";
-import { Decoder, type StatefulDecoder } from "./decoder.js";
+import type { StatefulDecoder } from "./decoder.js";
 import { contextFull, type ContextSource, Generation } from "./generation.js";
 import { type AnyChatMessage, checkMessages, plainText } from "./messages.js";
 import { type Json, readModelFolder } from "./model-folder.js";
@@ -105,7 +106,10 @@ export class LanguageModel {
     });
     let decoder: StatefulDecoder;
     try {
-      decoder = paged === undefined ? new Decoder(session) : new PagedDecoder(session, paged, length);
+      decoder =
+        paged === undefined
+          ? new Decoder(session, { overwriteLogits: true })
+          : new PagedDecoder(session, paged, length);
     } catch (error) {
       await session.release();
       throw error;

@@ -3,7 +3,8 @@
  * full slides on. One sample; for several see batch.ts.
  */
 import { InsituError } from "../base/error.js";
-import type { DecoderState, Logits, StatefulDecoder } from "./decoder.js";
+import type { Logits } from "../cache/logits.js";
+import type { DecoderState, StatefulDecoder } from "./decoder.js";
 
 /** How a context is shaped. */
 export interface ContextOptions {

@@ -1,7 +1,7 @@
 /** One text in the making: an async iterable of tokens, and a summary of what it took. The decode loop is here. */
 import { InsituError } from "../base/error.js";
+import type { Logits } from "../cache/logits.js";
 import type { Context, ContextBytes } from "./context.js";
-import type { Logits } from "./decoder.js";
 import { NgramLookup } from "./lookup.js";
 import type { Generating } from "./options.js";
 import { pause } from "./pause.js";

@@ -4,13 +4,15 @@
  */
 import { InsituError } from "../base/error.js";
 import { checkCount } from "../base/arguments.js";
+import { Decoder, type DecoderStep } from "../cache/decoder.js";
+import type { Logits } from "../cache/logits.js";
 import { type CacheType, pages } from "../cache/pages.js";
 import { readBlocks, writeBlocks } from "../cache/page-bytes.js";
 import { PagedState } from "../cache/paged-state.js";
 import type { Sequence } from "../cache/sequence.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
-import { Decoder, type DecoderState, type DecoderStep, type Logits, type StatefulDecoder } from "./decoder.js";
+import type { DecoderState, StatefulDecoder } from "./decoder.js";
 
 /** Where texts keep their keys and values. */
 export interface CacheOptions {
@@ -62,7 +64,7 @@ export class PagedDecoder implements StatefulDecoder {
 
   /** `context`: the tokens of one text at most. */
   constructor(session: Session, { blockSize, blocks }: PagedOptions, context: number) {
-    this.#decoder = new Decoder(session);
+    this.#decoder = new Decoder(session, { overwriteLogits: true });
     // A window goes by the order of rows.
     this.overwrites = session.rowRules.window === undefined;
     this.pages = new PagedState(session, { blockSize, blocks: blocks ?? 4 * Math.ceil(context / blockSize) });
@@ -86,15 +88,8 @@ export class PagedDecoder implements StatefulDecoder {
       position: positions[sample],
       ...(rows === undefined ? {} : { rows: { start: rows.start[sample], valid: rows.valid[sample] } }),
     }));
-    const logits = await this.pages.run(entries, (batch) =>
-      this.#decoder.run(batch.state, {
-        tokens: batch.tokens,
-        positions: batch.positions,
-        // A model that counts rows by itself counts positions: pages do not tell.
-        rows: { start: batch.positions, valid: batch.positions.map((first) => first + batch.tokens[0].length) },
-        pages: batch.feeds,
-        ...(keep === undefined ? {} : { keep }),
-      }),
+    const logits = await this.pages.run(entries, ({ state: pools, feeds, ...reading }) =>
+      this.#decoder.run(pools, { ...reading, pages: feeds, ...(keep === undefined ? {} : { keep }) }),
     );
     return reading.length === tokens.length
       ? logits

@@ -9,7 +9,7 @@ import type { Sequence } from "../../src/cache/sequence.js";
 import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { Context } from "../../src/generate/context.js";
-import { Decoder } from "../../src/generate/decoder.js";
+import { Decoder } from "../../src/cache/decoder.js";
 import { PagedDecoder } from "../../src/generate/paged-decoder.js";
 import { attributes, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";

@@ -2,8 +2,8 @@
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { readArchive } from "../../scripts/archive.mjs";
+import { Decoder } from "../../src/cache/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
-import { Decoder } from "../../src/generate/decoder.js";
 import { node, value } from "../../src/onnx/build.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";

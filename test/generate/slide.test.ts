@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
 import { Context } from "../../src/generate/context.js";
-import { Decoder } from "../../src/generate/decoder.js";
+import { Decoder } from "../../src/cache/decoder.js";
 import { logSumExp } from "../../src/generate/sampling.js";
 import { decoderSession, tokenAt } from "../support/decoding.js";
 import { embedded } from "./support.js";

@@ -1,0 +1,102 @@
+/**
+ * The inputs of text decoders, by the names that exporters give them, and what each is fed: the one place that knows. Fills numbers in;
+ * runs nothing, and knows no cache.
+ */
+import { InsituError } from "../base/error.js";
+import type { ElementType } from "../tensor/element-type.js";
+import { Tensor } from "../tensor/tensor.js";
+import { pageInputs } from "../rewrite/page-names.js";
+
+/** An input that is filled from what a run reads. */
+export type DecoderInput =
+  | "input_ids"
+  | "position_ids"
+  | "attention_mask"
+  | "write_indices"
+  | "nonpad_kv_seqlen"
+  | "num_logits_to_keep"
+  | "use_cache_branch";
+
+/** What one run reads, as its inputs tell it. */
+export interface Reading {
+  /** As many for each sample. */
+  readonly tokens: readonly (readonly number[])[];
+  /** The position of each sample's first token; what lies before 0 is padding. */
+  readonly positions: readonly number[];
+  /** Where new rows start and how many are valid then; undefined where the state fills that in. */
+  readonly rows: { readonly start: readonly number[]; readonly valid: readonly number[] } | undefined;
+  /** Columns of a mask over rows, and which it shows of each sample: those from `from` on that come before `to`. */
+  readonly mask: { readonly columns: number; readonly from: readonly number[]; readonly to: readonly number[] };
+  /** Tokens at the end whose logits are needed. */
+  readonly keep: number;
+}
+
+/** An input's numbers, one by one. */
+interface Numbers {
+  readonly dims: readonly number[];
+  readonly at: (index: number) => number;
+}
+
+const fillings: Readonly<Record<DecoderInput, (reading: Reading) => Numbers | undefined>> = {
+  input_ids: ({ tokens }) => {
+    const count = tokens[0].length;
+    return { dims: [tokens.length, count], at: (index) => tokens[Math.floor(index / count)][index % count] };
+  },
+  position_ids: ({ tokens, positions }) => {
+    const count = tokens[0].length;
+    const at = (index: number): number => Math.max(0, positions[Math.floor(index / count)] + (index % count));
+    return { dims: [tokens.length, count], at };
+  },
+  attention_mask: ({ tokens, mask: { columns, from, to } }) => {
+    const at = (index: number): number => {
+      const [sample, row] = [Math.floor(index / columns), index % columns];
+      return row >= from[sample] && row < to[sample] ? 1 : 0;
+    };
+    return { dims: [tokens.length, columns], at };
+  },
+  write_indices: ({ tokens, rows }) => rows && { dims: [tokens.length], at: (sample) => rows.start[sample] },
+  nonpad_kv_seqlen: ({ tokens, rows }) => rows && { dims: [tokens.length], at: (sample) => rows.valid[sample] },
+  num_logits_to_keep: ({ keep }) => ({ dims: [], at: () => keep }),
+  use_cache_branch: () => ({ dims: [1], at: () => 1 }),
+};
+
+/** True for an input that is filled here. */
+export const isFilled = (name: string): name is DecoderInput => Object.hasOwn(fillings, name);
+
+/** True for an input that says where pages are: whoever keeps the pages feeds it. */
+export const isOfPages = (name: string): boolean => pageNames.includes(name);
+
+const pageNames: readonly string[] = Object.values(pageInputs);
+
+/** Every name that is known, for errors. */
+export const decoderInputNames: readonly string[] = [...Object.keys(fillings), ...pageNames];
+
+/** The tensor for an input; undefined where the state fills it in. */
+export function fill(name: DecoderInput, type: ElementType, reading: Reading): Tensor | undefined {
+  const numbers = fillings[name](reading);
+  return numbers && integers(name, type, numbers);
+}
+
+/** A tensor of whole numbers. */
+export const int64 = (values: readonly number[], dims: readonly number[]): Tensor =>
+  new Tensor("int64", BigInt64Array.from(values, BigInt), dims);
+
+function integers(name: string, type: ElementType, { dims, at }: Numbers): Tensor {
+  const length = dims.reduce((product, dim) => product * dim, 1);
+  const values = Array.from({ length }, (_, index) => at(index));
+  const wide = type === "int32" ? values.find((value) => value !== (value | 0)) : undefined;
+  if (wide !== undefined)
+    throw new InsituError("invalid-argument", `input "${name}" is int32, which cannot hold ${wide}`);
+  switch (type) {
+    case "int64":
+      return int64(values, dims);
+    case "int32":
+      return new Tensor(type, Int32Array.from(values), dims);
+    case "bool":
+      return new Tensor(type, Uint8Array.from(values), dims);
+    case "float32":
+      return new Tensor(type, Float32Array.from(values), dims);
+    default:
+      throw new InsituError("invalid-model", `input "${name}" must be int64, int32, bool or float32, got ${type}`);
+  }
+}

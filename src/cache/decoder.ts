@@ -1,0 +1,161 @@
+/**
+ * A session as a text decoder: tokens in, logits and measured attention out, on a state with linear caches or with pages, for one text or
+ * for several. What the inputs are called is decoder-inputs.ts's knowledge; which rows are whose is the caches' business.
+ */
+import { InsituError } from "../base/error.js";
+import type { Feeds } from "../session/feeds.js";
+import type { Session } from "../session/session.js";
+import type { State } from "../session/state.js";
+import { readNumbers } from "../tensor/access.js";
+import type { ElementType } from "../tensor/element-type.js";
+import type { Tensor } from "../tensor/tensor.js";
+import { type DecoderInput, decoderInputNames, fill, isFilled, isOfPages, type Reading } from "./decoder-inputs.js";
+import { Logits } from "./logits.js";
+
+/** Tokens to run. */
+export interface DecoderStep {
+  /** As many for each sample. */
+  readonly tokens: readonly (readonly number[])[];
+  /** The position of each sample's first token; what lies before 0 is padding. */
+  readonly positions: readonly number[];
+  /** Where the new rows are written and how many are valid then, where the host decides it; else they follow each other. */
+  readonly rows?: { readonly start: readonly number[]; readonly valid: readonly number[] };
+  /** Slots at the front of each sample that hold padding. */
+  readonly padding?: readonly number[];
+  /** Tokens at the end whose logits are needed, all where left out; a model that cannot leave logits out gives all. */
+  readonly keep?: number;
+  /** Where pages are written and read. */
+  readonly pages?: Feeds;
+}
+
+/** What a decoder is asked for beside tokens. */
+export interface DecoderOptions {
+  /** How the names of outputs begin that measure attention; none are asked for where this is left out. */
+  readonly measures?: string;
+  /** True for a caller that is done with the logits of one token before it asks for the next: they lie in the same memory then. */
+  readonly overwriteLogits?: boolean;
+}
+
+/** Logits, and the outputs that measure attention. */
+export interface DecoderResults {
+  readonly logits: Logits;
+  readonly measured: readonly Tensor[];
+}
+
+/** A model that predicts the next token. */
+export class Decoder {
+  readonly #session: Session;
+  readonly #types: ReadonlyMap<DecoderInput, ElementType>;
+  readonly #logits: string;
+  readonly #measured: readonly string[];
+  /** Results of single tokens are written into the same tensor, by batch; undefined where each has its own. */
+  readonly #results: Map<number, Tensor> | undefined;
+  /** True if each sample's rows have their own length and are written where the host says: samples may be rewound one by one. */
+  readonly ragged: boolean;
+  /** True if new rows may be written over old ones. */
+  readonly overwrites: boolean;
+  /** True if one run may read more tokens of one sample than of another. */
+  readonly uneven = false;
+
+  /** Throws for a model that is no text decoder. */
+  constructor(session: Session, { measures, overwriteLogits = false }: DecoderOptions = {}) {
+    this.#session = session;
+    this.#results = overwriteLogits ? new Map() : undefined;
+    this.#types = typesOf(session);
+    const kept = new Set(session.heldInputs.map(({ output }) => output));
+    const others = session.outputMetadata.filter(({ name }) => !kept.has(name));
+    this.#measured = others.flatMap(({ name }) => (measures !== undefined && name.startsWith(measures) ? [name] : []));
+    const logits =
+      session.outputMetadata.find(({ name }) => name === "logits") ??
+      others.find(({ name, shape }) => !this.#measured.includes(name) && shape.length === 3);
+    if (!this.#types.has("input_ids") || logits === undefined)
+      throw new InsituError(
+        "invalid-model",
+        `a text decoder has an input "input_ids" and an output "logits"; this one has ${session.inputNames.join(", ")} → ${session.outputNames.join(", ")}`,
+      );
+    if (kept.size === 0)
+      throw new InsituError("invalid-model", "the model has no cache: export it with past and present keys and values");
+    this.#logits = logits.name;
+    this.ragged = session.heldInputs.every(({ kind }) => kind === "update");
+    // Windows and masks go by the order of rows.
+    const { window, masked } = session.rowRules;
+    this.overwrites =
+      this.ragged &&
+      this.#types.has("write_indices") &&
+      this.#types.has("nonpad_kv_seqlen") &&
+      window === undefined &&
+      masked === undefined;
+  }
+
+  /** True if runs measure attention. */
+  get measures(): boolean {
+    return this.#measured.length > 0;
+  }
+
+  /** Caches for `batch` samples of at most `capacity` tokens. */
+  createState(batch: number, capacity: number): State {
+    return this.#session.createState({ dims: { batch, capacity } });
+  }
+
+  /** Runs tokens on a state. */
+  async run(state: State, step: DecoderStep): Promise<Logits> {
+    return (await this.#run(state, step, [])).logits;
+  }
+
+  /** Runs tokens on a state, and measures the attention of this run. */
+  runMeasured(state: State, step: DecoderStep): Promise<DecoderResults> {
+    return this.#run(state, step, this.#measured);
+  }
+
+  async #run(state: State, step: DecoderStep, measured: readonly string[]): Promise<DecoderResults> {
+    const [batch, count] = [step.tokens.length, step.tokens[0].length];
+    const reading = this.#readingOf(state, step);
+    const feeds: Record<string, Tensor> = { ...step.pages };
+    for (const [name, type] of this.#types) {
+      const tensor = fill(name, type, reading);
+      if (tensor !== undefined) feeds[name] = tensor;
+    }
+    const target = count === 1 ? this.#results?.get(batch) : undefined;
+    const wanted = { [this.#logits]: target ?? null, ...Object.fromEntries(measured.map((name) => [name, null])) };
+    const results = await this.#session.run(feeds, wanted, { state });
+    const tensor = results[this.#logits];
+    if (count === 1) this.#results?.set(batch, tensor);
+    const [, rows, vocabulary] = tensor.dims;
+    const data =
+      tensor.type === "float32" ? (tensor.data as Float32Array) : Float32Array.from(readNumbers(tensor.toView()));
+    return { logits: new Logits(data, rows, vocabulary), measured: measured.map((name) => results[name]) };
+  }
+
+  #readingOf(state: State, { tokens, positions, rows, padding, keep, pages }: DecoderStep): Reading {
+    const count = tokens[0].length;
+    const after = positions.map((first) => first + count);
+    // A model that counts rows by itself counts positions where pages hold the rows: pages do not tell.
+    const own = rows ?? (pages && { start: positions, valid: after });
+    const to = own?.valid ?? state.lengths.map((length) => length + count);
+    const from = padding ?? tokens.map(() => 0);
+    const columns = pages === undefined ? this.#maskColumns(state, count) : Math.max(...to);
+    return { tokens, positions, rows: own, mask: { columns, from, to }, keep: keep ?? count };
+  }
+
+  /** A mask over linear caches has a column for each row that they may hold, or that they will once they have grown. */
+  #maskColumns(state: State, count: number): number {
+    if (!this.#types.has("attention_mask")) return 0;
+    const cache = this.ragged ? this.#session.heldInputs.find(({ axis }) => axis !== undefined) : undefined;
+    return cache === undefined ? state.lengths[0] + count : state.get(cache.input).dims[cache.axis!];
+  }
+}
+
+/** The types of the inputs that are filled; throws for an input that no text decoder has. */
+function typesOf({ inputMetadata, heldInputs }: Session): ReadonlyMap<DecoderInput, ElementType> {
+  const held = new Set(heldInputs.map(({ input }) => input));
+  const types = new Map<DecoderInput, ElementType>();
+  for (const { name, type } of inputMetadata) {
+    if (isFilled(name) && !held.has(name)) types.set(name, type);
+    else if (!held.has(name) && !isOfPages(name))
+      throw new InsituError(
+        "invalid-model",
+        `input "${name}" is none that a text decoder has; known are ${decoderInputNames.join(", ")} and caches`,
+      );
+  }
+  return types;
+}

@@ -1,0 +1,34 @@
+/** What a decoder's run said of the next token, row by row for each sample. Chooses nothing. */
+
+/** Logits of the last rows of each sample. */
+export class Logits {
+  readonly #rows: Float32Array;
+  readonly #count: number;
+  readonly #vocabulary: number;
+  readonly #places: readonly number[] | undefined;
+
+  /** `rows` are [samples, count, vocabulary]; `places`: where each sample's logits are, if some samples have none. */
+  constructor(rows: Float32Array, count: number, vocabulary: number, places?: readonly number[]) {
+    this.#rows = rows;
+    this.#count = count;
+    this.#vocabulary = vocabulary;
+    this.#places = places;
+  }
+
+  /** The same logits for other samples: each is given its place, or -1. */
+  placed(places: readonly number[]): Logits {
+    return new Logits(this.#rows, this.#count, this.#vocabulary, places);
+  }
+
+  /** The logits after the token that comes `fromEnd` tokens before the last: a view. */
+  at(fromEnd: number, sample = 0): Float32Array {
+    const row = ((this.#places?.[sample] ?? sample) + 1) * this.#count - 1 - fromEnd;
+    return this.#rows.subarray(row * this.#vocabulary, (row + 1) * this.#vocabulary);
+  }
+
+  /** The logits after each of the last `tokens` tokens, one row after another, as far as the model gave them: a view. */
+  last(tokens: number, sample = 0): Float32Array {
+    const end = ((this.#places?.[sample] ?? sample) + 1) * this.#count;
+    return this.#rows.subarray((end - Math.min(tokens, this.#count)) * this.#vocabulary, end * this.#vocabulary);
+  }
+}
