@@ -15,7 +15,11 @@ export default defineConfig({
     include: ["test/**/*.test.{js,ts}"],
     pool: "threads",
     isolate: false,
-    testTimeout: 120_000,
+    // Guards against hangs: a slow machine is no failure.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
+    teardownTimeout: 60_000,
+    expect: { poll: { timeout: 120_000 } },
     reporters: ["./scripts/closing-line.mjs"],
   },
 });

@@ -101,6 +101,7 @@ class TestPage {
 
   static async open(browser: Browser, server: RunningServer, path = "/index.html"): Promise<TestPage> {
     const opened = new TestPage(server, await browser.newPage());
+    opened.page.setDefaultTimeout(240_000);
     await opened.page.goto(`${server.base}${path}`);
     await opened.page.waitForFunction(() => "harness" in globalThis);
     return opened;
@@ -262,6 +263,7 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
 
     test("the page of docs/browsers.md loads a model, and its headers are those that isolate", async () => {
       const shown = await browser.newPage();
+      shown.setDefaultTimeout(240_000);
       await shown.goto(`${isolated.server.base}/plain.html`);
       await shown.waitForFunction(() => document.body.textContent?.startsWith("input_ids, position_ids"));
       expect(await shown.title()).toBe("100 %");

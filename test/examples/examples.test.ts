@@ -76,12 +76,13 @@ test.skipIf(chromium === undefined)("browser/ tells a story in a page, on severa
   const browser = await startChromium(chromium!);
   try {
     const page = await browser.newPage();
+    page.setDefaultTimeout(240_000);
     const problems: string[] = [];
     page.on("pageerror", (error) => problems.push(String(error)));
     page.on("console", (message) => void (message.type() === "error" && problems.push(message.text())));
     await page.goto(address);
     await expect
-      .poll(() => page.textContent("#summary"), { timeout: 60_000 })
+      .poll(() => page.textContent("#summary"), { timeout: 240_000 })
       .toMatch(/^60 tokens, \d+ a second, 0 cache bytes moved$/);
     expect(await page.textContent("#story")).toMatch(/^Once upon a time there was a king \S/);
     expect(await page.evaluate("crossOriginIsolated")).toBe(true);

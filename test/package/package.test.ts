@@ -18,7 +18,7 @@ beforeAll(() => {
 afterAll(() => installed?.remove());
 
 function run(command: string, ...args: string[]): { status: number | null; stdout: string; stderr: string } {
-  return spawnSync(command, args, { cwd: installed.project, encoding: "utf8", timeout: 100_000 });
+  return spawnSync(command, args, { cwd: installed.project, encoding: "utf8", timeout: 240_000 });
 }
 
 function write(name: string, text: string): string {

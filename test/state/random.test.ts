@@ -13,7 +13,7 @@ const seed = Number(process.env["INSITU_SEED"] ?? 20_261_204);
 const [peerEvery, threadsEvery, wideEvery] = [5, 10, 240];
 
 /** Half an hour of one core's time, which other suites may share. */
-const timeout = soak ? 8 * 3_600_000 : 120_000;
+const timeout = soak ? 8 * 3_600_000 : 300_000;
 
 /** Failures after which a run ends. */
 const mostFailures = 10;

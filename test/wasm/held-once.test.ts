@@ -64,7 +64,7 @@ function load(source: string, options = "{}"): Memory {
   );
   const { status, stdout, stderr } = spawnSync(process.execPath, ["--expose-gc", script], {
     encoding: "utf8",
-    timeout: 100_000,
+    timeout: 240_000,
   });
   expect([status, stderr]).toEqual([0, ""]);
   return JSON.parse(stdout) as Memory;

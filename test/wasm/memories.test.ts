@@ -212,13 +212,12 @@ test("workers take part in every memory", async () => {
   const runs = vi.spyOn(KernelPool.prototype, "run");
   const state = newState(session);
   await run(session, state, 20);
-  await new Promise((resolve) => setTimeout(resolve, 100));
   await run(session, state, 20);
   const [pool] = new Set(runs.mock.contexts as KernelPool[]);
   const memories = new Set(runs.mock.calls.map(([, , , memory]) => memory ?? 0));
   runs.mockRestore();
   expect(memories.size).toBeGreaterThanOrEqual(2);
-  for (const memory of memories) expect(pool.isJoined(memory)).toBe(true);
+  for (const memory of memories) await expect.poll(() => pool.isJoined(memory)).toBe(true);
   await session.release();
 });
 
@@ -265,7 +264,7 @@ test("a process ends by itself with a session in several memories that was never
   );
   const { status, stdout, stderr, signal } = spawnSync(process.execPath, [script], {
     encoding: "utf8",
-    timeout: 100_000,
+    timeout: 240_000,
   });
   rmSync(folder, { recursive: true });
   expect([status, signal, stderr]).toEqual([0, null, ""]);

@@ -62,7 +62,7 @@ function outcomes(options: string, { before = "", flags = [], addressSpace }: Ca
   );
   const limit = addressSpace === undefined ? "" : `ulimit -v ${Math.floor(addressSpace / 1024)} && `;
   const command = `${limit}exec "${process.execPath}" ${flags.join(" ")} "${script}"`;
-  const { status, stdout, stderr } = spawnSync("sh", ["-c", command], { encoding: "utf8", timeout: 100_000 });
+  const { status, stdout, stderr } = spawnSync("sh", ["-c", command], { encoding: "utf8", timeout: 240_000 });
   expect(status, stderr).toBe(0);
   return JSON.parse(stdout) as [Outcome, Outcome];
 }
