@@ -16,27 +16,52 @@ export interface LengthInputs {
   readonly start: ReadonlySet<Value>;
   /** How many rows are valid after the write: the lengths after a run. */
   readonly end: ReadonlySet<Value>;
+  /** The nodes that each of them tells of rows. */
+  readonly told: ReadonlyMap<Value, readonly Node[]>;
 }
 
 /** Finds them: inputs that reach a declared parameter through views, or an end that may still be raised. */
 export function findLengthInputs(graph: Graph, uses: Uses): LengthInputs {
   const start = new Set<Value>();
   const end = new Set<Value>();
-  const follow = (value: Value | undefined, into: Set<Value>): void => {
+  const told = new Map<Value, Node[]>();
+  const follow = (value: Value | undefined, into: Set<Value>, node: Node): void => {
     const base = value && uses.baseOf(value);
     if (base === undefined) return;
-    if (graph.inputs.includes(base)) into.add(base);
+    if (graph.inputs.includes(base)) {
+      into.add(base);
+      told.set(base, [...(told.get(base) ?? []), node]);
+    }
     const producer = uses.producers.get(base);
-    if (into === end && producer?.op.largest === true) for (const operand of producer.inputs) follow(operand, into);
+    if (into === end && producer?.op.largest === true)
+      for (const operand of producer.inputs) follow(operand, into, node);
   };
   const add = (node: Node, name: string | undefined, into: Set<Value>): void => {
-    if (name !== undefined) follow(node.inputs[inputPosition(node, name)], into);
+    if (name !== undefined) follow(node.inputs[inputPosition(node, name)], into, node);
   };
   for (const node of graph.nodes) {
     add(node, node.op.lengths.start, start);
     add(node, node.op.lengths.end, end);
   }
-  return { start, end };
+  return { start, end, told };
+}
+
+/**
+ * True if no run can leave lengths that no cache of these pairs has rows for: they are read back from an input that a node checks against
+ * a cache which it reads, or which it alone writes. An input that tells others of rows may say anything.
+ */
+export function areBounded({ start, end, told }: LengthInputs, pairs: readonly Pair[]): boolean {
+  const along = pairs.filter(({ axis }) => axis !== undefined);
+  if (along.some(({ writers }) => writers.some(({ attrs }) => attrs["mode"] === "circular"))) return false;
+  const [counting] = end;
+  if (counting !== undefined) {
+    const caches = new Set<Value | undefined>(along.flatMap(({ past, present }) => [past, present]));
+    return told.get(counting)!.some(({ inputs }) => inputs.some((value) => caches.has(value)));
+  }
+  const [starting] = start;
+  if (starting === undefined) return true;
+  const writers = along.find(({ kind }) => kind === "update")?.writers ?? [];
+  return writers.length === 1 && told.get(starting)!.includes(writers[0]);
 }
 
 /** How many rows a run adds to a pair's cache: the extent of what its writer brings, where the program knows it. */
@@ -81,7 +106,7 @@ export class LengthViews {
 export function lengthsAfter(
   before: readonly number[],
   inputs: ReadonlyMap<Value, Placed>,
-  found: LengthInputs,
+  found: Pick<LengthInputs, "start" | "end">,
   added: number | undefined,
   grown: number | undefined,
 ): readonly number[] {

@@ -27,10 +27,10 @@ export interface Saved {
 
 /**
  * Reads saved bytes for a state of these caches and so many samples. Throws `invalid-state`, naming what is wrong, for anything that
- * `writeSaved` would not write for such a state. `fed` says that lengths come from what callers feed. Takes no more memory than a header
- * of this state does.
+ * `writeSaved` would not write for such a state. `bounded` says that lengths are rows that some cache can hold. Takes no more memory than a
+ * header of this state does.
  */
-export function readSaved(bytes: Uint8Array, holdings: readonly Holding[], samples: number, fed: boolean): Saved {
+export function readSaved(bytes: Uint8Array, holdings: readonly Holding[], samples: number, bounded: boolean): Saved {
   const { header, data } = readHeader(bytes, headerOf(holdings, new Array<number>(samples).fill(0)).length);
   const { lengths, types } = readMetadata(header);
   if (lengths.length !== samples) refuse(`has ${lengths.length} samples, this one has ${samples}`);
@@ -39,7 +39,7 @@ export function readSaved(bytes: Uint8Array, holdings: readonly Holding[], sampl
     if (name !== metadataName && !known.has(name)) refuse(`holds "${name}", which is none of ${[...known].join(", ")}`);
   const described = holdings.map((holding) => readEntry(holding, header, types));
   checkTiles(described, data.length);
-  checkLengths(described, lengths, fed);
+  if (bounded) checkLengths(described, lengths);
   return {
     lengths,
     rows: new Map(
@@ -165,13 +165,10 @@ function checkTiles(described: readonly Described[], size: number): void {
   if (at !== size) refuse(`has ${size - at} bytes behind its last cache`);
 }
 
-/** Lengths are rows that some cache can hold; where one wraps, or only growing ones are there and lengths are fed, they may be any. */
-function checkLengths(described: readonly Described[], lengths: readonly number[], fed: boolean): void {
+/** Lengths are rows that some cache can hold. */
+function checkLengths(described: readonly Described[], lengths: readonly number[]): void {
   const along = described.filter(({ holding }) => holding.pair.axis !== undefined);
-  const wraps = ({ holding }: Described): boolean =>
-    holding.pair.writers.some(({ attrs }) => attrs["mode"] === "circular");
-  if (along.length === 0 || along.some(wraps)) return;
-  if (fed && along.every(({ holding }) => holding.grows)) return;
+  if (along.length === 0) return;
   const most = Math.max(...along.map(({ holding, shape }) => shape[holding.pair.axis!]));
   const sample = lengths.findIndex((length) => length > most);
   if (sample >= 0) refuse(`has ${lengths[sample]} rows for sample ${sample}, its caches hold ${most}`);

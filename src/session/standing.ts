@@ -6,7 +6,7 @@ import type { Graph, Value } from "../graph/graph.js";
 import type { Pair } from "../plan/pairs.js";
 import type { Program } from "../plan/program.js";
 import type { View } from "../tensor/view.js";
-import { type LengthInputs, newRows } from "./lengths.js";
+import { areBounded, type LengthInputs, newRows } from "./lengths.js";
 import { Taken } from "./results.js";
 
 /** What the shapes of a program decide for every run of it. */
@@ -22,6 +22,8 @@ export class Standing {
   readonly inputs: ReadonlyMap<string, Value>;
   /** Inputs that a state fills in where they are not fed. */
   readonly omissible: ReadonlySet<Value>;
+  /** True if lengths are always rows that some cache can hold. */
+  readonly hasBoundedLengths: boolean;
   /** Every output, and those that no state keeps: what a run computes where the caller names nothing. */
   readonly outputs: ReadonlyMap<Value, null>;
   readonly unheldOutputs: ReadonlyMap<Value, null>;
@@ -33,6 +35,7 @@ export class Standing {
     const held = new Set(pairs.map((pair) => pair.present));
     this.inputs = new Map(graph.inputs.map((value) => [value.name, value]));
     this.omissible = new Set([...lengths.start, ...lengths.end]);
+    this.hasBoundedLengths = areBounded(lengths, pairs);
     this.outputs = new Map(graph.outputs.map((value) => [value, null]));
     this.unheldOutputs = new Map(graph.outputs.filter((value) => !held.has(value)).map((value) => [value, null]));
     this.#pairs = pairs;

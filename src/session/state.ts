@@ -309,7 +309,7 @@ export class State {
   async restore(bytes: Uint8Array): Promise<void> {
     this.#waiting();
     const holdings = [...this.#holdings.values()];
-    const saved = readSaved(bytes, holdings, this.#lengths.length, this.pairing.standing.omissible.size > 0);
+    const saved = readSaved(bytes, holdings, this.#lengths.length, this.pairing.standing.hasBoundedLengths);
     // Room is made before the first byte is written.
     for (const holding of holdings) {
       holding.detach();

@@ -369,6 +369,41 @@ test("offsets that overlap, leave gaps, or lie outside; lengths above the capaci
   await session.release();
 });
 
+test.each([
+  ["a scatter of something else wraps", { mode: "circular" }, ["rows"]],
+  ["a scatter of something else is wider", { mode: "linear" }, ["wide"]],
+] as const)("lengths that a run left are taken back, also above the capacity: %s", async (_, attributes, [other]) => {
+  const model = buildModel({
+    opset: 24,
+    inputs: [
+      value("past", "float32", ["batch", "capacity", 2]),
+      value("more", "float32", ["batch", "sequence", 2]),
+      value("rows", "float32", ["batch", 4, 2]),
+      value("wide", "float32", ["batch", 16, 2]),
+      value("where", "int64", ["batch"]),
+    ],
+    outputs: [value("present", "float32"), value("elsewhere", "float32")],
+    nodes: [
+      node("TensorScatter", ["past", "more"], ["present"], { axis: 1 }),
+      node("Neg", [other], ["made"]),
+      node("TensorScatter", ["made", "more", "where"], ["elsewhere"], { axis: 1, ...attributes }),
+    ],
+  });
+  const session = await InferenceSession.create(writeModel(model), { backend: "reference" });
+  const state = session.createState({ dims: { batch: 2, capacity: 4 } });
+  const feeds = {
+    more: filled("float32", [2, 3, 2]),
+    rows: filled("float32", [2, 4, 2]),
+    wide: filled("float32", [2, 16, 2]),
+  };
+  await session.run({ ...feeds, where: new Tensor("int64", BigInt64Array.of(3n, 7n), [2]) }, ["elsewhere"], { state });
+  expect(state.lengths).toEqual([6, 10]);
+  const again = session.createState({ dims: { batch: 2, capacity: 4 } });
+  await again.restore(await state.save());
+  expect([again.lengths, await again.save()]).toEqual([[6, 10], await state.save()]);
+  await session.release();
+});
+
 test("what restoring takes is bounded by the file", async () => {
   const session = await decoderSession({ backend: "reference" });
   const state = session.createState({ dims: { batch: 1, capacity: 16_384 } });
