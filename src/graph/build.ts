@@ -235,7 +235,7 @@ function attributeValue(attribute: ModelAttribute, dense: DenseAllowance): Attri
     case "graphs":
     case "sparse-tensors":
     case "types":
-    case "reference":
+    case "attribute-reference":
       return { kind: "other", what: attribute.kind };
     default:
       return attribute satisfies never;

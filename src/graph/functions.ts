@@ -208,9 +208,12 @@ function placeNode(
 ): ModelNode {
   const attributes = new Map<string, ModelAttribute>();
   for (const [name, attribute] of node.attributes) {
-    const actual = attribute.kind === "reference" ? given.get(attribute.refName) : attribute;
+    const actual = attribute.kind === "attribute-reference" ? given.get(attribute.refName) : attribute;
     if (actual === undefined) continue; // a reference to an attribute that the call leaves out
-    attributes.set(name, placeAttribute({ ...actual, name }, rename, given, prefix, attribute.kind === "reference"));
+    attributes.set(
+      name,
+      placeAttribute({ ...actual, name }, rename, given, prefix, attribute.kind === "attribute-reference"),
+    );
   }
   return {
     ...node,

@@ -66,6 +66,9 @@ export type Attributes = Readonly<Record<string, Attribute<unknown>>>;
 /** The values of declared attributes. */
 export type AttributeResults<As> = { readonly [N in keyof As]: As[N] extends Attribute<infer T> ? T : never };
 
+/** The values of a node's attributes, as its declaration reads them, where nobody knows which declaration. */
+type AttributeRecord = Readonly<Record<string, unknown>>;
+
 /** What a rule or a kernel is told about the node it works for. */
 export interface CallContext {
   /** `Attention "layer.3/attn"`: how messages begin. */
@@ -156,8 +159,23 @@ export interface Declaration<I extends Parameters, O extends Parameters, A exten
   readonly appends?: { readonly to: keyof I & string; readonly along: keyof A & string };
   /** The first output holds exactly this input's elements in another order: a copy of all of them. */
   readonly permutes?: keyof I & string;
-  /** Inputs that say, per sample, where new rows start, or how many rows are valid once they are written. */
-  readonly lengths?: { readonly start?: keyof I & string; readonly end?: keyof I & string };
+  /**
+   * Inputs that say, per sample, where new rows start, or how many rows are valid once they are written. Where rows behind the last one go
+   * to the first (`wraps`), a length may be more than a cache holds.
+   */
+  readonly lengths?: {
+    readonly start?: keyof I & string;
+    readonly end?: keyof I & string;
+    wraps?(attrs: AttributeResults<A>): boolean;
+  };
+  /**
+   * What is decided by the number of a cache's row, which is no position any more once rows are taken out from between: a window of so many
+   * rows, the query's own among them, and inputs that have a column for each row.
+   */
+  readonly rows?: {
+    window?(attrs: AttributeResults<A>): number | undefined;
+    readonly masks?: readonly (keyof I & string)[];
+  };
   /** Inputs of which only the shape or the type is looked at, never the bytes. */
   readonly readsOnlyShape?: readonly (keyof I & string)[];
   /** The first output is the largest of the operands, element by element: a length that may be raised stays that length. */
@@ -178,7 +196,8 @@ export interface Op {
   readonly readsOnlyShape: readonly string[];
   readonly appends: { readonly to: string; readonly along: string } | undefined;
   readonly permutes: string | undefined;
-  readonly lengths: { readonly start?: string; readonly end?: string };
+  readonly lengths: { readonly start?: string; readonly end?: string; wraps(attrs: AttributeRecord): boolean };
+  readonly rows: { window(attrs: AttributeRecord): number | undefined; readonly masks: readonly string[] };
   readonly largest: boolean;
   infer(
     call: InferCall<Parameters, Parameters, unknown>,
@@ -225,9 +244,16 @@ export function defineOp<
     readsOnlyShape,
     appends: declaration.appends,
     permutes: declaration.permutes,
-    lengths: declaration.lengths ?? {},
     largest: declaration.largest ?? false,
     // The erased calls are made by shared code from this very declaration, so their contents have the declared types.
+    lengths: {
+      ...declaration.lengths,
+      wraps: (given) => declaration.lengths?.wraps?.(given as AttributeResults<A>) ?? false,
+    },
+    rows: {
+      window: (given) => declaration.rows?.window?.(given as AttributeResults<A>),
+      masks: declaration.rows?.masks ?? [],
+    },
     infer: (call) => declaration.infer(call as InferCall<I, O, A>) as Record<string, OutputFact>,
     validates: declaration.validate !== undefined,
     validate: (call) => declaration.validate?.(call as InferCall<I, O, A>),

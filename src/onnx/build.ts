@@ -59,7 +59,7 @@ export const floats = (value: readonly number[]): AttributeValue => ({
 export const strings = (value: readonly string[]): AttributeValue => ({ kind: "strings", value });
 /** In a function body: the value of the function's attribute `refName`. */
 export const reference = (refName: string, declared: AttributeKind): AttributeValue => ({
-  kind: "reference",
+  kind: "attribute-reference",
   refName,
   declared,
 });

@@ -113,7 +113,7 @@ export type ModelType = Sourced & { readonly denotation?: string } & (
   );
 
 /** The kinds of value an attribute can have. */
-export type AttributeKind = Exclude<ModelAttribute["kind"], "reference">;
+export type AttributeKind = Exclude<ModelAttribute["kind"], "attribute-reference">;
 
 /** An attribute, by kind. */
 export type ModelAttribute = Sourced & { readonly name: string; readonly docString: string } & (
@@ -133,7 +133,7 @@ export type ModelAttribute = Sourced & { readonly name: string; readonly docStri
     | { readonly kind: "sparse-tensors"; readonly value: readonly ModelSparseTensor[] }
     | { readonly kind: "types"; readonly value: readonly ModelType[] }
     /** In a function body: the value of the function's own attribute `refName`, of the kind `declared`. */
-    | { readonly kind: "reference"; readonly refName: string; readonly declared?: AttributeKind }
+    | { readonly kind: "attribute-reference"; readonly refName: string; readonly declared?: AttributeKind }
   );
 
 /** Where the bytes of an external tensor lie: without a length, to the end of what the dims ask for. */

@@ -163,7 +163,7 @@ function printAttribute(attribute: ModelAttribute, elements: number): string {
       return printType(attribute.value);
     case "types":
       return `[${attribute.value.map(printType).join(", ")}]`;
-    case "reference":
+    case "attribute-reference":
       return `@${attribute.refName}`;
     default:
       return attribute satisfies never;

@@ -80,7 +80,7 @@ export function readAttribute(cursor: Cursor, readGraph: (cursor: Cursor) => Mod
   const made = (
     refName === ""
       ? { name, docString, ...readValue({ cursor, start, end, name, readGraph }, kind) }
-      : { name, docString, kind: "reference", refName, declared }
+      : { name, docString, kind: "attribute-reference", refName, declared }
   ) as ModelAttribute & { source?: Source };
   made.source = new Source(cursor.source, start, end, made);
   cursor.position = end;

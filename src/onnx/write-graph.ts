@@ -65,14 +65,14 @@ const attributeWriters: MessageWriter<ModelAttribute, keyof (typeof attributeFie
   type: {
     from: valueKeys,
     write(out, number, attribute) {
-      const kind = attribute.kind === "reference" ? attribute.declared : attribute.kind;
+      const kind = attribute.kind === "attribute-reference" ? attribute.declared : attribute.kind;
       if (kind !== undefined) out.integer(number, attributeCodes[kind]);
     },
   },
   refAttrName: {
     from: valueKeys,
     write(out, number, attribute) {
-      if (attribute.kind === "reference") out.string(number, attribute.refName);
+      if (attribute.kind === "attribute-reference") out.string(number, attribute.refName);
     },
   },
   sparseTensor: valueOf("sparse-tensor", (out, number, { value }) =>

@@ -52,7 +52,7 @@ export function findLengthInputs(graph: Graph, uses: Uses): LengthInputs {
  */
 export function areBounded({ start, end, told }: LengthInputs, pairs: readonly Pair[]): boolean {
   const along = pairs.filter(({ axis }) => axis !== undefined);
-  if (along.some(({ writers }) => writers.some(({ attrs }) => attrs["mode"] === "circular"))) return false;
+  if (along.some(({ writers }) => writers.some(({ op, attrs }) => op.lengths.wraps(attrs)))) return false;
   const [counting] = end;
   if (counting !== undefined) {
     const caches = new Set<Value | undefined>(along.flatMap(({ past, present }) => [past, present]));

@@ -12,26 +12,12 @@ export interface RowRules {
   readonly masked: string | undefined;
 }
 
-/** How operators name rows behind the query that are seen, with what to add for the query's own. */
-const windowAttributes: readonly (readonly [name: string, own: number])[] = [
-  ["left_window_size", 1],
-  ["local_window_size", 0],
-];
-
-/** How operators name their masks. */
-const maskInputs: readonly string[] = ["attn_mask", "attention_bias"];
-
 /** The rules of a graph, and of the graphs inside it. */
 export function rowRulesOf(graph: Graph): RowRules {
   const nodes = allNodes(graph);
-  const windows = nodes.flatMap(({ attrs }) =>
-    windowAttributes.flatMap(([name, own]) => {
-      const size = attrs[name];
-      return typeof size === "number" && size >= 0 ? [size + own] : [];
-    }),
-  );
+  const windows = nodes.flatMap(({ op, attrs }) => op.rows.window(attrs) ?? []);
   const masked = nodes.find(({ op, inputs }) =>
-    Object.keys(op.inputs).some((name, at) => maskInputs.includes(name) && inputs[at] !== undefined),
+    Object.keys(op.inputs).some((name, at) => op.rows.masks.includes(name) && inputs[at] !== undefined),
   );
   return { window: windows.length === 0 ? undefined : Math.max(...windows), masked: masked?.name };
 }

@@ -127,7 +127,7 @@ describe("readModel", () => {
     expect(twice.attributeDefaults.get("beta")).toMatchObject({ kind: "float", value: 2 });
     expect([...twice.opsets]).toEqual([["", 24]]);
     expect(twice.nodes[0].attributes.get("alpha")).toMatchObject({
-      kind: "reference",
+      kind: "attribute-reference",
       refName: "alpha",
       declared: "float",
     });

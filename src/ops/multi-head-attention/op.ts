@@ -48,6 +48,7 @@ export const MultiHeadAttention = defineOp({
     present_key: appendedRows(inputs.past_key, outputs.present_key),
     present_value: appendedRows(inputs.past_value, outputs.present_value),
   }),
+  rows: { masks: ["attention_bias"] },
   looksAt: ["past_sequence_length"],
   validate: validateMultiHead,
   infer: inferMultiHead,

@@ -38,6 +38,7 @@ export const PagedAttention = defineOp({
     left_window_size: int(-1),
     right_window_size: int(-1),
   },
+  rows: { window: ({ left_window_size: left }) => (left < 0 ? undefined : left + 1) },
 
   infer(call) {
     const { batch, heads, queries, valueSize, columns, blockSize } = sizesOf(call);

@@ -19,7 +19,7 @@ export const TensorScatter = defineOp({
   outputs: { present_cache: tensor("T") },
   attrs: { axis: int(-2), mode: oneOf(["linear", "circular"], "linear") },
   effects: { present_cache: update("past_cache", { along: "axis" }) },
-  lengths: { start: "write_indices" },
+  lengths: { start: "write_indices", wraps: ({ mode }) => mode === "circular" },
 
   infer(call) {
     const { past_cache, update: rows, write_indices } = call.inputs;
