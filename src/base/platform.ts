@@ -38,8 +38,8 @@ export interface Platform extends Files {
   readonly memoryBytes?: number | undefined;
   /** Starts a thread that computes kernels; resolves once it is ready for work. `start` is structured data. */
   startKernelWorker(start: object): Promise<WorkerHandle>;
-  /** Asks the engine for relaxed SIMD where it is there but switched off. */
-  allowRelaxedSimd(): void;
+  /** Asks the engine for a feature that it may have but keeps switched off, by the engine's own name for it; what cannot be had stays off. */
+  switchOn(feature: string): void;
 }
 
 /** A platform that can also tell which files there are: for models that come as folders. */

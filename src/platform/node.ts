@@ -190,6 +190,6 @@ export const nodePlatform: FolderPlatform = {
     return memoryBytes();
   },
   startKernelWorker,
-  // Node 20 has relaxed SIMD behind a flag that can be set while it runs.
-  allowRelaxedSimd: () => setFlagsFromString("--experimental-wasm-relaxed-simd"),
+  // Features of V8 that are not there yet have flags, which can be set while it runs.
+  switchOn: (feature) => setFlagsFromString(`--experimental-${feature}`),
 };

@@ -122,5 +122,5 @@ export const webPlatform: FolderPlatform = {
     return threads();
   },
   startKernelWorker,
-  allowRelaxedSimd() {},
+  switchOn() {},
 };

@@ -9,7 +9,7 @@ import { nodePlatform } from "../../src/platform/node.js";
 
 const bytesOf = (module: string): Uint8Array<ArrayBuffer> =>
   Uint8Array.from(inflateSync(Buffer.from(module, "base64")));
-const none: Platform = { ...nodePlatform, allowRelaxedSimd() {} };
+const none: Platform = { ...nodePlatform, switchOn() {} };
 const empty = Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0);
 
 afterEach(() => void vi.restoreAllMocks());

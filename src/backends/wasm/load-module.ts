@@ -42,7 +42,8 @@ export async function compileKernels(platform: Platform, allowRelaxed: boolean):
   if (typeof WebAssembly === "undefined") throw refusal("this engine has no WebAssembly");
   if (allowRelaxed) {
     const bytes = await load(async () => (await import("../../wasm-kernels/relaxed.gen.js")).relaxedModule);
-    if (!WebAssembly.validate(bytes)) platform.allowRelaxedSimd();
+    // Node 20 has it and keeps it switched off.
+    if (!WebAssembly.validate(bytes)) platform.switchOn("wasm-relaxed-simd");
     if (WebAssembly.validate(bytes)) {
       const module = await compile(bytes);
       if (relaxedBuildWorks(module)) return { module, relaxed: true };
