@@ -5,7 +5,7 @@
 import type { Platform } from "../base/platform.js";
 import type { Fact } from "../graph/fact.js";
 import type { Node, Value } from "../graph/graph.js";
-import type { StepAccount } from "../plan/step-account.js";
+import type { StepAccount } from "./step-account.js";
 import type { Plan } from "../plan/plan.js";
 import type { Program } from "../plan/program.js";
 import type { ElementType } from "../tensor/element-type.js";

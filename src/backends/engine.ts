@@ -1,7 +1,7 @@
 /** What an executor asks of the place it computes in: memory for tensors, and the calls themselves. */
 import type { Value } from "../graph/graph.js";
 import type { Plan } from "../plan/plan.js";
-import type { StepAccount } from "../plan/step-account.js";
+import type { StepAccount } from "./step-account.js";
 import type { Program, Step } from "../plan/program.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";

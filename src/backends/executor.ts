@@ -7,7 +7,7 @@ import { Recent } from "../base/recent.js";
 import { isKnownShape } from "../graph/dim.js";
 import type { Node, Value } from "../graph/graph.js";
 import { bodyOf } from "../graph/infer.js";
-import { dynamicStep, type StepAccount } from "../plan/step-account.js";
+import { dynamicStep, type StepAccount } from "./step-account.js";
 import type { Placement } from "../plan/layout.js";
 import type { Plan } from "../plan/plan.js";
 import { ProgramCache } from "../plan/program-cache.js";

@@ -17,9 +17,10 @@ import { nodePlatform } from "../platform/node.js";
 import { openForRewriting } from "../rewrite/rewrite-source.js";
 import { backends } from "../entry/backends.js";
 import { preparedGraphOf } from "../session/load.js";
+import { missingOperators } from "../session/missing-operators.js";
 import { weightsOf } from "../session/session.js";
 import type { Command } from "./command.js";
-import { missingOperators, openForInspection } from "./inspect-model.js";
+import { openForInspection } from "./inspect-model.js";
 import { printed } from "./inspect-print.js";
 import { outlookText, rewriteOutlook } from "../rewrite/outlook.js";
 

@@ -2,7 +2,7 @@
 import type { Value } from "../graph/graph.js";
 import { otherPresents, type Pair } from "../plan/pairs.js";
 import type { Plan } from "../plan/plan.js";
-import type { StepAccount } from "../plan/step-account.js";
+import type { StepAccount } from "../backends/step-account.js";
 import { type CacheJson, cacheJson } from "./caches.js";
 import { nameOf } from "./chains.js";
 import { explanationOf, type SessionFacts } from "./gather.js";

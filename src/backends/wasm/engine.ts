@@ -9,7 +9,7 @@ import { callReference } from "../../graph/call.js";
 import type { Value } from "../../graph/graph.js";
 import { chooseKernel, type KernelCall, type KernelTable, operandsOf } from "../../graph/kernel.js";
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
-import type { StepAccount } from "../../plan/step-account.js";
+import type { StepAccount } from "../step-account.js";
 import type { Plan } from "../../plan/plan.js";
 import type { Program, Step } from "../../plan/program.js";
 import { bytesReadBy } from "../../plan/uses.js";

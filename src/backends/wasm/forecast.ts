@@ -6,7 +6,7 @@ import { isKnownShape } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
 import type { Node, Value } from "../../graph/graph.js";
 import { chooseKernel, type Kernel, type KernelTable } from "../../graph/kernel.js";
-import { dynamicStep, type StepAccount } from "../../plan/step-account.js";
+import { dynamicStep, type StepAccount } from "../step-account.js";
 import type { Placement } from "../../plan/layout.js";
 import type { Plan } from "../../plan/plan.js";
 import { compileProgram, type Program } from "../../plan/program.js";
