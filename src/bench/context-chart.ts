@@ -4,7 +4,7 @@ import type { Report } from "./report.js";
 import { timeText } from "./table.js";
 
 /** Milliseconds a token at one context. */
-export interface ContextCost {
+interface ContextCost {
   readonly context: number;
   readonly rewritten: number;
   /** The rewritten decoder's attentions alone, and what the rest takes. */

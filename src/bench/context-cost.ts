@@ -59,7 +59,7 @@ const tiny: DecoderLoad["sizes"] = {
 };
 
 /** The decoder as exporters write it: new rows joined to the past, a causal mask compared from row numbers. */
-export function concatDecoder(load: DecoderLoad): Model {
+function concatDecoder(load: DecoderLoad): Model {
   const { keyValueHeads, headSize } = load.sizes;
   const model = inPlaceDecoder(load);
   const scalar = (name: string, of: string, axis: number): ModelNode[] => [

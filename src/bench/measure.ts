@@ -7,7 +7,7 @@ import { runInNewContext } from "node:vm";
 import { seededRandom } from "../graph/call.js";
 
 /** Something to be timed. */
-export interface Runnable {
+interface Runnable {
   run(): Promise<void>;
 }
 

@@ -41,7 +41,7 @@ export async function profileOf(
 }
 
 /** Milliseconds of all kernels, run by run: a kernel belongs to the run in whose time it began. */
-export function kernelTimes(events: readonly ProfileEvent[]): number[] {
+function kernelTimes(events: readonly ProfileEvent[]): number[] {
   const runs = events
     .filter(({ name }) => name === "model_run")
     .map(({ ts = 0, dur = 0 }) => ({ from: ts, to: ts + dur }))

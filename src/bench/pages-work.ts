@@ -87,7 +87,7 @@ export function pagedModel(form: PageForm, sizes: AttentionSizes): Uint8Array {
 }
 
 /** The blocks of the sequence: every one of the pool. */
-export function tableOf({ blockSize, order }: PageForm, { capacity }: AttentionSizes): readonly number[] {
+function tableOf({ blockSize, order }: PageForm, { capacity }: AttentionSizes): readonly number[] {
   const random = order === "in order" ? () => 0 : seededRandom(7);
   return Array.from({ length: Math.ceil(capacity / blockSize) }, (_, block) => ({ block, key: random() }))
     .toSorted((a, b) => a.key - b.key)

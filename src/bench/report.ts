@@ -31,14 +31,14 @@ export interface GroupReport {
 }
 
 /** One load's figures. */
-export interface LoadReport {
+interface LoadReport {
   readonly name: string;
   readonly description: string;
   readonly groups: readonly GroupReport[];
 }
 
 /** Where figures come from. */
-export interface Machine {
+interface Machine {
   readonly cpu: string;
   readonly cores: number;
   readonly memoryBytes: number;

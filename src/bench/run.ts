@@ -7,7 +7,7 @@ import { findPeers, machineThreads, type MissingPeer, type Peer } from "./peers.
 import { type ContestantReport, describeMachine, type GroupReport, insituVersion, type Report } from "./report.js";
 
 /** How to run. */
-export interface BenchOptions {
+interface BenchOptions {
   readonly quick?: boolean;
   /** Rounds in which every contestant has its turn. */
   readonly repeats?: number | undefined;

@@ -6,7 +6,7 @@ import type { OrtTensors, Peer } from "./peers.js";
 import { floatsOf, type Tensors } from "./work.js";
 
 /** A session that runs on feeds. */
-export interface Opened {
+interface Opened {
   /** Puts things back as they were at the beginning. */
   reset(): void;
   run(feeds: Tensors): Promise<Readonly<Record<string, { readonly data: unknown }>>>;

@@ -24,7 +24,7 @@ export interface Work {
 }
 
 /** States that runs of insitu go round through. */
-export interface Caches {
+interface Caches {
   readonly options?: StateOptions;
   /** What each state begins with. */
   readonly contents: readonly Tensors[];

@@ -29,7 +29,7 @@ export interface DecoderStep {
 }
 
 /** What a decoder is asked for beside tokens. */
-export interface DecoderOptions {
+interface DecoderOptions {
   /** How the names of outputs begin that measure attention; none are asked for where this is left out. */
   readonly measures?: string;
   /** True for a caller that is done with the logits of one token before it asks for the next: they lie in the same memory then. */
@@ -37,7 +37,7 @@ export interface DecoderOptions {
 }
 
 /** Logits, and the outputs that measure attention. */
-export interface DecoderResults {
+interface DecoderResults {
   readonly logits: Logits;
   readonly measured: readonly Tensor[];
 }

@@ -16,7 +16,7 @@ export interface PrefixNode {
 export type PrefixHash = (before: number, tokens: readonly number[]) => number;
 
 /** FNV-1a over the tokens' bytes, chained. */
-export const prefixHash: PrefixHash = (before, tokens) => {
+const prefixHash: PrefixHash = (before, tokens) => {
   let hash = before ^ 0x811c9dc5;
   for (const token of tokens)
     for (let rest = token, byte = 0; byte < 4; byte++, rest >>>= 8) hash = Math.imul(hash ^ (rest & 255), 0x01000193);

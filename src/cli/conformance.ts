@@ -9,7 +9,7 @@ import type { Command } from "./command.js";
 import { InferenceSession } from "../entry/node.js";
 
 /** The folders below `root` that hold a model.onnx, in order. */
-export function findCases(root: string): string[] {
+function findCases(root: string): string[] {
   const found: string[] = [];
   const visit = (folder: string): void => {
     if (existsSync(join(folder, "model.onnx"))) found.push(folder);

@@ -8,7 +8,7 @@ import { printProgram } from "../plan/print-program.js";
 import type { Program } from "../plan/program.js";
 
 /** What there is to print. */
-export interface Printable {
+interface Printable {
   readonly model: Model;
   readonly plan: Plan;
   /** Undefined where sizes are `missing`. */

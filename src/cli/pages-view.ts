@@ -2,7 +2,7 @@
 import type { BlockDescription, BlockPool, PoolStatistics } from "../cache/block-pool.js";
 
 /** A text of the pool. */
-export interface PoolText {
+interface PoolText {
   /** Stands for the text where there is little room. */
   readonly letter: string;
   readonly name: string;

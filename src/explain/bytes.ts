@@ -15,7 +15,7 @@ import type { Chains, ChainStep } from "./chains.js";
 export type Sizes = ReadonlyMap<string, number>;
 
 /** An amount of memory: a number where it is known, and as text. */
-export interface Amount {
+interface Amount {
   readonly bytes: number | undefined;
   /** `4.0 MiB`, or `1.0 KiB × batch × capacity`. */
   readonly text: string;
@@ -34,7 +34,7 @@ export interface CacheBytes {
 }
 
 /** A past on its way to its present. */
-export interface CachePath extends Pick<Pair, "past" | "kind" | "axis"> {
+interface CachePath extends Pick<Pair, "past" | "kind" | "axis"> {
   /** How often all of it is copied on the way. */
   readonly copies: number;
   /** True if a state can hold it. */

@@ -12,7 +12,7 @@ import { element, picture, textWidth, wrapText } from "./draw-svg.js";
 const mostLanes = 8;
 
 /** What to write above the picture. */
-export interface DrawOptions {
+interface DrawOptions {
   readonly title?: string;
   /** False leaves out the title and the summary, for pictures inside a text. */
   readonly heading?: boolean;

@@ -9,7 +9,7 @@ import { explanationOf, type SessionFacts } from "./gather.js";
 import { runsOf } from "./kernels.js";
 
 /** A named tensor as tools read it; dimensions are numbers or the model's symbols. */
-export interface ValueJson {
+interface ValueJson {
   readonly name: string;
   readonly type: string;
   readonly shape: readonly (number | string)[];

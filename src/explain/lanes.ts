@@ -12,7 +12,7 @@ import type { Explanation } from "./gather.js";
 import { groupAlike, patternOf, rangeText } from "./groups.js";
 
 /** A stretch of memory, from the event that makes it to the last one that uses it. Columns count events; −1 is before the run. */
-export interface LaneBuffer {
+interface LaneBuffer {
   readonly name: string;
   readonly first: number;
   readonly last: number;
@@ -33,7 +33,7 @@ export interface LaneEvent {
 }
 
 /** A graph output that lies in a buffer when the run ends. */
-export interface LaneOutput {
+interface LaneOutput {
   readonly name: string;
   readonly buffer: number;
   readonly atFault: boolean;

@@ -14,7 +14,7 @@ import { type Explanation, explanationOf, type SessionFacts } from "./gather.js"
 import { kernelLines, runsOf, runsText } from "./kernels.js";
 
 /** How much to print. */
-export interface TextOptions {
+interface TextOptions {
   /** One line for each step; all of them by default. */
   readonly steps?: boolean;
 }

@@ -88,7 +88,7 @@ export function checkOperand(label: string, name: string, tensor: unknown): void
 }
 
 /** What a call of an operator is. */
-export interface OperatorCall {
+interface OperatorCall {
   readonly name: string;
   readonly domain?: string;
   /** The function's name, which begins its messages. */

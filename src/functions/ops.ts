@@ -6,7 +6,7 @@ import { convertPagedLayout, gatherPaKvCache, scatterPaKvCache, slotMapping } fr
 import { callOperator, type CallOptions, type OptionValue, readArguments } from "./call-operator.js";
 
 /** Operands of `tensorScatter`. */
-export interface TensorScatterInputs {
+interface TensorScatterInputs {
   readonly pastCache: Tensor;
   readonly update: Tensor;
   /** int64 [batch]; zeros when left out. */
@@ -14,13 +14,13 @@ export interface TensorScatterInputs {
 }
 
 /** Attributes of `tensorScatter`. */
-export interface TensorScatterOptions extends CallOptions {
+interface TensorScatterOptions extends CallOptions {
   readonly axis?: number;
   readonly mode?: "linear" | "circular";
 }
 
 /** Writes `update` into the cache at `writeIndices`, along `axis`. With `inPlace`, `presentCache` is `pastCache` itself. */
-export function tensorScatter(inputs: TensorScatterInputs, given?: TensorScatterOptions): { presentCache: Tensor } {
+function tensorScatter(inputs: TensorScatterInputs, given?: TensorScatterOptions): { presentCache: Tensor } {
   const options = readArguments("ops.tensorScatter", inputs, given);
   const { present_cache } = callOperator({
     name: "TensorScatter",
@@ -33,7 +33,7 @@ export function tensorScatter(inputs: TensorScatterInputs, given?: TensorScatter
 }
 
 /** Operands of `attention`. */
-export interface AttentionInputs {
+interface AttentionInputs {
   readonly q: Tensor;
   readonly k: Tensor;
   readonly v: Tensor;
@@ -45,7 +45,7 @@ export interface AttentionInputs {
 }
 
 /** Attributes of `attention`. ONNX's own spellings (`is_causal`) are understood too. */
-export interface AttentionOptions extends CallOptions {
+interface AttentionOptions extends CallOptions {
   readonly isCausal?: boolean | number;
   readonly qNumHeads?: number;
   readonly kvNumHeads?: number;
@@ -60,7 +60,7 @@ export interface AttentionOptions extends CallOptions {
 }
 
 /** What `attention` makes: the presents where there is a past, the scores where a mode asks for them. */
-export interface AttentionResults {
+interface AttentionResults {
   readonly y: Tensor;
   readonly presentKey?: Tensor;
   readonly presentValue?: Tensor;
@@ -68,7 +68,7 @@ export interface AttentionResults {
 }
 
 /** Scaled dot-product attention. */
-export function attention(inputs: AttentionInputs, given?: AttentionOptions): AttentionResults {
+function attention(inputs: AttentionInputs, given?: AttentionOptions): AttentionResults {
   const options: AttentionOptions = readArguments("ops.attention", inputs, given);
   const { q, k, v, attnMask, pastKey, pastValue, nonpadKvSeqlen } = inputs;
   const scores = options.qkMatmulOutputMode !== undefined || options["qk_matmul_output_mode"] !== undefined;

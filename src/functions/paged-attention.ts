@@ -4,7 +4,7 @@ import type { Tensor } from "../tensor/tensor.js";
 import { callOperator, readArguments } from "./call-operator.js";
 
 /** Operands of `pagedAttention`. Index tensors are int32 or int64. */
-export interface PagedAttentionInputs {
+interface PagedAttentionInputs {
   /** [batch, heads, length, size], or [batch, length, heads * size] with `qNumHeads`. */
   readonly query: Tensor;
   readonly keyCache: Tensor;
@@ -19,7 +19,7 @@ export interface PagedAttentionInputs {
 }
 
 /** Attributes of `pagedAttention`. */
-export interface PagedAttentionOptions {
+interface PagedAttentionOptions {
   readonly cacheMode?: PagedLayout | "" | null;
   readonly isCausal?: boolean;
   readonly qNumHeads?: number;
@@ -58,7 +58,7 @@ export function pagedAttention(
 }
 
 /** Operands of `quantizedScatterPaKvCache`. */
-export interface QuantizedScatterPaKvCacheInputs {
+interface QuantizedScatterPaKvCacheInputs {
   /** [tokens, heads, size] */
   readonly key: Tensor;
   /** int8, float8e4m3fn or float8e5m2. */
@@ -98,7 +98,7 @@ export function quantizedScatterPaKvCache(
 }
 
 /** Operands of `repackCache`. */
-export interface RepackCacheInputs {
+interface RepackCacheInputs {
   readonly cache: Tensor;
   /** [batch, n] or [batch, heads, n]: the row that each row becomes; −1 leaves it. */
   readonly rows: Tensor;

@@ -34,7 +34,7 @@ interface Sample {
 }
 
 /** What a batch runs on. */
-export interface BatchPlace {
+interface BatchPlace {
   readonly decoder: StatefulDecoder;
   readonly text: TokenDecoder;
   readonly capacity: number;

@@ -48,7 +48,7 @@ export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
 export type Prompt = string | readonly AnyChatMessage[] | readonly number[];
 
 /** Everything a language model is made of. */
-export interface LanguageModelParts {
+interface LanguageModelParts {
   readonly session: Session;
   readonly decoder: StatefulDecoder;
   readonly tokenizer: TextTokenizer;

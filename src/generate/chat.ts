@@ -8,11 +8,7 @@ import { type AnyChatMessage, type ChatMessage, checkMessages } from "./messages
 import type { GenerateOptions } from "./options.js";
 
 /** Makes a generation for a conversation. */
-export type Answer = (
-  messages: readonly AnyChatMessage[],
-  options: GenerateOptions,
-  source: ContextSource,
-) => Generation;
+type Answer = (messages: readonly AnyChatMessage[], options: GenerateOptions, source: ContextSource) => Generation;
 
 /** A conversation. */
 export class Chat {

@@ -1,7 +1,7 @@
 /** Guesses what comes next by what came before: the tokens that followed the last occurrence of the text's end. Knows no model. */
 
 /** How far guesses go. */
-export interface LookupOptions {
+interface LookupOptions {
   /** Tokens of the text's end that must have occurred before; the longest that did is taken, from this one down to 2. */
   readonly ngram: number;
   /** Tokens to guess at a time. */

@@ -10,7 +10,7 @@ import type { FolderPlatform } from "../base/platform.js";
 export type Json = Readonly<Record<string, unknown>>;
 
 /** What a folder holds. */
-export interface ModelFolder {
+interface ModelFolder {
   /** The path or URL of the ONNX file. */
   readonly model: string;
   readonly config: Json;

@@ -27,7 +27,7 @@ export interface CacheOptions {
 }
 
 /** Options of pages without gaps; the number of blocks may depend on the context. */
-export interface PagedOptions {
+interface PagedOptions {
   readonly cacheType: CacheType;
   readonly blockSize: number;
   readonly blocks: number | undefined;
@@ -107,7 +107,7 @@ const dropped = new FinalizationRegistry<readonly Sequence[]>((sequences) => {
 });
 
 /** Texts on pages. */
-export class PagedTexts implements DecoderState {
+class PagedTexts implements DecoderState {
   readonly #pages: PagedState;
   readonly #capacity: number;
   readonly sequences: readonly Sequence[];

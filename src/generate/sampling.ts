@@ -147,7 +147,7 @@ export class Sampler {
 }
 
 /** The index of the largest entry, the first where there are several. */
-export function likeliest(scores: Float32Array): number {
+function likeliest(scores: Float32Array): number {
   let best = 0;
   for (let index = 1; index < scores.length; index++) if (scores[index] > scores[best]) best = index;
   return best;

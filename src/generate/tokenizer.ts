@@ -11,7 +11,7 @@ import { MarkedText, markOf } from "./tokens/marked-text.js";
 import { TokenPipeline, type TokenizerParts } from "./tokens/token-pipeline.js";
 
 /** What a tokenizer is made of: the parsed files of a model's folder. */
-export interface TokenizerFiles {
+interface TokenizerFiles {
   /** tokenizer.json. */
   readonly tokenizer: object;
   /** tokenizer_config.json; where it is missing, there is no chat template. */

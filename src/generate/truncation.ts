@@ -4,7 +4,7 @@
  */
 
 /** What stays: scores above `least`, and the first of those that equal it until there are `count`. */
-export interface Kept {
+interface Kept {
   readonly least: number;
   readonly count: number;
 }

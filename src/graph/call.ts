@@ -21,10 +21,10 @@ export interface Callable {
 }
 
 /** Infers a subgraph attribute's output facts. */
-export type InferBody = (attribute: string, inputs: readonly Fact[]) => readonly Fact[];
+type InferBody = (attribute: string, inputs: readonly Fact[]) => readonly Fact[];
 
 /** Runs a subgraph attribute. */
-export type RunBody = (attribute: string, inputs: readonly View[]) => readonly View[];
+type RunBody = (attribute: string, inputs: readonly View[]) => readonly View[];
 
 function context(node: Callable): CallContext {
   const fail = (message: string, code: ErrorCode = "shape-mismatch"): never => {

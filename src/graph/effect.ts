@@ -13,7 +13,7 @@ export const view = (of: string): Effect => ({ kind: "view", of });
 export const reuse = (...of: string[]): Effect => ({ kind: "reuse", of });
 
 /** What more an operator can say about an update. */
-export interface UpdateOptions {
+interface UpdateOptions {
   /** The output is longer than the operand along this axis: a longer view of the same reserved buffer. */
   readonly grows?: number;
   /** The attribute that names the axis of the sequence, along which rows are written. */

@@ -11,7 +11,7 @@ import type { Effect } from "./effect.js";
 import type { Fact } from "./fact.js";
 
 /** How many tensors a parameter stands for. */
-export type Arity = "single" | "optional" | "variadic";
+type Arity = "single" | "optional" | "variadic";
 
 /** One input or output: its arity and its type, a type variable of the declaration or an element type. */
 export interface Parameter<A extends Arity = Arity> {
@@ -119,7 +119,7 @@ export interface ReferenceCall<I extends Parameters, O extends Parameters, A> ex
 }
 
 /** A declaration as it is written: see design of one operator in ARCHITECTURE.md. */
-export interface Declaration<I extends Parameters, O extends Parameters, A extends Attributes> {
+interface Declaration<I extends Parameters, O extends Parameters, A extends Attributes> {
   readonly name: string;
   /** ONNX's own domain when left out. */
   readonly domain?: string;

@@ -15,7 +15,7 @@ export interface RemoteFile {
 }
 
 /** How files are fetched. */
-export interface FetchOptions {
+interface FetchOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
   /** Told how many bytes of the file there are by now. */

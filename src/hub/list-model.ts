@@ -8,7 +8,7 @@ const mostFiles = 100_000;
 const mostPageBytes = 32 * 2 ** 20;
 
 /** Where a model is listed. */
-export interface ListingOptions {
+interface ListingOptions {
   readonly name: string;
   readonly revision: string;
   readonly hubUrl: string;

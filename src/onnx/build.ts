@@ -42,7 +42,7 @@ export type AttributeInput =
   | AttributeValue;
 
 /** An `int` attribute. */
-export const int = (value: number | bigint): AttributeValue => ({ kind: "int", value: BigInt(value) });
+const int = (value: number | bigint): AttributeValue => ({ kind: "int", value: BigInt(value) });
 /** A `float` attribute. */
 export const float = (value: number): AttributeValue => ({ kind: "float", value: Math.fround(value) });
 /** An `ints` attribute. */
@@ -139,7 +139,7 @@ export function initializer(
 }
 
 /** The parts of a graph; those left out are empty. */
-export type GraphParts = Partial<Omit<ModelGraph, "source">>;
+type GraphParts = Partial<Omit<ModelGraph, "source">>;
 
 /** A graph. */
 export function graph(parts: GraphParts): ModelGraph {
@@ -158,7 +158,7 @@ export function graph(parts: GraphParts): ModelGraph {
 }
 
 /** An opset version of ai.onnx, or versions by domain. */
-export type OpsetInput = number | Readonly<Record<string, number>>;
+type OpsetInput = number | Readonly<Record<string, number>>;
 
 const opsetMap = (opset: OpsetInput): ReadonlyMap<string, number> =>
   new Map(

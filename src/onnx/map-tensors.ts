@@ -10,7 +10,7 @@ import type {
 } from "./model.js";
 
 /** What becomes of one tensor; returning the tensor itself keeps it. */
-export type TensorMapper = (tensor: ModelTensor) => ModelTensor;
+type TensorMapper = (tensor: ModelTensor) => ModelTensor;
 
 /** The model with `map` applied to every tensor; parts without a change keep their identity. */
 export function mapTensors(model: Model, map: TensorMapper): Model {

@@ -5,7 +5,7 @@ import type { Model } from "./model.js";
 import { tensorBytes } from "./write-tensor.js";
 
 /** What to move out. */
-export interface MoveOptions {
+interface MoveOptions {
   /** The file's name, relative to the model's folder. */
   readonly location: string;
   /** Tensors of at least this many bytes are moved; 1024 unless told. */
@@ -15,7 +15,7 @@ export interface MoveOptions {
 }
 
 /** A model whose large weights lie in an external file, and that file's bytes. */
-export interface MovedWeights {
+interface MovedWeights {
   readonly model: Model;
   /** The file's content, in pieces to be written one after another; weights share the tensors' memory. */
   readonly pieces: readonly Uint8Array[];

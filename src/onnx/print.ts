@@ -14,7 +14,7 @@ import type {
 import { showDims } from "./read-tensor.js";
 
 /** How much to show. */
-export interface PrintOptions {
+interface PrintOptions {
   /** Elements shown of each constant and list; 8 unless told. */
   readonly elements?: number;
 }
@@ -78,7 +78,7 @@ const printValue = (value: ModelValue): string =>
   `${value.name}: ${value.type === undefined ? "?" : printType(value.type)}`;
 
 /** A type as text: `float32[batch,8,?]`. */
-export function printType(type: ModelType): string {
+function printType(type: ModelType): string {
   switch (type.kind) {
     case "tensor":
     case "sparse": {

@@ -150,7 +150,7 @@ function readDims(cursor: Cursor, dims: number[]): void {
 }
 
 /** The product of dims, refusing what is negative or cannot be addressed. */
-export function countElements(dims: readonly number[], fail: (message: string) => never): number {
+function countElements(dims: readonly number[], fail: (message: string) => never): number {
   let count = 1;
   for (const dim of dims) {
     if (dim < 0) fail(`dims must not be negative, got ${showDims(dims)}`);

@@ -12,7 +12,7 @@ import { Source, SourceBytes } from "./source.js";
 const modelFields = fieldTable(ModelProtoSchema);
 
 /** How to read. */
-export interface ReadOptions {
+interface ReadOptions {
   /** The bytes are handed over: the reader may rearrange them to align weights without a copy. */
   readonly owned?: boolean;
   /** Where the bytes came from; kept in the model. */

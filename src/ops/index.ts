@@ -6,7 +6,7 @@ import { declarations } from "./index.gen.js";
 const keyOf = (domain: string, name: string): string => `${domain}::${name}`;
 
 /** Builds the look-up over a list of declarations. */
-export function operatorSet(all: readonly Op[]): OperatorSet {
+function operatorSet(all: readonly Op[]): OperatorSet {
   const byName = new Map<string, Op[]>();
   for (const op of all) {
     const key = keyOf(op.domain, op.name);

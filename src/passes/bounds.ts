@@ -6,13 +6,13 @@ import type { View } from "../tensor/view.js";
 import { typeOf } from "./facts.js";
 
 /** The least and the greatest that an element can be. */
-export interface Bounds {
+interface Bounds {
   readonly low: number;
   readonly high: number;
 }
 
 /** Who can tell which node makes a value. */
-export interface Producers {
+interface Producers {
   producerOf(value: Value): Node | undefined;
 }
 
@@ -22,7 +22,7 @@ const mostRead = 2 ** 16;
 const deepest = 24;
 
 /** The bounds of a value; undefined where nothing is known. */
-export const boundsOf = (value: Value | undefined, producers: Producers): Bounds | undefined =>
+const boundsOf = (value: Value | undefined, producers: Producers): Bounds | undefined =>
   new Search(producers).of(value, 0);
 
 /** Bounds of values behind one another, each looked for once: a sum of a value with itself is two ways to it. */

@@ -116,7 +116,7 @@ export function bound(as: Pattern, pattern: Pattern): Pattern {
 }
 
 /** How a node is recognised beside its name. */
-export interface OpOptions {
+interface OpOptions {
   /** ONNX's own domain when left out. */
   readonly domain?: string;
   /** Further operands may follow those of the pattern. */

@@ -40,7 +40,7 @@ export function overRoot(value: Pattern, squares: Pattern, reduced: Pattern, eps
 export const weighted = (result: Pattern, weight: Pattern): Pattern => product(optional("Cast", result), weight);
 
 /** What a normalisation works on. */
-export interface Normalized {
+interface Normalized {
   /** The operand before a Cast to the wider type that statistics are made in. */
   readonly source: Value;
   readonly axis: number;

@@ -20,7 +20,7 @@ import { Match, type Pattern } from "./match.js";
 export type Pass = (graph: Graph, operators: OperatorSet) => Graph;
 
 /** One rewrite. */
-export interface Rewrite {
+interface Rewrite {
   /** What the first output of the last node must look like. */
   readonly pattern: Pattern;
   /**
@@ -33,7 +33,7 @@ export interface Rewrite {
 }
 
 /** How a node is made. */
-export interface NodeOptions {
+interface NodeOptions {
   /** ONNX's own domain when left out. */
   readonly domain?: string;
   /** The newest version of the operator when left out. */
@@ -266,7 +266,7 @@ function namesOf(graph: Graph): Set<string> {
 }
 
 /** The nodes with each behind those that make its operands; otherwise in the order given. */
-export function inOrder(nodes: readonly Node[]): Node[] {
+function inOrder(nodes: readonly Node[]): Node[] {
   const producers = new Map<Value, Node>();
   for (const node of nodes) for (const value of node.outputs) if (value !== undefined) producers.set(value, node);
   const done = new Set<Node>();

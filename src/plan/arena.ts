@@ -1,19 +1,19 @@
 /** Places buffers of known sizes and lifetimes in one stretch of memory, so that those alive at once never overlap. Pure. */
 
 /** A buffer to place: its size, and the first and last step that need it. */
-export interface Lifetime {
+interface Lifetime {
   readonly bytes: number;
   readonly first: number;
   readonly last: number;
 }
 
 /** Every buffer starts at a multiple of this: enough for any element and for vector loads. */
-export const alignment = 64;
+const alignment = 64;
 
 const aligned = (bytes: number): number => Math.ceil(bytes / alignment) * alignment;
 
 /** Offsets for the lifetimes, in their order, and the bytes that all of them take together. */
-export interface Packed {
+interface Packed {
   readonly offsets: readonly number[];
   readonly bytes: number;
 }

@@ -8,7 +8,7 @@ import type { Graph, Node } from "../graph/graph.js";
 import { readsOf } from "../graph/graph.js";
 
 /** Whether one node must come after another: one that must; none; or not found out. */
-export type Follower = Node | "none" | "unknown";
+type Follower = Node | "none" | "unknown";
 
 /** The order of one graph's nodes, by position in the file. */
 export class Order {

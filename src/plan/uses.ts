@@ -19,7 +19,7 @@ function namesOf(op: Op): { readonly inputs: readonly string[]; readonly outputs
 export const inputPosition = (node: Node, name: string): number => namesOf(node.op).inputs.indexOf(name);
 
 /** An output's effect, with its operands in place of their names. */
-export interface DeclaredEffect {
+interface DeclaredEffect {
   readonly kind: Effect["kind"];
   /** The operands that are there; at least one. */
   readonly sources: readonly Value[];

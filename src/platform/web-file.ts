@@ -99,7 +99,7 @@ class FetchedFile implements ReadableFile {
 const identityOf = (url: string, response: Response): string => response.url || url;
 
 /** A response that is no error. */
-export async function request(url: string, init?: RequestInit): Promise<Response> {
+async function request(url: string, init?: RequestInit): Promise<Response> {
   const response = await fetch(url, init);
   if (response.ok) return response;
   await response.body?.cancel();

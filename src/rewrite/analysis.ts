@@ -25,7 +25,7 @@ import { findTrails, type LostTrail, type Trail } from "./trail.js";
 import { type Surroundings, writtenAttention } from "./written-attention.js";
 
 /** A cache and what stands in the way of rewriting it. */
-export interface Resisting {
+interface Resisting {
   /** The graph input that the trail began from. */
   readonly input: string;
   /** The node where it ended. */
@@ -197,7 +197,7 @@ function isCounter({ fact, initializer }: Value, tokens: Dim, placesRows: boolea
 }
 
 /** What runs of the rewritten model take for granted: no padding between valid tokens, rows one after another. */
-export function assumedElements(
+function assumedElements(
   masks: readonly Value[],
   counters: readonly Value[],
   first: Dim,

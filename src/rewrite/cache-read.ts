@@ -24,7 +24,7 @@ export interface CacheRead {
 }
 
 /** The indices that elements of a cache are asked with. */
-export interface ReadIndex {
+interface ReadIndex {
   readonly batch: Dim;
   readonly head: Dim;
   readonly headCount: number;

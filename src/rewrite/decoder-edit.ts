@@ -15,7 +15,7 @@ import { cacheAxis } from "./roles.js";
 import type { Trail } from "./trail.js";
 
 /** How a decoder is changed. */
-export interface DecoderOptions {
+interface DecoderOptions {
   readonly capacity: string | number;
   readonly keepMask: boolean;
   /** The opset has windows in Attention. */
@@ -28,7 +28,7 @@ export interface DecoderOptions {
 export const names = { starts: "write_indices", lengths: "nonpad_kv_seqlen", positions: "position_ids" } as const;
 
 /** A changed decoder, and the changes for the report. */
-export interface ChangedDecoder {
+interface ChangedDecoder {
   readonly model: Model;
   readonly caches: readonly CacheReport[];
   readonly attentions: readonly AttentionReport[];

@@ -91,7 +91,7 @@ const reshape: Rule = ({ node, output, index, ranges, of }) => {
  * The index in `to` of the element that has `index` in `from`, both read row by row. Runs of dimensions with the same product are
  * matched with one another, so that most dimensions keep their index.
  */
-export function regroup(
+function regroup(
   from: Shape | undefined,
   to: Shape | undefined,
   index: readonly Dim[],

@@ -8,7 +8,7 @@ import type { CacheRead } from "./cache-read.js";
 import type { ModelEdit } from "./model-edit.js";
 
 /** Names that attentions read beside their own operands. */
-export interface AttentionInputs {
+interface AttentionInputs {
   /** Rows that are valid after the write, one number a sample. */
   readonly lengths: string;
   /** The mask; undefined for none. */
@@ -81,7 +81,7 @@ function cacheOperand(edit: ModelEdit, read: CacheRead, form: Form): string {
 }
 
 /** The sizes that layouts are made of. */
-export interface Sizes {
+interface Sizes {
   readonly heads: number;
   readonly groups: number;
   readonly size: number;

@@ -55,7 +55,7 @@ export function together(a: Visibility, b: Visibility, by: Element & { readonly 
 }
 
 /** The indices that masks are asked about. */
-export interface MaskIndex {
+interface MaskIndex {
   readonly query: Dim;
   readonly key: Dim;
   /** Rows before the first query. */

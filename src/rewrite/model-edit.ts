@@ -11,7 +11,7 @@ import { View } from "../tensor/view.js";
 import { writeIntegers, writeNumbers } from "../tensor/access.js";
 
 /** How a node is made beside its operator and operands. */
-export interface NodeOptions {
+interface NodeOptions {
   readonly attributes?: Readonly<Record<string, AttributeInput>>;
   readonly domain?: string;
   /** What the node is called; its first output's name when left out. */
@@ -23,7 +23,7 @@ export interface NodeOptions {
 }
 
 /** In front of every name that is made up. */
-export const prefix = "insitu/";
+const prefix = "insitu/";
 
 /** A model under change. */
 export class ModelEdit {

@@ -7,7 +7,7 @@ import type { RewriteReport } from "./report.js";
 import { rewrite } from "./rewrite.js";
 
 /** What rewriting would do. */
-export interface RewriteOutlook {
+interface RewriteOutlook {
   /** True if every cache can be rewritten. */
   readonly possible: boolean;
   /** What would change, or why it cannot. */

@@ -15,7 +15,7 @@ import { atPosition, byPosition, regenerate, type Wanted } from "./regenerate.js
 import { positiveSizes } from "./roles.js";
 
 /** Tensors of the rewritten model that values are made from. */
-export interface Sources {
+interface Sources {
   /** Positions of the new tokens, [batch, sequence]. */
   positions(): string;
   /** A size as a list of one number; undefined for sizes that are not known. */

@@ -29,7 +29,7 @@ export interface RewriteOptions {
 }
 
 /** A rewritten model and what was done to it. */
-export interface Rewritten {
+interface Rewritten {
   readonly model: Model;
   readonly report: RewriteReport;
 }

@@ -178,7 +178,7 @@ function assignments(fixed: Roles, free: readonly FreeSymbol[]): Roles[] {
 }
 
 /** The facts of a graph whose inputs have these roles; undefined where a rule refuses them. */
-export function inferWith(graph: Graph, roles: Roles): Facts | undefined {
+function inferWith(graph: Graph, roles: Roles): Facts | undefined {
   const facts: Facts = new Map();
   spend(2 * graph.nodes.length);
   const inputs = graph.inputs.map((value) => inputFact(value, roles));
@@ -234,7 +234,7 @@ function longEnoughAtom({ key, operation }: SymbolicDim["terms"][number]["atoms"
 }
 
 /** An input's declared fact, in the words of the roles. */
-export function inputFact(value: Value, roles: Roles): Fact {
+function inputFact(value: Value, roles: Roles): Fact {
   const type = value.declared?.type ?? value.initializer?.type;
   if (type === undefined) throw new InsituError("invalid-graph", `input "${value.name}" has no element type`);
   const shape: Shape | undefined = value.declared?.shape?.map((dim) => bindDim(dim, roles));

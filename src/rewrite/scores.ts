@@ -5,7 +5,7 @@ import { type Element, constantOf, joined, not, sameElement, truth } from "./ele
 import { hiding, together, type Visibility, visibilityOf } from "./mask.js";
 
 /** Scores taken apart. */
-export interface Scores extends Visibility {
+interface Scores extends Visibility {
   /** An element of the product of queries and keys. */
   readonly product: Element & { readonly kind: "read" };
   readonly scale: number;

@@ -7,7 +7,7 @@ import type { Model, ModelGraph, ModelNode, ModelValue } from "../onnx/model.js"
 import { readsOf } from "./model-edit.js";
 
 /** A model without the If, and the input that chose. */
-export interface TakenBranch {
+interface TakenBranch {
   readonly model: Model;
   readonly input: string;
   /** What the input would have had to say. */

@@ -9,7 +9,7 @@ import { Elements } from "./elements.js";
 import { Ranges } from "./ranges.js";
 
 /** How new rows get into a cache: joined behind it, written into it, inside an attention operator, or already by TensorScatter. */
-export type WriterKind = "join" | "scatter" | "attention" | "in-place";
+type WriterKind = "join" | "scatter" | "attention" | "in-place";
 
 /** One cache: an input, the output that becomes its next content, and the node between them. */
 export interface Trail {
@@ -33,7 +33,7 @@ export interface LostTrail {
 }
 
 /** What was found in a graph. */
-export interface Trails {
+interface Trails {
   readonly found: readonly Trail[];
   readonly lost: readonly LostTrail[];
 }

@@ -15,10 +15,10 @@ import { valuesByName } from "./resolve.js";
 import { cacheAxis } from "./roles.js";
 
 /** The word for the caches' rows. */
-export const capacity: Dim = symbol("%capacity");
+const capacity: Dim = symbol("%capacity");
 
 /** The rewritten graph and its facts, in words. */
-export interface Verified {
+interface Verified {
   readonly graph: Graph;
   readonly facts: Facts;
 }

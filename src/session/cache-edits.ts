@@ -40,7 +40,7 @@ export interface CacheEdit {
 }
 
 /** A cache and what is to be done with it. */
-export interface ChosenEdit {
+interface ChosenEdit {
   readonly holding: Holding;
   readonly edit: CacheEdit;
 }

@@ -3,7 +3,7 @@ import type { BackendChoice, BackendOptions, BackendSession } from "../backends/
 import { Unavailable } from "../backends/unavailable.js";
 
 /** A backend that is ready, and which one it came to be. */
-export interface OpenedBackend {
+interface OpenedBackend {
   readonly name: string;
   readonly opened: BackendSession;
 }

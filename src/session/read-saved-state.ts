@@ -17,7 +17,7 @@ interface Described {
 }
 
 /** Saved contents that fit a state. */
-export interface Saved {
+interface Saved {
   readonly lengths: readonly number[];
   /** Rows of each growing cache; undefined for caches of fixed shape. */
   readonly rows: ReadonlyMap<Holding, number | undefined>;

@@ -24,7 +24,7 @@ export interface StateStatistics {
 }
 
 /** The session behind a state, as far as the state knows it. */
-export interface StateOwner {
+interface StateOwner {
   readonly released: boolean;
   /** Runs operators on caches. */
   readonly edits: CacheEdits;

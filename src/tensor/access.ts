@@ -8,8 +8,6 @@ import { decodeTable, type Encoding, floatEncoder, isSmallFloat } from "./float.
 import { packedBits, setPackedBits } from "./packed.js";
 import { forEachIndex, View } from "./view.js";
 
-export { packedBits, setPackedBits };
-
 /** An array of numbers in row-major order. */
 export type Numbers =
   | Float32Array

@@ -21,7 +21,7 @@ export type Storage =
 export type ByteStorage = Exclude<Storage, string[]>;
 
 /** The family an element type belongs to: decides how its elements are read and written. */
-export type ElementKind = "float" | "integer" | "bool" | "complex" | "string";
+type ElementKind = "float" | "integer" | "bool" | "complex" | "string";
 
 interface Traits {
   /** TensorProto.DataType */

@@ -26,7 +26,7 @@ import {
 } from "./tensor-data.js";
 import { coversStorage, elementCount, View } from "./view.js";
 
-export type { DataFor, TensorData, TensorLocation };
+export type { TensorData, TensorLocation };
 
 /** An n-dimensional array of one ONNX element type. */
 export interface Tensor<T extends ElementType = ElementType> {

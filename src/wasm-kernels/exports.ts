@@ -14,7 +14,7 @@ import type { JobValues } from "./jobs.js";
 import { type KernelJobs, kernelScratch } from "./kernels.gen.js";
 import { quantizedScaleBytes, quantizedSumBytes, quantizedValueBytes } from "./sizes.gen.js";
 
-export { type KernelJobs, kernelJobs } from "./kernels.gen.js";
+export { kernelJobs } from "./kernels.gen.js";
 export { packedRowBytes, panelsAtOnce, partialsBytes as partialBytes } from "./sizes.gen.js";
 
 /** A kernel: does one part of a job. */

@@ -11,7 +11,7 @@ export * from "./codes.gen.js";
 export * from "./jobs.gen.js";
 
 /** What a field holds. */
-export type FieldKind = "pointer" | "count" | "number";
+type FieldKind = "pointer" | "count" | "number";
 
 /** The fields of a job, in memory order. */
 export type JobLayout = Readonly<Record<string, FieldKind>>;

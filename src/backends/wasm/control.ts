@@ -90,7 +90,7 @@ export interface WorkerStart extends MemoryStart {
 export const readyMessage = "insitu kernel worker ready";
 
 /** A kernel as it is called; undefined where the module does not export it. */
-export type KernelFunction = (job: number, part: number, parts: number, scratch: number) => void;
+type KernelFunction = (job: number, part: number, parts: number, scratch: number) => void;
 
 /** The kernels on one memory, as one thread calls them. */
 export interface ThreadKernels {

@@ -4,7 +4,7 @@ import { Unavailable } from "../unavailable.js";
 import { relaxedBuildWorks } from "./self-test.js";
 
 /** The compiled kernels, and which build they are. */
-export interface KernelModule {
+interface KernelModule {
   readonly module: WebAssembly.Module;
   readonly relaxed: boolean;
 }

@@ -18,7 +18,7 @@ const cacheShare = 0.75;
 const fullShare = 0.9;
 
 /** What decides whether something goes into a memory. */
-export interface Room {
+interface Room {
   readonly usedBytes: number;
   readonly mostBytes: number;
   fits(bytes: number, count: number): boolean;

@@ -24,7 +24,7 @@ import { Unavailable } from "../unavailable.js";
 import type { WasmMemory } from "./memory.js";
 
 /** What a pool is made of. */
-export interface PoolParts {
+interface PoolParts {
   readonly memory: WasmMemory;
   readonly module: WebAssembly.Module;
   readonly kernels: readonly string[];

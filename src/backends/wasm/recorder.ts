@@ -11,7 +11,7 @@ import type { KernelPool } from "./pool.js";
 import type { TransientBlock, TransientBlocks } from "./transient.js";
 
 /** A job in memory, ready to run. */
-export interface RecordedJob {
+interface RecordedJob {
   readonly kernel: KernelName;
   readonly job: number;
   readonly parts: number;
@@ -33,7 +33,7 @@ export interface Recording {
 }
 
 /** What a recorder works with. */
-export interface RecorderParts {
+interface RecorderParts {
   /** The memory that the step runs in, and its number. */
   readonly memory: WasmMemory;
   readonly seat: number;

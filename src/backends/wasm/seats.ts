@@ -11,7 +11,7 @@ import type { WasmArena } from "./arena.js";
 import type { WasmMemories } from "./memories.js";
 
 /** What a step is judged by. */
-export interface SeatCall {
+interface SeatCall {
   readonly step: Step;
   readonly inputs: readonly (View | undefined)[];
   readonly arena: WasmArena;

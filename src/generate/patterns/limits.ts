@@ -12,7 +12,7 @@ export const mostSteps = 5_000;
 
 /** Steps that matching may take for each character of a text that is made tokens, and for any text at all. */
 export const mostStepsPerCharacter = 1_000;
-export const stepsForAnyText = 1_000_000;
+const stepsForAnyText = 1_000_000;
 
 /** What handing out a match costs beside finding it. */
 export const stepsPerMatch = 20;

@@ -6,7 +6,7 @@ import { mostMemoryBits, mostStepsPerCharacter, type PatternWork, refusePattern 
 import { kindOf, nowhere, type PatternProgram } from "./compile-pattern.js";
 
 /** Where a match and its groups begin and end: slots 2i and 2i + 1 are group i, -1 where it matched nothing. */
-export type Slots = readonly number[];
+type Slots = readonly number[];
 
 /** What is undone when a way fails: another way is tried, a fork has failed for good, a slot gets its old value back. */
 const other = 0;

@@ -6,15 +6,15 @@ export const mostTemplateLength = 500_000;
 export const mostWhiteSpace = 1_000;
 
 /** Parts of a template that are evaluated, items that lists get; an iteration and a value of JSON are several. */
-export const mostTemplateSteps = 2_000_000;
+const mostTemplateSteps = 2_000_000;
 export const stepsPerIteration = 5;
 export const stepsPerJsonValue = 5;
 
 /** Characters of all texts that are made or searched on the way. */
-export const mostTemplateCharacters = 100_000_000;
+const mostTemplateCharacters = 100_000_000;
 
 /** Expressions, blocks and calls inside each other. */
-export const mostTemplateDepth = 600;
+const mostTemplateDepth = 600;
 
 /** Characters of a search pattern that cost as much as one. */
 const patternShare = 16;

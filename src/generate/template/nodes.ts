@@ -3,7 +3,7 @@
 /** A statement or an expression. */
 export type Node = Statement | Expression;
 
-export type Statement =
+type Statement =
   | { readonly type: "Program"; readonly body: readonly Node[] }
   | {
       readonly type: "If";
@@ -45,12 +45,12 @@ export interface CallStatementNode {
   readonly body: readonly Node[];
 }
 
-export interface Identifier {
+interface Identifier {
   readonly type: "Identifier";
   readonly value: string;
 }
 
-export interface TupleLiteral {
+interface TupleLiteral {
   readonly type: "TupleLiteral";
   readonly value: readonly Expression[];
 }
@@ -68,19 +68,19 @@ export interface MemberNode {
   readonly computed: boolean;
 }
 
-export interface SelectNode {
+interface SelectNode {
   readonly type: "SelectExpression";
   readonly lhs: Expression;
   readonly test: Expression;
 }
 
-export interface KeywordArgument {
+interface KeywordArgument {
   readonly type: "KeywordArgumentExpression";
   readonly key: Identifier;
   readonly value: Expression;
 }
 
-export interface SliceNode {
+interface SliceNode {
   readonly type: "SliceExpression";
   readonly start?: Expression | undefined;
   readonly stop?: Expression | undefined;

@@ -4,7 +4,7 @@ import type { TemplateBudget } from "./budget.js";
 import { kindOfValue, NumberValue, TemplateError, type Value } from "./values.js";
 
 /** How a list is sorted. */
-export interface SortOrder {
+interface SortOrder {
   readonly caseSensitive: boolean;
   readonly reverse: boolean;
 }

@@ -4,7 +4,7 @@ import { stepsPerJsonValue, type TemplateBudget } from "./budget.js";
 import { Callable, Dict, List, Namespace, NumberValue, TemplateError, type Value } from "./values.js";
 
 /** How JSON is written. */
-export interface JsonStyle {
+interface JsonStyle {
   readonly indent?: number;
   readonly ensureAscii?: boolean;
   readonly separators?: readonly [items: MarkedText, keys: MarkedText] | undefined;

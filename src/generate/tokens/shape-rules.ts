@@ -2,7 +2,7 @@
 import { InsituError } from "../../base/error.js";
 
 /** An object of JSON. */
-export type Json = Readonly<Record<string, unknown>>;
+type Json = Readonly<Record<string, unknown>>;
 
 /** Throws where a value is not what it must be; `path` says where it stands. */
 export type Rule = (value: unknown, path: string) => void;

@@ -29,13 +29,13 @@ export interface TokenizerParts {
 }
 
 /** What tokenizer_config.json says about texts as a whole. */
-export interface TextRules {
+interface TextRules {
   readonly removeSpace: boolean;
   readonly lowercase: boolean;
 }
 
 /** How a text becomes tokens. */
-export interface EncodeRules {
+interface EncodeRules {
   /** True puts the tokens around it that the model wants there. */
   readonly around: boolean;
   readonly allows: Allows;

@@ -16,7 +16,7 @@ import { type Placement, reachOf, visibleKeys } from "./visible.js";
 export type ScoresMode = 0 | 1 | 2 | 3;
 
 /** One attention. */
-export interface Attention {
+interface Attention {
   readonly queries: View; // [batch, heads, queries, size]
   /** One after the other along the length: together [batch, kv heads, total, size]. */
   readonly keys: readonly View[];

@@ -9,7 +9,7 @@ import { numberReader } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
 
 /** The dimensions of one operand by meaning. */
-export interface Heads {
+interface Heads {
   readonly batch: Dim;
   readonly heads: Dim;
   readonly length: Dim;

@@ -42,7 +42,7 @@ export interface Attributes {
 export type OutputName = "Y" | "present_key" | "present_value" | "qk_matmul_output";
 
 /** The call of a shape rule, of any version. */
-export interface AttentionInfer extends CallContext {
+interface AttentionInfer extends CallContext {
   readonly inputs: Operands<Fact>;
   readonly attrs: Attributes;
   wants(output: OutputName): boolean;

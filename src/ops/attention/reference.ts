@@ -9,7 +9,7 @@ import { type Attributes, checkNonpad, type Operands, type OutputName, type Vers
 import { biasOf } from "./mask.js";
 
 /** The call of the slow truth, of any version. */
-export interface AttentionCall extends CallContext {
+interface AttentionCall extends CallContext {
   readonly inputs: Operands<View>;
   readonly outputs: { readonly [N in OutputName]: View | undefined };
   readonly attrs: Attributes;

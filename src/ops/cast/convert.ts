@@ -10,7 +10,7 @@ import { forEachIndex, type View } from "../../tensor/view.js";
 import { formatFloat, parseBool, parseInteger, parseNumber } from "./text.js";
 
 /** How a conversion treats values that the target type cannot hold. */
-export interface Saturation {
+interface Saturation {
   /** For the float8 types: the largest value instead of infinity or NaN. */
   readonly saturate: boolean;
   /** For float8e8m0. */

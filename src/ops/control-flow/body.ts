@@ -44,7 +44,7 @@ export function checkReturned(call: CallContext, body: string, returned: number,
 }
 
 /** The means by which a reference hands out variadic outputs. */
-export interface Outputs {
+interface Outputs {
   /** Views that are there already; undefined where the shape was not known or the output is not asked for. */
   readonly given: readonly (View | undefined)[];
   /** Makes the output at `index`, of the type that the shape rule found where none is given. */

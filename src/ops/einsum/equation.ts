@@ -4,7 +4,7 @@ import type { CallContext } from "../../graph/op.js";
 const ellipsis = "...";
 
 /** An equation as it is written: index names a term, "..." among them. */
-export interface Equation {
+interface Equation {
   readonly terms: readonly (readonly string[])[];
   /** Undefined in the implicit form. */
   readonly output: readonly string[] | undefined;

@@ -7,7 +7,7 @@ import { fragmentLength, type PagedLayout } from "../shared/paged/layouts.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** What the rules look at. */
-export type GatherCall = CallContext & {
+type GatherCall = CallContext & {
   readonly attrs: { readonly cache_mode: PagedLayout; readonly is_seq_lens_cumsum: boolean };
   readonly inputs: {
     readonly key_cache: Fact;

@@ -13,7 +13,7 @@ interface Rows {
 }
 
 /** One attention of a whole batch. */
-export interface GroupAttention {
+interface GroupAttention {
   readonly queries: View; // [batch, heads, length, size]
   readonly keys: Rows;
   readonly values: Rows;

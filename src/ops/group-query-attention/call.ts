@@ -2,7 +2,7 @@
 import type { CallContext } from "../../graph/op.js";
 
 /** The operands by name. */
-export interface Operands<V> {
+interface Operands<V> {
   readonly query: V;
   readonly key: V | undefined;
   readonly value: V | undefined;

@@ -25,7 +25,7 @@ import {
 } from "./call.js";
 
 /** The call of the shape rule. */
-export interface InferGroupQueryCall extends GroupQueryCall<Fact> {
+interface InferGroupQueryCall extends GroupQueryCall<Fact> {
   wants(output: OutputName): boolean;
 }
 

@@ -17,7 +17,7 @@ import {
 } from "./call.js";
 
 /** The call of the slow truth. */
-export interface RunGroupQueryCall extends GroupQueryCall<View> {
+interface RunGroupQueryCall extends GroupQueryCall<View> {
   readonly outputs: { readonly [N in OutputName]: View | undefined };
 }
 

@@ -6,7 +6,7 @@ import { headsOf } from "../attention/heads.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** How the state takes in a token. */
-export type UpdateRule = "linear" | "gated" | "delta" | "gated_delta";
+type UpdateRule = "linear" | "gated" | "delta" | "gated_delta";
 
 /** True if the rule lets the state decay. */
 export const decays = (rule: UpdateRule): boolean => rule === "gated" || rule === "gated_delta";
@@ -15,7 +15,7 @@ export const decays = (rule: UpdateRule): boolean => rule === "gated" || rule ==
 export const corrects = (rule: UpdateRule): boolean => rule === "delta" || rule === "gated_delta";
 
 /** Operands by name. */
-export interface Operands<V> {
+interface Operands<V> {
   readonly query: V;
   readonly key: V;
   readonly value: V;
@@ -25,7 +25,7 @@ export interface Operands<V> {
 }
 
 /** The call of the shape rule. */
-export interface LinearAttentionInfer extends CallContext {
+interface LinearAttentionInfer extends CallContext {
   readonly inputs: Operands<Fact>;
   readonly attrs: { readonly q_num_heads: number; readonly kv_num_heads: number; readonly update_rule: UpdateRule };
 }

@@ -2,7 +2,7 @@
 import type { CallContext } from "../../graph/op.js";
 
 /** The operands by name. */
-export interface Operands<V> {
+interface Operands<V> {
   readonly query: V;
   readonly key: V | undefined;
   readonly value: V | undefined;
@@ -16,7 +16,7 @@ export interface Operands<V> {
 }
 
 /** The attributes by name. */
-export interface Attributes {
+interface Attributes {
   readonly mask_filter_value: number;
   readonly num_heads: number;
   readonly scale: number;

@@ -9,7 +9,7 @@ import { checkPastLength, type Layout, type MultiHeadCall, type OutputName } fro
 import { layoutOf } from "./infer.js";
 
 /** The call of the slow truth. */
-export interface RunMultiHeadCall extends MultiHeadCall<View> {
+interface RunMultiHeadCall extends MultiHeadCall<View> {
   readonly outputs: { readonly [N in OutputName]: View | undefined };
 }
 

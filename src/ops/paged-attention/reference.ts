@@ -13,7 +13,7 @@ import { type PagedAttributes, type PagedOperands, sizesOf } from "./sizes.js";
 import { readTables } from "./tables.js";
 
 /** The call of the slow truth. */
-export interface PagedReference extends CallContext {
+interface PagedReference extends CallContext {
   readonly inputs: PagedOperands<View>;
   readonly outputs: { readonly Y: View | undefined; readonly attention_sums: View | undefined };
   readonly attrs: PagedAttributes;

@@ -12,7 +12,7 @@ interface Span {
 }
 
 /** What is done with a window: begun, fed with runs of elements `step` apart, ended. */
-export interface Pooling {
+interface Pooling {
   begin(): void;
   run(start: number, count: number, step: number): void;
   end(output: number, sizes: { readonly count: number; readonly paddedCount: number }): void;

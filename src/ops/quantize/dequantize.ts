@@ -7,7 +7,7 @@ import { checkGranularity, type Granularity, scalePositions } from "./granularit
 import { typeOfAttribute } from "./quantize.js";
 
 /** What a node asks for, whatever its opset. */
-export interface Dequantization extends Granularity {
+interface Dequantization extends Granularity {
   /** TensorProto.DataType code; 0 stands for none. */
   readonly output_dtype?: number;
 }

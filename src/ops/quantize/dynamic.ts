@@ -4,7 +4,7 @@ import { roundToEven } from "../../tensor/float.js";
 import { forEachIndex, type View } from "../../tensor/view.js";
 
 /** Scale and zero point that a tensor's range asks for. */
-export interface Levels {
+interface Levels {
   readonly scale: number;
   readonly zeroPoint: number;
 }

@@ -10,7 +10,7 @@ import { normalizeAxis, unifyDims } from "../shared/rules/shapes.js";
 const isSingle = (shape: Shape): boolean => shape.length === 0 || (shape.length === 1 && shape[0] === 1);
 
 /** The axis counted from the front; a vector has only one, whatever the attribute says. */
-export const quantizationAxis = (call: CallContext, axis: number, rank: number): number =>
+const quantizationAxis = (call: CallContext, axis: number, rank: number): number =>
   rank === 1 ? 0 : normalizeAxis(call, axis, rank);
 
 /** Where axis and block size of a node may lie; opsets that lack one have no such attribute. */

@@ -9,7 +9,7 @@ import { floatWriter } from "../cast/convert.js";
 import { checkGranularity, type Granularity, scalePositions } from "./granularity.js";
 
 /** What a node asks for, whatever its opset. */
-export interface Quantization extends Granularity {
+interface Quantization extends Granularity {
   readonly saturate?: boolean;
   /** TensorProto.DataType codes; 0 stands for none. */
   readonly output_dtype?: number;

@@ -7,7 +7,7 @@ import { View } from "../../tensor/view.js";
 import { float64Scratch } from "../shared/loops/scratch.js";
 
 /** Whether a matrix is the left or the right operand of the product. */
-export type Side = "left" | "right";
+type Side = "left" | "right";
 
 /** Fails unless the parameter is a scalar, a vector over rows or columns, or fits the matrix with 1 at the inner axis. */
 export function checkParameter(

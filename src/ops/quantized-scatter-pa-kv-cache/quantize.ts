@@ -7,7 +7,7 @@ import type { ElementType } from "../../tensor/element-type.js";
 import { encodeFloat, roundToEven } from "../../tensor/float.js";
 
 /** The largest value of a type that pages are kept in. */
-export function largestOf(type: ElementType): number {
+function largestOf(type: ElementType): number {
   switch (type) {
     case "int8":
       return 127;

@@ -7,7 +7,7 @@ import { numbersOf } from "../shared/paged/tables.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** What the rules look at. */
-export type QuantizedScatterCall = CallContext & {
+type QuantizedScatterCall = CallContext & {
   readonly attrs: { readonly cache_mode: PagedLayout };
   readonly inputs: {
     readonly key: Fact;

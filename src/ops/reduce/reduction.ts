@@ -12,7 +12,7 @@ import { normalizeAxes } from "../shared/rules/shapes.js";
 import type { Fold } from "./fold.js";
 
 /** What decides the axes: a list (empty or absent for the default), and what the default is. */
-export interface AxesChoice {
+interface AxesChoice {
   readonly axes: readonly number[] | undefined;
   /** Without axes nothing is reduced, instead of everything. */
   readonly noop: boolean;

@@ -11,7 +11,7 @@ import { numbersOf } from "../shared/paged/tables.js";
 import { checkRank, normalizeAxis, unifyDims } from "../shared/rules/shapes.js";
 
 /** What the rules look at. */
-export type RepackCall = CallContext & {
+type RepackCall = CallContext & {
   readonly attrs: { readonly axis: number; readonly cache_mode: PagedLayout };
   readonly inputs: { readonly cache: Fact; readonly rows: Fact; readonly block_tables: Fact | undefined };
 };

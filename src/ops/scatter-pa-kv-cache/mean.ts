@@ -9,7 +9,7 @@ import type { View } from "../../tensor/view.js";
 type Elements = Float32Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array;
 
 /** Stores the mean of `count` vectors of `length` elements, `step` apart from `source` on, at `target`. */
-export type Average = (source: number, step: number, count: number, target: number, length: number) => void;
+type Average = (source: number, step: number, count: number, target: number, length: number) => void;
 
 /** A function that averages vectors of one view into another of the same type. Places count from each view's first element. */
 export function averager(from: View, to: View): Average {

@@ -8,7 +8,7 @@ import { checkRank } from "../shared/rules/shapes.js";
 import { isLeftOut, type Scenario, type ScatterAttributes, type ScatterOperands } from "./scenario.js";
 
 /** What the rules on shapes look at. */
-export type ScatterShapes = CallContext & {
+type ScatterShapes = CallContext & {
   readonly attrs: ScatterAttributes;
   readonly inputs: ScatterOperands<Fact>;
 };

@@ -25,7 +25,7 @@ export interface Run {
 }
 
 /** Vectors that a run stores. */
-export const storedBy = ({ lead, window, tail, length }: Run): number => lead + (window > 0 ? 1 : 0) + length - tail;
+const storedBy = ({ lead, window, tail, length }: Run): number => lead + (window > 0 ? 1 : 0) + length - tail;
 
 /** What goes where: a slot a token (negative: skipped), or runs. */
 export type Writes =

@@ -8,7 +8,7 @@ import { apartFrom, copyUnlessShared } from "../shared/loops/share.js";
 import { combinerOf, type Reduction } from "./reduction.js";
 
 /** What a scattering operator reads. */
-export interface ScatterOperands {
+interface ScatterOperands {
   readonly data: View;
   readonly indices: View;
   readonly updates: View;

@@ -9,7 +9,7 @@ import type { View } from "../../tensor/view.js";
 export type Reduction = "none" | "add" | "mul" | "max" | "min";
 
 /** Combines `count` consecutive elements of the updates, from `source` on, with those of the target from `at` on. */
-export type Combiner = (source: number, at: number, count: number) => void;
+type Combiner = (source: number, at: number, count: number) => void;
 
 /** Fails where a reduction has no meaning for the type. */
 export function checkReduction(call: CallContext, reduction: Reduction, type: ElementType): void {

@@ -17,7 +17,7 @@ import { combineIntegers } from "../rules/integer-facts.js";
 import { broadcastShapes } from "../rules/shapes.js";
 
 /** What one element-wise operator of two operands adds to the common form. */
-export interface BinaryDeclaration<A, Left extends string, Right extends string, Output extends string> {
+interface BinaryDeclaration<A, Left extends string, Right extends string, Output extends string> {
   readonly name: string;
   readonly since: number;
   readonly types: readonly ElementType[];
@@ -69,7 +69,7 @@ export function binaryOp<
 }
 
 /** What a comparison adds to the common form. */
-export interface ComparisonDeclaration {
+interface ComparisonDeclaration {
   readonly name: string;
   readonly since: number;
   readonly types: readonly ElementType[];

@@ -18,7 +18,7 @@ import {
 } from "./window.js";
 
 /** The attributes of a convolution. */
-export interface ConvolutionChoice extends WindowChoice {
+interface ConvolutionChoice extends WindowChoice {
   readonly group: number;
   readonly kernel_shape?: readonly number[] | undefined;
 }

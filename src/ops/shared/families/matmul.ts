@@ -25,14 +25,14 @@ import { floats } from "../rules/types.js";
 export const productTypes: readonly ElementType[] = [...floats, "int32", "int64", "uint32", "uint64"];
 
 /** The sizes of one product: [m,k] · [k,n] = [m,n]. */
-export interface MatrixSizes {
+interface MatrixSizes {
   readonly m: number;
   readonly k: number;
   readonly n: number;
 }
 
 /** Where the three matrices of one product start in their arrays, and how the second one lies. */
-export interface MatrixPlaces {
+interface MatrixPlaces {
   readonly a?: number;
   readonly b?: number;
   readonly out?: number;
@@ -41,7 +41,7 @@ export interface MatrixPlaces {
 }
 
 /** Writes the product of a [m,k] and b [k,n] to out [m,n], summing in float64. */
-export function multiplyMatrices(
+function multiplyMatrices(
   a: Numbers,
   b: Numbers,
   out: Float64Array,
@@ -71,7 +71,7 @@ export function multiplyMatrices(
 }
 
 /** `multiplyMatrices` modulo 2^32, for integers of up to 32 bits: the low bits are right for every one of their types. */
-export function multiplyIntegerMatrices(
+function multiplyIntegerMatrices(
   a: Int32Array,
   b: Int32Array,
   out: Int32Array,
@@ -91,7 +91,7 @@ export function multiplyIntegerMatrices(
 }
 
 /** `multiplyMatrices` modulo 2^64. */
-export function multiplyBigMatrices(
+function multiplyBigMatrices(
   a: BigInts,
   b: BigInts,
   out: BigInts,
@@ -133,7 +133,7 @@ export function storeOperand(view: View, { kind, values }: Operand): void {
 }
 
 /** One matrix product of a batch: where its matrices start. */
-export interface BatchedProduct {
+interface BatchedProduct {
   readonly sizes: MatrixSizes;
   /** Starts of the first matrices, one a batch entry. */
   readonly a: ArrayLike<number>;
@@ -191,7 +191,7 @@ export function matmulSteps(call: CallContext, a: Shape | undefined, b: Shape | 
 }
 
 /** The matrix products that numpy.matmul makes of two contiguous operands of these shapes. */
-export function matmulBatches(a: readonly number[], b: readonly number[]): BatchedProduct {
+function matmulBatches(a: readonly number[], b: readonly number[]): BatchedProduct {
   const left = asMatrices(a, "left");
   const right = asMatrices(b, "right");
   const [m, k, n] = [left.at(-2)!, left.at(-1)!, right.at(-1)!];

@@ -15,7 +15,7 @@ import { mapElements, type Unary } from "../loops/elementwise.js";
 import { combineIntegers } from "../rules/integer-facts.js";
 
 /** What one element-wise operator of one operand adds to the common form. */
-export interface UnaryDeclaration<A, Input extends string, Output extends string> {
+interface UnaryDeclaration<A, Input extends string, Output extends string> {
   readonly name: string;
   readonly since: number;
   readonly types: readonly ElementType[];

@@ -6,7 +6,7 @@ import { traitsOf } from "../../../tensor/element-type.js";
 import type { View } from "../../../tensor/view.js";
 
 /** Compares the elements at two row-major positions: negative, 0 or positive. */
-export type PositionOrder = (a: number, b: number) => number;
+type PositionOrder = (a: number, b: number) => number;
 
 /** By code points, as bytes of UTF-8 compare; JavaScript's own order differs outside the basic plane. */
 function compareStrings(a: string, b: string): number {

@@ -2,7 +2,7 @@
 import type { Numbers } from "../../../tensor/access.js";
 
 /** The tables of the angles, and how pairs lie in a head. */
-export interface Rotation {
+interface Rotation {
   readonly cos: Numbers; // [positions, pairs]
   readonly sin: Numbers; // [positions, pairs]
   /** How many pairs of each head are turned; the rest of the head passes. */

@@ -37,7 +37,7 @@ export const attentionPageTypes: readonly ElementType[] = ["float32", "float16",
 export const fragmentLength = (type: ElementType): number => 32 / byteLengthOf(type, 1);
 
 /** Where the slots of a cache lie, counted in elements. */
-export interface Slots {
+interface Slots {
   readonly count: number;
   readonly blockSize: number;
   /** Distance between blocks, and between neighbouring slots of one block. */
@@ -89,7 +89,7 @@ export function blocksWith(cache: View, blockSize: number, slots: Iterable<numbe
 }
 
 /** Where the elements of one head lie in a cache. */
-export interface HeadPlaces {
+interface HeadPlaces {
   readonly blockSize: number;
   /** Elements of a head. */
   readonly size: number;
@@ -133,13 +133,7 @@ export function headPlacesOf(layout: PagedLayout, cache: View, heads: number): H
 }
 
 /** Moves `count` pieces: their starts lie `sourceStep` apart where they come from and `targetStep` apart where they go. */
-export type MovePieces = (
-  source: number,
-  target: number,
-  count: number,
-  sourceStep: number,
-  targetStep: number,
-) => void;
+type MovePieces = (source: number, target: number, count: number, sourceStep: number, targetStep: number) => void;
 
 /** Shorter pieces are moved word by word: the fixed cost of a bulk copy outweighs them. */
 const bulkBytes = 512;

@@ -14,11 +14,11 @@ export function numbersOf(operand: Fact | View | undefined): ArrayLike<number> |
 }
 
 /** `[3]`, or `[3,1]` for an entry of one head. */
-export const entryText = (sample: number, head: number | undefined): string =>
+const entryText = (sample: number, head: number | undefined): string =>
   head === undefined ? `[${sample}]` : `[${sample},${head}]`;
 
 /** What a table is checked against. */
-export interface TableBounds {
+interface TableBounds {
   readonly batch: number;
   /** Tables or lengths of their own for so many heads; 1 where a sample has one of each. */
   readonly heads: number;

@@ -20,14 +20,8 @@ export const integers: readonly ElementType[] = where(
 /** Signed integers of whole bytes. */
 export const signedIntegers: readonly ElementType[] = integers.filter((type) => traitsOf(type).signed);
 
-/** Unsigned integers of whole bytes. */
-export const unsignedIntegers: readonly ElementType[] = integers.filter((type) => !traitsOf(type).signed);
-
 /** Floats and whole-byte integers. */
 export const numeric: readonly ElementType[] = [...floats, ...integers];
-
-/** 4- and 2-bit integers. */
-export const packedIntegers: readonly ElementType[] = ["int4", "uint4", "int2", "uint2"];
 
 /** int32 and int64. */
 export const indexTypes: readonly ElementType[] = ["int32", "int64"];

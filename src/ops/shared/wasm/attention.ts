@@ -53,7 +53,7 @@ const rowsFrom = (heads: Heads, from: number): Heads => ({
 });
 
 /** Copies rows of the same number and size. */
-export function copyHeads(recorder: Recorder, from: Heads, to: Heads): void {
+function copyHeads(recorder: Recorder, from: Heads, to: Heads): void {
   recordCopy(recorder, {
     source: from.address,
     target: to.address,
@@ -168,7 +168,7 @@ export function maskAt(
 export const windowOf = (size: number | undefined): number => Math.min(size ?? -1, 2 ** 30);
 
 /** One attention. */
-export interface AttentionWork {
+interface AttentionWork {
   readonly query: Heads;
   /** `rows` of keys and values are all there may be. */
   readonly key: Heads;

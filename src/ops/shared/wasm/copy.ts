@@ -2,7 +2,7 @@
 import type { Recorder } from "../../../wasm-kernels/wasm-kernel.js";
 
 /** A copy of up to five dimensions. Strides in elements. */
-export interface StridedCopy {
+interface StridedCopy {
   readonly source: number;
   readonly target: number;
   /** Bytes of an element. */

@@ -78,7 +78,7 @@ export interface ElementsPlace {
 }
 
 /** One element-wise operator between places in the memory. */
-export interface ElementsRun {
+interface ElementsRun {
   readonly operation: keyof typeof elementsOperation;
   readonly kind: keyof typeof registerKind;
   readonly shape: readonly number[];

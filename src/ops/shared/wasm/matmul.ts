@@ -26,7 +26,7 @@ const rangeBytes = 1 << 19;
 const mostRanges = 16;
 
 /** One (batched) product: c = a · b + bias. Strides in elements. */
-export interface Product {
+interface Product {
   readonly a: Operand;
   readonly b: Operand;
   /** Float32 [n]. */

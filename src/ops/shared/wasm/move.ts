@@ -7,7 +7,7 @@ import { joinDimensions, productOf } from "./layout.js";
 import { partsFor } from "./work.js";
 
 /** Part of an operand: the view lies in the operand's bytes. */
-export interface Piece {
+interface Piece {
   readonly operand: Operand;
   readonly view: View;
 }

@@ -6,7 +6,7 @@ import { joinDimensions, productOf, type Rows, rowsOf } from "./layout.js";
 import { codeOf, oneFloatType, partsFor } from "./work.js";
 
 /** One normalisation of the axes from `axis` on. */
-export interface Normalization {
+interface Normalization {
   readonly kernel: "rmsNormalize" | "layerNormalize";
   readonly source: Operand;
   /** Broadcast to the source and added first. */

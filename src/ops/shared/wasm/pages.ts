@@ -3,7 +3,7 @@ import type { Operand } from "../../../graph/kernel.js";
 import type { PagedLayout } from "../paged/layouts.js";
 
 /** How heads lie in a contiguous cache, in elements. `piece` is 0 where a head lies together. */
-export interface PageStrides {
+interface PageStrides {
   readonly blockSize: number;
   readonly size: number;
   readonly block: number;

@@ -7,7 +7,7 @@ import { liesWithin } from "./indices.js";
 import { codeOf, oneFloatType, partsFor } from "./work.js";
 
 /** One rotation. */
-export interface Rotation {
+interface Rotation {
   readonly source: Operand;
   readonly output: Operand;
   readonly cos: Operand;
@@ -58,7 +58,7 @@ function recordRotation(recorder: Recorder, work: Rotation): void {
 }
 
 /** A rotation between places in the memory. */
-export interface RotationRun {
+interface RotationRun {
   readonly from: Heads;
   readonly to: Heads;
   /** Addresses of tables, a row of `pairs` for each position, or for each token without positions. */
