@@ -1,0 +1,20 @@
+// Removes from dist/ what earlier builds wrote for sources that are gone: all of dist/ is packed, and a test could still import it.
+import { existsSync, readdirSync, rmSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** Folders of dist/ that are not src/'s. */
+const others = ["browser", ".tsbuildinfo"];
+
+/** Prunes a folder of dist/, given from there with a slash at its end. */
+export function pruneDist(folder = "") {
+  if (!existsSync(`${root}dist/${folder}`)) return;
+  for (const entry of readdirSync(`${root}dist/${folder}`, { withFileTypes: true })) {
+    const path = folder + entry.name;
+    if (folder === "" && others.includes(entry.name)) continue;
+    const source = entry.isDirectory() ? path : path.replace(/(\.d\.ts|\.js)$/, ".ts");
+    if (!existsSync(`${root}src/${source}`)) rmSync(`${root}dist/${path}`, { recursive: true });
+    else if (entry.isDirectory()) pruneDist(`${path}/`);
+  }
+}
