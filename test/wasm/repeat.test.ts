@@ -165,3 +165,25 @@ test("results of an earlier run stay as they were", async () => {
   expect([...(first["sum"].data as Float32Array)]).toEqual(kept);
   await session.release();
 });
+
+test("feeds of more shapes in turn than are kept, small and large, lie where nothing else was replayed", async () => {
+  const session = await open(
+    buildModel({
+      opset: 24,
+      inputs: [value("x", "float32", ["n"]), value("y", "float32", ["n"])],
+      outputs: [value("z", "float32", ["n"])],
+      nodes: [node("Mul", ["x", "y"], ["product"]), node("Sub", ["product", "y"], ["z"])],
+    }),
+    "wasm",
+  );
+  // Large feeds are freed when another shape comes, so that the next ones take their bytes.
+  const sizes = [1, 5000, 2, 3, 5000, 4, 5, 6, 7000, 1, 1, 5000, 5000, 6, 2];
+  for (let round = 0; round < 3; round++)
+    for (const [at, size] of sizes.entries()) {
+      const x = Array.from({ length: size }, (_, index) => (index % 7) + round + at);
+      const y = Array.from({ length: size }, (_, index) => (index % 5) - round);
+      const { z } = await session.run({ x: floats(x), y: floats(y) });
+      expect([...(z.data as Float32Array)]).toEqual(x.map((each, index) => each * y[index] - y[index]));
+    }
+  await session.release();
+});
