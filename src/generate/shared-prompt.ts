@@ -40,7 +40,16 @@ export class SharedPrompt implements ContextSource {
     this.#running++;
     this.#open--;
     try {
-      const root = this.#root ?? (await this.#wait());
+      let root = this.#root;
+      if (root === undefined) {
+        // Of several that one reading wakes only the last may have the root itself: each counts until it is here.
+        this.#waiting++;
+        try {
+          root = await this.#wait();
+        } finally {
+          this.#waiting--;
+        }
+      }
       const reused = prompt.length - 1;
       if (this.#open > 0 || this.#waiting > 0) return { context: root.fork(), reused };
       this.#root = undefined;
@@ -60,12 +69,10 @@ export class SharedPrompt implements ContextSource {
 
   /** Reads the prompt, once for all that ask meanwhile. */
   async #wait(): Promise<Context> {
-    this.#waiting++;
     const reading = (this.#reading ??= this.#read());
     try {
       return (this.#root = await reading);
     } finally {
-      this.#waiting--;
       if (this.#reading === reading) this.#reading = undefined;
     }
   }
