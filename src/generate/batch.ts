@@ -4,12 +4,11 @@
  */
 import { InsituError } from "../base/error.js";
 import type { DecoderState, StatefulDecoder } from "./decoder.js";
-import { contextFull, type FinishReason } from "./generation.js";
-import type { Generating } from "./options.js";
-import { pause } from "./pause.js";
-import { likeliestTokens, logSumExp, Sampler } from "./sampling.js";
-import { StopStrings, TextStream, type TokenDecoder } from "./text-stream.js";
+import { contextFull, Ending, type FinishReason, stillWanted, wantsNothing } from "./ending.js";
 import type { GeneratedToken } from "./generation.js";
+import type { Generating } from "./options.js";
+import { describeChoice, Sampler } from "./sampling.js";
+import type { TokenDecoder } from "./text-stream.js";
 
 /** A token of one of the texts. */
 export interface BatchToken extends GeneratedToken {
@@ -23,12 +22,9 @@ export interface BatchToken extends GeneratedToken {
 interface Sample {
   readonly prompt: readonly number[];
   readonly sampler: Sampler;
-  readonly stream: TextStream;
-  readonly stops: StopStrings;
+  readonly ending: Ending;
   /** Slots before the prompt. */
   readonly padding: number;
-  made: number;
-  finish: FinishReason | undefined;
   /** The token that the next run reads. */
   next: number;
 }
@@ -48,26 +44,20 @@ export async function* generateBatch(
   options: Generating,
 ): AsyncGenerator<BatchToken, void, undefined> {
   if (prompts.length === 0) return;
-  const check = async (): Promise<void> => {
-    await pause();
-    options.signal?.throwIfAborted();
-  };
+  const check = (): Promise<void> => stillWanted(options);
   await check();
   const { decoder, capacity } = place;
   const longest = Math.max(...prompts.map(({ length }) => length));
   if (longest > capacity) throw contextFull(capacity);
   if (options.whenFull === "slide")
     throw new InsituError("invalid-argument", 'a batch cannot slide: choose whenFull: "stop" or "error"');
-  if (options.maxTokens === 0) return; // nothing is wanted: nothing need be read
+  if (wantsNothing(options)) return;
   const samples = prompts.map((prompt, index): Sample => ({
     prompt,
     sampler: new Sampler({ ...options.sampling, seed: options.sampling.seed + index }, prompt),
-    stream: new TextStream(place.text, prompt),
-    stops: new StopStrings(options.stop),
+    ending: new Ending(place.text, prompt, options),
     // Caches whose samples share one length are padded at the front.
     padding: decoder.ragged ? 0 : longest - prompt.length,
-    made: 0,
-    finish: undefined,
     next: 0,
   }));
   const state = decoder.createState(prompts.length, capacity);
@@ -77,12 +67,11 @@ export async function* generateBatch(
       : readPrompts(place, state, samples, longest, check));
     for (;;) {
       for (const [index, sample] of samples.entries()) {
-        if (sample.finish !== undefined) continue;
-        const token = choose(sample, index, rows[index], options, state.lengths[index] >= capacity);
-        if (token !== undefined) yield token;
-        if (sample.finish === "context" && options.whenFull === "error") throw contextFull(capacity);
+        if (isFinished(sample)) continue;
+        yield choose(sample, index, rows[index], options, state.lengths[index] >= capacity);
+        sample.ending.requireRoom(capacity);
       }
-      if (options.maxTokens === 0 || samples.every(({ finish }) => finish !== undefined)) return;
+      if (samples.every(isFinished)) return;
       await check();
       rows = await readNext(place, state, samples);
     }
@@ -170,15 +159,13 @@ async function readNext(
 ): Promise<Float32Array[]> {
   const lengths = state.lengths;
   if (decoder.uneven) {
-    const tokens = samples.map(({ next, finish }) => (finish === undefined ? [next] : []));
+    const tokens = samples.map((sample) => (isFinished(sample) ? [] : [sample.next]));
     const logits = await decoder.run(state, { tokens, positions: lengths });
     return tokens.map(({ length }, index) => (length > 0 ? logits.at(0, index) : new Float32Array()));
   }
   if (decoder.ragged) {
     // A finished text needs a row to write to, too.
-    const room = lengths.map((length, index) =>
-      samples[index].finish === undefined ? length : Math.min(length, capacity - 1),
-    );
+    const room = lengths.map((length, index) => (isFinished(samples[index]) ? Math.min(length, capacity - 1) : length));
     state.rewind(room);
   }
   const before = state.lengths;
@@ -187,42 +174,31 @@ async function readNext(
     positions: samples.map(({ padding }, index) => before[index] - padding),
     padding: samples.map(({ padding }) => padding),
   });
-  if (decoder.ragged)
-    state.rewind(before.map((length, index) => length + (samples[index].finish === undefined ? 1 : 0)));
+  if (decoder.ragged) state.rewind(before.map((length, index) => length + (isFinished(samples[index]) ? 0 : 1)));
   return samples.map((_, index) => logits.at(0, index));
 }
 
-/** The next token of a text; undefined where the text ended before it with nothing more to show. */
+const isFinished = ({ ending }: Sample): boolean => ending.finish !== "unfinished";
+
+/** The next token of a text; its last one may be a token that only ends it. */
 function choose(
   sample: Sample,
   index: number,
   logits: Float32Array,
-  options: Generating,
+  { logprobs }: Generating,
   full: boolean,
-): BatchToken | undefined {
+): BatchToken {
   const token = sample.sampler.choose(logits);
-  const rest = (): string => {
-    const { text, stopped } = sample.stops.push(sample.stream.end());
-    return stopped ? text : text + sample.stops.end();
-  };
-  if (options.endTokens.has(token)) {
-    sample.finish = "end";
-    return { sample: index, token, text: rest(), finishReason: "end" };
+  const { text, finish } = sample.ending.push(token, full);
+  if (finish === undefined) {
+    sample.sampler.accept(token);
+    sample.next = token;
   }
-  sample.sampler.accept(token);
-  sample.next = token;
-  sample.made++;
-  const piece = sample.stops.push(sample.stream.push(token));
-  if (piece.stopped) sample.finish = "stop";
-  else if (sample.made >= (options.maxTokens ?? Infinity)) sample.finish = "length";
-  else if (full) sample.finish = "context";
-  const ended = sample.finish !== undefined && !piece.stopped;
   return {
     sample: index,
     token,
-    text: ended ? piece.text + rest() : piece.text,
-    ...(options.logprobs === undefined ? {} : { logprob: logits[token] - logSumExp(logits) }),
-    ...(options.logprobs ? { top: likeliestTokens(logits, options.logprobs) } : {}),
-    ...(sample.finish === undefined ? {} : { finishReason: sample.finish }),
+    text,
+    ...describeChoice(logits, token, logprobs),
+    ...(finish === undefined ? {} : { finishReason: finish }),
   };
 }

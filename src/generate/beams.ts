@@ -1,8 +1,7 @@
 /** Beam search: the likeliest texts as a whole, each candidate on its own fork of the caches. */
 import type { Context } from "./context.js";
-import { contextFull } from "./generation.js";
+import { contextFull, endsText, stillWanted } from "./ending.js";
 import type { Generating } from "./options.js";
-import { pause } from "./pause.js";
 import { likeliestTokens } from "./sampling.js";
 
 /** One result of a beam search. */
@@ -45,8 +44,7 @@ export async function beamSearch(
     open = [{ context: context.fork(), tokens: [], sum: 0, logits: new Float32Array() }];
     open[0].logits = (await open[0].context.extend([last])).at(0).slice();
     for (let length = 1; length <= most && open.length > 0; length++) {
-      await pause();
-      options.signal?.throwIfAborted();
+      await stillWanted(options);
       // Twice as many as there are beams: half of them may end here.
       const next = open
         .flatMap((from) =>
@@ -59,9 +57,8 @@ export async function beamSearch(
         .sort((a, b) => b.sum - a.sum)
         .slice(0, 2 * beams);
       for (const { from, token, sum } of next)
-        if (options.endTokens.has(token))
-          finished.push({ tokens: from.tokens, score: scoreOf(sum, length), ended: true });
-      const going = next.filter(({ token }) => !options.endTokens.has(token)).slice(0, beams);
+        if (endsText(options, token)) finished.push({ tokens: from.tokens, score: scoreOf(sum, length), ended: true });
+      const going = next.filter(({ token }) => !endsText(options, token)).slice(0, beams);
       const best = scoreOf(going[0]?.sum ?? -Infinity, length);
       finished.sort((a, b) => b.score - a.score).splice(beams);
       const decided = finished.length === beams && finished[beams - 1].score >= best;

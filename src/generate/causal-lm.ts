@@ -13,7 +13,8 @@ import { Chat } from "./chat.js";
 import type { Context } from "./context.js";
 import { ContextPool } from "./context-pool.js";
 import type { StatefulDecoder } from "./decoder.js";
-import { contextFull, type ContextSource, Generation } from "./generation.js";
+import { contextFull, stillWanted, wantsNothing } from "./ending.js";
+import { type ContextSource, Generation } from "./generation.js";
 import { type AnyChatMessage, checkMessages, plainText } from "./messages.js";
 import { type Json, readModelFolder } from "./model-folder.js";
 import {
@@ -182,7 +183,7 @@ export class LanguageModel {
     const tokens = this.#encode(prompt, given);
     const shared = new SharedPrompt(this.#pool, count, () => this.#readAllButLast(tokens, generating));
     // Texts of no token take no context.
-    const source = generating.maxTokens === 0 ? this.#pool : shared;
+    const source = wantsNothing(generating) ? this.#pool : shared;
     if (source === shared) await shared.prepare();
     const { seed } = generating.sampling;
     return Array.from({ length: count }, (_, index) =>
@@ -200,7 +201,7 @@ export class LanguageModel {
     checkRule("option lengthPenalty", lengthPenalty, "a finite number", Number.isFinite(lengthPenalty));
     const generating = this.#read(given);
     const tokens = this.#encode(prompt, given);
-    if (generating.maxTokens === 0) return [];
+    if (wantsNothing(generating)) return [];
     const context = await this.#readAllButLast(tokens, generating);
     const found = await beamSearch(context, tokens.at(-1)!, { beams, lengthPenalty }, generating);
     return found.map((beam) => ({ ...beam, text: this.#continuation(tokens, beam.tokens) }));
@@ -252,13 +253,13 @@ export class LanguageModel {
   }
 
   /** A context that has read all of a prompt but its last token. Where reading ends before, what was read waits for others. */
-  async #readAllButLast(tokens: readonly number[], { signal }: Generating): Promise<Context> {
+  async #readAllButLast(tokens: readonly number[], options: Generating): Promise<Context> {
     if (tokens.length > this.#parts.context) throw contextFull(this.#parts.context);
-    signal?.throwIfAborted();
+    await stillWanted(options);
     const { context, reused } = this.#pool.take(tokens);
     try {
       const last = tokens.length - 1;
-      if (reused < last) await context.extend(tokens.slice(reused, last), async () => signal?.throwIfAborted());
+      if (reused < last) await context.extend(tokens.slice(reused, last), () => stillWanted(options));
       return context;
     } catch (error) {
       this.#pool.give(context);

@@ -1,12 +1,11 @@
 /** One text in the making: an async iterable of tokens, and a summary of what it took. The decode loop is here. */
 import { InsituError } from "../base/error.js";
-import type { Logits } from "../cache/logits.js";
 import type { Context, ContextBytes } from "./context.js";
+import { Ending, endsText, type FinishReason, stillWanted, wantsNothing } from "./ending.js";
 import { NgramLookup } from "./lookup.js";
 import type { Generating } from "./options.js";
-import { pause } from "./pause.js";
-import { likeliestTokens, logSumExp, Sampler } from "./sampling.js";
-import { StopStrings, TextStream, type TokenDecoder } from "./text-stream.js";
+import { describeChoice, Sampler } from "./sampling.js";
+import type { TokenDecoder } from "./text-stream.js";
 
 /** A token of the text. */
 export interface GeneratedToken {
@@ -18,9 +17,6 @@ export interface GeneratedToken {
   /** The likeliest tokens at this place, where asked for. */
   readonly top?: readonly { readonly token: number; readonly logprob: number }[];
 }
-
-/** Why a text ended: the model's end token, a stop string, the most tokens, a full context, or it did not. */
-export type FinishReason = "end" | "stop" | "length" | "context" | "unfinished";
 
 /** What a generation took. */
 export interface GenerationSummary {
@@ -117,8 +113,8 @@ export class Generation implements AsyncIterable<GeneratedToken> {
     if (this.#started > 0)
       throw new InsituError("invalid-argument", "a generation can be iterated once; ask for another one");
     this.#started = performance.now();
-    await this.#check();
-    if (this.#options.maxTokens === 0) {
+    await stillWanted(this.#options);
+    if (wantsNothing(this.#options)) {
       this.#finish = "length";
       return;
     }
@@ -142,50 +138,43 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   }
 
   async *#tokens(context: Context): AsyncGenerator<GeneratedToken, void, undefined> {
-    const { sampling, speculate, stop, maxTokens = Infinity } = this.#options;
+    const options = this.#options;
+    const { sampling, speculate } = options;
     const prompt = this.#prompt;
     const sampler = new Sampler(sampling, prompt);
-    const stream = new TextStream(this.#source.decoder, prompt);
-    const stops = new StopStrings(stop);
+    const ending = new Ending(this.#source.decoder, prompt, options);
     const lookup = speculate && new NgramLookup(speculate, prompt);
-    let logits = await context.extend(prompt.slice(this.#reused), () => this.#check());
+    let logits = await context.extend(prompt.slice(this.#reused), () => stillWanted(options));
     /** Tokens that were tried out, and how many of them are still to be confirmed. */
     let draft: readonly number[] = [];
     for (let open = 0; ;) {
-      const token = sampler.choose(logits.at(open));
-      if (this.#options.endTokens.has(token)) {
-        this.#finish = "end";
-        const text = this.#rest(stops, stream);
-        drop(context, open);
-        if (text !== "") yield { token, text, ...this.#described(logits, open, token) };
+      const row = logits.at(open);
+      const token = sampler.choose(row);
+      const confirmed = open > 0 && draft[draft.length - open] === token && !endsText(options, token);
+      if (!confirmed) drop(context, open);
+      const { text, finish } = ending.push(token, !confirmed && context.room === 0);
+      const described = { token, text, ...describeChoice(row, token, options.logprobs) };
+      if (finish === "end") {
+        this.#finish = finish;
+        if (text !== "") yield described;
         return;
       }
       this.#note();
       sampler.accept(token);
       lookup?.push(token);
-      const confirmed = open > 0 && draft[draft.length - open] === token;
-      if (!confirmed) drop(context, open);
       if (confirmed) this.#right++;
-      const remaining = maxTokens - this.#newTokens;
-      const room = confirmed ? open : context.room;
-      const piece = stops.push(stream.push(token));
-      if (piece.stopped) this.#finish = "stop";
-      else if (remaining <= 0) this.#finish = "length";
-      else if (room === 0 && this.#options.whenFull !== "slide") this.#finish = "context";
-      const finished = this.#finish !== "unfinished";
-      const text = finished && !piece.stopped ? piece.text + this.#rest(stops, stream) : piece.text;
-      const described = { token, text, ...this.#described(logits, open, token) };
-      if (finished) {
+      if (finish !== undefined) {
+        this.#finish = finish;
         if (confirmed) drop(context, open - 1);
         yield described;
-        if (this.#finish === "context" && this.#options.whenFull === "error") throw contextFull(context.capacity);
+        ending.requireRoom(context.capacity);
         return;
       }
       yield described;
-      await this.#check();
+      await stillWanted(options);
       if (confirmed) open--;
       else {
-        const guess = lookup?.guess().slice(0, Math.max(0, Math.min(remaining, context.room) - 1)) ?? [];
+        const guess = lookup?.guess().slice(0, Math.max(0, Math.min(ending.remaining, context.room) - 1)) ?? [];
         draft = guess;
         open = guess.length;
         this.#guessed += guess.length;
@@ -199,25 +188,6 @@ export class Generation implements AsyncIterable<GeneratedToken> {
     this.#lastToken = performance.now();
     if (this.#newTokens === 1) this.#firstToken = this.#lastToken;
   }
-
-  #rest(stops: StopStrings, stream: TextStream): string {
-    const { text, stopped } = stops.push(stream.end());
-    return stopped ? text : text + stops.end();
-  }
-
-  #described(logits: Logits, open: number, token: number): Pick<GeneratedToken, "logprob" | "top"> {
-    const { logprobs } = this.#options;
-    if (logprobs === undefined) return {};
-    const row = logits.at(open);
-    const logprob = row[token] - logSumExp(row);
-    return logprobs === 0 ? { logprob } : { logprob, top: likeliestTokens(row, logprobs) };
-  }
-
-  /** Lets events be served, and throws if the caller no longer wants the text. */
-  async #check(): Promise<void> {
-    await pause();
-    this.#options.signal?.throwIfAborted();
-  }
 }
 
 /** Takes back tokens that were tried out in vain. */
@@ -225,13 +195,6 @@ function drop(context: Context, count: number): void {
   if (count > 0 && !context.rewind(context.tokens.length - count))
     throw new InsituError("invalid-argument", "the model keeps a state that cannot go back: it cannot speculate");
 }
-
-/** The error of whenFull: "error", and of a prompt that does not fit. */
-export const contextFull = (capacity: number): InsituError =>
-  new InsituError(
-    "context-full",
-    `the context of ${capacity} tokens is full; ask for a longer one, for fewer tokens, or for whenFull: "slide"`,
-  );
 
 const differenceOf = (now: ContextBytes, before: ContextBytes): ContextBytes => ({
   state: now.state,

@@ -161,6 +161,17 @@ export function logSumExp(logits: Float32Array): number {
   return most + Math.log(sum);
 }
 
+/** What is told of a chosen token: its log-probability, and the likeliest `count` at its place where there is a count; nothing where undefined. */
+export function describeChoice(
+  logits: Float32Array,
+  token: number,
+  count: number | undefined,
+): { readonly logprob?: number; readonly top?: readonly { readonly token: number; readonly logprob: number }[] } {
+  if (count === undefined) return {};
+  const logprob = logits[token] - logSumExp(logits);
+  return count === 0 ? { logprob } : { logprob, top: likeliestTokens(logits, count) };
+}
+
 /** The `count` likeliest tokens, likeliest first, with their log-probabilities. */
 export function likeliestTokens(logits: Float32Array, count: number): { token: number; logprob: number }[] {
   const all = logSumExp(logits);
