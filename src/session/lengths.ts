@@ -3,9 +3,7 @@
  * those inputs when they are fed. Which inputs those are is what operators declare.
  */
 import type { Graph, Node, Value } from "../graph/graph.js";
-import type { Pair } from "../plan/pairs.js";
-import type { Program } from "../plan/program.js";
-import { effectOf, inputPosition, type Uses } from "../plan/uses.js";
+import { inputPosition, type Uses } from "../plan/uses.js";
 import { readIntegers, writeIntegers } from "../tensor/access.js";
 import type { Placed } from "../tensor/placed.js";
 import { hostView, View } from "../tensor/view.js";
@@ -62,28 +60,6 @@ export function areBounded({ start, end, told }: LengthInputs, pairs: readonly P
   if (starting === undefined) return true;
   const writers = along.find(({ kind }) => kind === "update")?.writers ?? [];
   return writers.length === 1 && told.get(starting)!.includes(writers[0]);
-}
-
-/** How many rows a run adds to a pair's cache: the extent of what its writer brings, where the program knows it. */
-export function newRows(pair: Pair, program: Program): number | undefined {
-  const { axis } = pair;
-  if (axis === undefined) return undefined;
-  if (pair.kind !== "update") return undefined;
-  let rows = 0;
-  for (const node of pair.writers) {
-    const written = node.outputs.findIndex((_, position) => effectOf(node, position)?.kind === "update");
-    const past = effectOf(node, written)?.sources[0];
-    const brought = node.inputs.find(
-      (value) =>
-        value !== undefined &&
-        value !== past &&
-        program.facts.get(value)?.shape?.length === program.facts.get(past!)?.shape?.length,
-    );
-    const extent = brought && program.facts.get(brought)?.shape?.[axis];
-    if (typeof extent !== "number") return undefined;
-    rows = Math.max(rows, extent);
-  }
-  return rows;
 }
 
 /** Tensors for lengths that the caller leaves out, made once: runs that take turns need each their own. */

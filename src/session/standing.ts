@@ -6,7 +6,8 @@ import type { Graph, Value } from "../graph/graph.js";
 import type { Pair } from "../plan/pairs.js";
 import type { Program } from "../plan/program.js";
 import type { View } from "../tensor/view.js";
-import { areBounded, type LengthInputs, newRows } from "./lengths.js";
+import { AddedRows } from "./added-rows.js";
+import { areBounded, type LengthInputs } from "./lengths.js";
 import { Taken } from "./results.js";
 
 /** What the shapes of a program decide for every run of it. */
@@ -27,7 +28,8 @@ export class Standing {
   /** Every output, and those that no state keeps: what a run computes where the caller names nothing. */
   readonly outputs: ReadonlyMap<Value, null>;
   readonly unheldOutputs: ReadonlyMap<Value, null>;
-  readonly #pairs: readonly Pair[];
+  /** How many rows runs add. */
+  readonly addedRows: AddedRows;
   readonly #weights: Taken;
   readonly #notes = new WeakMap<Program, ProgramNotes>();
 
@@ -38,7 +40,7 @@ export class Standing {
     this.hasBoundedLengths = areBounded(lengths, pairs);
     this.outputs = new Map(graph.outputs.map((value) => [value, null]));
     this.unheldOutputs = new Map(graph.outputs.filter((value) => !held.has(value)).map((value) => [value, null]));
-    this.#pairs = pairs;
+    this.addedRows = new AddedRows(graph, pairs);
     this.#weights = new Taken(weights);
   }
 
@@ -47,17 +49,9 @@ export class Standing {
     let notes = this.#notes.get(program);
     if (notes === undefined) {
       const taken = new Taken(program.constants.values(), this.#weights);
-      notes = { taken, addedRows: this.#addedRows(program) };
+      notes = { taken, addedRows: this.addedRows.ofProgram(program) };
       this.#notes.set(program, notes);
     }
     return notes;
-  }
-
-  #addedRows(program: Program): number | undefined {
-    for (const pair of this.#pairs) {
-      const rows = newRows(pair, program);
-      if (rows !== undefined) return rows;
-    }
-    return undefined;
   }
 }

@@ -2,8 +2,9 @@
 import type { Places } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
 import { isKnownShape } from "../graph/dim.js";
-import type { Value } from "../graph/graph.js";
+import type { Graph, Value } from "../graph/graph.js";
 import type { Pair } from "../plan/pairs.js";
+import type { Program } from "../plan/program.js";
 import { cloneView } from "../tensor/copy.js";
 import type { Tensor } from "../tensor/tensor.js";
 import type { Placed } from "../tensor/placed.js";
@@ -37,55 +38,37 @@ export async function runWithState(
   }
 }
 
+/** What a state's own lengths are filled in by. */
+type Lengths = Pick<State, "pairing" | "lengths" | "lengthViews">;
+
 async function runOnce(
   parts: Parts,
   feeds: Feeds,
   wanted: ReadonlyMap<Value, Tensor | null> | undefined,
   holdings: ReadonlyMap<string, Holding>,
-  { pairing, lengths, lengthViews }: Pick<State, "pairing" | "lengths" | "lengthViews">,
+  { pairing, lengths, lengthViews }: Lengths,
 ): Promise<{ results: Record<string, Tensor>; outcome: { lengths: readonly number[]; movedBytes: number } }> {
   const { graph, mayMove } = parts;
   const { stateful, lengthInputs, standing } = pairing;
   const { pairs } = stateful.plan;
   const holdingOf = (past: Value): Holding => holdings.get(past.name)!;
-  const held = (): Map<Value, Placed> => new Map(pairs.map(({ past }) => [past, holdingOf(past).past]));
-  const inputs = readFeeds(graph, standing.inputs, feeds, held(), standing.omissible);
+  const held = new Map(pairs.map(({ past }) => [past, holdingOf(past).past]));
+  const reserves = pairs.map(({ past }) => holdingOf(past).buffer);
+  const inputs = readFeeds(graph, standing.inputs, feeds, held, standing.omissible);
   keepApart(inputs, graph.inputs, holdings, stateful);
-
-  // Lengths that the caller leaves out: their shapes decide the program, the program says how many rows are new.
-  const omitted = graph.inputs.filter((value) => !inputs.has(value));
-  for (const value of omitted) inputs.set(value, lengthViews.of(value, lengths));
-  let program = stateful.programFor(inOrder(graph, inputs));
-  const { addedRows: added } = standing.of(program);
-  for (const value of omitted) {
-    if (!lengthInputs.end.has(value)) continue;
-    if (added === undefined)
-      throw new InsituError(
-        "invalid-feed",
-        `input "${value.name}" must be fed: how many rows the run adds cannot be told before it`,
-      );
-    inputs.set(
-      value,
-      lengthViews.of(
-        value,
-        startsOf(inputs, pairing, lengths).map((start) => start + added),
-      ),
-    );
-  }
-
-  // Lengths that decide shapes decide the program too.
-  if (omitted.length > 0) program = stateful.programFor(inOrder(graph, inputs));
+  const { program, added } = programOf(graph, inputs, { pairing, lengths, lengthViews });
 
   let movedBytes = 0;
-  for (const { past, present, kind, axis } of pairs) {
+  for (const [at, { past, present, kind, axis }] of pairs.entries()) {
     const holding = holdingOf(past);
     const made = program.facts.get(present)?.shape;
     if (isKnownShape(made)) holding.checkPresent(made);
     movedBytes += holding.detach();
     const rows = kind === "grow" && axis !== undefined ? made?.[axis] : undefined;
     if (typeof rows === "number") movedBytes += holding.reserve(rows, mayMove);
+    // It may have grown, or been copied or left to a fork; the caller's own code ran since, where feeds have getters.
+    if (holding.buffer !== reserves[at]) inputs.set(past, holding.past);
   }
-  for (const [past, view] of held()) inputs.set(past, view);
 
   const targets = wanted ?? standing.unheldOutputs;
   const views = inOrder(graph, inputs);
@@ -104,6 +87,40 @@ async function runOnce(
     }
     return { results, outcome: { lengths: after, movedBytes } };
   });
+}
+
+/**
+ * The program of a run, and how many rows it adds. Lengths that the caller leaves out are filled in: where shapes do not tell how many rows
+ * are new, a program for the lengths before the run does.
+ */
+function programOf(
+  graph: Graph,
+  inputs: Map<Value, Placed>,
+  { pairing, lengths, lengthViews }: Lengths,
+): { readonly program: Program; readonly added: number | undefined } {
+  const { stateful, lengthInputs, standing } = pairing;
+  const omitted = graph.inputs.filter((value) => !inputs.has(value));
+  const ends = omitted.filter((value) => lengthInputs.end.has(value));
+  const expected = ends.length === 0 ? undefined : standing.addedRows.ofInputs(inputs);
+  for (const value of omitted) inputs.set(value, lengthViews.of(value, lengths));
+  const starts = ends.length === 0 ? [] : startsOf(inputs, pairing, lengths);
+  const fillEnds = (added: number): void => {
+    const after = starts.map((start) => start + added);
+    for (const value of ends) inputs.set(value, lengthViews.of(value, after));
+  };
+  if (expected !== undefined) fillEnds(expected);
+  const program = stateful.programFor(inOrder(graph, inputs));
+  const { addedRows: added } = standing.of(program);
+  if (ends.length === 0) return { program, added };
+  if (added === undefined)
+    throw new InsituError(
+      "invalid-feed",
+      `input "${ends[0].name}" must be fed: how many rows the run adds cannot be told before it`,
+    );
+  if (added === expected) return { program, added };
+  fillEnds(added);
+  // Lengths that decide shapes decide the program too.
+  return { program: stateful.programFor(inOrder(graph, inputs)), added };
 }
 
 /** Copies feeds that are caches of this very state, as `state.get` shows them: the run reads what they were before it writes or moves those. */
