@@ -1,71 +1,13 @@
 #!/usr/bin/env node
-/** The command line: finds the command, reads its arguments, turns errors into one clear sentence and an exit code. */
-import { InsituError } from "../base/error.js";
-import { bench } from "./bench.js";
-import { chat } from "./chat.js";
-import { type Command, helpOf, readArguments } from "./command.js";
-import { conformance } from "./conformance.js";
-import { generate } from "./generate.js";
-import { inspect } from "./inspect.js";
-import { pages } from "./pages.js";
-import { rewrite } from "./rewrite.js";
-
-const commands: readonly Command[] = [generate, chat, bench, conformance, inspect, pages, rewrite];
-
-const overview = (): string => {
-  const width = Math.max(...commands.map(({ name }) => name.length)) + 2;
-  return [
-    "insitu runs ONNX decoders with KV caches that are written in place.",
-    "",
-    "usage: insitu <command> [options]",
-    "",
-    ...commands.map(({ name, summary }) => `  ${name.padEnd(width)}${summary}`),
-    "",
-    "insitu <command> --help tells more.",
-  ].join("\n");
-};
-
-async function main(argv: readonly string[]): Promise<number> {
-  const [name, ...rest] = argv;
-  if (name === undefined || name === "--help" || name === "-h" || name === "help") {
-    console.log(overview());
-    return name === undefined ? 2 : 0;
-  }
-  const command = commands.find((candidate) => candidate.name === name);
-  if (command === undefined) {
-    throw new InsituError(
-      "invalid-argument",
-      `insitu has no command "${name}"; there are ${commands.map((known) => known.name).join(", ")}`,
-    );
-  }
-  const args = readArguments(command, rest);
-  if (args.options["help"] === true) {
-    console.log(helpOf(command));
-    return 0;
-  }
-  return command.run(args);
-}
-
-main(process.argv.slice(2)).then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error: unknown) => {
-    const debug = process.argv.includes("--debug");
-    const known = error instanceof InsituError;
-    console.error(
-      debug && error instanceof Error
-        ? error.stack
-        : known
-          ? `insitu: ${error.message}`
-          : `insitu: internal: ${String(error)}`,
-    );
-    process.exitCode = 1;
-  },
-);
+/** The program `insitu`: the command line of this process. */
+import { runCommandLine } from "./command-line.js";
 
 // A reader that goes away early (insitu … | head) is not an error.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EPIPE") process.exit(0);
   throw error;
+});
+
+void runCommandLine(process.argv.slice(2)).then((code) => {
+  process.exitCode = code;
 });

@@ -1,5 +1,5 @@
 // `insitu pages` and `insitu generate --cache paged`, as users call them.
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,11 +9,12 @@ import { BlockPool } from "../../src/cache/block-pool.js";
 import { poolSvg } from "../../src/cli/pages-svg.js";
 import { poolText } from "../../src/cli/pages-text.js";
 import { viewPool } from "../../src/cli/pages-view.js";
+import { insituHere } from "../support/command-line.js";
 
 const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const insitu = (...args: string[]): string => execFileSync(process.execPath, [main, ...args], { encoding: "utf8" });
-const refused = (...args: string[]): string =>
-  spawnSync(process.execPath, [main, ...args], { encoding: "utf8" }).stderr.trim();
+const printed = async (...args: string[]): Promise<string> => (await insituHere(args)).stdout;
+const refused = async (...args: string[]): Promise<string> => (await insituHere(args)).stderr.trim();
 
 interface Pool {
   readonly statistics: { readonly used: number; readonly shared: number; readonly kept: number; readonly free: number };
@@ -35,10 +36,10 @@ describe("insitu pages", () => {
     rmSync(folder, { recursive: true });
   });
 
-  test("JSON: prompts with a common beginning hold it once", () => {
+  test("JSON: prompts with a common beginning hold it once", async () => {
     const common =
       "There was once a poor miller who had a beautiful daughter, and he went to the king and said that ".repeat(2);
-    const json = insitu(
+    const json = await printed(
       "pages",
       `${common}she`,
       `${common}he`,
@@ -57,26 +58,24 @@ describe("insitu pages", () => {
     expect(texts[1].table.slice(0, statistics.shared)).toEqual(texts[0].table.slice(0, statistics.shared));
   });
 
-  test("refuses what it cannot do in one sentence", () => {
-    expect(refused("pages", "--blocks", "2")).toMatch(
+  test("refuses what it cannot do in one sentence", async () => {
+    expect(await refused("pages", "--blocks", "2")).toMatch(
       /^insitu: the pool of 2 blocks of 16 rows is full: .* are left; .*larger$/,
     );
-    expect(refused("pages", "--forks", "0")).toBe("insitu: --forks must be a whole number from 1 on, got 0");
-    expect(refused("pages", "--cache-type", "int4", "x")).toMatch(/option cacheType must be one of same, int8/);
+    expect(await refused("pages", "--forks", "0")).toBe("insitu: --forks must be a whole number from 1 on, got 0");
+    expect(await refused("pages", "--cache-type", "int4", "x")).toMatch(/option cacheType must be one of same, int8/);
   });
 });
 
-test("insitu generate --cache paged says what it says without", () => {
-  const tell = (...more: string[]): { tokens: number[]; stateBytes: number } =>
-    JSON.parse(insitu("generate", "The wolf", "--temperature", "0", "--max-tokens", "24", "--json", ...more)) as {
-      tokens: number[];
-      stateBytes: number;
-    };
-  const [linear, paged] = [tell(), tell("--cache", "paged")];
+test("insitu generate --cache paged says what it says without", async () => {
+  const args = ["generate", "The wolf", "--temperature", "0", "--max-tokens", "24", "--json"];
+  const tell = async (...more: string[]): Promise<{ tokens: number[]; stateBytes: number }> =>
+    JSON.parse(await printed(...args, ...more)) as { tokens: number[]; stateBytes: number };
+  const [linear, paged] = [await tell(), await tell("--cache", "paged")];
   expect(paged.tokens).toEqual(linear.tokens);
   // Two blocks of 16 rows in place of a whole context.
   expect(paged.stateBytes).toBe((linear.stateBytes / 512) * 32);
-  expect(refused("generate", "x", "--cache-type", "int8")).toBe(
+  expect(await refused("generate", "x", "--cache-type", "int8")).toBe(
     'insitu: option cacheType is for pages: ask for cache: "paged"',
   );
 });

@@ -1,17 +1,16 @@
 // `insitu generate` and `insitu chat` as they are typed: prompts by argument and by pipe, JSON, Ctrl-C, and one clear sentence for mistakes.
+// What needs no standard input, signal or exit code of a process runs in this one.
 import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
+import { type Ended, insituHere } from "../support/command-line.js";
 import { hubFolder } from "./support.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const main = join(root, "dist/cli/main.js");
 
-function insitu(
-  args: string[],
-  input: string | Uint8Array = "",
-): { status: number | null; stdout: string; stderr: string } {
+function insitu(args: string[], input: string | Uint8Array = ""): Ended {
   return spawnSync(process.execPath, [main, ...args], { encoding: "utf8", input });
 }
 
@@ -22,8 +21,10 @@ interface Result {
   [name: string]: unknown;
 }
 
-const json = (args: string[], input?: string): Result =>
+const piped = (args: string[], input?: string): Result =>
   JSON.parse(insitu([...args, "--json"], input).stdout) as Result;
+const json = async (args: string[]): Promise<Result> =>
+  JSON.parse((await insituHere([...args, "--json"])).stdout) as Result;
 
 describe("generate", () => {
   test("text, then one line about it", () => {
@@ -36,29 +37,30 @@ describe("generate", () => {
     );
   });
 
-  test("the prompt may come on standard input, and from nowhere", () => {
+  test("the prompt may come on standard input, and from nowhere", async () => {
     const args = ["generate", "--max-tokens", "6", "--temperature", "0"];
-    const piped = json(args, "The wolf\n");
-    expect(piped).toMatchObject({ prompt: "The wolf", newTokens: 6, finishReason: "length", movedBytes: 0 });
-    expect(piped.tokens).toHaveLength(6);
-    expect(json([...args, "-"], "The wolf").text).toBe(piped.text);
-    expect(json([...args, "The wolf"]).text).toBe(piped.text);
-    expect(json(args).prompt).toMatch(/^Once upon a time/);
+    const result = piped(args, "The wolf\n");
+    expect(result).toMatchObject({ prompt: "The wolf", newTokens: 6, finishReason: "length", movedBytes: 0 });
+    expect(result.tokens).toHaveLength(6);
+    expect(piped([...args, "-"], "The wolf").text).toBe(result.text);
+    expect((await json([...args, "The wolf"])).text).toBe(result.text);
+    expect(piped(args).prompt).toMatch(/^Once upon a time/);
   });
 
-  test("options reach the model", () => {
+  test("options reach the model", async () => {
     const args = ["generate", "The wolf", "--max-tokens", "20"];
-    const greedy = json([...args, "--temperature", "0"]);
-    expect(json([...args, "--top-k", "1", "--temperature", "5"]).text).toBe(greedy.text);
-    expect(json([...args, "--seed", "4"]).text).toBe(json([...args, "--seed", "4", "--threads", "1"]).text);
-    expect(json([...args, "--temperature", "0", "--context", "8"])).toMatchObject({
+    const greedy = await json([...args, "--temperature", "0"]);
+    expect((await json([...args, "--top-k", "1", "--temperature", "5"])).text).toBe(greedy.text);
+    const seeded = await json([...args, "--seed", "4"]);
+    expect((await json([...args, "--seed", "4", "--threads", "1"])).text).toBe(seeded.text);
+    expect(await json([...args, "--temperature", "0", "--context", "8"])).toMatchObject({
       context: 8,
       finishReason: "context",
     });
-    const slid = json([...args, "--temperature", "0", "--context", "8", "--when-full", "slide"]);
+    const slid = await json([...args, "--temperature", "0", "--context", "8", "--when-full", "slide"]);
     expect(slid).toMatchObject({ newTokens: 20, finishReason: "length" });
     const word = greedy.text.trim().split(" ")[2];
-    expect(json([...args, "--temperature", "0", "--stop", word]).finishReason).toBe("stop");
+    expect((await json([...args, "--temperature", "0", "--stop", word])).finishReason).toBe("stop");
   });
 
   test("Ctrl-C ends the text and leaves the summary", async () => {
@@ -82,12 +84,12 @@ describe("generate", () => {
     expect(stdout.trimEnd().split("\n").at(-1)).toMatch(/^\[.* · interrupted · seed \d+\]$/);
   });
 
-  test("a folder with a chat template answers; --raw continues", () => {
+  test("a folder with a chat template answers; --raw continues", async () => {
     const template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
     const folder = hubFolder("llama_op24", { "tokenizer_config.json": { chat_template: template } });
     const args = ["generate", "hi", "--model", folder.path, "--max-tokens", "3", "--temperature", "0"];
-    expect(json(args)).toMatchObject({ promptTokens: "<user>hi".length, newTokens: 3 });
-    expect(json([...args, "--raw"])).toMatchObject({ promptTokens: 2, newTokens: 3 });
+    expect(await json(args)).toMatchObject({ promptTokens: "<user>hi".length, newTokens: 3 });
+    expect(await json([...args, "--raw"])).toMatchObject({ promptTokens: 2, newTokens: 3 });
     folder.remove();
   });
 });
@@ -127,14 +129,15 @@ const noTokenizer = hubFolder("llama_op24", { "tokenizer.json": undefined });
 afterAll(() => noTokenizer.remove());
 
 describe("mistakes are one sentence on standard error, and exit code 1", () => {
+  /** Those with an input run in a process of their own. */
   const mistakes: [what: string, args: string[], message: RegExp, input?: string | Uint8Array][] = [
     [
       "a folder that is not there",
       ["generate", "x", "--model", "no/such/folder"],
       /no\/such\/folder" holds no language model/,
     ],
-    ["an empty prompt", ["generate", ""], /the prompt is empty/],
-    ["no prompt for a model", ["generate", "--model", "x"], /there is no prompt/],
+    ["an empty prompt", ["generate", ""], /the prompt is empty/, ""],
+    ["no prompt for a model", ["generate", "--model", "x"], /there is no prompt/, ""],
     ["a prompt that is not UTF-8", ["generate"], /not UTF-8/, Uint8Array.of(0x61, 0xff, 0xfe)],
     [
       "a prompt longer than the context",
@@ -171,7 +174,7 @@ describe("mistakes are one sentence on standard error, and exit code 1", () => {
     ],
     ["a stop that is everywhere", ["generate", "x", "--stop", ""], /stop must hold texts that are not empty/],
     ["an option that there is not", ["generate", "x", "--colour", "red"], /Unknown option '--colour'/],
-    ["two prompts", ["generate", "x", "y"], /takes 0 to 1 argument/],
+    ["two prompts", ["generate", "x", "y"], /takes 0 to 1 argument/, ""],
     ["a folder without a tokenizer", ["generate", "x", "--model", noTokenizer.path], /has no tokenizer\.json/],
     ["a line that is not UTF-8", ["chat"], /a line on standard input is not UTF-8/, Uint8Array.of(0x61, 0xff, 0x0a)],
     ["an unknown backend", ["generate", "x", "--backend", "abacus"], /backend must be one of/],
@@ -182,8 +185,8 @@ describe("mistakes are one sentence on standard error, and exit code 1", () => {
     ],
     ["an unknown way out", ["generate", "x", "--when-full", "explode"], /whenFull must be "stop", "slide" or "error"/],
   ];
-  test.each(mistakes)("%s", (_, args, message, input) => {
-    const { status, stdout, stderr } = insitu(args, input);
+  test.each(mistakes)("%s", async (_, args, message, input) => {
+    const { status, stdout, stderr } = input === undefined ? await insituHere(args) : insitu(args, input);
     expect([status, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(message);
     expect(stderr.trim().split("\n")).toHaveLength(1);

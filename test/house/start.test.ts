@@ -6,33 +6,34 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { readArchive } from "../../scripts/archive.mjs";
+import { type Ended, insituHere } from "../support/command-line.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-function insitu(...args: string[]): { status: number | null; stdout: string; stderr: string } {
+function insitu(...args: string[]): Ended {
   return spawnSync(process.execPath, [join(root, "dist/cli/main.js"), ...args], { encoding: "utf8" });
 }
 
-test("every command has help, and unknown things are refused with one sentence", () => {
+test("every command has help, and unknown things are refused with one sentence", async () => {
   const overview = insitu("--help");
   expect(overview.status).toBe(0);
   for (const [, name] of overview.stdout.matchAll(/^ {2}(\w+) /gm)) {
-    const help = insitu(name, "--help");
+    const help = await insituHere([name, "--help"]);
     expect([name, help.status]).toEqual([name, 0]);
     expect(help.stdout).toContain(`usage: insitu ${name}`);
-    const unknown = insitu(name, "--no-such-option");
+    const unknown = await insituHere([name, "--no-such-option"]);
     expect(unknown.status).toBe(1);
     expect(unknown.stderr.trim().split("\n")).toHaveLength(1);
     expect(unknown.stderr).toContain("--no-such-option");
   }
-  expect(insitu("frobnicate").stderr).toMatch(/has no command "frobnicate"; there are /);
+  expect((await insituHere(["frobnicate"])).stderr).toMatch(/has no command "frobnicate"; there are /);
   const missing = insitu("inspect", "no-such-file.onnx");
   expect(missing.status).toBe(1);
   expect(missing.stderr).toMatch(/^insitu: no-such-file\.onnx cannot be opened/);
-  expect(insitu("inspect", "no-such-file.onnx", "--debug").stderr).toMatch(/\n {4}at /);
+  expect((await insituHere(["inspect", "no-such-file.onnx", "--debug"])).stderr).toMatch(/\n {4}at /);
 });
 
-test("conformance closes with its counts and fails when a case fails", () => {
+test("conformance closes with its counts and fails when a case fails", async () => {
   const folder = mkdtempSync(join(tmpdir(), "insitu-cases-"));
   const files = readArchive(join(root, "test/conformance/onnx-node-1.23.1.tar.br")) as Map<string, Uint8Array>;
   try {
@@ -42,7 +43,7 @@ test("conformance closes with its counts and fails when a case fails", () => {
       spawnSync("mkdir", ["-p", join(folder, ...parts)]);
       writeFileSync(join(folder, path), bytes);
     }
-    const good = insitu("conformance", folder);
+    const good = await insituHere(["conformance", folder]);
     expect(good.stdout.trim().split("\n").at(-1)).toBe("2 passed, 0 failed, 1 skipped");
     expect(good.status).toBe(0);
     writeFileSync(
@@ -52,7 +53,7 @@ test("conformance closes with its counts and fails when a case fails", () => {
     const bad = insitu("conformance", folder, "--filter", "relu");
     expect(bad.stdout.trim().split("\n").at(-1)).toBe("0 passed, 1 failed, 0 skipped");
     expect(bad.status).toBe(1);
-    expect(JSON.parse(insitu("conformance", folder, "--json").stdout)).toMatchObject({
+    expect(JSON.parse((await insituHere(["conformance", folder, "--json"])).stdout)).toMatchObject({
       passed: 1,
       failed: 1,
       skipped: 1,

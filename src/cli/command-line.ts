@@ -1,0 +1,62 @@
+/** The command line: finds the command, reads its arguments, turns errors into one clear sentence and an exit code. */
+import { InsituError } from "../base/error.js";
+import { bench } from "./bench.js";
+import { chat } from "./chat.js";
+import { type Command, helpOf, readArguments } from "./command.js";
+import { conformance } from "./conformance.js";
+import { generate } from "./generate.js";
+import { inspect } from "./inspect.js";
+import { pages } from "./pages.js";
+import { rewrite } from "./rewrite.js";
+
+const commands: readonly Command[] = [generate, chat, bench, conformance, inspect, pages, rewrite];
+
+const overview = (): string => {
+  const width = Math.max(...commands.map(({ name }) => name.length)) + 2;
+  return [
+    "insitu runs ONNX decoders with KV caches that are written in place.",
+    "",
+    "usage: insitu <command> [options]",
+    "",
+    ...commands.map(({ name, summary }) => `  ${name.padEnd(width)}${summary}`),
+    "",
+    "insitu <command> --help tells more.",
+  ].join("\n");
+};
+
+async function run(argv: readonly string[]): Promise<number> {
+  const [name, ...rest] = argv;
+  if (name === undefined || name === "--help" || name === "-h" || name === "help") {
+    console.log(overview());
+    return name === undefined ? 2 : 0;
+  }
+  const command = commands.find((candidate) => candidate.name === name);
+  if (command === undefined) {
+    throw new InsituError(
+      "invalid-argument",
+      `insitu has no command "${name}"; there are ${commands.map((known) => known.name).join(", ")}`,
+    );
+  }
+  const args = readArguments(command, rest);
+  if (args.options["help"] === true) {
+    console.log(helpOf(command));
+    return 0;
+  }
+  return command.run(args);
+}
+
+/** Runs the command that these arguments ask for. Resolves with the exit code; never rejects. */
+export async function runCommandLine(argv: readonly string[]): Promise<number> {
+  try {
+    return await run(argv);
+  } catch (error) {
+    console.error(
+      argv.includes("--debug") && error instanceof Error
+        ? error.stack
+        : error instanceof InsituError
+          ? `insitu: ${error.message}`
+          : `insitu: internal: ${String(error)}`,
+    );
+    return 1;
+  }
+}
