@@ -179,7 +179,7 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
     isolated = await open({ ...isolation });
     unisolated = await open({});
     guarded = await open({ "content-security-policy": "script-src 'self' 'unsafe-inline'" });
-  }, 120_000);
+  });
 
   afterAll(async () => {
     await browser?.close();

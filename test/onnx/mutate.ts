@@ -84,6 +84,9 @@ function serialize(items: readonly Item[]): Uint8Array {
   return writer.finish();
 }
 
+/** The item with lists of its own. Contents are shared, since none is ever changed: a copy of one copies all of the file it shows a part of. */
+const copyOf = (item: Item): Item => ({ ...item, children: item.children?.map(copyOf) });
+
 /** All lists of fields in the tree. */
 function listsOf(items: Item[]): Item[][] {
   return [items, ...items.flatMap(({ children }) => (children === undefined ? [] : listsOf(children)))].filter(
@@ -107,16 +110,16 @@ export function mutateTree(bytes: Uint8Array, schema: DescMessage, random: Rando
         list.splice(at, 1);
         break;
       case 1:
-        list.splice(at, 0, structuredClone(item));
+        list.splice(at, 0, copyOf(item));
         break;
       case 2:
         list[at] = { ...item, number: 1 + random(26) };
         break;
       case 3: // another field's content under this field's number
-        list[at] = { ...structuredClone(donor), number: item.number };
+        list[at] = { ...copyOf(donor), number: item.number };
         break;
       case 4: // a field of another message
-        list.splice(at, 0, structuredClone(donor));
+        list.splice(at, 0, copyOf(donor));
         break;
       default:
         if (item.children !== undefined) item.children = [];

@@ -14,7 +14,7 @@ let installed: InstalledPackage;
 
 beforeAll(() => {
   installed = installPackage();
-}, 120_000);
+});
 afterAll(() => installed?.remove());
 
 function run(command: string, ...args: string[]): { status: number | null; stdout: string; stderr: string } {
