@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 /** A worker started from a source file must be JavaScript: the tests use the built one. */
@@ -13,7 +14,9 @@ export default defineConfig({
   plugins: [builtWorkers],
   test: {
     include: ["test/**/*.test.{js,ts}"],
-    pool: "threads",
+    // Processes, one for each core and some at most: several suites read how much memory theirs takes.
+    pool: "forks",
+    maxWorkers: Math.min(8, availableParallelism()),
     isolate: false,
     // Guards against hangs: a slow machine is no failure.
     testTimeout: 300_000,

@@ -14,6 +14,7 @@ import { findPeers } from "../../src/bench/peers.js";
 import type { Report } from "../../src/bench/report.js";
 import { runBench } from "../../src/bench/run.js";
 import { ratioText, reportText, timeText } from "../../src/bench/table.js";
+import { insituHere } from "../support/command-line.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const alone = { peers: [], missing: [{ name: "onnxruntime-node", install: "npm --prefix peers ci" }] };
@@ -179,8 +180,8 @@ test.each([
   [["bench", "--quick", "--only", "nonsense"], 'has no group with "nonsense" in its name'],
   [["bench", "--repeats", "none"], "--repeats must be a whole number from 1 on"],
 ])("the command refuses %j", async (args, message) => {
-  const { code, stdout, stderr } = await insitu(...args);
-  expect(code).toBe(1);
+  const { status, stdout, stderr } = await insituHere(args);
+  expect(status).toBe(1);
   expect(stdout).toBe("");
   expect(stderr).toContain(message);
   expect(stderr.trimEnd().split("\n")).toHaveLength(1);

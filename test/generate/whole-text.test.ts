@@ -66,11 +66,11 @@ async function open(options: SessionOptions): Promise<InferenceSession> {
 const soak = process.env["INSITU_SOAK"] === "1";
 
 test.each([
-  [2, [1, 7, 128, 512]],
+  [2, [7, 512]],
   [1, [1, 100]],
 ])("with %i threads", async (threads, sizes) => {
   const session = await open({ inPlace: "require", threads });
-  for (const size of soak ? [...sizes, 2, 3, 5, 16, 31, 64, 255, 511] : sizes)
+  for (const size of soak ? [1, 2, 3, 5, 7, 16, 31, 64, 100, 128, 255, 511, 512] : sizes)
     expect(await differences(session, 512, [size], `${threads} threads, pieces of ${size}`)).toEqual([]);
 });
 

@@ -1,6 +1,6 @@
 // The package as strangers get it: packed, installed into a fresh project from its tarball alone, imported, typed, bundled, run.
 import { spawnSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -36,6 +36,20 @@ test("the tarball holds what is built and nothing else, and says how large it is
       (path) => !/^(dist\/.+\.(js|d\.ts)|models\/embedded\/.+|LICENSE|README\.md|package\.json)$/.test(path),
     ),
   ).toEqual([]);
+});
+
+test("it is well formed and light", async () => {
+  const { publint } = await import("publint");
+  const { buffer } = new Uint8Array(readFileSync(installed.tarball));
+  expect((await publint({ strict: true, pack: { tarball: buffer } })).messages).toEqual([]);
+  const bytesIn = (folder: RegExp): number =>
+    installed.files
+      .filter((path) => folder.test(path))
+      .reduce((sum, path) => sum + statSync(join(installed.project, "node_modules/insitu", path)).size, 0);
+  expect(installed.files.filter((path) => /cases\.|^test\/|tsbuildinfo/.test(path))).toEqual([]);
+  expect(bytesIn(/^models\//)).toBeLessThan(12_500_000);
+  expect(bytesIn(/^(?!models\/)/)).toBeLessThan(6_000_000);
+  expect(bytesIn(/^dist\/index\.js$/)).toBeGreaterThan(0);
 });
 
 test("every file that a packed file names is packed too", () => {

@@ -48,7 +48,7 @@ const withoutMask = (node: ModelNode): ModelNode => ({
 const check = (model: Model, rewritten: Uint8Array, more: object = {}): Promise<CheckResult> =>
   checkRewrite({ model, original: writeModel(model), rewritten, capacity: undefined, ...more });
 
-describe.each([4, 16, 100])("a window of %i", (window) => {
+describe.each([4, 16, soak ? 100 : 40])("a window of %i", (window) => {
   const all: readonly [string, Style][] = [
     ["a mask", {}],
     ["a mask, logits of the last token", { last: true }],

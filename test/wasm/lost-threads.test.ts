@@ -308,7 +308,7 @@ test("workers that end at any step of their work never make a wrong result", asy
     const expected = await decode(session);
     await session.release();
     const codes = { none: 0 };
-    for (let round = 0; round < ${soak ? 150 : 6}; round++) {
+    for (let round = 0; round < ${soak ? 150 : 4}; round++) {
       process.env.KILL = round % 2 === 0 ? "exit anywhere" : "throw anywhere";
       // Another number of bytes: threads that no session shares.
       const session = await InferenceSession.create(model, { threads: 3, wasm: { memoryBytes: 2 ** 25 - 65536 * round } });
@@ -380,7 +380,7 @@ test("idle workers that are terminated cost a session nothing but their help", a
 });
 
 test("threads end after the last release, and sessions come and go without a trace", async () => {
-  const rounds = soak ? 200 : 20;
+  const rounds = soak ? 200 : 10;
   const told = await inProcess(
     `
     const peak = [];
