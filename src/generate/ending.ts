@@ -11,7 +11,7 @@ import { StopStrings, TextStream, type TokenDecoder } from "./text-stream.js";
 export type FinishReason = "end" | "stop" | "length" | "context" | "unfinished";
 
 /** What one token made of a text. */
-export interface Continued {
+interface Continued {
   /** The text that became certain with it. */
   readonly text: string;
   /** Why the text ended with it, where it did. A token that ends the text ("end") is no part of it. */

@@ -3,6 +3,7 @@
  * those inputs when they are fed. Which inputs those are is what operators declare.
  */
 import type { Graph, Node, Value } from "../graph/graph.js";
+import type { Pair } from "../plan/pairs.js";
 import { inputPosition, type Uses } from "../plan/uses.js";
 import { readIntegers, writeIntegers } from "../tensor/access.js";
 import type { Placed } from "../tensor/placed.js";
