@@ -81,8 +81,16 @@ function areTooMany(terms: readonly Term[], most: number, longest: number): bool
   return allowance < 0 || terms.length > most;
 }
 
+/** What `simplify` makes of one term, which is most of them. */
+function simplifyOne(term: Term): Dim {
+  if (term.coefficient === 0) return 0;
+  if (term.atoms.length === 0) return term.coefficient;
+  return areTooMany([term], mostTerms, longestDimension) ? untoldInteger() : new SymbolicDim([term]);
+}
+
 /** Collects equal monomials, drops zeros, sorts (constants last) and returns a number where no symbol is left. */
 function simplify(terms: readonly Term[]): Dim {
+  if (terms.length === 1) return simplifyOne(terms[0]);
   // Equal ones may still cancel.
   if (areTooMany(terms, 2 * mostTerms, 4 * longestDimension)) return untoldInteger();
   const byKey = new Map<string, Term>();
@@ -126,6 +134,8 @@ export const isKnownShape = (shape: Shape | undefined): shape is readonly number
 /** a + b */
 export function addDims(a: Dim, b: Dim): Dim {
   if (typeof a === "number" && typeof b === "number") return a + b;
+  if (a === 0) return b;
+  if (b === 0) return a;
   return simplify([...termsOf(a), ...termsOf(b)]);
 }
 
@@ -138,6 +148,9 @@ export function subtractDims(a: Dim, b: Dim): Dim {
 /** a · b */
 export function multiplyDims(a: Dim, b: Dim): Dim {
   if (typeof a === "number" && typeof b === "number") return a * b;
+  if (a === 0 || b === 0) return 0;
+  if (a === 1) return b;
+  if (b === 1) return a;
   const [lefts, rights] = [termsOf(a), termsOf(b)];
   if (lefts.length * rights.length > mostTerms || allowance < 0) return untoldInteger();
   const product: Term[] = [];
@@ -151,7 +164,14 @@ export function multiplyDims(a: Dim, b: Dim): Dim {
 }
 
 /** The product of a shape's dimensions; 1 for a scalar. */
-export const productOf = (shape: Shape): Dim => shape.reduce<Dim>(multiplyDims, 1);
+export function productOf(shape: Shape): Dim {
+  let [known, symbolic]: [number, Dim] = [1, 1];
+  for (const dim of shape) {
+    if (typeof dim === "number") known *= dim;
+    else symbolic = multiplyDims(symbolic, dim);
+  }
+  return multiplyDims(symbolic, known);
+}
 
 /** True if the two are the same for every value of their symbols. */
 export const sameDim = (a: Dim, b: Dim): boolean =>
