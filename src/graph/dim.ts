@@ -134,6 +134,8 @@ export const isKnownShape = (shape: Shape | undefined): shape is readonly number
 /** a + b */
 export function addDims(a: Dim, b: Dim): Dim {
   if (typeof a === "number" && typeof b === "number") return a + b;
+  if (a === 0) return b;
+  if (b === 0) return a;
   return simplify([...termsOf(a), ...termsOf(b)]);
 }
 

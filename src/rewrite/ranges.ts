@@ -22,7 +22,7 @@ const termsOf = (dim: Dim): Terms =>
   typeof dim === "number" ? (dim === 0 ? [] : [{ coefficient: dim, atoms: [] }]) : dim.terms;
 
 const termDim = (coefficient: number, atoms: readonly Atom[]): Dim =>
-  atoms.length === 0 ? coefficient : new SymbolicDim([{ coefficient, atoms }]);
+  atoms.length === 0 || coefficient === 0 ? coefficient : new SymbolicDim([{ coefficient, atoms }]);
 
 const sumOf = (dims: Iterable<Dim>): Dim => {
   let sum: Dim = 0;
