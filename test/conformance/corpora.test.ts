@@ -11,7 +11,7 @@ const untested: Readonly<Record<string, { readonly why: string; readonly reason:
   test_trilu_random_014: { why: "its archive holds no output for it", reason: /output_0\.pb is missing/ },
 };
 
-const every = process.env["INSITU_SOAK"] === undefined ? 2 : 1;
+const every = process.env["INSITU_SOAK"] === undefined ? 4 : 1;
 
 for (const archive of ["onnxruntime-contrib", "random-operators"]) {
   describe(`${archive}, every ${every === 1 ? "" : `${every}. `}case`, () => {

@@ -6,7 +6,7 @@ import { differenceOf, openVariant, planOf, seed, type Variant } from "../wasm/f
 import { call, pagedCase } from "./attention-case.js";
 import { runOn } from "../support/executable.js";
 
-const count = Number(process.env["INSITU_PAGED_CASES"] ?? 500);
+const count = Number(process.env["INSITU_PAGED_CASES"] ?? (process.env["INSITU_SOAK"] === undefined ? 250 : 2_000));
 const variants: Variant[] = [];
 
 beforeAll(async () => {
@@ -51,4 +51,4 @@ test(`${count} random calls, from seed ${seed} on`, async () => {
     expect(differenceOf(results[0], y, tolerance, tolerance), `${variant.name}, ${text}`).toBe("");
     if (withSums) expect(differenceOf(results[1], sums, 2e-5, 2e-5), `sums on ${variant.name}, ${text}`).toBe("");
   }
-}, 120_000);
+});

@@ -40,4 +40,4 @@ test("a float decoder holds no second form of its weights", () => {
   expect(weightBytes).toBeGreaterThan(100e6);
   expect(loaded).toBeGreaterThan(weightBytes);
   expect(after).toBeLessThan(1.1 * loaded);
-}, 60_000);
+});
