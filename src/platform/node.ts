@@ -119,13 +119,16 @@ async function openModel(path: string): Promise<ReadableFile> {
 const lookEvery = 100;
 
 /** Looks without any sign of life after which a worker is given up, and looks in all without it being ready. */
-const mostQuiet = 10;
+const mostQuiet = 300;
 const mostLooks = 600;
 
-/** Milliseconds of processor time between two looks that are a sign of life: a thread that is starting uses them, however busy the machine is. */
+/**
+ * Milliseconds of processor time between two looks that are a sign of life. A thread that is starting uses more, unless the machine gives
+ * this process next to none: then it may be quiet for many looks, and still start.
+ */
 const leastWork = 1;
 
-/** Calls `fail` when nothing has happened for a second in a process whose worker is to get ready. Returns what ends the watch. */
+/** Calls `fail` when nothing has happened for half a minute in a process whose worker is to get ready. Returns what ends the watch. */
 function watchStart(fail: (reason: string) => void): () => void {
   let [quiet, looks, before] = [0, 0, process.cpuUsage()];
   const timer = setInterval(() => {
