@@ -119,22 +119,23 @@ async function openModel(path: string): Promise<ReadableFile> {
 const lookEvery = 100;
 
 /** Looks without any sign of life after which a worker is given up, and looks in all without it being ready. */
-const mostQuiet = 300;
+const mostQuiet = 10;
 const mostLooks = 600;
 
-/**
- * Milliseconds of processor time between two looks that are a sign of life. A thread that is starting uses more, unless the machine gives
- * this process next to none: then it may be quiet for many looks, and still start.
- */
+/** Milliseconds of processor time between two looks that are a sign of life: a thread that is starting uses them. */
 const leastWork = 1;
 
-/** Calls `fail` when nothing has happened for half a minute in a process whose worker is to get ready. Returns what ends the watch. */
+/**
+ * Calls `fail` when nothing has happened for a second in a process whose worker is to get ready. Returns what ends the watch. Looks that come
+ * late do not count: the machine gives this process next to nothing, and so the worker too.
+ */
 function watchStart(fail: (reason: string) => void): () => void {
-  let [quiet, looks, before] = [0, 0, process.cpuUsage()];
+  let [quiet, looks, before, last] = [0, 0, process.cpuUsage(), performance.now()];
   const timer = setInterval(() => {
     const { user, system } = process.cpuUsage(before);
-    before = process.cpuUsage();
-    quiet = (user + system) / 1000 < leastWork ? quiet + 1 : 0;
+    const late = performance.now() - last > 1.5 * lookEvery;
+    [before, last] = [process.cpuUsage(), performance.now()];
+    if (!late) quiet = (user + system) / 1000 < leastWork ? quiet + 1 : 0;
     if (quiet < mostQuiet && ++looks < mostLooks) return;
     fail(`it gave no answer in ${((quiet < mostQuiet ? looks : mostQuiet) * lookEvery) / 1000} s`);
   }, lookEvery);
