@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
@@ -9,6 +10,10 @@ const builtWorkers = {
       ? code.replace('"./kernel-worker-node.js"', '"../../dist/platform/kernel-worker-node.js"')
       : undefined,
 };
+
+// Where there is no GPU, Dawn finds SwiftShader, which Debian's chromium brings. The processes of the suites inherit this.
+const swiftShader = "/usr/lib/chromium/vk_swiftshader_icd.json";
+if (process.env.VK_ICD_FILENAMES === undefined && existsSync(swiftShader)) process.env.VK_ICD_FILENAMES = swiftShader;
 
 export default defineConfig({
   plugins: [builtWorkers],

@@ -40,6 +40,13 @@ export function writeOperatorIndex() {
     // A file exports kernels, and lists of them that are tried in order.
     each: (module) => `Object.values(${module}).flat()`,
   });
+  writeIndex("webgpu", "webgpu.gen.ts", {
+    type: "WebgpuKernel",
+    from: "../webgpu-kernels/webgpu-kernel.js",
+    constant: "kernels",
+    contract: "Every kernel on WebGPU.",
+    each: (module) => `Object.values(${module}).flat()`,
+  });
   return writeIndex("op", "index.gen.ts", {
     type: "Op",
     from: "../graph/op.js",

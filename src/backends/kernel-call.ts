@@ -2,7 +2,8 @@
 import type { Graph, Value } from "../graph/graph.js";
 import { type KernelCall, kernelCall, type Operand } from "../graph/kernel.js";
 import type { Program, Step } from "../plan/program.js";
-import type { View } from "../tensor/view.js";
+import type { Placed } from "../tensor/placed.js";
+import { hostView, View } from "../tensor/view.js";
 
 const inputsOf = new WeakMap<Graph, ReadonlySet<Value>>();
 
@@ -14,12 +15,13 @@ export function isWeight({ plan: { graph } }: Program, value: Value | undefined)
   return !inputs.has(value);
 }
 
-/** A step's call as kernels judge it, with its operands where these views show them. */
+/** A step's call as kernels judge it, with its operands in these places; `viewOf` shows a place that is not on the host, without bytes. */
 export function kernelCallOf(
   program: Program,
   { node }: Step,
-  inputs: readonly (View | undefined)[],
-  outputs: readonly (View | undefined)[],
+  inputs: readonly (Placed | undefined)[],
+  outputs: readonly (Placed | undefined)[],
+  viewOf: (place: Placed) => View = hostView,
 ): KernelCall {
   return kernelCall(
     node,
@@ -28,18 +30,19 @@ export function kernelCallOf(
       // What shapes decide, and feeds that decide shapes, belong to one program and are not worth another form of their own.
       const constant = isWeight(program, value);
       const known = constant || value === undefined ? undefined : program.facts.get(value)?.constant;
-      return view && operandOf(known ?? view, constant, constant || known !== undefined);
+      return view && operandOf(view, known ?? viewOf(view), constant, constant || known !== undefined);
     }),
-    outputs.map((view) => view && operandOf(view, false, false)),
+    outputs.map((view) => view && operandOf(view, viewOf(view), false, false)),
   );
 }
 
-const operandOf = (view: View, constant: boolean, known: boolean): Operand => ({
+const operandOf = (place: Placed, view: View, constant: boolean, known: boolean): Operand => ({
   type: view.type,
   shape: view.shape,
   strides: view.strides,
   contiguous: view.contiguous,
   constant,
   known,
+  place: place instanceof View ? view : place,
   view,
 });

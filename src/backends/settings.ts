@@ -1,7 +1,9 @@
 /** What each backend lets callers set, by the backend's name: the part of a session's options that rooms above only hand on. */
 import type { WasmSettings } from "./wasm/settings.js";
+import type { WebgpuSettings } from "./webgpu/settings.js";
 
 /** Settings by backend. */
 export interface BackendSettings {
   readonly wasm?: WasmSettings;
+  readonly webgpu?: WebgpuSettings;
 }

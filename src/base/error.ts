@@ -19,6 +19,7 @@ export type ErrorCode =
   | "download" // a model cannot be fetched, or what was fetched is damaged
   | "context-full" // a prompt or text is longer than the context
   | "released" // the session was released
+  | "device-lost" // a GPU went away, and all that lay on it
   | "thread-lost" // a thread ended, or stopped answering, in the middle of a run
   | "internal"; // insitu's own mistake
 

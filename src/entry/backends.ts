@@ -5,13 +5,16 @@
 import type { BackendChoice } from "../backends/backend.js";
 import { referenceBackend } from "../backends/reference/reference.js";
 import { wasmBackend } from "../backends/wasm/wasm.js";
+import { webgpuBackend } from "../backends/webgpu/webgpu.js";
 import { wasmKernels } from "../ops/wasm.js";
+import { webgpuKernels } from "../ops/webgpu.js";
 
 /** The backends by name. */
-export type BackendName = "wasm" | "reference";
+export type BackendName = "wasm" | "webgpu" | "reference";
 
 /** All of them. */
 export const backends: readonly (BackendChoice & { readonly name: BackendName })[] = [
   { name: "wasm", load: async () => wasmBackend(wasmKernels) },
+  { name: "webgpu", load: async () => webgpuBackend(webgpuKernels) },
   { name: "reference", lastResort: true, load: async () => referenceBackend },
 ];

@@ -3,6 +3,7 @@
  * the names of its operands and by its attributes, typed as they are declared. How it does the work is its device's own matter.
  */
 import type { ElementType } from "../tensor/element-type.js";
+import type { Placed } from "../tensor/placed.js";
 import type { View } from "../tensor/view.js";
 import { bindParameters, type Callable } from "./call.js";
 import type { AttributeResults, CallContext, Op, Parameter, Parameters, PerParameter } from "./op.js";
@@ -18,7 +19,9 @@ export interface Operand {
   readonly constant: boolean;
   /** True for what never changes while the program is kept: weights, and what shapes alone decide. Its bytes may be looked at. */
   readonly known: boolean;
-  /** How it lies in its buffer. */
+  /** Where it lies. */
+  readonly place: Placed;
+  /** How it lies in its buffer; only of what is known, and on the host, are there bytes in it. */
   readonly view: View;
 }
 
@@ -113,5 +116,5 @@ export const operandsOf = ({ inputs, outputs }: KernelCall): readonly Operand[] 
   [...Object.values(inputs), ...Object.values(outputs)].flat().filter((operand) => operand !== undefined);
 
 /** True if the output lies where its operand does. */
-export const isInPlace = ({ view: past }: Operand, { view: present }: Operand): boolean =>
-  past.data === present.data && past.offset === present.offset;
+export const isInPlace = ({ place: past }: Operand, { place: present }: Operand): boolean =>
+  past.buffer === present.buffer && past.offset === present.offset;

@@ -1,7 +1,7 @@
 /** Places buffers of known sizes and lifetimes in one stretch of memory, so that those alive at once never overlap. Pure. */
 
 /** A buffer to place: its size, and the first and last step that need it. */
-interface Lifetime {
+export interface Lifetime {
   readonly bytes: number;
   readonly first: number;
   readonly last: number;
@@ -116,4 +116,34 @@ function classOf(size: number): number {
   if (size <= 4 * alignment) return size;
   const quarter = 2 ** (Math.floor(Math.log2(size)) - 2);
   return Math.ceil(size / quarter) * quarter;
+}
+
+/** Lifetimes in several buffers: the number of each one's buffer, its offset there, and the buffers' sizes. */
+export interface PackedApart {
+  readonly numbers: readonly number[];
+  readonly offsets: readonly number[];
+  readonly sizes: readonly number[];
+}
+
+/** A buffer for each lifetime that nothing alive at the same time has: the smallest that is large enough, else the largest, which grows. */
+export function packApart(lifetimes: readonly Lifetime[]): PackedApart {
+  const numbers = new Array<number>(lifetimes.length).fill(0);
+  const sizes: number[] = [];
+  const until: number[] = [];
+  const order = lifetimes.map((_, index) => index).sort((a, b) => lifetimes[a].first - lifetimes[b].first || a - b);
+  for (const index of order) {
+    const { bytes, first, last } = lifetimes[index];
+    const size = aligned(bytes);
+    const free = sizes.flatMap((_, number) => (until[number] < first ? [number] : []));
+    const better = (a: number, b: number): number => {
+      const [fitsA, fitsB] = [sizes[a] >= size, sizes[b] >= size];
+      if (fitsA !== fitsB) return fitsA ? a : b;
+      return sizes[a] < sizes[b] === fitsA ? a : b;
+    };
+    const number = free.length === 0 ? sizes.length : free.reduce(better);
+    sizes[number] = Math.max(sizes[number] ?? 0, size);
+    until[number] = last;
+    numbers[index] = number;
+  }
+  return { numbers, offsets: lifetimes.map(() => 0), sizes };
 }

@@ -7,7 +7,7 @@ import type { Fact } from "../graph/fact.js";
 import type { Node, Value } from "../graph/graph.js";
 import { byteLengthOf, type ElementType } from "../tensor/element-type.js";
 import { elementCount } from "../tensor/view.js";
-import { packArena } from "./arena.js";
+import { type Lifetime, packApart, type PackedApart, packArena } from "./arena.js";
 import type { Plan } from "./plan.js";
 import { bytesReadBy, effectOf } from "./uses.js";
 
@@ -18,8 +18,8 @@ interface Placed {
 
 /** Where an output's bytes lie. */
 export type Placement =
-  /** In the program's arena. */
-  | (Placed & { readonly kind: "arena"; readonly offset: number })
+  /** In the program's arena; where that is several buffers, in one of them. */
+  | (Placed & { readonly kind: "arena"; readonly offset: number; readonly buffer: number })
   /** In the bytes of another value: shown unchanged, taken over, or partly written. */
   | (Placed & { readonly kind: "shared"; readonly with: Value; readonly effect: "view" | "reuse" | "update" })
   /** In a buffer of its own for each run: results, and strings. */
@@ -31,6 +31,15 @@ export type Placement =
 export interface LayoutOptions {
   /** Results lie in the arena until the run ends, to be copied out; otherwise each has a buffer of its own. */
   readonly resultsInArena?: boolean;
+  /** True where a step cannot read and write one buffer: every output gets another buffer than its step's operands, but for updates. */
+  readonly apart?: boolean;
+}
+
+/** Where outputs lie, and what the arena takes: in one buffer, or in several. */
+export interface Layout {
+  readonly placements: ReadonlyMap<Value, Placement>;
+  readonly arenaBytes: number;
+  readonly arenaBuffers: readonly number[];
 }
 
 /** Places the outputs of the nodes, which run in this order. */
@@ -38,8 +47,8 @@ export function layOut(
   plan: Plan,
   nodes: readonly Node[],
   facts: ReadonlyMap<Value, Fact>,
-  { resultsInArena = false }: LayoutOptions = {},
-): { readonly placements: ReadonlyMap<Value, Placement>; readonly arenaBytes: number } {
+  { resultsInArena = false, apart = false }: LayoutOptions = {},
+): Layout {
   const buffers = new Buffers(plan, nodes);
   const placements = new Map<Value, Placement>();
   nodes.forEach((node, position) => {
@@ -53,7 +62,7 @@ export function layOut(
         node,
         value,
         at,
-        (source) => buffers.isFree(source, position) && fits(facts.get(source), placed),
+        (source) => !apart && buffers.isFree(source, position) && fits(facts.get(source), placed),
       );
       if (shared !== undefined) {
         buffers.share(value, shared.with);
@@ -69,12 +78,18 @@ export function layOut(
     const { type, shape } = placements.get(value) as Placed;
     return { bytes: byteLengthOf(type, elementCount(shape)), first, last: Math.max(first, last) };
   });
-  const { offsets, bytes } = packArena(lifetimes);
+  const { numbers, offsets, sizes } = apart ? packApart(lifetimes) : packTogether(lifetimes);
   owners.forEach(({ value }, at) => {
     const { type, shape } = placements.get(value) as Placed;
-    placements.set(value, { kind: "arena", offset: offsets[at], type, shape });
+    placements.set(value, { kind: "arena", buffer: numbers[at], offset: offsets[at], type, shape });
   });
-  return { placements, arenaBytes: bytes };
+  return { placements, arenaBytes: sizes.reduce((sum, size) => sum + size, 0), arenaBuffers: sizes };
+}
+
+/** Everything in one buffer. */
+function packTogether(lifetimes: readonly Lifetime[]): PackedApart {
+  const { offsets, bytes } = packArena(lifetimes);
+  return { numbers: lifetimes.map(() => 0), offsets, sizes: [bytes] };
 }
 
 /** Whose bytes an output takes by its effect, if any. */

@@ -39,6 +39,8 @@ export interface Program {
   /** Values that the shapes alone decide: computed while compiling. */
   readonly constants: ReadonlyMap<Value, View>;
   readonly arenaBytes: number;
+  /** The bytes of each buffer of the arena. */
+  readonly arenaBuffers: readonly number[];
 }
 
 /** Compiles a plan for the given input types and shapes. */
@@ -51,7 +53,7 @@ export function compileProgram(plan: Plan, inputs: readonly Fact[], options: Lay
     if (constant !== undefined) constants.set(value!, constant);
   }
   const live = neededNodes(plan, (value) => constants.has(value));
-  const { placements, arenaBytes } = layOut(plan, live, facts, options);
+  const { placements, arenaBytes, arenaBuffers } = layOut(plan, live, facts, options);
   const { first, before, kept } = scheduleChecks(plan, live, facts, (value) => constants.has(value));
   const overwriting = new Set(
     plan.verdicts.filter((verdict) => writesInput(plan, verdict) && !growsOnly(verdict, facts)).map(({ node }) => node),
@@ -68,7 +70,7 @@ export function compileProgram(plan: Plan, inputs: readonly Fact[], options: Lay
       checks: before.get(node) ?? noChecks,
     };
   });
-  return { plan, steps, checks: first, facts, constants, arenaBytes };
+  return { plan, steps, checks: first, facts, constants, arenaBytes, arenaBuffers };
 }
 
 const noChecks: readonly DataCheck[] = [];

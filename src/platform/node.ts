@@ -184,6 +184,22 @@ function memoryBytes(): number {
   return allowed !== undefined && allowed > 0 ? Math.min(allowed, totalmem()) : totalmem();
 }
 
+let gpu: Promise<GPU | string> | undefined;
+
+/** Dawn, from the optional package `webgpu`. One instance for the process: devices must not outlive it. */
+async function openGpu(): Promise<GPU | string> {
+  const name = "webgpu";
+  let dawn: { create(flags: readonly string[]): GPU };
+  try {
+    dawn = (await import(name)) as typeof dawn;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    return `in Node it comes with the package webgpu, which cannot be loaded (${reason}); npm install webgpu`;
+  }
+  // Dawn hides float16 on NVIDIA's driver behind a switch.
+  return dawn.create(["enable-dawn-features=vulkan_enable_f16_on_nvidia,allow_unsafe_apis"]);
+}
+
 /** Opens models by path or file: URL; threads are worker_threads. */
 export const nodePlatform: FolderPlatform = {
   open: openModel,
@@ -194,6 +210,7 @@ export const nodePlatform: FolderPlatform = {
     return memoryBytes();
   },
   startKernelWorker,
+  gpu: () => (gpu ??= openGpu()),
   // Features of V8 that are not there yet have flags, which can be set while it runs.
   switchOn: (feature) => setFlagsFromString(`--experimental-${feature}`),
 };

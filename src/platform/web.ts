@@ -122,5 +122,6 @@ export const webPlatform: FolderPlatform = {
     return threads();
   },
   startKernelWorker,
+  gpu: async () => globalThis.navigator?.gpu ?? "the browser has no WebGPU, or the page is not secure",
   switchOn() {},
 };

@@ -41,7 +41,7 @@ const Parts = defineOp({
 const operand = (size: number): Operand => {
   const view = View.allocate("float32", [size]);
   const { type, shape, strides, contiguous } = view;
-  return { type, shape, strides, contiguous, constant: false, known: false, view };
+  return { type, shape, strides, contiguous, constant: false, known: false, place: view, view };
 };
 
 const nodeOf = (op: Op, outputs = 1): Callable => ({

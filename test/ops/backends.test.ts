@@ -73,7 +73,7 @@ const ways = [
   ["with weights", (position: number) => position > 0],
 ] as const;
 
-describe.each(backends)("on $name", ({ options, exceptions }) => {
+describe.each(backends)("on $name", ({ options, exceptions, tolerance = 0 }) => {
   for (const [path, { cases }] of Object.entries(modules)) {
     const folder = path.split("/").at(-2)!;
     test(folder, async () => {
@@ -82,7 +82,7 @@ describe.each(backends)("on $name", ({ options, exceptions }) => {
         for (const [way, constant] of ways) {
           const name = `${example.op}-${example.opset}: ${example.shows} (${way})`;
           const exception = exceptions.find((each) => name.startsWith(each.case));
-          const problem = await problemOf(example, constant, options);
+          const problem = await problemOf(example, constant, options, tolerance);
           if (exception === undefined && problem !== "") problems.push(`${name}: ${problem}`);
           if (exception !== undefined && problem === "") problems.push(`${name}: the exception no longer holds`);
         }
@@ -91,7 +91,12 @@ describe.each(backends)("on $name", ({ options, exceptions }) => {
   }
 });
 
-async function problemOf(example: OpCase, constant: (position: number) => boolean, options: object): Promise<string> {
+async function problemOf(
+  example: OpCase,
+  constant: (position: number) => boolean,
+  options: object,
+  leastTolerance: number,
+): Promise<string> {
   let results: Map<number, View>;
   try {
     results = await run(example, constant, options);
@@ -102,7 +107,9 @@ async function problemOf(example: OpCase, constant: (position: number) => boolea
   if (example.throws !== undefined) return `must be refused with ${example.throws}`;
   return example
     .outputs!.flatMap((expected, at) =>
-      expected === undefined ? [] : [compareViews(results.get(at)!, expected, { tolerance: example.tolerance ?? 0 })],
+      expected === undefined
+        ? []
+        : [compareViews(results.get(at)!, expected, { tolerance: Math.max(example.tolerance ?? 0, leastTolerance) })],
     )
     .join("");
 }

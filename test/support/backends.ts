@@ -1,4 +1,5 @@
 // The backends that suites run on: a new one is one line here, with its list of exceptions.
+import { nodePlatform } from "../../src/platform/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
 
 /** What a backend does not do as the others, and why. One that starts passing fails the suite. */
@@ -9,9 +10,25 @@ export interface Exception {
 }
 
 export interface TestedBackend {
-  readonly name: "reference" | "wasm";
+  readonly name: "reference" | "wasm" | "webgpu";
   readonly options: SessionOptions;
+  /** How far results may be from the exact ones where a case asks for them to the bit: devices divide and take roots as they like. */
+  readonly tolerance?: number;
   readonly exceptions: readonly Exception[];
+}
+
+/** What the kernels on WebGPU do otherwise. */
+const webgpuExceptions: readonly Exception[] = [];
+
+/** Why there is no GPU to test on; undefined where there is one. Set INSITU_NO_WEBGPU to do without. */
+export const noWebgpu: string | undefined = await whyNoWebgpu();
+
+async function whyNoWebgpu(): Promise<string | undefined> {
+  if (process.env["INSITU_NO_WEBGPU"] !== undefined) return "INSITU_NO_WEBGPU is set";
+  const gpu = await nodePlatform.gpu!();
+  if (typeof gpu === "string") return gpu;
+  const adapter = await gpu.requestAdapter();
+  return adapter === null ? "no adapter: apt-get install chromium libvulkan1 brings SwiftShader" : undefined;
 }
 
 /** Every backend, the slow truth first. */
@@ -25,4 +42,7 @@ export const backends: readonly TestedBackend[] = [
       reason: "the kernel rounds once, after the sum: nearer to the exact result than the function body",
     })),
   },
+  ...(noWebgpu === undefined
+    ? [{ name: "webgpu" as const, options: { backend: "webgpu" }, tolerance: 1e-5, exceptions: webgpuExceptions }]
+    : []),
 ];

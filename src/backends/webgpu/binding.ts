@@ -1,0 +1,367 @@
+/**
+ * A program bound to the places of its caches: which steps run on the device and by what, which stay on the host, and what goes from one to
+ * the other in between. Decided once, and run as often as the caches stay where they are.
+ */
+import type { Value } from "../../graph/graph.js";
+import type { Node } from "../../graph/graph.js";
+import { chooseKernel } from "../../graph/kernel.js";
+import { isKnownShape } from "../../graph/dim.js";
+import type { Placement } from "../../plan/layout.js";
+import type { DataCheck } from "../../plan/data-checks.js";
+import type { Program, Step } from "../../plan/program.js";
+import { dynamicStep, type StepAccount } from "../step-account.js";
+import { byteLengthOf, type ElementType, traitsOf } from "../../tensor/element-type.js";
+import { Placed } from "../../tensor/placed.js";
+import { elementCount, View } from "../../tensor/view.js";
+import type { Transfer } from "../backend.js";
+import { kernelCallOf } from "../kernel-call.js";
+import type { Binding, Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
+import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace } from "./buffers.js";
+import { copyDispatch, endOf } from "./copies.js";
+import { CallRecorder, isTemporary } from "./recorder.js";
+import type { ReadyDispatch, WebgpuSession } from "./session.js";
+
+/** What a run does, one after the other. */
+export type Action =
+  | { readonly kind: "check"; readonly checks: readonly DataCheck[] }
+  | { readonly kind: "dispatch"; readonly ready: ReadyDispatch }
+  /** Brings a value from the host to the front of a buffer, or into a place. */
+  | { readonly kind: "upload"; readonly value: Value; readonly to: DevicePlace }
+  | { readonly kind: "download"; readonly value: Value; readonly from: DevicePlace }
+  /** Computes a step on the host. */
+  | { readonly kind: "host"; readonly step: Step }
+  /** Keeps a cache until the run is over: something may still refuse it. */
+  | { readonly kind: "keep"; readonly cache: DevicePlace; readonly copy: DeviceBuffer }
+  /** From here on caches have been overwritten that nothing can put back. */
+  | { readonly kind: "overwrites" };
+
+/** A program that is ready to run. */
+export interface BoundRun {
+  readonly program: Program;
+  /** Where inputs lie that stay on the device, by position. */
+  readonly caches: readonly (DevicePlace | undefined)[];
+  readonly arena: readonly DeviceBuffer[];
+  readonly wanted: ReadonlySet<Value>;
+  readonly actions: readonly Action[];
+  /** Outputs that stay on the device. */
+  readonly outputs: ReadonlyMap<Value, DevicePlace>;
+  readonly accounts: ReadonlyMap<Node, StepAccount>;
+  readonly transfers: readonly Transfer[];
+  release(): void;
+}
+
+/** Elements up to which whole numbers are computed on the host where all that they are made of is there. */
+const mostHostElements = 1 << 16;
+
+/** Stands for a value that is on the host until a dispatch binds it. */
+class Pending extends DeviceBuffer {
+  readonly value: Value;
+
+  constructor(value: Value) {
+    super(undefined as never, 0);
+    this.value = value;
+  }
+}
+
+/** Binds a program to inputs in these places; `wanted` are the outputs that are to come to the host. */
+export async function bindProgram(
+  session: WebgpuSession,
+  program: Program,
+  inputs: readonly Placed[],
+  wanted: ReadonlySet<Value>,
+  arena: readonly DeviceBuffer[],
+): Promise<BoundRun> {
+  const binder = new Binder(session, program, arena);
+  const values = program.plan.graph.inputs;
+  values.forEach((value, at) => binder.input(value, inputs[at]));
+  binder.check(program.checks);
+  for (const step of program.steps) await binder.step(step);
+  return binder.finish(
+    inputs.map((place) => (isDevicePlace(place) ? place : undefined)),
+    wanted,
+  );
+}
+
+class Binder {
+  readonly #session: WebgpuSession;
+  readonly #program: Program;
+  readonly #arena: readonly DeviceBuffer[];
+  readonly #actions: Action[] = [];
+  readonly #accounts = new Map<Node, StepAccount>();
+  readonly #transfers: Transfer[] = [];
+  readonly #device = new Map<Value, DevicePlace>();
+  readonly #host = new Set<Value>();
+  readonly #owned: DeviceBuffer[] = [];
+  readonly #parameters: GPUBuffer[] = [];
+
+  constructor(session: WebgpuSession, program: Program, arena: readonly DeviceBuffer[]) {
+    this.#session = session;
+    this.#program = program;
+    this.#arena = arena;
+  }
+
+  input(value: Value, place: Placed): void {
+    if (isDevicePlace(place)) this.#device.set(value, place);
+    else this.#host.add(value);
+  }
+
+  check(checks: readonly DataCheck[]): void {
+    if (checks.length === 0) return;
+    for (const { node } of checks) {
+      const names = Object.keys(node.op.inputs);
+      node.inputs.forEach((value, at) => {
+        if (value !== undefined && node.op.looksAt.includes(names[Math.min(at, names.length - 1)])) this.#toHost(value);
+      });
+    }
+    this.#actions.push({ kind: "check", checks });
+  }
+
+  async step(step: Step): Promise<void> {
+    const { node } = step;
+    this.check(step.checks);
+    if (step.dynamic) return this.#onHost(step, dynamicStep);
+    if (this.#isView(step)) return this.#view(step);
+    if (this.#belongsToHost(step))
+      return this.#onHost(step, { runs: "reference", reasons: ["its operands are on the host"] });
+    const operands = node.inputs.map((value) => value && this.#placeOrPending(value));
+    const outputs = node.outputs.map((value, at) => value && this.#outputPlace(step.placements[at]!, value));
+    const strings = [...operands, ...outputs].some((place) => place?.type === "string");
+    const call = kernelCallOf(this.#program, step, operands, outputs, tokenView);
+    const { kernel, reasons } = strings
+      ? { kernel: undefined, reasons: ["strings stay on the host"] }
+      : chooseKernel(this.#session.kernels, node.op, call);
+    if (kernel === undefined) return this.#onHost(step, { runs: "reference", reasons });
+    this.#keep(step, outputs);
+    const recorder = new CallRecorder(this.#session.device.traits);
+    kernel.record(call, recorder);
+    const temporaries = new Map(
+      recorder.temporaries.map((each) => [each, this.#own(each.bytes, `${node.label}: temporary`)]),
+    );
+    for (const dispatch of recorder.dispatches)
+      await this.#dispatch(dispatch, ({ of }) => (isTemporary(of) ? temporaries.get(of)! : this.#bufferOf(of.place)));
+    node.outputs.forEach((value, at) => value && this.#device.set(value, outputs[at]!));
+    const kernels = [...new Set(recorder.dispatches.map(({ name }) => name))];
+    this.#accounts.set(node, kernels.length === 0 ? { runs: "nothing" } : { runs: "kernel", kernels });
+  }
+
+  finish(caches: readonly (DevicePlace | undefined)[], wanted: ReadonlySet<Value>): BoundRun {
+    const outputs = new Map<Value, DevicePlace>();
+    for (const value of this.#program.plan.graph.outputs)
+      if (wanted.has(value)) this.#toHost(value);
+      else if (this.#hasShape(value)) outputs.set(value, this.#toDevice(value));
+      else this.#toHost(value);
+    const [owned, parameters, { memory }] = [this.#owned, this.#parameters, this.#session];
+    return {
+      program: this.#program,
+      caches,
+      arena: this.#arena,
+      wanted,
+      actions: this.#actions,
+      outputs,
+      accounts: this.#accounts,
+      transfers: this.#transfers,
+      release() {
+        for (const buffer of owned) memory.free(buffer);
+        for (const buffer of parameters) buffer.destroy();
+      },
+    };
+  }
+
+  #isKnown(value: Value): boolean {
+    return this.#program.constants.has(value) || (value.initializer !== undefined && !this.#device.has(value));
+  }
+
+  #isHere(value: Value): boolean {
+    return this.#host.has(value) || this.#isKnown(value);
+  }
+
+  #factOf(value: Value): { readonly type: ElementType; readonly shape: readonly number[] } | undefined {
+    const constant = this.#program.constants.get(value) ?? value.initializer;
+    if (constant !== undefined) return constant;
+    const fact = this.#program.facts.get(value);
+    return isKnownShape(fact?.shape) ? { type: fact!.type, shape: fact!.shape } : undefined;
+  }
+
+  #hasShape(value: Value): boolean {
+    const fact = this.#factOf(value);
+    return fact !== undefined && fact.type !== "string";
+  }
+
+  /** The steps that only show an operand under another shape. */
+  #isView({ placements }: Step): boolean {
+    return placements.every((each) => each === undefined || (each.kind === "shared" && each.effect === "view"));
+  }
+
+  #view(step: Step): void {
+    const { node, placements } = step;
+    const source = placements.flatMap((each) => (each?.kind === "shared" ? [each.with] : []))[0];
+    if (source === undefined || !this.#device.has(source)) return this.#onHost(step, { runs: "nothing" });
+    this.#accounts.set(node, { runs: "nothing" });
+    node.outputs.forEach((value, at) => {
+      const placement = placements[at];
+      if (value === undefined || placement?.kind !== "shared") return;
+      const from = this.#device.get(placement.with)!;
+      const { type, shape } = placement;
+      if (from.contiguous) this.#device.set(value, new Placed(type, shape, from.buffer, from.offset));
+      else {
+        const buffer = this.#own(byteLengthOf(type, elementCount(shape)), `${node.label}: without gaps`);
+        this.#pendingCopies.push({ from, to: new Placed(from.type, from.shape, buffer) });
+        this.#device.set(value, new Placed(type, shape, buffer));
+      }
+    });
+  }
+
+  /** Copies that the next dispatch waits for. */
+  readonly #pendingCopies: { readonly from: DevicePlace; readonly to: DevicePlace }[] = [];
+
+  #belongsToHost({ node, placements }: Step): boolean {
+    return (
+      node.inputs.every((value) => value === undefined || this.#isHere(value)) &&
+      placements.every(
+        (each) =>
+          each === undefined ||
+          (each.kind !== "dynamic" &&
+            traitsOf(each.type).kind !== "float" &&
+            elementCount(each.shape) <= mostHostElements &&
+            !(each.kind === "shared" && each.effect === "update")),
+      )
+    );
+  }
+
+  #onHost(step: Step, account: StepAccount): void {
+    const { node } = step;
+    for (const value of [...node.inputs, ...[...node.bodies.values()].flatMap(({ captured }) => [...captured])])
+      if (value !== undefined) this.#toHost(value);
+    const updated = node.outputs.map((value, at) => {
+      const placement = step.placements[at];
+      const isUpdate = placement?.kind === "shared" && placement.effect === "update";
+      return value !== undefined && isUpdate ? this.#device.get(placement.with) : undefined;
+    });
+    this.#keep(step, updated);
+    this.#actions.push({ kind: "host", step });
+    this.#accounts.set(node, account);
+    node.outputs.forEach((value, at) => {
+      if (value === undefined) return;
+      this.#host.add(value);
+      const cache = updated[at];
+      const placement = step.placements[at];
+      if (cache === undefined || placement === undefined || placement.kind === "dynamic") return;
+      const place = new Placed(placement.type, placement.shape, cache.buffer, cache.offset, cache.strides);
+      this.#actions.push({ kind: "upload", value, to: place });
+      this.#tell(value, "backend");
+      this.#device.set(value, place);
+    });
+  }
+
+  #keep(step: Step, outputs: readonly (DevicePlace | undefined)[]): void {
+    if (!step.overwrites && !step.keeps) return;
+    if (!step.keeps) {
+      this.#actions.push({ kind: "overwrites" });
+      return;
+    }
+    step.placements.forEach((placement, at) => {
+      const cache = outputs[at];
+      if (placement?.kind === "shared" && placement.effect === "update" && cache !== undefined)
+        this.#actions.push({ kind: "keep", cache, copy: this.#own(cache.buffer.bytes, `${step.node.label}: kept`) });
+    });
+  }
+
+  #placeOrPending(value: Value): DevicePlace {
+    const place = this.#device.get(value);
+    if (place !== undefined) return place;
+    const fact = this.#factOf(value);
+    return new Placed(fact!.type, fact!.shape, new Pending(value) as DeviceBuffer);
+  }
+
+  #bufferOf(place: Placed): DeviceBuffer {
+    const { buffer } = devicePlace(place instanceof View ? this.#knownPlace(place) : place);
+    return buffer instanceof Pending ? this.#toDevice(buffer.value).buffer : buffer;
+  }
+
+  #knownPlace(view: View): DevicePlace {
+    return new Placed(view.type, view.shape, this.#session.weight(view, "constant"));
+  }
+
+  #outputPlace(placement: Placement, value: Value): DevicePlace {
+    if (placement.kind === "arena") return new Placed(placement.type, placement.shape, this.#arena[placement.buffer]);
+    if (placement.kind === "shared") {
+      const from = this.#placeOrPending(placement.with);
+      return placement.effect === "update"
+        ? new Placed(placement.type, placement.shape, from.buffer, from.offset, from.strides)
+        : new Placed(placement.type, placement.shape, from.buffer, from.offset);
+    }
+    const { type, shape } = this.#factOf(value)!;
+    return new Placed(
+      type,
+      shape,
+      this.#own(type === "string" ? 0 : byteLengthOf(type, elementCount(shape)), value.name),
+    );
+  }
+
+  #own(bytes: number, label: string): DeviceBuffer {
+    const buffer = this.#session.memory.allocate(bytes, label);
+    this.#owned.push(buffer);
+    return buffer;
+  }
+
+  /** Where a value lies on the device; brought there where it is not. */
+  #toDevice(value: Value): DevicePlace {
+    const there = this.#device.get(value);
+    if (there !== undefined) return there;
+    const { type, shape } = this.#factOf(value)!;
+    let place: DevicePlace;
+    const constant = this.#program.constants.get(value) ?? (this.#host.has(value) ? undefined : value.initializer);
+    if (constant !== undefined) {
+      const isWeight = constant === value.initializer;
+      const buffer = isWeight
+        ? this.#session.weight(constant, value.name)
+        : this.#own(constant.byteLength, `constant "${value.name}"`);
+      if (!isWeight) this.#session.memory.upload(constant, buffer);
+      place = new Placed(type, shape, buffer);
+    } else {
+      place = new Placed(
+        type,
+        shape,
+        this.#own(byteLengthOf(type, elementCount(shape)), `"${value.name}" from the host`),
+      );
+      this.#actions.push({ kind: "upload", value, to: place });
+      this.#tell(value, "backend");
+    }
+    this.#device.set(value, place);
+    return place;
+  }
+
+  #toHost(value: Value): void {
+    if (this.#isHere(value)) return;
+    const from = this.#device.get(value);
+    if (from === undefined) return;
+    this.#actions.push({ kind: "download", value, from });
+    this.#tell(value, "host");
+    this.#host.add(value);
+  }
+
+  #tell(value: Value, to: Transfer["to"]): void {
+    const fact = this.#factOf(value);
+    this.#transfers.push({
+      value,
+      to,
+      bytes: fact === undefined ? 0 : byteLengthOf(fact.type, elementCount(fact.shape)),
+    });
+  }
+
+  async #dispatch(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer): Promise<void> {
+    const copies = this.#pendingCopies.splice(0);
+    for (const { from, to } of copies) {
+      const copy = copyDispatch(endOf(from), endOf(to), this.#session.mostWorkgroups);
+      if (typeof copy === "string") throw new Error(`a view cannot be made without gaps on the device: ${copy}`);
+      await this.#dispatch(copy, ({ of }) => devicePlace((of as { place: Placed }).place).buffer);
+    }
+    const ready = await this.#session.prepare(dispatch, bufferOf);
+    if (ready.parameters !== undefined) this.#parameters.push(ready.parameters);
+    this.#actions.push({ kind: "dispatch", ready });
+  }
+}
+
+/** A place as kernels look at it: without bytes. */
+const tokenView = (place: Placed): View =>
+  new View(place.type, place.shape, devicePlace(place).buffer.token, place.offset, place.strides);

@@ -1,0 +1,140 @@
+/**
+ * A GPU device: chosen once and shared by all sessions that ask alike, destroyed with the last of them. Its features and limits are asked for
+ * and never needed. Failures that WebGPU reports behind one's back (lost device, no memory) come out here as errors.
+ */
+import { InsituError } from "../../base/error.js";
+import type { Platform } from "../../base/platform.js";
+import type { DeviceTraits } from "../../webgpu-kernels/webgpu-kernel.js";
+import { Unavailable } from "../unavailable.js";
+import type { WebgpuSettings } from "./settings.js";
+
+/** WebGPU's numbers for what a buffer is used for. */
+export const usage = { mapRead: 1, copySource: 4, copyTarget: 8, uniform: 64, storage: 128 } as const;
+
+/** WebGPU's number for reading what is mapped. */
+export const mapToRead = 1;
+
+/** A device that is open. */
+export class Device {
+  readonly gpu: GPUDevice;
+  readonly queue: GPUQueue;
+  readonly traits: DeviceTraits;
+  readonly description: string;
+  #lost: string | undefined;
+
+  constructor(gpu: GPUDevice, adapter: GPUAdapter, settings: WebgpuSettings) {
+    this.gpu = gpu;
+    this.queue = gpu.queue;
+    const { subgroupMinSize, subgroupMaxSize, vendor, architecture, description } = adapter.info;
+    const sized = gpu.features.has("subgroups") && subgroupMinSize === subgroupMaxSize;
+    this.traits = {
+      subgroup: sized && settings.subgroups !== false ? subgroupMinSize : undefined,
+      f16: gpu.features.has("shader-f16") && settings.f16 !== false,
+      mostWorkgroups: gpu.limits.maxComputeWorkgroupsPerDimension,
+      workgroupBytes: gpu.limits.maxComputeWorkgroupStorageSize,
+    };
+    this.description = [description || vendor, architecture].filter((text) => text !== "").join(" ") || "unnamed";
+    void gpu.lost.then(({ reason, message }) => {
+      if (reason !== "destroyed") this.#lost = message || "no reason was given";
+    });
+  }
+
+  /** Throws once the device is gone. */
+  check(): void {
+    if (this.#lost !== undefined)
+      throw new InsituError(
+        "device-lost",
+        `the GPU ${this.description} was lost, and all that lay on it: ${this.#lost}; create a new session`,
+      );
+  }
+
+  /** Does work whose failures WebGPU tells only afterwards: the result at once, and a promise that rejects with the failure. */
+  attempt<T>(what: string, work: () => T): { readonly result: T; readonly settled: Promise<void> } {
+    this.check();
+    this.gpu.pushErrorScope("out-of-memory");
+    this.gpu.pushErrorScope("validation");
+    let result: T;
+    let errors: Promise<GPUError | null>[] = [];
+    try {
+      result = work();
+    } finally {
+      errors = [this.gpu.popErrorScope(), this.gpu.popErrorScope()];
+    }
+    const settled = Promise.all(errors).then(([invalid, memory]) => {
+      this.check();
+      if (memory !== null) throw new InsituError("out-of-memory", `${what}: ${memory.message}`);
+      if (invalid !== null) throw new InsituError("internal", `${what}: ${invalid.message}`);
+    });
+    settled.catch(() => undefined);
+    return { result, settled };
+  }
+}
+
+interface Shared {
+  readonly device: Promise<Device>;
+  sessions: number;
+}
+
+const shared = new WeakMap<Platform, Map<string, Shared>>();
+
+/** Limits that are raised to what the adapter has. */
+const raised = [
+  "maxBufferSize",
+  "maxStorageBufferBindingSize",
+  "maxStorageBuffersPerShaderStage",
+  "maxComputeWorkgroupStorageSize",
+  "maxComputeInvocationsPerWorkgroup",
+  "maxComputeWorkgroupSizeX",
+] as const;
+
+const wantedFeatures = ["shader-f16", "subgroups", "timestamp-query"] as const;
+
+async function openDevice(platform: Platform, settings: WebgpuSettings): Promise<Device> {
+  const gpu = await platform.gpu?.();
+  if (gpu === undefined || typeof gpu === "string")
+    throw new Unavailable("backend", "invalid-argument", `WebGPU cannot be had here: ${gpu ?? "there is none"}`);
+  const adapter = await gpu.requestAdapter({ powerPreference: settings.powerPreference ?? "high-performance" });
+  if (adapter === null)
+    throw new Unavailable(
+      "backend",
+      "invalid-argument",
+      "WebGPU has no adapter here: no GPU, no driver, or one that the browser does not trust; ask for another backend",
+    );
+  const device = await adapter.requestDevice({
+    requiredFeatures: wantedFeatures.filter((feature) => adapter.features.has(feature)),
+    requiredLimits: Object.fromEntries(raised.map((limit) => [limit, adapter.limits[limit]])),
+  });
+  return new Device(device, adapter, settings);
+}
+
+/** The device for these settings, and what gives it up. */
+export async function joinDevice(
+  platform: Platform,
+  settings: WebgpuSettings,
+): Promise<{ readonly device: Device; readonly leave: () => void }> {
+  const open = shared.get(platform) ?? new Map<string, Shared>();
+  shared.set(platform, open);
+  const key = JSON.stringify(settings);
+  const entry = open.get(key) ?? { device: openDevice(platform, settings), sessions: 0 };
+  open.set(key, entry);
+  entry.sessions++;
+  const forget = (): void => {
+    if (open.get(key) === entry) open.delete(key);
+  };
+  try {
+    const device = await entry.device;
+    device.check();
+    let left = false;
+    const leave = (): void => {
+      if (left) return;
+      left = true;
+      if (--entry.sessions > 0) return;
+      forget();
+      device.gpu.destroy();
+    };
+    return { device, leave };
+  } catch (error) {
+    forget();
+    throw error;
+  }
+}

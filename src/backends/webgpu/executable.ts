@@ -1,0 +1,176 @@
+/**
+ * The programs of one plan on a GPU. Each step runs as dispatches of kernels where its operator has one that accepts the call; what all its
+ * operands are on the host for, and is small and whole-numbered, stays there; what has no kernel runs on the host too, with downloads that are
+ * told. Caches are buffers of their own, bound where they lie. Runs take turns, in the order in which they were asked for.
+ */
+import { Recent } from "../../base/recent.js";
+import type { Node, Value } from "../../graph/graph.js";
+import type { Plan } from "../../plan/plan.js";
+import { ProgramCache } from "../../plan/program-cache.js";
+import type { Program } from "../../plan/program.js";
+import type { StepAccount } from "../step-account.js";
+import { cloneView, copyView } from "../../tensor/copy.js";
+import { byteLengthOf } from "../../tensor/element-type.js";
+import { Placed, samePlace } from "../../tensor/placed.js";
+import { elementCount, hostView, View } from "../../tensor/view.js";
+import type { CacheRequest, Executable, MemoryUse, Move, Transfer } from "../backend.js";
+import { bindProgram, type BoundRun } from "./binding.js";
+import { devicePlace, isDevicePlace } from "./buffers.js";
+import { copyDispatch, endOf } from "./copies.js";
+import { runBound } from "./run.js";
+import type { WebgpuSession } from "./session.js";
+
+/** How often a program is kept with caches in different places: conversations that take turns without being bound anew. */
+const mostBound = 16;
+
+/** Makes a plan's programs ready and runs them. */
+export class WebgpuExecutable implements Executable {
+  readonly location = "gpu-buffer";
+  readonly plan: Plan;
+  readonly #session: WebgpuSession;
+  readonly #programs: ProgramCache;
+  readonly #bound = new Map<Program, Recent<BoundRun>>();
+  #last: BoundRun | undefined;
+  #allocations = 0;
+  #allocatedBytes = 0;
+
+  constructor(plan: Plan, session: WebgpuSession) {
+    this.plan = plan;
+    this.#session = session;
+    this.#programs = new ProgramCache(plan, { resultsInArena: true, apart: true }, (program) => this.#forget(program));
+  }
+
+  get memory(): MemoryUse {
+    return {
+      arenaBytes: this.#session.arenaBytes,
+      allocations: this.#allocations,
+      allocatedBytes: this.#allocatedBytes,
+    };
+  }
+
+  programFor(inputs: readonly Placed[]): Program {
+    return this.#programs.get(inputs);
+  }
+
+  allocate(caches: readonly CacheRequest[]): Placed[] {
+    const made: Placed[] = [];
+    try {
+      for (const { cache, type, shape } of caches) {
+        const bytes = byteLengthOf(type, elementCount(shape));
+        made.push(new Placed(type, shape, this.#session.memory.allocate(bytes, `cache "${cache.name}"`)));
+        this.#allocations++;
+        this.#allocatedBytes += bytes;
+      }
+    } catch (error) {
+      for (const place of made) this.free(place);
+      throw error;
+    }
+    return made;
+  }
+
+  free(place: Placed): void {
+    void this.#session.then(async () => this.#session.memory.free(devicePlace(place).buffer));
+  }
+
+  copy(moves: readonly Move[]): void {
+    const given = moves.map(({ from, to }) => ({ from: from instanceof View ? cloneView(from) : from, to }));
+    for (const { from, to } of given) if (to instanceof View) copyView(hostView(from), to);
+    const left = given.filter(({ from, to }) => !(to instanceof View) && !samePlace(from, to));
+    if (left.length > 0) void this.#session.then(() => this.#move(left));
+  }
+
+  /** All moves as if at once: where a source is also a target, sources are read before the first is written. */
+  async #move(moves: readonly Move[]): Promise<void> {
+    const { memory } = this.#session;
+    await memory.settle();
+    const targets = new Set(moves.map(({ to }) => to.buffer));
+    const temporary = [];
+    const ready: Move[] = [];
+    for (const { from, to } of moves) {
+      let source = from instanceof View || targets.has(from.buffer) ? undefined : from;
+      if (source === undefined) {
+        const buffer = memory.allocate(byteLengthOf(from.type, from.size), "a copy on its way");
+        temporary.push(buffer);
+        source = new Placed(from.type, from.shape, buffer);
+        if (from instanceof View) memory.upload(from, buffer);
+        else await this.#session.dispatch([copyOf(from, source, this.#session.mostWorkgroups)]);
+      }
+      ready.push({ from: source, to });
+    }
+    await this.#session.dispatch(ready.map(({ from, to }) => copyOf(from, to, this.#session.mostWorkgroups)));
+    for (const buffer of temporary) memory.free(buffer);
+  }
+
+  read(place: Placed): Promise<View> {
+    return this.#session.then(() => this.#session.memory.download(devicePlace(place)));
+  }
+
+  lend(): never {
+    throw new Error("what lies on a device is not lent");
+  }
+
+  owns(place: Placed): boolean {
+    return isDevicePlace(place) && this.#session.isArena(place.buffer);
+  }
+
+  overlap(a: Placed, b: Placed): boolean {
+    return a.buffer === b.buffer;
+  }
+
+  describeSteps(): ReadonlyMap<Node, StepAccount> | undefined {
+    return this.#last?.accounts;
+  }
+
+  describeTransfers(): readonly Transfer[] {
+    return this.#last?.transfers ?? [];
+  }
+
+  run<T>(
+    program: Program,
+    inputs: readonly Placed[],
+    results: ReadonlyMap<Value, View | null>,
+    finish: (outputs: ReadonlyMap<Value, Placed>) => T,
+  ): Promise<T> {
+    const given = inputs.map((place) => (place instanceof View ? cloneView(place) : place));
+    return this.#session.then(async () => {
+      await this.#session.memory.settle();
+      const bound = await this.#boundFor(program, given, results);
+      this.#last = bound;
+      return finish(await runBound(this.#session, bound, given, results));
+    });
+  }
+
+  async #boundFor(
+    program: Program,
+    inputs: readonly Placed[],
+    results: ReadonlyMap<Value, View | null>,
+  ): Promise<BoundRun> {
+    const kept = this.#bound.get(program) ?? new Recent<BoundRun>(mostBound);
+    this.#bound.set(program, kept);
+    const arena = this.#session.arenaFor(program.arenaBuffers);
+    const fits = ({ caches, arena: own, wanted }: BoundRun): boolean =>
+      own === arena &&
+      caches.every((place, at) => place === undefined || samePlace(place, inputs[at])) &&
+      wanted.size === results.size &&
+      [...results.keys()].every((value) => wanted.has(value));
+    const known = kept.use(fits);
+    if (known !== undefined) return known;
+    const bound = await bindProgram(this.#session, program, inputs, new Set(results.keys()), arena);
+    const gone = kept.add(bound);
+    gone?.release();
+    return bound;
+  }
+
+  #forget(program: Program): void {
+    const kept = this.#bound.get(program);
+    this.#bound.delete(program);
+    if (kept !== undefined)
+      void this.#session.then(async () => kept.drop(() => true).forEach((bound) => bound.release()));
+  }
+}
+
+function copyOf(from: Placed, to: Placed, mostWorkgroups: number): Exclude<ReturnType<typeof copyDispatch>, string> {
+  const dispatch = copyDispatch(endOf(from), endOf(to), mostWorkgroups);
+  if (typeof dispatch === "string") throw new Error(`a cache of it cannot be copied on the device: ${dispatch}`);
+  return dispatch;
+}

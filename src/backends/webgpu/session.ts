@@ -1,0 +1,131 @@
+/** What one session has on a device: memory, weights, the arena that its programs share, and the order in which all is done. */
+import type { View } from "../../tensor/view.js";
+import type { KernelTable } from "../../graph/kernel.js";
+import type { Binding, Dispatch, WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
+import { DeviceBuffer, DeviceMemory, devicePlace } from "./buffers.js";
+import { type Device, usage } from "./device.js";
+import { parameterBytes, pipelineFor, shaderOf } from "./pipelines.js";
+import { isTemporary } from "./recorder.js";
+
+/** A dispatch that is ready to be encoded. */
+export interface ReadyDispatch {
+  readonly pipeline: GPUComputePipeline;
+  readonly group: GPUBindGroup;
+  readonly workgroups: readonly [number, number, number];
+  /** The buffer of its parameters, to be let go of with it. */
+  readonly parameters: GPUBuffer | undefined;
+}
+
+/** Device memory, queue and kernels of one session. */
+export class WebgpuSession {
+  readonly device: Device;
+  readonly memory: DeviceMemory;
+  readonly kernels: KernelTable<WebgpuKernel>;
+  readonly #weights = new Map<View, DeviceBuffer>();
+  #arena: readonly DeviceBuffer[] = [];
+  /** Everything that was asked so far: what comes later waits for it. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(device: Device, kernels: KernelTable<WebgpuKernel>) {
+    this.device = device;
+    this.memory = new DeviceMemory(device);
+    this.kernels = kernels;
+  }
+
+  get mostWorkgroups(): number {
+    return this.device.traits.mostWorkgroups;
+  }
+
+  /** Does work once everything is done that was asked before. */
+  then<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(work);
+    this.#last = result.catch(() => undefined);
+    return result;
+  }
+
+  get arenaBytes(): number {
+    return this.#arena.reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  /** Buffers for values in between, each of at least these bytes; the same ones as long as they suffice. */
+  arenaFor(sizes: readonly number[]): readonly DeviceBuffer[] {
+    if (sizes.every((size, at) => (this.#arena[at]?.bytes ?? -1) >= size)) return this.#arena;
+    const before = this.#arena;
+    const count = Math.max(before.length, sizes.length);
+    this.#arena = Array.from({ length: count }, (_, at) => {
+      const [had, size] = [before[at], sizes[at] ?? 0];
+      if (had !== undefined && had.bytes >= size) return had;
+      if (had !== undefined) this.memory.free(had);
+      return this.memory.allocate(size, `arena ${at}`);
+    });
+    return this.#arena;
+  }
+
+  isArena(buffer: DeviceBuffer): boolean {
+    return this.#arena.includes(buffer);
+  }
+
+  /** A weight on the device, brought there once. */
+  weight(view: View, name: string): DeviceBuffer {
+    let buffer = this.#weights.get(view);
+    if (buffer === undefined) {
+      buffer = this.memory.allocate(view.byteLength, `weight "${name}"`);
+      this.memory.upload(view, buffer);
+      this.#weights.set(view, buffer);
+    }
+    return buffer;
+  }
+
+  /** Makes a dispatch ready. `bufferOf` finds the buffer of a binding. */
+  async prepare(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer): Promise<ReadyDispatch> {
+    const { gpu, queue } = this.device;
+    const { name, bindings, parameters, workgroups } = dispatch;
+    const pipeline = await pipelineFor(this.device, name, shaderOf(dispatch, this.device));
+    const entries: GPUBindGroupEntry[] = bindings.map((binding, at) => ({
+      binding: at,
+      resource: { buffer: bufferOf(binding).gpu },
+    }));
+    const bytes = parameterBytes(parameters);
+    let buffer: GPUBuffer | undefined;
+    if (bytes.byteLength > 0) {
+      buffer = gpu.createBuffer({
+        size: Math.ceil(bytes.byteLength / 16) * 16,
+        usage: usage.uniform | usage.copyTarget,
+      });
+      queue.writeBuffer(buffer, 0, bytes);
+      entries.push({ binding: bindings.length, resource: { buffer } });
+    }
+    const group = gpu.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries });
+    const [x, y = 1, z = 1] = workgroups;
+    return { pipeline, group, workgroups: [x, y, z], parameters: buffer };
+  }
+
+  /** Runs dispatches at once, one after the other. */
+  async dispatch(dispatches: readonly Dispatch[]): Promise<void> {
+    const bufferOf = ({ of }: Binding): DeviceBuffer => {
+      if (isTemporary(of)) throw new Error("a dispatch outside of a program has no temporaries");
+      return devicePlace(of.place).buffer;
+    };
+    const ready = await Promise.all(dispatches.map((dispatch) => this.prepare(dispatch, bufferOf)));
+    const encoder = this.device.gpu.createCommandEncoder();
+    encode(encoder, ready);
+    this.device.queue.submit([encoder.finish()]);
+    for (const { parameters } of ready) parameters?.destroy();
+  }
+
+  release(): void {
+    this.memory.release();
+    this.#weights.clear();
+  }
+}
+
+/** Encodes dispatches as one pass. */
+export function encode(encoder: GPUCommandEncoder, dispatches: readonly ReadyDispatch[]): void {
+  const pass = encoder.beginComputePass();
+  for (const { pipeline, group, workgroups } of dispatches) {
+    pass.setPipeline(pipeline);
+    pass.setBindGroup(0, group);
+    pass.dispatchWorkgroups(...workgroups);
+  }
+  pass.end();
+}

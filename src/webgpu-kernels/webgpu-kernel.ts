@@ -1,0 +1,68 @@
+/**
+ * How an operator's kernel on WebGPU is written: `ops/<op>/webgpu.ts` exports these, beside the declaration. A kernel says whether it accepts
+ * a call, and records the dispatches that do it. It knows no device: buffers, pipelines and passes are the backend's.
+ */
+import type { CallOf, Kernel, KernelCall, Operand, Served } from "../graph/kernel.js";
+
+/** Memory for what one dispatch of a call hands to the next: it holds nothing from run to run. */
+export interface Temporary {
+  readonly bytes: number;
+}
+
+/** A storage binding: `name` is an array of `element` in the shader. */
+export interface Binding {
+  readonly name: string;
+  /** A WGSL type; "u32" where left out. */
+  readonly element?: string;
+  /** What is bound, as a whole: where an operand begins is `offsetOf`'s business. */
+  readonly of: Operand | Temporary;
+  /** True if the shader writes it. What it writes it may read, and nothing else of the same dispatch may lie there. */
+  readonly writes?: boolean;
+}
+
+/** A number of a shader's parameters: 32 bits. */
+export type Parameter = number | { readonly float: number };
+
+/** One dispatch. */
+export interface Dispatch {
+  /** The kernel's name, as `explain` tells it. */
+  readonly name: string;
+  /** WGSL without bindings; `main` is its entry. Bindings and parameters are declared in front of it: see `wgsl.ts`. */
+  readonly code: string;
+  readonly bindings: readonly Binding[];
+  /** Numbers by name: whole ones are `u32` constants of the dispatch, others `f32`. They cost no pipeline of their own. */
+  readonly parameters: Readonly<Record<string, Parameter>>;
+  readonly workgroups: readonly [x: number, y?: number, z?: number];
+}
+
+/** What the device is, as far as kernels choose by it. */
+export interface DeviceTraits {
+  /** Invocations of a subgroup, where there are subgroups of one size. */
+  readonly subgroup: number | undefined;
+  readonly f16: boolean;
+  readonly mostWorkgroups: number;
+  readonly workgroupBytes: number;
+}
+
+/** Takes down the dispatches of a call. They hold as long as the operands stay where they are. */
+export interface WebgpuRecorder {
+  readonly device: DeviceTraits;
+  temporary(bytes: number): Temporary;
+  dispatch(dispatch: Dispatch): void;
+}
+
+/** A kernel, as the backend sees it. */
+export interface WebgpuKernel extends Kernel {
+  record(call: KernelCall, recorder: WebgpuRecorder): void;
+}
+
+/** What a kernel does with calls of the declarations that it is bound to. */
+interface Path<Call> {
+  accepts(call: Call): true | string;
+  record(call: Call, recorder: WebgpuRecorder): void;
+}
+
+/** Binds a kernel to the declarations whose calls it serves. */
+export function webgpuKernel<const Ops extends Served>(ops: Ops, path: Path<CallOf<Ops[number]>>): WebgpuKernel {
+  return { ops, ...path };
+}

@@ -1,0 +1,160 @@
+/**
+ * Pieces that WGSL kernels are made of: elements of every type that a device can hold, read and written as 32-bit words, and places of
+ * elements from shapes and strides. Buffers are arrays of u32; an invocation writes whole words, so that no two write the same one.
+ */
+import type { Operand } from "../graph/kernel.js";
+import { type ElementType, traitsOf } from "../tensor/element-type.js";
+import type { Parameter } from "./webgpu-kernel.js";
+
+/** The WGSL type that elements are computed in. */
+export type Scalar = "f32" | "i32" | "u32";
+
+/** How elements of a type are read from words and packed into them; undefined for types that shaders do not know. */
+interface Form {
+  readonly scalar: Scalar;
+  /** Elements in a word; for types of two words 0.5. */
+  readonly perWord: number;
+  /** The element at index `i` of the array `a`. */
+  read(a: string, i: string): string;
+  /** A word of elements, given one expression for each. */
+  pack(values: readonly string[]): string;
+}
+
+const bytes = (values: readonly string[], bits: (value: string) => string): string =>
+  values.map((value, at) => `((${bits(value)} & 0xffu) << ${8 * at}u)`).join(" | ");
+
+const forms: Readonly<Partial<Record<ElementType, Form>>> = {
+  float32: {
+    scalar: "f32",
+    perWord: 1,
+    read: (a, i) => `bitcast<f32>(${a}[${i}])`,
+    pack: ([value]) => `bitcast<u32>(${value})`,
+  },
+  float16: {
+    scalar: "f32",
+    perWord: 2,
+    read: (a, i) => `unpack2x16float(${a}[(${i}) >> 1u])[(${i}) & 1u]`,
+    pack: ([low, high]) => `packHalves(vec2f(${low}, ${high}))`,
+  },
+  bfloat16: {
+    scalar: "f32",
+    perWord: 2,
+    read: (a, i) => `bitcast<f32>((${a}[(${i}) >> 1u] >> (16u * ((${i}) & 1u))) << 16u)`,
+    pack: ([low, high]) => `(bfloat(${low}) | (bfloat(${high}) << 16u))`,
+  },
+  int32: {
+    scalar: "i32",
+    perWord: 1,
+    read: (a, i) => `bitcast<i32>(${a}[${i}])`,
+    pack: ([value]) => `bitcast<u32>(${value})`,
+  },
+  uint32: { scalar: "u32", perWord: 1, read: (a, i) => `${a}[${i}]`, pack: ([value]) => value },
+  int8: {
+    scalar: "i32",
+    perWord: 4,
+    read: (a, i) => `extractBits(bitcast<i32>(${a}[(${i}) >> 2u]), 8u * ((${i}) & 3u), 8u)`,
+    pack: (values) => bytes(values, (value) => `bitcast<u32>(${value})`),
+  },
+  uint8: {
+    scalar: "u32",
+    perWord: 4,
+    read: (a, i) => `extractBits(${a}[(${i}) >> 2u], 8u * ((${i}) & 3u), 8u)`,
+    pack: (values) => bytes(values, (value) => value),
+  },
+  bool: {
+    scalar: "u32",
+    perWord: 4,
+    read: (a, i) => `extractBits(${a}[(${i}) >> 2u], 8u * ((${i}) & 3u), 8u)`,
+    pack: (values) => bytes(values, (value) => value),
+  },
+};
+
+/** True for types whose elements shaders read and write. */
+export const isShaderType = (type: ElementType): boolean => forms[type] !== undefined;
+
+/** True for integers that shaders read as indices: of int64 the low half, which the checks on data have found to be all of it. */
+export const isIndexType = (type: ElementType): boolean => type === "int64" || type === "int32";
+
+function formOf(type: ElementType): Form {
+  const form = forms[type];
+  if (form === undefined) throw new RangeError(`${type} is no type of shaders`);
+  return form;
+}
+
+export const scalarOf = (type: ElementType): Scalar => formOf(type).scalar;
+
+/** Elements that one word holds: what an invocation writes. */
+export const perWord = (type: ElementType): number => formOf(type).perWord;
+
+/** The element of an array at an index. */
+export const read = (type: ElementType, array: string, index: string): string => formOf(type).read(array, `(${index})`);
+
+/** An index that an array of int32 or int64 holds. */
+export const readIndex = (type: ElementType, array: string, index: string): string =>
+  type === "int64" ? `bitcast<i32>(${array}[2u * (${index})])` : `bitcast<i32>(${array}[${index}])`;
+
+/** A word of elements. */
+export const pack = (type: ElementType, values: readonly string[]): string => formOf(type).pack(values);
+
+/** Functions that `pack` needs. Halves too large for float16 become infinite, as ONNX's casts do. */
+export const packing = `
+fn bfloat(value: f32) -> u32 {
+  let bits = bitcast<u32>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) { return 0x7fc0u; }
+  return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
+}
+fn packHalves(values: vec2f) -> u32 {
+  var word = pack2x16float(clamp(values, vec2f(-65504.0), vec2f(65504.0)));
+  let bits = bitcast<vec2u>(values);
+  for (var at = 0u; at < 2u; at++) {
+    let size = bits[at] & 0x7fffffffu;
+    let sign = (bits[at] >> 16u) & 0x8000u;
+    var half = (word >> (16u * at)) & 0xffffu;
+    if (size > 0x7f800000u) { half = 0x7e00u; } else if (size >= 0x477ff000u) { half = sign | 0x7c00u; }
+    word = insertBits(word, half, 16u * at, 16u);
+  }
+  return word;
+}`;
+
+/** The index of an operand's first element in its buffer. */
+export const offsetOf = ({ place }: Operand): number => place.offset;
+
+/** Elements by one element a word or more: the words that a count of elements takes. */
+export const wordsOf = (type: ElementType, count: number): number => Math.ceil(count / perWord(type));
+
+/** Bytes of one element; undefined for those that share one. */
+export const elementBytes = (type: ElementType): number | undefined => {
+  const { bits } = traitsOf(type);
+  return bits > 0 && bits % 8 === 0 ? bits / 8 : undefined;
+};
+
+/** Workgroups for so many invocations of `size`, in two dimensions where one does not suffice: `flatIndex` puts them together again. */
+export function workgroupsFor(invocations: number, size: number, most: number): readonly [number, number] {
+  const groups = Math.max(1, Math.ceil(invocations / size));
+  if (groups <= most) return [groups, 1];
+  const rows = Math.ceil(groups / most);
+  return [Math.ceil(groups / rows), rows];
+}
+
+/** An entry that computes `index`, the number of the invocation, for a grid of `workgroupsFor`. */
+export const entry = (size: number, body: string): string => `
+@compute @workgroup_size(${size}) fn main(
+  @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32,
+) {
+  let index = (group.y * groups.x + group.x) * ${size}u + local;
+${body}
+}`;
+
+/** Parameters that describe a shape or strides: `name0`, `name1`, … */
+export const listed = (name: string, numbers: readonly number[]): Readonly<Record<string, Parameter>> =>
+  Object.fromEntries(numbers.map((number, at) => [`${name}${at}`, number]));
+
+/** Code that finds the places of an element in arrays with these strides from its number in row-major order: `places[k]` for list k. */
+export function placesOf(rank: number, lists: readonly string[], element: string, target = "at"): string {
+  const lines = [`  var rest = ${element};`, ...lists.map((list) => `  var ${target}_${list} = p.${list}Offset;`)];
+  for (let axis = rank - 1; axis >= 0; axis--) {
+    lines.push(axis === 0 ? `  let c0 = rest;` : `  let c${axis} = rest % p.shape${axis}; rest /= p.shape${axis};`);
+    for (const list of lists) lines.push(`  ${target}_${list} += c${axis} * p.${list}${axis};`);
+  }
+  return lines.join("\n");
+}
