@@ -36,7 +36,7 @@ export interface LayoutOptions {
 }
 
 /** Where outputs lie, and what the arena takes: in one buffer, or in several. */
-export interface Layout {
+interface Layout {
   readonly placements: ReadonlyMap<Value, Placement>;
   readonly arenaBytes: number;
   readonly arenaBuffers: readonly number[];

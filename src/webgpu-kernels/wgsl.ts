@@ -2,12 +2,11 @@
  * Pieces that WGSL kernels are made of: elements of every type that a device can hold, read and written as 32-bit words, and places of
  * elements from shapes and strides. Buffers are arrays of u32; an invocation writes whole words, so that no two write the same one.
  */
-import type { Operand } from "../graph/kernel.js";
-import { type ElementType, traitsOf } from "../tensor/element-type.js";
+import type { ElementType } from "../tensor/element-type.js";
 import type { Parameter } from "./webgpu-kernel.js";
 
 /** The WGSL type that elements are computed in. */
-export type Scalar = "f32" | "i32" | "u32";
+type Scalar = "f32" | "i32" | "u32";
 
 /** How elements of a type are read from words and packed into them; undefined for types that shaders do not know. */
 interface Form {
@@ -116,17 +115,8 @@ fn packHalves(values: vec2f) -> u32 {
   return word;
 }`;
 
-/** The index of an operand's first element in its buffer. */
-export const offsetOf = ({ place }: Operand): number => place.offset;
-
-/** Elements by one element a word or more: the words that a count of elements takes. */
+/** The words that so many elements take. */
 export const wordsOf = (type: ElementType, count: number): number => Math.ceil(count / perWord(type));
-
-/** Bytes of one element; undefined for those that share one. */
-export const elementBytes = (type: ElementType): number | undefined => {
-  const { bits } = traitsOf(type);
-  return bits > 0 && bits % 8 === 0 ? bits / 8 : undefined;
-};
 
 /** Workgroups for so many invocations of `size`, in two dimensions where one does not suffice: `flatIndex` puts them together again. */
 export function workgroupsFor(invocations: number, size: number, most: number): readonly [number, number] {
@@ -148,13 +138,3 @@ ${body}
 /** Parameters that describe a shape or strides: `name0`, `name1`, … */
 export const listed = (name: string, numbers: readonly number[]): Readonly<Record<string, Parameter>> =>
   Object.fromEntries(numbers.map((number, at) => [`${name}${at}`, number]));
-
-/** Code that finds the places of an element in arrays with these strides from its number in row-major order: `places[k]` for list k. */
-export function placesOf(rank: number, lists: readonly string[], element: string, target = "at"): string {
-  const lines = [`  var rest = ${element};`, ...lists.map((list) => `  var ${target}_${list} = p.${list}Offset;`)];
-  for (let axis = rank - 1; axis >= 0; axis--) {
-    lines.push(axis === 0 ? `  let c0 = rest;` : `  let c${axis} = rest % p.shape${axis}; rest /= p.shape${axis};`);
-    for (const list of lists) lines.push(`  ${target}_${list} += c${axis} * p.${list}${axis};`);
-  }
-  return lines.join("\n");
-}

@@ -77,5 +77,6 @@ test("src/ops holds operators, what they share, and their lists", () => {
     "shared",
     "tsconfig.json",
     "wasm.ts",
+    "webgpu.ts",
   ]);
 });

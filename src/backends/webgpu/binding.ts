@@ -22,7 +22,7 @@ import { CallRecorder, isTemporary } from "./recorder.js";
 import type { ReadyDispatch, WebgpuSession } from "./session.js";
 
 /** What a run does, one after the other. */
-export type Action =
+type Action =
   | { readonly kind: "check"; readonly checks: readonly DataCheck[] }
   | { readonly kind: "dispatch"; readonly ready: ReadyDispatch }
   /** Brings a value from the host to the front of a buffer, or into a place. */

@@ -30,7 +30,7 @@ export function devicePlace(place: Placed): DevicePlace {
 }
 
 /** Bytes as buffers and copies count them. */
-export const wholeWords = (bytes: number): number => Math.ceil(bytes / 4) * 4;
+const wholeWords = (bytes: number): number => Math.ceil(bytes / 4) * 4;
 
 const storage = usage.storage | usage.copySource | usage.copyTarget;
 

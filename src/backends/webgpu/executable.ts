@@ -69,14 +69,14 @@ export class WebgpuExecutable implements Executable {
   }
 
   free(place: Placed): void {
-    void this.#session.then(async () => this.#session.memory.free(devicePlace(place).buffer));
+    void this.#session.after(async () => this.#session.memory.free(devicePlace(place).buffer));
   }
 
   copy(moves: readonly Move[]): void {
     const given = moves.map(({ from, to }) => ({ from: from instanceof View ? cloneView(from) : from, to }));
     for (const { from, to } of given) if (to instanceof View) copyView(hostView(from), to);
     const left = given.filter(({ from, to }) => !(to instanceof View) && !samePlace(from, to));
-    if (left.length > 0) void this.#session.then(() => this.#move(left));
+    if (left.length > 0) void this.#session.after(() => this.#move(left));
   }
 
   /** All moves as if at once: where a source is also a target, sources are read before the first is written. */
@@ -102,7 +102,7 @@ export class WebgpuExecutable implements Executable {
   }
 
   read(place: Placed): Promise<View> {
-    return this.#session.then(() => this.#session.memory.download(devicePlace(place)));
+    return this.#session.after(() => this.#session.memory.download(devicePlace(place)));
   }
 
   lend(): never {
@@ -132,7 +132,7 @@ export class WebgpuExecutable implements Executable {
     finish: (outputs: ReadonlyMap<Value, Placed>) => T,
   ): Promise<T> {
     const given = inputs.map((place) => (place instanceof View ? cloneView(place) : place));
-    return this.#session.then(async () => {
+    return this.#session.after(async () => {
       await this.#session.memory.settle();
       const bound = await this.#boundFor(program, given, results);
       this.#last = bound;
@@ -165,7 +165,7 @@ export class WebgpuExecutable implements Executable {
     const kept = this.#bound.get(program);
     this.#bound.delete(program);
     if (kept !== undefined)
-      void this.#session.then(async () => kept.drop(() => true).forEach((bound) => bound.release()));
+      void this.#session.after(async () => kept.drop(() => true).forEach((bound) => bound.release()));
   }
 }
 

@@ -37,7 +37,7 @@ export class WebgpuSession {
   }
 
   /** Does work once everything is done that was asked before. */
-  then<T>(work: () => Promise<T>): Promise<T> {
+  after<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#last.then(work);
     this.#last = result.catch(() => undefined);
     return result;

@@ -15,7 +15,7 @@ import {
 } from "../../../webgpu-kernels/wgsl.js";
 
 /** What an elementwise kernel computes. */
-export interface Elementwise {
+interface Elementwise {
   readonly name: string;
   readonly output: Operand;
   /** Operands by the names that the expression uses. */
@@ -99,7 +99,7 @@ ${entry(64, body)}`;
 }
 
 /** Strides of an operand over the output's shape; 0 where it is repeated. */
-export function broadcastStrides({ shape, strides }: Operand, over: readonly number[]): readonly number[] {
+function broadcastStrides({ shape, strides }: Operand, over: readonly number[]): readonly number[] {
   const lead = over.length - shape.length;
   return over.map((dim, axis) => (axis < lead || (shape[axis - lead] === 1 && dim !== 1) ? 0 : strides[axis - lead]));
 }
