@@ -106,6 +106,8 @@ export interface Executable extends Places {
 export interface BackendSession {
   /** Memory for weights that the backend computes on directly, one piece for each size; left out where it has none of its own. */
   allocateBytes?(sizes: readonly number[]): Uint8Array[];
+  /** Throws `out-of-memory` for weights that the backend cannot hold; left out where it computes on them as they lie. */
+  checkWeights?(weights: readonly View[]): void;
   /** What is to be told of the backend's memories, a line each; nothing where there is one. */
   describe(): readonly string[];
   /** Makes a plan ready. What was prepared for one session runs on each other's places, all in the order in which it was asked. */
@@ -114,6 +116,9 @@ export interface BackendSession {
   release(): void;
 }
 
+/** What becomes of operators that a device has no kernel for: they run on the host, which `explain` tells, or the run is refused. */
+export type FallbackPolicy = "host" | "never";
+
 /** What a session asks of a backend. */
 export interface BackendOptions {
   readonly platform: Platform;
@@ -121,6 +126,10 @@ export interface BackendOptions {
   readonly threads?: number | undefined;
   /** What the caller set for this backend alone: the backend reads and checks it. */
   readonly settings?: unknown;
+  /** What has no kernel may run on the host, or not at all. */
+  readonly fallback?: FallbackPolicy;
+  /** True where the caller left the choice open: a backend that is there, but not worth taking, is not available then. */
+  readonly automatic?: boolean;
 }
 
 /** How a backend would run a program, told without running it. */
@@ -143,6 +152,10 @@ export interface Backend {
 /** A backend that can be had by its name, loaded when it is first asked for. */
 export interface BackendChoice {
   readonly name: string;
+  /** True for one that computes in memory that the host cannot read. */
+  readonly isDevice?: boolean;
+  /** Where it comes among those that are tried when the caller leaves the choice open, from 0 on; left out where it is not. */
+  readonly automatic?: number;
   /** True for what is taken, where the caller allows it, when the one asked for cannot be had. */
   readonly lastResort?: boolean;
   load(): Promise<Backend>;

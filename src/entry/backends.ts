@@ -14,7 +14,7 @@ export type BackendName = "wasm" | "webgpu" | "reference";
 
 /** All of them. */
 export const backends: readonly (BackendChoice & { readonly name: BackendName })[] = [
-  { name: "wasm", load: async () => wasmBackend(wasmKernels) },
-  { name: "webgpu", load: async () => webgpuBackend(webgpuKernels) },
+  { name: "wasm", automatic: 1, load: async () => wasmBackend(wasmKernels) },
+  { name: "webgpu", isDevice: true, automatic: 0, load: async () => webgpuBackend(webgpuKernels) },
   { name: "reference", lastResort: true, load: async () => referenceBackend },
 ];

@@ -1,9 +1,10 @@
 /** Opens the backend that a session asks for, or the next best one where the caller allows it: never without saying so. */
 import type { BackendChoice, BackendOptions, BackendSession } from "../backends/backend.js";
+import { InsituError } from "../base/error.js";
 import { Unavailable } from "../backends/unavailable.js";
 
 /** A backend that is ready, and which one it came to be. */
-interface OpenedBackend {
+export interface OpenedBackend {
   readonly name: string;
   readonly opened: BackendSession;
 }
@@ -16,6 +17,11 @@ export async function openBackend(
   onFallback: ((message: string) => void) | undefined,
 ): Promise<OpenedBackend> {
   const { name } = choice;
+  if (options.fallback === "never" && choice.isDevice !== true && options.automatic !== true)
+    throw new InsituError(
+      "invalid-argument",
+      `option fallback: "never" is for devices; "${name}" computes on the host's own memory, and explain tells what has no kernel`,
+    );
   try {
     const backend = await choice.load();
     return { name, opened: await backend.open(options) };

@@ -1,5 +1,5 @@
 /** The options of `InferenceSession.create`, insitu's own and onnxruntime's, read into one form. */
-import { type BackendChoice, mostThreads } from "../backends/backend.js";
+import { type BackendChoice, type FallbackPolicy, mostThreads } from "../backends/backend.js";
 import type { BackendSettings } from "../backends/settings.js";
 import { checkCallback, choiceOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
@@ -17,8 +17,10 @@ export type RewritePolicy = "auto" | "require" | "never";
 
 /** How a session is made. Options of onnxruntime that insitu has no use for are accepted and ignored. */
 export interface SessionOptions extends LoadOptions, BackendSettings {
-  /** The name of a backend; the best one of the build when left out. */
+  /** The name of a backend, or "auto" for the fastest that is there and can hold the model; "wasm" when left out. */
   readonly backend?: string;
+  /** What becomes of operators that a device has no kernel for: "host", the default, computes them there and tells it, "never" refuses. */
+  readonly fallback?: FallbackPolicy;
   readonly inPlace?: InPlacePolicy;
   /** Threads in all, at most 64; what the machine has when left out, or 0. Those beside the calling one are workers that all sessions share. */
   readonly threads?: number;
@@ -48,9 +50,11 @@ export function readOptions(
   options: SessionOptions,
   choices: readonly BackendChoice[],
 ): {
-  backend: BackendChoice;
-  /** What the caller set for that backend alone. */
-  settings: unknown;
+  /** The backends to try, in this order: one, unless the caller leaves the choice open. */
+  candidates: readonly BackendChoice[];
+  /** What the caller set for a backend alone. */
+  settingsOf: (choice: BackendChoice) => unknown;
+  fallback: FallbackPolicy;
   inPlace: InPlacePolicy;
   threads: number | undefined;
   level: Level;
@@ -71,12 +75,26 @@ export function readOptions(
     );
   checkLoadOptions(options);
   const threads = readThreads(options, "threads") ?? readThreads(options, "intraOpNumThreads");
-  const backend = chooseBackend(options, choices);
-  const settings: unknown = Object.hasOwn(options, backend.name)
-    ? options[backend.name as keyof BackendSettings]
-    : undefined;
-  return { backend, settings, inPlace, threads: threads === 0 ? undefined : threads, level, rewrite };
+  const fallback = choiceOf("option fallback", options.fallback, ["host", "never"], "host");
+  const candidates =
+    options.backend === automatic
+      ? choices.filter((each) => each.automatic !== undefined).toSorted((a, b) => a.automatic! - b.automatic!)
+      : [chooseBackend(options, choices)];
+  const settingsOf = ({ name }: BackendChoice): unknown =>
+    Object.hasOwn(options, name) ? options[name as keyof BackendSettings] : undefined;
+  return {
+    candidates,
+    settingsOf,
+    fallback,
+    inPlace,
+    threads: threads === 0 ? undefined : threads,
+    level,
+    rewrite,
+  };
 }
+
+/** Leaves the choice of a backend open. */
+const automatic = "auto";
 
 /** A number of threads; 0 stands for what the machine has. */
 function readThreads(options: SessionOptions, name: "threads" | "intraOpNumThreads"): number | undefined {
@@ -96,7 +114,7 @@ function chooseBackend(options: SessionOptions, choices: readonly BackendChoice[
     if (choice !== undefined) return choice;
     throw new InsituError(
       "invalid-argument",
-      `option backend must be one of ${choices.map(({ name }) => `"${name}"`).join(", ")}, got ${valueText(backend)}`,
+      `option backend must be one of ${[automatic, ...choices.map(({ name }) => name)].map((name) => `"${name}"`).join(", ")}, got ${valueText(backend)}`,
     );
   }
   const refuse = (got: unknown): never => {

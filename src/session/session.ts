@@ -1,5 +1,6 @@
 /** The object users hold: load → plan → run, in onnxruntime-common's shape, with or without a state. */
 import { optionsOf } from "../base/arguments.js";
+import { Unavailable } from "../backends/unavailable.js";
 import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
 import { valueText } from "../base/value-text.js";
@@ -21,7 +22,7 @@ import { type Feeds, inOrder, readFeeds } from "./feeds.js";
 import { type HeldInput, heldInputsOf } from "./held-inputs.js";
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
 import { MemoryLimit } from "./memory-limit.js";
-import { openBackend } from "./open-backend.js";
+import { openBackend, type OpenedBackend } from "./open-backend.js";
 import { type InPlacePolicy, readOptions, type RewritePolicy, type SessionOptions } from "./options.js";
 import { Pairings } from "./pairing.js";
 import { buffersOf, type Fetches, makeResults, readFetches, Taken } from "./results.js";
@@ -58,6 +59,8 @@ export interface Parts {
   /** Nodes that passes took out: told by `explain`. */
   readonly removed: readonly RemovedNode[];
   readonly backend: string;
+  /** Backends that were tried before it, and why they were not taken. */
+  readonly passedOver: readonly string[];
   readonly opened: BackendSession;
   /** True once the session was released: its states are told. */
   released: boolean;
@@ -110,39 +113,26 @@ export class Session {
     given?: SessionOptions,
   ): Promise<Parts> {
     const options = optionsOf<SessionOptions>("the options of a session", given);
-    const { backend, settings, inPlace, threads, level, rewrite } = readOptions(options, backends);
-    const asked = { platform, threads, settings };
-    const { name, opened } = await openBackend(backends, backend, asked, options.onFallback);
-    try {
-      const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
-      const loaded = await loadModel(source, platform, options, limit.guard(opened));
-      const changed = await changedBy(options.change, loaded);
-      const { model, notRewritten } = await rewritten(changed, rewrite, inPlace);
-      const prepared = preparedGraphOf(model, level);
-      const { graph, removed } = prepared;
-      const weights = weightsOf(graph);
-      const pairings = new Pairings(prepared, inPlace, options.pairs, opened, weights);
-      const policy = inPlace === "require" ? "prefer" : inPlace;
-      const functional = opened.prepare(makePlan(graph, { policy, pasts: "caller" }));
-      return {
-        model,
-        notRewritten,
-        graph,
-        removed,
-        backend: name,
-        opened,
-        released: false,
-        functional,
-        pairings,
-        edits: new CacheEdits(opened),
-        weightBytes: weights.reduce((sum, view) => sum + view.byteLength, 0),
-        limit,
-        mayMove: inPlace !== "require",
-      };
-    } catch (error) {
-      opened.release();
-      throw error;
-    }
+    const { candidates, ...read } = readOptions(options, backends);
+    const passedOver: string[] = [];
+    for (const [at, choice] of candidates.entries())
+      try {
+        const asked = { platform, threads: read.threads, settings: read.settingsOf(choice), fallback: read.fallback };
+        const automatic = candidates.length > 1;
+        const opened = await openBackend(
+          backends,
+          choice,
+          { ...asked, automatic },
+          automatic ? undefined : options.onFallback,
+        );
+        return await prepareOn(opened, source, platform, options, { ...read, passedOver });
+      } catch (error) {
+        const next = error instanceof Unavailable || (error instanceof InsituError && error.code === "out-of-memory");
+        if (!next || at === candidates.length - 1) throw error;
+        passedOver.push(`${choice.name}: ${error.message}`);
+        options.onFallback?.(`backend "${candidates[at + 1].name}" instead of "${choice.name}": ${error.message}`);
+      }
+    throw new InsituError("internal", "there is no backend to try");
   }
 
   /** Computes outputs from feeds. The second argument is the options where it names no output. */
@@ -188,7 +178,7 @@ export class Session {
   explain(): string;
   explain(options: { readonly json: true }): SessionExplanation;
   explain(options?: { readonly json?: boolean }): string | SessionExplanation {
-    const { pairings, functional, edits, opened, weightBytes, removed, notRewritten } = this.#live();
+    const { pairings, functional, edits, opened, passedOver, weightBytes, removed, notRewritten } = this.#live();
     const { stateful } = pairings.own;
     const accounts = stateful.describeSteps() ?? functional.describeSteps();
     const told = accounts === undefined ? {} : { accounts };
@@ -198,6 +188,7 @@ export class Session {
     const transfers = [stateful, functional].map((executable) => executable.describeTransfers());
     return [
       explainPlan(stateful.plan, facts),
+      ...section("backends that were passed over", passedOver),
       ...section("memories", opened.describe()),
       ...section(
         "brought to the backend and back by each run",
@@ -206,6 +197,11 @@ export class Session {
       ...section("edits of caches", edits.describe()),
       ...(notRewritten === undefined ? [] : [`\nnot rewritten: ${notRewritten}`]),
     ].join("\n");
+  }
+
+  /** The name of the backend that the session runs on. */
+  get backend(): string {
+    return this.#live().backend;
   }
 
   /** True if a result depends on chance: a second run may differ. */
@@ -247,6 +243,49 @@ export class Session {
   #live(): Parts {
     if (this.#parts === undefined) throw new InsituError("released", "the session was released; create a new one");
     return this.#parts;
+  }
+}
+
+/** Loads a model and makes it ready on a backend, which is let go of where that fails. */
+async function prepareOn(
+  { name, opened }: OpenedBackend,
+  source: ModelSource,
+  platform: Platform,
+  options: SessionOptions,
+  asked: Omit<ReturnType<typeof readOptions>, "candidates"> & { readonly passedOver: readonly string[] },
+): Promise<Parts> {
+  const { inPlace, level, rewrite, passedOver } = asked;
+  try {
+    const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
+    const loaded = await loadModel(source, platform, options, limit.guard(opened));
+    const changed = await changedBy(options.change, loaded);
+    const { model, notRewritten } = await rewritten(changed, rewrite, inPlace);
+    const prepared = preparedGraphOf(model, level);
+    const { graph, removed } = prepared;
+    const weights = weightsOf(graph);
+    opened.checkWeights?.(weights);
+    const pairings = new Pairings(prepared, inPlace, options.pairs, opened, weights);
+    const policy = inPlace === "require" ? "prefer" : inPlace;
+    const functional = opened.prepare(makePlan(graph, { policy, pasts: "caller" }));
+    return {
+      model,
+      notRewritten,
+      graph,
+      removed,
+      backend: name,
+      passedOver,
+      opened,
+      released: false,
+      functional,
+      pairings,
+      edits: new CacheEdits(opened),
+      weightBytes: weights.reduce((sum, view) => sum + view.byteLength, 0),
+      limit,
+      mayMove: inPlace !== "require",
+    };
+  } catch (error) {
+    opened.release();
+    throw error;
   }
 }
 

@@ -3,6 +3,7 @@ import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { SessionOptions } from "../../src/session/options.js";
+import type { Session } from "../../src/session/session.js";
 import type { State } from "../../src/session/state.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 
@@ -26,7 +27,7 @@ export function tokenFeeds(rows: readonly (readonly number[])[], starts: readonl
 }
 
 /** Runs tokens of one sample on a state; the last position's logits. */
-export async function step(session: InferenceSession, state: State, tokens: readonly number[]): Promise<Float32Array> {
+export async function step(session: Session, state: State, tokens: readonly number[]): Promise<Float32Array> {
   const { logits } = await session.run(tokenFeeds([tokens], state.lengths), { state });
   return (logits.data as Float32Array).slice(-smallSizes.vocabulary);
 }

@@ -4,6 +4,7 @@
  */
 import type { Value } from "../../graph/graph.js";
 import type { Node } from "../../graph/graph.js";
+import { InsituError } from "../../base/error.js";
 import { chooseKernel } from "../../graph/kernel.js";
 import { isKnownShape } from "../../graph/dim.js";
 import type { Placement } from "../../plan/layout.js";
@@ -119,7 +120,7 @@ class Binder {
   async step(step: Step): Promise<void> {
     const { node } = step;
     this.check(step.checks);
-    if (step.dynamic) return this.#onHost(step, dynamicStep);
+    if (step.dynamic) return this.#fallBack(step, dynamicStep.reasons!);
     if (this.#isView(step)) return this.#view(step);
     if (this.#belongsToHost(step))
       return this.#onHost(step, { runs: "reference", reasons: ["its operands are on the host"] });
@@ -130,7 +131,7 @@ class Binder {
     const { kernel, reasons } = strings
       ? { kernel: undefined, reasons: ["strings stay on the host"] }
       : chooseKernel(this.#session.kernels, node.op, call);
-    if (kernel === undefined) return this.#onHost(step, { runs: "reference", reasons });
+    if (kernel === undefined) return this.#fallBack(step, reasons);
     this.#keep(step, outputs);
     const recorder = new CallRecorder(this.#session.device.traits);
     kernel.record(call, recorder);
@@ -142,6 +143,15 @@ class Binder {
     node.outputs.forEach((value, at) => value && this.#device.set(value, outputs[at]!));
     const kernels = [...new Set(recorder.dispatches.map(({ name }) => name))];
     this.#accounts.set(node, kernels.length === 0 ? { runs: "nothing" } : { runs: "kernel", kernels });
+  }
+
+  #fallBack(step: Step, reasons: readonly string[]): void {
+    if (this.#session.fallback === "never")
+      throw new InsituError(
+        "unsupported-operator",
+        `${step.node.label} cannot run on ${this.#session.device.description}: ${reasons.join("; ")}; fallback: "host" computes it on the host`,
+      );
+    this.#onHost(step, { runs: "reference", reasons });
   }
 
   finish(caches: readonly (DevicePlace | undefined)[], wanted: ReadonlySet<Value>): BoundRun {

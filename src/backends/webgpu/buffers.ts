@@ -54,12 +54,7 @@ export class DeviceMemory {
   allocate(bytes: number, label: string): DeviceBuffer {
     const size = Math.max(16, wholeWords(bytes));
     const { gpu } = this.device;
-    const most = Math.min(gpu.limits.maxBufferSize, gpu.limits.maxStorageBufferBindingSize);
-    if (size > most)
-      throw new InsituError(
-        "out-of-memory",
-        `${label}: ${size} bytes are needed, and one buffer of ${this.device.description} holds ${most}`,
-      );
+    this.#checkSize(size, label);
     const what = `${label}: ${size} bytes beside ${this.#bytes} that the session has on ${this.device.description}`;
     const { result, settled } = this.device.attempt(what, () => gpu.createBuffer({ label, size, usage: storage }));
     this.#pending.push(settled);
@@ -67,6 +62,21 @@ export class DeviceMemory {
     this.#open.add(buffer);
     this.#bytes += size;
     return buffer;
+  }
+
+  /** Throws for weights of which one is larger than a buffer can be. */
+  checkSizes(sizes: readonly number[]): void {
+    for (const size of sizes) this.#checkSize(size, "a weight");
+  }
+
+  #checkSize(size: number, label: string): void {
+    const { maxBufferSize, maxStorageBufferBindingSize } = this.device.gpu.limits;
+    const most = Math.min(maxBufferSize, maxStorageBufferBindingSize);
+    if (size > most)
+      throw new InsituError(
+        "out-of-memory",
+        `${label}: ${size} bytes are needed, and one buffer of ${this.device.description} holds ${most}`,
+      );
   }
 
   /** Waits for the outcome of allocations so far; rejects where one failed. */

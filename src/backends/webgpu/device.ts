@@ -20,6 +20,8 @@ export class Device {
   readonly queue: GPUQueue;
   readonly traits: DeviceTraits;
   readonly description: string;
+  /** True for one that is no GPU but a program. */
+  readonly isSoftware: boolean;
   #lost: string | undefined;
 
   constructor(gpu: GPUDevice, adapter: GPUAdapter, settings: WebgpuSettings) {
@@ -34,6 +36,7 @@ export class Device {
       workgroupBytes: gpu.limits.maxComputeWorkgroupStorageSize,
     };
     this.description = [description || vendor, architecture].filter((text) => text !== "").join(" ") || "unnamed";
+    this.isSoftware = adapter.info.isFallbackAdapter;
     void gpu.lost.then(({ reason, message }) => {
       if (reason !== "destroyed") this.#lost = message || "no reason was given";
     });

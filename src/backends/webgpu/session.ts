@@ -2,6 +2,7 @@
 import type { View } from "../../tensor/view.js";
 import type { KernelTable } from "../../graph/kernel.js";
 import type { Binding, Dispatch, WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
+import type { FallbackPolicy } from "../backend.js";
 import { DeviceBuffer, DeviceMemory, devicePlace } from "./buffers.js";
 import { type Device, usage } from "./device.js";
 import { parameterBytes, pipelineFor, shaderOf } from "./pipelines.js";
@@ -21,13 +22,16 @@ export class WebgpuSession {
   readonly device: Device;
   readonly memory: DeviceMemory;
   readonly kernels: KernelTable<WebgpuKernel>;
+  /** What becomes of steps without a kernel. */
+  readonly fallback: FallbackPolicy;
   readonly #weights = new Map<View, DeviceBuffer>();
   #arena: readonly DeviceBuffer[] = [];
   /** Everything that was asked so far: what comes later waits for it. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(device: Device, kernels: KernelTable<WebgpuKernel>) {
+  constructor(device: Device, kernels: KernelTable<WebgpuKernel>, fallback: FallbackPolicy) {
     this.device = device;
+    this.fallback = fallback;
     this.memory = new DeviceMemory(device);
     this.kernels = kernels;
   }

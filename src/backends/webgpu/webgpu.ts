@@ -3,6 +3,7 @@ import type { KernelTable } from "../../graph/kernel.js";
 import type { Plan } from "../../plan/plan.js";
 import type { WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import type { Backend, BackendSession, Executable } from "../backend.js";
+import { Unavailable } from "../unavailable.js";
 import { joinDevice } from "./device.js";
 import { WebgpuExecutable } from "./executable.js";
 import { pipelineCount } from "./pipelines.js";
@@ -13,14 +14,20 @@ import { readWebgpuSettings } from "./settings.js";
 export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
   return {
     name: "webgpu",
-    async open({ platform, settings }): Promise<BackendSession> {
+    async open({ platform, settings, fallback, automatic }): Promise<BackendSession> {
       const { device, leave } = await joinDevice(platform, readWebgpuSettings(settings));
-      const session = new WebgpuSession(device, kernels);
+      if (automatic === true && device.isSoftware) {
+        leave();
+        const reason = `${device.description} computes on the processor, which other backends do better`;
+        throw new Unavailable("backend", "invalid-argument", `WebGPU has no GPU here: ${reason}`);
+      }
+      const session = new WebgpuSession(device, kernels, fallback ?? "host");
       let released = false;
       return {
         describe: () => [
           `${device.description}: ${session.memory.byteLength} bytes of this session, ${pipelineCount(device)} pipelines`,
         ],
+        checkWeights: (weights) => session.memory.checkSizes(weights.map(({ byteLength }) => byteLength)),
         prepare: (plan: Plan): Executable => new WebgpuExecutable(plan, session),
         release() {
           if (released) return;

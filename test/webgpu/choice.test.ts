@@ -1,0 +1,186 @@
+// Which backend runs a session, and what is said where a GPU cannot be had, is no GPU, is too small, or goes away.
+import { describe, expect, test } from "vitest";
+import type { Platform } from "../../src/base/platform.js";
+import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { backends } from "../../src/entry/backends.js";
+import { InferenceSession } from "../../src/entry/node.js";
+import { buildModel, node, value } from "../../src/onnx/build.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { nodePlatform } from "../../src/platform/node.js";
+import type { SessionOptions } from "../../src/session/options.js";
+import { Session } from "../../src/session/session.js";
+import { Tensor } from "../../src/tensor/tensor.js";
+import { noWebgpu } from "../support/backends.js";
+import { step, tokens } from "../support/decoding.js";
+
+const decoder = writeModel(generatedDecoder(smallSizes));
+
+/** A session in a place whose GPU is what a test says. */
+class PlacedSession extends Session {
+  static async on(platform: Partial<Platform>, options: SessionOptions): Promise<PlacedSession> {
+    const parts = await Session.prepare(decoder, { ...nodePlatform, ...platform }, backends, options);
+    return new PlacedSession(parts);
+  }
+}
+
+const adapterOf =
+  (change: (adapter: GPUAdapter) => GPUAdapter | null): (() => Promise<GPU | string>) =>
+  async () => {
+    const gpu = (await nodePlatform.gpu!()) as GPU;
+    const requestAdapter = async (options?: GPURequestAdapterOptions): Promise<GPUAdapter | null> =>
+      change((await gpu.requestAdapter(options))!);
+    return { requestAdapter } as GPU;
+  };
+
+test("without WebGPU a session is refused with the way out, and auto takes the next", async () => {
+  const gpu = async (): Promise<string> => "no package";
+  await expect(PlacedSession.on({ gpu }, { backend: "webgpu" })).rejects.toThrow(
+    "WebGPU cannot be had here: no package",
+  );
+  const said: string[] = [];
+  const session = await PlacedSession.on({ gpu }, { backend: "auto", onFallback: (message) => said.push(message) });
+  expect(session.backend).toBe("wasm");
+  expect(said).toEqual(['backend "wasm" instead of "webgpu": WebGPU cannot be had here: no package']);
+  expect(session.explain()).toMatch(
+    /backends that were passed over\n {2}webgpu: WebGPU cannot be had here: no package,
+  );
+  await session.release();
+});
+
+test("what is no backend, and what only devices have, is refused", async () => {
+  await expect(InferenceSession.create(decoder, { backend: "gpu" })).rejects.toThrow(
+    'option backend must be one of "auto", "wasm", "webgpu", "reference", got "gpu"',
+  );
+  await expect(InferenceSession.create(decoder, { backend: "wasm", fallback: "never" })).rejects.toThrow(
+    'option fallback: "never" is for devices; "wasm" computes on the host\'s own memory',
+  );
+  const wrong = { backend: "webgpu", webgpu: { speed: 9 } } as SessionOptions;
+  await expect(InferenceSession.create(decoder, wrong)).rejects.toThrow("option webgpu.speed is not known");
+});
+
+describe.skipIf(noWebgpu !== undefined)("with WebGPU", () => {
+  test("auto does not take a program that plays a GPU, and takes a GPU", async () => {
+    const real = await nodePlatform.gpu!();
+    const isProgram = (await (real as GPU).requestAdapter())!.info.isFallbackAdapter;
+    const session = await InferenceSession.create(decoder, { backend: "auto" });
+    expect(session.backend).toBe(isProgram ? "wasm" : "webgpu");
+    if (isProgram) expect(session.explain()).toMatch(/webgpu: WebGPU has no GPU here: SwiftShader/);
+    await session.release();
+    const playing = adapterOf((adapter) =>
+      proxied(adapter, { info: { ...infoOf(adapter), isFallbackAdapter: false } }),
+    );
+    const other = await PlacedSession.on({ gpu: playing }, { backend: "auto" });
+    expect(other.backend).toBe("webgpu");
+    await other.release();
+  });
+
+  test("no adapter is told", async () => {
+    await expect(PlacedSession.on({ gpu: adapterOf(() => null) }, { backend: "webgpu" })).rejects.toThrow(
+      "WebGPU has no adapter here",
+    );
+  });
+
+  test("a weight that no buffer holds, and a state that does not fit, are refused with their sizes", async () => {
+    const small = adapterOf((adapter) =>
+      proxied(adapter, {
+        info: { ...infoOf(adapter), isFallbackAdapter: false },
+        requestDevice: async (descriptor?: GPUDeviceDescriptor) => {
+          const device = await adapter.requestDevice(descriptor);
+          return proxied(device, { limits: proxied(device.limits, { maxStorageBufferBindingSize: 1024 }) });
+        },
+      }),
+    );
+    await expect(
+      PlacedSession.on({ gpu: small }, { backend: "webgpu", webgpu: { powerPreference: "low-power" } }),
+    ).rejects.toMatchObject({
+      code: "out-of-memory",
+      message: expect.stringMatching(/a weight: \d+ bytes are needed/) as string,
+    });
+    const session = await PlacedSession.on(
+      { gpu: small },
+      { backend: "auto", webgpu: { powerPreference: "low-power" } },
+    );
+    expect(session.backend).toBe("wasm");
+    await session.release();
+    const whole = await InferenceSession.create(decoder, { backend: "webgpu" });
+    expect(() => whole.createState({ dims: { batch: 1, capacity: 2 ** 25 } })).toThrow(
+      /take .* there is no memory for all of them: cache "past.0.key": \d+ bytes are needed, and one buffer of/,
+    );
+    await whole.release();
+  });
+
+  test("a GPU that goes away in the middle of a text: the runs after it say so, and a new session works", async () => {
+    let device: GPUDevice | undefined;
+    const gpu = adapterOf((adapter) =>
+      proxied(adapter, {
+        requestDevice: async (descriptor?: GPUDeviceDescriptor) => {
+          device = await adapter.requestDevice(descriptor);
+          // What is destroyed from outside is lost to everybody.
+          const { lost } = device;
+          return proxied(device, {
+            lost: lost.then(({ message }) => ({ reason: "unknown", message: `${message} (in a test)` })),
+          });
+        },
+      }),
+    );
+    const session = await PlacedSession.on({ gpu }, { backend: "webgpu" });
+    const state = session.createState({ dims: { batch: 1, capacity: 16 } });
+    await step(session, state, tokens(0, 4));
+    device!.destroy();
+    await expect(step(session, state, [1])).rejects.toMatchObject({
+      code: expect.stringMatching(/^(device|state)-lost$/) as string,
+    });
+    await expect(step(session, state, [1])).rejects.toThrow(/lost/);
+    await session.release();
+    const again = await InferenceSession.create(decoder, { backend: "webgpu" });
+    const fresh = again.createState({ dims: { batch: 1, capacity: 16 } });
+    expect(await step(again, fresh, tokens(0, 4))).toHaveLength(smallSizes.vocabulary);
+    await again.release();
+  });
+
+  test('fallback: "never" refuses what has no kernel, before anything is written', async () => {
+    const model = buildModel({
+      opset: 21,
+      inputs: [value("x", "float32", ["n"])],
+      outputs: [value("y", "float32")],
+      nodes: [node("Det", ["m"], ["y"]), node("Reshape", ["x", "s"], ["m"])].toReversed(),
+      initializers: [{ ...shapeOf([2, 2]), name: "s" }],
+    });
+    const session = await InferenceSession.create(writeModel(model), { backend: "webgpu", fallback: "never" });
+    const x = new Tensor("float32", [1, 2, 3, 4], [4]);
+    await expect(session.run({ x })).rejects.toThrow(/Det .*cannot run on .*: it has no kernel; fallback: "host"/);
+    await session.release();
+    const allowed = await InferenceSession.create(writeModel(model), { backend: "webgpu" });
+    expect([...((await allowed.run({ x })).y.data as Float32Array)]).toEqual([-2]);
+    expect(allowed.explain()).toMatch(/Det .*on the reference: it has no kernel/);
+    await allowed.release();
+  });
+});
+
+/** An object of the platform's with some members in the place of its own. */
+function proxied<T extends object>(of: T, members: object): T {
+  return new Proxy(of, {
+    get(target, name) {
+      if (name in members) return (members as Record<string | symbol, unknown>)[name];
+      const member: unknown = Reflect.get(target, name);
+      return typeof member === "function" ? (member.bind(target) as unknown) : member;
+    },
+  });
+}
+
+const infoOf = ({ info }: GPUAdapter): object => ({
+  vendor: info.vendor,
+  architecture: info.architecture,
+  description: info.description,
+  subgroupMinSize: info.subgroupMinSize,
+  subgroupMaxSize: info.subgroupMaxSize,
+});
+
+const shapeOf = (dims: readonly number[]): ReturnType<typeof buildModel>["graph"]["initializers"][number] => ({
+  name: "",
+  type: "int64",
+  dims: [dims.length],
+  data: BigInt64Array.from(dims, BigInt),
+  metadata: new Map(),
+  docString: "",
+});

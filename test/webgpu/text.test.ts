@@ -1,0 +1,22 @@
+// The embedded model on a GPU writes what it writes on WASM, greedily.
+import { describe, expect, test } from "vitest";
+import { CausalLM } from "../../src/entry/node.js";
+import { noWebgpu } from "../support/backends.js";
+
+describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
+  test.each([
+    ["on linear caches", {}],
+    ["without subgroups", { webgpu: { subgroups: false } }],
+    ["on pages", { cache: "paged" as const }],
+  ])("the embedded model's text, %s", async (_, options) => {
+    const generating = { maxTokens: 64, temperature: 0 };
+    const texts = [];
+    for (const backend of ["wasm", "webgpu"]) {
+      const lm = await CausalLM.load(undefined, { backend, ...options });
+      texts.push(await lm.generate("Once upon a time", generating).text());
+      await lm.release();
+    }
+    expect(texts[1]).toBe(texts[0]);
+    expect(texts[0].length).toBeGreaterThan(100);
+  });
+});
