@@ -1,0 +1,185 @@
+/**
+ * Rows moved on the device without being looked at: elements of whole bytes, between any strides, to rows that may be data. What is moved is
+ * cut into the largest units that every place allows; units smaller than a word share words, and are written by atomics.
+ */
+import type { Operand } from "../../../graph/kernel.js";
+import { type ElementType, traitsOf } from "../../../tensor/element-type.js";
+import type { Binding, DeviceTraits, Dispatch, Temporary } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { entry, listed, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+
+/** Where elements lie: in what, from where on, how far apart. Counted in elements. */
+interface RowsPlace {
+  readonly of: Operand | Temporary;
+  readonly offset: number;
+  readonly strides: readonly number[];
+}
+
+/** Rows whose place is data: along `axis` they begin at an index of their sample, the coordinate of axis 0. */
+interface Starts {
+  readonly axis: number;
+  /** int64 or int32. */
+  readonly indices: Operand;
+  /** 0: one index serves all samples. */
+  readonly step: 0 | 1;
+  /** Is added to each index. */
+  readonly add: number;
+  /** Rows that the target holds, where rows behind the last go on at the first. */
+  readonly wrapsAt?: number;
+}
+
+/** One move. */
+interface RowMove {
+  readonly name: string;
+  readonly type: ElementType;
+  readonly shape: readonly number[];
+  /** Undefined: zeros are written. */
+  readonly source: RowsPlace | undefined;
+  readonly target: RowsPlace;
+  readonly starts?: Starts | undefined;
+}
+
+/** An operand's own place. */
+export const placeOf = (operand: Operand): RowsPlace => ({
+  of: operand,
+  offset: operand.place.offset,
+  strides: operand.place.strides,
+});
+
+/** True if the elements of a type are whole bytes, else why they are not moved. */
+export const acceptsBytes = (type: ElementType): true | string =>
+  type !== "string" && traitsOf(type).bits % 8 === 0 ? true : `elements of ${type} are no whole bytes on the device`;
+
+/** A dimension of a move. The sample and the row that starts are kept apart from the others. */
+interface Axis {
+  readonly size: number;
+  readonly read: number;
+  readonly write: number;
+  readonly role: "sample" | "row" | undefined;
+}
+
+/** The dispatches of a move: none where there is nothing to move. */
+export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): readonly Dispatch[] {
+  const { name, type, source, target, starts } = move;
+  const bytes = traitsOf(type).bits / 8;
+  const { axes, run } = axesOf(move);
+  if (run === 0 || axes.some(({ size }) => size === 0)) return [];
+  const extents = [run, source?.offset ?? 0, target.offset, ...axes.flatMap(({ read, write }) => [read, write])];
+  const unit = [16, 4, 2, 1].find((width) => extents.every((extent) => (extent * bytes) % width === 0))!;
+  const units = (elements: number): number => (elements * bytes) / unit;
+  const all = [...axes, { size: units(run), read: 0, write: 0, role: undefined }];
+  const count = all.reduce((product, { size }) => product * size, 1);
+  const last = axes.length;
+  const lines = [`var rest = index; let inner = rest % p.shape${last}; rest /= p.shape${last};`];
+  for (let axis = last - 1; axis >= 0; axis--)
+    lines.push(`${axis === 0 ? `let c0 = rest;` : `let c${axis} = rest % p.shape${axis}; rest /= p.shape${axis};`}`);
+  const sample = axes.findIndex(({ role }) => role === "sample");
+  const place = (side: "read" | "write"): string =>
+    axes
+      .map(({ role }, axis) => {
+        const at =
+          side === "write" && role === "row" ? `rowFrom(${sample < 0 ? "0u" : `c${sample}`}, c${axis})` : `c${axis}`;
+        return `${at} * p.${side}${axis} + `;
+      })
+      .join("") + `inner + p.${side}Offset`;
+  const body = `
+  if (index >= p.count) { return; }
+  ${lines.join("\n  ")}
+  ${source === undefined ? "" : `let f = ${place("read")};`}
+  let t = ${place("write")};
+  ${written(unit, source !== undefined)}`;
+  const bindings: Binding[] = [
+    {
+      name: "moved",
+      of: target.of,
+      writes: true,
+      element: unit === 16 ? "vec4<u32>" : unit === 4 ? "u32" : "atomic<u32>",
+    },
+  ];
+  if (source !== undefined)
+    bindings.push({ name: "source", of: source.of, element: unit === 16 ? "vec4<u32>" : "u32" });
+  if (starts !== undefined) bindings.push({ name: "starts", of: starts.indices });
+  return [
+    {
+      name,
+      code: `${starts === undefined ? "" : startCode(starts)}${entry(64, body)}`,
+      bindings,
+      parameters: {
+        count,
+        ...listed(
+          "shape",
+          all.map(({ size }) => size),
+        ),
+        ...listed(
+          "read",
+          axes.map(({ read }) => units(read)),
+        ),
+        ...listed(
+          "write",
+          axes.map(({ write }) => units(write)),
+        ),
+        readOffset: units(source?.offset ?? 0),
+        writeOffset: units(target.offset),
+        ...(starts === undefined
+          ? {}
+          : {
+              startOffset: starts.indices.place.offset,
+              startStep: starts.step,
+              startAdd: starts.add,
+              wrapsAt: starts.wrapsAt ?? 0,
+            }),
+      },
+      workgroups: workgroupsFor(count, 64, mostWorkgroups),
+    },
+  ];
+}
+
+/** The dimensions of a move, joined where they lie together, without the run of elements that lie side by side at its end. */
+function axesOf({ shape, source, target, starts }: RowMove): { readonly axes: readonly Axis[]; readonly run: number } {
+  const axes: Axis[] = [];
+  shape.forEach((size, axis) => {
+    const role = starts === undefined ? undefined : axis === starts.axis ? "row" : axis === 0 ? "sample" : undefined;
+    if (size === 1 && role !== "row") return;
+    const own = { size, read: source?.strides[axis] ?? 0, write: target.strides[axis], role } as const;
+    const before = axes.at(-1);
+    const together =
+      before !== undefined &&
+      before.role === undefined &&
+      role === undefined &&
+      (source === undefined || before.read === own.read * size) &&
+      before.write === own.write * size;
+    if (together) axes[axes.length - 1] = { ...own, size: before.size * size };
+    else axes.push(own);
+  });
+  const end = axes.at(-1);
+  const isRun =
+    end !== undefined && end.role === undefined && end.write === 1 && (source === undefined || end.read === 1);
+  return isRun ? { axes: axes.slice(0, -1), run: end.size } : { axes, run: 1 };
+}
+
+function written(unit: number, hasSource: boolean): string {
+  if (unit === 16) return `moved[t] = ${hasSource ? "source[f]" : "vec4<u32>()"};`;
+  if (unit === 4) return `moved[t] = ${hasSource ? "source[f]" : "0u"};`;
+  const perWord = 4 / unit;
+  const bits = 8 * unit;
+  const value = hasSource ? `extractBits(source[f / ${perWord}u], ${bits}u * (f % ${perWord}u), ${bits}u)` : "0u";
+  // Neighbours may share the word: each clears and sets its own bits alone.
+  return `let shift = ${bits}u * (t % ${perWord}u);
+  atomicAnd(&moved[t / ${perWord}u], ~(${unit === 1 ? "0xffu" : "0xffffu"} << shift));
+  atomicOr(&moved[t / ${perWord}u], (${value}) << shift);`;
+}
+
+/** The row of the target for a row of the source. Circular mode takes any index of 64 bits; else the low half is all of it. */
+function startCode({ indices, wrapsAt }: Starts): string {
+  const isWide = indices.type === "int64";
+  const words = isWide ? "2u * " : "";
+  const low = `starts[${words}(p.startOffset + sample * p.startStep)]`;
+  if (wrapsAt === undefined)
+    return `
+fn rowFrom(sample: u32, row: u32) -> u32 { return ${low} + p.startAdd + row; }`;
+  return `
+fn rowFrom(sample: u32, row: u32) -> u32 {
+  var start = ${isWide ? `starts[${words}(p.startOffset + sample * p.startStep) + 1u] % p.wrapsAt` : "0u"};
+  if (start != 0u) { for (var bit = 0u; bit < 32u; bit++) { start = (2u * start) % p.wrapsAt; } }
+  return (start + ${low} % p.wrapsAt + p.startAdd + row) % p.wrapsAt;
+}`;
+}
