@@ -42,7 +42,7 @@ test("without WebGPU a session is refused with the way out, and auto takes the n
   expect(session.backend).toBe("wasm");
   expect(said).toEqual(['backend "wasm" instead of "webgpu": WebGPU cannot be had here: no package']);
   expect(session.explain()).toMatch(
-    /backends that were passed over\n {2}webgpu: WebGPU cannot be had here: no package,
+    /backends that were passed over\n {2}webgpu: WebGPU cannot be had here: no package/,
   );
   await session.release();
 });
