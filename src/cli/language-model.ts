@@ -30,7 +30,7 @@ export const textOptions: Readonly<Record<string, CommandOption>> = {
     describes: "read: what is spelled like a control token is one (prompts); plain: it is text (chats)",
   },
   speculate: { describes: "guess tokens by what was said before, and check the guesses" },
-  backend: { value: "name", describes: "wasm or reference" },
+  backend: { value: "name", describes: "wasm, webgpu, auto or reference" },
   threads: { value: "N", describes: "threads in all" },
 };
 
