@@ -17,7 +17,7 @@ import { elementCount, View } from "../../tensor/view.js";
 import type { Transfer } from "../backend.js";
 import { kernelCallOf } from "../kernel-call.js";
 import type { Binding, Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
-import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace } from "./buffers.js";
+import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landing } from "./buffers.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { CallRecorder, isTemporary } from "./recorder.js";
 import type { ReadyDispatch, WebgpuSession } from "./session.js";
@@ -26,8 +26,8 @@ import type { ReadyDispatch, WebgpuSession } from "./session.js";
 type Action =
   | { readonly kind: "check"; readonly checks: readonly DataCheck[] }
   | { readonly kind: "dispatch"; readonly ready: ReadyDispatch }
-  /** Brings a value from the host to the front of a buffer, or into a place. */
-  | { readonly kind: "upload"; readonly value: Value; readonly to: DevicePlace }
+  /** Brings a value from the host to a buffer that holds nothing else, or into a cache. */
+  | { readonly kind: "upload"; readonly value: Value; readonly to: DevicePlace; readonly intoCache: boolean }
   | { readonly kind: "download"; readonly value: Value; readonly from: DevicePlace }
   /** Computes a step on the host. */
   | { readonly kind: "host"; readonly step: Step }
@@ -44,8 +44,9 @@ export interface BoundRun {
   readonly arena: readonly DeviceBuffer[];
   readonly wanted: ReadonlySet<Value>;
   readonly actions: readonly Action[];
-  /** Outputs that stay on the device. */
+  /** Outputs that stay on the device, and those that are brought to the host when all is done. */
   readonly outputs: ReadonlyMap<Value, DevicePlace>;
+  readonly landings: ReadonlyMap<Value, Landing>;
   readonly accounts: ReadonlyMap<Node, StepAccount>;
   readonly transfers: readonly Transfer[];
   release(): void;
@@ -156,11 +157,15 @@ class Binder {
 
   finish(caches: readonly (DevicePlace | undefined)[], wanted: ReadonlySet<Value>): BoundRun {
     const outputs = new Map<Value, DevicePlace>();
+    const landings = new Map<Value, Landing>();
+    const { memory } = this.#session;
     for (const value of this.#program.plan.graph.outputs)
-      if (wanted.has(value)) this.#toHost(value);
-      else if (this.#hasShape(value)) outputs.set(value, this.#toDevice(value));
-      else this.#toHost(value);
-    const [owned, parameters, { memory }] = [this.#owned, this.#parameters, this.#session];
+      if (!wanted.has(value) && this.#hasShape(value)) outputs.set(value, this.#toDevice(value));
+      else if (!this.#isHere(value) && this.#device.has(value)) {
+        landings.set(value, memory.landingFor(this.#device.get(value)!));
+        this.#tell(value, "host");
+      }
+    const [owned, parameters] = [this.#owned, this.#parameters];
     return {
       program: this.#program,
       caches,
@@ -168,11 +173,13 @@ class Binder {
       wanted,
       actions: this.#actions,
       outputs,
+      landings,
       accounts: this.#accounts,
       transfers: this.#transfers,
       release() {
         for (const buffer of owned) memory.free(buffer);
         for (const buffer of parameters) buffer.destroy();
+        for (const landing of landings.values()) landing.release();
       },
     };
   }
@@ -257,7 +264,7 @@ class Binder {
       const placement = step.placements[at];
       if (cache === undefined || placement === undefined || placement.kind === "dynamic") return;
       const place = new Placed(placement.type, placement.shape, cache.buffer, cache.offset, cache.strides);
-      this.#actions.push({ kind: "upload", value, to: place });
+      this.#actions.push({ kind: "upload", value, to: place, intoCache: true });
       this.#tell(value, "backend");
       this.#device.set(value, place);
     });
@@ -334,7 +341,7 @@ class Binder {
         shape,
         this.#own(byteLengthOf(type, elementCount(shape)), `"${value.name}" from the host`),
       );
-      this.#actions.push({ kind: "upload", value, to: place });
+      this.#actions.push({ kind: "upload", value, to: place, intoCache: false });
       this.#tell(value, "backend");
     }
     this.#device.set(value, place);

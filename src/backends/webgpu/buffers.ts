@@ -107,38 +107,77 @@ export class DeviceMemory {
   }
 
   /** The elements of a place on the host. What was submitted before is done first. */
-  async download({ type, shape, strides, offset, size, buffer }: DevicePlace): Promise<View> {
-    if (size === 0) return View.allocate(type, shape);
+  async download(place: DevicePlace): Promise<View> {
+    const landing = this.landingFor(place);
+    const encoder = this.device.gpu.createCommandEncoder();
+    landing.encode(encoder);
+    this.device.queue.submit([encoder.finish()]);
+    try {
+      return await landing.read();
+    } finally {
+      landing.release();
+    }
+  }
+
+  /** What brings a place to the host, as often as it is asked. */
+  landingFor(place: DevicePlace): Landing {
+    return new Landing(this.device, place);
+  }
+}
+
+/** Memory that the host can map, for the elements of one place. One copy at a time is on its way. */
+export class Landing {
+  readonly #device: Device;
+  readonly #place: DevicePlace;
+  readonly #start: number;
+  readonly #size: number;
+  readonly #buffer: GPUBuffer | undefined;
+
+  constructor(device: Device, place: DevicePlace) {
+    this.#device = device;
+    this.#place = place;
+    const { type, shape, strides, offset, size, buffer } = place;
     const { bits } = traitsOf(type);
     const last = offset + shape.reduce((sum, dim, axis) => sum + (dim - 1) * strides[axis], 0);
-    const start = Math.floor((offset * bits) / 32) * 4;
-    const end = Math.min(buffer.bytes, wholeWords(Math.ceil(((last + 1) * bits) / 8)));
-    const bytes = await this.#read(buffer, start, end - start);
+    this.#start = Math.floor((offset * bits) / 32) * 4;
+    this.#size = Math.min(buffer.bytes, wholeWords(Math.ceil(((last + 1) * bits) / 8))) - this.#start;
+    device.check();
+    const mappable = usage.mapRead | usage.copyTarget;
+    if (size > 0) this.#buffer = device.gpu.createBuffer({ label: "to the host", size: this.#size, usage: mappable });
+  }
+
+  /** Copies the place's bytes to where the host can map them. */
+  encode(encoder: GPUCommandEncoder): void {
+    if (this.#buffer !== undefined)
+      encoder.copyBufferToBuffer(this.#place.buffer.gpu, this.#start, this.#buffer, 0, this.#size);
+  }
+
+  /** The elements, once the copy that was submitted is done. */
+  async read(): Promise<View> {
+    const { type, shape, strides, offset } = this.#place;
+    const buffer = this.#buffer;
+    if (buffer === undefined) return View.allocate(type, shape);
+    let bytes: Uint8Array;
+    try {
+      await buffer.mapAsync(mapToRead);
+      bytes = new Uint8Array(buffer.getMappedRange().slice(0));
+      buffer.unmap();
+    } catch (cause) {
+      this.#device.check();
+      throw new InsituError("internal", `${this.#place} could not be brought to the host`, { cause });
+    }
+    const { bits } = traitsOf(type);
     const elements = Math.floor((bytes.length * 8) / bits);
     const whole = viewOfBytes(
       type as Exclude<ElementType, "string">,
       [elements],
       bytes.subarray(0, byteLengthOf(type, elements)),
     );
-    return cloneView(new View(type, shape, whole.data, offset - (start * 8) / bits, strides));
+    return cloneView(new View(type, shape, whole.data, offset - (this.#start * 8) / bits, strides));
   }
 
-  async #read(buffer: DeviceBuffer, start: number, size: number): Promise<Uint8Array> {
-    this.device.check();
-    const { gpu, queue } = this.device;
-    const staging = gpu.createBuffer({ label: "download", size, usage: usage.mapRead | usage.copyTarget });
-    const encoder = gpu.createCommandEncoder();
-    encoder.copyBufferToBuffer(buffer.gpu, start, staging, 0, size);
-    queue.submit([encoder.finish()]);
-    try {
-      await staging.mapAsync(mapToRead);
-      return new Uint8Array(staging.getMappedRange().slice(0));
-    } catch (cause) {
-      this.device.check();
-      throw new InsituError("internal", `a download of ${size} bytes failed`, { cause });
-    } finally {
-      staging.destroy();
-    }
+  release(): void {
+    this.#buffer?.destroy();
   }
 }
 

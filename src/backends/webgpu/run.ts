@@ -30,7 +30,10 @@ export async function runBound(
     if (place instanceof View) host.set(value, place);
   });
   let waiting: ReadyDispatch[] = [];
+  /** What was encoded overwrites caches; what was submitted has. */
+  let [overwrites, overwrote] = [false, false];
   const submit = (): void => {
+    overwrote = overwrites;
     if (waiting.length === 0) return;
     const encoder = device.gpu.createCommandEncoder();
     encode(encoder, waiting);
@@ -38,7 +41,6 @@ export async function runBound(
     waiting = [];
   };
   const kept: { readonly cache: DevicePlace; readonly copy: DeviceBuffer }[] = [];
-  let overwrote = false;
   try {
     for (const action of actions)
       switch (action.kind) {
@@ -48,10 +50,16 @@ export async function runBound(
         case "check":
           for (const check of checksOf(program, action.checks, host)) check();
           break;
-        case "upload":
-          submit();
-          await uploadTo(session, host.get(action.value) ?? action.value.initializer!, action.to);
+        case "upload": {
+          const view = host.get(action.value) ?? action.value.initializer!;
+          // What is written to the queue comes before what waits to be encoded: nothing that waits reads the buffer of a value to come.
+          if (!action.intoCache) memory.upload(view, action.to.buffer);
+          else {
+            submit();
+            await uploadTo(session, view, action.to);
+          }
           break;
+        }
         case "download":
           submit();
           host.set(action.value, await memory.download(action.from));
@@ -66,12 +74,19 @@ export async function runBound(
           break;
         }
         case "overwrites":
-          overwrote = true;
+          overwrites = true;
           break;
         default:
           action satisfies never;
       }
-    submit();
+    const { landings } = bound;
+    overwrote = overwrites;
+    const encoder = device.gpu.createCommandEncoder();
+    if (waiting.length > 0) encode(encoder, waiting);
+    for (const landing of landings.values()) landing.encode(encoder);
+    device.queue.submit([encoder.finish()]);
+    const landed = await Promise.all([...landings.values()].map((landing) => landing.read()));
+    [...landings.keys()].forEach((value, at) => host.set(value, landed[at]));
     device.check();
     const outputs = new Map<Value, Placed>(bound.outputs);
     for (const value of program.plan.graph.outputs) {
