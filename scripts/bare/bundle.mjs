@@ -1,0 +1,65 @@
+// Bundles suites into one file each that a machine with nothing but Node can run: node scripts/bare/bundle.mjs <folder> <suite>...
+// The files they read must be there too, at the same place below the root from which the bundle is run.
+import { build } from "esbuild";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { basename, dirname, relative, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const [folder, ...suites] = process.argv.slice(2);
+
+/** Where a file lies, told at run time: the bundle lies elsewhere. */
+const hereOf = (path) => `new URL(${JSON.stringify(relative(root, path))}, \`file://\${process.cwd()}/\`).href`;
+
+const bare = {
+  name: "bare",
+  setup(bundle) {
+    bundle.onResolve({ filter: /^vitest$/ }, () => ({ path: `${root}scripts/bare/vitest.mjs` }));
+    bundle.onLoad({ filter: /\/(src|test|scripts)\/.*\.(ts|mjs)$/ }, ({ path }) => {
+      let text = readFileSync(path, "utf8");
+      const globs = [];
+      text = text.replace(
+        /import\.meta\.glob(?:<[^;]*?>)?\(\s*"([^"]+)",\s*\{ eager: true \},?\s*\)/g,
+        (_, pattern) => {
+          // One folder may be any: folder/*/file.
+          const [above, below] = pattern.split("/*/");
+          const base = resolve(dirname(path), above);
+          const files = readdirSync(base)
+            .toSorted()
+            .map((name) => `${base}/${name}/${below}`)
+            .filter(existsSync);
+          const names = files.map((file, at) => {
+            globs.push(`import * as glob${globs.length} from ${JSON.stringify(file)};`);
+            return `${JSON.stringify(file)}: glob${globs.length - 1}`;
+          });
+          return `({ ${names.join(", ")} })`;
+        },
+      );
+      text = text.replaceAll("import.meta.url", hereOf(path));
+      return { contents: globs.join("\n") + "\n" + text, loader: path.endsWith("ts") ? "ts" : "js" };
+    });
+  },
+};
+
+for (const suite of suites) {
+  const contents = `
+    import ${JSON.stringify(resolve(suite))};
+    import { runAll } from "vitest";
+    const { passed, failed } = await runAll();
+    console.log(${JSON.stringify(suite)} + ": " + passed + " passed, " + failed + " failed");
+    process.exit(failed > 0 ? 1 : 0);`;
+  await build({
+    stdin: { contents, resolveDir: root, loader: "js" },
+    bundle: true,
+    // The package says that its files do nothing when they are loaded; suites do.
+    ignoreAnnotations: true,
+    platform: "node",
+    format: "esm",
+    target: "node22",
+    outfile: `${folder}/${basename(suite, ".test.ts")}.mjs`,
+    plugins: [bare],
+    external: ["webgpu"],
+    banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
+    logLevel: "error",
+  });
+}

@@ -1,0 +1,87 @@
+// As much of vitest as the suites for devices use, for machines that have Node and nothing else: see bundle.mjs. Tests run one after the other.
+import * as chai from "chai";
+import { JestAsymmetricMatchers, JestChaiExpect, JestExtend } from "@vitest/expect";
+
+chai.use(JestExtend);
+chai.use(JestChaiExpect);
+chai.use(JestAsymmetricMatchers);
+
+export const expect = (value, message) => chai.expect(value, message);
+Object.assign(expect, chai.expect);
+for (const name of [
+  "any",
+  "anything",
+  "arrayContaining",
+  "objectContaining",
+  "stringContaining",
+  "stringMatching",
+  "closeTo",
+])
+  Object.defineProperty(expect, name, { get: () => chai.expect[name] });
+expect.fail = (message) => {
+  throw new Error(message);
+};
+
+const queue = [];
+const path = [];
+const closing = [];
+
+const text = (name, args) => {
+  let at = 0;
+  return String(name).replace(/%[sijdo]|\$(\w+)/g, (_, key) =>
+    key === undefined ? String(args[at++]) : String(args[0]?.[key]),
+  );
+};
+
+const runnable = (add) => {
+  const run = (name, ...rest) =>
+    add(
+      name,
+      rest.find((each) => typeof each === "function"),
+    );
+  run.each =
+    (rows) =>
+    (name, ...rest) => {
+      const body = rest.find((each) => typeof each === "function");
+      for (const row of rows) {
+        const args = Array.isArray(row) ? row : [row];
+        add(text(name, args), (...more) => body(...args, ...more));
+      }
+    };
+  run.skipIf = (condition) => (condition ? Object.assign(() => {}, { each: () => () => {} }) : run);
+  run.runIf = (condition) => run.skipIf(!condition);
+  run.skip = () => {};
+  return run;
+};
+
+export const test = runnable((name, body) => queue.push({ name: [...path, name].join(" > "), body }));
+export const it = test;
+const opening = [];
+export const describe = runnable((name, body) => {
+  path.push(name);
+  const made = body();
+  if (made instanceof Promise) throw new Error(`${name}: a group that waits is not for here`);
+  path.pop();
+});
+export const beforeAll = (work) => opening.push(work);
+export const afterAll = (work) => closing.push(work);
+export const vi = { spyOn: () => ({ mockRestore() {} }) };
+
+/** Runs everything that was asked for; how many passed and failed. */
+export async function runAll() {
+  let [passed, failed] = [0, 0];
+  for (const work of opening) await work();
+  for (const { name, body } of queue) {
+    const began = performance.now();
+    try {
+      await body({ skip() {} });
+      passed++;
+    } catch (error) {
+      failed++;
+      console.log(`FAILED ${name}\n${String(error?.stack ?? error).slice(0, 3000)}`);
+    }
+    if (performance.now() - began > 5000) console.log(`${name}: ${((performance.now() - began) / 1000).toFixed(1)} s`);
+  }
+  for (const work of closing) await work();
+  return { passed, failed };
+}
