@@ -22,6 +22,9 @@ interface Form {
 const bytes = (values: readonly string[], bits: (value: string) => string): string =>
   values.map((value, at) => `((${bits(value)} & 0xffu) << ${8 * at}u)`).join(" | ");
 
+const halves = (values: readonly string[], bits: (value: string) => string): string =>
+  values.map((value, at) => `((${bits(value)} & 0xffffu) << ${16 * at}u)`).join(" | ");
+
 const forms: Readonly<Partial<Record<ElementType, Form>>> = {
   float32: {
     scalar: "f32",
@@ -48,6 +51,18 @@ const forms: Readonly<Partial<Record<ElementType, Form>>> = {
     pack: ([value]) => `bitcast<u32>(${value})`,
   },
   uint32: { scalar: "u32", perWord: 1, read: (a, i) => `${a}[${i}]`, pack: ([value]) => value },
+  int16: {
+    scalar: "i32",
+    perWord: 2,
+    read: (a, i) => `extractBits(bitcast<i32>(${a}[(${i}) >> 1u]), 16u * ((${i}) & 1u), 16u)`,
+    pack: (values) => halves(values, (value) => `bitcast<u32>(${value})`),
+  },
+  uint16: {
+    scalar: "u32",
+    perWord: 2,
+    read: (a, i) => `extractBits(${a}[(${i}) >> 1u], 16u * ((${i}) & 1u), 16u)`,
+    pack: (values) => halves(values, (value) => value),
+  },
   int8: {
     scalar: "i32",
     perWord: 4,
@@ -94,6 +109,31 @@ export const readIndex = (type: ElementType, array: string, index: string): stri
 
 /** A word of elements. */
 export const pack = (type: ElementType, values: readonly string[]): string => formOf(type).pack(values);
+
+/** What a binding is an array of, where each load takes the words of four elements. */
+export const quadElement = (type: ElementType): string => ["", "vec4<u32>", "vec2<u32>", "", "u32"][perWord(type)];
+
+/** The four elements at an index that is a multiple of four, each by itself, of an array of `quadElement`. `words` names what is loaded. */
+export function readQuad(
+  type: ElementType,
+  array: string,
+  index: string,
+  words: string,
+): { readonly load: string; readonly elements: readonly string[] } {
+  const loaded = `${array}[(${index}) >> 2u]`;
+  return {
+    load: `let ${words} = ${perWord(type) === 4 ? `vec2<u32>(${loaded}, 0u)` : loaded};`,
+    elements: [0, 1, 2, 3].map((at) => read(type, words, `${at}u`)),
+  };
+}
+
+/** The words of four elements. */
+export function packQuad(type: ElementType, values: readonly string[]): string {
+  const size = perWord(type);
+  if (size === 4) return pack(type, values);
+  const words = Array.from({ length: 4 / size }, (_, at) => pack(type, values.slice(at * size, (at + 1) * size)));
+  return `${quadElement(type)}(${words.join(", ")})`;
+}
 
 /** Functions that `pack` needs. Halves too large for float16 become infinite, as ONNX's casts do. */
 export const packing = `
