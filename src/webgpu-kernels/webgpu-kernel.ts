@@ -66,3 +66,18 @@ interface Path<Call> {
 export function webgpuKernel<const Ops extends Served>(ops: Ops, path: Path<CallOf<Ops[number]>>): WebgpuKernel {
   return { ops, ...path };
 }
+
+/** Kernels that differ only in how they read their calls: `workOf` gives the work, or why there is none. */
+export const webgpuFamily =
+  <Work extends object>(family: Path<Work>) =>
+  <const Ops extends Served>(ops: Ops, workOf: (call: CallOf<Ops[number]>) => Work | string): WebgpuKernel =>
+    webgpuKernel(ops, {
+      accepts(call) {
+        const work = workOf(call);
+        return typeof work === "string" ? work : family.accepts(work);
+      },
+      record(call, recorder) {
+        const work = workOf(call);
+        if (typeof work !== "string") family.record(work, recorder);
+      },
+    });

@@ -5,6 +5,7 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { compareViews } from "../support/compare.js";
 import { View } from "../../src/tensor/view.js";
+import { noWebgpu } from "../support/backends.js";
 import { exportedBytes, exportedDecoders, exportedStep, exportedTolerance } from "../support/exported-decoders.js";
 
 /** A cache of length 0 for a past input: the batch first, the growing axis empty. */
@@ -16,10 +17,12 @@ function emptyPast(session: InferenceSession, name: string, batch: number): Tens
 
 const presentOf = (past: string): string => past.replace("past_key_values", "present");
 
-for (const model of exportedDecoders) {
+for (const [number, model] of exportedDecoders.entries()) {
   const runs = ["step", "long", "padded"].filter((run) => exportedStep(model, `${run}0`) !== undefined);
   if (runs.length === 0) continue;
-  describe.each(["reference", "wasm"] as const)(`${model} on %s`, async (backend) => {
+  // On a GPU a sample; all of them in the soak.
+  const onGpu = noWebgpu === undefined && (process.env["INSITU_SOAK"] !== undefined || number % 9 === 0);
+  describe.each(["reference", "wasm", ...(onGpu ? ["webgpu"] : [])])(`${model} on %s`, async (backend) => {
     const session = await InferenceSession.create(exportedBytes(model), { backend, threads: 2 });
     const pasts = session.inputNames.filter((name) => name.startsWith("past_key_values"));
     for (const run of runs) {

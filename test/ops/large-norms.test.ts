@@ -6,6 +6,7 @@ import { seededRandom } from "../../src/graph/call.js";
 import { type AttributeInput, buildModel, float, initializer, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
+import { backends } from "../support/backends.js";
 
 const seed = Number(process.env["INSITU_SEED"] ?? 1909);
 const rounds = process.env["INSITU_SOAK"] === undefined ? 3 : 60;
@@ -127,8 +128,8 @@ test(`${norms.length} normalizations, ${rounds} rounds from seed ${seed}`, async
           node(norm.op, ["x", ...operands.map((_, at) => `o${at}`)], ["y"], norm.attrs, { domain: norm.domain ?? "" }),
         ],
       });
-      for (const backend of ["reference", "wasm"] as const) {
-        const session = await InferenceSession.create(writeModel(model), { backend, threads: 1 });
+      for (const { name: backend, options } of backends) {
+        const session = await InferenceSession.create(writeModel(model), options);
         const { y } = await session.run({ x: new Tensor("float32", x, shape) });
         await session.release();
         const worst = Math.max(...Array.from(y.data as Float32Array, (each, at) => Math.abs(each - expected[at]) || 0));

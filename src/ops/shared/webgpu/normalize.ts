@@ -1,0 +1,213 @@
+/**
+ * Normalisations of rows on WebGPU: a workgroup for each row. Sums are float32; where squares leave its range, the row is brought into it by a
+ * power of two and summed once more.
+ */
+import type { Operand } from "../../../graph/kernel.js";
+import {
+  type Binding,
+  type DeviceTraits,
+  type Dispatch,
+  type Parameter,
+  webgpuFamily,
+} from "../../../webgpu-kernels/webgpu-kernel.js";
+import { pack, packing, perWord, read, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import { hasQuads, isFloatType, quadsOf } from "./quads.js";
+import { workgroupReduction } from "./workgroup-reduction.js";
+
+/** One normalisation of the rows that the source consists of. */
+interface Normalization {
+  readonly name: string;
+  /** True if the mean is taken away first. */
+  readonly centered: boolean;
+  readonly source: Operand;
+  /** Elements of a row. */
+  readonly size: number;
+  /** Added first: the source's shape, or fewer rows that repeat. */
+  readonly skip?: Operand | undefined;
+  /** One for each place of a row: added first too. */
+  readonly addend?: Operand | undefined;
+  /** Where source + skip + addend goes. */
+  readonly sum?: Operand | undefined;
+  readonly scale: Operand;
+  readonly bias?: Operand | undefined;
+  /** Where scale and bias hold for stretches of a row, not for its places; rows repeat after `rows`. */
+  readonly channels?: { readonly rows: number; readonly perRow: number; readonly area: number };
+  readonly output: Operand;
+  readonly mean?: Operand | undefined;
+  readonly inverse?: Operand | undefined;
+  readonly epsilon: number;
+}
+
+/** What a normalisation binds, in order, by the names of the shader. */
+const operandsOf = (job: Normalization): readonly (readonly [name: string, operand: Operand])[] =>
+  Object.entries({
+    source: job.source,
+    skip: job.skip,
+    addend: job.addend,
+    factor: job.scale,
+    shift: job.bias,
+    result: job.output,
+    total: job.sum,
+    means: job.mean,
+    inverses: job.inverse,
+  }).flatMap(([name, operand]) => (operand === undefined ? [] : [[name, operand] as const]));
+
+/** The storage bindings that every device has. */
+const mostBindings = 8;
+
+/** Rows that a norm over the axes from `axis` on has: how long they are. */
+export const rowSize = (shape: readonly number[], axis: number): number =>
+  shape.slice(axis).reduce((product, dim) => product * dim, 1);
+
+/** True if the operand holds one value for each place of a row of the axes from `axis` on, the same in all rows. */
+export function isRow({ shape, contiguous }: Operand, whole: readonly number[], axis: number): boolean {
+  const lead = whole.length - shape.length;
+  return contiguous && whole.every((dim, at) => (at < lead ? 1 : shape[at - lead]) === (at < axis ? 1 : dim));
+}
+
+function normalizable(job: Normalization): true | string {
+  const { size, output, source, mean, inverse } = job;
+  const operands = operandsOf(job);
+  for (const [, { type, contiguous }] of operands) {
+    if (!isFloatType(type)) return `there is no kernel for ${type}`;
+    if (!contiguous) return "an operand has gaps";
+  }
+  if (operands.length > mostBindings) return `it has more than ${mostBindings} operands and outputs`;
+  for (const statistic of [mean, inverse]) {
+    if (statistic === undefined) continue;
+    if (statistic.type !== "float32") return `there is no kernel for statistics of ${statistic.type}`;
+    if (source.place.size === 0) return "statistics of empty rows are asked for";
+  }
+  if (perWord(output.type) > 1 && size % 2 !== 0) return "rows are an odd number of halves of a word";
+  return true;
+}
+
+/** Kernels of operators that normalise. */
+export const normalization = webgpuFamily<Normalization>({
+  accepts: normalizable,
+  record(job, recorder) {
+    if (job.source.place.size > 0) recorder.dispatch(normalize(job, recorder.device));
+  },
+});
+
+/** Elements that an invocation handles at a time: four where all operands allow it, else a word of the output. */
+function unitOf(job: Normalization): 1 | 2 | 4 {
+  const walked = [job.source, job.skip, job.addend, job.sum, job.output];
+  const factors = job.channels === undefined ? [job.scale, job.bias] : [];
+  if (job.size % 4 === 0 && [...walked, ...factors].every((operand) => operand === undefined || hasQuads(operand)))
+    return 4;
+  return perWord(job.output.type) === 1 ? 1 : 2;
+}
+
+const lanes = ["x", "y", "z", "w"] as const;
+
+function normalize(job: Normalization, device: DeviceTraits): Dispatch {
+  const { name, source, size, skip, addend, sum, scale, bias, channels, output, mean, inverse, epsilon } = job;
+  const unit = unitOf(job);
+  const units = size / unit;
+  const rows = source.place.size / size;
+  const threads = Math.max(Math.min(256, Math.max(32, 2 ** Math.ceil(Math.log2(units)))), device.subgroup ?? 0);
+  const parts = Array.from({ length: unit }, (_, at) => at);
+  const vector = (values: readonly string[]): string =>
+    `vec4f(${lanes.map((_, at) => values[at] ?? "0.0").join(", ")})`;
+  /** WGSL of a unit of elements of an operand as a vec4f. */
+  const load = (each: string, { type }: Operand, at: string): string =>
+    unit === 4 && isFloatType(type)
+      ? quadsOf(type).unpack(`${each}[(p.${each}Offset >> 2u) + ${at}]`)
+      : vector(parts.map((part) => read(type, each, `p.${each}Offset + (${at}) * ${unit}u + ${part}u`)));
+  const store = (each: string, { type }: Operand, at: string, value: string): string =>
+    unit === 4 && isFloatType(type)
+      ? `${each}[(p.${each}Offset >> 2u) + ${at}] = ${quadsOf(type).pack(value)};`
+      : `${each}[p.${each}Offset / ${unit}u + ${at}] = ${pack(
+          type,
+          parts.map((part) => `${value}.${lanes[part]}`),
+        )};`;
+  const perChannel = (each: string, { type }: Operand): string =>
+    vector(
+      parts.map((part) =>
+        read(type, each, `p.${each}Offset + (row % p.rowsApart) * p.perRow + (at * ${unit}u + ${part}u) / p.area`),
+      ),
+    );
+  const factor = (each: string, operand: Operand): string =>
+    channels === undefined ? load(each, operand, "at") : perChannel(each, operand);
+  const wantsMean = job.centered || mean !== undefined;
+  const code = `${packing}
+${workgroupReduction("sumOf", "sum", threads, device)}
+${workgroupReduction("maximumOf", "maximum", threads, device)}
+const used = ${vector(parts.map(() => "1.0"))};
+fn valuesAt(row: u32, at: u32) -> vec4f {
+  var values = ${load("source", source, "row * p.units + at")};
+  ${skip === undefined ? "" : `values += ${load("skip", skip, "(row % p.skipRows) * p.units + at")};`}
+  ${addend === undefined ? "" : `values += ${load("addend", addend, "at")};`}
+  return values;
+}
+/** The mean of a row times a scale, and the sum of squares around what is taken away. */
+fn moments(row: u32, local: u32, scale: f32) -> vec2f {
+  var mean = 0.0;
+  ${
+    wantsMean
+      ? `var sum = 0.0;
+  for (var at = local; at < p.units; at += ${threads}u) { sum += dot(valuesAt(row, at) * scale, used); }
+  mean = sumOf(local, sum) / p.size;`
+      : ""
+  }
+  var squares = 0.0;
+  for (var at = local; at < p.units; at += ${threads}u) {
+    let values = (valuesAt(row, at) * scale${job.centered ? " - mean" : ""}) * used;
+    squares += dot(values, values);
+  }
+  return vec2f(mean, sumOf(local, squares));
+}
+@compute @workgroup_size(${threads}) fn main(
+  @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32,
+) {
+  let row = group.y * groups.x + group.x;
+  if (row >= p.rows) { return; }
+  var scale = 1.0;
+  var found = moments(row, local, scale);
+  if (!(found.y >= p.least && found.y <= 1e37)) {
+    var largest = 0.0;
+    for (var at = local; at < p.units; at += ${threads}u) {
+      let sizes = abs(valuesAt(row, at));
+      largest = max(largest, max(max(sizes.x, sizes.y), max(sizes.z, sizes.w)));
+    }
+    let exponent = clamp(bitcast<u32>(maximumOf(local, largest)) >> 23u, 1u, 253u);
+    scale = min(bitcast<f32>((254u - exponent) << 23u), p.mostScale);
+    found = moments(row, local, scale);
+  }
+  let inverse = 1.0 / sqrt(found.y / p.size + p.epsilon * scale * scale);
+  for (var at = local; at < p.units; at += ${threads}u) {
+    let values = valuesAt(row, at);
+    let place = row * p.units + at;
+    ${sum === undefined ? "" : store("total", sum, "place", "values")}
+    var normal = (values * scale${job.centered ? " - found.x" : ""}) * inverse;
+    normal *= ${factor("factor", scale)};
+    ${bias === undefined ? "" : `normal += ${factor("shift", bias)};`}
+    ${store("result", output, "place", "normal")}
+  }
+  if (local == 0u) {
+    ${mean === undefined ? "" : "means[p.meansOffset + row] = bitcast<u32>(found.x / scale);"}
+    ${inverse === undefined ? "" : "inverses[p.inversesOffset + row] = bitcast<u32>(inverse * scale);"}
+  }
+}`;
+  const operands = operandsOf(job);
+  const written = new Set(["result", "total", "means", "inverses"]);
+  const words = new Set(["means", "inverses", ...(channels === undefined ? [] : ["factor", "shift"])]);
+  const bindings = operands.map(([each, operand]): Binding => {
+    const element = unit === 4 && !words.has(each) && isFloatType(operand.type) ? quadsOf(operand.type).element : "u32";
+    return { name: each, of: operand, element, writes: written.has(each) };
+  });
+  const parameters: Record<string, Parameter> = {
+    rows,
+    units,
+    size: { float: size },
+    epsilon: { float: epsilon },
+    // Below this, squares may have left the range of float32; an epsilon above them makes up for it.
+    least: { float: epsilon >= 1e-30 ? 0 : 1e-30 },
+    mostScale: { float: epsilon > 0 ? 2 ** Math.min(126, Math.floor(-Math.log2(epsilon) / 2)) : 2 ** 126 },
+    ...(skip === undefined ? {} : { skipRows: skip.place.size / size }),
+    ...(channels === undefined ? {} : { rowsApart: channels.rows, perRow: channels.perRow, area: channels.area }),
+    ...Object.fromEntries(operands.map(([each, { place }]) => [`${each}Offset`, place.offset])),
+  };
+  return { name, code, bindings, parameters, workgroups: workgroupsFor(rows, 1, device.mostWorkgroups) };
+}
