@@ -29,7 +29,12 @@ export function kernelCallOf(
       const value = node.inputs[at];
       // What shapes decide, and feeds that decide shapes, belong to one program and are not worth another form of their own.
       const constant = isWeight(program, value);
-      const known = constant || value === undefined ? undefined : program.facts.get(value)?.constant;
+      // A weight that lies where its bytes cannot be seen shows those that the model has.
+      const known = constant
+        ? view instanceof View
+          ? undefined
+          : value!.initializer
+        : value && program.facts.get(value)?.constant;
       return view && operandOf(view, known ?? viewOf(view), constant, constant || known !== undefined);
     }),
     outputs.map((view) => view && operandOf(view, viewOf(view), false, false)),
