@@ -9,13 +9,21 @@ export interface Temporary {
   readonly bytes: number;
 }
 
+/** Another form of a weight, which a dispatch makes once for a session. */
+export interface WeightForm {
+  readonly of: Operand;
+  /** Which form it is: kernels that ask for the same one of a weight share it. */
+  readonly key: string;
+  readonly bytes: number;
+}
+
 /** A storage binding: `name` is an array of `element` in the shader. */
 export interface Binding {
   readonly name: string;
   /** A WGSL type; "u32" where left out. */
   readonly element?: string;
   /** What is bound, as a whole: where an operand begins is `offsetOf`'s business. */
-  readonly of: Operand | Temporary;
+  readonly of: Operand | Temporary | WeightForm;
   /** True if the shader writes it. What it writes it may read, and nothing else of the same dispatch may lie there. */
   readonly writes?: boolean;
 }
@@ -48,6 +56,11 @@ export interface DeviceTraits {
 export interface WebgpuRecorder {
   readonly device: DeviceTraits;
   temporary(bytes: number): Temporary;
+  /**
+   * Another form of a constant operand: `make` gives the dispatch that reads the weight and writes the form. The weight itself stays on the
+   * device only where something binds it.
+   */
+  form(of: Operand, key: string, bytes: number, make: (form: WeightForm) => Dispatch): WeightForm;
   dispatch(dispatch: Dispatch): void;
 }
 

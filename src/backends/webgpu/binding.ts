@@ -5,7 +5,7 @@
 import type { Value } from "../../graph/graph.js";
 import type { Node } from "../../graph/graph.js";
 import { InsituError } from "../../base/error.js";
-import { chooseKernel } from "../../graph/kernel.js";
+import { chooseKernel, type Operand } from "../../graph/kernel.js";
 import { isKnownShape } from "../../graph/dim.js";
 import type { Placement } from "../../plan/layout.js";
 import type { DataCheck } from "../../plan/data-checks.js";
@@ -16,10 +16,10 @@ import { Placed } from "../../tensor/placed.js";
 import { elementCount, View } from "../../tensor/view.js";
 import type { Transfer } from "../backend.js";
 import { kernelCallOf } from "../kernel-call.js";
-import type { Binding, Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
+import type { Binding, Dispatch, Temporary, WeightForm } from "../../webgpu-kernels/webgpu-kernel.js";
 import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landing } from "./buffers.js";
 import { copyDispatch, endOf } from "./copies.js";
-import { CallRecorder, isTemporary } from "./recorder.js";
+import { CallRecorder } from "./recorder.js";
 import type { ReadyDispatch, WebgpuSession } from "./session.js";
 
 /** What a run does, one after the other. */
@@ -139,8 +139,17 @@ class Binder {
     const temporaries = new Map(
       recorder.temporaries.map((each) => [each, this.#own(each.bytes, `${node.label}: temporary`)]),
     );
+    const forms = new Map<WeightForm, DeviceBuffer>();
+    for (const form of recorder.forms) {
+      const value = node.inputs[operands.indexOf(devicePlace(form.of.place))]!;
+      forms.set(form, await this.#session.form(value.initializer!, value.name, form));
+    }
     for (const dispatch of recorder.dispatches)
-      await this.#dispatch(dispatch, ({ of }) => (isTemporary(of) ? temporaries.get(of)! : this.#bufferOf(of.place)));
+      await this.#dispatch(
+        dispatch,
+        ({ of }) =>
+          forms.get(of as WeightForm) ?? temporaries.get(of as Temporary) ?? this.#bufferOf((of as Operand).place),
+      );
     node.outputs.forEach((value, at) => value && this.#device.set(value, outputs[at]!));
     const kernels = [...new Set(recorder.dispatches.map(({ name }) => name))];
     this.#accounts.set(node, kernels.length === 0 ? { runs: "nothing" } : { runs: "kernel", kernels });

@@ -1,12 +1,12 @@
 /** What one session has on a device: memory, weights, the arena that its programs share, and the order in which all is done. */
 import type { View } from "../../tensor/view.js";
-import type { KernelTable } from "../../graph/kernel.js";
+import type { KernelTable, Operand } from "../../graph/kernel.js";
 import type { Binding, Dispatch, WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import type { FallbackPolicy } from "../backend.js";
 import { DeviceBuffer, DeviceMemory, devicePlace } from "./buffers.js";
 import { type Device, usage } from "./device.js";
 import { parameterBytes, pipelineFor, shaderOf } from "./pipelines.js";
-import { isTemporary } from "./recorder.js";
+import { isTemporary, RecordedForm } from "./recorder.js";
 
 /** A dispatch that is ready to be encoded. */
 export interface ReadyDispatch {
@@ -25,6 +25,8 @@ export class WebgpuSession {
   /** What becomes of steps without a kernel. */
   readonly fallback: FallbackPolicy;
   readonly #weights = new Map<View, DeviceBuffer>();
+  /** Other forms of weights, by what they are called. */
+  readonly #forms = new Map<View, Map<string, DeviceBuffer>>();
   #arena: readonly DeviceBuffer[] = [];
   /** Everything that was asked so far: what comes later waits for it. */
   #last: Promise<unknown> = Promise.resolve();
@@ -80,6 +82,23 @@ export class WebgpuSession {
     return buffer;
   }
 
+  /** A form of a weight on the device, made once; the weight comes along for that long only, unless it is there already. */
+  async form(view: View, name: string, form: RecordedForm): Promise<DeviceBuffer> {
+    const forms = this.#forms.get(view) ?? new Map<string, DeviceBuffer>();
+    this.#forms.set(view, forms);
+    const made = forms.get(form.key);
+    if (made !== undefined) return made;
+    const held = this.#weights.get(view);
+    const source = held ?? this.memory.allocate(view.byteLength, `weight "${name}"`);
+    if (held === undefined) this.memory.upload(view, source);
+    const buffer = this.memory.allocate(form.bytes, `weight "${name}" as ${form.key}`);
+    await this.memory.settle();
+    await this.#submit([form.dispatch], ({ of }) => (of === form ? buffer : source));
+    if (held === undefined) this.memory.free(source);
+    forms.set(form.key, buffer);
+    return buffer;
+  }
+
   /** Makes a dispatch ready. `bufferOf` finds the buffer of a binding. */
   async prepare(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer): Promise<ReadyDispatch> {
     const { gpu, queue } = this.device;
@@ -107,9 +126,14 @@ export class WebgpuSession {
   /** Runs dispatches at once, one after the other. */
   async dispatch(dispatches: readonly Dispatch[]): Promise<void> {
     const bufferOf = ({ of }: Binding): DeviceBuffer => {
-      if (isTemporary(of)) throw new Error("a dispatch outside of a program has no temporaries");
-      return devicePlace(of.place).buffer;
+      if (of instanceof RecordedForm || isTemporary(of))
+        throw new Error("a dispatch outside of a program has no temporaries");
+      return devicePlace((of as Operand).place).buffer;
     };
+    await this.#submit(dispatches, bufferOf);
+  }
+
+  async #submit(dispatches: readonly Dispatch[], bufferOf: (binding: Binding) => DeviceBuffer): Promise<void> {
     const ready = await Promise.all(dispatches.map((dispatch) => this.prepare(dispatch, bufferOf)));
     const encoder = this.device.gpu.createCommandEncoder();
     encode(encoder, ready);
@@ -120,6 +144,7 @@ export class WebgpuSession {
   release(): void {
     this.memory.release();
     this.#weights.clear();
+    this.#forms.clear();
   }
 }
 
