@@ -1,0 +1,166 @@
+/**
+ * How products on WebGPU read their operands: a row's values along the inner dimension k, four at a time, or in chunks of one load. Each operand is
+ * a piece of a shader: functions, bindings and parameters. The pieces know no path; `p.k` is the product's.
+ */
+import type { Operand } from "../../../graph/kernel.js";
+import type {
+  Binding,
+  Dispatch,
+  Parameter,
+  WebgpuRecorder,
+  WeightForm,
+} from "../../../webgpu-kernels/webgpu-kernel.js";
+import { entry, pack, packing, perWord, read, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import { isFloatType, quadsOf } from "./quads.js";
+
+/** A part of a shader. */
+export interface Piece {
+  readonly functions: string;
+  readonly bindings: readonly Binding[];
+  readonly parameters: Readonly<Record<string, Parameter>>;
+}
+
+/** Strides of a matrix, in elements. */
+interface Strides {
+  readonly row: number;
+  /** From one k to the next. */
+  readonly k: number;
+  /** From one matrix to the next, for each dimension of the batch. */
+  readonly batch: readonly number[];
+}
+
+/**
+ * A piece with `${name}Quad(start, row, k) -> vec4f`: the values of a row at k to k + 3, 0 from p.k on. `start` is where a matrix of the batch
+ * begins; k is a multiple of 4.
+ */
+export function stridedQuads(
+  name: string,
+  operand: Operand,
+  strides: Strides,
+  sizes: { rows: number; k: number },
+): Piece {
+  const { type, place } = operand;
+  if (!isFloatType(type)) throw new RangeError(`${type} is no type of products`);
+  const steps = [sizes.rows === 1 ? 0 : strides.row, ...strides.batch, place.offset, sizes.k];
+  const byFours = strides.k === 1 && steps.every((step) => step % 4 === 0);
+  const quads = quadsOf(type);
+  const functions = byFours
+    ? `
+fn ${name}Quad(start: u32, row: u32, k: u32) -> vec4f {
+  if (k >= p.k) { return vec4f(); }
+  let words = ${name}[(p.${name}Offset + start + row * p.${name}Row + k) >> 2u];
+  return ${quads.unpack("words")};
+}`
+    : `
+fn ${name}Quad(start: u32, row: u32, k: u32) -> vec4f {
+  let at = p.${name}Offset + start + row * p.${name}Row + k * p.${name}K;
+  var values = vec4f();
+  ${[0, 1, 2, 3]
+    .map((i) => `if (k + ${i}u < p.k) { values.${"xyzw"[i]} = ${read(type, name, `at + ${i}u * p.${name}K`)}; }`)
+    .join("\n  ")}
+  return values;
+}`;
+  return {
+    functions,
+    bindings: [{ name, of: operand, element: byFours ? quads.element : "u32" }],
+    parameters: {
+      [`${name}Offset`]: place.offset,
+      [`${name}Row`]: strides.row,
+      ...(byFours ? {} : { [`${name}K`]: strides.k }),
+    },
+  };
+}
+
+/**
+ * Weights whose rows run along k, one for each column of the result. The piece has `weightQuad` as above, and `weightChunk(row, chunk)`: what one
+ * load brings.
+ */
+export interface Weights extends Piece {
+  /** Values of a chunk. */
+  readonly chunk: number;
+  /** Chunks of a row. */
+  readonly chunks: number;
+  /** The sum of a chunk's products with as many values, given as vec4f. */
+  dot(chunk: string, values: readonly string[]): string;
+}
+
+/** Elements that 16 bytes hold. */
+const perLoad = (type: "float32" | "float16" | "bfloat16"): number => 4 * perWord(type);
+
+/** B as weights whose rows run along k: as it lies, in a form of its own where it is constant, or undefined. */
+export function floatWeights(
+  b: Operand,
+  { row, k: alongK }: { readonly row: number; readonly k: number },
+  { n, k }: { readonly n: number; readonly k: number },
+  recorder: WebgpuRecorder,
+): Weights | undefined {
+  const { type, place } = b;
+  if (!isFloatType(type)) return undefined;
+  const chunk = perLoad(type);
+  const isLaid = alongK === 1 && [place.offset, row, k].every((step) => step % chunk === 0);
+  if (isLaid) return laidWeights(type, b, { start: place.offset / chunk, row: row / chunk, k });
+  if (!b.constant || k === 0 || n === 0) return undefined;
+  const chunks = Math.ceil(k / chunk);
+  const form = recorder.form(b, `rows along k, from strides ${alongK} and ${row}`, n * chunks * 16, (of) =>
+    rowsAlongK(b, of, { row, alongK, n, k, words: chunks * 4 }, recorder.device.mostWorkgroups),
+  );
+  return laidWeights(type, form, { start: 0, row: chunks, k });
+}
+
+function laidWeights(
+  type: "float32" | "float16" | "bfloat16",
+  of: Operand | WeightForm,
+  { start, row, k }: { readonly start: number; readonly row: number; readonly k: number },
+): Weights {
+  const chunk = perLoad(type);
+  const quads = quadsOf(type);
+  const parts = chunk === 4 ? [""] : [".xy", ".zw"];
+  return {
+    chunk,
+    chunks: Math.ceil(k / chunk),
+    dot: (words, values) =>
+      parts.map((part, at) => `dot(${quads.unpack(`${words}${part}`)}, ${values[at]})`).join(" + "),
+    functions: `
+fn weightChunk(row: u32, chunk: u32) -> vec4u { return weight[p.weightStart + row * p.weightRow + chunk]; }
+fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
+  if (k >= p.k) { return vec4f(); }
+  let chunk = weightChunk(row, k / ${chunk}u);
+  ${chunk === 4 ? "let words = chunk;" : "let words = select(chunk.xy, chunk.zw, (k & 4u) != 0u);"}
+  return ${quads.unpack("words")};
+}`,
+    bindings: [{ name: "weight", of, element: "vec4<u32>" }],
+    parameters: { weightStart: start, weightRow: row },
+  };
+}
+
+/** The dispatch that lays a matrix out with its rows along k, padded with zeros to so many words each. */
+function rowsAlongK(
+  b: Operand,
+  form: WeightForm,
+  { row, alongK, n, k, words }: Record<"row" | "alongK" | "n" | "k" | "words", number>,
+  mostWorkgroups: number,
+): Dispatch {
+  const each = perWord(b.type);
+  const values = Array.from({ length: each }, (_, at) => `valueAt(n, word * ${each}u + ${at}u)`);
+  return {
+    name: "rowsAlongK",
+    code: `${packing}
+fn valueAt(n: u32, k: u32) -> f32 {
+  if (k >= p.k) { return 0.0; }
+  return ${read(b.type, "source", "p.offset + n * p.row + k * p.alongK")};
+}
+${entry(
+  64,
+  `if (index >= p.n * p.words) { return; }
+  let n = index % p.n;
+  let word = index / p.n;
+  rows[n * p.words + word] = ${pack(b.type, values)};`,
+)}`,
+    bindings: [
+      { name: "source", of: b },
+      { name: "rows", of: form, writes: true },
+    ],
+    parameters: { offset: b.place.offset, row, alongK, n, k, words },
+    workgroups: workgroupsFor(n * words, 64, mostWorkgroups),
+  };
+}

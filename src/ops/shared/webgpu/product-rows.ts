@@ -1,0 +1,157 @@
+/**
+ * Products of a few rows with weights whose rows run along k: what a decoder does for each token. Lanes share a column's k, load several chunks
+ * before the first sum, and put their sums together at the end.
+ */
+import type { Operand } from "../../../graph/kernel.js";
+import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { pack, packing, perWord, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import type { Piece, Weights } from "./product-operands.js";
+
+/** Rows up to which weights are streamed. */
+export const fewRows = 4;
+
+interface RowProduct {
+  readonly name: string;
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  /** Has `leftQuad`. */
+  readonly left: Piece;
+  readonly weights: Weights;
+  /** Has `finish(batch, row, column, sum) -> f32`. */
+  readonly finish: Piece;
+  readonly output: Operand;
+}
+
+/** How the work is divided. */
+interface Division {
+  readonly threads: number;
+  /** Invocations that share columns. */
+  readonly lanes: number;
+  /** Columns that they have. */
+  readonly columns: number;
+  /** Chunks that each loads before it sums. */
+  readonly ahead: number;
+}
+
+/** Chunks that are on their way at a time, over all columns of an invocation. */
+const loads = 8;
+
+function divide({ m, n, weights: { chunks } }: RowProduct, { subgroup = 1 }: DeviceTraits): Division {
+  const threads = Math.max(128, subgroup);
+  const wanted = 2 ** Math.ceil(Math.log2(Math.max(1, chunks / 4)));
+  const lanes = Math.min(threads, Math.max(8, subgroup, wanted));
+  const columns = n >= 8192 && m <= 2 ? 4 : 2;
+  const each = 2 ** Math.ceil(Math.log2(Math.max(1, chunks / lanes)));
+  return { threads, lanes, columns, ahead: Math.min(loads / columns, each) };
+}
+
+const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
+
+/** The dispatch of such a product. Elements of the output must not share words over rows. */
+export function rowProduct(work: RowProduct, device: DeviceTraits): Dispatch {
+  const { name, m, n, k, left, weights, finish, output } = work;
+  const { threads, lanes, columns, ahead } = divide(work, device);
+  const [rowsOfC, alongC, steps] = [range(m), range(columns), range(ahead)];
+  const width = device.subgroup ?? 1;
+  const sums = m * columns;
+  const groups = threads / lanes;
+  const each = perWord(output.type);
+  const quads = range(weights.chunk / 4);
+  const products = steps.map(
+    (step) => `if (at${step} < p.chunks) {
+${rowsOfC
+  .map(
+    (row) => `{
+  ${quads.map((quad) => `let a${quad} = leftQuad(0u, ${row}u, at${step} * ${weights.chunk}u + ${4 * quad}u);`).join(" ")}
+  ${alongC
+    .map(
+      (column) =>
+        `s${row}_${column} += ${weights.dot(
+          `w${step}_${column}`,
+          quads.map((quad) => `a${quad}`),
+        )};`,
+    )
+    .join("\n  ")}
+}`,
+  )
+  .join("\n")}
+}`,
+  );
+  const all = rowsOfC.flatMap((row) =>
+    alongC.map((column) => ({ sum: `s${row}_${column}`, at: row * columns + column })),
+  );
+  const reduction =
+    width > 1
+      ? `${all.map(({ sum }) => `${sum} = subgroupAdd(${sum});`).join("\n  ")}
+  if (local % ${width}u == 0u) { ${all.map(({ sum, at }) => `parts[(local / ${width}u) * ${sums}u + ${at}u] = ${sum};`).join(" ")} }
+  workgroupBarrier();`
+      : `${all.map(({ sum, at }) => `parts[local * ${sums}u + ${at}u] = ${sum};`).join(" ")}
+  workgroupBarrier();
+  for (var half = ${lanes / 2}u; half > 0u; half >>= 1u) {
+    if (lane < half) {
+      for (var at = 0u; at < ${sums}u; at++) { parts[local * ${sums}u + at] += parts[(local + half) * ${sums}u + at]; }
+    }
+    workgroupBarrier();
+  }`;
+  const words = columns / each; // of a row of a group
+  const sumAt = (at: number): string =>
+    width > 1
+      ? range(lanes / width)
+          .map(
+            (part) => `parts[(team * ${lanes / width}u + ${part}u) * ${sums}u + row * ${columns}u + column + ${at}u]`,
+          )
+          .join(" + ")
+      : `parts[team * ${lanes}u * ${sums}u + row * ${columns}u + column + ${at}u]`;
+  const code = `${packing}
+${left.functions}
+${weights.functions}
+${finish.functions}
+var<workgroup> parts: array<f32, ${(threads / width) * sums}>;
+@compute @workgroup_size(${threads}) fn main(
+  @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32,
+) {
+  let base = (group.y * groups.x + group.x) * ${groups * columns}u;
+  let first = base + (local / ${lanes}u) * ${columns}u;
+  let lane = local % ${lanes}u;
+  ${alongC.map((column) => `let n${column} = min(first + ${column}u, p.n - 1u);`).join(" ")}
+  ${all.map(({ sum }) => `var ${sum} = 0.0;`).join(" ")}
+  for (var start = 0u; start < p.chunks; start += ${lanes * ahead}u) {
+    ${steps.map((step) => `let at${step} = start + ${step * lanes}u + lane;`).join(" ")}
+    ${steps
+      .flatMap((step) =>
+        alongC.map((column) => `let w${step}_${column} = weightChunk(n${column}, min(at${step}, p.chunks - 1u));`),
+      )
+      .join("\n    ")}
+    ${products.join("\n")}
+  }
+  ${reduction}
+  for (var at = local; at < ${groups * m * words}u; at += ${threads}u) {
+    let team = at / ${m * words}u;
+    let row = (at % ${m * words}u) / ${words}u;
+    let column = (at % ${words}u) * ${each}u;
+    let n = base + team * ${columns}u + column;
+    if (n < p.n) {
+      result[(p.resultOffset + row * p.n + n) / ${each}u] = ${pack(
+        output.type,
+        range(each).map((at) => `finish(0u, row, min(n + ${at}u, p.n - 1u), ${sumAt(at)})`),
+      )};
+    }
+  }
+}`;
+  return {
+    name,
+    code,
+    bindings: [...left.bindings, ...weights.bindings, ...finish.bindings, { name: "result", of: output, writes: true }],
+    parameters: {
+      n,
+      k,
+      chunks: weights.chunks,
+      resultOffset: output.place.offset,
+      ...left.parameters,
+      ...weights.parameters,
+      ...finish.parameters,
+    },
+    workgroups: workgroupsFor(Math.ceil(n / columns), groups, device.mostWorkgroups),
+  };
+}

@@ -1,0 +1,201 @@
+/**
+ * Matrix products on WebGPU: what MatMul, Gemm and their kin share. Few rows meet weights that are streamed, many are computed in tiles, and what
+ * neither takes is computed element by element. Sums are float32.
+ */
+import type { Operand } from "../../../graph/kernel.js";
+import { type Dispatch, webgpuFamily, type WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { entry, pack, packing, perWord, read, wordsOf, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import { floatWeights, type Piece, stridedQuads } from "./product-operands.js";
+import { fewRows, rowProduct } from "./product-rows.js";
+import { type BatchDimension, batchParameters, batchStarts, tileProduct } from "./product-tiles.js";
+import { isFloatType } from "./quads.js";
+
+/** One (batched) product: output = alpha · a · b + beta · addend. Strides in elements. */
+interface Product {
+  readonly a: Operand;
+  readonly b: Operand;
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly aRow: number;
+  readonly aK: number;
+  readonly bK: number;
+  readonly bN: number;
+  readonly batch: readonly BatchDimension[];
+  readonly output: Operand;
+  readonly finish: Finish;
+}
+
+/** What is done with sums. */
+interface Finish {
+  readonly alpha: number;
+  readonly beta: number;
+  readonly addend?: { readonly operand: Operand; readonly row: number; readonly column: number } | undefined;
+}
+
+/** Sums as they are. */
+export const plain: Finish = { alpha: 1, beta: 1 };
+
+/** The piece with `finish(batch, row, column, sum)`. */
+export function finishing({ alpha, beta, addend }: Finish): Piece {
+  const terms = [
+    alpha === 1 ? "sum" : "p.alpha * sum",
+    ...(addend === undefined
+      ? []
+      : [
+          `${beta === 1 ? "" : "p.beta * "}${read(addend.operand.type, "addend", "p.addendOffset + row * p.addendRow + column * p.addendColumn")}`,
+        ]),
+  ];
+  return {
+    functions: `fn finish(batch: u32, row: u32, column: u32, sum: f32) -> f32 { return ${terms.join(" + ")}; }`,
+    bindings: addend === undefined ? [] : [{ name: "addend", of: addend.operand }],
+    parameters: {
+      ...(alpha === 1 ? {} : { alpha: { float: alpha } }),
+      ...(addend === undefined
+        ? {}
+        : {
+            ...(beta === 1 ? {} : { beta: { float: beta } }),
+            addendOffset: addend.operand.place.offset,
+            addendRow: addend.row,
+            addendColumn: addend.column,
+          }),
+    },
+  };
+}
+
+/** Kernels of operators that are one product. */
+export const product = webgpuFamily<Product>({
+  accepts({ a, b, output, finish: { addend } }) {
+    for (const operand of [a, b, addend?.operand, output])
+      if (operand !== undefined && !isFloatType(operand.type)) return `there is no kernel for ${operand.type}`;
+    return output.contiguous ? true : "the output has gaps";
+  },
+  record(work, recorder) {
+    if (work.output.place.size > 0) recorder.dispatch(fast(work, recorder) ?? anyProduct(work, recorder));
+  },
+});
+
+/** True if no word of the output holds elements of two rows. */
+export const hasWordRows = ({ type, place }: Operand, m: number, n: number): boolean =>
+  place.offset % perWord(type) === 0 && (n % perWord(type) === 0 || m === 1);
+
+/** Multiplications below which a product is not worth tiles. */
+const smallWork = 1 << 12;
+
+function fast(work: Product, recorder: WebgpuRecorder): Dispatch | undefined {
+  const { a, b, m, n, k, aRow, aK, bK, bN, batch, output } = work;
+  const matrices = batch.reduce((count, { size }) => count * size, 1);
+  if (k === 0 || !hasWordRows(output, m * matrices, n)) return undefined;
+  const finish = finishing(work.finish);
+  const left = stridedQuads("left", a, { row: aRow, k: aK, batch: batch.map((each) => each.left) }, { rows: m, k });
+  const weights = matrices === 1 ? floatWeights(b, { row: bN, k: bK }, { n, k }, recorder) : undefined;
+  if (weights !== undefined && m <= fewRows)
+    return rowProduct({ name: "productOfRows", m, n, k, left, weights, finish, output }, recorder.device);
+  if (weights === undefined && matrices * m * n * k < smallWork) return undefined;
+  const strides = { row: bN, k: bK, batch: batch.map((each) => each.right) };
+  const right = weights ?? stridedQuads("weight", b, strides, { rows: n, k });
+  return tileProduct({ name: "productInTiles", m, n, k, batch, left, right, finish, output }, recorder.device);
+}
+
+/** The product element by element: any strides, any sizes. */
+function anyProduct(work: Product, { device }: WebgpuRecorder): Dispatch {
+  const { a, b, m, n, k, aRow, aK, bK, bN, batch, output } = work;
+  const finish = finishing(work.finish);
+  const count = output.place.size;
+  const each = perWord(output.type);
+  const values = Array.from({ length: each }, (_, at) => `elementAt(min(index * ${each}u + ${at}u, p.count - 1u))`);
+  return {
+    name: "productByElements",
+    code: `${packing}
+${finish.functions}
+fn elementAt(element: u32) -> f32 {
+  let column = element % p.n;
+  let row = (element / p.n) % p.m;
+  let batch = element / (p.n * p.m);
+  ${batchStarts(batch)}
+  leftStart += p.leftOffset + row * p.leftRow;
+  rightStart += p.rightOffset + column * p.rightRow;
+  var sum = 0.0;
+  for (var k = 0u; k < p.k; k++) {
+    sum += ${read(a.type, "left", "leftStart + k * p.leftK")} * ${read(b.type, "right", "rightStart + k * p.rightK")};
+  }
+  return finish(batch, row, column, sum);
+}
+${entry(
+  64,
+  `if (index >= p.words) { return; }
+  result[p.resultOffset / ${each}u + index] = ${pack(output.type, values)};`,
+)}`,
+    bindings: [
+      { name: "left", of: a },
+      { name: "right", of: b },
+      ...finish.bindings,
+      { name: "result", of: output, writes: true },
+    ],
+    parameters: {
+      count,
+      words: wordsOf(output.type, count),
+      m,
+      n,
+      k,
+      leftOffset: a.place.offset,
+      leftRow: aRow,
+      leftK: aK,
+      rightOffset: b.place.offset,
+      rightRow: bN,
+      rightK: bK,
+      resultOffset: output.place.offset,
+      ...batchParameters(batch),
+      ...finish.parameters,
+    },
+    workgroups: workgroupsFor(wordsOf(output.type, count), 64, device.mostWorkgroups),
+  };
+}
+
+/** The last two axes of an operand as a matrix, and those before them. A vector is one row on the left and one column on the right. */
+interface Matrices {
+  readonly shape: readonly number[];
+  readonly strides: readonly number[];
+}
+
+const asMatrices = ({ shape, strides }: Matrices, side: "left" | "right"): Matrices => {
+  if (shape.length !== 1) return { shape, strides };
+  return side === "left"
+    ? { shape: [1, shape[0]], strides: [0, strides[0]] }
+    : { shape: [shape[0], 1], strides: [strides[0], 0] };
+};
+
+/** The sizes and strides of numpy.matmul's product of two operands whose axes are in this order. */
+export function matmulSizes(
+  first: Matrices,
+  second: Matrices,
+): Pick<Product, "m" | "n" | "k" | "aRow" | "aK" | "bK" | "bN" | "batch"> {
+  const [a, b] = [asMatrices(first, "left"), asMatrices(second, "right")];
+  const [m, k] = a.shape.slice(-2);
+  const n = b.shape.at(-1)!;
+  const [aRow, aK] = a.strides.slice(-2);
+  const [bK, bN] = b.strides.slice(-2);
+  const rank = Math.max(a.shape.length, b.shape.length) - 2;
+  const dims = ({ shape, strides }: Matrices): readonly { readonly size: number; readonly stride: number }[] =>
+    Array.from({ length: rank }, (_, axis) => {
+      const at = axis - (rank + 2 - shape.length);
+      return at < 0 || shape[at] === 1 ? { size: 1, stride: 0 } : { size: shape[at], stride: strides[at] };
+    });
+  const [lefts, rights] = [dims(a), dims(b)];
+  const batch = lefts
+    .map((left, axis) => ({
+      size: left.size === 1 ? rights[axis].size : left.size,
+      left: left.stride,
+      right: rights[axis].stride,
+    }))
+    .filter(({ size }) => size !== 1);
+  return { ...joined(m, aRow, batch), n, k, aK, bK, bN };
+}
+
+/** Matrices of a batch that share the right operand, and whose rows go on from one to the next, are one matrix. */
+function joined(m: number, aRow: number, batch: readonly BatchDimension[]): Pick<Product, "m" | "aRow" | "batch"> {
+  const last = batch.at(-1);
+  if (last === undefined || last.right !== 0) return { m, aRow, batch };
+  if (m === 1) return joined(last.size, last.left, batch.slice(0, -1));
+  return last.left === m * aRow ? joined(m * last.size, aRow, batch.slice(0, -1)) : { m, aRow, batch };
+}

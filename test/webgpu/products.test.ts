@@ -1,0 +1,126 @@
+// Matrix products on WebGPU beside the slow truth: sizes around those of words, chunks, lanes and tiles, operands fed and constant, transposed,
+// broadcast, with and without subgroups.
+import { afterAll, beforeAll, describe, test } from "vitest";
+import type { InferenceSession } from "../../src/entry/node.js";
+import { float } from "../../src/onnx/build.js";
+import { noWebgpu } from "../support/backends.js";
+import { compareOneNode, keepDevice, randomTensor } from "./one-node.js";
+
+const tolerances = { float32: 3e-5, float16: 4e-3, bfloat16: 3e-2 } as const;
+const types = ["float32", "float16", "bfloat16"] as const;
+const [rows, tiles, elements] = ["productOfRows", "productInTiles", "productByElements"];
+
+describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefined ? "" : ` (${noWebgpu})`}`, () => {
+  const kept: InferenceSession[] = [];
+  beforeAll(async () => void kept.push(await keepDevice(true), await keepDevice(false)));
+  afterAll(() => Promise.all(kept.map((session) => session.release())));
+
+  /** [m, k, n], and the kernel for float32 and for halves of a word. */
+  const sizes = [
+    [1, 1, 1, rows, rows],
+    [1, 7, 5, rows, rows],
+    [3, 66, 10, rows, rows],
+    [2, 40, 9, rows, elements],
+    [4, 1025, 6, rows, rows],
+    [5, 16, 8, tiles, tiles],
+    [33, 35, 38, tiles, tiles],
+    [70, 64, 65, tiles, elements],
+  ] as const;
+
+  for (const subgroups of [true, false])
+    for (const type of types)
+      test(`weights of ${type} ${subgroups ? "with" : "without"} subgroups`, async () => {
+        for (const [m, k, n, whole, half] of subgroups ? sizes : sizes.slice(2, 4))
+          await compareOneNode(`[${m},${k}] · [${k},${n}]`, {
+            op: "MatMul",
+            operands: [randomTensor(type, [m, k], m + k), randomTensor(type, [k, n], n + k)],
+            weights: [1],
+            kernel: type === "float32" ? whole : half,
+            tolerance: tolerances[type],
+            subgroups,
+          });
+      });
+
+  test("operands fed, vectors, batches that agree and that are broadcast", async () => {
+    for (const [at, [a, b, kernel]] of (
+      [
+        [[3, 16], [16, 4], elements],
+        [[7], [7, 3], elements],
+        [[2, 3, 7], [7], elements],
+        [[0, 4], [4, 3], ""],
+        [[2, 0], [0, 3], elements],
+        [[2, 3, 20, 12], [2, 3, 12, 8], tiles],
+        [[2, 1, 20, 12], [3, 12, 7], tiles],
+        [[3, 20, 12], [2, 1, 12, 16], tiles],
+      ] as const
+    ).entries())
+      for (const type of at < 5 ? (["float32", "float16"] as const) : (["float32"] as const))
+        await compareOneNode(`${type} [${a}] · [${b}]`, {
+          op: "MatMul",
+          operands: [randomTensor(type, a, at), randomTensor(type, b, at + 50)],
+          kernel,
+          tolerance: tolerances[type],
+        });
+  });
+
+  test("large tiles", async () => {
+    await compareOneNode("[1200,24] · [24,1030]", {
+      op: "MatMul",
+      operands: [randomTensor("float32", [1200, 24], 1), randomTensor("float32", [24, 1030], 2)],
+      weights: [1],
+      kernel: tiles,
+      tolerance: tolerances.float32,
+    });
+    await compareOneNode("[600,40] · [40,660]", {
+      op: "MatMul",
+      operands: [randomTensor("float16", [600, 40], 1), randomTensor("float16", [40, 660], 2)],
+      weights: [1],
+      kernel: tiles,
+      tolerance: tolerances.float16,
+    });
+  });
+
+  test("Gemm: transposed, factors, addends of every shape", async () => {
+    let seed = 0;
+    for (const [m, shape] of [
+      [1, [6]],
+      [3, [3, 1]],
+      [9, [9, 6]],
+      [9, []],
+      [2, undefined],
+    ] as const)
+      for (const [transA, transB] of [
+        [0, 0],
+        [1, 1],
+      ])
+        await compareOneNode(`Gemm of ${m} rows, C [${shape}], ${transA} ${transB}`, {
+          op: "Gemm",
+          attrs: { alpha: float(0.5), beta: float(-2), transA, transB },
+          operands: [
+            randomTensor("float32", transA ? [16, m] : [m, 16], ++seed),
+            randomTensor("float32", transB ? [6, 16] : [16, 6], ++seed),
+            shape && randomTensor("float32", shape, ++seed),
+          ],
+          weights: [1, 2],
+          kernel: m > 4 ? tiles : rows,
+          tolerance: tolerances.float32,
+        });
+  });
+
+  test("FusedMatMul: axes in another order, a factor", async () => {
+    for (const [a, b, attrs, kernel] of [
+      [[1, 8], [12, 8], { transB: 1, alpha: float(0.25) }, rows],
+      [[2, 16, 20], [2, 9, 16], { transA: 1, transB: 1 }, tiles],
+      [[20, 2, 16], [2, 16, 9], { transBatchA: 1 }, tiles],
+    ] as const)
+      await compareOneNode(`[${a}] · [${b}]`, {
+        op: "FusedMatMul",
+        domain: "com.microsoft",
+        attrs,
+        operands: [randomTensor("float32", a, 3), randomTensor("float32", b, 4)],
+        weights: [1],
+        kernel,
+        tolerance: tolerances.float32,
+      });
+  });
+});
