@@ -1,0 +1,53 @@
+// Products with weights of few bits on WebGPU beside the slow truth: block sizes, widths, zero points of both kinds, rows whose last block is cut.
+import { afterAll, beforeAll, describe, test } from "vitest";
+import type { InferenceSession } from "../../src/entry/node.js";
+import { noWebgpu } from "../support/backends.js";
+import { compareOneNode, keepDevice, randomIntegers, randomTensor } from "./one-node.js";
+
+const tolerances = { float32: 3e-5, float16: 8e-3, bfloat16: 6e-2 } as const;
+
+describe.skipIf(noWebgpu !== undefined)(`blocks on WebGPU${noWebgpu === undefined ? "" : ` (${noWebgpu})`}`, () => {
+  const kept: InferenceSession[] = [];
+  beforeAll(async () => void kept.push(await keepDevice(true), await keepDevice(false)));
+  afterAll(() => Promise.all(kept.map((session) => session.release())));
+
+  /** [bits, block size, k, n, type, zero points, bias] */
+  const forms = [
+    [4, 32, 96, 10, "float32", "none", false],
+    [4, 16, 48, 6, "float32", "packed", true],
+    [4, 32, 70, 8, "float16", "packed", false],
+    [4, 128, 1100, 4, "float16", "none", true],
+    [4, 64, 65, 3, "float32", "floats", false],
+    [8, 16, 40, 6, "float32", "packed", false],
+    [8, 64, 192, 10, "bfloat16", "none", true],
+    [8, 256, 300, 4, "float16", "floats", false],
+    [2, 16, 48, 6, "float32", "packed", false],
+  ] as const;
+
+  for (const [bits, blockSize, k, n, type, zeros, bias] of forms)
+    test(`${bits} bits, blocks of ${blockSize}, ${type}, zero points: ${zeros}`, async () => {
+      const blocks = Math.ceil(k / blockSize);
+      for (const m of [1, 3, 37])
+        await compareOneNode(`[${m},${k}] · ${n}`, {
+          op: "MatMulNBits",
+          domain: "com.microsoft",
+          attrs: { K: k, N: n, bits, block_size: blockSize },
+          operands: [
+            randomTensor(type, [1, m, k], m),
+            randomIntegers("uint8", [n, blocks, (blockSize * bits) / 8], 2),
+            randomTensor(type, [n, blocks], 3, 2 ** (1 - bits)),
+            zeros === "none"
+              ? undefined
+              : zeros === "packed"
+                ? randomIntegers("uint8", [n, Math.ceil((blocks * bits) / 8)], 4)
+                : randomTensor(type, [n, blocks], 5, 2 ** (bits - 1)),
+            undefined,
+            bias ? randomTensor(type, [n], 6) : undefined,
+          ],
+          weights: [1, 2, 3, 5],
+          kernel: type !== "float32" && n % 2 !== 0 ? undefined : m > 4 ? "blocksInTiles" : "blocksOfRows",
+          tolerance: tolerances[type],
+          subgroups: bits !== 8,
+        });
+    });
+});
