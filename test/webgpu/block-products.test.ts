@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, test } from "vitest";
 import type { InferenceSession } from "../../src/entry/node.js";
 import { noWebgpu } from "../support/backends.js";
-import { compareOneNode, keepDevice, randomIntegers, randomTensor } from "./one-node.js";
+import { compareOneNode, keepDevice, randomIntegers, randomTensor } from "./product-models.js";
 
 const tolerances = { float32: 3e-5, float16: 8e-3, bfloat16: 6e-2 } as const;
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, test } from "vitest";
 import type { InferenceSession } from "../../src/entry/node.js";
 import { float } from "../../src/onnx/build.js";
 import { noWebgpu } from "../support/backends.js";
-import { compareOneNode, keepDevice, randomTensor } from "./one-node.js";
+import { compareOneNode, keepDevice, randomTensor } from "./product-models.js";
 
 const tolerances = { float32: 3e-5, float16: 4e-3, bfloat16: 3e-2 } as const;
 const types = ["float32", "float16", "bfloat16"] as const;

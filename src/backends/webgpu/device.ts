@@ -42,6 +42,10 @@ export class Device {
     });
   }
 
+  get isLost(): boolean {
+    return this.#lost !== undefined;
+  }
+
   /** Throws once the device is gone. */
   check(): void {
     if (this.#lost !== undefined)
@@ -76,7 +80,12 @@ export class Device {
 interface Shared {
   readonly device: Promise<Device>;
   sessions: number;
+  /** Ends the device if no session comes. */
+  ending?: ReturnType<typeof setTimeout>;
 }
+
+/** Milliseconds that a device waits for the next session: those that follow each other need not compile their pipelines anew. */
+const keptTime = 500;
 
 const shared = new WeakMap<Platform, Map<string, Shared>>();
 
@@ -118,22 +127,32 @@ export async function joinDevice(
   const open = shared.get(platform) ?? new Map<string, Shared>();
   shared.set(platform, open);
   const key = JSON.stringify(settings);
-  const entry = open.get(key) ?? { device: openDevice(platform, settings), sessions: 0 };
+  const entry: Shared = open.get(key) ?? { device: openDevice(platform, settings), sessions: 0 };
   open.set(key, entry);
+  clearTimeout(entry.ending);
   entry.sessions++;
   const forget = (): void => {
     if (open.get(key) === entry) open.delete(key);
   };
   try {
     const device = await entry.device;
-    device.check();
+    // A device that was lost is nobody's any more: the next session opens another.
+    if (device.isLost) {
+      forget();
+      return await joinDevice(platform, settings);
+    }
     let left = false;
     const leave = (): void => {
       if (left) return;
       left = true;
       if (--entry.sessions > 0) return;
-      forget();
-      device.gpu.destroy();
+      const end = (): void => {
+        forget();
+        device.gpu.destroy();
+      };
+      entry.ending = setTimeout(end, keptTime);
+      // In Node a process does not wait for it.
+      (entry.ending as { unref?(): void }).unref?.();
     };
     return { device, leave };
   } catch (error) {
