@@ -1,0 +1,67 @@
+// A page in a real Chromium that decodes the embedded model on WebGPU: the text is WASM's, with subgroups and without.
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Browser } from "playwright-core";
+import { CausalLM } from "../../src/entry/node.js";
+import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
+import { type RunningServer, startServer } from "../browser/server.js";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const chromium = findChromium();
+if (chromium === undefined) console.log(howToInstall);
+
+const page = `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><script type="module">
+import { CausalLM } from "/dist/browser/insitu.js";
+globalThis.write = async (options, generating) => {
+  const lm = await CausalLM.load("/models/embedded/", options);
+  const text = await lm.generate("Once upon a time", generating).text();
+  const told = lm.session.explain();
+  await lm.release();
+  return { text, told };
+};
+</script>`;
+
+interface Written {
+  readonly text: string;
+  readonly told: string;
+}
+
+describe.skipIf(chromium === undefined)("in a browser", () => {
+  let browser: Browser;
+  let server: RunningServer;
+  beforeAll(async () => {
+    server = await startServer({
+      headers: {},
+      folders: { "/dist/": `${root}dist/`, "/models/": `${root}models/` },
+      files: new Map([["/index.html", page]]),
+    });
+    browser = await startChromium(chromium!);
+  });
+  afterAll(async () => {
+    await browser.close();
+    server.close();
+  });
+
+  test("the embedded model's text is WASM's, with subgroups and without", async () => {
+    const generating = { maxTokens: process.env["INSITU_SOAK"] === undefined ? 12 : 64, temperature: 0 };
+    const lm = await CausalLM.load(undefined, { backend: "wasm" });
+    const expected = await lm.generate("Once upon a time", generating).text();
+    await lm.release();
+    const opened = await browser.newPage();
+    const problems: string[] = [];
+    opened.on("pageerror", (error) => problems.push(String(error)));
+    await opened.goto(`${server.base}/index.html`);
+    await opened.waitForFunction(() => "write" in globalThis);
+    for (const webgpu of [{}, { subgroups: false }]) {
+      const { text, told } = await opened.evaluate(
+        ([options, wanted]) =>
+          (globalThis as { write?(options: object, wanted: object): Promise<Written> }).write!(options, wanted),
+        [{ backend: "webgpu", webgpu }, generating] as const,
+      );
+      expect(text).toBe(expected);
+      expect(told).toMatch(/present\S* +\w+ .*by /);
+    }
+    expect(problems).toEqual([]);
+    await opened.close();
+  });
+});
