@@ -1,6 +1,6 @@
 // The cases that stand beside each operator, as models of one node, on every backend: operands fed, and constant where that can make
 // another path be taken.
-import { describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
 import type { CaseAttribute, OpCase } from "../../src/graph/case.js";
 import { type AttributeInput, buildModel, float, floats, initializer, node, value } from "../../src/onnx/build.js";
@@ -10,6 +10,7 @@ import { Tensor } from "../../src/tensor/tensor.js";
 import { View } from "../../src/tensor/view.js";
 import { backends } from "../support/backends.js";
 import { compareViews } from "../support/compare.js";
+import { keepDevice } from "../support/device.js";
 
 const modules = import.meta.glob<{ cases: readonly OpCase[] }>("../../src/ops/*/cases.ts", { eager: true });
 
@@ -73,7 +74,13 @@ const ways = [
   ["with weights", (position: number) => position > 0],
 ] as const;
 
-describe.each(backends)("on $name", ({ options, exceptions, tolerance = 0 }) => {
+describe.each(backends)("on $name", ({ name: backend, options, exceptions, tolerance = 0 }) => {
+  let letGo: (() => Promise<void>) | undefined;
+  beforeAll(async () => {
+    if (backend === "webgpu") letGo = await keepDevice();
+  });
+  afterAll(() => letGo?.());
+
   for (const [path, { cases }] of Object.entries(modules)) {
     const folder = path.split("/").at(-2)!;
     test(folder, async () => {
