@@ -112,3 +112,9 @@ export async function differenceOf(
   }
   return "";
 }
+
+/** The first output on WebGPU, as numbers. */
+export async function numbersOf(call: OneNode): Promise<ArrayLike<number>> {
+  const { results } = await runOn("webgpu", call, {});
+  return readNumbers(results.get("y0")!);
+}

@@ -15,7 +15,7 @@ interface RowsPlace {
 }
 
 /** Rows whose place is data: along `axis` they begin at an index of their sample, the coordinate of axis 0. */
-interface Starts {
+export interface Starts {
   readonly axis: number;
   /** int64 or int32. */
   readonly indices: Operand;

@@ -1,0 +1,299 @@
+/**
+ * What attention's shaders are made of: rows of queries, keys and values read four elements at a time wherever they lie, which keys a query
+ * sees, and what is done to a score. Functions in WGSL with the bindings and parameters that they need; no dispatch.
+ */
+import type { Operand } from "../../../graph/kernel.js";
+import type { ElementType } from "../../../tensor/element-type.js";
+import type { Binding, Parameter, Temporary } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { pack, read, readIndex } from "../../../webgpu-kernels/wgsl.js";
+import type { Heads } from "./heads.js";
+
+/** Rows in pages: which block holds a row is data. */
+interface Pages {
+  readonly tables: Operand;
+  /** How far the tables of samples and of heads lie apart. */
+  readonly tableSample: number;
+  readonly tableHead: number;
+  readonly blockSize: number;
+  /** Elements between blocks. */
+  readonly block: number;
+  /** A row is cut into pieces of so many elements, whose starts lie `pieceStep` apart; 0 where it lies together. */
+  readonly piece: number;
+  readonly pieceStep: number;
+  /** float32 [blocks, block_size, heads]: what rows of bytes are multiplied by. */
+  readonly scales: Operand | undefined;
+  readonly scaleHeads: number;
+}
+
+/** Keys or values: `sample` is 0 for pages, whose rows count from their block. */
+interface CacheRows extends Heads {
+  readonly pages?: Pages;
+}
+
+/** What is added to scores, [batch, heads, queries, keys]; strides in elements, 0 broadcasts. Keys from `length` on are hidden. */
+export interface MaskPlace {
+  readonly of: Operand;
+  readonly strides: readonly [sample: number, head: number, query: number, key: number];
+  readonly length: number;
+}
+
+/** Valid keys of each sample, this step's included: an index plus a number. */
+interface Lengths {
+  readonly of: Operand;
+  readonly sample: number;
+  readonly head: number;
+  readonly add: number;
+}
+
+/** One attention. */
+export interface AttentionWork {
+  readonly query: Heads;
+  readonly key: CacheRows;
+  readonly value: CacheRows;
+  readonly output: Heads;
+  /** Undefined: all rows of the keys are valid. */
+  readonly lengths: Lengths | undefined;
+  /** Keys before the first query; undefined where the lengths tell, of which the queries are the last. */
+  readonly past: number | undefined;
+  readonly causal: boolean;
+  /** How far back and ahead of its own place a query looks; −1 for no bound. */
+  readonly left: number;
+  readonly right: number;
+  /** Keys that a query sees, counted back from the last that it may see; −1 for all. */
+  readonly window: number;
+  readonly mask: MaskPlace | undefined;
+  readonly scale: number;
+  /** 0 for none. */
+  readonly softcap: number;
+  /** A logit for each head that takes part in the sum and has no value; 0 for each without an operand. */
+  readonly sink: Operand | "zero" | undefined;
+}
+
+/** A piece of a shader. */
+interface Part {
+  readonly code: string;
+  readonly bindings: readonly Binding[];
+  readonly parameters: Readonly<Record<string, Parameter>>;
+}
+
+/** Parts together. */
+export const joined = (...parts: readonly Part[]): Part => ({
+  code: parts.map(({ code }) => code).join("\n"),
+  bindings: parts.flatMap(({ bindings }) => bindings),
+  parameters: Object.assign({}, ...parts.map(({ parameters }) => parameters)),
+});
+
+/** What stands for the score of a key that takes no part: scores that do are clamped above it. */
+export const hidden = "-3.4028234e38";
+export const least = "-3.0e38";
+
+/** Quads of elements: four at a time, the last one filled up. */
+export const quadsOf = (size: number): number => Math.ceil(size / 4);
+
+interface Form {
+  readonly element: string;
+  quad(word: string): string;
+}
+
+const forms: Readonly<Partial<Record<ElementType, Form>>> = {
+  float32: { element: "vec4<u32>", quad: (word) => `bitcast<vec4f>(${word})` },
+  float16: { element: "vec2<u32>", quad: (word) => `vec4f(unpack2x16float(${word}.x), unpack2x16float(${word}.y))` },
+  bfloat16: {
+    element: "vec2<u32>",
+    quad: (word) => `bitcast<vec4f>(vec4u(${word}.xxyy << vec4u(16u, 0u, 16u, 0u)) & vec4u(0xffff0000u))`,
+  },
+  int8: { element: "u32", quad: (word) => `vec4f(unpack4xI8(${word}))` },
+};
+
+/** True for types whose rows attention reads. */
+export const isRowType = (type: ElementType): boolean => forms[type] !== undefined;
+
+/**
+ * Functions that read rows: `nameStart(sample, head, row)` is where a row begins, `nameQuad(start, quad)` four elements of it, and
+ * `nameFactor(sample, head, row)` what bytes are multiplied by.
+ */
+export function rowsPart(name: string, rows: CacheRows): Part {
+  const { of, type, offset, size, sample, head, row, pages } = rows;
+  const form = forms[type]!;
+  const array = `${name}s`;
+  const aligned = [offset, size, sample, head, row, pages?.block ?? 0, pages?.pieceStep ?? 0].every((n) => n % 4 === 0);
+  const piece = pages?.piece ?? 0;
+  const place = (element: string): string =>
+    piece === 0 ? `start + ${element}` : `start + (${element}) / ${piece}u * p.${name}Piece + (${element}) % ${piece}u`;
+  const one = (at: number): string =>
+    `select(0.0, f32(${read(type, array, place(`min(4u * quad + ${at}u, ${size - 1}u)`))}), 4u * quad + ${at}u < ${size}u)`;
+  const quad = aligned
+    ? `let word = ${array}[(${place("4u * quad")}) / 4u]; return ${form.quad("word")};`
+    : `return vec4f(${[0, 1, 2, 3].map(one).join(", ")});`;
+  const slot = `let block = u32(${pages === undefined ? "" : readIndex(pages.tables.type, "tables", "p.tableOffset + sample * p.tableSample + head * p.tableHead + row / p.blockSize")});`;
+  const start =
+    pages === undefined
+      ? `return p.${name}Offset + sample * p.${name}Sample + head * p.${name}Head + row * p.${name}Row;`
+      : `${slot} return p.${name}Offset + block * p.${name}Block + row % p.blockSize * p.${name}Row + head * p.${name}Head;`;
+  const scales = pages?.scales;
+  const factor =
+    scales === undefined || pages === undefined
+      ? "return 1.0;"
+      : `${slot} return bitcast<f32>(${name}Scales[p.${name}ScaleOffset + (block * p.blockSize + row % p.blockSize) * p.scaleHeads + head % p.scaleHeads]);`;
+  return {
+    code: `
+fn ${name}Start(sample: u32, head: u32, row: u32) -> u32 { ${start} }
+fn ${name}Quad(start: u32, quad: u32) -> vec4f { ${quad} }
+fn ${name}Factor(sample: u32, head: u32, row: u32) -> f32 { ${factor} }`,
+    bindings: [
+      { name: array, of, element: aligned ? form.element : "u32" },
+      ...(scales === undefined ? [] : [{ name: `${name}Scales`, of: scales }]),
+    ],
+    parameters: {
+      [`${name}Offset`]: offset,
+      [`${name}Sample`]: sample,
+      [`${name}Head`]: head,
+      [`${name}Row`]: row,
+      ...(pages === undefined ? {} : { [`${name}Block`]: pages.block, [`${name}Piece`]: pages.pieceStep }),
+      ...(scales === undefined ? {} : { [`${name}ScaleOffset`]: scales.place.offset }),
+    },
+  };
+}
+
+/** Where the tables of pages are; keys and values have them in common. */
+export function tablesPart({ pages }: CacheRows): Part {
+  if (pages === undefined) return { code: "", bindings: [], parameters: {} };
+  const { tables, tableSample, tableHead, blockSize, scales, scaleHeads } = pages;
+  return {
+    code: "",
+    bindings: [{ name: "tables", of: tables }],
+    parameters: {
+      tableOffset: tables.place.offset,
+      tableSample,
+      tableHead,
+      blockSize,
+      ...(scales === undefined ? {} : { scaleHeads }),
+    },
+  };
+}
+
+/** `visible(sample, head, query)`: the keys that a query of a sample's key head may see for its place, from x to y; none where y ≤ x. */
+export function visiblePart({ query, key, lengths, past, causal, left, right, window }: AttentionWork): Part {
+  const entry = "p.lengthOffset + sample * p.lengthSample + head * p.lengthHead";
+  const valid =
+    lengths === undefined
+      ? "i32(p.keys)"
+      : `${readIndex(lengths.of.type, "lengths", entry)} + bitcast<i32>(p.lengthAdd)`;
+  const code = `
+fn visible(sample: u32, head: u32, query: u32) -> vec2i {
+  let valid = ${valid};
+  let position = i32(query) + ${past === undefined ? "valid - i32(p.queries)" : "i32(p.past)"};
+  var begin = 0;
+  var end = valid;
+  ${causal ? "end = min(end, position + 1);" : ""}
+  ${right >= 0 ? "end = min(end, position + 1 + i32(p.right));" : ""}
+  ${left >= 0 ? "begin = max(begin, position - i32(p.left));" : ""}
+  ${window >= 0 ? "begin = max(begin, end - i32(p.window));" : ""}
+  return vec2i(begin, end);
+}`;
+  const bounded = (size: number): number => Math.min(Math.max(size, 0), 2 ** 29);
+  return {
+    code,
+    bindings: lengths === undefined ? [] : [{ name: "lengths", of: lengths.of }],
+    parameters: {
+      keys: key.rows,
+      queries: query.rows,
+      past: past ?? 0,
+      left: bounded(left),
+      right: bounded(right),
+      window: bounded(window),
+      ...(lengths === undefined
+        ? {}
+        : {
+            lengthOffset: lengths.of.place.offset,
+            lengthSample: lengths.sample,
+            lengthHead: lengths.head,
+            lengthAdd: lengths.add,
+          }),
+    },
+  };
+}
+
+/** `finished(score, sample, head, query, key)`: a visible key's score after softcap and mask, or what stands for a hidden one. */
+export function scorePart({ mask, softcap }: AttentionWork): Part {
+  const capped = softcap === 0 ? "score" : "p.softcap * tanh(score / p.softcap)";
+  const cap: Record<string, Parameter> = softcap === 0 ? {} : { softcap: { float: softcap } };
+  if (mask === undefined)
+    return {
+      code: `
+fn finished(score: f32, sample: u32, head: u32, query: u32, key: u32) -> f32 { return max(${capped}, ${least}); }`,
+      bindings: [],
+      parameters: cap,
+    };
+  const { of, strides, length } = mask;
+  // Whether a key is hidden is told by bits: shaders need not know infinities.
+  const isHidden =
+    of.type === "bool"
+      ? `${read("bool", "mask", "at")} == 0u`
+      : of.type === "float32"
+        ? "mask[at] == 0xff800000u"
+        : `extractBits(mask[at / 2u], 16u * (at % 2u), 16u) == ${of.type === "float16" ? "0xfc00u" : "0xff80u"}`;
+  return {
+    code: `
+fn finished(score: f32, sample: u32, head: u32, query: u32, key: u32) -> f32 {
+  let at = p.maskOffset + sample * p.maskSample + head * p.maskHead + query * p.maskQuery + min(key, p.maskLength - 1u) * p.maskKey;
+  let value = max(${capped}${of.type === "bool" ? "" : ` + ${read(of.type, "mask", "at")}`}, ${least});
+  return select(value, ${hidden}, key >= p.maskLength || ${isHidden});
+}`,
+    bindings: [{ name: "mask", of }],
+    parameters: {
+      ...cap,
+      maskOffset: of.place.offset,
+      maskSample: strides[0],
+      maskHead: strides[1],
+      maskQuery: strides[2],
+      maskKey: strides[3],
+      maskLength: length,
+    },
+  };
+}
+
+/** `sinkOf(head)`: the logit of a head's sink, which takes part where `hasSink`. */
+export function sinkPart({ sink }: AttentionWork): Part {
+  if (sink === undefined || sink === "zero")
+    return { code: `fn sinkOf(head: u32) -> f32 { return 0.0; }`, bindings: [], parameters: {} };
+  return {
+    code: `fn sinkOf(head: u32) -> f32 { return ${read(sink.type, "sinks", "p.sinkOffset + head")}; }`,
+    bindings: [{ name: "sinks", of: sink }],
+    parameters: { sinkOffset: sink.place.offset },
+  };
+}
+
+/** `writeQuad(sample, head, row, quad, values)`: writes four elements of the output, whole words of them. */
+export function outputPart({ output }: AttentionWork): Part {
+  const { of, type, offset, size, sample, head, row } = output;
+  const width = type === "float32" ? 1 : 2;
+  const words = Array.from({ length: 4 / width }, (_, at) => {
+    const values = Array.from({ length: width }, (_, i) => `values[${at * width + i}]`);
+    return pack(type, values);
+  });
+  const aligned = [offset, size, sample, head, row].every((n) => n % 4 === 0);
+  const element = `vec${words.length}<u32>`;
+  const lines = aligned
+    ? [`outputs[start / 4u] = ${element}(${words.join(", ")});`]
+    : words.map(
+        (word, at) =>
+          `if (4u * quad + ${at * width}u < ${size}u) { outputs[(start + ${at * width}u) / ${width}u] = ${word}; }`,
+      );
+  return {
+    code: `
+fn writeQuad(sample: u32, head: u32, row: u32, quad: u32, values: vec4f) {
+  let start = p.outputOffset + sample * p.outputSample + head * p.outputHead + row * p.outputRow + 4u * quad;
+  ${lines.join("\n  ")}
+}`,
+    bindings: [{ name: "outputs", of, element: aligned ? element : "u32", writes: true }],
+    parameters: { outputOffset: offset, outputSample: sample, outputHead: head, outputRow: row },
+  };
+}
+
+/** Memory in between as a binding. */
+export const between = (name: string, of: Temporary, writes: boolean): Part => ({
+  code: "",
+  bindings: [{ name, of, element: "vec4f", writes }],
+  parameters: {},
+});

@@ -1,0 +1,151 @@
+// Attention on WebGPU against the slow truth: caches longer than their valid rows, with anything in the spare ones; lengths around the tiles,
+// different ones in a batch; groups of heads, windows, masks that hide, add and are too short.
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { float } from "../../src/onnx/build.js";
+import { numberWriter } from "../../src/tensor/access.js";
+import { cloneView } from "../../src/tensor/copy.js";
+import type { View } from "../../src/tensor/view.js";
+import { noWebgpu } from "../support/backends.js";
+import { keepDevice } from "../support/device.js";
+import { differenceOf, integers, numbersOf, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
+
+const tolerances = { float32: 2e-5, float16: 6e-3, bfloat16: 5e-2 };
+
+interface Form {
+  readonly type: keyof typeof tolerances;
+  readonly size: number;
+  readonly valueSize?: number;
+  readonly heads: number;
+  readonly shared: number;
+  readonly queries: number;
+  readonly capacity: number;
+  readonly attrs?: OneNode["attrs"];
+  readonly opset?: number;
+  readonly packed?: boolean;
+}
+
+/** Rows from a sample's length on hold what no sum may see. */
+function poison(view: View, lengths: readonly number[], rowAxis: 1 | 2): View {
+  const write = numberWriter(view);
+  lengths.forEach((length, sample) => {
+    const spare = view.slice(0, sample, sample + 1).slice(rowAxis, length, view.shape[rowAxis]);
+    const { shape, strides, offset } = spare;
+    for (let i = 0; i < spare.size; i++) {
+      let rest = i;
+      let at = offset;
+      for (let axis = shape.length - 1; axis >= 0; axis--) {
+        at += (rest % shape[axis]) * strides[axis];
+        rest = Math.floor(rest / shape[axis]);
+      }
+      write(at, NaN);
+    }
+  });
+  return view;
+}
+
+function call(random: () => number, form: Form, lengths: readonly number[], mask?: View): OneNode {
+  const {
+    type,
+    size,
+    valueSize = size,
+    heads,
+    shared,
+    queries,
+    capacity,
+    attrs = {},
+    opset = 24,
+    packed = false,
+  } = form;
+  const batch = lengths.length;
+  const make = (count: number, rows: number, width: number): View =>
+    randomNumbers(random, type, packed ? [batch, rows, count * width] : [batch, count, rows, width]);
+  const axis = packed ? 1 : 2;
+  return {
+    op: "Attention",
+    opset,
+    attrs: { ...attrs, ...(packed ? { q_num_heads: heads, kv_num_heads: shared } : {}) },
+    inputs: [
+      make(heads, queries, size),
+      poison(make(shared, capacity, size), lengths, axis),
+      poison(make(shared, capacity, valueSize), lengths, axis),
+      mask,
+      undefined,
+      undefined,
+      integers("int64", lengths),
+    ],
+  };
+}
+
+const lists = [[1], [2, 63], [64, 65, 1], [127], [200, 0, 128]];
+
+describe.skipIf(noWebgpu !== undefined)("Attention on WebGPU", () => {
+  let letGo: () => Promise<void>;
+  beforeAll(async () => {
+    letGo = await keepDevice();
+  });
+  afterAll(() => letGo());
+
+  async function problems(
+    form: Form,
+    kernels: readonly string[],
+    all: readonly (readonly number[])[] = lists,
+  ): Promise<string[]> {
+    const random = randomFrom(form.size + form.queries);
+    const found: string[] = [];
+    for (const lengths of all) {
+      const problem = await differenceOf(call(random, form, lengths), kernels, tolerances[form.type]);
+      if (problem !== "") found.push(`${lengths.join()}: ${problem}`);
+    }
+    return found;
+  }
+
+  const split = ["attentionTiles", "attentionCombine"];
+  const causal = { is_causal: 1 };
+
+  test.each<Form>([
+    { type: "float32", size: 32, heads: 2, shared: 2, queries: 1, capacity: 230, attrs: causal },
+    { type: "float32", size: 80, heads: 7, shared: 1, queries: 2, capacity: 200, attrs: causal, packed: true },
+    { type: "float16", size: 128, heads: 4, shared: 2, queries: 1, capacity: 210, attrs: causal },
+    { type: "bfloat16", size: 256, valueSize: 64, heads: 4, shared: 1, queries: 1, capacity: 200 },
+    { type: "float32", size: 5, valueSize: 3, heads: 2, shared: 1, queries: 3, capacity: 201, attrs: causal },
+  ])("few queries: $type, heads of $size, $heads to $shared", async (form) => {
+    expect(await problems(form, split)).toEqual([]);
+  });
+
+  test.each<Form>([
+    { type: "float32", size: 64, heads: 2, shared: 2, queries: 33, capacity: 230, attrs: causal },
+    { type: "float16", size: 80, heads: 7, shared: 1, queries: 9, capacity: 200, attrs: causal, packed: true },
+    { type: "float32", size: 6, valueSize: 34, heads: 2, shared: 1, queries: 70, capacity: 201 },
+  ])("many queries: $type, heads of $size, $heads to $shared", async (form) => {
+    expect(await problems(form, ["attentionPrefill"])).toEqual([]);
+  });
+
+  const windows = { ...causal, left_window_size: 20, softcap: float(0.7) };
+  const ahead = { left_window_size: 70, right_window_size: 3, scale: float(-0.3) };
+  test.each<Form>([
+    { type: "float32", size: 8, heads: 2, shared: 1, queries: 3, capacity: 200, attrs: windows, opset: 25 },
+    { type: "float32", size: 8, heads: 2, shared: 1, queries: 40, capacity: 200, attrs: ahead, opset: 25 },
+  ])("windows of $queries queries", async (form) => {
+    expect(await problems(form, [])).toEqual([]);
+  });
+
+  test.each([2, 12])("masks of %i queries hide, add and end", async (queries) => {
+    const form = { type: "float32", size: 16, heads: 2, shared: 2, queries, capacity: 130 } as const;
+    const random = randomFrom(queries);
+    const bools = randomNumbers(random, "bool", [2, 1, queries, 100]);
+    const added = randomNumbers(random, "float32", [1, 2, queries, 130]);
+    const write = numberWriter(added);
+    for (let at = 0; at < added.size; at += 3) write(at, -Infinity);
+    // One query sees nothing at all.
+    for (let key = 0; key < 130; key++) write(key, -Infinity);
+    for (const mask of [bools, added])
+      expect(await differenceOf(call(random, form, [130, 64], mask), [], tolerances.float32)).toBe("");
+  });
+
+  test("the same bits whatever the capacity", async () => {
+    const form = { type: "float32", size: 32, heads: 2, shared: 2, queries: 1, attrs: causal, packed: true } as const;
+    const wide = call(randomFrom(3), { ...form, capacity: 1000 }, [150]);
+    const narrow = wide.inputs.map((view, at) => (at === 1 || at === 2 ? cloneView(view!.slice(1, 0, 150)) : view));
+    expect(Array.from(await numbersOf({ ...wide, inputs: narrow }))).toEqual(Array.from(await numbersOf(wide)));
+  });
+});
