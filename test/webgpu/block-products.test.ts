@@ -50,4 +50,39 @@ describe.skipIf(noWebgpu !== undefined)(`blocks on WebGPU${noWebgpu === undefine
           subgroups: bits !== 8,
         });
     });
+
+  /** [type, scales, zero points, m] of what a pass makes of DequantizeLinear and MatMul. */
+  const levels = [
+    ["int8", [], true, 1],
+    ["uint8", [10], true, 3],
+    ["int4", [10], false, 1],
+    ["uint4", [3, 10], true, 1],
+    ["int4", [3, 10], true, 9],
+    ["int8", [3, 10], false, 9],
+  ] as const;
+
+  test("weights that stay quantized in front of MatMul", async () => {
+    for (const [type, shape, hasZero, m] of levels) {
+      const [k, n] = [90, 10];
+      const signed = !type.startsWith("u");
+      const half = 2 ** (Number(type.replace(/\D/g, "")) - 1);
+      const range = signed ? ([-half, half - 1] as const) : ([0, 2 * half - 1] as const);
+      const attrs: Record<string, number> = shape.length === 2 ? { axis: 0, block_size: 32 } : { axis: 1 };
+      const operands = [
+        randomTensor("float32", [m, k], m),
+        randomIntegers(type, [k, n], 2, range),
+        randomTensor("float32", shape, 3, 1 / half),
+        hasZero ? randomIntegers(type, shape, 4, range) : undefined,
+      ];
+      await compareOneNode(`${type}, scales [${shape}], ${m} rows`, {
+        op: "DequantizeMatMul",
+        domain: "insitu",
+        attrs,
+        operands: [...operands, m === 1 ? randomTensor("float32", [n], 5) : undefined],
+        weights: [1, 2, 3, 4],
+        kernel: m > 4 ? "blocksInTiles" : "blocksOfRows",
+        tolerance: tolerances.float32,
+      });
+    }
+  });
 });

@@ -3,41 +3,49 @@
  * bits. What a chunk holds is multiplied as whole numbers less their zero point, and scaled once.
  */
 import type { Operand } from "../../../graph/kernel.js";
+import type { WeightForm } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { read } from "../../../webgpu-kernels/wgsl.js";
+import { readLevel } from "./levels.js";
 import type { Weights } from "./product-operands.js";
+import { isFloatType } from "./quads.js";
 
 /** How such weights lie. */
 interface Blocks {
-  /** Bytes. */
-  readonly data: Operand;
+  /** Bytes: whole blocks. */
+  readonly data: Operand | WeightForm;
   readonly scales: Operand;
-  /** Packed like the weights, each row in whole bytes; or floats, one for each scale. Half of the range where left out. */
-  readonly zeros: Operand | undefined;
+  /** From row to row and from block to block of the scales, and of zero points that are not packed; [blocks, 1] where left out. */
+  readonly scaleSteps?: { readonly row: number; readonly block: number };
+  readonly zeros: Zeros;
   readonly bits: number;
   readonly blockSize: number;
+  /** Blocks of a row; as many as k takes where left out. */
+  readonly blocks?: number;
   readonly k: number;
 }
+
+/** Zero points: one for all, packed as rows of whole bytes, or one element for each scale, to which a number is added. */
+export type Zeros =
+  | { readonly kind: "one"; readonly value: number }
+  | { readonly kind: "packed"; readonly operand: Operand }
+  | { readonly kind: "elements"; readonly operand: Operand; readonly added: number };
 
 /** 2^23: a whole number below it, put into its last bits, makes a float that is larger by it. */
 const magic = { bits: "0x4b000000u", value: "8388608.0" } as const;
 
 /** The weights as a piece of a shader. */
-export function blockWeights({ data, scales, zeros, bits, blockSize, k }: Blocks): Weights {
-  const blocks = Math.ceil(k / blockSize);
+export function blockWeights(given: Blocks): Weights {
+  const { data, scales, zeros, bits, blockSize, k, blocks = Math.ceil(k / blockSize) } = given;
+  const steps = given.scaleSteps ?? { row: blocks, block: 1 };
   const rowWords = (blocks * blockSize * bits) / 32;
   // One load, within one block and one row.
-  const words = [4, 2, 1].find((count) => rowWords % count === 0 && (count * 32) / bits <= blockSize)!;
+  const words = [4, 2, 1].find((count) => rowWords % count === 0 && blockSize % ((count * 32) / bits) === 0)!;
   const chunk = (words * 32) / bits;
   const quadsInWord = 8 / bits;
   const element = words === 1 ? "u32" : `vec${words}<u32>`;
-  const whole = zeros === undefined || zeros.type === "uint8";
+  const whole = zeros.kind !== "elements" || !isFloatType(zeros.operand.type);
   const shifts = [0, 1, 2, 3].map((at) => `bits >> ${at * bits}u`).join(", ");
-  const zeroAt =
-    zeros === undefined
-      ? `${2 ** (bits - 1)}.0`
-      : zeros.type !== "uint8"
-        ? read(zeros.type, "zeros", "p.zerosOffset + row * p.blocks + block")
-        : `f32(extractBits(${read("uint8", "zeros", `p.zerosOffset + row * p.zeroRow + block * ${bits}u / 8u`)}, block * ${bits}u % 8u, ${bits}u))`;
+  const zeroAt = zeroExpression(zeros, bits);
   const word = (from: string, at: number): string => (words === 1 ? from : `${from}.${"xyzw"[at]}`);
   const quad = (bitsAt: string): string => `wholeQuad(${bitsAt}, `;
   return {
@@ -58,7 +66,7 @@ fn wholeQuad(bits: u32, zero: f32) -> vec4f {
   let values = bitcast<vec4f>((vec4u(${shifts}) & vec4u(${2 ** bits - 1}u)) | vec4u(${magic.bits}));
   return ${whole ? "values - zero" : `(values - ${magic.value}) - zero`};
 }
-fn scaleAt(row: u32, block: u32) -> f32 { return ${read(scales.type, "scales", "p.scalesOffset + row * p.blocks + block")}; }
+fn scaleAt(row: u32, block: u32) -> f32 { return ${read(scales.type, "scales", "p.scalesOffset + row * p.scaleRow + block * p.scaleBlock")}; }
 fn zeroAt(row: u32, block: u32) -> f32 { return ${whole ? `${magic.value} + ` : ""}${zeroAt}; }
 fn weightChunk(row: u32, chunk: u32) -> Chunk {
   let block = chunk * ${chunk}u / p.blockSize;
@@ -74,15 +82,26 @@ fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
     bindings: [
       { name: "weight", of: data, element },
       { name: "scales", of: scales },
-      ...(zeros === undefined ? [] : [{ name: "zeros", of: zeros }]),
+      ...(zeros.kind === "one" ? [] : [{ name: "zeros", of: zeros.operand }]),
     ],
     parameters: {
-      blocks,
       blockSize,
       rowChunks: rowWords / words,
       scalesOffset: scales.place.offset,
-      ...(zeros === undefined ? {} : { zerosOffset: zeros.place.offset }),
-      ...(zeros?.type === "uint8" ? { zeroRow: Math.ceil((blocks * bits) / 8) } : {}),
+      scaleRow: steps.row,
+      scaleBlock: steps.block,
+      ...(zeros.kind === "one" ? {} : { zerosOffset: zeros.operand.place.offset }),
+      ...(zeros.kind === "packed" ? { zeroRow: Math.ceil((blocks * bits) / 8) } : {}),
     },
   };
+}
+
+/** The zero point of a row and block. */
+function zeroExpression(zeros: Zeros, bits: number): string {
+  if (zeros.kind === "one") return `${zeros.value}.0`;
+  if (zeros.kind === "packed")
+    return `f32(extractBits(${read("uint8", "zeros", `p.zerosOffset + row * p.zeroRow + block * ${bits}u / 8u`)}, block * ${bits}u % 8u, ${bits}u))`;
+  const { operand, added } = zeros;
+  const at = "p.zerosOffset + row * p.scaleRow + block * p.scaleBlock";
+  return `f32(${readLevel(operand.type, "zeros", at)})${added === 0 ? "" : ` + ${added}.0`}`;
 }

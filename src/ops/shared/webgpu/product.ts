@@ -2,10 +2,12 @@
  * Matrix products on WebGPU: what MatMul, Gemm and their kin share. Few rows meet weights that are streamed, many are computed in tiles, and what
  * neither takes is computed element by element. Sums are float32.
  */
+import { unreachable } from "../../../base/error.js";
 import type { Operand } from "../../../graph/kernel.js";
 import { type Dispatch, webgpuFamily, type WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { entry, pack, packing, perWord, read, wordsOf, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
-import { floatWeights, type Piece, stridedQuads } from "./product-operands.js";
+import { perWord, read } from "../../../webgpu-kernels/wgsl.js";
+import { elementWords } from "./element-words.js";
+import { floatWeights, type Piece, stridedQuads, type Weights } from "./product-operands.js";
 import { fewRows, rowProduct } from "./product-rows.js";
 import { type BatchDimension, batchParameters, batchStarts, tileProduct } from "./product-tiles.js";
 import { isFloatType } from "./quads.js";
@@ -37,7 +39,7 @@ interface Finish {
 export const plain: Finish = { alpha: 1, beta: 1 };
 
 /** The piece with `finish(batch, row, column, sum)`. */
-export function finishing({ alpha, beta, addend }: Finish): Piece {
+function finishing({ alpha, beta, addend }: Finish): Piece {
   const terms = [
     alpha === 1 ? "sum" : "p.alpha * sum",
     ...(addend === undefined
@@ -76,7 +78,7 @@ export const product = webgpuFamily<Product>({
 });
 
 /** True if no word of the output holds elements of two rows. */
-export const hasWordRows = ({ type, place }: Operand, m: number, n: number): boolean =>
+const hasWordRows = ({ type, place }: Operand, m: number, n: number): boolean =>
   place.offset % perWord(type) === 0 && (n % perWord(type) === 0 || m === 1);
 
 /** Multiplications below which a product is not worth tiles. */
@@ -101,14 +103,7 @@ function fast(work: Product, recorder: WebgpuRecorder): Dispatch | undefined {
 function anyProduct(work: Product, { device }: WebgpuRecorder): Dispatch {
   const { a, b, m, n, k, aRow, aK, bK, bN, batch, output } = work;
   const finish = finishing(work.finish);
-  const count = output.place.size;
-  const each = perWord(output.type);
-  const values = Array.from({ length: each }, (_, at) => `elementAt(min(index * ${each}u + ${at}u, p.count - 1u))`);
-  return {
-    name: "productByElements",
-    code: `${packing}
-${finish.functions}
-fn elementAt(element: u32) -> f32 {
+  const body = `
   let column = element % p.n;
   let row = (element / p.n) % p.m;
   let batch = element / (p.n * p.m);
@@ -119,37 +114,57 @@ fn elementAt(element: u32) -> f32 {
   for (var k = 0u; k < p.k; k++) {
     sum += ${read(a.type, "left", "leftStart + k * p.leftK")} * ${read(b.type, "right", "rightStart + k * p.rightK")};
   }
-  return finish(batch, row, column, sum);
-}
-${entry(
-  64,
-  `if (index >= p.words) { return; }
-  result[p.resultOffset / ${each}u + index] = ${pack(output.type, values)};`,
-)}`,
-    bindings: [
-      { name: "left", of: a },
-      { name: "right", of: b },
-      ...finish.bindings,
-      { name: "result", of: output, writes: true },
-    ],
-    parameters: {
-      count,
-      words: wordsOf(output.type, count),
-      m,
-      n,
-      k,
-      leftOffset: a.place.offset,
-      leftRow: aRow,
-      leftK: aK,
-      rightOffset: b.place.offset,
-      rightRow: bN,
-      rightK: bK,
-      resultOffset: output.place.offset,
-      ...batchParameters(batch),
-      ...finish.parameters,
+  return finish(batch, row, column, sum);`;
+  const offsets = { leftOffset: a.place.offset, rightOffset: b.place.offset };
+  const strides = { leftRow: aRow, leftK: aK, rightRow: bN, rightK: bK };
+  return elementWords(
+    {
+      name: "productByElements",
+      output,
+      functions: finish.functions,
+      body,
+      bindings: [{ name: "left", of: a }, { name: "right", of: b }, ...finish.bindings],
+      parameters: { m, n, k, ...offsets, ...strides, ...batchParameters(batch), ...finish.parameters },
     },
-    workgroups: workgroupsFor(wordsOf(output.type, count), 64, device.mostWorkgroups),
-  };
+    device.mostWorkgroups,
+  );
+}
+
+/** A product of rows without gaps and weights of few bits, with a bias for each column or none. */
+interface BlockProduct {
+  readonly a: Operand;
+  readonly weights: Weights;
+  readonly bias: Operand | undefined;
+  readonly output: Operand;
+  readonly n: number;
+  readonly k: number;
+}
+
+/** Rows that the grid of every device holds, tile by tile. */
+const mostRows = 1 << 20;
+
+/** True if such a product can be computed, else why not. */
+export function acceptsBlocks({ a, bias, output, n, k }: Omit<BlockProduct, "weights">): true | string {
+  for (const operand of [a, bias, output]) {
+    if (operand === undefined) continue;
+    if (!isFloatType(operand.type)) return `there is no kernel for ${operand.type}`;
+    if (!operand.contiguous) return "an operand has gaps";
+  }
+  if (a.place.size / k > mostRows) return `there are more than ${mostRows} rows`;
+  return hasWordRows(output, a.place.size / k, n) ? true : "rows are an odd number of halves of a word";
+}
+
+/** Records such a product. */
+export function recordBlocks({ a, weights, bias, output, n, k }: BlockProduct, recorder: WebgpuRecorder): void {
+  const m = a.place.size / k;
+  const left = stridedQuads("left", a, { row: k, k: 1, batch: [] }, { rows: m, k });
+  const finish = finishing({ ...plain, addend: bias && { operand: bias, row: 0, column: 1 } });
+  const common = { m, n, k, left, finish, output };
+  const dispatch =
+    m <= fewRows
+      ? rowProduct({ ...common, name: "blocksOfRows", weights }, recorder.device)
+      : tileProduct({ ...common, name: "blocksInTiles", batch: [], right: weights }, recorder.device);
+  recorder.dispatch(dispatch ?? unreachable(`a grid for ${m} rows and ${n} columns`));
 }
 
 /** The last two axes of an operand as a matrix, and those before them. A vector is one row on the left and one column on the right. */
