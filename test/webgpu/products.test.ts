@@ -22,7 +22,8 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
     [3, 66, 10, rows, rows],
     [2, 40, 9, rows, elements],
     [4, 1025, 6, rows, rows],
-    [5, 16, 8, tiles, tiles],
+    [8, 40, 12, rows, rows],
+    [9, 16, 8, tiles, tiles],
     [33, 35, 38, tiles, tiles],
     [70, 64, 65, tiles, elements],
   ] as const;
@@ -61,6 +62,22 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
           kernel,
           tolerance: tolerances[type],
         });
+  });
+
+  test("many columns, of short and of long rows", async () => {
+    for (const [m, k, n] of [
+      [1, 24, 9000],
+      [1, 300, 8200],
+      [3, 24, 4100],
+    ])
+      await compareOneNode(`[${m},${k}] · [${k},${n}]`, {
+        op: "MatMul",
+        operands: [randomTensor("float16", [m, k], 1), randomTensor("float16", [k, n], 2)],
+        weights: [1],
+        kernel: rows,
+        tolerance: tolerances.float16,
+        subgroups: k !== 300,
+      });
   });
 
   test("large tiles", async () => {

@@ -8,7 +8,7 @@ import { pack, packing, perWord, workgroupsFor } from "../../../webgpu-kernels/w
 import type { Piece, Weights } from "./product-operands.js";
 
 /** Rows up to which weights are streamed. */
-export const fewRows = 4;
+export const fewRows = 8;
 
 interface RowProduct {
   readonly name: string;
@@ -37,12 +37,14 @@ interface Division {
 /** Chunks that are on their way at a time, over all columns of an invocation. */
 const loads = 8;
 
+const powerOfTwo = (least: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, least)));
+
 function divide({ m, n, weights: { chunks } }: RowProduct, { subgroup = 1 }: DeviceTraits): Division {
   const threads = Math.max(128, subgroup);
-  const wanted = 2 ** Math.ceil(Math.log2(Math.max(1, chunks / 4)));
-  const lanes = Math.min(threads, Math.max(8, subgroup, wanted));
-  const columns = n >= 8192 && m <= 2 ? 4 : 2;
-  const each = 2 ** Math.ceil(Math.log2(Math.max(1, chunks / lanes)));
+  const lanes = Math.min(threads, Math.max(8, subgroup, powerOfTwo(chunks / 4)));
+  const each = powerOfTwo(chunks / lanes);
+  // More columns an invocation are fewer invocations: only where there are columns enough to keep a device busy.
+  const columns = n < 4096 ? 2 : n < 8192 || each > 1 || m > 2 ? 4 : 8;
   return { threads, lanes, columns, ahead: Math.min(loads / columns, each) };
 }
 
