@@ -8,7 +8,7 @@ import { recordDecode, tileBytes } from "./attention-decode.js";
 import { type AttentionWork, isRowType, type MaskPlace } from "./attention-parts.js";
 import { recordPrefill } from "./attention-prefill.js";
 import type { Heads } from "./heads.js";
-import { moveRows, type Starts } from "./rows.js";
+import { moveRows, type RowsPlace, type Starts } from "./rows.js";
 
 /** Queries up to which keys are split between workgroups, and bytes that this may take in between. */
 const fewQueries = 8;
@@ -73,10 +73,24 @@ export function appendHeads(
     copyHeads("appendRows", fresh, { ...present, offset: present.offset + start * present.row }, undefined, recorder);
 }
 
-function copyHeads(name: string, from: Heads, to: Heads, starts: Starts | undefined, recorder: WebgpuRecorder): void {
-  const { type, batch, heads, rows, size } = from;
-  const source = { of: from.of, offset: from.offset, strides: stridesOf(from) };
-  const target = { of: to.of, offset: to.offset, strides: stridesOf(to) };
-  const move = { name, type, shape: [batch, heads, rows, size], source, target, starts };
+/** Zeroes the rows from `from` on. */
+export function clearHeads(heads: Heads, from: number, recorder: WebgpuRecorder): void {
+  const rows = heads.rows - from;
+  if (rows > 0)
+    copyHeads("clearRows", undefined, { ...heads, offset: heads.offset + from * heads.row, rows }, undefined, recorder);
+}
+
+/** Copies as many rows as the source has, or zeros into all of the target. */
+function copyHeads(
+  name: string,
+  from: Heads | undefined,
+  to: Heads,
+  starts: Starts | undefined,
+  recorder: WebgpuRecorder,
+): void {
+  const { type, batch, heads, rows, size } = from ?? to;
+  const place = (part: Heads): RowsPlace => ({ of: part.of, offset: part.offset, strides: stridesOf(part) });
+  const shape = [batch, heads, rows, size];
+  const move = { name, type, shape, source: from && place(from), target: place(to), starts };
   for (const dispatch of moveRows(move, recorder.device)) recorder.dispatch(dispatch);
 }

@@ -1,7 +1,7 @@
 /** Heads on the device: operands, parts of them, or memory in between, seen as [batch, heads, rows, size] through strides. */
 import type { Operand } from "../../../graph/kernel.js";
-import type { ElementType } from "../../../tensor/element-type.js";
-import type { Temporary } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { byteLengthOf, type ElementType } from "../../../tensor/element-type.js";
+import type { Temporary, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 
 /** Where [batch, heads, rows, size] lies; the size lies together. Counted in elements. */
 export interface Heads {
@@ -35,3 +35,15 @@ export function headsOf(operand: Operand, heads: number): Heads {
 /** True if the elements of a row lie side by side, else why they are not read. */
 export const acceptsRows = ({ shape, place }: Operand): true | string =>
   shape.at(-1) === 1 || place.strides.at(-1) === 1 ? true : "rows have gaps";
+/** Some of the heads. */
+export const headsFrom = (heads: Heads, first: number, count: number): Heads => ({
+  ...heads,
+  offset: heads.offset + first * heads.head,
+  heads: count,
+});
+
+/** Heads of the same sizes in memory of the call's own, without gaps. */
+export function temporaryHeads(recorder: WebgpuRecorder, { type, batch, heads, rows, size }: Heads): Heads {
+  const of = recorder.temporary(byteLengthOf(type, batch * heads * rows * size));
+  return { of, type, offset: 0, batch, heads, rows, size, sample: heads * rows * size, head: rows * size, row: size };
+}

@@ -16,8 +16,9 @@ import { acceptsRows, type Heads } from "./heads.js";
 const floats = new Set(["float32", "float16", "bfloat16"]);
 
 /** Where the positions of tokens come from. */
-interface Positions {
-  readonly indices: Operand;
+export interface Positions {
+  /** Undefined: 0. */
+  readonly indices: Operand | undefined;
   /** How far the entries of samples and of tokens lie apart; 0 where one entry serves all. */
   readonly sample: number;
   readonly token: number;
@@ -58,7 +59,8 @@ export function rotationDispatch(rotation: Rotation, { mostWorkgroups }: DeviceT
   const position = (): string => {
     if (positions === undefined) return "let angle = (sample * p.rows + token) * p.pairs;";
     const entryOf = "p.positionOffset + sample * p.positionSample + token * p.positionToken";
-    return `var position = ${readIndex(positions.indices.type, "positions", entryOf)} + bitcast<i32>(p.positionAdd)${positions.counts ? " + i32(token)" : ""};
+    const { indices } = positions;
+    return `var position = ${indices === undefined ? "0" : readIndex(indices.type, "positions", entryOf)} + bitcast<i32>(p.positionAdd)${positions.counts ? " + i32(token)" : ""};
   if (position < 0) { position += i32(p.tableRows); }
   let angle = u32(position) * p.pairs;`;
   };
@@ -100,7 +102,7 @@ ${entry(
     { name: "cosines", of: cos },
     { name: "sines", of: sin },
   ];
-  if (positions !== undefined) bindings.push({ name: "positions", of: positions.indices });
+  if (positions?.indices !== undefined) bindings.push({ name: "positions", of: positions.indices });
   const words = wordsOf(type, count);
   return {
     name: "rotate",
@@ -120,7 +122,7 @@ ${entry(
       sourceRow: source.row,
       cosOffset: cos.place.offset,
       sinOffset: sin.place.offset,
-      positionOffset: positions?.indices.place.offset ?? 0,
+      positionOffset: positions?.indices?.place.offset ?? 0,
       positionSample: positions?.sample ?? 0,
       positionToken: positions?.token ?? 0,
       positionAdd: positions?.add ?? 0,

@@ -8,7 +8,7 @@ import type { Binding, DeviceTraits, Dispatch, Temporary } from "../../../webgpu
 import { entry, listed, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
 
 /** Where elements lie: in what, from where on, how far apart. Counted in elements. */
-interface RowsPlace {
+export interface RowsPlace {
   readonly of: Operand | Temporary;
   readonly offset: number;
   readonly strides: readonly number[];

@@ -1,0 +1,137 @@
+// GroupQueryAttention on WebGPU against the slow truth: prompts and steps, growing pasts and buffers with anything in their spare rows, samples
+// of different lengths, rotary embedding, windows, sinks and biases.
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { float } from "../../src/onnx/build.js";
+import { numberWriter } from "../../src/tensor/access.js";
+import type { View } from "../../src/tensor/view.js";
+import { noWebgpu } from "../support/backends.js";
+import { keepDevice } from "../support/device.js";
+import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
+
+const tolerances = { float32: 2e-5, float16: 6e-3, bfloat16: 5e-2 };
+
+interface Form {
+  readonly type: keyof typeof tolerances;
+  readonly size: number;
+  readonly heads: number;
+  readonly shared: number;
+  readonly attrs?: OneNode["attrs"];
+  readonly rotary?: boolean;
+  readonly packed?: boolean;
+  readonly sink?: boolean;
+  readonly bias?: boolean;
+  readonly given?: boolean;
+}
+
+interface Step {
+  /** Rows of each sample before this step. */
+  readonly before: readonly number[];
+  readonly length: number;
+  /** Rows of the past: a buffer where they are more than are there. Undefined: no past. */
+  readonly past: number | undefined;
+}
+
+/** Spare rows hold what no sum may see. */
+function pastOf(random: () => number, form: Form, { before, past }: Step): View | undefined {
+  if (past === undefined) return undefined;
+  const { type, shared, size } = form;
+  const view = randomNumbers(random, type, [before.length, shared, past, size]);
+  const write = numberWriter(view);
+  for (let at = 0; at < view.size; at++)
+    if (Math.floor(at / size) % past >= before[Math.floor(at / (size * past * shared))]) write(at, NaN);
+  return view;
+}
+
+function call(random: () => number, form: Form, step: Step): OneNode {
+  const { type, size, heads, shared, attrs = {}, rotary = false, packed = false, sink = false, bias = false } = form;
+  const { before, length } = step;
+  const batch = before.length;
+  const total = Math.max(...before) + length;
+  const make = (shape: readonly number[]): View => randomNumbers(random, type, shape);
+  const rows = (count: number): View => make([batch, length, count * size]);
+  const table = (): View | undefined => (rotary ? make([total + 4, size / 2 - (size > 8 ? 2 : 0)]) : undefined);
+  const positions = integers(
+    "int64",
+    Array.from({ length: batch * length }, (_, at) => (at % length) + 2),
+    [batch, length],
+  );
+  return {
+    op: "GroupQueryAttention",
+    domain: "com.microsoft",
+    opset: 1,
+    attrs: { num_heads: heads, kv_num_heads: shared, do_rotary: rotary ? 1 : 0, ...attrs },
+    inputs: [
+      packed ? rows(heads + 2 * shared) : rows(heads),
+      packed ? undefined : rows(shared),
+      packed ? undefined : rows(shared),
+      pastOf(random, form, step),
+      pastOf(random, form, step),
+      integers(
+        "int32",
+        before.map((count) => count + length - 1),
+      ),
+      integers("int32", [total]),
+      table(),
+      table(),
+      rotary && form.given === true ? positions : undefined,
+      bias ? make([1, heads, length, total]) : undefined,
+      sink ? make([heads]) : undefined,
+    ],
+    outputs: [true, true, true],
+  };
+}
+
+const few: readonly Step[] = [
+  { before: [0], length: 1, past: undefined },
+  { before: [62], length: 1, past: 62 },
+  { before: [63, 2, 40], length: 1, past: 100 },
+  { before: [126], length: 1, past: 200 },
+];
+const many: readonly Step[] = [
+  { before: [0, 0], length: 9, past: undefined },
+  { before: [0], length: 12, past: 70 },
+  { before: [64], length: 10, past: 64 },
+  { before: [100], length: 30, past: 140 },
+];
+
+describe.skipIf(noWebgpu !== undefined)("GroupQueryAttention on WebGPU", () => {
+  let letGo: () => Promise<void>;
+  beforeAll(async () => {
+    letGo = await keepDevice();
+  });
+  afterAll(() => letGo());
+
+  test.each<Form>([
+    { type: "float32", size: 16, heads: 4, shared: 2, rotary: true },
+    { type: "float16", size: 64, heads: 7, shared: 1, rotary: true, packed: true, given: true },
+    { type: "float32", size: 8, heads: 2, shared: 1, attrs: { local_window_size: 9, softcap: float(0.5) }, sink: true },
+  ])("steps: $type, heads of $size, $heads to $shared", async (form) => {
+    expect(await problemsOf(form, few, ["attentionTiles", "attentionCombine", "appendRows"])).toEqual([]);
+  });
+
+  test.each<Form>([
+    { type: "float32", size: 8, heads: 2, shared: 1, attrs: { local_window_size: 9, softcap: float(0.5) }, sink: true },
+    {
+      type: "bfloat16",
+      size: 16,
+      heads: 2,
+      shared: 1,
+      attrs: { smooth_softmax: 1, causal: 0, rotary_interleaved: 1 },
+      rotary: true,
+      bias: true,
+      packed: true,
+    },
+  ])("prompts: $type, heads of $size, $heads to $shared", async (form) => {
+    expect(await problemsOf(form, many, ["attentionPrefill", "appendRows"])).toEqual([]);
+  });
+});
+
+async function problemsOf(form: Form, steps: readonly Step[], kernels: readonly string[]): Promise<string[]> {
+  const random = randomFrom(form.size);
+  const problems: string[] = [];
+  for (const step of steps) {
+    const problem = await differenceOf(call(random, form, step), kernels, tolerances[form.type]);
+    if (problem !== "") problems.push(`${JSON.stringify(step)}: ${problem}`);
+  }
+  return problems;
+}
