@@ -113,8 +113,9 @@ export async function differenceOf(
   return "";
 }
 
-/** The first output on WebGPU, as numbers. */
-export async function numbersOf(call: OneNode): Promise<ArrayLike<number>> {
-  const { results } = await runOn("webgpu", call, {});
+/** The first output on WebGPU, as numbers; fails unless the explanation matches. */
+export async function numbersOf(call: OneNode, explained: RegExp = /by /): Promise<ArrayLike<number>> {
+  const { results, explanation } = await runOn("webgpu", call, {});
+  if (!explained.test(explanation)) throw new Error(`${explained} was not taken: ${explanation}`);
   return readNumbers(results.get("y0")!);
 }

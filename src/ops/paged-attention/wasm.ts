@@ -8,8 +8,8 @@ import { elementCode, pageCode } from "../../wasm-kernels/jobs.js";
 import type { CallOf, Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { sharesOf } from "../shared/wasm/attention-shares.js";
-import type { PagedLayout } from "../shared/paged/layouts.js";
-import { indexBytes, pageStrides } from "../shared/wasm/pages.js";
+import { pageHeadsOf, pageStrides } from "../shared/paged/strides.js";
+import { indexBytes } from "../shared/wasm/pages.js";
 import { windowOf } from "../shared/wasm/attention.js";
 import { PagedAttention } from "./op.js";
 
@@ -66,8 +66,7 @@ function jobOf(
   const heads = packed ? attrs.q_num_heads! : query.shape[1];
   const headSize = packed ? query.shape[2] / heads : query.shape[3];
   const perHead = tables.shape.length === 3;
-  const slot = key.shape.slice(1).reduce((product, dim) => product * dim, 1);
-  const pageHeads = perHead ? 1 : pageHeadsOf(layout, key, slot, headSize);
+  const pageHeads = perHead ? 1 : pageHeadsOf(layout, key.shape, headSize);
   const kvHeads = perHead ? tables.shape[1] : pageHeads;
   const keys = pageStrides(layout, key.shape, pageHeads);
   const values = pageStrides(layout, value.shape, pageHeads);
@@ -138,10 +137,4 @@ function jobOf(
     sums: sums === undefined ? 0 : address(sums),
     sumsHead: columns * keys.blockSize,
   };
-}
-
-/** Heads in a page; those of a PA_NZ page its head size tells. */
-function pageHeadsOf(layout: PagedLayout, { shape }: Operand, block: number, headSize: number): number {
-  if (layout === "Norm") return shape[2];
-  return layout === "NHSD" ? shape[1] : block / shape.at(-2)! / headSize;
 }

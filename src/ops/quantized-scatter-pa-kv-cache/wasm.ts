@@ -2,7 +2,8 @@
 import { elementCode, pageCode } from "../../wasm-kernels/jobs.js";
 import { isInPlace, type Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
-import { indexBytes, pageStrides } from "../shared/wasm/pages.js";
+import { pageStrides } from "../shared/paged/strides.js";
+import { indexBytes } from "../shared/wasm/pages.js";
 import type { PagedLayout } from "../shared/paged/layouts.js";
 import { QuantizedScatterPaKvCache } from "./op.js";
 

@@ -26,7 +26,7 @@ interface Pages {
 }
 
 /** Keys or values: `sample` is 0 for pages, whose rows count from their block. */
-interface CacheRows extends Heads {
+export interface CacheRows extends Heads {
   readonly pages?: Pages;
 }
 

@@ -1,0 +1,39 @@
+// PagedAttention on WebGPU against Attention over the same rows without pages: layouts, tables for each head, bytes with scales, windows.
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { float } from "../../src/onnx/build.js";
+import { pagedCase } from "../paged/attention-case.js";
+import { readNumbers } from "../../src/tensor/access.js";
+import { noWebgpu } from "../support/backends.js";
+import { largestDifference } from "../support/compare.js";
+import { keepDevice } from "../support/device.js";
+import { numbersOf, type OneNode } from "./one-node.js";
+
+const attributesOf = (attrs: ReturnType<typeof pagedCase>["attrs"]): OneNode["attrs"] =>
+  Object.fromEntries(
+    Object.entries(attrs).map(([name, each]) => [
+      name,
+      typeof each === "object" && "float" in each ? float(each.float) : (each as number | string),
+    ]),
+  );
+
+describe.skipIf(noWebgpu !== undefined)("PagedAttention on WebGPU", () => {
+  let letGo: () => Promise<void>;
+  beforeAll(async () => {
+    letGo = await keepDevice();
+  });
+  afterAll(() => letGo());
+
+  test("random calls", async () => {
+    const problems: string[] = [];
+    let ran = 0;
+    for (let seed = 0; ran < 8; seed++) {
+      const { text, attrs, inputs, y, tolerance } = pagedCase(seed);
+      if (inputs[1]!.type.startsWith("float8") || y.size === 0) continue;
+      ran++;
+      const call = { op: "PagedAttention", domain: "insitu", opset: 1, attrs: attributesOf(attrs), inputs };
+      const apart = largestDifference(await numbersOf(call, /attentionTiles|attentionPrefill/), readNumbers(y));
+      if (!(apart <= Math.max(tolerance, 1e-5))) problems.push(`seed ${seed}: ${text}: ${apart} apart`);
+    }
+    expect(problems).toEqual([]);
+  });
+});
