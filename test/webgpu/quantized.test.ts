@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, test } from "vitest";
 import type { InferenceSession } from "../../src/entry/node.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { noWebgpu } from "../support/backends.js";
-import { compareOneNode, keepDevice, randomIntegers, randomTensor } from "./one-node.js";
+import { compareOneNode, keepDevice, randomIntegers, randomTensor } from "./product-models.js";
 
 describe.skipIf(noWebgpu !== undefined)(`levels on WebGPU${noWebgpu === undefined ? "" : ` (${noWebgpu})`}`, () => {
   const kept: InferenceSession[] = [];

@@ -24,6 +24,8 @@ export const attention: WebgpuKernel = webgpuKernel([Attention23, Attention24, A
     if (Y === undefined || outputs.qk_matmul_output !== undefined) return "the scores are asked for";
     if (Q.type !== K.type || !floats.includes(Q.type) || !floats.includes(V.type))
       return `there is no kernel for ${Q.type} queries and ${K.type}, ${V.type} caches`;
+    if (Q.type === "bfloat16" && Q.shape.at(-2) !== 1)
+      return "ONNX rounds every stage of a bfloat16 prefill, the kernel only its result";
     const precision = attrs.softmax_precision ?? Q.type;
     if (precision !== Q.type && precision !== "float32") return `the softmax is to be computed in ${precision}`;
     if (mask !== undefined && mask.type !== "bool" && !floats.includes(mask.type))
