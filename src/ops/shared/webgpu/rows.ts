@@ -64,7 +64,7 @@ export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): reado
   const { axes, run } = axesOf(move);
   if (run === 0 || axes.some(({ size }) => size === 0)) return [];
   const extents = [run, source?.offset ?? 0, target.offset, ...axes.flatMap(({ read, write }) => [read, write])];
-  const unit = [16, 4, 2, 1].find((width) => extents.every((extent) => (extent * bytes) % width === 0))!;
+  const unit = unitOf(bytes, extents);
   const units = (elements: number): number => (elements * bytes) / unit;
   const all = [...axes, { size: units(run), read: 0, write: 0, role: undefined }];
   const count = all.reduce((product, { size }) => product * size, 1);
@@ -86,17 +86,9 @@ export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): reado
   ${lines.join("\n  ")}
   ${source === undefined ? "" : `let f = ${place("read")};`}
   let t = ${place("write")};
-  ${written(unit, source !== undefined)}`;
-  const bindings: Binding[] = [
-    {
-      name: "moved",
-      of: target.of,
-      writes: true,
-      element: unit === 16 ? "vec4<u32>" : unit === 4 ? "u32" : "atomic<u32>",
-    },
-  ];
-  if (source !== undefined)
-    bindings.push({ name: "source", of: source.of, element: unit === 16 ? "vec4<u32>" : "u32" });
+  ${writeUnit(unit, "moved", "t", source === undefined ? `${unitElement(unit)}()` : unitAt(unit, "source", "f"))}`;
+  const bindings: Binding[] = [{ name: "moved", of: target.of, writes: true, element: writtenElement(unit) }];
+  if (source !== undefined) bindings.push({ name: "source", of: source.of, element: unitElement(unit) });
   if (starts !== undefined) bindings.push({ name: "starts", of: starts.indices });
   return [
     {
@@ -156,16 +148,29 @@ function axesOf({ shape, source, target, starts }: RowMove): { readonly axes: re
   return isRun ? { axes: axes.slice(0, -1), run: end.size } : { axes, run: 1 };
 }
 
-function written(unit: number, hasSource: boolean): string {
-  if (unit === 16) return `moved[t] = ${hasSource ? "source[f]" : "vec4<u32>()"};`;
-  if (unit === 4) return `moved[t] = ${hasSource ? "source[f]" : "0u"};`;
+/** The widest unit, in bytes, that divides every extent of elements of so many bytes. */
+export const unitOf = (bytes: number, extents: readonly number[]): number =>
+  [16, 4, 2, 1].find((width) => extents.every((extent) => (extent * bytes) % width === 0))!;
+
+/** The element of an array of such units: as it is read, and as it is written. */
+export const unitElement = (unit: number): string => (unit === 16 ? "vec4<u32>" : "u32");
+export const writtenElement = (unit: number): string => (unit < 4 ? "atomic<u32>" : unitElement(unit));
+
+/** Unit `at` of an array that is read: the bits of one, alone in a word where it is smaller. */
+export function unitAt(unit: number, array: string, at: string): string {
+  if (unit >= 4) return `${array}[${at}]`;
   const perWord = 4 / unit;
-  const bits = 8 * unit;
-  const value = hasSource ? `extractBits(source[f / ${perWord}u], ${bits}u * (f % ${perWord}u), ${bits}u)` : "0u";
+  return `extractBits(${array}[(${at}) / ${perWord}u], ${8 * unit}u * ((${at}) % ${perWord}u), ${8 * unit}u)`;
+}
+
+/** Writes a unit at `at` of an array. */
+export function writeUnit(unit: number, array: string, at: string, value: string): string {
+  if (unit >= 4) return `${array}[${at}] = ${value};`;
+  const perWord = 4 / unit;
   // Neighbours may share the word: each clears and sets its own bits alone.
-  return `let shift = ${bits}u * (t % ${perWord}u);
-  atomicAnd(&moved[t / ${perWord}u], ~(${unit === 1 ? "0xffu" : "0xffffu"} << shift));
-  atomicOr(&moved[t / ${perWord}u], (${value}) << shift);`;
+  return `let shift = ${8 * unit}u * ((${at}) % ${perWord}u);
+  atomicAnd(&${array}[(${at}) / ${perWord}u], ~(${unit === 1 ? "0xffu" : "0xffffu"} << shift));
+  atomicOr(&${array}[(${at}) / ${perWord}u], (${value}) << shift);`;
 }
 
 /** The row of the target for a row of the source. Circular mode takes any index of 64 bits; else the low half is all of it. */

@@ -1,0 +1,123 @@
+/** ScatterPaKvCache on WebGPU: one slot a token, in every layout and type. What compresses stays on the host. */
+import { type CallOf, isInPlace, type Operand } from "../../graph/kernel.js";
+import { traitsOf } from "../../tensor/element-type.js";
+import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
+import { entry, readIndex, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
+import { type PagedLayout, slotsOf } from "../shared/paged/layouts.js";
+import { moveRows, placeOf, unitAt, unitElement, unitOf, writeUnit, writtenElement } from "../shared/webgpu/rows.js";
+import { ScatterPaKvCache } from "./op.js";
+
+type Call = CallOf<typeof ScatterPaKvCache>;
+
+/** Tokens up to which each element compares its slot with all later ones; beyond, each token does so once. */
+const mostCompared = 8;
+
+/** Rows and the cache that they go into, before and after. */
+interface Side {
+  readonly rows: Operand;
+  readonly past: Operand;
+  readonly present: Operand | undefined;
+}
+
+/** Keys, and values where there are some. */
+function sidesOf({ inputs, outputs }: Call): readonly Side[] {
+  const { key, key_cache, value, value_cache } = inputs;
+  const keys = { rows: key, past: key_cache, present: outputs.key_cache };
+  return value === undefined || value_cache === undefined
+    ? [keys]
+    : [keys, { rows: value, past: value_cache, present: outputs.value_cache }];
+}
+
+/** Copies vectors into the slots of the caches. */
+export const scatterPages: WebgpuKernel = webgpuKernel([ScatterPaKvCache], {
+  accepts(call) {
+    const { scatter_mode: mode } = call.attrs;
+    if (mode !== "None" && mode !== "NHSD") return `scatter_mode "${mode}" is left to the slow truth`;
+    const { compress_lens, compress_seq_offset, seq_lens, slot_mapping: slots } = call.inputs;
+    if ([compress_lens, compress_seq_offset, seq_lens].some((operand) => operand !== undefined))
+      return "compressing is left to the slow truth";
+    if (!slots.contiguous) return "slot_mapping has gaps";
+    for (const { rows, past, present } of sidesOf(call)) {
+      if (past.shape.length === 0) return "a cache is left out";
+      if (present === undefined) return "an output is not asked for";
+      if (!rows.contiguous || !past.contiguous) return "a cache or its rows have gaps";
+      if (rows.place.buffer === present.place.buffer) return "the rows lie in the cache itself";
+    }
+    return true;
+  },
+  record(call, recorder) {
+    const { slot_mapping: slots } = call.inputs;
+    const layout = call.attrs.scatter_mode === "NHSD" ? "NHSD" : call.attrs.cache_mode;
+    for (const { past, present } of sidesOf(call))
+      if (!isInPlace(past, present!)) {
+        const copy = { name: "copyCache", type: past.type, shape: past.shape };
+        const ends = { source: placeOf(past), target: placeOf(present!) };
+        for (const dispatch of moveRows({ ...copy, ...ends }, recorder.device)) recorder.dispatch(dispatch);
+      }
+    for (const { rows, present } of sidesOf(call)) scatter(rows, present!, slots, layout, recorder);
+  },
+});
+
+function scatter(rows: Operand, cache: Operand, slots: Operand, layout: PagedLayout, recorder: WebgpuRecorder): void {
+  const { blockSize, blockStep, rowStep, pieces, length, step } = slotsOf(layout, cache.shape);
+  const [source, target] = [rows.place.offset, cache.place.offset];
+  const unit = unitOf(traitsOf(cache.type).bits / 8, [blockStep, rowStep, length, step, source, target]);
+  const units = (elements: number): number => (elements * (traitsOf(cache.type).bits / 8)) / unit;
+  const tokens = slots.shape[0];
+  const count = tokens * pieces * units(length);
+  if (count === 0) return;
+  const slotAt = (at: string): string => readIndex(slots.type, "slots", `p.slotOffset + ${at}`);
+  // Of several tokens for one slot the last stays: the others are not written.
+  const isLast = `fn isLast(token: u32, slot: i32) -> bool {
+  for (var later = token + 1u; later < p.tokens; later++) { if (${slotAt("later")} == slot) { return false; } }
+  return true;
+}`;
+  const lasts = tokens > mostCompared ? recorder.temporary(4 * tokens) : undefined;
+  if (lasts !== undefined)
+    recorder.dispatch({
+      name: "lastTokens",
+      code: `${isLast}\n${entry(64, `  if (index < p.tokens) { lasts[index] = u32(isLast(index, ${slotAt("index")})); }`)}`,
+      bindings: [
+        { name: "lasts", of: lasts, writes: true },
+        { name: "slots", of: slots },
+      ],
+      parameters: { tokens, slotOffset: slots.place.offset },
+      workgroups: workgroupsFor(tokens, 64, recorder.device.mostWorkgroups),
+    });
+  recorder.dispatch({
+    name: "scatterPages",
+    code: `
+${lasts === undefined ? isLast : "fn isLast(token: u32, slot: i32) -> bool { return lasts[token] != 0u; }"}
+${entry(
+  64,
+  `  if (index >= p.count) { return; }
+  let inner = index % p.units;
+  let piece = index / p.units % p.pieces;
+  let token = index / (p.units * p.pieces);
+  let slot = ${slotAt("token")};
+  if (slot < 0 || !isLast(token, slot)) { return; }
+  let t = p.targetOffset + u32(slot) / p.blockSize * p.block + u32(slot) % p.blockSize * p.row + piece * p.step + inner;
+  ${writeUnit(unit, "cache", "t", unitAt(unit, "vectors", "p.sourceOffset + index"))}`,
+)}`,
+    bindings: [
+      { name: "cache", of: cache, writes: true, element: writtenElement(unit) },
+      { name: "vectors", of: rows, element: unitElement(unit) },
+      { name: "slots", of: slots },
+      ...(lasts === undefined ? [] : [{ name: "lasts", of: lasts }]),
+    ],
+    parameters: {
+      count,
+      tokens,
+      pieces,
+      units: units(length),
+      blockSize,
+      block: units(blockStep),
+      row: units(rowStep),
+      step: units(step),
+      sourceOffset: units(source),
+      targetOffset: units(target),
+      slotOffset: slots.place.offset,
+    },
+    workgroups: workgroupsFor(count, 64, recorder.device.mostWorkgroups),
+  });
+}
