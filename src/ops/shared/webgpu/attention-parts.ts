@@ -37,6 +37,16 @@ export interface MaskPlace {
   readonly length: number;
 }
 
+/** Keys that are padding: a number is added to their scores. */
+export interface Padding {
+  readonly of: Operand;
+  /** An entry for each key, not positive where it is padding; or one for each sample, from which on keys are. */
+  readonly kind: "entries" | "lengths";
+  readonly sample: number;
+  readonly query: number;
+  readonly added: number;
+}
+
 /** Valid keys of each sample, this step's included: an index plus a number. */
 interface Lengths {
   readonly of: Operand;
@@ -62,6 +72,7 @@ export interface AttentionWork {
   /** Keys that a query sees, counted back from the last that it may see; −1 for all. */
   readonly window: number;
   readonly mask: MaskPlace | undefined;
+  readonly padding?: Padding | undefined;
   readonly scale: number;
   /** 0 for none. */
   readonly softcap: number;
@@ -214,17 +225,21 @@ fn visible(sample: u32, head: u32, query: u32) -> vec2i {
   };
 }
 
-/** `finished(score, sample, head, query, key)`: a visible key's score after softcap and mask, or what stands for a hidden one. */
-export function scorePart({ mask, softcap }: AttentionWork): Part {
+/** `finished(score, sample, head, query, key)`: a visible key's score after softcap, padding and mask, or what stands for a hidden one. */
+export function scorePart({ mask, padding, softcap }: AttentionWork): Part {
   const capped = softcap === 0 ? "score" : "p.softcap * tanh(score / p.softcap)";
-  const cap: Record<string, Parameter> = softcap === 0 ? {} : { softcap: { float: softcap } };
-  if (mask === undefined)
-    return {
-      code: `
-fn finished(score: f32, sample: u32, head: u32, query: u32, key: u32) -> f32 { return max(${capped}, ${least}); }`,
-      bindings: [],
-      parameters: cap,
-    };
+  const padded = padding === undefined ? "" : " + select(0.0, p.padding, isPadding(sample, query, key))";
+  const parts = [maskPart(mask, `${capped}${padded}`), ...(padding === undefined ? [] : [paddingPart(padding)])];
+  return joined(...parts, {
+    code: "",
+    bindings: [],
+    parameters: softcap === 0 ? {} : { softcap: { float: softcap } },
+  });
+}
+
+function maskPart(mask: MaskPlace | undefined, score: string): Part {
+  const head = "fn finished(score: f32, sample: u32, head: u32, query: u32, key: u32) -> f32";
+  if (mask === undefined) return { code: `${head} { return max(${score}, ${least}); }`, bindings: [], parameters: {} };
   const { of, strides, length } = mask;
   // Whether a key is hidden is told by bits: shaders need not know infinities.
   const isHidden =
@@ -235,20 +250,34 @@ fn finished(score: f32, sample: u32, head: u32, query: u32, key: u32) -> f32 { r
         : `extractBits(mask[at / 2u], 16u * (at % 2u), 16u) == ${of.type === "float16" ? "0xfc00u" : "0xff80u"}`;
   return {
     code: `
-fn finished(score: f32, sample: u32, head: u32, query: u32, key: u32) -> f32 {
+${head} {
   let at = p.maskOffset + sample * p.maskSample + head * p.maskHead + query * p.maskQuery + min(key, p.maskLength - 1u) * p.maskKey;
-  let value = max(${capped}${of.type === "bool" ? "" : ` + ${read(of.type, "mask", "at")}`}, ${least});
+  let value = max(${score}${of.type === "bool" ? "" : ` + ${read(of.type, "mask", "at")}`}, ${least});
   return select(value, ${hidden}, key >= p.maskLength || ${isHidden});
 }`,
     bindings: [{ name: "mask", of }],
     parameters: {
-      ...cap,
       maskOffset: of.place.offset,
       maskSample: strides[0],
       maskHead: strides[1],
       maskQuery: strides[2],
       maskKey: strides[3],
       maskLength: length,
+    },
+  };
+}
+
+function paddingPart({ of, kind, sample, query, added }: Padding): Part {
+  const at = "p.paddingOffset + sample * p.paddingSample + query * p.paddingQuery";
+  const entry = readIndex(of.type, "paddings", kind === "lengths" ? at : `${at} + key`);
+  return {
+    code: `fn isPadding(sample: u32, query: u32, key: u32) -> bool { return ${kind === "lengths" ? `i32(key) >= ${entry}` : `${entry} <= 0`}; }`,
+    bindings: [{ name: "paddings", of }],
+    parameters: {
+      paddingOffset: of.place.offset,
+      paddingSample: sample,
+      paddingQuery: query,
+      padding: { float: added },
     },
   };
 }
