@@ -1,0 +1,184 @@
+/** The reductions on WebGPU: floats in float32, whole numbers of 32 bits and less where wrapping gives what exact sums do. */
+import type { Operand } from "../../graph/kernel.js";
+import { readIntegers } from "../../tensor/access.js";
+import type { ElementType } from "../../tensor/element-type.js";
+import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
+import { isShaderType, scalarOf } from "../../webgpu-kernels/wgsl.js";
+import { fromFront } from "../shared/wasm/layout.js";
+import { acceptsRows, reduceRows, type RowWork } from "../shared/webgpu/row-phases.js";
+import { isFloat } from "../shared/webgpu/types.js";
+import {
+  ReduceL1,
+  ReduceL1ByAttribute,
+  ReduceL2,
+  ReduceL2ByAttribute,
+  ReduceLogSum,
+  ReduceLogSumByAttribute,
+  ReduceLogSumExp,
+  ReduceLogSumExpByAttribute,
+  ReduceMax,
+  ReduceMaxByAttribute,
+  ReduceMean,
+  ReduceMeanByAttribute,
+  ReduceMin,
+  ReduceMinByAttribute,
+  ReduceProd,
+  ReduceProdByAttribute,
+  ReduceSum,
+  ReduceSumByAttribute,
+  ReduceSumSquare,
+  ReduceSumSquareByAttribute,
+} from "./op.js";
+
+/** What a reduction does with the elements of a type; undefined where whole numbers need more than their bits. */
+type Fold = (type: ElementType) => Pick<RowWork, "phases" | "result"> | undefined;
+
+/** A number as WGSL writes it for a type. */
+const literal = (type: ElementType, value: 0 | 1): string =>
+  ({ f32: `${value}.0`, i32: `${value}`, u32: `${value}u` })[scalarOf(type)];
+
+const addition = (a: string, b: string): string => `${a} + ${b}`;
+
+const sumOf =
+  (term: string, finish: (total: string) => string = (total) => total, floatsOnly = false): Fold =>
+  (type) =>
+    floatsOnly && !isFloat(type)
+      ? undefined
+      : { phases: [{ initial: literal(type, 0), term, combine: addition }], result: finish("m0") };
+
+const extreme =
+  (ofFloats: "larger" | "smaller", ofIntegers: "max" | "min"): Fold =>
+  (type) => {
+    const [lowest, highest] = {
+      f32: ["-infinity()", "infinity()"],
+      i32: ["(-2147483647 - 1)", "2147483647"],
+      u32: ["0u", "4294967295u"],
+    }[scalarOf(type)];
+    const combine = (a: string, b: string): string => `${isFloat(type) ? ofFloats : ofIntegers}(${a}, ${b})`;
+    return {
+      phases: [{ initial: ofIntegers === "max" ? lowest : highest, term: "x", combine }],
+      result: "m0",
+    };
+  };
+
+const product: Fold = (type) => ({
+  phases: [{ initial: literal(type, 1), term: "x", combine: (a, b) => `${a} * ${b}` }],
+  result: "m0",
+});
+
+/** An infinite or absent greatest element is its own answer. */
+const logSumExp: Fold = (type) =>
+  isFloat(type)
+    ? {
+        phases: [
+          { initial: "-infinity()", term: "x", combine: (a, b) => `larger(${a}, ${b})` },
+          { initial: "0.0", term: "exponential(x - m0)", combine: addition },
+        ],
+        result: "select(m0 + logarithm(m1), m0, isNan(m0) || isInfinite(m0))",
+      }
+    : undefined;
+
+const chosenAxes = (axes: readonly number[], noop: boolean, shape: readonly number[]): readonly number[] =>
+  axes.length === 0
+    ? noop
+      ? []
+      : shape.map((_, axis) => axis)
+    : axes.map((axis) => fromFront(axis, shape)).sort((a, b) => a - b);
+
+function reduction(
+  name: string,
+  byInput: typeof ReduceSum,
+  byAttribute: typeof ReduceSumByAttribute,
+  fold: Fold,
+): readonly WebgpuKernel[] {
+  const workOf = (input: Operand, output: Operand, axes: readonly number[]): RowWork | string => {
+    const folded = isShaderType(input.type) ? fold(input.type) : undefined;
+    return folded === undefined ? `${input.type} is reduced exactly` : { name, input, output, axes, ...folded };
+  };
+  const accepted = (work: RowWork | string): true | string => (typeof work === "string" ? work : acceptsRows(work));
+  return [
+    webgpuKernel([byAttribute], {
+      accepts: ({ inputs: { data }, outputs: { reduced }, attrs: { axes = [] } }) =>
+        accepted(workOf(data, reduced, chosenAxes(axes, false, data.shape))),
+      record({ inputs: { data }, outputs: { reduced }, attrs: { axes = [] } }, recorder) {
+        const work = workOf(data, reduced, chosenAxes(axes, false, data.shape));
+        if (typeof work !== "string" && reduced.place.size > 0) recorder.dispatch(reduceRows(work, recorder));
+      },
+    }),
+    webgpuKernel([byInput], {
+      accepts({ inputs: { data, axes }, outputs: { reduced }, attrs: { noop_with_empty_axes: noop } }) {
+        if (axes?.known === false) return "the axes are data";
+        return accepted(workOf(data, reduced, chosenAxes(axes ? readIntegers(axes.view) : [], noop, data.shape)));
+      },
+      record({ inputs: { data, axes }, outputs: { reduced }, attrs: { noop_with_empty_axes: noop } }, recorder) {
+        const work = workOf(data, reduced, chosenAxes(axes ? readIntegers(axes.view) : [], noop, data.shape));
+        if (typeof work !== "string" && reduced.place.size > 0) recorder.dispatch(reduceRows(work, recorder));
+      },
+    }),
+  ];
+}
+
+/** The sum of elements. */
+export const reduceSum: readonly WebgpuKernel[] = reduction("reduceSum", ReduceSum, ReduceSumByAttribute, sumOf("x"));
+
+/** The mean of elements. */
+export const reduceMean: readonly WebgpuKernel[] = reduction(
+  "reduceMean",
+  ReduceMean,
+  ReduceMeanByAttribute,
+  sumOf("x", (total) => `${total} / f32(p.length)`, true),
+);
+
+/** The product of elements. */
+export const reduceProd: readonly WebgpuKernel[] = reduction("reduceProd", ReduceProd, ReduceProdByAttribute, product);
+
+/** The greatest element. */
+export const reduceMax: readonly WebgpuKernel[] = reduction(
+  "reduceMax",
+  ReduceMax,
+  ReduceMaxByAttribute,
+  extreme("larger", "max"),
+);
+
+/** The least element. */
+export const reduceMin: readonly WebgpuKernel[] = reduction(
+  "reduceMin",
+  ReduceMin,
+  ReduceMinByAttribute,
+  extreme("smaller", "min"),
+);
+
+/** The sum of absolute values. */
+export const reduceL1: readonly WebgpuKernel[] = reduction("reduceL1", ReduceL1, ReduceL1ByAttribute, sumOf("abs(x)"));
+
+/** The root of the sum of squares. */
+export const reduceL2: readonly WebgpuKernel[] = reduction(
+  "reduceL2",
+  ReduceL2,
+  ReduceL2ByAttribute,
+  sumOf("x * x", (total) => `sqrt(${total})`, true),
+);
+
+/** The sum of squares. */
+export const reduceSumSquare: readonly WebgpuKernel[] = reduction(
+  "reduceSumSquare",
+  ReduceSumSquare,
+  ReduceSumSquareByAttribute,
+  sumOf("x * x"),
+);
+
+/** The logarithm of the sum. */
+export const reduceLogSum: readonly WebgpuKernel[] = reduction(
+  "reduceLogSum",
+  ReduceLogSum,
+  ReduceLogSumByAttribute,
+  sumOf("x", (total) => `logarithm(${total})`, true),
+);
+
+/** The logarithm of the sum of exponentials. */
+export const reduceLogSumExp: readonly WebgpuKernel[] = reduction(
+  "reduceLogSumExp",
+  ReduceLogSumExp,
+  ReduceLogSumExpByAttribute,
+  logSumExp,
+);
