@@ -76,7 +76,7 @@ export function copied(
 }
 
 /** The dispatch that fills an output of at least one element. */
-function fill(filling: Filling, { mostWorkgroups }: DeviceTraits): Dispatch {
+export function fill(filling: Filling, { mostWorkgroups }: DeviceTraits): Dispatch {
   const { name, output, units, sources, indices = {}, value, parameters = {} } = filling;
   const { unit, bits, shape, count } = units;
   const names = Object.keys(sources);
