@@ -135,25 +135,26 @@ export function packQuad(type: ElementType, values: readonly string[]): string {
   return `${quadElement(type)}(${words.join(", ")})`;
 }
 
-/** Functions that `pack` needs. Halves too large for float16 become infinite, as ONNX's casts do. */
+/**
+ * Functions that `pack` needs. Halves are rounded to the nearest, ties to even, which WGSL's own packing leaves to the device; those too large
+ * for float16 become infinite, as ONNX's casts do.
+ */
 export const packing = `
 fn bfloat(value: f32) -> u32 {
   let bits = bitcast<u32>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) { return 0x7fc0u; }
   return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }
-fn packHalves(values: vec2f) -> u32 {
-  var word = pack2x16float(clamp(values, vec2f(-65504.0), vec2f(65504.0)));
-  let bits = bitcast<vec2u>(values);
-  for (var at = 0u; at < 2u; at++) {
-    let size = bits[at] & 0x7fffffffu;
-    let sign = (bits[at] >> 16u) & 0x8000u;
-    var half = (word >> (16u * at)) & 0xffffu;
-    if (size > 0x7f800000u) { half = 0x7e00u; } else if (size >= 0x477ff000u) { half = sign | 0x7c00u; }
-    word = insertBits(word, half, 16u * at, 16u);
-  }
-  return word;
-}`;
+fn halfBits(value: f32) -> u32 {
+  let bits = bitcast<u32>(value);
+  let sign = (bits >> 16u) & 0x8000u;
+  let size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) { return 0x7e00u; }
+  if (size >= 0x477ff000u) { return sign | 0x7c00u; }
+  if (size < 0x38800000u) { return sign | u32(round(bitcast<f32>(size) * 16777216.0)); }
+  return sign | ((size + 0xfffu + ((size >> 13u) & 1u) - 0x38000000u) >> 13u);
+}
+fn packHalves(values: vec2f) -> u32 { return halfBits(values.x) | (halfBits(values.y) << 16u); }`;
 
 /** The words that so many elements take. */
 export const wordsOf = (type: ElementType, count: number): number => Math.ceil(count / perWord(type));

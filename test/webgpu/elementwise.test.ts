@@ -6,8 +6,8 @@ import type { Feed } from "../wasm/fast-path.js";
 import { float } from "../../src/onnx/build.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import { traitsOf } from "../../src/tensor/element-type.js";
-import { View } from "../../src/tensor/view.js";
-import { writeNumbers } from "../../src/tensor/access.js";
+import { bytesIn, View } from "../../src/tensor/view.js";
+import { readNumbers, writeNumbers } from "../../src/tensor/access.js";
 import { noWebgpu } from "../support/backends.js";
 import { type FastCall, randomFrom, randomView } from "../wasm/fast-path.js";
 import { floats, narrowed, pick, type Random, randomShape } from "../wasm/light-checks.js";
@@ -205,6 +205,20 @@ describe.skipIf(noWebgpu !== undefined)(`elementwise work${noWebgpu ? `: ${noWeb
     const positions = Array.from({ length: 300 }, (_, at) => at * 109.5);
     for (const op of ["Sin", "Cos"])
       await check({ op, inputs: [{ view: of("float32", [700], [...angles, ...positions]) }], absolute: 1e-6 });
+    expect.hasAssertions();
+  });
+
+  test("every half, and what lies in between, is rounded to the nearest", async () => {
+    const halves = View.allocate("float16", [2 ** 16]);
+    new Uint16Array(bytesIn(halves).buffer).forEach((_, bits, all) => (all[bits] = bits));
+    await check({ op: "Cast", attrs: { to: traitsOf("float32").code }, inputs: [{ view: halves }], relative: 0 });
+    const exact = Float32Array.from(readNumbers(halves));
+    const between = exact.map((value, at) => (value + exact[(at + 1) % exact.length]) / 2);
+    const beside = between.map((value, at) => value * (1 + (at % 2 === 0 ? 1 : -1) * 2 ** -23));
+    for (const values of [exact, between, beside]) {
+      const view = of("float32", [values.length], values);
+      await check({ op: "Cast", attrs: { to: traitsOf("float16").code }, inputs: [{ view }], relative: 0 });
+    }
     expect.hasAssertions();
   });
 });
