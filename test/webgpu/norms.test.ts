@@ -15,10 +15,12 @@ describe.skipIf(noWebgpu !== undefined)(`norms on WebGPU${noWebgpu === undefined
   beforeAll(async () => void kept.push(await keepDevice(true), await keepDevice(false)));
   afterAll(() => Promise.all(kept.map((session) => session.release())));
 
+  const sizes = { float32: [1, 7, 1500], float16: [7, 32, 1026], bfloat16: [6] } as const;
+
   for (const subgroups of [true, false])
-    for (const type of types)
+    for (const type of subgroups ? types : types.slice(0, 1))
       test(`rows of ${type} ${subgroups ? "with" : "without"} subgroups`, async () => {
-        for (const [at, size] of (subgroups ? [1, 6, 7, 32, 1500] : [4, 130]).entries()) {
+        for (const [at, size] of (subgroups ? sizes[type] : [130]).entries()) {
           const [shape, tolerance] = [[2, 3, size], tolerances[type]];
           const x = randomTensor(type, shape, at, 3);
           const [scale, bias] = [randomTensor(type, [size], at + 100), randomTensor(type, [size], at + 200)];
@@ -65,7 +67,7 @@ describe.skipIf(noWebgpu !== undefined)(`norms on WebGPU${noWebgpu === undefined
       [2, 6, 5, 2],
       [3, 4, 3],
     ].entries())
-      for (const type of types) {
+      for (const type of types.slice(0, 2)) {
         const channels = shape[1];
         const operands = [
           randomTensor(type, shape, at, 3),

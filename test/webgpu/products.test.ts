@@ -28,10 +28,12 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
     [70, 64, 65, tiles, elements],
   ] as const;
 
+  const taken = { float32: [0], float16: [1, 8], bfloat16: [3, 6] } as const;
+
   for (const subgroups of [true, false])
-    for (const type of types)
+    for (const type of subgroups ? types : types.slice(0, 2))
       test(`weights of ${type} ${subgroups ? "with" : "without"} subgroups`, async () => {
-        for (const [m, k, n, whole, half] of subgroups ? sizes : sizes.slice(2, 4))
+        for (const [m, k, n, whole, half] of sizes.slice(...(subgroups ? taken[type] : [2, 4])))
           await compareOneNode(`[${m},${k}] · [${k},${n}]`, {
             op: "MatMul",
             operands: [randomTensor(type, [m, k], m + k), randomTensor(type, [k, n], n + k)],
@@ -67,8 +69,7 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
   test("many columns, of short and of long rows", async () => {
     for (const [m, k, n] of [
       [1, 24, 9000],
-      [1, 300, 8200],
-      [3, 24, 4100],
+      [2, 300, 4200],
     ])
       await compareOneNode(`[${m},${k}] · [${k},${n}]`, {
         op: "MatMul",
@@ -81,20 +82,16 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
   });
 
   test("large tiles", async () => {
-    await compareOneNode("[1200,24] · [24,1030]", {
-      op: "MatMul",
-      operands: [randomTensor("float32", [1200, 24], 1), randomTensor("float32", [24, 1030], 2)],
-      weights: [1],
-      kernel: tiles,
-      tolerance: tolerances.float32,
-    });
-    await compareOneNode("[600,40] · [40,660]", {
-      op: "MatMul",
-      operands: [randomTensor("float16", [600, 40], 1), randomTensor("float16", [40, 660], 2)],
-      weights: [1],
-      kernel: tiles,
-      tolerance: tolerances.float16,
-    });
+    for (const [type, a, b] of [
+      ["float32", [13, 100, 12], [13, 12, 230]],
+      ["float16", [25, 200, 20], [25, 20, 150]],
+    ] as const)
+      await compareOneNode(`${type} [${a}] · [${b}]`, {
+        op: "MatMul",
+        operands: [randomTensor(type, a, 1), randomTensor(type, b, 2)],
+        kernel: tiles,
+        tolerance: tolerances[type],
+      });
   });
 
   test("Gemm: transposed, factors, addends of every shape", async () => {
