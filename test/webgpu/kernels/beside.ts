@@ -1,17 +1,17 @@
 // Runs one operator on WebGPU beside the reference, its operands fed, constant, computed on the device or lying there with gaps; tells which
 // kernels did it.
 import { afterAll, beforeAll, expect } from "vitest";
-import type { BackendSession, Executable } from "../../src/backends/backend.js";
-import { prepareReference } from "../../src/backends/reference/reference.js";
-import { webgpuBackend } from "../../src/backends/webgpu/webgpu.js";
-import { webgpuKernels } from "../../src/ops/webgpu.js";
-import { nodePlatform } from "../../src/platform/node.js";
-import { readNumbers, writeNumbers } from "../../src/tensor/access.js";
-import type { Placed } from "../../src/tensor/placed.js";
-import { bytesIn, hostView, View } from "../../src/tensor/view.js";
-import { noWebgpu } from "../support/backends.js";
-import { runOn } from "../support/executable.js";
-import { differenceOf, type FastCall, planOf, seed } from "../wasm/fast-path.js";
+import type { BackendSession, Executable } from "../../../src/backends/backend.js";
+import { prepareReference } from "../../../src/backends/reference/reference.js";
+import { webgpuBackend } from "../../../src/backends/webgpu/webgpu.js";
+import { webgpuKernels } from "../../../src/ops/webgpu.js";
+import { nodePlatform } from "../../../src/platform/node.js";
+import { readNumbers, writeNumbers } from "../../../src/tensor/access.js";
+import type { Placed } from "../../../src/tensor/placed.js";
+import { bytesIn, hostView, View } from "../../../src/tensor/view.js";
+import { noWebgpu } from "../../support/backends.js";
+import { runOn } from "../../support/executable.js";
+import { differenceOf, type FastCall, planOf, seed } from "../../wasm/fast-path.js";
 
 /** A call as it is tried on the device. */
 export type DeviceCall = FastCall & {

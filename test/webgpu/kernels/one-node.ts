@@ -1,14 +1,14 @@
 // Models of one node on the WebGPU backend beside the slow truth: by which kernels they ran, and how far the results are apart. Pasts that a
 // state holds are written in place, with whatever lies in their spare rows.
-import { InferenceSession } from "../../src/entry/node.js";
-import { seededRandom } from "../../src/graph/call.js";
-import { type AttributeInput, buildModel, node, value } from "../../src/onnx/build.js";
-import { writeModel } from "../../src/onnx/write.js";
-import { readNumbers, writeNumbers } from "../../src/tensor/access.js";
-import type { ElementType } from "../../src/tensor/element-type.js";
-import { Tensor } from "../../src/tensor/tensor.js";
-import { View } from "../../src/tensor/view.js";
-import { largestDifference } from "../support/compare.js";
+import { InferenceSession } from "../../../src/entry/node.js";
+import { seededRandom } from "../../../src/graph/call.js";
+import { type AttributeInput, buildModel, node, value } from "../../../src/onnx/build.js";
+import { writeModel } from "../../../src/onnx/write.js";
+import { readNumbers, writeNumbers } from "../../../src/tensor/access.js";
+import type { ElementType } from "../../../src/tensor/element-type.js";
+import { Tensor } from "../../../src/tensor/tensor.js";
+import { View } from "../../../src/tensor/view.js";
+import { largestDifference } from "../../support/compare.js";
 
 /** A call of one node. An operand that is left out is undefined. */
 export interface OneNode {

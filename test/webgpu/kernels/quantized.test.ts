@@ -1,8 +1,8 @@
 // Quantized tensors back to floats on WebGPU beside the slow truth: widths, signs, scales for all, by index and by block, and gathered.
 import { afterAll, beforeAll, describe, test } from "vitest";
-import type { InferenceSession } from "../../src/entry/node.js";
-import { Tensor } from "../../src/tensor/tensor.js";
-import { noWebgpu } from "../support/backends.js";
+import type { InferenceSession } from "../../../src/entry/node.js";
+import { Tensor } from "../../../src/tensor/tensor.js";
+import { noWebgpu } from "../../support/backends.js";
 import { compareOneNode, keepDevice, randomIntegers, randomTensor } from "./product-models.js";
 
 describe.skipIf(noWebgpu !== undefined)(`levels on WebGPU${noWebgpu === undefined ? "" : ` (${noWebgpu})`}`, () => {

@@ -1,9 +1,9 @@
 // Normalisations on WebGPU beside the slow truth: row lengths around the sizes of words, vectors and workgroups, every float type, statistics,
 // and with and without subgroups.
 import { afterAll, beforeAll, describe, test } from "vitest";
-import type { InferenceSession } from "../../src/entry/node.js";
-import { float } from "../../src/onnx/build.js";
-import { noWebgpu } from "../support/backends.js";
+import type { InferenceSession } from "../../../src/entry/node.js";
+import { float } from "../../../src/onnx/build.js";
+import { noWebgpu } from "../../support/backends.js";
 import { compareOneNode, keepDevice, randomTensor } from "./product-models.js";
 
 const microsoft = "com.microsoft";

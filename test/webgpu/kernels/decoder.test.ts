@@ -1,12 +1,12 @@
 // A decoder's caches on WebGPU: written in place and attended to over a prompt and many steps, against the slow truth. Spare rows hold NaN.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { InferenceSession } from "../../src/entry/node.js";
-import { Tensor } from "../../src/tensor/tensor.js";
-import type { State } from "../../src/session/state.js";
-import { noWebgpu } from "../support/backends.js";
-import { distance } from "../support/compare.js";
-import { decoderSession, tokenFeeds, tokens } from "../support/decoding.js";
-import { keepDevice } from "../support/device.js";
+import type { InferenceSession } from "../../../src/entry/node.js";
+import { Tensor } from "../../../src/tensor/tensor.js";
+import type { State } from "../../../src/session/state.js";
+import { noWebgpu } from "../../support/backends.js";
+import { distance } from "../../support/compare.js";
+import { decoderSession, tokenFeeds, tokens } from "../../support/decoding.js";
+import { keepDevice } from "../../support/device.js";
 
 const capacity = 80;
 

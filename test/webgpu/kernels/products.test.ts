@@ -1,9 +1,9 @@
 // Matrix products on WebGPU beside the slow truth: sizes around those of words, chunks, lanes and tiles, operands fed and constant, transposed,
 // broadcast, with and without subgroups.
 import { afterAll, beforeAll, describe, test } from "vitest";
-import type { InferenceSession } from "../../src/entry/node.js";
-import { float } from "../../src/onnx/build.js";
-import { noWebgpu } from "../support/backends.js";
+import type { InferenceSession } from "../../../src/entry/node.js";
+import { float } from "../../../src/onnx/build.js";
+import { noWebgpu } from "../../support/backends.js";
 import { compareOneNode, keepDevice, randomTensor } from "./product-models.js";
 
 const tolerances = { float32: 3e-5, float16: 4e-3, bfloat16: 3e-2 } as const;

@@ -1,10 +1,10 @@
 // MultiHeadAttention on WebGPU against the slow truth: operands apart and packed, padding of every form, pasts that grow and buffers with
 // anything in their spare rows.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { numberWriter } from "../../src/tensor/access.js";
-import type { View } from "../../src/tensor/view.js";
-import { noWebgpu } from "../support/backends.js";
-import { keepDevice } from "../support/device.js";
+import { numberWriter } from "../../../src/tensor/access.js";
+import type { View } from "../../../src/tensor/view.js";
+import { noWebgpu } from "../../support/backends.js";
+import { keepDevice } from "../../support/device.js";
 import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 const [heads, size] = [2, 8];

@@ -1,14 +1,14 @@
 // Models of one node on WebGPU beside the slow truth: what the suites of kernels have in common.
 import { expect } from "vitest";
-import { InferenceSession } from "../../src/entry/node.js";
-import { seededRandom } from "../../src/graph/call.js";
-import { type AttributeInput, buildModel, initializer, node, value } from "../../src/onnx/build.js";
-import { writeModel } from "../../src/onnx/write.js";
-import { writeNumbers } from "../../src/tensor/access.js";
-import type { ElementType } from "../../src/tensor/element-type.js";
-import { Tensor } from "../../src/tensor/tensor.js";
-import { View } from "../../src/tensor/view.js";
-import { compareViews } from "../support/compare.js";
+import { InferenceSession } from "../../../src/entry/node.js";
+import { seededRandom } from "../../../src/graph/call.js";
+import { type AttributeInput, buildModel, initializer, node, value } from "../../../src/onnx/build.js";
+import { writeModel } from "../../../src/onnx/write.js";
+import { writeNumbers } from "../../../src/tensor/access.js";
+import type { ElementType } from "../../../src/tensor/element-type.js";
+import { Tensor } from "../../../src/tensor/tensor.js";
+import { View } from "../../../src/tensor/view.js";
+import { compareViews } from "../../support/compare.js";
 
 /** A node, its operands (some of them weights) and the kernel that must have run. */
 export interface OneNode {

@@ -1,16 +1,16 @@
 // Elementwise work on WebGPU beside the reference: every operator that has a kernel, on random shapes, types and layouts, special numbers
 // included.
 import { describe, expect, test } from "vitest";
-import { of } from "../../src/graph/case.js";
-import type { Feed } from "../wasm/fast-path.js";
-import { float } from "../../src/onnx/build.js";
-import type { ElementType } from "../../src/tensor/element-type.js";
-import { traitsOf } from "../../src/tensor/element-type.js";
-import { bytesIn, View } from "../../src/tensor/view.js";
-import { readNumbers, writeNumbers } from "../../src/tensor/access.js";
-import { noWebgpu } from "../support/backends.js";
-import { type FastCall, randomFrom, randomView } from "../wasm/fast-path.js";
-import { floats, narrowed, pick, type Random, randomShape } from "../wasm/light-checks.js";
+import { of } from "../../../src/graph/case.js";
+import type { Feed } from "../../wasm/fast-path.js";
+import { float } from "../../../src/onnx/build.js";
+import type { ElementType } from "../../../src/tensor/element-type.js";
+import { traitsOf } from "../../../src/tensor/element-type.js";
+import { bytesIn, View } from "../../../src/tensor/view.js";
+import { readNumbers, writeNumbers } from "../../../src/tensor/access.js";
+import { noWebgpu } from "../../support/backends.js";
+import { type FastCall, randomFrom, randomView } from "../../wasm/fast-path.js";
+import { floats, narrowed, pick, type Random, randomShape } from "../../wasm/light-checks.js";
 import { useDevice } from "./beside.js";
 
 const check = useDevice();
@@ -216,7 +216,7 @@ describe.skipIf(noWebgpu !== undefined)(`elementwise work${noWebgpu ? `: ${noWeb
     const between = exact.map((value, at) => (value + exact[(at + 1) % exact.length]) / 2);
     const beside = between.map((value, at) => value * (1 + (at % 2 === 0 ? 1 : -1) * 2 ** -23));
     for (const values of [exact, between, beside]) {
-      const view = of("float32", [values.length], values);
+      const view = of("float32", [values.length], [...values]);
       await check({ op: "Cast", attrs: { to: traitsOf("float16").code }, inputs: [{ view }], relative: 0 });
     }
     expect.hasAssertions();

@@ -1,14 +1,14 @@
 // Scattering on WebGPU beside the reference: runs and elements, into a copy of data that is fed, with gaps in updates and data; and into a
 // state's cache itself, run after run.
 import { describe, expect, test } from "vitest";
-import { InferenceSession } from "../../src/entry/node.js";
-import { of } from "../../src/graph/case.js";
-import { buildModel, node, value } from "../../src/onnx/build.js";
-import { writeModel } from "../../src/onnx/write.js";
-import { type ElementType, traitsOf } from "../../src/tensor/element-type.js";
-import { Tensor } from "../../src/tensor/tensor.js";
-import { noWebgpu } from "../support/backends.js";
-import { randomFrom, randomView } from "../wasm/fast-path.js";
+import { InferenceSession } from "../../../src/entry/node.js";
+import { of } from "../../../src/graph/case.js";
+import { buildModel, node, value } from "../../../src/onnx/build.js";
+import { writeModel } from "../../../src/onnx/write.js";
+import { type ElementType, traitsOf } from "../../../src/tensor/element-type.js";
+import { Tensor } from "../../../src/tensor/tensor.js";
+import { noWebgpu } from "../../support/backends.js";
+import { randomFrom, randomView } from "../../wasm/fast-path.js";
 import { useDevice } from "./beside.js";
 
 const check = useDevice();

@@ -1,12 +1,12 @@
 // Attention on WebGPU against the slow truth: caches longer than their valid rows, with anything in the spare ones; lengths around the tiles,
 // different ones in a batch; groups of heads, windows, masks that hide, add and are too short.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { float } from "../../src/onnx/build.js";
-import { numberWriter } from "../../src/tensor/access.js";
-import { cloneView } from "../../src/tensor/copy.js";
-import type { View } from "../../src/tensor/view.js";
-import { noWebgpu } from "../support/backends.js";
-import { keepDevice } from "../support/device.js";
+import { float } from "../../../src/onnx/build.js";
+import { numberWriter } from "../../../src/tensor/access.js";
+import { cloneView } from "../../../src/tensor/copy.js";
+import type { View } from "../../../src/tensor/view.js";
+import { noWebgpu } from "../../support/backends.js";
+import { keepDevice } from "../../support/device.js";
 import { differenceOf, integers, numbersOf, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 const tolerances = { float32: 2e-5, float16: 6e-3, bfloat16: 5e-2 };

@@ -1,7 +1,7 @@
 // Products with weights of few bits on WebGPU beside the slow truth: block sizes, widths, zero points of both kinds, rows whose last block is cut.
 import { afterAll, beforeAll, describe, test } from "vitest";
-import type { InferenceSession } from "../../src/entry/node.js";
-import { noWebgpu } from "../support/backends.js";
+import type { InferenceSession } from "../../../src/entry/node.js";
+import { noWebgpu } from "../../support/backends.js";
 import { compareOneNode, keepDevice, randomIntegers, randomTensor } from "./product-models.js";
 
 const tolerances = { float32: 3e-5, float16: 8e-3, bfloat16: 6e-2 } as const;

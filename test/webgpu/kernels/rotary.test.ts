@@ -1,6 +1,6 @@
 // Rotary embedding on WebGPU, ONNX's and onnxruntime's, against the slow truth: layouts, partial turns, positions of every form.
 import { describe, expect, test } from "vitest";
-import { noWebgpu } from "../support/backends.js";
+import { noWebgpu } from "../../support/backends.js";
 import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 const pick = <const T>(random: () => number, of: readonly T[]): T => of[Math.floor(random() * of.length)];

@@ -1,12 +1,12 @@
 // Moving elements on WebGPU beside the reference, to the bit: types of every size, odd lengths, gaps, and units from a byte to four words.
 import { describe, expect, test } from "vitest";
-import { of } from "../../src/graph/case.js";
-import { type ElementType, traitsOf } from "../../src/tensor/element-type.js";
-import { Tensor } from "../../src/tensor/tensor.js";
-import { bytesIn, View } from "../../src/tensor/view.js";
-import { noWebgpu } from "../support/backends.js";
-import { type Feed, randomFrom } from "../wasm/fast-path.js";
-import { pick, type Random } from "../wasm/light-checks.js";
+import { of } from "../../../src/graph/case.js";
+import { type ElementType, traitsOf } from "../../../src/tensor/element-type.js";
+import { Tensor } from "../../../src/tensor/tensor.js";
+import { bytesIn, View } from "../../../src/tensor/view.js";
+import { noWebgpu } from "../../support/backends.js";
+import { type Feed, randomFrom } from "../../wasm/fast-path.js";
+import { pick, type Random } from "../../wasm/light-checks.js";
 import { useDevice } from "./beside.js";
 
 const check = useDevice();

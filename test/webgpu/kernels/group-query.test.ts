@@ -1,11 +1,11 @@
 // GroupQueryAttention on WebGPU against the slow truth: prompts and steps, growing pasts and buffers with anything in their spare rows, samples
 // of different lengths, rotary embedding, windows, sinks and biases.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { float } from "../../src/onnx/build.js";
-import { numberWriter } from "../../src/tensor/access.js";
-import type { View } from "../../src/tensor/view.js";
-import { noWebgpu } from "../support/backends.js";
-import { keepDevice } from "../support/device.js";
+import { float } from "../../../src/onnx/build.js";
+import { numberWriter } from "../../../src/tensor/access.js";
+import type { View } from "../../../src/tensor/view.js";
+import { noWebgpu } from "../../support/backends.js";
+import { keepDevice } from "../../support/device.js";
 import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 const tolerances = { float32: 2e-5, float16: 6e-3, bfloat16: 5e-2 };

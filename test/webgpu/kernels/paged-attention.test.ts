@@ -1,11 +1,11 @@
 // PagedAttention on WebGPU against Attention over the same rows without pages: layouts, tables for each head, bytes with scales, windows.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { float } from "../../src/onnx/build.js";
-import { pagedCase } from "../paged/attention-case.js";
-import { readNumbers } from "../../src/tensor/access.js";
-import { noWebgpu } from "../support/backends.js";
-import { largestDifference } from "../support/compare.js";
-import { keepDevice } from "../support/device.js";
+import { float } from "../../../src/onnx/build.js";
+import { pagedCase } from "../../paged/attention-case.js";
+import { readNumbers } from "../../../src/tensor/access.js";
+import { noWebgpu } from "../../support/backends.js";
+import { largestDifference } from "../../support/compare.js";
+import { keepDevice } from "../../support/device.js";
 import { numbersOf, type OneNode } from "./one-node.js";
 
 const attributesOf = (attrs: ReturnType<typeof pagedCase>["attrs"]): OneNode["attrs"] =>

@@ -1,6 +1,6 @@
 // TensorScatter on WebGPU against the slow truth: ranks, axes, types of every width, indices far beyond the capacity, in place and not.
 import { describe, expect, test } from "vitest";
-import { noWebgpu } from "../support/backends.js";
+import { noWebgpu } from "../../support/backends.js";
 import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 const pick = <const T>(random: () => number, of: readonly T[]): T => of[Math.floor(random() * of.length)];
