@@ -15,6 +15,8 @@ export interface TestedBackend {
   /** How far results may be from the exact ones where a case asks for them to the bit: devices divide and take roots as they like. */
   readonly tolerance?: number;
   readonly exceptions: readonly Exception[];
+  /** True where suites run a sample, since all of it takes long. */
+  readonly sampled?: boolean;
 }
 
 /** What the kernels on WebGPU do otherwise. */
@@ -46,6 +48,14 @@ export const backends: readonly TestedBackend[] = [
     })),
   },
   ...(noWebgpu === undefined
-    ? [{ name: "webgpu" as const, options: { backend: "webgpu" }, tolerance: 1e-5, exceptions: webgpuExceptions }]
+    ? [
+        {
+          name: "webgpu" as const,
+          options: { backend: "webgpu" },
+          tolerance: 1e-5,
+          exceptions: webgpuExceptions,
+          sampled: process.env["INSITU_SOAK"] === undefined,
+        },
+      ]
     : []),
 ];

@@ -1,9 +1,12 @@
 // Matrix products on WebGPU beside the slow truth: sizes around those of words, chunks, lanes and tiles, operands fed and constant, transposed,
 // broadcast, with and without subgroups.
-import { afterAll, beforeAll, describe, test } from "vitest";
-import type { InferenceSession } from "../../../src/entry/node.js";
-import { float } from "../../../src/onnx/build.js";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { InferenceSession } from "../../../src/entry/node.js";
+import { buildModel, float, initializer, node, value } from "../../../src/onnx/build.js";
+import { writeModel } from "../../../src/onnx/write.js";
+import { Tensor } from "../../../src/tensor/tensor.js";
 import { noWebgpu } from "../../support/backends.js";
+import { compareViews } from "../../support/compare.js";
 import { compareOneNode, keepDevice, randomTensor } from "./product-models.js";
 
 const tolerances = { float32: 3e-5, float16: 4e-3, bfloat16: 3e-2 } as const;
@@ -136,5 +139,35 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
         kernel,
         tolerance: tolerances.float32,
       });
+  });
+
+  test("a weight in two forms serves rows few and many, and whoever reads it as it lies", async () => {
+    const weight = randomTensor("float32", [12, 6], 1);
+    const model = writeModel(
+      buildModel({
+        opset: 24,
+        inputs: [value("x", "float32", ["rows", 12])],
+        outputs: [value("y"), value("z")],
+        initializers: [initializer("w", weight), initializer("one", new Tensor("float32", [1], []))],
+        nodes: [
+          node("MatMul", ["x", "w"], ["y"]),
+          node("Mul", ["y", "one"], ["y_"]),
+          node("Gemm", ["y_", "w"], ["z"], { transB: 1 }),
+        ],
+      }),
+    );
+    const [session, truth] = await Promise.all(
+      ["webgpu", "reference"].map((backend) => InferenceSession.create(model, { backend })),
+    );
+    for (const m of [1, 20, 2]) {
+      const x = randomTensor("float32", [m, 12], m);
+      const [actual, expected] = [await session.run({ x }), await truth.run({ x })];
+      for (const name of ["y", "z"])
+        expect(
+          compareViews(actual[name].toView(), expected[name].toView(), { tolerance: tolerances.float32 }),
+          `${name} of ${m} rows`,
+        ).toBe("");
+    }
+    await Promise.all([session.release(), truth.release()]);
   });
 });

@@ -35,6 +35,29 @@ describe.skipIf(noWebgpu !== undefined)(`levels on WebGPU${noWebgpu === undefine
     }
   });
 
+  // Results so large that they are not computed on the host, where their operands are.
+  test("MatMulInteger, to the last bit", async () => {
+    for (const [a, b, m, aZeros, bZeros] of [
+      ["uint8", "int8", [300, 13], [], []],
+      ["int8", "uint8", [2, 150, 13], undefined, [230]],
+      ["uint8", "uint8", [300, 13], [300], undefined],
+    ] as const) {
+      const range = (type: string): readonly [number, number] => (type === "int8" ? [-128, 127] : [0, 255]);
+      await compareOneNode(`${a} · ${b}`, {
+        op: "MatMulInteger",
+        operands: [
+          randomIntegers(a, m, 1, range(a)),
+          randomIntegers(b, [13, 230], 2, range(b)),
+          aZeros && randomIntegers(a, aZeros, 3, range(a)),
+          bZeros && randomIntegers(b, bZeros, 4, range(b)),
+        ],
+        weights: [1, 3],
+        kernel: "matmulInteger",
+        tolerance: 0,
+      });
+    }
+  });
+
   test("GatherBlockQuantized", async () => {
     const indices = new Tensor("int64", BigInt64Array.of(0n, 3n, -1n, 2n), [2, 2]);
     for (const [type, bits, shape, scales, zeros, attrs] of [
