@@ -56,7 +56,7 @@ function movesOf(
 ): {
   readonly unit: number;
   readonly count: number;
-  dispatch(work: string, bindings: Dispatch["bindings"]): Dispatch;
+  readonly dispatch: (work: string, bindings: Dispatch["bindings"]) => Dispatch;
 } {
   const { cache, rows, block_tables: tables } = call.inputs;
   const { pieces, length, sample, piece, row, block, blockSize } = linesOf(call);
