@@ -28,7 +28,7 @@ const bare = {
             .toSorted()
             .map((name) => `${base}/${name}/${below}`)
             .filter(existsSync);
-          const names = files.map((file, at) => {
+          const names = files.map((file) => {
             globs.push(`import * as glob${globs.length} from ${JSON.stringify(file)};`);
             return `${JSON.stringify(file)}: glob${globs.length - 1}`;
           });

@@ -8,7 +8,7 @@ import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { backends } from "../support/backends.js";
-import type { Tensor } from "../../src/tensor/tensor.js";
+import { Tensor } from "../../src/tensor/tensor.js";
 import { bitsOf, indices, tensorOf } from "./bits.js";
 
 const [blocks, blockSize, heads, keySize, valueSize] = [6, 2, 2, 16, 32];
@@ -145,8 +145,8 @@ for (const layout of ["Norm", "PA_NZ", "NHSD"] as const) {
         );
         expect(bitsOf(found["keys"])).toEqual(bitsOf(expected.key));
         expect(bitsOf(found["values"])).toEqual(bitsOf(expected.value!));
-        expect(bitsOf(state.get("past.key"))).toEqual(bitsOf(keyCache));
-        expect(bitsOf(state.get("past.value"))).toEqual(bitsOf(valueCache));
+        expect(bitsOf(await onHost(state.get("past.key")))).toEqual(bitsOf(keyCache));
+        expect(bitsOf(await onHost(state.get("past.value")))).toEqual(bitsOf(valueCache));
         // Without a state the same run leaves its feeds alone.
         const fed = await session.run({
           ...step,
@@ -158,11 +158,14 @@ for (const layout of ["Norm", "PA_NZ", "NHSD"] as const) {
         Object.assign(functional, { keyCache, valueCache });
       }
       expect(state.statistics.movedBytes).toBe(inPlace === "never" ? 3 * state.byteLength : 0);
-      if (inPlace !== "never") expect(state.get("past.key").data).toBe(held[0].data);
+      if (inPlace !== "never" && held[0].location === "cpu") expect(state.get("past.key").data).toBe(held[0].data);
       await session.release();
     }
   });
 }
+
+/** What a cache holds, wherever it lies. */
+const onHost = async (cache: Tensor): Promise<Tensor> => new Tensor(cache.type, await cache.getData(), cache.dims);
 
 test("a run whose slots are wrong leaves the state as it was", async () => {
   const session = await open("Norm", { inPlace: "require" });

@@ -1,8 +1,8 @@
 // CausalConvWithState on WebGPU against the slow truth: inputs shorter and longer than the kernel, states held, given and absent.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { View } from "../../src/tensor/view.js";
-import { noWebgpu } from "../support/backends.js";
-import { keepDevice } from "../support/device.js";
+import type { View } from "../../../src/tensor/view.js";
+import { noWebgpu } from "../../support/backends.js";
+import { keepDevice } from "../../support/device.js";
 import { differenceOf, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 describe.skipIf(noWebgpu !== undefined)("CausalConvWithState on WebGPU", () => {

@@ -1,8 +1,8 @@
 // LinearAttention on WebGPU against the slow truth: every rule, gates for each row and for all, states held and given, groups of heads.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { View } from "../../src/tensor/view.js";
-import { noWebgpu } from "../support/backends.js";
-import { keepDevice } from "../support/device.js";
+import type { View } from "../../../src/tensor/view.js";
+import { noWebgpu } from "../../support/backends.js";
+import { keepDevice } from "../../support/device.js";
 import { differenceOf, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 const rules = ["linear", "gated", "delta", "gated_delta"] as const;
