@@ -36,8 +36,8 @@ export interface Platform extends Files {
   readonly threads: { readonly count: number; readonly reason?: string };
   /** Bytes of memory that the machine can give this process in all; undefined where nobody tells. */
   readonly memoryBytes?: number | undefined;
-  /** WebGPU, where the platform has it; a text says why not. */
-  gpu?(): Promise<GPU | string>;
+  /** WebGPU's entry (a `GPU`), where the platform has it; a text says why not. */
+  gpu?(): Promise<object | string>;
   /** Starts a thread that computes kernels; resolves once it is ready for work. `start` is structured data. */
   startKernelWorker(start: object): Promise<WorkerHandle>;
   /** Asks the engine for a feature that it may have but keeps switched off, by the engine's own name for it; what cannot be had stays off. */

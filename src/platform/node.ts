@@ -184,12 +184,12 @@ function memoryBytes(): number {
   return allowed !== undefined && allowed > 0 ? Math.min(allowed, totalmem()) : totalmem();
 }
 
-let gpu: Promise<GPU | string> | undefined;
+let gpu: Promise<object | string> | undefined;
 
 /** Dawn, from the optional package `webgpu`. One instance for the process: devices must not outlive it. */
-async function openGpu(): Promise<GPU | string> {
+async function openGpu(): Promise<object | string> {
   const name = "webgpu";
-  let dawn: { create(flags: readonly string[]): GPU };
+  let dawn: { create(flags: readonly string[]): object };
   try {
     dawn = (await import(name)) as typeof dawn;
   } catch (cause) {

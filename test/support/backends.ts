@@ -32,7 +32,7 @@ async function whyNoWebgpu(): Promise<string | undefined> {
   if (process.env["INSITU_NO_WEBGPU"] !== undefined) return "INSITU_NO_WEBGPU is set";
   const gpu = await nodePlatform.gpu!();
   if (typeof gpu === "string") return gpu;
-  const adapter = await gpu.requestAdapter();
+  const adapter = await (gpu as GPU).requestAdapter();
   return adapter === null ? "no adapter: apt-get install chromium libvulkan1 brings SwiftShader" : undefined;
 }
 

@@ -10,7 +10,7 @@ const family =
 const soak = process.env["INSITU_SOAK"] !== undefined;
 const cases = archivedCases(new URL("../conformance/onnx-node-1.23.1.tar.br", import.meta.url))
   .filter(({ name }) => family.test(name))
-  .filter((_, at) => soak || at % 12 === 0);
+  .filter((_, at) => soak || at % 24 === 0);
 
 /** Why steps of the session's last run were computed on the host, though an operand or result lay on the device. */
 function reasonsOf(session: InferenceSession): string[] {

@@ -102,10 +102,12 @@ const raised = [
 const wantedFeatures = ["shader-f16", "subgroups", "timestamp-query"] as const;
 
 async function openDevice(platform: Platform, settings: WebgpuSettings): Promise<Device> {
-  const gpu = await platform.gpu?.();
-  if (gpu === undefined || typeof gpu === "string")
-    throw new Unavailable("backend", "invalid-argument", `WebGPU cannot be had here: ${gpu ?? "there is none"}`);
-  const adapter = await gpu.requestAdapter({ powerPreference: settings.powerPreference ?? "high-performance" });
+  const found = await platform.gpu?.();
+  if (found === undefined || typeof found === "string")
+    throw new Unavailable("backend", "invalid-argument", `WebGPU cannot be had here: ${found ?? "there is none"}`);
+  const adapter = await (found as GPU).requestAdapter({
+    powerPreference: settings.powerPreference ?? "high-performance",
+  });
   if (adapter === null)
     throw new Unavailable(
       "backend",
