@@ -17,6 +17,8 @@ interface Shared {
   /** Contiguous, of the full capacity. */
   place: Placed;
   holders: number;
+  /** Set once it was shown as a view. */
+  seen?: true;
   /** The same bytes in the arrays that callers have, once one was asked for, and the holdings that were asked. */
   lent?: { readonly view: View; readonly by: Set<Holding> };
 }
@@ -108,8 +110,14 @@ export class Holding {
     return lent.view;
   }
 
+  /** True if somebody may have a view or an array of the buffer. */
+  get isSeen(): boolean {
+    return this.#buffer.seen === true || this.#buffer.lent !== undefined;
+  }
+
   /** The whole buffer, in the array that callers have where there is one. */
   get shown(): View {
+    this.#buffer.seen = true;
     return this.#buffer.lent?.view ?? hostView(this.buffer);
   }
 

@@ -130,6 +130,10 @@ function keepApart(
   holdings: ReadonlyMap<string, Holding>,
   places: Places,
 ): void {
+  // Nothing can be a feed that was never seen.
+  let seen = false;
+  for (const { isSeen } of holdings.values()) seen ||= isSeen;
+  if (!seen) return;
   const buffers = [...holdings.values()].map(({ buffer }) => buffer);
   const taken = new Taken(buffers);
   for (const value of values) {

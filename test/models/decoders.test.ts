@@ -21,7 +21,7 @@ for (const [number, model] of exportedDecoders.entries()) {
   const runs = ["step", "long", "padded"].filter((run) => exportedStep(model, `${run}0`) !== undefined);
   if (runs.length === 0) continue;
   // On a GPU a sample; all of them in the soak.
-  const onGpu = noWebgpu === undefined && (process.env["INSITU_SOAK"] !== undefined || number % 9 === 0);
+  const onGpu = noWebgpu === undefined && (process.env["INSITU_SOAK"] !== undefined || number % 18 === 4);
   describe.each(["reference", "wasm", ...(onGpu ? ["webgpu"] : [])])(`${model} on %s`, async (backend) => {
     const session = await InferenceSession.create(exportedBytes(model), { backend, threads: 2 });
     const pasts = session.inputNames.filter((name) => name.startsWith("past_key_values"));

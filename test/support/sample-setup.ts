@@ -2,7 +2,7 @@
 import { beforeEach } from "vitest";
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
-const every = 8;
+const every = 16;
 
 /** A number that a text always has: FNV-1a. */
 function numberOf(text: string): number {
