@@ -80,6 +80,8 @@ export async function runAll() {
     } catch (error) {
       failed++;
       console.log(`FAILED ${name}\n${String(error?.stack ?? error).slice(0, 3000)}`);
+      if (Array.isArray(error?.actual) || typeof error?.actual === "string")
+        console.log(`got ${JSON.stringify(error.actual).slice(0, 3000)}`);
     }
     if (performance.now() - began > 5000) console.log(`${name}: ${((performance.now() - began) / 1000).toFixed(1)} s`);
   }
