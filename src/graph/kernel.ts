@@ -65,6 +65,46 @@ export interface Kernel {
   accepts(call: KernelCall): true | string;
 }
 
+/** A kernel that takes down its work with a device's recorder. */
+export interface RecordingKernel<Recorder> extends Kernel {
+  record(call: KernelCall, recorder: Recorder): void;
+}
+
+/** What a kernel does with calls of the declarations that it is bound to. */
+export interface KernelPath<Call, Recorder> {
+  accepts(call: Call): true | string;
+  record(call: Call, recorder: Recorder): void;
+}
+
+/** Binds a kernel to the declarations whose calls it serves. */
+export function bindKernel<const Ops extends Served, Recorder>(
+  ops: Ops,
+  path: KernelPath<CallOf<Ops[number]>, Recorder>,
+): RecordingKernel<Recorder> {
+  return { ops, ...path };
+}
+
+/**
+ * The kernels of a family, which do the same kind of work for many operators. Each is bound by saying what work a call comes down to; a text
+ * in its place says why there is none.
+ */
+export const kernelFamily =
+  <Work extends object, Recorder>(family: KernelPath<Work, Recorder>) =>
+  <const Ops extends Served>(
+    ops: Ops,
+    workOf: (call: CallOf<Ops[number]>) => Work | string,
+  ): RecordingKernel<Recorder> =>
+    bindKernel<Ops, Recorder>(ops, {
+      accepts(call) {
+        const work = workOf(call);
+        return typeof work === "string" ? work : family.accepts(work);
+      },
+      record(call, recorder) {
+        const work = workOf(call);
+        if (typeof work !== "string") family.record(work, recorder);
+      },
+    });
+
 /** Kernels by declaration, in the order they are tried. */
 export type KernelTable<K extends Kernel> = ReadonlyMap<Op, readonly K[]>;
 

@@ -2,7 +2,15 @@
  * How an operator's fast path on WASM is written: `ops/<op>/wasm.ts` exports these, beside the declaration. A kernel says whether it
  * accepts a call, and records the jobs that do it. It computes nothing itself.
  */
-import type { CallOf, Kernel, KernelCall, Operand, Served } from "../graph/kernel.js";
+import {
+  bindKernel,
+  type CallOf,
+  kernelFamily,
+  type KernelPath,
+  type Operand,
+  type RecordingKernel,
+  type Served,
+} from "../graph/kernel.js";
 import type { JobOf, KernelName } from "./exports.js";
 
 /** Takes down the jobs of a call. Addresses hold as long as the operands stay where they are; when they move, a call is recorded anew. */
@@ -29,35 +37,16 @@ export interface Recorder {
 }
 
 /** A fast path, as the backend sees it. */
-export interface WasmKernel extends Kernel {
-  record(call: KernelCall, recorder: Recorder): void;
-}
+export type WasmKernel = RecordingKernel<Recorder>;
 
-/** What a fast path does with calls of the declarations that it is bound to. */
-interface Path<Call> {
-  accepts(call: Call): true | string;
-  record(call: Call, recorder: Recorder): void;
-}
+/** Binds one to the declarations whose calls it serves. */
+export const wasmKernel: <const Ops extends Served>(
+  ops: Ops,
+  path: KernelPath<CallOf<Ops[number]>, Recorder>,
+) => WasmKernel = bindKernel;
 
-/** Binds a fast path to the declarations whose calls it serves. */
-export function wasmKernel<const Ops extends Served>(ops: Ops, path: Path<CallOf<Ops[number]>>): WasmKernel {
-  return { ops, ...path };
-}
-
-/**
- * The fast paths of a family, which do the same kind of work for many operators. Each is bound by saying what work a call comes down to;
- * a text in its place says why there is none.
- */
-export const wasmFamily =
-  <Work extends object>(family: Path<Work>) =>
-  <const Ops extends Served>(ops: Ops, workOf: (call: CallOf<Ops[number]>) => Work | string): WasmKernel =>
-    wasmKernel(ops, {
-      accepts(call) {
-        const work = workOf(call);
-        return typeof work === "string" ? work : family.accepts(work);
-      },
-      record(call, recorder) {
-        const work = workOf(call);
-        if (typeof work !== "string") family.record(work, recorder);
-      },
-    });
+/** Those of a family, which differ only in how they read their calls. */
+export const wasmFamily: <Work extends object>(
+  family: KernelPath<Work, Recorder>,
+) => <const Ops extends Served>(ops: Ops, workOf: (call: CallOf<Ops[number]>) => Work | string) => WasmKernel =
+  kernelFamily;

@@ -2,7 +2,15 @@
  * How an operator's kernel on WebGPU is written: `ops/<op>/webgpu.ts` exports these, beside the declaration. A kernel says whether it accepts
  * a call, and records the dispatches that do it. It knows no device: buffers, pipelines and passes are the backend's.
  */
-import type { CallOf, Kernel, KernelCall, Operand, Served } from "../graph/kernel.js";
+import {
+  bindKernel,
+  type CallOf,
+  kernelFamily,
+  type KernelPath,
+  type Operand,
+  type RecordingKernel,
+  type Served,
+} from "../graph/kernel.js";
 
 /** Memory for what one dispatch of a call hands to the next: it holds nothing from run to run. */
 export interface Temporary {
@@ -65,32 +73,16 @@ export interface WebgpuRecorder {
 }
 
 /** A kernel, as the backend sees it. */
-export interface WebgpuKernel extends Kernel {
-  record(call: KernelCall, recorder: WebgpuRecorder): void;
-}
+export type WebgpuKernel = RecordingKernel<WebgpuRecorder>;
 
-/** What a kernel does with calls of the declarations that it is bound to. */
-interface Path<Call> {
-  accepts(call: Call): true | string;
-  record(call: Call, recorder: WebgpuRecorder): void;
-}
+/** Binds one to the declarations whose calls it serves. */
+export const webgpuKernel: <const Ops extends Served>(
+  ops: Ops,
+  path: KernelPath<CallOf<Ops[number]>, WebgpuRecorder>,
+) => WebgpuKernel = bindKernel;
 
-/** Binds a kernel to the declarations whose calls it serves. */
-export function webgpuKernel<const Ops extends Served>(ops: Ops, path: Path<CallOf<Ops[number]>>): WebgpuKernel {
-  return { ops, ...path };
-}
-
-/** Kernels that differ only in how they read their calls: `workOf` gives the work, or why there is none. */
-export const webgpuFamily =
-  <Work extends object>(family: Path<Work>) =>
-  <const Ops extends Served>(ops: Ops, workOf: (call: CallOf<Ops[number]>) => Work | string): WebgpuKernel =>
-    webgpuKernel(ops, {
-      accepts(call) {
-        const work = workOf(call);
-        return typeof work === "string" ? work : family.accepts(work);
-      },
-      record(call, recorder) {
-        const work = workOf(call);
-        if (typeof work !== "string") family.record(work, recorder);
-      },
-    });
+/** Those of a family, which differ only in how they read their calls. */
+export const webgpuFamily: <Work extends object>(
+  family: KernelPath<Work, WebgpuRecorder>,
+) => <const Ops extends Served>(ops: Ops, workOf: (call: CallOf<Ops[number]>) => Work | string) => WebgpuKernel =
+  kernelFamily;
