@@ -138,6 +138,26 @@ describe.skipIf(noWebgpu !== undefined)("with WebGPU", () => {
     await again.release();
   });
 
+  test("a cache whose elements no shader can copy is refused where it would be copied, and nothing ends the process", async () => {
+    const model = buildModel({
+      opset: 24,
+      inputs: [value("past", "complex128", [1, 4, 2]), value("rows", "complex128", [1, "n", 2])],
+      outputs: [value("present", "complex128", [1, 4, 2])],
+      nodes: [node("TensorScatter", ["past", "rows"], ["present"], { axis: 1 })],
+    });
+    const session = await InferenceSession.create(writeModel(model), { backend: "webgpu" });
+    const state = session.createState();
+    const fork = state.fork();
+    const rows = new Tensor("complex128", new Float64Array(4).fill(1), [1, 1, 2]);
+    await expect(session.run({ rows }, { state: fork })).rejects.toMatchObject({
+      code: "unsupported-type",
+      message: expect.stringMatching(
+        /complex128\[1,4,2\] cannot be copied on the device: elements of complex128 are not of 1, 2, 4 or 8 bytes/,
+      ) as string,
+    });
+    await session.release();
+  });
+
   test('fallback: "never" refuses what has no kernel, before anything is written', async () => {
     const model = buildModel({
       opset: 21,

@@ -14,7 +14,7 @@ type End = Pick<Operand, "type" | "shape" | "strides" | "place">;
  */
 export function copyDispatch(from: End, to: End, mostWorkgroups: number): Dispatch | string {
   const { bits } = traitsOf(from.type);
-  if (bits < 8 || bits % 8 !== 0 || bits > 64) return `${from.type} has no whole bytes`;
+  if (bits < 8 || bits % 8 !== 0 || bits > 64) return `elements of ${from.type} are not of 1, 2, 4 or 8 bytes`;
   const rank = Math.max(1, to.shape.length);
   const shape = to.shape.length === 0 ? [1] : to.shape;
   const [source, target] = [from, to].map(({ strides }) => (strides.length === 0 ? [1] : strides));

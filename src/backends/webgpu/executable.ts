@@ -3,6 +3,7 @@
  * operands are on the host for, and is small and whole-numbered, stays there; what has no kernel runs on the host too, with downloads that are
  * told. Caches are buffers of their own, bound where they lie. Runs take turns, in the order in which they were asked for.
  */
+import { InsituError } from "../../base/error.js";
 import { Recent } from "../../base/recent.js";
 import type { Node, Value } from "../../graph/graph.js";
 import type { Plan } from "../../plan/plan.js";
@@ -69,14 +70,16 @@ export class WebgpuExecutable implements Executable {
   }
 
   free(place: Placed): void {
-    void this.#session.after(async () => this.#session.memory.free(devicePlace(place).buffer));
+    this.#session.enqueue(async () => this.#session.memory.free(devicePlace(place).buffer));
   }
 
   copy(moves: readonly Move[]): void {
     const given = moves.map(({ from, to }) => ({ from: from instanceof View ? cloneView(from) : from, to }));
     for (const { from, to } of given) if (to instanceof View) copyView(hostView(from), to);
     const left = given.filter(({ from, to }) => !(to instanceof View) && !samePlace(from, to));
-    if (left.length > 0) void this.#session.after(() => this.#move(left));
+    // What no shader can copy is refused before anything is asked of the device.
+    for (const { from, to } of left) copyOf(from, to, this.#session.mostWorkgroups);
+    if (left.length > 0) this.#session.enqueue(() => this.#move(left));
   }
 
   /** All moves as if at once: where a source is also a target, sources are read before the first is written. */
@@ -102,11 +105,14 @@ export class WebgpuExecutable implements Executable {
   }
 
   read(place: Placed): Promise<View> {
-    return this.#session.after(() => this.#session.memory.download(devicePlace(place)));
+    return this.#session.after(() => {
+      this.#session.check();
+      return this.#session.memory.download(devicePlace(place));
+    });
   }
 
   lend(): never {
-    throw new Error("what lies on a device is not lent");
+    throw new InsituError("internal", "what lies on a device is not lent");
   }
 
   owns(place: Placed): boolean {
@@ -133,6 +139,7 @@ export class WebgpuExecutable implements Executable {
   ): Promise<T> {
     const given = inputs.map((place) => (place instanceof View ? cloneView(place) : place));
     return this.#session.after(async () => {
+      this.#session.check();
       await this.#session.memory.settle();
       const bound = await this.#boundFor(program, given, results);
       this.#last = bound;
@@ -171,6 +178,10 @@ export class WebgpuExecutable implements Executable {
 
 function copyOf(from: Placed, to: Placed, mostWorkgroups: number): Exclude<ReturnType<typeof copyDispatch>, string> {
   const dispatch = copyDispatch(endOf(from), endOf(to), mostWorkgroups);
-  if (typeof dispatch === "string") throw new Error(`a cache of it cannot be copied on the device: ${dispatch}`);
+  if (typeof dispatch === "string")
+    throw new InsituError(
+      "unsupported-type",
+      `${to} cannot be copied on the device: ${dispatch}; use another backend for it`,
+    );
   return dispatch;
 }

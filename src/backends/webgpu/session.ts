@@ -1,4 +1,5 @@
 /** What one session has on a device: memory, weights, the arena that its programs share, and the order in which all is done. */
+import { InsituError } from "../../base/error.js";
 import type { View } from "../../tensor/view.js";
 import type { KernelTable, Operand } from "../../graph/kernel.js";
 import type { Binding, Dispatch, WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
@@ -28,6 +29,7 @@ export class WebgpuSession {
   /** Other forms of weights, by what they are called. */
   readonly #forms = new Map<View, Map<string, DeviceBuffer>>();
   #arena: readonly DeviceBuffer[] = [];
+  #failure: InsituError | undefined;
   /** Everything that was asked so far: what comes later waits for it. */
   #last: Promise<unknown> = Promise.resolve();
 
@@ -47,6 +49,24 @@ export class WebgpuSession {
     const result = this.#last.then(work);
     this.#last = result.catch(() => undefined);
     return result;
+  }
+
+  /** The same for work that nobody waits for: where it fails, all that is asked afterwards says so. */
+  enqueue(work: () => Promise<void>): void {
+    this.after(work).catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#failure ??= new InsituError(
+        error instanceof InsituError ? error.code : "internal",
+        `a copy or release on ${this.device.description} failed, and what lies there cannot be vouched for: ${reason}; create a new session`,
+        { cause: error },
+      );
+    });
+  }
+
+  /** Throws once work failed that nobody waited for. */
+  check(): void {
+    this.device.check();
+    if (this.#failure !== undefined) throw this.#failure;
   }
 
   get arenaBytes(): number {
