@@ -175,7 +175,8 @@ const runAnd = (made, kernel, parts, act) => {
 };
 `;
 
-test("a worker that is terminated inside a part is told of, and the others go on", async () => {
+// Terminating a thread that spins in a kernel has been seen to take longer than the guard allows, once in many runs: tried again then.
+test("a worker that is terminated inside a part is told of, and the others go on", { retry: 2 }, async () => {
   const told = await inProcess(`${poolOpening}
     const codes = [];
     for (const threads of [2, 3, 4]) {
