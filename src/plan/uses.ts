@@ -29,6 +29,8 @@ interface DeclaredEffect {
   readonly general: boolean;
   /** The axis of the sequence, as the node writes it (negative ones count from the end). */
   readonly axis?: number | undefined;
+  /** What brings the rows that are written, and the axis that counts them, where that is declared. */
+  readonly brings?: { readonly value: Value; readonly axis: number } | undefined;
 }
 
 /** The effect an output position declares, with the operands it names; undefined where it has none. */
@@ -42,9 +44,18 @@ export function effectOf(node: Node, position: number): DeclaredEffect | undefin
     .filter((at) => node.inputs[at] !== undefined);
   if (positions.length === 0) return undefined;
   const sources = positions.map((at) => node.inputs[at]!);
-  const { grows, general = false, along } = effect.kind === "update" ? effect : {};
+  const { grows, general = false, along, brings } = effect.kind === "update" ? effect : {};
   const axis = grows ?? (along === undefined ? undefined : Number(node.attrs[along]));
-  return { kind: effect.kind, sources, position: positions[0], grows, general, axis };
+  const rows = brings && node.inputs[inputPosition(node, brings.input)];
+  return {
+    kind: effect.kind,
+    sources,
+    position: positions[0],
+    grows,
+    general,
+    axis,
+    ...(brings === undefined || rows === undefined ? {} : { brings: { value: rows, axis: brings.axis } }),
+  };
 }
 
 /** True if a node reads more of an operand than its shape. */

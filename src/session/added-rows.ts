@@ -58,12 +58,14 @@ function rowsOf({ writers, axis }: Pair, factOf: (value: Value) => Fact | undefi
   let rows: Dim | undefined;
   for (const node of writers) {
     const written = node.outputs.findIndex((_, position) => effectOf(node, position)?.kind === "update");
-    const past = effectOf(node, written)?.sources[0];
+    const effect = effectOf(node, written);
+    const past = effect?.sources[0];
     const rank = factOf(past!)?.shape?.length;
-    const brought = node.inputs.find(
+    const shaped = node.inputs.find(
       (value) => value !== undefined && value !== past && factOf(value)?.shape?.length === rank,
     );
-    const extent = brought && factOf(brought)?.shape?.[axis!];
+    const brought = effect?.brings ?? (shaped && { value: shaped, axis: axis! });
+    const extent = brought && factOf(brought.value)?.shape?.[brought.axis];
     if (extent === undefined) return undefined;
     rows = rows === undefined ? extent : maxDim(rows, extent);
   }
