@@ -5,6 +5,7 @@
 import type { Platform } from "../base/platform.js";
 import type { Fact } from "../graph/fact.js";
 import type { Node, Value } from "../graph/graph.js";
+import type { Op } from "../graph/op.js";
 import type { StepAccount } from "./step-account.js";
 import type { Plan } from "../plan/plan.js";
 import type { Program } from "../plan/program.js";
@@ -108,6 +109,8 @@ export interface BackendSession {
   allocateBytes?(sizes: readonly number[]): Uint8Array[];
   /** Throws `out-of-memory` for weights that the backend cannot hold; left out where it computes on them as they lie. */
   checkWeights?(weights: readonly View[]): void;
+  /** True for an operator that the backend may do at once; left out where it has no kernels for operators that stand for several. */
+  readonly hasKernel?: (op: Op) => boolean;
   /** What is to be told of the backend's memories, a line each; nothing where there is one. */
   describe(): readonly string[];
   /** Makes a plan ready. What was prepared for one session runs on each other's places, all in the order in which it was asked. */

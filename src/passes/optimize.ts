@@ -1,14 +1,16 @@
 /** The passes in their order: what a session makes of a graph before it plans it. */
 import type { Graph } from "../graph/graph.js";
 import { inferGraph } from "../graph/infer.js";
-import type { OperatorSet } from "../graph/op.js";
+import type { Op, OperatorSet } from "../graph/op.js";
 import { cancelTransposes } from "./cancel-transposes.js";
 import { foldConstants } from "./fold-constants.js";
 import { foldRepeatedHeads } from "./fold-repeated-heads.js";
 import { fuseAttention } from "./fuse-attention.js";
+import { fuseCachedAttention } from "./fuse-cached-attention.js";
 import { fuseGelu } from "./fuse-gelu.js";
 import { fuseLayerNormalization } from "./fuse-layer-normalization.js";
 import { fuseMatmulBias } from "./fuse-matmul-bias.js";
+import { fuseAroundProjections, fuseProjections } from "./fuse-projection.js";
 import { fuseRmsNormalization } from "./fuse-rms-normalization.js";
 import { fuseRotaryEmbedding } from "./fuse-rotary-embedding.js";
 import { fuseSkipNormalization } from "./fuse-skip-normalization.js";
@@ -42,10 +44,27 @@ const fusions: readonly Pass[] = [
   fuseSkipNormalization,
 ];
 
-/** The graph, inferred, after all passes of a level. */
-export function optimizeGraph(graph: Graph, operators: OperatorSet, level: Level): Graph {
+/** Passes that make an operator which not every backend has a kernel for, and its name. In this order: later ones take in what earlier ones made. */
+const wideFusions: readonly { readonly makes: string; readonly pass: Pass }[] = [
+  { makes: "Projection", pass: fuseProjections },
+  { makes: "CachedAttention", pass: fuseCachedAttention },
+  { makes: "Projection", pass: fuseAroundProjections },
+];
+
+/** The graph, inferred, after all passes of a level. `hasKernel` says which operators of insitu's own the backend does at once. */
+export function optimizeGraph(
+  graph: Graph,
+  operators: OperatorSet,
+  level: Level,
+  hasKernel: (op: Op) => boolean = () => false,
+): Graph {
   if (level === "disabled") return graph;
-  const passes = level === "basic" ? redundant : [...redundant, ...fusions, ...redundant];
+  const isDone = (name: string): boolean => {
+    const op = operators.find("insitu", name, 1);
+    return op !== undefined && hasKernel(op);
+  };
+  const wide = wideFusions.flatMap(({ makes, pass }) => (isDone(makes) ? [pass] : []));
+  const passes = level === "basic" ? redundant : [...redundant, ...fusions, ...redundant, ...wide];
   const rewritten = passes.reduce((before, pass) => {
     const after = pass(before, operators);
     return after === before ? before : removeDeadNodes(after);

@@ -3,6 +3,7 @@ import type { Platform } from "../base/platform.js";
 import { buildGraph } from "../graph/build.js";
 import type { Graph } from "../graph/graph.js";
 import { inferGraph } from "../graph/infer.js";
+import type { Op } from "../graph/op.js";
 import { type AllocateBytes, loadExternalData } from "../onnx/external.js";
 import { loadModel as loadModelAt } from "../onnx/load.js";
 import { bytesOf, checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
@@ -50,11 +51,11 @@ export interface PreparedGraph {
   readonly asFiled: ReadonlyMap<string, string>;
 }
 
-/** The same after the passes of a level. */
-export function preparedGraphOf(model: Model, level: Level = "all"): PreparedGraph {
+/** The same after the passes of a level; `hasKernel` says which operators of insitu's own are worth making. */
+export function preparedGraphOf(model: Model, level: Level = "all", hasKernel?: (op: Op) => boolean): PreparedGraph {
   const whole = buildGraph(model, operators);
   inferGraph(whole);
   const plain = removeDeadNodes(foldConstants(whole));
   const removed = removedNodes(whole, plain);
-  return { graph: optimizeGraph(plain, operators, level), removed, asFiled: presentsOf(plain) };
+  return { graph: optimizeGraph(plain, operators, level, hasKernel), removed, asFiled: presentsOf(plain) };
 }

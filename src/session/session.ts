@@ -260,7 +260,7 @@ async function prepareOn(
     const loaded = await loadModel(source, platform, options, limit.guard(opened));
     const changed = await changedBy(options.change, loaded);
     const { model, notRewritten } = await rewritten(changed, rewrite, inPlace);
-    const prepared = preparedGraphOf(model, level);
+    const prepared = preparedGraphOf(model, level, opened.hasKernel);
     const { graph, removed } = prepared;
     const weights = weightsOf(graph);
     opened.checkWeights?.(weights);

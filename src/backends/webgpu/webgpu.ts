@@ -28,6 +28,7 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
           `${device.description}: ${session.memory.byteLength} bytes of this session, ${pipelineCount(device)} pipelines`,
         ],
         checkWeights: (weights) => session.memory.checkSizes(weights.map(({ byteLength }) => byteLength)),
+        hasKernel: (op) => kernels.has(op),
         prepare: (plan: Plan): Executable => new WebgpuExecutable(plan, session),
         release() {
           if (released) return;

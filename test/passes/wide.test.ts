@@ -1,0 +1,119 @@
+// Operators that stand for several, which the passes make for backends that have kernels for them: on every exported decoder, rewritten, and on decoders
+// as they are published, logits and caches are those of the graph as it is, by the slow truth of what the new nodes stand for.
+import { describe, expect, test } from "vitest";
+import type { Backend } from "../../src/backends/backend.js";
+import { publishedDecoder, type PublishedForm, smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { backends } from "../../src/entry/backends.js";
+import { readModel } from "../../src/onnx/read.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { nodePlatform } from "../../src/platform/node.js";
+import { rewriteIfGrowing } from "../../src/rewrite/rewrite.js";
+import { preparedGraphOf } from "../../src/session/load.js";
+import type { SessionOptions } from "../../src/session/options.js";
+import { Session } from "../../src/session/session.js";
+import { Tensor } from "../../src/tensor/tensor.js";
+import { exportedBytes, exportedDecoders, exportedTolerance } from "../support/exported-decoders.js";
+import { opaqueBackend } from "../support/opaque-backend.js";
+import { largestDifference } from "./support.js";
+
+/** Computes everything by the slow truth, and takes all that the passes can make. */
+const wide: Backend = {
+  ...opaqueBackend,
+  name: "wide",
+  open: async (options) => Object.assign(await opaqueBackend.open(options), { hasKernel: () => true }),
+};
+const choices = [{ name: "wide", load: async () => wide }, ...backends];
+
+class TestedSession extends Session {
+  static async create(source: Uint8Array, options: SessionOptions): Promise<TestedSession> {
+    return new TestedSession(await Session.prepare(source, nodePlatform, choices, options));
+  }
+}
+
+const capacity = 24;
+const int64 = (values: readonly number[], dims: readonly number[]): Tensor =>
+  new Tensor("int64", BigInt64Array.from(values, BigInt), dims);
+
+/** The largest difference between both forms over a prompt, steps and a fork. */
+async function differenceOf(model: Uint8Array): Promise<number> {
+  const plain = await TestedSession.create(model, {
+    backend: "reference",
+    inPlace: "never",
+    graphOptimizationLevel: "disabled",
+  });
+  const fused = await TestedSession.create(model, { backend: "wide", inPlace: "require" });
+  const batch = 2;
+  const states = [plain, fused].map((session) => session.createState({ dims: { batch, capacity } }));
+  let [worst, position] = [0, 0];
+  for (const count of [5, 1, 1, 3, 1]) {
+    const tokens = Array.from({ length: batch * count }, (_, at) => (7 * at + 3 * position) % 50);
+    const positions = Array.from({ length: batch * count }, (_, at) => position + (at % count));
+    const given: Record<string, Tensor> = {
+      input_ids: int64(tokens, [batch, count]),
+      position_ids: int64(positions, [batch, count]),
+      attention_mask: int64(
+        Array.from({ length: batch * capacity }, (_, at) => (at % capacity < position + count ? 1 : 0)),
+        [batch, capacity],
+      ),
+    };
+    const [expected, found] = await Promise.all(
+      [plain, fused].map((session, at) => {
+        const feeds = Object.fromEntries(Object.entries(given).filter(([name]) => session.inputNames.includes(name)));
+        return session.run(feeds, session.outputNames.slice(0, 1), { state: states[at] });
+      }),
+    );
+    worst = Math.max(worst, largestDifference(found, expected));
+    position += count;
+  }
+  expect(states[1].lengths).toEqual(states[0].lengths);
+  return worst;
+}
+
+const countOf = (model: Uint8Array, name: string): number =>
+  preparedGraphOf(readModel(model), "all", () => true).graph.nodes.filter(({ op }) => op.name === name).length;
+
+/** Exported decoders whose two layers do not both have a CachedAttention, and why. */
+const fewer: Readonly<Record<string, readonly [count: number, why: string]>> = {
+  gpt2_op24: [0, "queries, keys and values are parts of one Gemm over flat rows"],
+  gpt2_op18_sdpa: [0, "queries, keys and values are parts of one Gemm over flat rows"],
+  gpt_neox_op18_sdpa: [0, "the three are parts of each head"],
+  falcon_op18_sdpa: [0, "the three are parts of one product"],
+  mistral_op24: [0, "a window written as a mask"],
+  gemma2_op18_sdpa: [1, "every other layer has a window written as a mask"],
+  gemma2_op24_eager: [1, "every other layer has a window written as a mask"],
+  gemma3_op18_sdpa: [0, "windows written as masks"],
+  bloom_op18_eager: [0, "positions are a bias of the scores"],
+  bloom_op24_eager: [0, "positions are a bias of the scores"],
+};
+
+/** Activations are quantized before every product. */
+const withoutProjections: ReadonlySet<string> = new Set(["llama_op20_q8"]);
+
+const forms: readonly PublishedForm[] = [
+  { type: "float32" },
+  { type: "float16", weights: { bits: 4, blockSize: 32 } },
+  { type: "float32", headNorms: "none", weights: { bits: 8, blockSize: 16 } },
+];
+
+describe("decoders as they are published", () => {
+  test.each(forms)("%o", async (form) => {
+    const model = writeModel(rewriteIfGrowing(publishedDecoder(smallPublishedSizes, form)));
+    // Embedding, and for each layer: queries with keys and values, attention, its output, gate with what it lets through, the way down; logits.
+    const { nodes } = preparedGraphOf(readModel(model), "all", () => true).graph;
+    const { layers } = smallPublishedSizes;
+    expect(nodes.filter(({ op }) => op.name === "Projection")).toHaveLength(4 * layers + 1);
+    expect(nodes.filter(({ op }) => op.name === "CachedAttention")).toHaveLength(layers);
+    expect(nodes.filter(({ op }) => /Normalization|MatMul|Rotary|Scatter|SwiGLU/.test(op.name))).toEqual([]);
+    expect(await differenceOf(model)).toBeLessThanOrEqual(form.type === "float16" ? 2e-2 : 1e-5);
+  });
+});
+
+describe("exported decoders, rewritten", () => {
+  const soak = process.env["INSITU_SOAK"] !== undefined;
+  test.each(exportedDecoders.filter((_, at) => soak || at % 6 === 0))("%s", async (name) => {
+    const model = writeModel(rewriteIfGrowing(readModel(exportedBytes(name))));
+    expect(countOf(model, "CachedAttention")).toBe(fewer[name]?.[0] ?? 2);
+    expect(countOf(model, "Projection") > 0).toBe(!withoutProjections.has(name));
+    expect(await differenceOf(model)).toBeLessThanOrEqual(Math.min(2e-2, exportedTolerance(name)));
+  });
+});
