@@ -2,6 +2,7 @@
  * How an operator's kernel on WebGPU is written: `ops/<op>/webgpu.ts` exports these, beside the declaration. A kernel says whether it accepts
  * a call, and records the dispatches that do it. It knows no device: buffers, pipelines and passes are the backend's.
  */
+import type { ElementType } from "../tensor/element-type.js";
 import {
   bindKernel,
   type CallOf,
@@ -48,6 +49,11 @@ export interface Dispatch {
   readonly bindings: readonly Binding[];
   /** Numbers by name: whole ones are `u32` constants of the dispatch, others `f32`. They cost no pipeline of their own. */
   readonly parameters: Readonly<Record<string, Parameter>>;
+  /**
+   * True if the parameters become constants of the shader: a pipeline for each set of values, and one load less before the first instruction. For
+   * what runs for every token, with the same numbers in every layer.
+   */
+  readonly fixed?: boolean;
   readonly workgroups: readonly [x: number, y?: number, z?: number];
 }
 
@@ -58,12 +64,16 @@ export interface DeviceTraits {
   readonly f16: boolean;
   readonly mostWorkgroups: number;
   readonly workgroupBytes: number;
+  /** Storage buffers that one dispatch binds at most: 8 everywhere. */
+  readonly mostBindings: number;
 }
 
 /** Takes down the dispatches of a call. They hold as long as the operands stay where they are. */
 export interface WebgpuRecorder {
   readonly device: DeviceTraits;
   temporary(bytes: number): Temporary;
+  /** The same as something that a part of the call makes and another part reads: without gaps. */
+  between(type: ElementType, shape: readonly number[]): Operand & Temporary;
   /**
    * Another form of a constant operand: `make` gives the dispatch that reads the weight and writes the form. The weight itself stays on the
    * device only where something binds it.

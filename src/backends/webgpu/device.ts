@@ -34,6 +34,7 @@ export class Device {
       f16: gpu.features.has("shader-f16") && settings.f16 !== false,
       mostWorkgroups: gpu.limits.maxComputeWorkgroupsPerDimension,
       workgroupBytes: gpu.limits.maxComputeWorkgroupStorageSize,
+      mostBindings: gpu.limits.maxStorageBuffersPerShaderStage,
     };
     this.description = [description || vendor, architecture].filter((text) => text !== "").join(" ") || "unnamed";
     this.isSoftware = adapter.info.isFallbackAdapter;

@@ -4,7 +4,7 @@ import type { Dispatch, Parameter } from "../../webgpu-kernels/webgpu-kernel.js"
 import type { Device } from "./device.js";
 
 /** A dispatch's shader, whole: features, bindings, parameters, then its own code. */
-export function shaderOf({ code, bindings, parameters }: Dispatch, device: Device): string {
+export function shaderOf({ code, bindings, parameters, fixed = false }: Dispatch, device: Device): string {
   const { traits } = device;
   const enables = [
     ...(traits.subgroup !== undefined && /\bsubgroup[A-Z]/.test(code) ? ["enable subgroups;"] : []),
@@ -22,11 +22,19 @@ export function shaderOf({ code, bindings, parameters }: Dispatch, device: Devic
       ? []
       : [
           `struct Parameters { ${members.join(", ")} }`,
-          `@group(0) @binding(${bindings.length}) var<uniform> p: Parameters;`,
+          fixed
+            ? `const p = Parameters(${names.map(([, value]) => literal(value)).join(", ")});`
+            : `@group(0) @binding(${bindings.length}) var<uniform> p: Parameters;`,
         ]),
     code,
   ].join("\n");
 }
+
+/** A parameter as WGSL writes it: whole numbers as their 32 bits, others so that they round to the same float. */
+const literal = (value: Parameter): string =>
+  typeof value === "number" ? `${value >>> 0}u` : `bitcast<f32>(${floatBits(value.float)}u)`;
+
+const floatBits = (number: number): number => new Uint32Array(Float32Array.of(number).buffer)[0];
 
 /** The bytes of a dispatch's parameters. */
 export function parameterBytes(parameters: Readonly<Record<string, Parameter>>): ArrayBuffer {

@@ -1,5 +1,9 @@
 /** Takes down what a kernel dispatches for one call. Buffers are found afterwards: what is still on the host is brought over then. */
+import { InsituError } from "../../base/error.js";
 import type { Operand } from "../../graph/kernel.js";
+import { byteLengthOf, type ElementType } from "../../tensor/element-type.js";
+import { elementCount, Placed } from "../../tensor/placed.js";
+import type { View } from "../../tensor/view.js";
 import type {
   DeviceTraits,
   Dispatch,
@@ -13,6 +17,30 @@ class TemporaryMemory implements Temporary {
 
   constructor(bytes: number) {
     this.bytes = bytes;
+  }
+}
+
+/** Temporary memory with the type and shape of what lies in it. */
+class TemporaryOperand extends TemporaryMemory implements Operand {
+  readonly type: ElementType;
+  readonly shape: readonly number[];
+  readonly strides: readonly number[];
+  readonly contiguous = true;
+  readonly constant = false;
+  readonly known = false;
+  readonly place: Placed;
+
+  constructor(type: ElementType, shape: readonly number[]) {
+    super(byteLengthOf(type, elementCount(shape)));
+    this.type = type;
+    this.shape = shape;
+    // Which buffer it will be is not known yet: the place tells shape and strides alone.
+    this.place = new Placed(type, shape, this);
+    this.strides = this.place.strides;
+  }
+
+  get view(): View {
+    throw new InsituError("internal", "memory in between has no bytes on the host");
   }
 }
 
@@ -47,6 +75,12 @@ export class CallRecorder implements WebgpuRecorder {
 
   temporary(bytes: number): Temporary {
     const memory = new TemporaryMemory(bytes);
+    this.temporaries.push(memory);
+    return memory;
+  }
+
+  between(type: ElementType, shape: readonly number[]): Operand & Temporary {
+    const memory = new TemporaryOperand(type, shape);
     this.temporaries.push(memory);
     return memory;
   }

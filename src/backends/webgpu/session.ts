@@ -122,7 +122,7 @@ export class WebgpuSession {
   /** Makes a dispatch ready. `bufferOf` finds the buffer of a binding. */
   async prepare(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer): Promise<ReadyDispatch> {
     const { gpu, queue } = this.device;
-    const { name, bindings, parameters, workgroups } = dispatch;
+    const { name, bindings, parameters, fixed = false, workgroups } = dispatch;
     const pipeline = await pipelineFor(this.device, name, shaderOf(dispatch, this.device));
     const entries: GPUBindGroupEntry[] = bindings.map((binding, at) => ({
       binding: at,
@@ -130,7 +130,7 @@ export class WebgpuSession {
     }));
     const bytes = parameterBytes(parameters);
     let buffer: GPUBuffer | undefined;
-    if (bytes.byteLength > 0) {
+    if (bytes.byteLength > 0 && !fixed) {
       buffer = gpu.createBuffer({
         size: Math.ceil(bytes.byteLength / 16) * 16,
         usage: usage.uniform | usage.copyTarget,

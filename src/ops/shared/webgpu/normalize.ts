@@ -101,7 +101,8 @@ function unitOf(job: Normalization): 1 | 2 | 4 {
 
 const lanes = ["x", "y", "z", "w"] as const;
 
-function normalize(job: Normalization, device: DeviceTraits): Dispatch {
+/** The dispatch of a normalisation. */
+export function normalize(job: Normalization, device: DeviceTraits): Dispatch {
   const { name, source, size, skip, addend, sum, scale, bias, channels, output, mean, inverse, epsilon } = job;
   const unit = unitOf(job);
   const units = size / unit;

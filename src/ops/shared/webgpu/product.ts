@@ -28,39 +28,49 @@ interface Product {
   readonly finish: Finish;
 }
 
+/** What is added to a product: strides in elements, 0 for what all rows or columns share. */
+interface Addend {
+  readonly operand: Operand;
+  readonly row: number;
+  readonly column: number;
+}
+
 /** What is done with sums. */
 interface Finish {
   readonly alpha: number;
   readonly beta: number;
-  readonly addend?: { readonly operand: Operand; readonly row: number; readonly column: number } | undefined;
+  readonly addend?: Addend | undefined;
+  /** Added after that, as it is. */
+  readonly residual?: Addend | undefined;
 }
 
 /** Sums as they are. */
 export const plain: Finish = { alpha: 1, beta: 1 };
 
 /** The piece with `finish(batch, row, column, sum)`. */
-function finishing({ alpha, beta, addend }: Finish): Piece {
+function finishing({ alpha, beta, addend, residual }: Finish): Piece {
+  const place = (name: string): string => `p.${name}Offset + row * p.${name}Row + column * p.${name}Column`;
+  const placed = (name: string, given: Addend | undefined): Record<string, number> =>
+    given === undefined
+      ? {}
+      : { [`${name}Offset`]: given.operand.place.offset, [`${name}Row`]: given.row, [`${name}Column`]: given.column };
   const terms = [
     alpha === 1 ? "sum" : "p.alpha * sum",
     ...(addend === undefined
       ? []
-      : [
-          `${beta === 1 ? "" : "p.beta * "}${read(addend.operand.type, "addend", "p.addendOffset + row * p.addendRow + column * p.addendColumn")}`,
-        ]),
+      : [`${beta === 1 ? "" : "p.beta * "}${read(addend.operand.type, "addend", place("addend"))}`]),
+    ...(residual === undefined ? [] : [read(residual.operand.type, "residual", place("residual"))]),
   ];
   return {
     functions: `fn finish(batch: u32, row: u32, column: u32, sum: f32) -> f32 { return ${terms.join(" + ")}; }`,
-    bindings: addend === undefined ? [] : [{ name: "addend", of: addend.operand }],
+    bindings: Object.entries({ addend, residual }).flatMap(([name, given]) =>
+      given === undefined ? [] : [{ name, of: given.operand }],
+    ),
     parameters: {
       ...(alpha === 1 ? {} : { alpha: { float: alpha } }),
-      ...(addend === undefined
-        ? {}
-        : {
-            ...(beta === 1 ? {} : { beta: { float: beta } }),
-            addendOffset: addend.operand.place.offset,
-            addendRow: addend.row,
-            addendColumn: addend.column,
-          }),
+      ...(addend === undefined || beta === 1 ? {} : { beta: { float: beta } }),
+      ...placed("addend", addend),
+      ...placed("residual", residual),
     },
   };
 }
@@ -72,10 +82,13 @@ export const product = webgpuFamily<Product>({
       if (operand !== undefined && !isFloatType(operand.type)) return `there is no kernel for ${operand.type}`;
     return output.contiguous ? true : "the output has gaps";
   },
-  record(work, recorder) {
-    if (work.output.place.size > 0) recorder.dispatch(fast(work, recorder) ?? anyProduct(work, recorder));
-  },
+  record: recordProduct,
 });
+
+/** Records a product. */
+export function recordProduct(work: Product, recorder: WebgpuRecorder): void {
+  if (work.output.place.size > 0) recorder.dispatch(fast(work, recorder) ?? anyProduct(work, recorder));
+}
 
 /** True if no word of the output holds elements of two rows. */
 const hasWordRows = ({ type, place }: Operand, m: number, n: number): boolean =>
@@ -135,6 +148,8 @@ interface BlockProduct {
   readonly a: Operand;
   readonly weights: Weights;
   readonly bias: Operand | undefined;
+  /** As many rows and columns as the output. */
+  readonly residual?: Operand | undefined;
   readonly output: Operand;
   readonly n: number;
   readonly k: number;
@@ -155,10 +170,17 @@ export function acceptsBlocks({ a, bias, output, n, k }: Omit<BlockProduct, "wei
 }
 
 /** Records such a product. */
-export function recordBlocks({ a, weights, bias, output, n, k }: BlockProduct, recorder: WebgpuRecorder): void {
+export function recordBlocks(
+  { a, weights, bias, residual, output, n, k }: BlockProduct,
+  recorder: WebgpuRecorder,
+): void {
   const m = a.place.size / k;
   const left = stridedQuads("left", a, { row: k, k: 1, batch: [] }, { rows: m, k });
-  const finish = finishing({ ...plain, addend: bias && { operand: bias, row: 0, column: 1 } });
+  const finish = finishing({
+    ...plain,
+    addend: bias && { operand: bias, row: 0, column: 1 },
+    residual: residual && { operand: residual, row: n, column: 1 },
+  });
   const common = { m, n, k, left, finish, output };
   const dispatch =
     m <= fewRows

@@ -1,0 +1,119 @@
+/**
+ * Projection on WebGPU: few rows in one dispatch, norm, gate and addend included; many rows as a norm, a product in tiles and a gate, each a
+ * dispatch of its own. Sums are float32.
+ */
+import type { CallOf, Operand } from "../../graph/kernel.js";
+import {
+  type Dispatch,
+  type WebgpuKernel,
+  webgpuKernel,
+  type WebgpuRecorder,
+} from "../../webgpu-kernels/webgpu-kernel.js";
+import { read } from "../../webgpu-kernels/wgsl.js";
+import { blockWeights, type Zeros } from "../shared/webgpu/block-weights.js";
+import { elementWords } from "../shared/webgpu/element-words.js";
+import { normalize } from "../shared/webgpu/normalize.js";
+import { acceptsBlocks, plain, recordBlocks, recordProduct } from "../shared/webgpu/product.js";
+import { floatWeights, stridedQuads, type Weights } from "../shared/webgpu/product-operands.js";
+import { fewRows } from "../shared/webgpu/product-rows.js";
+import { fitsWorkgroup, rowProjection } from "../shared/webgpu/projection-rows.js";
+import { isFloatType } from "../shared/webgpu/quads.js";
+import { Projection } from "./op.js";
+
+type Call = CallOf<typeof Projection>;
+
+/** Half of the range where there are none. */
+function zerosOf(operand: Operand | undefined, bits: number): Zeros {
+  if (operand === undefined) return { kind: "one", value: 2 ** (bits - 1) };
+  return operand.type === "uint8" ? { kind: "packed", operand } : { kind: "elements", operand, added: 0 };
+}
+
+/** The weights with their rows along k; undefined where floats cannot be brought into that form. */
+function weightsOf({ inputs: { B, scales, zero_points }, attrs }: Call, recorder: WebgpuRecorder): Weights | undefined {
+  const { K: k, N: n, bits, block_size: blockSize } = attrs;
+  if (scales === undefined) return floatWeights(B, { row: B.strides[1], k: B.strides[0] }, { n, k }, recorder);
+  return blockWeights({ data: B, scales, zeros: zerosOf(zero_points, bits), bits, blockSize, k });
+}
+
+/** A product with a norm before it, and a gate or an addend behind it. */
+export const projection: WebgpuKernel = webgpuKernel([Projection], {
+  accepts({ inputs, outputs: { Y: output }, attrs }) {
+    const { A: a, B: b, scales, zero_points: zeros, bias, norm_scale, addend } = inputs;
+    if (scales !== undefined && !isFloatType(scales.type)) return `there is no kernel for ${scales.type}`;
+    for (const operand of [b, scales, zeros, norm_scale, addend])
+      if (operand?.contiguous === false) return "an operand has gaps";
+    if (!b.constant || b.place.offset !== 0) return "the weights are no constant that begins where its memory does";
+    return acceptsBlocks({ a, bias, output, n: attrs.gated ? attrs.N / 2 : attrs.N, k: attrs.K });
+  },
+  record(call, recorder) {
+    const { inputs, outputs, attrs } = call;
+    const { A: a, bias, norm_scale: scale, addend } = inputs;
+    const { K: k, N: n, epsilon, gated } = attrs;
+    const { Y: output } = outputs;
+    if (output.place.size === 0) return;
+    const m = a.place.size / k;
+    const { device } = recorder;
+    const weights = m <= fewRows ? weightsOf(call, recorder) : undefined;
+    if (weights !== undefined) {
+      const left = stridedQuads("left", a, { row: k, k: 1, batch: [] }, { rows: m, k });
+      const factor = scale && stridedQuads("factor", scale, { row: 0, k: 1, batch: [] }, { rows: 1, k });
+      const work = { m, n, k, left, weights, norm: factor && { factor, epsilon }, bias, gated, addend, output };
+      if (fitsWorkgroup(work, device)) return recorder.dispatch(rowProjection(work, device));
+    }
+    const rows = scale === undefined ? a : normalized(a, scale, k, epsilon, recorder);
+    const product = gated ? recorder.between(output.type, [m, n]) : output;
+    recordWhole(call, rows, product, gated ? undefined : addend, recorder);
+    if (gated) recorder.dispatch(gateDispatch(product, addend, output, device.mostWorkgroups));
+  },
+});
+
+/** The rows after the norm, in memory of the call's own. */
+function normalized(source: Operand, scale: Operand, size: number, epsilon: number, recorder: WebgpuRecorder): Operand {
+  const output = recorder.between(source.type, [source.place.size / size, size]);
+  const job = { name: "rmsNormalization", centered: false, source, size, scale, output, epsilon };
+  recorder.dispatch(normalize(job, recorder.device));
+  return output;
+}
+
+/** The product alone, with bias and addend. */
+function recordWhole(
+  call: Call,
+  a: Operand,
+  output: Operand,
+  residual: Operand | undefined,
+  recorder: WebgpuRecorder,
+): void {
+  const { inputs, attrs } = call;
+  const { B: b, bias, scales } = inputs;
+  const { K: k, N: n } = attrs;
+  if (scales !== undefined) {
+    recordBlocks({ a, weights: weightsOf(call, recorder)!, bias, residual, output, n, k }, recorder);
+    return;
+  }
+  const finish = {
+    ...plain,
+    addend: bias && { operand: bias, row: 0, column: 1 },
+    residual: residual && { operand: residual, row: n, column: 1 },
+  };
+  const strides = { aRow: k, aK: 1, bK: b.strides[0], bN: b.strides[1] };
+  recordProduct({ a, b, m: a.place.size / k, n, k, ...strides, batch: [], output, finish }, recorder);
+}
+
+/** SwiGLU of neighbouring columns. */
+function gateDispatch(pairs: Operand, addend: Operand | undefined, output: Operand, mostWorkgroups: number): Dispatch {
+  const body = `
+  let gate = ${read(pairs.type, "pairs", "2u * element")};
+  let gated = gate / (1.0 + exp(-gate)) * ${read(pairs.type, "pairs", "2u * element + 1u")};
+  return gated${addend === undefined ? "" : ` + ${read(addend.type, "addend", "p.addendOffset + element")}`};`;
+  return elementWords(
+    {
+      name: "gate",
+      output,
+      functions: "",
+      body,
+      bindings: [{ name: "pairs", of: pairs }, ...(addend === undefined ? [] : [{ name: "addend", of: addend }])],
+      parameters: addend === undefined ? {} : { addendOffset: addend.place.offset },
+    },
+    mostWorkgroups,
+  );
+}

@@ -1,0 +1,274 @@
+/**
+ * Products of a few rows with all that stands around them, in one dispatch: what a decoder does for each token. A workgroup keeps the rows, times
+ * the norm's factors, in its memory; the norm itself is one number a row, which the sums are multiplied by at the end. Lanes share a team's
+ * columns, load their weights before they wait for the rows, and put their sums together.
+ */
+import type { Operand } from "../../../graph/kernel.js";
+import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { pack, packing, perWord, read, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import type { Piece, Weights } from "./product-operands.js";
+
+/** One product of few rows. Its result has n columns, or n / 2 where pairs of them are a gate and what it lets through. */
+interface RowProjection {
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  /** Has `leftQuad`. */
+  readonly left: Piece;
+  readonly weights: Weights;
+  /** Has `factorQuad`: what the normalized rows are multiplied by. */
+  readonly norm: { readonly factor: Piece; readonly epsilon: number } | undefined;
+  readonly bias: Operand | undefined;
+  readonly gated: boolean;
+  readonly addend: Operand | undefined;
+  readonly output: Operand;
+}
+
+/** How the work is divided. */
+interface Division {
+  readonly threads: number;
+  /** Invocations that share columns. */
+  readonly lanes: number;
+  /** Columns that they have at a time. */
+  readonly columns: number;
+  /** Chunks of each column that an invocation loads before it multiplies. */
+  readonly ahead: number;
+  /** How often a workgroup does all this. */
+  readonly turns: number;
+}
+
+const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
+const powerOfTwo = (least: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, least)));
+
+/** Workgroups that keep a device busy: with more of them, each does several turns. */
+const enoughWorkgroups = 2048;
+
+/** Products of four that an invocation writes out one by one. */
+const mostTerms = 256;
+
+function divide(work: RowProjection, { subgroup = 1 }: DeviceTraits): Division {
+  const { m, n, weights, norm, gated, output } = work;
+  const { chunk, chunks } = weights;
+  // With a norm, all of a workgroup share the rows that it keeps. Without, one team has the workgroup for itself and reads what it needs.
+  const least = Math.max(32, subgroup);
+  const alone = Math.min(256, Math.max(64, least, 2 ** Math.floor(Math.log2(chunks))));
+  const [threads, lanes] =
+    norm === undefined ? [alone, Math.min(alone, Math.max(least, powerOfTwo(chunks)))] : [256, least];
+  // A team writes whole words of the result.
+  const columns = Math.max(2, perWord(output.type) * (gated ? 2 : 1), n > 32 * enoughWorkgroups && m <= 2 ? 4 : 2);
+  const most = Math.min(24 / columns, mostTerms / (columns * m * (chunk / 4)));
+  const ahead = Math.min(Math.ceil(chunks / lanes), Math.max(1, Math.floor(most)));
+  const workgroups = n / ((threads / lanes) * columns);
+  const turns = workgroups < 2 * enoughWorkgroups ? 1 : Math.min(8, Math.floor(workgroups / enoughWorkgroups));
+  return { threads, lanes, columns, ahead, turns };
+}
+
+/** Rows are kept where their norm is taken, or where several teams read them. */
+const isStaged = ({ norm }: RowProjection, teams: number): boolean => norm !== undefined || teams > 1;
+
+/** True if a workgroup can hold what it keeps: rows, sums and squares. */
+export function fitsWorkgroup(work: RowProjection, device: DeviceTraits): boolean {
+  const { m, norm, weights } = work;
+  const { threads, lanes, columns } = divide(work, device);
+  const parts = threads / (device.subgroup ?? 1);
+  const rows = isStaged(work, threads / lanes) ? 4 * m * weights.chunk * weights.chunks : 0;
+  return rows + 4 * parts * m * columns + (norm === undefined ? 0 : 8 * parts * m) <= device.workgroupBytes;
+}
+
+/** The dispatch of such a product. Elements of the output must not share words over rows. */
+export function rowProjection(work: RowProjection, device: DeviceTraits): Dispatch {
+  const { m, n, k, left, weights, norm, bias, gated, addend, output } = work;
+  const { threads, lanes, columns, ahead, turns } = divide(work, device);
+  const { chunk, chunks } = weights;
+  const [rows, own, steps, quads] = [range(m), range(columns), range(ahead), range(chunk / 4)];
+  const width = device.subgroup ?? 1;
+  const teams = threads / lanes;
+  const staged = isStaged(work, teams);
+  const sums = m * columns;
+  const per = perWord(output.type);
+  const made = gated ? columns / 2 : columns;
+  const words = Math.max(1, made / per);
+  const resultColumns = gated ? n / 2 : n;
+  const each = Math.ceil(chunks / lanes);
+  const load = (start: string): string =>
+    steps
+      .flatMap((step) => [
+        `let at${step} = ${start} + ${step * lanes}u + lane;`,
+        ...own.map((column) => `let w${step}_${column} = weightChunk(n${column}, min(at${step}, ${chunks - 1}u));`),
+      ])
+      .join("\n    ");
+  const whole = chunks % (lanes * ahead) === 0;
+  const multiply = steps
+    .map(
+      (step) => `${whole ? "" : `if (at${step} < ${chunks}u) `}{
+${rows
+  .map(
+    (row) => `    {
+      ${quads
+        .map((quad) =>
+          staged
+            ? `let a${quad} = held[${(row * quads.length + quad) * chunks}u + at${step}];`
+            : `let a${quad} = leftQuad(0u, ${row}u, at${step} * ${chunk}u + ${4 * quad}u);`,
+        )
+        .join(" ")}
+      ${own
+        .map(
+          (column) =>
+            `s${row}_${column} += ${weights.dot(
+              `w${step}_${column}`,
+              quads.map((quad) => `a${quad}`),
+            )};`,
+        )
+        .join("\n      ")}
+    }`,
+  )
+  .join("\n")}
+    }`,
+    )
+    .join("\n    ");
+  const all = rows.flatMap((row) => own.map((column) => ({ sum: `s${row}_${column}`, at: row * columns + column })));
+  const once = each <= ahead;
+  const code = `${packing}
+${left.functions}
+${norm?.factor.functions ?? ""}
+${weights.functions}
+${staged ? `var<workgroup> held: array<vec4f, ${m * quads.length * chunks}>;` : ""}
+var<workgroup> parts: array<f32, ${(threads / width) * sums}>;
+${norm === undefined ? "" : squaresCode(work, threads, width)}
+fn sumOf(row: u32, team: u32, column: u32) -> f32 {
+  ${
+    width > 1
+      ? `var sum = 0.0;
+  for (var part = 0u; part < ${lanes / width}u; part++) { sum += parts[(team * ${lanes / width}u + part) * ${sums}u + row * ${columns}u + column]; }
+  return sum;`
+      : `return parts[team * ${lanes}u * ${sums}u + row * ${columns}u + column];`
+  }
+}
+fn productOf(row: u32, team: u32, column: u32, n: u32) -> f32 {
+  var sum = ${norm === undefined ? "" : "inverse(row) * "}sumOf(row, team, column);
+  ${bias === undefined ? "" : `sum += ${read(bias.type, "bias", "p.biasOffset + n")};`}
+  return sum;
+}
+fn resultOf(row: u32, team: u32, column: u32, n: u32) -> f32 {
+  ${
+    gated
+      ? `let gate = productOf(row, team, 2u * column, 2u * n);
+  var result = gate / (1.0 + exp(-gate)) * productOf(row, team, 2u * column + 1u, 2u * n + 1u);`
+      : "var result = productOf(row, team, column, n);"
+  }
+  ${addend === undefined ? "" : `result += ${read(addend.type, "addend", `p.addendOffset + row * ${resultColumns}u + n`)};`}
+  return result;
+}
+@compute @workgroup_size(${threads}) fn main(
+  @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32,
+) {
+  let lane = local % ${lanes}u;
+  let first = (group.y * groups.x + group.x) * ${teams * columns * turns}u;
+  ${turns === 1 && once ? `${firstColumns("first")}\n    ${load("0u")}` : ""}
+  ${staged ? `${stageCode(work, threads, width)}\n  workgroupBarrier();` : ""}
+  ${turns === 1 ? "{ let base = first;" : `for (var turn = 0u; turn < ${turns}u; turn++) { let base = first + turn * ${teams * columns}u;`}
+  ${turns === 1 && once ? "" : firstColumns("base")}
+  ${all.map(({ sum }) => `var ${sum} = 0.0;`).join(" ")}
+  ${
+    once
+      ? `${turns === 1 ? "" : load("0u")}
+    ${multiply}`
+      : `for (var start = 0u; start < ${chunks}u; start += ${lanes * ahead}u) {
+    ${load("start")}
+    ${multiply}
+  }`
+  }
+  ${turns === 1 ? "" : "workgroupBarrier();"}
+  ${
+    width > 1
+      ? `${all.map(({ sum }) => `${sum} = subgroupAdd(${sum});`).join(" ")}
+  if (local % ${width}u == 0u) { ${all.map(({ sum, at }) => `parts[(local / ${width}u) * ${sums}u + ${at}u] = ${sum};`).join(" ")} }
+  workgroupBarrier();`
+      : `${all.map(({ sum, at }) => `parts[local * ${sums}u + ${at}u] = ${sum};`).join(" ")}
+  workgroupBarrier();
+  for (var half = ${lanes / 2}u; half > 0u; half >>= 1u) {
+    if (lane < half) { for (var at = 0u; at < ${sums}u; at++) { parts[local * ${sums}u + at] += parts[(local + half) * ${sums}u + at]; } }
+    workgroupBarrier();
+  }`
+  }
+  for (var at = local; at < ${teams * m * words}u; at += ${threads}u) {
+    let team = at / ${m * words}u;
+    let row = at % ${m * words}u / ${words}u;
+    let column = at % ${words}u * ${per}u;
+    let n = ${gated ? "base / 2u" : "base"} + team * ${made}u + column;
+    if (n < ${resultColumns}u) {
+      result[(p.resultOffset + row * ${resultColumns}u + n) / ${per}u] = ${pack(
+        output.type,
+        range(per).map((i) => `resultOf(row, team, column + ${i}u, min(n + ${i}u, ${resultColumns - 1}u))`),
+      )};
+    }
+  }
+  }
+}`;
+  function firstColumns(base: string): string {
+    return `let begin = ${base} + local / ${lanes}u * ${columns}u; ${own.map((column) => `let n${column} = min(begin + ${column}u, ${n - 1}u);`).join(" ")}`;
+  }
+  return {
+    name: gated ? "gatedProjection" : "projection",
+    code,
+    bindings: [
+      ...left.bindings,
+      ...weights.bindings,
+      ...(norm?.factor.bindings ?? []),
+      ...(bias === undefined ? [] : [{ name: "bias", of: bias }]),
+      ...(addend === undefined ? [] : [{ name: "addend", of: addend }]),
+      { name: "result", of: output, writes: true },
+    ],
+    parameters: {
+      k,
+      resultOffset: output.place.offset,
+      ...left.parameters,
+      ...weights.parameters,
+      ...norm?.factor.parameters,
+      ...(norm === undefined ? {} : { epsilon: { float: norm.epsilon } }),
+      ...(bias === undefined ? {} : { biasOffset: bias.place.offset }),
+      ...(addend === undefined ? {} : { addendOffset: addend.place.offset }),
+    },
+    fixed: true,
+    workgroups: workgroupsFor(Math.ceil(n / (columns * turns)), teams, device.mostWorkgroups),
+  };
+}
+
+/** 2^-72: brings squares of what overflows float32 back into its range. */
+const small = "2.117582368135751e-22";
+
+/** `inverse(row)`: one by the root of a row's mean square. Squares are summed as they are and of values made smaller, for rows that overflow. */
+function squaresCode({ m, k }: RowProjection, threads: number, width: number): string {
+  const count = threads / width;
+  return `
+var<workgroup> squares: array<vec2f, ${m * count}>;
+fn inverse(row: u32) -> f32 {
+  var sum = vec2f();
+  for (var at = 0u; at < ${count}u; at++) { sum += squares[row * ${count}u + at]; }
+  if (sum.x > 3.0e38) { return ${small} * inverseSqrt(sum.y / ${k}.0); }
+  return inverseSqrt(sum.x / ${k}.0 + p.epsilon);
+}`;
+}
+
+/** Brings rows into workgroup memory: quads of a chunk apart, so that lanes with neighbouring chunks read neighbours. */
+function stageCode({ m, norm, weights: { chunk, chunks } }: RowProjection, threads: number, width: number): string {
+  const quads = chunk / 4;
+  const count = threads / width;
+  const sum = norm !== undefined;
+  return `for (var row = 0u; row < ${m}u; row++) {
+    ${sum ? "var square = vec2f();" : ""}
+    for (var quad = local; quad < ${quads * chunks}u; quad += ${threads}u) {
+      let values = leftQuad(0u, row, 4u * quad);
+      ${sum ? `let reduced = ${small} * values; square += vec2f(dot(values, values), dot(reduced, reduced));` : ""}
+      held[(row * ${quads}u + quad % ${quads}u) * ${chunks}u + quad / ${quads}u] = values${sum ? " * factorQuad(0u, 0u, 4u * quad)" : ""};
+    }
+    ${
+      !sum
+        ? ""
+        : width > 1
+          ? `square = subgroupAdd(square);
+    if (local % ${width}u == 0u) { squares[row * ${count}u + local / ${width}u] = square; }`
+          : `squares[row * ${count}u + local] = square;`
+    }
+  }`;
+}
