@@ -2,7 +2,7 @@
  * Attention of few queries: keys are cut into tiles of a fixed number of rows, a workgroup for each tile and for up to four rows of queries
  * that share a key head; a second dispatch puts the tiles together in order, so that results do not depend on the capacity.
  */
-import type { WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
+import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { packing } from "../../../webgpu-kernels/wgsl.js";
 import {
   type AttentionWork,
@@ -11,6 +11,7 @@ import {
   joined,
   least,
   outputPart,
+  type Part,
   quadsOf,
   rowsPart,
   scorePart,
@@ -18,85 +19,162 @@ import {
   tablesPart,
   visiblePart,
 } from "./attention-parts.js";
+import { workgroupReduction } from "./workgroup-reduction.js";
 
 /** Keys of a tile, invocations of a workgroup, and those of them that share a key. */
-const tile = 64;
-const invocations = 256;
+export const tile = 64;
+export const invocations = 256;
 const lanes = invocations / tile;
 
 /** Rows of queries that a workgroup serves at most: the elements of a vector. */
 const mostRows = 4;
 
+/** Bytes that tiles may take in between. */
+const mostTileBytes = 1 << 28;
+
 /** Loads that are in flight before the first sum. */
-const inFlight = 4;
+const inFlight = 8;
 
 const times = (count: number, line: (at: number) => string): string =>
   Array.from({ length: count }, (_, at) => line(at)).join("\n");
 
 /** Bytes that the tiles of a call take in between. */
-export function tileBytes({ query, key, value }: AttentionWork): number {
+function tileBytes({ query, key, value }: AttentionWork): number {
   const rows = query.batch * query.heads * query.rows;
   return 16 * rows * Math.ceil(key.rows / tile) * (quadsOf(value.size) + 1);
 }
 
+/** True if the tiles of a call are not too much to keep in between. */
+export const holdsTiles = (work: AttentionWork): boolean => tileBytes(work) <= mostTileBytes;
+
+/** How the rows of queries that share a key head are divided. */
+export function divisionOf({ query, key }: AttentionWork): { readonly rows: number; readonly chunks: number } {
+  const groupRows = (query.heads / key.heads) * query.rows;
+  const rows = Math.min(mostRows, groupRows);
+  return { rows, chunks: Math.ceil(groupRows / rows) };
+}
+
 /** Records both dispatches. */
 export function recordDecode(work: AttentionWork, recorder: WebgpuRecorder): void {
+  const { rows } = divisionOf(work);
+  recordTiles(work, rowsPart("query", work.query), { asked: askedCode(work, rows) }, "attentionTiles", recorder);
+}
+
+/** How a tile begins. */
+interface TileStart {
+  /** Fills `asked` with the queries times the scale. */
+  readonly asked: string;
+  /** Where tiles write a row of the caches: a condition for those that do, and the row; both by `sample` and `front`. */
+  readonly writes?: { readonly when: string; readonly row: string };
+}
+
+/** Records the dispatch over tiles, begun in one way or another, and the one that puts them together. */
+export function recordTiles(
+  work: AttentionWork,
+  queries: Part,
+  start: TileStart,
+  name: string,
+  recorder: WebgpuRecorder,
+): void {
   const { query, key, value } = work;
   const tiles = Math.ceil(key.rows / tile);
+  const { rows, chunks } = divisionOf(work);
   const group = query.heads / key.heads;
-  const groupRows = group * query.rows;
-  const rows = Math.min(mostRows, groupRows);
-  const chunks = Math.ceil(groupRows / rows);
   const partials = recorder.temporary(tileBytes(work));
-  const sizes = { group, groupRows, chunks, tiles, heads: query.heads };
+  const sizes = { group, groupRows: group * query.rows, chunks, tiles, heads: query.heads };
+  const writes = start.writes !== undefined;
+  const caches = joined(rowsPart("key", key), rowsPart("value", value));
   const scores = joined(
-    rowsPart("query", query),
-    rowsPart("key", key),
-    rowsPart("value", value),
+    queries,
+    { ...caches, bindings: caches.bindings.map((binding) => ({ ...binding, writes })) },
     tablesPart(key),
     visiblePart(work),
     scorePart(work),
     between("partials", partials, true),
   );
   recorder.dispatch({
-    name: "attentionTiles",
-    code: `${scores.code}\n${tileCode(work, rows)}`,
+    name,
+    code: `${packing}\n${scores.code}\n${tileCode(work, rows, start, recorder.device)}`,
     bindings: scores.bindings,
     parameters: { ...scores.parameters, ...sizes, scale: { float: work.scale } },
+    fixed: true,
     workgroups: [tiles, key.heads * chunks, query.batch],
   });
   const result = joined(visiblePart(work), sinkPart(work), outputPart(work), between("partials", partials, false));
   recorder.dispatch({
     name: "attentionCombine",
-    code: `${packing}\n${result.code}\n${combineCode(work)}`,
+    code: `${packing}\n${result.code}\n${combineCode(work, recorder.device)}`,
     bindings: result.bindings,
     parameters: { ...result.parameters, ...sizes },
+    fixed: true,
     workgroups: [query.rows, query.heads, query.batch],
   });
+}
+
+/** Quads of a query, filled up so that lanes have as many each. */
+export const paddedQuads = (size: number): number => Math.ceil(quadsOf(size) / lanes) * lanes;
+
+function askedCode({ query }: AttentionWork, rows: number): string {
+  const [quads, padded] = [quadsOf(query.size), paddedQuads(query.size)];
+  return `for (var at = local; at < ${rows * padded}u; at += ${invocations}u) {
+    let row = min(first + at / ${padded}u, p.groupRows - 1u);
+    let quad = at % ${padded}u;
+    let start = queryStart(sample, keyHead * p.group + row % p.group, row / p.group);
+    asked[at] = select(vec4f(), queryQuad(start, min(quad, ${quads - 1}u)) * p.scale, quad < ${quads}u);
+  }
+  workgroupBarrier();`;
 }
 
 /** Where the tile of a row lies in between: quads of weighed values, then the greatest score and the sum of weights. */
 const partialAt = (row: string, at: string, quads: number): string => `((${row}) * p.tiles + (${at})) * ${quads + 1}u`;
 
-function tileCode({ query, key, value }: AttentionWork, rows: number): string {
+function tileCode(
+  { query, key, value }: AttentionWork,
+  rows: number,
+  { asked, writes }: TileStart,
+  { subgroup }: DeviceTraits,
+): string {
   const quads = quadsOf(query.size);
-  const padded = Math.ceil(quads / lanes) * lanes;
+  const padded = paddedQuads(query.size);
   const valueQuads = quadsOf(value.size);
   const parts = Math.floor(invocations / valueQuads);
   const scaled = key.pages?.scales !== undefined;
   const letter = (row: number): string => "xyzw"[row];
   const keyLoads = padded / lanes;
   const valueLoads = Math.ceil(tile / parts);
+  /** Of few loads all are on their way before anything waits; of more, some at a time. */
+  const early = keyLoads <= inFlight && valueLoads <= inFlight;
+  const keyLoad = (at: number): string => `keyQuad(start, min(lane + ${at * lanes}u, ${quads - 1}u))`;
+  const keyUse = (at: number): string =>
+    times(rows, (r) => `dot${r} += dot(k${at}, asked[${r * padded + at * lanes}u + lane]);`);
+  const valueRow = (at: number): string =>
+    `let at${at} = u32(clamp(front + i32(part) + ${at * parts}, low, high - 1));`;
+  const valueLoad = (at: number): string =>
+    `valueQuad(valueStart(sample, keyHead, at${at}), column)${scaled ? ` * valueFactor(sample, keyHead, at${at})` : ""}`;
+  // Nothing of a row that takes no part may reach the sum: it may hold anything.
+  const valueUse = (at: number): string => `{
+    let i = part + ${at * parts}u;
+    let w = select(vec4f(), weights[min(i, ${tile - 1}u)], i < ${tile}u);
+    ${times(rows, (r) => `sum${r} = select(sum${r}, sum${r} + w.${letter(r)} * v${at}, w.${letter(r)} > 0.0);`)} }`;
   const batches = (count: number, load: (at: number) => string, use: (at: number) => string): string =>
     times(Math.ceil(count / inFlight), (batch) => {
       const own = Array.from({ length: Math.min(inFlight, count - batch * inFlight) }, (_, i) => batch * inFlight + i);
       return `{ ${own.map(load).join("\n")}\n${own.map(use).join("\n")} }`;
     });
+  const again =
+    writes === undefined
+      ? ""
+      : `// The new row was not there yet.
+  if (writes) {
+    let row = ${writes.row};
+    if (near == row) { ${times(keyLoads, (at) => `k${at} = ${keyLoad(at)};`)} }
+    ${times(valueLoads, (at) => `if (at${at} == row) { v${at} = ${valueLoad(at)}; }`)}
+  }`;
   return `
 var<workgroup> asked: array<vec4f, ${rows * padded}>;
 var<workgroup> exchange: array<vec4f, ${invocations}>;
 var<workgroup> weights: array<vec4f, ${tile}>;
-var<workgroup> eighths: array<vec4f, 8>;
+${weighingMemory(subgroup)}
 
 @compute @workgroup_size(${invocations}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
   let sample = place.z;
@@ -109,50 +187,118 @@ var<workgroup> eighths: array<vec4f, 8>;
   ${times(rows, (r) => `if (seen${r}.x < seen${r}.y) { low = min(low, seen${r}.x); high = max(high, seen${r}.y); }`)}
   low = max(low, front);
   high = min(high, front + ${tile});
-  if (low >= high) { return; }
-
-  for (var at = local; at < ${rows * padded}u; at += ${invocations}u) {
-    let row = min(first + at / ${padded}u, p.groupRows - 1u);
-    let quad = at % ${padded}u;
-    let start = queryStart(sample, keyHead * p.group + row % p.group, row / p.group);
-    asked[at] = select(vec4f(), queryQuad(start, min(quad, ${quads - 1}u)) * p.scale, quad < ${quads}u);
+  ${
+    writes === undefined
+      ? "if (low >= high) { return; }"
+      : `let writes = ${writes.when};
+  // Without keys to see, the tile that writes goes through it with one that counts for nothing.
+  if (low >= high) {
+    if (!writes) { return; }
+    low = front;
+    high = front + 1;
+  }`
   }
-  workgroupBarrier();
-
   let key = front + i32(local / ${lanes}u);
   let lane = local % ${lanes}u;
   // Rows that nobody sees are not read; what the nearest one gives in their place is hidden below.
   let near = u32(clamp(key, low, high - 1));
   let start = keyStart(sample, keyHead, near);
+  let column = local % ${valueQuads}u;
+  let part = min(local / ${valueQuads}u, ${parts - 1}u);
+  ${early ? times(keyLoads, (at) => `var k${at} = ${keyLoad(at)};`) : ""}
+  ${early ? times(valueLoads, (at) => `${valueRow(at)} var v${at} = ${valueLoad(at)};`) : ""}
+  ${asked}
+  ${early ? again : ""}
   ${times(rows, (r) => `var dot${r} = 0.0;`)}
-  ${batches(
-    keyLoads,
-    (at) => `let k${at} = keyQuad(start, min(lane + ${at * lanes}u, ${quads - 1}u));`,
-    (at) => times(rows, (r) => `dot${r} += dot(k${at}, asked[${r * padded + at * lanes}u + lane]);`),
-  )}
+  ${early ? times(keyLoads, keyUse) : batches(keyLoads, (at) => `let k${at} = ${keyLoad(at)};`, keyUse)}
   var dots = vec4f();
   ${times(rows, (r) => `dots.${letter(r)} = dot${r};`)}
   ${scaled ? "dots *= keyFactor(sample, keyHead, near);" : ""}
-  exchange[local] = dots;
-  workgroupBarrier();
+  ${weighingCode(subgroup, (scores, own) =>
+    times(
+      rows,
+      (r) =>
+        `${scores}.${letter(r)} = select(${hidden}, finished(${scores}.${letter(r)}, sample, keyHead * p.group + row${r} % p.group, row${r} / p.group, u32(${own})), ${own} >= seen${r}.x && ${own} < seen${r}.y);`,
+    ),
+  )}
 
+  ${times(rows, (r) => `var sum${r} = vec4f();`)}
+  if (local < ${parts * valueQuads}u) {
+    ${early ? times(valueLoads, valueUse) : batches(valueLoads, (at) => `${valueRow(at)} let v${at} = ${valueLoad(at)};`, valueUse)}
+  }
+  ${times(
+    rows,
+    (r) => `${r === 0 ? "" : "workgroupBarrier();"}
+  exchange[local] = sum${r};
+  workgroupBarrier();
+  if (first + ${r}u < p.groupRows) {
+    let at = ${partialAt(`(sample * p.heads + keyHead * p.group + row${r} % p.group) * p.queries + row${r} / p.group`, "place.x", valueQuads)};
+    if (local < ${valueQuads}u) {
+      var sum = exchange[local];
+      for (var i = 1u; i < ${parts}u; i++) { sum += exchange[local + i * ${valueQuads}u]; }
+      partials[at + local] = sum;
+    } else if (local == ${valueQuads}u) {
+      partials[at + ${valueQuads}u] = vec4f(top.${letter(r)}, totalWeight().${letter(r)}, 0.0, 0.0);
+    }
+  }`,
+  )}
+}`;
+}
+
+/** Memory in which scores become weights, and `totalWeight()`, what they sum up to. */
+function weighingMemory(subgroup: number | undefined): string {
+  const groups = isWide(subgroup) ? invocations / subgroup : 8;
+  return `
+var<workgroup> tops: array<vec4f, ${groups}>;
+var<workgroup> totals: array<vec4f, ${groups}>;
+fn totalWeight() -> vec4f {
+  var sum = totals[0];
+  for (var at = 1u; at < ${groups}u; at++) { sum += totals[at]; }
+  return sum;
+}`;
+}
+
+/** True for subgroups in which the lanes of a key stand side by side. */
+const isWide = (subgroup: number | undefined): subgroup is number =>
+  subgroup !== undefined && subgroup % lanes === 0 && subgroup <= invocations;
+
+/**
+ * From `dots`, each lane's share of a key's scores, to `weights`, with their `top`. `finish` makes scores of sums. Behind it, `exchange` is free.
+ */
+function weighingCode(subgroup: number | undefined, finish: (scores: string, key: string) => string): string {
+  if (isWide(subgroup)) {
+    const groups = invocations / subgroup;
+    return `${times(Math.log2(lanes), (at) => `dots += subgroupShuffleXor(dots, ${2 ** at}u);`)}
+  ${finish("dots", "key")}
+  let highest = subgroupMax(dots);
+  if (local % ${subgroup}u == 0u) { tops[local / ${subgroup}u] = highest; }
+  workgroupBarrier();
+  var top = tops[0];
+  for (var at = 1u; at < ${groups}u; at++) { top = max(top, tops[at]); }
+  let weight = select(exp(dots - top), vec4f(), dots < vec4f(${least}));
+  let total = subgroupAdd(select(vec4f(), weight, lane == 0u));
+  if (lane == 0u) { weights[local / ${lanes}u] = weight; }
+  if (local % ${subgroup}u == 0u) { totals[local / ${subgroup}u] = total; }
+  workgroupBarrier();`;
+  }
+  return `exchange[local] = dots;
+  workgroupBarrier();
   if (local < ${tile}u) {
     let own = front + i32(local);
     var scores = vec4f();
     ${times(lanes, (at) => `scores += exchange[${lanes}u * local + ${at}u];`)}
-    ${times(rows, (r) => `scores.${letter(r)} = select(${hidden}, finished(scores.${letter(r)}, sample, keyHead * p.group + row${r} % p.group, row${r} / p.group, u32(own)), own >= seen${r}.x && own < seen${r}.y);`)}
+    ${finish("scores", "own")}
     weights[local] = scores;
   }
   workgroupBarrier();
   if (local < 8u) {
-    var top = weights[local];
-    for (var at = 1u; at < ${tile / 8}u; at++) { top = max(top, weights[local + 8u * at]); }
-    eighths[local] = top;
+    var highest = weights[local];
+    for (var at = 1u; at < ${tile / 8}u; at++) { highest = max(highest, weights[local + 8u * at]); }
+    tops[local] = highest;
   }
   workgroupBarrier();
-  var top = eighths[0];
-  ${times(7, (at) => `top = max(top, eighths[${at + 1}]);`)}
-  workgroupBarrier();
+  var top = tops[0];
+  ${times(7, (at) => `top = max(top, tops[${at + 1}]);`)}
   if (local < ${tile}u) {
     let score = weights[local];
     weights[local] = select(exp(score - top), vec4f(), score < vec4f(${least}));
@@ -161,55 +307,18 @@ var<workgroup> eighths: array<vec4f, 8>;
   if (local < 8u) {
     var sum = weights[local];
     for (var at = 1u; at < ${tile / 8}u; at++) { sum += weights[local + 8u * at]; }
-    eighths[local] = sum;
-  }
-
-  let column = local % ${valueQuads}u;
-  let part = local / ${valueQuads}u;
-  ${times(rows, (r) => `var sum${r} = vec4f();`)}
-  if (part < ${parts}u) {
-    ${batches(
-      valueLoads,
-      (at) => `let i${at} = part + ${at * parts}u; let at${at} = u32(clamp(front + i32(i${at}), low, high - 1));
-    let w${at} = select(vec4f(), weights[min(i${at}, ${tile - 1}u)], i${at} < ${tile}u);
-    let v${at} = valueQuad(valueStart(sample, keyHead, at${at}), column)${scaled ? ` * valueFactor(sample, keyHead, at${at})` : ""};`,
-      // Nothing of a row that takes no part may reach the sum: it may hold anything.
-      (at) =>
-        times(
-          rows,
-          (r) => `sum${r} = select(sum${r}, sum${r} + w${at}.${letter(r)} * v${at}, w${at}.${letter(r)} > 0.0);`,
-        ),
-    )}
-  }
-  ${times(
-    rows,
-    (r) => `workgroupBarrier();
-  exchange[local] = sum${r};
-  workgroupBarrier();
-  if (first + ${r}u < p.groupRows) {
-    let at = ${partialAt(`(sample * p.heads + keyHead * p.group + row${r} % p.group) * p.queries + row${r} / p.group`, "place.x", valueQuads)};
-    if (local < ${valueQuads}u) {
-      var sum = vec4f();
-      for (var i = local; i < ${parts * valueQuads}u; i += ${valueQuads}u) { sum += exchange[i]; }
-      partials[at + local] = sum;
-    }
-    if (local == 0u) {
-      var total = 0.0;
-      for (var i = 0u; i < 8u; i++) { total += eighths[i].${letter(r)}; }
-      partials[at + ${valueQuads}u] = vec4f(top.${letter(r)}, total, 0.0, 0.0);
-    }
-  }`,
-  )}
-}`;
+    totals[local] = sum;
+  }`;
 }
 
-function combineCode({ value, sink }: AttentionWork): string {
+function combineCode({ value, sink }: AttentionWork, device: DeviceTraits): string {
   const quads = quadsOf(value.size);
   const parts = Math.floor(invocations / quads);
   const hasSink = sink !== undefined;
   return `
-var<workgroup> tops: array<f32, ${invocations}>;
+var<workgroup> totals: array<f32, ${invocations}>;
 var<workgroup> exchange: array<vec4f, ${invocations}>;
+${workgroupReduction("greatest", "maximum", invocations, device)}
 
 @compute @workgroup_size(${invocations}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
   let query = place.x;
@@ -220,19 +329,9 @@ var<workgroup> exchange: array<vec4f, ${invocations}>;
   var begin = 0u;
   var end = 0u;
   if (seen.x < seen.y) { begin = u32(seen.x) / ${tile}u; end = (u32(seen.y) + ${tile - 1}u) / ${tile}u; }
-  var top = ${hidden};
-  for (var at = begin + local; at < end; at += ${invocations}u) { top = max(top, partials[${partialAt("row", "at", quads)} + ${quads}u].x); }
-  tops[local] = top;
-  workgroupBarrier();
-  if (local < 16u) {
-    for (var at = local; at < ${invocations}u; at += 16u) { top = max(top, tops[at]); }
-  }
-  workgroupBarrier();
-  if (local < 16u) { tops[local] = top; }
-  workgroupBarrier();
-  top = ${hasSink ? "sinkOf(head)" : hidden};
-  for (var at = 0u; at < 16u; at++) { top = max(top, tops[at]); }
-  workgroupBarrier();
+  var own = ${hasSink ? "sinkOf(head)" : hidden};
+  for (var at = begin + local; at < end; at += ${invocations}u) { own = max(own, partials[${partialAt("row", "at", quads)} + ${quads}u].x); }
+  let top = greatest(local, own);
 
   let column = local % ${quads}u;
   var sum = vec4f();
@@ -240,22 +339,22 @@ var<workgroup> exchange: array<vec4f, ${invocations}>;
   if (local < ${parts * quads}u) {
     for (var at = begin + local / ${quads}u; at < end; at += ${parts}u) {
       let start = ${partialAt("row", "at", quads)};
-      let own = partials[start + ${quads}u];
+      let tileTop = partials[start + ${quads}u];
       let part = partials[start + column];
-      if (own.y != 0.0) {
-        let weight = exp(own.x - top);
+      if (tileTop.y != 0.0) {
+        let weight = exp(tileTop.x - top);
         sum += weight * part;
-        total += weight * own.y;
+        total += weight * tileTop.y;
       }
     }
   }
   exchange[local] = sum;
-  tops[local] = total;
+  totals[local] = total;
   workgroupBarrier();
   if (local < ${quads}u) {
     sum = vec4f();
     total = ${hasSink ? "exp(sinkOf(head) - top)" : "0.0"};
-    for (var at = local; at < ${parts * quads}u; at += ${quads}u) { sum += exchange[at]; total += tops[at]; }
+    for (var at = local; at < ${parts * quads}u; at += ${quads}u) { sum += exchange[at]; total += totals[at]; }
     writeQuad(sample, head, query, local, select(sum / total, vec4f(), total == 0.0));
   }
 }`;

@@ -81,7 +81,7 @@ export interface AttentionWork {
 }
 
 /** A piece of a shader. */
-interface Part {
+export interface Part {
   readonly code: string;
   readonly bindings: readonly Binding[];
   readonly parameters: Readonly<Record<string, Parameter>>;

@@ -4,15 +4,14 @@
  */
 import type { Operand } from "../../../graph/kernel.js";
 import type { WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { recordDecode, tileBytes } from "./attention-decode.js";
+import { holdsTiles, recordDecode } from "./attention-decode.js";
 import { type AttentionWork, isRowType, type MaskPlace } from "./attention-parts.js";
 import { recordPrefill } from "./attention-prefill.js";
 import type { Heads } from "./heads.js";
 import { moveRows, type RowsPlace, type Starts } from "./rows.js";
 
-/** Queries up to which keys are split between workgroups, and bytes that this may take in between. */
+/** Queries up to which keys are split between workgroups. */
 const fewQueries = 8;
-const mostTileBytes = 1 << 28;
 
 /** Elements of a head that shaders hold. */
 const mostSize = 512;
@@ -35,7 +34,7 @@ export function acceptsAttention(
 /** Records an attention. */
 export function recordAttention(work: AttentionWork, recorder: WebgpuRecorder): void {
   const { query } = work;
-  if (query.rows <= fewQueries && tileBytes(work) <= mostTileBytes) recordDecode(work, recorder);
+  if (query.rows <= fewQueries && holdsTiles(work)) recordDecode(work, recorder);
   else recordPrefill(work, recorder);
 }
 

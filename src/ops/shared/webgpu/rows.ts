@@ -93,7 +93,7 @@ export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): reado
   return [
     {
       name,
-      code: `${starts === undefined ? "" : startCode(starts)}${entry(64, body)}`,
+      code: `${starts === undefined ? "" : startsPart(starts).code}${entry(64, body)}`,
       bindings,
       parameters: {
         count,
@@ -111,14 +111,7 @@ export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): reado
         ),
         readOffset: units(source?.offset ?? 0),
         writeOffset: units(target.offset),
-        ...(starts === undefined
-          ? {}
-          : {
-              startOffset: starts.indices.place.offset,
-              startStep: starts.step,
-              startAdd: starts.add,
-              wrapsAt: starts.wrapsAt ?? 0,
-            }),
+        ...(starts === undefined ? {} : startsPart(starts).parameters),
       },
       workgroups: workgroupsFor(count, 64, mostWorkgroups),
     },
@@ -173,7 +166,25 @@ export function writeUnit(unit: number, array: string, at: string, value: string
   atomicOr(&${array}[(${at}) / ${perWord}u], (${value}) << shift);`;
 }
 
-/** The row of the target for a row of the source. Circular mode takes any index of 64 bits; else the low half is all of it. */
+/** `rowFrom(sample, row)`: the row of the target for a row of the source, as a part of a shader. */
+export const startsPart = (
+  starts: Starts,
+): {
+  readonly code: string;
+  readonly bindings: readonly Binding[];
+  readonly parameters: Readonly<Record<string, number>>;
+} => ({
+  code: startCode(starts),
+  bindings: [{ name: "starts", of: starts.indices }],
+  parameters: {
+    startOffset: starts.indices.place.offset,
+    startStep: starts.step,
+    startAdd: starts.add,
+    wrapsAt: starts.wrapsAt ?? 0,
+  },
+});
+
+/** Circular mode takes any index of 64 bits; else the low half is all of it. */
 function startCode({ indices, wrapsAt }: Starts): string {
   const isWide = indices.type === "int64";
   const words = isWide ? "2u * " : "";

@@ -1,0 +1,127 @@
+/**
+ * CachedAttention on WebGPU. One token a sample: norm, rotary embedding, the write into the caches and the attention in two dispatches, where a device binds
+ * enough buffers at once. Else the heads are turned and written first, a dispatch each.
+ */
+import type { CallOf } from "../../graph/kernel.js";
+import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
+import { acceptsAttention, recordAttention, takeOver } from "../shared/webgpu/attention.js";
+import type { AttentionWork } from "../shared/webgpu/attention-parts.js";
+import { fitsOneStep, type FreshStep, recordStep } from "../shared/webgpu/attention-step.js";
+import { acceptsRows, type Heads, headsFrom, headsOf, temporaryHeads } from "../shared/webgpu/heads.js";
+import { isFloatType } from "../shared/webgpu/quads.js";
+import { canTurn, turnDispatch, type Turning } from "../shared/webgpu/turn-heads.js";
+import { CachedAttention } from "./op.js";
+
+type Call = CallOf<typeof CachedAttention>;
+
+interface Fresh {
+  readonly query: Heads;
+  readonly key: Heads;
+  readonly value: Heads;
+}
+
+/** Queries and fresh rows, apart or side by side in one operand. */
+function freshOf({ inputs: { Q, K, V }, attrs: { q_num_heads: heads, kv_num_heads: shared } }: Call): Fresh {
+  if (K !== undefined && V !== undefined)
+    return { query: headsOf(Q, heads), key: headsOf(K, shared), value: headsOf(V, shared) };
+  const all = headsOf(Q, heads + 2 * shared);
+  return {
+    query: headsFrom(all, 0, heads),
+    key: headsFrom(all, heads, shared),
+    value: headsFrom(all, heads + shared, shared),
+  };
+}
+
+/** What is done to queries and to keys. */
+function turningsOf({ inputs, attrs }: Call): Record<"query" | "key", Turning> {
+  const { cos_cache: cos, sin_cache: sin, position_ids: positions, q_norm_scale, k_norm_scale } = inputs;
+  const rotation = cos && sin && { cos, sin, positions, interleaved: attrs.interleaved };
+  const norm = (scale: typeof q_norm_scale): Turning["norm"] => scale && { scale, epsilon: attrs.epsilon };
+  return {
+    query: { norm: norm(q_norm_scale), rotation },
+    key: { norm: norm(k_norm_scale), rotation },
+  };
+}
+
+/** Writes a step's rows and attends. */
+export const cachedAttention: WebgpuKernel = webgpuKernel([CachedAttention], {
+  accepts(call) {
+    const { inputs, outputs } = call;
+    const { Y, present_key, present_value } = outputs;
+    if (Y === undefined || present_key === undefined || present_value === undefined)
+      return "not both of output and presents are asked for";
+    const caches = [inputs.past_key, inputs.past_value, present_key, present_value];
+    const tables = [inputs.cos_cache, inputs.sin_cache, inputs.q_norm_scale, inputs.k_norm_scale];
+    for (const operand of [inputs.Q, inputs.K, inputs.V, ...caches])
+      if (operand !== undefined && acceptsRows(operand) !== true) return acceptsRows(operand);
+    for (const operand of tables)
+      if (operand !== undefined && (!operand.contiguous || !isFloatType(operand.type))) return "tables have gaps";
+    if ([inputs.write_indices, inputs.nonpad_kv_seqlen].some((operand) => operand?.contiguous === false))
+      return "lengths have gaps";
+    const written = [present_key.place.buffer, present_value.place.buffer];
+    if (
+      [inputs.Q, inputs.K, inputs.V].some((operand) => operand !== undefined && written.includes(operand.place.buffer))
+    )
+      return "the rows lie in the cache itself";
+    if (Y.place.size === 0) return "there is nothing to compute";
+    const { query, key, value } = freshOf(call);
+    for (const part of [query, key, value]) {
+      const turns = canTurn(present_key.type, part, 65535);
+      if (turns !== true) return turns;
+    }
+    return acceptsAttention(query, key, value, Y);
+  },
+  record(call, recorder) {
+    const { inputs, outputs, attrs } = call;
+    const { query, key, value } = freshOf(call);
+    const shared = attrs.kv_num_heads;
+    // Or they were not accepted.
+    const [keys, values] = [headsOf(outputs.present_key!, shared), headsOf(outputs.present_value!, shared)];
+    takeOver(headsOf(inputs.past_key, shared), keys, recorder);
+    takeOver(headsOf(inputs.past_value, shared), values, recorder);
+    const turnings = turningsOf(call);
+    const wraps = attrs.mode === "circular" ? { wrapsAt: keys.rows } : {};
+    const starts = inputs.write_indices && {
+      axis: 2,
+      indices: inputs.write_indices,
+      step: 1 as const,
+      add: 0,
+      ...wraps,
+    };
+    const work: AttentionWork = {
+      query,
+      key: keys,
+      value: values,
+      output: headsOf(outputs.Y!, attrs.q_num_heads),
+      lengths: { of: inputs.nonpad_kv_seqlen, sample: 1, head: 0, add: 0 },
+      past: undefined,
+      causal: attrs.is_causal,
+      left: attrs.left_window_size,
+      right: attrs.right_window_size,
+      window: -1,
+      mask: undefined,
+      scale: attrs.scale,
+      softcap: attrs.softcap,
+      sink: undefined,
+    };
+    const step = { key, value, turnings, starts };
+    if (fitsOneStep(work, step, recorder.device)) recordStep(work, step, recorder);
+    else recordAttention({ ...work, query: recordRows(work, step, recorder) }, recorder);
+  },
+});
+
+/** Turns queries and writes keys and values, a dispatch each; the queries as they are now. */
+function recordRows(
+  { query, key: keys, value: values }: AttentionWork,
+  { key, value, turnings, starts }: FreshStep,
+  recorder: WebgpuRecorder,
+): Heads {
+  const { device } = recorder;
+  const still: Turning = { norm: undefined, rotation: undefined };
+  recorder.dispatch(turnDispatch("writeKeys", key, { heads: keys, starts }, turnings.key, device));
+  recorder.dispatch(turnDispatch("writeValues", value, { heads: values, starts }, still, device));
+  if (turnings.query.norm === undefined && turnings.query.rotation === undefined) return query;
+  const heads = temporaryHeads(recorder, query);
+  recorder.dispatch(turnDispatch("turnQueries", query, { heads, starts: undefined }, turnings.query, device));
+  return heads;
+}
