@@ -28,7 +28,7 @@ export const rooms = {
   conformance: { imports: ["base", "tensor", "onnx", "session"] },
   "rewrite-check": { imports: ["base", "tensor", "onnx", "graph", "rewrite", "session", "conformance"] },
   platform: { imports: ["base", "backends"], node: true },
-  demo: { imports: ["onnx", "graph"] },
+  demo: { imports: ["tensor", "onnx", "graph"] },
   entry: {
     imports: [
       "base",
