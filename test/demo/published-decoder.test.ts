@@ -148,7 +148,7 @@ test("every layer of Qwen3's shape leaves its rows finite and of about the same 
     hidden: 128,
     intermediate: 384,
     headSize: 32,
-    vocabulary: 64,
+    vocabulary: 128,
     positions: 32,
   };
   for (const weights of ["plain", bits4] as const) {
