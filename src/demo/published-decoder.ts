@@ -61,6 +61,8 @@ export interface PublishedForm {
   readonly projections?: "separate" | "packed";
   /** Norms of each head's queries and keys as nodes of their own, or none, as in Llama. */
   readonly headNorms?: "nodes" | "none";
+  /** Logits of every token, or of the last one alone (the builder's `prune_lm_head`). */
+  readonly logits?: "all" | "last";
   /** One tensor for embedding and head (the builder's `shared_embeddings`), or two. */
   readonly embeddings?: "separate" | "tied";
 }
@@ -77,6 +79,7 @@ export function publishedDecoder(
     projections = "separate",
     headNorms = "nodes",
     embeddings = "separate",
+    logits = "all",
   }: PublishedForm = {},
 ): Model {
   const { layers, hidden, heads, keyValueHeads, headSize, intermediate, vocabulary } = sizes;
@@ -149,7 +152,8 @@ export function publishedDecoder(
     const product = graph.add("Mul", `${at}/mlp/Mul`, [silu, up]);
     skip = graph.linear(`${at}/mlp/down_proj`, product, intermediate, hidden);
   }
-  graph.linear("/lm_head", normed(layers, "final_norm"), hidden, vocabulary, "logits");
+  const rows = normed(layers, "final_norm");
+  graph.linear("/lm_head", logits === "all" ? rows : lastRow(graph, rows), hidden, vocabulary, "logits");
 
   /** Queries, keys and values as attention takes them. */
   function project(input: string, layer: number): readonly string[] {
@@ -196,7 +200,7 @@ export function publishedDecoder(
       ...caches("past_key_values", "past_sequence_length"),
     ],
     outputs: [
-      value("logits", type, ["batch_size", "sequence_length", vocabulary]),
+      value("logits", type, ["batch_size", logits === "all" ? "sequence_length" : 1, vocabulary]),
       ...caches("present", "total_sequence_length"),
     ],
     nodes: graph.nodes,
@@ -214,6 +218,12 @@ function lengthsOfMask(graph: PublishedGraph): readonly string[] {
   const shape = graph.add("Shape", `${at}/Shape`, ["attention_mask"]);
   const columns = graph.add("Gather", `${at}/Gather`, [shape, graph.integers(1)], { axis: 0 });
   return [lengths, graph.add("Cast", `${at}/Gather/Cast`, [columns], { to: 6 })];
+}
+
+/** The last token's row of each sample: [batch, 1, hidden]. */
+function lastRow(graph: PublishedGraph, rows: string): string {
+  const last = graph.add("Gather", "/lm_head/prune/Gather", [rows, graph.integers(-1)], { axis: 1 });
+  return graph.add("Unsqueeze", "/lm_head/prune/Unsqueeze", [last, graph.integers([1])]);
 }
 
 /** The rows of input_ids: from a tensor of their own, or from the head's. */

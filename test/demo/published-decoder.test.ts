@@ -21,7 +21,7 @@ const sizes = smallPublishedSizes;
 const bits4 = { bits: 4, blockSize: 32 } as const;
 const forms: readonly (readonly [name: string, form: PublishedForm])[] = [
   ["float16", {}],
-  ["float16, 4 bits", { weights: bits4 }],
+  ["float16, 4 bits, logits of the last token", { weights: bits4, logits: "last" }],
   [
     "float32, 4 bits with zero points, tied",
     { type: "float32", weights: { ...bits4, zeroPoints: true }, embeddings: "tied" },
