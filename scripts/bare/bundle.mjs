@@ -1,4 +1,5 @@
-// Bundles suites into one file each that a machine with nothing but Node can run: node scripts/bare/bundle.mjs <folder> <suite>...
+// Bundles suites, or programs such as src/cli/main.ts, into one file each that a machine with nothing but Node can run:
+//   node scripts/bare/bundle.mjs <folder> <suite or program>...
 // The files they read must be there too, at the same place below the root from which the bundle is run.
 import { build } from "esbuild";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -6,7 +7,8 @@ import { basename, dirname, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const [folder, ...suites] = process.argv.slice(2);
+const [folder, ...entries] = process.argv.slice(2);
+const isSuite = (path) => path.endsWith(".test.ts");
 
 /** Where a file lies, told at run time: the bundle lies elsewhere. */
 const hereOf = (path) => `new URL(${JSON.stringify(relative(root, path))}, \`file://\${process.cwd()}/\`).href`;
@@ -16,7 +18,7 @@ const bare = {
   setup(bundle) {
     bundle.onResolve({ filter: /^vitest$/ }, () => ({ path: `${root}scripts/bare/vitest.mjs` }));
     bundle.onLoad({ filter: /\/(src|test|scripts)\/.*\.(ts|mjs)$/ }, ({ path }) => {
-      let text = readFileSync(path, "utf8");
+      let text = readFileSync(path, "utf8").replace(/^#!.*\n/, "");
       const globs = [];
       text = text.replace(
         /import\.meta\.glob(?:<[^;]*?>)?\(\s*"([^"]+)",\s*\{ eager: true \},?\s*\)/g,
@@ -41,13 +43,14 @@ const bare = {
   },
 };
 
-for (const suite of suites) {
-  const contents = `
-    import ${JSON.stringify(resolve(suite))};
+const runningSuite = (suite) => `
     import { runAll } from "vitest";
     const { passed, failed } = await runAll();
     console.log(${JSON.stringify(suite)} + ": " + passed + " passed, " + failed + " failed");
     process.exit(failed > 0 ? 1 : 0);`;
+
+for (const entry of entries) {
+  const contents = `import ${JSON.stringify(resolve(entry))};${isSuite(entry) ? runningSuite(entry) : ""}`;
   await build({
     stdin: { contents, resolveDir: root, loader: "js" },
     bundle: true,
@@ -56,10 +59,12 @@ for (const suite of suites) {
     platform: "node",
     format: "esm",
     target: "node22",
-    outfile: `${folder}/${basename(suite, ".test.ts")}.mjs`,
+    outfile: `${folder}/${basename(entry, isSuite(entry) ? ".test.ts" : ".ts")}.mjs`,
     plugins: [bare],
     external: ["webgpu"],
-    banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
+    banner: {
+      js: 'import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);',
+    },
     logLevel: "error",
   });
 }
