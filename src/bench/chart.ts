@@ -23,9 +23,12 @@ export function reportSvg(report: Report): string {
   const times = groups.flatMap((group) =>
     group.contestants.flatMap(({ medianMs, kernelMs }) => (kernelMs === null ? [medianMs] : [medianMs, kernelMs])),
   );
-  const [from, to] = [Math.floor(Math.log10(Math.min(...times))), Math.log10(Math.max(...times))];
+  // A difference of two times may be none, or less.
+  const positive = times.filter((time) => time > 0);
+  const [from, to] = [Math.floor(Math.log10(Math.min(...positive))), Math.log10(Math.max(...positive))];
   const room = width - labelWidth - figureWidth;
-  const length = (time: number): number => Math.max(1, ((Math.log10(time) - from) / Math.max(to - from, 1)) * room);
+  const length = (time: number): number =>
+    time > 0 ? Math.max(1, ((Math.log10(time) - from) / Math.max(to - from, 1)) * room) : 1;
   const parts: string[] = [];
   let y = 24;
   for (const { name, contestants } of groups) {

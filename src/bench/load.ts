@@ -3,19 +3,21 @@
  * no load, no runtime and no clock.
  */
 import type { BackendName } from "../entry/backends.js";
-import type { Peer } from "./peers.js";
+import type { MissingPeer, Peer } from "./peers.js";
 
 /** What a contestant computed, for the comparison with the others. */
 export type Result = ArrayBufferView;
 
 /** A contestant that is ready: its model is loaded, its tensors are made. */
 export interface Running {
-  /** The work that is timed, once. */
-  run(): Promise<void>;
+  /** The work that is timed, once; the milliseconds that count, where only a part of it does. */
+  run(): Promise<number | void>;
   /** What the work gives on the input that all contestants of the group share. */
   result(): Promise<Result>;
   /** The same work under the runtime's own profiler, where it has one. */
   profile?(): Promise<Profile>;
+  /** What else is to be told, by what it is called: asked once, when the median is known. */
+  figures?(medianMs: number): Figures;
   stop(): Promise<void>;
 }
 
@@ -25,6 +27,9 @@ export interface Profile {
   /** Ends it, and returns the milliseconds that the operators took, run by run. */
   stop(): Promise<readonly number[]>;
 }
+
+/** Numbers by what they are: `tokens a second`. */
+export type Figures = Readonly<Record<string, number>>;
 
 /** What a form of the work costs by its definition, whoever runs it. */
 export interface Costs {
@@ -47,6 +52,10 @@ export interface Contestant {
 export interface Group {
   readonly name: string;
   readonly contestants: readonly Contestant[];
+  /** Rounds, where nobody says how many, of a group whose rounds take long. */
+  readonly repeats?: number;
+  /** True if each run begins anew: there is nothing to warm up, and the first counts like any other. */
+  readonly isCold?: boolean;
   /** What is wrong with each result, by the contestant's name; those that agree are left out. */
   check(results: ReadonlyMap<string, Result>): ReadonlyMap<string, string>;
 }
@@ -56,17 +65,33 @@ export interface Setting {
   /** Tiny sizes: to see that everything works. */
   readonly quick: boolean;
   readonly peers: readonly Peer[];
+  /** True where nobody but insitu is to be measured. */
+  readonly alone?: boolean;
   /** The backend of insitu; its default where undefined. */
   readonly backend: BackendName | undefined;
   /** Threads of every runtime. */
   readonly threads: number;
+  /** What starts this program anew, for what needs a process of its own. */
+  readonly program?: readonly string[] | undefined;
+}
+
+/** Runtimes that a load found by itself, and those that it did not. */
+export interface FoundRuntimes {
+  readonly versions: Readonly<Record<string, string>>;
+  readonly missing: readonly MissingPeer[];
 }
 
 /** A benchmark by name. */
 export interface Load {
   readonly name: string;
   readonly description: string;
+  /** For a load of one backend: which. It runs where that backend is asked for, or it by its name. */
+  readonly backend?: BackendName;
   groups(setting: Setting): readonly Group[];
+  /** Its own peers, for a load that takes none of the setting's. */
+  found?(): FoundRuntimes;
+  /** Lets go of what its groups share. */
+  stop?(): Promise<void>;
 }
 
 const bytesOf = (view: ArrayBufferView): Buffer => Buffer.from(view.buffer, view.byteOffset, view.byteLength);

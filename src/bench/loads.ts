@@ -2,23 +2,31 @@
 import { InsituError } from "../base/error.js";
 import { attention } from "./attention.js";
 import { decode } from "./decode.js";
+import { device } from "./device/device.js";
 import type { Load } from "./load.js";
 import { matmul } from "./matmul.js";
 import { pages } from "./pages.js";
 import { prefill } from "./prefill.js";
 import { scatter } from "./scatter.js";
 
-/** Every load. */
+/** The loads of whatever backend. */
 export const loads: readonly Load[] = [scatter, attention, matmul, decode, prefill, pages];
 
-/** The load of that name, or all of them; throws for a name that is none. */
-export function findLoads(name: string | undefined): readonly Load[] {
-  if (name === undefined) return loads;
-  const found = loads.filter((load) => load.name === name);
+/** Those that are measured on one backend alone, in place of the others where it is asked for. */
+const backendLoads: readonly Load[] = [device];
+
+/** What every load is called. */
+export const loadNames: readonly string[] = [...loads, ...backendLoads].map(({ name }) => name);
+
+/** The load of that name, or all of them that a backend is measured with; throws for a name that is none. */
+export function findLoads(name: string | undefined, backend?: string): readonly Load[] {
+  const own = backendLoads.filter((load) => load.backend === backend);
+  if (name === undefined) return own.length > 0 ? own : loads;
+  const found = [...loads, ...backendLoads].filter((load) => load.name === name);
   if (found.length === 0)
     throw new InsituError(
       "invalid-argument",
-      `"${name}" is no load of insitu bench; there are ${loads.map((load) => load.name).join(", ")}`,
+      `"${name}" is no load of insitu bench; there are ${loadNames.join(", ")}`,
     );
   return found;
 }

@@ -8,7 +8,8 @@ import { seededRandom } from "../graph/call.js";
 
 /** Something to be timed. */
 interface Runnable {
-  run(): Promise<void>;
+  /** Does it once; the milliseconds that count, where it has a clock of its own. */
+  run(): Promise<number | void>;
 }
 
 /** How long and how often. */
@@ -21,6 +22,8 @@ export interface Effort {
   readonly turnMs: number;
   /** Each contestant runs this many milliseconds before it is timed: long enough for the engine to compile what is hot. */
   readonly warmUpMs: number;
+  /** True for runs that each begin anew: none is for warming up, and every one counts. */
+  readonly isCold?: boolean;
 }
 
 /** What was measured of one contestant; times are milliseconds a run. */
@@ -47,11 +50,16 @@ export function quantile(values: readonly number[], part: number): number {
 /** The middle value; the mean of the two in the middle of an even number. */
 export const median = (values: readonly number[]): number => quantile(values, 0.5);
 
-/** Milliseconds a run, over `runs` runs in a row. */
-async function time(running: Runnable, runs: number): Promise<number> {
+/** Milliseconds a run, over `runs` runs in a row: those that count, and those that passed. */
+async function time(running: Runnable, runs: number): Promise<{ readonly counted: number; readonly passed: number }> {
   const start = performance.now();
-  for (let count = 0; count < runs; count++) await running.run();
-  return (performance.now() - start) / runs;
+  let own: number | undefined;
+  for (let count = 0; count < runs; count++) {
+    const told = await running.run();
+    if (told !== undefined) own = (own ?? 0) + told;
+  }
+  const passed = (performance.now() - start) / runs;
+  return { counted: own === undefined ? passed : own / runs, passed };
 }
 
 /** How a contestant's turn is divided. */
@@ -67,7 +75,7 @@ async function warmUp(running: Runnable, { sampleMs, turnMs, warmUpMs }: Effort)
   let each = Infinity;
   for (;;) {
     // The least: a disturbance just before the end must not decide how a turn is divided.
-    each = Math.max(Math.min(each, await time(running, runs)), 1e-6);
+    each = Math.max(Math.min(each, (await time(running, runs)).passed), 1e-6);
     runs = Math.max(1, Math.min(2 * runs, Math.round(sampleMs / each)));
     if (performance.now() >= end) return { runs, samples: Math.max(1, Math.floor(turnMs / (runs * each))) };
   }
@@ -135,13 +143,14 @@ export async function measure(
   onRepeat: (repeat: number) => void = () => {},
 ): Promise<Timing[]> {
   const turns: Turn[] = [];
-  for (const running of contestants) turns.push(await warmUp(running, effort));
+  const { isCold = false } = effort;
+  for (const running of contestants) turns.push(isCold ? { runs: 1, samples: 1 } : await warmUp(running, effort));
   const times: number[][] = contestants.map(() => []);
   const turn = async (at: number): Promise<void> => {
     // The first sample of a turn finds the memory as the contestant before left it, and threads asleep: it does not count.
-    await time(contestants[at], turns[at].runs);
+    if (!isCold) await time(contestants[at], turns[at].runs);
     for (let sample = 0; sample < turns[at].samples; sample++)
-      times[at].push(await time(contestants[at], turns[at].runs));
+      times[at].push((await time(contestants[at], turns[at].runs)).counted);
   };
   await inRounds(effort.repeats, contestants.length, turn, onRepeat);
   return times.map((each, at) => ({

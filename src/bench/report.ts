@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Costs } from "./load.js";
+import type { Costs, Figures } from "./load.js";
 import type { Timing } from "./measure.js";
 import type { MissingPeer } from "./peers.js";
 
@@ -22,12 +22,16 @@ export interface ContestantReport extends Timing {
   /** How many times longer than the kernels of the first of the group; null where either is not known or the result is wrong. */
   readonly kernelRatio: number | null;
   readonly costs: Costs;
+  /** What else was found, by what it is called. */
+  readonly figures: Figures;
 }
 
 /** One group's figures, in the order of its contestants. */
 export interface GroupReport {
   readonly name: string;
   readonly contestants: readonly ContestantReport[];
+  /** Peers that could not do the work here, and why. */
+  readonly failed: readonly { readonly name: string; readonly problem: string }[];
 }
 
 /** One load's figures. */

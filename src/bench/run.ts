@@ -8,20 +8,29 @@ import { type ContestantReport, describeMachine, type GroupReport, insituVersion
 
 /** How to run. */
 interface BenchOptions {
+  /** Small sizes and few rounds. */
   readonly quick?: boolean;
+  /** Small sizes, with as many rounds as ever. */
+  readonly small?: boolean;
   /** Rounds in which every contestant has its turn. */
   readonly repeats?: number | undefined;
   readonly backend?: BackendName | undefined;
   /** Threads of every runtime; those that the machine has where left out. */
   readonly threads?: number | undefined;
+  /** Without peers, installed or not. */
+  readonly alone?: boolean;
   /** Only the groups whose name contains this. */
   readonly only?: string | undefined;
   /** The runtimes to compare with; those that are installed where left out. */
   readonly found?: { readonly peers: readonly Peer[]; readonly missing: readonly MissingPeer[] };
   /** Told what is being done. */
   readonly onProgress?: (text: string) => void;
+  /** Given each group's report when it is done. */
+  readonly onGroup?: (group: GroupReport) => void;
   /** The command that reproduces the run, for the report. */
   readonly command?: string;
+  /** What starts this program anew. */
+  readonly program?: readonly string[];
 }
 
 const thorough: Effort = { repeats: 21, sampleMs: 1, turnMs: 15, warmUpMs: 300 };
@@ -29,52 +38,81 @@ const brief: Effort = { repeats: 3, sampleMs: 0.1, turnMs: 1, warmUpMs: 1 };
 
 /** Runs the loads and reports what was measured. */
 export async function runBench(loads: readonly Load[], options: BenchOptions = {}): Promise<Report> {
-  const { quick = false, only = "", backend, threads = machineThreads, onProgress = () => {} } = options;
-  const { found = findPeers(undefined, threads) } = options;
-  const { peers, missing } = found;
+  const { quick = false, alone = false, only = "", threads = machineThreads, onProgress = () => {} } = options;
+  const own = alone ? [] : loads.flatMap((load) => (load.found === undefined ? [] : [load.found()]));
+  const needed = !alone && loads.some((load) => load.found === undefined);
+  const { found = needed ? findPeers(undefined, threads) : { peers: [], missing: [] } } = options;
+  const { peers } = found;
+  const missing = [...found.missing, ...own.flatMap((each) => each.missing)];
+  const backend = options.backend ?? loads.find((load) => load.backend !== undefined)?.backend;
   const machine = describeMachine();
-  const usual = quick ? brief : thorough;
-  const effort = { ...usual, repeats: options.repeats ?? usual.repeats };
+  const effort = quick ? brief : thorough;
   const reports: Report["loads"][number][] = [];
   for (const load of loads) {
     const { name, description } = load;
-    const all = load.groups({ quick, peers, backend, threads }).filter((group) => group.name.includes(only));
+    const all = load
+      .groups({ quick: quick || options.small === true, peers, alone, backend, threads, program: options.program })
+      .filter((group) => group.name.includes(only));
     if (all.length === 0)
       throw new InsituError("invalid-argument", `load ${name} has no group with "${only}" in its name`);
     const done: GroupReport[] = [];
-    for (const group of all) {
-      const where = `${name}: ${done.length + 1} of ${all.length}, ${group.name}`;
-      done.push(await runGroup(group, effort, (what) => onProgress(`${where}: ${what}`)));
+    try {
+      for (const group of all) {
+        const where = `${name}: ${done.length + 1} of ${all.length}, ${group.name}`;
+        const report = await runGroup(group, effort, options.repeats, (what) => onProgress(`${where}: ${what}`));
+        options.onGroup?.(report);
+        done.push(report);
+      }
+    } finally {
+      await load.stop?.();
     }
     reports.push({ name, description, groups: done });
   }
   return {
     command: options.command ?? "insitu bench",
-    quick,
+    quick: quick || options.small === true,
     backend: backend ?? backends[0].name,
     threads,
     machine,
-    versions: { insitu: insituVersion(), ...Object.fromEntries(peers.map(({ name, version }) => [name, version])) },
+    versions: Object.assign(
+      { insitu: insituVersion() },
+      ...peers.map(({ name, version }) => ({ [name]: version })),
+      ...own.map((each) => each.versions),
+    ) as Report["versions"],
     missing,
     loads: reports,
   };
 }
 
-async function runGroup(group: Group, effort: Effort, tell: (what: string) => void): Promise<GroupReport> {
-  const started: { contestant: Contestant; running: Running }[] = [];
+async function runGroup(
+  group: Group,
+  usual: Effort,
+  asked: number | undefined,
+  tell: (what: string) => void,
+): Promise<GroupReport> {
+  const repeats = asked ?? Math.min(usual.repeats, group.repeats ?? Infinity);
+  const effort = { ...usual, repeats, isCold: group.isCold ?? false };
+  const started: Started[] = [];
+  const failed: Failure[] = [];
   try {
     for (const contestant of group.contestants) {
       tell(`starting ${contestant.name}`);
-      started.push({ contestant, running: await contestant.start() });
+      try {
+        started.push(await startAndTry(contestant));
+      } catch (error) {
+        // insitu must not fail; what a peer says is told.
+        if (contestant.runtime === "insitu") throw error;
+        failed.push({ name: contestant.name, problem: messageOf(error) });
+      }
     }
-    const problems = await compare(group, started);
+    const problems = group.check(new Map(started.map(({ contestant, result }) => [contestant.name, result])));
     const timings = await measure(
-      started.map(({ running }) => running),
+      started.map((each) => guarded(each, failed)),
       effort,
-      (repeat) => tell(`round ${repeat + 1} of ${effort.repeats}`),
+      (repeat) => tell(`round ${repeat + 1} of ${repeats}`),
     );
-    const kernels = await profile(started, effort.repeats, tell);
-    const contestants = started.map(({ contestant: { name, runtime, costs = {} } }, at): ContestantReport => {
+    const kernels = await profile(started, repeats, tell);
+    const contestants = started.map(({ contestant: { name, runtime, costs = {} }, running }, at): ContestantReport => {
       const problem = problems.get(name) ?? null;
       const agrees = problem === null;
       return {
@@ -87,9 +125,11 @@ async function runGroup(group: Group, effort: Effort, tell: (what: string) => vo
         agrees,
         problem,
         costs,
+        figures: running.figures?.(timings[at].medianMs) ?? {},
       };
     });
-    return { name: group.name, contestants };
+    const right = contestants.filter(({ name }) => failed.every((each) => each.name !== name));
+    return { name: group.name, contestants: right, failed };
   } finally {
     for (const { running } of started) await running.stop();
   }
@@ -121,11 +161,43 @@ async function profile(
 /** Runs of a profiled session that do not count: the first ones allocate. */
 const firstRuns = 2;
 
-async function compare(
-  group: Group,
-  started: readonly { contestant: Contestant; running: Running }[],
-): Promise<ReadonlyMap<string, string>> {
-  const results = new Map<string, Result>();
-  for (const { contestant, running } of started) results.set(contestant.name, await running.result());
-  return group.check(results);
+/** A contestant that runs, and what it gave. */
+interface Started {
+  readonly contestant: Contestant;
+  readonly running: Running;
+  readonly result: Result;
+}
+
+/** A peer that could not do the work. */
+interface Failure {
+  readonly name: string;
+  readonly problem: string;
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** The work of a contestant; a peer that fails in the middle of it is asked no more. */
+function guarded({ contestant: { name, runtime }, running }: Started, failed: Failure[]): Pick<Running, "run"> {
+  if (runtime === "insitu") return running;
+  return {
+    run: async () => {
+      if (failed.some((each) => each.name === name)) return 0;
+      try {
+        return await running.run();
+      } catch (error) {
+        failed.push({ name, problem: messageOf(error) });
+        return 0;
+      }
+    },
+  };
+}
+
+async function startAndTry(contestant: Contestant): Promise<Started> {
+  const running = await contestant.start();
+  try {
+    return { contestant, running, result: await running.result() };
+  } catch (error) {
+    await running.stop();
+    throw error;
+  }
 }

@@ -4,13 +4,14 @@ import type { ContestantReport, GroupReport, Report } from "./report.js";
 
 /** A time in the unit that leaves it readable: `11.4 µs`, `48.9 ms`. */
 export function timeText(milliseconds: number): string {
-  if (milliseconds < 1) return `${significant(milliseconds * 1000)} µs`;
-  return milliseconds < 1000 ? `${significant(milliseconds)} ms` : `${significant(milliseconds / 1000)} s`;
+  const size = Math.abs(milliseconds);
+  if (size < 1) return `${significant(milliseconds * 1000)} µs`;
+  return size < 1000 ? `${significant(milliseconds)} ms` : `${significant(milliseconds / 1000)} s`;
 }
 
 /** Three significant figures, no exponent, thousands apart. */
 const significant = (value: number): string =>
-  value >= 100 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(3)));
+  Math.abs(value) >= 100 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(3)));
 
 /** `4,230 ×` */
 export const ratioText = (ratio: number): string => `${significant(ratio)} ×`;
@@ -35,8 +36,16 @@ function columnsOf({ contestants }: GroupReport): Column[] {
     ...(kernels ? kernelColumns : []),
     ...(indices ? ([["indices", ({ costs }) => size(costs.indexBytes)]] as Column[]) : []),
     ...(written ? ([["written", ({ costs }) => size(costs.writtenBytes)]] as Column[]) : []),
+    ...figureNames(contestants).map((name): Column => [name, ({ figures }) => figureText(figures[name])]),
   ];
 }
+
+/** What the figures of a group are called, in the order in which they come. */
+const figureNames = (contestants: readonly ContestantReport[]): string[] => [
+  ...new Set(contestants.flatMap(({ figures }) => Object.keys(figures))),
+];
+
+const figureText = (figure: number | undefined): string => (figure === undefined ? "" : significant(figure));
 
 function groupText(group: GroupReport): string {
   const columns = columnsOf(group);
@@ -49,7 +58,8 @@ function groupText(group: GroupReport): string {
     row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at]) : cell.padStart(widths[at]))).join("  "),
   );
   const problems = group.contestants.flatMap(({ name, problem }) => (problem === null ? [] : [`${name}: ${problem}`]));
-  return [group.name, ...[...lines, ...problems].map((line) => `  ${line.trimEnd()}`)].join("\n");
+  const failed = group.failed.map(({ name, problem }) => `${name} failed: ${problem}`);
+  return [group.name, ...[...lines, ...problems, ...failed].map((line) => `  ${line.trimEnd()}`)].join("\n");
 }
 
 /** The report as text. */
@@ -63,7 +73,7 @@ export function reportText(report: Report): string {
     [
       `insitu ${versions["insitu"]} on its ${backend} backend, ${threads} ${threads === 1 ? "thread" : "threads"}${peers.map(([name, version]) => `, ${name} ${version}`).join("")}`,
       `${machine.cpu}, ${machine.cores} cores, ${bytesText(machine.memoryBytes)}, ${machine.platform}, Node ${machine.node}, load average ${machine.loadAverage.toFixed(1)}`,
-      "Medians of interleaved rounds in one process; a ratio says how many times longer than the group's first.",
+      `Medians of interleaved rounds${report.loads.some(({ name }) => name === "device") ? ", each runtime in a process of its own" : " in one process"}; a ratio says how many times longer than the group's first.`,
       `command: ${report.command}`,
     ].join("\n"),
     ...report.missing.map(

@@ -2,16 +2,18 @@
 import { writeFileSync } from "node:fs";
 import { InsituError } from "../base/error.js";
 import { reportSvg } from "../bench/chart.js";
-import { findLoads, loads } from "../bench/loads.js";
+import { measureFirstToken } from "../bench/device/first-token.js";
+import { findLoads, loadNames } from "../bench/loads.js";
 import { runBench } from "../bench/run.js";
-import { reportText } from "../bench/table.js";
+import type { GroupReport } from "../bench/report.js";
+import { reportText, timeText } from "../bench/table.js";
 import type { BackendName } from "../entry/backends.js";
 import type { Arguments, Command } from "./command.js";
 
 /** Measures a load, or all of them. Fails where a result of insitu's own is wrong. */
 export const bench: Command = {
   name: "bench",
-  positionals: `[${loads.map(({ name }) => name).join("|")}]`,
+  positionals: `[${loadNames.join("|")}]`,
   arity: [0, 1],
   summary: "measures insitu and the installed peers, interleaved in one run",
   options: {
@@ -19,21 +21,33 @@ export const bench: Command = {
     svg: { value: "file", describes: "also draw the report" },
     only: { value: "text", describes: "only the groups whose name contains this" },
     repeats: { value: "number", describes: "rounds in which every contestant has its turn" },
-    backend: { value: "name", describes: "insitu's backend" },
+    backend: { value: "name", describes: "insitu's backend; webgpu has a load of its own, device" },
+    sizes: { value: "small|full", describes: "how large everything is; small is for a GPU that is none" },
+    alone: { describes: "insitu without peers" },
     threads: { value: "number", describes: "threads of every runtime; by default what the machine has" },
-    quick: { describes: "tiny sizes and few rounds: shows that it works, measures nothing" },
+    quick: { describes: "small sizes and few rounds: shows that it works, measures nothing" },
+    "first-token": { value: "folder", describes: "only loads this model on webgpu and makes its first token, as JSON" },
   },
   async run({ positionals: [name], options }) {
-    const chosen = findLoads(name);
     const { svg, backend, only } = options;
+    const folder = options["first-token"];
+    if (typeof folder === "string") {
+      console.log(JSON.stringify(await measureFirstToken(folder, "webgpu")));
+      return 0;
+    }
+    const chosen = findLoads(name, backend as BackendName | undefined);
     const progress = new Progress();
     const report = await runBench(chosen, {
       quick: options["quick"] === true,
+      small: readSizes(options["sizes"]) === "small",
       repeats: readCount("repeats", options["repeats"]),
       threads: readCount("threads", options["threads"]),
       backend: backend as BackendName | undefined,
+      alone: options["alone"] === true,
       only: typeof only === "string" ? only : undefined,
       onProgress: (text) => progress.tell(text),
+      onGroup: (group) => progress.done(group),
+      program: [process.execPath, ...process.execArgv, process.argv[1]],
       command: commandOf(name, options),
     });
     progress.clear();
@@ -49,12 +63,18 @@ export const bench: Command = {
 
 /** The command that measures the same again; how it was printed is left out. */
 function commandOf(name: string | undefined, options: Arguments["options"]): string {
-  const chosen = ["quick", "only", "repeats", "backend", "threads"].flatMap((option) => {
+  const chosen = ["quick", "sizes", "alone", "only", "repeats", "backend", "threads"].flatMap((option) => {
     const value = options[option];
     if (value === undefined) return [];
     return value === true ? [`--${option}`] : [`--${option}`, /^[\w.-]+$/.test(String(value)) ? value : `"${value}"`];
   });
   return ["npx insitu bench", ...(name === undefined ? [] : [name]), ...chosen].join(" ");
+}
+
+function readSizes(given: string | boolean | undefined): "small" | "full" {
+  if (given === undefined || given === "full") return "full";
+  if (given === "small") return given;
+  throw new InsituError("invalid-argument", `insitu bench: --sizes must be small or full, got "${given}"`);
 }
 
 function readCount(option: string, given: string | boolean | undefined): number | undefined {
@@ -84,6 +104,14 @@ class Progress {
       this.#shown = group;
     }
     if (this.#terminal) this.#shown = text;
+  }
+
+  /** A group's first figure, once it is known. */
+  done({ name, contestants }: GroupReport): void {
+    if (performance.now() - this.#start < this.#patienceMs) return;
+    this.clear();
+    const told = contestants.map((each) => `${each.name} ${timeText(each.medianMs)}`).join("; ");
+    process.stderr.write(`${name}: ${told}\n`);
   }
 
   clear(): void {

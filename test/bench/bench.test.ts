@@ -45,7 +45,7 @@ const fields = {
   report: ["command", "quick", "backend", "threads", "machine", "versions", "missing", "loads"],
   machine: ["cpu", "cores", "memoryBytes", "platform", "node", "loadAverage"],
   contestant: `name runtime medianMs lowerQuartileMs upperQuartileMs repeats samples runsPerSample
-    ratio kernelMs kernelRatio agrees problem costs`.split(/\s+/),
+    ratio kernelMs kernelRatio agrees problem costs figures`.split(/\s+/),
 };
 
 const sorted = (names: readonly string[]): string[] => names.toSorted();

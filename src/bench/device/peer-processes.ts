@@ -1,0 +1,179 @@
+/**
+ * The other runtimes on a device, where they are installed: each in a process of its own, which runs a script of peers/device and answers
+ * what a decoder is asked. A peer that fails ends its own process and nobody else's.
+ */
+import { fork } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { delimiter, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { InsituError } from "../../base/error.js";
+import type { FoundRuntimes } from "../load.js";
+import type { MissingPeer } from "../peers.js";
+import type { DecoderEntry, DeviceDecoder } from "./decoder.js";
+import type { ModelFolder } from "./model-files.js";
+
+/** What a peer is told when it is started. */
+interface PeerModel {
+  readonly files: () => ModelFolder;
+  /** Writes the model as llama.cpp reads it; the path. */
+  readonly gguf: () => string;
+  /** What the script needs to know of the model. */
+  readonly told: () => Promise<Readonly<Record<string, unknown>>>;
+}
+
+/** A runtime that is there. */
+interface DevicePeer {
+  readonly name: string;
+  readonly version: string;
+  entry(model: PeerModel): DecoderEntry;
+}
+
+interface KnownPeer {
+  readonly name: string;
+  readonly does: string;
+  readonly install: string;
+  readonly readsGguf?: boolean;
+  /** What else must be there. */
+  readonly needs?: () => boolean;
+}
+
+const packageRoot = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
+const peersFolder = join(packageRoot, "peers");
+
+const chromiumNames = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+function hasChromium(): boolean {
+  if (folderOf("playwright-core", packageRoot) === undefined) return false;
+  const given = process.env["CHROMIUM"];
+  const folders = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/bin"];
+  const places = folders.flatMap((folder) => chromiumNames.map((name) => join(folder, name)));
+  return given === undefined ? places.some((place) => existsSync(place)) : existsSync(given);
+}
+
+const known: readonly KnownPeer[] = [
+  {
+    name: "onnxruntime-node",
+    does: "WebGPU provider, caches in GPU buffers",
+    install: "npm --prefix peers ci",
+  },
+  {
+    name: "onnxruntime-web",
+    does: "WebGPU in Chromium, caches in GPU buffers",
+    install: "npm --prefix peers ci, with playwright-core and a Chromium (Debian: apt-get install chromium)",
+    needs: hasChromium,
+  },
+  {
+    name: "node-llama-cpp",
+    does: "llama.cpp on Vulkan",
+    install:
+      "npm --prefix peers install --no-save --omit=optional node-llama-cpp @node-llama-cpp/linux-x64-vulkan (or the package of your system)",
+    readsGguf: true,
+  },
+];
+
+/** The folder of a package that can be loaded from `from`. */
+function folderOf(name: string, from: string): string | undefined {
+  const places = createRequire(join(from, "package.json")).resolve.paths(name) ?? [];
+  return places.map((place) => join(place, name)).find((place) => existsSync(join(place, "package.json")));
+}
+
+/** Finds the runtimes to compare with. */
+export function findDevicePeers(
+  folder: string = peersFolder,
+): FoundRuntimes & { readonly peers: readonly DevicePeer[] } {
+  const peers: DevicePeer[] = [];
+  const missing: MissingPeer[] = [];
+  for (const each of known) {
+    const { name, install, needs = () => true } = each;
+    const place = folderOf(name, folder);
+    if (place === undefined || !needs()) {
+      missing.push({ name, install });
+      continue;
+    }
+    const { version } = JSON.parse(readFileSync(join(place, "package.json"), "utf8")) as { version: string };
+    peers.push({ name, version, entry: (model) => entryOf(each, model, join(folder, "device", `${name}.mjs`)) });
+  }
+  return { peers, missing, versions: Object.fromEntries(peers.map(({ name, version }) => [name, version])) };
+}
+
+const entryOf = ({ name, does, readsGguf = false }: KnownPeer, model: PeerModel, script: string): DecoderEntry => ({
+  name: `${name}, ${does}`,
+  runtime: name,
+  async open() {
+    const process = new PeerProcess(name, script);
+    try {
+      const paths = readsGguf ? { gguf: model.gguf() } : model.files();
+      await process.ask("open", [{ ...paths, ...(await model.told()) }]);
+    } catch (error) {
+      process.end();
+      throw error;
+    }
+    return decoderIn(process);
+  },
+});
+
+function decoderIn(process: PeerProcess): DeviceDecoder {
+  return {
+    decode: async (...args) => (await process.ask("decode", args)) as number,
+    prefill: async (...args) => (await process.ask("prefill", args)) as number,
+    next: async (...args) => (await process.ask("next", args)) as number[],
+    stop: async () => {
+      await process.ask("stop", []).catch(() => undefined);
+      process.end();
+    },
+  };
+}
+
+interface Answer {
+  readonly id: number;
+  readonly value?: unknown;
+  readonly error?: string;
+}
+
+/** A script that answers. */
+class PeerProcess {
+  readonly #name: string;
+  readonly #child: ReturnType<typeof fork>;
+  readonly #waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
+  #asked = 0;
+  #said = "";
+  #ended: string | undefined;
+
+  constructor(name: string, script: string) {
+    this.#name = name;
+    this.#child = fork(script, [], { stdio: ["ignore", "ignore", "pipe", "ipc"] });
+    // What it says is told where it ends: runtimes warn of much.
+    this.#child.stderr?.on("data", (text: Buffer) => (this.#said = (this.#said + String(text)).slice(-2000)));
+    this.#child.on("message", (message) => this.#hear(message as Answer));
+    this.#child.on("exit", (code, signal) => {
+      this.#ended = `its process ended with ${signal ?? code}: ${this.#said.trim().split("\n").slice(-3).join(" ")}`;
+      for (const waiting of this.#waiting.values()) waiting.reject(this.#failure(this.#ended));
+      this.#waiting.clear();
+    });
+  }
+
+  #failure(reason: string): InsituError {
+    return new InsituError("invalid-argument", `${this.#name}: ${reason}`);
+  }
+
+  #hear({ id, value, error }: Answer): void {
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    if (error === undefined) waiting?.resolve(value);
+    else waiting?.reject(this.#failure(error));
+  }
+
+  ask(call: string, args: readonly unknown[]): Promise<unknown> {
+    if (this.#ended !== undefined) return Promise.reject(this.#failure(this.#ended));
+    const id = ++this.#asked;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      this.#child.send({ id, call, args });
+    });
+  }
+
+  end(): void {
+    this.#child.kill();
+  }
+}
