@@ -48,6 +48,8 @@ interface Machine {
   readonly memoryBytes: number;
   readonly platform: string;
   readonly node: string;
+  /** The GPU, where a backend ran on one. */
+  readonly gpu: string | null;
   /** Processes that waited for a core in the minute before, on average: what else the machine was doing. */
   readonly loadAverage: number;
 }
@@ -66,13 +68,14 @@ export interface Report {
 }
 
 /** What this machine is. */
-export function describeMachine(): Machine {
+export function describeMachine(gpu: string | null): Machine {
   return {
     cpu: cpus()[0]?.model.trim() ?? "unknown",
     cores: availableParallelism(),
     memoryBytes: totalmem(),
     platform: `${process.platform} ${process.arch}`,
     node: process.versions.node,
+    gpu,
     loadAverage: loadavg()[0],
   };
 }

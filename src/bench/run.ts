@@ -1,6 +1,7 @@
 /** Runs loads: starts each group's contestants, compares what they give, measures them in turn, and reports. Prints nothing. */
 import { InsituError } from "../base/error.js";
 import { type BackendName, backends } from "../entry/backends.js";
+import { deviceName } from "./device/gpu.js";
 import type { Contestant, Group, Load, Profile, Result, Running } from "./load.js";
 import { type Effort, inRounds, measure, median } from "./measure.js";
 import { findPeers, machineThreads, type MissingPeer, type Peer } from "./peers.js";
@@ -45,7 +46,7 @@ export async function runBench(loads: readonly Load[], options: BenchOptions = {
   const { peers } = found;
   const missing = [...found.missing, ...own.flatMap((each) => each.missing)];
   const backend = options.backend ?? loads.find((load) => load.backend !== undefined)?.backend;
-  const machine = describeMachine();
+  const machine = describeMachine(backend === "webgpu" ? await deviceName() : null);
   const effort = quick ? brief : thorough;
   const reports: Report["loads"][number][] = [];
   for (const load of loads) {

@@ -45,7 +45,8 @@ const figureNames = (contestants: readonly ContestantReport[]): string[] => [
   ...new Set(contestants.flatMap(({ figures }) => Object.keys(figures))),
 ];
 
-const figureText = (figure: number | undefined): string => (figure === undefined ? "" : significant(figure));
+/** A figure in a table; nothing where there is none. */
+export const figureText = (figure: number | undefined): string => (figure === undefined ? "" : significant(figure));
 
 function groupText(group: GroupReport): string {
   const columns = columnsOf(group);
@@ -72,7 +73,7 @@ export function reportText(report: Report): string {
     ),
     [
       `insitu ${versions["insitu"]} on its ${backend} backend, ${threads} ${threads === 1 ? "thread" : "threads"}${peers.map(([name, version]) => `, ${name} ${version}`).join("")}`,
-      `${machine.cpu}, ${machine.cores} cores, ${bytesText(machine.memoryBytes)}, ${machine.platform}, Node ${machine.node}, load average ${machine.loadAverage.toFixed(1)}`,
+      `${machine.gpu === null ? "" : `${machine.gpu}; `}${machine.cpu}, ${machine.cores} cores, ${bytesText(machine.memoryBytes)}, ${machine.platform}, Node ${machine.node}, load average ${machine.loadAverage.toFixed(1)}`,
       `Medians of interleaved rounds${report.loads.some(({ name }) => name === "device") ? ", each runtime in a process of its own" : " in one process"}; a ratio says how many times longer than the group's first.`,
       `command: ${report.command}`,
     ].join("\n"),

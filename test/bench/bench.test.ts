@@ -43,7 +43,7 @@ const made = (results: readonly number[]): Load => ({
 
 const fields = {
   report: ["command", "quick", "backend", "threads", "machine", "versions", "missing", "loads"],
-  machine: ["cpu", "cores", "memoryBytes", "platform", "node", "loadAverage"],
+  machine: ["cpu", "cores", "memoryBytes", "platform", "node", "gpu", "loadAverage"],
   contestant: `name runtime medianMs lowerQuartileMs upperQuartileMs repeats samples runsPerSample
     ratio kernelMs kernelRatio agrees problem costs figures`.split(/\s+/),
 };

@@ -31,6 +31,7 @@ export class ModelFiles {
   readonly #type: DeviceSizes["type"];
   readonly #made = new Map<WeightKind, ModelFolder>();
   #root: string | undefined;
+  readonly #leave = (): void => this.remove();
 
   constructor({ model, type }: DeviceSizes) {
     this.#sizes = model;
@@ -57,7 +58,11 @@ export class ModelFiles {
   }
 
   #make(kind: WeightKind): ModelFolder {
-    this.#root ??= mkdtempSync(join(tmpdir(), "insitu-bench-"));
+    if (this.#root === undefined) {
+      this.#root = mkdtempSync(join(tmpdir(), "insitu-bench-"));
+      // Gigabytes: they go with the process, however it ends.
+      process.once("exit", this.#leave).once("SIGINT", interrupted).once("SIGTERM", interrupted);
+    }
     const folder = join(this.#root, kind);
     mkdirSync(folder);
     const { model, pieces } = moveToExternalData(this.#decoder(kind), { location: "model.onnx.data" });
@@ -77,8 +82,11 @@ export class ModelFiles {
     if (this.#root !== undefined) rmSync(this.#root, { recursive: true, force: true });
     this.#root = undefined;
     this.#made.clear();
+    process.off("exit", this.#leave).off("SIGINT", interrupted).off("SIGTERM", interrupted);
   }
 }
+
+const interrupted = (): never => process.exit(130);
 
 function writePieces(path: string, pieces: readonly Uint8Array[]): void {
   const file = openSync(path, "w");
