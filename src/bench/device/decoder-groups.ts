@@ -56,8 +56,10 @@ function contestant(
 export const weightsText = (kind: WeightKind, { type }: DeviceSizes): string =>
   `${kind === "plain" ? type : kind} weights`;
 
-const bytesFigure = ({ bytesAStep }: DeviceDecoder): Figures =>
-  bytesAStep === undefined ? {} : { "GPU bytes allocated a token": bytesAStep };
+const stepFigures = ({ bytesAStep, tokensInFlight }: DeviceDecoder): Figures => ({
+  ...(bytesAStep === undefined ? {} : { "GPU bytes allocated a token": bytesAStep }),
+  ...(tokensInFlight === undefined ? {} : { "tokens in flight": tokensInFlight }),
+});
 
 /** One token behind a context. */
 function tokenGroup(kind: WeightKind, decoders: readonly KeptDecoder[], sizes: DeviceSizes, context: number): Group {
@@ -69,7 +71,7 @@ function tokenGroup(kind: WeightKind, decoders: readonly KeptDecoder[], sizes: D
         kept,
         sizes,
         (decoder) => decoder.decode([prompt], sizes.tokens),
-        (medianMs, decoder) => ({ "tokens a second": 1000 / medianMs, ...bytesFigure(decoder) }),
+        (medianMs, decoder) => ({ "tokens a second": 1000 / medianMs, ...stepFigures(decoder) }),
       ),
     ),
     repeats: 9,

@@ -13,6 +13,8 @@ export interface DeviceDecoder {
   next(prompts: readonly (readonly number[])[]): Promise<readonly number[]>;
   /** Bytes of the buffers that each step of the last `decode` made on the device; undefined where nobody counts. */
   readonly bytesAStep?: number | undefined;
+  /** Tokens that the last `decode` had under way at a time, where it asks for some before others have come. */
+  readonly tokensInFlight?: number | undefined;
   stop(): Promise<void>;
 }
 

@@ -36,9 +36,15 @@ class StepBytes {
   }
 }
 
+/** What a summary says of tokens that are drawn on the device, where they are. */
+interface Flying {
+  readonly tokensInFlight?: number;
+}
+
 class GeneratingDecoder implements DeviceDecoder {
   readonly #lm: CausalLM;
   readonly #bytes: StepBytes;
+  tokensInFlight: number | undefined;
 
   constructor(lm: CausalLM, bytes: StepBytes) {
     this.#lm = lm;
@@ -51,8 +57,8 @@ class GeneratingDecoder implements DeviceDecoder {
 
   async decode(prompts: Prompts, steps: number): Promise<number> {
     const options = { ...greedy, maxTokens: steps + 1 };
-    const tokens =
-      prompts.length === 1 ? this.#lm.generate(prompts[0], options) : this.#lm.generateBatch(prompts, options);
+    const single = prompts.length === 1 ? this.#lm.generate(prompts[0], options) : undefined;
+    const tokens = single ?? this.#lm.generateBatch(prompts, options);
     // Every text's first token ends its reading.
     let left = prompts.length;
     let start = 0;
@@ -63,6 +69,7 @@ class GeneratingDecoder implements DeviceDecoder {
     }
     const took = performance.now() - start;
     this.#bytes.end(steps);
+    this.tokensInFlight = (single?.summary as Flying | undefined)?.tokensInFlight;
     return took / steps;
   }
 
