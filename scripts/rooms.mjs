@@ -56,6 +56,7 @@ export const rooms = {
       "backends",
       "rewrite",
       "session",
+      "cache",
       "functions",
       "platform",
       "demo",

@@ -7,12 +7,13 @@ import type { DecoderEntry } from "./decoder.js";
 import { decoderGroups } from "./decoder-groups.js";
 import { firstTokenGroup } from "./first-token.js";
 import { deviceName } from "./gpu.js";
-import { byGenerate, byRun } from "./insitu-decoders.js";
+import { byGenerate } from "./insitu-decoders.js";
 import { KeptDecoder } from "./kept.js";
 import { ModelFiles, type WeightKind } from "./model-files.js";
 import { attentionGroup, attentionGrowth, writeGroup } from "./operator-groups.js";
 import { findDevicePeers } from "./peer-processes.js";
 import { fullSizes, longestText, smallSizes } from "./sizes.js";
+import { byRun } from "./stepping-decoder.js";
 
 const kinds: readonly WeightKind[] = ["plain", "int4"];
 
@@ -42,7 +43,8 @@ export const device: Load = {
     const groups = kinds.flatMap((kind) => {
       const of = (): ReturnType<ModelFiles["of"]> => files.of(kind);
       const generate = keep(byGenerate(of, sizes, setting.backend, "linear"));
-      const run = keep(byRun(of, sizes, setting.backend));
+      const run = keep(byRun(of, sizes, setting.backend, "linear"));
+      const runPaged = keep(byRun(of, sizes, setting.backend, "paged"));
       const paged = keep(byGenerate(of, sizes, setting.backend, "paged"));
       const told = async (): Promise<Record<string, unknown>> => ({
         sizes: sizes.model,
@@ -55,7 +57,7 @@ export const device: Load = {
         kind,
         {
           single: [generate, run, ...others],
-          many: [generate, paged, run, ...others],
+          many: [generate, paged, run, runPaged, ...others],
         },
         sizes,
         growth,

@@ -1,40 +1,15 @@
-/** insitu as a decoder on a device: by `generate`, on linear caches and on pages, and by `session.run` with ArgMax in the graph. */
+/** insitu as a decoder on a device by `generate`, with the tokenizer and text around it, on linear caches and on pages. */
 import type { BackendName } from "../../entry/backends.js";
-import { CausalLM, InferenceSession } from "../../entry/node.js";
-import type { State } from "../../session/state.js";
-import { integers } from "../work.js";
+import { CausalLM } from "../../entry/node.js";
 import type { DecoderEntry, DeviceDecoder } from "./decoder.js";
-import { countMade, type Made } from "./gpu.js";
 import type { ModelFolder } from "./model-files.js";
-import { type DeviceSizes, longestText } from "./sizes.js";
+import { blockSize, type DeviceSizes, longestText, poolBlocks } from "./sizes.js";
+import { StepBytes } from "./step-bytes.js";
 
 type Prompts = readonly (readonly number[])[];
 
 /** Greedy, and never ended by a token. */
 const greedy = { temperature: 0, ignoreEnd: true } as const;
-
-/** What bytes were made on the device by work, for each of `steps` steps; nothing is told where no device is asked for. */
-class StepBytes {
-  readonly #made: (() => Made) | undefined;
-  #before = 0;
-  last: number | undefined;
-
-  constructor(made: (() => Made) | undefined) {
-    this.#made = made;
-  }
-
-  static async start(backend: BackendName | undefined): Promise<StepBytes> {
-    return new StepBytes(backend === "webgpu" ? await countMade() : undefined);
-  }
-
-  begin(): void {
-    this.#before = this.#made?.().bytes ?? 0;
-  }
-
-  end(steps: number): void {
-    if (this.#made !== undefined) this.last = (this.#made().bytes - this.#before) / steps;
-  }
-}
 
 /** What a summary says of tokens that are drawn on the device, where they are. */
 interface Flying {
@@ -104,8 +79,6 @@ export const byGenerate = (
     const bytes = await StepBytes.start(backend);
     const { folder } = files();
     const context = longestText(sizes);
-    const { texts, context: each, steps } = sizes.batch;
-    const blockSize = 16;
     const lm = await CausalLM.load(folder, {
       ...(backend === undefined ? {} : { backend }),
       inPlace: "require",
@@ -117,115 +90,10 @@ export const byGenerate = (
         ? {
             cache,
             blockSize,
-            blocks: texts * (Math.ceil((each + steps) / blockSize) + 1) + Math.ceil(context / blockSize),
+            blocks: poolBlocks(sizes),
           }
         : {}),
     });
     return new GeneratingDecoder(lm, bytes);
-  },
-});
-
-/** The caches of some prompts, which were read once. */
-interface ReadPrompts {
-  readonly state: State;
-  readonly first: readonly number[];
-}
-
-class SteppingDecoder implements DeviceDecoder {
-  readonly #session: InferenceSession;
-  readonly #sizes: DeviceSizes;
-  readonly #bytes: StepBytes;
-  readonly #read = new Map<string, ReadPrompts>();
-
-  constructor(session: InferenceSession, sizes: DeviceSizes, bytes: StepBytes) {
-    this.#session = session;
-    this.#sizes = sizes;
-    this.#bytes = bytes;
-  }
-
-  get bytesAStep(): number | undefined {
-    return this.#bytes.last;
-  }
-
-  /** The likeliest tokens behind tokens that follow `from` others. */
-  async #step(state: State, tokens: Prompts, from: number): Promise<number[]> {
-    const [texts, count] = [tokens.length, tokens[0].length];
-    const positions = tokens.flatMap((each) => each.map((_, at) => from + at));
-    const feeds = {
-      input_ids: integers("int64", tokens.flat(), [texts, count]),
-      position_ids: integers("int64", positions, [texts, count]),
-    };
-    const { next } = await this.#session.run(feeds, ["next"], { state });
-    return Array.from(next.data as BigInt64Array, Number);
-  }
-
-  async #readOnce(prompts: Prompts, capacity: number): Promise<ReadPrompts> {
-    const key = `${prompts.length} of ${prompts[0].length} from ${prompts[0][0]}`;
-    const known = this.#read.get(key);
-    if (known !== undefined) return known;
-    const state = this.#session.createState({ dims: { batch: prompts.length, capacity } });
-    const read = { state, first: await this.#step(state, prompts, 0) };
-    this.#read.set(key, read);
-    return read;
-  }
-
-  async decode(prompts: Prompts, steps: number): Promise<number> {
-    const length = prompts[0].length;
-    const { state, first } = await this.#readOnce(prompts, length + steps);
-    state.rewind(length);
-    this.#bytes.begin();
-    const start = performance.now();
-    let tokens = first;
-    for (let step = 0; step < steps; step++)
-      tokens = await this.#step(
-        state,
-        tokens.map((token) => [token]),
-        length + step,
-      );
-    const took = performance.now() - start;
-    this.#bytes.end(steps);
-    return took / steps;
-  }
-
-  async prefill(prompt: readonly number[]): Promise<number> {
-    const state = this.#session.createState({ dims: { batch: 1, capacity: this.#sizes.prompt } });
-    const start = performance.now();
-    await this.#step(state, [prompt], 0);
-    const took = performance.now() - start;
-    state.release();
-    return took;
-  }
-
-  async next(prompts: Prompts): Promise<readonly number[]> {
-    const tokens: number[] = [];
-    for (const prompt of prompts) {
-      const state = this.#session.createState({ dims: { batch: 1, capacity: prompt.length } });
-      tokens.push(...(await this.#step(state, [prompt], 0)));
-      state.release();
-    }
-    return tokens;
-  }
-
-  stop(): Promise<void> {
-    return this.#session.release();
-  }
-}
-
-/** `session.run`: a token is waited for before the next is asked for. */
-export const byRun = (
-  files: () => ModelFolder,
-  sizes: DeviceSizes,
-  backend: BackendName | undefined,
-): DecoderEntry => ({
-  name: "insitu, session.run, ArgMax in the graph",
-  runtime: "insitu",
-  async open() {
-    const bytes = await StepBytes.start(backend);
-    const session = await InferenceSession.create(files().next, {
-      ...(backend === undefined ? {} : { backend }),
-      rewrite: "auto",
-      inPlace: "require",
-    });
-    return new SteppingDecoder(session, sizes, bytes);
   },
 });

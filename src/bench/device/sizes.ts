@@ -52,6 +52,15 @@ export const smallSizes: DeviceSizes = {
 export const longestText = ({ contexts, tokens, prompt, batch }: DeviceSizes): number =>
   Math.max(contexts[1] + tokens, prompt, batch.context + batch.steps) + 8;
 
+/** Rows in a block of pages. */
+export const blockSize = 16;
+
+/** Blocks that all texts of a batch take beside the longest text. */
+export const poolBlocks = (sizes: DeviceSizes): number => {
+  const { texts, context, steps } = sizes.batch;
+  return texts * (Math.ceil((context + steps) / blockSize) + 1) + Math.ceil(longestText(sizes) / blockSize);
+};
+
 /** `28 layers of 1024, vocabulary 151,936` */
 export const modelText = ({ layers, hidden, vocabulary }: PublishedSizes): string =>
   `${layers} layers of ${hidden}, vocabulary ${vocabulary.toLocaleString("en-US")}`;
