@@ -23,7 +23,7 @@ export const rooms = {
   session: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes", "plan", "backends", "explain", "rewrite"] },
   functions: { imports: ["base", "tensor", "graph", "ops"] },
   cache: { imports: ["base", "tensor", "onnx", "rewrite", "session"] },
-  generate: { imports: ["base", "graph", "session", "cache"] },
+  generate: { imports: ["base", "session", "cache"] },
   hub: { imports: ["base"], node: true },
   conformance: { imports: ["base", "tensor", "onnx", "session"] },
   "rewrite-check": { imports: ["base", "tensor", "onnx", "graph", "rewrite", "session", "conformance"] },

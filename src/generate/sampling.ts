@@ -1,6 +1,6 @@
 /** How a token is chosen from logits: its options, their checks, and the choice. Knows no model, tokenizer or state. */
 import { InsituError } from "../base/error.js";
-import { seededRandom } from "../graph/call.js";
+import { leastTemperature, mostNoise, TokenNoise } from "../base/token-noise.js";
 import { Truncation } from "./truncation.js";
 
 /** How the next token is chosen. What is left out comes from the model's generation_config.json, then from the defaults here. */
@@ -63,34 +63,37 @@ export function readSampling(options: SamplingOptions, defaults: SamplingOptions
 
 const randomSeed = (): number => Math.floor(Math.random() * 2 ** 31);
 
-/** Chooses tokens one after another. Holds the chain of random numbers and what was made so far. */
+/**
+ * Chooses tokens one after another, and notes what was made so far. The draw with a number is a function of the seed alone, and the same as
+ * the operator SampleToken makes: where a text is made has no say in it but for rounding.
+ */
 export class Sampler {
   readonly #options: Sampling;
-  readonly #random: () => number;
+  readonly #noise: TokenNoise;
+  /** Tokens chosen so far. */
+  #choices = 0;
   /** Tokens of the prompt and of the text so far. */
   readonly #seen = new Set<number>();
   /** How often this generation made each token. */
   readonly #made = new Map<number, number>();
   readonly #truncation = new Truncation();
   #scores = new Float32Array(0);
-  #tokens = new Int32Array(0);
-  #weights = new Float64Array(0);
 
   constructor(options: Sampling, prompt: Iterable<number> = []) {
     this.#options = options;
-    this.#random = seededRandom(options.seed);
+    this.#noise = new TokenNoise(options.seed);
     for (const token of prompt) this.#seen.add(token);
   }
 
   /** The next token. The logits are left as they are. */
   choose(logits: Float32Array): number {
     const { temperature, topK, topP, minP } = this.#options;
+    this.#noise.begin(this.#choices++);
     const scores = this.#penalized(logits);
     const best = likeliest(scores);
     const most = scores[best];
-    if (!Number.isFinite(most))
-      throw new InsituError("invalid-model", `the model's logits are no numbers to choose by: the largest is ${most}`);
-    if (temperature === 0) return best;
+    if (!Number.isFinite(most)) throw noChoice(String(most));
+    if (temperature < leastTemperature) return best;
     const kept = this.#truncation.keep(scores, most, temperature, topK, topP);
     const least = minP > 0 ? Math.max(kept.least, most + temperature * Math.log(minP)) : kept.least;
     return this.#draw(scores, least, kept.count, most, temperature);
@@ -114,42 +117,33 @@ export class Sampler {
     return scores;
   }
 
-  /** A token by weight among the scores of at least `least`, at most `count` of them, in the order of their numbers. */
+  /** A token by weight among the scores of at least `least`, at most `count` of them, the first where several equal the least one. */
   #draw(scores: Float32Array, least: number, count: number, most: number, temperature: number): number {
-    if (this.#weights.length < count) {
-      this.#tokens = new Int32Array(count);
-      this.#weights = new Float64Array(count);
-    }
-    // Of several scores that equal the least one, only the first may be among the `count`.
     let equal = count;
     for (let token = 0; token < scores.length; token++) if (scores[token] > least) equal--;
-    let found = 0;
-    let total = 0;
+    let [best, largest] = [0, -Infinity];
     for (let token = 0; token < scores.length; token++) {
       const score = scores[token];
       if (!(score >= least) || (score === least && equal-- <= 0)) continue;
-      // 1 for the likeliest.
-      const weight = Math.exp((score - most) / temperature);
-      this.#tokens[found] = token;
-      this.#weights[found++] = weight;
-      total += weight;
+      const level = (score - most) / temperature;
+      // Most tokens could not win by any noise.
+      if (!(level + mostNoise > largest)) continue;
+      const key = level + this.#noise.at(token);
+      if (key > largest) [best, largest] = [token, key];
     }
-    let rest = this.#random() * total;
-    let last = 0;
-    for (let at = 0; at < found; at++) {
-      if (this.#weights[at] === 0) continue;
-      last = at;
-      rest -= this.#weights[at];
-      if (rest < 0) break;
-    }
-    return this.#tokens[last];
+    return best;
   }
 }
 
-/** The index of the largest entry, the first where there are several. */
+/** The error for logits of which none is a largest number. */
+const noChoice = (found: string): InsituError =>
+  new InsituError("invalid-model", `the model's logits are no numbers to choose by: the largest is ${found}`);
+
+/** The index of the largest entry, the first where there are several; NaN is none. */
 function likeliest(scores: Float32Array): number {
   let best = 0;
-  for (let index = 1; index < scores.length; index++) if (scores[index] > scores[best]) best = index;
+  for (let index = 1; index < scores.length; index++)
+    if (scores[index] > scores[best] || Number.isNaN(scores[best])) best = index;
   return best;
 }
 

@@ -1,6 +1,7 @@
 // How tokens are chosen: distributions against their definitions, penalties, seeds, and options that mean nothing.
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
+import { gumbel, mostNoise, threefry } from "../../src/base/token-noise.js";
 import {
   likeliestTokens,
   logSumExp,
@@ -105,5 +106,20 @@ test("impossible options are refused by name and value", () => {
   for (const [options, message] of bad) {
     expect(() => readSampling(options)).toThrow(message);
     expect(() => readSampling(options)).toThrow(InsituError);
+  }
+});
+
+test("the generator gives the answers that its authors publish", () => {
+  const words = (hex: string): [number, number] =>
+    hex.split(" ").map((word) => Number.parseInt(word, 16)) as [number, number];
+  const known: [key: string, counter: string, words: string][] = [
+    ["00000000 00000000", "00000000 00000000", "6b200159 99ba4efe"],
+    ["ffffffff ffffffff", "ffffffff ffffffff", "1cb996fc bb002be7"],
+    ["13198a2e 03707344", "243f6a88 85a308d3", "c4923a9c 483df7a0"],
+  ];
+  for (const [key, counter, result] of known) expect(threefry(words(key), words(counter))).toEqual(words(result));
+  for (const word of [0, 1, 2 ** 31, 2 ** 32 - 1]) {
+    expect(Number.isFinite(gumbel(word))).toBe(true);
+    expect(gumbel(word)).toBeLessThanOrEqual(mostNoise);
   }
 });

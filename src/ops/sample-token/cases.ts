@@ -1,0 +1,71 @@
+import { of, type OpCase } from "../../graph/case.js";
+import type { View } from "../../tensor/view.js";
+
+const { NaN: none } = Number;
+
+const sample = (
+  shows: string,
+  logits: View,
+  [temperature, topK, minP]: readonly [number, number, number],
+  chance: { readonly seed: readonly number[]; readonly counter: readonly number[] },
+  answer: Pick<OpCase, "outputs" | "throws">,
+): OpCase => ({
+  op: "SampleToken",
+  domain: "insitu",
+  opset: 1,
+  shows,
+  inputs: [
+    logits,
+    of("float32", [], [temperature]),
+    of("int64", [], [topK]),
+    of("float32", [], [minP]),
+    of("int64", [chance.seed.length], chance.seed),
+    of("int64", [chance.counter.length], chance.counter),
+  ],
+  ...answer,
+});
+
+const tokens = (...values: readonly number[]): Pick<OpCase, "outputs"> => ({
+  outputs: [of("int64", [values.length, 1], values)],
+});
+const five = [1, 3, 2, 3, -1];
+const row = of("float32", [1, 1, 5], five);
+const chance = { seed: [7], counter: [0] };
+
+export const cases: readonly OpCase[] = [
+  sample("temperature 0 takes the first of the likeliest", row, [0, 0, 0], chance, tokens(1)),
+  sample(
+    "the last row of each text",
+    of("float16", [2, 2, 3], [9, 0, 0, 0, 1, 2, 0, 9, 0, 5, 1, 2]),
+    [0, 0, 0],
+    { seed: [1, 2], counter: [0, 0] },
+    tokens(2, 0),
+  ),
+  sample("the likeliest alone may be taken: of two the first", row, [1, 1, 0], chance, tokens(1)),
+  sample("NaN is never taken", of("float32", [1, 1, 4], [none, -1, none, -2]), [1, 1, 0], chance, tokens(1)),
+  sample(
+    "nothing but NaN and infinities: no token",
+    of("float32", [2, 1, 2], [none, -Infinity, Infinity, 1]),
+    [0, 0, 0],
+    { seed: [1, 2], counter: [0, 0] },
+    tokens(-1, -1),
+  ),
+  // Computed by another program from the generator's definition.
+  sample(
+    "a draw is a function of seed and counter",
+    of("float32", [6, 1, 5], [...five, ...five, ...five, ...five, ...five, ...five]),
+    [1, 0, 0],
+    { seed: [7, 7, 7, 7, -8, 2 ** 40 + 1], counter: [0, 1, 2, 3, 0, 5] },
+    tokens(3, 1, 1, 0, 1, 1),
+  ),
+  sample(
+    "two seeds for one text are refused",
+    row,
+    [1, 0, 0],
+    { seed: [1, 2], counter: [0] },
+    { throws: /seed must have a number for each text of logits \[1,1,5\], got \[2\]/ },
+  ),
+  sample("logits without rows are refused", of("float32", [1, 5], [1, 2, 3, 4, 5]), [0, 0, 0], chance, {
+    throws: /logits must have 3 dimensions, got \[1,5\]/,
+  }),
+];

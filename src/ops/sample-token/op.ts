@@ -1,0 +1,81 @@
+/** SampleToken: the next token of each text, drawn from its logits. Chance is an operand: the same seed and counter draw the same token. */
+import { leastTemperature, TokenNoise } from "../../base/token-noise.js";
+import { isKnown } from "../../graph/dim.js";
+import { defineOp, tensor } from "../../graph/op.js";
+import { readBigInts, readNumbers, writeBigInts } from "../../tensor/access.js";
+import type { View } from "../../tensor/view.js";
+import { floats } from "../shared/rules/types.js";
+
+/**
+ * The token after the last row of logits [batch, rows, vocabulary]. Temperature 0 takes the likeliest, the first of several; above it the draw
+ * is from the softmax of logits / temperature over the `top_k` likeliest (0: all; the first of those that are equal at the edge), of them
+ * those at least `min_p` times as likely as the likeliest. It is made by Gumbel's maximum, with the noise of each text's `seed` and `counter`.
+ * NaN is never taken; where no logit is a largest number, the token is −1.
+ */
+export const SampleToken = defineOp({
+  name: "SampleToken",
+  domain: "insitu",
+  since: 1,
+  types: { T: floats },
+  inputs: {
+    logits: tensor("T"),
+    temperature: tensor("float32"),
+    top_k: tensor("int64"),
+    min_p: tensor("float32"),
+    seed: tensor("int64"),
+    counter: tensor("int64"),
+  },
+  outputs: { token: tensor("int64") },
+
+  infer(call) {
+    const { logits, temperature, top_k, min_p, seed, counter } = call.inputs;
+    for (const [name, { shape }] of Object.entries({ temperature, top_k, min_p }))
+      call.check(
+        shape === undefined || shape.every((dim) => !isKnown(dim) || dim === 1),
+        () => `${name} must be one number, got [${shape!.join(",")}]`,
+      );
+    const { shape } = logits;
+    if (shape === undefined) return { token: {} };
+    call.check(shape.length === 3, () => `logits must have 3 dimensions, got [${shape.join(",")}]`);
+    call.check(shape[1] !== 0 && shape[2] !== 0, () => `logits must hold a row, got [${shape.join(",")}]`);
+    for (const [name, { shape: list }] of Object.entries({ seed, counter }))
+      call.check(
+        list === undefined || (list.length === 1 && (!isKnown(list[0]) || !isKnown(shape[0]) || list[0] === shape[0])),
+        () => `${name} must have a number for each text of logits [${shape.join(",")}], got [${list!.join(",")}]`,
+      );
+    return { token: { shape: [shape[0], 1] } };
+  },
+
+  reference({ inputs, outputs }) {
+    const { logits } = inputs;
+    const [batch, rows, vocabulary] = logits.shape;
+    const number = (view: View): number => Number(readNumbers(view)[0]);
+    const [temperature, share] = [number(inputs.temperature), number(inputs.min_p)];
+    const count = Number(readBigInts(inputs.top_k)[0]);
+    const [seeds, counters] = [readBigInts(inputs.seed), readBigInts(inputs.counter)];
+    const tokens = Array.from({ length: batch }, (_, text) => {
+      const row = logits.slice(0, text, text + 1).slice(1, rows - 1, rows);
+      const scores = Float64Array.from(readNumbers(row));
+      const order = Array.from({ length: vocabulary }, (_, token) => token)
+        .filter((token) => !Number.isNaN(scores[token]))
+        .toSorted((a, b) => scores[b] - scores[a] || a - b);
+      const most = scores[order[0]];
+      if (!Number.isFinite(most)) return -1;
+      if (!(temperature >= leastTemperature)) return order[0];
+      const likeliest = count > 0 ? order.slice(0, count) : order;
+      const least = share > 0 ? most + temperature * Math.log(share) : -Infinity;
+      const noise = new TokenNoise(seeds[text]);
+      noise.begin(Number(BigInt.asUintN(32, counters[text])));
+      let [best, largest] = [order[0], -Infinity];
+      for (const token of likeliest.filter((each) => scores[each] >= least).toSorted((a, b) => a - b)) {
+        const key = (scores[token] - most) / temperature + noise.at(token);
+        if (key > largest) [best, largest] = [token, key];
+      }
+      return best;
+    });
+    writeBigInts(outputs.token, tokens.map(BigInt));
+  },
+
+  work: ({ inputs: { logits } }) =>
+    16 * (logits.shape ?? []).reduce<number>((product, dim) => product * (isKnown(dim) ? dim : 1), 1),
+});

@@ -1,0 +1,191 @@
+/**
+ * SampleToken on WebGPU, in two dispatches however long the vocabulary is: each workgroup looks at a piece of a row and leaves its largest
+ * logit, and for a draw its best token, or those that may be among the likeliest; then one workgroup a text picks. Which of these is asked
+ * for stands in operands that every invocation reads alike. What a dispatch is made of is pieces.ts's matter.
+ */
+import type { CallOf } from "../../graph/kernel.js";
+import { type Dispatch, type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
+import { isShaderType } from "../../webgpu-kernels/wgsl.js";
+import { SampleToken } from "./op.js";
+import { edge, lanes, largest, noise, scores, tokenBits } from "./pieces.js";
+
+type Call = CallOf<typeof SampleToken>;
+
+/** Logits that one workgroup looks at. */
+const piece = 2048;
+
+const main = (body: string): string => `
+@compute @workgroup_size(${lanes}) fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
+${body}
+}`;
+
+/** Leaves of a piece: [largest logit, its token, best key, its token], and its part of the candidates where only the likeliest may be drawn. */
+const leave = `
+fn placeOf(text: u32, first: u32, at: u32) -> vec2u { return vec2u(logit(text, first + at), rank(first + at)); }
+var<workgroup> taken: atomic<u32>;
+${main(`
+  let text = group.y;
+  let first = group.x * ${piece}u;
+  let count = min(${piece}u, p.vocabulary - first);
+  var best = vec2u(0u, first);
+  for (var at = lane; at < count; at += ${lanes}u) {
+    let order = logit(text, first + at);
+    if (order > best.x) { best = vec2u(order, first + at); }
+  }
+  let top = largest(lane, best);
+  let left = 4u * (text * p.pieces + group.x);
+  if (lane == 0u) {
+    found[left] = top.x;
+    found[left + 1u] = top.y;
+  }
+  let keep = likeliest();
+  // A least share of the largest logit can be told by nobody who knows a piece alone.
+  if (isGreedy() || (keep == 0u && share() > 0.0)) { return; }
+  if (keep == 0u) {
+    var drawn = vec2u(0u, first);
+    for (var at = lane; at < count; at += ${lanes}u) {
+      let order = logit(text, first + at);
+      if (order <= below) { continue; }
+      let key = ordered((score(order) - score(top.x)) / heat() + noise(text, first + at));
+      if (key > drawn.x) { drawn = vec2u(key, first + at); }
+    }
+    drawn = largest(lane, drawn);
+    if (lane == 0u) {
+      found[left + 2u] = drawn.x;
+      found[left + 3u] = drawn.y;
+    }
+    return;
+  }
+  let last = edge(text, first, lane, count, min(keep, count));
+  let start = p.candidates + 2u * (text * p.vocabulary + group.x * min(keep, ${piece}u));
+  for (var at = lane; at < count; at += ${lanes}u) {
+    let place = placeOf(text, first, at);
+    if (isBefore(place, last)) {
+      let slot = start + 2u * atomicAdd(&taken, 1u);
+      found[slot] = place.x;
+      found[slot + 1u] = first + at;
+    }
+  }`)}`;
+
+/** Picks the token of a text out of what was left of its pieces. */
+const pick = `
+fn placeOf(text: u32, first: u32, at: u32) -> vec2u { return vec2u(found[first + 2u * at], rank(found[first + 2u * at + 1u])); }
+fn isAllowed(order: u32, top: u32) -> bool {
+  if (order <= below) { return false; }
+  return order == top || !(share() > 0.0) || score(order) >= score(top) + heat() * log(share());
+}
+fn keyOf(text: u32, order: u32, top: u32, token: u32) -> u32 {
+  return ordered((score(order) - score(top)) / heat() + noise(text, token));
+}
+fn say(text: u32, lane: u32, token: u32, high: u32) {
+  if (lane == 0u) {
+    tokens[2u * (p.token + text)] = token;
+    tokens[2u * (p.token + text) + 1u] = high;
+  }
+}
+${main(`
+  let text = group.x;
+  let left = 4u * text * p.pieces;
+  var best = vec2u(0u, 0xffffffffu);
+  for (var at = lane; at < p.pieces; at += ${lanes}u) {
+    let one = vec2u(found[left + 4u * at], found[left + 4u * at + 1u]);
+    if (precedes(one, best)) { best = one; }
+  }
+  let top = largest(lane, best);
+  if (top.x <= below || top.x >= above) {
+    say(text, lane, 0xffffffffu, 0xffffffffu);
+    return;
+  }
+  if (isGreedy()) {
+    say(text, lane, top.y, 0u);
+    return;
+  }
+  let keep = likeliest();
+  var drawn = vec2u(0u, 0xffffffffu);
+  if (keep > 0u) {
+    let first = p.candidates + 2u * text * p.vocabulary;
+    let rest = p.vocabulary - (p.pieces - 1u) * ${piece}u;
+    let count = (p.pieces - 1u) * min(keep, ${piece}u) + min(keep, rest);
+    let last = edge(text, first, lane, count, keep);
+    for (var at = lane; at < count; at += ${lanes}u) {
+      let place = placeOf(text, first, at);
+      let token = rank(place.y);
+      if (!isBefore(place, last) || !isAllowed(place.x, top.x)) { continue; }
+      let one = vec2u(keyOf(text, place.x, top.x, token), token);
+      if (precedes(one, drawn)) { drawn = one; }
+    }
+  } else if (share() > 0.0) {
+    for (var token = lane; token < p.vocabulary; token += ${lanes}u) {
+      let order = logit(text, token);
+      if (!isAllowed(order, top.x)) { continue; }
+      let one = vec2u(keyOf(text, order, top.x, token), token);
+      if (precedes(one, drawn)) { drawn = one; }
+    }
+  } else {
+    for (var at = lane; at < p.pieces; at += ${lanes}u) {
+      let own = left + 4u * at;
+      if (found[own] <= below) { continue; }
+      let key = score(found[own + 2u]) + (score(found[own]) - score(top.x)) / heat();
+      let one = vec2u(ordered(key), found[own + 3u]);
+      if (precedes(one, drawn)) { drawn = one; }
+    }
+  }
+  drawn = largest(lane, drawn);
+  say(text, lane, drawn.y, 0u);`)}`;
+
+/** The next token of each text. */
+export const sampleToken: WebgpuKernel = webgpuKernel([SampleToken], {
+  accepts({ inputs, outputs: { token } }) {
+    const { logits } = inputs;
+    if (!isShaderType(logits.type)) return `logits of ${logits.type} are none that shaders read`;
+    if (logits.shape[2] >= 2 ** tokenBits) return `a vocabulary of ${logits.shape[2]} is too long`;
+    return Object.values(inputs).every(({ contiguous }) => contiguous) && token.contiguous
+      ? true
+      : "an operand has gaps";
+  },
+  record(call, recorder) {
+    const { inputs, outputs } = call;
+    const [batch, rows, vocabulary] = inputs.logits.shape;
+    if (batch === 0) return;
+    const pieces = Math.ceil(vocabulary / piece);
+    const found = recorder.temporary(4 * batch * (4 * pieces + 2 * vocabulary));
+    const parameters = {
+      vocabulary,
+      rows,
+      pieces,
+      candidates: 4 * batch * pieces,
+      logits: inputs.logits.place.offset,
+      temperature: inputs.temperature.place.offset,
+      topK: inputs.top_k.place.offset,
+      share: inputs.min_p.place.offset,
+      seed: inputs.seed.place.offset,
+      counter: inputs.counter.place.offset,
+      token: outputs.token.place.offset,
+    };
+    const code = `${scores(inputs.logits.type)}\n${noise}\n${largest}\n${edge}`;
+    const read = bindingsOf(call);
+    recorder.dispatch({
+      name: "sampleCandidates",
+      code: `${code}\n${leave}`,
+      bindings: [...read, { name: "found", of: found, writes: true }],
+      parameters,
+      workgroups: [pieces, batch],
+    });
+    recorder.dispatch({
+      name: "pickToken",
+      code: `${code}\n${pick}`,
+      bindings: [...read, { name: "found", of: found }, { name: "tokens", of: outputs.token, writes: true }],
+      parameters,
+      workgroups: [batch],
+    });
+  },
+});
+
+const bindingsOf = ({ inputs }: Call): Dispatch["bindings"] => [
+  { name: "logits", of: inputs.logits },
+  { name: "temperature", of: inputs.temperature },
+  { name: "topK", of: inputs.top_k },
+  { name: "minP", of: inputs.min_p },
+  { name: "seed", of: inputs.seed },
+  { name: "counter", of: inputs.counter },
+];

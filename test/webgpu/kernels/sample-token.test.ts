@@ -1,0 +1,167 @@
+// SampleToken on a device: against its slow truth over vocabularies of many pieces, and against the distribution that it says it draws from.
+import { describe, expect, test } from "vitest";
+import { InferenceSession } from "../../../src/entry/node.js";
+import { seededRandom } from "../../../src/graph/call.js";
+import { buildModel, node, value } from "../../../src/onnx/build.js";
+import { writeModel } from "../../../src/onnx/write.js";
+import type { ElementType } from "../../../src/tensor/element-type.js";
+import { Tensor } from "../../../src/tensor/tensor.js";
+import { View } from "../../../src/tensor/view.js";
+import { writeNumbers } from "../../../src/tensor/access.js";
+import { noWebgpu } from "../../support/backends.js";
+
+const soak = process.env["INSITU_SOAK"] !== undefined;
+
+interface Drawing {
+  readonly temperature: number;
+  readonly topK: number;
+  readonly minP: number;
+  readonly seeds: readonly number[];
+  readonly counters: readonly number[];
+}
+
+const model = (type: ElementType): Uint8Array =>
+  writeModel(
+    buildModel({
+      opset: { "": 24, insitu: 1 },
+      inputs: [
+        value("negated", type, ["batch", "rows", "vocabulary"]),
+        value("temperature", "float32", []),
+        value("top_k", "int64", []),
+        value("min_p", "float32", []),
+        value("seed", "int64", ["batch"]),
+        value("counter", "int64", ["batch"]),
+      ],
+      outputs: [value("token", "int64", ["batch", 1])],
+      nodes: [
+        // Whole numbers that are made of feeds alone would be computed on the host.
+        node("Neg", ["negated"], ["logits"]),
+        node(
+          "SampleToken",
+          ["logits", "temperature", "top_k", "min_p", "seed", "counter"],
+          ["token"],
+          {},
+          { domain: "insitu" },
+        ),
+      ],
+    }),
+  );
+
+const int64 = (values: readonly number[], dims: readonly number[]): Tensor =>
+  new Tensor("int64", BigInt64Array.from(values, BigInt), dims);
+
+async function draw(session: InferenceSession, negated: Tensor, drawing: Drawing): Promise<number[]> {
+  const { temperature, topK, minP, seeds, counters } = drawing;
+  const { token } = await session.run({
+    negated,
+    temperature: new Tensor("float32", Float32Array.of(temperature), []),
+    top_k: int64([topK], []),
+    min_p: new Tensor("float32", Float32Array.of(minP), []),
+    seed: int64(seeds, [seeds.length]),
+    counter: int64(counters, [counters.length]),
+  });
+  return Array.from(token.data as BigInt64Array, Number);
+}
+
+/** Logits as they are fed. */
+function logitsOf(type: ElementType, dims: readonly number[], numbers: ArrayLike<number>): Tensor {
+  const view = View.allocate(type, dims);
+  writeNumbers(
+    view,
+    Array.from(numbers, (x) => -x),
+  );
+  return Tensor.fromView(view);
+}
+
+describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
+  const ways: readonly (readonly [temperature: number, topK: number, minP: number])[] = [
+    [0, 0, 0],
+    [0, 5, 0.5],
+    [1, 0, 0],
+    [0.7, 1, 0],
+    [1.3, 40, 0],
+    [1, 3000, 0],
+    [0.9, 0, 0.05],
+    [2, 40, 0.1],
+    [1, 1_000_000, 1],
+    [1e-40, 0, 0],
+    [1e30, 7, 0],
+    [0.01, 0, 0],
+  ];
+  test.each(["float32", "float16", "bfloat16"] as const)("the tokens of the slow truth, %s", async (type) => {
+    const options = { fallback: "never" } as const;
+    const [device, host] = [
+      await InferenceSession.create(model(type), { backend: "webgpu", ...options }),
+      await InferenceSession.create(model(type), { backend: "reference" }),
+    ];
+    const random = seededRandom(11);
+    const sizes = soak ? [1, 5, 2048, 2049, 6000] : [5, 2049];
+    for (const vocabulary of sizes) {
+      const [batch, rows] = [3, 2];
+      // Whole numbers among them, so that there are many ties; the second text has NaN, infinities and zeros of both signs.
+      const numbers = Float64Array.from({ length: batch * rows * vocabulary }, (_, at) => {
+        const x = 16 * random() - 8;
+        if (Math.floor(at / (rows * vocabulary)) === 1 && random() < 0.3)
+          return [NaN, -Infinity, 0, -0][Math.floor(4 * random())];
+        return random() < 0.5 ? Math.round(x) : x;
+      });
+      const logits = logitsOf(type, [batch, rows, vocabulary], numbers);
+      for (const [temperature, topK, minP] of ways) {
+        const drawing = { temperature, topK, minP, seeds: [3, -4, 2 ** 45], counters: [0, 17, 4096] };
+        const [actual, expected] = [await draw(device, logits, drawing), await draw(host, logits, drawing)];
+        expect(actual, `${vocabulary} tokens, ${JSON.stringify(drawing)}`).toEqual(expected);
+      }
+    }
+    expect(device.explain()).toMatch(/by sampleCandidates, pickToken/);
+    await Promise.all([device.release(), host.release()]);
+  });
+
+  test("nothing to choose by is no token", async () => {
+    const session = await InferenceSession.create(model("float32"), { backend: "webgpu", fallback: "never" });
+    const rows = [NaN, NaN, NaN, -Infinity, NaN, -Infinity, 1, Infinity, 0];
+    const drawing = { topK: 0, minP: 0, seeds: [1, 1, 1], counters: [0, 0, 0] };
+    for (const [temperature, topK, minP] of ways)
+      expect(
+        await draw(session, logitsOf("float32", [3, 1, 3], rows), { ...drawing, temperature, topK, minP }),
+      ).toEqual([-1, -1, -1]);
+    await session.release();
+  });
+
+  test.each([
+    ["all", 0.8, 0, 0],
+    ["the likeliest 5", 1.2, 5, 0],
+    ["a least share", 1, 0, 0.15],
+  ] as const)("draws from the softmax of %s", async (_, temperature, topK, minP) => {
+    const session = await InferenceSession.create(model("float32"), { backend: "webgpu", fallback: "never" });
+    const scores = Float32Array.of(1, 3, 2, -1, 2.5, 0.5, 2.2, -3, 1.5, 0);
+    const [batch, rounds] = [100, soak ? 20 : 5];
+    const order = [...scores.keys()].toSorted((a, b) => scores[b] - scores[a]);
+    const kept = (topK > 0 ? order.slice(0, topK) : order).filter(
+      (token) => Math.exp((scores[token] - 3) / temperature) >= minP,
+    );
+    const weights = [...scores].map((score, token) => (kept.includes(token) ? Math.exp(score / temperature) : 0));
+    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    const counts = new Array<number>(scores.length).fill(0);
+    const logits = logitsOf(
+      "float32",
+      [batch, 1, scores.length],
+      Float32Array.from({ length: batch * scores.length }, (__, at) => scores[at % scores.length]),
+    );
+    for (let round = 0; round < rounds; round++) {
+      const seeds = Array.from({ length: batch }, (__, text) => text % 5);
+      const counters = Array.from({ length: batch }, (__, text) => round * 20 + Math.floor(text / 5));
+      for (const token of await draw(session, logits, { temperature, topK, minP, seeds, counters })) counts[token]++;
+    }
+    const draws = batch * rounds;
+    let square = 0;
+    weights.forEach((weight, token) => {
+      const expected = (draws * weight) / total;
+      if (weight === 0) expect(counts[token]).toBe(0);
+      else square += (counts[token] - expected) ** 2 / expected;
+    });
+    // A thousandth of all draws that are right exceed it: the mean, and 3.1 deviations above.
+    const freedom = kept.length - 1;
+    expect(square).toBeLessThan(freedom + 3.1 * Math.sqrt(2 * freedom) + 5);
+    await session.release();
+  });
+});
