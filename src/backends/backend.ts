@@ -38,6 +38,8 @@ export interface CacheRequest {
   readonly cache: Value;
   readonly type: ElementType;
   readonly shape: readonly number[];
+  /** Whole numbers between which whatever is written there lies: checks on data go by them where the contents cannot be looked at. */
+  readonly bounds?: readonly [least: number, most: number] | undefined;
 }
 
 /**
@@ -83,8 +85,12 @@ export interface Executable extends Places {
   programFor(inputs: readonly Placed[]): Program;
   /**
    * Runs a program. Inputs are Views, which are read before this returns, and places of caches, which are written where the plan says so.
-   * `results` are the outputs that are wanted on the host, with a buffer to compute each into where the caller has one. `finish` is given all
-   * outputs by value, those wanted as Views, once they are there; it takes from them what is to last, before any other run writes.
+   * `results` are the outputs that are wanted on the host, with a buffer to compute each into where the caller has one; or with a place that
+   * `allocate` gave, to which one is brought when all else is done. `finish` is given the outputs by value that are wanted or held, those for
+   * the host as Views, once they are there; it takes from them what is to last, before any other run writes.
+   *
+   * `submitted` is called where a backend knows earlier what becomes of caches: all that is asked from then on comes after the run. It is given
+   * the outputs that stay on the backend, each where its cache is. Where it is not called, `finish` is all there is.
    *
    * What can be checked on the host is checked before anything is written (`program.checks`). Where a check looks at what only the device
    * knows, the backend reads it back before the write, or keeps what is overwritten (`step.keeps`) until it has. A run that rejects has
@@ -93,8 +99,9 @@ export interface Executable extends Places {
   run<T>(
     program: Program,
     inputs: readonly Placed[],
-    results: ReadonlyMap<Value, View | null>,
+    results: ReadonlyMap<Value, Placed | null>,
     finish: (outputs: ReadonlyMap<Value, Placed>) => T,
+    submitted?: (outputs: ReadonlyMap<Value, Placed>) => void,
   ): Promise<T>;
   readonly memory: MemoryUse;
   /** How the steps of the program that ran last were done; undefined before the first run, and where there is nothing to choose. */

@@ -3,7 +3,7 @@ import { InsituError } from "../../base/error.js";
 import { cloneView } from "../../tensor/copy.js";
 import { byteLengthOf, type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { Placed } from "../../tensor/placed.js";
-import { bytesIn, View, viewOfBytes } from "../../tensor/view.js";
+import { bytesIn, coversStorage, View, viewOfBytes } from "../../tensor/view.js";
 import { type Device, mapToRead, usage } from "./device.js";
 
 /** A buffer on the device. */
@@ -101,7 +101,7 @@ export class DeviceMemory {
 
   /** Writes a view's elements to the front of a buffer, in row-major order. */
   upload(view: View, to: DeviceBuffer): void {
-    const bytes = bytesIn(cloneView(view));
+    const bytes = bytesIn(isWhole(view) ? view : cloneView(view));
     const whole = bytes.length % 4 === 0 ? bytes : padded(bytes);
     this.device.queue.writeBuffer(to.gpu, 0, whole as Uint8Array<ArrayBuffer>);
   }
@@ -110,10 +110,10 @@ export class DeviceMemory {
   async download(place: DevicePlace): Promise<View> {
     const landing = this.landingFor(place);
     const encoder = this.device.gpu.createCommandEncoder();
-    landing.encode(encoder);
+    const read = landing.encode(encoder);
     this.device.queue.submit([encoder.finish()]);
     try {
-      return await landing.read();
+      return await read();
     } finally {
       landing.release();
     }
@@ -125,47 +125,52 @@ export class DeviceMemory {
   }
 }
 
-/** Memory that the host can map, for the elements of one place. One copy at a time is on its way. */
+/** Memory that the host can map, for the elements of one place. Each copy on its way has a buffer; once it was read, the next one takes it. */
 export class Landing {
   readonly #device: Device;
   readonly #place: DevicePlace;
   readonly #start: number;
   readonly #size: number;
-  readonly #buffer: GPUBuffer | undefined;
+  /** Buffers that no copy is on its way to. */
+  readonly #free: GPUBuffer[] = [];
+  #released = false;
 
   constructor(device: Device, place: DevicePlace) {
     this.#device = device;
     this.#place = place;
-    const { type, shape, strides, offset, size, buffer } = place;
+    const { type, shape, strides, offset, buffer } = place;
     const { bits } = traitsOf(type);
     const last = offset + shape.reduce((sum, dim, axis) => sum + (dim - 1) * strides[axis], 0);
     this.#start = Math.floor((offset * bits) / 32) * 4;
     this.#size = Math.min(buffer.bytes, wholeWords(Math.ceil(((last + 1) * bits) / 8))) - this.#start;
-    device.check();
-    const mappable = usage.mapRead | usage.copyTarget;
-    if (size > 0) this.#buffer = device.gpu.createBuffer({ label: "to the host", size: this.#size, usage: mappable });
   }
 
-  /** Copies the place's bytes to where the host can map them. */
-  encode(encoder: GPUCommandEncoder): void {
-    if (this.#buffer !== undefined)
-      encoder.copyBufferToBuffer(this.#place.buffer.gpu, this.#start, this.#buffer, 0, this.#size);
+  /** Copies the place's bytes to where the host can map them. What it returns reads them, once the copy was submitted: to be called once. */
+  encode(encoder: GPUCommandEncoder): () => Promise<View> {
+    const { type, shape, size } = this.#place;
+    if (size === 0) return async () => View.allocate(type, shape);
+    this.#device.check();
+    const usages = usage.mapRead | usage.copyTarget;
+    const buffer =
+      this.#free.pop() ?? this.#device.gpu.createBuffer({ label: "to the host", size: this.#size, usage: usages });
+    encoder.copyBufferToBuffer(this.#place.buffer.gpu, this.#start, buffer, 0, this.#size);
+    return () => this.#read(buffer);
   }
 
-  /** The elements, once the copy that was submitted is done. */
-  async read(): Promise<View> {
+  async #read(buffer: GPUBuffer): Promise<View> {
     const { type, shape, strides, offset } = this.#place;
-    const buffer = this.#buffer;
-    if (buffer === undefined) return View.allocate(type, shape);
     let bytes: Uint8Array;
     try {
       await buffer.mapAsync(mapToRead);
       bytes = new Uint8Array(buffer.getMappedRange().slice(0));
       buffer.unmap();
     } catch (cause) {
+      buffer.destroy();
       this.#device.check();
       throw new InsituError("internal", `${this.#place} could not be brought to the host`, { cause });
     }
+    if (this.#released) buffer.destroy();
+    else this.#free.push(buffer);
     const { bits } = traitsOf(type);
     const elements = Math.floor((bytes.length * 8) / bits);
     const whole = viewOfBytes(
@@ -176,10 +181,18 @@ export class Landing {
     return cloneView(new View(type, shape, whole.data, offset - (this.#start * 8) / bits, strides));
   }
 
+  /** Lets go of the buffers; those of copies on their way go once these were read. */
   release(): void {
-    this.#buffer?.destroy();
+    this.#released = true;
+    for (const buffer of this.#free.splice(0)) buffer.destroy();
   }
 }
+
+/** True for what a device reads as it lies: all of an array that no other thread can write. */
+const isWhole = (view: View): boolean =>
+  coversStorage(view) &&
+  !Array.isArray(view.data) &&
+  !(typeof SharedArrayBuffer !== "undefined" && view.data.buffer instanceof SharedArrayBuffer);
 
 function padded(bytes: Uint8Array): Uint8Array {
   const whole = new Uint8Array(wholeWords(bytes.length));

@@ -1,7 +1,8 @@
 /**
  * The programs of one plan on a GPU. Each step runs as dispatches of kernels where its operator has one that accepts the call; what all its
  * operands are on the host for, and is small and whole-numbered, stays there; what has no kernel runs on the host too, with downloads that are
- * told. Caches are buffers of their own, bound where they lie. Runs take turns, in the order in which they were asked for.
+ * told. Caches are buffers of their own, bound where they lie. Runs are submitted in the order in which they were asked for; one that has nothing
+ * to wait for on the host makes way for the next as soon as it was submitted.
  */
 import { InsituError } from "../../base/error.js";
 import { Recent } from "../../base/recent.js";
@@ -16,9 +17,9 @@ import { Placed, samePlace } from "../../tensor/placed.js";
 import { elementCount, hostView, View } from "../../tensor/view.js";
 import type { CacheRequest, Executable, MemoryUse, Move, Transfer } from "../backend.js";
 import { bindProgram, type BoundRun } from "./binding.js";
-import { devicePlace, isDevicePlace } from "./buffers.js";
+import { type DevicePlace, devicePlace, isDevicePlace } from "./buffers.js";
 import { copyDispatch, endOf } from "./copies.js";
-import { runBound } from "./run.js";
+import { runBound, submitBound } from "./run.js";
 import type { WebgpuSession } from "./session.js";
 
 /** How often a program is kept with caches in different places: conversations that take turns without being bound anew. */
@@ -56,9 +57,11 @@ export class WebgpuExecutable implements Executable {
   allocate(caches: readonly CacheRequest[]): Placed[] {
     const made: Placed[] = [];
     try {
-      for (const { cache, type, shape } of caches) {
+      for (const { cache, type, shape, bounds } of caches) {
         const bytes = byteLengthOf(type, elementCount(shape));
-        made.push(new Placed(type, shape, this.#session.memory.allocate(bytes, `cache "${cache.name}"`)));
+        const buffer = this.#session.memory.allocate(bytes, `cache "${cache.name}"`);
+        if (bounds !== undefined) this.#session.bounds.set(buffer, bounds);
+        made.push(new Placed(type, shape, buffer));
         this.#allocations++;
         this.#allocatedBytes += bytes;
       }
@@ -134,35 +137,42 @@ export class WebgpuExecutable implements Executable {
   run<T>(
     program: Program,
     inputs: readonly Placed[],
-    results: ReadonlyMap<Value, View | null>,
+    results: ReadonlyMap<Value, Placed | null>,
     finish: (outputs: ReadonlyMap<Value, Placed>) => T,
+    submitted?: (outputs: ReadonlyMap<Value, Placed>) => void,
   ): Promise<T> {
     const given = inputs.map((place) => (place instanceof View ? cloneView(place) : place));
-    return this.#session.after(async () => {
-      this.#session.check();
-      await this.#session.memory.settle();
+    const session = this.#session;
+    // Not the result itself: whoever comes next waits for what is resolved here.
+    const begun = session.after(async (): Promise<{ readonly landed: Promise<T> }> => {
+      session.check();
+      await session.memory.settle();
       const bound = await this.#boundFor(program, given, results);
       this.#last = bound;
-      return finish(await runBound(this.#session, bound, given, results));
+      if (bound.waits) {
+        const outputs = await runBound(session, bound, given, results);
+        return { landed: Promise.resolve(finish(outputs)) };
+      }
+      const landed = submitBound(session, bound, given, results).then(finish);
+      landed.catch(() => undefined);
+      submitted?.(bound.outputs);
+      return { landed };
     });
+    return begun.then(({ landed }) => landed);
   }
 
   async #boundFor(
     program: Program,
     inputs: readonly Placed[],
-    results: ReadonlyMap<Value, View | null>,
+    results: ReadonlyMap<Value, Placed | null>,
   ): Promise<BoundRun> {
     const kept = this.#bound.get(program) ?? new Recent<BoundRun>(mostBound);
     this.#bound.set(program, kept);
     const arena = this.#session.arenaFor(program.arenaBuffers);
-    const fits = ({ caches, arena: own, wanted }: BoundRun): boolean =>
-      own === arena &&
-      caches.every((place, at) => place === undefined || samePlace(place, inputs[at])) &&
-      wanted.size === results.size &&
-      [...results.keys()].every((value) => wanted.has(value));
-    const known = kept.use(fits);
+    const known = kept.use((bound) => bound.arena === arena && isBoundTo(bound, inputs, results));
     if (known !== undefined) return known;
-    const bound = await bindProgram(this.#session, program, inputs, new Set(results.keys()), arena);
+    const wanted = new Map([...results].map(([value, place]) => [value, targetOf(place)]));
+    const bound = await bindProgram(this.#session, program, inputs, wanted, arena);
     const gone = kept.add(bound);
     gone?.release();
     return bound;
@@ -174,6 +184,29 @@ export class WebgpuExecutable implements Executable {
     if (kept !== undefined)
       void this.#session.after(async () => kept.drop(() => true).forEach((bound) => bound.release()));
   }
+}
+
+/** Where a result is wanted on the device; null for the host. */
+const targetOf = (place: Placed | null | undefined): DevicePlace | null =>
+  place instanceof View || place === null || place === undefined ? null : devicePlace(place);
+
+/** True if a program was bound to inputs in these places, and to these results. */
+function isBoundTo(
+  { caches, wanted }: BoundRun,
+  inputs: readonly Placed[],
+  results: ReadonlyMap<Value, Placed | null>,
+): boolean {
+  if (wanted.size !== results.size) return false;
+  for (let at = 0; at < caches.length; at++) {
+    const place = caches[at];
+    if (place === undefined ? isDevicePlace(inputs[at]) : !samePlace(place, inputs[at])) return false;
+  }
+  for (const [value, place] of results) {
+    const [bound, asked] = [wanted.get(value), targetOf(place)];
+    if (bound === undefined || (bound === null) !== (asked === null)) return false;
+    if (bound !== null && asked !== null && !samePlace(bound, asked)) return false;
+  }
+  return true;
 }
 
 function copyOf(from: Placed, to: Placed, mostWorkgroups: number): Exclude<ReturnType<typeof copyDispatch>, string> {

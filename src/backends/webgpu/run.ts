@@ -1,4 +1,7 @@
-/** Runs a bound program: encodes its dispatches, and does on the host, in between, what is to be done there. */
+/**
+ * Runs a bound program: encodes its dispatches, and does on the host, in between, what is to be done there. A program with nothing to wait for
+ * in the middle is submitted as a whole, and its results come when the device has them: others are submitted meanwhile.
+ */
 import { InsituError } from "../../base/error.js";
 import { callReference } from "../../graph/call.js";
 import type { Value } from "../../graph/graph.js";
@@ -6,108 +9,190 @@ import { bodyOf } from "../../graph/infer.js";
 import type { Step } from "../../plan/program.js";
 import { copyView } from "../../tensor/copy.js";
 import { Placed } from "../../tensor/placed.js";
-import { View } from "../../tensor/view.js";
+import { bytesIn, coversStorage, View } from "../../tensor/view.js";
 import { type Environment, runBody, runDynamically } from "../body.js";
 import { checksOf } from "../bound-program.js";
-import type { BoundRun } from "./binding.js";
+import type { Action, BoundRun } from "./binding.js";
 import type { DeviceBuffer, DevicePlace } from "./buffers.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { encode, type ReadyDispatch, type WebgpuSession } from "./session.js";
 
-/** Runs it. The outputs by value: those wanted as Views. */
+type Outputs = ReadonlyMap<Value, Placed>;
+
+/** Runs it, and waits where it has to. The outputs by value: those wanted on the host as Views. */
 export async function runBound(
   session: WebgpuSession,
   bound: BoundRun,
   inputs: readonly Placed[],
-  results: ReadonlyMap<Value, View | null>,
-): Promise<ReadonlyMap<Value, Placed>> {
-  const { program, actions } = bound;
-  const { device, memory } = session;
-  device.check();
-  const host: Environment = new Map(program.constants);
-  program.plan.graph.inputs.forEach((value, at) => {
-    const place = inputs[at];
-    if (place instanceof View) host.set(value, place);
-  });
-  let waiting: ReadyDispatch[] = [];
-  /** What was encoded overwrites caches; what was submitted has. */
-  let [overwrites, overwrote] = [false, false];
-  const submit = (): void => {
-    overwrote = overwrites;
-    if (waiting.length === 0) return;
-    const encoder = device.gpu.createCommandEncoder();
-    encode(encoder, waiting);
-    device.queue.submit([encoder.finish()]);
-    waiting = [];
-  };
-  const kept: { readonly cache: DevicePlace; readonly copy: DeviceBuffer }[] = [];
+  results: ReadonlyMap<Value, Placed | null>,
+): Promise<Outputs> {
+  const running = new Running(session, bound, inputs);
   try {
-    for (const action of actions)
-      switch (action.kind) {
-        case "dispatch":
-          waiting.push(action.ready);
-          break;
-        case "check":
-          for (const check of checksOf(program, action.checks, host)) check();
-          break;
-        case "upload": {
-          const view = host.get(action.value) ?? action.value.initializer!;
-          // What is written to the queue comes before what waits to be encoded: nothing that waits reads the buffer of a value to come.
-          if (!action.intoCache) memory.upload(view, action.to.buffer);
-          else {
-            submit();
-            await uploadTo(session, view, action.to);
-          }
-          break;
-        }
-        case "download":
-          submit();
-          host.set(action.value, await memory.download(action.from));
-          break;
-        case "host":
-          runOnHost(action.step, host);
-          break;
-        case "keep": {
-          submit();
-          copyWhole(session, action.cache.buffer, action.copy);
-          kept.push(action);
-          break;
-        }
-        case "overwrites":
-          overwrites = true;
-          break;
-        default:
-          action satisfies never;
-      }
-    const { landings } = bound;
-    overwrote = overwrites;
+    for (const action of bound.actions) {
+      const waiting = running.act(action);
+      if (waiting !== undefined) await waiting;
+    }
+    return await running.end(results);
+  } catch (cause) {
+    throw running.failure(cause);
+  }
+}
+
+/** Submits a program that waits for nothing. Throws where it is refused; what it returns are the outputs as `runBound` gives them. */
+export function submitBound(
+  session: WebgpuSession,
+  bound: BoundRun,
+  inputs: readonly Placed[],
+  results: ReadonlyMap<Value, Placed | null>,
+): Promise<Outputs> {
+  const running = new Running(session, bound, inputs);
+  const fail = (cause: unknown): never => {
+    throw running.failure(cause);
+  };
+  try {
+    for (const action of bound.actions)
+      if (running.act(action) !== undefined) throw new InsituError("internal", `${action.kind} was taken for no wait`);
+    return running.end(results).catch(fail);
+  } catch (cause) {
+    return fail(cause);
+  }
+}
+
+/** One run of a program. */
+class Running {
+  readonly #session: WebgpuSession;
+  readonly #bound: BoundRun;
+  readonly #host: Environment;
+  readonly #kept: { readonly cache: DevicePlace; readonly copy: DeviceBuffer }[] = [];
+  #waiting: ReadyDispatch[] = [];
+  /** What was encoded overwrites caches; what was submitted has. */
+  #overwrites = false;
+  #overwrote = false;
+
+  constructor(session: WebgpuSession, bound: BoundRun, inputs: readonly Placed[]) {
+    session.device.check();
+    this.#session = session;
+    this.#bound = bound;
+    this.#host = new Map(bound.program.constants);
+    bound.program.plan.graph.inputs.forEach((value, at) => {
+      const place = inputs[at];
+      if (place instanceof View) this.#host.set(value, place);
+    });
+  }
+
+  /** Does one thing; a promise where it has to be waited for. */
+  act(action: Action): Promise<void> | undefined {
+    switch (action.kind) {
+      case "dispatch":
+        this.#waiting.push(action.ready);
+        return undefined;
+      case "check":
+        for (const check of checksOf(this.#bound.program, action.checks, this.#host)) check();
+        return undefined;
+      case "upload":
+        if (action.intoCache) return this.#uploadIntoCache(action);
+        // What is written to the queue comes before what waits to be encoded: nothing that waits reads the buffer of a value to come.
+        this.#upload(action);
+        return undefined;
+      case "download":
+        return this.#download(action);
+      case "host":
+        runOnHost(action.step, this.#host);
+        return undefined;
+      case "keep":
+        this.#submit();
+        copyWhole(this.#session, action.cache.buffer, action.copy);
+        this.#kept.push(action);
+        return undefined;
+      case "overwrites":
+        this.#overwrites = true;
+        return undefined;
+      default:
+        return action satisfies never;
+    }
+  }
+
+  /** Submits what is left, before this returns; the outputs, once those wanted are on the host. */
+  end(results: ReadonlyMap<Value, Placed | null>): Promise<Outputs> {
+    const { device } = this.#session;
+    const { landings, deliveries } = this.#bound;
     const encoder = device.gpu.createCommandEncoder();
-    if (waiting.length > 0) encode(encoder, waiting);
-    for (const landing of landings.values()) landing.encode(encoder);
+    if (this.#waiting.length > 0) encode(encoder, this.#waiting);
+    for (const { from, to } of deliveries)
+      encoder.copyBufferToBuffer(from.buffer.gpu, startOf(from), to.buffer.gpu, startOf(to), to.byteLength);
+    const reads = [...landings.values()].map((landing) => landing.encode(encoder));
+    this.#overwrote = this.#overwrites;
     device.queue.submit([encoder.finish()]);
-    const landed = await Promise.all([...landings.values()].map((landing) => landing.read()));
+    return this.#land(
+      reads.map((read) => read()),
+      results,
+    );
+  }
+
+  async #land(reading: readonly Promise<View>[], results: ReadonlyMap<Value, Placed | null>): Promise<Outputs> {
+    const { device } = this.#session;
+    const { landings, program, needed } = this.#bound;
+    const host = this.#host;
+    const landed = await Promise.all(reading);
     [...landings.keys()].forEach((value, at) => host.set(value, landed[at]));
     device.check();
-    const outputs = new Map<Value, Placed>(bound.outputs);
+    const outputs = new Map<Value, Placed>(this.#bound.outputs);
     for (const value of program.plan.graph.outputs) {
-      if (outputs.has(value)) continue;
+      if (outputs.has(value) || !needed.has(value)) continue;
       const view = host.get(value) ?? value.initializer!;
       const target = results.get(value);
-      if (target !== undefined && target !== null) copyView(view, target);
+      if (target instanceof View) copyView(view, target);
       outputs.set(value, target ?? view);
     }
     return outputs;
-  } catch (cause) {
-    for (const { cache, copy } of kept.toReversed()) copyWhole(session, copy, cache.buffer);
-    if (!overwrote) throw cause;
+  }
+
+  /** What a failure is told as. What was kept is put back; without that, caches that were being written are lost. */
+  failure(cause: unknown): unknown {
+    for (const { cache, copy } of this.#kept.toReversed()) copyWhole(this.#session, copy, cache.buffer);
+    if (!this.#overwrote) return cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new InsituError(
+    return new InsituError(
       "state-lost",
       `${reason}; caches were being written, so the state is lost: restore a saved one into it, or create a new one`,
       { cause },
     );
   }
+
+  #upload({ value, to, sent }: Action & { readonly kind: "upload" }): void {
+    const view = this.#host.get(value) ?? value.initializer!;
+    const { memory } = this.#session;
+    if (sent === undefined || !coversStorage(view)) return memory.upload(view, to.buffer);
+    const bytes = bytesIn(view);
+    if (sent.isHeld && bytes.every((byte, at) => byte === sent.bytes[at])) return;
+    memory.upload(view, to.buffer);
+    sent.bytes.set(bytes);
+    sent.isHeld = true;
+  }
+
+  async #uploadIntoCache({ value, to }: Action & { readonly kind: "upload" }): Promise<void> {
+    this.#submit();
+    await uploadTo(this.#session, this.#host.get(value) ?? value.initializer!, to);
+  }
+
+  async #download({ value, from }: Action & { readonly kind: "download" }): Promise<void> {
+    this.#submit();
+    this.#host.set(value, await this.#session.memory.download(from));
+  }
+
+  #submit(): void {
+    this.#overwrote = this.#overwrites;
+    if (this.#waiting.length === 0) return;
+    const { device } = this.#session;
+    const encoder = device.gpu.createCommandEncoder();
+    encode(encoder, this.#waiting);
+    device.queue.submit([encoder.finish()]);
+    this.#waiting = [];
+  }
 }
+
+/** The first byte of a place of whole words. */
+const startOf = ({ offset, byteLength, size }: DevicePlace): number => (offset * byteLength) / size;
 
 function copyWhole({ device }: WebgpuSession, from: DeviceBuffer, to: DeviceBuffer): void {
   const encoder = device.gpu.createCommandEncoder();

@@ -28,6 +28,8 @@ export class WebgpuSession {
   readonly #weights = new Map<View, DeviceBuffer>();
   /** Other forms of weights, by what they are called. */
   readonly #forms = new Map<View, Map<string, DeviceBuffer>>();
+  /** The whole numbers between which all of a buffer's are known to lie, whoever wrote them. */
+  readonly bounds: WeakMap<DeviceBuffer, readonly [least: number, most: number]> = new WeakMap();
   #arena: readonly DeviceBuffer[] = [];
   #failure: InsituError | undefined;
   /** Everything that was asked so far: what comes later waits for it. */
@@ -44,7 +46,7 @@ export class WebgpuSession {
     return this.device.traits.mostWorkgroups;
   }
 
-  /** Does work once everything is done that was asked before. */
+  /** Does work once everything is in line that was asked before: what was submitted comes first. */
   after<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#last.then(work);
     this.#last = result.catch(() => undefined);
@@ -171,10 +173,12 @@ export class WebgpuSession {
 /** Encodes dispatches as one pass. */
 export function encode(encoder: GPUCommandEncoder, dispatches: readonly ReadyDispatch[]): void {
   const pass = encoder.beginComputePass();
+  let last: GPUComputePipeline | undefined;
   for (const { pipeline, group, workgroups } of dispatches) {
-    pass.setPipeline(pipeline);
+    if (pipeline !== last) pass.setPipeline(pipeline);
+    last = pipeline;
     pass.setBindGroup(0, group);
-    pass.dispatchWorkgroups(...workgroups);
+    pass.dispatchWorkgroups(workgroups[0], workgroups[1], workgroups[2]);
   }
   pass.end();
 }
