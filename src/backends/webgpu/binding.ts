@@ -2,16 +2,14 @@
  * A program bound to the places of its caches: which steps run on the device and by what, which stay on the host, and what goes from one to
  * the other in between. Decided once, and run as often as the caches stay where they are.
  */
-import { type Node, readsOf, type Value } from "../../graph/graph.js";
+import type { Node, Value } from "../../graph/graph.js";
 import { InsituError } from "../../base/error.js";
 import { chooseKernel, type Operand } from "../../graph/kernel.js";
 import { isKnownShape } from "../../graph/dim.js";
 import type { Placement } from "../../plan/layout.js";
 import type { DataCheck } from "../../plan/data-checks.js";
 import type { Program, Step } from "../../plan/program.js";
-import { checksOf } from "../bound-program.js";
 import { dynamicStep, type StepAccount } from "../step-account.js";
-import { writeIntegers } from "../../tensor/access.js";
 import { byteLengthOf, type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { Placed } from "../../tensor/placed.js";
 import { elementCount, View } from "../../tensor/view.js";
@@ -19,74 +17,14 @@ import type { Transfer } from "../backend.js";
 import { kernelCallOf } from "../kernel-call.js";
 import type { Binding, Dispatch, Temporary, WeightForm } from "../../webgpu-kernels/webgpu-kernel.js";
 import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landing } from "./buffers.js";
+import { type Action, type BoundRun, deliveryOf, type Delivery, isWait, sparing } from "./bound-run.js";
 import { copyDispatch, endOf } from "./copies.js";
+import { type Bounds, checkWithin, lookedAt, neededSteps, Pending } from "./needs.js";
 import { CallRecorder } from "./recorder.js";
-import type { ReadyDispatch, WebgpuSession } from "./session.js";
-
-/** What was sent to a buffer last, where nothing but uploads writes it: the same bytes need not be sent again. */
-interface Sent {
-  readonly bytes: Uint8Array;
-  isHeld: boolean;
-}
-
-/** What a run does, one after the other. */
-export type Action =
-  | { readonly kind: "check"; readonly checks: readonly DataCheck[] }
-  | { readonly kind: "dispatch"; readonly ready: ReadyDispatch }
-  /** Brings a value from the host to a buffer that holds nothing else, or into a cache. */
-  | {
-      readonly kind: "upload";
-      readonly value: Value;
-      readonly to: DevicePlace;
-      readonly intoCache: boolean;
-      readonly sent?: Sent | undefined;
-    }
-  | { readonly kind: "download"; readonly value: Value; readonly from: DevicePlace }
-  /** Computes a step on the host. */
-  | { readonly kind: "host"; readonly step: Step }
-  /** Keeps a cache until the run is over: something may still refuse it. */
-  | { readonly kind: "keep"; readonly cache: DevicePlace; readonly copy: DeviceBuffer }
-  /** From here on caches have been overwritten that nothing can put back. */
-  | { readonly kind: "overwrites" };
-
-/** A program that is ready to run. */
-export interface BoundRun {
-  readonly program: Program;
-  /** Where inputs lie that stay on the device, by position. */
-  readonly caches: readonly (DevicePlace | undefined)[];
-  readonly arena: readonly DeviceBuffer[];
-  /** Outputs that are wanted, with where on the device; null for the host. */
-  readonly wanted: ReadonlyMap<Value, DevicePlace | null>;
-  /** Outputs that are computed. */
-  readonly needed: ReadonlySet<Value>;
-  readonly actions: readonly Action[];
-  /** True if the host has something to wait for before all is submitted, or when it is: an output in memory that the next run writes. */
-  readonly waits: boolean;
-  /** Outputs that stay on the device, and those that are brought to the host when all is done. */
-  readonly outputs: ReadonlyMap<Value, DevicePlace>;
-  readonly landings: ReadonlyMap<Value, Landing>;
-  /** Outputs that are brought to where the caller wants them on the device. */
-  readonly deliveries: readonly { readonly from: DevicePlace; readonly to: DevicePlace }[];
-  readonly accounts: ReadonlyMap<Node, StepAccount>;
-  readonly transfers: readonly Transfer[];
-  release(): void;
-}
+import type { WebgpuSession } from "./session.js";
 
 /** Elements up to which whole numbers are computed on the host where all that they are made of is there. */
 const mostHostElements = 1 << 16;
-
-/** Bytes up to which an upload is compared with the one before. */
-const mostSpared = 256;
-
-/** Stands for a value that is on the host until a dispatch binds it. */
-class Pending extends DeviceBuffer {
-  readonly value: Value;
-
-  constructor(value: Value) {
-    super(undefined as never, 0);
-    this.value = value;
-  }
-}
 
 /** Binds a program to inputs in these places; `wanted` are the outputs that are asked for. What nobody needs is not computed. */
 export async function bindProgram(
@@ -106,24 +44,6 @@ export async function bindProgram(
     inputs.map((place) => (isDevicePlace(place) ? place : undefined)),
     wanted,
   );
-}
-
-/** The outputs that are wanted or that a state holds, and the nodes of the steps that they take; those that write caches are among them. */
-function neededSteps(
-  { plan, steps }: Program,
-  wanted: ReadonlyMap<Value, unknown>,
-): { readonly live: ReadonlySet<Node>; readonly needed: ReadonlySet<Value> } {
-  const held = new Set(plan.pairs.map(({ present }) => present));
-  const needed = new Set(plan.graph.outputs.filter((value) => wanted.has(value) || held.has(value)));
-  const read = new Set(needed);
-  const live = new Set<Node>();
-  for (const { node, overwrites, keeps } of steps.toReversed()) {
-    const isRead = node.outputs.some((value) => value !== undefined && read.has(value));
-    if (!isRead && !overwrites && !keeps) continue;
-    live.add(node);
-    for (const value of readsOf(node)) read.add(value);
-  }
-  return { live, needed };
 }
 
 class Binder {
@@ -168,28 +88,18 @@ class Binder {
     this.#actions.push({ kind: "check", checks: left });
   }
 
-  /**
-   * Makes a check once where all that it looks at is known but for what lies on the device between known bounds: what holds for both holds
-   * for all that is between. Throws where it does not hold.
-   */
   #holdsWithinBounds(check: DataCheck): boolean {
-    const bounded = lookedAt(check).filter((value) => this.#boundsOf(value) !== undefined);
-    if (bounded.length === 0) return false;
-    if (lookedAt(check).some((value) => !bounded.includes(value) && !this.#isKnown(value))) return false;
-    for (const end of [0, 1]) {
-      const known = new Map(this.#program.constants);
-      for (const value of bounded) {
-        const { type, shape } = this.#factOf(value)!;
-        const view = View.allocate(type, shape);
-        writeIntegers(view, new Array<number>(view.size).fill(this.#boundsOf(value)![end]));
-        known.set(value, view);
-      }
-      for (const make of checksOf(this.#program, [check], known)) make();
+    const bounds = new Map<Value, Bounds>();
+    for (const value of lookedAt(check)) {
+      const own = this.#boundsOf(value);
+      if (own !== undefined) bounds.set(value, own);
+      else if (!this.#isKnown(value)) return false;
     }
-    return true;
+    if (bounds.size > 0) checkWithin(this.#program, check, bounds, (value) => this.#factOf(value)!);
+    return bounds.size > 0;
   }
 
-  #boundsOf(value: Value): readonly [least: number, most: number] | undefined {
+  #boundsOf(value: Value): Bounds | undefined {
     const place = this.#device.get(value);
     return place === undefined || this.#isHere(value) ? undefined : this.#session.bounds.get(place.buffer);
   }
@@ -243,7 +153,7 @@ class Binder {
   finish(caches: readonly (DevicePlace | undefined)[], wanted: ReadonlyMap<Value, DevicePlace | null>): BoundRun {
     const outputs = new Map<Value, DevicePlace>();
     const landings = new Map<Value, Landing>();
-    const deliveries: { from: DevicePlace; to: DevicePlace }[] = [];
+    const deliveries: Delivery[] = [];
     const { memory } = this.#session;
     const lasting = new Set(caches.map((place) => place?.buffer));
     let waits = false;
@@ -253,7 +163,7 @@ class Binder {
       if (target !== null && this.#hasShape(value)) {
         const from = this.#toDevice(value);
         outputs.set(value, target ?? from);
-        if (target !== undefined) deliveries.push(checkDelivery(value, from, target));
+        if (target !== undefined) deliveries.push(deliveryOf(value, from, target));
         // A present that is still to be moved must be taken before another run writes what it lies in.
         else waits ||= !lasting.has(from.buffer);
       } else if (!this.#isHere(value) && this.#device.has(value)) {
@@ -261,11 +171,8 @@ class Binder {
         this.#tell(value, "host");
       }
     }
-    const actions = this.#actions.map((action) => this.#sparing(action));
-    waits ||= actions.some(
-      (action) =>
-        action.kind === "download" || action.kind === "keep" || (action.kind === "upload" && action.intoCache),
-    );
+    const actions = this.#actions.map((action) => sparing(action, this.#written));
+    waits ||= actions.some(isWait);
     const [owned, parameters] = [this.#owned, this.#parameters];
     return {
       program: this.#program,
@@ -286,13 +193,6 @@ class Binder {
         for (const landing of landings.values()) landing.release();
       },
     };
-  }
-
-  /** A small upload to a buffer that nothing else writes need not be made again while its bytes are the same. */
-  #sparing(action: Action): Action {
-    if (action.kind !== "upload" || action.intoCache || this.#written.has(action.to.buffer)) return action;
-    const { byteLength } = action.to;
-    return byteLength > mostSpared ? action : { ...action, sent: { bytes: new Uint8Array(byteLength), isHeld: false } };
   }
 
   #isKnown(value: Value): boolean {
@@ -489,25 +389,6 @@ class Binder {
     if (ready.parameters !== undefined) this.#parameters.push(ready.parameters);
     this.#actions.push({ kind: "dispatch", ready });
   }
-}
-
-/** The operands whose contents a check looks at. */
-function lookedAt({ node: { op, inputs } }: DataCheck): readonly Value[] {
-  const names = Object.keys(op.inputs);
-  return inputs.filter(
-    (value, at): value is Value => value !== undefined && op.looksAt.includes(names[Math.min(at, names.length - 1)]),
-  );
-}
-
-/** What is to be copied from place to place by whole words. */
-function checkDelivery(
-  value: Value,
-  from: DevicePlace,
-  to: DevicePlace,
-): { readonly from: DevicePlace; readonly to: DevicePlace } {
-  if (from.contiguous && to.contiguous && traitsOf(to.type).bits % 32 === 0 && from.buffer !== to.buffer)
-    return { from, to };
-  throw new InsituError("unsupported-type", `output "${value.name}", ${from}, cannot be left on the device as ${to}`);
 }
 
 /** A place as kernels look at it: without bytes. */

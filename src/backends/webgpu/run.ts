@@ -12,7 +12,7 @@ import { Placed } from "../../tensor/placed.js";
 import { bytesIn, coversStorage, View } from "../../tensor/view.js";
 import { type Environment, runBody, runDynamically } from "../body.js";
 import { checksOf } from "../bound-program.js";
-import type { Action, BoundRun } from "./binding.js";
+import type { Action, BoundRun } from "./bound-run.js";
 import type { DeviceBuffer, DevicePlace } from "./buffers.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { encode, type ReadyDispatch, type WebgpuSession } from "./session.js";

@@ -6,6 +6,7 @@ import type { Binding, Dispatch, WebgpuKernel } from "../../webgpu-kernels/webgp
 import type { FallbackPolicy } from "../backend.js";
 import { DeviceBuffer, DeviceMemory, devicePlace } from "./buffers.js";
 import { type Device, usage } from "./device.js";
+import type { Bounds } from "./needs.js";
 import { parameterBytes, pipelineFor, shaderOf } from "./pipelines.js";
 import { isTemporary, RecordedForm } from "./recorder.js";
 
@@ -29,7 +30,7 @@ export class WebgpuSession {
   /** Other forms of weights, by what they are called. */
   readonly #forms = new Map<View, Map<string, DeviceBuffer>>();
   /** The whole numbers between which all of a buffer's are known to lie, whoever wrote them. */
-  readonly bounds: WeakMap<DeviceBuffer, readonly [least: number, most: number]> = new WeakMap();
+  readonly bounds: WeakMap<DeviceBuffer, Bounds> = new WeakMap();
   #arena: readonly DeviceBuffer[] = [];
   #failure: InsituError | undefined;
   /** Everything that was asked so far: what comes later waits for it. */

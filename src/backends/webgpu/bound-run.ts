@@ -1,0 +1,86 @@
+/** A program bound to places, as it is run: what is done one after the other, and where its outputs are then. Made by binding.ts, run by run.ts. */
+import { InsituError } from "../../base/error.js";
+import type { Node, Value } from "../../graph/graph.js";
+import type { DataCheck } from "../../plan/data-checks.js";
+import type { Program, Step } from "../../plan/program.js";
+import { traitsOf } from "../../tensor/element-type.js";
+import type { Transfer } from "../backend.js";
+import type { StepAccount } from "../step-account.js";
+import type { DeviceBuffer, DevicePlace, Landing } from "./buffers.js";
+import type { ReadyDispatch } from "./session.js";
+
+/** What was sent to a buffer last, where nothing but uploads writes it: the same bytes need not be sent again. */
+interface Sent {
+  readonly bytes: Uint8Array;
+  isHeld: boolean;
+}
+
+/** What a run does, one after the other. */
+export type Action =
+  | { readonly kind: "check"; readonly checks: readonly DataCheck[] }
+  | { readonly kind: "dispatch"; readonly ready: ReadyDispatch }
+  /** Brings a value from the host to a buffer that holds nothing else, or into a cache. */
+  | {
+      readonly kind: "upload";
+      readonly value: Value;
+      readonly to: DevicePlace;
+      readonly intoCache: boolean;
+      readonly sent?: Sent | undefined;
+    }
+  | { readonly kind: "download"; readonly value: Value; readonly from: DevicePlace }
+  /** Computes a step on the host. */
+  | { readonly kind: "host"; readonly step: Step }
+  /** Keeps a cache until the run is over: something may still refuse it. */
+  | { readonly kind: "keep"; readonly cache: DevicePlace; readonly copy: DeviceBuffer }
+  /** From here on caches have been overwritten that nothing can put back. */
+  | { readonly kind: "overwrites" };
+
+/** What is copied from place to place by whole words. */
+export interface Delivery {
+  readonly from: DevicePlace;
+  readonly to: DevicePlace;
+}
+
+/** A program that is ready to run. */
+export interface BoundRun {
+  readonly program: Program;
+  /** Where inputs lie that stay on the device, by position. */
+  readonly caches: readonly (DevicePlace | undefined)[];
+  readonly arena: readonly DeviceBuffer[];
+  /** Outputs that are wanted, with where on the device; null for the host. */
+  readonly wanted: ReadonlyMap<Value, DevicePlace | null>;
+  /** Outputs that are computed. */
+  readonly needed: ReadonlySet<Value>;
+  readonly actions: readonly Action[];
+  /** True if the host has something to wait for before all is submitted, or when it is: an output in memory that the next run writes. */
+  readonly waits: boolean;
+  /** Outputs that stay on the device, and those that are brought to the host when all is done. */
+  readonly outputs: ReadonlyMap<Value, DevicePlace>;
+  readonly landings: ReadonlyMap<Value, Landing>;
+  /** Outputs that are brought to where the caller wants them on the device. */
+  readonly deliveries: readonly Delivery[];
+  readonly accounts: ReadonlyMap<Node, StepAccount>;
+  readonly transfers: readonly Transfer[];
+  release(): void;
+}
+
+/** True for what the host has to wait for, or to be able to undo. */
+export const isWait = (action: Action): boolean =>
+  action.kind === "download" || action.kind === "keep" || (action.kind === "upload" && action.intoCache);
+
+/** Bytes up to which an upload is compared with the one before. */
+const mostSpared = 256;
+
+/** A small upload to a buffer that nothing else writes need not be made again while its bytes are the same. */
+export function sparing(action: Action, written: ReadonlySet<DeviceBuffer>): Action {
+  if (action.kind !== "upload" || action.intoCache || written.has(action.to.buffer)) return action;
+  const { byteLength } = action.to;
+  return byteLength > mostSpared ? action : { ...action, sent: { bytes: new Uint8Array(byteLength), isHeld: false } };
+}
+
+/** The copy of an output to where it is wanted on the device; throws for one that no copy of whole words makes. */
+export function deliveryOf(value: Value, from: DevicePlace, to: DevicePlace): Delivery {
+  if (from.contiguous && to.contiguous && traitsOf(to.type).bits % 32 === 0 && from.buffer !== to.buffer)
+    return { from, to };
+  throw new InsituError("unsupported-type", `output "${value.name}", ${from}, cannot be left on the device as ${to}`);
+}
