@@ -6,6 +6,7 @@ import { InsituError } from "../base/error.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { Tensor } from "../tensor/tensor.js";
 import { pageInputs } from "../rewrite/page-names.js";
+import { samplingInputs } from "../rewrite/sampling-names.js";
 
 /** An input that is filled from what a run reads. */
 export type DecoderInput =
@@ -65,6 +66,11 @@ export const isFilled = (name: string): name is DecoderInput => Object.hasOwn(fi
 
 /** True for an input that says where pages are: whoever keeps the pages feeds it. */
 export const isOfPages = (name: string): boolean => pageNames.includes(name);
+
+/** True for an input that says how a token is drawn: it has a default. */
+export const isOfSampling = (name: string): boolean => samplingNames.includes(name);
+
+const samplingNames: readonly string[] = Object.values(samplingInputs);
 
 const pageNames: readonly string[] = Object.values(pageInputs);
 

@@ -9,8 +9,18 @@ import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { Tensor } from "../tensor/tensor.js";
-import { type DecoderInput, decoderInputNames, fill, isFilled, isOfPages, type Reading } from "./decoder-inputs.js";
+import { samplingInputs, samplingOutputs } from "../rewrite/sampling-names.js";
+import {
+  type DecoderInput,
+  decoderInputNames,
+  fill,
+  isFilled,
+  isOfPages,
+  isOfSampling,
+  type Reading,
+} from "./decoder-inputs.js";
 import { Logits } from "./logits.js";
+import { type Drawing, TokenDrawer } from "./token-drawer.js";
 
 /** Tokens to run. */
 export interface DecoderStep {
@@ -50,6 +60,10 @@ export class Decoder {
   readonly #measured: readonly string[];
   /** Results of single tokens are written into the same tensor, by batch; undefined where each has its own. */
   readonly #results: Map<number, Tensor> | undefined;
+  /** Tokens of the vocabulary, where the model draws from it. */
+  readonly #vocabulary: number | undefined;
+  /** Slots that no drawer has: programs are bound to them, so that they are used again. */
+  readonly #slots: Tensor[] = [];
   /** True if each sample's rows have their own length and are written where the host says: samples may be rewound one by one. */
   readonly ragged: boolean;
   /** True if new rows may be written over old ones. */
@@ -76,6 +90,10 @@ export class Decoder {
     if (kept.size === 0)
       throw new InsituError("invalid-model", "the model has no cache: export it with past and present keys and values");
     this.#logits = logits.name;
+    const hasSampler =
+      session.inputNames.includes(samplingInputs.counter) && session.outputNames.includes(samplingOutputs.input);
+    const [, , vocabulary] = logits.shape;
+    this.#vocabulary = hasSampler && typeof vocabulary === "number" ? vocabulary : undefined;
     this.ragged = session.heldInputs.every(({ kind }) => kind === "update");
     // Windows and masks go by the order of rows.
     const { window, masked } = session.rowRules;
@@ -90,6 +108,18 @@ export class Decoder {
   /** True if runs measure attention. */
   get measures(): boolean {
     return this.#measured.length > 0;
+  }
+
+  /** Draws the tokens of a text where the model runs; undefined where that is the host's to do. `giveBack` lets another text have its place. */
+  drawer(drawing: Drawing): TokenDrawer | undefined {
+    if (this.#vocabulary === undefined || !this.ragged) return undefined;
+    const slot = this.#slots.pop() ?? this.#session.createSlot("input_ids", [1, 1], [0, this.#vocabulary - 1]);
+    return new TokenDrawer(this.#session, this, slot, drawing);
+  }
+
+  /** Takes a drawer back that is needed no more. */
+  giveBack({ slot }: TokenDrawer): void {
+    this.#slots.push(slot);
   }
 
   /** Caches for `batch` samples of at most `capacity` tokens. */
@@ -109,12 +139,7 @@ export class Decoder {
 
   async #run(state: State, step: DecoderStep, measured: readonly string[]): Promise<DecoderResults> {
     const [batch, count] = [step.tokens.length, step.tokens[0].length];
-    const reading = this.#readingOf(state, step);
-    const feeds: Record<string, Tensor> = { ...step.pages };
-    for (const [name, type] of this.#types) {
-      const tensor = fill(name, type, reading);
-      if (tensor !== undefined) feeds[name] = tensor;
-    }
+    const feeds = this.feedsOf(state, step);
     const target = count === 1 ? this.#results?.get(batch) : undefined;
     const wanted = { [this.#logits]: target ?? null, ...Object.fromEntries(measured.map((name) => [name, null])) };
     const results = await this.#session.run(feeds, wanted, { state });
@@ -124,6 +149,17 @@ export class Decoder {
     const data =
       tensor.type === "float32" ? (tensor.data as Float32Array) : Float32Array.from(readNumbers(tensor.toView()));
     return { logits: new Logits(data, rows, vocabulary), measured: measured.map((name) => results[name]) };
+  }
+
+  /** What a run of these tokens is fed. */
+  feedsOf(state: State, step: DecoderStep): Record<string, Tensor> {
+    const reading = this.#readingOf(state, step);
+    const feeds: Record<string, Tensor> = { ...step.pages };
+    for (const [name, type] of this.#types) {
+      const tensor = fill(name, type, reading);
+      if (tensor !== undefined) feeds[name] = tensor;
+    }
+    return feeds;
   }
 
   #readingOf(state: State, { tokens, positions, rows, padding, keep, pages }: DecoderStep): Reading {
@@ -151,7 +187,7 @@ function typesOf({ inputMetadata, heldInputs }: Session): ReadonlyMap<DecoderInp
   const types = new Map<DecoderInput, ElementType>();
   for (const { name, type } of inputMetadata) {
     if (isFilled(name) && !held.has(name)) types.set(name, type);
-    else if (!held.has(name) && !isOfPages(name))
+    else if (!held.has(name) && !isOfPages(name) && !isOfSampling(name))
       throw new InsituError(
         "invalid-model",
         `input "${name}" is none that a text decoder has; known are ${decoderInputNames.join(", ")} and caches`,

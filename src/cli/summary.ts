@@ -10,6 +10,11 @@ export function summaryText(summary: GenerationSummary): string {
     `${promptTokens} prompt ${promptTokens === 1 ? "token" : "tokens"}${read}, ${newTokens} new`,
     ...(newTokens === 0 ? [] : [`first token after ${summary.firstTokenMilliseconds.toFixed(0)} ms`]),
     ...(newTokens < 2 ? [] : [`${summary.tokensPerSecond.toFixed(0)} tokens a second`]),
+    ...(summary.tokensInFlight === 0
+      ? []
+      : [
+          `drawn on the device, ${summary.tokensInFlight} in flight${summary.discardedTokens === 0 ? "" : `, ${summary.discardedTokens} thrown away`}`,
+        ]),
     `caches ${bytesText(summary.stateBytes)}`,
     `written in place ${bytesText(summary.writtenBytes)}`,
     `a runtime that copies its caches would have moved ${bytesText(summary.copyingBytes)}`,

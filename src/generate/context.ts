@@ -4,7 +4,8 @@
  */
 import { InsituError } from "../base/error.js";
 import type { Logits } from "../cache/logits.js";
-import type { DecoderState, StatefulDecoder } from "./decoder.js";
+import type { BegunRun } from "../cache/token-drawer.js";
+import type { DecoderState, StatefulDecoder, StatefulDrawer } from "./decoder.js";
 
 /** How a context is shaped. */
 export interface ContextOptions {
@@ -34,6 +35,8 @@ export class Context {
   readonly #options: ContextOptions;
   /** The tokens in the caches; once slid, the sinks and the recent ones only where they are needed to start again. */
   #tokens: number[];
+  /** Tokens that runs read which the host does not know yet: they come after those that it knows. */
+  #ahead = 0;
   /** Tokens that were written over the oldest ones. */
   #slid = 0;
   #position: number;
@@ -63,7 +66,7 @@ export class Context {
 
   /** Tokens that still fit without sliding. */
   get room(): number {
-    return this.#slid > 0 ? 0 : this.#options.capacity - this.#tokens.length;
+    return this.#slid > 0 ? 0 : this.#options.capacity - this.#tokens.length - this.#ahead;
   }
 
   get slid(): boolean {
@@ -102,6 +105,68 @@ export class Context {
   /** Reads tokens in one run, which must have room for them; the logits after each. */
   tryOut(tokens: readonly number[]): Promise<Logits> {
     return this.#append(tokens, tokens.length);
+  }
+
+  /** Reads tokens in chunks, which must have room; `check` is asked before each run. Draws the first token of a text where the model runs. */
+  async drawFirst(drawer: StatefulDrawer, tokens: readonly number[], check: () => Promise<void>): Promise<BegunRun> {
+    const { chunk } = this.#options;
+    const last = tokens.length - (tokens.length % chunk || chunk);
+    let before: Promise<void> | undefined;
+    for (let at = 0; at < last; at += chunk) {
+      await check();
+      const part = tokens.slice(at, at + chunk);
+      this.#count(chunk);
+      const { over } = await drawer.read(this.#state, part, this.#position);
+      this.#tokens.push(...part);
+      this.#position += chunk;
+      // One chunk is on its way while the one before is read: who gives up does not leave a whole prompt to the device.
+      await before;
+      before = over;
+    }
+    await check();
+    const part = tokens.slice(last);
+    this.#count(part.length);
+    const run = await drawer.draw(this.#state, part, this.#position, 0);
+    this.#tokens.push(...part);
+    this.#position += part.length;
+    return run;
+  }
+
+  /** Reads the token that was drawn last, whatever it is, and draws number `counter`. There must be room. */
+  async drawNext(drawer: StatefulDrawer, counter: number): Promise<BegunRun> {
+    this.#count(1);
+    const run = await drawer.draw(this.#state, undefined, this.#position, counter);
+    this.#ahead++;
+    this.#position++;
+    return run;
+  }
+
+  /** Learns the first of the tokens that were read ahead. */
+  learn(token: number): void {
+    this.#tokens.push(token);
+    this.#ahead--;
+  }
+
+  /** Goes back to the tokens that the host knows. A state that is lost stays so, and says it to whoever uses it next. */
+  forgetAhead(): void {
+    const ahead = this.#ahead;
+    this.#ahead = 0;
+    this.#position = this.#tokens.length;
+    if (ahead === 0) return;
+    try {
+      this.#state.rewind(this.#tokens.length);
+    } catch (error) {
+      if (!(error instanceof InsituError) || (error.code !== "state-lost" && error.code !== "released")) throw error;
+    }
+  }
+
+  /** What draws a text's tokens where the model runs; undefined where the host does. To be given back. */
+  takeDrawer(...drawing: Parameters<NonNullable<StatefulDecoder["drawer"]>>): StatefulDrawer | undefined {
+    return this.#decoder.drawer?.(...drawing);
+  }
+
+  giveDrawer(drawer: StatefulDrawer): void {
+    this.#decoder.giveBack?.(drawer);
   }
 
   /** Forgets everything after the first `length` tokens. False where the caches cannot: then nothing changed. */
@@ -193,6 +258,8 @@ export class Context {
     const perRow = this.#state.byteLength / capacity;
     this.#writtenRows += rows;
     // Caches in their full capacity are copied whole, growing ones as far as they reach.
-    this.#copying += this.#decoder.ragged ? this.#state.byteLength : Math.round(perRow * (this.#tokens.length + rows));
+    this.#copying += this.#decoder.ragged
+      ? this.#state.byteLength
+      : Math.round(perRow * (this.#tokens.length + this.#ahead + rows));
   }
 }

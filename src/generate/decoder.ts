@@ -1,6 +1,7 @@
 /** What generating asks of a decoder and of what it has read, whatever the caches are. */
 import type { DecoderStep } from "../cache/decoder.js";
 import type { Logits } from "../cache/logits.js";
+import type { BegunRun, Drawing } from "../cache/token-drawer.js";
 
 /** What a decoder has read, of one text or several: a session's state, or sequences on pages. */
 export interface DecoderState {
@@ -24,6 +25,17 @@ export interface DecoderState {
   release(): void;
 }
 
+/** Draws the tokens of one text where the model runs, and begins runs before the tokens that they read are known to the host. */
+export interface StatefulDrawer {
+  read(state: DecoderState, tokens: readonly number[], position: number): Promise<{ readonly over: Promise<void> }>;
+  draw(
+    state: DecoderState,
+    tokens: readonly number[] | undefined,
+    position: number,
+    counter: number,
+  ): Promise<BegunRun>;
+}
+
 /** A model that predicts the next token, on states of its own kind. */
 export interface StatefulDecoder {
   /** True if each sample's rows have their own length and are written where the host says: samples may be rewound one by one. */
@@ -36,6 +48,9 @@ export interface StatefulDecoder {
   createState(batch: number, capacity: number): DecoderState;
   /** Runs tokens on a state; those of a decoder that reads unevenly may be any number for each sample, none included. */
   run(state: DecoderState, step: DecoderStep): Promise<Logits>;
+  /** What draws the tokens of a text, where the model can: to be given back. */
+  drawer?(drawing: Drawing): StatefulDrawer | undefined;
+  giveBack?(drawer: StatefulDrawer): void;
   /** Lets go of all states that there are. */
   release?(): void;
 }

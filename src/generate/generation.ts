@@ -2,6 +2,7 @@
 import { InsituError } from "../base/error.js";
 import type { Context, ContextBytes } from "./context.js";
 import { Ending, endsText, type FinishReason, stillWanted, wantsNothing } from "./ending.js";
+import { Flight, flightFor } from "./flight.js";
 import { NgramLookup } from "./lookup.js";
 import type { Generating } from "./options.js";
 import { describeChoice, Sampler } from "./sampling.js";
@@ -32,6 +33,10 @@ export interface GenerationSummary {
   /** Guesses that were checked and that were right, where the generation speculates. */
   readonly guessedTokens: number;
   readonly rightGuesses: number;
+  /** Tokens that were under way at a time at most, drawn on the device; 0 where each came to the host, or was chosen there, before the next. */
+  readonly tokensInFlight: number;
+  /** Of them those that came after the text's end. */
+  readonly discardedTokens: number;
   readonly seed: number;
   readonly stateBytes: number;
   /** Cache bytes that were written in place. */
@@ -67,6 +72,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   #reused = 0;
   #guessed = 0;
   #right = 0;
+  #flight: Flight | undefined;
   #text = "";
   #finish: FinishReason = "unfinished";
   #bytes: ContextBytes = { state: 0, written: 0, moved: 0, copying: 0 };
@@ -90,6 +96,8 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       tokensPerSecond: decoding > 0 ? ((this.#newTokens - 1) / decoding) * 1000 : 0,
       guessedTokens: this.#guessed,
       rightGuesses: this.#right,
+      tokensInFlight: this.#flight?.most ?? 0,
+      discardedTokens: this.#flight?.discarded ?? 0,
       seed: this.#options.sampling.seed,
       stateBytes: this.#bytes.state,
       writtenBytes: this.#bytes.written,
@@ -124,7 +132,10 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       const note = (): void => void (this.#bytes = differenceOf(context.bytes, before));
       this.#reused = reused;
       try {
-        for await (const token of this.#tokens(context)) {
+        this.#flight = flightFor(context, this.#prompt.length, this.#options);
+        for await (const token of this.#flight === undefined
+          ? this.#tokens(context)
+          : this.#drawn(context, this.#flight)) {
           note();
           this.#text += token.text;
           yield token;
@@ -180,6 +191,31 @@ export class Generation implements AsyncIterable<GeneratedToken> {
         this.#guessed += guess.length;
         logits = guess.length === 0 ? await context.extend([token]) : await context.tryOut([token, ...guess]);
       }
+    }
+  }
+
+  /** The tokens that the device draws, several of them under way. */
+  async *#drawn(context: Context, flight: Flight): AsyncGenerator<GeneratedToken, void, undefined> {
+    const options = this.#options;
+    const ending = new Ending(this.#source.decoder, this.#prompt, options);
+    try {
+      await flight.begin(this.#prompt.slice(this.#reused), () => stillWanted(options));
+      for (;;) {
+        const token = await flight.next();
+        const { text, finish } = ending.push(token, context.tokens.length === context.capacity);
+        if (finish !== undefined) this.#finish = finish;
+        if (finish !== "end") this.#note();
+        if (finish !== "end" || text !== "") yield { token, text };
+        if (finish !== undefined) {
+          ending.requireRoom(context.capacity);
+          return;
+        }
+        flight.accept(token);
+        // Waiting for a token serves events.
+        options.signal?.throwIfAborted();
+      }
+    } finally {
+      flight.end();
     }
   }
 

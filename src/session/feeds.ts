@@ -12,13 +12,17 @@ import type { View } from "../tensor/view.js";
 /** Tensors by input name. */
 export type Feeds = Readonly<Record<string, Tensor>>;
 
-/** Places by input value: feeds, and defaults of inputs that have one. Throws for what is unknown, missing, ill-typed or held. */
+/**
+ * Places by input value: feeds, and defaults of inputs that have one. Throws for what is unknown, missing, ill-typed or held.
+ * `slotOf` tells where a tensor lies that stays on the backend.
+ */
 export function readFeeds(
   graph: Graph,
   known: ReadonlyMap<string, Value>,
   feeds: Feeds,
   held: ReadonlyMap<Value, Placed>,
   mayOmit: ReadonlySet<Value>,
+  slotOf: (tensor: unknown) => Placed | undefined,
 ): Map<Value, Placed> {
   if (typeof feeds !== "object" || feeds === null)
     throw new InsituError("invalid-feed", `feeds must be an object of tensors by input name, got ${valueText(feeds)}`);
@@ -48,7 +52,7 @@ export function readFeeds(
         throw new InsituError("invalid-feed", `input "${value.name}" (${factText(value.fact!)}) is missing`);
       continue;
     }
-    const view = inState ?? viewOfFeed(value, given.get(value));
+    const view = inState ?? slotOf(given.get(value)) ?? viewOfFeed(value, given.get(value));
     checkFeed(value, view, symbols);
     views.set(value, view);
   }

@@ -6,6 +6,8 @@ import { Unavailable } from "../backends/unavailable.js";
 /** A backend that is ready, and which one it came to be. */
 export interface OpenedBackend {
   readonly name: string;
+  /** True if it computes in memory that the host cannot read. */
+  readonly isDevice: boolean;
   readonly opened: BackendSession;
 }
 
@@ -24,7 +26,7 @@ export async function openBackend(
     );
   try {
     const backend = await choice.load();
-    return { name, opened: await backend.open(options) };
+    return { name, isDevice: choice.isDevice === true, opened: await backend.open(options) };
   } catch (error) {
     if (!(error instanceof Unavailable) || onFallback === undefined) throw error;
     if (error.what === "threads") {

@@ -28,8 +28,8 @@ export interface SessionOptions extends LoadOptions, BackendSettings {
   readonly pairs?: PairNames;
   /** Rewrites a decoder whose caches grow, as `insitu rewrite` does: inputs are then those of the rewritten model. "never" by default. */
   readonly rewrite?: RewritePolicy;
-  /** A step from model to model before anything else is done with it: `pages()` is one. */
-  readonly change?: (model: Model) => Model | Promise<Model>;
+  /** A step from model to model before anything else is done with it: `pages()` is one. It is told what the model is to run on. */
+  readonly change?: (model: Model, on: { readonly isDevice: boolean }) => Model | Promise<Model>;
   /**
    * Allows the next best choice where the backend cannot have what it needs (one thread where workers are refused, the slow reference where
    * the backend itself cannot run), and hears which it was and why. Without it, creating the session fails.

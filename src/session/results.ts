@@ -84,24 +84,29 @@ export class Taken {
 }
 
 /**
- * The outputs that a run is to bring to the host, with the caller's buffers that they can be computed into: not those that it also reads. Throws, before anything runs, for a
- * tensor that does not have the output's type and shape, and for two that have bytes in common.
+ * The outputs that a run is to bring to the host, with the caller's buffers that they can be computed into: not those that it also reads; and
+ * those for slots, with their places. Throws, before anything runs, for a tensor that does not have the output's type and shape, and for two
+ * that have bytes in common.
  */
 export function buffersOf(
   targets: ReadonlyMap<Value, Tensor | null>,
   taken: Taken,
   program: Program,
-): ReadonlyMap<Value, View | null> {
+  slotOf: (tensor: unknown) => Placed | undefined,
+): ReadonlyMap<Value, Placed | null> {
   const given = new Map<Value, View>();
+  const buffers = new Map<Value, Placed | null>();
   for (const [value, target] of targets) {
     if (target === null) continue;
     const fact = program.facts.get(value);
     if (isKnownShape(fact?.shape) && factText(fact) !== String(target)) throw misfit(value, factText(fact), target);
-    given.set(value, target.toView());
+    const slot = slotOf(target);
+    if (slot === undefined) given.set(value, target.toView());
+    else buffers.set(value, slot);
   }
   if (given.size > 1) checkApart(given);
-  const buffers = new Map<Value, View | null>();
   for (const value of targets.keys()) {
+    if (buffers.has(value)) continue;
     const view = given.get(value);
     const free = view !== undefined && !taken.has(view);
     buffers.set(value, free ? view : null);
@@ -138,16 +143,21 @@ export function makeResults(
   outputs: ReadonlyMap<Value, Placed>,
   taken: Taken,
   places: Pick<Places, "owns">,
+  slotOf: (tensor: unknown) => Placed | undefined,
 ): { readonly results: Record<string, Tensor>; readonly moves: readonly Move[] } {
   const moves: Move[] = [];
   for (const [value, target] of wanted) {
-    if (target === null) continue;
+    if (target === null || slotOf(target) !== undefined) continue;
     const from = outputs.get(value)!;
     if (String(target) !== String(from)) throw misfit(value, String(from), target);
     moves.push({ from, to: target.toView() });
   }
   const results: [string, Tensor][] = [];
   for (const [value, target] of wanted) {
+    if (target !== null && slotOf(target) !== undefined) {
+      results.push([value.name, target]);
+      continue;
+    }
     const view = hostView(outputs.get(value)!);
     const fresh = target ?? Tensor.fromView(places.owns(view) || taken.has(view) ? cloneView(view) : view);
     results.push([value.name, fresh]);

@@ -28,7 +28,8 @@ import { Pairings } from "./pairing.js";
 import { buffersOf, type Fetches, makeResults, readFetches, Taken } from "./results.js";
 import { type RowRules, rowRulesOf } from "./row-rules.js";
 import { State } from "./state.js";
-import { runWithState } from "./stateful-run.js";
+import { makeSlot, placeInSlot } from "./slots.js";
+import { runWithState, startWithState, type StartedRun } from "./stateful-run.js";
 
 /** Options of one run. */
 export interface RunOptions {
@@ -137,29 +138,63 @@ export class Session {
 
   /** Computes outputs from feeds. The second argument is the options where it names no output. */
   async run(feeds: Feeds, fetches?: Fetches | RunOptions, options?: RunOptions): Promise<Record<string, Tensor>> {
+    const { parts, wanted, state } = this.#asked(fetches, options);
+    if (state !== undefined) return runWithState(parts, feeds, wanted, state);
+    const { graph, functional, pairings } = parts;
+    const { standing } = pairings.own;
+    const slotOf = (tensor: unknown): Placed | undefined => placeInSlot(tensor, parts);
+    const inputs = readFeeds(graph, standing.inputs, feeds, nothingHeld, nothingOmitted, slotOf);
+    const views = inOrder(graph, inputs);
+    const program = functional.programFor(views);
+    const targets = wanted ?? standing.outputs;
+    const taken = new Taken(views, standing.of(program).taken);
+    return functional.run(program, views, buffersOf(targets, taken, program, slotOf), (outputs) => {
+      const { results, moves } = makeResults(targets, outputs, taken, functional, slotOf);
+      functional.copy(moves);
+      return results;
+    });
+  }
+
+  /**
+   * Begins a run on a state. Where the caches are on a device, the state can be used again before the results are there: the next run can be
+   * begun, and is done after this one. A run that fails after it was begun has lost the state. Elsewhere the results are there at once.
+   */
+  async start(feeds: Feeds, fetches: Fetches | undefined, options: RunOptions): Promise<StartedRun> {
+    const { parts, wanted, state } = this.#asked(fetches, options);
+    if (state === undefined) throw new InsituError("invalid-argument", "a run that is begun needs options.state");
+    return startWithState(parts, feeds, wanted, state);
+  }
+
+  /**
+   * For decoders: a tensor in the backend's memory of the type that an input has. Runs take it as a feed and as the target of a result; on a
+   * device it never comes to the host. `bounds` are whole numbers between which lies all that is ever written there.
+   */
+  createSlot(input: string, dims: readonly number[], bounds?: readonly [least: number, most: number]): Tensor {
+    const parts = this.#live();
+    const { standing, stateful } = parts.pairings.own;
+    const value = standing.inputs.get(input);
+    if (value === undefined) throw new InsituError("invalid-argument", `"${input}" is no input of the model`);
+    return makeSlot(parts, stateful, value, dims, bounds);
+  }
+
+  /** What a run's second and third argument ask for. */
+  #asked(
+    fetches: Fetches | RunOptions | undefined,
+    options: RunOptions | undefined,
+  ): {
+    readonly parts: Parts;
+    readonly wanted: ReadonlyMap<Value, Tensor | null> | undefined;
+    readonly state: State | undefined;
+  } {
     const parts = this.#live();
     // An output may be called `state` too.
     const isOptions = options === undefined && State.isState((fetches as RunOptions | null | undefined)?.state);
     const wanted = isOptions ? undefined : readFetches(fetches, parts.graph, options !== undefined);
     const asked = options === undefined && wanted === undefined ? (fetches as RunOptions | undefined) : options;
     const { state } = optionsOf<RunOptions>("the options of a run", asked);
-    if (state !== undefined) {
-      if (!State.isState(state))
-        throw new InsituError("invalid-state", `options.state must come from createState, got ${valueText(state)}`);
-      return runWithState(parts, feeds, wanted, state);
-    }
-    const { graph, functional, pairings } = parts;
-    const { standing } = pairings.own;
-    const inputs = readFeeds(graph, standing.inputs, feeds, nothingHeld, nothingOmitted);
-    const views = inOrder(graph, inputs);
-    const program = functional.programFor(views);
-    const targets = wanted ?? standing.outputs;
-    const taken = new Taken(views, standing.of(program).taken);
-    return functional.run(program, views, buffersOf(targets, taken, program), (outputs) => {
-      const { results, moves } = makeResults(targets, outputs, taken, functional);
-      functional.copy(moves);
-      return results;
-    });
+    if (state !== undefined && !State.isState(state))
+      throw new InsituError("invalid-state", `options.state must come from createState, got ${valueText(state)}`);
+    return { parts, wanted, state };
   }
 
   /** A new state: the model's caches, empty, of the sizes given. */
@@ -248,7 +283,7 @@ export class Session {
 
 /** Loads a model and makes it ready on a backend, which is let go of where that fails. */
 async function prepareOn(
-  { name, opened }: OpenedBackend,
+  { name, isDevice, opened }: OpenedBackend,
   source: ModelSource,
   platform: Platform,
   options: SessionOptions,
@@ -258,7 +293,7 @@ async function prepareOn(
   try {
     const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
     const loaded = await loadModel(source, platform, options, limit.guard(opened));
-    const changed = await changedBy(options.change, loaded);
+    const changed = await changedBy(options.change, loaded, isDevice);
     const { model, notRewritten } = await rewritten(changed, rewrite, inPlace);
     const prepared = preparedGraphOf(model, level, opened.hasKernel);
     const { graph, removed } = prepared;
@@ -297,8 +332,8 @@ const transferText = ({ value, to, bytes }: Transfer): string =>
   to === "host" ? `${value.name}: ${bytes} bytes to the host` : `${value.name}: ${bytes} bytes from the host`;
 
 /** The model after the caller's own step; the same where it gives nothing back. */
-async function changedBy(change: SessionOptions["change"], model: Model): Promise<Model> {
-  const changed: unknown = await change?.(model);
+async function changedBy(change: SessionOptions["change"], model: Model, isDevice: boolean): Promise<Model> {
+  const changed: unknown = await change?.(model, { isDevice });
   if (changed === undefined || isModel(changed)) return changed ?? model;
   throw new InsituError("invalid-argument", `option change must give a model, got ${valueText(changed)}`);
 }

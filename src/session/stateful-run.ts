@@ -1,5 +1,5 @@
 /** One run on a state: past inputs from its caches, lengths filled in, presents kept, results handed out. */
-import type { Places } from "../backends/backend.js";
+import type { Move, Places } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
 import { isKnownShape } from "../graph/dim.js";
 import type { Graph, Value } from "../graph/graph.js";
@@ -15,7 +15,16 @@ import { lengthsAfter } from "./lengths.js";
 import type { Pairing } from "./pairing.js";
 import { buffersOf, makeResults, Taken } from "./results.js";
 import type { Parts } from "./session.js";
+import { placeInSlot } from "./slots.js";
 import type { State } from "./state.js";
+
+type Results = Record<string, Tensor>;
+
+/** A run that was begun: the state is free for the next, whose results come after these. */
+export interface StartedRun {
+  /** Rejects where the run fails after it was begun: its state is lost then. Nobody has to wait for it. */
+  readonly results: Promise<Results>;
+}
 
 /** Runs the model once on a state. */
 export async function runWithState(
@@ -23,9 +32,9 @@ export async function runWithState(
   feeds: Feeds,
   wanted: ReadonlyMap<Value, Tensor | null> | undefined,
   state: State,
-): Promise<Record<string, Tensor>> {
+): Promise<Results> {
   const holdings = state.acquire(parts);
-  let outcome: Parameters<State["settle"]>[0];
+  let outcome: Outcome | undefined;
   try {
     const run = await runOnce(parts, feeds, wanted, holdings, state);
     outcome = run.outcome;
@@ -38,6 +47,48 @@ export async function runWithState(
   }
 }
 
+/** Begins a run on a state. Rejects where it is refused; resolves when the state has what it will have after the run. */
+export async function startWithState(
+  parts: Parts,
+  feeds: Feeds,
+  wanted: ReadonlyMap<Value, Tensor | null> | undefined,
+  state: State,
+): Promise<StartedRun> {
+  const holdings = state.acquire(parts);
+  let begin = (): void => undefined;
+  const begun = new Promise<void>((resolve) => (begin = resolve));
+  let isSettled = false;
+  const settle = (outcome: Outcome | undefined): void => {
+    if (!isSettled) state.settle(outcome);
+    isSettled = true;
+  };
+  const run = async (): Promise<Results> => {
+    try {
+      const { results, outcome } = await runOnce(parts, feeds, wanted, holdings, state, (known) => {
+        settle(known);
+        begin();
+      });
+      settle(outcome);
+      return results;
+    } catch (error) {
+      if (error instanceof InsituError && error.code === "state-lost") state.lose(error);
+      settle(undefined);
+      throw error;
+    }
+  };
+  const results = run();
+  // Told by the state too, whoever asks it next.
+  results.catch(() => undefined);
+  await Promise.race([begun, results]);
+  return { results };
+}
+
+/** What a run made of a state. */
+interface Outcome {
+  readonly lengths: readonly number[];
+  readonly movedBytes: number;
+}
+
 /** What a state's own lengths are filled in by. */
 type Lengths = Pick<State, "pairing" | "lengths" | "lengthViews">;
 
@@ -47,14 +98,16 @@ async function runOnce(
   wanted: ReadonlyMap<Value, Tensor | null> | undefined,
   holdings: ReadonlyMap<string, Holding>,
   { pairing, lengths, lengthViews }: Lengths,
-): Promise<{ results: Record<string, Tensor>; outcome: { lengths: readonly number[]; movedBytes: number } }> {
+  begun?: (outcome: Outcome) => void,
+): Promise<{ results: Results; outcome: Outcome }> {
   const { graph, mayMove } = parts;
   const { stateful, lengthInputs, standing } = pairing;
   const { pairs } = stateful.plan;
   const holdingOf = (past: Value): Holding => holdings.get(past.name)!;
   const held = new Map(pairs.map(({ past }) => [past, holdingOf(past).past]));
   const reserves = pairs.map(({ past }) => holdingOf(past).buffer);
-  const inputs = readFeeds(graph, standing.inputs, feeds, held, standing.omissible);
+  const slotOf = (tensor: unknown): Placed | undefined => placeInSlot(tensor, parts);
+  const inputs = readFeeds(graph, standing.inputs, feeds, held, standing.omissible, slotOf);
   keepApart(inputs, graph.inputs, holdings, stateful);
   const { program, added } = programOf(graph, inputs, { pairing, lengths, lengthViews });
 
@@ -73,20 +126,37 @@ async function runOnce(
   const targets = wanted ?? standing.unheldOutputs;
   const views = inOrder(graph, inputs);
   const taken = new Taken(views, standing.of(program).taken);
-  return stateful.run(program, views, buffersOf(targets, taken, program), (outputs) => {
-    // Everything is read before a cache or a tensor of the caller's is written or let go of: results may show old bytes.
+  /** Presents become pasts; `moves` are copied at once with them. */
+  const adopt = (outputs: ReadonlyMap<Value, Placed>, moves: readonly Move[]): Outcome => {
     const grown = pairs.find((pair) => pair.kind !== "update" && pair.axis !== undefined);
     const rows = grown && outputs.get(grown.present)!.shape[grown.axis!];
     const after = lengthsAfter(lengths, inputs, lengthInputs, added, rows);
-    const { results, moves } = makeResults(targets, outputs, taken, stateful);
     const adoptions = adoptAll(pairs, holdings, outputs, taken, stateful);
     stateful.copy([...adoptions.flatMap(({ move }) => move ?? []), ...moves]);
     for (const adoption of adoptions) {
       adoption.settle();
       movedBytes += adoption.movedBytes;
     }
-    return { results, outcome: { lengths: after, movedBytes } };
-  });
+    return { lengths: after, movedBytes };
+  };
+  let known: Outcome | undefined;
+  return stateful.run(
+    program,
+    views,
+    buffersOf(targets, taken, program, slotOf),
+    (outputs) => {
+      // Everything is read before a cache or a tensor of the caller's is written or let go of: results may show old bytes.
+      const { results, moves } = makeResults(targets, outputs, taken, stateful, slotOf);
+      if (known === undefined) return { results, outcome: adopt(outputs, moves) };
+      stateful.copy(moves);
+      return { results, outcome: known };
+    },
+    begun &&
+      ((outputs) => {
+        known = adopt(outputs, []);
+        begun(known);
+      }),
+  );
 }
 
 /**

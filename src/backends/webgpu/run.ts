@@ -133,6 +133,8 @@ class Running {
     const { device } = this.#session;
     const { landings, program, needed } = this.#bound;
     const host = this.#host;
+    // What brings nothing to the host is over when the device says so.
+    if (reading.length === 0) await device.queue.onSubmittedWorkDone();
     const landed = await Promise.all(reading);
     [...landings.keys()].forEach((value, at) => host.set(value, landed[at]));
     device.check();

@@ -26,7 +26,14 @@ const sample = (
 });
 
 const tokens = (...values: readonly number[]): Pick<OpCase, "outputs"> => ({
-  outputs: [of("int64", [values.length, 1], values)],
+  outputs: [
+    of("int64", [values.length, 1], values),
+    of(
+      "int64",
+      [values.length, 1],
+      values.map((token) => Math.max(0, token)),
+    ),
+  ],
 });
 const five = [1, 3, 2, 3, -1];
 const row = of("float32", [1, 1, 5], five);
@@ -38,7 +45,7 @@ export const cases: readonly OpCase[] = [
     "the last row of each text",
     of("float16", [2, 2, 3], [9, 0, 0, 0, 1, 2, 0, 9, 0, 5, 1, 2]),
     [0, 0, 0],
-    { seed: [1, 2], counter: [0, 0] },
+    { seed: [1, 2], counter: [0] },
     tokens(2, 0),
   ),
   sample("the likeliest alone may be taken: of two the first", row, [1, 1, 0], chance, tokens(1)),
@@ -63,7 +70,7 @@ export const cases: readonly OpCase[] = [
     row,
     [1, 0, 0],
     { seed: [1, 2], counter: [0] },
-    { throws: /seed must have a number for each text of logits \[1,1,5\], got \[2\]/ },
+    { throws: /seed must have one number, or one for each text of logits \[1,1,5\], got \[2\]/ },
   ),
   sample("logits without rows are refused", of("float32", [1, 5], [1, 2, 3, 4, 5]), [0, 0, 0], chance, {
     throws: /logits must have 3 dimensions, got \[1,5\]/,

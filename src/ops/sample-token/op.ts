@@ -10,7 +10,8 @@ import { floats } from "../shared/rules/types.js";
  * The token after the last row of logits [batch, rows, vocabulary]. Temperature 0 takes the likeliest, the first of several; above it the draw
  * is from the softmax of logits / temperature over the `top_k` likeliest (0: all; the first of those that are equal at the edge), of them
  * those at least `min_p` times as likely as the likeliest. It is made by Gumbel's maximum, with the noise of each text's `seed` and `counter`.
- * NaN is never taken; where no logit is a largest number, the token is −1.
+ * NaN is never taken; where no logit is a largest number, the token is −1. `next_input` is the token as the next run reads it: 0 in that case.
+ * One seed or counter serves all texts.
  */
 export const SampleToken = defineOp({
   name: "SampleToken",
@@ -25,7 +26,7 @@ export const SampleToken = defineOp({
     seed: tensor("int64"),
     counter: tensor("int64"),
   },
-  outputs: { token: tensor("int64") },
+  outputs: { token: tensor("int64"), next_input: tensor("int64") },
 
   infer(call) {
     const { logits, temperature, top_k, min_p, seed, counter } = call.inputs;
@@ -35,18 +36,21 @@ export const SampleToken = defineOp({
         () => `${name} must be one number, got [${shape!.join(",")}]`,
       );
     const { shape } = logits;
-    if (shape === undefined) return { token: {} };
+    if (shape === undefined) return { token: {}, next_input: {} };
     call.check(shape.length === 3, () => `logits must have 3 dimensions, got [${shape.join(",")}]`);
     call.check(shape[1] !== 0 && shape[2] !== 0, () => `logits must hold a row, got [${shape.join(",")}]`);
     for (const [name, { shape: list }] of Object.entries({ seed, counter }))
       call.check(
-        list === undefined || (list.length === 1 && (!isKnown(list[0]) || !isKnown(shape[0]) || list[0] === shape[0])),
-        () => `${name} must have a number for each text of logits [${shape.join(",")}], got [${list!.join(",")}]`,
+        list === undefined ||
+          (list.length === 1 && (list[0] === 1 || !isKnown(list[0]) || !isKnown(shape[0]) || list[0] === shape[0])),
+        () =>
+          `${name} must have one number, or one for each text of logits [${shape.join(",")}], got [${list!.join(",")}]`,
       );
-    return { token: { shape: [shape[0], 1] } };
+    return { token: { shape: [shape[0], 1] }, next_input: { shape: [shape[0], 1] } };
   },
 
-  reference({ inputs, outputs }) {
+  reference(call) {
+    const { inputs, outputs } = call;
     const { logits } = inputs;
     const [batch, rows, vocabulary] = logits.shape;
     const number = (view: View): number => Number(readNumbers(view)[0]);
@@ -64,8 +68,8 @@ export const SampleToken = defineOp({
       if (!(temperature >= leastTemperature)) return order[0];
       const likeliest = count > 0 ? order.slice(0, count) : order;
       const least = share > 0 ? most + temperature * Math.log(share) : -Infinity;
-      const noise = new TokenNoise(seeds[text]);
-      noise.begin(Number(BigInt.asUintN(32, counters[text])));
+      const noise = new TokenNoise(seeds[seeds.length === 1 ? 0 : text]);
+      noise.begin(Number(BigInt.asUintN(32, counters[counters.length === 1 ? 0 : text])));
       let [best, largest] = [order[0], -Infinity];
       for (const token of likeliest.filter((each) => scores[each] >= least).toSorted((a, b) => a - b)) {
         const key = (scores[token] - most) / temperature + noise.at(token);
@@ -73,7 +77,12 @@ export const SampleToken = defineOp({
       }
       return best;
     });
-    writeBigInts(outputs.token, tokens.map(BigInt));
+    if (call.wants("token")) writeBigInts(outputs.token, tokens.map(BigInt));
+    if (call.wants("next_input"))
+      writeBigInts(
+        outputs.next_input,
+        tokens.map((token) => BigInt(Math.max(0, token))),
+      );
   },
 
   work: ({ inputs: { logits } }) =>

@@ -11,8 +11,17 @@ export const lanes = 256;
 /** Tokens are told apart by so many bits where scores are equal. */
 export const tokenBits = 24;
 
-/** Scores and options. Every invocation reads the options alike. */
-export const scores = (type: ElementType): string => `
+/** Where the options of a draw are read: expressions of words, of the texts as a whole or of one. */
+export interface Options {
+  readonly temperature: string;
+  readonly topK: readonly [low: string, high: string];
+  readonly minP: string;
+  readonly seed: readonly [low: string, high: string];
+  readonly counter: string;
+}
+
+/** Scores and options. All invocations of a workgroup read the options alike. */
+export const scores = (type: ElementType, { temperature, topK, minP }: Options): string => `
 // Where −infinity and infinity stand among ordered scores: what is finite lies between. NaN is 0.
 const below = 0x007fffffu;
 const above = 0xff800000u;
@@ -28,21 +37,20 @@ fn logit(text: u32, token: u32) -> u32 {
   return ordered(${read(type, "logits", "p.logits + (text * p.rows + p.rows - 1u) * p.vocabulary + token")});
 }
 
-fn heat() -> f32 { return bitcast<f32>(temperature[p.temperature]); }
+fn heat() -> f32 { return bitcast<f32>(${temperature}); }
 fn isGreedy() -> bool { return !(heat() >= 0x1p-126f); }
-fn share() -> f32 { return bitcast<f32>(minP[p.share]); }
+fn share() -> f32 { return bitcast<f32>(${minP}); }
 // How many of the likeliest may be drawn; 0 for all.
 fn likeliest() -> u32 {
-  let count = topK[2u * p.topK];
-  return select(count, 0u, topK[2u * p.topK + 1u] != 0u || count >= p.vocabulary);
+  let count = ${topK[0]};
+  return select(count, 0u, ${topK[1]} != 0u || count >= p.vocabulary);
 }`;
 
 /** The noise of a token: `base/token-noise.ts`, in float32. */
-export const noise: string = `
+export const noise = ({ seed: [low, high], counter }: Options): string => `
 fn noise(text: u32, token: u32) -> f32 {
-  let at = 2u * (p.seed + text);
-  let keys = array<u32, 3>(seed[at], seed[at + 1u], seed[at] ^ seed[at + 1u] ^ ${threefryParity}u);
-  var x = counter[2u * (p.counter + text)] + keys[0];
+  let keys = array<u32, 3>(${low}, ${high}, ${low} ^ ${high} ^ ${threefryParity}u);
+  var x = ${counter} + keys[0];
   var y = (token >> 1u) + keys[1];
 ${Array.from({ length: 5 }, (_, group) =>
   [

@@ -7,12 +7,33 @@ import type { CallOf } from "../../graph/kernel.js";
 import { type Dispatch, type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import { isShaderType } from "../../webgpu-kernels/wgsl.js";
 import { SampleToken } from "./op.js";
-import { edge, lanes, largest, noise, scores, tokenBits } from "./pieces.js";
+import { edge, lanes, largest, noise, type Options, scores, tokenBits } from "./pieces.js";
 
 type Call = CallOf<typeof SampleToken>;
 
 /** Logits that one workgroup looks at. */
 const piece = 2048;
+
+/** Words that a text's options take in what is left for the last dispatch, which has no bindings to spare. */
+const optionWords = 8;
+
+/** The options as they are fed. */
+const fed: Options = {
+  temperature: "temperature[p.temperature]",
+  topK: ["topK[2u * p.topK]", "topK[2u * p.topK + 1u]"],
+  minP: "minP[p.minP]",
+  seed: ["seed[2u * (p.seed + text * p.seedStep)]", "seed[2u * (p.seed + text * p.seedStep) + 1u]"],
+  counter: "counter[2u * (p.counter + text * p.counterStep)]",
+};
+
+/** The options as the first dispatch leaves them. */
+const left: Options = {
+  temperature: "found[0]",
+  topK: ["found[1]", "found[2]"],
+  minP: "found[3]",
+  seed: [`found[${optionWords}u * text + 4u]`, `found[${optionWords}u * text + 5u]`],
+  counter: `found[${optionWords}u * text + 6u]`,
+};
 
 const main = (body: string): string => `
 @compute @workgroup_size(${lanes}) fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
@@ -33,10 +54,14 @@ ${main(`
     if (order > best.x) { best = vec2u(order, first + at); }
   }
   let top = largest(lane, best);
-  let left = 4u * (text * p.pieces + group.x);
+  let left = p.pieceStart + 4u * (text * p.pieces + group.x);
   if (lane == 0u) {
     found[left] = top.x;
     found[left + 1u] = top.y;
+  }
+  if (lane == 0u && group.x == 0u) {
+    let options = ${optionWords}u * text;
+${[fed.temperature, ...fed.topK, fed.minP, ...fed.seed, fed.counter].map((word, at) => `    found[options + ${at}u] = ${word};`).join("\n")}
   }
   let keep = likeliest();
   // A least share of the largest logit can be told by nobody who knows a piece alone.
@@ -79,13 +104,13 @@ fn keyOf(text: u32, order: u32, top: u32, token: u32) -> u32 {
 }
 fn say(text: u32, lane: u32, token: u32, high: u32) {
   if (lane == 0u) {
-    tokens[2u * (p.token + text)] = token;
-    tokens[2u * (p.token + text) + 1u] = high;
+    sayToken(text, token, high);
+    sayInput(text, select(token, 0u, high != 0u), 0u);
   }
 }
 ${main(`
   let text = group.x;
-  let left = 4u * text * p.pieces;
+  let left = p.pieceStart + 4u * text * p.pieces;
   var best = vec2u(0u, 0xffffffffu);
   for (var at = lane; at < p.pieces; at += ${lanes}u) {
     let one = vec2u(found[left + 4u * at], found[left + 4u * at + 1u]);
@@ -133,49 +158,60 @@ ${main(`
   drawn = largest(lane, drawn);
   say(text, lane, drawn.y, 0u);`)}`;
 
+/** Writes a number of int64 for each text, where it is asked for. */
+const saying = (name: string, array: string, isAsked: boolean): string => `
+fn ${name}(text: u32, low: u32, high: u32) {
+${isAsked ? `  ${array}[2u * (p.${array} + text)] = low;\n  ${array}[2u * (p.${array} + text) + 1u] = high;` : ""}
+}`;
+
 /** The next token of each text. */
 export const sampleToken: WebgpuKernel = webgpuKernel([SampleToken], {
-  accepts({ inputs, outputs: { token } }) {
+  accepts({ inputs, outputs: { token, next_input: next } }) {
     const { logits } = inputs;
     if (!isShaderType(logits.type)) return `logits of ${logits.type} are none that shaders read`;
     if (logits.shape[2] >= 2 ** tokenBits) return `a vocabulary of ${logits.shape[2]} is too long`;
-    return Object.values(inputs).every(({ contiguous }) => contiguous) && token.contiguous
-      ? true
-      : "an operand has gaps";
+    const whole = [...Object.values(inputs), token, next].every((operand) => operand?.contiguous !== false);
+    return whole ? true : "an operand has gaps";
   },
   record(call, recorder) {
     const { inputs, outputs } = call;
     const [batch, rows, vocabulary] = inputs.logits.shape;
     if (batch === 0) return;
     const pieces = Math.ceil(vocabulary / piece);
-    const found = recorder.temporary(4 * batch * (4 * pieces + 2 * vocabulary));
-    const parameters = {
-      vocabulary,
-      rows,
-      pieces,
-      candidates: 4 * batch * pieces,
-      logits: inputs.logits.place.offset,
-      temperature: inputs.temperature.place.offset,
-      topK: inputs.top_k.place.offset,
-      share: inputs.min_p.place.offset,
-      seed: inputs.seed.place.offset,
-      counter: inputs.counter.place.offset,
-      token: outputs.token.place.offset,
-    };
-    const code = `${scores(inputs.logits.type)}\n${noise}\n${largest}\n${edge}`;
-    const read = bindingsOf(call);
+    const pieceStart = optionWords * batch;
+    const candidates = pieceStart + 4 * batch * pieces;
+    const found = recorder.temporary(4 * (candidates + 2 * batch * vocabulary));
+    const parameters = { vocabulary, rows, pieces, pieceStart, candidates, logits: inputs.logits.place.offset };
+    const shared = (options: Options): string =>
+      `${scores(inputs.logits.type, options)}\n${noise(options)}\n${largest}\n${edge}`;
     recorder.dispatch({
       name: "sampleCandidates",
-      code: `${code}\n${leave}`,
-      bindings: [...read, { name: "found", of: found, writes: true }],
-      parameters,
+      code: `${shared(fed)}\n${leave}`,
+      bindings: [...bindingsOf(call), { name: "found", of: found, writes: true }],
+      parameters: {
+        ...parameters,
+        temperature: inputs.temperature.place.offset,
+        topK: inputs.top_k.place.offset,
+        minP: inputs.min_p.place.offset,
+        seed: inputs.seed.place.offset,
+        seedStep: inputs.seed.shape[0] === 1 ? 0 : 1,
+        counter: inputs.counter.place.offset,
+        counterStep: inputs.counter.shape[0] === 1 ? 0 : 1,
+      },
       workgroups: [pieces, batch],
     });
+    const { token, next_input: next } = outputs;
+    const said = `${saying("sayToken", "tokens", token !== undefined)}${saying("sayInput", "nextInputs", next !== undefined)}`;
     recorder.dispatch({
       name: "pickToken",
-      code: `${code}\n${pick}`,
-      bindings: [...read, { name: "found", of: found }, { name: "tokens", of: outputs.token, writes: true }],
-      parameters,
+      code: `${shared(left)}\n${said}\n${pick}`,
+      bindings: [
+        { name: "logits", of: inputs.logits },
+        { name: "found", of: found },
+        ...(token === undefined ? [] : [{ name: "tokens", of: token, writes: true }]),
+        ...(next === undefined ? [] : [{ name: "nextInputs", of: next, writes: true }]),
+      ],
+      parameters: { ...parameters, tokens: token?.place.offset ?? 0, nextInputs: next?.place.offset ?? 0 },
       workgroups: [batch],
     });
   },

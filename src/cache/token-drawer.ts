@@ -1,0 +1,90 @@
+/**
+ * A decoder that draws its own tokens: each run leaves the next token on the device, where the run after it reads it, so that runs are begun
+ * before the tokens of those before them are known. Knows no text; how many are begun ahead is the caller's matter.
+ */
+import { InsituError } from "../base/error.js";
+import { samplingInputs, samplingOutputs } from "../rewrite/sampling-names.js";
+import type { Feeds } from "../session/feeds.js";
+import type { Session } from "../session/session.js";
+import type { State } from "../session/state.js";
+import { Tensor } from "../tensor/tensor.js";
+import type { Decoder } from "./decoder.js";
+import { int64 } from "./decoder-inputs.js";
+
+/** How tokens are drawn. */
+export interface Drawing {
+  readonly temperature: number;
+  /** 0 for all. */
+  readonly topK: number;
+  readonly minP: number;
+  readonly seed: number;
+}
+
+/** A run that was begun. */
+export interface BegunRun {
+  /** The token that it drew, once it has come to the host; rejects where the run failed, and the state is lost then. */
+  readonly token: Promise<number>;
+}
+
+/** The largest number of float32. */
+const mostFloat = 3.4028234663852886e38;
+
+/** Draws the tokens of one text: its options are fed again and again, and the token that was drawn last lies in its slot. */
+export class TokenDrawer {
+  readonly #session: Session;
+  readonly #decoder: Decoder;
+  readonly #slot: Tensor;
+  readonly #feeds: Feeds;
+
+  /** For decoders. */
+  constructor(session: Session, decoder: Decoder, slot: Tensor, { temperature, topK, minP, seed }: Drawing) {
+    this.#session = session;
+    this.#decoder = decoder;
+    this.#slot = slot;
+    this.#feeds = {
+      [samplingInputs.temperature]: new Tensor("float32", [Math.min(temperature, mostFloat)], []),
+      [samplingInputs.topK]: int64([topK], []),
+      [samplingInputs.minP]: new Tensor("float32", [minP], []),
+      [samplingInputs.seed]: int64([seed], [1]),
+    };
+  }
+
+  /** For decoders: where the token lies. */
+  get slot(): Tensor {
+    return this.#slot;
+  }
+
+  /** Begins a run that reads tokens whose logits nobody needs. What it returns resolves when the run is over. */
+  async read(state: State, tokens: readonly number[], position: number): Promise<{ readonly over: Promise<void> }> {
+    const feeds = this.#decoder.feedsOf(state, { tokens: [tokens], positions: [position], keep: 1 });
+    const { results } = await this.#session.start(feeds, {}, { state });
+    return { over: quiet(results.then(() => undefined)) };
+  }
+
+  /** Begins a run that reads tokens, or the one that was drawn last where left out, and draws the one after them: number `counter` of its text. */
+  async draw(
+    state: State,
+    tokens: readonly number[] | undefined,
+    position: number,
+    counter: number,
+  ): Promise<BegunRun> {
+    const feeds = this.#decoder.feedsOf(state, { tokens: [tokens ?? [0]], positions: [position], keep: 1 });
+    if (tokens === undefined) feeds["input_ids"] = this.#slot;
+    Object.assign(feeds, this.#feeds, { [samplingInputs.counter]: int64([counter], [1]) });
+    const wanted = { [samplingOutputs.token]: null, [samplingOutputs.input]: this.#slot };
+    const { results } = await this.#session.start(feeds, wanted, { state });
+    return { token: quiet(results.then(tokenOf)) };
+  }
+}
+
+function tokenOf(results: Readonly<Record<string, Tensor>>): number {
+  const token = Number((results[samplingOutputs.token].data as BigInt64Array)[0]);
+  if (token >= 0) return token;
+  throw new InsituError("invalid-model", "the model's logits are no numbers to choose by: none of them is the largest");
+}
+
+/** A promise that nobody has to wait for. */
+function quiet<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => undefined);
+  return promise;
+}

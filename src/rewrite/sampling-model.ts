@@ -1,0 +1,53 @@
+/**
+ * Model → Model: a decoder that draws its own next token, so that it need not come to the host before it is read.
+ *
+ * before: … → logits
+ * after:  … → logits → SampleToken(…, temperature, top_k, min_p, seed, counter) → next_token, next_input_ids
+ */
+import { initializer, node, value } from "../onnx/build.js";
+import type { Model, ModelValue } from "../onnx/model.js";
+import { samplingInputs, samplingOutputs } from "./sampling-names.js";
+
+/** The model with its sampler; the same model where it is no decoder with int64 tokens and logits of [batch, rows, vocabulary]. */
+export function withSampling(model: Model): Model {
+  const { graph, opsets } = model;
+  const shapeOf = ({ type }: ModelValue): readonly unknown[] | undefined =>
+    type?.kind === "tensor" ? type.shape : undefined;
+  const tokens = graph.inputs.find(({ name }) => name === "input_ids");
+  const logits = graph.outputs.find(({ name }) => name === "logits");
+  const named = new Set([...graph.inputs, ...graph.outputs].map(({ name }) => name));
+  const [inputs, outputs] = [Object.values(samplingInputs), Object.values(samplingOutputs)];
+  if (tokens?.type?.kind !== "tensor" || tokens.type.elementType !== "int64" || shapeOf(tokens)?.length !== 2)
+    return model;
+  if (logits === undefined || (shapeOf(logits)?.length ?? 3) !== 3) return model;
+  if ([...inputs, ...outputs].some((name) => named.has(name))) return model;
+  const { temperature, topK, minP, seed, counter } = samplingInputs;
+  return {
+    ...model,
+    opsets: new Map([...opsets, ["insitu", opsets.get("insitu") ?? 1]]),
+    graph: {
+      ...graph,
+      inputs: [
+        ...graph.inputs,
+        value(temperature, "float32", []),
+        value(topK, "int64", []),
+        value(minP, "float32", []),
+        value(seed, "int64", [undefined]),
+        value(counter, "int64", [undefined]),
+      ],
+      initializers: [
+        ...graph.initializers,
+        initializer(temperature, "float32", [0], []),
+        initializer(topK, "int64", [0n], []),
+        initializer(minP, "float32", [0], []),
+        initializer(seed, "int64", [0n], [1]),
+        initializer(counter, "int64", [0n], [1]),
+      ],
+      nodes: [
+        ...graph.nodes,
+        node("SampleToken", [logits.name, ...inputs], outputs, {}, { name: "sample_token", domain: "insitu" }),
+      ],
+      outputs: [...graph.outputs, ...outputs.map((name) => value(name, "int64", [undefined, 1]))],
+    },
+  };
+}

@@ -1,0 +1,80 @@
+/**
+ * Tensors in the memory of a session's backend, outside of any state: what one run leaves in a slot is fed to the next, and need not come to
+ * the host. A slot on the host's own memory is a tensor like any other.
+ */
+import type { Places } from "../backends/backend.js";
+import { InsituError } from "../base/error.js";
+import type { Value } from "../graph/graph.js";
+import { Lender } from "../tensor/lender.js";
+import type { Placed } from "../tensor/placed.js";
+import { isTensor, lentTensor, type Tensor } from "../tensor/tensor.js";
+import { hostView, View } from "../tensor/view.js";
+
+/** The session behind a slot. */
+interface SlotOwner {
+  readonly released: boolean;
+}
+
+class Slot extends Lender {
+  readonly type: Lender["type"];
+  readonly shape: readonly number[];
+  readonly location: Lender["location"];
+  readonly place: Placed;
+  readonly owner: SlotOwner;
+  readonly #places: Places;
+
+  constructor(owner: SlotOwner, places: Places, place: Placed) {
+    super();
+    this.owner = owner;
+    this.place = place;
+    this.type = place.type;
+    this.shape = place.shape;
+    this.location = places.location;
+    this.#places = places;
+  }
+
+  check(): void {
+    if (this.owner.released)
+      throw new InsituError("released", "the tensor's session was released, and its memory with it");
+  }
+
+  view(): View {
+    this.check();
+    return hostView(this.place);
+  }
+
+  lend(): View {
+    this.check();
+    return this.#places.lend(this.place);
+  }
+
+  async read(): Promise<View> {
+    this.check();
+    return this.#places.read(this.place);
+  }
+}
+
+const slots = new WeakMap<Tensor, Slot>();
+
+/** A slot for tensors that an input takes. `bounds`: whole numbers between which all lies that is ever written there, where that is known. */
+export function makeSlot(
+  owner: SlotOwner,
+  places: Places,
+  input: Value,
+  dims: readonly number[],
+  bounds?: readonly [least: number, most: number],
+): Tensor {
+  const [place] = places.allocate([{ cache: input, type: input.fact!.type, shape: dims, bounds }]);
+  const slot = new Slot(owner, places, place);
+  const tensor = lentTensor(slot);
+  slots.set(tensor, slot);
+  return tensor;
+}
+
+/** Where a tensor lies that is a slot on this session's device; undefined for others. */
+export function placeInSlot(tensor: unknown, owner: SlotOwner): Placed | undefined {
+  const slot = isTensor(tensor) ? slots.get(tensor) : undefined;
+  if (slot === undefined || slot.owner !== owner || slot.place instanceof View) return undefined;
+  slot.check();
+  return slot.place;
+}
