@@ -1,0 +1,223 @@
+// The decode loop that does not wait: texts drawn on a device with several tokens under way are those that are chosen on the host, however
+// they end, and what is left behind is right for the next text.
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { CausalLM } from "../../src/entry/node.js";
+import type { Generation } from "../../src/generate/generation.js";
+import type { GenerateOptions } from "../../src/generate/options.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { hubFolder, tokensOf } from "../generate/support.js";
+import { noWebgpu } from "../support/backends.js";
+
+const soak = process.env["INSITU_SOAK"] !== undefined;
+const prompt = [11, 7, 200, 31, 5];
+const capacity = 40;
+
+const idsOf = async (generation: Generation): Promise<number[]> =>
+  (await tokensOf(generation)).map(({ token }) => token);
+
+/** Ways to draw that a device knows. */
+const ways: readonly (readonly [name: string, options: GenerateOptions])[] = [
+  ["greedily", {}],
+  ["by temperature", { temperature: 1.5, seed: 3 }],
+  ["by temperature, another seed", { temperature: 1.5, seed: -12_345_678_901 }],
+  ["of the likeliest", { temperature: 2, topK: 7, seed: 4 }],
+  ["of the likeliest alone", { temperature: 2, topK: 1, seed: 4 }],
+  ["of a least share", { temperature: 3, minP: 0.3, seed: 5 }],
+  ["of both", { temperature: 3, topK: 9, minP: 0.05, seed: 6 }],
+];
+
+describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
+  let folder: ReturnType<typeof hubFolder>;
+  let device: CausalLM;
+  let host: CausalLM;
+  beforeAll(async () => {
+    folder = hubFolder("llama", {
+      "onnx/model.onnx": writeModel(generatedDecoder({ ...smallSizes, vocabulary: 256 })),
+      "generation_config.json": { eos_token_id: 256 },
+    });
+    const shape = { context: capacity, chunk: 4 };
+    device = await CausalLM.load(folder.path, { backend: "webgpu", inPlace: "require", ...shape });
+    host = await CausalLM.load(folder.path, { backend: "wasm", threads: 1, ...shape });
+  });
+  afterAll(async () => {
+    await device?.release();
+    await host?.release();
+    folder?.remove();
+  });
+
+  const tried = soak ? ways : ways.filter(([name]) => name === "greedily" || name === "of both");
+  test.each(tried)("tokens drawn %s are those of the host", async (name, options) => {
+    const count = soak ? 30 : 10;
+    const wanted = { maxTokens: count, ...options };
+    const generation = device.generate(prompt, wanted);
+    const ids = await idsOf(generation);
+    expect(ids).toEqual(await idsOf(host.generate(prompt, wanted)));
+    expect(generation.summary).toMatchObject({ tokensInFlight: 3, discardedTokens: 0, newTokens: count });
+    if (name === "greedily" || name === "of the likeliest alone")
+      expect(ids).toEqual(await idsOf(host.generate(prompt, { maxTokens: count })));
+    // Chosen on the host, from the device's logits.
+    const plain = device.generate(prompt, { ...wanted, logprobs: true });
+    expect(await idsOf(plain)).toEqual(ids);
+    expect(plain.summary).toMatchObject({ tokensInFlight: 0, discardedTokens: 0 });
+  });
+
+  test.skipIf(!soak)("options that need logits on the host are obeyed there", async () => {
+    const others: readonly GenerateOptions[] = [
+      { temperature: 1, topP: 0.9, seed: 1 },
+      { repetitionPenalty: 1.2 },
+      { presencePenalty: 0.5 },
+      { frequencyPenalty: 0.5 },
+      { speculate: true },
+      { whenFull: "slide", maxTokens: capacity },
+    ];
+    for (const options of others) {
+      const wanted = { maxTokens: 5, ...options };
+      const generation = device.generate(prompt, wanted);
+      expect(await idsOf(generation)).toEqual(await idsOf(host.generate(prompt, wanted)));
+      expect(generation.summary.tokensInFlight, JSON.stringify(options)).toBe(0);
+    }
+    // Where it cannot come to sliding, or nothing is drawn, there is nothing to obey.
+    for (const options of [{ whenFull: "slide" }, { temperature: 0, topP: 0.5 }] as const) {
+      const generation = device.generate(prompt, { maxTokens: 5, ...options });
+      expect(await idsOf(generation)).toEqual(await idsOf(host.generate(prompt, { maxTokens: 5 })));
+      expect(generation.summary.tokensInFlight).toBe(3);
+    }
+  });
+
+  const way = { temperature: 2, topK: 40, seed: 8 };
+  const lengths = soak ? [1, 2, 3, 4, 5, 6, 7, 8, 9] : [2];
+
+  /** Goes on from what a text left behind: reads what is new, and draws what the host draws. */
+  const goOn = async (before: readonly number[]): Promise<void> => {
+    const next = [...before, 9, 1];
+    const generation = device.generate(next, { maxTokens: 4, ...way });
+    expect(await idsOf(generation)).toEqual(await idsOf(host.generate(next, { maxTokens: 4, ...way })));
+    expect(generation.summary.reusedTokens).toBeGreaterThanOrEqual(before.length - 1);
+  };
+
+  test.each(lengths)("a text of %d tokens, by number and by its last token", async (length) => {
+    const all = await idsOf(host.generate(prompt, { maxTokens: 12, ...way }));
+    const exact = device.generate(prompt, { maxTokens: length, ...way });
+    expect(await idsOf(exact)).toEqual(all.slice(0, length));
+    expect(exact.summary).toMatchObject({ finishReason: "length", discardedTokens: 0 });
+    await goOn([...prompt, ...all.slice(0, length)]);
+    const stop = all.indexOf(all[length]);
+    const wanted = { maxTokens: 12, stopTokens: [all[length]], ...way };
+    const ended = device.generate(prompt, wanted);
+    // A token that ends a text is told where it lets go of what was held back.
+    expect(await tokensOf(ended)).toEqual(await tokensOf(host.generate(prompt, wanted)));
+    expect(ended.summary).toMatchObject({ finishReason: "end", newTokens: stop, discardedTokens: 2 });
+    await goOn([...prompt, ...all.slice(0, stop)]);
+  });
+
+  test.each(lengths)("a text that a stop string ends after %d tokens", async (length) => {
+    const tokens = await tokensOf(host.generate(prompt, { maxTokens: 12, ...way }));
+    const stop = host.tokenizer.decode(tokens.slice(length - 1, length + 1).map(({ token }) => token));
+    const wanted = { maxTokens: 12, stop, ...way };
+    const [ours, theirs] = [device.generate(prompt, wanted), host.generate(prompt, wanted)];
+    expect(await tokensOf(ours)).toEqual(await tokensOf(theirs));
+    expect(ours.textSoFar).toBe(theirs.textSoFar);
+    expect(ours.summary.finishReason).toBe(theirs.summary.finishReason);
+    await goOn(prompt);
+  });
+
+  test.each(lengths)("a text that is left, and one that is aborted, after %d tokens", async (length) => {
+    const all = await idsOf(host.generate(prompt, { maxTokens: 12, ...way }));
+    const left: number[] = [];
+    const leaving = device.generate(prompt, { maxTokens: 12, ...way });
+    for await (const { token } of leaving) if (left.push(token) === length) break;
+    expect(left).toEqual(all.slice(0, length));
+    expect(leaving.summary).toMatchObject({ finishReason: "unfinished", newTokens: length, discardedTokens: 2 });
+    await goOn([...prompt, ...left]);
+    const abort = new AbortController();
+    const aborted = device.generate(prompt, { maxTokens: 12, signal: abort.signal, ...way });
+    const seen: number[] = [];
+    const run = async (): Promise<void> => {
+      for await (const { token } of aborted) if (seen.push(token) === length) abort.abort(new Error("enough"));
+    };
+    await expect(run()).rejects.toThrow("enough");
+    expect(seen).toEqual(all.slice(0, length));
+    await goOn([...prompt, ...seen]);
+  });
+
+  test.skipIf(!soak)("a text that is aborted while its prompt is read", async () => {
+    const abort = new AbortController();
+    const long = Array.from({ length: 30 }, (_, at) => (at * 37) % 256);
+    const generation = device.generate(long, { maxTokens: 4, signal: abort.signal });
+    setImmediate(() => abort.abort(new Error("enough")));
+    await expect(idsOf(generation)).rejects.toThrow("enough");
+    expect(await idsOf(device.generate(long, { maxTokens: 4 }))).toEqual(
+      await idsOf(host.generate(long, { maxTokens: 4 })),
+    );
+  });
+
+  test.each(soak ? [capacity - 1, capacity, 3] : [capacity - 2])(
+    "a context that is full after a prompt of %d tokens",
+    async (length) => {
+      const long = Array.from({ length }, (_, at) => (at * 29 + 3) % 256);
+      const [ours, theirs] = [device.generate(long, way), host.generate(long, way)];
+      expect(await idsOf(ours)).toEqual(await idsOf(theirs));
+      expect(ours.summary).toMatchObject({
+        finishReason: "context",
+        newTokens: capacity - length + 1,
+        discardedTokens: 0,
+      });
+      await expect(idsOf(device.generate(long, { ...way, whenFull: "error" }))).rejects.toMatchObject({
+        code: "context-full",
+      });
+      expect(await idsOf(device.generate(long.slice(0, 2), { maxTokens: 3 }))).toEqual(
+        await idsOf(host.generate(long.slice(0, 2), { maxTokens: 3 })),
+      );
+    },
+  );
+
+  test("texts of one prompt, made at the same time on forks", async () => {
+    const [ours, theirs] = await Promise.all(
+      [device, host].map(async (lm) => {
+        const texts = await lm.samples(prompt, 3, { maxTokens: 9, ...way });
+        return Promise.all(texts.map(idsOf));
+      }),
+    );
+    expect(ours).toEqual(theirs);
+    expect(new Set(ours.map(String)).size).toBe(3);
+  });
+
+  test.skipIf(!soak)("what a text left is saved and restored, and a conversation goes on", async () => {
+    const ids = await idsOf(device.generate(prompt, { maxTokens: 6, ...way }));
+    const saved = await device.saveContext();
+    await idsOf(device.generate([1, 2, 3], { maxTokens: 6, ...way }));
+    await device.restoreContext(saved);
+    await goOn([...prompt, ...ids]);
+  });
+
+  test.skipIf(!soak)("a model that is released while tokens are under way", async () => {
+    const lm = await CausalLM.load(folder.path, { backend: "webgpu", context: capacity });
+    let count = 0;
+    const run = async (): Promise<void> => {
+      for await (const _ of lm.generate(prompt, { maxTokens: 12 })) if (++count === 3) await lm.release();
+    };
+    await expect(run()).rejects.toMatchObject({ code: "released" });
+    expect(count).toBeGreaterThanOrEqual(3);
+  });
+
+  test.skipIf(!soak)("the embedded model's text over 64 tokens, every way", async () => {
+    const [ours, theirs] = [
+      await CausalLM.load(undefined, { backend: "webgpu" }),
+      await CausalLM.load(undefined, { backend: "wasm" }),
+    ];
+    for (const [name, options] of [
+      ["greedily", { temperature: 0 }],
+      ["by temperature", { temperature: 0.8, topK: 0, topP: 1, seed: 21 }],
+      ["of the likeliest", { temperature: 1, topK: 40, topP: 1, seed: 22 }],
+      ["of a least share", { temperature: 1, topK: 0, topP: 1, minP: 0.05, seed: 23 }],
+    ] as const) {
+      const generation = ours.generate("Once upon a time", { maxTokens: 64, ...options });
+      const text = await generation.text();
+      expect(text, name).toBe(await theirs.generate("Once upon a time", { maxTokens: 64, ...options }).text());
+      expect(generation.summary.tokensInFlight).toBe(3);
+    }
+    await ours.release();
+    await theirs.release();
+  });
+});
