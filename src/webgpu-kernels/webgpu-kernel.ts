@@ -57,11 +57,20 @@ export interface Dispatch {
   readonly workgroups: readonly [x: number, y?: number, z?: number];
 }
 
+/** Sizes of the matrices that a subgroup multiplies together: [rows, depth] · [depth, columns], float16 summed up in float32. */
+export interface SubgroupMatrix {
+  readonly rows: number;
+  readonly columns: number;
+  readonly depth: number;
+}
+
 /** What the device is, as far as kernels choose by it. */
 export interface DeviceTraits {
   /** Invocations of a subgroup, where there are subgroups of one size. */
   readonly subgroup: number | undefined;
   readonly f16: boolean;
+  /** What subgroups multiply together, where they do; float16 and subgroups of one size are there too then. */
+  readonly subgroupMatrix: SubgroupMatrix | undefined;
   readonly mostWorkgroups: number;
   readonly workgroupBytes: number;
   /** Storage buffers that one dispatch binds at most: 8 everywhere. */

@@ -4,7 +4,7 @@
  */
 import { InsituError } from "../../base/error.js";
 import type { Platform } from "../../base/platform.js";
-import type { DeviceTraits } from "../../webgpu-kernels/webgpu-kernel.js";
+import type { DeviceTraits, SubgroupMatrix } from "../../webgpu-kernels/webgpu-kernel.js";
 import { Unavailable } from "../unavailable.js";
 import type { WebgpuSettings } from "./settings.js";
 
@@ -29,9 +29,15 @@ export class Device {
     this.queue = gpu.queue;
     const { subgroupMinSize, subgroupMaxSize, vendor, architecture, description } = adapter.info;
     const sized = gpu.features.has("subgroups") && subgroupMinSize === subgroupMaxSize;
+    const subgroup = sized && settings.subgroups !== false ? subgroupMinSize : undefined;
+    const f16 = gpu.features.has("shader-f16") && settings.f16 !== false;
     this.traits = {
-      subgroup: sized && settings.subgroups !== false ? subgroupMinSize : undefined,
-      f16: gpu.features.has("shader-f16") && settings.f16 !== false,
+      subgroup,
+      f16,
+      subgroupMatrix:
+        subgroup !== undefined && f16 && settings.subgroupMatrices !== false
+          ? subgroupMatrixOf(gpu, adapter.info)
+          : undefined,
       mostWorkgroups: gpu.limits.maxComputeWorkgroupsPerDimension,
       workgroupBytes: gpu.limits.maxComputeWorkgroupStorageSize,
       mostBindings: gpu.limits.maxStorageBuffersPerShaderStage,
@@ -100,7 +106,30 @@ const raised = [
   "maxComputeWorkgroupSizeX",
 ] as const;
 
-const wantedFeatures = ["shader-f16", "subgroups", "timestamp-query"] as const;
+/** Dawn's name for matrices of subgroups: no browser offers them unless it is told to. */
+const matrixFeature: string = "chromium-experimental-subgroup-matrix";
+
+const wantedFeatures = ["shader-f16", "subgroups", "timestamp-query", matrixFeature as GPUFeatureName] as const;
+
+/** Sizes of matrices that an adapter tells of. */
+interface MatrixConfig {
+  readonly componentType: string;
+  readonly resultComponentType: string;
+  readonly M: number;
+  readonly N: number;
+  readonly K: number;
+}
+
+/** The sizes that kernels are written for, where the device has them. */
+function subgroupMatrixOf(gpu: GPUDevice, info: GPUAdapterInfo): SubgroupMatrix | undefined {
+  if (!gpu.features.has(matrixFeature)) return undefined;
+  const { subgroupMatrixConfigs = [] } = info as { readonly subgroupMatrixConfigs?: Iterable<MatrixConfig> };
+  const found = [...subgroupMatrixConfigs].find(
+    ({ componentType, resultComponentType, M, N, K }) =>
+      componentType === "f16" && resultComponentType === "f32" && M === 16 && N === 16 && K === 16,
+  );
+  return found && { rows: found.M, columns: found.N, depth: found.K };
+}
 
 async function openDevice(platform: Platform, settings: WebgpuSettings): Promise<Device> {
   const found = await platform.gpu?.();

@@ -9,6 +9,9 @@ export function shaderOf({ code, bindings, parameters, fixed = false }: Dispatch
   const enables = [
     ...(traits.subgroup !== undefined && /\bsubgroup[A-Z]/.test(code) ? ["enable subgroups;"] : []),
     ...(traits.f16 && /\bf16\b/.test(code) ? ["enable f16;"] : []),
+    ...(traits.subgroupMatrix !== undefined && /\bsubgroup_matrix_/.test(code)
+      ? ["enable chromium_experimental_subgroup_matrix;"]
+      : []),
   ];
   const names = Object.entries(parameters);
   const members = names.map(([name, value]) => `${name}: ${typeof value === "number" ? "u32" : "f32"}`);
