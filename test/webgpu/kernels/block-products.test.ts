@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, test } from "vitest";
 import type { InferenceSession } from "../../../src/entry/node.js";
 import { noWebgpu } from "../../support/backends.js";
-import { compareOneNode, keepDevice, randomIntegers, randomTensor } from "./product-models.js";
+import { compareOneNode, keepDevice, manyRows, randomIntegers, randomTensor } from "./product-models.js";
 
 const tolerances = { float32: 3e-5, float16: 8e-3, bfloat16: 6e-2 } as const;
 
@@ -15,7 +15,7 @@ describe.skipIf(noWebgpu !== undefined)(`blocks on WebGPU${noWebgpu === undefine
   const forms = [
     [4, 32, 96, 10, "float32", "none", false, [1, 37]],
     [4, 16, 48, 6, "float32", "packed", true, [3]],
-    [4, 32, 70, 8, "float16", "packed", false, [37]],
+    [4, 32, 70, 8, "float16", "packed", false, [37, 70]],
     [4, 128, 1100, 4, "float16", "none", true, [1]],
     [4, 64, 65, 3, "float32", "floats", false, [1]],
     [8, 16, 40, 6, "float32", "packed", false, [2, 9]],
@@ -45,7 +45,12 @@ describe.skipIf(noWebgpu !== undefined)(`blocks on WebGPU${noWebgpu === undefine
             bias ? randomTensor(type, [n], 6) : undefined,
           ],
           weights: [1, 2, 3, 5],
-          kernel: type !== "float32" && n % 2 !== 0 ? undefined : m > 8 ? "blocksInTiles" : "blocksOfRows",
+          kernel:
+            type !== "float32" && n % 2 !== 0
+              ? undefined
+              : m > 8
+                ? manyRows("blocks", type, bits === 8)
+                : "blocksOfRows",
           tolerance: tolerances[type],
           subgroups: bits !== 8,
         });

@@ -8,6 +8,8 @@ import { writeNumbers } from "../../../src/tensor/access.js";
 import type { ElementType } from "../../../src/tensor/element-type.js";
 import { Tensor } from "../../../src/tensor/tensor.js";
 import { View } from "../../../src/tensor/view.js";
+import { nodePlatform } from "../../../src/platform/node.js";
+import { noWebgpu } from "../../support/backends.js";
 import { compareViews } from "../../support/compare.js";
 
 /** A node, its operands (some of them weights) and the kernel that must have run. */
@@ -26,7 +28,23 @@ export interface OneNode {
   readonly tolerance: number;
   /** False does without subgroups. */
   readonly subgroups?: boolean;
+  /** False does without matrices of subgroups. */
+  readonly subgroupMatrices?: boolean;
 }
+
+/** True where subgroups of the device multiply matrices together. */
+const hasMatrices: boolean = await deviceHasMatrices();
+
+async function deviceHasMatrices(): Promise<boolean> {
+  const gpu = noWebgpu === undefined ? await nodePlatform.gpu?.() : undefined;
+  const adapter = typeof gpu === "object" ? await (gpu as GPU).requestAdapter() : null;
+  const features: ReadonlySet<string> = adapter?.features ?? new Set();
+  return features.has("chromium-experimental-subgroup-matrix");
+}
+
+/** The kernel that many rows of a type run on: with matrices of subgroups where the device has them, else in tiles. */
+export const manyRows = (kind: "product" | "blocks", type: ElementType, without = false): string =>
+  `${kind}${hasMatrices && !without && type === "float16" ? "InMatrices" : "InTiles"}`;
 
 /** Random numbers of a type, between −scale and scale. */
 export function randomTensor(type: ElementType, shape: readonly number[], seed: number, scale = 1): Tensor {
@@ -67,7 +85,10 @@ export async function keepDevice(subgroups = true): Promise<InferenceSession> {
   return InferenceSession.create(writeModel(model), { backend: "webgpu", ...settingsOf(subgroups) });
 }
 
-const settingsOf = (subgroups: boolean): object => (subgroups ? {} : { webgpu: { subgroups } });
+const settingsOf = (subgroups: boolean, subgroupMatrices = true): object =>
+  subgroups && subgroupMatrices
+    ? {}
+    : { webgpu: { ...(subgroups ? {} : { subgroups }), ...(subgroupMatrices ? {} : { subgroupMatrices }) } };
 
 /** Fails unless WebGPU gives what the slow truth gives, by the kernel that is named. */
 export async function compareOneNode(what: string, given: OneNode): Promise<void> {
@@ -107,7 +128,7 @@ export async function compareOneNode(what: string, given: OneNode): Promise<void
     }
   };
   const expected = await run({ backend: "reference" });
-  const actual = await run({ backend: "webgpu", ...settingsOf(given.subgroups ?? true) });
+  const actual = await run({ backend: "webgpu", ...settingsOf(given.subgroups ?? true, given.subgroupMatrices) });
   for (const [name, view] of expected.results)
     expect(compareViews(actual.results.get(name)!, view, { tolerance: given.tolerance }), `${what}, ${name}`).toBe("");
   expect(actual.told, what).toContain(kernel === undefined ? "reference" : kernel && `by ${kernel}`);

@@ -7,10 +7,11 @@ import { writeModel } from "../../../src/onnx/write.js";
 import { Tensor } from "../../../src/tensor/tensor.js";
 import { noWebgpu } from "../../support/backends.js";
 import { compareViews } from "../../support/compare.js";
-import { compareOneNode, keepDevice, randomTensor } from "./product-models.js";
+import { compareOneNode, keepDevice, manyRows, randomTensor } from "./product-models.js";
 
 const tolerances = { float32: 3e-5, float16: 4e-3, bfloat16: 3e-2 } as const;
 const types = ["float32", "float16", "bfloat16"] as const;
+const soak = process.env["INSITU_SOAK"] !== undefined;
 const [rows, tiles, elements] = ["productOfRows", "productInTiles", "productByElements"];
 
 describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefined ? "" : ` (${noWebgpu})`}`, () => {
@@ -31,6 +32,27 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
     [70, 64, 65, tiles, elements],
   ] as const;
 
+  const inTiles = [
+    [9, 8, 4],
+    [16, 40, 18],
+    [31, 264, 34],
+    [50, 129, 48],
+    [65, 33, 130],
+    [130, 72, 66],
+    ...(soak
+      ? ([
+          [64, 1000, 3300],
+          [17, 520, 200],
+          [300, 96, 5000],
+          [1500, 100, 1300],
+        ] as const)
+      : []),
+  ] as const;
+
+  /** The kernel by the name it has without matrices of subgroups. */
+  const kernelFor = (type: (typeof types)[number], name: string, without = false): string =>
+    name === tiles ? manyRows("product", type, without) : name;
+
   const taken = { float32: [0], float16: [1, 8], bfloat16: [3, 6] } as const;
 
   for (const subgroups of [true, false])
@@ -41,11 +63,26 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
             op: "MatMul",
             operands: [randomTensor(type, [m, k], m + k), randomTensor(type, [k, n], n + k)],
             weights: [1],
-            kernel: type === "float32" ? whole : half,
+            kernel: kernelFor(type, type === "float32" ? whole : half, !subgroups),
             tolerance: tolerances[type],
             subgroups,
           });
       });
+
+  test("float16 in tiles of every size, and with matrices of subgroups where the device has them", async () => {
+    /** [m, k, n]: around the sizes of tiles, of matrices and of loads. */
+    const withMatrices = manyRows("product", "float16") !== tiles;
+    for (const [m, k, n] of withMatrices ? inTiles : inTiles.slice(1, 4))
+      for (const subgroupMatrices of withMatrices ? [true, false] : [true])
+        await compareOneNode(`[${m},${k}] · [${k},${n}]`, {
+          op: "MatMul",
+          operands: [randomTensor("float16", [m, k], m + k), randomTensor("float16", [k, n], n + k)],
+          weights: [1],
+          kernel: manyRows("product", "float16", !subgroupMatrices),
+          tolerance: tolerances.float16,
+          subgroupMatrices,
+        });
+  });
 
   test("operands fed, vectors, batches that agree and that are broadcast", async () => {
     for (const [at, [a, b, kernel]] of (
@@ -64,7 +101,7 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
         await compareOneNode(`${type} [${a}] · [${b}]`, {
           op: "MatMul",
           operands: [randomTensor(type, a, at), randomTensor(type, b, at + 50)],
-          kernel,
+          kernel: kernelFor(type, kernel),
           tolerance: tolerances[type],
         });
   });
@@ -92,7 +129,7 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
       await compareOneNode(`${type} [${a}] · [${b}]`, {
         op: "MatMul",
         operands: [randomTensor(type, a, 1), randomTensor(type, b, 2)],
-        kernel: tiles,
+        kernel: kernelFor(type, tiles),
         tolerance: tolerances[type],
       });
   });

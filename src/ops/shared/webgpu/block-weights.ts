@@ -49,6 +49,7 @@ export function blockWeights(given: Blocks): Weights {
   const word = (from: string, at: number): string => (words === 1 ? from : `${from}.${"xyzw"[at]}`);
   const quad = (bitsAt: string): string => `wholeQuad(${bitsAt}, `;
   return {
+    held: "blocks",
     chunk,
     chunks: (blocks * blockSize) / chunk,
     dot: (from, values) =>

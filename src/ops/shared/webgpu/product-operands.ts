@@ -72,10 +72,63 @@ fn ${name}Quad(start: u32, row: u32, k: u32) -> vec4f {
 }
 
 /**
+ * A piece with `${name}Halves(start, row, k) -> vec4u`: eight float16 of a row from k on, 0 from p.k on; k is a multiple of 8. As they lie where
+ * the operand is float16 in such eights, else of the quads that `quads` reads.
+ */
+export function stridedHalves(
+  name: string,
+  operand: Operand,
+  strides: Strides,
+  sizes: { rows: number; k: number },
+): Piece {
+  const { type, place } = operand;
+  const steps = [sizes.rows === 1 ? 0 : strides.row, ...strides.batch, place.offset, sizes.k];
+  if (type !== "float16" || strides.k !== 1 || steps.some((step) => step % 8 !== 0))
+    return halvesOfQuads(name, stridedQuads(name, operand, strides, sizes));
+  return {
+    functions: `
+fn ${name}Halves(start: u32, row: u32, k: u32) -> vec4u {
+  if (k >= p.k) { return vec4u(); }
+  return ${name}[(p.${name}Offset + start + row * p.${name}Row + k) >> 3u];
+}`,
+    bindings: [{ name, of: operand, element: "vec4<u32>" }],
+    parameters: { [`${name}Offset`]: place.offset, [`${name}Row`]: strides.row },
+  };
+}
+
+/** A piece that reads quads, with `${name}Halves` as above. */
+function halvesOfQuads(name: string, piece: Piece): Piece {
+  return {
+    ...piece,
+    functions: `${piece.functions}
+fn ${name}Halves(start: u32, row: u32, k: u32) -> vec4u {
+  let first = bitcast<vec2u>(vec4<f16>(${name}Quad(start, row, k)));
+  return vec4u(first, bitcast<vec2u>(vec4<f16>(${name}Quad(start, row, k + 4u))));
+}`,
+  };
+}
+
+/** Weights with `weightHalves` as above; undefined for those that float16 does not hold. */
+export function weightHalves(weights: Weights): Piece | undefined {
+  if (weights.held === "float32") return undefined;
+  if (weights.held === "blocks") return halvesOfQuads("weight", weights);
+  return {
+    ...weights,
+    functions: `${weights.functions}
+fn weightHalves(start: u32, row: u32, k: u32) -> vec4u {
+  if (k >= p.k) { return vec4u(); }
+  return weightChunk(row, k >> 3u);
+}`,
+  };
+}
+
+/**
  * Weights whose rows run along k, one for each column of the result. The piece has `weightQuad` as above, and `weightChunk(row, chunk)`: what one
  * load brings.
  */
 export interface Weights extends Piece {
+  /** How values are held: eight float16 in a chunk, as levels of a few bits, or in a type whose values float16 does not have. */
+  readonly held: "float16" | "blocks" | "float32";
   /** Values of a chunk. */
   readonly chunk: number;
   /** Chunks of a row. */
@@ -116,6 +169,7 @@ function laidWeights(
   const quads = quadsOf(type);
   const parts = chunk === 4 ? [""] : [".xy", ".zw"];
   return {
+    held: type === "float16" ? "float16" : "float32",
     chunk,
     chunks: Math.ceil(k / chunk),
     dot: (words, values) =>

@@ -3,7 +3,7 @@
  * workgroup memory, k by k; the next ones are loaded while these are multiplied.
  */
 import type { Operand } from "../../../graph/kernel.js";
-import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
+import type { Binding, DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { listed, pack, packing, perWord } from "../../../webgpu-kernels/wgsl.js";
 import type { Piece } from "./product-operands.js";
 import { isFloatType, quadsOf } from "./quads.js";
@@ -15,7 +15,7 @@ export interface BatchDimension {
   readonly right: number;
 }
 
-interface TileProduct {
+export interface TileProduct {
   readonly name: string;
   readonly m: number;
   readonly n: number;
@@ -50,7 +50,7 @@ const enoughTiles = 96;
 const countOf = ({ m, n }: { readonly m: number; readonly n: number }, edge: number, batch: number): number =>
   Math.ceil(m / edge) * Math.ceil(n / edge) * batch;
 
-const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
+export const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
 
 /** The places of a batch's matrices, as WGSL: `leftStart` and `rightStart` of matrix `batch`. */
 export const batchStarts = (batch: readonly BatchDimension[]): string => `
@@ -82,6 +82,33 @@ export const batchParameters = (batch: readonly BatchDimension[]): Readonly<Reco
     ),
   }) as Record<string, number>;
 
+/** How four sums of a row are finished and stored, at `batch`, `row` and `column`: a statement of WGSL, and what it writes. */
+export function storedSums(output: Operand, n: number): { readonly binding: Binding; store(sums: string): string } {
+  const { type, place } = output;
+  if (!isFloatType(type)) throw new RangeError(`${type} is no type of products`);
+  const byFours = n % 4 === 0 && place.offset % 4 === 0;
+  const each = perWord(type);
+  const value = (sums: string, at: number): string =>
+    `finish(batch, row, min(column + ${at}u, p.n - 1u), ${sums}[${at}u])`;
+  const words = (sums: string): string =>
+    range(4 / each)
+      .map((word) => {
+        const values = range(each).map((part) => value(sums, word * each + part));
+        return `if (column + ${word * each}u < p.n) { result[(at + ${word * each}u) / ${each}u] = ${pack(type, values)}; }`;
+      })
+      .join("\n      ");
+  const quad = (sums: string): string =>
+    `let values = vec4f(${range(4)
+      .map((at) => value(sums, at))
+      .join(", ")});
+      result[at >> 2u] = ${quadsOf(type).pack("values")};`;
+  return {
+    binding: { name: "result", of: output, writes: true, element: byFours ? quadsOf(type).element : "u32" },
+    store: (sums) => `let at = p.resultOffset + (batch * p.m + row) * p.n + column;
+      ${byFours ? quad(sums) : words(sums)}`,
+  };
+}
+
 /** The dispatch of such a product; a reason where the grid is too large. Elements of the output must not share words over rows. */
 export function tileProduct(work: TileProduct, { mostWorkgroups }: DeviceTraits): Dispatch | undefined {
   const { name, m, n, k, batch, left, right, finish, output } = work;
@@ -95,24 +122,7 @@ export function tileProduct(work: TileProduct, { mostWorkgroups }: DeviceTraits)
   const side = wide / quads; // invocations along an edge
   const along = range(quads);
   const four = range(4);
-  const byFours = n % 4 === 0 && output.place.offset % 4 === 0;
-  const each = perWord(output.type);
-  const storeRow = (row: number, column: number): string => {
-    const value = (at: number): string =>
-      `finish(batch, row, min(column + ${at}u, p.n - 1u), c${row}_${column}_R[${at}u])`;
-    return byFours
-      ? `let values = vec4f(${four.map(value).join(", ")});
-      result[at >> 2u] = ${quadsOf(output.type as "float32").pack("values")};`
-      : range(4 / each)
-          .map(
-            (word) =>
-              `if (column + ${word * each}u < p.n) { result[(at + ${word * each}u) / ${each}u] = ${pack(
-                output.type,
-                range(each).map((part) => value(word * each + part)),
-              )}; }`,
-          )
-          .join("\n      ");
-  };
+  const stored = storedSums(output, n);
   const stores = along.flatMap((row) =>
     four.flatMap((line) =>
       along.map(
@@ -120,8 +130,7 @@ export function tileProduct(work: TileProduct, { mostWorkgroups }: DeviceTraits)
     let row = group.y * ${edge}u + ${row * side * 4}u + y * 4u + ${line}u;
     let column = group.x * ${edge}u + ${column * side * 4}u + x * 4u;
     if (row < p.m && column < p.n) {
-      let at = p.resultOffset + (batch * p.m + row) * p.n + column;
-      ${storeRow(row, column).replaceAll("_R[", `_${line}[`)}
+      ${stored.store(`c${row}_${column}_${line}`)}
     }
   }`,
       ),
@@ -181,17 +190,7 @@ fn rightSquare(start: u32, row: u32, last: u32, k: u32) -> mat4x4f {
   return {
     name,
     code,
-    bindings: [
-      ...left.bindings,
-      ...right.bindings,
-      ...finish.bindings,
-      {
-        name: "result",
-        of: output,
-        writes: true,
-        element: byFours ? quadsOf(output.type).element : "u32",
-      },
-    ],
+    bindings: [...left.bindings, ...right.bindings, ...finish.bindings, stored.binding],
     parameters: {
       m,
       n,

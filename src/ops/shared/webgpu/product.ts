@@ -4,12 +4,25 @@
  */
 import { unreachable } from "../../../base/error.js";
 import type { Operand } from "../../../graph/kernel.js";
-import { type Dispatch, webgpuFamily, type WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
+import {
+  type DeviceTraits,
+  type Dispatch,
+  webgpuFamily,
+  type WebgpuRecorder,
+} from "../../../webgpu-kernels/webgpu-kernel.js";
 import { perWord, read } from "../../../webgpu-kernels/wgsl.js";
 import { elementWords } from "./element-words.js";
-import { floatWeights, type Piece, stridedQuads, type Weights } from "./product-operands.js";
+import { matrixProduct } from "./product-matrices.js";
+import {
+  floatWeights,
+  type Piece,
+  stridedHalves,
+  stridedQuads,
+  weightHalves,
+  type Weights,
+} from "./product-operands.js";
 import { fewRows, rowProduct } from "./product-rows.js";
-import { type BatchDimension, batchParameters, batchStarts, tileProduct } from "./product-tiles.js";
+import { type BatchDimension, batchParameters, batchStarts, tileProduct, type TileProduct } from "./product-tiles.js";
 import { isFloatType } from "./quads.js";
 
 /** One (batched) product: output = alpha · a · b + beta · addend. Strides in elements. */
@@ -108,8 +121,17 @@ function fast(work: Product, recorder: WebgpuRecorder): Dispatch | undefined {
     return rowProduct({ name: "productOfRows", m, n, k, left, weights, finish, output }, recorder.device);
   if (weights === undefined && matrices * m * n * k < smallWork) return undefined;
   const strides = { row: bN, k: bK, batch: batch.map((each) => each.right) };
+  const common = { m, n, k, batch, finish, output };
+  if (a.type === "float16" && b.type === "float16") {
+    const rows = { row: aRow, k: aK, batch: batch.map((each) => each.left) };
+    const halves = stridedHalves("left", a, rows, { rows: m, k });
+    const right = weights === undefined ? stridedHalves("weight", b, strides, { rows: n, k }) : weightHalves(weights);
+    const inMatrices = { ...common, name: "productInMatrices", left: halves, right: right! };
+    const dispatch = matrixProduct(inMatrices, recorder.device);
+    if (dispatch !== undefined) return dispatch;
+  }
   const right = weights ?? stridedQuads("weight", b, strides, { rows: n, k });
-  return tileProduct({ name: "productInTiles", m, n, k, batch, left, right, finish, output }, recorder.device);
+  return tileProduct({ ...common, name: "productInTiles", left, right }, recorder.device);
 }
 
 /** The product element by element: any strides, any sizes. */
@@ -185,8 +207,20 @@ export function recordBlocks(
   const dispatch =
     m <= fewRows
       ? rowProduct({ ...common, name: "blocksOfRows", weights }, recorder.device)
-      : tileProduct({ ...common, name: "blocksInTiles", batch: [], right: weights }, recorder.device);
+      : (blocksInMatrices({ ...common, a, weights }, recorder.device) ??
+        tileProduct({ ...common, name: "blocksInTiles", batch: [], right: weights }, recorder.device));
   recorder.dispatch(dispatch ?? unreachable(`a grid for ${m} rows and ${n} columns`));
+}
+
+/** Such a product where subgroups multiply matrices together: levels become float16 on their way. */
+function blocksInMatrices(
+  { a, weights, ...given }: Omit<TileProduct, "name" | "batch" | "left" | "right"> & { a: Operand; weights: Weights },
+  device: DeviceTraits,
+): Dispatch | undefined {
+  const right = a.type === "float16" ? weightHalves(weights) : undefined;
+  if (right === undefined) return undefined;
+  const left = stridedHalves("left", a, { row: given.k, k: 1, batch: [] }, { rows: given.m, k: given.k });
+  return matrixProduct({ ...given, name: "blocksInMatrices", batch: [], left, right }, device);
 }
 
 /** The last two axes of an operand as a matrix, and those before them. A vector is one row on the left and one column on the right. */
