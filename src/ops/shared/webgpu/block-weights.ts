@@ -48,8 +48,28 @@ export function blockWeights(given: Blocks): Weights {
   const zeroAt = zeroExpression(zeros, bits);
   const word = (from: string, at: number): string => (words === 1 ? from : `${from}.${"xyzw"[at]}`);
   const quad = (bitsAt: string): string => `wholeQuad(${bitsAt}, `;
+  const levels = `
+/** Four values less their zero point${whole ? ", which `zero` holds together with 2^23" : ""}. */
+fn wholeQuad(bits: u32, zero: f32) -> vec4f {
+  let values = bitcast<vec4f>((vec4u(${shifts}) & vec4u(${2 ** bits - 1}u)) | vec4u(${magic.bits}));
+  return ${whole ? "values - zero" : `(values - ${magic.value}) - zero`};
+}
+fn scaleAt(row: u32, block: u32) -> f32 { return ${read(scales.type, "scales", "p.scalesOffset + row * p.scaleRow + block * p.scaleBlock")}; }
+fn zeroAt(row: u32, block: u32) -> f32 { return ${whole ? `${magic.value} + ` : ""}${zeroAt}; }`;
+  const others = [
+    { name: "scales", of: scales },
+    ...(zeros.kind === "one" ? [] : [{ name: "zeros", of: zeros.operand }]),
+  ];
+  const parameters = {
+    blockSize,
+    rowChunks: rowWords / words,
+    scalesOffset: scales.place.offset,
+    scaleRow: steps.row,
+    scaleBlock: steps.block,
+    ...(zeros.kind === "one" ? {} : { zerosOffset: zeros.operand.place.offset }),
+    ...(zeros.kind === "packed" ? { zeroRow: Math.ceil((blocks * bits) / 8) } : {}),
+  };
   return {
-    held: "blocks",
     chunk,
     chunks: (blocks * blockSize) / chunk,
     dot: (from, values) =>
@@ -60,15 +80,8 @@ export function blockWeights(given: Blocks): Weights {
           return `dot(${quad(shift === 0 ? own : `${own} >> ${shift}u`)}${from}.zero), ${value})`;
         })
         .join(" + ")})`,
-    functions: `
+    functions: `${levels}
 struct Chunk { words: ${element}, scale: f32, zero: f32 }
-/** Four values less their zero point${whole ? ", which `zero` holds together with 2^23" : ""}. */
-fn wholeQuad(bits: u32, zero: f32) -> vec4f {
-  let values = bitcast<vec4f>((vec4u(${shifts}) & vec4u(${2 ** bits - 1}u)) | vec4u(${magic.bits}));
-  return ${whole ? "values - zero" : `(values - ${magic.value}) - zero`};
-}
-fn scaleAt(row: u32, block: u32) -> f32 { return ${read(scales.type, "scales", "p.scalesOffset + row * p.scaleRow + block * p.scaleBlock")}; }
-fn zeroAt(row: u32, block: u32) -> f32 { return ${whole ? `${magic.value} + ` : ""}${zeroAt}; }
 fn weightChunk(row: u32, chunk: u32) -> Chunk {
   let block = chunk * ${chunk}u / p.blockSize;
   return Chunk(weight[row * p.rowChunks + chunk], scaleAt(row, block), zeroAt(row, block));
@@ -80,20 +93,27 @@ fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
   let block = k / p.blockSize;
   return scaleAt(row, block) * wholeQuad(bits, zeroAt(row, block));
 }`,
-    bindings: [
-      { name: "weight", of: data, element },
-      { name: "scales", of: scales },
-      ...(zeros.kind === "one" ? [] : [{ name: "zeros", of: zeros.operand }]),
-    ],
-    parameters: {
-      blockSize,
-      rowChunks: rowWords / words,
-      scalesOffset: scales.place.offset,
-      scaleRow: steps.row,
-      scaleBlock: steps.block,
-      ...(zeros.kind === "one" ? {} : { zerosOffset: zeros.operand.place.offset }),
-      ...(zeros.kind === "packed" ? { zeroRow: Math.ceil((blocks * bits) / 8) } : {}),
-    },
+    halves:
+      blockSize % 8 === 0
+        ? {
+            functions: `${levels}
+fn weightHalves(start: u32, row: u32, k: u32) -> vec4u {
+  if (k >= p.k) { return vec4u(); }
+  let at = row * ${words}u * p.rowChunks + k * ${bits}u / 32u;
+  let first = weight[at] >> (k * ${bits}u % 32u);
+  let second = ${bits === 8 ? "weight[at + 1u]" : `first >> ${4 * bits}u`};
+  let block = k / p.blockSize;
+  let scale = scaleAt(row, block);
+  let zero = zeroAt(row, block);
+  let low = bitcast<vec2u>(vec4<f16>(scale * wholeQuad(first, zero)));
+  return vec4u(low, bitcast<vec2u>(vec4<f16>(scale * wholeQuad(second, zero))));
+}`,
+            bindings: [{ name: "weight", of: data }, ...others],
+            parameters,
+          }
+        : undefined,
+    bindings: [{ name: "weight", of: data, element }, ...others],
+    parameters,
   };
 }
 

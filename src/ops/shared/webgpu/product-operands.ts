@@ -108,27 +108,13 @@ fn ${name}Halves(start: u32, row: u32, k: u32) -> vec4u {
   };
 }
 
-/** Weights with `weightHalves` as above; undefined for those that float16 does not hold. */
-export function weightHalves(weights: Weights): Piece | undefined {
-  if (weights.held === "float32") return undefined;
-  if (weights.held === "blocks") return halvesOfQuads("weight", weights);
-  return {
-    ...weights,
-    functions: `${weights.functions}
-fn weightHalves(start: u32, row: u32, k: u32) -> vec4u {
-  if (k >= p.k) { return vec4u(); }
-  return weightChunk(row, k >> 3u);
-}`,
-  };
-}
-
 /**
  * Weights whose rows run along k, one for each column of the result. The piece has `weightQuad` as above, and `weightChunk(row, chunk)`: what one
  * load brings.
  */
 export interface Weights extends Piece {
-  /** How values are held: eight float16 in a chunk, as levels of a few bits, or in a type whose values float16 does not have. */
-  readonly held: "float16" | "blocks" | "float32";
+  /** A piece with `weightHalves` as above, where float16 holds the values. */
+  readonly halves: Piece | undefined;
   /** Values of a chunk. */
   readonly chunk: number;
   /** Chunks of a row. */
@@ -168,22 +154,36 @@ function laidWeights(
   const chunk = perLoad(type);
   const quads = quadsOf(type);
   const parts = chunk === 4 ? [""] : [".xy", ".zw"];
+  const bindings = [{ name: "weight", of, element: "vec4<u32>" }];
+  const parameters = { weightStart: start, weightRow: row };
+  const chunkAt = `
+fn weightChunk(row: u32, chunk: u32) -> vec4u { return weight[p.weightStart + row * p.weightRow + chunk]; }`;
   return {
-    held: type === "float16" ? "float16" : "float32",
     chunk,
     chunks: Math.ceil(k / chunk),
     dot: (words, values) =>
       parts.map((part, at) => `dot(${quads.unpack(`${words}${part}`)}, ${values[at]})`).join(" + "),
-    functions: `
-fn weightChunk(row: u32, chunk: u32) -> vec4u { return weight[p.weightStart + row * p.weightRow + chunk]; }
+    functions: `${chunkAt}
 fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
   if (k >= p.k) { return vec4f(); }
   let chunk = weightChunk(row, k / ${chunk}u);
   ${chunk === 4 ? "let words = chunk;" : "let words = select(chunk.xy, chunk.zw, (k & 4u) != 0u);"}
   return ${quads.unpack("words")};
 }`,
-    bindings: [{ name: "weight", of, element: "vec4<u32>" }],
-    parameters: { weightStart: start, weightRow: row },
+    halves:
+      type === "float16"
+        ? {
+            functions: `${chunkAt}
+fn weightHalves(start: u32, row: u32, k: u32) -> vec4u {
+  if (k >= p.k) { return vec4u(); }
+  return weightChunk(row, k >> 3u);
+}`,
+            bindings,
+            parameters,
+          }
+        : undefined,
+    bindings,
+    parameters,
   };
 }
 

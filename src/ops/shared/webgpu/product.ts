@@ -13,14 +13,7 @@ import {
 import { perWord, read } from "../../../webgpu-kernels/wgsl.js";
 import { elementWords } from "./element-words.js";
 import { matrixProduct } from "./product-matrices.js";
-import {
-  floatWeights,
-  type Piece,
-  stridedHalves,
-  stridedQuads,
-  weightHalves,
-  type Weights,
-} from "./product-operands.js";
+import { floatWeights, type Piece, stridedHalves, stridedQuads, type Weights } from "./product-operands.js";
 import { fewRows, rowProduct } from "./product-rows.js";
 import { type BatchDimension, batchParameters, batchStarts, tileProduct, type TileProduct } from "./product-tiles.js";
 import { isFloatType } from "./quads.js";
@@ -125,8 +118,8 @@ function fast(work: Product, recorder: WebgpuRecorder): Dispatch | undefined {
   if (a.type === "float16" && b.type === "float16") {
     const rows = { row: aRow, k: aK, batch: batch.map((each) => each.left) };
     const halves = stridedHalves("left", a, rows, { rows: m, k });
-    const right = weights === undefined ? stridedHalves("weight", b, strides, { rows: n, k }) : weightHalves(weights);
-    const inMatrices = { ...common, name: "productInMatrices", left: halves, right: right! };
+    const right = weights === undefined ? stridedHalves("weight", b, strides, { rows: n, k }) : weights.halves!;
+    const inMatrices = { ...common, name: "productInMatrices", left: halves, right };
     const dispatch = matrixProduct(inMatrices, recorder.device);
     if (dispatch !== undefined) return dispatch;
   }
@@ -217,8 +210,8 @@ function blocksInMatrices(
   { a, weights, ...given }: Omit<TileProduct, "name" | "batch" | "left" | "right"> & { a: Operand; weights: Weights },
   device: DeviceTraits,
 ): Dispatch | undefined {
-  const right = a.type === "float16" ? weightHalves(weights) : undefined;
-  if (right === undefined) return undefined;
+  const right = weights.halves;
+  if (a.type !== "float16" || right === undefined) return undefined;
   const left = stridedHalves("left", a, { row: given.k, k: 1, batch: [] }, { rows: given.m, k: given.k });
   return matrixProduct({ ...given, name: "blocksInMatrices", batch: [], left, right }, device);
 }
