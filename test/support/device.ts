@@ -2,6 +2,18 @@
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
+import { nodePlatform } from "../../src/platform/node.js";
+import { noWebgpu } from "./backends.js";
+
+/** True where subgroups of the device multiply matrices together. */
+export const hasSubgroupMatrices: boolean = await findSubgroupMatrices();
+
+async function findSubgroupMatrices(): Promise<boolean> {
+  const gpu = noWebgpu === undefined ? await nodePlatform.gpu?.() : undefined;
+  const adapter = typeof gpu === "object" ? await (gpu as GPU).requestAdapter() : null;
+  const features: ReadonlySet<string> = adapter?.features ?? new Set();
+  return features.has("chromium-experimental-subgroup-matrix");
+}
 
 /** Opens the device; the function lets go of it. */
 export async function keepDevice(): Promise<() => Promise<void>> {

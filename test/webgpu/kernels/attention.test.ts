@@ -6,7 +6,7 @@ import { numberWriter } from "../../../src/tensor/access.js";
 import { cloneView } from "../../../src/tensor/copy.js";
 import type { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";
-import { keepDevice } from "../../support/device.js";
+import { hasSubgroupMatrices, keepDevice } from "../../support/device.js";
 import { differenceOf, integers, numbersOf, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 const tolerances = { float32: 2e-5, float16: 6e-3, bfloat16: 5e-2 };
@@ -89,11 +89,12 @@ describe.skipIf(noWebgpu !== undefined)("Attention on WebGPU", () => {
     form: Form,
     kernels: readonly string[],
     all: readonly (readonly number[])[] = lists,
+    options: object = {},
   ): Promise<string[]> {
     const random = randomFrom(form.size + form.queries);
     const found: string[] = [];
     for (const lengths of all) {
-      const problem = await differenceOf(call(random, form, lengths), kernels, tolerances[form.type]);
+      const problem = await differenceOf(call(random, form, lengths), kernels, tolerances[form.type], options);
       if (problem !== "") found.push(`${lengths.join()}: ${problem}`);
     }
     return found;
@@ -101,6 +102,8 @@ describe.skipIf(noWebgpu !== undefined)("Attention on WebGPU", () => {
 
   const split = ["attentionTiles", "attentionCombine"];
   const causal = { is_causal: 1 };
+  const turned = { ...causal, left_window_size: 50, softcap: float(2), scale: float(-0.4) };
+  const steep = { ...causal, scale: float(60) };
 
   test.each<Form>([
     { type: "float32", size: 32, heads: 2, shared: 2, queries: 1, capacity: 230, attrs: causal },
@@ -114,10 +117,42 @@ describe.skipIf(noWebgpu !== undefined)("Attention on WebGPU", () => {
 
   test.each<Form>([
     { type: "float32", size: 64, heads: 2, shared: 2, queries: 33, capacity: 230, attrs: causal },
-    { type: "float16", size: 80, heads: 7, shared: 1, queries: 9, capacity: 200, attrs: causal, packed: true },
+    { type: "float16", size: 84, heads: 7, shared: 1, queries: 9, capacity: 200, attrs: causal, packed: true },
     { type: "float32", size: 6, valueSize: 34, heads: 2, shared: 1, queries: 70, capacity: 201 },
   ])("many queries: $type, heads of $size, $heads to $shared", async (form) => {
     expect(await problems(form, ["attentionPrefill"])).toEqual([]);
+  });
+
+  test.each<Form>([
+    { type: "float16", size: 128, heads: 4, shared: 2, queries: 70, capacity: 208, attrs: causal },
+    { type: "float16", size: 64, heads: 2, shared: 2, queries: 33, capacity: 230, attrs: causal, packed: true },
+    { type: "float16", size: 32, valueSize: 16, heads: 6, shared: 2, queries: 9, capacity: 201 },
+    {
+      type: "float16",
+      size: 80,
+      valueSize: 112,
+      heads: 3,
+      shared: 1,
+      queries: 40,
+      capacity: 200,
+      attrs: turned,
+      opset: 25,
+    },
+  ])("many queries on matrices of subgroups, where there are any: heads of $size, $heads to $shared", async (form) => {
+    const kernel = hasSubgroupMatrices ? "attentionInMatrices" : "attentionPrefill";
+    expect(await problems(form, [kernel])).toEqual([]);
+    const without = { webgpu: { subgroupMatrices: false } };
+    if (hasSubgroupMatrices) expect(await problems(form, ["attentionPrefill"], lists.slice(3), without)).toEqual([]);
+  });
+
+  test("scores that grow from tile to tile, far beyond what float16 holds as an exponential", async () => {
+    const form = { type: "float16", size: 16, heads: 1, shared: 1, queries: 40, capacity: 330, attrs: steep } as const;
+    const grown = call(randomFrom(5), form, [330]);
+    const write = numberWriter(grown.inputs[1]!);
+    for (let row = 0; row < 330; row++) for (let at = 0; at < 16; at++) write(row * 16 + at, (row / 330) * (at % 2));
+    for (const input of [grown, { ...grown, attrs: { ...steep, scale: float(-60) } }])
+      // The slow truth rounds scores to float16, where steps are a quarter.
+      expect(await differenceOf(input, [], 0.1)).toBe("");
   });
 
   const windows = { ...causal, left_window_size: 20, softcap: float(0.7) };

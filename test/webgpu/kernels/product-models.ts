@@ -8,9 +8,8 @@ import { writeNumbers } from "../../../src/tensor/access.js";
 import type { ElementType } from "../../../src/tensor/element-type.js";
 import { Tensor } from "../../../src/tensor/tensor.js";
 import { View } from "../../../src/tensor/view.js";
-import { nodePlatform } from "../../../src/platform/node.js";
-import { noWebgpu } from "../../support/backends.js";
 import { compareViews } from "../../support/compare.js";
+import { hasSubgroupMatrices } from "../../support/device.js";
 
 /** A node, its operands (some of them weights) and the kernel that must have run. */
 export interface OneNode {
@@ -32,19 +31,9 @@ export interface OneNode {
   readonly subgroupMatrices?: boolean;
 }
 
-/** True where subgroups of the device multiply matrices together. */
-const hasMatrices: boolean = await deviceHasMatrices();
-
-async function deviceHasMatrices(): Promise<boolean> {
-  const gpu = noWebgpu === undefined ? await nodePlatform.gpu?.() : undefined;
-  const adapter = typeof gpu === "object" ? await (gpu as GPU).requestAdapter() : null;
-  const features: ReadonlySet<string> = adapter?.features ?? new Set();
-  return features.has("chromium-experimental-subgroup-matrix");
-}
-
 /** The kernel that many rows of a type run on: with matrices of subgroups where the device has them, else in tiles. */
 export const manyRows = (kind: "product" | "blocks", type: ElementType, without = false): string =>
-  `${kind}${hasMatrices && !without && type === "float16" ? "InMatrices" : "InTiles"}`;
+  `${kind}${hasSubgroupMatrices && !without && type === "float16" ? "InMatrices" : "InTiles"}`;
 
 /** Random numbers of a type, between −scale and scale. */
 export function randomTensor(type: ElementType, shape: readonly number[], seed: number, scale = 1): Tensor {

@@ -121,9 +121,10 @@ export const isRowType = (type: ElementType): boolean => forms[type] !== undefin
 
 /**
  * Functions that read rows: `nameStart(sample, head, row)` is where a row begins, `nameQuad(start, quad)` four elements of it, and
- * `nameFactor(sample, head, row)` what bytes are multiplied by.
+ * `nameFactor(sample, head, row)` what bytes are multiplied by. By eights there is `nameHalves(start, eight)` in place of `nameQuad`: the words of eight
+ * float16, of rows that lie so.
  */
-export function rowsPart(name: string, rows: CacheRows): Part {
+export function rowsPart(name: string, rows: CacheRows, width: 4 | 8 = 4): Part {
   const { of, type, offset, size, sample, head, row, pages } = rows;
   const form = forms[type]!;
   const array = `${name}s`;
@@ -149,10 +150,10 @@ export function rowsPart(name: string, rows: CacheRows): Part {
   return {
     code: `
 fn ${name}Start(sample: u32, head: u32, row: u32) -> u32 { ${start} }
-fn ${name}Quad(start: u32, quad: u32) -> vec4f { ${quad} }
+${width === 8 ? `fn ${name}Halves(start: u32, eight: u32) -> vec4u { return ${array}[start / 8u + eight]; }` : `fn ${name}Quad(start: u32, quad: u32) -> vec4f { ${quad} }`}
 fn ${name}Factor(sample: u32, head: u32, row: u32) -> f32 { ${factor} }`,
     bindings: [
-      { name: array, of, element: aligned ? form.element : "u32" },
+      { name: array, of, element: width === 8 ? "vec4<u32>" : aligned ? form.element : "u32" },
       ...(scales === undefined ? [] : [{ name: `${name}Scales`, of: scales }]),
     ],
     parameters: {

@@ -5,6 +5,7 @@
 import type { Operand } from "../../../graph/kernel.js";
 import type { WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { holdsTiles, recordDecode } from "./attention-decode.js";
+import { recordInMatrices } from "./attention-matrices.js";
 import { type AttentionWork, isRowType, type MaskPlace } from "./attention-parts.js";
 import { recordPrefill } from "./attention-prefill.js";
 import type { Heads } from "./heads.js";
@@ -35,7 +36,7 @@ export function acceptsAttention(
 export function recordAttention(work: AttentionWork, recorder: WebgpuRecorder): void {
   const { query } = work;
   if (query.rows <= fewQueries && holdsTiles(work)) recordDecode(work, recorder);
-  else recordPrefill(work, recorder);
+  else if (!recordInMatrices(work, recorder)) recordPrefill(work, recorder);
 }
 
 /** A mask of up to 4 dimensions; a dimension of 1 broadcasts, the last one only where `broadcasts`. */

@@ -103,7 +103,7 @@ ${matrixCode(tile, subgroupMatrix, subgroup, batchStarts(batch), stored.store("s
 }
 
 /** The WGSL types of both operands' matrices and of their sums. */
-const typesOf = ({ rows, columns, depth }: SubgroupMatrix): Record<"left" | "right" | "sums", string> => ({
+export const matrixTypes = ({ rows, columns, depth }: SubgroupMatrix): Record<"left" | "right" | "sums", string> => ({
   left: `subgroup_matrix_left<f16, ${depth}, ${rows}>`,
   right: `subgroup_matrix_right<f16, ${columns}, ${depth}>`,
   sums: `subgroup_matrix_result<f32, ${columns}, ${rows}>`,
@@ -115,7 +115,7 @@ function matrixCode(tile: MatrixTile, matrix: SubgroupMatrix, lanes: number, sta
   const invocations = subgroups * lanes;
   const pitch = depth + gap;
   const eights = depth / 8; // of a row
-  const types = typesOf(matrix);
+  const types = matrixTypes(matrix);
   const [ownRows, ownColumns] = [rows / down, columns / across]; // of a subgroup
   const [rowsOfC, columnsOfC] = [range(ownRows / matrix.rows), range(ownColumns / matrix.columns)];
   const loads = { left: Math.ceil((rows * eights) / invocations), right: Math.ceil((columns * eights) / invocations) };
