@@ -156,6 +156,15 @@ fn halfBits(value: f32) -> u32 {
 }
 fn packHalves(values: vec2f) -> u32 { return halfBits(values.x) | (halfBits(values.y) << 16u); }`;
 
+/** A function of WGSL that rounds a float to what elements of a type hold; it needs `packing`. */
+export function roundingTo(name: string, type: ElementType): string {
+  const rounded: Partial<Record<ElementType, string>> = {
+    float16: "unpack2x16float(halfBits(x)).x",
+    bfloat16: "bitcast<f32>(bfloat(x) << 16u)",
+  };
+  return `fn ${name}(x: f32) -> f32 { return ${rounded[type] ?? "x"}; }`;
+}
+
 /** The words that so many elements take. */
 export const wordsOf = (type: ElementType, count: number): number => Math.ceil(count / perWord(type));
 

@@ -12,6 +12,14 @@ const cases = archivedCases(new URL("../conformance/onnx-node-1.23.1.tar.br", im
   .filter(({ name }) => family.test(name))
   .filter((_, at) => soak || at % 24 === 0);
 
+/** What runs on the host, as `docs/webgpu.md` lists it. One that no case needs any more fails the soak. */
+const onTheHost = [
+  /^Scan: it has no kernel$/,
+  /^FlexAttention: it has no kernel$/,
+  /^(Cast|Softmax): float64 is no type of shaders$/,
+  /^Attention: .*the softmax is to be computed in float64$/,
+];
+
 /** Why steps of the session's last run were computed on the host, though an operand or result lay on the device. */
 function reasonsOf(session: InferenceSession): string[] {
   const { steps } = session.explain({ json: true });
@@ -42,6 +50,11 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     console.log(`on a GPU: ${cases.length - kept.size} of ${cases.length} cases of the KV family stay on the device`);
     for (const [reason, names] of onHost) console.log(`  on the host: ${reason} (${names.length})`);
     expect(problems).toEqual([]);
-    if (soak) expect(cases.length - kept.size).toBeGreaterThanOrEqual(0.9 * cases.length);
+    const reasons = [...onHost.keys()];
+    expect(reasons.filter((reason) => !onTheHost.some((known) => known.test(reason)))).toEqual([]);
+    if (!soak) return;
+    expect(onTheHost.filter((known) => !reasons.some((reason) => known.test(reason)))).toEqual([]);
+    expect(cases.length).toBeGreaterThanOrEqual(325);
+    expect(cases.length - kept.size).toBeGreaterThanOrEqual(0.9 * cases.length);
   });
 });

@@ -1,15 +1,27 @@
-/** CausalConvWithState on WebGPU, in float32: all outputs from the past and the input, then the end of both is carried on, in place. */
+/** CausalConvWithState on WebGPU: all outputs from the past and the input, in float32, then the end of both is carried on, in place. */
 import { isInPlace, type Operand } from "../../graph/kernel.js";
+import type { ElementType } from "../../tensor/element-type.js";
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { entry, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
+import {
+  entry,
+  isShaderType,
+  pack,
+  packing,
+  perWord,
+  read,
+  roundingTo,
+  scalarOf,
+  workgroupsFor,
+} from "../../webgpu-kernels/wgsl.js";
+import { elementWords } from "../shared/webgpu/element-words.js";
 import { moveRows, placeOf } from "../shared/webgpu/rows.js";
 import { CausalConvWithState } from "./op.js";
 
-/** Value `t` of a row's past followed by its input. */
-const valueAt = `
-fn valueAt(row: u32, t: u32) -> f32 {
-  if (t >= p.carried) { return bitcast<f32>(inputs[p.inputOffset + row * p.length + t - p.carried]); }
-  return bitcast<f32>(state[p.stateOffset + row * p.carried + t]);
+/** Value `t` of a row's past followed by its input, read as a type. */
+const valueAt = (type: ElementType): string => `
+fn valueAt(row: u32, t: u32) -> ${scalarOf(type)} {
+  if (t >= p.carried) { return ${read(type, "inputs", "p.inputOffset + row * p.length + t - p.carried")}; }
+  return ${read(type, "state", "p.stateOffset + row * p.carried + t")};
 }`;
 
 /** Convolves each channel, and carries its last values on. */
@@ -18,10 +30,11 @@ export const causalConvolution: WebgpuKernel = webgpuKernel([CausalConvWithState
     if (output === undefined || present === undefined) return "not both outputs are asked for";
     for (const operand of [...Object.values(inputs), output, present]) {
       if (operand === undefined) continue;
-      if (operand.type !== "float32") return `there is no kernel for ${operand.type}`;
+      if (!isShaderType(operand.type)) return `there is no kernel for ${operand.type}`;
       if (!operand.contiguous) return "an operand has gaps";
     }
-    if (present.place.size === 0) return "nothing is carried";
+    for (const { place, type } of [output, present])
+      if (place.offset % perWord(type) !== 0) return "an output begins inside of a word";
     return [inputs.input, inputs.weight, inputs.bias].some((each) => each?.place.buffer === present.place.buffer)
       ? "operands lie in the state itself"
       : true;
@@ -39,49 +52,52 @@ export const causalConvolution: WebgpuKernel = webgpuKernel([CausalConvWithState
     const [rows, carried] = [batch * channels, present.shape[2]];
     if (input.place.size === 0) return;
     const offsetOf = (operand: Operand | undefined): number => operand?.place.offset ?? 0;
-    const sizes = { rows, length, carried, inputOffset: offsetOf(input), stateOffset: offsetOf(present) };
-    const own = "channel * (p.carried + 1u)";
-    recorder.dispatch({
+    const sizes = { length, carried, inputOffset: offsetOf(input), stateOffset: offsetOf(present) };
+    const product = `${read(weight.type, "weights", "p.weightOffset + channel * (p.carried + 1u) + i")} * valueAt(row, element % p.length + i)`;
+    const convolution = {
       name: "causalConvolution",
-      code: `${valueAt}${entry(
-        64,
-        `  if (index >= p.rows * p.length) { return; }
-  let row = index / p.length;
+      output,
+      // The activation sees what the convolution would store.
+      functions: `${roundingTo("rounded", output.type)}${valueAt(input.type)}`,
+      body: `  let row = element / p.length;
   let channel = row % p.channels;
-  var sum = ${bias === undefined ? "0.0" : "bitcast<f32>(biases[p.biasOffset + channel])"};
-  for (var i = 0u; i <= p.carried; i++) { sum += bitcast<f32>(weights[p.weightOffset + ${own} + i]) * valueAt(row, index % p.length + i); }
-  results[p.resultOffset + index] = bitcast<u32>(${attrs.activation === "none" ? "sum" : "sum / (1.0 + exp(-sum))"});`,
-      )}`,
+  var sum = ${bias === undefined ? "0.0" : read(bias.type, "biases", "p.biasOffset + channel")};
+  for (var i = 0u; i <= p.carried; i++) { sum += ${product}; }
+  sum = rounded(sum);
+  return ${attrs.activation === "none" ? "sum" : "sum / (1.0 + exp(-sum))"};`,
       bindings: [
-        { name: "results", of: output, writes: true },
         { name: "inputs", of: input },
         { name: "weights", of: weight },
         { name: "state", of: present },
         ...(bias === undefined ? [] : [{ name: "biases", of: bias }]),
       ],
-      parameters: {
-        ...sizes,
-        channels,
-        weightOffset: offsetOf(weight),
-        biasOffset: offsetOf(bias),
-        resultOffset: offsetOf(output),
-      },
-      workgroups: workgroupsFor(rows * length, 64, mostWorkgroups),
-    });
-    // A row is written from its front on: what is read lies behind.
+      parameters: { ...sizes, channels, weightOffset: offsetOf(weight), biasOffset: offsetOf(bias) },
+    };
+    recorder.dispatch(elementWords(convolution, mostWorkgroups));
+    const count = rows * carried;
+    if (count === 0) return;
+    // An invocation has rows that are whole words together, and writes them from the front on: what is read lies behind.
+    const bits = present.type === "float32" ? "uint32" : "uint16";
+    const size = perWord(bits);
+    const elements = Array.from({ length: size }, (_, at) => `carriedAt(min(word * ${size}u + ${at}u, p.count - 1u))`);
+    const invocations = Math.ceil(rows / size);
     recorder.dispatch({
       name: "carryValues",
-      code: `${valueAt}${entry(
-        64,
-        `  if (index >= p.rows) { return; }
-  for (var t = 0u; t < p.carried; t++) { state[p.stateOffset + index * p.carried + t] = bitcast<u32>(valueAt(index, p.length + t)); }`,
-      )}`,
+      code: `${packing}${valueAt(bits)}
+fn carriedAt(element: u32) -> u32 { return valueAt(element / p.carried, p.length + element % p.carried); }
+${entry(
+  64,
+  `  if (index >= p.invocations) { return; }
+  for (var word = index * p.carried; word < min((index + 1u) * p.carried, p.words); word++) {
+    state[p.stateOffset / ${size}u + word] = ${pack(bits, elements)};
+  }`,
+)}`,
       bindings: [
         { name: "state", of: present, writes: true },
         { name: "inputs", of: input },
       ],
-      parameters: sizes,
-      workgroups: workgroupsFor(rows, 64, mostWorkgroups),
+      parameters: { ...sizes, count, invocations, words: Math.ceil(count / size) },
+      workgroups: workgroupsFor(invocations, 64, mostWorkgroups),
     });
   },
 });

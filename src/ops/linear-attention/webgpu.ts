@@ -1,10 +1,18 @@
 /**
  * LinearAttention on WebGPU, in float32: an invocation walks the tokens with one column of a head's state, which lies in the present; columns do
- * not know of each other, so that nothing waits.
+ * not know of each other, so that nothing waits. States and results of halves are kept as floats for as long as the tokens are walked.
  */
 import { isInPlace, type Operand } from "../../graph/kernel.js";
-import { type Parameter, type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { entry, read, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
+import {
+  type Dispatch,
+  type Parameter,
+  type Temporary,
+  type WebgpuKernel,
+  webgpuKernel,
+  type WebgpuRecorder,
+} from "../../webgpu-kernels/webgpu-kernel.js";
+import { entry, isShaderType, perWord, read, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
+import { elementWords } from "../shared/webgpu/element-words.js";
 import { acceptsRows, type Heads, headsOf } from "../shared/webgpu/heads.js";
 import { moveRows, placeOf } from "../shared/webgpu/rows.js";
 import { corrects, decays } from "./infer.js";
@@ -16,12 +24,16 @@ export const linearAttention: WebgpuKernel = webgpuKernel([LinearAttention], {
     if (output === undefined || present === undefined) return "not both outputs are asked for";
     for (const operand of [...Object.values(inputs), output, present]) {
       if (operand === undefined) continue;
-      if (operand.type !== "float32") return `there is no kernel for ${operand.type}`;
+      if (!isShaderType(operand.type)) return `there is no kernel for ${operand.type}`;
       if (acceptsRows(operand) !== true) return acceptsRows(operand);
     }
     const own = [inputs.query, inputs.key, inputs.value, inputs.decay, inputs.beta];
     if (own.some((operand) => operand?.place.buffer === present.place.buffer))
       return "operands lie in the state itself";
+    for (const { type, place, contiguous } of [output, present]) {
+      if (type !== "float32" && (!contiguous || place.offset % perWord(type) !== 0))
+        return "halves are not whole words";
+    }
     return output.contiguous ? true : "the output has gaps";
   },
   record({ inputs, outputs, attrs }, recorder) {
@@ -42,21 +54,25 @@ export const linearAttention: WebgpuKernel = webgpuKernel([LinearAttention], {
     if (count === 0 || query.rows === 0) return;
     const gates = decays(rule) ? headsOf(decay!, kvHeads) : undefined;
     const rates = corrects(rule) ? headsOf(beta!, beta!.shape[2]) : undefined;
+    const { mostWorkgroups } = recorder.device;
+    const wide = (operand: Operand): boolean => operand.type === "float32";
+    const result = wide(output) ? headsOf(output, heads) : asFloats(headsOf(output, heads), recorder);
+    const state = wide(present) ? headsOf(present, kvHeads) : asFloats(headsOf(present, kvHeads), recorder);
+    if (!wide(present)) recorder.dispatch(widened(present, state.of as Temporary, mostWorkgroups));
     const operands = {
       query,
       key,
       value,
-      result: headsOf(output, heads),
+      result,
       ...(gates && { gates }),
       ...(rates && { rates }),
     };
-    const state = headsOf(present, kvHeads);
     recorder.dispatch({
       name: "linearAttention",
-      code: codeOf(gates, rates),
+      code: codeOf(operands),
       bindings: [
-        { name: "state", of: present, writes: true },
-        { name: "results", of: output, writes: true },
+        { name: "state", of: state.of, writes: true },
+        { name: "results", of: result.of, writes: true },
         ...Object.entries(operands)
           .filter(([name]) => name !== "result")
           .map(([name, { of }]) => ({ name: `${name}s`, of: of as Operand })),
@@ -71,10 +87,45 @@ export const linearAttention: WebgpuKernel = webgpuKernel([LinearAttention], {
         scale: { float: attrs.scale === 0 ? 1 / Math.sqrt(query.size) : attrs.scale },
         ...Object.assign({}, ...Object.entries({ ...operands, state }).map(([name, each]) => placesOf(name, each))),
       },
-      workgroups: workgroupsFor(count, 64, recorder.device.mostWorkgroups),
+      workgroups: workgroupsFor(count, 64, mostWorkgroups),
     });
+    if (!wide(output)) recorder.dispatch(narrowed(result.of as Temporary, output, mostWorkgroups));
+    if (!wide(present)) recorder.dispatch(narrowed(state.of as Temporary, present, mostWorkgroups));
   },
 });
+
+/** Heads as floats in memory of the call's own, in the order in which an operand without gaps has them. */
+const asFloats = (heads: Heads, recorder: WebgpuRecorder): Heads => ({
+  ...heads,
+  type: "float32",
+  offset: 0,
+  of: recorder.temporary(4 * heads.batch * heads.heads * heads.rows * heads.size),
+});
+
+/** An operand without gaps as floats. */
+const widened = (from: Operand, to: Temporary, mostWorkgroups: number): Dispatch => ({
+  name: "widenState",
+  code: entry(64, `  if (index < p.count) { floats[index] = ${read(from.type, "halves", "p.first + index")}; }`),
+  bindings: [
+    { name: "floats", element: "f32", of: to, writes: true },
+    { name: "halves", of: from },
+  ],
+  parameters: { count: from.place.size, first: from.place.offset },
+  workgroups: workgroupsFor(from.place.size, 64, mostWorkgroups),
+});
+
+/** Floats as an output holds them. */
+const narrowed = (from: Temporary, output: Operand, mostWorkgroups: number): Dispatch =>
+  elementWords(
+    {
+      name: "narrowFloats",
+      output,
+      body: "  return floats[element];",
+      bindings: [{ name: "floats", element: "f32", of: from }],
+      parameters: {},
+    },
+    mostWorkgroups,
+  );
 
 const placesOf = (name: string, { offset, sample, head, row }: Heads): Readonly<Record<string, Parameter>> => ({
   [`${name}Offset`]: offset,
@@ -86,9 +137,16 @@ const placesOf = (name: string, { offset, sample, head, row }: Heads): Readonly<
 const startOf = (name: string, head: string, row: string): string =>
   `p.${name}Offset + sample * p.${name}Sample + (${head}) * p.${name}Head + (${row}) * p.${name}Row`;
 
-function codeOf(gates: Heads | undefined, rates: Heads | undefined): string {
-  const at = (array: string, index: string): string => read("float32", array, index);
-  const gate = gates && `exp(${at("gatess", gates.size === 1 ? "gateAt" : "gateAt + i")})`;
+/** What is read, by name; gates and rates where the rule has them. */
+interface Operands extends Readonly<Record<"query" | "key" | "value", Heads>> {
+  readonly gates?: Heads;
+  readonly rates?: Heads;
+}
+
+function codeOf({ query, key, value, gates, rates }: Operands): string {
+  const state = (index: string): string => read("float32", "state", index);
+  const gate = gates && `exp(${read(gates.type, "gatess", gates.size === 1 ? "gateAt" : "gateAt + i")})`;
+  const keyValue = read(key.type, "keys", "keyAt + i");
   return entry(
     64,
     `  if (index >= p.count) { return; }
@@ -99,22 +157,22 @@ function codeOf(gates: Heads | undefined, rates: Heads | undefined): string {
   for (var token = 0u; token < p.tokens; token++) {
     let keyAt = ${startOf("key", "head", "token")};
     ${gates === undefined ? "" : `let gateAt = ${startOf("gates", "head", "token")};`}
-    var added = ${at("values", `${startOf("value", "head", "token")} + column`)};
+    var added = ${read(value.type, "values", `${startOf("value", "head", "token")} + column`)};
     ${
       rates === undefined
         ? ""
         : `var found = 0.0;
-    for (var i = 0u; i < p.size; i++) { found += ${gate === undefined ? "" : `${gate} * `}${at("keys", "keyAt + i")} * ${at("state", "first + i * p.stateRow")}; }
-    added = ${at("ratess", startOf("rates", rates.heads === 1 ? "0u" : "head", "token"))} * (added - found);`
+    for (var i = 0u; i < p.size; i++) { found += ${gate === undefined ? "" : `${gate} * `}${keyValue} * ${state("first + i * p.stateRow")}; }
+    added = ${read(rates.type, "ratess", startOf("rates", rates.heads === 1 ? "0u" : "head", "token"))} * (added - found);`
     }
     for (var i = 0u; i < p.size; i++) {
       let place = first + i * p.stateRow;
-      state[place] = bitcast<u32>(${at("state", "place")}${gate === undefined ? "" : ` * ${gate}`} + ${at("keys", "keyAt + i")} * added);
+      state[place] = bitcast<u32>(${state("place")}${gate === undefined ? "" : ` * ${gate}`} + ${keyValue} * added);
     }
     for (var own = head * p.group; own < (head + 1u) * p.group; own++) {
       let queryAt = ${startOf("query", "own", "token")};
       var sum = 0.0;
-      for (var i = 0u; i < p.size; i++) { sum += ${at("querys", "queryAt + i")} * ${at("state", "first + i * p.stateRow")}; }
+      for (var i = 0u; i < p.size; i++) { sum += ${read(query.type, "querys", "queryAt + i")} * ${state("first + i * p.stateRow")}; }
       results[${startOf("result", "own", "token")} + column] = bitcast<u32>(p.scale * sum);
     }
   }`,

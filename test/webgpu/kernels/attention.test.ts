@@ -177,6 +177,49 @@ describe.skipIf(noWebgpu !== undefined)("Attention on WebGPU", () => {
       expect(await differenceOf(call(random, form, [130, 64], mask), [], tolerances.float32)).toBe("");
   });
 
+  // Types, modes of the scores and masks take turns: opset 23 has a cache inside, which is handed out with the scores.
+  const modes = [0, 1, 2, 3].flatMap((mode) =>
+    (["float32", "float16", "bfloat16"] as const).map((type) => ({ mode, type })),
+  );
+  test.each(modes)("scores of mode $mode in $type", async ({ mode, type }) => {
+    const random = randomFrom(mode);
+    const make = (...shape: readonly number[]): View => randomNumbers(random, type, shape);
+    const added = make(2, 1, 5, 16);
+    const write = numberWriter(added);
+    for (let at = 0; at < added.size; at += 3) write(at, -Infinity);
+    for (let key = 0; key < 16; key++) write(key, -Infinity);
+    const masks = [undefined, randomNumbers(random, "bool", [4, 5, 16]), added];
+    for (const mask of masks.slice(mode % 2)) {
+      const node: OneNode = {
+        op: "Attention",
+        opset: 23,
+        attrs: { qk_matmul_output_mode: mode, softcap: float(0.8), is_causal: mode % 2 },
+        inputs: [make(2, 4, 5, 8), make(2, 2, 5, 8), make(2, 2, 5, 6), mask, make(2, 2, 11, 8), make(2, 2, 11, 6)],
+        outputs: [true, true, true, true],
+      };
+      const kernels = ["attentionScores", "attentionWeights", "attentionValues"];
+      expect(await differenceOf(node, mode === 3 ? [...kernels, "attentionShown"] : kernels, tolerances[type])).toBe(
+        "",
+      );
+    }
+    const lengths = [9, 16];
+    const outside = call(random, { type, size: 6, heads: 2, shared: 1, queries: 3, capacity: 16 }, lengths);
+    // Every product is shown, also with rows that nobody sees: those are told only from the mask on.
+    if (mode >= 2)
+      expect(
+        await differenceOf(
+          { ...outside, attrs: { qk_matmul_output_mode: mode }, outputs: [mode === 2, false, false, true] },
+          ["attentionScores"],
+          tolerances[type],
+        ),
+      ).toBe("");
+  });
+
+  test("a bfloat16 prefill is rounded stage by stage", async () => {
+    const form = { type: "bfloat16", size: 32, heads: 4, shared: 2, queries: 12, capacity: 40, attrs: causal } as const;
+    expect(await problems(form, ["attentionScores", "attentionValues"], [[40, 13]])).toEqual([]);
+  });
+
   test("the same bits whatever the capacity", async () => {
     const form = { type: "float32", size: 32, heads: 2, shared: 2, queries: 1, attrs: causal, packed: true } as const;
     const wide = call(randomFrom(3), { ...form, capacity: 1000 }, [150]);

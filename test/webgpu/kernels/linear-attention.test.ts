@@ -7,7 +7,13 @@ import { differenceOf, type OneNode, randomFrom, randomNumbers } from "./one-nod
 
 const rules = ["linear", "gated", "delta", "gated_delta"] as const;
 
-function call(random: () => number, rule: (typeof rules)[number], held: boolean, hasPast: boolean): OneNode {
+interface Form {
+  readonly type?: "float16";
+  readonly held: boolean;
+  readonly hasPast: boolean;
+}
+
+function call(random: () => number, rule: (typeof rules)[number], { type, held, hasPast }: Form): OneNode {
   const [batch, shared, group] = [
     1 + Math.floor(random() * 2),
     1 + Math.floor(random() * 3),
@@ -18,7 +24,7 @@ function call(random: () => number, rule: (typeof rules)[number], held: boolean,
     4 + Math.floor(random() * 5),
     3 + Math.floor(random() * 70),
   ];
-  const make = (shape: readonly number[]): View => randomNumbers(random, "float32", shape);
+  const make = (shape: readonly number[]): View => randomNumbers(random, type ?? "float32", shape);
   const gates = make([batch, length, shared * (random() < 0.5 ? 1 : size)]);
   const rates = make([batch, length, random() < 0.5 ? 1 : shared]);
   return {
@@ -47,12 +53,13 @@ describe.skipIf(noWebgpu !== undefined)("LinearAttention on WebGPU", () => {
 
   test.each(rules)("%s", async (rule) => {
     const random = randomFrom(rule.length);
-    for (const [held, hasPast] of [
-      [true, true],
-      [false, true],
-      [false, false],
-      [true, true],
-    ])
-      expect(await differenceOf(call(random, rule, held, hasPast), ["linearAttention"], 1e-4)).toBe("");
+    for (const form of [
+      { held: true, hasPast: true },
+      { held: false, hasPast: true },
+      { held: false, hasPast: false },
+      { held: true, hasPast: true, type: "float16" },
+      { held: false, hasPast: false, type: "float16" },
+    ] as const)
+      expect(await differenceOf(call(random, rule, form), ["linearAttention"], "type" in form ? 4e-3 : 1e-4)).toBe("");
   });
 });

@@ -185,7 +185,16 @@ export function tablesPart({ pages }: CacheRows): Part {
 }
 
 /** `visible(sample, head, query)`: the keys that a query of a sample's key head may see for its place, from x to y; none where y ≤ x. */
-export function visiblePart({ query, key, lengths, past, causal, left, right, window }: AttentionWork): Part {
+export function visiblePart({
+  query,
+  key,
+  lengths,
+  past,
+  causal,
+  left,
+  right,
+  window,
+}: Omit<AttentionWork, "output" | "sink">): Part {
   const entry = "p.lengthOffset + sample * p.lengthSample + head * p.lengthHead";
   const valid =
     lengths === undefined
@@ -295,7 +304,7 @@ export function sinkPart({ sink }: AttentionWork): Part {
 }
 
 /** `writeQuad(sample, head, row, quad, values)`: writes four elements of the output, whole words of them. */
-export function outputPart({ output }: AttentionWork): Part {
+export function outputPart({ output }: Pick<AttentionWork, "output">): Part {
   const { of, type, offset, size, sample, head, row } = output;
   const width = type === "float32" ? 1 : 2;
   const words = Array.from({ length: 4 / width }, (_, at) => {
