@@ -7,7 +7,7 @@ import type { ControlTokens } from "../generate/tokenizer.js";
 import { bytesText } from "../base/bytes-text.js";
 import type { BackendName } from "../entry/backends.js";
 import type { Arguments, CommandOption } from "./command.js";
-import { loadProgress } from "./load-progress.js";
+import { loadProgress, pipelineProgress } from "./load-progress.js";
 
 /** Options of every command that makes text. */
 export const textOptions: Readonly<Record<string, CommandOption>> = {
@@ -58,6 +58,7 @@ export function loadModel(options: Options, signal?: AbortSignal): Promise<Causa
     ...given("blockSize", numberOf(options, "block-size")),
     ...given("blocks", numberOf(options, "blocks")),
     onProgress: loadProgress(),
+    webgpu: { onPipelines: pipelineProgress() },
     hub: { onProgress: (of) => progress.tell(of), ...given("signal", signal) },
   }).finally(() => progress.close());
 }

@@ -1,44 +1,27 @@
 // Which backend runs a session, and what is said where a GPU cannot be had, is no GPU, is too small, or goes away.
 import { describe, expect, test } from "vitest";
-import type { Platform } from "../../src/base/platform.js";
 import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
-import { backends } from "../../src/entry/backends.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { nodePlatform } from "../../src/platform/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
-import { Session } from "../../src/session/session.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { noWebgpu } from "../support/backends.js";
 import { step, tokens } from "../support/decoding.js";
+import { adapterOf, PlacedSession, proxied } from "../support/gpu.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
 
-/** A session in a place whose GPU is what a test says. */
-class PlacedSession extends Session {
-  static async on(platform: Partial<Platform>, options: SessionOptions): Promise<PlacedSession> {
-    const parts = await Session.prepare(decoder, { ...nodePlatform, ...platform }, backends, options);
-    return new PlacedSession(parts);
-  }
-}
-
-const adapterOf =
-  (change: (adapter: GPUAdapter) => GPUAdapter | null): (() => Promise<GPU | string>) =>
-  async () => {
-    const gpu = (await nodePlatform.gpu!()) as GPU;
-    const requestAdapter = async (options?: GPURequestAdapterOptions): Promise<GPUAdapter | null> =>
-      change((await gpu.requestAdapter(options))!);
-    return { requestAdapter } as GPU;
-  };
+/** A session on a GPU of a test's. */
+const placed = (gpu: () => Promise<GPU | string>, options: SessionOptions): Promise<PlacedSession> =>
+  PlacedSession.on(PlacedSession.place(gpu), decoder, options);
 
 test("without WebGPU a session is refused with the way out, and auto takes the next", async () => {
   const gpu = async (): Promise<string> => "no package";
-  await expect(PlacedSession.on({ gpu }, { backend: "webgpu" })).rejects.toThrow(
-    "WebGPU cannot be had here: no package",
-  );
+  await expect(placed(gpu, { backend: "webgpu" })).rejects.toThrow("WebGPU cannot be had here: no package");
   const said: string[] = [];
-  const session = await PlacedSession.on({ gpu }, { backend: "auto", onFallback: (message) => said.push(message) });
+  const session = await placed(gpu, { backend: "auto", onFallback: (message) => said.push(message) });
   expect(session.backend).toBe("wasm");
   expect(said).toEqual(['backend "wasm" instead of "webgpu": WebGPU cannot be had here: no package']);
   expect(session.explain()).toMatch(
@@ -69,15 +52,18 @@ describe.skipIf(noWebgpu !== undefined)("with WebGPU", () => {
     const playing = adapterOf((adapter) =>
       proxied(adapter, { info: { ...infoOf(adapter), isFallbackAdapter: false } }),
     );
-    const other = await PlacedSession.on({ gpu: playing }, { backend: "auto" });
+    const other = await placed(playing, { backend: "auto" });
     expect(other.backend).toBe("webgpu");
     await other.release();
   });
 
   test("no adapter is told", async () => {
-    await expect(PlacedSession.on({ gpu: adapterOf(() => null) }, { backend: "webgpu" })).rejects.toThrow(
-      "WebGPU has no adapter here",
-    );
+    await expect(
+      placed(
+        adapterOf(() => null),
+        { backend: "webgpu" },
+      ),
+    ).rejects.toThrow("WebGPU has no adapter here");
   });
 
   test("a weight that no buffer holds, and a state that does not fit, are refused with their sizes", async () => {
@@ -90,16 +76,11 @@ describe.skipIf(noWebgpu !== undefined)("with WebGPU", () => {
         },
       }),
     );
-    await expect(
-      PlacedSession.on({ gpu: small }, { backend: "webgpu", webgpu: { powerPreference: "low-power" } }),
-    ).rejects.toMatchObject({
+    await expect(placed(small, { backend: "webgpu", webgpu: { powerPreference: "low-power" } })).rejects.toMatchObject({
       code: "out-of-memory",
       message: expect.stringMatching(/a weight: \d+ bytes are needed/) as string,
     });
-    const session = await PlacedSession.on(
-      { gpu: small },
-      { backend: "auto", webgpu: { powerPreference: "low-power" } },
-    );
+    const session = await placed(small, { backend: "auto", webgpu: { powerPreference: "low-power" } });
     expect(session.backend).toBe("wasm");
     await session.release();
     const whole = await InferenceSession.create(decoder, { backend: "webgpu" });
@@ -123,7 +104,7 @@ describe.skipIf(noWebgpu !== undefined)("with WebGPU", () => {
         },
       }),
     );
-    const session = await PlacedSession.on({ gpu }, { backend: "webgpu" });
+    const session = await placed(gpu, { backend: "webgpu" });
     const state = session.createState({ dims: { batch: 1, capacity: 16 } });
     await step(session, state, tokens(0, 4));
     device!.destroy();
@@ -176,17 +157,6 @@ describe.skipIf(noWebgpu !== undefined)("with WebGPU", () => {
     await allowed.release();
   });
 });
-
-/** An object of the platform's with some members in the place of its own. */
-function proxied<T extends object>(of: T, members: object): T {
-  return new Proxy(of, {
-    get(target, name) {
-      if (name in members) return (members as Record<string | symbol, unknown>)[name];
-      const member: unknown = Reflect.get(target, name);
-      return typeof member === "function" ? (member.bind(target) as unknown) : member;
-    },
-  });
-}
 
 const infoOf = ({ info }: GPUAdapter): object => ({
   vendor: info.vendor,

@@ -15,11 +15,12 @@ import { Placed } from "../../tensor/placed.js";
 import { elementCount, View } from "../../tensor/view.js";
 import type { Transfer } from "../backend.js";
 import { kernelCallOf } from "../kernel-call.js";
-import type { Binding, Dispatch, Temporary, WeightForm } from "../../webgpu-kernels/webgpu-kernel.js";
+import type { Binding, Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
 import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landing } from "./buffers.js";
 import { type Action, type BoundRun, deliveryOf, type Delivery, isWait, sparing } from "./bound-run.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { type Bounds, checkWithin, lookedAt, neededSteps, Pending } from "./needs.js";
+import { type DraftDispatch, DraftDispatches } from "./draft-dispatches.js";
 import { CallRecorder } from "./recorder.js";
 import type { WebgpuSession } from "./session.js";
 
@@ -36,14 +37,19 @@ export async function bindProgram(
 ): Promise<BoundRun> {
   const { live, needed } = neededSteps(program, wanted);
   const binder = new Binder(session, program, arena, live, needed);
-  const values = program.plan.graph.inputs;
-  values.forEach((value, at) => binder.input(value, inputs[at]));
-  binder.check(program.checks);
-  for (const step of program.steps) if (live.has(step.node)) await binder.step(step);
-  return binder.finish(
-    inputs.map((place) => (isDevicePlace(place) ? place : undefined)),
-    wanted,
-  );
+  try {
+    const values = program.plan.graph.inputs;
+    values.forEach((value, at) => binder.input(value, inputs[at]));
+    binder.check(program.checks);
+    for (const step of program.steps) if (live.has(step.node)) binder.step(step);
+    return await binder.finish(
+      inputs.map((place) => (isDevicePlace(place) ? place : undefined)),
+      wanted,
+    );
+  } catch (error) {
+    binder.release();
+    throw error;
+  }
 }
 
 class Binder {
@@ -52,13 +58,14 @@ class Binder {
   readonly #arena: readonly DeviceBuffer[];
   readonly #live: ReadonlySet<Node>;
   readonly #needed: ReadonlySet<Value>;
-  readonly #actions: Action[] = [];
+  readonly #actions: (Exclude<Action, { readonly kind: "dispatch" }> | DraftDispatch)[] = [];
   readonly #accounts = new Map<Node, StepAccount>();
   readonly #transfers: Transfer[] = [];
   readonly #device = new Map<Value, DevicePlace>();
   readonly #host = new Set<Value>();
-  readonly #owned: DeviceBuffer[] = [];
-  readonly #parameters: GPUBuffer[] = [];
+  readonly #dispatches: DraftDispatches;
+  /** What is to be let go of, with the run or where it is not bound after all. */
+  readonly #releases: (() => void)[] = [];
   /** Buffers that dispatches write. */
   readonly #written = new Set<DeviceBuffer>();
 
@@ -74,6 +81,7 @@ class Binder {
     this.#arena = arena;
     this.#live = live;
     this.#needed = needed;
+    this.#dispatches = new DraftDispatches(session);
   }
 
   input(value: Value, place: Placed): void {
@@ -104,7 +112,7 @@ class Binder {
     return place === undefined || this.#isHere(value) ? undefined : this.#session.bounds.get(place.buffer);
   }
 
-  async step(step: Step): Promise<void> {
+  step(step: Step): void {
     const { node } = step;
     this.check(step.checks);
     if (step.dynamic) return this.#fallBack(step, dynamicStep.reasons!);
@@ -122,20 +130,9 @@ class Binder {
     this.#keep(step, outputs);
     const recorder = new CallRecorder(this.#session.device.traits);
     kernel.record(call, recorder);
-    const temporaries = new Map(
-      recorder.temporaries.map((each) => [each, this.#own(each.bytes, `${node.label}: temporary`)]),
-    );
-    const forms = new Map<WeightForm, DeviceBuffer>();
-    for (const form of recorder.forms) {
-      const value = node.inputs[operands.indexOf(devicePlace(form.of.place))]!;
-      forms.set(form, await this.#session.form(value.initializer!, value.name, form));
-    }
+    this.#dispatches.take(recorder, (form) => node.inputs[operands.indexOf(devicePlace(form.of.place))]!);
     for (const dispatch of recorder.dispatches)
-      await this.#dispatch(
-        dispatch,
-        ({ of }) =>
-          forms.get(of as WeightForm) ?? temporaries.get(of as Temporary) ?? this.#bufferOf((of as Operand).place),
-      );
+      this.#dispatch(dispatch, ({ of }) => this.#bufferOf((of as Operand).place));
     node.outputs.forEach((value, at) => value && this.#device.set(value, outputs[at]!));
     const kernels = [...new Set(recorder.dispatches.map(({ name }) => name))];
     this.#accounts.set(node, kernels.length === 0 ? { runs: "nothing" } : { runs: "kernel", kernels });
@@ -150,7 +147,10 @@ class Binder {
     this.#onHost(step, { runs: "reference", reasons });
   }
 
-  finish(caches: readonly (DevicePlace | undefined)[], wanted: ReadonlyMap<Value, DevicePlace | null>): BoundRun {
+  async finish(
+    caches: readonly (DevicePlace | undefined)[],
+    wanted: ReadonlyMap<Value, DevicePlace | null>,
+  ): Promise<BoundRun> {
     const outputs = new Map<Value, DevicePlace>();
     const landings = new Map<Value, Landing>();
     const deliveries: Delivery[] = [];
@@ -167,13 +167,19 @@ class Binder {
         // A present that is still to be moved must be taken before another run writes what it lies in.
         else waits ||= !lasting.has(from.buffer);
       } else if (!this.#isHere(value) && this.#device.has(value)) {
-        landings.set(value, memory.landingFor(this.#device.get(value)!));
+        const landing = memory.landingFor(this.#device.get(value)!);
+        this.#releases.push(() => landing.release());
+        landings.set(value, landing);
         this.#tell(value, "host");
       }
     }
-    const actions = this.#actions.map((action) => sparing(action, this.#written));
+    const ready = await this.#dispatches.ready();
+    const actions = this.#actions.map((action) =>
+      action.kind === "draft"
+        ? ({ kind: "dispatch", ready: ready.get(action)! } as const)
+        : sparing(action, this.#written),
+    );
     waits ||= actions.some(isWait);
-    const [owned, parameters] = [this.#owned, this.#parameters];
     return {
       program: this.#program,
       caches,
@@ -187,12 +193,14 @@ class Binder {
       deliveries,
       accounts: this.#accounts,
       transfers: this.#transfers,
-      release() {
-        for (const buffer of owned) memory.free(buffer);
-        for (const buffer of parameters) buffer.destroy();
-        for (const landing of landings.values()) landing.release();
-      },
+      release: () => this.release(),
     };
+  }
+
+  /** Lets go of all that was taken for the run. */
+  release(): void {
+    for (const release of this.#releases.splice(0)) release();
+    this.#dispatches.release();
   }
 
   #isKnown(value: Value): boolean {
@@ -327,8 +335,9 @@ class Binder {
   }
 
   #own(bytes: number, label: string): DeviceBuffer {
-    const buffer = this.#session.memory.allocate(bytes, label);
-    this.#owned.push(buffer);
+    const { memory } = this.#session;
+    const buffer = memory.allocate(bytes, label);
+    this.#releases.push(() => memory.free(buffer));
     return buffer;
   }
 
@@ -377,17 +386,16 @@ class Binder {
     });
   }
 
-  async #dispatch(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer): Promise<void> {
+  #dispatch(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer): void {
     const copies = this.#pendingCopies.splice(0);
     for (const { from, to } of copies) {
       const copy = copyDispatch(endOf(from), endOf(to), this.#session.mostWorkgroups);
       if (typeof copy === "string") throw new Error(`a view cannot be made without gaps on the device: ${copy}`);
-      await this.#dispatch(copy, ({ of }) => devicePlace((of as { place: Placed }).place).buffer);
+      this.#dispatch(copy, ({ of }) => devicePlace((of as { place: Placed }).place).buffer);
     }
-    for (const binding of dispatch.bindings) if (binding.writes === true) this.#written.add(bufferOf(binding));
-    const ready = await this.#session.prepare(dispatch, bufferOf);
-    if (ready.parameters !== undefined) this.#parameters.push(ready.parameters);
-    this.#actions.push({ kind: "dispatch", ready });
+    for (const binding of dispatch.bindings)
+      if (binding.writes === true && !this.#dispatches.makes(binding)) this.#written.add(bufferOf(binding));
+    this.#actions.push(this.#dispatches.add(dispatch, bufferOf));
   }
 }
 

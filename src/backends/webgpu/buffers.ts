@@ -10,6 +10,8 @@ import { type Device, mapToRead, usage } from "./device.js";
 export class DeviceBuffer {
   readonly gpu: GPUBuffer;
   readonly bytes: number;
+  /** False once the device told that it had no memory for it, or it was let go of. */
+  isOpen = true;
   /** Stands for the buffer where kernels look at operands: it has no bytes, but tells buffers apart. */
   readonly token: Uint8Array = new Uint8Array(0);
 
@@ -50,17 +52,29 @@ export class DeviceMemory {
     return this.#bytes;
   }
 
-  /** A zeroed buffer. Where there is no memory for it, `settle` tells. */
+  /** A zeroed buffer that shaders read and write. Where there is no memory for it, `settle` tells. */
   allocate(bytes: number, label: string): DeviceBuffer {
+    this.#checkSize(bytes, label);
+    return this.create(bytes, label, storage);
+  }
+
+  /** A buffer for other uses. */
+  create(bytes: number, label: string, uses: number): DeviceBuffer {
     const size = Math.max(16, wholeWords(bytes));
     const { gpu } = this.device;
-    this.#checkSize(size, label);
     const what = `${label}: ${size} bytes beside ${this.#bytes} that the session has on ${this.device.description}`;
-    const { result, settled } = this.device.attempt(what, () => gpu.createBuffer({ label, size, usage: storage }));
-    this.#pending.push(settled);
+    const { result, settled } = this.device.attempt(what, () => gpu.createBuffer({ label, size, usage: uses }));
     const buffer = new DeviceBuffer(result, size);
     this.#open.add(buffer);
     this.#bytes += size;
+    // What the device has no memory for is nobody's: who asks for it again asks the device again.
+    this.#pending.push(
+      settled.catch((error: unknown) => {
+        this.free(buffer);
+        throw error;
+      }),
+    );
+    this.#pending.at(-1)!.catch(() => undefined);
     return buffer;
   }
 
@@ -90,13 +104,12 @@ export class DeviceMemory {
   free(buffer: DeviceBuffer): void {
     if (!this.#open.delete(buffer)) return;
     this.#bytes -= buffer.bytes;
+    buffer.isOpen = false;
     buffer.gpu.destroy();
   }
 
   release(): void {
-    for (const buffer of this.#open) buffer.gpu.destroy();
-    this.#open.clear();
-    this.#bytes = 0;
+    for (const buffer of this.#open) this.free(buffer);
   }
 
   /** Writes a view's elements to the front of a buffer, in row-major order. */
@@ -109,6 +122,7 @@ export class DeviceMemory {
   /** The elements of a place on the host. What was submitted before is done first. */
   async download(place: DevicePlace): Promise<View> {
     const landing = this.landingFor(place);
+    await this.settle();
     const encoder = this.device.gpu.createCommandEncoder();
     const read = landing.encode(encoder);
     this.device.queue.submit([encoder.finish()]);
@@ -121,22 +135,24 @@ export class DeviceMemory {
 
   /** What brings a place to the host, as often as it is asked. */
   landingFor(place: DevicePlace): Landing {
-    return new Landing(this.device, place);
+    return new Landing(this, place);
   }
 }
 
+const mappable = usage.mapRead | usage.copyTarget;
+
 /** Memory that the host can map, for the elements of one place. Each copy on its way has a buffer; once it was read, the next one takes it. */
 export class Landing {
-  readonly #device: Device;
+  readonly #memory: DeviceMemory;
   readonly #place: DevicePlace;
   readonly #start: number;
   readonly #size: number;
   /** Buffers that no copy is on its way to. */
-  readonly #free: GPUBuffer[] = [];
+  readonly #free: DeviceBuffer[] = [];
   #released = false;
 
-  constructor(device: Device, place: DevicePlace) {
-    this.#device = device;
+  constructor(memory: DeviceMemory, place: DevicePlace) {
+    this.#memory = memory;
     this.#place = place;
     const { type, shape, strides, offset, buffer } = place;
     const { bits } = traitsOf(type);
@@ -149,27 +165,26 @@ export class Landing {
   encode(encoder: GPUCommandEncoder): () => Promise<View> {
     const { type, shape, size } = this.#place;
     if (size === 0) return async () => View.allocate(type, shape);
-    this.#device.check();
-    const usages = usage.mapRead | usage.copyTarget;
+    this.#memory.device.check();
     const buffer =
-      this.#free.pop() ?? this.#device.gpu.createBuffer({ label: "to the host", size: this.#size, usage: usages });
-    encoder.copyBufferToBuffer(this.#place.buffer.gpu, this.#start, buffer, 0, this.#size);
+      this.#free.pop() ?? this.#memory.create(this.#size, `${this.#place} on its way to the host`, mappable);
+    encoder.copyBufferToBuffer(this.#place.buffer.gpu, this.#start, buffer.gpu, 0, this.#size);
     return () => this.#read(buffer);
   }
 
-  async #read(buffer: GPUBuffer): Promise<View> {
+  async #read(buffer: DeviceBuffer): Promise<View> {
     const { type, shape, strides, offset } = this.#place;
     let bytes: Uint8Array;
     try {
-      await buffer.mapAsync(mapToRead);
-      bytes = new Uint8Array(buffer.getMappedRange().slice(0));
-      buffer.unmap();
+      await buffer.gpu.mapAsync(mapToRead);
+      bytes = new Uint8Array(buffer.gpu.getMappedRange(0, this.#size).slice(0));
+      buffer.gpu.unmap();
     } catch (cause) {
-      buffer.destroy();
-      this.#device.check();
+      this.#memory.free(buffer);
+      this.#memory.device.check();
       throw new InsituError("internal", `${this.#place} could not be brought to the host`, { cause });
     }
-    if (this.#released) buffer.destroy();
+    if (this.#released) this.#memory.free(buffer);
     else this.#free.push(buffer);
     const { bits } = traitsOf(type);
     const elements = Math.floor((bytes.length * 8) / bits);
@@ -184,7 +199,7 @@ export class Landing {
   /** Lets go of the buffers; those of copies on their way go once these were read. */
   release(): void {
     this.#released = true;
-    for (const buffer of this.#free.splice(0)) buffer.destroy();
+    for (const buffer of this.#free.splice(0)) this.#memory.free(buffer);
   }
 }
 

@@ -39,34 +39,62 @@ const literal = (value: Parameter): string =>
 
 const floatBits = (number: number): number => new Uint32Array(Float32Array.of(number).buffer)[0];
 
-/** The bytes of a dispatch's parameters. */
-export function parameterBytes(parameters: Readonly<Record<string, Parameter>>): ArrayBuffer {
-  const values = Object.values(parameters);
-  const bytes = new DataView(new ArrayBuffer(4 * values.length));
-  values.forEach((value, at) => {
-    if (typeof value !== "number") bytes.setFloat32(4 * at, value.float, true);
-    else if (Number.isInteger(value) && value >= -(2 ** 31) && value < 2 ** 32) bytes.setInt32(4 * at, value, true);
-    else throw new InsituError("internal", `parameter ${Object.keys(parameters)[at]} is no 32-bit integer: ${value}`);
-  });
-  return bytes.buffer;
-}
+/** Shaders that a device compiles at once: more of them would wait inside of it, with all their texts. */
+const mostAtOnce = 32;
 
-const compiled = new WeakMap<Device, Map<string, Promise<GPUComputePipeline>>>();
+/** The pipelines of one device, by their shader. */
+class Pipelines {
+  readonly #device: Device;
+  readonly #known = new Map<string, Promise<GPUComputePipeline>>();
+  /** Those that wait for their turn. */
+  readonly #waiting: (() => void)[] = [];
+  #compiling = 0;
 
-/** The pipeline of a shader. */
-export function pipelineFor(device: Device, name: string, shader: string): Promise<GPUComputePipeline> {
-  const known = compiled.get(device) ?? new Map<string, Promise<GPUComputePipeline>>();
-  compiled.set(device, known);
-  let pipeline = known.get(shader);
-  if (pipeline === undefined) {
-    pipeline = compile(device, name, shader);
-    known.set(shader, pipeline);
+  constructor(device: Device) {
+    this.#device = device;
   }
-  return pipeline;
+
+  get count(): number {
+    return this.#known.size;
+  }
+
+  get(name: string, shader: string): Promise<GPUComputePipeline> {
+    let pipeline = this.#known.get(shader);
+    if (pipeline === undefined) {
+      pipeline = this.#compile(name, shader);
+      // Whoever asked is told; one that gave up in between is not waited for.
+      pipeline.catch(() => undefined);
+      this.#known.set(shader, pipeline);
+    }
+    return pipeline;
+  }
+
+  async #compile(name: string, shader: string): Promise<GPUComputePipeline> {
+    if (this.#compiling >= mostAtOnce) await new Promise<void>((go) => this.#waiting.push(go));
+    this.#compiling++;
+    try {
+      return await compile(this.#device, name, shader);
+    } finally {
+      this.#compiling--;
+      this.#waiting.shift()?.();
+    }
+  }
 }
 
-/** How many pipelines a device has compiled. */
-export const pipelineCount = (device: Device): number => compiled.get(device)?.size ?? 0;
+const ofDevices = new WeakMap<Device, Pipelines>();
+
+function pipelinesOf(device: Device): Pipelines {
+  const known = ofDevices.get(device) ?? new Pipelines(device);
+  ofDevices.set(device, known);
+  return known;
+}
+
+/** The pipeline of a shader: it is compiled from the first call on, and everybody who asks for the same shader gets the same one. */
+export const pipelineFor = (device: Device, name: string, shader: string): Promise<GPUComputePipeline> =>
+  pipelinesOf(device).get(name, shader);
+
+/** How many pipelines a device has. */
+export const pipelineCount = (device: Device): number => pipelinesOf(device).count;
 
 async function compile(device: Device, name: string, code: string): Promise<GPUComputePipeline> {
   device.check();

@@ -5,24 +5,26 @@ import type { KernelTable, Operand } from "../../graph/kernel.js";
 import type { Binding, Dispatch, WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import type { FallbackPolicy } from "../backend.js";
 import { DeviceBuffer, DeviceMemory, devicePlace } from "./buffers.js";
-import { type Device, usage } from "./device.js";
+import type { Device } from "./device.js";
 import type { Bounds } from "./needs.js";
-import { parameterBytes, pipelineFor, shaderOf } from "./pipelines.js";
+import { ParameterMemory } from "./parameters.js";
+import { pipelineCount, pipelineFor, shaderOf } from "./pipelines.js";
 import { isTemporary, RecordedForm } from "./recorder.js";
+import { Scratch } from "./scratch.js";
+import type { WebgpuSettings } from "./settings.js";
 
 /** A dispatch that is ready to be encoded. */
 export interface ReadyDispatch {
   readonly pipeline: GPUComputePipeline;
   readonly group: GPUBindGroup;
   readonly workgroups: readonly [number, number, number];
-  /** The buffer of its parameters, to be let go of with it. */
-  readonly parameters: GPUBuffer | undefined;
 }
 
 /** Device memory, queue and kernels of one session. */
 export class WebgpuSession {
   readonly device: Device;
   readonly memory: DeviceMemory;
+  readonly scratch: Scratch;
   readonly kernels: KernelTable<WebgpuKernel>;
   /** What becomes of steps without a kernel. */
   readonly fallback: FallbackPolicy;
@@ -32,14 +34,26 @@ export class WebgpuSession {
   /** The whole numbers between which all of a buffer's are known to lie, whoever wrote them. */
   readonly bounds: WeakMap<DeviceBuffer, Bounds> = new WeakMap();
   #arena: readonly DeviceBuffer[] = [];
+  readonly #onPipelines: WebgpuSettings["onPipelines"];
+  /** Pipelines that this session has waited for. */
+  readonly #seen = new WeakSet<Promise<GPUComputePipeline>>();
+  #pipelines = 0;
+  #compileTime = 0;
   #failure: InsituError | undefined;
   /** Everything that was asked so far: what comes later waits for it. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(device: Device, kernels: KernelTable<WebgpuKernel>, fallback: FallbackPolicy) {
+  constructor(
+    device: Device,
+    kernels: KernelTable<WebgpuKernel>,
+    fallback: FallbackPolicy,
+    { onPipelines }: Pick<WebgpuSettings, "onPipelines">,
+  ) {
     this.device = device;
+    this.#onPipelines = onPipelines;
     this.fallback = fallback;
     this.memory = new DeviceMemory(device);
+    this.scratch = new Scratch(this.memory);
     this.kernels = kernels;
   }
 
@@ -72,18 +86,28 @@ export class WebgpuSession {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
+  /** What is to be told of the device and of what the session has there. */
+  describe(): readonly string[] {
+    const { device, memory } = this;
+    return [
+      `${device.description}: ${memory.byteLength} bytes of this session`,
+      `memory in between: ${this.scratch.byteLength} bytes, which all steps share`,
+      `${pipelineCount(device)} pipelines: this session waited ${Math.round(this.#compileTime)} ms for ${this.#pipelines} of them`,
+    ];
+  }
+
   get arenaBytes(): number {
     return this.#arena.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   /** Buffers for values in between, each of at least these bytes; the same ones as long as they suffice. */
   arenaFor(sizes: readonly number[]): readonly DeviceBuffer[] {
-    if (sizes.every((size, at) => (this.#arena[at]?.bytes ?? -1) >= size)) return this.#arena;
+    if (sizes.every((size, at) => holds(this.#arena[at], size))) return this.#arena;
     const before = this.#arena;
     const count = Math.max(before.length, sizes.length);
     this.#arena = Array.from({ length: count }, (_, at) => {
       const [had, size] = [before[at], sizes[at] ?? 0];
-      if (had !== undefined && had.bytes >= size) return had;
+      if (holds(had, size)) return had;
       if (had !== undefined) this.memory.free(had);
       return this.memory.allocate(size, `arena ${at}`);
     });
@@ -97,7 +121,7 @@ export class WebgpuSession {
   /** A weight on the device, brought there once. */
   weight(view: View, name: string): DeviceBuffer {
     let buffer = this.#weights.get(view);
-    if (buffer === undefined) {
+    if (!holds(buffer, 0)) {
       buffer = this.memory.allocate(view.byteLength, `weight "${name}"`);
       this.memory.upload(view, buffer);
       this.#weights.set(view, buffer);
@@ -110,7 +134,7 @@ export class WebgpuSession {
     const forms = this.#forms.get(view) ?? new Map<string, DeviceBuffer>();
     this.#forms.set(view, forms);
     const made = forms.get(form.key);
-    if (made !== undefined) return made;
+    if (holds(made, 0)) return made;
     const held = this.#weights.get(view);
     const source = held ?? this.memory.allocate(view.byteLength, `weight "${name}"`);
     if (held === undefined) this.memory.upload(view, source);
@@ -122,28 +146,40 @@ export class WebgpuSession {
     return buffer;
   }
 
-  /** Makes a dispatch ready. `bufferOf` finds the buffer of a binding. */
-  async prepare(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer): Promise<ReadyDispatch> {
-    const { gpu, queue } = this.device;
-    const { name, bindings, parameters, fixed = false, workgroups } = dispatch;
-    const pipeline = await pipelineFor(this.device, name, shaderOf(dispatch, this.device));
+  /** The pipeline of a dispatch, which is compiled from now on where the device does not have it. */
+  pipelineOf(dispatch: Dispatch): Promise<GPUComputePipeline> {
+    return pipelineFor(this.device, dispatch.name, shaderOf(dispatch, this.device));
+  }
+
+  /** Pipelines that were asked for, once all are there: what is new of them is told while it comes. */
+  async compiled(pipelines: readonly Promise<GPUComputePipeline>[]): Promise<readonly GPUComputePipeline[]> {
+    const fresh = [...new Set(pipelines)].filter((pipeline) => !this.#seen.has(pipeline));
+    for (const pipeline of fresh) this.#seen.add(pipeline);
+    if (fresh.length > 0) {
+      const began = performance.now();
+      let done = 0;
+      await Promise.all(fresh.map((pipeline) => pipeline.then(() => this.#onPipelines?.(++done, fresh.length))));
+      this.#pipelines += fresh.length;
+      this.#compileTime += performance.now() - began;
+    }
+    return Promise.all(pipelines);
+  }
+
+  /** A dispatch with its buffers bound, and its parameters where they lie; undefined where it has none. */
+  bind(
+    { bindings, workgroups }: Dispatch,
+    pipeline: GPUComputePipeline,
+    bufferOf: (binding: Binding) => DeviceBuffer,
+    parameters: GPUBufferBinding | undefined,
+  ): ReadyDispatch {
     const entries: GPUBindGroupEntry[] = bindings.map((binding, at) => ({
       binding: at,
       resource: { buffer: bufferOf(binding).gpu },
     }));
-    const bytes = parameterBytes(parameters);
-    let buffer: GPUBuffer | undefined;
-    if (bytes.byteLength > 0 && !fixed) {
-      buffer = gpu.createBuffer({
-        size: Math.ceil(bytes.byteLength / 16) * 16,
-        usage: usage.uniform | usage.copyTarget,
-      });
-      queue.writeBuffer(buffer, 0, bytes);
-      entries.push({ binding: bindings.length, resource: { buffer } });
-    }
-    const group = gpu.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries });
+    if (parameters !== undefined) entries.push({ binding: bindings.length, resource: parameters });
+    const group = this.device.gpu.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries });
     const [x, y = 1, z = 1] = workgroups;
-    return { pipeline, group, workgroups: [x, y, z], parameters: buffer };
+    return { pipeline, group, workgroups: [x, y, z] };
   }
 
   /** Runs dispatches at once, one after the other. */
@@ -157,11 +193,13 @@ export class WebgpuSession {
   }
 
   async #submit(dispatches: readonly Dispatch[], bufferOf: (binding: Binding) => DeviceBuffer): Promise<void> {
-    const ready = await Promise.all(dispatches.map((dispatch) => this.prepare(dispatch, bufferOf)));
+    const pipelines = await Promise.all(dispatches.map((dispatch) => this.pipelineOf(dispatch)));
+    const parameters = new ParameterMemory(this.memory, dispatches);
+    const ready = dispatches.map((dispatch, at) => this.bind(dispatch, pipelines[at], bufferOf, parameters.of(at)));
     const encoder = this.device.gpu.createCommandEncoder();
     encode(encoder, ready);
     this.device.queue.submit([encoder.finish()]);
-    for (const { parameters } of ready) parameters?.destroy();
+    parameters.release();
   }
 
   release(): void {
@@ -170,6 +208,10 @@ export class WebgpuSession {
     this.#forms.clear();
   }
 }
+
+/** True for a buffer that is there and has so many bytes. */
+const holds = (buffer: DeviceBuffer | undefined, bytes: number): buffer is DeviceBuffer =>
+  buffer !== undefined && buffer.isOpen && buffer.bytes >= bytes;
 
 /** Encodes dispatches as one pass. */
 export function encode(encoder: GPUCommandEncoder, dispatches: readonly ReadyDispatch[]): void {

@@ -1,6 +1,6 @@
 /** The options that only the WebGPU backend has, under `webgpu` in a session's options. */
 import { InsituError } from "../../base/error.js";
-import { checkFlag, choiceOf } from "../../base/arguments.js";
+import { checkCallback, checkFlag, choiceOf } from "../../base/arguments.js";
 import { valueText } from "../../base/value-text.js";
 
 /** How the WebGPU backend is set up. */
@@ -13,23 +13,25 @@ export interface WebgpuSettings {
   readonly f16?: boolean;
   /** False does without the matrices that subgroups multiply together, where there are any. */
   readonly subgroupMatrices?: boolean;
+  /** Is told while a run waits for its shaders: how many pipelines are ready, of those that it needs and the session has not met before. */
+  readonly onPipelines?: (ready: number, total: number) => void;
 }
 
 /** The settings, checked. */
-export function readWebgpuSettings(given: unknown): WebgpuSettings {
-  if (given === undefined) return {};
+export function readWebgpuSettings(given: unknown = {}): WebgpuSettings {
   if (typeof given !== "object" || given === null)
     throw new InsituError("invalid-argument", `option webgpu must be an object of settings, got ${valueText(given)}`);
-  const { powerPreference, subgroups, f16, subgroupMatrices, ...others } = given as WebgpuSettings;
+  const { powerPreference, subgroups, f16, subgroupMatrices, onPipelines, ...others } = given as WebgpuSettings;
   const [unknown] = Object.keys(others);
   if (unknown !== undefined)
     throw new InsituError(
       "invalid-argument",
-      `option webgpu.${unknown} is not known; there are webgpu.powerPreference, webgpu.subgroups, webgpu.f16 and webgpu.subgroupMatrices`,
+      `option webgpu.${unknown} is not known; there are webgpu.powerPreference, webgpu.subgroups, webgpu.f16, webgpu.subgroupMatrices and webgpu.onPipelines`,
     );
   checkFlag("option webgpu.subgroups", subgroups);
   checkFlag("option webgpu.f16", f16);
   checkFlag("option webgpu.subgroupMatrices", subgroupMatrices);
+  checkCallback("option webgpu.onPipelines", onPipelines);
   const choices = ["high-performance", "low-power"] as const;
   const preference = choiceOf("option webgpu.powerPreference", powerPreference, choices, "high-performance");
   return {
@@ -37,5 +39,6 @@ export function readWebgpuSettings(given: unknown): WebgpuSettings {
     ...(subgroups === false ? { subgroups } : {}),
     ...(f16 === false ? { f16 } : {}),
     ...(subgroupMatrices === false ? { subgroupMatrices } : {}),
+    ...(onPipelines === undefined ? {} : { onPipelines }),
   };
 }

@@ -6,7 +6,6 @@ import type { Backend, BackendSession, Executable } from "../backend.js";
 import { Unavailable } from "../unavailable.js";
 import { joinDevice } from "./device.js";
 import { WebgpuExecutable } from "./executable.js";
-import { pipelineCount } from "./pipelines.js";
 import { WebgpuSession } from "./session.js";
 import { readWebgpuSettings } from "./settings.js";
 
@@ -15,18 +14,17 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
   return {
     name: "webgpu",
     async open({ platform, settings, fallback, automatic }): Promise<BackendSession> {
-      const { device, leave } = await joinDevice(platform, readWebgpuSettings(settings));
+      const read = readWebgpuSettings(settings);
+      const { device, leave } = await joinDevice(platform, read);
       if (automatic === true && device.isSoftware) {
         leave();
         const reason = `${device.description} computes on the processor, which other backends do better`;
         throw new Unavailable("backend", "invalid-argument", `WebGPU has no GPU here: ${reason}`);
       }
-      const session = new WebgpuSession(device, kernels, fallback ?? "host");
+      const session = new WebgpuSession(device, kernels, fallback ?? "host", read);
       let released = false;
       return {
-        describe: () => [
-          `${device.description}: ${session.memory.byteLength} bytes of this session, ${pipelineCount(device)} pipelines`,
-        ],
+        describe: () => session.describe(),
         checkWeights: (weights) => session.memory.checkSizes(weights.map(({ byteLength }) => byteLength)),
         hasKernel: (op) => kernels.has(op),
         prepare: (plan: Plan): Executable => new WebgpuExecutable(plan, session),

@@ -1,0 +1,110 @@
+/**
+ * The dispatches of a program from when its steps are recorded until they can run: their pipelines are compiled side by side meanwhile, and
+ * what stands for memory in between and for other forms of weights becomes buffers once all of it is known.
+ */
+import type { Value } from "../../graph/graph.js";
+import type { Binding, Dispatch, Temporary, WeightForm } from "../../webgpu-kernels/webgpu-kernel.js";
+import { DeviceBuffer } from "./buffers.js";
+import { ParameterMemory } from "./parameters.js";
+import type { CallRecorder, RecordedForm } from "./recorder.js";
+import type { ReadyDispatch, WebgpuSession } from "./session.js";
+
+/** What a binding is by now. */
+type Bound = DeviceBuffer | WeightForm | Temporary;
+
+/** A dispatch, its pipeline on the way. */
+export interface DraftDispatch {
+  readonly kind: "draft";
+  readonly dispatch: Dispatch;
+  readonly pipeline: Promise<GPUComputePipeline>;
+  readonly bound: ReadonlyMap<Binding, Bound>;
+}
+
+/** Those of one program. */
+export class DraftDispatches {
+  readonly #session: WebgpuSession;
+  readonly #all: DraftDispatch[] = [];
+  /** Forms of weights, with the weights. */
+  readonly #forms = new Map<WeightForm, { readonly weight: Value; readonly form: RecordedForm }>();
+  /** Memory that a step's dispatches hand on: the slot of each piece, and the most that each slot must hold. */
+  readonly #slots = new Map<Temporary, number>();
+  readonly #slotBytes: number[] = [];
+  readonly #releases: (() => void)[] = [];
+
+  constructor(session: WebgpuSession) {
+    this.#session = session;
+  }
+
+  /** Takes what one step asks for beside its operands; before its dispatches are added. */
+  take({ temporaries, forms }: CallRecorder, weightOf: (form: WeightForm) => Value): void {
+    for (const form of forms) this.#forms.set(form, { weight: weightOf(form), form });
+    // The largest first, so that what shares a slot differs in size as little as can be.
+    temporaries
+      .toSorted((a, b) => b.bytes - a.bytes)
+      .forEach((temporary, slot) => {
+        this.#slots.set(temporary, slot);
+        this.#slotBytes[slot] = Math.max(this.#slotBytes[slot] ?? 0, temporary.bytes);
+      });
+  }
+
+  /** True for what is no operand: memory in between, or another form of a weight. */
+  makes({ of }: Binding): boolean {
+    return this.#slots.has(of as Temporary) || this.#forms.has(of as WeightForm);
+  }
+
+  /** Adds one; `bufferOf` finds the buffers of operands. */
+  add(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer): DraftDispatch {
+    const draft: DraftDispatch = {
+      kind: "draft",
+      dispatch,
+      pipeline: this.#session.pipelineOf(dispatch),
+      bound: new Map(
+        dispatch.bindings.map((binding) => {
+          const of = binding.of as Temporary | WeightForm;
+          return [binding, this.makes(binding) ? of : bufferOf(binding)];
+        }),
+      ),
+    };
+    this.#all.push(draft);
+    return draft;
+  }
+
+  /** All of them with pipelines and buffers. */
+  async ready(): Promise<ReadonlyMap<DraftDispatch, ReadyDispatch>> {
+    const session = this.#session;
+    const scratch = session.scratch.take(this.#slotBytes);
+    this.#releases.push(() => scratch.release());
+    const making = [...this.#forms.values()].map(({ form }) => session.pipelineOf(form.dispatch));
+    const pipelines = await session.compiled([...this.#all.map(({ pipeline }) => pipeline), ...making]);
+    const forms = new Map<WeightForm, DeviceBuffer>();
+    // One after the other: each brings its weight to the device for as long as it is made.
+    for (const [key, { weight, form }] of this.#forms)
+      forms.set(key, await session.form(weight.initializer!, weight.name, form));
+    const parameters = new ParameterMemory(
+      session.memory,
+      this.#all.map(({ dispatch }) => dispatch),
+    );
+    this.#releases.push(() => parameters.release());
+    await session.memory.settle();
+    const bufferOf = (bound: Bound): DeviceBuffer =>
+      bound instanceof DeviceBuffer
+        ? bound
+        : (forms.get(bound as WeightForm) ?? scratch.buffers[this.#slots.get(bound)!]);
+    return new Map(
+      this.#all.map((draft, at) => {
+        const ready = session.bind(
+          draft.dispatch,
+          pipelines[at],
+          (binding) => bufferOf(draft.bound.get(binding)!),
+          parameters.of(at),
+        );
+        return [draft, ready];
+      }),
+    );
+  }
+
+  /** Lets go of what was taken for them. */
+  release(): void {
+    for (const release of this.#releases.splice(0)) release();
+  }
+}

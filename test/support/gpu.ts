@@ -1,0 +1,95 @@
+// A GPU that is the machine's own but for what a test changes, sessions on it, and a count of what is made on it.
+import type { Platform } from "../../src/base/platform.js";
+import { backends } from "../../src/entry/backends.js";
+import { nodePlatform } from "../../src/platform/node.js";
+import type { ModelSource } from "../../src/session/load.js";
+import type { SessionOptions } from "../../src/session/options.js";
+import { Session } from "../../src/session/session.js";
+
+/** A session in a place whose GPU is what a test says. Places are told apart: one device serves all sessions of one. */
+export class PlacedSession extends Session {
+  static place(gpu: () => Promise<GPU | string>): Platform {
+    return { ...nodePlatform, gpu };
+  }
+
+  static async on(platform: Platform, model: ModelSource, options: SessionOptions = {}): Promise<PlacedSession> {
+    return new PlacedSession(await Session.prepare(model, platform, backends, { backend: "webgpu", ...options }));
+  }
+}
+
+/** A GPU whose adapter is changed. */
+export const adapterOf =
+  (change: (adapter: GPUAdapter) => GPUAdapter | null): (() => Promise<GPU | string>) =>
+  async () => {
+    const gpu = (await nodePlatform.gpu!()) as GPU;
+    const requestAdapter = async (options?: GPURequestAdapterOptions): Promise<GPUAdapter | null> =>
+      change((await gpu.requestAdapter(options))!);
+    return { requestAdapter } as GPU;
+  };
+
+/** A GPU whose device is changed. */
+export const deviceOf = (change: (device: GPUDevice) => GPUDevice): (() => Promise<GPU | string>) =>
+  adapterOf((adapter) =>
+    proxied(adapter, {
+      requestDevice: async (descriptor?: GPUDeviceDescriptor) => change(await adapter.requestDevice(descriptor)),
+    }),
+  );
+
+/** An object of the platform's with some members in the place of its own. */
+export function proxied<T extends object>(of: T, members: object): T {
+  return new Proxy(of, {
+    get(target, name) {
+      if (name in members) return (members as Record<string | symbol, unknown>)[name];
+      const member: unknown = Reflect.get(target, name);
+      return typeof member === "function" ? (member.bind(target) as unknown) : member;
+    },
+  });
+}
+
+/** What was made on a device since it was counted, and the bytes of buffers that are there. */
+export class Made {
+  readonly made = { buffers: 0, bindGroups: 0, pipelines: 0, modules: 0 };
+  bytes = 0;
+  /** Pipelines that are being compiled, and how many were at most. */
+  compiling = 0;
+  mostCompiling = 0;
+  readonly shaders: string[] = [];
+
+  /** A GPU that counts. */
+  readonly gpu: () => Promise<GPU | string> = deviceOf((device) => {
+    return proxied(device, {
+      createBuffer: (descriptor: GPUBufferDescriptor) => {
+        this.made.buffers++;
+        this.bytes += descriptor.size;
+        const buffer = device.createBuffer(descriptor);
+        const destroy = buffer.destroy.bind(buffer);
+        let there = true;
+        // A buffer is handed back to WebGPU, which knows only its own: the count is put on it.
+        buffer.destroy = () => {
+          if (there) this.bytes -= descriptor.size;
+          there = false;
+          return destroy();
+        };
+        return buffer;
+      },
+      createBindGroup: (descriptor: GPUBindGroupDescriptor) => {
+        this.made.bindGroups++;
+        return device.createBindGroup(descriptor);
+      },
+      createShaderModule: (descriptor: GPUShaderModuleDescriptor) => {
+        this.made.modules++;
+        this.shaders.push(descriptor.code);
+        return device.createShaderModule(descriptor);
+      },
+      createComputePipelineAsync: async (descriptor: GPUComputePipelineDescriptor) => {
+        this.made.pipelines++;
+        this.mostCompiling = Math.max(this.mostCompiling, ++this.compiling);
+        try {
+          return await device.createComputePipelineAsync(descriptor);
+        } finally {
+          this.compiling--;
+        }
+      },
+    });
+  });
+}
