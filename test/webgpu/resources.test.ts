@@ -60,18 +60,22 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   });
 
   test("a token makes nothing on the device, and nothing that lasts on the host", async () => {
-    const count = soak ? 5000 : 24;
+    const [count, capacity] = soak ? [5000, 256] : [24, 20];
     const session = await PlacedSession.on(platform, decoder, { inPlace: "require" });
-    const state = session.createState({ dims: { batch: 1, capacity: count + 16 } });
+    const state = session.createState({ dims: { batch: 1, capacity } });
     await step(session, state, tokens(0, 4));
-    for (let at = 4; at < 8; at++) await step(session, state, [tokenAt(at)]);
+    // Where the cache is full the text goes on from its beginning.
+    const token = async (): Promise<void> => {
+      if (state.lengths[0] === capacity) state.rewind(4);
+      await step(session, state, [tokenAt(state.lengths[0])]);
+    };
+    for (let at = 0; at < 4; at++) await token();
     const [made, bytes, allocated] = [{ ...counted.made }, counted.bytes, session.memory.allocatedBytes];
     const before = soak ? await heldByHost() : 0;
-    for (let at = 8; at < count + 8; at++) await step(session, state, [tokenAt(at)]);
+    for (let at = 0; at < count; at++) await token();
     expect(counted.made).toEqual(made);
     expect(counted.bytes).toBe(bytes);
     expect(session.memory.allocatedBytes).toBe(allocated);
-    expect(state.lengths).toEqual([count + 8]);
     // A few bytes a token would be seen: results of 5,000 tokens are collected, or the host holds megabytes more.
     if (soak) expect((await heldByHost()) - before).toBeLessThan(2 << 20);
     await session.release();
