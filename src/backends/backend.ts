@@ -114,8 +114,8 @@ export interface Executable extends Places {
 export interface BackendSession {
   /** Memory for weights that the backend computes on directly, one piece for each size; left out where it has none of its own. */
   allocateBytes?(sizes: readonly number[]): Uint8Array[];
-  /** Throws `out-of-memory` for weights that the backend cannot hold; left out where it computes on them as they lie. */
-  checkWeights?(weights: readonly View[]): void;
+  /** Rejects with `out-of-memory` for weights that the backend cannot hold; left out where it computes on them as they lie. */
+  checkWeights?(weights: readonly { readonly name: string; readonly bytes: number }[]): Promise<void>;
   /** True for an operator that the backend may do at once; left out where it has no kernels for operators that stand for several. */
   readonly hasKernel?: (op: Op) => boolean;
   /** What is to be told of the backend's memories, a line each; nothing where there is one. */

@@ -297,8 +297,9 @@ async function prepareOn(
     const { model, notRewritten } = await rewritten(changed, rewrite, inPlace);
     const prepared = preparedGraphOf(model, level, opened.hasKernel);
     const { graph, removed } = prepared;
-    const weights = weightsOf(graph);
-    opened.checkWeights?.(weights);
+    const named = namedWeightsOf(graph);
+    const weights = [...named.keys()];
+    await opened.checkWeights?.([...named].map(([{ byteLength: bytes }, name]) => ({ name, bytes })));
     const pairings = new Pairings(prepared, inPlace, options.pairs, opened, weights);
     const policy = inPlace === "require" ? "prefer" : inPlace;
     const functional = opened.prepare(makePlan(graph, { policy, pasts: "caller" }));
@@ -364,10 +365,13 @@ function metadataOf(value: Value): ValueMetadata {
 }
 
 /** Every initializer of the graph and of the graphs inside it. */
-export function weightsOf(graph: Graph): View[] {
-  const weights = new Set<View>();
+export const weightsOf = (graph: Graph): View[] => [...namedWeightsOf(graph).keys()];
+
+/** Those with the name of a value that has each. */
+function namedWeightsOf(graph: Graph): ReadonlyMap<View, string> {
+  const weights = new Map<View, string>();
   const add = (value: Value | undefined): void => {
-    if (value?.initializer !== undefined) weights.add(value.initializer);
+    if (value?.initializer !== undefined && !weights.has(value.initializer)) weights.set(value.initializer, value.name);
   };
   const visit = (inner: Graph): void => {
     for (const value of [...inner.inputs, ...inner.outputs]) add(value);
@@ -377,5 +381,5 @@ export function weightsOf(graph: Graph): View[] {
     }
   };
   visit(graph);
-  return [...weights];
+  return weights;
 }

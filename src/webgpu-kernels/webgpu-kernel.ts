@@ -75,6 +75,8 @@ export interface DeviceTraits {
   readonly workgroupBytes: number;
   /** Storage buffers that one dispatch binds at most: 8 everywhere. */
   readonly mostBindings: number;
+  /** What one binding holds, but for weights, which may lie in pieces. */
+  readonly mostBindingBytes: number;
 }
 
 /** Takes down the dispatches of a call. They hold as long as the operands stay where they are. */

@@ -19,8 +19,9 @@ import type { Binding, Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
 import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landing } from "./buffers.js";
 import { type Action, type BoundRun, deliveryOf, type Delivery, isWait, sparing } from "./bound-run.js";
 import { copyDispatch, endOf } from "./copies.js";
-import { type Bounds, checkWithin, lookedAt, neededSteps, Pending } from "./needs.js";
+import { type Bounds, checkWithin, lookedAt, neededSteps } from "./needs.js";
 import { type DraftDispatch, DraftDispatches } from "./draft-dispatches.js";
+import { Pending, tokenView } from "./pending.js";
 import { CallRecorder } from "./recorder.js";
 import type { WebgpuSession } from "./session.js";
 
@@ -85,8 +86,13 @@ class Binder {
   }
 
   input(value: Value, place: Placed): void {
-    if (isDevicePlace(place)) this.#device.set(value, place);
-    else this.#host.add(value);
+    if (!isDevicePlace(place)) this.#host.add(value);
+    else if (place.buffer.isOpen) this.#device.set(value, place);
+    else
+      throw new InsituError(
+        "state-lost",
+        `"${value.name}" has no memory on ${this.#session.device.description}: create a smaller state`,
+      );
   }
 
   check(checks: readonly DataCheck[]): void {
@@ -398,7 +404,3 @@ class Binder {
     this.#actions.push(this.#dispatches.add(dispatch, bufferOf));
   }
 }
-
-/** A place as kernels look at it: without bytes. */
-const tokenView = (place: Placed): View =>
-  new View(place.type, place.shape, devicePlace(place).buffer.token, place.offset, place.strides);

@@ -8,16 +8,24 @@ import { type Device, mapToRead, usage } from "./device.js";
 
 /** A buffer on the device. */
 export class DeviceBuffer {
-  readonly gpu: GPUBuffer;
+  /** One; several of `pieceBytes`, the last one shorter, for a weight that is larger than a binding. */
+  readonly pieces: readonly GPUBuffer[];
   readonly bytes: number;
   /** False once the device told that it had no memory for it, or it was let go of. */
   isOpen = true;
   /** Stands for the buffer where kernels look at operands: it has no bytes, but tells buffers apart. */
   readonly token: Uint8Array = new Uint8Array(0);
 
-  constructor(gpu: GPUBuffer, bytes: number) {
-    this.gpu = gpu;
+  constructor(pieces: readonly GPUBuffer[], bytes: number) {
+    this.pieces = pieces;
     this.bytes = bytes;
+  }
+
+  /** The buffer itself, where it is one. */
+  get gpu(): GPUBuffer {
+    if (this.pieces.length !== 1)
+      throw new InsituError("internal", `a buffer of ${this.pieces.length} pieces was taken for one`);
+    return this.pieces[0];
   }
 }
 
@@ -36,6 +44,14 @@ const wholeWords = (bytes: number): number => Math.ceil(bytes / 4) * 4;
 
 const storage = usage.storage | usage.copySource | usage.copyTarget;
 
+/** Bindings beside a weight in pieces that kernels need. */
+const otherBindings = 3;
+
+/** Bytes of weights from which on it is tried whether the device holds them, before anything else is done. */
+const triedBytes = 64 << 20;
+
+const modelWayOut = "take a model of fewer bits a weight or a smaller one, or use another backend";
+
 /** The buffers of one session. */
 export class DeviceMemory {
   readonly device: Device;
@@ -52,45 +68,94 @@ export class DeviceMemory {
     return this.#bytes;
   }
 
+  /** Bytes of the pieces that weights lie in where they are larger. */
+  get pieceBytes(): number {
+    return Math.floor(this.#mostBytes / 256) * 256;
+  }
+
+  /** Of how many pieces a weight of so many bytes is. */
+  pieceCount(bytes: number): number {
+    return bytes <= this.#mostBytes ? 1 : Math.ceil(bytes / this.pieceBytes);
+  }
+
+  /** Bytes of one binding at most. */
+  get #mostBytes(): number {
+    const { maxBufferSize, maxStorageBufferBindingSize } = this.device.gpu.limits;
+    return Math.min(maxBufferSize, maxStorageBufferBindingSize);
+  }
+
   /** A zeroed buffer that shaders read and write. Where there is no memory for it, `settle` tells. */
-  allocate(bytes: number, label: string): DeviceBuffer {
-    this.#checkSize(bytes, label);
+  allocate(bytes: number, label: string, wayOut = "use another backend"): DeviceBuffer {
+    if (bytes > this.#mostBytes)
+      throw new InsituError(
+        "out-of-memory",
+        `${label}: ${bytes} bytes are needed, and one buffer of ${this.device.description} holds ${this.#mostBytes}; ${wayOut}`,
+      );
     return this.create(bytes, label, storage);
+  }
+
+  /** A buffer for a weight, in pieces where it is larger than a binding. */
+  allocateWeight(bytes: number, label: string): DeviceBuffer {
+    const [count, size] = [this.pieceCount(bytes), this.pieceBytes];
+    if (count === 1) return this.create(bytes, label, storage);
+    const sizes = Array.from({ length: count }, (_, at) => Math.min(size, bytes - at * size));
+    return this.#create(sizes, label, storage);
   }
 
   /** A buffer for other uses. */
   create(bytes: number, label: string, uses: number): DeviceBuffer {
-    const size = Math.max(16, wholeWords(bytes));
+    return this.#create([bytes], label, uses);
+  }
+
+  #create(pieces: readonly number[], label: string, uses: number): DeviceBuffer {
+    const sizes = pieces.map((bytes) => Math.max(16, wholeWords(bytes)));
+    const total = sizes.reduce((sum, size) => sum + size, 0);
     const { gpu } = this.device;
-    const what = `${label}: ${size} bytes beside ${this.#bytes} that the session has on ${this.device.description}`;
-    const { result, settled } = this.device.attempt(what, () => gpu.createBuffer({ label, size, usage: uses }));
-    const buffer = new DeviceBuffer(result, size);
-    this.#open.add(buffer);
-    this.#bytes += size;
-    // What the device has no memory for is nobody's: who asks for it again asks the device again.
-    this.#pending.push(
-      settled.catch((error: unknown) => {
-        this.free(buffer);
-        throw error;
-      }),
+    const what = `${label}: ${total} bytes beside ${this.#bytes} that the session has on ${this.device.description}`;
+    const { result, settled } = this.device.attempt(what, () =>
+      sizes.map((size) => gpu.createBuffer({ label, size, usage: uses })),
     );
-    this.#pending.at(-1)!.catch(() => undefined);
+    const buffer = new DeviceBuffer(result, total);
+    this.#open.add(buffer);
+    this.#bytes += total;
+    // What the device has no memory for is nobody's: who asks for it again asks the device again.
+    const outcome = settled.catch((error: unknown) => {
+      this.free(buffer);
+      throw error;
+    });
+    outcome.catch(() => undefined);
+    this.#pending.push(outcome);
     return buffer;
   }
 
-  /** Throws for weights of which one is larger than a buffer can be. */
-  checkSizes(sizes: readonly number[]): void {
-    for (const size of sizes) this.#checkSize(size, "a weight");
-  }
-
-  #checkSize(size: number, label: string): void {
-    const { maxBufferSize, maxStorageBufferBindingSize } = this.device.gpu.limits;
-    const most = Math.min(maxBufferSize, maxStorageBufferBindingSize);
-    if (size > most)
-      throw new InsituError(
-        "out-of-memory",
-        `${label}: ${size} bytes are needed, and one buffer of ${this.device.description} holds ${most}`,
-      );
+  /**
+   * Rejects for weights that the device cannot hold: one that is of more pieces than a shader binds, or more in all than there is memory for,
+   * which is asked for as a trial and given back.
+   */
+  async checkWeights(weights: readonly { readonly name: string; readonly bytes: number }[]): Promise<void> {
+    const { description, gpu } = this.device;
+    const { maxStorageBuffersPerShaderStage: most } = gpu.limits;
+    for (const { name, bytes } of weights) {
+      const count = this.pieceCount(bytes);
+      if (count + otherBindings > most)
+        throw new InsituError(
+          "out-of-memory",
+          `weight "${name}": ${bytes} bytes are ${count} pieces of the ${this.pieceBytes} that one binding of ${description} holds, and a shader binds ${most} in all; ${modelWayOut}`,
+        );
+    }
+    const total = weights.reduce((sum, { bytes }) => sum + bytes, 0);
+    if (total < triedBytes) return;
+    const tried: DeviceBuffer[] = [];
+    try {
+      for (let left = total; left > 0; left -= this.pieceBytes)
+        tried.push(this.create(Math.min(left, this.pieceBytes), `weights of ${total} bytes in all`, storage));
+      await this.settle();
+    } catch (error) {
+      if (!(error instanceof InsituError) || error.code !== "out-of-memory") throw error;
+      throw new InsituError("out-of-memory", `${error.message}; ${modelWayOut}`, { cause: error });
+    } finally {
+      for (const buffer of tried) this.free(buffer);
+    }
   }
 
   /** Waits for the outcome of allocations so far; rejects where one failed. */
@@ -105,7 +170,7 @@ export class DeviceMemory {
     if (!this.#open.delete(buffer)) return;
     this.#bytes -= buffer.bytes;
     buffer.isOpen = false;
-    buffer.gpu.destroy();
+    for (const piece of buffer.pieces) piece.destroy();
   }
 
   release(): void {
@@ -115,8 +180,11 @@ export class DeviceMemory {
   /** Writes a view's elements to the front of a buffer, in row-major order. */
   upload(view: View, to: DeviceBuffer): void {
     const bytes = bytesIn(isWhole(view) ? view : cloneView(view));
-    const whole = bytes.length % 4 === 0 ? bytes : padded(bytes);
-    this.device.queue.writeBuffer(to.gpu, 0, whole as Uint8Array<ArrayBuffer>);
+    to.pieces.forEach((piece, at) => {
+      const own = bytes.subarray(at * this.pieceBytes, to.pieces.length === 1 ? undefined : (at + 1) * this.pieceBytes);
+      const whole = own.length % 4 === 0 ? own : padded(own);
+      this.device.queue.writeBuffer(piece, 0, whole as Uint8Array<ArrayBuffer>);
+    });
   }
 
   /** The elements of a place on the host. What was submitted before is done first. */

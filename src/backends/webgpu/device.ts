@@ -41,6 +41,7 @@ export class Device {
       mostWorkgroups: gpu.limits.maxComputeWorkgroupsPerDimension,
       workgroupBytes: gpu.limits.maxComputeWorkgroupStorageSize,
       mostBindings: gpu.limits.maxStorageBuffersPerShaderStage,
+      mostBindingBytes: Math.min(gpu.limits.maxBufferSize, gpu.limits.maxStorageBufferBindingSize),
     };
     this.description = [description || vendor, architecture].filter((text) => text !== "").join(" ") || "unnamed";
     this.isSoftware = adapter.info.isFallbackAdapter;

@@ -2,6 +2,7 @@
  * The dispatches of a program from when its steps are recorded until they can run: their pipelines are compiled side by side meanwhile, and
  * what stands for memory in between and for other forms of weights becomes buffers once all of it is known.
  */
+import { InsituError } from "../../base/error.js";
 import type { Value } from "../../graph/graph.js";
 import type { Binding, Dispatch, Temporary, WeightForm } from "../../webgpu-kernels/webgpu-kernel.js";
 import { DeviceBuffer } from "./buffers.js";
@@ -54,19 +55,34 @@ export class DraftDispatches {
 
   /** Adds one; `bufferOf` finds the buffers of operands. */
   add(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer): DraftDispatch {
-    const draft: DraftDispatch = {
-      kind: "draft",
-      dispatch,
-      pipeline: this.#session.pipelineOf(dispatch),
-      bound: new Map(
-        dispatch.bindings.map((binding) => {
-          const of = binding.of as Temporary | WeightForm;
-          return [binding, this.makes(binding) ? of : bufferOf(binding)];
-        }),
-      ),
+    const bound = new Map(
+      dispatch.bindings.map((binding): [Binding, Bound] => [
+        binding,
+        this.makes(binding) ? (binding.of as Temporary | WeightForm) : bufferOf(binding),
+      ]),
+    );
+    const countOf = (binding: Binding): number => {
+      const own = bound.get(binding)!;
+      if (own instanceof DeviceBuffer) return own.pieces.length;
+      return this.#slots.has(own) ? 1 : this.#session.memory.pieceCount(own.bytes);
     };
+    this.#checkCount(dispatch, countOf);
+    const pipeline = this.#session.pipelineOf(dispatch, countOf);
+    const draft: DraftDispatch = { kind: "draft", dispatch, pipeline, bound };
     this.#all.push(draft);
     return draft;
+  }
+
+  /** Fails where a shader would bind more buffers than the device allows, for weights that are in pieces. */
+  #checkCount({ name, bindings }: Dispatch, countOf: (binding: Binding) => number): void {
+    const { device, memory } = this.#session;
+    const { maxStorageBuffersPerShaderStage: most } = device.gpu.limits;
+    const count = bindings.reduce((sum, binding) => sum + countOf(binding), 0);
+    if (count > most)
+      throw new InsituError(
+        "out-of-memory",
+        `kernel ${name} would bind ${count} buffers, since weights lie in pieces of the ${memory.pieceBytes} bytes that one binding holds, and a shader of ${device.description} binds ${most}; take a model of fewer bits a weight, or use another backend`,
+      );
   }
 
   /** All of them with pipelines and buffers. */
@@ -74,7 +90,9 @@ export class DraftDispatches {
     const session = this.#session;
     const scratch = session.scratch.take(this.#slotBytes);
     this.#releases.push(() => scratch.release());
-    const making = [...this.#forms.values()].map(({ form }) => session.pipelineOf(form.dispatch));
+    const making = [...this.#forms.values()].map(({ form, weight }) =>
+      session.pipelineOfForm(form, weight.initializer!.byteLength),
+    );
     const pipelines = await session.compiled([...this.#all.map(({ pipeline }) => pipeline), ...making]);
     const forms = new Map<WeightForm, DeviceBuffer>();
     // One after the other: each brings its weight to the device for as long as it is made.

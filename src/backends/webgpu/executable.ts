@@ -26,6 +26,27 @@ import type { WebgpuSession } from "./session.js";
 /** How often a program is kept with caches in different places: conversations that take turns without being bound anew. */
 const mostBound = 16;
 
+const cacheWayOut =
+  "ask for a smaller capacity or batch, keep caches in fewer bits or on pages, or use another backend";
+
+/** The name of the largest value that lies in a buffer of the arena. */
+function largestIn({ steps }: Program, at: number): string {
+  const there = steps.flatMap(({ node, placements }) =>
+    placements.flatMap((placement, output) =>
+      placement?.kind === "arena" && placement.buffer === at
+        ? [
+            {
+              name: node.outputs[output]?.name ?? node.label,
+              bytes: byteLengthOf(placement.type, elementCount(placement.shape)),
+            },
+          ]
+        : [],
+    ),
+  );
+  const [largest] = there.toSorted((a, b) => b.bytes - a.bytes);
+  return largest === undefined ? `arena ${at}` : `"${largest.name}" and what shares its memory`;
+}
+
 /** Makes a plan's programs ready and runs them. */
 export class WebgpuExecutable implements Executable {
   readonly location = "gpu-buffer";
@@ -60,7 +81,7 @@ export class WebgpuExecutable implements Executable {
     try {
       for (const { cache, type, shape, bounds } of caches) {
         const bytes = byteLengthOf(type, elementCount(shape));
-        const buffer = this.#session.memory.allocate(bytes, `cache "${cache.name}"`);
+        const buffer = this.#session.memory.allocate(bytes, `cache "${cache.name}"`, cacheWayOut);
         if (bounds !== undefined) this.#session.bounds.set(buffer, bounds);
         made.push(new Placed(type, shape, buffer));
         this.#allocations++;
@@ -169,7 +190,7 @@ export class WebgpuExecutable implements Executable {
   ): Promise<BoundRun> {
     const kept = this.#bound.get(program) ?? new Recent<BoundRun>(mostBound);
     this.#bound.set(program, kept);
-    const arena = this.#session.arenaFor(program.arenaBuffers);
+    const arena = this.#session.arenaFor(program.arenaBuffers, (at) => largestIn(program, at));
     const known = kept.use((bound) => bound.arena === arena && isBoundTo(bound, inputs, results));
     if (known !== undefined) return known;
     const wanted = new Map([...results].map(([value, place]) => [value, targetOf(place)]));

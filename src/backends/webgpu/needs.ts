@@ -1,4 +1,4 @@
-/** What a run needs of a program: the steps behind the outputs that are asked for, checks on data that nobody has to look at, values still to come. */
+/** What a run needs of a program: the steps behind the outputs that are asked for, checks on data that nobody has to look at. */
 import { type Node, readsOf, type Value } from "../../graph/graph.js";
 import type { DataCheck } from "../../plan/data-checks.js";
 import type { Program } from "../../plan/program.js";
@@ -6,7 +6,6 @@ import { writeIntegers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { View } from "../../tensor/view.js";
 import { checksOf } from "../bound-program.js";
-import { DeviceBuffer } from "./buffers.js";
 
 /** Whole numbers between which all of a buffer's lie. */
 export type Bounds = readonly [least: number, most: number];
@@ -56,15 +55,5 @@ export function checkWithin(
       known.set(value, view);
     }
     for (const make of checksOf(program, [check], known)) make();
-  }
-}
-
-/** Stands for a value that is on the host until a dispatch binds it. */
-export class Pending extends DeviceBuffer {
-  readonly value: Value;
-
-  constructor(value: Value) {
-    super(undefined as never, 0);
-    this.value = value;
   }
 }

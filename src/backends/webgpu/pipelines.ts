@@ -1,10 +1,23 @@
 /** Pipelines by their code: compiled once for a device, in parallel, and shared by all programs of its sessions. */
 import { InsituError } from "../../base/error.js";
-import type { Dispatch, Parameter } from "../../webgpu-kernels/webgpu-kernel.js";
+import type { Binding, Dispatch, Parameter } from "../../webgpu-kernels/webgpu-kernel.js";
 import type { Device } from "./device.js";
+import { bytesOfElement, pieceFunctions, throughPieces } from "./pieces.js";
+
+/** How bindings lie that are larger than one can be. */
+interface PieceLayout {
+  /** Bytes of each piece. */
+  readonly bytes: number;
+  /** Of how many a binding is: 1 for most. */
+  countOf(binding: Binding): number;
+}
 
 /** A dispatch's shader, whole: features, bindings, parameters, then its own code. */
-export function shaderOf({ code, bindings, parameters, fixed = false }: Dispatch, device: Device): string {
+export function shaderOf(
+  { code, bindings, parameters, fixed = false }: Dispatch,
+  device: Device,
+  pieces: PieceLayout,
+): string {
   const { traits } = device;
   const enables = [
     ...(traits.subgroup !== undefined && /\bsubgroup[A-Z]/.test(code) ? ["enable subgroups;"] : []),
@@ -15,22 +28,31 @@ export function shaderOf({ code, bindings, parameters, fixed = false }: Dispatch
   ];
   const names = Object.entries(parameters);
   const members = names.map(([name, value]) => `${name}: ${typeof value === "number" ? "u32" : "f32"}`);
-  return [
-    ...enables,
-    ...bindings.map(
-      ({ name, element = "u32", writes = false }, at) =>
-        `@group(0) @binding(${at}) var<storage, ${writes ? "read_write" : "read"}> ${name}: array<${element}>;`,
-    ),
-    ...(names.length === 0
-      ? []
-      : [
-          `struct Parameters { ${members.join(", ")} }`,
-          fixed
-            ? `const p = Parameters(${names.map(([, value]) => literal(value)).join(", ")});`
-            : `@group(0) @binding(${bindings.length}) var<uniform> p: Parameters;`,
-        ]),
-    code,
-  ].join("\n");
+  const declared: string[] = [];
+  let whole = code;
+  let at = 0;
+  for (const binding of bindings) {
+    const { name, element = "u32", writes = false } = binding;
+    const count = pieces.countOf(binding);
+    const declare = (own: string): number =>
+      declared.push(
+        `@group(0) @binding(${at++}) var<storage, ${writes ? "read_write" : "read"}> ${own}: array<${element}>;`,
+      );
+    if (count === 1) declare(name);
+    else {
+      for (let piece = 0; piece < count; piece++) declare(`${name}_${piece}`);
+      declared.push(pieceFunctions(name, element, count, pieces.bytes / bytesOfElement(element), writes));
+      whole = throughPieces(whole, name);
+    }
+  }
+  if (names.length > 0)
+    declared.push(
+      `struct Parameters { ${members.join(", ")} }`,
+      fixed
+        ? `const p = Parameters(${names.map(([, value]) => literal(value)).join(", ")});`
+        : `@group(0) @binding(${at}) var<uniform> p: Parameters;`,
+    );
+  return [...enables, ...declared, whole].join("\n");
 }
 
 /** A parameter as WGSL writes it: whole numbers as their 32 bits, others so that they round to the same float. */

@@ -15,6 +15,8 @@ interface Shared {
   users: number;
 }
 
+const wayOut = "ask for fewer tokens at a time or a smaller batch, or use another backend";
+
 /** The scratch of a session. */
 export class Scratch {
   readonly #memory: DeviceMemory;
@@ -56,7 +58,7 @@ export class Scratch {
     try {
       for (let slot = 0; slot < slots; slot++) {
         const bytes = Math.max(sizes[slot] ?? 0, before.buffers[slot]?.bytes ?? 0);
-        buffers.push(this.#memory.allocate(bytes, `memory in between ${slot}`));
+        buffers.push(this.#memory.allocate(bytes, `memory in between ${slot}`, wayOut));
       }
     } catch (error) {
       for (const buffer of buffers) this.#memory.free(buffer);

@@ -20,6 +20,8 @@ export interface ReadyDispatch {
   readonly workgroups: readonly [number, number, number];
 }
 
+const valueWayOut = "ask for fewer tokens at a time or a smaller batch, or use another backend";
+
 /** Device memory, queue and kernels of one session. */
 export class WebgpuSession {
   readonly device: Device;
@@ -100,8 +102,8 @@ export class WebgpuSession {
     return this.#arena.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Buffers for values in between, each of at least these bytes; the same ones as long as they suffice. */
-  arenaFor(sizes: readonly number[]): readonly DeviceBuffer[] {
+  /** Buffers for values in between, each of at least these bytes; the same ones as long as they suffice. `nameOf` tells what one is for. */
+  arenaFor(sizes: readonly number[], nameOf: (at: number) => string): readonly DeviceBuffer[] {
     if (sizes.every((size, at) => holds(this.#arena[at], size))) return this.#arena;
     const before = this.#arena;
     const count = Math.max(before.length, sizes.length);
@@ -109,7 +111,7 @@ export class WebgpuSession {
       const [had, size] = [before[at], sizes[at] ?? 0];
       if (holds(had, size)) return had;
       if (had !== undefined) this.memory.free(had);
-      return this.memory.allocate(size, `arena ${at}`);
+      return this.memory.allocate(size, nameOf(at), valueWayOut);
     });
     return this.#arena;
   }
@@ -122,7 +124,7 @@ export class WebgpuSession {
   weight(view: View, name: string): DeviceBuffer {
     let buffer = this.#weights.get(view);
     if (!holds(buffer, 0)) {
-      buffer = this.memory.allocate(view.byteLength, `weight "${name}"`);
+      buffer = this.memory.allocateWeight(view.byteLength, `weight "${name}"`);
       this.memory.upload(view, buffer);
       this.#weights.set(view, buffer);
     }
@@ -136,9 +138,9 @@ export class WebgpuSession {
     const made = forms.get(form.key);
     if (holds(made, 0)) return made;
     const held = this.#weights.get(view);
-    const source = held ?? this.memory.allocate(view.byteLength, `weight "${name}"`);
+    const source = held ?? this.memory.allocateWeight(view.byteLength, `weight "${name}"`);
     if (held === undefined) this.memory.upload(view, source);
-    const buffer = this.memory.allocate(form.bytes, `weight "${name}" as ${form.key}`);
+    const buffer = this.memory.allocateWeight(form.bytes, `weight "${name}" as ${form.key}`);
     await this.memory.settle();
     await this.#submit([form.dispatch], ({ of }) => (of === form ? buffer : source));
     if (held === undefined) this.memory.free(source);
@@ -146,9 +148,15 @@ export class WebgpuSession {
     return buffer;
   }
 
-  /** The pipeline of a dispatch, which is compiled from now on where the device does not have it. */
-  pipelineOf(dispatch: Dispatch): Promise<GPUComputePipeline> {
-    return pipelineFor(this.device, dispatch.name, shaderOf(dispatch, this.device));
+  /** The pipeline of a dispatch with bindings of so many pieces: it is compiled from now on where the device does not have it. */
+  pipelineOf(dispatch: Dispatch, countOf: (binding: Binding) => number): Promise<GPUComputePipeline> {
+    const pieces = { bytes: this.memory.pieceBytes, countOf };
+    return pipelineFor(this.device, dispatch.name, shaderOf(dispatch, this.device, pieces));
+  }
+
+  /** The same for one that makes a form of a weight. */
+  pipelineOfForm(form: RecordedForm, weightBytes: number): Promise<GPUComputePipeline> {
+    return this.pipelineOf(form.dispatch, ({ of }) => this.memory.pieceCount(of === form ? form.bytes : weightBytes));
   }
 
   /** Pipelines that were asked for, once all are there: what is new of them is told while it comes. */
@@ -172,11 +180,10 @@ export class WebgpuSession {
     bufferOf: (binding: Binding) => DeviceBuffer,
     parameters: GPUBufferBinding | undefined,
   ): ReadyDispatch {
-    const entries: GPUBindGroupEntry[] = bindings.map((binding, at) => ({
-      binding: at,
-      resource: { buffer: bufferOf(binding).gpu },
-    }));
-    if (parameters !== undefined) entries.push({ binding: bindings.length, resource: parameters });
+    const entries: GPUBindGroupEntry[] = bindings
+      .flatMap((binding) => bufferOf(binding).pieces)
+      .map((buffer, at) => ({ binding: at, resource: { buffer } }));
+    if (parameters !== undefined) entries.push({ binding: entries.length, resource: parameters });
     const group = this.device.gpu.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries });
     const [x, y = 1, z = 1] = workgroups;
     return { pipeline, group, workgroups: [x, y, z] };
@@ -193,7 +200,8 @@ export class WebgpuSession {
   }
 
   async #submit(dispatches: readonly Dispatch[], bufferOf: (binding: Binding) => DeviceBuffer): Promise<void> {
-    const pipelines = await Promise.all(dispatches.map((dispatch) => this.pipelineOf(dispatch)));
+    const countOf = (binding: Binding): number => bufferOf(binding).pieces.length;
+    const pipelines = await Promise.all(dispatches.map((dispatch) => this.pipelineOf(dispatch, countOf)));
     const parameters = new ParameterMemory(this.memory, dispatches);
     const ready = dispatches.map((dispatch, at) => this.bind(dispatch, pipelines[at], bufferOf, parameters.of(at)));
     const encoder = this.device.gpu.createCommandEncoder();

@@ -25,7 +25,7 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
       let released = false;
       return {
         describe: () => session.describe(),
-        checkWeights: (weights) => session.memory.checkSizes(weights.map(({ byteLength }) => byteLength)),
+        checkWeights: (weights) => session.memory.checkWeights(weights),
         hasKernel: (op) => kernels.has(op),
         prepare: (plan: Plan): Executable => new WebgpuExecutable(plan, session),
         release() {

@@ -45,7 +45,8 @@ function tileBytes({ query, key, value }: AttentionWork): number {
 }
 
 /** True if the tiles of a call are not too much to keep in between. */
-export const holdsTiles = (work: AttentionWork): boolean => tileBytes(work) <= mostTileBytes;
+export const holdsTiles = (work: AttentionWork, { mostBindingBytes }: DeviceTraits): boolean =>
+  tileBytes(work) <= Math.min(mostTileBytes, mostBindingBytes);
 
 /** How the rows of queries that share a key head are divided. */
 export function divisionOf({ query, key }: AttentionWork): { readonly rows: number; readonly chunks: number } {

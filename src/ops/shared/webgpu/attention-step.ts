@@ -46,7 +46,7 @@ export function fitsOneStep(work: AttentionWork, step: FreshStep, device: Device
     turnsByFours(work.query.size, step.turnings.query) &&
     turnsByFours(work.query.size, step.turnings.key) &&
     bindings <= device.mostBindings &&
-    holdsTiles(work)
+    holdsTiles(work, device)
   );
 }
 

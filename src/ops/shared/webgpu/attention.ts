@@ -35,7 +35,7 @@ export function acceptsAttention(
 /** Records an attention. */
 export function recordAttention(work: AttentionWork, recorder: WebgpuRecorder): void {
   const { query } = work;
-  if (query.rows <= fewQueries && holdsTiles(work)) recordDecode(work, recorder);
+  if (query.rows <= fewQueries && holdsTiles(work, recorder.device)) recordDecode(work, recorder);
   else if (!recordInMatrices(work, recorder)) recordPrefill(work, recorder);
 }
 
