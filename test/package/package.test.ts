@@ -85,6 +85,18 @@ test("a fresh project runs a model on wasm and on reference, and ends", () => {
   expect(run(process.execPath, script)).toMatchObject({ status: 0, stdout: "128,128,128 true\n", stderr: "" });
 });
 
+test("without the package webgpu its backend is refused with the way to get it, and auto does without", () => {
+  const script = write(
+    "no-gpu.js",
+    `import { InferenceSession } from "insitu";
+     await InferenceSession.create("decoder.onnx", { backend: "webgpu" }).catch(({ code, message }) => console.log(code, message));
+     console.log((await InferenceSession.create("decoder.onnx", { backend: "auto" })).backend);
+     process.exit(0);`,
+  );
+  const { stdout } = run(process.execPath, script);
+  expect(stdout).toMatch(/^invalid-argument WebGPU cannot be had here: .*package webgpu.*npm install webgpu\nwasm\n$/s);
+});
+
 test("the command line is there", () => {
   const help = run("npx", "insitu", "--help");
   expect([help.status, help.stdout]).toEqual([0, expect.stringContaining("usage: insitu <command>")]);
@@ -118,6 +130,33 @@ test("its types resolve and are right, in Node and in bundlers", () => {
     const { status, stdout } = run(process.execPath, tsc, ...strict, ...place, "types.ts");
     expect([module, status, stdout]).toEqual([module, 0, ""]);
   }
+});
+
+test("the code of WebGPU is a file of its own, which what does without never loads", async () => {
+  const { metafile } = await build({
+    stdin: { contents: 'export { InferenceSession } from "insitu";', resolveDir: installed.project },
+    bundle: true,
+    splitting: true,
+    minify: true,
+    format: "esm",
+    outdir: join(installed.project, "out-split"),
+    write: false,
+    metafile: true,
+    logLevel: "silent",
+  });
+  const { outputs } = metafile;
+  const eager = new Set<string>();
+  const visit = (path: string): void => {
+    if (eager.has(path)) return;
+    eager.add(path);
+    for (const { path: next, kind } of outputs[path].imports) if (kind === "import-statement") visit(next);
+  };
+  visit(Object.keys(outputs).find((path) => outputs[path].exports.includes("InferenceSession"))!);
+  const isWebgpu = (input: string): boolean => /\/(webgpu|webgpu-[\w-]+)(\/|\.js$|\.gen\.js$)/.test(input);
+  const inputsOf = (paths: readonly string[]): string[] => paths.flatMap((path) => Object.keys(outputs[path].inputs));
+  const apart = Object.keys(outputs).filter((path) => !eager.has(path));
+  expect(inputsOf([...eager]).filter(isWebgpu)).toEqual([]);
+  expect(inputsOf(apart).filter(isWebgpu).length).toBeGreaterThan(50);
 });
 
 test("a bundle holds what is imported: Tensor alone is small", async () => {

@@ -8,7 +8,6 @@ import { nodePlatform } from "../../src/platform/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { noWebgpu } from "../support/backends.js";
-import { step, tokens } from "../support/decoding.js";
 import { adapterOf, PlacedSession, proxied } from "../support/gpu.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
@@ -88,35 +87,6 @@ describe.skipIf(noWebgpu !== undefined)("with WebGPU", () => {
       /take .* there is no memory for all of them: cache "past.0.key": \d+ bytes are needed, and one buffer of/,
     );
     await whole.release();
-  });
-
-  test("a GPU that goes away in the middle of a text: the runs after it say so, and a new session works", async () => {
-    let device: GPUDevice | undefined;
-    const gpu = adapterOf((adapter) =>
-      proxied(adapter, {
-        requestDevice: async (descriptor?: GPUDeviceDescriptor) => {
-          device = await adapter.requestDevice(descriptor);
-          // What is destroyed from outside is lost to everybody.
-          const { lost } = device;
-          return proxied(device, {
-            lost: lost.then(({ message }) => ({ reason: "unknown", message: `${message} (in a test)` })),
-          });
-        },
-      }),
-    );
-    const session = await placed(gpu, { backend: "webgpu" });
-    const state = session.createState({ dims: { batch: 1, capacity: 16 } });
-    await step(session, state, tokens(0, 4));
-    device!.destroy();
-    await expect(step(session, state, [1])).rejects.toMatchObject({
-      code: expect.stringMatching(/^(device|state)-lost$/) as string,
-    });
-    await expect(step(session, state, [1])).rejects.toThrow(/lost/);
-    await session.release();
-    const again = await InferenceSession.create(decoder, { backend: "webgpu" });
-    const fresh = again.createState({ dims: { batch: 1, capacity: 16 } });
-    expect(await step(again, fresh, tokens(0, 4))).toHaveLength(smallSizes.vocabulary);
-    await again.release();
   });
 
   test("a cache whose elements no shader can copy is refused where it would be copied, and nothing ends the process", async () => {

@@ -23,6 +23,8 @@ export class Device {
   /** True for one that is no GPU but a program. */
   readonly isSoftware: boolean;
   #lost: string | undefined;
+  /** What WebGPU refused when nobody was listening: results since then are nobody's. */
+  #refused: string | undefined;
 
   constructor(gpu: GPUDevice, adapter: GPUAdapter, settings: WebgpuSettings) {
     this.gpu = gpu;
@@ -45,21 +47,31 @@ export class Device {
     };
     this.description = [description || vendor, architecture].filter((text) => text !== "").join(" ") || "unnamed";
     this.isSoftware = adapter.info.isFallbackAdapter;
+    gpu.addEventListener("uncapturederror", (event) => {
+      event.preventDefault();
+      this.#refused ??= event.error.message;
+    });
     void gpu.lost.then(({ reason, message }) => {
       if (reason !== "destroyed") this.#lost = message || "no reason was given";
     });
   }
 
+  /** True once nothing more is to be asked of it. */
   get isLost(): boolean {
-    return this.#lost !== undefined;
+    return this.#lost !== undefined || this.#refused !== undefined;
   }
 
-  /** Throws once the device is gone. */
+  /** Throws once the device is gone, or what it computes cannot be vouched for. */
   check(): void {
     if (this.#lost !== undefined)
       throw new InsituError(
         "device-lost",
         `the GPU ${this.description} was lost, and all that lay on it: ${this.#lost}; create a new session`,
+      );
+    if (this.#refused !== undefined)
+      throw new InsituError(
+        "internal",
+        `internal: the GPU ${this.description} refused what it was given, and what lies there cannot be vouched for: ${this.#refused}; create a new session, on another backend if it comes again`,
       );
   }
 
@@ -136,19 +148,30 @@ async function openDevice(platform: Platform, settings: WebgpuSettings): Promise
   const found = await platform.gpu?.();
   if (found === undefined || typeof found === "string")
     throw new Unavailable("backend", "invalid-argument", `WebGPU cannot be had here: ${found ?? "there is none"}`);
-  const adapter = await (found as GPU).requestAdapter({
-    powerPreference: settings.powerPreference ?? "high-performance",
-  });
+  const unavailable = (what: string, cause: unknown): never => {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new Unavailable(
+      "backend",
+      "invalid-argument",
+      `WebGPU gives no ${what} here: ${reason}; ask for another backend`,
+      { cause },
+    );
+  };
+  const adapter = await (found as GPU)
+    .requestAdapter({ powerPreference: settings.powerPreference ?? "high-performance" })
+    .catch((cause: unknown) => unavailable("adapter", cause));
   if (adapter === null)
     throw new Unavailable(
       "backend",
       "invalid-argument",
       "WebGPU has no adapter here: no GPU, no driver, or one that the browser does not trust; ask for another backend",
     );
-  const device = await adapter.requestDevice({
-    requiredFeatures: wantedFeatures.filter((feature) => adapter.features.has(feature)),
-    requiredLimits: Object.fromEntries(raised.map((limit) => [limit, adapter.limits[limit]])),
-  });
+  const device = await adapter
+    .requestDevice({
+      requiredFeatures: wantedFeatures.filter((feature) => adapter.features.has(feature)),
+      requiredLimits: Object.fromEntries(raised.map((limit) => [limit, adapter.limits[limit]])),
+    })
+    .catch((cause: unknown) => unavailable("device", cause));
   return new Device(device, adapter, settings);
 }
 

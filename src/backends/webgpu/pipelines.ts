@@ -133,7 +133,12 @@ async function compile(device: Device, name: string, code: string): Promise<GPUC
   } catch (cause) {
     const { messages } = await module.getCompilationInfo();
     const told = messages.map(({ lineNum, message }) => `line ${lineNum}: ${message}`).join("; ");
-    throw new InsituError("internal", `shader ${name} does not compile: ${told || String(cause)}`, { cause });
+    device.check();
+    throw new InsituError(
+      "internal",
+      `shader ${name} does not compile on ${device.description}: ${told || String(cause)}; webgpu: { subgroups: false, f16: false } does without features that drivers get wrong, another backend without the GPU`,
+      { cause },
+    );
   } finally {
     await failure;
   }
