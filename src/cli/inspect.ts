@@ -1,6 +1,7 @@
 /** `insitu inspect`: what a model's caches do when it runs, and why; as text, as JSON, as a picture. Runs nothing. */
 import { writeFile } from "node:fs/promises";
 import type { Forecast } from "../backends/backend.js";
+import { choiceOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { bindShape, isFresh, isKnownShape } from "../graph/dim.js";
 import type { Fact } from "../graph/fact.js";
@@ -15,7 +16,7 @@ import type { PairNames } from "../plan/named-pairs.js";
 import { makePlan, type Plan } from "../plan/plan.js";
 import { nodePlatform } from "../platform/node.js";
 import { openForRewriting } from "../rewrite/rewrite-source.js";
-import { backends } from "../entry/backends.js";
+import { type BackendName, backends } from "../entry/backends.js";
 import { preparedGraphOf } from "../session/load.js";
 import { missingOperators } from "../session/missing-operators.js";
 import { weightsOf } from "../session/session.js";
@@ -43,13 +44,18 @@ export const inspect: Command = {
       value: "past=present,…",
       describes: "the output that becomes an input's next content, where several could",
     },
+    backend: {
+      value: "name",
+      describes:
+        "the backend whose kernels are told for the sizes of --dims: wasm, or webgpu, for which none is needed here",
+    },
     dims: { value: "name=N,…", describes: "sizes to count bytes for, such as batch=1,capacity=4096" },
   },
   async run({ positionals: [path], options }) {
     const model = await openForInspection(path);
     const { plan, removed } = planOf(model, readPairs(options["pairs"]));
     const sizes = readSizes(options["dims"], plan);
-    const forecast = await forecastFor(plan, sizes);
+    const forecast = await forecastFor(plan, sizes, options["backend"]);
     if (options["print"] !== undefined) {
       console.log(
         printed(options["print"], { model, plan, program: forecast?.program, missing: missingSizes(plan, sizes) }),
@@ -156,12 +162,18 @@ function inputFacts({ graph, pairs }: Plan, sizes: Sizes): Fact[] {
   return graph.inputs.map(({ fact }) => ({ type: fact!.type, shape: fact!.shape && bindShape(fact!.shape, all) }));
 }
 
-/** What the best backend would do with these sizes; undefined where one is missing. */
-async function forecastFor(plan: Plan, sizes: Sizes): Promise<Forecast | undefined> {
+/** What a backend would do with these sizes, the best where none is named; undefined where a size is missing, or there is nothing to choose. */
+async function forecastFor(
+  plan: Plan,
+  sizes: Sizes,
+  name: string | boolean | undefined,
+): Promise<Forecast | undefined> {
+  const named = backends.map((choice) => choice.name);
+  const asked = choiceOf("--backend", name as BackendName | undefined, named, named[0]);
   const facts = inputFacts(plan, sizes);
   if (!facts.every(({ shape }) => isKnownShape(shape))) return undefined;
-  const best = await backends[0].load();
-  return best.forecast?.(plan, facts);
+  const backend = await backends.find((choice) => choice.name === asked)!.load();
+  return backend.forecast?.(plan, facts);
 }
 
 /** The symbols of the inputs that have no size. */

@@ -12,6 +12,7 @@ import type { Model } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { ExplainJson } from "../../src/explain/json.js";
 import { Tensor } from "../../src/tensor/tensor.js";
+import { noWebgpu } from "../support/backends.js";
 import { tokenFeeds } from "../support/decoding.js";
 
 const folder = mkdtempSync(join(tmpdir(), "insitu-kernels-"));
@@ -60,6 +61,19 @@ test.each([5, 1])("a decoder with %d tokens: foreseen is what ran", async (lengt
   expect(session.explain()).toMatch(/^kernels\n {2}\d+ of \d+ steps by kernels.*, none on the reference$/m);
   expect(await run(path, "--steps", "--dims", dims)).toMatch(/Attention .* by a kernel/);
   await session.release();
+});
+
+test.skipIf(noWebgpu !== undefined)("on WebGPU too: foreseen without a device is what ran on one", async () => {
+  const model = generatedDecoder(smallSizes);
+  const session = await InferenceSession.create(writeModel(model), { backend: "webgpu" });
+  const state = session.createState({ dims: { batch: 1, capacity: 16 } });
+  await session.run(tokenFeeds([[3]], [0]), { state });
+  const dims = "batch=1,capacity=16,sequence=1";
+  const foreseen = JSON.parse(await run(fileOf(model), "--json", "--backend", "webgpu", "--dims", dims)) as ExplainJson;
+  expect(runsOf(foreseen)).toEqual(runsOf(session.explain({ json: true })));
+  expect(foreseen.steps.find(({ op }) => op === "TensorScatter")?.kernels).toEqual(["scatterRows"]);
+  await session.release();
+  await expect(run(fileOf(model), "--backend", "gpu")).rejects.toThrow(/--backend must be "wasm", "webgpu" or "reference", got "gpu"/);
 });
 
 test("why the reference does a step, and that shapes are data", async () => {

@@ -39,10 +39,7 @@ export async function bindProgram(
   const { live, needed } = neededSteps(program, wanted);
   const binder = new Binder(session, program, arena, live, needed);
   try {
-    const values = program.plan.graph.inputs;
-    values.forEach((value, at) => binder.input(value, inputs[at]));
-    binder.check(program.checks);
-    for (const step of program.steps) if (live.has(step.node)) binder.step(step);
+    binder.record(inputs);
     return await binder.finish(
       inputs.map((place) => (isDevicePlace(place) ? place : undefined)),
       wanted,
@@ -51,6 +48,18 @@ export async function bindProgram(
     binder.release();
     throw error;
   }
+}
+
+/** How the steps of a program would be done with inputs in these places. */
+export function foresee(
+  session: WebgpuSession,
+  program: Program,
+  inputs: readonly Placed[],
+): ReadonlyMap<Node, StepAccount> {
+  const arena = session.arenaFor(program.arenaBuffers, (at) => `arena ${at}`);
+  const all = new Map(program.plan.graph.outputs.map((value) => [value, null]));
+  const { live, needed } = neededSteps(program, all);
+  return new Binder(session, program, arena, live, needed).record(inputs);
 }
 
 class Binder {
@@ -85,7 +94,15 @@ class Binder {
     this.#dispatches = new DraftDispatches(session);
   }
 
-  input(value: Value, place: Placed): void {
+  /** Takes down all steps. */
+  record(inputs: readonly Placed[]): ReadonlyMap<Node, StepAccount> {
+    this.#program.plan.graph.inputs.forEach((value, at) => this.#input(value, inputs[at]));
+    this.#check(this.#program.checks);
+    for (const step of this.#program.steps) if (this.#live.has(step.node)) this.#step(step);
+    return this.#accounts;
+  }
+
+  #input(value: Value, place: Placed): void {
     if (!isDevicePlace(place)) this.#host.add(value);
     else if (place.buffer.isOpen) this.#device.set(value, place);
     else
@@ -95,7 +112,7 @@ class Binder {
       );
   }
 
-  check(checks: readonly DataCheck[]): void {
+  #check(checks: readonly DataCheck[]): void {
     const left = checks.filter((check) => this.#live.has(check.node) && !this.#holdsWithinBounds(check));
     if (left.length === 0) return;
     for (const check of left) for (const value of lookedAt(check)) this.#toHost(value);
@@ -118,9 +135,9 @@ class Binder {
     return place === undefined || this.#isHere(value) ? undefined : this.#session.bounds.get(place.buffer);
   }
 
-  step(step: Step): void {
+  #step(step: Step): void {
     const { node } = step;
-    this.check(step.checks);
+    this.#check(step.checks);
     if (step.dynamic) return this.#fallBack(step, dynamicStep.reasons!);
     if (this.#isView(step)) return this.#view(step);
     if (this.#belongsToHost(step))

@@ -179,6 +179,7 @@ export class DeviceMemory {
 
   /** Writes a view's elements to the front of a buffer, in row-major order. */
   upload(view: View, to: DeviceBuffer): void {
+    if (this.device.isImaginary) return;
     const bytes = bytesIn(isWhole(view) ? view : cloneView(view));
     to.pieces.forEach((piece, at) => {
       const own = bytes.subarray(at * this.pieceBytes, to.pieces.length === 1 ? undefined : (at + 1) * this.pieceBytes);

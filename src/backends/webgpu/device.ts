@@ -20,14 +20,17 @@ export class Device {
   readonly queue: GPUQueue;
   readonly traits: DeviceTraits;
   readonly description: string;
+  /** True for one that forecasts are made on: it holds nothing, and nothing is brought there. */
+  readonly isImaginary: boolean;
   /** True for one that is no GPU but a program. */
   readonly isSoftware: boolean;
   #lost: string | undefined;
   /** What WebGPU refused when nobody was listening: results since then are nobody's. */
   #refused: string | undefined;
 
-  constructor(gpu: GPUDevice, adapter: GPUAdapter, settings: WebgpuSettings) {
+  constructor(gpu: GPUDevice, adapter: GPUAdapter, settings: WebgpuSettings, isImaginary = false) {
     this.gpu = gpu;
+    this.isImaginary = isImaginary;
     this.queue = gpu.queue;
     const { subgroupMinSize, subgroupMaxSize, vendor, architecture, description } = adapter.info;
     const sized = gpu.features.has("subgroups") && subgroupMinSize === subgroupMaxSize;

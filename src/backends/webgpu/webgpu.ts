@@ -6,6 +6,7 @@ import type { Backend, BackendSession, Executable } from "../backend.js";
 import { Unavailable } from "../unavailable.js";
 import { joinDevice } from "./device.js";
 import { WebgpuExecutable } from "./executable.js";
+import { forecastPlan } from "./forecast.js";
 import { WebgpuSession } from "./session.js";
 import { readWebgpuSettings } from "./settings.js";
 
@@ -13,6 +14,7 @@ import { readWebgpuSettings } from "./settings.js";
 export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
   return {
     name: "webgpu",
+    forecast: (plan, inputs) => forecastPlan(plan, inputs, kernels),
     async open({ platform, settings, fallback, automatic }): Promise<BackendSession> {
       const read = readWebgpuSettings(settings);
       const { device, leave } = await joinDevice(platform, read);

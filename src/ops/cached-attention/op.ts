@@ -164,7 +164,7 @@ export const CachedAttention = defineOp({
   lengths: { start: "write_indices", end: "nonpad_kv_seqlen", wraps: ({ mode }) => mode === "circular" },
   rows: { window: ({ left_window_size: left }) => (left < 0 ? undefined : left + 1) },
   looksAt: ["write_indices", "nonpad_kv_seqlen", "position_ids"],
-  validate: (call) => validateComposed(bodyOf(call), call.label, call.inputs),
+  validate: (call) => validateComposed(call, bodyOf),
   overwrites(call) {
     const { past_key: past, Q, write_indices } = call.inputs;
     const { kv_num_heads: shared, head_size: size } = call.attrs;

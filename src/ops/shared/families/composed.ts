@@ -4,7 +4,7 @@
  */
 import { unreachable } from "../../../base/error.js";
 import { type AttributeValue, readAttributes } from "../../../graph/attribute.js";
-import { type Callable, callReference, inferOutputs, validateOperands } from "../../../graph/call.js";
+import { type Callable, callReference, inferOutputs, operandChecks } from "../../../graph/call.js";
 import { isKnownShape } from "../../../graph/dim.js";
 import { type Fact, factOfView } from "../../../graph/fact.js";
 import type { Op, OutputFact } from "../../../graph/op.js";
@@ -66,15 +66,17 @@ type Given<T> = Readonly<Record<string, T | readonly T[] | undefined>>;
 const held = <T>(inputs: Given<T>): Map<string, T> =>
   new Map(Object.entries(inputs).flatMap(([name, value]) => (value === undefined ? [] : [[name, value as T]])));
 
-/** Facts of everything that a body makes; `check` looks at the data that are known. */
-function factsOf(body: readonly BodyStep[], label: string, inputs: Given<Fact>, check: boolean): Map<string, Fact> {
+type Visit = (node: Callable, operands: readonly (Fact | undefined)[]) => void;
+
+/** Facts of everything that a body makes; `visit` sees each step before its outputs are inferred. */
+function factsOf(body: readonly BodyStep[], label: string, inputs: Given<Fact>, visit?: Visit): Map<string, Fact> {
   const facts = held(inputs);
   for (const each of body) {
     const node = callableOf(each, label);
     const operands = each.inputs.map((name) =>
       name instanceof View ? factOfView(name) : name === undefined ? undefined : facts.get(name),
     );
-    if (check) validateOperands(node, operands);
+    visit?.(node, operands);
     inferOutputs(node, operands, none).forEach((fact, at) => facts.set(each.outputs[at], fact));
   }
   return facts;
@@ -87,7 +89,7 @@ export function inferComposed<Name extends string>(
   inputs: Given<Fact>,
   outputs: readonly Name[],
 ): Partial<Record<Name, OutputFact>> {
-  const facts = factsOf(body, label, inputs, false);
+  const facts = factsOf(body, label, inputs);
   const result: Partial<Record<Name, OutputFact>> = {};
   for (const name of outputs) {
     const { type, shape } = facts.get(name) ?? unreachable(`${label}: its body makes no ${name}`);
@@ -96,9 +98,30 @@ export function inferComposed<Name extends string>(
   return result;
 }
 
-/** The checks on data that the steps of a body declare. */
-export function validateComposed(body: readonly BodyStep[], label: string, inputs: Given<Fact>): void {
-  factsOf(body, label, inputs, true);
+/** A call that is asked to look at its data again and again. */
+interface CheckedCall {
+  readonly label: string;
+  readonly inputs: Given<Fact>;
+}
+
+/** What a call's steps look at, found once: a run makes these checks for every token. */
+const checksOfCalls = new WeakMap<CheckedCall, readonly (() => void)[]>();
+
+/** Makes the checks on data that the steps of a body declare, on the data as they are now. */
+export function validateComposed<Call extends CheckedCall>(
+  call: Call,
+  bodyOf: (call: Call) => readonly BodyStep[],
+): void {
+  let checks = checksOfCalls.get(call);
+  if (checks === undefined) {
+    const found: (() => void)[] = [];
+    factsOf(bodyOf(call), call.label, call.inputs, (node, operands) => {
+      if (node.op.validates) found.push(operandChecks(node, operands));
+    });
+    checks = found;
+    checksOfCalls.set(call, checks);
+  }
+  for (const check of checks) check();
 }
 
 /** Runs a body's slow truths one after the other; outputs that the call has are written where they lie. */
