@@ -19,6 +19,7 @@ import type { Binding, Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
 import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landing } from "./buffers.js";
 import { type Action, type BoundRun, deliveryOf, type Delivery, isWait, sparing } from "./bound-run.js";
 import { copyDispatch, endOf } from "./copies.js";
+import { KeptChecks } from "./kept-checks.js";
 import { type Bounds, checkWithin, lookedAt, neededSteps } from "./needs.js";
 import { type DraftDispatch, DraftDispatches } from "./draft-dispatches.js";
 import { Pending, tokenView } from "./pending.js";
@@ -116,7 +117,7 @@ class Binder {
     const left = checks.filter((check) => this.#live.has(check.node) && !this.#holdsWithinBounds(check));
     if (left.length === 0) return;
     for (const check of left) for (const value of lookedAt(check)) this.#toHost(value);
-    this.#actions.push({ kind: "check", checks: left });
+    this.#actions.push({ kind: "check", checks: new KeptChecks(this.#program, left) });
   }
 
   #holdsWithinBounds(check: DataCheck): boolean {

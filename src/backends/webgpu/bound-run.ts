@@ -1,12 +1,12 @@
 /** A program bound to places, as it is run: what is done one after the other, and where its outputs are then. Made by binding.ts, run by run.ts. */
 import { InsituError } from "../../base/error.js";
 import type { Node, Value } from "../../graph/graph.js";
-import type { DataCheck } from "../../plan/data-checks.js";
 import type { Program, Step } from "../../plan/program.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import type { Transfer } from "../backend.js";
 import type { StepAccount } from "../step-account.js";
 import type { DeviceBuffer, DevicePlace, Landing } from "./buffers.js";
+import type { KeptChecks } from "./kept-checks.js";
 import type { ReadyDispatch } from "./session.js";
 
 /** What was sent to a buffer last, where nothing but uploads writes it: the same bytes need not be sent again. */
@@ -17,7 +17,7 @@ interface Sent {
 
 /** What a run does, one after the other. */
 export type Action =
-  | { readonly kind: "check"; readonly checks: readonly DataCheck[] }
+  | { readonly kind: "check"; readonly checks: KeptChecks }
   | { readonly kind: "dispatch"; readonly ready: ReadyDispatch }
   /** Brings a value from the host to a buffer that holds nothing else, or into a cache. */
   | {

@@ -11,7 +11,6 @@ import { copyView } from "../../tensor/copy.js";
 import { Placed } from "../../tensor/placed.js";
 import { bytesIn, coversStorage, View } from "../../tensor/view.js";
 import { type Environment, runBody, runDynamically } from "../body.js";
-import { checksOf } from "../bound-program.js";
 import type { Action, BoundRun } from "./bound-run.js";
 import type { DeviceBuffer, DevicePlace } from "./buffers.js";
 import { copyDispatch, endOf } from "./copies.js";
@@ -87,7 +86,7 @@ class Running {
         this.#waiting.push(action.ready);
         return undefined;
       case "check":
-        for (const check of checksOf(this.#bound.program, action.checks, this.#host)) check();
+        action.checks.check(this.#host);
         return undefined;
       case "upload":
         if (action.intoCache) return this.#uploadIntoCache(action);
