@@ -49,7 +49,7 @@ describe.skipIf(noWebgpu !== undefined)(`blocks on WebGPU${noWebgpu === undefine
             type !== "float32" && n % 2 !== 0
               ? undefined
               : m > 8
-                ? manyRows("blocks", type, bits === 8)
+                ? manyRows("blocks", type, m, bits === 8)
                 : "blocksOfRows",
           tolerance: tolerances[type],
           subgroups: bits !== 8,
@@ -84,7 +84,7 @@ describe.skipIf(noWebgpu !== undefined)(`blocks on WebGPU${noWebgpu === undefine
         attrs,
         operands: [...operands, m === 1 ? randomTensor("float32", [n], 5) : undefined],
         weights: [1, 2, 3, 4],
-        kernel: m > 8 ? "blocksInTiles" : "blocksOfRows",
+        kernel: m > 8 ? manyRows("blocks", "float32", m) : "blocksOfRows",
         tolerance: tolerances.float32,
       });
     }

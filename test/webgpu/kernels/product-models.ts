@@ -31,9 +31,9 @@ export interface OneNode {
   readonly subgroupMatrices?: boolean;
 }
 
-/** The kernel that many rows of a type run on: with matrices of subgroups where the device has them, else in tiles. */
-export const manyRows = (kind: "product" | "blocks", type: ElementType, without = false): string =>
-  `${kind}${hasSubgroupMatrices && !without && type === "float16" ? "InMatrices" : "InTiles"}`;
+/** The kernel that so many rows of a type run on: with matrices of subgroups where the device has them, else in slices or in tiles. */
+export const manyRows = (kind: "product" | "blocks", type: ElementType, m: number, without = false): string =>
+  `${kind}${hasSubgroupMatrices && !without && type === "float16" ? "InMatrices" : m <= 64 ? "InSlices" : "InTiles"}`;
 
 /** Random numbers of a type, between −scale and scale. */
 export function randomTensor(type: ElementType, shape: readonly number[], seed: number, scale = 1): Tensor {

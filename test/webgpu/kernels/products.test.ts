@@ -7,6 +7,7 @@ import { writeModel } from "../../../src/onnx/write.js";
 import { Tensor } from "../../../src/tensor/tensor.js";
 import { noWebgpu } from "../../support/backends.js";
 import { compareViews } from "../../support/compare.js";
+import { hasSubgroupMatrices } from "../../support/device.js";
 import { compareOneNode, keepDevice, manyRows, randomTensor } from "./product-models.js";
 
 const tolerances = { float32: 3e-5, float16: 4e-3, bfloat16: 3e-2 } as const;
@@ -50,8 +51,8 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
   ] as const;
 
   /** The kernel by the name it has without matrices of subgroups. */
-  const kernelFor = (type: (typeof types)[number], name: string, without = false): string =>
-    name === tiles ? manyRows("product", type, without) : name;
+  const kernelFor = (type: (typeof types)[number], name: string, m: number, without = false): string =>
+    name === tiles ? manyRows("product", type, m, without) : name;
 
   const taken = { float32: [0], float16: [1, 8], bfloat16: [3, 6] } as const;
 
@@ -63,7 +64,7 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
             op: "MatMul",
             operands: [randomTensor(type, [m, k], m + k), randomTensor(type, [k, n], n + k)],
             weights: [1],
-            kernel: kernelFor(type, type === "float32" ? whole : half, !subgroups),
+            kernel: kernelFor(type, type === "float32" ? whole : half, m, !subgroups),
             tolerance: tolerances[type],
             subgroups,
           });
@@ -71,14 +72,13 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
 
   test("float16 in tiles of every size, and with matrices of subgroups where the device has them", async () => {
     /** [m, k, n]: around the sizes of tiles, of matrices and of loads. */
-    const withMatrices = manyRows("product", "float16") !== tiles;
-    for (const [m, k, n] of withMatrices ? inTiles : inTiles.slice(1, 4))
-      for (const subgroupMatrices of withMatrices ? [true, false] : [true])
+    for (const [m, k, n] of hasSubgroupMatrices ? inTiles : inTiles.slice(1, 4))
+      for (const subgroupMatrices of hasSubgroupMatrices ? [true, false] : [true])
         await compareOneNode(`[${m},${k}] · [${k},${n}]`, {
           op: "MatMul",
           operands: [randomTensor("float16", [m, k], m + k), randomTensor("float16", [k, n], n + k)],
           weights: [1],
-          kernel: manyRows("product", "float16", !subgroupMatrices),
+          kernel: manyRows("product", "float16", m, !subgroupMatrices),
           tolerance: tolerances.float16,
           subgroupMatrices,
         });
@@ -101,7 +101,7 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
         await compareOneNode(`${type} [${a}] · [${b}]`, {
           op: "MatMul",
           operands: [randomTensor(type, a, at), randomTensor(type, b, at + 50)],
-          kernel: kernelFor(type, kernel),
+          kernel: kernelFor(type, kernel, a.at(-2) ?? 1),
           tolerance: tolerances[type],
         });
   });
@@ -129,7 +129,7 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
       await compareOneNode(`${type} [${a}] · [${b}]`, {
         op: "MatMul",
         operands: [randomTensor(type, a, 1), randomTensor(type, b, 2)],
-        kernel: kernelFor(type, tiles),
+        kernel: kernelFor(type, tiles, a[1]),
         tolerance: tolerances[type],
       });
   });
@@ -156,7 +156,7 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
             shape && randomTensor("float32", shape, ++seed),
           ],
           weights: [1, 2],
-          kernel: m > 4 ? tiles : rows,
+          kernel: m > 4 ? manyRows("product", "float32", m) : rows,
           tolerance: tolerances.float32,
         });
   });
@@ -173,7 +173,7 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
         attrs,
         operands: [randomTensor("float32", a, 3), randomTensor("float32", b, 4)],
         weights: [1],
-        kernel,
+        kernel: kernelFor("float32", kernel, 20),
         tolerance: tolerances.float32,
       });
   });

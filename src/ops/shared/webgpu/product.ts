@@ -15,6 +15,7 @@ import { elementWords } from "./element-words.js";
 import { matrixProduct } from "./product-matrices.js";
 import { floatWeights, type Piece, stridedHalves, stridedQuads, type Weights } from "./product-operands.js";
 import { fewRows, rowProduct } from "./product-rows.js";
+import { sliceProduct } from "./product-slices.js";
 import { type BatchDimension, batchParameters, batchStarts, tileProduct, type TileProduct } from "./product-tiles.js";
 import { isFloatType } from "./quads.js";
 
@@ -124,7 +125,10 @@ function fast(work: Product, recorder: WebgpuRecorder): Dispatch | undefined {
     if (dispatch !== undefined) return dispatch;
   }
   const right = weights ?? stridedQuads("weight", b, strides, { rows: n, k });
-  return tileProduct({ ...common, name: "productInTiles", left, right }, recorder.device);
+  return (
+    sliceProduct({ ...common, name: "productInSlices", left, right }, recorder.device) ??
+    tileProduct({ ...common, name: "productInTiles", left, right }, recorder.device)
+  );
 }
 
 /** The product element by element: any strides, any sizes. */
@@ -201,6 +205,7 @@ export function recordBlocks(
     m <= fewRows
       ? rowProduct({ ...common, name: "blocksOfRows", weights }, recorder.device)
       : (blocksInMatrices({ ...common, a, weights }, recorder.device) ??
+        sliceProduct({ ...common, name: "blocksInSlices", batch: [], right: weights }, recorder.device) ??
         tileProduct({ ...common, name: "blocksInTiles", batch: [], right: weights }, recorder.device));
   recorder.dispatch(dispatch ?? unreachable(`a grid for ${m} rows and ${n} columns`));
 }
