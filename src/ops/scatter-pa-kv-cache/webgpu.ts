@@ -9,8 +9,8 @@ import { ScatterPaKvCache } from "./op.js";
 
 type Call = CallOf<typeof ScatterPaKvCache>;
 
-/** Tokens up to which each element compares its slot with all later ones; beyond, each token does so once. */
-const mostCompared = 8;
+/** Tokens up to which each unit compares its slot with all later ones; beyond, each token does so once, in a dispatch of its own. */
+const mostCompared = 64;
 
 /** Rows and the cache that they go into, before and after. */
 interface Side {
@@ -54,18 +54,30 @@ export const scatterPages: WebgpuKernel = webgpuKernel([ScatterPaKvCache], {
         const ends = { source: placeOf(past), target: placeOf(present!) };
         for (const dispatch of moveRows({ ...copy, ...ends }, recorder.device)) recorder.dispatch(dispatch);
       }
-    for (const { rows, present } of sidesOf(call)) scatter(rows, present!, slots, layout, recorder);
+    const sides = sidesOf(call).map(({ rows, present }) => ({ rows, cache: present! }));
+    // What a dispatch writes, nothing else of it may lie in.
+    const buffers = sides.flatMap(({ rows, cache }) => [rows.place.buffer, cache.place.buffer]);
+    const isApart = sides.every(
+      ({ cache: { place } }) => buffers.filter((buffer) => buffer === place.buffer).length === 1,
+    );
+    for (const together of isApart ? [sides] : sides.map((side) => [side])) scatter(together, slots, layout, recorder);
   },
 });
 
-function scatter(rows: Operand, cache: Operand, slots: Operand, layout: PagedLayout, recorder: WebgpuRecorder): void {
-  const { blockSize, blockStep, rowStep, pieces, length, step } = slotsOf(layout, cache.shape);
-  const [source, target] = [rows.place.offset, cache.place.offset];
-  const unit = unitOf(traitsOf(cache.type).bits / 8, [blockStep, rowStep, length, step, source, target]);
-  const units = (elements: number): number => (elements * (traitsOf(cache.type).bits / 8)) / unit;
+/** Caches are written by one dispatch: first the units of keys, then those of values. */
+function scatter(
+  sides: readonly { readonly rows: Operand; readonly cache: Operand }[],
+  slots: Operand,
+  layout: PagedLayout,
+  recorder: WebgpuRecorder,
+): void {
   const tokens = slots.shape[0];
-  const count = tokens * pieces * units(length);
-  if (count === 0) return;
+  const written = sides
+    .map((side) => writeOf(side, tokens, layout))
+    .filter(({ count }) => count > 0)
+    .map((write, at) => ({ ...write, at }));
+  if (written.length === 0) return;
+  const total = written.reduce((sum, { count }) => sum + count, 0);
   const slotAt = (at: string): string => readIndex(slots.type, "slots", `p.slotOffset + ${at}`);
   // Of several tokens for one slot the last stays: the others are not written.
   const isLast = `fn isLast(token: u32, slot: i32) -> bool {
@@ -73,6 +85,7 @@ function scatter(rows: Operand, cache: Operand, slots: Operand, layout: PagedLay
   return true;
 }`;
   const lasts = tokens > mostCompared ? recorder.temporary(4 * tokens) : undefined;
+  const { mostWorkgroups } = recorder.device;
   if (lasts !== undefined)
     recorder.dispatch({
       name: "lastTokens",
@@ -82,42 +95,90 @@ function scatter(rows: Operand, cache: Operand, slots: Operand, layout: PagedLay
         { name: "slots", of: slots },
       ],
       parameters: { tokens, slotOffset: slots.place.offset },
-      workgroups: workgroupsFor(tokens, 64, recorder.device.mostWorkgroups),
+      workgroups: workgroupsFor(tokens, 64, mostWorkgroups),
     });
   recorder.dispatch({
     name: "scatterPages",
     code: `
 ${lasts === undefined ? isLast : "fn isLast(token: u32, slot: i32) -> bool { return lasts[token] != 0u; }"}
-${entry(
-  64,
-  `  if (index >= p.count) { return; }
-  let inner = index % p.units;
-  let piece = index / p.units % p.pieces;
-  let token = index / (p.units * p.pieces);
+${written
+  .map(
+    ({ at, unit }) => `
+fn write${at}(index: u32) {
+  let inner = index % p.units${at};
+  let piece = index / p.units${at} % p.pieces${at};
+  let token = index / (p.units${at} * p.pieces${at});
   let slot = ${slotAt("token")};
   if (slot < 0 || !isLast(token, slot)) { return; }
-  let t = p.targetOffset + u32(slot) / p.blockSize * p.block + u32(slot) % p.blockSize * p.row + piece * p.step + inner;
-  ${writeUnit(unit, "cache", "t", unitAt(unit, "vectors", "p.sourceOffset + index"))}`,
+  let t = p.target${at} + u32(slot) / p.blockSize${at} * p.block${at} + u32(slot) % p.blockSize${at} * p.row${at} + piece * p.step${at} + inner;
+  ${writeUnit(unit, `cache${at}`, "t", unitAt(unit, `vectors${at}`, `p.source${at} + index`))}
+}`,
+  )
+  .join("")}
+${entry(
+  64,
+  written
+    .map(({ at }) =>
+      at === 0
+        ? "  if (index < p.count0) { write0(index); }"
+        : "  if (index >= p.count0 && index < p.count0 + p.count1) { write1(index - p.count0); }",
+    )
+    .join("\n"),
 )}`,
     bindings: [
-      { name: "cache", of: cache, writes: true, element: writtenElement(unit) },
-      { name: "vectors", of: rows, element: unitElement(unit) },
+      ...written.flatMap(({ at, unit, cache, rows }) => [
+        { name: `cache${at}`, of: cache, writes: true, element: writtenElement(unit) },
+        { name: `vectors${at}`, of: rows, element: unitElement(unit) },
+      ]),
       { name: "slots", of: slots },
       ...(lasts === undefined ? [] : [{ name: "lasts", of: lasts }]),
     ],
     parameters: {
-      count,
       tokens,
+      slotOffset: slots.place.offset,
+      ...Object.fromEntries(
+        written.flatMap(({ at, parameters }) =>
+          Object.entries(parameters).map(([name, value]) => [`${name}${at}`, value] as const),
+        ),
+      ),
+    },
+    workgroups: workgroupsFor(total, 64, mostWorkgroups),
+  });
+}
+
+/** What writing one side's vectors takes, counted in the largest units that they lie in. */
+function writeOf(
+  { rows, cache }: { readonly rows: Operand; readonly cache: Operand },
+  tokens: number,
+  layout: PagedLayout,
+): {
+  readonly rows: Operand;
+  readonly cache: Operand;
+  readonly unit: number;
+  readonly count: number;
+  readonly parameters: Readonly<Record<string, number>>;
+} {
+  const { blockSize, blockStep, rowStep, pieces, length, step } = slotsOf(layout, cache.shape);
+  const [source, target] = [rows.place.offset, cache.place.offset];
+  const bytes = traitsOf(cache.type).bits / 8;
+  const unit = unitOf(bytes, [blockStep, rowStep, length, step, source, target]);
+  const units = (elements: number): number => (elements * bytes) / unit;
+  const count = tokens * pieces * units(length);
+  return {
+    rows,
+    cache,
+    unit,
+    count,
+    parameters: {
+      count,
       pieces,
       units: units(length),
       blockSize,
       block: units(blockStep),
       row: units(rowStep),
       step: units(step),
-      sourceOffset: units(source),
-      targetOffset: units(target),
-      slotOffset: slots.place.offset,
+      source: units(source),
+      target: units(target),
     },
-    workgroups: workgroupsFor(count, 64, recorder.device.mostWorkgroups),
-  });
+  };
 }

@@ -54,8 +54,8 @@ function repack(random: Random): OneNode {
 function scatter(random: Random): OneNode {
   const type = pick(random, ["float32", "float16", "int8"]);
   const layout = pick(random, ["Norm", "NHSD", "PA_NZ"]);
-  const tokens = pick(random, [1, 5, 40]);
-  const [blocks, slots, heads] = [11, 4, 2];
+  const tokens = pick(random, [1, 5, 40, 70]);
+  const [blocks, slots, heads] = [tokens > 40 ? 20 : 11, 4, 2];
   const width = { float32: 4, float16: 2, int8: 1 }[type];
   const size = layout === "PA_NZ" ? 32 / width : pick(random, [1, 3, 8]);
   const shape =
