@@ -1,7 +1,8 @@
 /**
  * Attention of many queries where subgroups multiply matrices together: float16 rows, scores and sums in float32, weights rounded to float16. As in
  * attention-prefill, a workgroup holds a tile of rows that share a key head and walks the keys that any of them sees, a tile at a time. Queries and
- * sums stay in matrices; a row's greatest score may lag behind by `slack`, so that sums are seldom scaled anew.
+ * sums stay in matrices; a row's greatest score may lag behind by `slack`, so that sums are seldom scaled anew. A value that is not finite reaches every
+ * row of a tile in which any row sees it.
  *
  * Every array in workgroup memory is a multiple of 16 bytes, since drivers place them one after the other and load matrices by 16; places in them are
  * written out where they are used: see product-matrices.
