@@ -1,0 +1,151 @@
+// Shaders that multiply matrices of subgroups, checked where no device does: Dawn's null backend knows every feature and runs nothing. They compile without a
+// warning, stay within the memory they were chosen for, and every array of theirs is a multiple of 16 bytes, as loads of matrices need.
+import { expect, test } from "vitest";
+import type { Device } from "../../src/backends/webgpu/device.js";
+import { shaderOf } from "../../src/backends/webgpu/pipelines.js";
+import { CallRecorder } from "../../src/backends/webgpu/recorder.js";
+import type { Operand } from "../../src/graph/kernel.js";
+import { recordInMatrices } from "../../src/ops/shared/webgpu/attention-matrices.js";
+import { blockWeights } from "../../src/ops/shared/webgpu/block-weights.js";
+import { headsOf } from "../../src/ops/shared/webgpu/heads.js";
+import { matrixProduct } from "../../src/ops/shared/webgpu/product-matrices.js";
+import { floatWeights, stridedHalves } from "../../src/ops/shared/webgpu/product-operands.js";
+import type { ElementType } from "../../src/tensor/element-type.js";
+import { View } from "../../src/tensor/view.js";
+import type { DeviceTraits, Dispatch } from "../../src/webgpu-kernels/webgpu-kernel.js";
+
+const dawn = await import("webgpu").catch(() => undefined);
+
+const traitsWith = (workgroupBytes: number, subgroup = 32): DeviceTraits => ({
+  subgroup,
+  f16: true,
+  subgroupMatrix: { rows: 16, columns: 16, depth: 16 },
+  mostWorkgroups: 65535,
+  workgroupBytes,
+});
+
+const operand = (type: ElementType, shape: readonly number[], constant = false): Operand => {
+  const view = View.allocate(type, shape);
+  const { strides } = view;
+  return { type, shape, strides, place: view, view, contiguous: true, constant, known: constant };
+};
+
+const plain = {
+  functions: "fn finish(batch: u32, row: u32, column: u32, sum: f32) -> f32 { return sum; }",
+  bindings: [],
+  parameters: {},
+};
+
+function product(
+  m: number,
+  k: number,
+  n: number,
+  kind: "float16" | "blocks",
+  traits: DeviceTraits,
+): Dispatch | undefined {
+  const recorder = new CallRecorder(traits);
+  const a = operand("float16", [m, k]);
+  const weights =
+    kind === "float16"
+      ? floatWeights(operand("float16", [k, n], true), { row: 1, k: n }, { n, k }, recorder)!
+      : blockWeights({
+          data: operand("uint8", [n, Math.ceil(k / 32), 16]),
+          scales: operand("float16", [n, Math.ceil(k / 32)]),
+          zeros: { kind: "one", value: 8 },
+          bits: 4,
+          blockSize: 32,
+          k,
+        });
+  const left = stridedHalves("left", a, { row: k, k: 1, batch: [] }, { rows: m, k });
+  const output = operand("float16", [m, n]);
+  return matrixProduct({ name: "p", m, n, k, batch: [], left, right: weights.halves!, finish: plain, output }, traits);
+}
+
+function attention(size: number, valueSize: number, traits: DeviceTraits): Dispatch | undefined {
+  const recorder = new CallRecorder(traits);
+  const heads = (count: number, rows: number, width: number): ReturnType<typeof headsOf> =>
+    headsOf(operand("float16", [1, count, rows, width]), count);
+  recordInMatrices(
+    {
+      query: heads(4, 20, size),
+      key: heads(2, 40, size),
+      value: heads(2, 40, valueSize),
+      output: heads(4, 20, valueSize),
+      lengths: undefined,
+      past: 20,
+      causal: true,
+      left: -1,
+      right: -1,
+      window: 7,
+      mask: undefined,
+      scale: 0.1,
+      softcap: 3,
+      sink: "zero",
+    },
+    recorder,
+  );
+  return recorder.dispatches[0];
+}
+
+/** Bytes of a shader's arrays in workgroup memory. */
+const arraysOf = (code: string): number[] =>
+  [...code.matchAll(/var<workgroup> \w+: array<(f16|f32|atomic<u32>), (\d+)>/g)].map(
+    ([, type, count]) => (type === "f16" ? 2 : 4) * Number(count),
+  );
+
+test.skipIf(dawn === undefined)("they compile, fit, and lie so that matrices can be loaded", async () => {
+  Object.assign(globalThis, dawn!.globals);
+  const gpu = dawn!.create(["backend=null", "enable-dawn-features=allow_unsafe_apis"]);
+  const adapter = (await gpu.requestAdapter())!;
+  const matrices: string = "chromium-experimental-subgroup-matrix";
+  const requiredFeatures = ["shader-f16", "subgroups", matrices as GPUFeatureName] as const;
+  const device = await adapter.requestDevice({ requiredFeatures: [...requiredFeatures] });
+  const checked = async (dispatch: Dispatch, traits: DeviceTraits, what: string): Promise<void> => {
+    const module = device.createShaderModule({ code: shaderOf(dispatch, { traits } as Device) });
+    const { messages } = await module.getCompilationInfo();
+    expect(
+      messages.map(({ message, lineNum }) => `${lineNum}: ${message}`),
+      what,
+    ).toEqual([]);
+    const arrays = arraysOf(dispatch.code);
+    expect(arrays.length, what).toBeGreaterThan(1);
+    for (const bytes of arrays) expect(bytes % 16, what).toBe(0);
+    expect(
+      arrays.reduce((sum, bytes) => sum + bytes, 0),
+      what,
+    ).toBeLessThanOrEqual(traits.workgroupBytes);
+  };
+  let taken = 0;
+  for (const traits of [traitsWith(49152), traitsWith(32768), traitsWith(16384), traitsWith(32768, 64)]) {
+    const told = `${traits.workgroupBytes} bytes, subgroups of ${traits.subgroup}`;
+    for (const [m, k, n] of [
+      [9, 8, 4],
+      [32, 1024, 1024],
+      [33, 100, 4096],
+      [64, 72, 8000],
+      [70, 40, 66],
+      [1000, 256, 2048],
+    ])
+      for (const kind of ["float16", "blocks"] as const) {
+        const dispatch = product(m, k, n, kind, traits);
+        if (dispatch === undefined) continue;
+        taken++;
+        await checked(dispatch, traits, `[${m},${k}] · [${k},${n}] ${kind}, ${told}`);
+      }
+    for (const [size, valueSize] of [
+      [128, 128],
+      [64, 64],
+      [32, 16],
+      [80, 112],
+    ]) {
+      const dispatch = attention(size, valueSize, traits);
+      if (dispatch === undefined) continue;
+      taken++;
+      await checked(dispatch, traits, `heads of ${size} and ${valueSize}, ${told}`);
+    }
+  }
+  expect(taken).toBeGreaterThan(40);
+  device.destroy();
+  // Devices must not outlive what they came from, which nothing else holds.
+  expect(gpu).toBeDefined();
+});
