@@ -56,6 +56,8 @@ export interface Group {
   readonly repeats?: number;
   /** True if each run begins anew: there is nothing to warm up, and the first counts like any other. */
   readonly isCold?: boolean;
+  /** Lets go of what no group after this one needs. */
+  stop?(): Promise<void>;
   /** What is wrong with each result, by the contestant's name; those that agree are left out. */
   check(results: ReadonlyMap<string, Result>): ReadonlyMap<string, string>;
 }

@@ -133,6 +133,7 @@ async function runGroup(
     return { name: group.name, contestants: right, failed };
   } finally {
     for (const { running } of started) await running.stop();
+    await group.stop?.();
   }
 }
 

@@ -6,7 +6,8 @@ import { measureFirstToken } from "../bench/device/first-token.js";
 import { findLoads, loadNames } from "../bench/loads.js";
 import { runBench } from "../bench/run.js";
 import type { GroupReport } from "../bench/report.js";
-import { reportText, timeText } from "../bench/table.js";
+import type { Figures } from "../bench/load.js";
+import { figureText, reportText, timeText } from "../bench/table.js";
 import type { BackendName } from "../entry/backends.js";
 import type { Arguments, Command } from "./command.js";
 
@@ -106,11 +107,17 @@ class Progress {
     if (this.#terminal) this.#shown = text;
   }
 
-  /** A group's first figure, once it is known. */
+  /** A group's figures, once they are known. */
   done({ name, contestants }: GroupReport): void {
     if (performance.now() - this.#start < this.#patienceMs) return;
     this.clear();
-    const told = contestants.map((each) => `${each.name} ${timeText(each.medianMs)}`).join("; ");
+    const figures = (of: Figures): string =>
+      Object.entries(of)
+        .map(([figure, value]) => `, ${figureText(value)} ${figure}`)
+        .join("");
+    const told = contestants
+      .map((each) => `${each.name} ${timeText(each.medianMs)}${figures(each.figures)}`)
+      .join("; ");
     process.stderr.write(`${name}: ${told}\n`);
   }
 

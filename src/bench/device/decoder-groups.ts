@@ -159,6 +159,11 @@ export const decoderGroups = (
 ): Group[] => [
   ...sizes.contexts.map((context) => tokenGroup(kind, single, sizes, context)),
   growthGroup(kind, single, sizes, attention),
-  promptGroup(kind, single, sizes),
-  batchGroup(kind, many, sizes),
+  { ...promptGroup(kind, single, sizes), stop: () => stopAll(single.filter((kept) => !many.includes(kept))) },
+  { ...batchGroup(kind, many, sizes), stop: () => stopAll([...single, ...many]) },
 ];
+
+/** A GPU need not hold what is measured no more. */
+async function stopAll(decoders: readonly KeptDecoder[]): Promise<void> {
+  for (const kept of decoders) await kept.stop();
+}

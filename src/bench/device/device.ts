@@ -12,7 +12,7 @@ import { KeptDecoder } from "./kept.js";
 import { ModelFiles, type WeightKind } from "./model-files.js";
 import { attentionGroup, attentionGrowth, writeGroup } from "./operator-groups.js";
 import { findDevicePeers } from "./peer-processes.js";
-import { fullSizes, longestText, smallSizes } from "./sizes.js";
+import { batchText, fullSizes, longestText, smallSizes } from "./sizes.js";
 import { byRun } from "./stepping-decoder.js";
 
 const kinds: readonly WeightKind[] = ["plain", "int4"];
@@ -42,10 +42,11 @@ export const device: Load = {
     const growth = attentionGrowth(sizes, setting);
     const groups = kinds.flatMap((kind) => {
       const of = (): ReturnType<ModelFiles["of"]> => files.of(kind);
-      const generate = keep(byGenerate(of, sizes, setting.backend, "linear"));
+      const generate = keep(byGenerate(of, sizes, setting.backend, "linear", longestText(sizes)));
+      const batched = keep(byGenerate(of, sizes, setting.backend, "linear", batchText(sizes)));
       const run = keep(byRun(of, sizes, setting.backend, "linear"));
       const runPaged = keep(byRun(of, sizes, setting.backend, "paged"));
-      const paged = keep(byGenerate(of, sizes, setting.backend, "paged"));
+      const paged = keep(byGenerate(of, sizes, setting.backend, "paged", batchText(sizes)));
       const told = async (): Promise<Record<string, unknown>> => ({
         sizes: sizes.model,
         type: sizes.type,
@@ -57,7 +58,7 @@ export const device: Load = {
         kind,
         {
           single: [generate, run, ...others],
-          many: [generate, paged, run, runPaged, ...others],
+          many: [batched, paged, run, runPaged, ...others],
         },
         sizes,
         growth,

@@ -3,7 +3,7 @@ import type { BackendName } from "../../entry/backends.js";
 import { CausalLM } from "../../entry/node.js";
 import type { DecoderEntry, DeviceDecoder } from "./decoder.js";
 import type { ModelFolder } from "./model-files.js";
-import { blockSize, type DeviceSizes, longestText, poolBlocks } from "./sizes.js";
+import { blockSize, type DeviceSizes, poolBlocks } from "./sizes.js";
 import { StepBytes } from "./step-bytes.js";
 
 type Prompts = readonly (readonly number[])[];
@@ -66,19 +66,19 @@ class GeneratingDecoder implements DeviceDecoder {
   }
 }
 
-/** `generate`, for one text and for many. */
+/** `generate`, for one text and for many, of `context` tokens at most. */
 export const byGenerate = (
   files: () => ModelFolder,
   sizes: DeviceSizes,
   backend: BackendName | undefined,
   cache: "linear" | "paged",
+  context: number,
 ): DecoderEntry => ({
   name: cache === "paged" ? "insitu, generate, on pages" : "insitu, generate",
   runtime: "insitu",
   async open() {
     const bytes = await StepBytes.start(backend);
     const { folder } = files();
-    const context = longestText(sizes);
     const lm = await CausalLM.load(folder, {
       ...(backend === undefined ? {} : { backend }),
       inPlace: "require",

@@ -52,6 +52,9 @@ export const smallSizes: DeviceSizes = {
 export const longestText = ({ contexts, tokens, prompt, batch }: DeviceSizes): number =>
   Math.max(contexts[1] + tokens, prompt, batch.context + batch.steps) + 8;
 
+/** The rows that a text of a batch takes, and some more. */
+export const batchText = ({ batch }: DeviceSizes): number => batch.context + batch.steps + 8;
+
 /** Rows in a block of pages. */
 export const blockSize = 16;
 
