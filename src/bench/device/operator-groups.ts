@@ -4,7 +4,7 @@
  */
 import { RandomWeights } from "../../demo/random-weights.js";
 import { InferenceSession } from "../../entry/node.js";
-import { buildModel, float, node, value } from "../../onnx/build.js";
+import { buildModel, float, initializer, node, value } from "../../onnx/build.js";
 import type { ModelNode, ModelValue } from "../../onnx/model.js";
 import { writeModel } from "../../onnx/write.js";
 import { Tensor } from "../../tensor/tensor.js";
@@ -25,6 +25,9 @@ interface Chain {
 }
 
 const names = ["key", "value"] as const;
+
+/** The output of a chain that attends to nothing. */
+const written = "written";
 
 /** Layers that write a row into each of their caches and, where there are query heads, attend over them: one's result is the next one's query. */
 function chainModel({ layers, samples, heads, keyValueHeads, headSize, rows }: Chain): Uint8Array {
@@ -51,6 +54,14 @@ function chainModel({ layers, samples, heads, keyValueHeads, headSize, rows }: C
     nodes.push(node("Attention", operands, [`attended.${layer}`], attributes, { name: `attention.${layer}` }));
     query = `attended.${layer}`;
   }
+  // A row of the last cache is what is waited for where nothing is attended.
+  const bounds = [
+    initializer("from", "int64", [0n, 0n], [2]),
+    initializer("to", "int64", [1n, 1n], [2]),
+    initializer("along", "int64", [1n, 2n], [2]),
+  ];
+  if (heads === 0)
+    nodes.push(node("Slice", [`present.${layers - 1}.value`, "from", "to", "along"], [written], {}, { name: written }));
   const row = (which: string): ModelValue => value(which, "float16", [samples, keyValueHeads, 1, headSize]);
   const attending = heads > 0;
   return writeModel(
@@ -64,8 +75,14 @@ function chainModel({ layers, samples, heads, keyValueHeads, headSize, rows }: C
         ...(attending ? [value("nonpad_kv_seqlen", "int64", [samples])] : []),
         ...caches("past"),
       ],
-      outputs: [...(attending ? [value(query, "float16", [samples, heads, 1, headSize])] : []), ...caches("present")],
+      outputs: [
+        attending
+          ? value(query, "float16", [samples, heads, 1, headSize])
+          : value(written, "float16", [samples, 1, 1, headSize]),
+        ...caches("present"),
+      ],
       nodes,
+      initializers: attending ? [] : bounds,
     }),
   );
 }
@@ -95,7 +112,7 @@ async function startChain(chain: Chain, { backend }: Setting): Promise<RunningCh
     key: contents(2, [samples, keyValueHeads, 1, headSize]),
     value: contents(3, [samples, keyValueHeads, 1, headSize]),
   };
-  const fetched = heads > 0 ? [`attended.${layers - 1}`] : [`present.0.key`];
+  const fetched = [heads > 0 ? `attended.${layers - 1}` : written];
   const places = (number: number): Tensor =>
     integers(
       "int64",
