@@ -66,7 +66,12 @@ async function time(running: Runnable, runs: number): Promise<{ readonly counted
 interface Turn {
   readonly runs: number;
   readonly samples: number;
+  /** True if a sample is so long that how it finds the machine is a small part of it. */
+  readonly isLong: boolean;
 }
+
+/** Milliseconds from which a sample is long. */
+const longSample = 500;
 
 /** Runs until the engine has seen the work often enough, and divides the turns to come. */
 async function warmUp(running: Runnable, { sampleMs, turnMs, warmUpMs }: Effort): Promise<Turn> {
@@ -77,7 +82,12 @@ async function warmUp(running: Runnable, { sampleMs, turnMs, warmUpMs }: Effort)
     // The least: a disturbance just before the end must not decide how a turn is divided.
     each = Math.max(Math.min(each, (await time(running, runs)).passed), 1e-6);
     runs = Math.max(1, Math.min(2 * runs, Math.round(sampleMs / each)));
-    if (performance.now() >= end) return { runs, samples: Math.max(1, Math.floor(turnMs / (runs * each))) };
+    if (performance.now() >= end)
+      return {
+        runs,
+        samples: Math.max(1, Math.floor(turnMs / (runs * each))),
+        isLong: runs * each >= longSample,
+      };
   }
 }
 
@@ -144,11 +154,12 @@ export async function measure(
 ): Promise<Timing[]> {
   const turns: Turn[] = [];
   const { isCold = false } = effort;
-  for (const running of contestants) turns.push(isCold ? { runs: 1, samples: 1 } : await warmUp(running, effort));
+  for (const running of contestants)
+    turns.push(isCold ? { runs: 1, samples: 1, isLong: true } : await warmUp(running, effort));
   const times: number[][] = contestants.map(() => []);
   const turn = async (at: number): Promise<void> => {
     // The first sample of a turn finds the memory as the contestant before left it, and threads asleep: it does not count.
-    if (!isCold) await time(contestants[at], turns[at].runs);
+    if (!turns[at].isLong) await time(contestants[at], turns[at].runs);
     for (let sample = 0; sample < turns[at].samples; sample++)
       times[at].push((await time(contestants[at], turns[at].runs)).counted);
   };
