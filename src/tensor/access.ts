@@ -4,7 +4,7 @@
  */
 import { InsituError, unreachable } from "../base/error.js";
 import { type ElementType, isPacked, type Storage, traitsOf } from "./element-type.js";
-import { decodeTable, type Encoding, floatEncoder, isSmallFloat } from "./float.js";
+import { decodeTable, type Encoding, floatEncoder, isSmallFloat, type SmallFloat } from "./float.js";
 import { packedBits, setPackedBits } from "./packed.js";
 import { forEachIndex, View } from "./view.js";
 
@@ -68,9 +68,18 @@ export function readNumbers(view: View): Numbers {
   if (kind === "complex" || kind === "string") unreachable(`${view} has no plain numbers`);
   const plain = bits >= 8 && !isSmallFloat(type);
   if (plain && view.contiguous) return (data as Numbers).subarray(offset, offset + size);
+  if (isSmallFloat(type) && bits >= 8 && view.contiguous) return decoded(type, data as Uint16Array, offset, size);
   const target = freshFor(view, isSmallFloat(type) || type === "float32" ? "float32" : "float64") as Numbers;
   const read = numberReader(view);
   forEachIndex(view, (index, position) => (target[position] = read(index)));
+  return target;
+}
+
+/** Patterns that lie one behind the other, by a table: logits of a whole vocabulary come this way. */
+function decoded(type: SmallFloat, patterns: Uint16Array | Uint8Array, offset: number, size: number): Float32Array {
+  const table = decodeTable(type);
+  const target = new Float32Array(size);
+  for (let at = 0; at < size; at++) target[at] = table[patterns[offset + at]];
   return target;
 }
 
