@@ -146,8 +146,8 @@ export class Decoder {
     const tensor = results[this.#logits];
     if (count === 1) this.#results?.set(batch, tensor);
     const [, rows, vocabulary] = tensor.dims;
-    const data =
-      tensor.type === "float32" ? (tensor.data as Float32Array) : Float32Array.from(readNumbers(tensor.toView()));
+    const numbers = tensor.type === "float32" ? (tensor.data as Float32Array) : readNumbers(tensor.toView());
+    const data = numbers instanceof Float32Array ? numbers : Float32Array.from(numbers);
     return { logits: new Logits(data, rows, vocabulary), measured: measured.map((name) => results[name]) };
   }
 
