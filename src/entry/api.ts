@@ -15,6 +15,7 @@ export type { PairNames } from "../plan/named-pairs.js";
 export { State, type StateStatistics } from "../session/state.js";
 export type { CacheEdit, EditAttribute, EditedCache } from "../session/cache-edits.js";
 export type { RunOptions, SessionExplanation, ValueMetadata } from "../session/session.js";
+export type { StartedRun } from "../session/stateful-run.js";
 export { ops } from "../functions/ops.js";
 export type { RewriteOptions } from "../rewrite/rewrite.js";
 export type { RewrittenBytes } from "../rewrite/rewrite-source.js";
