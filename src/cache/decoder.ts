@@ -62,8 +62,8 @@ export class Decoder {
   readonly #results: Map<number, Tensor> | undefined;
   /** Tokens of the vocabulary, where the model draws from it. */
   readonly #vocabulary: number | undefined;
-  /** Slots that no drawer has: programs are bound to them, so that they are used again. */
-  readonly #slots: Tensor[] = [];
+  /** Slots that no drawer has, by the number of texts: programs are bound to them, so that they are used again. */
+  readonly #slots = new Map<number, Tensor[]>();
   /** True if each sample's rows have their own length and are written where the host says: samples may be rewound one by one. */
   readonly ragged: boolean;
   /** True if new rows may be written over old ones. */
@@ -110,16 +110,19 @@ export class Decoder {
     return this.#measured.length > 0;
   }
 
-  /** Draws the tokens of a text where the model runs; undefined where that is the host's to do. `giveBack` lets another text have its place. */
+  /** Draws the tokens of texts where the model runs; undefined where that is the host's to do. `giveBack` lets others have its place. */
   drawer(drawing: Drawing): TokenDrawer | undefined {
     if (this.#vocabulary === undefined || !this.ragged) return undefined;
-    const slot = this.#slots.pop() ?? this.#session.createSlot("input_ids", [1, 1], [0, this.#vocabulary - 1]);
+    const batch = drawing.seeds.length;
+    const bounds = [0, this.#vocabulary - 1] as const;
+    const slot = this.#slots.get(batch)?.pop() ?? this.#session.createSlot("input_ids", [batch, 1], bounds);
     return new TokenDrawer(this.#session, this, slot, drawing);
   }
 
   /** Takes a drawer back that is needed no more. */
   giveBack({ slot }: TokenDrawer): void {
-    this.#slots.push(slot);
+    const [batch] = slot.dims;
+    this.#slots.set(batch, [...(this.#slots.get(batch) ?? []), slot]);
   }
 
   /** Caches for `batch` samples of at most `capacity` tokens. */

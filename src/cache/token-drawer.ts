@@ -17,19 +17,23 @@ export interface Drawing {
   /** 0 for all. */
   readonly topK: number;
   readonly minP: number;
-  readonly seed: number;
+  /** One for each text. */
+  readonly seeds: readonly number[];
 }
 
 /** A run that was begun. */
 export interface BegunRun {
-  /** The token that it drew, once it has come to the host; rejects where the run failed, and the state is lost then. */
-  readonly token: Promise<number>;
+  /**
+   * The token that it drew for each text, once they have come to the host: `checkToken` tells which are none. Rejects where the run failed,
+   * and the state is lost then.
+   */
+  readonly tokens: Promise<readonly number[]>;
 }
 
 /** The largest number of float32. */
 const mostFloat = 3.4028234663852886e38;
 
-/** Draws the tokens of one text: its options are fed again and again, and the token that was drawn last lies in its slot. */
+/** Draws the tokens of some texts: the options are fed again and again, and the tokens that were drawn last lie in their slot. */
 export class TokenDrawer {
   readonly #session: Session;
   readonly #decoder: Decoder;
@@ -37,7 +41,7 @@ export class TokenDrawer {
   readonly #feeds: Feeds;
 
   /** For decoders. */
-  constructor(session: Session, decoder: Decoder, slot: Tensor, { temperature, topK, minP, seed }: Drawing) {
+  constructor(session: Session, decoder: Decoder, slot: Tensor, { temperature, topK, minP, seeds }: Drawing) {
     this.#session = session;
     this.#decoder = decoder;
     this.#slot = slot;
@@ -45,40 +49,50 @@ export class TokenDrawer {
       [samplingInputs.temperature]: new Tensor("float32", [Math.min(temperature, mostFloat)], []),
       [samplingInputs.topK]: int64([topK], []),
       [samplingInputs.minP]: new Tensor("float32", [minP], []),
-      [samplingInputs.seed]: int64([seed], [1]),
+      [samplingInputs.seed]: int64(seeds, [seeds.length]),
     };
   }
 
-  /** For decoders: where the token lies. */
+  /** For decoders: where the tokens lie. */
   get slot(): Tensor {
     return this.#slot;
   }
 
   /** Begins a run that reads tokens whose logits nobody needs. What it returns resolves when the run is over. */
-  async read(state: State, tokens: readonly number[], position: number): Promise<{ readonly over: Promise<void> }> {
-    const feeds = this.#decoder.feedsOf(state, { tokens: [tokens], positions: [position], keep: 1 });
+  async read(
+    state: State,
+    tokens: readonly (readonly number[])[],
+    positions: readonly number[],
+  ): Promise<{ readonly over: Promise<void> }> {
+    const feeds = this.#decoder.feedsOf(state, { tokens, positions, keep: 1 });
     const { results } = await this.#session.start(feeds, {}, { state });
     return { over: quiet(results.then(() => undefined)) };
   }
 
-  /** Begins a run that reads tokens, or the one that was drawn last where left out, and draws the one after them: number `counter` of its text. */
+  /**
+   * Begins a run that reads tokens, as many for each text, or those that were drawn last where left out, and draws the one after them: number
+   * `counter` of its text.
+   */
   async draw(
     state: State,
-    tokens: readonly number[] | undefined,
-    position: number,
+    tokens: readonly (readonly number[])[] | undefined,
+    positions: readonly number[],
     counter: number,
   ): Promise<BegunRun> {
-    const feeds = this.#decoder.feedsOf(state, { tokens: [tokens ?? [0]], positions: [position], keep: 1 });
+    const feeds = this.#decoder.feedsOf(state, { tokens: tokens ?? positions.map(() => [0]), positions, keep: 1 });
     if (tokens === undefined) feeds["input_ids"] = this.#slot;
     Object.assign(feeds, this.#feeds, { [samplingInputs.counter]: int64([counter], [1]) });
     const wanted = { [samplingOutputs.token]: null, [samplingOutputs.input]: this.#slot };
     const { results } = await this.#session.start(feeds, wanted, { state });
-    return { token: quiet(results.then(tokenOf)) };
+    return { tokens: quiet(results.then(tokensOf)) };
   }
 }
 
-function tokenOf(results: Readonly<Record<string, Tensor>>): number {
-  const token = Number((results[samplingOutputs.token].data as BigInt64Array)[0]);
+const tokensOf = (results: Readonly<Record<string, Tensor>>): readonly number[] =>
+  Array.from(results[samplingOutputs.token].data as BigInt64Array, Number);
+
+/** Throws for what is no token: the logits had no largest number. */
+export function checkToken(token: number): number {
   if (token >= 0) return token;
   throw new InsituError("invalid-model", "the model's logits are no numbers to choose by: none of them is the largest");
 }

@@ -3,9 +3,11 @@
  * what others have read, what prompts have in common is read once.
  */
 import { InsituError } from "../base/error.js";
+import { checkToken } from "../cache/token-drawer.js";
 import type { DecoderState, StatefulDecoder } from "./decoder.js";
 import { contextFull, Ending, type FinishReason, stillWanted, wantsNothing } from "./ending.js";
 import type { GeneratedToken } from "./generation.js";
+import { batchFlightFor } from "./flight.js";
 import type { Generating } from "./options.js";
 import { describeChoice, Sampler } from "./sampling.js";
 import type { TokenDecoder } from "./text-stream.js";
@@ -61,21 +63,28 @@ export async function* generateBatch(
     next: 0,
   }));
   const state = decoder.createState(prompts.length, capacity);
+  const lengths = prompts.map(({ length }) => length);
+  const flight = batchFlightFor({ decoder, state, capacity }, lengths, options);
   try {
-    let rows = await (decoder.uneven
+    let rows: readonly (Float32Array | number)[] = await (decoder.uneven
       ? readApart(place, state, samples, check)
       : readPrompts(place, state, samples, longest, check));
-    for (;;) {
+    for (let read = 0; ; read++) {
       for (const [index, sample] of samples.entries()) {
         if (isFinished(sample)) continue;
-        yield choose(sample, index, rows[index], options, state.lengths[index] >= capacity);
+        const isFull = sample.padding + lengths[index] + read >= capacity;
+        yield choose(sample, index, rows[index], options, isFull);
         sample.ending.requireRoom(capacity);
       }
       if (samples.every(isFinished)) return;
       await check();
-      rows = await readNext(place, state, samples);
+      rows =
+        flight === undefined
+          ? await readNext(place, state, samples)
+          : await flight.next(samples.map(({ next }) => next));
     }
   } finally {
+    flight?.end();
     state.release();
   }
 }
@@ -180,15 +189,15 @@ async function readNext(
 
 const isFinished = ({ ending }: Sample): boolean => ending.finish !== "unfinished";
 
-/** The next token of a text; its last one may be a token that only ends it. */
+/** The next token of a text, drawn already or to be chosen by its logits; the last one may be a token that only ends it. */
 function choose(
   sample: Sample,
   index: number,
-  logits: Float32Array,
+  from: Float32Array | number,
   { logprobs }: Generating,
   full: boolean,
 ): BatchToken {
-  const token = sample.sampler.choose(logits);
+  const token = typeof from === "number" ? checkToken(from) : sample.sampler.choose(from);
   const { text, finish } = sample.ending.push(token, full);
   if (finish === undefined) {
     sample.sampler.accept(token);
@@ -198,7 +207,7 @@ function choose(
     sample: index,
     token,
     text,
-    ...describeChoice(logits, token, logprobs),
+    ...(typeof from === "number" ? {} : describeChoice(from, token, logprobs)),
     ...(finish === undefined ? {} : { finishReason: finish }),
   };
 }

@@ -116,7 +116,7 @@ export class Context {
       await check();
       const part = tokens.slice(at, at + chunk);
       this.#count(chunk);
-      const { over } = await drawer.read(this.#state, part, this.#position);
+      const { over } = await drawer.read(this.#state, [part], [this.#position]);
       this.#tokens.push(...part);
       this.#position += chunk;
       // One chunk is on its way while the one before is read: who gives up does not leave a whole prompt to the device.
@@ -126,7 +126,7 @@ export class Context {
     await check();
     const part = tokens.slice(last);
     this.#count(part.length);
-    const run = await drawer.draw(this.#state, part, this.#position, 0);
+    const run = await drawer.draw(this.#state, [part], [this.#position], 0);
     this.#tokens.push(...part);
     this.#position += part.length;
     return run;
@@ -135,7 +135,7 @@ export class Context {
   /** Reads the token that was drawn last, whatever it is, and draws number `counter`. There must be room. */
   async drawNext(drawer: StatefulDrawer, counter: number): Promise<BegunRun> {
     this.#count(1);
-    const run = await drawer.draw(this.#state, undefined, this.#position, counter);
+    const run = await drawer.draw(this.#state, undefined, [this.#position], counter);
     this.#ahead++;
     this.#position++;
     return run;

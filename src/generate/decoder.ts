@@ -25,13 +25,17 @@ export interface DecoderState {
   release(): void;
 }
 
-/** Draws the tokens of one text where the model runs, and begins runs before the tokens that they read are known to the host. */
+/** Draws the tokens of texts where the model runs, and begins runs before the tokens that they read are known to the host. */
 export interface StatefulDrawer {
-  read(state: DecoderState, tokens: readonly number[], position: number): Promise<{ readonly over: Promise<void> }>;
+  read(
+    state: DecoderState,
+    tokens: readonly (readonly number[])[],
+    positions: readonly number[],
+  ): Promise<{ readonly over: Promise<void> }>;
   draw(
     state: DecoderState,
-    tokens: readonly number[] | undefined,
-    position: number,
+    tokens: readonly (readonly number[])[] | undefined,
+    positions: readonly number[],
     counter: number,
   ): Promise<BegunRun>;
 }
@@ -48,7 +52,7 @@ export interface StatefulDecoder {
   createState(batch: number, capacity: number): DecoderState;
   /** Runs tokens on a state; those of a decoder that reads unevenly may be any number for each sample, none included. */
   run(state: DecoderState, step: DecoderStep): Promise<Logits>;
-  /** What draws the tokens of a text, where the model can: to be given back. */
+  /** What draws the tokens of texts, where the model can: to be given back. */
   drawer?(drawing: Drawing): StatefulDrawer | undefined;
   giveBack?(drawer: StatefulDrawer): void;
   /** Lets go of all states that there are. */

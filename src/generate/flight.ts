@@ -1,27 +1,91 @@
 /**
- * The decode loop that does not wait: tokens are drawn where the model runs, and each run is begun before the token that it reads is known
- * here. What was begun beyond the text's end is taken back. How a text ends is the generation's matter.
+ * The decode loops that do not wait, for one text and for several: tokens are drawn where the model runs, and each run is begun before the token that it reads is known
+ * here. What was begun beyond a text's end is taken back. How texts end is decided elsewhere.
  */
 import { leastTemperature } from "../base/token-noise.js";
-import type { BegunRun } from "../cache/token-drawer.js";
+import { type BegunRun, checkToken, type Drawing } from "../cache/token-drawer.js";
 import type { Context } from "./context.js";
-import type { StatefulDrawer } from "./decoder.js";
+import type { DecoderState, StatefulDecoder, StatefulDrawer } from "./decoder.js";
 import type { Generating } from "./options.js";
 
 /** Runs that are under way at a time: one that computes, one that waits for it, and one whose token comes to the host. */
 const depth = 3;
 
-/** What makes a text on the device; undefined where the options, the context or the model ask for logits on the host. */
-export function flightFor(context: Context, promptLength: number, options: Generating): Flight | undefined {
-  const { sampling, logprobs, speculate, whenFull, maxTokens = Infinity } = options;
-  const { temperature, topK, topP, minP, seed } = sampling;
+/** What a device is told of how to draw; undefined for options that ask for logits on the host. */
+function drawingFor(options: Generating, seeds: readonly number[]): Drawing | undefined {
+  const { sampling, logprobs, speculate } = options;
+  const { temperature, topK, topP, minP } = sampling;
   const isPlain = sampling.repetitionPenalty === 1 && sampling.presencePenalty === 0 && sampling.frequencyPenalty === 0;
   const isDrawn = temperature < leastTemperature || topP === 1;
+  if (!isPlain || !isDrawn || logprobs !== undefined || speculate !== undefined) return undefined;
+  return { temperature, topK, minP, seeds };
+}
+
+/** What makes a text on the device; undefined where the options, the context or the model ask for logits on the host. */
+export function flightFor(context: Context, promptLength: number, options: Generating): Flight | undefined {
+  const { sampling, whenFull, maxTokens = Infinity } = options;
+  const drawing = drawingFor(options, [sampling.seed]);
   const slides = whenFull === "slide" && promptLength + maxTokens - 1 > context.capacity;
-  if (!isPlain || !isDrawn || slides || context.slid || logprobs !== undefined || speculate !== undefined)
-    return undefined;
-  const drawer = context.takeDrawer({ temperature, topK, minP, seed });
+  const drawer = drawing === undefined || slides || context.slid ? undefined : context.takeDrawer(drawing);
   return drawer && new Flight(context, drawer, maxTokens);
+}
+
+/** What makes the texts of a batch on the device, from their first tokens on; undefined as above. */
+export function batchFlightFor(
+  { decoder, state, capacity }: BatchPlace,
+  promptLengths: readonly number[],
+  options: Generating,
+): BatchFlight | undefined {
+  const { seed } = options.sampling;
+  const drawing = drawingFor(
+    options,
+    promptLengths.map((_, text) => seed + text),
+  );
+  const drawer = drawing && !decoder.uneven ? decoder.drawer?.(drawing) : undefined;
+  // The last token of a text that is full is not read any more.
+  const room = Math.max(...promptLengths.map((length) => capacity - length));
+  const runs = Math.min(room, (options.maxTokens ?? Infinity) - 1);
+  return drawer && new BatchFlight({ decoder, state, capacity }, drawer, runs);
+}
+
+/** What a batch runs on. */
+interface BatchPlace {
+  readonly decoder: StatefulDecoder;
+  readonly state: DecoderState;
+  readonly capacity: number;
+}
+
+/** The tokens of several texts under way, one of each in every run. Texts that are finished go on unread until the last one is. */
+class BatchFlight {
+  readonly #place: BatchPlace;
+  readonly #drawer: StatefulDrawer;
+  readonly #runs: number;
+  readonly #underWay: BegunRun[] = [];
+  #begun = 0;
+
+  /** `runs`: how many there may be. */
+  constructor(place: BatchPlace, drawer: StatefulDrawer, runs: number) {
+    this.#place = place;
+    this.#drawer = drawer;
+    this.#runs = runs;
+  }
+
+  /** The next token of each text, where `first` are those that were chosen before all others. Runs that come after are begun first. */
+  async next(first: readonly number[]): Promise<readonly number[]> {
+    const { state, capacity } = this.#place;
+    while (this.#underWay.length < depth && this.#begun < this.#runs) {
+      // A text that is full has ended, and needs a row to write to all the same.
+      state.rewind(state.lengths.map((length) => Math.min(length, capacity - 1)));
+      const tokens = this.#begun === 0 ? first.map((token) => [token]) : undefined;
+      this.#underWay.push(await this.#drawer.draw(state, tokens, state.lengths, ++this.#begun));
+    }
+    return this.#underWay.shift()!.tokens;
+  }
+
+  /** Lets others draw. */
+  end(): void {
+    this.#place.decoder.giveBack?.(this.#drawer);
+  }
 }
 
 /** The tokens of one text under way. */
@@ -62,9 +126,9 @@ export class Flight {
   async next(): Promise<number> {
     while (this.#underWay.length < depth && this.#begun < this.#tokens && this.#context.room > 0)
       this.#add(await this.#context.drawNext(this.#drawer, this.#begun));
-    const token = await this.#underWay.shift()!.token;
+    const [token] = await this.#underWay.shift()!.tokens;
     this.#arrived++;
-    return token;
+    return checkToken(token);
   }
 
   /** The token that came last is part of the text, which goes on. */

@@ -191,6 +191,29 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     await goOn([...prompt, ...ids]);
   });
 
+  test.each(
+    soak ? [...ways, ["until one is full", { temperature: 2, seed: 1, maxTokens: capacity }] as const] : [ways[6]],
+  )("texts of a batch, drawn %s, are those of the host", async (_, options) => {
+    const prompts = [prompt, [9], [4, 4, 4, 4, 4, 4, 4, 200, 3, 7, 1]];
+    const [ours, theirs] = await Promise.all(
+      [device, host].map(async (lm) => {
+        const texts = [];
+        const stopTokens = [65];
+        for await (const token of lm.generateBatch(prompts, { maxTokens: 7, stopTokens, ...options }))
+          texts.push(token);
+        return texts;
+      }),
+    );
+    expect(ours).toEqual(theirs);
+    expect(ours.length).toBeGreaterThan(9);
+    // Some are left, in the middle of a run's tokens.
+    let count = 0;
+    for await (const { sample, token } of device.generateBatch(prompts, { maxTokens: 7, ...options })) {
+      if (count === 0) expect([sample, token]).toEqual([theirs[0].sample, theirs[0].token]);
+      if (++count === 5) break;
+    }
+  });
+
   test.skipIf(!soak)("a model that is released while tokens are under way", async () => {
     const lm = await CausalLM.load(folder.path, { backend: "webgpu", context: capacity });
     let count = 0;

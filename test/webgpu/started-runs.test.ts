@@ -20,7 +20,7 @@ import { step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
 const dims = { batch: 1, capacity: 16 };
-const drawing = { temperature: 1, topK: 9, minP: 0, seed: 3 };
+const drawing = { temperature: 1, topK: 9, minP: 0, seeds: [3] };
 
 /** An object of the platform's with some members in the place of its own. */
 function proxied<T extends object>(of: T, members: object): T {
@@ -133,14 +133,14 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     const model = new Decoder(session);
     const state = model.createState(1, 64);
     const drawer = model.drawer(drawing)!;
-    const underWay = [await drawer.draw(state, tokens(0, 3), 0, 0)];
+    const underWay = [await drawer.draw(state, [tokens(0, 3)], [0], 0)];
     let made = 0;
     for (let count = 1; count < 40; count++) {
-      underWay.push(await drawer.draw(state, undefined, 2 + count, count));
-      if (underWay.length === 3) await underWay.shift()!.token;
+      underWay.push(await drawer.draw(state, undefined, [2 + count], count));
+      if (underWay.length === 3) await underWay.shift()!.tokens;
       if (count === 8) made = session.made.length;
     }
-    expect(await Promise.all(underWay.map(({ token }) => token))).toHaveLength(2);
+    expect(await Promise.all(underWay.map((run) => run.tokens))).toHaveLength(2);
     expect(session.made.slice(made)).toEqual([]);
     expect(state.lengths).toEqual([42]);
     await session.release();
@@ -152,23 +152,23 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     const [state, other] = [model.createState(1, 64), model.createState(1, 64)];
     const drawer = model.drawer(drawing)!;
     await (
-      await drawer.draw(state, tokens(0, 3), 0, 0)
-    ).token;
+      await drawer.draw(state, [tokens(0, 3)], [0], 0)
+    ).tokens;
     const underWay = [];
-    for (let count = 1; count < 4; count++) underWay.push(await drawer.draw(state, undefined, 2 + count, count));
+    for (let count = 1; count < 4; count++) underWay.push(await drawer.draw(state, undefined, [2 + count], count));
     session.lose();
-    const outcomes = await Promise.allSettled(underWay.map(({ token }) => token));
+    const outcomes = await Promise.allSettled(underWay.map((run) => run.tokens));
     // What the device had done before it went is there; from the first that failed on, nothing is.
     const failed = outcomes.findIndex(({ status }) => status === "rejected");
     expect(outcomes.slice(failed).every(({ status }) => status === "rejected")).toBe(true);
     for (const outcome of outcomes)
       if (outcome.status === "rejected") expect(outcome.reason).toMatchObject({ code: "state-lost" });
-    await expect(drawer.draw(state, undefined, 6, 4)).rejects.toMatchObject({
+    await expect(drawer.draw(state, undefined, [6], 4)).rejects.toMatchObject({
       code: failed < 0 ? "device-lost" : "state-lost",
     });
     if (failed >= 0) expect(() => state.rewind(3)).toThrow(/the state was lost by an earlier run/);
     // A state that no run was writing is not lost, but where it lay is.
-    await expect(drawer.draw(other, tokens(0, 3), 0, 0)).rejects.toMatchObject({ code: "device-lost" });
+    await expect(drawer.draw(other, [tokens(0, 3)], [0], 0)).rejects.toMatchObject({ code: "device-lost" });
     await session.release();
   });
 

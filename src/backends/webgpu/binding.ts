@@ -20,14 +20,11 @@ import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landin
 import { type Action, type BoundRun, deliveryOf, type Delivery, isWait, sparing } from "./bound-run.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { KeptChecks } from "./kept-checks.js";
-import { type Bounds, checkWithin, lookedAt, neededSteps } from "./needs.js";
+import { type Bounds, checkWithin, lookedAt, mostHostElements, neededSteps } from "./needs.js";
 import { type DraftDispatch, DraftDispatches } from "./draft-dispatches.js";
 import { Pending, tokenView } from "./pending.js";
 import { CallRecorder } from "./recorder.js";
 import type { WebgpuSession } from "./session.js";
-
-/** Elements up to which whole numbers are computed on the host where all that they are made of is there. */
-const mostHostElements = 1 << 16;
 
 /** Binds a program to inputs in these places; `wanted` are the outputs that are asked for. What nobody needs is not computed. */
 export async function bindProgram(
@@ -125,7 +122,7 @@ class Binder {
     for (const value of lookedAt(check)) {
       const own = this.#boundsOf(value);
       if (own !== undefined) bounds.set(value, own);
-      else if (!this.#isKnown(value)) return false;
+      else if (this.#constantOf(value) === undefined) return false;
     }
     if (bounds.size > 0) checkWithin(this.#program, check, bounds, (value) => this.#factOf(value)!);
     return bounds.size > 0;
@@ -231,12 +228,17 @@ class Binder {
     return this.#program.constants.has(value) || (value.initializer !== undefined && !this.#device.has(value));
   }
 
+  /** What never changes: what is fed need not be what it stands in for. */
+  #constantOf(value: Value): View | undefined {
+    return this.#program.constants.get(value) ?? (this.#host.has(value) ? undefined : value.initializer);
+  }
+
   #isHere(value: Value): boolean {
     return this.#host.has(value) || this.#isKnown(value);
   }
 
   #factOf(value: Value): { readonly type: ElementType; readonly shape: readonly number[] } | undefined {
-    const constant = this.#program.constants.get(value) ?? value.initializer;
+    const constant = this.#constantOf(value);
     if (constant !== undefined) return constant;
     const fact = this.#program.facts.get(value);
     return isKnownShape(fact?.shape) ? { type: fact!.type, shape: fact!.shape } : undefined;
@@ -371,7 +373,7 @@ class Binder {
     if (there !== undefined) return there;
     const { type, shape } = this.#factOf(value)!;
     let place: DevicePlace;
-    const constant = this.#program.constants.get(value) ?? (this.#host.has(value) ? undefined : value.initializer);
+    const constant = this.#constantOf(value);
     if (constant !== undefined) {
       const isWeight = constant === value.initializer;
       const buffer = isWeight

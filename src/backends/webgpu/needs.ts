@@ -7,6 +7,9 @@ import type { ElementType } from "../../tensor/element-type.js";
 import { View } from "../../tensor/view.js";
 import { checksOf } from "../bound-program.js";
 
+/** Elements up to which whole numbers are computed on the host where all that they are made of is there. */
+export const mostHostElements: number = 1 << 16;
+
 /** Whole numbers between which all of a buffer's lie. */
 export type Bounds = readonly [least: number, most: number];
 
