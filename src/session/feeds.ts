@@ -76,28 +76,38 @@ function viewOfFeed({ name }: Value, tensor: unknown): View {
 const isShared = ({ data }: View): boolean =>
   !Array.isArray(data) && typeof SharedArrayBuffer !== "undefined" && data.buffer instanceof SharedArrayBuffer;
 
+/** The sizes and symbols of an input, as they are compared. */
+const declared = new WeakMap<Value, readonly (number | string)[]>();
+
+function declaredDims(value: Value): readonly (number | string)[] | undefined {
+  const known = declared.get(value);
+  if (known !== undefined || value.fact!.shape === undefined) return known;
+  const dims = value.fact!.shape.map((dim) => (isKnown(dim) ? dim : String(dim)));
+  declared.set(value, dims);
+  return dims;
+}
+
 function checkFeed(value: Value, view: Placed, symbols: Map<string, { size: number; input: string }>): void {
-  const { type, shape } = value.fact!;
   const refuse = (why: string): never => {
     throw new InsituError(
       "invalid-feed",
       `input "${value.name}" must be ${factText(value.fact!)}, got ${view}: ${why}`,
     );
   };
-  if (view.type !== type) refuse("the element type differs");
-  if (shape === undefined) return;
-  if (shape.length !== view.rank) refuse("the rank differs");
-  shape.forEach((dim, axis) => {
-    const size = view.shape[axis];
-    if (isKnown(dim)) {
+  if (view.type !== value.fact!.type) refuse("the element type differs");
+  const dims = declaredDims(value);
+  if (dims === undefined) return;
+  if (dims.length !== view.rank) refuse("the rank differs");
+  for (let axis = 0; axis < dims.length; axis++) {
+    const [dim, size] = [dims[axis], view.shape[axis]];
+    if (typeof dim === "number") {
       if (dim !== size) refuse(`dimension ${axis} differs`);
-      return;
+      continue;
     }
-    const name = String(dim);
-    const before = symbols.get(name);
-    if (before === undefined) symbols.set(name, { size, input: value.name });
-    else if (before.size !== size) refuse(`"${name}" is ${before.size} in input "${before.input}"`);
-  });
+    const before = symbols.get(dim);
+    if (before === undefined) symbols.set(dim, { size, input: value.name });
+    else if (before.size !== size) refuse(`"${dim}" is ${before.size} in input "${before.input}"`);
+  }
 }
 
 /** Concrete inputs in the graph's order. */

@@ -17,6 +17,15 @@ import { hostView, sharesBytes, View } from "../tensor/view.js";
 /** The outputs to compute: names, or names with tensors to write into (null for a fresh one). */
 export type Fetches = readonly string[] | Readonly<Record<string, Tensor | null>>;
 
+const outputsByName = new WeakMap<Graph, ReadonlyMap<string, Value>>();
+
+/** A graph's outputs by name. */
+function outputsOf(graph: Graph): ReadonlyMap<string, Value> {
+  const known = outputsByName.get(graph) ?? new Map(graph.outputs.map((value) => [value.name, value]));
+  outputsByName.set(graph, known);
+  return known;
+}
+
 /** Reads `run`'s second argument: outputs by name with their targets, or undefined where it is the options. */
 export function readFetches(
   fetches: unknown,
@@ -30,7 +39,7 @@ export function readFetches(
       `fetches must be output names, an object by output name, or options, got ${valueText(fetches)}`,
     );
   }
-  const known = new Map(graph.outputs.map((value) => [value.name, value]));
+  const known = outputsOf(graph);
   const find = (name: unknown): Value => {
     const value = known.get(name as string);
     if (value === undefined)

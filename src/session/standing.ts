@@ -16,6 +16,8 @@ interface ProgramNotes {
   readonly taken: Taken;
   /** Rows that a run adds to the caches it writes by index, where that is known beforehand. */
   readonly addedRows: number | undefined;
+  /** Set once every present was found to be one that its past can become: shapes decide it. */
+  presentsFit: boolean;
 }
 
 /** The standing answers of one session. */
@@ -49,7 +51,7 @@ export class Standing {
     let notes = this.#notes.get(program);
     if (notes === undefined) {
       const taken = new Taken(program.constants.values(), this.#weights);
-      notes = { taken, addedRows: this.addedRows.ofProgram(program) };
+      notes = { taken, addedRows: this.addedRows.ofProgram(program), presentsFit: false };
       this.#notes.set(program, notes);
     }
     return notes;

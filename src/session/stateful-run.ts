@@ -112,10 +112,11 @@ async function runOnce(
   const { program, added } = programOf(graph, inputs, { pairing, lengths, lengthViews });
 
   let movedBytes = 0;
+  const notes = standing.of(program);
   for (const [at, { past, present, kind, axis }] of pairs.entries()) {
     const holding = holdingOf(past);
     const made = program.facts.get(present)?.shape;
-    if (isKnownShape(made)) holding.checkPresent(made);
+    if (!notes.presentsFit && isKnownShape(made)) holding.checkPresent(made);
     movedBytes += holding.detach();
     const rows = kind === "grow" && axis !== undefined ? made?.[axis] : undefined;
     if (typeof rows === "number") movedBytes += holding.reserve(rows, mayMove);
@@ -123,9 +124,11 @@ async function runOnce(
     if (holding.buffer !== reserves[at]) inputs.set(past, holding.past);
   }
 
+  notes.presentsFit = true;
+
   const targets = wanted ?? standing.unheldOutputs;
   const views = inOrder(graph, inputs);
-  const taken = new Taken(views, standing.of(program).taken);
+  const taken = new Taken(views, notes.taken);
   /** Presents become pasts; `moves` are copied at once with them. */
   const adopt = (outputs: ReadonlyMap<Value, Placed>, moves: readonly Move[]): Outcome => {
     const grown = pairs.find((pair) => pair.kind !== "update" && pair.axis !== undefined);
@@ -226,7 +229,10 @@ function adoptAll(
   try {
     for (const { past, present } of pairs) {
       const view = outputs.get(present)!;
-      adoptions.push(holdings.get(past.name)!.adopt(view, !taken.has(view) && !places.owns(view)));
+      const holding = holdings.get(past.name)!;
+      // Written where it lies, in its full shape: there is nothing to become.
+      if (view.buffer === holding.buffer.buffer && !holding.grows) continue;
+      adoptions.push(holding.adopt(view, !taken.has(view) && !places.owns(view)));
       taken.add(view);
     }
   } catch (error) {
