@@ -20,7 +20,7 @@ import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landin
 import { type Action, type BoundRun, deliveryOf, type Delivery, isWait, sparing } from "./bound-run.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { KeptChecks } from "./kept-checks.js";
-import { type Bounds, checkWithin, lookedAt, mostHostElements, neededSteps } from "./needs.js";
+import { type Bounds, holdsWithin, lookedAt, mostHostElements, neededSteps } from "./needs.js";
 import { type DraftDispatch, DraftDispatches } from "./draft-dispatches.js";
 import { Pending, tokenView } from "./pending.js";
 import { CallRecorder } from "./recorder.js";
@@ -124,8 +124,7 @@ class Binder {
       if (own !== undefined) bounds.set(value, own);
       else if (this.#constantOf(value) === undefined) return false;
     }
-    if (bounds.size > 0) checkWithin(this.#program, check, bounds, (value) => this.#factOf(value)!);
-    return bounds.size > 0;
+    return bounds.size > 0 && holdsWithin(this.#program, check, bounds, (value) => this.#factOf(value)!);
   }
 
   #boundsOf(value: Value): Bounds | undefined {

@@ -1,4 +1,5 @@
 /** What a run needs of a program: the steps behind the outputs that are asked for, checks on data that nobody has to look at. */
+import { InsituError } from "../../base/error.js";
 import { type Node, readsOf, type Value } from "../../graph/graph.js";
 import type { DataCheck } from "../../plan/data-checks.js";
 import type { Program } from "../../plan/program.js";
@@ -40,16 +41,16 @@ export function lookedAt({ node: { op, inputs } }: DataCheck): readonly Value[] 
 }
 
 /**
- * Makes a check for values that lie on the device between known bounds, once for all runs: what holds for both ends holds for all that is
- * between. Throws where it does not hold.
+ * True if a check holds for values that lie on the device between known bounds, so that no run has to look at them: what holds for both ends
+ * holds for all that is between. Where it does not, it may still hold for what is there.
  */
-export function checkWithin(
+export function holdsWithin(
   program: Program,
   check: DataCheck,
   bounds: ReadonlyMap<Value, Bounds>,
   factOf: (value: Value) => { readonly type: ElementType; readonly shape: readonly number[] },
-): void {
-  for (const end of [0, 1] as const) {
+): boolean {
+  return ([0, 1] as const).every((end) => {
     const known = new Map(program.constants);
     for (const [value, own] of bounds) {
       const { type, shape } = factOf(value);
@@ -57,6 +58,12 @@ export function checkWithin(
       writeIntegers(view, new Array<number>(view.size).fill(own[end]));
       known.set(value, view);
     }
-    for (const make of checksOf(program, [check], known)) make();
-  }
+    try {
+      for (const make of checksOf(program, [check], known)) make();
+      return true;
+    } catch (error) {
+      if (error instanceof InsituError) return false;
+      throw error;
+    }
+  });
 }
