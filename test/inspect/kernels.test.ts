@@ -73,7 +73,9 @@ test.skipIf(noWebgpu !== undefined)("on WebGPU too: foreseen without a device is
   expect(runsOf(foreseen)).toEqual(runsOf(session.explain({ json: true })));
   expect(foreseen.steps.find(({ op }) => op === "TensorScatter")?.kernels).toEqual(["scatterRows"]);
   await session.release();
-  await expect(run(fileOf(model), "--backend", "gpu")).rejects.toThrow(/--backend must be "wasm", "webgpu" or "reference", got "gpu"/);
+  await expect(run(fileOf(model), "--backend", "gpu")).rejects.toThrow(
+    /--backend must be "wasm", "webgpu" or "reference", got "gpu"/,
+  );
 });
 
 test("why the reference does a step, and that shapes are data", async () => {

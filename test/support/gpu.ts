@@ -46,6 +46,15 @@ export function proxied<T extends object>(of: T, members: object): T {
   });
 }
 
+/** What an adapter tells of itself, to be changed. */
+export const infoOf = ({ info }: GPUAdapter): object => ({
+  vendor: info.vendor,
+  architecture: info.architecture,
+  description: info.description,
+  subgroupMinSize: info.subgroupMinSize,
+  subgroupMaxSize: info.subgroupMaxSize,
+});
+
 /** A GPU with limits below its own. What is larger than a binding is refused as WebGPU would. */
 export const limitedGpu = (limits: Partial<Record<keyof GPUSupportedLimits, number>>): (() => Promise<GPU | string>) =>
   deviceOf((device) => {
@@ -60,39 +69,47 @@ export const limitedGpu = (limits: Partial<Record<keyof GPUSupportedLimits, numb
     });
   });
 
-/** A GPU that has memory for so many bytes of buffers. */
+/** A GPU, and no program that plays one, that has memory for so many bytes of buffers. */
 export const smallGpu = (memory: number): (() => Promise<GPU | string>) =>
-  deviceOf((device) => {
-    let [left, failed] = [memory, false];
-    const scopes: GPUErrorFilter[] = [];
-    return proxied(device, {
-      createBuffer: (descriptor: GPUBufferDescriptor) => {
-        if (descriptor.size > left) failed = true;
-        const fits = descriptor.size <= left;
-        const buffer = device.createBuffer(fits ? descriptor : { ...descriptor, size: 16 });
-        if (!fits) return buffer;
-        left -= descriptor.size;
-        const destroy = buffer.destroy.bind(buffer);
-        let there = true;
-        buffer.destroy = () => {
-          if (there) left += descriptor.size;
-          there = false;
-          return destroy();
-        };
-        return buffer;
-      },
-      pushErrorScope: (filter: GPUErrorFilter) => {
-        scopes.push(filter);
-        device.pushErrorScope(filter);
-      },
-      popErrorScope: async () => {
-        const told = scopes.pop() === "out-of-memory" && failed;
-        if (told) failed = false;
-        const error = await device.popErrorScope();
-        return told ? ({ message: "no memory is left (in a test)" } as GPUError) : error;
-      },
-    });
+  adapterOf((adapter) =>
+    proxied(adapter, {
+      info: { ...infoOf(adapter), isFallbackAdapter: false },
+      requestDevice: async (descriptor?: GPUDeviceDescriptor) =>
+        withMemory(await adapter.requestDevice(descriptor), memory),
+    }),
+  );
+
+function withMemory(device: GPUDevice, memory: number): GPUDevice {
+  let [left, failed] = [memory, false];
+  const scopes: GPUErrorFilter[] = [];
+  return proxied(device, {
+    createBuffer: (descriptor: GPUBufferDescriptor) => {
+      if (descriptor.size > left) failed = true;
+      const fits = descriptor.size <= left;
+      const buffer = device.createBuffer(fits ? descriptor : { ...descriptor, size: 16 });
+      if (!fits) return buffer;
+      left -= descriptor.size;
+      const destroy = buffer.destroy.bind(buffer);
+      let there = true;
+      buffer.destroy = () => {
+        if (there) left += descriptor.size;
+        there = false;
+        return destroy();
+      };
+      return buffer;
+    },
+    pushErrorScope: (filter: GPUErrorFilter) => {
+      scopes.push(filter);
+      device.pushErrorScope(filter);
+    },
+    popErrorScope: async () => {
+      const told = scopes.pop() === "out-of-memory" && failed;
+      if (told) failed = false;
+      const error = await device.popErrorScope();
+      return told ? ({ message: "no memory is left (in a test)" } as GPUError) : error;
+    },
   });
+}
 
 /** What was made on a device since it was counted, and the bytes of buffers that are there. */
 export class Made {

@@ -8,7 +8,7 @@ import { nodePlatform } from "../../src/platform/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { noWebgpu } from "../support/backends.js";
-import { adapterOf, PlacedSession, proxied } from "../support/gpu.js";
+import { adapterOf, infoOf, PlacedSession, proxied } from "../support/gpu.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
 
@@ -126,14 +126,6 @@ describe.skipIf(noWebgpu !== undefined)("with WebGPU", () => {
     expect(allowed.explain()).toMatch(/Det .*on the reference: it has no kernel/);
     await allowed.release();
   });
-});
-
-const infoOf = ({ info }: GPUAdapter): object => ({
-  vendor: info.vendor,
-  architecture: info.architecture,
-  description: info.description,
-  subgroupMinSize: info.subgroupMinSize,
-  subgroupMaxSize: info.subgroupMaxSize,
 });
 
 const shapeOf = (dims: readonly number[]): ReturnType<typeof buildModel>["graph"]["initializers"][number] => ({

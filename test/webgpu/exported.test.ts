@@ -57,7 +57,9 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     await session.release();
   });
 
-  test.each(soak ? grown : [])("%s, on pages", async (model) => {
+  // Pages know no masks, on any backend: ALiBi is one.
+  const paged = grown.filter((model) => !model.startsWith("bloom"));
+  test.each(soak ? paged : [])("%s, on pages", async (model) => {
     const read = async (backend: string): Promise<Float32Array[]> => {
       const session = await InferenceSession.create(bytesOf(model), { backend, change: pages() });
       const state = new PagedState(session, { blocks: 12, blockSize: 4 });

@@ -144,7 +144,8 @@ export class DeviceMemory {
         );
     }
     const total = weights.reduce((sum, { bytes }) => sum + bytes, 0);
-    if (total < triedBytes) return;
+    // What a program plays the GPU with is the host's own memory, which the session has counted.
+    if (total < triedBytes || this.device.isSoftware) return;
     const tried: DeviceBuffer[] = [];
     try {
       for (let left = total; left > 0; left -= this.pieceBytes)
