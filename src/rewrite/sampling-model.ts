@@ -8,18 +8,31 @@ import { initializer, node, value } from "../onnx/build.js";
 import type { Model, ModelValue } from "../onnx/model.js";
 import { samplingInputs, samplingOutputs } from "./sampling-names.js";
 
-/** The model with its sampler; the same model where it is no decoder with int64 tokens and logits of [batch, rows, vocabulary]. */
+/** The output with logits: the one of that name, else the only one of [batch, rows, vocabulary]. */
+function logitsOf({ outputs }: Model["graph"]): ModelValue | undefined {
+  const named = outputs.find(({ name }) => name === "logits");
+  const [first, ...others] = outputs.filter((each) => shapeOf(each)?.length === 3);
+  return named ?? (others.length === 0 ? first : undefined);
+}
+
+const shapeOf = (value: ModelValue | undefined): readonly unknown[] | undefined =>
+  value?.type?.kind === "tensor" ? value.type.shape : undefined;
+const typeOf = (value: ModelValue | undefined): string | undefined =>
+  value?.type?.kind === "tensor" ? value.type.elementType : undefined;
+
+/** Types of logits that devices draw from. */
+const logitTypes: readonly (string | undefined)[] = ["float32", "float16", "bfloat16"];
+
+/** The model with its sampler; the same model where it is no decoder with int64 tokens and float logits of [batch, rows, vocabulary]. */
 export function withSampling(model: Model): Model {
   const { graph, opsets } = model;
-  const shapeOf = ({ type }: ModelValue): readonly unknown[] | undefined =>
-    type?.kind === "tensor" ? type.shape : undefined;
   const tokens = graph.inputs.find(({ name }) => name === "input_ids");
-  const logits = graph.outputs.find(({ name }) => name === "logits");
-  const named = new Set([...graph.inputs, ...graph.outputs].map(({ name }) => name));
+  const logits = logitsOf(graph);
+  const values = [...graph.inputs, ...graph.outputs, ...graph.initializers].map(({ name }) => name);
+  const named = new Set([...values, ...graph.nodes.flatMap((each) => each.outputs)]);
   const [inputs, outputs] = [Object.values(samplingInputs), Object.values(samplingOutputs)];
-  if (tokens?.type?.kind !== "tensor" || tokens.type.elementType !== "int64" || shapeOf(tokens)?.length !== 2)
-    return model;
-  if (logits === undefined || (shapeOf(logits)?.length ?? 3) !== 3) return model;
+  if (logits === undefined || (shapeOf(logits)?.length ?? 3) !== 3 || shapeOf(tokens)?.length !== 2) return model;
+  if (typeOf(tokens) !== "int64" || !logitTypes.includes(typeOf(logits))) return model;
   if ([...inputs, ...outputs].some((name) => named.has(name))) return model;
   const { temperature, topK, minP, seed, counter } = samplingInputs;
   return {

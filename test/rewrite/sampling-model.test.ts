@@ -1,0 +1,59 @@
+// A decoder that draws its own tokens: as the slow truth draws them, and only where the model has what that takes.
+import { expect, test } from "vitest";
+import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { InferenceSession } from "../../src/entry/node.js";
+import { readSampling, Sampler } from "../../src/generate/sampling.js";
+import { value } from "../../src/onnx/build.js";
+import type { Model, ModelValue } from "../../src/onnx/model.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { withSampling } from "../../src/rewrite/sampling-model.js";
+import { samplingInputs } from "../../src/rewrite/sampling-names.js";
+import { Tensor } from "../../src/tensor/tensor.js";
+import { int64, tokenFeeds, tokens } from "../support/decoding.js";
+
+const model = generatedDecoder(smallSizes);
+
+test("draws what the sampler on the host draws from the same logits; without options the likeliest", async () => {
+  const session = await InferenceSession.create(writeModel(withSampling(model)), { backend: "reference" });
+  const state = session.createState({ dims: { batch: 1, capacity: 32 } });
+  const sampler = new Sampler(readSampling({ temperature: 1.7, topK: 12, minP: 0.02, seed: 77 }));
+  for (let counter = 0; counter < 12; counter++) {
+    const at = state.lengths;
+    const { logits, next_token, next_input_ids } = await session.run(
+      {
+        ...tokenFeeds([tokens(counter, counter + 2)], at),
+        [samplingInputs.temperature]: new Tensor("float32", [1.7], []),
+        [samplingInputs.topK]: int64([12], []),
+        [samplingInputs.minP]: new Tensor("float32", [0.02], []),
+        [samplingInputs.seed]: int64([77]),
+        [samplingInputs.counter]: int64([counter]),
+      },
+      { state },
+    );
+    const last = (logits.data as Float32Array).slice(-smallSizes.vocabulary);
+    expect(next_token.data).toEqual(BigInt64Array.of(BigInt(sampler.choose(last))));
+    expect(next_input_ids.data).toEqual(next_token.data);
+  }
+  const { logits, next_token } = await session.run(tokenFeeds([[3]], state.lengths), { state });
+  const greedy = new Sampler(readSampling({}));
+  expect(next_token.data).toEqual(BigInt64Array.of(BigInt(greedy.choose(logits.data as Float32Array))));
+  await session.release();
+});
+
+test("models that do not have what it takes stay as they are", () => {
+  const graphOf = (change: Partial<Model["graph"]>): Model => ({ ...model, graph: { ...model.graph, ...change } });
+  const retyped = (values: readonly ModelValue[], name: string, to: ModelValue): ModelValue[] =>
+    values.map((each) => (each.name === name ? to : each));
+  const { inputs, outputs } = model.graph;
+  const others = [
+    graphOf({ inputs: retyped(inputs, "input_ids", value("input_ids", "int32", ["batch", "seq"])) }),
+    graphOf({ inputs: retyped(inputs, "input_ids", value("input_ids", "int64", ["seq"])) }),
+    graphOf({ outputs: retyped(outputs, "logits", value("logits", "float64", ["batch", "seq", 128])) }),
+    graphOf({ outputs: retyped(outputs, "logits", value("logits", "float32", ["batch", 128])) }),
+    graphOf({ outputs: [...outputs, value("next_token", "int64", [1])] }),
+    // Caches have three dimensions here: which of them the logits are cannot be told.
+    graphOf({ outputs: retyped(outputs, "logits", value("scores", "float32", ["batch", "seq", 128])) }),
+  ];
+  for (const other of others) expect(withSampling(other)).toBe(other);
+  expect(withSampling(withSampling(model)).graph.nodes.length).toBe(model.graph.nodes.length + 1);
+});
