@@ -101,7 +101,7 @@ test.skipIf(dawn === undefined)("they compile, fit, and lie so that matrices can
   const requiredFeatures = ["shader-f16", "subgroups", matrices as GPUFeatureName] as const;
   const device = await adapter.requestDevice({ requiredFeatures: [...requiredFeatures] });
   const checked = async (dispatch: Dispatch, traits: DeviceTraits, what: string): Promise<void> => {
-    const module = device.createShaderModule({ code: shaderOf(dispatch, { traits } as Device) });
+    const module = device.createShaderModule({ code: shaderOf(dispatch, { traits } as Device, { bytes: 0, countOf: () => 1 }) });
     const { messages } = await module.getCompilationInfo();
     expect(
       messages.map(({ message, lineNum }) => `${lineNum}: ${message}`),

@@ -20,6 +20,8 @@ export interface DeviceSizes {
   readonly attention: { readonly samples: number; readonly rows: number; readonly layers: number };
   /** Bytes of one of the two buffers that the copy speed is measured with. */
   readonly copyBytes: number;
+  /** How long a GPU that rested takes until its clocks are up. */
+  readonly wakeMilliseconds: number;
 }
 
 /** Qwen3-0.6B. */
@@ -33,6 +35,7 @@ export const fullSizes: DeviceSizes = {
   writes: { caches: 128, rows: 4096 },
   attention: { samples: 32, rows: 8192, layers: 4 },
   copyBytes: 2 ** 30,
+  wakeMilliseconds: 1500,
 };
 
 /** For a program that plays a GPU, shows that everything works. float32: peers do without the device's float16 in nothing else. */
@@ -46,6 +49,7 @@ export const smallSizes: DeviceSizes = {
   writes: { caches: 4, rows: 16 },
   attention: { samples: 2, rows: 48, layers: 2 },
   copyBytes: 2 ** 16,
+  wakeMilliseconds: 0,
 };
 
 /** The rows that the longest text takes, and some more. */
