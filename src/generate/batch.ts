@@ -64,11 +64,13 @@ export async function* generateBatch(
   }));
   const state = decoder.createState(prompts.length, capacity);
   const lengths = prompts.map(({ length }) => length);
-  const flight = batchFlightFor({ decoder, state, capacity }, lengths, options);
+  let flight: ReturnType<typeof batchFlightFor>;
   try {
-    let rows: readonly (Float32Array | number)[] = await (decoder.uneven
-      ? readApart(place, state, samples, check)
-      : readPrompts(place, state, samples, longest, check));
+    flight = batchFlightFor({ decoder, state, capacity }, lengths, options);
+    const last = prompts.map((prompt) => prompt.at(-1)!);
+    await flight?.begin(prompts, place.chunk, check);
+    let rows: readonly (Float32Array | number)[] = await (flight?.next(last) ??
+      (decoder.uneven ? readApart(place, state, samples, check) : readPrompts(place, state, samples, longest, check)));
     for (let read = 0; ; read++) {
       for (const [index, sample] of samples.entries()) {
         if (isFinished(sample)) continue;
@@ -78,10 +80,7 @@ export async function* generateBatch(
       }
       if (samples.every(isFinished)) return;
       await check();
-      rows =
-        flight === undefined
-          ? await readNext(place, state, samples)
-          : await flight.next(samples.map(({ next }) => next));
+      rows = await (flight?.next(last) ?? readNext(place, state, samples));
     }
   } finally {
     flight?.end();

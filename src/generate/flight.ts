@@ -30,7 +30,7 @@ export function flightFor(context: Context, promptLength: number, options: Gener
   return drawer && new Flight(context, drawer, maxTokens);
 }
 
-/** What makes the texts of a batch on the device, from their first tokens on; undefined as above. */
+/** What makes the texts of a batch on the device; undefined as above. */
 export function batchFlightFor(
   { decoder, state, capacity }: BatchPlace,
   promptLengths: readonly number[],
@@ -44,7 +44,7 @@ export function batchFlightFor(
   const drawer = drawing && !decoder.uneven ? decoder.drawer?.(drawing) : undefined;
   // The last token of a text that is full is not read any more.
   const room = Math.max(...promptLengths.map((length) => capacity - length));
-  const runs = Math.min(room, (options.maxTokens ?? Infinity) - 1);
+  const runs = Math.min(room + 1, options.maxTokens ?? Infinity);
   return drawer && new BatchFlight({ decoder, state, capacity }, drawer, runs);
 }
 
@@ -70,14 +70,33 @@ class BatchFlight {
     this.#runs = runs;
   }
 
-  /** The next token of each text, where `first` are those that were chosen before all others. Runs that come after are begun first. */
-  async next(first: readonly number[]): Promise<readonly number[]> {
+  /** Reads all prompts but for the last token of each, some `chunk` tokens in a run; `check` is asked before each. */
+  async begin(prompts: readonly (readonly number[])[], chunk: number, check: () => Promise<void>): Promise<void> {
+    const { state } = this.#place;
+    const ends = prompts.map(({ length }) => length - 1);
+    const longest = Math.max(...ends);
+    const rows = Math.max(1, Math.floor(chunk / prompts.length));
+    let before: Promise<void> | undefined;
+    for (let at = 0; at < longest; at += rows) {
+      await check();
+      const count = Math.min(rows, longest - at);
+      const tokens = prompts.map((prompt) => Array.from({ length: count }, (_, index) => prompt[at + index] ?? 0));
+      const { over } = await this.#drawer.read(state, tokens, state.lengths);
+      // What was read behind a prompt's end is forgotten.
+      state.rewind(ends.map((end) => Math.min(at + count, end)));
+      await before;
+      before = over;
+    }
+  }
+
+  /** The next token of each text, where `last` are those that end the prompts. Runs that come after are begun first. */
+  async next(last: readonly number[]): Promise<readonly number[]> {
     const { state, capacity } = this.#place;
     while (this.#underWay.length < depth && this.#begun < this.#runs) {
       // A text that is full has ended, and needs a row to write to all the same.
       state.rewind(state.lengths.map((length) => Math.min(length, capacity - 1)));
-      const tokens = this.#begun === 0 ? first.map((token) => [token]) : undefined;
-      this.#underWay.push(await this.#drawer.draw(state, tokens, state.lengths, ++this.#begun));
+      const tokens = this.#begun === 0 ? last.map((token) => [token]) : undefined;
+      this.#underWay.push(await this.#drawer.draw(state, tokens, state.lengths, this.#begun++));
     }
     return this.#underWay.shift()!.tokens;
   }
