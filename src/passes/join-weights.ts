@@ -1,5 +1,6 @@
 /** Constants of several products put together into those of one: its columns are theirs, one after the other or in turn. */
 import { copyView } from "../tensor/copy.js";
+import { traitsOf } from "../tensor/element-type.js";
 import { View } from "../tensor/view.js";
 
 /** How columns follow: all of one product before those of the next, or one of each in turn. */
@@ -10,6 +11,10 @@ export function joinViews(parts: readonly View[], axis: number, order: ColumnOrd
   const total = parts.reduce((sum, { shape }) => sum + shape[axis], 0);
   const joined = View.allocate(parts[0].type, parts[0].shape.with(axis, total));
   const { type, data, strides } = joined;
+  if (order === "inTurn" && strides[axis] === 1 && parts.every(isPlain)) {
+    parts.forEach((part, at) => spread(part, data as Uint8Array, at, parts.length));
+    return joined;
+  }
   let start = 0;
   parts.forEach((part, at) => {
     const target =
@@ -20,6 +25,17 @@ export function joinViews(parts: readonly View[], axis: number, order: ColumnOrd
     start += part.shape[axis];
   });
   return joined;
+}
+
+/** True for elements that are an array's own, without gaps. */
+const isPlain = ({ type, data, contiguous }: View): boolean =>
+  contiguous && !Array.isArray(data) && !(data instanceof BigInt64Array) && traitsOf(type).bits >= 8;
+
+/** Writes each element of a part so many places behind the one before. */
+function spread({ data, offset, size }: View, target: Uint8Array, first: number, step: number): void {
+  // Arrays of numbers all behave alike; which one it is, the type says.
+  const source = data as Uint8Array;
+  for (let at = 0; at < size; at++) target[first + step * at] = source[offset + at];
 }
 
 /** The same for constants that hold something for each of so many columns, whatever their rank: scales, zero points, blocks, biases. */
