@@ -29,6 +29,10 @@ export class DeviceBuffer {
   }
 }
 
+/** True for a buffer that is there and has so many bytes. */
+export const holds = (buffer: DeviceBuffer | undefined, bytes: number): buffer is DeviceBuffer =>
+  buffer !== undefined && buffer.isOpen && buffer.bytes >= bytes;
+
 export type DevicePlace = Placed<DeviceBuffer>;
 
 export const isDevicePlace = (place: Placed): place is DevicePlace => place.buffer instanceof DeviceBuffer;

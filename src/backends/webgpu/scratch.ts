@@ -2,7 +2,7 @@
  * Memory that one dispatch of a step hands to the next. It holds nothing from step to step, and runs of a session take turns: one set of buffers
  * serves all steps of all programs. A step that needs several has one of each slot, so that no dispatch binds one buffer twice.
  */
-import type { DeviceBuffer, DeviceMemory } from "./buffers.js";
+import { type DeviceBuffer, type DeviceMemory, holds } from "./buffers.js";
 
 /** Buffers that programs are bound to: they stay as long as one is. */
 interface ScratchSet {
@@ -34,8 +34,6 @@ export class Scratch {
   /** Buffers of at least these bytes, the same for all who ask for no more than there is. */
   take(sizes: readonly number[]): ScratchSet {
     const { buffers } = this.#current;
-    const holds = (buffer: DeviceBuffer | undefined, size: number): boolean =>
-      buffer !== undefined && buffer.isOpen && buffer.bytes >= size;
     if (!sizes.every((size, slot) => holds(buffers[slot], size))) this.#current = this.#larger(sizes);
     const shared = this.#current;
     shared.users++;

@@ -4,7 +4,7 @@ import type { View } from "../../tensor/view.js";
 import type { KernelTable, Operand } from "../../graph/kernel.js";
 import type { Binding, Dispatch, WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import type { FallbackPolicy } from "../backend.js";
-import { DeviceBuffer, DeviceMemory, devicePlace } from "./buffers.js";
+import { DeviceBuffer, DeviceMemory, devicePlace, holds } from "./buffers.js";
 import type { Device } from "./device.js";
 import type { Bounds } from "./needs.js";
 import { ParameterMemory } from "./parameters.js";
@@ -107,12 +107,20 @@ export class WebgpuSession {
     if (sizes.every((size, at) => holds(this.#arena[at], size))) return this.#arena;
     const before = this.#arena;
     const count = Math.max(before.length, sizes.length);
-    this.#arena = Array.from({ length: count }, (_, at) => {
-      const [had, size] = [before[at], sizes[at] ?? 0];
-      if (holds(had, size)) return had;
-      if (had !== undefined) this.memory.free(had);
-      return this.memory.allocate(size, nameOf(at), valueWayOut);
-    });
+    const made: DeviceBuffer[] = [];
+    try {
+      this.#arena = Array.from({ length: count }, (_, at) => {
+        const [had, size] = [before[at], sizes[at] ?? 0];
+        if (holds(had, size)) return had;
+        if (had !== undefined) this.memory.free(had);
+        const buffer = this.memory.allocate(size, nameOf(at), valueWayOut);
+        made.push(buffer);
+        return buffer;
+      });
+    } catch (error) {
+      for (const buffer of made) this.memory.free(buffer);
+      throw error;
+    }
     return this.#arena;
   }
 
@@ -216,10 +224,6 @@ export class WebgpuSession {
     this.#forms.clear();
   }
 }
-
-/** True for a buffer that is there and has so many bytes. */
-const holds = (buffer: DeviceBuffer | undefined, bytes: number): buffer is DeviceBuffer =>
-  buffer !== undefined && buffer.isOpen && buffer.bytes >= bytes;
 
 /** Encodes dispatches as one pass. */
 export function encode(encoder: GPUCommandEncoder, dispatches: readonly ReadyDispatch[]): void {
