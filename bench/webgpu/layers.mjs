@@ -69,7 +69,9 @@ function modelOf() {
     const k = rotate(turn(norm(rows("k", keyHeads), "k.norm", size)));
     const v = turn(rows("v", keyHeads));
     const write = (which, fresh) =>
-      add("TensorScatter", [`past.${layer}.${which}`, fresh, "write_indices"], `present.${layer}.${which}`, { axis: 2 });
+      add("TensorScatter", [`past.${layer}.${which}`, fresh, "write_indices"], `present.${layer}.${which}`, {
+        axis: 2,
+      });
     const operands = [q, write("key", k), write("value", v), "", "", "", "nonpad_kv_seqlen"];
     const attended = add("Attention", operands, at("attention"), { is_causal: 1, scale: float(size ** -0.5) });
     const flat = add("Reshape", [turn(attended), together], at("attended"));

@@ -116,8 +116,6 @@ export interface BackendSession {
   allocateBytes?(sizes: readonly number[]): Uint8Array[];
   /** Rejects with `out-of-memory` for weights that the backend cannot hold; left out where it computes on them as they lie. */
   checkWeights?(weights: readonly { readonly name: string; readonly bytes: number }[]): Promise<void>;
-  /** True for an operator that the backend may do at once; left out where it has no kernels for operators that stand for several. */
-  readonly hasKernel?: (op: Op) => boolean;
   /** What is to be told of the backend's memories, a line each; nothing where there is one. */
   describe(): readonly string[];
   /** Makes a plan ready. What was prepared for one session runs on each other's places, all in the order in which it was asked. */
@@ -155,6 +153,8 @@ export interface Backend {
   readonly name: string;
   /** Starts what the backend needs: memory, threads. */
   open(options: BackendOptions): Promise<BackendSession>;
+  /** True for an operator that the backend may do at once; left out where it has no kernels for operators that stand for several. */
+  readonly hasKernel?: (op: Op) => boolean;
   /** How a plan would run for inputs of these types and shapes; left out where there is nothing to choose. */
   forecast?(plan: Plan, inputs: readonly Fact[]): Forecast;
 }

@@ -1,6 +1,6 @@
 /** `insitu inspect`: what a model's caches do when it runs, and why; as text, as JSON, as a picture. Runs nothing. */
 import { writeFile } from "node:fs/promises";
-import type { Forecast } from "../backends/backend.js";
+import type { Backend, Forecast } from "../backends/backend.js";
 import { choiceOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { bindShape, isFresh, isKnownShape } from "../graph/dim.js";
@@ -53,9 +53,10 @@ export const inspect: Command = {
   },
   async run({ positionals: [path], options }) {
     const model = await openForInspection(path);
-    const { plan, removed } = planOf(model, readPairs(options["pairs"]));
+    const backend = await backendNamed(options["backend"]);
+    const { plan, removed } = planOf(model, readPairs(options["pairs"]), backend);
     const sizes = readSizes(options["dims"], plan);
-    const forecast = await forecastFor(plan, sizes, options["backend"]);
+    const forecast = forecastFor(plan, sizes, backend);
     if (options["print"] !== undefined) {
       console.log(
         printed(options["print"], { model, plan, program: forecast?.program, missing: missingSizes(plan, sizes) }),
@@ -92,9 +93,13 @@ export const inspect: Command = {
   },
 };
 
-function planOf(model: Model, pairs: PairNames): { readonly plan: Plan; readonly removed: readonly RemovedNode[] } {
+function planOf(
+  model: Model,
+  pairs: PairNames,
+  { hasKernel }: Backend,
+): { readonly plan: Plan; readonly removed: readonly RemovedNode[] } {
   try {
-    const { graph, removed, asFiled } = preparedGraphOf(model);
+    const { graph, removed, asFiled } = preparedGraphOf(model, "all", hasKernel);
     return { plan: makePlan(graph, { pairs, asFiled }), removed };
   } catch (error) {
     if (!(error instanceof InsituError) || error.code !== "unsupported-operator") throw error;
@@ -162,18 +167,17 @@ function inputFacts({ graph, pairs }: Plan, sizes: Sizes): Fact[] {
   return graph.inputs.map(({ fact }) => ({ type: fact!.type, shape: fact!.shape && bindShape(fact!.shape, all) }));
 }
 
-/** What a backend would do with these sizes, the best where none is named; undefined where a size is missing, or there is nothing to choose. */
-async function forecastFor(
-  plan: Plan,
-  sizes: Sizes,
-  name: string | boolean | undefined,
-): Promise<Forecast | undefined> {
+/** The backend of that name; the best where none is named. */
+function backendNamed(name: string | boolean | undefined): Promise<Backend> {
   const named = backends.map((choice) => choice.name);
   const asked = choiceOf("--backend", name as BackendName | undefined, named, named[0]);
+  return backends.find((choice) => choice.name === asked)!.load();
+}
+
+/** What a backend would do with these sizes; undefined where a size is missing, or there is nothing to choose. */
+function forecastFor(plan: Plan, sizes: Sizes, backend: Backend): Forecast | undefined {
   const facts = inputFacts(plan, sizes);
-  if (!facts.every(({ shape }) => isKnownShape(shape))) return undefined;
-  const backend = await backends.find((choice) => choice.name === asked)!.load();
-  return backend.forecast?.(plan, facts);
+  return facts.every(({ shape }) => isKnownShape(shape)) ? backend.forecast?.(plan, facts) : undefined;
 }
 
 /** The symbols of the inputs that have no size. */

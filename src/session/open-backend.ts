@@ -1,5 +1,5 @@
 /** Opens the backend that a session asks for, or the next best one where the caller allows it: never without saying so. */
-import type { BackendChoice, BackendOptions, BackendSession } from "../backends/backend.js";
+import type { Backend, BackendChoice, BackendOptions, BackendSession } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
 import { Unavailable } from "../backends/unavailable.js";
 
@@ -9,6 +9,8 @@ export interface OpenedBackend {
   /** True if it computes in memory that the host cannot read. */
   readonly isDevice: boolean;
   readonly opened: BackendSession;
+  /** Operators that it may do at once. */
+  readonly hasKernel: Backend["hasKernel"];
 }
 
 /** Opens a backend. `onFallback` allows one thread in place of several and the last resort in place of what is not there, and hears why. */
@@ -26,7 +28,8 @@ export async function openBackend(
     );
   try {
     const backend = await choice.load();
-    return { name, isDevice: choice.isDevice === true, opened: await backend.open(options) };
+    const opened = await backend.open(options);
+    return { name, isDevice: choice.isDevice === true, opened, hasKernel: backend.hasKernel };
   } catch (error) {
     if (!(error instanceof Unavailable) || onFallback === undefined) throw error;
     if (error.what === "threads") {

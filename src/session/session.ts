@@ -283,7 +283,7 @@ export class Session {
 
 /** Loads a model and makes it ready on a backend, which is let go of where that fails. */
 async function prepareOn(
-  { name, isDevice, opened }: OpenedBackend,
+  { name, isDevice, opened, hasKernel }: OpenedBackend,
   source: ModelSource,
   platform: Platform,
   options: SessionOptions,
@@ -295,7 +295,7 @@ async function prepareOn(
     const loaded = await loadModel(source, platform, options, limit.guard(opened));
     const changed = await changedBy(options.change, loaded, isDevice);
     const { model, notRewritten } = await rewritten(changed, rewrite, inPlace);
-    const prepared = preparedGraphOf(model, level, opened.hasKernel);
+    const prepared = preparedGraphOf(model, level, hasKernel);
     const { graph, removed } = prepared;
     const named = namedWeightsOf(graph);
     const weights = [...named.keys()];

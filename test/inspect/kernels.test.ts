@@ -71,7 +71,8 @@ test.skipIf(noWebgpu !== undefined)("on WebGPU too: foreseen without a device is
   const dims = "batch=1,capacity=16,sequence=1";
   const foreseen = JSON.parse(await run(fileOf(model), "--json", "--backend", "webgpu", "--dims", dims)) as ExplainJson;
   expect(runsOf(foreseen)).toEqual(runsOf(session.explain({ json: true })));
-  expect(foreseen.steps.find(({ op }) => op === "TensorScatter")?.kernels).toEqual(["scatterRows"]);
+  const kernels = foreseen.steps.find(({ op }) => op === "CachedAttention")?.kernels;
+  expect(kernels).toEqual(["writeKeys", "writeValues", "turnQueries", "attentionTiles", "attentionCombine"]);
   await session.release();
   await expect(run(fileOf(model), "--backend", "gpu")).rejects.toThrow(
     /--backend must be "wasm", "webgpu" or "reference", got "gpu"/,

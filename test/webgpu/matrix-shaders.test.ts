@@ -22,6 +22,8 @@ const traitsWith = (workgroupBytes: number, subgroup = 32): DeviceTraits => ({
   subgroupMatrix: { rows: 16, columns: 16, depth: 16 },
   mostWorkgroups: 65535,
   workgroupBytes,
+  mostBindings: 8,
+  mostBindingBytes: 2 ** 30,
 });
 
 const operand = (type: ElementType, shape: readonly number[], constant = false): Operand => {
@@ -101,7 +103,9 @@ test.skipIf(dawn === undefined)("they compile, fit, and lie so that matrices can
   const requiredFeatures = ["shader-f16", "subgroups", matrices as GPUFeatureName] as const;
   const device = await adapter.requestDevice({ requiredFeatures: [...requiredFeatures] });
   const checked = async (dispatch: Dispatch, traits: DeviceTraits, what: string): Promise<void> => {
-    const module = device.createShaderModule({ code: shaderOf(dispatch, { traits } as Device, { bytes: 0, countOf: () => 1 }) });
+    const module = device.createShaderModule({
+      code: shaderOf(dispatch, { traits } as Device, { bytes: 0, countOf: () => 1 }),
+    });
     const { messages } = await module.getCompilationInfo();
     expect(
       messages.map(({ message, lineNum }) => `${lineNum}: ${message}`),

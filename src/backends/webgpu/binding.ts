@@ -5,12 +5,11 @@
 import type { Node, Value } from "../../graph/graph.js";
 import { InsituError } from "../../base/error.js";
 import { chooseKernel, type Operand } from "../../graph/kernel.js";
-import { isKnownShape } from "../../graph/dim.js";
 import type { Placement } from "../../plan/layout.js";
 import type { DataCheck } from "../../plan/data-checks.js";
 import type { Program, Step } from "../../plan/program.js";
 import { dynamicStep, type StepAccount } from "../step-account.js";
-import { byteLengthOf, type ElementType, traitsOf } from "../../tensor/element-type.js";
+import { byteLengthOf } from "../../tensor/element-type.js";
 import { Placed } from "../../tensor/placed.js";
 import { elementCount, View } from "../../tensor/view.js";
 import type { Transfer } from "../backend.js";
@@ -20,11 +19,12 @@ import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landin
 import { type Action, type BoundRun, deliveryOf, type Delivery, isWait, sparing } from "./bound-run.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { KeptChecks } from "./kept-checks.js";
-import { type Bounds, holdsWithin, lookedAt, mostHostElements, neededSteps } from "./needs.js";
+import { type Bounds, holdsWithin, lookedAt, neededSteps } from "./needs.js";
 import { type DraftDispatch, DraftDispatches } from "./draft-dispatches.js";
 import { Pending, tokenView } from "./pending.js";
 import { CallRecorder } from "./recorder.js";
 import type { WebgpuSession } from "./session.js";
+import { belongsToHost, isView, Whereabouts } from "./whereabouts.js";
 
 /** Binds a program to inputs in these places; `wanted` are the outputs that are asked for. What nobody needs is not computed. */
 export async function bindProgram(
@@ -69,8 +69,7 @@ class Binder {
   readonly #actions: (Exclude<Action, { readonly kind: "dispatch" }> | DraftDispatch)[] = [];
   readonly #accounts = new Map<Node, StepAccount>();
   readonly #transfers: Transfer[] = [];
-  readonly #device = new Map<Value, DevicePlace>();
-  readonly #host = new Set<Value>();
+  readonly #values: Whereabouts;
   readonly #dispatches: DraftDispatches;
   /** What is to be let go of, with the run or where it is not bound after all. */
   readonly #releases: (() => void)[] = [];
@@ -86,6 +85,7 @@ class Binder {
   ) {
     this.#session = session;
     this.#program = program;
+    this.#values = new Whereabouts(program);
     this.#arena = arena;
     this.#live = live;
     this.#needed = needed;
@@ -101,8 +101,8 @@ class Binder {
   }
 
   #input(value: Value, place: Placed): void {
-    if (!isDevicePlace(place)) this.#host.add(value);
-    else if (place.buffer.isOpen) this.#device.set(value, place);
+    if (!isDevicePlace(place)) this.#values.host.add(value);
+    else if (place.buffer.isOpen) this.#values.device.set(value, place);
     else
       throw new InsituError(
         "state-lost",
@@ -122,22 +122,22 @@ class Binder {
     for (const value of lookedAt(check)) {
       const own = this.#boundsOf(value);
       if (own !== undefined) bounds.set(value, own);
-      else if (this.#constantOf(value) === undefined) return false;
+      else if (this.#values.constantOf(value) === undefined) return false;
     }
-    return bounds.size > 0 && holdsWithin(this.#program, check, bounds, (value) => this.#factOf(value)!);
+    return bounds.size > 0 && holdsWithin(this.#program, check, bounds, (value) => this.#values.factOf(value)!);
   }
 
   #boundsOf(value: Value): Bounds | undefined {
-    const place = this.#device.get(value);
-    return place === undefined || this.#isHere(value) ? undefined : this.#session.bounds.get(place.buffer);
+    const place = this.#values.device.get(value);
+    return place === undefined || this.#values.isHere(value) ? undefined : this.#session.bounds.get(place.buffer);
   }
 
   #step(step: Step): void {
     const { node } = step;
     this.#check(step.checks);
     if (step.dynamic) return this.#fallBack(step, dynamicStep.reasons!);
-    if (this.#isView(step)) return this.#view(step);
-    if (this.#belongsToHost(step))
+    if (isView(step)) return this.#view(step);
+    if (belongsToHost(step, this.#values))
       return this.#onHost(step, { runs: "reference", reasons: ["its operands are on the host"] });
     const operands = node.inputs.map((value) => value && this.#placeOrPending(value));
     const outputs = node.outputs.map((value, at) => value && this.#outputPlace(step.placements[at]!, value));
@@ -153,7 +153,7 @@ class Binder {
     this.#dispatches.take(recorder, (form) => node.inputs[operands.indexOf(devicePlace(form.of.place))]!);
     for (const dispatch of recorder.dispatches)
       this.#dispatch(dispatch, ({ of }) => this.#bufferOf((of as Operand).place));
-    node.outputs.forEach((value, at) => value && this.#device.set(value, outputs[at]!));
+    node.outputs.forEach((value, at) => value && this.#values.device.set(value, outputs[at]!));
     const kernels = [...new Set(recorder.dispatches.map(({ name }) => name))];
     this.#accounts.set(node, kernels.length === 0 ? { runs: "nothing" } : { runs: "kernel", kernels });
   }
@@ -180,14 +180,14 @@ class Binder {
     for (const value of this.#program.plan.graph.outputs) {
       if (!this.#needed.has(value)) continue;
       const target = wanted.get(value);
-      if (target !== null && this.#hasShape(value)) {
+      if (target !== null && this.#values.hasShape(value)) {
         const from = this.#toDevice(value);
         outputs.set(value, target ?? from);
         if (target !== undefined) deliveries.push(deliveryOf(value, from, target));
         // A present that is still to be moved must be taken before another run writes what it lies in.
         else waits ||= !lasting.has(from.buffer);
-      } else if (!this.#isHere(value) && this.#device.has(value)) {
-        const landing = memory.landingFor(this.#device.get(value)!);
+      } else if (!this.#values.isHere(value) && this.#values.device.has(value)) {
+        const landing = memory.landingFor(this.#values.device.get(value)!);
         this.#releases.push(() => landing.release());
         landings.set(value, landing);
         this.#tell(value, "host");
@@ -223,71 +223,27 @@ class Binder {
     this.#dispatches.release();
   }
 
-  #isKnown(value: Value): boolean {
-    return this.#program.constants.has(value) || (value.initializer !== undefined && !this.#device.has(value));
-  }
-
-  /** What never changes: what is fed need not be what it stands in for. */
-  #constantOf(value: Value): View | undefined {
-    return this.#program.constants.get(value) ?? (this.#host.has(value) ? undefined : value.initializer);
-  }
-
-  #isHere(value: Value): boolean {
-    return this.#host.has(value) || this.#isKnown(value);
-  }
-
-  #factOf(value: Value): { readonly type: ElementType; readonly shape: readonly number[] } | undefined {
-    const constant = this.#constantOf(value);
-    if (constant !== undefined) return constant;
-    const fact = this.#program.facts.get(value);
-    return isKnownShape(fact?.shape) ? { type: fact!.type, shape: fact!.shape } : undefined;
-  }
-
-  #hasShape(value: Value): boolean {
-    const fact = this.#factOf(value);
-    return fact !== undefined && fact.type !== "string";
-  }
-
-  /** The steps that only show an operand under another shape. */
-  #isView({ placements }: Step): boolean {
-    return placements.every((each) => each === undefined || (each.kind === "shared" && each.effect === "view"));
-  }
-
   #view(step: Step): void {
     const { node, placements } = step;
     const source = placements.flatMap((each) => (each?.kind === "shared" ? [each.with] : []))[0];
-    if (source === undefined || !this.#device.has(source)) return this.#onHost(step, { runs: "nothing" });
+    if (source === undefined || !this.#values.device.has(source)) return this.#onHost(step, { runs: "nothing" });
     this.#accounts.set(node, { runs: "nothing" });
     node.outputs.forEach((value, at) => {
       const placement = placements[at];
       if (value === undefined || placement?.kind !== "shared") return;
-      const from = this.#device.get(placement.with)!;
+      const from = this.#values.device.get(placement.with)!;
       const { type, shape } = placement;
-      if (from.contiguous) this.#device.set(value, new Placed(type, shape, from.buffer, from.offset));
+      if (from.contiguous) this.#values.device.set(value, new Placed(type, shape, from.buffer, from.offset));
       else {
         const buffer = this.#own(byteLengthOf(type, elementCount(shape)), `${node.label}: without gaps`);
         this.#pendingCopies.push({ from, to: new Placed(from.type, from.shape, buffer) });
-        this.#device.set(value, new Placed(type, shape, buffer));
+        this.#values.device.set(value, new Placed(type, shape, buffer));
       }
     });
   }
 
   /** Copies that the next dispatch waits for. */
   readonly #pendingCopies: { readonly from: DevicePlace; readonly to: DevicePlace }[] = [];
-
-  #belongsToHost({ node, placements }: Step): boolean {
-    return (
-      node.inputs.every((value) => value === undefined || this.#isHere(value)) &&
-      placements.every(
-        (each) =>
-          each === undefined ||
-          (each.kind !== "dynamic" &&
-            traitsOf(each.type).kind !== "float" &&
-            elementCount(each.shape) <= mostHostElements &&
-            !(each.kind === "shared" && each.effect === "update")),
-      )
-    );
-  }
 
   #onHost(step: Step, account: StepAccount): void {
     const { node } = step;
@@ -296,21 +252,21 @@ class Binder {
     const updated = node.outputs.map((value, at) => {
       const placement = step.placements[at];
       const isUpdate = placement?.kind === "shared" && placement.effect === "update";
-      return value !== undefined && isUpdate ? this.#device.get(placement.with) : undefined;
+      return value !== undefined && isUpdate ? this.#values.device.get(placement.with) : undefined;
     });
     this.#keep(step, updated);
     this.#actions.push({ kind: "host", step });
     this.#accounts.set(node, account);
     node.outputs.forEach((value, at) => {
       if (value === undefined) return;
-      this.#host.add(value);
+      this.#values.host.add(value);
       const cache = updated[at];
       const placement = step.placements[at];
       if (cache === undefined || placement === undefined || placement.kind === "dynamic") return;
       const place = new Placed(placement.type, placement.shape, cache.buffer, cache.offset, cache.strides);
       this.#actions.push({ kind: "upload", value, to: place, intoCache: true });
       this.#tell(value, "backend");
-      this.#device.set(value, place);
+      this.#values.device.set(value, place);
     });
   }
 
@@ -328,9 +284,9 @@ class Binder {
   }
 
   #placeOrPending(value: Value): DevicePlace {
-    const place = this.#device.get(value);
+    const place = this.#values.device.get(value);
     if (place !== undefined) return place;
-    const fact = this.#factOf(value);
+    const fact = this.#values.factOf(value);
     return new Placed(fact!.type, fact!.shape, new Pending(value) as DeviceBuffer);
   }
 
@@ -351,7 +307,7 @@ class Binder {
         ? new Placed(placement.type, placement.shape, from.buffer, from.offset, from.strides)
         : new Placed(placement.type, placement.shape, from.buffer, from.offset);
     }
-    const { type, shape } = this.#factOf(value)!;
+    const { type, shape } = this.#values.factOf(value)!;
     return new Placed(
       type,
       shape,
@@ -368,11 +324,11 @@ class Binder {
 
   /** Where a value lies on the device; brought there where it is not. */
   #toDevice(value: Value): DevicePlace {
-    const there = this.#device.get(value);
+    const there = this.#values.device.get(value);
     if (there !== undefined) return there;
-    const { type, shape } = this.#factOf(value)!;
+    const { type, shape } = this.#values.factOf(value)!;
     let place: DevicePlace;
-    const constant = this.#constantOf(value);
+    const constant = this.#values.constantOf(value);
     if (constant !== undefined) {
       const isWeight = constant === value.initializer;
       const buffer = isWeight
@@ -389,21 +345,21 @@ class Binder {
       this.#actions.push({ kind: "upload", value, to: place, intoCache: false });
       this.#tell(value, "backend");
     }
-    this.#device.set(value, place);
+    this.#values.device.set(value, place);
     return place;
   }
 
   #toHost(value: Value): void {
-    if (this.#isHere(value)) return;
-    const from = this.#device.get(value);
+    if (this.#values.isHere(value)) return;
+    const from = this.#values.device.get(value);
     if (from === undefined) return;
     this.#actions.push({ kind: "download", value, from });
     this.#tell(value, "host");
-    this.#host.add(value);
+    this.#values.host.add(value);
   }
 
   #tell(value: Value, to: Transfer["to"]): void {
-    const fact = this.#factOf(value);
+    const fact = this.#values.factOf(value);
     this.#transfers.push({
       value,
       to,

@@ -14,6 +14,7 @@ import { readWebgpuSettings } from "./settings.js";
 export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
   return {
     name: "webgpu",
+    hasKernel: (op) => kernels.has(op),
     forecast: (plan, inputs) => forecastPlan(plan, inputs, kernels),
     async open({ platform, settings, fallback, automatic }): Promise<BackendSession> {
       const read = readWebgpuSettings(settings);
@@ -28,7 +29,6 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
       return {
         describe: () => session.describe(),
         checkWeights: (weights) => session.memory.checkWeights(weights),
-        hasKernel: (op) => kernels.has(op),
         prepare: (plan: Plan): Executable => new WebgpuExecutable(plan, session),
         release() {
           if (released) return;
