@@ -140,7 +140,7 @@ export const CachedAttention = defineOp({
     q_norm_scale: optional(tensor("T")),
     k_norm_scale: optional(tensor("T")),
   },
-  outputs: { Y: tensor("T"), present_key: tensor("T"), present_value: tensor("T") },
+  outputs: { Y: tensor("T"), present_key: optional(tensor("T")), present_value: optional(tensor("T")) },
   attrs: {
     q_num_heads: required(int()),
     kv_num_heads: required(int()),
@@ -178,13 +178,15 @@ export const CachedAttention = defineOp({
       past.offset,
       shape.map(() => 0),
     );
-    const parts = (which: "key" | "value", present: View): readonly View[] =>
-      overwrittenParts(
-        callableOf(scatterStep(which, "rows", call), call.label),
-        [call.inputs[`past_${which}`], written, write_indices],
-        [present],
-        () => true,
-      );
+    const parts = (which: "key" | "value", present: View | undefined): readonly View[] =>
+      present === undefined
+        ? []
+        : overwrittenParts(
+            callableOf(scatterStep(which, "rows", call), call.label),
+            [call.inputs[`past_${which}`], written, write_indices],
+            [present],
+            () => true,
+          );
     return {
       present_key: parts("key", call.outputs.present_key),
       present_value: parts("value", call.outputs.present_value),
