@@ -3,7 +3,6 @@
  * for several. What the inputs are called is decoder-inputs.ts's knowledge; which rows are whose is the caches' business.
  */
 import { InsituError } from "../base/error.js";
-import type { Feeds } from "../session/feeds.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
@@ -35,7 +34,7 @@ export interface DecoderStep {
   /** Tokens at the end whose logits are needed, all where left out; a model that cannot leave logits out gives all. */
   readonly keep?: number;
   /** Where pages are written and read. */
-  readonly pages?: Feeds;
+  readonly pages?: Readonly<Record<string, Tensor>>;
 }
 
 /** What a decoder is asked for beside tokens. */

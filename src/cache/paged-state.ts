@@ -5,7 +5,6 @@
 import { checkCount, checkFlag, checkList, checkNumbers, checkObject } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
-import type { Feeds } from "../session/feeds.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
@@ -44,7 +43,7 @@ export interface PagedBatch {
   /** The position of each sequence's first column; below 0 in front of a text. */
   readonly positions: readonly number[];
   /** slot_mapping, block_tables and seq_lens. */
-  readonly feeds: Feeds;
+  readonly feeds: Readonly<Record<string, Tensor>>;
   readonly state: State;
 }
 

@@ -7,6 +7,7 @@ export type { BackendSettings } from "../backends/settings.js";
 export type { WasmSettings } from "../backends/wasm/settings.js";
 export type { InPlacePolicy, RewritePolicy, SessionOptions } from "../session/options.js";
 export type { BackendName } from "./backends.js";
+export type { TensorLike } from "../tensor/tensor-like.js";
 export type { Feeds } from "../session/feeds.js";
 export type { Fetches } from "../session/results.js";
 export type { HeldInput } from "../session/held-inputs.js";

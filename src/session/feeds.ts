@@ -6,11 +6,12 @@ import { factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
 import { cloneView } from "../tensor/copy.js";
 import type { Placed } from "../tensor/placed.js";
-import { isTensor, type Tensor } from "../tensor/tensor.js";
+import type { Tensor } from "../tensor/tensor.js";
+import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
 import type { View } from "../tensor/view.js";
 
-/** Tensors by input name. */
-export type Feeds = Readonly<Record<string, Tensor>>;
+/** Tensors by input name, insitu's or whatever looks like one. */
+export type Feeds = Readonly<Record<string, TensorLike>>;
 
 /**
  * Places by input value: feeds, and defaults of inputs that have one. Throws for what is unknown, missing, ill-typed or held.
@@ -26,8 +27,8 @@ export function readFeeds(
 ): Map<Value, Placed> {
   if (typeof feeds !== "object" || feeds === null)
     throw new InsituError("invalid-feed", `feeds must be an object of tensors by input name, got ${valueText(feeds)}`);
-  // All are taken before the first is looked at: what stands behind a name may be a getter that does anything.
-  const given = new Map<Value, unknown>();
+  // All are taken before the first is looked at: what stands behind a name, or is a tensor's data, may be a getter that does anything.
+  const given = new Map<Value, Tensor>();
   for (const [name, tensor] of Object.entries(feeds)) {
     const value = known.get(name);
     if (value === undefined)
@@ -40,29 +41,34 @@ export function readFeeds(
         "invalid-feed",
         `input "${name}" is held by the state and cannot be fed; use state.set("${name}", tensor)`,
       );
-    if (tensor !== undefined) given.set(value, tensor);
+    if (tensor !== undefined) given.set(value, tensorOfFeed(name, tensor));
   }
   const symbols = new Map<string, { size: number; input: string }>();
   const views = new Map<Value, Placed>();
   for (const value of graph.inputs) {
     const inState = held.get(value);
-    if (inState === undefined && !given.has(value)) {
+    const tensor = given.get(value);
+    if (inState === undefined && tensor === undefined) {
       if (value.initializer !== undefined) views.set(value, value.initializer);
       else if (!mayOmit.has(value))
         throw new InsituError("invalid-feed", `input "${value.name}" (${factText(value.fact!)}) is missing`);
       continue;
     }
-    const view = inState ?? slotOf(given.get(value)) ?? viewOfFeed(value, given.get(value));
+    const view = inState ?? slotOf(tensor) ?? viewOfFeed(value, tensor!);
     checkFeed(value, view, symbols);
     views.set(value, view);
   }
   return views;
 }
 
+function tensorOfFeed(name: string, given: unknown): Tensor {
+  const tensor = tensorOf(given, `input "${name}"`);
+  if (tensor !== undefined) return tensor;
+  throw new InsituError("invalid-feed", `input "${name}" must be a Tensor, got ${valueText(given)}`);
+}
+
 /** What a feed shows now. Memory that other threads may write is read once, here. */
-function viewOfFeed({ name }: Value, tensor: unknown): View {
-  if (!isTensor(tensor))
-    throw new InsituError("invalid-feed", `input "${name}" must be a Tensor, got ${valueText(tensor)}`);
+function viewOfFeed({ name }: Value, tensor: Tensor): View {
   let view: View;
   try {
     view = tensor.toView();

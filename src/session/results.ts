@@ -11,11 +11,15 @@ import type { Graph, Value } from "../graph/graph.js";
 import type { Program } from "../plan/program.js";
 import { cloneView } from "../tensor/copy.js";
 import type { Placed } from "../tensor/placed.js";
-import { isTensor, Tensor } from "../tensor/tensor.js";
+import { Tensor } from "../tensor/tensor.js";
+import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
 import { hostView, sharesBytes, View } from "../tensor/view.js";
 
-/** The outputs to compute: names, or names with tensors to write into (null for a fresh one). */
-export type Fetches = readonly string[] | Readonly<Record<string, Tensor | null>>;
+/**
+ * The outputs to compute: names, or names with tensors to write into (null for a fresh one). What is written into a tensor that another
+ * package made comes back as one of insitu's over the same array.
+ */
+export type Fetches = readonly string[] | Readonly<Record<string, TensorLike | null>>;
 
 const outputsByName = new WeakMap<Graph, ReadonlyMap<string, Value>>();
 
@@ -58,12 +62,14 @@ export function readFetches(
   return new Map(
     entries.map(([name, target]) => {
       const value = find(name);
-      if (target !== null && !isTensor(target))
+      if (target === null) return [value, null];
+      const tensor = tensorOf(target, `fetches["${name}"]`);
+      if (tensor === undefined)
         throw new InsituError(
           "invalid-argument",
           `fetches["${name}"] must be a Tensor or null, got ${valueText(target)}`,
         );
-      return [value, target];
+      return [value, tensor];
     }),
   );
 }

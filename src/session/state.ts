@@ -6,7 +6,8 @@ import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { Lender, type TensorLocation } from "../tensor/lender.js";
-import { isTensor, lentTensor, type Tensor } from "../tensor/tensor.js";
+import { lentTensor, type Tensor } from "../tensor/tensor.js";
+import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
 import { bytesIn, sameNumbers, type View, viewOfBytes } from "../tensor/view.js";
 import type { CacheEdit, CacheEdits, EditedCache } from "./cache-edits.js";
 import type { Holding } from "./holding.js";
@@ -169,11 +170,15 @@ export class State {
   }
 
   /** Copies a tensor into a cache. */
-  set(name: string, tensor: Tensor): void {
+  set(name: string, given: TensorLike): void {
+    this.#idle();
+    this.#holding(name);
+    const tensor = tensorOf(given, `cache "${name}"`);
+    // Asked again: the getters of somebody else's tensor may have done anything.
     this.#idle();
     const holding = this.#holding(name);
-    if (!isTensor(tensor))
-      throw new InsituError("invalid-argument", `cache "${name}" takes a Tensor, got ${valueText(tensor)}`);
+    if (tensor === undefined)
+      throw new InsituError("invalid-argument", `cache "${name}" takes a Tensor, got ${valueText(given)}`);
     holding.write(tensor.toView());
     if (holding.grows) this.#lengths = this.#lengths.map(() => holding.length);
   }

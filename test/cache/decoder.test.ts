@@ -12,7 +12,7 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
-import type { Tensor } from "../../src/tensor/tensor.js";
+import type { TensorLike } from "../../src/tensor/tensor-like.js";
 import { decoderBytes } from "./support.js";
 
 const sessions: InferenceSession[] = [];
@@ -45,9 +45,9 @@ function watch(session: InferenceSession): Record<string, string>[] {
   const seen: Record<string, string>[] = [];
   const run = session.run.bind(session);
   vi.spyOn(session, "run").mockImplementation((feeds, ...others) => {
-    const shown = ([name, { type, dims, data }]: [string, Tensor]): [string, string] => [
+    const shown = ([name, { type, dims, data }]: [string, TensorLike]): [string, string] => [
       name,
-      `${type}[${dims.join(",")}] ${Array.from(data as Iterable<unknown>, Number).join(" ")}`,
+      `${type}[${dims.join(",")}] ${Array.from(data as Iterable<unknown> & TensorLike["data"], Number).join(" ")}`,
     ];
     seen.push(Object.fromEntries(Object.entries(feeds).map(shown)));
     return run(feeds, ...others);
