@@ -1,12 +1,12 @@
 /** What callers hand in, checked: JavaScript lets anything through. Undefined stands for what is left out; the checks of options let it pass. */
-import { InsituError } from "./error.js";
+import { type BuiltInError, InsituError } from "./error.js";
 import { valueText } from "./value-text.js";
 
 /** The options that a caller gave, none where they are left out; null is a value like others. `what` names them. */
 export function optionsOf<T extends object>(what: string, given: T | undefined): Partial<T> {
   if (given === undefined) return {};
   if (typeof given === "object" && given !== null && !Array.isArray(given)) return given;
-  throw new InsituError("invalid-argument", `${what} must be an object, got ${valueText(given)}`);
+  throw new InsituError("invalid-argument", `${what} must be an object, got ${valueText(given)}`, { as: "TypeError" });
 }
 
 /** The same for options that may be null, each or all: null is left out. */
@@ -15,16 +15,27 @@ export function optionsWithoutNull<T extends object>(what: string, given: T | nu
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null && value !== undefined)) as T;
 }
 
+/** What is thrown for a value where a number is asked for: another number is out of its range. */
+export const numberError = (given: unknown): BuiltInError => (typeof given === "number" ? "RangeError" : "TypeError");
+
 /** Throws unless a value, where there is one, is what the rule says. */
-export function checkRule(what: string, given: unknown, rule: string, holds: boolean): void {
+export function checkRule(
+  what: string,
+  given: unknown,
+  rule: string,
+  holds: boolean,
+  as: BuiltInError = "TypeError",
+): void {
   if (given !== undefined && !holds)
-    throw new InsituError("invalid-argument", `${what} must be ${rule}, got ${valueText(given)}`);
+    throw new InsituError("invalid-argument", `${what} must be ${rule}, got ${valueText(given)}`, { as });
 }
 
 /** Throws unless an argument that must be there is an object. */
 export function checkObject(what: string, given: unknown): void {
   if (typeof given !== "object" || given === null)
-    throw new InsituError("invalid-argument", `${what} must be an object, got ${valueText(given)}`);
+    throw new InsituError("invalid-argument", `${what} must be an object, got ${valueText(given)}`, {
+      as: "TypeError",
+    });
 }
 
 /** Throws unless an option is a function or left out. */
@@ -41,7 +52,13 @@ export const checkName = (what: string, given: unknown): void =>
 
 /** Throws unless an option is a whole number from `least` on, or left out. */
 export const checkCount = (what: string, given: unknown, least = 0): void =>
-  checkRule(what, given, `a whole number from ${least} on`, Number.isSafeInteger(given) && (given as number) >= least);
+  checkRule(
+    what,
+    given,
+    `a whole number from ${least} on`,
+    Number.isSafeInteger(given) && (given as number) >= least,
+    numberError(given),
+  );
 
 /** Throws unless an option is one of a few words, or left out. */
 export function checkChoice(what: string, given: string | undefined, choices: readonly string[]): void {

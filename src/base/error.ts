@@ -23,15 +23,40 @@ export type ErrorCode =
   | "thread-lost" // a thread ended, or stopped answering, in the middle of a run
   | "internal"; // insitu's own mistake
 
+/** JavaScript's own classes of errors that an error of insitu's may be as well. */
+export type BuiltInError = "TypeError" | "RangeError";
+
+/** Every error of insitu's: those that are a built-in class as well inherit from that one. */
+const made = new WeakSet<object>();
+
 /** An error with a stable `code` and a message that names the thing, the rule and the value. */
 export class InsituError extends Error {
-  override readonly name: string = "InsituError";
+  override readonly name: string;
   readonly code: ErrorCode;
-  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+
+  /** Where onnxruntime throws a TypeError or a RangeError, `as` makes this one too, by class and by name. */
+  constructor(code: ErrorCode, message: string, options?: { readonly cause?: unknown; readonly as?: BuiltInError }) {
     super(code === "internal" && !message.startsWith("internal:") ? `internal: ${message}` : message, options);
     this.code = code;
+    made.add(this);
+    const as = options?.as;
+    this.name = as ?? "InsituError";
+    if (as !== undefined) Object.setPrototypeOf(this, as === "TypeError" ? typeErrors : rangeErrors);
+  }
+
+  /** True for every error of insitu's: also for those that are a TypeError or a RangeError. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return this === InsituError
+      ? typeof value === "object" && value !== null && made.has(value)
+      : Function.prototype[Symbol.hasInstance].call(this, value);
   }
 }
+
+/** What errors of insitu's inherit from that are a built-in class as well. */
+const inheriting = (prototype: Error): Error =>
+  Object.create(prototype, { constructor: { value: InsituError } }) as Error;
+const typeErrors = inheriting(TypeError.prototype);
+const rangeErrors = inheriting(RangeError.prototype);
 
 /** Throws an `internal:` error: for states that only a bug of insitu can reach. */
 export function unreachable(message: string): never {

@@ -7,6 +7,7 @@ import { nodePlatform } from "../platform/node.js";
 import type { LoadOptions } from "../onnx/load-options.js";
 import type { RewriteOptions } from "../rewrite/rewrite.js";
 import type { RewrittenBytes } from "../rewrite/rewrite-source.js";
+import { readCreateArguments } from "../session/create-arguments.js";
 import type { ModelSource } from "../session/load.js";
 import type { SessionOptions } from "../session/options.js";
 import { Session } from "../session/session.js";
@@ -15,7 +16,16 @@ import { backends } from "./backends.js";
 /** A loaded model. */
 export class InferenceSession extends Session {
   /** Loads a model from a path, a file URL or its bytes, and makes it ready to run. */
-  static async create(source: ModelSource, options?: SessionOptions): Promise<InferenceSession> {
+  static create(model: ModelSource, options?: SessionOptions): Promise<InferenceSession>;
+  /** The same for a model that is a part of a buffer. */
+  static create(
+    buffer: ArrayBufferLike,
+    byteOffset: number,
+    byteLength?: number,
+    options?: SessionOptions,
+  ): Promise<InferenceSession>;
+  static async create(model: ModelSource, ...others: readonly unknown[]): Promise<InferenceSession> {
+    const { source, options } = readCreateArguments(model, others);
     return new InferenceSession(await Session.prepare(source, nodePlatform, backends, options));
   }
 }

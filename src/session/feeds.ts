@@ -6,7 +6,7 @@ import { factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
 import { cloneView } from "../tensor/copy.js";
 import type { Placed } from "../tensor/placed.js";
-import type { Tensor } from "../tensor/tensor.js";
+import { isTensor, type Tensor } from "../tensor/tensor.js";
 import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
 import type { View } from "../tensor/view.js";
 
@@ -14,7 +14,8 @@ import type { View } from "../tensor/view.js";
 export type Feeds = Readonly<Record<string, TensorLike>>;
 
 /**
- * Places by input value: feeds, and defaults of inputs that have one. Throws for what is unknown, missing, ill-typed or held.
+ * Places by input value: feeds, and defaults of inputs that have one. Throws for what is missing, ill-typed or held; feeds that the model
+ * has no input for are let be, as onnxruntime does.
  * `slotOf` tells where a tensor lies that stays on the backend.
  */
 export function readFeeds(
@@ -25,17 +26,21 @@ export function readFeeds(
   mayOmit: ReadonlySet<Value>,
   slotOf: (tensor: unknown) => Placed | undefined,
 ): Map<Value, Placed> {
-  if (typeof feeds !== "object" || feeds === null)
-    throw new InsituError("invalid-feed", `feeds must be an object of tensors by input name, got ${valueText(feeds)}`);
+  if (typeof feeds !== "object" || feeds === null || Array.isArray(feeds) || isTensor(feeds))
+    throw new InsituError(
+      "invalid-feed",
+      `'feeds' must be an object of tensors by input name, got ${isTensor(feeds) ? "a Tensor" : valueText(feeds)}`,
+      { as: "TypeError" },
+    );
+  const unknown: string[] = [];
   // All are taken before the first is looked at: what stands behind a name, or is a tensor's data, may be a getter that does anything.
   const given = new Map<Value, Tensor>();
   for (const [name, tensor] of Object.entries(feeds)) {
     const value = known.get(name);
-    if (value === undefined)
-      throw new InsituError(
-        "invalid-feed",
-        `${valueText(name)} is no input of the model; its inputs are ${[...known.keys()].join(", ")}`,
-      );
+    if (value === undefined) {
+      unknown.push(name);
+      continue;
+    }
     if (held.has(value))
       throw new InsituError(
         "invalid-feed",
@@ -50,8 +55,7 @@ export function readFeeds(
     const tensor = given.get(value);
     if (inState === undefined && tensor === undefined) {
       if (value.initializer !== undefined) views.set(value, value.initializer);
-      else if (!mayOmit.has(value))
-        throw new InsituError("invalid-feed", `input "${value.name}" (${factText(value.fact!)}) is missing`);
+      else if (!mayOmit.has(value)) throw new InsituError("invalid-feed", missingText(value, unknown, known));
       continue;
     }
     const view = inState ?? slotOf(tensor) ?? viewOfFeed(value, tensor!);
@@ -59,6 +63,14 @@ export function readFeeds(
     views.set(value, view);
   }
   return views;
+}
+
+/** A feed that is missing may be there under another name. */
+function missingText(value: Value, unknown: readonly string[], known: ReadonlyMap<string, Value>): string {
+  const missing = `input "${value.name}" (${factText(value.fact!)}) is missing`;
+  return unknown.length === 0
+    ? missing
+    : `${missing}; ${valueText(unknown[0])} is no input of the model; its inputs are ${[...known.keys()].join(", ")}`;
 }
 
 function tensorOfFeed(name: string, given: unknown): Tensor {

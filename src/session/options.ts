@@ -1,7 +1,7 @@
 /** The options of `InferenceSession.create`, insitu's own and onnxruntime's, read into one form. */
 import { type BackendChoice, type FallbackPolicy, mostThreads } from "../backends/backend.js";
 import type { BackendSettings } from "../backends/settings.js";
-import { checkCallback, choiceOf } from "../base/arguments.js";
+import { checkCallback, choiceOf, numberError } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import { checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
@@ -9,14 +9,15 @@ import type { Model } from "../onnx/model.js";
 import type { Level } from "../passes/optimize.js";
 import type { PairNames } from "../plan/named-pairs.js";
 import type { InPlacePolicy } from "../plan/plan.js";
+import { checkIgnoredOptions, type ExecutionProvider, type IgnoredSessionOptions } from "./onnxruntime-options.js";
 
 export type { InPlacePolicy } from "../plan/plan.js";
 
 /** When a decoder whose caches grow is rewritten: where it is understood (`explain` tells why not), always or not at all. */
 export type RewritePolicy = "auto" | "require" | "never";
 
-/** How a session is made. Options of onnxruntime that insitu has no use for are accepted and ignored. */
-export interface SessionOptions extends LoadOptions, BackendSettings {
+/** How a session is made. Options of onnxruntime that insitu has no use for are checked and ignored. */
+export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSessionOptions {
   /** The name of a backend, or "auto" for the fastest that is there and can hold the model; "wasm" when left out. */
   readonly backend?: string;
   /** What becomes of operators that a device has no kernel for: "host", the default, computes them there and tells it, "never" refuses. */
@@ -37,8 +38,8 @@ export interface SessionOptions extends LoadOptions, BackendSettings {
   readonly onFallback?: (message: string) => void;
   /** The most bytes that weights and a state may take together; what the machine has when left out. */
   readonly memoryLimit?: number;
-  /** onnxruntime's name for `backend`: "cpu" is the default backend. */
-  readonly executionProviders?: readonly (string | { readonly name: string })[];
+  /** onnxruntime's name for `backend`, tried in order: "cpu" is the default backend. Unknown ones are passed over if a known one follows. */
+  readonly executionProviders?: readonly ExecutionProvider[];
   /** onnxruntime's name for `threads`. */
   readonly intraOpNumThreads?: number;
   /** "disabled" runs the graph as the file has it, "basic" without what is redundant, the others with fused operators. */
@@ -50,8 +51,10 @@ export function readOptions(
   options: SessionOptions,
   choices: readonly BackendChoice[],
 ): {
-  /** The backends to try, in this order: one, unless the caller leaves the choice open. */
+  /** The backends to try, in this order: one, unless the caller leaves the choice open or names several. */
   candidates: readonly BackendChoice[];
+  /** True where the caller leaves the choice open. */
+  automatic: boolean;
   /** What the caller set for a backend alone. */
   settingsOf: (choice: BackendChoice) => unknown;
   fallback: FallbackPolicy;
@@ -74,16 +77,18 @@ export function readOptions(
       `option memoryLimit must be a number of bytes, got ${valueText(memoryLimit)}`,
     );
   checkLoadOptions(options);
+  checkIgnoredOptions(options);
   const threads = readThreads(options, "threads") ?? readThreads(options, "intraOpNumThreads");
   const fallback = choiceOf("option fallback", options.fallback, ["host", "never"], "host");
   const candidates =
     options.backend === automatic
       ? choices.filter((each) => each.automatic !== undefined).toSorted((a, b) => a.automatic! - b.automatic!)
-      : [chooseBackend(options, choices)];
+      : chooseBackends(options, choices);
   const settingsOf = ({ name }: BackendChoice): unknown =>
     Object.hasOwn(options, name) ? options[name as keyof BackendSettings] : undefined;
   return {
     candidates,
+    automatic: options.backend === automatic,
     settingsOf,
     fallback,
     inPlace,
@@ -103,24 +108,31 @@ function readThreads(options: SessionOptions, name: "threads" | "intraOpNumThrea
   throw new InsituError(
     "invalid-argument",
     `option ${name} must be a whole number from 0 to ${mostThreads}, got ${valueText(threads)}; 0 is what the machine has`,
+    { as: numberError(threads) },
   );
 }
 
-function chooseBackend(options: SessionOptions, choices: readonly BackendChoice[]): BackendChoice {
+/** onnxruntime's name for what runs everywhere. */
+const everywhere = "cpu";
+
+function chooseBackends(options: SessionOptions, choices: readonly BackendChoice[]): readonly BackendChoice[] {
   const { backend, executionProviders = [] } = options;
   const named = (name: string): BackendChoice | undefined => choices.find((choice) => choice.name === name);
+  const words = (names: readonly string[]): string => names.map((name) => `"${name}"`).join(", ");
+  const known = choices.map(({ name }) => name);
   if (backend !== undefined) {
     const choice = named(backend);
-    if (choice !== undefined) return choice;
+    if (choice !== undefined) return [choice];
     throw new InsituError(
       "invalid-argument",
-      `option backend must be one of ${[automatic, ...choices.map(({ name }) => name)].map((name) => `"${name}"`).join(", ")}, got ${valueText(backend)}`,
+      `option backend must be one of ${words([automatic, ...known])}, got ${valueText(backend)}`,
     );
   }
   const refuse = (got: unknown): never => {
     throw new InsituError(
       "invalid-argument",
       `option executionProviders must be a list of names, or of objects with a name, got ${valueText(got)}`,
+      { as: "TypeError" },
     );
   };
   if (!Array.isArray(executionProviders)) return refuse(executionProviders);
@@ -128,6 +140,12 @@ function chooseBackend(options: SessionOptions, choices: readonly BackendChoice[
     const name = typeof provider === "object" && provider !== null ? (provider as { name?: unknown }).name : provider;
     return typeof name === "string" ? name : refuse(executionProviders);
   });
-  // onnxruntime tries its providers in order and ends with the CPU; names that are not here fall through the same way.
-  return names.flatMap((name) => named(name) ?? [])[0] ?? choices[0];
+  // onnxruntime passes over providers that it does not have, as long as one is left.
+  const found = new Set(names.flatMap((name) => (name === everywhere ? choices[0] : named(name)) ?? []));
+  if (names.length > 0 && found.size === 0)
+    throw new InsituError(
+      "invalid-argument",
+      `option executionProviders: none of ${valueText(names)} is here; there are ${words([everywhere, ...known])}`,
+    );
+  return found.size === 0 ? [choices[0]] : [...found];
 }

@@ -11,7 +11,7 @@ import type { Graph, Value } from "../graph/graph.js";
 import type { Program } from "../plan/program.js";
 import { cloneView } from "../tensor/copy.js";
 import type { Placed } from "../tensor/placed.js";
-import { Tensor } from "../tensor/tensor.js";
+import { isTensor, Tensor } from "../tensor/tensor.js";
 import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
 import { hostView, sharesBytes, View } from "../tensor/view.js";
 
@@ -37,10 +37,11 @@ export function readFetches(
   optionsFollow: boolean,
 ): Map<Value, Tensor | null> | undefined {
   if (fetches === undefined) return undefined;
-  if (typeof fetches !== "object" || fetches === null) {
+  if (typeof fetches !== "object" || fetches === null || isTensor(fetches)) {
     throw new InsituError(
       "invalid-argument",
-      `fetches must be output names, an object by output name, or options, got ${valueText(fetches)}`,
+      `argument[1] of run must be 'fetches' (output names, or an object by output name) or options, got ${isTensor(fetches) ? "a Tensor" : valueText(fetches)}`,
+      { as: "TypeError" },
     );
   }
   const known = outputsOf(graph);
@@ -49,12 +50,14 @@ export function readFetches(
     if (value === undefined)
       throw new InsituError(
         "invalid-argument",
-        `${valueText(name)} is no output of the model; its outputs are ${[...known.keys()].join(", ")}`,
+        `'fetches': ${valueText(name)} is no output of the model; its outputs are ${[...known.keys()].join(", ")}`,
+        { as: typeof name === "string" ? "RangeError" : "TypeError" },
       );
     return value;
   };
   if (Array.isArray(fetches)) {
-    if (fetches.length === 0) throw new InsituError("invalid-argument", "fetches must name at least one output");
+    if (fetches.length === 0)
+      throw new InsituError("invalid-argument", "'fetches' must name at least one output", { as: "TypeError" });
     return new Map(Array.from(fetches as readonly unknown[], (name) => [find(name), null]));
   }
   const entries = Object.entries(fetches as Record<string, unknown>);

@@ -22,6 +22,7 @@ import { type Feeds, inOrder, readFeeds } from "./feeds.js";
 import { type HeldInput, heldInputsOf } from "./held-inputs.js";
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
 import { MemoryLimit } from "./memory-limit.js";
+import { checkRunOptions, type OnnxruntimeRunOptions } from "./onnxruntime-options.js";
 import { openBackend, type OpenedBackend } from "./open-backend.js";
 import { type InPlacePolicy, readOptions, type RewritePolicy, type SessionOptions } from "./options.js";
 import { Pairings } from "./pairing.js";
@@ -32,14 +33,9 @@ import { makeSlot, placeInSlot } from "./slots.js";
 import { runWithState, startWithState, type StartedRun } from "./stateful-run.js";
 
 /** Options of one run. */
-export interface RunOptions {
+export interface RunOptions extends OnnxruntimeRunOptions {
   /** Past inputs come from this state, present outputs stay in it. */
   readonly state?: State;
-  /** Accepted for onnxruntime's sake. */
-  readonly tag?: string;
-  readonly logSeverityLevel?: number;
-  readonly logVerbosityLevel?: number;
-  readonly extra?: Readonly<Record<string, unknown>>;
 }
 
 /** What is known of an input or output before a run. */
@@ -113,18 +109,18 @@ export class Session {
     backends: readonly BackendChoice[],
     given?: SessionOptions,
   ): Promise<Parts> {
-    const options = optionsOf<SessionOptions>("the options of a session", given);
+    const options = optionsOf<SessionOptions>("'options' of a session", given);
     const { candidates, ...read } = readOptions(options, backends);
     const passedOver: string[] = [];
     for (const [at, choice] of candidates.entries())
       try {
         const asked = { platform, threads: read.threads, settings: read.settingsOf(choice), fallback: read.fallback };
-        const automatic = candidates.length > 1;
+        const isLast = at === candidates.length - 1;
         const opened = await openBackend(
           backends,
           choice,
-          { ...asked, automatic },
-          automatic ? undefined : options.onFallback,
+          { ...asked, automatic: read.automatic },
+          isLast && !read.automatic ? options.onFallback : undefined,
         );
         return await prepareOn(opened, source, platform, options, { ...read, passedOver });
       } catch (error) {
@@ -191,7 +187,9 @@ export class Session {
     const isOptions = options === undefined && State.isState((fetches as RunOptions | null | undefined)?.state);
     const wanted = isOptions ? undefined : readFetches(fetches, parts.graph, options !== undefined);
     const asked = options === undefined && wanted === undefined ? (fetches as RunOptions | undefined) : options;
-    const { state } = optionsOf<RunOptions>("the options of a run", asked);
+    const given = optionsOf<RunOptions>("'options' of a run", asked);
+    checkRunOptions(given);
+    const { state } = given;
     if (state !== undefined && !State.isState(state))
       throw new InsituError("invalid-state", `options.state must come from createState, got ${valueText(state)}`);
     return { parts, wanted, state };
@@ -232,6 +230,16 @@ export class Session {
       ...section("edits of caches", edits.describe()),
       ...(notRewritten === undefined ? [] : [`\nnot rewritten: ${notRewritten}`]),
     ].join("\n");
+  }
+
+  /** Accepted for onnxruntime's sake, and does nothing: `explain` tells what a run does. */
+  startProfiling(): void {
+    this.#live();
+  }
+
+  /** Accepted like `startProfiling`. */
+  endProfiling(): void {
+    this.#live();
   }
 
   /** The name of the backend that the session runs on. */

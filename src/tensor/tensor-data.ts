@@ -1,5 +1,5 @@
 /** What a tensor can be made of: which arrays stand for which element type, and their conversion to its storage. Knows no dims. */
-import { InsituError } from "../base/error.js";
+import { type BuiltInError, InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import { arrayConstructorOf, type DataTypeMap, type ElementType, isPacked, type Storage } from "./element-type.js";
 import { encodeFloat16, isSmallFloat } from "./float.js";
@@ -53,9 +53,12 @@ export type TypeOfData<D> = D extends Float32Array
                         : ElementType;
 
 /** Throws what the constructor says of arguments that make no tensor. */
-export function refuse(message: string): never {
-  throw new InsituError("invalid-argument", `Tensor: ${message}`);
+export function refuse(message: string, as?: BuiltInError): never {
+  throw new InsituError("invalid-argument", `Tensor: ${message}`, as === undefined ? {} : { as });
 }
+
+/** The same for data that cannot be a tensor's. */
+const refuseData = (message: string): never => refuse(message, "TypeError");
 
 /** What typed arrays say of themselves, whatever their class adds: also of another realm, of which `instanceof` knows nothing. */
 const typedArrays = Object.getPrototypeOf(Uint8Array.prototype) as object;
@@ -95,7 +98,7 @@ const typeOfClass: ReadonlyMap<string, ElementType> = new Map([
 /** The element type that an untyped constructor argument stands for. */
 export function typeOfData(data: unknown): ElementType {
   if (!Array.isArray(data)) {
-    return typeOfClass.get(classOf(data)) ?? refuse(`data must be a typed array or an array, got ${classOf(data)}`);
+    return typeOfClass.get(classOf(data)) ?? refuseData(`data must be a typed array or an array, got ${classOf(data)}`);
   }
   switch (typeof data[0]) {
     case "string":
@@ -103,25 +106,25 @@ export function typeOfData(data: unknown): ElementType {
     case "boolean":
       return "bool";
     case "undefined":
-      return refuse("an empty array needs its type: new Tensor(type, data, dims)");
+      return refuseData("an empty array needs its type: new Tensor(type, data, dims)");
     default:
-      return refuse(`an array of ${typeof data[0]}s needs its type: new Tensor(type, data, dims)`);
+      return refuseData(`an array of ${typeof data[0]}s needs its type: new Tensor(type, data, dims)`);
   }
 }
 
 /** Throws where an array that stands for strings holds something else. */
 export function checkStrings(data: readonly unknown[]): void {
   const odd = data.findIndex((element) => typeof element !== "string");
-  if (odd >= 0) refuse(`data of type string must be strings, got ${typeof data[odd]} at ${odd}`);
+  if (odd >= 0) refuseData(`data of type string must be strings, got ${typeof data[odd]} at ${odd}`);
 }
 
 /** The caller's own array where it is of the right class, its bytes where another class has the same ones, else a converted copy. */
 export function toStorage(type: ElementType, data: TensorData): Storage {
-  if (data === undefined || data === null) return refuse(`data is missing for type ${type}`);
+  if (data === undefined || data === null) return refuseData(`data is missing for type ${type}`);
   const given = classOf(data);
   if (type === "string") {
     if (!Array.isArray(data))
-      return refuse(`data of type string must be an array of strings, got ${withArticle(given)}`);
+      return refuseData(`data of type string must be an array of strings, got ${withArticle(given)}`);
     checkStrings(data);
     return data as string[];
   }
@@ -134,13 +137,14 @@ export function toStorage(type: ElementType, data: TensorData): Storage {
     return length === 0 ? new constructor(0) : new constructor(buffer, byteOffset, length);
   }
   if (!Array.isArray(data)) {
-    return refuse(`data of type ${type} must be ${withArticle(constructor.name)}, got ${withArticle(given)}`);
+    return refuseData(`data of type ${type} must be ${withArticle(constructor.name)}, got ${withArticle(given)}`);
   }
-  if (data.length > largestByteLength) refuse(`${data.length} entries of data are more than a tensor can have`);
+  if (data.length > largestByteLength)
+    refuse(`${data.length} entries of data are more than a tensor can have`, "RangeError");
   // Plain numbers for float16 are values, as where JavaScript has a Float16Array; for the others they could be bit patterns as well.
   if (type === "float16") return Uint16Array.from(data, (value, at) => encodeFloat16(numberOf(type, value, at)));
   if (isSmallFloat(type) || isPacked(type)) {
-    return refuse(
+    return refuseData(
       `data of type ${type} must be its bit patterns in ${withArticle(constructor.name)}, not plain numbers`,
     );
   }
@@ -158,13 +162,13 @@ export function toStorage(type: ElementType, data: TensorData): Storage {
 
 function numberOf(type: ElementType, value: unknown, at: number): number {
   if (typeof value === "number" || typeof value === "bigint" || typeof value === "boolean") return Number(value);
-  return refuse(`data of type ${type} must be numbers, got ${typeof value} at ${at}`);
+  return refuseData(`data of type ${type} must be numbers, got ${typeof value} at ${at}`);
 }
 
 function bigintOf(type: ElementType, value: unknown, at: number): bigint {
   if (typeof value === "bigint" || typeof value === "boolean") return BigInt(value);
   if (typeof value === "number" && Number.isInteger(value)) return BigInt(value);
-  return refuse(
+  return refuseData(
     `data of type ${type} must be integers, got ${typeof value === "number" ? value : typeof value} at ${at}`,
   );
 }

@@ -53,7 +53,8 @@ function ownTensor(value: object): Tensor | undefined {
   // What has neither is no tensor at all.
   if (typeof type !== "string" || dims === undefined) return undefined;
   const location = read(value, "location");
-  if (location === "none") return refuse("a tensor with no location has no data: it was disposed, or a proxy stands before it");
+  if (location === "none")
+    return refuse("a tensor with no location has no data: it was disposed, or a proxy stands before it");
   if (!readable.has(location))
     return refuse(
       `a tensor that insitu did not make must be on the CPU, got one with location ${valueText(location)}; new Tensor(type, await tensor.getData(), dims) has its elements`,
@@ -64,6 +65,6 @@ function ownTensor(value: object): Tensor | undefined {
     return refuse(
       `data of a tensor that insitu did not make must be ${type === "string" ? "an array of strings" : "a typed array"}, got ${valueText(data)}`,
     );
-  if (!Array.isArray(dims)) return refuse(`dims must be an array of numbers, got ${valueText(dims)}`);
+  if (!Array.isArray(dims)) return refuse(`dims must be a number array, got ${valueText(dims)}`);
   return new Tensor(type, data as TensorData, dims as number[]);
 }

@@ -97,17 +97,22 @@ const shapeText = (type: ElementType, dims: readonly number[]): string => `${typ
 
 /** The dims of a tensor that was given none. */
 function dimsOfData(type: ElementType, storage: Storage): readonly number[] {
-  if (isPacked(type) && storage.length > 0) refuse(`${type} needs dims: its ${storage.length} bytes do not tell them`);
+  if (isPacked(type) && storage.length > 0)
+    refuse(`${type} needs dims: its ${storage.length} bytes do not tell them`, "TypeError");
   return [traitsOf(type).kind === "complex" ? Math.floor(storage.length / 2) : storage.length];
 }
 
 /** A copy of dims that nobody can change. */
 function readDims(dims: unknown): readonly number[] {
-  if (!Array.isArray(dims)) return refuse(`dims must be an array of numbers, got ${valueText(dims)}`);
+  if (!Array.isArray(dims)) return refuse(`dims must be a number array, got ${valueText(dims)}`, "TypeError");
   const own = [...(dims as readonly unknown[])];
-  for (const dim of own)
-    if (!Number.isSafeInteger(dim) || (dim as number) < 0)
-      refuse(`dims must be non-negative integers, got ${valueText(dims)}`);
+  const odd = own.findIndex((dim) => !Number.isSafeInteger(dim) || (dim as number) < 0);
+  if (odd >= 0) {
+    const [rule, as] = Number.isSafeInteger(own[odd])
+      ? (["a non-negative integer", "RangeError"] as const)
+      : (["an integer", "TypeError"] as const);
+    refuse(`dims must be non-negative integers, got ${valueText(dims)}: dims[${odd}] must be ${rule}`, as);
+  }
   return Object.freeze(own as number[]);
 }
 
@@ -128,7 +133,7 @@ class CpuTensor<T extends ElementType> implements Tensor<T> {
     } else {
       const named = typeof first === "string";
       const type = named ? (typeAliases.get(first) ?? first) : typeOfData(first);
-      if (!isElementType(type)) refuse(`${valueText(type)} is not an element type of ONNX`);
+      if (!isElementType(type)) refuse(`${valueText(type)} is not an element type of ONNX`, "TypeError");
       const storage = toStorage(type, (named ? second : first) as TensorData);
       const dims = named ? third : second;
       this.type = type as T;

@@ -131,7 +131,7 @@ describe.each(backends)("on %s", (backend) => {
         /: Tensor: data of a tensor .* must be a typed array, got \[1,2\]/,
       ],
       [{ type: "float32", data: "12", dims: [2] }, /: Tensor: data of a tensor .* must be a typed array, got "12"/],
-      [plain("float32", new Float32Array(2), 2 as never), /: Tensor: dims must be an array of numbers, got 2/],
+      [plain("float32", new Float32Array(2), 2 as never), /: Tensor: dims must be a number array, got 2/],
       [plain("float32", new Float32Array(2), [-2]), /: Tensor: dims must be non-negative integers/],
       [throwing("data"), /: Tensor: the data of a tensor .* cannot be read: .*; make a new Tensor/],
       [throwing("dims"), /: Tensor: the dims of a tensor .* cannot be read/],

@@ -64,7 +64,7 @@ describe.each(elementTypes)("%s", (type) => {
     for (const dims of [[-4], [2, -2], [1.5], [NaN], ["4"], [4, undefined], [2 ** 53]])
       expectError(() => make(type, data, dims), "invalid-argument", /dims must be non-negative integers, got \[/);
     for (const dims of [4, null, "4", Int32Array.of(4), { length: 1 }])
-      expectError(() => make(type, data, dims), "invalid-argument", /dims must be an array of numbers/);
+      expectError(() => make(type, data, dims), "invalid-argument", /dims must be a number array/);
     expectError(() => new Tensor(type, data, [2 ** 52, 8]), "out-of-memory", /more elements than can be addressed/);
   });
 

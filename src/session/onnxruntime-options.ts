@@ -1,0 +1,92 @@
+/**
+ * onnxruntime's options that say nothing to insitu, of a session and of a run: checked as there, then let be. Those that mean something are
+ * read in options.ts.
+ */
+import {
+  checkChoice,
+  checkCount,
+  checkFlag,
+  checkName,
+  checkObject,
+  checkRule,
+  numberError,
+} from "../base/arguments.js";
+import { InsituError } from "../base/error.js";
+
+/** Where onnxruntime puts data; insitu's results are on the CPU. */
+type DataLocation = "none" | "cpu" | "cpu-pinned" | "texture" | "gpu-buffer" | "ml-tensor";
+
+/** A backend by its name, with settings that are onnxruntime's own. */
+export type ExecutionProvider =
+  | string
+  | { readonly name: string }
+  | ({ readonly name: string } & Readonly<Record<string, unknown>>);
+
+/** Options of a session that change nothing here. */
+export interface IgnoredSessionOptions {
+  readonly interOpNumThreads?: number;
+  readonly freeDimensionOverrides?: Readonly<Record<string, number>>;
+  readonly enableCpuMemArena?: boolean;
+  readonly enableMemPattern?: boolean;
+  readonly executionMode?: "sequential" | "parallel";
+  readonly optimizedModelFilePath?: string;
+  readonly enableProfiling?: boolean;
+  readonly profileFilePrefix?: string;
+  readonly logId?: string;
+  readonly logSeverityLevel?: 0 | 1 | 2 | 3 | 4;
+  readonly logVerbosityLevel?: number;
+  readonly preferredOutputLocation?: DataLocation | Readonly<Record<string, DataLocation>>;
+  readonly enableGraphCapture?: boolean;
+  readonly extra?: Record<string, unknown>;
+}
+
+/** onnxruntime's options of a run. */
+export interface OnnxruntimeRunOptions {
+  readonly logSeverityLevel?: 0 | 1 | 2 | 3 | 4;
+  readonly logVerbosityLevel?: number;
+  /** True refuses the run: there is none under way that it could end. */
+  readonly terminate?: boolean;
+  readonly tag?: string;
+  readonly extra?: Record<string, unknown>;
+}
+
+/** Throws for an option of a session that is not what onnxruntime has it to be. */
+export function checkIgnoredOptions(options: IgnoredSessionOptions): void {
+  checkCount("option interOpNumThreads", options.interOpNumThreads);
+  for (const name of ["enableCpuMemArena", "enableMemPattern", "enableProfiling", "enableGraphCapture"] as const)
+    checkFlag(`option ${name}`, options[name]);
+  for (const name of ["optimizedModelFilePath", "profileFilePrefix", "logId"] as const)
+    checkName(`option ${name}`, options[name]);
+  checkChoice("option executionMode", options.executionMode, ["sequential", "parallel"]);
+  if (options.freeDimensionOverrides !== undefined)
+    checkObject("option freeDimensionOverrides", options.freeDimensionOverrides);
+  checkLogOptions("option ", options);
+}
+
+/** Throws for options of a run that are not what onnxruntime has them to be, and where the run is told to end. */
+export function checkRunOptions(options: OnnxruntimeRunOptions): void {
+  checkLogOptions("option ", options);
+  checkName("option tag", options.tag);
+  checkFlag("option terminate", options.terminate);
+  if (options.terminate === true)
+    throw new InsituError("invalid-argument", "option terminate is true: the run was not begun");
+}
+
+function checkLogOptions(
+  what: string,
+  {
+    logSeverityLevel,
+    logVerbosityLevel,
+    extra,
+  }: Pick<OnnxruntimeRunOptions, "logSeverityLevel" | "logVerbosityLevel" | "extra">,
+): void {
+  checkRule(
+    `${what}logSeverityLevel`,
+    logSeverityLevel,
+    "a whole number from 0 to 4",
+    [0, 1, 2, 3, 4].includes(logSeverityLevel as number),
+    numberError(logSeverityLevel),
+  );
+  checkCount(`${what}logVerbosityLevel`, logVerbosityLevel);
+  if (extra !== undefined) checkObject(`${what}extra`, extra);
+}
