@@ -1,3 +1,4 @@
 /** The public API in Node: index.ts with files in place of fetch. */
 export * from "./entry/api.js";
 export { CausalLM, InferenceSession, rewrite } from "./entry/node.js";
+export * as default from "./entry/onnxruntime-node.js";

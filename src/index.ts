@@ -1,3 +1,4 @@
 /** The public API in browsers and every other place that has fetch; Node resolves to index.node.ts. */
 export * from "./entry/api.js";
 export { CausalLM, InferenceSession, rewrite } from "./entry/web.js";
+export * as default from "./entry/onnxruntime-web.js";

@@ -1,7 +1,8 @@
 /** What both entry points export beside the session class, which differs in how it opens files. */
 export { InsituError, type ErrorCode } from "../base/error.js";
 export type { ElementType } from "../tensor/element-type.js";
-export { Tensor, type TensorConstructor, type TensorData, type TypedTensor } from "../tensor/tensor.js";
+export type { TensorData } from "../tensor/tensor.js";
+export * from "./onnxruntime.js";
 export type { ModelSource } from "../session/load.js";
 export type { BackendSettings } from "../backends/settings.js";
 export type { WasmSettings } from "../backends/wasm/settings.js";

@@ -12,6 +12,8 @@ import type { ModelSource } from "../session/load.js";
 import type { SessionOptions } from "../session/options.js";
 import { Session } from "../session/session.js";
 import { backends } from "./backends.js";
+import { optionsWithEnv } from "./env.js";
+import type { SessionTypes } from "./onnxruntime-types.js";
 
 /** A loaded model. */
 export class InferenceSession extends Session {
@@ -26,8 +28,29 @@ export class InferenceSession extends Session {
   ): Promise<InferenceSession>;
   static async create(model: ModelSource, ...others: readonly unknown[]): Promise<InferenceSession> {
     const { source, options } = readCreateArguments(model, others);
-    return new InferenceSession(await Session.prepare(source, nodePlatform, backends, options));
+    return new InferenceSession(await Session.prepare(source, nodePlatform, backends, optionsWithEnv(options)));
   }
+}
+
+/** onnxruntime-common's names for the types around a session. */
+export declare namespace InferenceSession {
+  type OnnxValueMapType = SessionTypes.OnnxValueMapType;
+  type NullableOnnxValueMapType = SessionTypes.NullableOnnxValueMapType;
+  type FeedsType = SessionTypes.FeedsType;
+  type FetchesType = SessionTypes.FetchesType;
+  type ReturnType = SessionTypes.ReturnType;
+  type SessionOptions = SessionTypes.Options;
+  type RunOptions = SessionTypes.Run;
+  type ValueMetadata = SessionTypes.Metadata;
+  type TensorValueMetadata = SessionTypes.TensorValueMetadata;
+  type NonTensorValueMetadata = SessionTypes.NonTensorValueMetadata;
+  type ExecutionProviderOption = SessionTypes.ExecutionProviderOption;
+  type ExecutionProviderName = SessionTypes.ExecutionProviderName;
+  type ExecutionProviderConfig = SessionTypes.ExecutionProviderConfig;
+  type CpuExecutionProviderOption = SessionTypes.CpuExecutionProviderOption;
+  type CudaExecutionProviderOption = SessionTypes.CudaExecutionProviderOption;
+  type WebAssemblyExecutionProviderOption = SessionTypes.WebAssemblyExecutionProviderOption;
+  type WebGpuExecutionProviderOption = SessionTypes.WebGpuExecutionProviderOption;
 }
 
 /** A language model with its tokenizer. */

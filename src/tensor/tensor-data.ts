@@ -23,7 +23,9 @@ export type DataFor<T extends ElementType> = T extends "string"
       ? DataTypeMap[T] | readonly bigint[] | readonly number[]
       : T extends "uint8"
         ? Uint8Array | Uint8ClampedArray | readonly number[]
-        : DataTypeMap[T] | readonly number[];
+        : T extends "int4"
+          ? Uint8Array | Int8Array
+          : DataTypeMap[T] | readonly number[];
 
 /** The element type that an array stands for by itself. */
 export type TypeOfData<D> = D extends Float32Array
@@ -118,6 +120,13 @@ export function checkStrings(data: readonly unknown[]): void {
   if (odd >= 0) refuseData(`data of type string must be strings, got ${typeof data[odd]} at ${odd}`);
 }
 
+/** Arrays whose bytes are those of a type that another class stands for; onnxruntime has int4 in an Int8Array. */
+const sameBytes: ReadonlyMap<string, ElementType> = new Map([
+  ["Uint8ClampedArray", "uint8"],
+  ["Float16Array", "float16"],
+  ["Int8Array", "int4"],
+]);
+
 /** The caller's own array where it is of the right class, its bytes where another class has the same ones, else a converted copy. */
 export function toStorage(type: ElementType, data: TensorData): Storage {
   if (data === undefined || data === null) return refuseData(`data is missing for type ${type}`);
@@ -130,7 +139,7 @@ export function toStorage(type: ElementType, data: TensorData): Storage {
   }
   const constructor = arrayConstructorOf(type);
   if (given === constructor.name) return data as Storage;
-  if (given === "Uint8ClampedArray" ? type === "uint8" : given === "Float16Array" && type === "float16") {
+  if (sameBytes.get(given) === type) {
     const { buffer, byteOffset } = data as Uint8ClampedArray;
     const length = entriesOf(data as Storage);
     // A buffer that was detached, or has shrunk, shows nothing.

@@ -4,7 +4,8 @@
  */
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
-import { isTensor, Tensor, type TensorData } from "./tensor.js";
+import type { Storage } from "./element-type.js";
+import { isTensor, Tensor } from "./tensor.js";
 import { refuse } from "./tensor-data.js";
 
 /** Whatever has a tensor's type, data and dims; where it says where it lies, it lies on the CPU. */
@@ -66,5 +67,5 @@ function ownTensor(value: object): Tensor | undefined {
       `data of a tensor that insitu did not make must be ${type === "string" ? "an array of strings" : "a typed array"}, got ${valueText(data)}`,
     );
   if (!Array.isArray(dims)) return refuse(`dims must be a number array, got ${valueText(dims)}`);
-  return new Tensor(type, data as TensorData, dims as number[]);
+  return new Tensor(type, data as Storage, dims as number[]);
 }

@@ -15,6 +15,12 @@ import {
 import { cloneView } from "./copy.js";
 import { Lender, type TensorLocation } from "./lender.js";
 import {
+  type DeviceTypes,
+  type ElementTypeMap as PlainTypes,
+  refuseFeature,
+  type TensorFactory,
+} from "./onnxruntime-tensor.js";
+import {
   checkStrings,
   type DataFor,
   entriesOf,
@@ -42,6 +48,12 @@ export interface Tensor<T extends ElementType = ElementType> {
   getData(releaseData?: boolean): Promise<DataTypes[T]>;
   /** Lets go of the data; the tensor cannot be used afterwards. */
   dispose(): void;
+  /** onnxruntime's, all refused with the way out: a tensor of insitu's is no picture, and hands out no memory of a device. */
+  readonly texture: DeviceTypes["texture"];
+  readonly gpuBuffer: DeviceTypes["gpuBuffer"];
+  readonly mlTensor: DeviceTypes["mlTensor"];
+  toDataURL(options?: object): string;
+  toImageData(options?: object): DeviceTypes["imageData"];
   /** The same data under other dims of the same size. */
   reshape(dims: readonly number[]): Tensor<T>;
   /**
@@ -54,17 +66,28 @@ export interface Tensor<T extends ElementType = ElementType> {
 
 /** onnxruntime-common's names for the types around a tensor. */
 export declare namespace Tensor {
-  type Type = ElementType;
+  type Type = ElementTypeName;
   type DataType = Storage;
-  type DataLocation = TensorLocation | "none";
+  type DataLocation = TensorLocation | "none" | "cpu-pinned" | "texture" | "ml-tensor";
   type DataTypeMap = DataTypes;
+  type ElementTypeMap = PlainTypes;
+  type ElementType = PlainTypes[keyof PlainTypes];
+  type CpuPinnedDataTypes = Exclude<Type, "string">;
+  type TextureType = DeviceTypes["texture"];
+  type TextureDataTypes = "float32";
+  type GpuBufferType = DeviceTypes["gpuBuffer"];
+  type GpuBufferDataTypes = "float32" | "float16" | "int32" | "int64" | "uint32" | "uint8" | "bool";
+  type MLTensorType = DeviceTypes["mlTensor"];
+  type MLTensorDataTypes = GpuBufferDataTypes | "int8" | "uint64" | "uint4" | "int4";
 }
+
+type ElementTypeName = ElementType;
 
 /** A tensor whose element type is known: onnxruntime-common's name. */
 export type TypedTensor<T extends ElementType> = Tensor<T>;
 
 /** How tensors are made. */
-export interface TensorConstructor {
+export interface TensorConstructor extends TensorFactory {
   /** Dims that are left out stand for one dimension. */
   new <T extends ElementType>(type: T, data: DataFor<T>, dims?: readonly number[]): Tensor<T>;
   new (type: "float", data: DataFor<"float32">, dims?: readonly number[]): Tensor<"float32">;
@@ -75,7 +98,7 @@ export interface TensorConstructor {
     dims?: readonly number[],
   ): Tensor<TypeOfData<D>>;
   /** For a type that only the running program knows. */
-  new (type: string, data: TensorData, dims?: readonly number[]): Tensor;
+  new (type: string, data: Exclude<TensorData, Uint8ClampedArray>, dims?: readonly number[]): Tensor;
   readonly prototype: Tensor;
   /** A tensor over a view: without a copy where the view is its whole storage. */
   fromView(view: View): Tensor;
@@ -155,6 +178,46 @@ class CpuTensor<T extends ElementType> implements Tensor<T> {
   static fromView(view: View): Tensor {
     const plain = coversStorage(view) ? view : cloneView(view);
     return new CpuTensor(view.type, plain.data, view.shape);
+  }
+
+  static async fromImage(): Promise<never> {
+    return refuseFeature("fromImage");
+  }
+
+  static fromTexture(): never {
+    return refuseFeature("fromTexture");
+  }
+
+  static fromGpuBuffer(): never {
+    return refuseFeature("fromGpuBuffer");
+  }
+
+  static fromMLTensor(): never {
+    return refuseFeature("fromMLTensor");
+  }
+
+  static fromPinnedBuffer(type: string, buffer: TensorData, dims?: readonly number[]): Tensor {
+    return new CpuTensor(type, buffer, dims);
+  }
+
+  get texture(): never {
+    return refuseFeature("texture");
+  }
+
+  get gpuBuffer(): never {
+    return refuseFeature("gpuBuffer");
+  }
+
+  get mlTensor(): never {
+    return refuseFeature("mlTensor");
+  }
+
+  toDataURL(): never {
+    return refuseFeature("toDataURL");
+  }
+
+  toImageData(): never {
+    return refuseFeature("toImageData");
   }
 
   toView(): View {
