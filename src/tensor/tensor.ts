@@ -42,8 +42,8 @@ export interface Tensor<T extends ElementType = ElementType> {
   readonly size: number;
   /** The tensor's own array, packed as ONNX packs it; throws for a tensor on a device: `await getData()` works everywhere. */
   readonly data: DataTypes[T];
-  /** "none" once the tensor was disposed, or the state that it shows was released. */
-  readonly location: TensorLocation | "none";
+  /** "cpu" or "gpu-buffer"; "none" once the tensor was disposed, or the state that it shows was released. The others are onnxruntime's. */
+  readonly location: Tensor.DataLocation;
   /** `data`; for a tensor on a device, a copy of what it holds when this is called. */
   getData(releaseData?: boolean): Promise<DataTypes[T]>;
   /** Lets go of the data; the tensor cannot be used afterwards. */
