@@ -22,4 +22,10 @@ export abstract class Lender {
   abstract lend(): View;
   /** A copy of the elements on the host, as they are now. Rejects as `check` throws. */
   abstract read(): Promise<View>;
+  /** What a second tensor of the same elements is to show. */
+  again(): Lender {
+    return this;
+  }
+  /** A tensor that showed it was disposed. */
+  disposed(): void {}
 }

@@ -262,6 +262,7 @@ class CpuTensor<T extends ElementType> implements Tensor<T> {
   }
 
   dispose(): void {
+    if (this.#data instanceof Lender) this.#data.disposed();
     this.#data = undefined;
   }
 
@@ -270,7 +271,7 @@ class CpuTensor<T extends ElementType> implements Tensor<T> {
     const shape = readDims(dims);
     if (elementCount(shape) !== this.size)
       refuse(`${this} of ${this.size} elements cannot become [${shape.join(",")}]`);
-    return data instanceof Lender ? new CpuTensor<T>(data, shape) : new CpuTensor<T>(this.type, data, shape);
+    return data instanceof Lender ? new CpuTensor<T>(data.again(), shape) : new CpuTensor<T>(this.type, data, shape);
   }
 
   toString(): string {
