@@ -33,6 +33,8 @@ interface ChangedDecoder {
   readonly caches: readonly CacheReport[];
   readonly attentions: readonly AttentionReport[];
   readonly positions: readonly string[];
+  /** The input with a dimension of new tokens, and that axis. */
+  readonly tokens: { readonly name: string; readonly axis: number } | undefined;
   /** Inputs with one column a row, and that axis. */
   readonly widened: ReadonlyMap<string, number>;
 }
@@ -64,7 +66,8 @@ class DecoderEdit {
     const reports = attentions.map((attention) => this.#attend(attention));
     const positions = this.#resolveRest();
     if ("value" in positions) return positions;
-    return { model: this.#edit.finish(), caches, attentions: reports, positions, widened: this.#widened };
+    const tokens = this.#tokens();
+    return { model: this.#edit.finish(), caches, attentions: reports, positions, tokens, widened: this.#widened };
   }
 
   #declared(name: string): ModelValue {

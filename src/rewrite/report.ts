@@ -1,4 +1,5 @@
 /** What a rewrite did, for people and for tools. */
+import type { ReplacedInput } from "./replaced.js";
 
 /** One cache of the rewritten model. */
 export interface CacheReport {
@@ -30,6 +31,10 @@ export interface RewriteReport {
   readonly caches: readonly CacheReport[];
   readonly attentions: readonly AttentionReport[];
   readonly inputs: { readonly added: readonly string[]; readonly removed: readonly string[] };
+  /** The removed inputs, with what they must have said for both models to be the same. */
+  readonly replaced: readonly ReplacedInput[];
+  /** The input whose size along an axis says how many tokens a run adds; undefined where none does. */
+  readonly tokens: { readonly name: string; readonly axis: number } | undefined;
   /** Values that are made from position_ids now. */
   readonly positions: readonly string[];
   readonly nodes: { readonly before: number; readonly after: number };

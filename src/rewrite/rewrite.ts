@@ -11,6 +11,7 @@ import { type Analysis, analyse, hasGrowingCaches, requireUnderstood } from "./a
 import { changeDecoder } from "./decoder-edit.js";
 import { withEffort } from "./effort.js";
 import { oldestOpset, prepareModel } from "./prepare-model.js";
+import { replacedInputs } from "./replaced.js";
 import type { RewriteReport } from "./report.js";
 import type { Blame } from "./resolve.js";
 import { valuesByName } from "./resolve.js";
@@ -29,7 +30,7 @@ export interface RewriteOptions {
 }
 
 /** A rewritten model and what was done to it. */
-interface Rewritten {
+export interface Rewritten {
   readonly model: Model;
   readonly report: RewriteReport;
 }
@@ -62,12 +63,14 @@ function rewritten(model: Model, options: RewriteOptions): Rewritten {
     const verified = verify(bare, analysis, widened);
     const kept = withoutStale(bare, analysis, verified);
     const writers = new Map(model.graph.nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
+    const inputs = differences(model, kept);
     const report: RewriteReport = {
       ...did,
       caches: did.caches.map((cache) => ({ ...cache, from: formOf(writers.get(cache.output)) ?? cache.from })),
       opset: { from: model.opsets.get("") ?? 0, to: kept.opsets.get("") ?? 0 },
       capacity,
-      inputs: differences(model, kept),
+      inputs,
+      replaced: replacedInputs(model, analysis, inputs.removed),
       nodes: { before: model.graph.nodes.length, after: kept.graph.nodes.length },
       notes: notesOf(model),
     };
@@ -77,9 +80,13 @@ function rewritten(model: Model, options: RewriteOptions): Rewritten {
 }
 
 /** The model rewritten where it has caches that are not written in place yet; the model itself where it has none. */
-export function rewriteIfGrowing(model: Model, options: RewriteOptions = {}): Model {
-  if ((model.opsets.get("") ?? 0) < oldestOpset) return model;
-  return hasGrowingCaches(prepareModel(model, options.opset ?? 24)) ? rewrite(model, options).model : model;
+export const rewriteIfGrowing = (model: Model, options: RewriteOptions = {}): Model =>
+  rewriteGrowing(model, options)?.model ?? model;
+
+/** The same with what was done; undefined for a model that has no such caches. */
+export function rewriteGrowing(model: Model, options: RewriteOptions = {}): Rewritten | undefined {
+  if ((model.opsets.get("") ?? 0) < oldestOpset) return undefined;
+  return hasGrowingCaches(prepareModel(model, options.opset ?? 24)) ? rewrite(model, options) : undefined;
 }
 
 /** Up to opset 23 a mask of one column is meant for every key; from 24 on it is one for the first key alone. */
