@@ -19,7 +19,7 @@ import { openForRewriting } from "../rewrite/rewrite-source.js";
 import { type BackendName, backends } from "../entry/backends.js";
 import { preparedGraphOf } from "../session/load.js";
 import { missingOperators } from "../session/missing-operators.js";
-import { weightsOf } from "../session/session.js";
+import { weightsOf } from "../session/weights.js";
 import type { Command } from "./command.js";
 import { openForInspection } from "./inspect-model.js";
 import { printed } from "./inspect-print.js";

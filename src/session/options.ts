@@ -16,6 +16,9 @@ export type { InPlacePolicy } from "../plan/plan.js";
 /** When a decoder whose caches grow is rewritten: where it is understood (`explain` tells why not), always or not at all. */
 export type RewritePolicy = "auto" | "require" | "never";
 
+/** What becomes of presents in runs without a state: kept inside where that changes no result (`explain` tells why not), or copied. */
+type PresentsPolicy = "keep" | "copy";
+
 /** How a session is made. Options of onnxruntime that insitu has no use for are checked and ignored. */
 export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSessionOptions {
   /** The name of a backend, or "auto" for the fastest that is there and can hold the model; "wasm" when left out. */
@@ -29,6 +32,11 @@ export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSes
   readonly pairs?: PairNames;
   /** Rewrites a decoder whose caches grow, as `insitu rewrite` does: inputs are then those of the rewritten model. "never" by default. */
   readonly rewrite?: RewritePolicy;
+  /**
+   * For decoders that are fed each run's presents as the next run's pasts: "keep" leaves them inside, so that such a run goes on in place, and
+   * brings a present out when it is read. "copy" by default.
+   */
+  readonly presents?: PresentsPolicy;
   /** A step from model to model before anything else is done with it: `pages()` is one. It is told what the model is to run on. */
   readonly change?: (model: Model, on: { readonly isDevice: boolean }) => Model | Promise<Model>;
   /**
@@ -62,9 +70,11 @@ export function readOptions(
   threads: number | undefined;
   level: Level;
   rewrite: RewritePolicy;
+  presents: PresentsPolicy;
 } {
   const inPlace = choiceOf("option inPlace", options.inPlace, ["prefer", "require", "never"], "prefer");
   const rewrite = choiceOf("option rewrite", options.rewrite, ["auto", "require", "never"], "never");
+  const presents = choiceOf("option presents", options.presents, ["keep", "copy"], "copy");
   const levels = ["disabled", "basic", "extended", "layout", "all"] as const;
   const asked = choiceOf("option graphOptimizationLevel", options.graphOptimizationLevel, levels, "all");
   const level = asked === "disabled" || asked === "basic" ? asked : "all";
@@ -95,6 +105,7 @@ export function readOptions(
     threads: threads === 0 ? undefined : threads,
     level,
     rewrite,
+    presents,
   };
 }
 

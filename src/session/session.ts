@@ -14,23 +14,25 @@ import { explainPlan } from "../explain/text.js";
 import { makePlan } from "../plan/plan.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { Tensor } from "../tensor/tensor.js";
-import type { Placed } from "../tensor/placed.js";
-import type { View } from "../tensor/view.js";
 import { CacheEdits } from "./cache-edits.js";
 import { makeHoldings, type StateOptions } from "./create-state.js";
-import { type Feeds, inOrder, readFeeds } from "./feeds.js";
+import type { Feeds } from "./feeds.js";
 import { type HeldInput, heldInputsOf } from "./held-inputs.js";
+import { keptModelOf } from "./kept-model.js";
+import { KeptPresents, type PresentsExplanation, presentsJson, presentsText } from "./kept-presents.js";
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
 import { MemoryLimit } from "./memory-limit.js";
 import { checkRunOptions, type OnnxruntimeRunOptions } from "./onnxruntime-options.js";
 import { openBackend, type OpenedBackend } from "./open-backend.js";
 import { type InPlacePolicy, readOptions, type RewritePolicy, type SessionOptions } from "./options.js";
 import { Pairings } from "./pairing.js";
-import { buffersOf, type Fetches, makeResults, readFetches, Taken } from "./results.js";
+import { runPlainly } from "./plain-run.js";
+import { type Fetches, readFetches } from "./results.js";
 import { type RowRules, rowRulesOf } from "./row-rules.js";
 import { State } from "./state.js";
-import { makeSlot, placeInSlot } from "./slots.js";
+import { makeSlot } from "./slots.js";
 import { runWithState, startWithState, type StartedRun } from "./stateful-run.js";
+import { namedWeightsOf } from "./weights.js";
 
 /** Options of one run. */
 export interface RunOptions extends OnnxruntimeRunOptions {
@@ -70,13 +72,15 @@ export interface Parts {
   readonly weightBytes: number;
   readonly limit: MemoryLimit;
   readonly mayMove: boolean;
+  /** Presents that are kept inside, or why they are copied; undefined where nobody asked. */
+  presents: KeptPresents | string | undefined;
 }
 
-/** The plan as JSON, and why the model was not rewritten where that was asked for. */
-export type SessionExplanation = ExplainJson & { readonly notRewritten?: string };
-
-const nothingHeld: ReadonlyMap<Value, Placed> = new Map();
-const nothingOmitted: ReadonlySet<Value> = new Set();
+/** The plan as JSON, why the model was not rewritten where that was asked for, and what becomes of presents. */
+export type SessionExplanation = ExplainJson & {
+  readonly notRewritten?: string;
+  readonly presents?: PresentsExplanation;
+};
 
 /** A loaded model. `entry/` gives it a `create` that knows how to open files. */
 export class Session {
@@ -136,19 +140,13 @@ export class Session {
   async run(feeds: Feeds, fetches?: Fetches | RunOptions, options?: RunOptions): Promise<Record<string, Tensor>> {
     const { parts, wanted, state } = this.#asked(fetches, options);
     if (state !== undefined) return runWithState(parts, feeds, wanted, state);
-    const { graph, functional, pairings } = parts;
-    const { standing } = pairings.own;
-    const slotOf = (tensor: unknown): Placed | undefined => placeInSlot(tensor, parts);
-    const inputs = readFeeds(graph, standing.inputs, feeds, nothingHeld, nothingOmitted, slotOf);
-    const views = inOrder(graph, inputs);
-    const program = functional.programFor(views);
-    const targets = wanted ?? standing.outputs;
-    const taken = new Taken(views, standing.of(program).taken);
-    return functional.run(program, views, buffersOf(targets, taken, program, slotOf), (outputs) => {
-      const { results, moves } = makeResults(targets, outputs, taken, functional, slotOf);
-      functional.copy(moves);
-      return results;
-    });
+    // What stands behind a name may be a getter: it is asked once.
+    const given = typeof feeds === "object" && feeds !== null ? { ...feeds } : feeds;
+    const { presents } = parts;
+    if (!(presents instanceof KeptPresents)) return runPlainly(parts, given, wanted);
+    return presents.run(parts, given, wanted ?? parts.pairings.own.standing.outputs, (own) =>
+      runPlainly(parts, own, wanted),
+    );
   }
 
   /**
@@ -211,13 +209,18 @@ export class Session {
   explain(): string;
   explain(options: { readonly json: true }): SessionExplanation;
   explain(options?: { readonly json?: boolean }): string | SessionExplanation {
-    const { pairings, functional, edits, opened, passedOver, weightBytes, removed, notRewritten } = this.#live();
+    const { pairings, functional, edits, opened, passedOver, weightBytes, removed, notRewritten, presents } =
+      this.#live();
     const { stateful } = pairings.own;
     const accounts = stateful.describeSteps() ?? functional.describeSteps();
     const told = accounts === undefined ? {} : { accounts };
     const facts = { weightBytes, arenaBytes: stateful.memory.arenaBytes, removed, ...told };
     if (optionsOf("the options of explain", options).json === true)
-      return { ...explainJson(stateful.plan, facts), ...(notRewritten === undefined ? {} : { notRewritten }) };
+      return {
+        ...explainJson(stateful.plan, facts),
+        ...(notRewritten === undefined ? {} : { notRewritten }),
+        ...(presents === undefined ? {} : { presents: presentsJson(presents) }),
+      };
     const transfers = [stateful, functional].map((executable) => executable.describeTransfers());
     return [
       explainPlan(stateful.plan, facts),
@@ -228,6 +231,7 @@ export class Session {
         (transfers.find(({ length }) => length > 0) ?? []).map(transferText),
       ),
       ...section("edits of caches", edits.describe()),
+      ...(presents === undefined ? [] : section("presents of runs without a state", presentsText(presents))),
       ...(notRewritten === undefined ? [] : [`\nnot rewritten: ${notRewritten}`]),
     ].join("\n");
   }
@@ -264,8 +268,9 @@ export class Session {
     readonly allocations: number;
     readonly allocatedBytes: number;
   } {
-    const { functional, pairings, edits, weightBytes } = this.#live();
-    const uses = [functional, ...pairings.executables, ...edits.executables].map(({ memory }) => memory);
+    const { functional, pairings, edits, weightBytes, presents } = this.#live();
+    const kept = presents instanceof KeptPresents ? presents.parts.pairings.executables : [];
+    const uses = [functional, ...pairings.executables, ...edits.executables, ...kept].map(({ memory }) => memory);
     const sum = (pick: (use: MemoryUse) => number): number => uses.reduce((total, use) => total + pick(use), 0);
     return {
       weightBytes,
@@ -297,7 +302,7 @@ async function prepareOn(
   options: SessionOptions,
   asked: Omit<ReturnType<typeof readOptions>, "candidates"> & { readonly passedOver: readonly string[] },
 ): Promise<Parts> {
-  const { inPlace, level, rewrite, passedOver } = asked;
+  const { inPlace, level, rewrite, presents, passedOver } = asked;
   try {
     const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
     const loaded = await loadModel(source, platform, options, limit.guard(opened));
@@ -311,7 +316,7 @@ async function prepareOn(
     const pairings = new Pairings(prepared, inPlace, options.pairs, opened, weights);
     const policy = inPlace === "require" ? "prefer" : inPlace;
     const functional = opened.prepare(makePlan(graph, { policy, pasts: "caller" }));
-    return {
+    const parts: Parts = {
       model,
       notRewritten,
       graph,
@@ -326,7 +331,14 @@ async function prepareOn(
       weightBytes: weights.reduce((sum, view) => sum + view.byteLength, 0),
       limit,
       mayMove: inPlace !== "require",
+      presents: undefined,
     };
+    // States are asked for otherwise, or no sharing at all.
+    if (presents === "keep" && inPlace === "prefer" && rewrite === "never" && options.pairs === undefined) {
+      const kept = await keptModelOf(model, parts, level);
+      parts.presents = typeof kept === "string" ? kept : new KeptPresents(kept);
+    }
+    return parts;
   } catch (error) {
     opened.release();
     throw error;
@@ -370,24 +382,4 @@ function metadataOf(value: Value): ValueMetadata {
   if (fact === undefined) throw new InsituError("internal", `value "${value.name}" has no fact`);
   const shape = (fact.shape ?? []).map((dim) => (isKnown(dim) ? dim : String(dim)));
   return { name: value.name, isTensor: true, type: fact.type, shape };
-}
-
-/** Every initializer of the graph and of the graphs inside it. */
-export const weightsOf = (graph: Graph): View[] => [...namedWeightsOf(graph).keys()];
-
-/** Those with the name of a value that has each. */
-function namedWeightsOf(graph: Graph): ReadonlyMap<View, string> {
-  const weights = new Map<View, string>();
-  const add = (value: Value | undefined): void => {
-    if (value?.initializer !== undefined && !weights.has(value.initializer)) weights.set(value.initializer, value.name);
-  };
-  const visit = (inner: Graph): void => {
-    for (const value of [...inner.inputs, ...inner.outputs]) add(value);
-    for (const node of inner.nodes) {
-      node.inputs.forEach(add);
-      for (const body of node.bodies.values()) visit(body);
-    }
-  };
-  visit(graph);
-  return weights;
 }

@@ -337,6 +337,13 @@ export class State {
     return this.#holdings;
   }
 
+  /** For sessions: a cache, to be looked at where no run is writing. Throws where there is nothing to look at any more. */
+  cache(name: string): Holding {
+    this.#live();
+    this.#whole();
+    return this.#holding(name);
+  }
+
   /** For sessions: a run failed while it wrote the caches, and nothing can put back what they held. */
   lose(reason: InsituError): void {
     this.#lost = reason;

@@ -1,0 +1,62 @@
+/**
+ * Whether what a decoder is fed says just what its rewritten form takes for granted: every row valid, rows and positions one after another.
+ * Looks at feeds of the host; anything else is no.
+ */
+import type { ReplacedInput, ReplacedMeaning } from "../rewrite/replaced.js";
+import { readNumbers } from "../tensor/access.js";
+import type { Placed } from "../tensor/placed.js";
+import { sameNumbers } from "../tensor/placed.js";
+import { View } from "../tensor/view.js";
+
+/** What a run adds to caches. */
+export interface AddedTokens {
+  readonly batch: number;
+  /** Rows that are there before the run. */
+  readonly past: number;
+  /** Rows that it adds. */
+  readonly tokens: number;
+}
+
+/** True if an input that the rewritten model has no more says what it stands for. */
+export function saysTheSame({ means }: ReplacedInput, place: Placed, added: AddedTokens): boolean {
+  return means === "unread" || (place instanceof View && means !== undefined && says(means, place, added));
+}
+
+function says(
+  means: Exclude<ReplacedMeaning, "unread" | undefined>,
+  view: View,
+  { batch, past, tokens }: AddedTokens,
+): boolean {
+  switch (means) {
+    case "valid":
+      return sameNumbers(view.shape, [batch, past + tokens]) && isAllOnes(view);
+    case "rows":
+      return view.size <= tokens && wholeNumbers(view).every((row, at) => row === past + at);
+    case "last":
+      return view.size === batch && wholeNumbers(view).every((row) => row === past + tokens - 1);
+    case "total":
+      return view.size === 1 && wholeNumbers(view)[0] === past + tokens;
+    default:
+      // Without caches both branches are the same.
+      return past === 0 || (view.size === 1 && Boolean(readNumbers(view)[0]) === means);
+  }
+}
+
+/** True if positions count on from the rows that are there, for every sample. */
+export function follow(place: Placed, { past, tokens }: AddedTokens): boolean {
+  if (!(place instanceof View) || place.rank === 0 || place.shape.at(-1) !== tokens) return false;
+  return wholeNumbers(place).every((position, at) => position === past + (at % tokens));
+}
+
+const wholeNumbers = (view: View): readonly number[] => Array.from(readNumbers(view));
+
+/** True if every entry is 1: asked for each token of masks as long as the text. */
+function isAllOnes(view: View): boolean {
+  const { data } = view;
+  if (view.contiguous && data instanceof BigInt64Array) {
+    const words = new Int32Array(data.buffer, data.byteOffset + 8 * view.offset, 2 * view.size);
+    for (let at = 0; at < words.length; at += 2) if (words[at] !== 1 || words[at + 1] !== 0) return false;
+    return true;
+  }
+  return wholeNumbers(view).every((entry) => entry === 1);
+}

@@ -1,0 +1,253 @@
+/**
+ * Presents that stay inside: the caches of one conversation, and the tensors that show their first rows as the model's own presents. Rows that
+ * a living tensor shows are never written again; whoever goes on from fewer rows asks whether any does. Runs nothing.
+ */
+import { InsituError } from "../base/error.js";
+import { cloneView } from "../tensor/copy.js";
+import { Lender } from "../tensor/lender.js";
+import type { Placed } from "../tensor/placed.js";
+import { isTensor, lentTensor, Tensor } from "../tensor/tensor.js";
+import { hostView, type View } from "../tensor/view.js";
+import type { Holding } from "./holding.js";
+import type { State } from "./state.js";
+
+/** A past that is kept inside, and the present that shows it. */
+export interface KeptCache {
+  readonly input: string;
+  readonly output: string;
+  /** The axis of its rows. */
+  readonly axis: number;
+}
+
+/** The caches of one conversation. They are let go of when no tensor shows them and no run holds them. */
+export class Conversation {
+  /** Replaced by a larger one when its rows are all taken. */
+  state: State;
+  /** Whose tensors show its rows: a conversation belongs to one session. */
+  readonly owner: object;
+  readonly #shown = new Set<ShownRows>();
+  readonly #ended: () => void;
+  #runs = 0;
+
+  /** `ended` is called when the state was given back. */
+  constructor(owner: object, state: State, ended: () => void) {
+    this.owner = owner;
+    this.state = state;
+    this.#ended = ended;
+  }
+
+  /** True if a tensor may show rows behind the first `rows`. */
+  shows(rows: number): boolean {
+    return [...this.#shown].some((shown) => shown.rows > rows);
+  }
+
+  /** Tensors that show the first rows of the caches named, by output. */
+  show(rows: number, caches: readonly KeptCache[]): ReadonlyMap<string, Tensor> {
+    const shown = new ShownRows(this, rows, () => this.#drop(shown));
+    this.#shown.add(shown);
+    return new Map(caches.map((cache) => [cache.output, makeHandle(shown, cache)]));
+  }
+
+  /** Keeps the caches while a run goes on; `unhold` ends that. */
+  hold(): void {
+    this.#runs++;
+  }
+
+  unhold(): void {
+    this.#runs--;
+    this.#settle();
+  }
+
+  #drop(shown: ShownRows): void {
+    this.#shown.delete(shown);
+    this.#settle();
+  }
+
+  #settle(): void {
+    if (this.#runs > 0 || this.#shown.size > 0) return;
+    this.state.release();
+    this.#ended();
+  }
+}
+
+/** What one run left: as many rows of every cache, shown by tensors that are alive. */
+class ShownRows {
+  readonly conversation: Conversation;
+  readonly rows: number;
+  readonly #ended: () => void;
+  #tensors = 0;
+
+  constructor(conversation: Conversation, rows: number, ended: () => void) {
+    this.conversation = conversation;
+    this.rows = rows;
+    this.#ended = ended;
+  }
+
+  add(): Share {
+    this.#tensors++;
+    return new Share(this);
+  }
+
+  remove(): void {
+    this.#tensors--;
+    if (this.#tensors === 0) this.#ended();
+  }
+}
+
+/** One tensor's part in what is shown. Knows no tensor, so that tensors can be dropped. */
+class Share {
+  readonly shown: ShownRows;
+  #isOver = false;
+
+  constructor(shown: ShownRows) {
+    this.shown = shown;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.shown.remove();
+  }
+}
+
+/** Tensors that were dropped without `dispose`. */
+const dropped = new FinalizationRegistry<Share>((share) => {
+  try {
+    share.end();
+  } catch {
+    // The backend cannot take its memory back, and there is nobody to tell.
+  }
+});
+
+/** A present as a tensor shows it. */
+class Handle extends Lender {
+  readonly type: Lender["type"];
+  readonly shape: readonly number[];
+  readonly location: Lender["location"];
+  readonly cache: KeptCache;
+  readonly #share: Share;
+  /** The caller's own array, once there is one: it may be written. */
+  #lent: View | undefined;
+
+  constructor(share: Share, cache: KeptCache, lent?: View) {
+    super();
+    this.#share = share;
+    this.cache = cache;
+    this.#lent = lent;
+    const { type, shape } = this.place;
+    this.type = type;
+    this.shape = shape;
+    this.location = this.#holding.location;
+    dropped.register(this, share, this);
+  }
+
+  get shown(): ShownRows {
+    return this.#share.shown;
+  }
+
+  get isDisposed(): boolean {
+    return this.#share.isOver;
+  }
+
+  /** True if the caller has an array of its elements, which count from then on. */
+  get isLent(): boolean {
+    return this.#lent !== undefined;
+  }
+
+  /** The rows in the cache. */
+  get place(): Placed {
+    return this.#holding.buffer.slice(this.cache.axis, 0, this.shown.rows);
+  }
+
+  get #holding(): Holding {
+    return this.shown.conversation.state.cache(this.cache.input);
+  }
+
+  check(): void {
+    if (this.#lent === undefined) void this.#holding;
+  }
+
+  view(): View {
+    return this.#lent ?? cloneView(hostView(this.place));
+  }
+
+  lend(): View {
+    return (this.#lent ??= cloneView(hostView(this.place)));
+  }
+
+  read(): Promise<View> {
+    return this.#holding.read(this.place);
+  }
+
+  override again(): Lender {
+    // One array for both, as tensors of the host have it.
+    if (this.location === "cpu") this.lend();
+    return new Handle(this.shown.add(), this.cache, this.#lent);
+  }
+
+  override disposed(): void {
+    dropped.unregister(this);
+    this.#share.end();
+  }
+}
+
+const handles = new WeakMap<Tensor, Handle>();
+
+function makeHandle(shown: ShownRows, cache: KeptCache): Tensor {
+  const handle = new Handle(shown.add(), cache);
+  const tensor = lentTensor(handle);
+  handles.set(tensor, handle);
+  return tensor;
+}
+
+/** A present that is fed as it came. */
+interface FedHandle {
+  readonly cache: KeptCache;
+  readonly conversation: Conversation;
+  readonly rows: number;
+  /** Where its rows are. */
+  readonly place: Placed;
+}
+
+/** The handle behind a tensor of this owner's; undefined for others, and where the caller may have written its elements. */
+export function fedHandle(tensor: unknown, owner: object): FedHandle | undefined {
+  const handle = isTensor(tensor) ? handles.get(tensor) : undefined;
+  if (handle === undefined || handle.isLent) return undefined;
+  if (handle.isDisposed)
+    throw new InsituError(
+      "invalid-feed",
+      `${tensor} is the present "${handle.cache.output}" of an earlier run and was disposed; dispose it after the last run that is fed it`,
+    );
+  const { cache, shown, place } = handle;
+  const { conversation, rows } = shown;
+  return conversation.owner === owner ? { cache, conversation, rows, place } : undefined;
+}
+
+/**
+ * The feeds with every present that stays on a device as a tensor of the host, and the others as they are now; undefined where there is none
+ * of those.
+ */
+export function broughtToHost(feeds: unknown): Promise<Record<string, Tensor>> | undefined {
+  if (typeof feeds !== "object" || feeds === null) return undefined;
+  const entries = Object.entries(feeds as Record<string, Tensor>);
+  const isAway = (tensor: unknown): tensor is Tensor =>
+    isTensor(tensor) && handles.has(tensor) && tensor.location === "gpu-buffer";
+  if (!entries.some(([, tensor]) => isAway(tensor))) return undefined;
+  // All are asked for before the first is waited for.
+  const brought = entries.map(async ([name, tensor]): Promise<[string, Tensor]> => {
+    if (isAway(tensor)) return [name, Tensor.fromView(await handles.get(tensor)!.read())];
+    return [name, asItIs(tensor)];
+  });
+  return Promise.all(brought).then((all) => Object.fromEntries(all));
+}
+
+/** A tensor of the host as it is now, whatever the caller does with its array; a present that stays inside is nobody's to change. */
+export function asItIs(tensor: Tensor): Tensor {
+  if (!isTensor(tensor) || tensor.location !== "cpu") return tensor;
+  const handle = handles.get(tensor);
+  return handle !== undefined && !handle.isLent ? tensor : Tensor.fromView(cloneView(tensor.toView()));
+}

@@ -1,0 +1,100 @@
+/**
+ * The rewritten form of a decoder whose presents are kept inside: whether there is one that is the same for what the original is fed, made
+ * ready on the original's backend. The original's inputs and outputs are what callers see; who may run it is exact-feeds.ts's knowledge.
+ */
+import { InsituError } from "../base/error.js";
+import { factText } from "../graph/fact.js";
+import type { Graph, Value } from "../graph/graph.js";
+import type { Model } from "../onnx/model.js";
+import type { Level } from "../passes/optimize.js";
+import type { ReplacedInput } from "../rewrite/replaced.js";
+import type { Rewritten } from "../rewrite/rewrite.js";
+import type { KeptCache } from "./handles.js";
+import { preparedGraphOf } from "./load.js";
+import { Pairings } from "./pairing.js";
+import type { Parts } from "./session.js";
+
+/** A decoder that keeps its presents. */
+export interface KeptModel {
+  /** The rewritten form, on the same backend. */
+  readonly parts: Parts;
+  readonly caches: readonly KeptCache[];
+  /** Inputs that both forms have alike. */
+  readonly passed: readonly string[];
+  /** Inputs that the original alone has. */
+  readonly replaced: readonly ReplacedInput[];
+  /** The positions of the rewritten form, and whether the original is fed them too. */
+  readonly positions: { readonly value: Value; readonly isFed: boolean };
+  /** The input whose size says how many tokens are new. */
+  readonly tokens: { readonly name: string; readonly axis: number };
+}
+
+/** The rewritten form of a model, or why presents are copied. The room that rewrites is loaded here. */
+export async function keptModelOf(model: Model, original: Parts, level: Level): Promise<KeptModel | string> {
+  const { pairs } = original.pairings.own.stateful.plan;
+  if (!pairs.some(({ kind, axis }) => kind !== "update" && axis !== undefined))
+    return "the model has no past that grows";
+  const { rewriteGrowing } = await import("../rewrite/rewrite.js");
+  try {
+    const rewritten = rewriteGrowing(model);
+    if (rewritten === undefined) return "the model has no past that grows";
+    return prepared(rewritten, original, level);
+  } catch (error) {
+    if (error instanceof InsituError && error.code !== "internal") return error.message;
+    throw error;
+  }
+}
+
+function prepared({ model, report }: Rewritten, original: Parts, level: Level): KeptModel | string {
+  const { caches, replaced, tokens, capacity } = report;
+  if (typeof capacity === "number") return `its caches have ${capacity} rows from the start`;
+  if (tokens === undefined) return "no input tells how many tokens a run adds";
+  const unknown = replaced.find(({ means }) => means === undefined);
+  if (unknown !== undefined) return `what input "${unknown.name}" must say for that is not known`;
+  const { opened } = original;
+  const ready = preparedGraphOf(model, level, opened.hasKernel);
+  const pairings = new Pairings(ready, "prefer", undefined, opened, []);
+  const { plan } = pairings.own.stateful;
+  const kept = new Map(caches.map((cache) => [cache.input, cache]));
+  for (const { past, present, kind, axis } of plan.pairs) {
+    const cache = kept.get(past.name);
+    if (cache === undefined || cache.output !== present.name || cache.axis !== axis || kind !== "update")
+      return `input "${past.name}" would be held too, and has no rows to go back to`;
+  }
+  if (plan.pairs.length !== caches.length) return "not every cache of its rewritten form can be held";
+  const inputs = inputsOf(ready.graph, original.graph, new Set([...kept.keys(), ...addedNames]));
+  if (typeof inputs === "string") return inputs;
+  const positions = ready.graph.inputs.find(({ name }) => name === positionsName);
+  if (positions?.fact?.shape?.length !== 2 || !["int64", "int32"].includes(positions.fact.type))
+    return `its ${positionsName} are no whole numbers of [batch, sequence]`;
+  const isFed = original.graph.inputs.some(({ name }) => name === positionsName);
+  const parts: Parts = {
+    ...original,
+    model,
+    graph: ready.graph,
+    pairings,
+    presents: undefined,
+    mayMove: true,
+    get released() {
+      return original.released;
+    },
+  };
+  return { parts, caches, passed: inputs, replaced, positions: { value: positions, isFed }, tokens };
+}
+
+const positionsName = "position_ids";
+const addedNames = ["write_indices", "nonpad_kv_seqlen", positionsName] as const;
+
+/** The inputs that both have alike, or why one is not. */
+function inputsOf(rewritten: Graph, original: Graph, others: ReadonlySet<string>): readonly string[] | string {
+  const before = new Map(original.inputs.map((value) => [value.name, value]));
+  const names: string[] = [];
+  for (const { name, fact } of rewritten.inputs) {
+    if (others.has(name)) continue;
+    const own = before.get(name)?.fact;
+    if (own === undefined || factText(own) !== factText(fact!))
+      return `input "${name}" is ${factText(fact!)} in its rewritten form`;
+    names.push(name);
+  }
+  return names;
+}

@@ -1,0 +1,283 @@
+/**
+ * Runs of a decoder whose presents stay inside: fed unchanged, the next run goes on in place on the rewritten form; what that form is not
+ * the same for is left to the plain path, by saying no. Which rows living tensors show is handles.ts's knowledge.
+ */
+import { InsituError } from "../base/error.js";
+import type { Value } from "../graph/graph.js";
+import { writeIntegers } from "../tensor/access.js";
+import type { Placed } from "../tensor/placed.js";
+import { Tensor } from "../tensor/tensor.js";
+import { View } from "../tensor/view.js";
+import { makeHoldings } from "./create-state.js";
+import { type AddedTokens, follow, saysTheSame } from "./exact-feeds.js";
+import { type Feeds, readFeeds } from "./feeds.js";
+import { asItIs, Conversation, fedHandle } from "./handles.js";
+import type { KeptModel } from "./kept-model.js";
+import type { Parts } from "./session.js";
+import { placeInSlot } from "./slots.js";
+import { State } from "./state.js";
+import { runWithState } from "./stateful-run.js";
+
+type Wanted = ReadonlyMap<Value, Tensor | null>;
+type Results = Record<string, Tensor>;
+
+/** How runs went so far. */
+interface PresentsStatistics {
+  /** Runs that went on in place. */
+  continued: number;
+  /** Runs that began with empty pasts. */
+  started: number;
+  /** Runs that went on from rows which others still need: those were copied. */
+  forked: number;
+  /** Runs whose pasts were tensors of the caller's: those were copied. */
+  imported: number;
+  /** Runs that copied pasts and presents, as the model says. */
+  copied: number;
+  /** Bytes that forks, imports and caches that had to grow moved. */
+  movedBytes: number;
+}
+
+/** Rows that a conversation begins with room for. */
+const firstCapacity = 256;
+
+/** Where a run's pasts are. */
+interface Source {
+  /** The conversation that it goes on with; undefined where it begins one. */
+  readonly conversation: Conversation | undefined;
+  /** The rows of each cache. */
+  readonly places: readonly Placed[];
+  readonly added: AddedTokens;
+}
+
+/** The presents of one session. */
+export class KeptPresents {
+  readonly #kept: KeptModel;
+  readonly #presents: ReadonlyMap<string, KeptModel["caches"][number]>;
+  /** Ends when every run that was asked for so far is over. */
+  #last: Promise<unknown> | undefined;
+  /** Bytes of all conversations that are alive. */
+  #bytes = 0;
+  readonly statistics: PresentsStatistics = {
+    continued: 0,
+    started: 0,
+    forked: 0,
+    imported: 0,
+    copied: 0,
+    movedBytes: 0,
+  };
+
+  constructor(kept: KeptModel) {
+    this.#kept = kept;
+    this.#presents = new Map(kept.caches.map((cache) => [cache.output, cache]));
+  }
+
+  /** The rewritten form, for whoever counts memory. */
+  get parts(): Parts {
+    return this.#kept.parts;
+  }
+
+  /**
+   * Runs the model in its rewritten form where that is the same for these feeds and there is memory for its caches, and with `plainly` where
+   * not. Rejects as that does for feeds that do not fit.
+   */
+  async run(
+    original: Parts,
+    feeds: Feeds,
+    wanted: Wanted,
+    plainly: (feeds: Feeds) => Promise<Results>,
+  ): Promise<Results> {
+    const source = this.#sourceOf(original, feeds, wanted);
+    const copy = (own: Feeds): Promise<Results> => {
+      this.statistics.copied++;
+      return plainly(own);
+    };
+    if (source === undefined) return copy(feeds);
+    // Up to here, and on from here where nobody is waited for, what is fed is read before the caller can change it.
+    const begin = (now: Source | undefined, own: Feeds): Promise<Results> => {
+      const conversation = now && this.#conversationFor(now);
+      return conversation === undefined ? copy(own) : this.#runOn(conversation, original, now!, own, wanted);
+    };
+    if (this.#last === undefined) return this.#after(begin(source, feeds));
+    const own = Object.fromEntries(Object.entries(feeds).map(([name, tensor]) => [name, asItIs(tensor)]));
+    return this.#after(this.#last.then(() => begin(this.#sourceOf(original, own, wanted), own)));
+  }
+
+  /** Lets later runs wait for this one. */
+  #after(run: Promise<Results>): Promise<Results> {
+    const last = run
+      .catch(() => undefined)
+      .then(() => {
+        if (this.#last === last) this.#last = undefined;
+      });
+    this.#last = last;
+    return run;
+  }
+
+  /** Where the pasts are, if everything else that is fed says what the rewritten form takes for granted. */
+  #sourceOf(original: Parts, feeds: Feeds, wanted: Wanted): Source | undefined {
+    const { caches, replaced, positions, tokens } = this.#kept;
+    for (const [value, target] of wanted) if (target !== null && this.#presents.has(value.name)) return undefined;
+    const { inputs: known } = original.pairings.own.standing;
+    const placeOf = (tensor: unknown): Placed | undefined =>
+      fedHandle(tensor, this)?.place ?? placeInSlot(tensor, original);
+    const places = readFeeds(original.graph, known, feeds, new Map(), new Set(), placeOf);
+    const at = (name: string): Placed => places.get(known.get(name)!)!;
+    const counted = at(tokens.name);
+    const pasts = caches.map(({ input }) => at(input));
+    const [batch, past] = [pasts[0].shape[0], pasts[0].shape[caches[0].axis]];
+    const added = { batch, past, tokens: counted.shape[tokens.axis] };
+    const fits =
+      batch > 0 &&
+      added.tokens > 0 &&
+      (tokens.axis === 0 || counted.shape[0] === batch) &&
+      pasts.every(({ shape }, index) => shape[0] === batch && shape[caches[index].axis] === past) &&
+      replaced.every((input) => saysTheSame(input, at(input.name), added)) &&
+      (!positions.isFed || follow(at(positions.value.name), added));
+    if (!fits) return undefined;
+    const handles = caches.map(({ input }) => fedHandle(feeds[input], this));
+    const [first] = handles;
+    const isOne =
+      first !== undefined &&
+      handles.every(
+        (handle, index) =>
+          handle?.cache === caches[index] && handle.conversation === first.conversation && handle.rows === first.rows,
+      );
+    // Elsewhere than on the host nothing but handles can be copied from.
+    if (!isOne && pasts.some((place, index) => !(place instanceof View) && handles[index] === undefined))
+      return undefined;
+    return { conversation: isOne ? first.conversation : undefined, places: pasts, added };
+  }
+
+  async #runOn(
+    conversation: Conversation,
+    original: Parts,
+    { added }: Source,
+    feeds: Feeds,
+    wanted: Wanted,
+  ): Promise<Results> {
+    const { parts, caches } = this.#kept;
+    const { past, tokens } = added;
+    const { state } = conversation;
+    conversation.hold();
+    try {
+      const inner = new Map(
+        parts.graph.outputs.flatMap((value) => {
+          const own = original.graph.outputs.find(({ name }) => name === value.name);
+          return own !== undefined && wanted.has(own) && !this.#presents.has(own.name)
+            ? [[value, wanted.get(own)!] as const]
+            : [];
+        }),
+      );
+      const results = await runWithState(parts, this.#innerFeeds(feeds, added), inner, state);
+      const shown = caches.filter(({ output }) => [...wanted.keys()].some(({ name }) => name === output));
+      if (shown.length === 0) state.rewind(past);
+      const handles = shown.length === 0 ? undefined : conversation.show(past + tokens, shown);
+      return Object.fromEntries([...wanted.keys()].map(({ name }) => [name, handles?.get(name) ?? results[name]]));
+    } finally {
+      conversation.unhold();
+    }
+  }
+
+  /** What the rewritten form is fed: its lengths come from the state. */
+  #innerFeeds(feeds: Feeds, { batch, past, tokens }: AddedTokens): Feeds {
+    const { passed, positions } = this.#kept;
+    const view = View.allocate(positions.value.fact!.type, [batch, tokens]);
+    writeIntegers(
+      view,
+      Array.from({ length: batch * tokens }, (_, at) => past + (at % tokens)),
+    );
+    return {
+      ...Object.fromEntries(passed.flatMap((name) => (feeds[name] === undefined ? [] : [[name, feeds[name]]]))),
+      [positions.value.name]: Tensor.fromView(view),
+    };
+  }
+
+  /** A conversation that holds the source's rows, and no other, with room for more; undefined where there is no memory for one. */
+  #conversationFor(source: Source): Conversation | undefined {
+    const { statistics } = this;
+    const { past, tokens } = source.added;
+    const { conversation } = source;
+    if (conversation !== undefined && !conversation.shows(past)) {
+      const { state } = conversation;
+      if (state.lengths.some((length) => length !== past)) state.rewind(past);
+      if (past + tokens > this.#capacityOf(state)) {
+        const larger = this.#stateWith(source);
+        if (larger === undefined) return undefined;
+        conversation.state = larger;
+        this.#bytes -= state.byteLength;
+        state.release();
+      }
+      statistics.continued++;
+      return conversation;
+    }
+    const state = this.#stateWith(source);
+    if (state === undefined) return undefined;
+    if (past === 0) statistics.started++;
+    else if (conversation === undefined) statistics.imported++;
+    else statistics.forked++;
+    const begun = new Conversation(this, state, () => {
+      this.#bytes -= begun.state.byteLength;
+    });
+    return begun;
+  }
+
+  #capacityOf(state: State): number {
+    const [{ input }] = this.#kept.caches;
+    return state.cache(input).capacity ?? 0;
+  }
+
+  /** A state with the source's rows in it: of doubled sizes, so that few are met; of what is needed where there is no room for that. */
+  #stateWith({ places, added }: Source): State | undefined {
+    const need = added.past + added.tokens;
+    let capacity = firstCapacity;
+    // Room for a few more than are needed, or the next token would move all of them.
+    while (capacity < need + firstCapacity / 8) capacity *= 2;
+    for (const rows of [capacity, need])
+      try {
+        return this.#makeState(places, added, rows);
+      } catch (error) {
+        if (!(error instanceof InsituError) || error.code !== "out-of-memory") throw error;
+      }
+    return undefined;
+  }
+
+  #makeState(places: readonly Placed[], { batch, past }: AddedTokens, capacity: number): State {
+    const { parts, caches } = this.#kept;
+    const { pairings, limit } = parts;
+    const { stateful } = pairings.own;
+    const shapes = Object.fromEntries(
+      caches.map(({ input, axis }, index) => [input, places[index].shape.with(axis, capacity)]),
+    );
+    const { holdings } = makeHoldings(stateful.plan, { shapes }, stateful, (bytes) =>
+      limit.checkState(bytes + this.#bytes),
+    );
+    const state = new State(parts, pairings.own, holdings, new Array<number>(batch).fill(past));
+    this.#bytes += state.byteLength;
+    if (past === 0) return state;
+    for (const [index, { input, axis }] of caches.entries()) {
+      const from = places[index];
+      state.cache(input).move((buffer) => [{ from, to: buffer.slice(axis, 0, past) }]);
+      this.statistics.movedBytes += from.byteLength;
+    }
+    return state;
+  }
+}
+
+/** What becomes of presents in runs without a state, for tools: kept inside, with how such runs went; or copied, and why. */
+export type PresentsExplanation =
+  | { readonly kept: true; readonly runs: Readonly<PresentsStatistics> }
+  | { readonly kept: false; readonly why: string };
+
+/** The same of a session's presents, or of the reason why they are copied. */
+export const presentsJson = (presents: KeptPresents | string): PresentsExplanation =>
+  typeof presents === "string" ? { kept: false, why: presents } : { kept: true, runs: { ...presents.statistics } };
+
+/** The same as text. */
+export function presentsText(presents: KeptPresents | string): readonly string[] {
+  if (typeof presents === "string") return [`copied: ${presents}`];
+  const { continued, started, forked, imported, copied, movedBytes } = presents.statistics;
+  return [
+    `kept inside, and written in place where they are fed back as they came; presents: "copy" turns it off`,
+    `runs so far: ${started} began, ${continued} went on in place, ${forked} forked, ${imported} from pasts that were given, ${copied} copied; ${movedBytes} bytes moved`,
+  ];
+}

@@ -1,0 +1,35 @@
+/** One run without a state: pasts are feeds, presents are results like others, and nothing that is fed is ever written. */
+import type { Value } from "../graph/graph.js";
+import type { Placed } from "../tensor/placed.js";
+import type { Tensor } from "../tensor/tensor.js";
+import { type Feeds, inOrder, readFeeds } from "./feeds.js";
+import { broughtToHost } from "./handles.js";
+import { buffersOf, makeResults, Taken } from "./results.js";
+import type { Parts } from "./session.js";
+import { placeInSlot } from "./slots.js";
+
+const nothingHeld: ReadonlyMap<Value, Placed> = new Map();
+const nothingOmitted: ReadonlySet<Value> = new Set();
+
+/** Runs the model once on what is fed; presents that stay on a device come from there first. */
+export async function runPlainly(
+  parts: Parts,
+  feeds: Feeds,
+  wanted: ReadonlyMap<Value, Tensor | null> | undefined,
+): Promise<Record<string, Tensor>> {
+  const brought = broughtToHost(feeds);
+  if (brought !== undefined) return runPlainly(parts, await brought, wanted);
+  const { graph, functional, pairings } = parts;
+  const { standing } = pairings.own;
+  const slotOf = (tensor: unknown): Placed | undefined => placeInSlot(tensor, parts);
+  const inputs = readFeeds(graph, standing.inputs, feeds, nothingHeld, nothingOmitted, slotOf);
+  const views = inOrder(graph, inputs);
+  const program = functional.programFor(views);
+  const targets = wanted ?? standing.outputs;
+  const taken = new Taken(views, standing.of(program).taken);
+  return functional.run(program, views, buffersOf(targets, taken, program, slotOf), (outputs) => {
+    const { results, moves } = makeResults(targets, outputs, taken, functional, slotOf);
+    functional.copy(moves);
+    return results;
+  });
+}

@@ -1,0 +1,289 @@
+// Presents that stay inside, tried by a client that carries pasts: what it gets is what the reference gives it with caches carried by hand,
+// and what onnxruntime gives; and the plain loop goes on in place.
+import { describe, expect, test } from "vitest";
+import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { InferenceSession } from "../../src/entry/node.js";
+import { writeModel } from "../../src/onnx/write.js";
+import type { SessionOptions } from "../../src/session/options.js";
+import { Tensor } from "../../src/tensor/tensor.js";
+import { exportedBytes, exportedTolerance } from "../support/exported-decoders.js";
+import { Client, difference, materialized, type Past, pastDifference, type Step } from "./handle-client.js";
+
+const published = writeModel(publishedDecoder(smallPublishedSizes, { type: "float32" }));
+
+const open = async (bytes: Uint8Array, options: SessionOptions = {}): Promise<Client> =>
+  new Client(await InferenceSession.create(bytes, { presents: "keep", ...options }));
+
+/** The slow truth: what a caller gets that carries every past by hand. */
+const truth = (bytes: Uint8Array): Promise<Client> => open(bytes, { backend: "reference", presents: "copy" });
+
+const token = (at: number): number => (at * 37 + 11) % 90;
+const tokens = (from: number, count: number): number[] => Array.from({ length: count }, (_, at) => token(from + at));
+
+/** Runs both, and compares all that they give. */
+async function both(
+  [ours, theirs]: readonly [Client, Client],
+  rows: readonly (readonly number[])[],
+  [past, carried]: readonly [Past, Past],
+  tolerance = 2e-4,
+): Promise<readonly [Step, Step]> {
+  const steps = [await ours.run(rows, past), await theirs.run(rows, await materialized(carried))] as const;
+  expect(await difference(...steps, tolerance)).toBe("");
+  return steps;
+}
+
+describe.each([
+  ["published", published],
+  ["llama_op20_eager", exportedBytes("llama_op20_eager")],
+  ["llama_op24", exportedBytes("llama_op24")],
+  ["mistral_op24", exportedBytes("mistral_op24")],
+  ["gpt2_op18_sdpa", exportedBytes("gpt2_op18_sdpa")],
+  ["bloom_op24_eager", exportedBytes("bloom_op24_eager")],
+  ["gemma3_op18_sdpa", exportedBytes("gemma3_op18_sdpa")],
+  ["llama_op17_eager_ts", exportedBytes("llama_op17_eager_ts")],
+])("%s", (name, bytes) => {
+  const tolerance = exportedTolerance(name);
+
+  test("a loop goes on in place, with the reference's logits and presents", async () => {
+    const clients = [await open(bytes), await truth(bytes)] as const;
+    // GroupQueryAttention takes chunks of one text alone.
+    const batch = name === "published" ? 1 : 2;
+    let pasts: readonly [Past, Past] = [clients[0].empty(batch), clients[1].empty(batch)];
+    // Nobody reads presents here but at the end: reading them is another test's.
+    for (const count of [5, 1, 1, 3, 1, 1, 1]) {
+      const rows = [tokens(pasts[0].rows, count), tokens(pasts[0].rows + 40, count)].slice(0, batch);
+      const steps = [
+        await clients[0].run(rows, pasts[0]),
+        await clients[1].run(rows, await materialized(pasts[1])),
+      ] as const;
+      expect(await difference({ ...steps[0], tensors: {} }, { ...steps[1], tensors: {} }, tolerance)).toBe("");
+      for (const [input, tensor] of Object.entries(steps[1].tensors))
+        expect(String(steps[0].tensors[input])).toBe(String(tensor));
+      pasts = steps;
+    }
+    expect(clients[0].runs).toMatchObject({
+      started: 1,
+      continued: 6,
+      forked: 0,
+      imported: 0,
+      copied: 0,
+      movedBytes: 0,
+    });
+    expect(await pastDifference(...pasts, tolerance)).toBe("");
+  });
+});
+
+describe("what else a caller may do", () => {
+  test("branches from every earlier step", async () => {
+    const clients = [await open(published), await truth(published)] as const;
+    const trunk: (readonly [Past, Past])[] = [[clients[0].empty(), clients[1].empty()]];
+    for (let at = 0; at < 6; at++) {
+      const past = trunk.at(-1)!;
+      const ours = await clients[0].run([[token(at)]], past[0]);
+      trunk.push([ours, await clients[1].run([[token(at)]], await materialized(past[1]))]);
+    }
+    for (const past of trunk.toReversed()) {
+      const first = await clients[0].run([[3]], past[0]);
+      const second = await clients[0].run([[4, 5]], past[0]);
+      const [third, fourth] = [await clients[0].run([[6]], first), await clients[0].run([[6]], second)];
+      const carried = await materialized(past[1]);
+      const expected = [await clients[1].run([[3]], carried), await clients[1].run([[4, 5]], carried)];
+      expect(await difference(first, expected[0], 2e-4)).toBe("");
+      expect(await difference(second, expected[1], 2e-4)).toBe("");
+      expect(await difference(third, await clients[1].run([[6]], await materialized(expected[0])), 2e-4)).toBe("");
+      expect(await difference(fourth, await clients[1].run([[6]], await materialized(expected[1])), 2e-4)).toBe("");
+    }
+    for (const past of trunk.slice(1)) expect(await pastDifference(...past, 2e-4)).toBe("");
+    expect(clients[0].runs?.forked).toBeGreaterThan(6);
+    expect(clients[0].runs?.copied).toBe(0);
+  });
+
+  test("the same present to two runs at once, and to one that asks for logits alone", async () => {
+    const clients = [await open(published), await truth(published)] as const;
+    const [past, carried] = await both(clients, [tokens(0, 4)], [clients[0].empty(), clients[1].empty()]);
+    const ours = await clients[0].run([[9]], {
+      ...past,
+      tensors: (await clients[0].run([tokens(0, 4)], clients[0].empty())).tensors,
+    });
+    const alone = { fetches: [clients[0].logits] };
+    const answers = await Promise.all([
+      clients[0].run([[1]], ours),
+      clients[0].run([[2]], ours),
+      clients[0].run([[7]], ours, alone),
+      clients[0].run([[1]], ours),
+    ]);
+    const held = await materialized(await clients[1].run([[9]], await materialized(carried)));
+    for (const [at, next] of [1, 2, 7, 1].entries()) {
+      const expected = await clients[1].run([[next]], held);
+      if (next === 7)
+        expect(await difference({ ...answers[at], tensors: {} }, { ...expected, tensors: {} }, 2e-4)).toBe("");
+      else expect(await difference(answers[at], expected, 2e-4)).toBe("");
+    }
+    const after = await clients[0].run([[8]], ours, alone);
+    const again = await clients[1].run([[8]], held);
+    expect(await difference({ ...after, tensors: {} }, { ...again, tensors: {} }, 2e-4)).toBe("");
+  });
+
+  test("feeds that are changed while an earlier run goes on are those that were given", async () => {
+    const client = await open(published);
+    const start = await client.run([tokens(0, 4)], client.empty());
+    const expected = await client.run([[5]], start);
+    const feeds = client.feeds([[5]], start);
+    const [, late] = [client.run([[1]], start), client.session.run(feeds)];
+    (feeds["input_ids"].data as BigInt64Array)[0] = 60n;
+    expect((await late)[client.logits].data).toEqual(expected.logits.data);
+  });
+
+  test("conversations that take turns, presents read in the middle and written by the caller", async () => {
+    const clients = [await open(published), await truth(published)] as const;
+    const talks = [0, 20, 50].map((from) => ({
+      from,
+      past: [clients[0].empty(), clients[1].empty()] as readonly [Past, Past],
+    }));
+    for (let turn = 0; turn < 4; turn++)
+      for (const talk of talks)
+        talk.past = await both(clients, [tokens(talk.from + turn, turn === 0 ? 3 : 1)], talk.past);
+    const [[ours, theirs]] = talks.map(({ past }) => past);
+    const changed = [ours, await materialized(theirs)] as const;
+    for (const { tensors } of changed)
+      for (const tensor of Object.values(tensors)) (tensor.data as Float32Array)[1] += 0.5;
+    await both(clients, [[4]], changed);
+  });
+
+  test("pasts made by hand, mixed ones, reordered samples, and another session's", async () => {
+    const clients = [await open(published), await truth(published)] as const;
+    const other = await open(published);
+    const rows = [tokens(0, 4), tokens(30, 4)];
+    const run = async (client: Client): Promise<Step> => client.run(rows, client.empty(2));
+    const [a, b, c] = [
+      await run(clients[0]),
+      await clients[0].run(rows.toReversed(), clients[0].empty(2)),
+      await run(other),
+    ];
+    const carried = [
+      await materialized(await run(clients[1])),
+      await materialized(await clients[1].run(rows.toReversed(), clients[1].empty(2))),
+    ];
+    const names = Object.keys(a.tensors);
+    const mix = (x: Past, y: Past): Past => ({
+      ...x,
+      tensors: Object.fromEntries(names.map((name, at) => [name, (at % 2 === 0 ? x : y).tensors[name]])),
+    });
+    const next = [[7], [8]];
+    const expectSame = async (past: Past, expected: Past): Promise<void> => {
+      const steps = [await clients[0].run(next, past), await clients[1].run(next, expected)] as const;
+      expect(await difference(...steps, 2e-4)).toBe("");
+    };
+    await expectSame(mix(a, b), mix(carried[0], carried[1]));
+    await expectSame(c, carried[0]);
+    await expectSame(mix(a, c), carried[0]);
+    // Keys in the place of values: of the same shape, and of the same run.
+    const swap = ({ rows: count, tensors }: Past): Past => ({
+      rows: count,
+      tensors: Object.fromEntries(names.map((name, at) => [name, tensors[names[at ^ 1]]])),
+    });
+    await expectSame(swap(a), swap(carried[0]));
+    const reordered = (past: Past): Past => ({
+      ...past,
+      tensors: Object.fromEntries(
+        Object.entries(past.tensors).map(([name, tensor]) => {
+          const [data, half] = [tensor.data as Float32Array, tensor.size / 2];
+          return [
+            name,
+            new Tensor("float32", Float32Array.from([...data.subarray(half), ...data.subarray(0, half)]), tensor.dims),
+          ];
+        }),
+      ),
+    });
+    await expectSame(reordered(await materialized(a)), reordered(carried[0]));
+    expect(clients[0].runs?.copied).toBe(0);
+    await expectSame(a, carried[0]);
+  });
+
+  test("masks with holes, padding and positions that jump go the plain way", async () => {
+    const clients = [await open(published), await truth(published)] as const;
+    const rows = [tokens(0, 4), tokens(30, 4)];
+    const padded = { mask: [0, 0, 1, 1, 1, 1, 1, 1] };
+    let pasts: readonly [Past, Past] = [clients[0].empty(2), clients[1].empty(2)];
+    const step = async (
+      next: readonly (readonly number[])[],
+      otherwise: { mask: readonly number[] },
+    ): Promise<void> => {
+      const steps = [
+        await clients[0].run(next, pasts[0], otherwise),
+        await clients[1].run(next, await materialized(pasts[1]), otherwise),
+      ] as const;
+      expect(await difference(...steps, 2e-4)).toBe("");
+      pasts = steps;
+    };
+    await step(rows, padded);
+    await step([[1], [2]], { mask: [0, 0, 1, 1, 1, 1, 1, 1, 1, 1] });
+    expect(clients[0].runs).toMatchObject({ copied: 2, started: 0 });
+    // From kept rows to a mask that hides some of them.
+    const llama = exportedBytes("llama_op20_eager");
+    const [ours, theirs] = [await open(llama), await truth(llama)];
+    const [a, b] = [await ours.run(rows, ours.empty(2)), await materialized(await theirs.run(rows, theirs.empty(2)))];
+    for (const otherwise of [{ mask: [1, 0, 1, 1, 1, 1, 1, 1, 1, 1] }, { positions: [9, 3] }]) {
+      const steps = [await ours.run([[1], [2]], a, otherwise), await theirs.run([[1], [2]], b, otherwise)] as const;
+      expect(await difference(...steps, 2e-4)).toBe("");
+    }
+    expect(ours.runs).toMatchObject({ copied: 2, started: 1 });
+  });
+
+  test("a text longer than the first reserve: caches grow by doubling", async () => {
+    const bytes = writeModel(
+      publishedDecoder({ ...smallPublishedSizes, layers: 1, positions: 1024 }, { type: "float32" }),
+    );
+    const [ours, theirs] = [await open(bytes), await open(bytes, { presents: "copy" })];
+    let pasts: readonly [Past, Past] = [ours.empty(), theirs.empty()];
+    for (const count of [200, 20, 30, 1, 4, 1, 1, 300, 1]) {
+      const rows = [tokens(pasts[0].rows, count)];
+      const steps = [await ours.run(rows, pasts[0]), await theirs.run(rows, pasts[1])] as const;
+      expect(await difference({ ...steps[0], tensors: {} }, { ...steps[1], tensors: {} }, 2e-4)).toBe("");
+      pasts = steps;
+    }
+    expect(ours.runs).toMatchObject({ started: 1, continued: 8, copied: 0 });
+    expect(ours.runs!.movedBytes).toBeGreaterThan(0);
+    expect(await pastDifference(...pasts, 2e-4)).toBe("");
+  });
+
+  test("a present that was disposed cannot be fed; others of its run can be read", async () => {
+    const client = await open(published);
+    const past = await client.run([tokens(0, 4)], client.empty());
+    const [first, second] = Object.values(past.tensors);
+    first.dispose();
+    expect(first.location).toBe("none");
+    await expect(client.run([[1]], past)).rejects.toThrow(/was disposed/);
+    expect((await second.getData()).length).toBe(second.size);
+    const shaped = (await client.run([[1]], client.empty())).tensors;
+    const [name] = Object.keys(shaped);
+    const flat = shaped[name].reshape([shaped[name].size]);
+    for (const tensor of Object.values(shaped)) tensor.dispose();
+    expect((await flat.getData()).length).toBe(flat.size);
+    await client.session.release();
+    await expect(client.run([[1]], past)).rejects.toThrow(/released/);
+  });
+
+  test('presents: "copy", and what cannot be kept, is told', async () => {
+    const copying = await open(published, { presents: "copy" });
+    expect(copying.session.explain({ json: true }).presents).toBe(undefined);
+    const fixed = await open(exportedBytes("llama_static_op24"));
+    expect(fixed.session.explain()).toMatch(/copied: the model has no past that grows/);
+    expect((await open(published)).session.explain()).toMatch(/kept inside/);
+    await expect(open(published, { presents: "move" as "copy" })).rejects.toThrow(/presents must be "keep" or "copy"/);
+  });
+
+  test("a memory limit that allows no caches leaves the plain path", async () => {
+    const [ours, theirs] = [await open(published, { memoryLimit: 460_000 }), await truth(published)];
+    await both([ours, theirs], [tokens(0, 4)], [ours.empty(), theirs.empty()]);
+    expect(ours.runs).toMatchObject({ copied: 1, started: 0 });
+  });
+
+  test("what the model refuses leaves the presents as they are", async () => {
+    const clients = [await open(published), await truth(published)] as const;
+    const past = await clients[0].run([tokens(0, 4)], clients[0].empty());
+    await expect(clients[0].run([[9999]], past)).rejects.toThrow(/9999/);
+    const carried = await materialized(await clients[1].run([tokens(0, 4)], clients[1].empty()));
+    await both(clients, [[1]], [past, carried]);
+  });
+});
