@@ -228,14 +228,17 @@ export function fedHandle(tensor: unknown, owner: object): FedHandle | undefined
 }
 
 /**
- * The feeds with every present that stays on a device as a tensor of the host, and the others as they are now; undefined where there is none
- * of those.
+ * The feeds with every present that stays on a device as a tensor of the host, but for those of one owner, and the others as they are now;
+ * undefined where there is nothing to bring.
  */
-export function broughtToHost(feeds: unknown): Promise<Record<string, Tensor>> | undefined {
+export function broughtToHost(feeds: unknown, but?: object): Promise<Record<string, Tensor>> | undefined {
   if (typeof feeds !== "object" || feeds === null) return undefined;
   const entries = Object.entries(feeds as Record<string, Tensor>);
   const isAway = (tensor: unknown): tensor is Tensor =>
-    isTensor(tensor) && handles.has(tensor) && tensor.location === "gpu-buffer";
+    isTensor(tensor) &&
+    handles.has(tensor) &&
+    tensor.location === "gpu-buffer" &&
+    (but === undefined || handles.get(tensor)!.shown.conversation.owner !== but);
   if (!entries.some(([, tensor]) => isAway(tensor))) return undefined;
   // All are asked for before the first is waited for.
   const brought = entries.map(async ([name, tensor]): Promise<[string, Tensor]> => {

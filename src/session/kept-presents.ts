@@ -35,6 +35,8 @@ interface PresentsStatistics {
   copied: number;
   /** Bytes that forks, imports and caches that had to grow moved. */
   movedBytes: number;
+  /** Bytes of the caches that presents show now. */
+  heldBytes: number;
 }
 
 /** Rows that a conversation begins with room for. */
@@ -55,8 +57,6 @@ export class KeptPresents {
   readonly #presents: ReadonlyMap<string, KeptModel["caches"][number]>;
   /** Ends when every run that was asked for so far is over. */
   #last: Promise<unknown> | undefined;
-  /** Bytes of all conversations that are alive. */
-  #bytes = 0;
   readonly statistics: PresentsStatistics = {
     continued: 0,
     started: 0,
@@ -64,6 +64,7 @@ export class KeptPresents {
     imported: 0,
     copied: 0,
     movedBytes: 0,
+    heldBytes: 0,
   };
 
   constructor(kept: KeptModel) {
@@ -204,7 +205,7 @@ export class KeptPresents {
         const larger = this.#stateWith(source);
         if (larger === undefined) return undefined;
         conversation.state = larger;
-        this.#bytes -= state.byteLength;
+        statistics.heldBytes -= state.byteLength;
         state.release();
       }
       statistics.continued++;
@@ -216,7 +217,7 @@ export class KeptPresents {
     else if (conversation === undefined) statistics.imported++;
     else statistics.forked++;
     const begun = new Conversation(this, state, () => {
-      this.#bytes -= begun.state.byteLength;
+      statistics.heldBytes -= begun.state.byteLength;
     });
     return begun;
   }
@@ -249,10 +250,10 @@ export class KeptPresents {
       caches.map(({ input, axis }, index) => [input, places[index].shape.with(axis, capacity)]),
     );
     const { holdings } = makeHoldings(stateful.plan, { shapes }, stateful, (bytes) =>
-      limit.checkState(bytes + this.#bytes),
+      limit.checkState(bytes + this.statistics.heldBytes),
     );
     const state = new State(parts, pairings.own, holdings, new Array<number>(batch).fill(past));
-    this.#bytes += state.byteLength;
+    this.statistics.heldBytes += state.byteLength;
     if (past === 0) return state;
     for (const [index, { input, axis }] of caches.entries()) {
       const from = places[index];
@@ -275,9 +276,9 @@ export const presentsJson = (presents: KeptPresents | string): PresentsExplanati
 /** The same as text. */
 export function presentsText(presents: KeptPresents | string): readonly string[] {
   if (typeof presents === "string") return [`copied: ${presents}`];
-  const { continued, started, forked, imported, copied, movedBytes } = presents.statistics;
+  const { continued, started, forked, imported, copied, movedBytes, heldBytes } = presents.statistics;
   return [
     `kept inside, and written in place where they are fed back as they came; presents: "copy" turns it off`,
-    `runs so far: ${started} began, ${continued} went on in place, ${forked} forked, ${imported} from pasts that were given, ${copied} copied; ${movedBytes} bytes moved`,
+    `runs so far: ${started} began, ${continued} went on in place, ${forked} forked, ${imported} from pasts that were given, ${copied} copied; ${movedBytes} bytes moved, ${heldBytes} held now`,
   ];
 }

@@ -17,6 +17,7 @@ import type { Tensor } from "../tensor/tensor.js";
 import { CacheEdits } from "./cache-edits.js";
 import { makeHoldings, type StateOptions } from "./create-state.js";
 import type { Feeds } from "./feeds.js";
+import { broughtToHost } from "./handles.js";
 import { type HeldInput, heldInputsOf } from "./held-inputs.js";
 import { keptModelOf } from "./kept-model.js";
 import { KeptPresents, type PresentsExplanation, presentsJson, presentsText } from "./kept-presents.js";
@@ -144,7 +145,9 @@ export class Session {
     const given = typeof feeds === "object" && feeds !== null ? { ...feeds } : feeds;
     const { presents } = parts;
     if (!(presents instanceof KeptPresents)) return runPlainly(parts, given, wanted);
-    return presents.run(parts, given, wanted ?? parts.pairings.own.standing.outputs, (own) =>
+    const brought = broughtToHost(given, presents);
+    const fed = brought === undefined ? given : await brought;
+    return presents.run(parts, fed, wanted ?? parts.pairings.own.standing.outputs, (own) =>
       runPlainly(parts, own, wanted),
     );
   }

@@ -1,5 +1,5 @@
 // A client as programs for onnxruntime write it: each run's presents are the next run's pasts, the mask grows by ones. Knows nothing of states.
-import { InferenceSession } from "../../src/entry/node.js";
+import type { Session } from "../../src/session/session.js";
 import type { SessionExplanation } from "../../src/session/session.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { View } from "../../src/tensor/view.js";
@@ -27,10 +27,10 @@ export interface Otherwise {
 export type Runs = Extract<NonNullable<SessionExplanation["presents"]>, { kept: true }>["runs"];
 
 export class Client {
-  readonly session: InferenceSession;
+  readonly session: Session;
   readonly logits: string;
 
-  constructor(session: InferenceSession) {
+  constructor(session: Session) {
     this.session = session;
     const presents = session.heldInputs.map(({ output }) => output);
     this.logits = session.outputNames.find((name) => !presents.includes(name))!;

@@ -1,5 +1,7 @@
 // Presents that stay inside, tried by a client that carries pasts: what it gets is what the reference gives it with caches carried by hand,
 // and what onnxruntime gives; and the plain loop goes on in place.
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
@@ -8,6 +10,16 @@ import type { SessionOptions } from "../../src/session/options.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { exportedBytes, exportedTolerance } from "../support/exported-decoders.js";
 import { Client, difference, materialized, type Past, pastDifference, type Step } from "./handle-client.js";
+
+setFlagsFromString("--expose-gc");
+const gc = runInNewContext("gc") as () => void;
+
+/** Lets everything be collected that nobody holds, and those who wait for it hear of it. */
+async function collect(): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, 1));
+  gc();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+}
 
 const published = writeModel(publishedDecoder(smallPublishedSizes, { type: "float32" }));
 
@@ -285,5 +297,55 @@ describe("what else a caller may do", () => {
     await expect(clients[0].run([[9999]], past)).rejects.toThrow(/9999/);
     const carried = await materialized(await clients[1].run([tokens(0, 4)], clients[1].empty()));
     await both(clients, [[1]], [past, carried]);
+  });
+
+  test("what is disposed or dropped gives its caches back", async () => {
+    const client = await open(published);
+    const held = (): number => client.runs!.heldBytes;
+    const past = await client.run([tokens(0, 4)], client.empty());
+    const one = held();
+    expect(one).toBeGreaterThan(0);
+    const next = await client.run([[1]], past);
+    expect(held()).toBe(one);
+    for (const tensor of Object.values(past.tensors)) tensor.dispose();
+    expect(held()).toBe(one);
+    for (const tensor of Object.values(next.tensors)) tensor.dispose();
+    expect(held()).toBe(0);
+    // No tensor of theirs is in sight when the garbage is collected.
+    await (async () => {
+      const start = await client.run([tokens(0, 4)], client.empty());
+      await Promise.all([
+        client.run([[1]], start),
+        client.run([[2]], start),
+        client.run([tokens(9, 3)], client.empty()),
+      ]);
+      await client.run([[1]], start, { fetches: [client.logits] });
+    })();
+    expect(held()).toBe(3 * one);
+    for (let round = 0; round < 20 && held() > 0; round++) await collect();
+    expect(held()).toBe(0);
+  });
+
+  test("memory is flat over a long text", async () => {
+    const bytes = writeModel(
+      publishedDecoder({ ...smallPublishedSizes, layers: 1, positions: 4096 }, { type: "float32" }),
+    );
+    const client = await open(bytes);
+    const count = process.env["INSITU_SOAK"] === undefined ? 300 : 2000;
+    let past: Past = await client.run([[1]], client.empty());
+    for (let at = 0; at < 20; at++) past = await client.run([[token(at)]], past);
+    await collect();
+    const { allocations } = client.session.memory;
+    const before = process.memoryUsage();
+    for (let at = 0; at < count; at++) past = await client.run([[token(at)]], past);
+    await collect();
+    const after = process.memoryUsage();
+    expect(client.runs).toMatchObject({ started: 1, continued: 20 + count, copied: 0 });
+    // One conversation, doubled a few times; nothing for each token.
+    const rows = (at: number): number => 256 * 2 ** Math.max(0, Math.ceil(Math.log2((at + 33) / 256)));
+    const { keyValueHeads, headSize } = smallPublishedSizes;
+    expect(client.runs!.heldBytes).toBeLessThanOrEqual(2 * rows(21 + count) * keyValueHeads * headSize * 4);
+    expect(client.session.memory.allocations - allocations).toBeLessThan(count);
+    expect(after.heapUsed + after.arrayBuffers - before.heapUsed - before.arrayBuffers).toBeLessThan(12e6);
   });
 });
