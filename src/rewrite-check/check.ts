@@ -57,7 +57,7 @@ export async function checkRewrite(
   const analysis = analyse(prepareModel(model, 24));
   const tolerance = toleranceOf(analysis);
   const backend = backendFor(model, tokensFor(reachesOf(analysis, undefined), tolerance));
-  const before = await open(original, { backend });
+  const before = await open(original, { backend, presents: "copy" });
   const after = await open(rewritten, { backend, inPlace: "require", externalData });
   try {
     const reaches = reachesOf(analysis, after.rowRules.window);

@@ -43,9 +43,11 @@ export class Conversation {
 
   /** Tensors that show the first rows of the caches named, by output. */
   show(rows: number, caches: readonly KeptCache[]): ReadonlyMap<string, Tensor> {
-    const shown = new ShownRows(this, rows, () => this.#drop(shown));
+    const shown = new ShownRows(this, rows);
     this.#shown.add(shown);
-    return new Map(caches.map((cache) => [cache.output, makeHandle(shown, cache)]));
+    const hold = new Hold();
+    dropped.register(hold, shown);
+    return new Map(caches.map((cache) => [cache.output, makeHandle(shown, hold, cache)]));
   }
 
   /** Keeps the caches while a run goes on; `unhold` ends that. */
@@ -58,7 +60,8 @@ export class Conversation {
     this.#settle();
   }
 
-  #drop(shown: ShownRows): void {
+  /** Hears that no tensor shows these rows any more. */
+  drop(shown: ShownRows): void {
     this.#shown.delete(shown);
     this.#settle();
   }
@@ -70,54 +73,41 @@ export class Conversation {
   }
 }
 
-/** What one run left: as many rows of every cache, shown by tensors that are alive. */
+/** What one run left: as many rows of every cache, shown by tensors that are alive. Knows none of them, so that they can be dropped. */
 class ShownRows {
   readonly conversation: Conversation;
   readonly rows: number;
-  readonly #ended: () => void;
   #tensors = 0;
+  #isOver = false;
 
-  constructor(conversation: Conversation, rows: number, ended: () => void) {
+  constructor(conversation: Conversation, rows: number) {
     this.conversation = conversation;
     this.rows = rows;
-    this.#ended = ended;
   }
 
-  add(): Share {
+  add(): void {
     this.#tensors++;
-    return new Share(this);
   }
 
   remove(): void {
     this.#tensors--;
-    if (this.#tensors === 0) this.#ended();
-  }
-}
-
-/** One tensor's part in what is shown. Knows no tensor, so that tensors can be dropped. */
-class Share {
-  readonly shown: ShownRows;
-  #isOver = false;
-
-  constructor(shown: ShownRows) {
-    this.shown = shown;
-  }
-
-  get isOver(): boolean {
-    return this.#isOver;
+    if (this.#tensors === 0) this.end();
   }
 
   end(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.shown.remove();
+    this.conversation.drop(this);
   }
 }
 
+/** What the tensors of one run have in common, and nobody else has: it is collected with the last of them. */
+class Hold {}
+
 /** Tensors that were dropped without `dispose`. */
-const dropped = new FinalizationRegistry<Share>((share) => {
+const dropped = new FinalizationRegistry<ShownRows>((shown) => {
   try {
-    share.end();
+    shown.end();
   } catch {
     // The backend cannot take its memory back, and there is nobody to tell.
   }
@@ -129,28 +119,27 @@ class Handle extends Lender {
   readonly shape: readonly number[];
   readonly location: Lender["location"];
   readonly cache: KeptCache;
-  readonly #share: Share;
+  readonly shown: ShownRows;
+  /** Undefined once the tensor was disposed. */
+  #hold: Hold | undefined;
   /** The caller's own array, once there is one: it may be written. */
   #lent: View | undefined;
 
-  constructor(share: Share, cache: KeptCache, lent?: View) {
+  constructor(shown: ShownRows, hold: Hold, cache: KeptCache, lent?: View) {
     super();
-    this.#share = share;
+    shown.add();
+    this.shown = shown;
+    this.#hold = hold;
     this.cache = cache;
     this.#lent = lent;
-    const { type, shape } = this.place;
+    const { type, buffer, location } = this.#holding;
     this.type = type;
-    this.shape = shape;
-    this.location = this.#holding.location;
-    dropped.register(this, share, this);
-  }
-
-  get shown(): ShownRows {
-    return this.#share.shown;
+    this.shape = buffer.shape.with(cache.axis, shown.rows);
+    this.location = location;
   }
 
   get isDisposed(): boolean {
-    return this.#share.isOver;
+    return this.#hold === undefined;
   }
 
   /** True if the caller has an array of its elements, which count from then on. */
@@ -186,32 +175,26 @@ class Handle extends Lender {
   override again(): Lender {
     // One array for both, as tensors of the host have it.
     if (this.location === "cpu") this.lend();
-    return new Handle(this.shown.add(), this.cache, this.#lent);
+    return new Handle(this.shown, this.#hold!, this.cache, this.#lent);
   }
 
   override disposed(): void {
-    dropped.unregister(this);
-    this.#share.end();
+    if (this.#hold !== undefined) this.shown.remove();
+    this.#hold = undefined;
   }
 }
 
 const handles = new WeakMap<Tensor, Handle>();
 
-function makeHandle(shown: ShownRows, cache: KeptCache): Tensor {
-  const handle = new Handle(shown.add(), cache);
+function makeHandle(shown: ShownRows, hold: Hold, cache: KeptCache): Tensor {
+  const handle = new Handle(shown, hold, cache);
   const tensor = lentTensor(handle);
   handles.set(tensor, handle);
   return tensor;
 }
 
-/** A present that is fed as it came. */
-interface FedHandle {
-  readonly cache: KeptCache;
-  readonly conversation: Conversation;
-  readonly rows: number;
-  /** Where its rows are. */
-  readonly place: Placed;
-}
+/** A present that is fed as it came: of which cache, in which run, and where its rows are. */
+type FedHandle = Pick<Handle, "cache" | "shown" | "place">;
 
 /** The handle behind a tensor of this owner's; undefined for others, and where the caller may have written its elements. */
 export function fedHandle(tensor: unknown, owner: object): FedHandle | undefined {
@@ -222,9 +205,8 @@ export function fedHandle(tensor: unknown, owner: object): FedHandle | undefined
       "invalid-feed",
       `${tensor} is the present "${handle.cache.output}" of an earlier run and was disposed; dispose it after the last run that is fed it`,
     );
-  const { cache, shown, place } = handle;
-  const { conversation, rows } = shown;
-  return conversation.owner === owner ? { cache, conversation, rows, place } : undefined;
+  const { conversation } = handle.shown;
+  return conversation.owner === owner ? handle : undefined;
 }
 
 /**
@@ -253,4 +235,10 @@ export function asItIs(tensor: Tensor): Tensor {
   if (!isTensor(tensor) || tensor.location !== "cpu") return tensor;
   const handle = handles.get(tensor);
   return handle !== undefined && !handle.isLent ? tensor : Tensor.fromView(cloneView(tensor.toView()));
+}
+
+/** Before a run writes a present that the caller gives it as a target: its elements are the caller's own from then on. */
+export function lendTarget(tensor: Tensor | null): void {
+  const handle = tensor === null ? undefined : handles.get(tensor);
+  if (handle?.location === "cpu" && !handle.isDisposed) handle.lend();
 }

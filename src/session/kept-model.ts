@@ -5,8 +5,9 @@
 import { InsituError } from "../base/error.js";
 import { factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
-import type { Model } from "../onnx/model.js";
 import type { Level } from "../passes/optimize.js";
+import type { PairNames } from "../plan/named-pairs.js";
+import type { InPlacePolicy } from "../plan/plan.js";
 import type { ReplacedInput } from "../rewrite/replaced.js";
 import type { Rewritten } from "../rewrite/rewrite.js";
 import type { KeptCache } from "./handles.js";
@@ -29,16 +30,29 @@ export interface KeptModel {
   readonly tokens: { readonly name: string; readonly axis: number };
 }
 
-/** The rewritten form of a model, or why presents are copied. The room that rewrites is loaded here. */
-export async function keptModelOf(model: Model, original: Parts, level: Level): Promise<KeptModel | string> {
-  const { pairs } = original.pairings.own.stateful.plan;
-  if (!pairs.some(({ kind, axis }) => kind !== "update" && axis !== undefined))
-    return "the model has no past that grows";
+/** What else a session was asked for. */
+interface AskedBeside {
+  readonly inPlace: InPlacePolicy;
+  /** True if the model may have been rewritten already. */
+  readonly isRewritten: boolean;
+  readonly pairs: PairNames | undefined;
+}
+
+/** The rewritten form of a session's model, or why presents are copied; undefined for a model without any. The room that rewrites is loaded here. */
+export async function keptModelOf(
+  original: Parts,
+  level: Level,
+  { inPlace, isRewritten, pairs }: AskedBeside,
+): Promise<KeptModel | string | undefined> {
+  const held = original.pairings.own.stateful.plan.pairs;
+  if (!held.some(({ kind, axis }) => kind !== "update" && axis !== undefined)) return undefined;
+  if (inPlace !== "prefer") return `the session was created with inPlace: "${inPlace}"`;
+  if (isRewritten) return "the session was asked to rewrite the model, which is for states";
+  if (pairs !== undefined) return "the session was created with pairs, which are for states";
   const { rewriteGrowing } = await import("../rewrite/rewrite.js");
   try {
-    const rewritten = rewriteGrowing(model);
-    if (rewritten === undefined) return "the model has no past that grows";
-    return prepared(rewritten, original, level);
+    const rewritten = rewriteGrowing(original.model);
+    return rewritten === undefined ? undefined : prepared(rewritten, original, level);
   } catch (error) {
     if (error instanceof InsituError && error.code !== "internal") return error.message;
     throw error;

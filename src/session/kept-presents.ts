@@ -11,7 +11,7 @@ import { View } from "../tensor/view.js";
 import { makeHoldings } from "./create-state.js";
 import { type AddedTokens, follow, saysTheSame } from "./exact-feeds.js";
 import { type Feeds, readFeeds } from "./feeds.js";
-import { asItIs, Conversation, fedHandle } from "./handles.js";
+import { asItIs, Conversation, fedHandle, type KeptCache } from "./handles.js";
 import type { KeptModel } from "./kept-model.js";
 import type { Parts } from "./session.js";
 import { placeInSlot } from "./slots.js";
@@ -51,10 +51,19 @@ interface Source {
   readonly added: AddedTokens;
 }
 
+/** Which outputs a run is asked for. */
+interface Asked {
+  readonly names: readonly string[];
+  readonly shown: readonly KeptCache[];
+  /** Outputs of the rewritten form, presents left out. */
+  readonly inner: Wanted;
+}
+
 /** The presents of one session. */
 export class KeptPresents {
   readonly #kept: KeptModel;
-  readonly #presents: ReadonlyMap<string, KeptModel["caches"][number]>;
+  readonly #presents: ReadonlyMap<string, KeptCache>;
+  readonly #asked = new WeakMap<Wanted, Asked>();
   /** Ends when every run that was asked for so far is over. */
   #last: Promise<unknown> | undefined;
   readonly statistics: PresentsStatistics = {
@@ -116,9 +125,15 @@ export class KeptPresents {
 
   /** Where the pasts are, if everything else that is fed says what the rewritten form takes for granted. */
   #sourceOf(original: Parts, feeds: Feeds, wanted: Wanted): Source | undefined {
-    const { caches, replaced, positions, tokens } = this.#kept;
+    const { caches, passed, replaced, positions, tokens } = this.#kept;
     for (const [value, target] of wanted) if (target !== null && this.#presents.has(value.name)) return undefined;
     const { inputs: known } = original.pairings.own.standing;
+    if (
+      typeof feeds === "object" &&
+      feeds !== null &&
+      passed.some((name) => fedHandle(feeds[name], this) !== undefined)
+    )
+      return undefined;
     const placeOf = (tensor: unknown): Placed | undefined =>
       fedHandle(tensor, this)?.place ?? placeInSlot(tensor, original);
     const places = readFeeds(original.graph, known, feeds, new Map(), new Set(), placeOf);
@@ -139,14 +154,11 @@ export class KeptPresents {
     const [first] = handles;
     const isOne =
       first !== undefined &&
-      handles.every(
-        (handle, index) =>
-          handle?.cache === caches[index] && handle.conversation === first.conversation && handle.rows === first.rows,
-      );
+      handles.every((handle, index) => handle?.cache === caches[index] && handle.shown === first.shown);
     // Elsewhere than on the host nothing but handles can be copied from.
     if (!isOne && pasts.some((place, index) => !(place instanceof View) && handles[index] === undefined))
       return undefined;
-    return { conversation: isOne ? first.conversation : undefined, places: pasts, added };
+    return { conversation: isOne ? first.shown.conversation : undefined, places: pasts, added };
   }
 
   async #runOn(
@@ -156,27 +168,37 @@ export class KeptPresents {
     feeds: Feeds,
     wanted: Wanted,
   ): Promise<Results> {
-    const { parts, caches } = this.#kept;
+    const { parts } = this.#kept;
     const { past, tokens } = added;
     const { state } = conversation;
+    const { inner, shown, names } = this.#askedOf(original, wanted);
     conversation.hold();
     try {
-      const inner = new Map(
-        parts.graph.outputs.flatMap((value) => {
-          const own = original.graph.outputs.find(({ name }) => name === value.name);
-          return own !== undefined && wanted.has(own) && !this.#presents.has(own.name)
-            ? [[value, wanted.get(own)!] as const]
-            : [];
-        }),
-      );
       const results = await runWithState(parts, this.#innerFeeds(feeds, added), inner, state);
-      const shown = caches.filter(({ output }) => [...wanted.keys()].some(({ name }) => name === output));
       if (shown.length === 0) state.rewind(past);
       const handles = shown.length === 0 ? undefined : conversation.show(past + tokens, shown);
-      return Object.fromEntries([...wanted.keys()].map(({ name }) => [name, handles?.get(name) ?? results[name]]));
+      // Properties of the object's own, whatever an output is called.
+      return Object.fromEntries(names.map((name) => [name, handles?.get(name) ?? results[name]]));
     } finally {
       conversation.unhold();
     }
+  }
+
+  /** What is asked of the rewritten form, and which presents are to be shown. */
+  #askedOf(original: Parts, wanted: Wanted): Asked {
+    let asked = this.#asked.get(wanted);
+    if (asked !== undefined) return asked;
+    const outputs = new Map(this.#kept.parts.graph.outputs.map((value) => [value.name, value]));
+    const names = [...wanted.keys()].map(({ name }) => name);
+    const others = [...wanted].filter(([{ name }]) => !this.#presents.has(name));
+    asked = {
+      names,
+      shown: names.flatMap((name) => this.#presents.get(name) ?? []),
+      inner: new Map(others.map(([{ name }, target]) => [outputs.get(name)!, target])),
+    };
+    // What is asked by default is the same map each time.
+    if (wanted === original.pairings.own.standing.outputs) this.#asked.set(wanted, asked);
+    return asked;
   }
 
   /** What the rewritten form is fed: its lengths come from the state. */

@@ -17,7 +17,7 @@ import type { Tensor } from "../tensor/tensor.js";
 import { CacheEdits } from "./cache-edits.js";
 import { makeHoldings, type StateOptions } from "./create-state.js";
 import type { Feeds } from "./feeds.js";
-import { broughtToHost } from "./handles.js";
+import { broughtToHost, lendTarget } from "./handles.js";
 import { type HeldInput, heldInputsOf } from "./held-inputs.js";
 import { keptModelOf } from "./kept-model.js";
 import { KeptPresents, type PresentsExplanation, presentsJson, presentsText } from "./kept-presents.js";
@@ -187,6 +187,7 @@ export class Session {
     // An output may be called `state` too.
     const isOptions = options === undefined && State.isState((fetches as RunOptions | null | undefined)?.state);
     const wanted = isOptions ? undefined : readFetches(fetches, parts.graph, options !== undefined);
+    for (const target of wanted?.values() ?? []) lendTarget(target);
     const asked = options === undefined && wanted === undefined ? (fetches as RunOptions | undefined) : options;
     const given = optionsOf<RunOptions>("'options' of a run", asked);
     checkRunOptions(given);
@@ -336,10 +337,9 @@ async function prepareOn(
       mayMove: inPlace !== "require",
       presents: undefined,
     };
-    // States are asked for otherwise, or no sharing at all.
-    if (presents === "keep" && inPlace === "prefer" && rewrite === "never" && options.pairs === undefined) {
-      const kept = await keptModelOf(model, parts, level);
-      parts.presents = typeof kept === "string" ? kept : new KeptPresents(kept);
+    if (presents === "keep") {
+      const kept = await keptModelOf(parts, level, { inPlace, isRewritten: rewrite !== "never", pairs: options.pairs });
+      parts.presents = kept === undefined || typeof kept === "string" ? kept : new KeptPresents(kept);
     }
     return parts;
   } catch (error) {

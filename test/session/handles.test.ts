@@ -5,6 +5,7 @@ import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
+import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { Tensor } from "../../src/tensor/tensor.js";
@@ -280,9 +281,33 @@ describe("what else a caller may do", () => {
     const copying = await open(published, { presents: "copy" });
     expect(copying.session.explain({ json: true }).presents).toBe(undefined);
     const fixed = await open(exportedBytes("llama_static_op24"));
-    expect(fixed.session.explain()).toMatch(/copied: the model has no past that grows/);
+    expect(fixed.session.explain({ json: true }).presents).toBe(undefined);
+    const required = await open(published, { inPlace: "never" });
+    expect(required.session.explain()).toMatch(/copied: the session was created with inPlace: "never"/);
+    const unread = buildModel({
+      nodes: [node("Concat", ["past", "u"], ["present"], { axis: 1 })],
+      inputs: [value("past", "float32", ["batch", "rows", 2]), value("u", "float32", ["batch", "new", 2])],
+      outputs: [value("present")],
+      opset: 24,
+    });
+    expect((await open(writeModel(unread))).session.explain()).toMatch(/copied: cache "past" cannot be rewritten/);
     expect((await open(published)).session.explain()).toMatch(/kept inside/);
     await expect(open(published, { presents: "move" as "copy" })).rejects.toThrow(/presents must be "keep" or "copy"/);
+  });
+
+  test("a present that is given as a target is the caller's own from then on", async () => {
+    const clients = [await open(published), await truth(published)] as const;
+    const [past, other] = [
+      await clients[0].run([tokens(0, 4)], clients[0].empty()),
+      await clients[0].run([tokens(30, 4)], clients[0].empty()),
+    ];
+    const pairs = clients[0].session.heldInputs;
+    const targets = Object.fromEntries(pairs.map(({ input, output }) => [output, other.tensors[input]]));
+    const results = await clients[0].session.run(clients[0].feeds([tokens(0, 4)], clients[0].empty()), targets);
+    for (const { input, output } of pairs) expect(results[output]).toBe(other.tensors[input]);
+    expect(await pastDifference(other, past, 2e-4)).toBe("");
+    const carried = await materialized(await clients[1].run([tokens(0, 4)], clients[1].empty()));
+    await both(clients, [[1]], [other, carried]);
   });
 
   test("a memory limit that allows no caches leaves the plain path", async () => {
