@@ -34,7 +34,7 @@ export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSes
   readonly rewrite?: RewritePolicy;
   /**
    * For decoders that are fed each run's presents as the next run's pasts: "keep" leaves them inside, so that such a run goes on in place, and
-   * brings a present out when it is read. "copy" by default.
+   * brings a present out when it is read, where that changes no result. "keep" by default; "copy" makes presents results like others.
    */
   readonly presents?: PresentsPolicy;
   /** A step from model to model before anything else is done with it: `pages()` is one. It is told what the model is to run on. */
@@ -74,7 +74,7 @@ export function readOptions(
 } {
   const inPlace = choiceOf("option inPlace", options.inPlace, ["prefer", "require", "never"], "prefer");
   const rewrite = choiceOf("option rewrite", options.rewrite, ["auto", "require", "never"], "never");
-  const presents = choiceOf("option presents", options.presents, ["keep", "copy"], "copy");
+  const presents = choiceOf("option presents", options.presents, ["keep", "copy"], "keep");
   const levels = ["disabled", "basic", "extended", "layout", "all"] as const;
   const asked = choiceOf("option graphOptimizationLevel", options.graphOptimizationLevel, levels, "all");
   const level = asked === "disabled" || asked === "basic" ? asked : "all";
