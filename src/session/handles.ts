@@ -7,6 +7,7 @@ import { cloneView } from "../tensor/copy.js";
 import { Lender } from "../tensor/lender.js";
 import type { Placed } from "../tensor/placed.js";
 import { isTensor, lentTensor, Tensor } from "../tensor/tensor.js";
+import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
 import { hostView, type View } from "../tensor/view.js";
 import type { Holding } from "./holding.js";
 import type { State } from "./state.js";
@@ -213,9 +214,9 @@ export function fedHandle(tensor: unknown, owner: object): FedHandle | undefined
  * The feeds with every present that stays on a device as a tensor of the host, but for those of one owner, and the others as they are now;
  * undefined where there is nothing to bring.
  */
-export function broughtToHost(feeds: unknown, but?: object): Promise<Record<string, Tensor>> | undefined {
+export function broughtToHost(feeds: unknown, but?: object): Promise<Record<string, TensorLike>> | undefined {
   if (typeof feeds !== "object" || feeds === null) return undefined;
-  const entries = Object.entries(feeds as Record<string, Tensor>);
+  const entries = Object.entries(feeds as Record<string, TensorLike>);
   const isAway = (tensor: unknown): tensor is Tensor =>
     isTensor(tensor) &&
     handles.has(tensor) &&
@@ -223,7 +224,7 @@ export function broughtToHost(feeds: unknown, but?: object): Promise<Record<stri
     (but === undefined || handles.get(tensor)!.shown.conversation.owner !== but);
   if (!entries.some(([, tensor]) => isAway(tensor))) return undefined;
   // All are asked for before the first is waited for.
-  const brought = entries.map(async ([name, tensor]): Promise<[string, Tensor]> => {
+  const brought = entries.map(async ([name, tensor]): Promise<[string, TensorLike]> => {
     if (isAway(tensor)) return [name, Tensor.fromView(await handles.get(tensor)!.read())];
     return [name, asItIs(tensor)];
   });
@@ -231,10 +232,20 @@ export function broughtToHost(feeds: unknown, but?: object): Promise<Record<stri
 }
 
 /** A tensor of the host as it is now, whatever the caller does with its array; a present that stays inside is nobody's to change. */
-export function asItIs(tensor: Tensor): Tensor {
-  if (!isTensor(tensor) || tensor.location !== "cpu") return tensor;
+export function asItIs(given: TensorLike): TensorLike {
+  const tensor = isTensor(given) ? given : foreign(given);
+  if (tensor === undefined || tensor.location !== "cpu") return given;
   const handle = handles.get(tensor);
   return handle !== undefined && !handle.isLent ? tensor : Tensor.fromView(cloneView(tensor.toView()));
+}
+
+/** A tensor that another package made; undefined for what is none: it is refused by its name where it is read. */
+function foreign(given: unknown): Tensor | undefined {
+  try {
+    return tensorOf(given, "a feed");
+  } catch {
+    return undefined;
+  }
 }
 
 /** Before a run writes a present that the caller gives it as a target: its elements are the caller's own from then on. */

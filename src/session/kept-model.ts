@@ -5,6 +5,7 @@
 import { InsituError } from "../base/error.js";
 import { factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
+import type { Backend } from "../backends/backend.js";
 import type { Level } from "../passes/optimize.js";
 import type { PairNames } from "../plan/named-pairs.js";
 import type { InPlacePolicy } from "../plan/plan.js";
@@ -36,13 +37,15 @@ interface AskedBeside {
   /** True if the model may have been rewritten already. */
   readonly isRewritten: boolean;
   readonly pairs: PairNames | undefined;
+  /** Operators that the backend may do at once. */
+  readonly hasKernel: Backend["hasKernel"];
 }
 
 /** The rewritten form of a session's model, or why presents are copied; undefined for a model without any. The room that rewrites is loaded here. */
 export async function keptModelOf(
   original: Parts,
   level: Level,
-  { inPlace, isRewritten, pairs }: AskedBeside,
+  { inPlace, isRewritten, pairs, hasKernel }: AskedBeside,
 ): Promise<KeptModel | string | undefined> {
   const held = original.pairings.own.stateful.plan.pairs;
   if (!held.some(({ kind, axis }) => kind !== "update" && axis !== undefined)) return undefined;
@@ -52,21 +55,26 @@ export async function keptModelOf(
   const { rewriteGrowing } = await import("../rewrite/rewrite.js");
   try {
     const rewritten = rewriteGrowing(original.model);
-    return rewritten === undefined ? undefined : prepared(rewritten, original, level);
+    return rewritten === undefined ? undefined : prepared(rewritten, original, level, hasKernel);
   } catch (error) {
     if (error instanceof InsituError && error.code !== "internal") return error.message;
     throw error;
   }
 }
 
-function prepared({ model, report }: Rewritten, original: Parts, level: Level): KeptModel | string {
+function prepared(
+  { model, report }: Rewritten,
+  original: Parts,
+  level: Level,
+  hasKernel: Backend["hasKernel"],
+): KeptModel | string {
   const { caches, replaced, tokens, capacity } = report;
   if (typeof capacity === "number") return `its caches have ${capacity} rows from the start`;
   if (tokens === undefined) return "no input tells how many tokens a run adds";
   const unknown = replaced.find(({ means }) => means === undefined);
   if (unknown !== undefined) return `what input "${unknown.name}" must say for that is not known`;
   const { opened } = original;
-  const ready = preparedGraphOf(model, level, opened.hasKernel);
+  const ready = preparedGraphOf(model, level, hasKernel);
   const pairings = new Pairings(ready, "prefer", undefined, opened, []);
   const { plan } = pairings.own.stateful;
   const kept = new Map(caches.map((cache) => [cache.input, cache]));

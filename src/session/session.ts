@@ -13,7 +13,7 @@ import { type ExplainJson, explainJson } from "../explain/json.js";
 import { explainPlan } from "../explain/text.js";
 import { makePlan } from "../plan/plan.js";
 import type { ElementType } from "../tensor/element-type.js";
-import type { Tensor } from "../tensor/tensor.js";
+import { isTensor, type Tensor } from "../tensor/tensor.js";
 import { CacheEdits } from "./cache-edits.js";
 import { makeHoldings, type StateOptions } from "./create-state.js";
 import type { Feeds } from "./feeds.js";
@@ -142,7 +142,8 @@ export class Session {
     const { parts, wanted, state } = this.#asked(fetches, options);
     if (state !== undefined) return runWithState(parts, feeds, wanted, state);
     // What stands behind a name may be a getter: it is asked once.
-    const given = typeof feeds === "object" && feeds !== null ? { ...feeds } : feeds;
+    const isObject = typeof feeds === "object" && feeds !== null && !Array.isArray(feeds) && !isTensor(feeds);
+    const given = isObject ? { ...feeds } : feeds;
     const { presents } = parts;
     if (!(presents instanceof KeptPresents)) return runPlainly(parts, given, wanted);
     const brought = broughtToHost(given, presents);
@@ -338,7 +339,8 @@ async function prepareOn(
       presents: undefined,
     };
     if (presents === "keep") {
-      const kept = await keptModelOf(parts, level, { inPlace, isRewritten: rewrite !== "never", pairs: options.pairs });
+      const isRewritten = rewrite !== "never";
+      const kept = await keptModelOf(parts, level, { inPlace, isRewritten, pairs: options.pairs, hasKernel });
       parts.presents = kept === undefined || typeof kept === "string" ? kept : new KeptPresents(kept);
     }
     return parts;
