@@ -1,11 +1,12 @@
 // The package as strangers get it: packed, installed into a fresh project from its tarball alone, imported, typed, bundled, run.
 import { spawnSync } from "node:child_process";
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { generatedDecoder } from "../../src/demo/decoder.js";
+import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { type InstalledPackage, installPackage } from "../support/installed-package.js";
 
@@ -130,6 +131,66 @@ test("its types resolve and are right, in Node and in bundlers", () => {
     const { status, stdout } = run(process.execPath, tsc, ...strict, ...place, "types.ts");
     expect([module, status, stdout]).toEqual([module, 0, ""]);
   }
+});
+
+/** A program that imports onnxruntime's packages, as transformers.js does: tensors are made by one, and run by another. */
+const client = `import * as ONNX_NODE from "onnxruntime-node";
+  import * as ONNX_WEB from "onnxruntime-web/webgpu";
+  import { Tensor } from "onnxruntime-common";
+  const ort = ONNX_NODE.default ?? ONNX_NODE;
+  const session = await ort.InferenceSession.create("neg.onnx", { executionProviders: ["cuda", "cpu"] });
+  const { y } = await session.run({ x: new Tensor("float32", Float32Array.of(1, 2), [2]) });
+  console.log(y.data.join(), y instanceof ort.Tensor, typeof ONNX_WEB.InferenceSession.create, ort.env.versions.insitu);
+  await session.release();`;
+const onnxruntimes = ["onnxruntime-node", "onnxruntime-web", "onnxruntime-common"];
+const negation = writeModel(
+  buildModel({
+    opset: 21,
+    inputs: [value("x", "float32", ["n"])],
+    outputs: [value("y", "float32", ["n"])],
+    nodes: [node("Neg", ["x"], ["y"])],
+  }),
+);
+
+test("under onnxruntime's names it runs their programs", () => {
+  writeFileSync(join(installed.project, "neg.onnx"), negation);
+  for (const name of onnxruntimes)
+    symlinkSync(join(installed.project, "node_modules/insitu"), join(installed.project, "node_modules", name));
+  const ran = run(process.execPath, write("client.js", client));
+  expect(ran).toMatchObject({ status: 0, stdout: "-1,-2 true function 0.1.0\n", stderr: "" });
+  const required = run(
+    process.execPath,
+    "--no-warnings",
+    write("client.cjs", 'console.log(typeof require("onnxruntime-node").default.InferenceSession.create);'),
+  );
+  expect(required).toMatchObject({ status: 0, stdout: "function\n" });
+});
+
+test.runIf(process.env["INSITU_SOAK"] !== undefined)("npm's overrides put it there", () => {
+  const project = join(installed.project, "overriding");
+  mkdirSync(join(project, "client"), { recursive: true });
+  writeFileSync(join(project, "neg.onnx"), negation);
+  writeFileSync(join(project, "client/index.js"), client);
+  const wanted = Object.fromEntries(onnxruntimes.map((name) => [name, "1.30.0"]));
+  const told = { name: "client", version: "1.0.0", type: "module", main: "index.js", dependencies: wanted };
+  writeFileSync(join(project, "client/package.json"), JSON.stringify(told));
+  const packed = dirname(installed.tarball);
+  const ofDependency = (name: string): string =>
+    `file:${join(
+      packed,
+      readdirSync(packed).find((file) => file.startsWith(name.slice(1).replace("/", "-")))!,
+    )}`;
+  const { dependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { dependencies: object };
+  const overrides = Object.fromEntries([
+    ...onnxruntimes.map((name) => [name, `file:${installed.tarball}`]),
+    ...Object.keys(dependencies).map((name) => [name, ofDependency(name)]),
+  ]);
+  const asks = { private: true, type: "module", dependencies: { client: "file:client" }, overrides };
+  writeFileSync(join(project, "package.json"), JSON.stringify(asks));
+  const inProject = (command: string, ...args: string[]): string =>
+    spawnSync(command, args, { cwd: project, encoding: "utf8", timeout: 240_000 }).stdout;
+  inProject("npm", "install", "--offline", "--no-audit", "--no-fund", "--ignore-scripts", "--install-links");
+  expect(inProject(process.execPath, "node_modules/client/index.js")).toBe("-1,-2 true function 0.1.0\n");
 });
 
 test("the code of WebGPU is a file of its own, which what does without never loads", async () => {
