@@ -2,8 +2,8 @@
  * The rewritten form of a decoder whose presents are kept inside: whether there is one that is the same for what the original is fed, made
  * ready on the original's backend. The original's inputs and outputs are what callers see; who may run it is exact-feeds.ts's knowledge.
  */
-import { InsituError } from "../base/error.js";
-import { factText } from "../graph/fact.js";
+import { type Dim, isKnown, sameDim } from "../graph/dim.js";
+import { type Fact, factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
 import type { Backend } from "../backends/backend.js";
 import type { Level } from "../passes/optimize.js";
@@ -47,8 +47,7 @@ export async function keptModelOf(
   level: Level,
   { inPlace, isRewritten, pairs, hasKernel }: AskedBeside,
 ): Promise<KeptModel | string | undefined> {
-  const held = original.pairings.own.stateful.plan.pairs;
-  if (!held.some(({ kind, axis }) => kind !== "update" && axis !== undefined)) return undefined;
+  if (!mayHavePasts(original.graph)) return undefined;
   if (inPlace !== "prefer") return `the session was created with inPlace: "${inPlace}"`;
   if (isRewritten) return "the session was asked to rewrite the model, which is for states";
   if (pairs !== undefined) return "the session was created with pairs, which are for states";
@@ -57,10 +56,18 @@ export async function keptModelOf(
     const rewritten = rewriteGrowing(original.model);
     return rewritten === undefined ? undefined : prepared(rewritten, original, level, hasKernel);
   } catch (error) {
-    if (error instanceof InsituError && error.code !== "internal") return error.message;
-    throw error;
+    // What runs without it must load, whatever went wrong here.
+    return error instanceof Error ? error.message : String(error);
   }
 }
+
+/** A first look, for models that have nothing of the kind: an input and an output of one type and rank, whose rows are not all known. */
+const mayHavePasts = ({ inputs, outputs }: Graph): boolean =>
+  inputs.some(({ fact: past }) => {
+    const rank = past?.shape?.length ?? 0;
+    if (rank < 3 || past!.shape!.slice(1).every(isKnown)) return false;
+    return outputs.some(({ fact }) => fact?.type === past!.type && (fact.shape?.length ?? rank) === rank);
+  });
 
 function prepared(
   { model, report }: Rewritten,
@@ -114,9 +121,19 @@ function inputsOf(rewritten: Graph, original: Graph, others: ReadonlySet<string>
   for (const { name, fact } of rewritten.inputs) {
     if (others.has(name)) continue;
     const own = before.get(name)?.fact;
-    if (own === undefined || factText(own) !== factText(fact!))
+    if (own === undefined || !isSameFact(own, fact!))
       return `input "${name}" is ${factText(fact!)} in its rewritten form`;
     names.push(name);
   }
   return names;
+}
+
+/** True if two declarations say the same; dimensions without a name are told apart by numbers of their own. */
+function isSameFact(a: Fact, b: Fact): boolean {
+  if (a.type !== b.type || a.shape?.length !== b.shape?.length) return false;
+  const isNameless = (dim: Dim): boolean => String(dim).startsWith("?");
+  return (a.shape ?? []).every((dim, axis) => {
+    const other = b.shape![axis];
+    return sameDim(dim, other) || (isNameless(dim) && isNameless(other));
+  });
 }
