@@ -51,8 +51,8 @@ export async function keptModelOf(
   if (inPlace !== "prefer") return `the session was created with inPlace: "${inPlace}"`;
   if (isRewritten) return "the session was asked to rewrite the model, which is for states";
   if (pairs !== undefined) return "the session was created with pairs, which are for states";
-  const { rewriteGrowing } = await import("../rewrite/rewrite.js");
   try {
+    const { rewriteGrowing } = await import("../rewrite/rewrite.js");
     const rewritten = rewriteGrowing(original.model);
     return rewritten === undefined ? undefined : prepared(rewritten, original, level, hasKernel);
   } catch (error) {

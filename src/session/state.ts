@@ -159,14 +159,12 @@ export class State {
    * On a device that cannot be looked into, `getData()` gives a copy.
    */
   get(name: string): Tensor {
-    this.#live();
-    this.#whole();
-    const holding = this.#holding(name);
     const check = (): void => {
       this.#live();
       this.#whole();
     };
-    return lentTensor(new HeldCache(holding, check));
+    check();
+    return lentTensor(new HeldCache(this.#holding(name), check));
   }
 
   /** Copies a tensor into a cache. */

@@ -103,7 +103,7 @@ describe.skipIf(noWebgpu !== undefined)("Projection on WebGPU", () => {
   ])("blocks: %o", check);
 
   test.each<Form>([
-    { type: "float32", rows: 9, k: 64, n: 48, norm: true, addend: true, kernel: "rmsNormalization, productInTiles" },
+    { type: "float32", rows: 9, k: 64, n: 48, norm: true, addend: true, kernel: "rmsNormalization, productInSlices" },
     {
       type: "float16",
       rows: 20,
@@ -111,7 +111,7 @@ describe.skipIf(noWebgpu !== undefined)("Projection on WebGPU", () => {
       n: 72,
       norm: true,
       gated: true,
-      kernel: "rmsNormalization, productInTiles, gate",
+      kernel: "rmsNormalization, productInSlices, gate",
     },
     {
       type: "float32",
@@ -122,8 +122,8 @@ describe.skipIf(noWebgpu !== undefined)("Projection on WebGPU", () => {
       norm: true,
       gated: true,
       addend: true,
-      kernel: "rmsNormalization, blocksInTiles, gate",
+      kernel: "rmsNormalization, blocksInSlices, gate",
     },
-    { type: "float32", rows: 17, k: 64, n: 36, bits: 8, bias: true, addend: true, kernel: "blocksInTiles" },
+    { type: "float32", rows: 17, k: 64, n: 36, bits: 8, bias: true, addend: true, kernel: "blocksInSlices" },
   ])("many rows: %o", check);
 });
