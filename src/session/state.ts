@@ -170,7 +170,6 @@ export class State {
   /** Copies a tensor into a cache. */
   set(name: string, given: TensorLike): void {
     this.#idle();
-    this.#holding(name);
     const tensor = tensorOf(given, `cache "${name}"`);
     // Asked again: the getters of somebody else's tensor may have done anything.
     this.#idle();
