@@ -197,7 +197,8 @@ async function openGpu(): Promise<object | string> {
     return `in Node it comes with the package webgpu, which cannot be loaded (${reason}); npm install webgpu`;
   }
   // Dawn hides float16 on NVIDIA's driver behind a switch.
-  const features = ["vulkan_enable_f16_on_nvidia", "allow_unsafe_apis"];
+  // Shaders write what they read of workgroup memory, so that it need not be zeroed before. Browsers zero it all the same.
+  const features = ["vulkan_enable_f16_on_nvidia", "allow_unsafe_apis", "disable_workgroup_init"];
   return dawn.create([`enable-dawn-features=${features.join(",")}`]);
 }
 

@@ -170,6 +170,7 @@ export class State {
   /** Copies a tensor into a cache. */
   set(name: string, given: TensorLike): void {
     this.#idle();
+    this.#holding(name);
     const tensor = tensorOf(given, `cache "${name}"`);
     // Asked again: the getters of somebody else's tensor may have done anything.
     this.#idle();
@@ -188,8 +189,7 @@ export class State {
         "invalid-argument",
         `rewind takes a length, or a list of one for each sample, got ${valueText(length)}`,
       );
-    const lengths: readonly number[] =
-      typeof length === "number" ? this.#lengths.map(() => length) : [...(length as readonly number[])];
+    const lengths = typeof length === "number" ? this.#lengths.map(() => length) : [...(length as readonly number[])];
     if (lengths.length !== this.#lengths.length) {
       throw new InsituError(
         "invalid-argument",

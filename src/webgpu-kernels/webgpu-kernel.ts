@@ -44,7 +44,10 @@ export type Parameter = number | { readonly float: number };
 export interface Dispatch {
   /** The kernel's name, as `explain` tells it. */
   readonly name: string;
-  /** WGSL without bindings; `main` is its entry. Bindings and parameters are declared in front of it: see `wgsl.ts`. */
+  /**
+   * WGSL without bindings; `main` is its entry. Bindings and parameters are declared in front of it: see `wgsl.ts`. It writes what it reads of
+   * workgroup memory: not every device is asked to zero it.
+   */
   readonly code: string;
   readonly bindings: readonly Binding[];
   /** Numbers by name: whole ones are `u32` constants of the dispatch, others `f32`. They cost no pipeline of their own. */

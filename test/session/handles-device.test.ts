@@ -29,6 +29,8 @@ const tokens = (from: number, count: number): number[] =>
   Array.from({ length: count }, (_, at) => ((from + at) * 37 + 11) % 90);
 
 describe.each(["opaque", "webgpu"])("%s", (backend) => {
+  // Shaders that a program runs are slow: the soak has the rest.
+  const isSampled = backend === "webgpu" && process.env["INSITU_SOAK"] === undefined;
   describe.skipIf(backend === "webgpu" && noWebgpu !== undefined)("presents", () => {
     test("a loop goes on in place; what was left on the way can be read, and gone on from", async () => {
       const [ours, theirs] = [await open(backend), await open("reference", published, "copy")];
@@ -52,7 +54,7 @@ describe.each(["opaque", "webgpu"])("%s", (backend) => {
       expect(ours.runs).toMatchObject({ forked: 4, continued: 5, copied: 0 });
     });
 
-    test("mixed ones, another session's, ones made by hand, and masks that hide rows", async () => {
+    test.skipIf(isSampled)("mixed ones, another session's, ones made by hand, and masks that hide rows", async () => {
       const llama = exportedBytes("llama_op24");
       const [ours, other] = [await open(backend, llama), await open(backend, llama)];
       const [theirs, plain] = [await open("reference", llama, "copy"), await open(backend, llama, "copy")];
@@ -84,7 +86,7 @@ describe.each(["opaque", "webgpu"])("%s", (backend) => {
       expect(await difference(...steps, 2e-4)).toBe("");
     });
 
-    test("two runs at once from one present", async () => {
+    test.skipIf(isSampled)("two runs at once from one present", async () => {
       const client = await open(backend);
       const past = await client.run([tokens(0, 4)], client.empty());
       const [first, second, third] = await Promise.all([[1], [2], [1]].map((row) => client.run([row], past)));

@@ -81,6 +81,8 @@ ${[fed.temperature, ...fed.topK, fed.minP, ...fed.seed, fed.counter].map((word, 
     }
     return;
   }
+  if (lane == 0u) { atomicStore(&taken, 0u); }
+  // Has barriers.
   let last = edge(text, first, lane, count, min(keep, count));
   let start = p.candidates + 2u * (text * p.vocabulary + group.x * min(keep, ${piece}u));
   for (var at = lane; at < count; at += ${lanes}u) {
