@@ -7,7 +7,8 @@ import type { Node, Value } from "../graph/graph.js";
 import { fitsInto, numberOf, orderOf, same, sameNumbers, shapeOf, typeOf } from "./facts.js";
 import { isFiniteSum } from "./bounds.js";
 import { either, op, type Pattern, provided } from "./match.js";
-import { ints, type Edit } from "./rewrite.js";
+import { ints } from "../graph/attribute-values.js";
+import { type Edit } from "./rewrite.js";
 
 const turns =
   (...order: readonly number[]) =>

@@ -10,7 +10,8 @@ import type { Graph } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { orderOf, shapeOf } from "./facts.js";
 import { hole, op, bound } from "./match.js";
-import { ints, rewrite } from "./rewrite.js";
+import { ints } from "../graph/attribute-values.js";
+import { rewrite } from "./rewrite.js";
 
 const x = hole();
 const inner = hole();

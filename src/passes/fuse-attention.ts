@@ -26,7 +26,8 @@ import {
 } from "./attention-operands.js";
 import { bound, either, hole, type Match, op, optional, type Pattern, scalar, unordered } from "./match.js";
 import { widens } from "./remove-no-ops.js";
-import { type Edit, float, int, rewrite } from "./rewrite.js";
+import { float, int } from "../graph/attribute-values.js";
+import { type Edit, rewrite } from "./rewrite.js";
 
 const [queries, keys, swappedKeys, values] = [hole(), hole(), hole(), hole()];
 const [softmax, guard, capped, early, late, shown, low] = [hole(), hole(), hole(), hole(), hole(), hole(), hole()];

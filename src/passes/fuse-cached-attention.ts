@@ -16,7 +16,8 @@ import type { OperatorSet } from "../graph/op.js";
 import { axisOf, orderOf, same, sameNumbers, shapeOf } from "./facts.js";
 import { joinedOperands, projection } from "./fuse-projection.js";
 import { bound, either, hole, type Match, op, type Pattern, scalar, shared, unordered } from "./match.js";
-import { type Edit, float, int, rewrite, string } from "./rewrite.js";
+import { float, int, string } from "../graph/attribute-values.js";
+import { type Edit, rewrite } from "./rewrite.js";
 
 const own = { domain: "insitu" } as const;
 const more = { more: true } as const;

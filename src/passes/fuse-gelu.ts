@@ -12,7 +12,8 @@
 import type { Graph } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { either, hole, op, type Pattern, product, scalar, sum } from "./match.js";
-import { rewrite, string } from "./rewrite.js";
+import { string } from "../graph/attribute-values.js";
+import { rewrite } from "./rewrite.js";
 
 const x = hole();
 const root = Math.sqrt(2 / Math.PI);

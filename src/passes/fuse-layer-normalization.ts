@@ -14,7 +14,8 @@ import type { OperatorSet } from "../graph/op.js";
 import { typeOf } from "./facts.js";
 import { bound, either, hole, op, type Pattern, sum } from "./match.js";
 import { mean, meanAxis, normalizedOf, onesFor, overRoot, square, weighted } from "./normalization.js";
-import { float, int, rewrite } from "./rewrite.js";
+import { float, int } from "../graph/attribute-values.js";
+import { rewrite } from "./rewrite.js";
 
 const x = hole();
 const weight = hole();

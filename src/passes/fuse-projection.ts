@@ -19,7 +19,8 @@ import type { View } from "../tensor/view.js";
 import { axisOf, haveSameShape, lastDim, shapeOf, typeOf } from "./facts.js";
 import { type ColumnOrder, joinByColumn, joinViews } from "./join-weights.js";
 import { bound, either, hole, op, type Pattern, shared, unordered } from "./match.js";
-import { type Edit, float, int, rewrite } from "./rewrite.js";
+import { float, int } from "../graph/attribute-values.js";
+import { type Edit, rewrite } from "./rewrite.js";
 
 const own = { domain: "insitu" } as const;
 const microsoft = { domain: "com.microsoft" } as const;

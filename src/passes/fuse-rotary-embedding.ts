@@ -14,7 +14,8 @@ import type { Graph, Node, Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { axisOf, lastDim, same, shapeOf } from "./facts.js";
 import { bound, either, hole, type Match, op, type Pattern, provided, unordered } from "./match.js";
-import { type Edit, int, rewrite } from "./rewrite.js";
+import { int } from "../graph/attribute-values.js";
+import { type Edit, rewrite } from "./rewrite.js";
 import { forEverySample, halfOf, type Pairing } from "./rotary-angles.js";
 import { part, type Span } from "./spans.js";
 

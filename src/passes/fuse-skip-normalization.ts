@@ -11,7 +11,8 @@ import type { Graph } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { axisOf, haveSameShape, shapeOf } from "./facts.js";
 import { bound, either, hole, op, type Pattern, shared } from "./match.js";
-import { float, rewrite } from "./rewrite.js";
+import { float } from "../graph/attribute-values.js";
+import { rewrite } from "./rewrite.js";
 
 const [left, right, total, weight, bias] = [hole(), hole(), hole(), hole(), hole()];
 // Others may read the sum: the new node makes it.

@@ -10,7 +10,8 @@ import type { Graph } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { haveSameShape } from "./facts.js";
 import { bound, hole, op, product } from "./match.js";
-import { float, rewrite } from "./rewrite.js";
+import { float } from "../graph/attribute-values.js";
+import { rewrite } from "./rewrite.js";
 
 const gate = hole();
 const up = hole();

@@ -9,7 +9,8 @@
 import type { Graph } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { hole, op, type Pattern, product, scalar, either } from "./match.js";
-import { float, rewrite } from "./rewrite.js";
+import { float } from "../graph/attribute-values.js";
+import { rewrite } from "./rewrite.js";
 
 const x = hole();
 const alpha = hole();

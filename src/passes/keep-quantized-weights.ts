@@ -11,7 +11,8 @@ import type { Graph, Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { axisOf, shapeOf, typeOf } from "./facts.js";
 import { bound, either, hole, op } from "./match.js";
-import { int, rewrite } from "./rewrite.js";
+import { int } from "../graph/attribute-values.js";
+import { rewrite } from "./rewrite.js";
 
 const [x, weight, scale, bias, dequantized] = [hole(), hole(), hole(), hole(), hole()];
 const weights = bound(dequantized, op("DequantizeLinear", [weight, scale], { more: true }));

@@ -13,7 +13,8 @@ import type { Graph, Node, Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { orderOf, same, sameNumbers, shapeOf } from "./facts.js";
 import { bound, either, hole, type Match, op, type Pattern, provided, shared } from "./match.js";
-import { type Edit, int, rewrite } from "./rewrite.js";
+import { int } from "../graph/attribute-values.js";
+import { type Edit, rewrite } from "./rewrite.js";
 
 const swapsHeads = (node: Node): boolean => sameNumbers(orderOf(node, 4), [0, 2, 1, 3]);
 const swapped = (pattern: Pattern): Pattern => op("Transpose", [pattern], { where: swapsHeads });

@@ -4,6 +4,7 @@
  */
 import { InsituError, unreachable } from "../base/error.js";
 import { type AttributeValue, readAttributes } from "../graph/attribute.js";
+import { int } from "../graph/attribute-values.js";
 import { newestOpset } from "../graph/build.js";
 import { inferOutputs } from "../graph/call.js";
 import { isKnown, sameDim } from "../graph/dim.js";
@@ -42,15 +43,6 @@ interface NodeOptions {
   /** Values that the node makes from now on; one fresh value when left out. */
   readonly outputs?: readonly (Value | undefined)[];
 }
-
-/** An integer attribute. */
-export const int = (value: number): AttributeValue => ({ kind: "int", value: BigInt(value) });
-/** A float attribute. */
-export const float = (value: number): AttributeValue => ({ kind: "float", value: Math.fround(value) });
-/** An attribute of integers. */
-export const ints = (value: readonly number[]): AttributeValue => ({ kind: "ints", value: value.map(BigInt) });
-/** A string attribute. */
-export const string = (value: string): AttributeValue => ({ kind: "string", value });
 
 /** Applies a rewrite wherever it fits, the graph's last nodes first: larger patterns end later and are seen before what they contain. */
 export function rewrite(graph: Graph, operators: OperatorSet, rule: Rewrite): Graph {

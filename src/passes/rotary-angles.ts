@@ -7,7 +7,8 @@ import { readNumbers } from "../tensor/access.js";
 import { cloneView } from "../tensor/copy.js";
 import { View } from "../tensor/view.js";
 import { axisOf, integersOf, lastDim, numberOf, orderOf, same, shapeOf } from "./facts.js";
-import { type Edit, int } from "./rewrite.js";
+import { int } from "../graph/attribute-values.js";
+import { type Edit } from "./rewrite.js";
 
 /** How the values of a pair lie: the first half with the second, or each with its neighbour. */
 export type Pairing = "halves" | "neighbours";

@@ -12,6 +12,12 @@
 import { flag, float, int, oneOf, required } from "../../graph/attribute.js";
 import { overwrittenParts } from "../../graph/call.js";
 import { update } from "../../graph/effect.js";
+import {
+  float as floatValue,
+  int as intValue,
+  ints as intsValue,
+  string as stringValue,
+} from "../../graph/attribute-values.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { View } from "../../tensor/view.js";
 import { Attention25 } from "../attention/op.js";
@@ -20,14 +26,10 @@ import { RotaryEmbedding } from "../rotary-embedding/op.js";
 import {
   type BodyStep,
   callableOf,
-  float as floatValue,
   inferComposed,
-  int as intValue,
   integers,
-  ints as intsValue,
   runComposed,
   step,
-  string as stringValue,
   validateComposed,
 } from "../shared/families/composed.js";
 import { attentionSteps } from "../shared/rules/work.js";

@@ -1,16 +1,9 @@
 /** MatMulNBits on WebGPU: weights as ONNX lays them out, sums in float32 whatever accuracy_level allows. */
-import type { Operand } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { blockWeights, type Zeros } from "../shared/webgpu/block-weights.js";
+import { blockWeights, zeroPointsOf } from "../shared/webgpu/block-weights.js";
 import { acceptsBlocks, recordBlocks } from "../shared/webgpu/product.js";
 import { isFloatType } from "../shared/webgpu/quads.js";
 import { MatMulNBits } from "./op.js";
-
-/** Half of the range where there are none. */
-function zerosOf(operand: Operand | undefined, bits: number): Zeros {
-  if (operand === undefined) return { kind: "one", value: 2 ** (bits - 1) };
-  return operand.type === "uint8" ? { kind: "packed", operand } : { kind: "elements", operand, added: 0 };
-}
 
 /** A · dequantized(B)ᵀ + bias. */
 export const matmulBlocks: WebgpuKernel = webgpuKernel([MatMulNBits], {
@@ -24,7 +17,7 @@ export const matmulBlocks: WebgpuKernel = webgpuKernel([MatMulNBits], {
   record({ inputs: { A: a, B: data, scales, zero_points: zeros, bias }, outputs: { Y: output }, attrs }, recorder) {
     if (output.place.size === 0) return;
     const { K: k, N: n, bits, block_size: blockSize } = attrs;
-    const weights = blockWeights({ data, scales, zeros: zerosOf(zeros, bits), bits, blockSize, k });
+    const weights = blockWeights({ data, scales, zeros: zeroPointsOf(zeros, bits), bits, blockSize, k });
     recordBlocks({ a, weights, bias, output, n, k }, recorder);
   },
 });

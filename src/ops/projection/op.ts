@@ -5,6 +5,7 @@
  *     A ──▶ [SimplifiedLayerNormalization] ──▶ · B + bias ──▶ [columns in pairs ──▶ SwiGLU] ──▶ [+ addend] ──▶ Y
  */
 import { flag, float, int, required } from "../../graph/attribute.js";
+import { float as floatValue, int as intValue } from "../../graph/attribute-values.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { SwiGLU } from "../activations/op.js";
 import { Add } from "../arithmetic/op.js";
@@ -12,15 +13,7 @@ import { MatMulBias } from "../fused-matmul-bias/op.js";
 import { MatMul } from "../matmul/op.js";
 import { MatMulNBits } from "../matmul-nbits/op.js";
 import { Reshape14 as Reshape } from "../reshape/op.js";
-import {
-  type BodyStep,
-  float as floatValue,
-  inferComposed,
-  int as intValue,
-  integers,
-  runComposed,
-  step,
-} from "../shared/families/composed.js";
+import { type BodyStep, inferComposed, integers, runComposed, step } from "../shared/families/composed.js";
 import { eachWithEach } from "../shared/rules/work.js";
 import { SimplifiedLayerNormalization } from "../simplified-layer-normalization/op.js";
 import { Split18 as Split } from "../split/op.js";

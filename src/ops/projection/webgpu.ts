@@ -10,7 +10,7 @@ import {
   type WebgpuRecorder,
 } from "../../webgpu-kernels/webgpu-kernel.js";
 import { read } from "../../webgpu-kernels/wgsl.js";
-import { blockWeights, type Zeros } from "../shared/webgpu/block-weights.js";
+import { blockWeights, zeroPointsOf } from "../shared/webgpu/block-weights.js";
 import { elementWords } from "../shared/webgpu/element-words.js";
 import { normalize } from "../shared/webgpu/normalize.js";
 import { acceptsBlocks, plain, recordBlocks, recordProduct } from "../shared/webgpu/product.js";
@@ -22,17 +22,11 @@ import { Projection } from "./op.js";
 
 type Call = CallOf<typeof Projection>;
 
-/** Half of the range where there are none. */
-function zerosOf(operand: Operand | undefined, bits: number): Zeros {
-  if (operand === undefined) return { kind: "one", value: 2 ** (bits - 1) };
-  return operand.type === "uint8" ? { kind: "packed", operand } : { kind: "elements", operand, added: 0 };
-}
-
 /** The weights with their rows along k; undefined where floats cannot be brought into that form. */
 function weightsOf({ inputs: { B, scales, zero_points }, attrs }: Call, recorder: WebgpuRecorder): Weights | undefined {
   const { K: k, N: n, bits, block_size: blockSize } = attrs;
   if (scales === undefined) return floatWeights(B, { row: B.strides[1], k: B.strides[0] }, { n, k }, recorder);
-  return blockWeights({ data: B, scales, zeros: zerosOf(zero_points, bits), bits, blockSize, k });
+  return blockWeights({ data: B, scales, zeros: zeroPointsOf(zero_points, bits), bits, blockSize, k });
 }
 
 /** A product with a norm before it, and a gate or an addend behind it. */

@@ -38,15 +38,6 @@ export function integers(...list: readonly number[]): View {
   return view;
 }
 
-/** An integer attribute. */
-export const int = (value: number): AttributeValue => ({ kind: "int", value: BigInt(value) });
-/** A float attribute. */
-export const float = (value: number): AttributeValue => ({ kind: "float", value: Math.fround(value) });
-/** An attribute of integers. */
-export const ints = (value: readonly number[]): AttributeValue => ({ kind: "ints", value: value.map(BigInt) });
-/** A string attribute. */
-export const string = (value: string): AttributeValue => ({ kind: "string", value });
-
 /** A node as calls need it. */
 export function callableOf({ op, opset, outputs, attributes }: BodyStep, label: string): Callable {
   const own = `${label}, ${op.name}`;

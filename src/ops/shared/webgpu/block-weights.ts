@@ -25,10 +25,16 @@ interface Blocks {
 }
 
 /** Zero points: one for all, packed as rows of whole bytes, or one element for each scale, to which a number is added. */
-export type Zeros =
+type Zeros =
   | { readonly kind: "one"; readonly value: number }
   | { readonly kind: "packed"; readonly operand: Operand }
   | { readonly kind: "elements"; readonly operand: Operand; readonly added: number };
+
+/** Zero points as MatMulNBits has them: packed, as elements, or half of the range where there are none. */
+export function zeroPointsOf(operand: Operand | undefined, bits: number): Zeros {
+  if (operand === undefined) return { kind: "one", value: 2 ** (bits - 1) };
+  return operand.type === "uint8" ? { kind: "packed", operand } : { kind: "elements", operand, added: 0 };
+}
 
 /** 2^23: a whole number below it, put into its last bits, makes a float that is larger by it. */
 const magic = { bits: "0x4b000000u", value: "8388608.0" } as const;
