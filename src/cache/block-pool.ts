@@ -271,4 +271,6 @@ function checkEntries(entries: readonly AppendEntry[]): void {
   }
 }
 
-const rowsOf = (tokens: readonly number[] | number): number => (typeof tokens === "number" ? tokens : tokens.length);
+/** Rows that tokens take, or that many. */
+export const rowsOf = (tokens: readonly number[] | number): number =>
+  typeof tokens === "number" ? tokens : tokens.length;

@@ -9,7 +9,7 @@ import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
 import type { Tensor } from "../tensor/tensor.js";
-import { type AppendEntry, BlockPool, type BlockPoolOptions } from "./block-pool.js";
+import { type AppendEntry, BlockPool, type BlockPoolOptions, rowsOf } from "./block-pool.js";
 import { Decoder } from "./decoder.js";
 import { int64 } from "./decoder-inputs.js";
 import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
@@ -34,6 +34,11 @@ export interface PagedEntry {
   readonly position?: number;
   /** Rows to write again and how many are valid then, in place of new ones. */
   readonly rows?: { readonly start: number; readonly valid: number };
+}
+
+/** The same, or how many tokens, where the host does not know them: the body of the run feeds them, and `learn` tells the sequence later. */
+interface RunEntry extends Omit<PagedEntry, "tokens"> {
+  readonly tokens: readonly number[] | number;
 }
 
 /** One run: what a decoder is fed beside what it alone knows. */
@@ -121,7 +126,9 @@ export class PagedState {
   }
 
   /** Reads tokens of several sequences in one run; the logits after them. */
-  step(entries: readonly PagedEntry[]): Promise<PagedLogits[]> {
+  async step(entries: readonly PagedEntry[]): Promise<PagedLogits[]> {
+    this.#checkEntries(entries);
+    for (const { sequence, tokens } of entries) checkTokens(`sequence "${sequence.name}"`, tokens);
     return this.run(entries, async ({ state, feeds, ...reading }) => {
       this.#decoder ??= new Decoder(this.#session, { measures: sumsName("") });
       const { logits, measured } = await this.#decoder.runMeasured(state, { ...reading, pages: feeds });
@@ -131,14 +138,14 @@ export class PagedState {
   }
 
   /** Makes room for tokens, runs `body`, and keeps what it wrote; where it throws, the sequences are as before. Calls take turns. */
-  async run<T>(entries: readonly PagedEntry[], body: (batch: PagedBatch) => Promise<T>): Promise<T> {
+  async run<T>(entries: readonly RunEntry[], body: (batch: PagedBatch) => Promise<T>): Promise<T> {
     this.#checkEntries(entries);
     if (typeof body !== "function")
       throw new InsituError("invalid-argument", `a run needs a function, got ${valueText(body)}`);
     return this.#turns.take(() => this.#runEntries(entries, body));
   }
 
-  async #runEntries<T>(entries: readonly PagedEntry[], body: (batch: PagedBatch) => Promise<T>): Promise<T> {
+  async #runEntries<T>(entries: readonly RunEntry[], body: (batch: PagedBatch) => Promise<T>): Promise<T> {
     const before = entries.map(({ sequence }) => [sequence.length, sequence.position] as const);
     try {
       const positions = entries.map(({ sequence, position }) => position ?? sequence.position);
@@ -163,13 +170,14 @@ export class PagedState {
   }
 
   /** Throws for entries that cannot be run: before a turn is taken, which others wait for. */
-  #checkEntries(entries: readonly PagedEntry[]): void {
+  #checkEntries(entries: readonly RunEntry[]): void {
     checkList("the entries of a run", entries);
     if (entries.length === 0) throw new InsituError("invalid-argument", "a run needs at least one sequence");
     for (const entry of entries) {
       checkObject("an entry of a run", entry);
       checkSequence("an entry of a run", entry.sequence);
-      checkTokens(`sequence "${entry.sequence.name}"`, entry.tokens);
+      if (typeof entry.tokens === "number") checkCount("the tokens of an entry", entry.tokens);
+      else checkTokens(`sequence "${entry.sequence.name}"`, entry.tokens);
       checkCount("the position of an entry", entry.position);
       if (entry.rows === undefined) continue;
       checkObject("the rows of an entry", entry.rows);
@@ -238,21 +246,21 @@ export class PagedState {
     this.#state.release();
   }
 
-  #reserve(entries: readonly PagedEntry[]): number[][] {
+  #reserve(entries: readonly RunEntry[]): number[][] {
     const appended: AppendEntry[] = entries.filter(({ rows }) => rows === undefined);
     const slots = this.pool.append(appended);
     return entries.map(({ sequence, rows, tokens }) => {
       if (rows === undefined) return slots.shift()!;
-      return sequence.overwrite(rows.start, tokens.length);
+      return sequence.overwrite(rows.start, rowsOf(tokens));
     });
   }
 
   #batchOf(
-    entries: readonly PagedEntry[],
+    entries: readonly RunEntry[],
     positions: readonly number[],
     slots: readonly (readonly number[])[],
   ): PagedBatch {
-    const count = Math.max(...entries.map(({ tokens }) => tokens.length));
+    const count = Math.max(...entries.map(({ tokens }) => rowsOf(tokens)));
     const lengths = entries.map(({ sequence, rows }) => rows?.valid ?? sequence.length);
     const longest = Math.max(...entries.map(({ sequence }) => sequence.table.length));
     // Shapes that change at every block would make a program for each.
@@ -265,8 +273,8 @@ export class PagedState {
       ...list,
     ];
     return {
-      tokens: entries.map(({ tokens }) => padded(tokens, count, 0)),
-      positions: positions.map((first, at) => first - (count - entries[at].tokens.length)),
+      tokens: entries.map(({ tokens }) => padded(typeof tokens === "number" ? [] : tokens, count, 0)),
+      positions: positions.map((first, at) => first - (count - rowsOf(entries[at].tokens))),
       feeds: {
         [pageInputs.slots]: int64(
           slots.flatMap((own) => padded(own, count, -1)),

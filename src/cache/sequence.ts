@@ -106,6 +106,21 @@ export class Sequence {
     }
   }
 
+  /** Says which tokens the first rows hold whose tokens nobody knew; of rows behind a gap nobody asks. Full blocks may be shared then. */
+  learn(tokens: readonly number[]): void {
+    this.live("learn");
+    checkNumbers("learn: the tokens", tokens);
+    const known = this.#tokens.length;
+    if (known + tokens.length > this.#length)
+      throw new InsituError(
+        "invalid-argument",
+        `sequence "${this.name}" has ${this.#length - known} rows whose tokens are not known, got ${tokens.length} tokens`,
+      );
+    if (this.#positions !== undefined || this.#next !== undefined) return;
+    for (const token of tokens) this.#tokens.push(token);
+    this.commit();
+  }
+
   /** Takes over blocks that hold the beginning of `tokens`, which must go on from this sequence's own; how many rows there are then. */
   share(tokens: readonly number[]): number {
     this.live("share");

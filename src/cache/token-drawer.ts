@@ -8,7 +8,7 @@ import type { Feeds } from "../session/feeds.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
 import { Tensor } from "../tensor/tensor.js";
-import type { Decoder } from "./decoder.js";
+import type { Decoder, DecoderStep } from "./decoder.js";
 import { int64 } from "./decoder-inputs.js";
 
 /** How tokens are drawn. */
@@ -59,28 +59,43 @@ export class TokenDrawer {
   }
 
   /** Begins a run that reads tokens whose logits nobody needs. What it returns resolves when the run is over. */
-  async read(
+  read(
     state: State,
     tokens: readonly (readonly number[])[],
     positions: readonly number[],
   ): Promise<{ readonly over: Promise<void> }> {
-    const feeds = this.#decoder.feedsOf(state, { tokens, positions, keep: 1 });
-    const { results } = await this.#session.start(feeds, {}, { state });
-    return { over: quiet(results.then(() => undefined)) };
+    return this.readStep(state, { tokens, positions });
   }
 
   /**
    * Begins a run that reads tokens, as many for each text, or those that were drawn last where left out, and draws the one after them: number
    * `counter` of its text.
    */
-  async draw(
+  draw(
     state: State,
     tokens: readonly (readonly number[])[] | undefined,
     positions: readonly number[],
     counter: number,
   ): Promise<BegunRun> {
-    const feeds = this.#decoder.feedsOf(state, { tokens: tokens ?? positions.map(() => [0]), positions, keep: 1 });
-    if (tokens === undefined) feeds["input_ids"] = this.#slot;
+    return this.drawStep(
+      state,
+      { tokens: tokens ?? positions.map(() => [0]), positions },
+      tokens === undefined,
+      counter,
+    );
+  }
+
+  /** `read`, with all that a step may say. */
+  async readStep(state: State, step: DecoderStep): Promise<{ readonly over: Promise<void> }> {
+    const feeds = this.#decoder.feedsOf(state, { ...step, keep: 1 });
+    const { results } = await this.#session.start(feeds, {}, { state });
+    return { over: quiet(results.then(() => undefined)) };
+  }
+
+  /** `draw`, with all that a step may say; `goesOn` where the tokens drawn last are read in place of the step's. */
+  async drawStep(state: State, step: DecoderStep, goesOn: boolean, counter: number): Promise<BegunRun> {
+    const feeds = this.#decoder.feedsOf(state, { ...step, keep: 1 });
+    if (goesOn) feeds["input_ids"] = this.#slot;
     Object.assign(feeds, this.#feeds, { [samplingInputs.counter]: int64([counter], [1]) });
     const wanted = { [samplingOutputs.token]: null, [samplingOutputs.input]: this.#slot };
     const { results } = await this.#session.start(feeds, wanted, { state });

@@ -9,6 +9,7 @@ import { contextFull, Ending, type FinishReason, stillWanted, wantsNothing } fro
 import type { GeneratedToken } from "./generation.js";
 import { batchFlightFor } from "./flight.js";
 import type { Generating } from "./options.js";
+import { readApart } from "./read-apart.js";
 import { describeChoice, Sampler } from "./sampling.js";
 import type { TokenDecoder } from "./text-stream.js";
 
@@ -66,11 +67,12 @@ export async function* generateBatch(
   const lengths = prompts.map(({ length }) => length);
   let flight: ReturnType<typeof batchFlightFor>;
   try {
-    flight = batchFlightFor({ decoder, state, capacity }, lengths, options);
-    const last = prompts.map((prompt) => prompt.at(-1)!);
-    await flight?.begin(prompts, place.chunk, check);
-    let rows: readonly (Float32Array | number)[] = await (flight?.next(last) ??
-      (decoder.uneven ? readApart(place, state, samples, check) : readPrompts(place, state, samples, longest, check)));
+    flight = batchFlightFor({ decoder, state, capacity }, prompts, options);
+    await flight?.begin(place.chunk, check);
+    let rows: readonly (Float32Array | number)[] = await (flight?.next() ??
+      (decoder.uneven
+        ? readUnevenly(place, state, samples, check)
+        : readPrompts(place, state, samples, longest, check)));
     for (let read = 0; ; read++) {
       for (const [index, sample] of samples.entries()) {
         if (isFinished(sample)) continue;
@@ -80,7 +82,7 @@ export async function* generateBatch(
       }
       if (samples.every(isFinished)) return;
       await check();
-      rows = await (flight?.next(last) ?? readNext(place, state, samples));
+      rows = await (flight?.next(samples.map(isFinished)) ?? readNext(place, state, samples));
     }
   } finally {
     flight?.end();
@@ -120,43 +122,22 @@ async function readPrompts(
 }
 
 /** Reads all prompts, each from where it differs from what has been read before; the logits after each one's last token. */
-async function readApart(
-  place: BatchPlace,
+async function readUnevenly(
+  { decoder, chunk }: BatchPlace,
   state: DecoderState,
   samples: readonly Sample[],
   check: () => Promise<void>,
 ): Promise<Float32Array[]> {
-  const { decoder, chunk } = place;
   const prompts = samples.map(({ prompt }) => prompt);
   const rows: Float32Array[] = [];
-  /** Reads the next tokens of some samples, as far as `ends` says. */
-  const read = async (ends: readonly number[]): Promise<boolean> => {
-    const starts = state.lengths;
-    const tokens = prompts.map((prompt, sample) =>
-      prompt.slice(starts[sample], Math.min(starts[sample] + chunk, ends[sample])),
-    );
-    if (tokens.every(({ length }) => length === 0)) return false;
+  const read = async (tokens: readonly (readonly number[])[], starts: readonly number[]): Promise<void> => {
     await check();
     const logits = await decoder.run(state, { tokens, positions: starts, keep: 1 });
     for (const [sample, { length }] of tokens.entries())
       if (length > 0 && starts[sample] + length === prompts[sample].length) rows[sample] = logits.at(0, sample).slice();
-    return true;
   };
-  for (const [sample, prompt] of prompts.entries()) {
-    // The last token must be read: its logits are wanted.
-    state.share?.(prompt.slice(0, -1), sample);
-    const common = Math.max(0, ...prompts.slice(sample + 1).map((later) => commonLength(prompt, later)));
-    const wanted = state.sharedRows === undefined ? 0 : common - (common % state.sharedRows);
-    while (await read(prompts.map((_, other) => (other === sample ? wanted : 0))));
-  }
-  while (await read(prompts.map(({ length }) => length)));
+  await readApart({ state, prompts, ends: prompts.map(({ length }) => length), chunk, read });
   return rows;
-}
-
-/** How many tokens two prompts begin with alike. */
-function commonLength(a: readonly number[], b: readonly number[]): number {
-  const differs = a.findIndex((token, at) => token !== b[at]);
-  return differs < 0 ? a.length : differs;
 }
 
 /** Reads each text's newest token; the logits after it. */

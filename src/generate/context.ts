@@ -134,8 +134,8 @@ export class Context {
 
   /** Reads the token that was drawn last, whatever it is, and draws number `counter`. There must be room. */
   async drawNext(drawer: StatefulDrawer, counter: number): Promise<BegunRun> {
-    this.#count(1);
     const run = await drawer.draw(this.#state, undefined, [this.#position], counter);
+    this.#count(1);
     this.#ahead++;
     this.#position++;
     return run;
@@ -145,6 +145,7 @@ export class Context {
   learn(token: number): void {
     this.#tokens.push(token);
     this.#ahead--;
+    this.#state.learn?.([token]);
   }
 
   /** Goes back to the tokens that the host knows. A state that is lost stays so, and says it to whoever uses it next. */

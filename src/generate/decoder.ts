@@ -20,6 +20,8 @@ export interface DecoderState {
   restore(bytes: Uint8Array): Promise<void>;
   /** Takes over what others have read of a text that goes on from a sample's, the first where left out; how many rows it has then. */
   share?(tokens: readonly number[], sample?: number): number;
+  /** Tells samples the tokens of the first rows that were read before the host knew them; undefined for those that have none. */
+  learn?(tokens: readonly (number | undefined)[]): void;
   /** Rows are shared in multiples of this. */
   readonly sharedRows?: number;
   release(): void;
@@ -37,6 +39,8 @@ export interface StatefulDrawer {
     tokens: readonly (readonly number[])[] | undefined,
     positions: readonly number[],
     counter: number,
+    /** Texts whose tokens nobody reads any more: where caches allow it, they take no row. */
+    finished?: readonly boolean[],
   ): Promise<BegunRun>;
 }
 

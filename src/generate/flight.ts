@@ -2,11 +2,13 @@
  * The decode loops that do not wait, for one text and for several: tokens are drawn where the model runs, and each run is begun before the token that it reads is known
  * here. What was begun beyond a text's end is taken back. How texts end is decided elsewhere.
  */
+import { InsituError } from "../base/error.js";
 import { leastTemperature } from "../base/token-noise.js";
 import { type BegunRun, checkToken, type Drawing } from "../cache/token-drawer.js";
 import type { Context } from "./context.js";
 import type { DecoderState, StatefulDecoder, StatefulDrawer } from "./decoder.js";
 import type { Generating } from "./options.js";
+import { readApart } from "./read-apart.js";
 
 /** Runs that are under way at a time: one that computes, one that waits for it, and one whose token comes to the host. */
 const depth = 3;
@@ -32,20 +34,20 @@ export function flightFor(context: Context, promptLength: number, options: Gener
 
 /** What makes the texts of a batch on the device; undefined as above. */
 export function batchFlightFor(
-  { decoder, state, capacity }: BatchPlace,
-  promptLengths: readonly number[],
+  place: BatchPlace,
+  prompts: readonly (readonly number[])[],
   options: Generating,
 ): BatchFlight | undefined {
   const { seed } = options.sampling;
   const drawing = drawingFor(
     options,
-    promptLengths.map((_, text) => seed + text),
+    prompts.map((_, text) => seed + text),
   );
-  const drawer = drawing && !decoder.uneven ? decoder.drawer?.(drawing) : undefined;
+  const drawer = drawing && place.decoder.drawer?.(drawing);
   // The last token of a text that is full is not read any more.
-  const room = Math.max(...promptLengths.map((length) => capacity - length));
+  const room = Math.max(...prompts.map(({ length }) => place.capacity - length));
   const runs = Math.min(room + 1, options.maxTokens ?? Infinity);
-  return drawer && new BatchFlight({ decoder, state, capacity }, drawer, runs);
+  return drawer && new BatchFlight(place, drawer, prompts, runs);
 }
 
 /** What a batch runs on. */
@@ -55,55 +57,95 @@ interface BatchPlace {
   readonly capacity: number;
 }
 
-/** The tokens of several texts under way, one of each in every run. Texts that are finished go on unread until the last one is. */
+/** The tokens of several texts under way, one of each in every run. What is drawn for texts that are finished is not read. */
 class BatchFlight {
   readonly #place: BatchPlace;
   readonly #drawer: StatefulDrawer;
+  readonly #prompts: readonly (readonly number[])[];
   readonly #runs: number;
   readonly #underWay: BegunRun[] = [];
   #begun = 0;
+  /** Rows that hold each text's own tokens. */
+  readonly #rows: number[];
+  /** The tokens that came last. */
+  #last: readonly number[] | undefined;
 
   /** `runs`: how many there may be. */
-  constructor(place: BatchPlace, drawer: StatefulDrawer, runs: number) {
+  constructor(place: BatchPlace, drawer: StatefulDrawer, prompts: readonly (readonly number[])[], runs: number) {
     this.#place = place;
     this.#drawer = drawer;
+    this.#prompts = prompts;
     this.#runs = runs;
+    this.#rows = prompts.map(({ length }) => length);
   }
 
   /** Reads all prompts but for the last token of each, some `chunk` tokens in a run; `check` is asked before each. */
-  async begin(prompts: readonly (readonly number[])[], chunk: number, check: () => Promise<void>): Promise<void> {
-    const { state } = this.#place;
+  async begin(chunk: number, check: () => Promise<void>): Promise<void> {
+    const { state, decoder } = this.#place;
+    const prompts = this.#prompts;
     const ends = prompts.map(({ length }) => length - 1);
-    const longest = Math.max(...ends);
-    const rows = Math.max(1, Math.floor(chunk / prompts.length));
     let before: Promise<void> | undefined;
-    for (let at = 0; at < longest; at += rows) {
+    const read = async (tokens: readonly (readonly number[])[]): Promise<void> => {
       await check();
-      const count = Math.min(rows, longest - at);
-      const tokens = prompts.map((prompt) => Array.from({ length: count }, (_, index) => prompt[at + index] ?? 0));
       const { over } = await this.#drawer.read(state, tokens, state.lengths);
-      // What was read behind a prompt's end is forgotten.
-      state.rewind(ends.map((end) => Math.min(at + count, end)));
       await before;
       before = over;
+    };
+    if (decoder.uneven) return readApart({ state, prompts, ends, chunk, read });
+    const longest = Math.max(...ends);
+    const rows = Math.max(1, Math.floor(chunk / prompts.length));
+    for (let at = 0; at < longest; at += rows) {
+      const count = Math.min(rows, longest - at);
+      await read(prompts.map((prompt) => Array.from({ length: count }, (_, index) => prompt[at + index] ?? 0)));
+      // What was read behind a prompt's end is forgotten.
+      state.rewind(ends.map((end) => Math.min(at + count, end)));
     }
   }
 
-  /** The next token of each text, where `last` are those that end the prompts. Runs that come after are begun first. */
-  async next(last: readonly number[]): Promise<readonly number[]> {
+  /** The next token of each text, where those that came last finished some. Runs that come after are begun first. */
+  async next(finished: readonly boolean[] = []): Promise<readonly number[]> {
     const { state, capacity } = this.#place;
+    const last = this.#last?.map((token, text) => (finished[text] ? undefined : token));
+    last?.forEach((token, text) => (this.#rows[text] += token === undefined ? 0 : 1));
+    // Tokens have rows once a run that reads them was begun.
+    let isLearnt = last === undefined;
+    const learn = (): void => {
+      if (!isLearnt && this.#underWay.length > 0) state.learn?.(last!);
+      isLearnt ||= this.#underWay.length > 0;
+    };
+    learn();
     while (this.#underWay.length < depth && this.#begun < this.#runs) {
       // A text that is full has ended, and needs a row to write to all the same.
-      state.rewind(state.lengths.map((length) => Math.min(length, capacity - 1)));
-      const tokens = this.#begun === 0 ? last.map((token) => [token]) : undefined;
-      this.#underWay.push(await this.#drawer.draw(state, tokens, state.lengths, this.#begun++));
+      state.rewind(
+        state.lengths.map((length, text) =>
+          Math.min(length, finished[text] ? this.#rows[text] : Infinity, capacity - 1),
+        ),
+      );
+      const tokens = this.#begun === 0 ? this.#prompts.map((prompt) => prompt.slice(-1)) : undefined;
+      const begin = (): Promise<BegunRun> => this.#drawer.draw(state, tokens, state.lengths, this.#begun, finished);
+      const run = await begunAhead(begin, this.#underWay.length);
+      if (run === undefined) break;
+      this.#begun++;
+      this.#underWay.push(run);
+      learn();
     }
-    return this.#underWay.shift()!.tokens;
+    this.#last = await this.#underWay.shift()!.tokens;
+    return this.#last;
   }
 
   /** Lets others draw. */
   end(): void {
     this.#place.decoder.giveBack?.(this.#drawer);
+  }
+}
+
+/** Begins a run; undefined where there is no room for it yet and others are under way: what comes of them may be the end. */
+async function begunAhead(begin: () => Promise<BegunRun>, underWay: number): Promise<BegunRun | undefined> {
+  try {
+    return await begin();
+  } catch (error) {
+    if (underWay > 0 && error instanceof InsituError && error.code === "out-of-memory") return undefined;
+    throw error;
   }
 }
 
@@ -116,6 +158,8 @@ export class Flight {
   readonly #underWay: BegunRun[] = [];
   #begun = 0;
   #arrived = 0;
+  /** A token of the text that no run was begun to read. */
+  #unread: number | undefined;
   #most = 0;
   #isOver = false;
 
@@ -143,8 +187,14 @@ export class Flight {
 
   /** The next token. Runs that come after it are begun first. */
   async next(): Promise<number> {
-    while (this.#underWay.length < depth && this.#begun < this.#tokens && this.#context.room > 0)
-      this.#add(await this.#context.drawNext(this.#drawer, this.#begun));
+    while (this.#underWay.length < depth && this.#begun < this.#tokens && this.#context.room > 0) {
+      const begin = (): Promise<BegunRun> => this.#context.drawNext(this.#drawer, this.#begun);
+      const run = await begunAhead(begin, this.#underWay.length);
+      if (run === undefined) break;
+      this.#add(run);
+      if (this.#unread !== undefined) this.#context.learn(this.#unread);
+      this.#unread = undefined;
+    }
     const [token] = await this.#underWay.shift()!.tokens;
     this.#arrived++;
     return checkToken(token);
@@ -152,7 +202,8 @@ export class Flight {
 
   /** The token that came last is part of the text, which goes on. */
   accept(token: number): void {
-    this.#context.learn(token);
+    if (this.#begun > this.#arrived) this.#context.learn(token);
+    else this.#unread = token;
   }
 
   /** Takes back what was begun and is not part of the text. */

@@ -9,10 +9,12 @@ import type { Logits } from "../cache/logits.js";
 import { type CacheType, pages } from "../cache/pages.js";
 import { readBlocks, writeBlocks } from "../cache/page-bytes.js";
 import { PagedState } from "../cache/paged-state.js";
+import { sampler } from "../cache/sampler.js";
 import type { Sequence } from "../cache/sequence.js";
+import type { BegunRun, Drawing, TokenDrawer } from "../cache/token-drawer.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
-import type { DecoderState, StatefulDecoder } from "./decoder.js";
+import type { DecoderState, StatefulDecoder, StatefulDrawer } from "./decoder.js";
 
 /** Where texts keep their keys and values. */
 export interface CacheOptions {
@@ -51,8 +53,10 @@ export function readCacheOptions({
 }
 
 /** What a session needs to run on pages. */
-export const pagedSessionOptions = (options: PagedOptions | undefined): SessionOptions =>
-  options === undefined ? {} : { rewrite: "never", change: pages({ cacheType: options.cacheType }) };
+export const pagedSessionOptions = ({ cacheType }: PagedOptions): SessionOptions => ({
+  rewrite: "never",
+  change: sampler(pages({ cacheType })),
+});
 
 /** A model on pages that predicts the next token. */
 export class PagedDecoder implements StatefulDecoder {
@@ -80,8 +84,7 @@ export class PagedDecoder implements StatefulDecoder {
   }
 
   async run(state: PagedTexts, { tokens, positions, rows, keep }: DecoderStep): Promise<Logits> {
-    // Texts without a token take no part.
-    const reading = tokens.flatMap(({ length }, sample) => (length > 0 ? [sample] : []));
+    const reading = takingPart(tokens);
     const entries = reading.map((sample) => ({
       sequence: state.sequences[sample],
       tokens: tokens[sample],
@@ -96,8 +99,68 @@ export class PagedDecoder implements StatefulDecoder {
       : logits.placed(tokens.map((_, sample) => reading.indexOf(sample)));
   }
 
+  drawer(drawing: Drawing): PagedDrawer | undefined {
+    const drawer = this.#decoder.drawer(drawing);
+    return drawer && new PagedDrawer(this.pages, drawer);
+  }
+
+  giveBack({ drawer }: PagedDrawer): void {
+    this.#decoder.giveBack(drawer);
+  }
+
   release(): void {
     for (const sequence of this.pages.pool.sequences) sequence.release();
+  }
+}
+
+/** Texts without a token take no part in a run. */
+const takingPart = (tokens: readonly (readonly number[])[]): number[] =>
+  tokens.flatMap(({ length }, sample) => (length > 0 ? [sample] : []));
+
+/**
+ * Draws the tokens of texts on pages. Rows are given to a run when it is begun, and are there for the one after it: the device does one
+ * after the other. Which tokens they hold is learnt later.
+ */
+class PagedDrawer implements StatefulDrawer {
+  readonly #pages: PagedState;
+  /** For decoders. */
+  readonly drawer: TokenDrawer;
+
+  constructor(pages: PagedState, drawer: TokenDrawer) {
+    this.#pages = pages;
+    this.drawer = drawer;
+  }
+
+  read(
+    { sequences }: PagedTexts,
+    tokens: readonly (readonly number[])[],
+    positions: readonly number[],
+  ): Promise<{ readonly over: Promise<void> }> {
+    const entries = takingPart(tokens).map((sample) => ({
+      sequence: sequences[sample],
+      tokens: tokens[sample],
+      position: positions[sample],
+    }));
+    return this.#pages.run(entries, ({ state, feeds, ...step }) =>
+      this.drawer.readStep(state, { ...step, pages: feeds }),
+    );
+  }
+
+  draw(
+    { sequences }: PagedTexts,
+    tokens: readonly (readonly number[])[] | undefined,
+    positions: readonly number[],
+    counter: number,
+    finished: readonly boolean[] = [],
+  ): Promise<BegunRun> {
+    const entries = sequences.map((sequence, sample) => ({
+      sequence,
+      tokens: finished[sample] ? 0 : (tokens?.[sample] ?? 1),
+      position: positions[sample],
+    }));
+    return this.#pages.run(entries, ({ state, feeds, ...step }) =>
+      this.drawer.drawStep(state, { ...step, pages: feeds }, tokens === undefined, counter),
+    );
   }
 }
 
@@ -163,6 +226,13 @@ class PagedTexts implements DecoderState {
     const sequence = this.sequences[sample];
     const known = sequence.position === sequence.tokens.length;
     return known ? sequence.share(tokens) : sequence.length;
+  }
+
+  learn(tokens: readonly (number | undefined)[]): void {
+    this.sequences.forEach((sequence, sample) => {
+      const token = tokens[sample];
+      if (token !== undefined) sequence.learn([token]);
+    });
   }
 
   save(): Promise<Uint8Array> {

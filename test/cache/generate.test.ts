@@ -1,5 +1,6 @@
 // Text on pages: the same greedy text as from linear caches, however it is made; beginnings are shared between conversations.
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { rowsOf } from "../../src/cache/block-pool.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type { GeneratedToken } from "../../src/generate/generation.js";
 import { expectSameTokens, tokensOf } from "../generate/support.js";
@@ -47,7 +48,7 @@ describe("the same greedy text", () => {
     const made: GeneratedToken[][] = texts.map(() => []);
     const options = { ...greedy, maxTokens: 16, stop: [" of", " her"] };
     for await (const token of own.generateBatch(texts, options)) made[token.sample].push(token);
-    const runs = run.mock.calls.map(([entries]) => entries.reduce((sum, { tokens }) => sum + tokens.length, 0));
+    const runs = run.mock.calls.map(([entries]) => entries.reduce((sum, { tokens }) => sum + rowsOf(tokens), 0));
     const encoded = texts.map((text) => own.tokenizer.encode(text));
     const all = encoded.reduce((sum, { length }) => sum + length, 0);
     const common = Math.floor(encoded[0].length / 16) * 16;

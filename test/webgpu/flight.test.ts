@@ -27,7 +27,13 @@ const ways: readonly (readonly [name: string, options: GenerateOptions])[] = [
   ["of both", { temperature: 3, topK: 9, minP: 0.05, seed: 6 }],
 ];
 
-describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
+/** Where texts lie. Blocks of few rows: texts end anywhere in them. */
+const caches = [
+  ["linear caches", {}],
+  ["pages", { cache: "paged", blockSize: 4 }],
+] as const;
+
+describe.skipIf(noWebgpu !== undefined).each(caches)("on a GPU, on %s", (place, cache) => {
   let folder: ReturnType<typeof hubFolder>;
   let device: CausalLM;
   let host: CausalLM;
@@ -37,7 +43,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       "generation_config.json": { eos_token_id: 256 },
     });
     const shape = { context: capacity, chunk: 4 };
-    device = await CausalLM.load(folder.path, { backend: "webgpu", inPlace: "require", ...shape });
+    device = await CausalLM.load(folder.path, { backend: "webgpu", inPlace: "require", ...shape, ...cache });
     host = await CausalLM.load(folder.path, { backend: "wasm", threads: 1, ...shape });
   });
   afterAll(async () => {
@@ -214,8 +220,35 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     }
   });
 
+  test.skipIf(!soak || place === "linear caches")(
+    "a pool that is full to the last row, and one row short of it",
+    async () => {
+      // A prompt of 5 and 8 tokens behind it, the last one unread: 12 rows.
+      const wanted = { maxTokens: 8, ...way };
+      const theirs = await idsOf(host.generate(prompt, wanted));
+      for (const blocks of [3, 2]) {
+        const lm = await CausalLM.load(folder.path, {
+          backend: "webgpu",
+          context: capacity,
+          keep: 0,
+          ...cache,
+          blocks,
+        });
+        const ids: number[] = [];
+        const run = async (): Promise<void> => {
+          for await (const { token } of lm.generate(prompt, wanted)) ids.push(token);
+        };
+        if (blocks === 3) await run();
+        else await expect(run()).rejects.toMatchObject({ code: "out-of-memory" });
+        // With 8 rows, the fourth token is the last that the device draws.
+        expect(ids).toEqual(theirs.slice(0, blocks === 3 ? 8 : 4));
+        await lm.release();
+      }
+    },
+  );
+
   test.skipIf(!soak)("a model that is released while tokens are under way", async () => {
-    const lm = await CausalLM.load(folder.path, { backend: "webgpu", context: capacity });
+    const lm = await CausalLM.load(folder.path, { backend: "webgpu", context: capacity, ...cache });
     let count = 0;
     const run = async (): Promise<void> => {
       for await (const _ of lm.generate(prompt, { maxTokens: 12 })) if (++count === 3) await lm.release();
@@ -234,7 +267,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     const wanted = { maxTokens: 64, topP: 1, ...options };
     const texts = [];
     for (const backend of ["wasm", "webgpu"]) {
-      const lm = await CausalLM.load(undefined, { backend });
+      const lm = await CausalLM.load(undefined, { backend, ...(backend === "webgpu" ? cache : {}) });
       const generation = lm.generate("Once upon a time", wanted);
       texts.push(await generation.text());
       expect(generation.summary.tokensInFlight).toBe(backend === "webgpu" ? 3 : 0);
