@@ -220,6 +220,13 @@ describe.skipIf(noWebgpu !== undefined)("Attention on WebGPU", () => {
     expect(await problems(form, ["attentionScores", "attentionValues"], [[40, 13]])).toEqual([]);
   });
 
+  test("many samples, where a workgroup goes over several tiles", async () => {
+    const many = Array.from({ length: 70 }, (_, sample) => [1, 63, 64, 128, 300, 0, 512][sample % 7]);
+    const form = { type: "float32", size: 4, heads: 8, shared: 8, queries: 1, capacity: 512, attrs: causal } as const;
+    expect(await problems(form, split, [many])).toEqual([]);
+    expect(await problems(form, split, [many], { webgpu: { subgroups: false } })).toEqual([]);
+  });
+
   test("the same bits whatever the capacity", async () => {
     const form = { type: "float32", size: 32, heads: 2, shared: 2, queries: 1, attrs: causal, packed: true } as const;
     const wide = call(randomFrom(3), { ...form, capacity: 1000 }, [150]);

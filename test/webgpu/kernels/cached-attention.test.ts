@@ -51,7 +51,10 @@ function call(random: () => number, form: Form, step: Step): OneNode {
   const make = (shape: readonly number[]): View => randomNumbers(random, type, shape);
   const rows = (count: number): View => make([batch, length, count * size]);
   const table = (): View | undefined => (pairs === undefined ? undefined : make([40, pairs]));
-  const positions = Array.from({ length: batch * length }, (_, at) => (at % length) + 3 * Math.floor(at / length));
+  const positions = Array.from(
+    { length: batch * length },
+    (_, at) => ((at % length) + 3 * Math.floor(at / length)) % 40,
+  );
   return {
     op: "CachedAttention",
     domain: "insitu",
@@ -160,6 +163,12 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
     { type: "float32", size: 8, heads: 2, shared: 2, kernels: ["writeKeys", "writeValues"] },
   ])("several tokens: %o", async (form) => {
     expect(await problemsOf(form, prompts)).toEqual([]);
+  });
+
+  test("many samples, where a workgroup goes over several tiles", async () => {
+    const before = Array.from({ length: 70 }, (_, sample) => [0, 63, 64, 127, 300, 500, 511][sample % 7]);
+    const form = { type: "float32", size: 8, heads: 16, shared: 8, pairs: 4, norm: true, packed: true } as const;
+    expect(await problemsOf({ ...form, kernels: step }, [{ before, length: 1, capacity: 512 }])).toEqual([]);
   });
 
   test("without subgroups", async () => {

@@ -52,8 +52,9 @@ describe.skipIf(noWebgpu !== undefined)("a decoder on WebGPU", () => {
     for (const state of states) state.rewind([58, 20]);
     for (let step = 0; step < 10; step++) await both([[step], [step + 7]]);
     expect(Math.max(...apart)).toBeLessThan(1e-4);
-    expect(session.explain()).toMatch(/Attention .*by attentionTiles, attentionCombine/);
-    expect(session.explain()).toMatch(/TensorScatter .*by scatterRows; writes past.0.key in place/);
+    // A device that binds enough at once writes the rows on the way.
+    expect(session.explain()).toMatch(/Attention .*by (attentionTiles|attentionStep), attentionCombine/);
+    expect(session.explain()).toMatch(/writes past.0.key in place/);
     await Promise.all([wanted.release(), session.release()]);
   });
 });

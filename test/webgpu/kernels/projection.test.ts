@@ -111,7 +111,8 @@ describe.skipIf(noWebgpu !== undefined)("Projection on WebGPU", () => {
       n: 72,
       norm: true,
       gated: true,
-      kernel: "rmsNormalization, productInSlices, gate",
+      // In slices, or in matrices where the device multiplies them.
+      kernel: "rmsNormalization, product",
     },
     {
       type: "float32",

@@ -29,6 +29,13 @@ const lanes = invocations / tile;
 /** Rows of queries that a workgroup serves at most: the elements of a vector. */
 const mostRows = 4;
 
+/** Workgroups that keep a large device busy. Beyond them, each goes over several tiles: what it does to begin with is done once for all. */
+const busy = 1024;
+const mostTilesAGroup = 4;
+
+/** Tiles that one workgroup goes over, one after the other. */
+const tilesAGroup = (tiles: number): number => Math.max(1, Math.min(mostTilesAGroup, Math.floor(tiles / busy)));
+
 /** Bytes that tiles may take in between. */
 const mostTileBytes = 1 << 28;
 
@@ -65,8 +72,8 @@ export function recordDecode(work: AttentionWork, recorder: WebgpuRecorder): voi
 interface TileStart {
   /** Fills `asked` with the queries times the scale. */
   readonly asked: string;
-  /** Where tiles write a row of the caches: a condition for those that do, and the row; both by `sample` and `front`. */
-  readonly writes?: { readonly when: string; readonly row: string };
+  /** Where a row of the caches is written: a condition for those whose rows, so many from `front` on, hold it; and the row. Both by `sample`. */
+  readonly writes?: { readonly when: (front: string, rows: number) => string; readonly row: string };
 }
 
 /** Records the dispatch over tiles, begun in one way or another, and the one that puts them together. */
@@ -80,6 +87,7 @@ export function recordTiles(
   const { query, key, value } = work;
   const tiles = Math.ceil(key.rows / tile);
   const { rows, chunks } = divisionOf(work);
+  const each = tilesAGroup(tiles * key.heads * chunks * query.batch);
   const group = query.heads / key.heads;
   const partials = recorder.temporary(tileBytes(work));
   const sizes = { group, groupRows: group * query.rows, chunks, tiles, heads: query.heads };
@@ -95,11 +103,11 @@ export function recordTiles(
   );
   recorder.dispatch({
     name,
-    code: `${packing}\n${scores.code}\n${tileCode(work, rows, start, recorder.device)}`,
+    code: `${packing}\n${scores.code}\n${tileCode(work, rows, each, start, recorder.device)}`,
     bindings: scores.bindings,
     parameters: { ...scores.parameters, ...sizes, scale: { float: work.scale } },
     fixed: true,
-    workgroups: [tiles, key.heads * chunks, query.batch],
+    workgroups: [Math.ceil(tiles / each), key.heads * chunks, query.batch],
   });
   const result = joined(visiblePart(work), sinkPart(work), outputPart(work), between("partials", partials, false));
   recorder.dispatch({
@@ -132,6 +140,7 @@ const partialAt = (row: string, at: string, quads: number): string => `((${row})
 function tileCode(
   { query, key, value }: AttentionWork,
   rows: number,
+  each: number,
   { asked, writes }: TileStart,
   { subgroup }: DeviceTraits,
 ): string {
@@ -171,35 +180,7 @@ function tileCode(
     if (near == row) { ${times(keyLoads, (at) => `k${at} = ${keyLoad(at)};`)} }
     ${times(valueLoads, (at) => `if (at${at} == row) { v${at} = ${valueLoad(at)}; }`)}
   }`;
-  return `
-var<workgroup> asked: array<vec4f, ${rows * padded}>;
-var<workgroup> exchange: array<vec4f, ${invocations}>;
-var<workgroup> weights: array<vec4f, ${tile}>;
-${weighingMemory(subgroup)}
-
-@compute @workgroup_size(${invocations}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
-  let sample = place.z;
-  let keyHead = place.y / p.chunks;
-  let first = place.y % p.chunks * ${rows}u;
-  let front = i32(place.x) * ${tile};
-  ${times(rows, (r) => `let row${r} = min(first + ${r}u, p.groupRows - 1u); let seen${r} = visible(sample, keyHead, row${r} / p.group);`)}
-  var low = 2147483647;
-  var high = 0;
-  ${times(rows, (r) => `if (seen${r}.x < seen${r}.y) { low = min(low, seen${r}.x); high = max(high, seen${r}.y); }`)}
-  low = max(low, front);
-  high = min(high, front + ${tile});
-  ${
-    writes === undefined
-      ? "if (low >= high) { return; }"
-      : `let writes = ${writes.when};
-  // Without keys to see, the tile that writes goes through it with one that counts for nothing.
-  if (low >= high) {
-    if (!writes) { return; }
-    low = front;
-    high = front + 1;
-  }`
-  }
-  let key = front + i32(local / ${lanes}u);
+  const place = `let key = front + i32(local / ${lanes}u);
   let lane = local % ${lanes}u;
   // Rows that nobody sees are not read; what the nearest one gives in their place is hidden below.
   let near = u32(clamp(key, low, high - 1));
@@ -207,10 +188,8 @@ ${weighingMemory(subgroup)}
   let column = local % ${valueQuads}u;
   let part = min(local / ${valueQuads}u, ${parts - 1}u);
   ${early ? times(keyLoads, (at) => `var k${at} = ${keyLoad(at)};`) : ""}
-  ${early ? times(valueLoads, (at) => `${valueRow(at)} var v${at} = ${valueLoad(at)};`) : ""}
-  ${asked}
-  ${early ? again : ""}
-  ${times(rows, (r) => `var dot${r} = 0.0;`)}
+  ${early ? times(valueLoads, (at) => `${valueRow(at)} var v${at} = ${valueLoad(at)};`) : ""}`;
+  const work = `${times(rows, (r) => `var dot${r} = 0.0;`)}
   ${early ? times(keyLoads, keyUse) : batches(keyLoads, (at) => `let k${at} = ${keyLoad(at)};`, keyUse)}
   var dots = vec4f();
   ${times(rows, (r) => `dots.${letter(r)} = dot${r};`)}
@@ -233,7 +212,7 @@ ${weighingMemory(subgroup)}
   exchange[local] = sum${r};
   workgroupBarrier();
   if (first + ${r}u < p.groupRows) {
-    let at = ${partialAt(`(sample * p.heads + keyHead * p.group + row${r} % p.group) * p.queries + row${r} / p.group`, "place.x", valueQuads)};
+    let at = ${partialAt(`(sample * p.heads + keyHead * p.group + row${r} % p.group) * p.queries + row${r} / p.group`, "tileAt", valueQuads)};
     if (local < ${valueQuads}u) {
       var sum = exchange[local];
       for (var i = 1u; i < ${parts}u; i++) { sum += exchange[local + i * ${valueQuads}u]; }
@@ -242,7 +221,61 @@ ${weighingMemory(subgroup)}
       partials[at + ${valueQuads}u] = vec4f(top.${letter(r)}, totalWeight().${letter(r)}, 0.0, 0.0);
     }
   }`,
-  )}
+  )}`;
+  // One tile: its rows are on their way while the queries are made ready.
+  const single = `let tileAt = place.x;
+  let front = i32(tileAt) * ${tile};
+  var low = max(seenFrom, front);
+  var high = min(seenTo, front + ${tile});
+  ${
+    writes === undefined
+      ? "if (low >= high) { return; }"
+      : `let writes = ${writes.when("front", tile)};
+  // Without keys to see, the tile that writes goes through it with one that counts for nothing.
+  if (low >= high) {
+    if (!writes) { return; }
+    low = front;
+    high = front + 1;
+  }`
+  }
+  ${place}
+  ${asked}
+  ${early ? again : ""}
+  ${work}`;
+  const several = `let begin = i32(place.x) * ${each * tile};
+  let seesNone = max(seenFrom, begin) >= min(seenTo, begin + ${each * tile});
+  ${
+    writes === undefined
+      ? "if (seesNone) { return; }"
+      : `let writes = ${writes.when("begin", each * tile)};
+  if (seesNone && !writes) { return; }`
+  }
+  ${asked}
+  for (var turn = 0u; turn < ${each}u; turn++) {
+    let tileAt = place.x * ${each}u + turn;
+    let front = i32(tileAt) * ${tile};
+    let low = max(seenFrom, front);
+    let high = min(seenTo, front + ${tile});
+    if (low >= high) { continue; }
+    ${place}
+    ${work}
+    workgroupBarrier();
+  }`;
+  return `
+var<workgroup> asked: array<vec4f, ${rows * padded}>;
+var<workgroup> exchange: array<vec4f, ${invocations}>;
+var<workgroup> weights: array<vec4f, ${tile}>;
+${weighingMemory(subgroup)}
+
+@compute @workgroup_size(${invocations}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
+  let sample = place.z;
+  let keyHead = place.y / p.chunks;
+  let first = place.y % p.chunks * ${rows}u;
+  ${times(rows, (r) => `let row${r} = min(first + ${r}u, p.groupRows - 1u); let seen${r} = visible(sample, keyHead, row${r} / p.group);`)}
+  var seenFrom = 2147483647;
+  var seenTo = 0;
+  ${times(rows, (r) => `if (seen${r}.x < seen${r}.y) { seenFrom = min(seenFrom, seen${r}.x); seenTo = max(seenTo, seen${r}.y); }`)}
+  ${each === 1 ? single : several}
 }`;
 }
 

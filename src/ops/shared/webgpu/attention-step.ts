@@ -4,7 +4,7 @@
  */
 import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { packQuad } from "../../../webgpu-kernels/wgsl.js";
-import { divisionOf, holdsTiles, invocations, paddedQuads, recordTiles, tile } from "./attention-decode.js";
+import { divisionOf, holdsTiles, invocations, paddedQuads, recordTiles } from "./attention-decode.js";
 import { type AttentionWork, joined, type Part } from "./attention-parts.js";
 import type { Heads } from "./heads.js";
 import { isFloatType, quadsOf } from "./quads.js";
@@ -56,7 +56,10 @@ export function recordStep(work: AttentionWork, step: FreshStep, recorder: Webgp
   recordTiles(
     work,
     part,
-    { asked: stepCode(work, step), writes: { when: "writesTile(sample, front)", row: "newRow(sample)" } },
+    {
+      asked: stepCode(work, step),
+      writes: { when: (front, rows) => `writesIn(sample, ${front}, ${rows})`, row: "newRow(sample)" },
+    },
     "attentionStep",
     recorder,
   );
@@ -107,7 +110,7 @@ function turningPart({ turnings, starts }: FreshStep): Part {
     {
       code: `
 fn newRow(sample: u32) -> u32 { return ${starts === undefined ? "0u" : "rowFrom(sample, 0u)"}; }
-fn writesTile(sample: u32, front: i32) -> bool { let row = i32(newRow(sample)); return row >= front && row < front + ${tile}; }`,
+fn writesIn(sample: u32, front: i32, rows: i32) -> bool { let row = i32(newRow(sample)); return row >= front && row < front + rows; }`,
       bindings: [],
       parameters: norm === undefined ? {} : { epsilon: { float: norm.epsilon } },
     },
