@@ -15,6 +15,10 @@ import type { Arena, Repeat } from "./engine.js";
 /** A step with its operands in their places. */
 export interface BoundStep {
   readonly step: Step;
+  /** Where the operands lay when the step ran. */
+  readonly operands: readonly (View | undefined)[];
+  /** True where the outputs come to lie in the same places whenever the operands do. */
+  readonly settled: boolean;
   /** The checks on data to make when the step runs, where there are some. */
   readonly checks: (() => void) | undefined;
   /** Keeps what the step is about to overwrite, where something after it may still refuse the run. */
@@ -44,6 +48,18 @@ export interface BoundProgram {
 export function isBoundTo(bound: BoundProgram, inputs: readonly View[], arena: Arena | undefined): boolean {
   if (bound.arena !== arena) return false;
   for (let at = 0; at < inputs.length; at++) if (bound.inputs[at] !== inputs[at]) return false;
+  return true;
+}
+
+/** True if a step that ran before has its operands where they lay, so that what repeats it holds. */
+export function isBoundStep(bound: BoundStep | undefined, step: Step, environment: Environment): bound is BoundStep {
+  if (bound === undefined || bound.step !== step || !bound.settled || bound.repeat === undefined) return false;
+  const { inputs, bodies } = step.node;
+  if (bodies.size > 0) return false;
+  for (let at = 0; at < inputs.length; at++) {
+    const value = inputs[at];
+    if (value !== undefined && bound.operands[at] !== (environment.get(value) ?? value.initializer)) return false;
+  }
   return true;
 }
 

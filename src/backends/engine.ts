@@ -2,6 +2,7 @@
 import type { Value } from "../graph/graph.js";
 import type { Plan } from "../plan/plan.js";
 import type { StepAccount } from "./step-account.js";
+import type { Leftovers } from "../plan/program-cache.js";
 import type { Program, Step } from "../plan/program.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";
@@ -67,8 +68,8 @@ export interface Engine {
   repeat(step: Step): Repeat | undefined;
   /** How a step that has run was done; undefined where the engine has nothing to choose. */
   describe(step: Step): StepAccount | undefined;
-  /** Lets go of what was kept for a program that will not run again. */
-  forget(program: Program): void;
+  /** Lets go of what was kept for steps that will not run again, and for constants that only they read. */
+  forget(left: Leftovers): void;
   /** True if two views may have a byte in common. */
   overlap(a: View, b: View): boolean;
   /** True if a view lies in memory that the engine will use again. */

@@ -15,14 +15,15 @@ import type { Program, Step } from "../plan/program.js";
 import { effectOf } from "../plan/uses.js";
 import { cloneView } from "../tensor/copy.js";
 import type { Placed } from "../tensor/placed.js";
-import { arrayConstructorOf, byteLengthOf, type ElementType, storageLengthOf } from "../tensor/element-type.js";
+import { byteLengthOf } from "../tensor/element-type.js";
 import { elementCount, hostView, View } from "../tensor/view.js";
 import type { CacheRequest, Executable, MemoryUse, Move, Transfer } from "./backend.js";
 import { type Environment, runBody, runDynamically } from "./body.js";
-import { type BoundProgram, type BoundStep, checksOf, isBoundTo, samePlace } from "./bound-program.js";
-import type { Arena, Engine, Repeat } from "./engine.js";
+import { type BoundProgram, type BoundStep, checksOf, isBoundStep, isBoundTo, samePlace } from "./bound-program.js";
+import type { Engine, Repeat } from "./engine.js";
 import { Journal } from "./journal.js";
 import { moveAll } from "./moves.js";
+import { ValueMemory } from "./value-memory.js";
 
 /** Outputs that are wanted, with buffers of the caller's where it has some. */
 type Results = ReadonlyMap<Value, View | null>;
@@ -36,14 +37,7 @@ export class ProgramExecutor implements Executable {
   readonly plan: Plan;
   readonly #engine: Engine;
   readonly #programs: ProgramCache;
-  #arena: Arena | undefined;
-  #arenaBytes = 0;
-  #allocations = 0;
-  #allocatedBytes = 0;
-  /** Arena views by seat and placement: they hold as long as the arena does. */
-  #arenaViews: WeakMap<Placement, View>[] = [];
-  /** Memory for copies of values that have gaps, by the value that shows them without. */
-  readonly #gapless = new Map<Value, View>();
+  readonly #values: ValueMemory;
   /** Programs as they last ran, by where their inputs lay. */
   readonly #bound = new WeakMap<Program, Recent<BoundProgram>>();
   /** True if a value of the run so far may lie elsewhere in the next one. */
@@ -53,17 +47,20 @@ export class ProgramExecutor implements Executable {
   /** True once the run has overwritten rows of a cache that nothing can put back. */
   #overwrote = false;
   #last: Program | undefined;
+  /** The steps as they last ran: a program that has some of them in common goes on from there. */
+  #lastSteps: readonly BoundStep[] = [];
   #transfers: readonly Transfer[] = [];
 
   constructor(plan: Plan, engine: Engine) {
     this.plan = plan;
     this.#engine = engine;
+    this.#values = new ValueMemory(engine);
     const layout = { resultsInArena: engine.resultsInArena };
-    this.#programs = new ProgramCache(plan, layout, (program) => engine.forget(program));
+    this.#programs = new ProgramCache(plan, layout, (_, left) => engine.forget(left));
   }
 
   get memory(): MemoryUse {
-    return { arenaBytes: this.#arenaBytes, allocations: this.#allocations, allocatedBytes: this.#allocatedBytes };
+    return this.#values.use;
   }
 
   programFor(inputs: readonly Placed[]): Program {
@@ -71,7 +68,7 @@ export class ProgramExecutor implements Executable {
   }
 
   allocate(caches: readonly CacheRequest[]): View[] {
-    for (const { type, shape } of caches) this.#count(byteLengthOf(type, elementCount(shape)));
+    for (const { type, shape } of caches) this.#values.count(byteLengthOf(type, elementCount(shape)));
     return this.#engine.allocateCaches(this.plan, caches);
   }
 
@@ -132,7 +129,7 @@ export class ProgramExecutor implements Executable {
   }
 
   #run(program: Program, inputs: readonly Placed[], results: Results): ReadonlyMap<Value, View> {
-    this.#reserve(program.arenaBytes);
+    if (this.#values.reserve(program.arenaBytes)) this.#lastSteps = [];
     if (this.#last !== program) this.#transfers = this.#transfersOf(program, inputs, results);
     this.#last = program;
     const values = program.plan.graph.inputs;
@@ -165,19 +162,27 @@ export class ProgramExecutor implements Executable {
     for (const check of checksOf(program, program.checks, environment)) check();
     const changing = program.checks.filter(({ constant }) => !constant);
     const checks = checksOf(program, changing, environment);
-    const steps = program.steps.map((step) => this.#runStep(program, step, environment, results));
+    const before = this.#lastSteps;
+    const steps = program.steps.map((step, at) => {
+      const bound = before[at];
+      return isBoundStep(bound, step, environment)
+        ? this.#runBound(program, bound, environment, results)
+        : this.#runStep(program, step, environment, results);
+    });
+    this.#lastSteps = steps;
     const outputs = outputsOf(program, environment);
-    if (!this.#unsettled) this.#keep(program, { inputs, arena: this.#arena, environment, checks, steps, outputs });
+    if (!this.#unsettled)
+      this.#keep(program, { inputs, arena: this.#values.arena, environment, checks, steps, outputs });
     return outputs;
   }
 
   #boundTo(program: Program, inputs: readonly View[]): BoundProgram | undefined {
-    return this.#bound.get(program)?.use((bound) => isBoundTo(bound, inputs, this.#arena));
+    return this.#bound.get(program)?.use((bound) => isBoundTo(bound, inputs, this.#values.arena));
   }
 
   #keep(program: Program, bound: BoundProgram): void {
     const kept = this.#bound.get(program) ?? new Recent<BoundProgram>(mostBound);
-    kept.drop(({ arena }) => arena !== this.#arena);
+    kept.drop(({ arena }) => arena !== this.#values.arena);
     kept.add(bound);
     this.#bound.set(program, kept);
   }
@@ -186,6 +191,7 @@ export class ProgramExecutor implements Executable {
   #runAgain(program: Program, bound: BoundProgram, results: Results): ReadonlyMap<Value, View> {
     for (const check of bound.checks) check();
     const { steps, environment } = bound;
+    this.#lastSteps = steps;
     for (let at = 0; at < steps.length; at++) {
       const { step, checks, keep, repeat, outputs } = steps[at];
       if (repeat !== undefined) {
@@ -198,14 +204,30 @@ export class ProgramExecutor implements Executable {
       if (again.outputs.every((view, output) => samePlace(view, outputs[output]))) continue;
       // An output came to lie elsewhere: the steps after it must be told.
       this.#bound.delete(program);
+      this.#lastSteps = [];
       for (const rest of program.steps.slice(at + 1)) this.#runStep(program, rest, environment, results);
       return outputsOf(program, environment);
     }
     return bound.outputs;
   }
 
+  /** Runs a step of the program before, which this one shares, again. */
+  #runBound(program: Program, bound: BoundStep, environment: Environment, results: Results): BoundStep {
+    const { step, keep, repeat, outputs } = bound;
+    if (step.checks.length > 0) return this.#runStep(program, step, environment, results);
+    if (keep !== undefined) keep();
+    else if (step.overwrites) this.#overwrote = true;
+    if (!repeat!()) return this.#runStep(program, step, environment, results);
+    step.node.outputs.forEach((value, at) => {
+      if (value !== undefined) environment.set(value, outputs[at]!);
+    });
+    return bound;
+  }
+
   #runStep(program: Program, step: Step, environment: Environment, results: Results): BoundStep {
     const { node } = step;
+    const unsettled = this.#unsettled;
+    this.#unsettled = !this.#engine.resultsInArena;
     const views = node.inputs.map((value) => value && viewOf(environment, value));
     let outputs: readonly (View | undefined)[];
     let keep: (() => void) | undefined;
@@ -215,9 +237,9 @@ export class ProgramExecutor implements Executable {
     if (step.dynamic) {
       this.#unsettled = true;
       outputs = runDynamically(node, views, environment);
-      for (const view of outputs) if (view !== undefined) this.#count(view.byteLength);
+      for (const view of outputs) if (view !== undefined) this.#values.count(view.byteLength);
     } else {
-      const arena = this.#arena ?? unreachable("the arena was not reserved");
+      const arena = this.#values.arena;
       const seating = this.#engine.seat(program, step, views, arena);
       const seat = seating?.seat ?? 0;
       const seated = seating?.operands ?? views;
@@ -241,19 +263,21 @@ export class ProgramExecutor implements Executable {
     node.outputs.forEach((value, at) => {
       if (value !== undefined) environment.set(value, outputs[at]!);
     });
-    return { step, checks, keep, repeat, outputs };
+    const settled = !this.#unsettled;
+    this.#unsettled ||= unsettled;
+    return { step, operands: views, settled, checks, keep, repeat, outputs };
   }
 
   /** `source` is the operand whose bytes a shared placement takes. */
   #place(placement: Placement, value: Value, source: View | undefined, seat: number, results: Results): View {
     switch (placement.kind) {
       case "arena":
-        return this.#arenaView(placement, seat);
+        return this.#values.inArena(placement, seat);
       case "own": {
         this.#unsettled = true;
         const result = results.get(value);
         if (result !== undefined && result !== null) return result;
-        this.#count(byteLengthOf(placement.type, elementCount(placement.shape)));
+        this.#values.count(byteLengthOf(placement.type, elementCount(placement.shape)));
         return View.allocate(placement.type, placement.shape);
       }
       case "shared": {
@@ -264,8 +288,8 @@ export class ProgramExecutor implements Executable {
         if (source.contiguous) return new View(type, shape, source.data, source.offset);
         // A cache inside its capacity has gaps: its view under another shape needs a copy.
         this.#unsettled = true;
-        if (this.#engine.resultsInArena && type !== "string") return this.#gaplessView(value, type, shape, source);
-        this.#count(byteLengthOf(type, elementCount(shape)));
+        if (this.#engine.resultsInArena && type !== "string") return this.#values.gapless(value, type, shape, source);
+        this.#values.count(byteLengthOf(type, elementCount(shape)));
         return View.allocate(type, shape);
       }
       case "dynamic":
@@ -273,53 +297,6 @@ export class ProgramExecutor implements Executable {
       default:
         return placement satisfies never;
     }
-  }
-
-  #arenaView(placement: Placement & { kind: "arena" }, seat: number): View {
-    const views = (this.#arenaViews[seat] ??= new WeakMap());
-    let view = views.get(placement);
-    if (view === undefined) {
-      const { type, shape, offset } = placement;
-      if (type === "string") unreachable("strings do not live in the arena");
-      const { buffer, start } = (this.#arena ?? unreachable("the arena was not reserved")).at(seat);
-      const storage = new (arrayConstructorOf(type))(
-        buffer,
-        start + offset,
-        storageLengthOf(type, elementCount(shape)),
-      );
-      view = new View(type, shape, storage);
-      views.set(placement, view);
-    }
-    return view;
-  }
-
-  /** Memory of the engine's for a value, kept from run to run; it doubles where a longer one comes. */
-  #gaplessView(value: Value, type: Exclude<ElementType, "string">, shape: readonly number[], source: View): View {
-    const bytes = byteLengthOf(type, elementCount(shape));
-    let memory = this.#gapless.get(value);
-    if (memory === undefined || memory.byteLength < bytes) {
-      if (memory !== undefined) this.#engine.free(memory);
-      const size = Math.max(bytes, 2 * (memory?.byteLength ?? 0));
-      this.#count(size);
-      memory = this.#engine.allocate("uint8", [size], source);
-      this.#gapless.set(value, memory);
-    }
-    const { buffer, byteOffset } = memory.data as Uint8Array;
-    const storage = new (arrayConstructorOf(type))(buffer, byteOffset, storageLengthOf(type, elementCount(shape)));
-    return new View(type, shape, storage);
-  }
-
-  #reserve(bytes: number): void {
-    if (this.#arena !== undefined && bytes <= this.#arenaBytes) return;
-    this.#arena = this.#engine.arena(bytes, this.#arena);
-    this.#arenaBytes = bytes;
-    this.#arenaViews = [];
-    this.#count(bytes);
-  }
-
-  #count(bytes: number): void {
-    this.#allocations++;
-    this.#allocatedBytes += bytes;
   }
 }
 

@@ -67,6 +67,14 @@ export function withTermAllowance<T>(terms: number, work: () => T): T {
   }
 }
 
+/** Terms that may still be worked on here. */
+export const termsLeft = (): number => allowance;
+
+/** Counts terms that were worked on elsewhere, where what came of it is taken over. */
+export const countTerms = (terms: number): void => {
+  allowance -= terms;
+};
+
 const termsOf = (dim: Dim): readonly Term[] =>
   typeof dim === "number" ? (dim === 0 ? [] : [{ coefficient: dim, atoms: [] }]) : dim.terms;
 

@@ -2,8 +2,9 @@
 import type { ElementType } from "../tensor/element-type.js";
 import { traitsOf } from "../tensor/element-type.js";
 import { readIntegers, writeIntegers } from "../tensor/access.js";
+import { sameElements } from "../tensor/copy.js";
 import { View } from "../tensor/view.js";
-import { type Dim, isKnown, isKnownShape, type Shape, shapeText } from "./dim.js";
+import { type Dim, isKnown, isKnownShape, sameShape, type Shape, shapeText } from "./dim.js";
 
 /** Everything known about a value. */
 export interface Fact {
@@ -16,8 +17,24 @@ export interface Fact {
   readonly constant?: View | undefined;
 }
 
+/** Elements of constants that are compared to find out whether a fact changed. */
+const mostComparedElements = 2 ** 12;
+
 /** A fact from a view: everything is known. */
 export const factOfView = (view: View): Fact => ({ type: view.type, shape: view.shape, constant: view });
+
+/** True if two facts say the same, to the bit. Contents of many elements are not compared: they count as others. */
+export function sameFact(a: Fact, b: Fact): boolean {
+  if (a === b) return true;
+  if (a.type !== b.type || !sameDims(a.shape, b.shape) || !sameDims(a.integers, b.integers)) return false;
+  const [first, second] = [a.constant, b.constant];
+  if (first === second) return true;
+  if (first === undefined || second === undefined) return false;
+  return first.size <= mostComparedElements && sameElements(first, second);
+}
+
+const sameDims = (a: readonly Dim[] | undefined, b: readonly Dim[] | undefined): boolean =>
+  a === b || (a !== undefined && b !== undefined && sameShape(a, b));
 
 /** The contents of an integer (or bool) tensor as dimensions, where known. */
 export function integersOf(fact: Fact | undefined): readonly Dim[] | undefined {

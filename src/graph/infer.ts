@@ -3,39 +3,37 @@
  * are all constant are computed on the way, since their contents decide shapes further on.
  */
 import { InsituError } from "../base/error.js";
-import { alwaysFolded, mostFoldedElements, mostFoldedWork, mostRules, mostTermsWorkedOn } from "../base/limits.js";
+import { mostFoldedElements, mostTermsWorkedOn } from "../base/limits.js";
 import { View } from "../tensor/view.js";
 import { callReference, inferOutputs, workOf } from "./call.js";
 import { isFresh, isKnownShape, type Shape, withTermAllowance } from "./dim.js";
-import { type Fact, factOfView, knownSize, knownView } from "./fact.js";
-import type { Graph, Node, Value } from "./graph.js";
+import { type Fact, factOfView, knownSize, knownView, sameFact } from "./fact.js";
+import { type Graph, type Node, readsOf, type Value } from "./graph.js";
+import { type Expense, Inference } from "./inference.js";
 
 /** What facts are kept in while a graph, or one run of a body, is looked at. */
 export type Facts = Map<Value, Fact>;
 
-/** What one inference may still do, so that hostile graphs end, and whether the file's own shapes are believed. */
-interface Inference {
-  /** Shape rules to apply. */
-  rules: number;
-  readonly mostRules: number;
-  /** Work on constants. */
-  work: number;
-  /** At load, declared shapes fill in what rules cannot tell; for a run, only what follows from the operands counts. */
-  readonly believeDeclared: boolean;
+/** What was inferred of a graph for one run. */
+export interface Inferred {
+  readonly facts: Facts;
+  /** What each of the graph's nodes took, in their order. */
+  readonly expenses: readonly Expense[];
+  /** The values whose facts are others than in the inference that this one follows; undefined where it follows none. */
+  readonly changed: ReadonlySet<Value> | undefined;
 }
 
 /** Does what infers a graph, within what its size allows. */
 function inferring<T>(graph: Graph, believeDeclared: boolean, work: (inference: Inference) => T): T {
   const nodes = countNodes(graph);
-  const rules = mostRules(nodes);
-  const inference = { rules, mostRules: rules, work: mostFoldedWork(nodes), believeDeclared };
-  return withTermAllowance(mostTermsWorkedOn(nodes), () => work(inference));
+  return withTermAllowance(mostTermsWorkedOn(nodes), () => work(new Inference(nodes, believeDeclared)));
 }
 
 /** The nodes of a graph and of the graphs inside it. */
 function countNodes(graph: Graph): number {
   let count = graph.nodes.length;
-  for (const node of graph.nodes) for (const body of node.bodies.values()) count += countNodes(body);
+  for (const { bodies } of graph.nodes)
+    if (bodies.size > 0) for (const body of bodies.values()) count += countNodes(body);
   return count;
 }
 
@@ -59,7 +57,57 @@ export function inferGraph(graph: Graph): void {
 export const inferBody = (graph: Graph, inputs: readonly Fact[], facts: Facts): readonly Fact[] =>
   inferring(graph, false, (inference) => infer(graph, inputs, facts, inference));
 
+/**
+ * Infers a graph as `inferBody` does; what follows from the same facts as in an inference of the same graph `before` is taken over from it,
+ * and what comes out alike is the same object.
+ */
+export function inferLike(graph: Graph, inputs: readonly Fact[], before?: Inferred): Inferred {
+  const facts: Facts = new Map(before?.facts);
+  const expenses: Expense[] = [];
+  if (before === undefined) {
+    inferring(graph, false, (inference) => {
+      const factOf = begin(graph, inputs, facts, inference);
+      for (const node of graph.nodes)
+        expenses.push(inference.expenseOf(() => inferNode(node, factOf, facts, inference)));
+    });
+    return { facts, expenses, changed: undefined };
+  }
+  const changed = new Set<Value>();
+  const compare = (value: Value): void => {
+    const [known, found] = [before.facts.get(value), facts.get(value)];
+    if (known !== undefined && found !== undefined && sameFact(known, found)) facts.set(value, known);
+    else changed.add(value);
+  };
+  inferring(graph, false, (inference) => {
+    const factOf = begin(graph, inputs, facts, inference);
+    for (const value of graph.inputs) compare(value);
+    graph.nodes.forEach((node, at) => {
+      if (!dependsOn(node, changed) && inference.repeat(before.expenses[at])) {
+        expenses.push(before.expenses[at]);
+        return;
+      }
+      expenses.push(inference.expenseOf(() => inferNode(node, factOf, facts, inference)));
+      for (const value of node.outputs) if (value !== undefined) compare(value);
+    });
+  });
+  return { facts, expenses, changed };
+}
+
+/** True if a node, or a subgraph of it, reads one of the values. */
+function dependsOn(node: Node, values: ReadonlySet<Value>): boolean {
+  if (node.bodies.size > 0) return readsOf(node).some((value) => values.has(value));
+  for (const value of node.inputs) if (value !== undefined && values.has(value)) return true;
+  return false;
+}
+
 function infer(graph: Graph, inputs: readonly Fact[], facts: Facts, inference: Inference): readonly Fact[] {
+  const factOf = begin(graph, inputs, facts, inference);
+  for (const node of graph.nodes) inferNode(node, factOf, facts, inference);
+  return graph.outputs.map(factOf);
+}
+
+/** Notes what is known of a graph's inputs; what it returns finds the fact of any value that was inferred, or that the model holds. */
+function begin(graph: Graph, inputs: readonly Fact[], facts: Facts, inference: Inference): (value: Value) => Fact {
   if (inputs.length !== graph.inputs.length) {
     throw new InsituError(
       "invalid-graph",
@@ -67,7 +115,7 @@ function infer(graph: Graph, inputs: readonly Fact[], facts: Facts, inference: I
     );
   }
   graph.inputs.forEach((value, at) => facts.set(value, complete(inputs[at], value, inference)));
-  const factOf = (value: Value): Fact => {
+  return (value) => {
     const fact = facts.get(value);
     if (fact !== undefined) return fact;
     if (value.initializer === undefined) throw new InsituError("internal", `value "${value.name}" has no fact`);
@@ -75,25 +123,21 @@ function infer(graph: Graph, inputs: readonly Fact[], facts: Facts, inference: I
     facts.set(value, constant);
     return constant;
   };
-  for (const node of graph.nodes) {
-    if (--inference.rules < 0)
-      throw new InsituError(
-        "invalid-graph",
-        `${node.label}: nested subgraphs need more than ${inference.mostRules} inference steps`,
-      );
-    const operands = node.inputs.map((value) => value && factOf(value));
-    const body = (attribute: string, given: readonly Fact[]): readonly Fact[] =>
-      infer(bodyOf(node, attribute), given, facts, inference);
-    const results = inferOutputs(node, operands, body);
-    const folded = fold(node, operands, results, inference);
-    node.outputs.forEach((value, at) => {
-      if (value === undefined) return;
-      const fact = folded?.[at] ?? complete(results[at], value, inference);
-      const constant = fact.constant ?? knownView(fact);
-      facts.set(value, constant === undefined ? fact : { ...fact, constant });
-    });
-  }
-  return graph.outputs.map(factOf);
+}
+
+function inferNode(node: Node, factOf: (value: Value) => Fact, facts: Facts, inference: Inference): void {
+  inference.countRule(node);
+  const operands = node.inputs.map((value) => value && factOf(value));
+  const body = (attribute: string, given: readonly Fact[]): readonly Fact[] =>
+    infer(bodyOf(node, attribute), given, facts, inference);
+  const results = inferOutputs(node, operands, body);
+  const folded = fold(node, operands, results, inference);
+  node.outputs.forEach((value, at) => {
+    if (value === undefined) return;
+    const fact = folded?.[at] ?? complete(results[at], value, inference);
+    const constant = fact.constant ?? knownView(fact);
+    facts.set(value, constant === undefined ? fact : { ...fact, constant });
+  });
 }
 
 /** The subgraph behind an attribute; throws where the node has none. */
@@ -124,12 +168,9 @@ function fold(
     // A shape that data decide is at most as large as the operands in all operators that are worth folding.
     elements += isKnownShape(result.shape) ? knownSize(result)! : 0;
   }
-  const isAllowed = (work: number): boolean => work <= alwaysFolded || work <= inference.work;
-  if (!(elements <= mostFoldedElements && isAllowed(elements))) return viewedConstants(node, inputs, results);
-  inference.work -= elements;
+  if (!(elements <= mostFoldedElements && inference.spend(elements))) return viewedConstants(node, inputs, results);
   const work = workOf(node, operands) + charactersOf(inputs);
-  if (!isAllowed(work)) return viewedConstants(node, inputs, results);
-  inference.work -= work;
+  if (!inference.spend(work)) return viewedConstants(node, inputs, results);
   const none = (): never => {
     throw new InsituError("internal", `${node.label} has no subgraphs`);
   };

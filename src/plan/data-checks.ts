@@ -16,7 +16,7 @@ export interface DataCheck {
 }
 
 /** When the checks on data of a program are made, and which writes are kept until they were. */
-interface DataChecks {
+export interface DataChecks {
   /** Before the first step: those on inputs and constants. */
   readonly first: readonly DataCheck[];
   /** Before a step: its own where they were not made earlier, and at the first write those that can be made by then. */

@@ -35,35 +35,48 @@ export interface LayoutOptions {
   readonly apart?: boolean;
 }
 
+/** What was asked of one output while placing it: whether the bytes of an operand that it may take over are what it needs. */
+interface Question {
+  readonly value: Value;
+  readonly source: Value;
+  readonly fits: boolean;
+}
+
 /** Where outputs lie, and what the arena takes: in one buffer, or in several. */
-interface Layout {
+export interface Layout {
   readonly placements: ReadonlyMap<Value, Placement>;
   readonly arenaBytes: number;
   readonly arenaBuffers: readonly number[];
+  /** The bytes that each value in the arena may take where it lies. */
+  readonly rooms: ReadonlyMap<Value, number>;
+  /** All that shapes decided, but for sizes. */
+  readonly questions: readonly Question[];
 }
 
-/** Places the outputs of the nodes, which run in this order. */
+/** Places the outputs of the nodes, which run in this order. `roomFor` tells the bytes to set aside for a value that needs so many. */
 export function layOut(
   plan: Plan,
   nodes: readonly Node[],
   facts: ReadonlyMap<Value, Fact>,
   { resultsInArena = false, apart = false }: LayoutOptions = {},
+  roomFor: (value: Value, bytes: number) => number = (_, bytes) => bytes,
 ): Layout {
   const buffers = new Buffers(plan, nodes);
   const placements = new Map<Value, Placement>();
+  const questions: Question[] = [];
+  const mayTake = (source: Value, value: Value, placed: Placed, position: number): boolean => {
+    if (apart || !buffers.isFree(source, position)) return false;
+    const question = { value, source, fits: fits(facts.get(source), placed) };
+    questions.push(question);
+    return question.fits;
+  };
   nodes.forEach((node, position) => {
     node.outputs.forEach((value, at) => {
       if (value === undefined) return;
       const fact = facts.get(value);
       if (fact === undefined || !isKnownShape(fact.shape)) return placements.set(value, { kind: "dynamic" });
       const placed: Placed = { type: fact.type, shape: fact.shape };
-      const shared = sharedWith(
-        plan,
-        node,
-        value,
-        at,
-        (source) => !apart && buffers.isFree(source, position) && fits(facts.get(source), placed),
-      );
+      const shared = sharedWith(plan, node, value, at, (source) => mayTake(source, value, placed, position));
       if (shared !== undefined) {
         buffers.share(value, shared.with);
         return placements.set(value, { kind: "shared", ...shared, ...placed });
@@ -75,16 +88,57 @@ export function layOut(
   // A buffer that a result lies in outlives the run, unless results are copied out; all others go to the arena.
   const owners = buffers.owners.filter(({ last }) => resultsInArena || last !== Infinity);
   const lifetimes = owners.map(({ value, first, last }) => {
-    const { type, shape } = placements.get(value) as Placed;
-    return { bytes: byteLengthOf(type, elementCount(shape)), first, last: Math.max(first, last) };
+    const bytes = roomFor(value, bytesOf(placements.get(value) as Placed));
+    return { bytes, first, last: Math.max(first, last) };
   });
   const { numbers, offsets, sizes } = apart ? packApart(lifetimes) : packTogether(lifetimes);
+  const rooms = new Map<Value, number>();
   owners.forEach(({ value }, at) => {
     const { type, shape } = placements.get(value) as Placed;
     placements.set(value, { kind: "arena", buffer: numbers[at], offset: offsets[at], type, shape });
+    rooms.set(value, apart ? sizes[numbers[at]] : lifetimes[at].bytes);
   });
-  return { placements, arenaBytes: sizes.reduce((sum, size) => sum + size, 0), arenaBuffers: sizes };
+  const arenaBytes = sizes.reduce((sum, size) => sum + size, 0);
+  return { placements, arenaBytes, arenaBuffers: sizes, rooms, questions };
 }
+
+/**
+ * The same layout for other shapes of the `changed` values, where it serves them: everything shares as it did, and what grew has room.
+ * Undefined where another layout is needed, and where most of this one's room would be left over. What is known of the values, constants
+ * and whether shapes are numbers, is as it was.
+ */
+export function layOutAgain(
+  before: Layout,
+  facts: ReadonlyMap<Value, Fact>,
+  changed: ReadonlySet<Value>,
+): Layout | undefined {
+  const placements = new Map(before.placements);
+  let [needed, set] = [0, 0];
+  for (const value of changed) {
+    const placement = before.placements.get(value);
+    if (placement === undefined || placement.kind === "dynamic") continue;
+    const { type, shape } = facts.get(value)!;
+    if (!isKnownShape(shape)) return undefined;
+    placements.set(value, { ...placement, type, shape });
+    const room = before.rooms.get(value);
+    if (room === undefined) continue;
+    const bytes = bytesOf({ type, shape });
+    if (bytes > room) return undefined;
+    needed += bytes;
+    set += room;
+  }
+  if (needed * mostSpare < set) return undefined;
+  for (const { value, source, fits: answer } of before.questions) {
+    if (!changed.has(value) && !changed.has(source)) continue;
+    if (fits(facts.get(source), placements.get(value) as Placed) !== answer) return undefined;
+  }
+  return { ...before, placements };
+}
+
+/** A layout with more than this many times the room that is needed is made anew: values that are read together should lie together. */
+const mostSpare = 4;
+
+const bytesOf = ({ type, shape }: Placed): number => byteLengthOf(type, elementCount(shape));
 
 /** Everything in one buffer. */
 function packTogether(lifetimes: readonly Lifetime[]): PackedApart {

@@ -7,11 +7,11 @@ import { shapeText } from "../graph/dim.js";
 import { type Fact, factOfView } from "../graph/fact.js";
 import { isWide, readBigInts, readNumbers } from "../tensor/access.js";
 import { cloneView } from "../tensor/copy.js";
-import type { Placed } from "../tensor/placed.js";
+import { type Placed, sameNumbers } from "../tensor/placed.js";
 import { hostView, View } from "../tensor/view.js";
 import type { LayoutOptions } from "./layout.js";
 import type { Plan } from "./plan.js";
-import { compileProgram, type Program } from "./program.js";
+import { compileProgram, type Program, type Step } from "./program.js";
 
 /** Programs kept at once. */
 const most = 32;
@@ -21,6 +21,13 @@ const mostTrials = 16;
 
 /** Elements that an input may have to be looked at on the host. */
 const mostHostElements = 16;
+
+/** What was kept for a program that is let go of, and that no other program needs. */
+export interface Leftovers {
+  readonly steps: readonly Step[];
+  /** What shapes decided, and feeds that decided shapes. */
+  readonly constants: readonly View[];
+}
 
 /** The programs of one plan. */
 export class ProgramCache {
@@ -36,10 +43,16 @@ export class ProgramCache {
 
   readonly #options: LayoutOptions;
 
-  readonly #evicted: (program: Program) => void;
+  readonly #evicted: (program: Program, left: Leftovers) => void;
+  /** How many programs have a step, or a constant, in common. */
+  readonly #holders = new Map<Step | View, number>();
 
-  /** `evicted` hears of each program that is let go of. */
-  constructor(plan: Plan, options: LayoutOptions = {}, evicted: (program: Program) => void = () => {}) {
+  /** `evicted` hears of each program that is let go of, and of what no other one has. */
+  constructor(
+    plan: Plan,
+    options: LayoutOptions = {},
+    evicted: (program: Program, left: Leftovers) => void = () => {},
+  ) {
     this.#plan = plan;
     this.#options = options;
     this.#evicted = evicted;
@@ -57,20 +70,48 @@ export class ProgramCache {
     const settled = this.#hostInputs === undefined ? "" : valuesText(inputs, this.#hostInputs);
     if (known === undefined) {
       const gone = this.#programs.add({ key: settled === values ? key : key + settled, program });
-      if (gone !== undefined) this.#evicted(gone.program);
+      for (const part of partsOf(program)) this.#holders.set(part, (this.#holders.get(part) ?? 0) + 1);
+      if (gone !== undefined) this.#evicted(gone.program, this.#leftBy(gone.program));
     }
     this.#latest = { shapes: inputs.map(({ shape }) => [...shape]), values: settled, program };
     return program;
   }
 
+  /** What no kept program has any more. */
+  #leftBy(program: Program): Leftovers {
+    const steps: Step[] = [];
+    const constants: View[] = [];
+    for (const part of partsOf(program)) {
+      const others = this.#holders.get(part)! - 1;
+      if (others > 0) this.#holders.set(part, others);
+      else {
+        this.#holders.delete(part);
+        if (part instanceof View) constants.push(part);
+        else steps.push(part);
+      }
+    }
+    return { steps, constants };
+  }
+
+  /** The program to take over from: of those whose inputs differ least, the last used. */
+  #nearest(inputs: readonly Placed[]): Program | undefined {
+    let [nearest, most]: [Program | undefined, number] = [undefined, -1];
+    for (const { program } of this.#programs) {
+      const alike = alikeInputs(program, inputs);
+      if (alike > most) [nearest, most] = [program, alike];
+    }
+    return nearest;
+  }
+
   #compile(inputs: readonly Placed[]): Program {
+    const like = this.#nearest(inputs);
     const compile = (host: readonly number[]): Program => {
       this.compilations++;
       const looked = new Set(host);
       const facts = inputs.map((view, at): Fact =>
         looked.has(at) ? factOfView(cloneView(hostView(view))) : { type: view.type, shape: view.shape },
       );
-      return compileProgram(this.#plan, facts, this.#options);
+      return compileProgram(this.#plan, facts, this.#options, like);
     };
     const program = compile(this.#hostInputs ?? []);
     if (this.#hostInputs !== undefined || dynamicSteps(program) === 0) return program;
@@ -90,6 +131,25 @@ export class ProgramCache {
     this.#hostInputs = chosen;
     return best;
   }
+}
+
+/** What is kept for a program, and for others that have it too. */
+function* partsOf({ plan, steps, constants, facts }: Program): Iterable<Step | View> {
+  yield* steps;
+  yield* constants.values();
+  for (const value of plan.graph.inputs) {
+    const fed = facts.get(value)?.constant;
+    if (fed !== undefined) yield fed;
+  }
+}
+
+/** Inputs that have the shape that a program was compiled for. */
+function alikeInputs({ plan, facts }: Program, inputs: readonly Placed[]): number {
+  let count = 0;
+  plan.graph.inputs.forEach((value, at) => {
+    if (sameNumbers(facts.get(value)!.shape as readonly number[], inputs[at].shape)) count++;
+  });
+  return count;
 }
 
 const dynamicSteps = (program: Program): number => program.steps.filter((step) => step.dynamic).length;

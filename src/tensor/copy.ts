@@ -1,6 +1,13 @@
 /** Moving elements between views without looking at them: every type, packed and strings included. */
 import { unreachable } from "../base/error.js";
-import { type ByteStorage, type ElementType, isPacked, storageLengthOf, traitsOf } from "./element-type.js";
+import {
+  type ByteStorage,
+  byteLengthOf,
+  type ElementType,
+  isPacked,
+  storageLengthOf,
+  traitsOf,
+} from "./element-type.js";
 import { bytesBetween, copyPacked } from "./packed.js";
 import { forEachIndexPair, View } from "./view.js";
 
@@ -134,4 +141,19 @@ export function cloneView(view: View): View {
   const copy = View.allocate(view.type, view.shape);
   copyView(view, copy);
   return copy;
+}
+
+/** True if two views of one shape and type have the same elements, to the bit. Of views with gaps, and of strings, false where it is not plain. */
+export function sameElements(a: View, b: View): boolean {
+  if (a.data === b.data && a.offset === b.offset && sameStrides(a, b)) return true;
+  if (!a.contiguous || !b.contiguous || Array.isArray(a.data) || Array.isArray(b.data) || isPacked(a.type))
+    return false;
+  const [first, second] = [bytesOf(a), bytesOf(b)];
+  return first.every((byte, at) => byte === second[at]);
+}
+
+/** The bytes of a contiguous view. */
+function bytesOf(view: View): Uint8Array {
+  const { buffer, byteOffset } = view.data as ByteStorage;
+  return new Uint8Array(buffer, byteOffset + byteLengthOf(view.type, view.offset), view.byteLength);
 }

@@ -81,6 +81,13 @@ export class View extends Placed<Storage> {
   }
 }
 
+/** A view of another type and shape from the first byte of a view's storage on, which has enough of them. */
+export function viewIn(memory: View, type: Exclude<ElementType, "string">, shape: readonly number[]): View {
+  const { buffer, byteOffset } = memory.data as ByteStorage;
+  const length = storageLengthOf(type, elementCount(shape));
+  return new View(type, shape, new (arrayConstructorOf(type))(buffer, byteOffset, length));
+}
+
 /** A place as a view. For those who know that it lies on the host: any other is a bug of insitu. */
 export const hostView = (place: Placed): View =>
   place instanceof View ? place : unreachable(`${place} was taken for one on the host`);

@@ -11,11 +11,13 @@ import { chooseKernel, type KernelCall, type KernelTable, operandsOf } from "../
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import type { StepAccount } from "../step-account.js";
 import type { Plan } from "../../plan/plan.js";
+import type { Leftovers } from "../../plan/program-cache.js";
 import type { Program, Step } from "../../plan/program.js";
+import { roomToGrow } from "../../plan/room.js";
 import { bytesReadBy } from "../../plan/uses.js";
 import { copyView } from "../../tensor/copy.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { sameNumbers, type View } from "../../tensor/view.js";
+import { sameNumbers, type View, viewIn } from "../../tensor/view.js";
 import type { CacheRequest } from "../backend.js";
 import type { Arena, BodyRunner, Engine, Repeat, Seating } from "../engine.js";
 import { isWeight, kernelCallOf } from "../kernel-call.js";
@@ -36,6 +38,12 @@ interface Choice {
   last?: Recording | undefined;
 }
 
+/** A copy of a feed, and the memory that it lies in, which may be larger. */
+interface Staged {
+  readonly memory: View;
+  readonly copy: View;
+}
+
 /** Copies of one input's feeds that are kept for shapes that come again, and the bytes up to which they are. */
 const mostStaged = 4;
 const smallFeed = 1 << 14;
@@ -52,7 +60,7 @@ export class WasmEngine implements Engine {
   readonly #relaxed: boolean;
   readonly #choices = new WeakMap<Step, Choice>();
   /** Copies of feeds. */
-  readonly #staged = new Map<Value, Recent<View>>();
+  readonly #staged = new Map<Value, Recent<Staged>>();
   /** Recordings that the data of a run did not allow. */
   readonly #refused = new WeakSet<Recording>();
   /** The memory that the step before ran in. */
@@ -97,17 +105,27 @@ export class WasmEngine implements Engine {
     if (view.type === "string" || this.owns(view)) return view;
     let kept = this.#staged.get(value);
     if (kept === undefined) this.#staged.set(value, (kept = new Recent(mostStaged)));
-    let copy = kept.use((each) => each.type === view.type && sameNumbers(each.shape, view.shape));
-    if (copy === undefined) {
+    let staged = kept.use(({ copy }) => copy.type === view.type && sameNumbers(copy.shape, view.shape));
+    if (staged === undefined) {
       // Runs of several shapes take turns: what is small stays where it lies, so that their programs stay bound to it.
-      for (const gone of kept.drop((each) => each.byteLength > smallFeed)) this.free(gone);
-      const gone = kept.makeRoom();
-      if (gone !== undefined) this.free(gone);
-      copy = this.allocate(view.type, view.shape);
-      kept.add(copy);
+      const spare = kept.drop(({ memory }) => memory.byteLength > smallFeed);
+      const oldest = kept.makeRoom();
+      if (oldest !== undefined) spare.push(oldest);
+      const memory = this.#memoryFor(view.byteLength, spare);
+      staged = { memory, copy: viewIn(memory, view.type, view.shape) };
+      kept.add(staged);
     }
-    copyView(view, copy);
-    return copy;
+    copyView(view, staged.copy);
+    return staged.copy;
+  }
+
+  /** Memory for a feed: what others leave, where it serves, or new one; with room to grow where the feed is one that grows. */
+  #memoryFor(bytes: number, spare: readonly Staged[]): View {
+    const found = spare.find(({ memory: { byteLength: room } }) => room >= bytes && room <= 4 * bytes + smallFeed);
+    for (const each of spare) if (each !== found) this.free(each.memory);
+    if (found !== undefined) return found.memory;
+    const before = Math.max(0, ...spare.map(({ memory }) => memory.byteLength));
+    return this.allocate("uint8", [roomToGrow(bytes, before)]);
   }
 
   overlap(a: View, b: View): boolean {
@@ -224,8 +242,8 @@ export class WasmEngine implements Engine {
     return recording;
   }
 
-  forget(program: Program): void {
-    for (const step of program.steps) {
+  forget({ steps, constants }: Leftovers): void {
+    for (const step of steps) {
       for (const recording of this.#choices.get(step)?.recordings ?? []) {
         recording.replaced = true;
         this.#giveBlocks(recording);
@@ -233,8 +251,7 @@ export class WasmEngine implements Engine {
       this.#choices.delete(step);
       this.#carries.delete(step);
     }
-    const fed = program.plan.graph.inputs.flatMap((value) => program.facts.get(value)?.constant ?? []);
-    for (const constant of [...program.constants.values(), ...fed]) this.#memory.forgetConstant(constant);
+    for (const constant of constants) this.#memory.forgetConstant(constant);
   }
 
   #giveBlocks({ seat, blocks }: Recording): void {
