@@ -1,0 +1,161 @@
+// Programs that take over from others of their plan are what they would be from nothing: every result is the same, to the bit, in any order
+// of shapes, on one thread and on two and on the slow truth; what is kept for them does not grow; and little is done for a token.
+import { afterAll, describe, expect, test, vi } from "vitest";
+import type { BackendSession } from "../../src/backends/backend.js";
+import { prepareReference } from "../../src/backends/reference/reference.js";
+import { WasmEngine } from "../../src/backends/wasm/engine.js";
+import { wasmBackend } from "../../src/backends/wasm/wasm.js";
+import { publishedDecoder } from "../../src/demo/published-decoder.js";
+import { InferenceSession } from "../../src/entry/node.js";
+import { seededRandom } from "../../src/graph/call.js";
+import type { Graph, Value } from "../../src/graph/graph.js";
+import type { Model } from "../../src/onnx/model.js";
+import { readModel } from "../../src/onnx/read.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { wasmKernels } from "../../src/ops/wasm.js";
+import { makePlan, type Plan } from "../../src/plan/plan.js";
+import { compileProgram, type Program } from "../../src/plan/program.js";
+import { nodePlatform } from "../../src/platform/node.js";
+import { preparedGraphOf } from "../../src/session/load.js";
+import { cloneView, sameElements } from "../../src/tensor/copy.js";
+import type { View } from "../../src/tensor/view.js";
+import { Client } from "../session/handle-client.js";
+import { runOn } from "../support/executable.js";
+import { exportedBytes, exportedDecoders } from "../support/exported-decoders.js";
+import { chainModel, feedsOf, walk } from "./shape-walks.js";
+
+const soak = process.env["INSITU_SOAK"] !== undefined;
+const seed = Number(process.env["INSITU_SEED"] ?? 16);
+const tried = soak
+  ? exportedDecoders.filter((name) => !name.includes("static"))
+  : ["llama_op17_eager_ts", "gemma3_op18_sdpa"];
+
+const models: Readonly<Record<string, () => Model>> = {
+  "a mask made of shapes": () => chainModel({ data: false }),
+  "rows that data choose": () => chainModel({ data: true }),
+  "a published decoder": () => publishedDecoder(undefined, { type: "float32" }),
+  ...Object.fromEntries(tried.map((name) => [name, () => readModel(exportedBytes(name))])),
+};
+
+const opened: BackendSession[] = [];
+async function open(threads: number): Promise<BackendSession> {
+  const session = await wasmBackend(wasmKernels).open({ platform: nodePlatform, threads });
+  opened.push(session);
+  return session;
+}
+afterAll(() => opened.forEach((session) => session.release()));
+
+const functionalPlan = (model: Model): Plan =>
+  makePlan(preparedGraphOf(model, "all", () => true).graph, { pasts: "caller" });
+
+const copies = ({ outputs }: Graph, found: ReadonlyMap<Value, View>): View[] =>
+  outputs.map((value) => cloneView(found.get(value)!));
+
+/** Where two sets of results differ in a bit. */
+const differing = (graph: Graph, actual: readonly View[], expected: readonly View[]): string[] =>
+  graph.outputs.flatMap(({ name }, at) =>
+    String(actual[at]) === String(expected[at]) && sameElements(actual[at], expected[at]) ? [] : [name],
+  );
+
+describe.each(Object.keys(models))("%s", (name) => {
+  const plan = functionalPlan(models[name]());
+  const { graph } = plan;
+
+  test.each(["reference", "1 thread", "2 threads"])("%s: each run as from nothing", async (where) => {
+    const session = where === "reference" ? undefined : await open(Number(where[0]));
+    const prepare = (): ReturnType<typeof prepareReference> => session?.prepare(plan) ?? prepareReference(plan);
+    const lasting = prepare();
+    const random = seededRandom(seed);
+    for (const sizes of walk(seed, soak ? 120 : where === "1 thread" ? 16 : 8)) {
+      const inputs = feedsOf(graph, sizes, random);
+      const actual = copies(graph, await runOn(lasting, inputs));
+      const expected = copies(graph, await runOn(prepare(), inputs));
+      expect(differing(graph, actual, expected), `seed ${seed}, ${JSON.stringify(sizes)}`).toEqual([]);
+    }
+  });
+
+  test("programs say the same", () => {
+    const random = seededRandom(seed);
+    let before: Program | undefined;
+    for (const sizes of walk(seed + 1, soak ? 200 : 24)) {
+      const facts = feedsOf(graph, sizes, random).map(({ type, shape }) => ({ type, shape }));
+      const program = compileProgram(plan, facts, { resultsInArena: true }, before);
+      const alone = compileProgram(plan, facts, { resultsInArena: true });
+      expect(told(program)).toEqual(told(alone));
+      expect(overlaps(program)).toEqual([]);
+      before = program;
+    }
+  });
+});
+
+/** All of a program but where in the arena values lie, and numbers of symbols that nothing is known of. */
+const told = ({ steps, checks, constants, facts, plan }: Program): unknown => ({
+  steps: steps.map(({ node, placements, dynamic, updates, overwrites, keeps, checks: before }) => [
+    node.label,
+    placements.map((placement) =>
+      placement?.kind === "shared" ? [placement.effect, placement.with.name, placement.shape] : placement?.kind,
+    ),
+    [dynamic, updates, overwrites, keeps],
+    before.map((check) => check.node.label),
+  ]),
+  checks: checks.map(({ node, constant }) => [node.label, constant]),
+  constants: [...constants].map(([{ name }, view]) => `${name} ${view} ${view.data.toString()}`).toSorted(),
+  shapes: plan.order
+    .flatMap(({ outputs }) => outputs)
+    .map((value) => value && String(facts.get(value)?.shape).replaceAll(/\?~?\d+/g, "?")),
+});
+
+/** Values of the arena that are alive at once and share bytes, or that reach past its end. */
+function overlaps({ steps, arenaBytes, plan }: Program): string[] {
+  const owner = new Map<Value, Value>();
+  const lives = new Map<Value, { first: number; last: number; from: number; to: number }>();
+  steps.forEach(({ node, placements }, at) => {
+    for (const value of [...node.inputs, ...[...node.bodies.values()].flatMap(({ captured }) => captured)]) {
+      const life = value && lives.get(owner.get(value) ?? value);
+      if (life) life.last = at;
+    }
+    node.outputs.forEach((value, output) => {
+      const placement = placements[output];
+      if (value === undefined || placement === undefined) return;
+      if (placement.kind === "shared") owner.set(value, owner.get(placement.with) ?? placement.with);
+      if (placement.kind !== "arena") return;
+      const bytes = placement.shape.reduce((a, b) => a * b, placement.type === "int64" ? 8 : 4);
+      const exact = placement.type === "bool" ? bytes / 4 : placement.type === "float16" ? bytes / 2 : bytes;
+      lives.set(value, { first: at, last: at, from: placement.offset, to: placement.offset + exact });
+    });
+  });
+  for (const value of plan.graph.outputs) {
+    const life = lives.get(owner.get(value) ?? value);
+    if (life) life.last = Infinity;
+  }
+  const all = [...lives].filter(([, { from, to }]) => to > from);
+  return all.flatMap(([value, a], at) => [
+    ...(a.to > arenaBytes ? [`${value.name} reaches past the end`] : []),
+    ...all
+      .slice(at + 1)
+      .filter(([, b]) => a.first <= b.last && b.first <= a.last && a.from < b.to && b.from < a.to)
+      .map(([other]) => `${value.name} and ${other.name}`),
+  ]);
+}
+
+describe("two hundred tokens", () => {
+  /** Decodes, and counts the calls that were prepared anew. */
+  async function decode(bytes: Uint8Array, tokens: number): Promise<{ called: number; steps: number; arena: number }> {
+    const session = await InferenceSession.create(bytes, { threads: 1, presents: "copy" });
+    const client = new Client(session);
+    let past = await client.run([[1, 2, 3, 4, 5, 6, 7, 8]], client.empty());
+    const called = vi.spyOn(WasmEngine.prototype, "call");
+    for (let token = 0; token < tokens; token++) past = await client.run([[token % 100]], past);
+    const { arenaBytes } = session.memory;
+    const steps = session.explain({ json: true }).steps.filter(({ runs }) => runs !== undefined).length;
+    const count = called.mock.calls.length;
+    called.mockRestore();
+    await session.release();
+    return { called: count, steps, arena: arenaBytes };
+  }
+
+  test.each(soak ? ["llama_op18_sdpa", "gemma2_op24_eager"] : ["llama_op18_sdpa"])("%s", async (name) => {
+    const { called, steps } = await decode(exportedBytes(name), 200);
+    expect(called / 200 / steps).toBeLessThan(0.5);
+  });
+});
