@@ -26,6 +26,25 @@ type InferBody = (attribute: string, inputs: readonly Fact[]) => readonly Fact[]
 /** Runs a subgraph attribute. */
 type RunBody = (attribute: string, inputs: readonly View[]) => readonly View[];
 
+/** What a node's declaration alone decides of its calls: asked at every call, found once. */
+interface Standing {
+  readonly context: CallContext;
+  /** The outputs, one a position. */
+  readonly outputs: readonly { readonly name: string; readonly parameter: Parameter; readonly index: number }[];
+}
+
+const standings = new WeakMap<Callable, Standing>();
+
+/** Throws where a node has more outputs than its operator. */
+function standingOf(node: Callable): Standing {
+  let standing = standings.get(node);
+  if (standing === undefined) {
+    bindParameters(node.op.outputs, node.wanted, node, "output");
+    standings.set(node, (standing = { context: context(node), outputs: outputPositions(node) }));
+  }
+  return standing;
+}
+
 function context(node: Callable): CallContext {
   const fail = (message: string, code: ErrorCode = "shape-mismatch"): never => {
     throw new InsituError(code, `${node.label}: ${message}`);
@@ -129,7 +148,7 @@ function makeInferCall(
   inferBody: InferBody,
 ): InferCall<Parameters, Parameters, unknown> {
   const outputNames = Object.keys(node.op.outputs);
-  const { label, opset, fail, check } = context(node);
+  const { label, opset, fail, check } = standings.get(node)?.context ?? context(node);
   return {
     label,
     opset,
@@ -152,14 +171,22 @@ function makeInferCall(
   };
 }
 
-/** Applies a node's shape rule: facts of all its outputs, in order. Throws where operands break a rule. */
-export function inferOutputs(node: Callable, inputs: readonly (Fact | undefined)[], inferBody: InferBody): Fact[] {
+/**
+ * Applies a node's shape rule: facts of all its outputs, in order. Throws where operands break a rule. `contents: false` leaves out what only
+ * the rule for contents tells.
+ */
+export function inferOutputs(
+  node: Callable,
+  inputs: readonly (Fact | undefined)[],
+  inferBody: InferBody,
+  { contents = true }: { readonly contents?: boolean } = {},
+): Fact[] {
   const { op } = node;
   const call = makeInferCall(node, inputs, inferBody);
-  bindParameters(op.outputs, node.wanted, node, "output");
+  const { outputs } = standingOf(node);
   const types = bindTypes(node, inputs);
   const results = op.infer(call);
-  return outputPositions(node).map(({ name, parameter, index }, position) => {
+  return outputs.map(({ name, parameter, index }, position) => {
     const result = results[name];
     const fact = (parameter.arity === "variadic" ? (result as readonly OutputFact[] | undefined)?.[index] : result) as
       | OutputFact
@@ -177,7 +204,7 @@ export function inferOutputs(node: Callable, inputs: readonly (Fact | undefined)
       }
       return dim;
     });
-    const integers = fact?.integers ?? (position === 0 ? op.integers(call) : undefined);
+    const integers = fact?.integers ?? (contents && position === 0 ? op.integers(call) : undefined);
     return { type, shape, ...(integers === undefined ? {} : { integers }) };
   });
 }

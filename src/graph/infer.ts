@@ -130,8 +130,11 @@ function inferNode(node: Node, factOf: (value: Value) => Fact, facts: Facts, inf
   const operands = node.inputs.map((value) => value && factOf(value));
   const body = (attribute: string, given: readonly Fact[]): readonly Fact[] =>
     infer(bodyOf(node, attribute), given, facts, inference);
-  const results = inferOutputs(node, operands, body);
-  const folded = fold(node, operands, results, inference);
+  const known = knownOperands(node, operands);
+  // What is computed needs no rule for its contents.
+  const folded =
+    known && fold(node, operands, known, inferOutputs(node, operands, body, { contents: false }), inference);
+  const results = folded ?? inferOutputs(node, operands, body);
   node.outputs.forEach((value, at) => {
     if (value === undefined) return;
     const fact = folded?.[at] ?? complete(results[at], value, inference);
@@ -148,22 +151,28 @@ export function bodyOf(node: Node, attribute: string): Graph {
   return body;
 }
 
-/** The node's outputs as constants, where all operands are, the work is small and there is work left. */
-function fold(
-  node: Node,
-  operands: readonly (Fact | undefined)[],
-  results: readonly Fact[],
-  inference: Inference,
-): Fact[] | undefined {
+/** The contents of a node's operands, where all are known and its outputs follow from them alone. */
+function knownOperands(node: Node, operands: readonly (Fact | undefined)[]): readonly (View | undefined)[] | undefined {
   if (node.op.random || node.bodies.size > 0) return undefined;
-  const inputs: (View | undefined)[] = [];
-  let elements = 0;
+  const views: (View | undefined)[] = [];
   for (const operand of operands) {
     const view = operand && knownView(operand);
     if (operand !== undefined && view === undefined) return undefined;
-    inputs.push(view);
-    elements += view?.size ?? 0;
+    views.push(view);
   }
+  return views;
+}
+
+/** The node's outputs as constants, where the work is small and there is work left. */
+function fold(
+  node: Node,
+  operands: readonly (Fact | undefined)[],
+  inputs: readonly (View | undefined)[],
+  results: readonly Fact[],
+  inference: Inference,
+): Fact[] | undefined {
+  let elements = 0;
+  for (const view of inputs) elements += view?.size ?? 0;
   for (const result of results) {
     // A shape that data decide is at most as large as the operands in all operators that are worth folding.
     elements += isKnownShape(result.shape) ? knownSize(result)! : 0;

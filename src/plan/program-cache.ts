@@ -22,6 +22,13 @@ const mostTrials = 16;
 /** Elements that an input may have to be looked at on the host. */
 const mostHostElements = 16;
 
+/** A program with the shapes of the inputs that it is for. */
+interface Kept {
+  readonly key: string;
+  readonly shapes: readonly (readonly number[])[];
+  readonly program: Program;
+}
+
 /** What was kept for a program that is let go of, and that no other program needs. */
 export interface Leftovers {
   readonly steps: readonly Step[];
@@ -32,10 +39,8 @@ export interface Leftovers {
 /** The programs of one plan. */
 export class ProgramCache {
   readonly #plan: Plan;
-  readonly #programs = new Recent<{ readonly key: string; readonly program: Program }>(most);
-  #latest:
-    | { readonly shapes: readonly (readonly number[])[]; readonly values: string; readonly program: Program }
-    | undefined;
+  readonly #programs = new Recent<Kept>(most);
+  #latest: (Omit<Kept, "key"> & { readonly values: string }) | undefined;
   /** Positions of the inputs whose contents decide shapes; found with the first program that would otherwise run dynamically. */
   #hostInputs: readonly number[] | undefined;
   /** How often a program was compiled: a run with known shapes does not add to it. */
@@ -68,12 +73,13 @@ export class ProgramCache {
     const program = known ?? this.#compile(inputs);
     // The first dynamic program settles which inputs count, and so the key.
     const settled = this.#hostInputs === undefined ? "" : valuesText(inputs, this.#hostInputs);
+    const shapes = inputs.map(({ shape }) => [...shape]);
     if (known === undefined) {
-      const gone = this.#programs.add({ key: settled === values ? key : key + settled, program });
+      const gone = this.#programs.add({ key: settled === values ? key : key + settled, shapes, program });
       for (const part of partsOf(program)) this.#holders.set(part, (this.#holders.get(part) ?? 0) + 1);
       if (gone !== undefined) this.#evicted(gone.program, this.#leftBy(gone.program));
     }
-    this.#latest = { shapes: inputs.map(({ shape }) => [...shape]), values: settled, program };
+    this.#latest = { shapes, values: settled, program };
     return program;
   }
 
@@ -96,8 +102,9 @@ export class ProgramCache {
   /** The program to take over from: of those whose inputs differ least, the last used. */
   #nearest(inputs: readonly Placed[]): Program | undefined {
     let [nearest, most]: [Program | undefined, number] = [undefined, -1];
-    for (const { program } of this.#programs) {
-      const alike = alikeInputs(program, inputs);
+    for (const { program, shapes } of this.#programs) {
+      let alike = 0;
+      for (let at = 0; at < inputs.length; at++) if (sameNumbers(shapes[at], inputs[at].shape)) alike++;
       if (alike > most) [nearest, most] = [program, alike];
     }
     return nearest;
@@ -134,22 +141,9 @@ export class ProgramCache {
 }
 
 /** What is kept for a program, and for others that have it too. */
-function* partsOf({ plan, steps, constants, facts }: Program): Iterable<Step | View> {
-  yield* steps;
-  yield* constants.values();
-  for (const value of plan.graph.inputs) {
-    const fed = facts.get(value)?.constant;
-    if (fed !== undefined) yield fed;
-  }
-}
-
-/** Inputs that have the shape that a program was compiled for. */
-function alikeInputs({ plan, facts }: Program, inputs: readonly Placed[]): number {
-  let count = 0;
-  plan.graph.inputs.forEach((value, at) => {
-    if (sameNumbers(facts.get(value)!.shape as readonly number[], inputs[at].shape)) count++;
-  });
-  return count;
+function partsOf({ plan, steps, constants, facts }: Program): (Step | View)[] {
+  const fed = plan.graph.inputs.flatMap((value) => facts.get(value)?.constant ?? []);
+  return [...steps, ...constants.values(), ...fed];
 }
 
 const dynamicSteps = (program: Program): number => program.steps.filter((step) => step.dynamic).length;
@@ -166,10 +160,6 @@ const valueText = (view: View): string => (isWide(view.type) ? readBigInts(view)
 
 /** True if the inputs have these shapes. */
 function haveShapes(inputs: readonly Placed[], shapes: readonly (readonly number[])[]): boolean {
-  for (let at = 0; at < inputs.length; at++) {
-    const [given, known] = [inputs[at].shape, shapes[at]];
-    if (known.length !== given.length) return false;
-    for (let axis = 0; axis < given.length; axis++) if (given[axis] !== known[axis]) return false;
-  }
+  for (let at = 0; at < inputs.length; at++) if (!sameNumbers(inputs[at].shape, shapes[at])) return false;
   return true;
 }

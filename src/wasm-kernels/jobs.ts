@@ -19,8 +19,17 @@ export type JobLayout = Readonly<Record<string, FieldKind>>;
 /** A value for every field. */
 export type JobValues<Layout extends JobLayout> = { readonly [Name in keyof Layout]: number };
 
+const fields = new WeakMap<JobLayout, readonly string[]>();
+
+/** The names of a job's fields, in memory order. */
+function fieldsOf(layout: JobLayout): readonly string[] {
+  let names = fields.get(layout);
+  if (names === undefined) fields.set(layout, (names = Object.keys(layout)));
+  return names;
+}
+
 /** Bytes that a job takes. */
-export const jobBytes = (layout: JobLayout): number => 4 * Object.keys(layout).length;
+export const jobBytes = (layout: JobLayout): number => 4 * fieldsOf(layout).length;
 
 /** Writes a job at a byte address that is a multiple of 4. `words` and `numbers` are views of the whole memory. */
 export function writeJob<Layout extends JobLayout>(
@@ -31,7 +40,7 @@ export function writeJob<Layout extends JobLayout>(
   values: JobValues<Layout>,
 ): void {
   let at = address >>> 2;
-  for (const name of Object.keys(layout)) {
+  for (const name of fieldsOf(layout)) {
     if (layout[name] === "number") numbers[at++] = values[name];
     else words[at++] = values[name];
   }

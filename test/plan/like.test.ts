@@ -11,7 +11,6 @@ import { seededRandom } from "../../src/graph/call.js";
 import type { Graph, Value } from "../../src/graph/graph.js";
 import type { Model } from "../../src/onnx/model.js";
 import { readModel } from "../../src/onnx/read.js";
-import { writeModel } from "../../src/onnx/write.js";
 import { wasmKernels } from "../../src/ops/wasm.js";
 import { makePlan, type Plan } from "../../src/plan/plan.js";
 import { compileProgram, type Program } from "../../src/plan/program.js";

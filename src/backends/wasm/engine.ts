@@ -22,6 +22,7 @@ import type { CacheRequest } from "../backend.js";
 import type { Arena, BodyRunner, Engine, Repeat, Seating } from "../engine.js";
 import { isWeight, kernelCallOf } from "../kernel-call.js";
 import { WasmArena } from "./arena.js";
+import { JobBlocks } from "./job-blocks.js";
 import type { WasmMemories } from "./memories.js";
 import type { KernelPool } from "./pool.js";
 import { type Recording, StepRecorder } from "./recorder.js";
@@ -55,6 +56,7 @@ const mostRecordings = 16;
 export class WasmEngine implements Engine {
   readonly resultsInArena = true;
   readonly #memory: SessionMemory;
+  readonly #blocks: JobBlocks;
   readonly #pool: KernelPool;
   readonly #kernels: KernelTable<WasmKernel>;
   readonly #relaxed: boolean;
@@ -70,6 +72,7 @@ export class WasmEngine implements Engine {
 
   constructor(memories: WasmMemories, pool: KernelPool, kernels: KernelTable<WasmKernel>, relaxed: boolean) {
     this.#memory = new SessionMemory(memories);
+    this.#blocks = new JobBlocks(this.#memory);
     this.#pool = pool;
     this.#kernels = kernels;
     this.#relaxed = relaxed;
@@ -255,7 +258,7 @@ export class WasmEngine implements Engine {
   }
 
   #giveBlocks({ seat, blocks }: Recording): void {
-    for (const { address } of blocks) this.#memory.give(seat, address);
+    for (const block of blocks) this.#blocks.give(seat, block);
   }
 
   /** The kernels that do a step, or why the slow truth does; for steps that have run. */
@@ -298,8 +301,7 @@ export class WasmEngine implements Engine {
       relaxed: this.#relaxed,
       transients: this.#memory.transients(seat),
       resident: (operand) => this.#memory.resident(operand.view, seat),
-      take: (bytes) => this.#memory.take(seat, bytes),
-      give: (address) => this.#memory.give(seat, address),
+      blocks: this.#blocks,
       reuse,
     });
   }

@@ -34,6 +34,8 @@ export class WasmMemory {
   readonly #free: Region[] = [];
   /** Every buffer of the memory that was given out: growing makes new ones, and the old ones stay valid. */
   readonly #buffers = new WeakSet<ArrayBufferLike>();
+  /** The last of them, with arrays over all of it: asked for every job. */
+  #whole: { readonly buffer: ArrayBufferLike; readonly words: Int32Array; readonly numbers: Float32Array } | undefined;
   #end: number;
   #used = 0;
   /** Buffers that callers may hold arrays of, by address; with their bytes once they were given back. */
@@ -66,9 +68,17 @@ export class WasmMemory {
 
   /** The memory's bytes. The engine may put a new object in the place of the last one at any time after growing. */
   get buffer(): ArrayBufferLike {
+    return this.whole.buffer;
+  }
+
+  /** The same, as the numbers that jobs are made of. */
+  get whole(): { readonly buffer: ArrayBufferLike; readonly words: Int32Array; readonly numbers: Float32Array } {
     const { buffer } = this.memory;
-    this.#buffers.add(buffer);
-    return buffer;
+    if (this.#whole?.buffer !== buffer) {
+      this.#buffers.add(buffer);
+      this.#whole = { buffer, words: new Int32Array(buffer), numbers: new Float32Array(buffer) };
+    }
+    return this.#whole!;
   }
 
   /** Bytes in use. */
@@ -190,13 +200,17 @@ export class WasmMemory {
 
   /** True if a view lies here. */
   holds({ data }: View): boolean {
-    return !Array.isArray(data) && this.#buffers.has(data.buffer);
+    return !Array.isArray(data) && this.#has(data.buffer);
+  }
+
+  #has(buffer: ArrayBufferLike): boolean {
+    return buffer === this.#whole?.buffer || this.#buffers.has(buffer);
   }
 
   /** The address of a view's first element, or undefined where it lies elsewhere. */
   addressOf(view: View): number | undefined {
     const { data } = view;
-    if (Array.isArray(data) || !this.#buffers.has(data.buffer)) return undefined;
+    if (Array.isArray(data) || !this.#has(data.buffer)) return undefined;
     return data.byteOffset + byteLengthOf(view.type, view.offset);
   }
 }

@@ -6,6 +6,7 @@ import { jobBytes, type JobLayout, writeJob } from "../../wasm-kernels/jobs.js";
 import type { Recorder } from "../../wasm-kernels/wasm-kernel.js";
 import { sameNumbers, type View } from "../../tensor/view.js";
 import { InsituError } from "../../base/error.js";
+import type { JobBlock, JobBlocks } from "./job-blocks.js";
 import type { WasmMemory } from "./memory.js";
 import type { KernelPool } from "./pool.js";
 import type { TransientBlock, TransientBlocks } from "./transient.js";
@@ -25,7 +26,7 @@ export interface Recording {
   /** Tests on data that must hold each time before the jobs run. */
   readonly tests: readonly (() => boolean)[];
   /** Memory taken for jobs, in the order it was asked for: a new recording of the step asks for the same. */
-  readonly blocks: readonly { readonly address: number; readonly bytes: number }[];
+  readonly blocks: readonly JobBlock[];
   /** True once another recording was written over this one. */
   replaced: boolean;
   /** True while every operand lies where it lay. */
@@ -43,8 +44,7 @@ interface RecorderParts {
   readonly resident: (operand: Operand) => View;
   /** Memory that all steps here take turns with. */
   readonly transients: TransientBlocks;
-  readonly take: (bytes: number) => number;
-  readonly give: (address: number) => void;
+  readonly blocks: JobBlocks;
   /** The recording that this one replaces. */
   readonly reuse: Recording | undefined;
 }
@@ -57,7 +57,7 @@ export class StepRecorder implements Recorder {
   readonly #parts: RecorderParts;
   readonly #jobs: RecordedJob[] = [];
   readonly #tests: (() => boolean)[] = [];
-  readonly #blocks: Recording["blocks"][number][] = [];
+  readonly #blocks: JobBlock[] = [];
   readonly #lent = new Set<TransientBlock>();
   #refusal: string | undefined;
 
@@ -82,8 +82,9 @@ export class StepRecorder implements Recorder {
 
   /** Memory of this recording alone, for what is written once. */
   #own(bytes: number): number {
-    const before = this.#parts.reuse?.blocks[this.#blocks.length];
-    const block = before !== undefined && before.bytes >= bytes ? before : { address: this.#parts.take(bytes), bytes };
+    const { blocks, seat, reuse } = this.#parts;
+    const before = reuse?.blocks[this.#blocks.length];
+    const block = before !== undefined && before.bytes >= bytes ? before : blocks.take(seat, bytes);
     this.#blocks.push(block);
     return block.address;
   }
@@ -96,14 +97,8 @@ export class StepRecorder implements Recorder {
     const layout: JobLayout = kernelJobs[kernel];
     const address = this.#own(jobBytes(layout));
     const { memory, pool } = this.#parts;
-    const { buffer } = memory;
-    writeJob(
-      new Int32Array(buffer),
-      new Float32Array(buffer),
-      address,
-      layout,
-      job as Readonly<Record<string, number>>,
-    );
+    const { words, numbers } = memory.whole;
+    writeJob(words, numbers, address, layout, job as Readonly<Record<string, number>>);
     const scratch = scratchBytes(kernel, job);
     if (scratch > pool.scratchBytes)
       this.#refusal ??= `${kernel} needs ${scratch} bytes of scratch, a thread has ${pool.scratchBytes}`;
@@ -131,24 +126,24 @@ export class StepRecorder implements Recorder {
 
   /** The recording; holds while the operands stay where these views show them. */
   finish(inputs: readonly (View | undefined)[], outputs: readonly (View | undefined)[]): Recording {
-    const { memory, reuse, give } = this.#parts;
-    for (const block of reuse?.blocks ?? []) if (!this.#blocks.includes(block)) give(block.address);
+    const { memory, seat, reuse, blocks } = this.#parts;
+    for (const block of reuse?.blocks ?? []) if (!this.#blocks.includes(block)) blocks.give(seat, block);
+    const views = [...inputs, ...outputs];
     // An operand in another memory is a constant, of which there is a copy in this one.
     const placeOf = (view: View | undefined): number => (view === undefined ? -1 : (memory.addressOf(view) ?? -2));
-    const places = [...inputs, ...outputs].map(placeOf);
-    const shapes = [...inputs, ...outputs].map((view) => view?.strides);
     return {
-      seat: this.#parts.seat,
+      seat,
       jobs: this.#jobs,
       tests: this.#tests,
       blocks: this.#blocks,
       replaced: false,
       fits(nextInputs, nextOutputs) {
-        for (let at = 0; at < places.length; at++) {
+        for (let at = 0; at < views.length; at++) {
           const view = at < nextInputs.length ? nextInputs[at] : nextOutputs[at - nextInputs.length];
-          if (placeOf(view) !== places[at]) return false;
-          if (view !== undefined && shapes[at] !== view.strides && !sameNumbers(shapes[at]!, view.strides))
-            return false;
+          const before = views[at];
+          if (view === before) continue;
+          if (placeOf(view) !== placeOf(before)) return false;
+          if (view !== undefined && !sameNumbers(view.strides, before!.strides)) return false;
         }
         return true;
       },
