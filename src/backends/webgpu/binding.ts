@@ -4,7 +4,7 @@
  */
 import type { Node, Value } from "../../graph/graph.js";
 import { InsituError } from "../../base/error.js";
-import { chooseKernel, type Operand } from "../../graph/kernel.js";
+import type { Operand } from "../../graph/kernel.js";
 import type { Placement } from "../../plan/layout.js";
 import type { DataCheck } from "../../plan/data-checks.js";
 import type { Program, Step } from "../../plan/program.js";
@@ -13,7 +13,6 @@ import { byteLengthOf } from "../../tensor/element-type.js";
 import { Placed } from "../../tensor/placed.js";
 import { elementCount, View } from "../../tensor/view.js";
 import type { Transfer } from "../backend.js";
-import { kernelCallOf } from "../kernel-call.js";
 import type { Binding, Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
 import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landing } from "./buffers.js";
 import { type Action, type BoundRun, deliveryOf, type Delivery, isWait, sparing } from "./bound-run.js";
@@ -21,8 +20,7 @@ import { copyDispatch, endOf } from "./copies.js";
 import { KeptChecks } from "./kept-checks.js";
 import { type Bounds, holdsWithin, lookedAt, neededSteps } from "./needs.js";
 import { type DraftDispatch, DraftDispatches } from "./draft-dispatches.js";
-import { Pending, tokenView } from "./pending.js";
-import { CallRecorder } from "./recorder.js";
+import { Pending } from "./pending.js";
 import type { WebgpuSession } from "./session.js";
 import { belongsToHost, isView, Whereabouts } from "./whereabouts.js";
 
@@ -141,18 +139,14 @@ class Binder {
       return this.#onHost(step, { runs: "reference", reasons: ["its operands are on the host"] });
     const operands = node.inputs.map((value) => value && this.#placeOrPending(value));
     const outputs = node.outputs.map((value, at) => value && this.#outputPlace(step.placements[at]!, value));
-    const strings = [...operands, ...outputs].some((place) => place?.type === "string");
-    const call = kernelCallOf(this.#program, step, operands, outputs, tokenView);
-    const { kernel, reasons } = strings
-      ? { kernel: undefined, reasons: ["strings stay on the host"] }
-      : chooseKernel(this.#session.kernels, node.op, call);
-    if (kernel === undefined) return this.#fallBack(step, reasons);
+    const recorded = this.#session.recorded.of(this.#program, step, operands, outputs);
+    const { recorder } = recorded;
+    if (recorder === undefined) return this.#fallBack(step, recorded.reasons);
     this.#keep(step, outputs);
-    const recorder = new CallRecorder(this.#session.device.traits);
-    kernel.record(call, recorder);
-    this.#dispatches.take(recorder, (form) => node.inputs[operands.indexOf(devicePlace(form.of.place))]!);
-    for (const dispatch of recorder.dispatches)
-      this.#dispatch(dispatch, ({ of }) => this.#bufferOf((of as Operand).place));
+    this.#dispatches.take(recorder, (form) => node.inputs[recorded.operands.indexOf(devicePlace(form.of.place))]!);
+    recorder.dispatches.forEach((dispatch, at) =>
+      this.#dispatch(this.#session.settle(node, dispatch, at), ({ of }) => this.#bufferOf((of as Operand).place)),
+    );
     node.outputs.forEach((value, at) => value && this.#values.device.set(value, outputs[at]!));
     const kernels = [...new Set(recorder.dispatches.map(({ name }) => name))];
     this.#accounts.set(node, kernels.length === 0 ? { runs: "nothing" } : { runs: "kernel", kernels });

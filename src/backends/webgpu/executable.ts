@@ -169,6 +169,7 @@ export class WebgpuExecutable implements Executable {
     const begun = session.after(async (): Promise<{ readonly landed: Promise<T> }> => {
       session.check();
       await session.memory.settle();
+      session.runs++;
       const bound = await this.#boundFor(program, given, results);
       this.#last = bound;
       if (bound.waits) {

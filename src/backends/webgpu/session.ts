@@ -1,14 +1,17 @@
 /** What one session has on a device: memory, weights, the arena that its programs share, and the order in which all is done. */
 import { InsituError } from "../../base/error.js";
 import type { View } from "../../tensor/view.js";
+import type { Node } from "../../graph/graph.js";
 import type { KernelTable, Operand } from "../../graph/kernel.js";
 import type { Binding, Dispatch, WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import type { FallbackPolicy } from "../backend.js";
 import { DeviceBuffer, DeviceMemory, devicePlace, holds } from "./buffers.js";
 import type { Device } from "./device.js";
+import { FixedNumbers } from "./fixed-numbers.js";
 import type { Bounds } from "./needs.js";
 import { ParameterMemory } from "./parameters.js";
 import { pipelineCount, pipelineFor, shaderOf } from "./pipelines.js";
+import { RecordedSteps } from "./recorded-steps.js";
 import { isTemporary, RecordedForm } from "./recorder.js";
 import { Scratch } from "./scratch.js";
 import type { WebgpuSettings } from "./settings.js";
@@ -27,7 +30,6 @@ export class WebgpuSession {
   readonly device: Device;
   readonly memory: DeviceMemory;
   readonly scratch: Scratch;
-  readonly kernels: KernelTable<WebgpuKernel>;
   /** What becomes of steps without a kernel. */
   readonly fallback: FallbackPolicy;
   readonly #weights = new Map<View, DeviceBuffer>();
@@ -35,6 +37,13 @@ export class WebgpuSession {
   readonly #forms = new Map<View, Map<string, DeviceBuffer>>();
   /** The whole numbers between which all of a buffer's are known to lie, whoever wrote them. */
   readonly bounds: WeakMap<DeviceBuffer, Bounds> = new WeakMap();
+  /** Runs that were begun. */
+  runs = 0;
+  readonly #fixed = new FixedNumbers();
+  /** Steps as kernels recorded them. */
+  readonly recorded: RecordedSteps;
+  /** Pipelines of dispatches that programs have in common. */
+  readonly #pipelinesOf = new WeakMap<Dispatch, Promise<GPUComputePipeline>>();
   #arena: readonly DeviceBuffer[] = [];
   readonly #onPipelines: WebgpuSettings["onPipelines"];
   /** Pipelines that this session has waited for. */
@@ -56,7 +65,7 @@ export class WebgpuSession {
     this.fallback = fallback;
     this.memory = new DeviceMemory(device);
     this.scratch = new Scratch(this.memory);
-    this.kernels = kernels;
+    this.recorded = new RecordedSteps(kernels, device.traits);
   }
 
   get mostWorkgroups(): number {
@@ -156,10 +165,20 @@ export class WebgpuSession {
     return buffer;
   }
 
+  /** A step's dispatch as it is to be compiled in this run. */
+  settle(node: Node, dispatch: Dispatch, position: number): Dispatch {
+    return this.#fixed.settle(node, dispatch, position, this.runs);
+  }
+
   /** The pipeline of a dispatch with bindings of so many pieces: it is compiled from now on where the device does not have it. */
   pipelineOf(dispatch: Dispatch, countOf: (binding: Binding) => number): Promise<GPUComputePipeline> {
-    const pieces = { bytes: this.memory.pieceBytes, countOf };
-    return pipelineFor(this.device, dispatch.name, shaderOf(dispatch, this.device, pieces));
+    let pipeline = this.#pipelinesOf.get(dispatch);
+    if (pipeline === undefined) {
+      const pieces = { bytes: this.memory.pieceBytes, countOf };
+      pipeline = pipelineFor(this.device, dispatch.name, shaderOf(dispatch, this.device, pieces));
+      this.#pipelinesOf.set(dispatch, pipeline);
+    }
+    return pipeline;
   }
 
   /** The same for one that makes a form of a weight. */
