@@ -14,7 +14,7 @@ import { CallRecorder } from "./recorder.js";
 type Places = readonly (DevicePlace | undefined)[];
 
 /** The dispatches of a step with its operands in these places, or why no kernel takes it. */
-export interface RecordedStep {
+interface RecordedStep {
   readonly operands: Places;
   readonly outputs: Places;
   readonly recorder: CallRecorder | undefined;
