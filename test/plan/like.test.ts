@@ -22,7 +22,8 @@ import { nodePlatform } from "../../src/platform/node.js";
 import { preparedGraphOf } from "../../src/session/load.js";
 import type { Session } from "../../src/session/session.js";
 import { cloneView, sameElements } from "../../src/tensor/copy.js";
-import type { View } from "../../src/tensor/view.js";
+import { byteLengthOf } from "../../src/tensor/element-type.js";
+import { elementCount, type View } from "../../src/tensor/view.js";
 import { Client } from "../session/handle-client.js";
 import { tokenFeeds, tokens } from "../support/decoding.js";
 import { runOn } from "../support/executable.js";
@@ -124,9 +125,8 @@ function overlaps({ steps, arenaBytes, plan }: Program): string[] {
       if (value === undefined || placement === undefined) return;
       if (placement.kind === "shared") owner.set(value, owner.get(placement.with) ?? placement.with);
       if (placement.kind !== "arena") return;
-      const bytes = placement.shape.reduce((a, b) => a * b, placement.type === "int64" ? 8 : 4);
-      const exact = placement.type === "bool" ? bytes / 4 : placement.type === "float16" ? bytes / 2 : bytes;
-      lives.set(value, { first: at, last: at, from: placement.offset, to: placement.offset + exact });
+      const bytes = byteLengthOf(placement.type, elementCount(placement.shape));
+      lives.set(value, { first: at, last: at, from: placement.offset, to: placement.offset + bytes });
     });
   });
   for (const value of plan.graph.outputs) {
