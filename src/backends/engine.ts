@@ -7,6 +7,7 @@ import type { Program, Step } from "../plan/program.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";
 import type { CacheRequest } from "./backend.js";
+import type { Turns } from "./turns.js";
 
 /** Runs a subgraph attribute of the step's node. */
 export type BodyRunner = (attribute: string, inputs: readonly View[]) => readonly View[];
@@ -36,6 +37,8 @@ export interface Seating {
 
 /** Memory and calls of one backend. */
 export interface Engine {
+  /** Who computes when; left out where a run does all of its steps at once. */
+  readonly turns?: Turns;
   /** True if results lie in the arena until the run ends and are copied out; false if each has a buffer of its own. */
   readonly resultsInArena: boolean;
   /** A zeroed buffer that stays where it is until it is let go of; it is read together with `near`. */

@@ -12,7 +12,6 @@ import type { Placement } from "../plan/layout.js";
 import type { Plan } from "../plan/plan.js";
 import { ProgramCache } from "../plan/program-cache.js";
 import type { Program, Step } from "../plan/program.js";
-import { effectOf } from "../plan/uses.js";
 import { cloneView } from "../tensor/copy.js";
 import type { Placed } from "../tensor/placed.js";
 import { byteLengthOf } from "../tensor/element-type.js";
@@ -21,12 +20,16 @@ import type { CacheRequest, Executable, MemoryUse, Move, Transfer } from "./back
 import { type Environment, runBody, runDynamically } from "./body.js";
 import { type BoundProgram, type BoundStep, checksOf, isBoundStep, isBoundTo, samePlace } from "./bound-program.js";
 import type { Engine, Repeat } from "./engine.js";
-import { Journal } from "./journal.js";
+import { Journal, lostState } from "./journal.js";
 import { moveAll } from "./moves.js";
+import { separateOverlaps } from "./overlaps.js";
 import { ValueMemory } from "./value-memory.js";
 
 /** Outputs that are wanted, with buffers of the caller's where it has some. */
 type Results = ReadonlyMap<Value, View | null>;
+
+/** The outputs of a run, or what goes on with it after others have had the thread. */
+type Progress = ReadonlyMap<Value, View> | (() => Progress);
 
 /** How often a program is kept with inputs in different places: conversations that take turns without being placed anew. */
 const mostBound = 16;
@@ -49,6 +52,8 @@ export class ProgramExecutor implements Executable {
   #last: Program | undefined;
   /** The steps as they last ran: a program that has some of them in common goes on from there. */
   #lastSteps: readonly BoundStep[] = [];
+  /** True for a run that may stop between steps: nothing that it reads can be written meanwhile. */
+  #mayPause = false;
   #transfers: readonly Transfer[] = [];
 
   constructor(plan: Plan, engine: Engine) {
@@ -110,31 +115,58 @@ export class ProgramExecutor implements Executable {
     return this.#transfers;
   }
 
-  // Everything happens before the promise is returned: feeds are read at once, outputs are taken before another run can write them.
+  // Feeds are read at once, outputs are taken before another run can write them. What is short is done before the promise is returned.
   async run<T>(
     program: Program,
     inputs: readonly Placed[],
     results: ReadonlyMap<Value, View | null>,
     finish: (outputs: ReadonlyMap<Value, View>) => T,
   ): Promise<T> {
+    const { turns } = this.#engine;
+    let [now, own] = [program, inputs];
+    const isNext = turns?.take() ?? true;
+    if (!isNext) {
+      own = inputs.map((place, at) => (this.#isHeld(at, place) ? place : cloneView(hostView(place))));
+      await turns?.wait();
+    }
     this.#overwrote = false;
     try {
-      return finish(this.#run(program, inputs, results));
+      // It may have been let go of meanwhile.
+      if (!isNext) now = this.programFor(own);
+      let progress = this.#run(now, own, results);
+      while (typeof progress === "function") {
+        await turns!.pause(); // or it would not stop
+        progress = progress();
+      }
+      return finish(progress);
     } catch (cause) {
       this.#journal.undo();
       throw this.#overwrote ? lostState(cause) : cause;
     } finally {
       this.#journal.clear();
+      turns?.end();
     }
   }
 
-  #run(program: Program, inputs: readonly Placed[], results: Results): ReadonlyMap<Value, View> {
+  /** True for an input that nobody writes while a run is under way: a state holds it, or it is the model's own. */
+  #isHeld(at: number, place: Placed): boolean {
+    const value = this.plan.graph.inputs[at];
+    return this.plan.held.has(value) || value.initializer === place;
+  }
+
+  #run(program: Program, inputs: readonly Placed[], results: Results): Progress {
     if (this.#values.reserve(program.arenaBytes)) this.#lastSteps = [];
     if (this.#last !== program) this.#transfers = this.#transfersOf(program, inputs, results);
     this.#last = program;
     const values = program.plan.graph.inputs;
     const staged: View[] = [];
-    for (let at = 0; at < values.length; at++) staged.push(this.#engine.stage(values[at], hostView(inputs[at])));
+    this.#mayPause = this.#engine.turns !== undefined;
+    for (let at = 0; at < values.length; at++) {
+      const view = hostView(inputs[at]);
+      staged.push(this.#engine.stage(values[at], view));
+      // Memory of the caller's that is read as it lies.
+      if (staged[at] === view && !this.#isHeld(at, view)) this.#mayPause = false;
+    }
     const bound = this.#boundTo(program, staged);
     return bound === undefined ? this.#runAnew(program, staged, results) : this.#runAgain(program, bound, results);
   }
@@ -155,7 +187,7 @@ export class ProgramExecutor implements Executable {
   }
 
   /** Places every value, runs every step, and keeps what was found where it will hold for the next run. */
-  #runAnew(program: Program, inputs: readonly View[], results: Results): ReadonlyMap<Value, View> {
+  #runAnew(program: Program, inputs: readonly View[], results: Results): Progress {
     this.#unsettled = !this.#engine.resultsInArena;
     const environment: Environment = new Map(program.constants);
     program.plan.graph.inputs.forEach((value, at) => environment.set(value, inputs[at]));
@@ -163,17 +195,30 @@ export class ProgramExecutor implements Executable {
     const changing = program.checks.filter(({ constant }) => !constant);
     const checks = checksOf(program, changing, environment);
     const before = this.#lastSteps;
-    const steps = program.steps.map((step, at) => {
-      const bound = before[at];
-      return isBoundStep(bound, step, environment)
-        ? this.#runBound(program, bound, environment, results)
-        : this.#runStep(program, step, environment, results);
-    });
-    this.#lastSteps = steps;
-    const outputs = outputsOf(program, environment);
-    if (!this.#unsettled)
-      this.#keep(program, { inputs, arena: this.#values.arena, environment, checks, steps, outputs });
-    return outputs;
+    const steps: BoundStep[] = [];
+    const go = (): Progress => {
+      while (steps.length < program.steps.length) {
+        if (steps.length > 0 && this.#pauses()) return go;
+        const step = program.steps[steps.length];
+        const bound = before[steps.length];
+        steps.push(
+          isBoundStep(bound, step, environment)
+            ? this.#runBound(program, bound, environment, results)
+            : this.#runStep(program, step, environment, results),
+        );
+      }
+      this.#lastSteps = steps;
+      const outputs = outputsOf(program, environment);
+      if (!this.#unsettled)
+        this.#keep(program, { inputs, arena: this.#values.arena, environment, checks, steps, outputs });
+      return outputs;
+    };
+    return go();
+  }
+
+  /** True where a run is to let others have the thread before its next step. */
+  #pauses(): boolean {
+    return this.#mayPause && this.#engine.turns!.isLong;
   }
 
   #boundTo(program: Program, inputs: readonly View[]): BoundProgram | undefined {
@@ -188,14 +233,15 @@ export class ProgramExecutor implements Executable {
   }
 
   /** Runs a program whose values all lie where they lay. */
-  #runAgain(program: Program, bound: BoundProgram, results: Results): ReadonlyMap<Value, View> {
-    for (const check of bound.checks) check();
-    const { steps, environment } = bound;
+  #runAgain(program: Program, bound: BoundProgram, results: Results, first = 0): Progress {
+    const { steps, environment, checks } = bound;
+    if (first === 0) for (const check of checks) check();
     this.#lastSteps = steps;
-    for (let at = 0; at < steps.length; at++) {
-      const { step, checks, keep, repeat, outputs } = steps[at];
+    for (let at = first; at < steps.length; at++) {
+      if (at > first && this.#pauses()) return () => this.#runAgain(program, bound, results, at);
+      const { step, keep, repeat, outputs } = steps[at];
       if (repeat !== undefined) {
-        checks?.();
+        steps[at].checks?.();
         if (keep !== undefined) keep();
         else if (step.overwrites) this.#overwrote = true;
         if (repeat()) continue;
@@ -306,16 +352,6 @@ function viewOf(environment: Environment, value: Value): View {
   return view;
 }
 
-/** The error of a run that failed for no reason that checks could tell, after it had overwritten rows of a state's caches. */
-function lostState(cause: unknown): InsituError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new InsituError(
-    "state-lost",
-    `${reason}; caches were being written, so the state is lost: restore a saved one into it, or create a new one`,
-    { cause },
-  );
-}
-
 /** Several checks as one; undefined for none. */
 const joined = (checks: readonly (() => void)[]): (() => void) | undefined =>
   checks.length === 0
@@ -335,27 +371,3 @@ function repeating(carry: (() => void) | undefined, repeat: Repeat | undefined):
 
 const outputsOf = (program: Program, environment: Environment): ReadonlyMap<Value, View> =>
   new Map(program.plan.graph.outputs.map((value) => [value, viewOf(environment, value)]));
-
-/** Operands that lie in a buffer the step writes, other than the one it updates, are copied first: the source may overlap. */
-function separateOverlaps(
-  engine: Engine,
-  step: Step,
-  views: readonly (View | undefined)[],
-  outputs: readonly (View | undefined)[],
-): readonly (View | undefined)[] {
-  if (!step.updates) return views;
-  let copies: (View | undefined)[] | undefined;
-  views.forEach((view, at) => {
-    const overlaps =
-      view !== undefined &&
-      step.placements.some(
-        (placement, output) =>
-          placement?.kind === "shared" &&
-          placement.effect === "update" &&
-          effectOf(step.node, output)?.position !== at &&
-          engine.overlap(view, outputs[output]!),
-      );
-    if (overlaps) (copies ??= [...views])[at] = cloneView(view);
-  });
-  return copies ?? views;
-}

@@ -2,6 +2,7 @@
  * What a run overwrites in the caches of a state before something that may still refuse it: kept until the run is over, and put back
  * if it fails. Which steps are kept, and that most programs need none of this, is the program's knowledge.
  */
+import { InsituError } from "../base/error.js";
 import { overwrittenParts } from "../graph/call.js";
 import type { Step } from "../plan/program.js";
 import { copyView } from "../tensor/copy.js";
@@ -46,4 +47,14 @@ export class Journal {
   clear(): void {
     this.#kept.length = 0;
   }
+}
+
+/** The error of a run that failed for no reason that checks could tell, after it had overwritten rows of a state's caches. */
+export function lostState(cause: unknown): InsituError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new InsituError(
+    "state-lost",
+    `${reason}; caches were being written, so the state is lost: restore a saved one into it, or create a new one`,
+    { cause },
+  );
 }

@@ -40,6 +40,8 @@ export interface Platform extends Files {
   gpu?(): Promise<object | string>;
   /** Starts a thread that computes kernels; resolves once it is ready for work. `start` is structured data. */
   startKernelWorker(start: object): Promise<WorkerHandle>;
+  /** Resolves once the thread has been back at its event loop, as soon as that can be. */
+  breathe(): Promise<void>;
   /** Asks the engine for a feature that it may have but keeps switched off, by the engine's own name for it; what cannot be had stays off. */
   switchOn(feature: string): void;
 }

@@ -39,6 +39,8 @@ export interface Plan {
   readonly policy: InPlacePolicy;
   readonly order: readonly Node[];
   readonly pairs: readonly Pair[];
+  /** Pasts that a state holds. */
+  readonly held: ReadonlySet<Value>;
   /** Every pair that structure suggests: where a past has several, others could have been chosen. */
   readonly candidates: readonly Pair[];
   readonly verdicts: readonly Verdict[];
@@ -79,7 +81,8 @@ export function makePlan(graph: Graph, options: PlanOptions = {}): Plan {
   }
   verdicts.sort((a, b) => order.positionOf(a.node) - order.positionOf(b.node));
   if (policy === "require") refuseCopies(verdicts, pairs);
-  return { graph, policy, order: checkedFirst(order.layOut(), inPlace), pairs, candidates, verdicts, inPlace, uses };
+  const steps = checkedFirst(order.layOut(), inPlace);
+  return { graph, policy, order: steps, pairs, held, candidates, verdicts, inPlace, uses };
 }
 
 interface Update {

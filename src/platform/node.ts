@@ -214,5 +214,6 @@ export const nodePlatform: FolderPlatform = {
   startKernelWorker,
   gpu: () => (gpu ??= openGpu()),
   // Features of V8 that are not there yet have flags, which can be set while it runs.
+  breathe: () => new Promise((resolve) => void setImmediate(resolve)),
   switchOn: (feature) => setFlagsFromString(`--experimental-${feature}`),
 };

@@ -113,6 +113,19 @@ const threads = (): Platform["threads"] =>
     ? { count: globalThis.navigator?.hardwareConcurrency ?? 1 }
     : { count: 1, reason: "the page is not cross-origin isolated (COOP and COEP headers), so memory cannot be shared" };
 
+/** A message to oneself comes at once, where timers wait for milliseconds. */
+function breathe(): Promise<void> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.addEventListener("message", () => {
+      port1.close();
+      resolve();
+    });
+    port1.start();
+    port2.postMessage(undefined);
+  });
+}
+
 /** Fetches models and weights by URL; threads are module workers. */
 export const webPlatform: FolderPlatform = {
   open,
@@ -123,5 +136,6 @@ export const webPlatform: FolderPlatform = {
   },
   startKernelWorker,
   gpu: async () => globalThis.navigator?.gpu ?? "the browser has no WebGPU, or the page is not secure",
+  breathe,
   switchOn() {},
 };

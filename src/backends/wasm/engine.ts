@@ -21,6 +21,7 @@ import { sameNumbers, type View, viewIn } from "../../tensor/view.js";
 import type { CacheRequest } from "../backend.js";
 import type { Arena, BodyRunner, Engine, Repeat, Seating } from "../engine.js";
 import { isWeight, kernelCallOf } from "../kernel-call.js";
+import type { Turns } from "../turns.js";
 import { WasmArena } from "./arena.js";
 import { JobBlocks } from "./job-blocks.js";
 import type { WasmMemories } from "./memories.js";
@@ -55,6 +56,7 @@ const mostRecordings = 16;
 /** Memory and calls of one session on the WASM backend. */
 export class WasmEngine implements Engine {
   readonly resultsInArena = true;
+  readonly turns: Turns;
   readonly #memory: SessionMemory;
   readonly #blocks: JobBlocks;
   readonly #pool: KernelPool;
@@ -70,7 +72,14 @@ export class WasmEngine implements Engine {
   /** Copies between memories that steps make on each run. */
   readonly #carries = new Map<Step, string>();
 
-  constructor(memories: WasmMemories, pool: KernelPool, kernels: KernelTable<WasmKernel>, relaxed: boolean) {
+  constructor(
+    memories: WasmMemories,
+    pool: KernelPool,
+    kernels: KernelTable<WasmKernel>,
+    relaxed: boolean,
+    turns: Turns,
+  ) {
+    this.turns = turns;
     this.#memory = new SessionMemory(memories);
     this.#blocks = new JobBlocks(this.#memory);
     this.#pool = pool;

@@ -9,6 +9,7 @@ import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import type { Plan } from "../../plan/plan.js";
 import { type Backend, type BackendSession, type Executable, mostThreads } from "../backend.js";
 import { ProgramExecutor } from "../executor.js";
+import { Turns } from "../turns.js";
 import { Unavailable } from "../unavailable.js";
 import { WasmEngine } from "./engine.js";
 import { forecastPlan } from "./forecast.js";
@@ -151,7 +152,8 @@ export function wasmBackend(kernels: KernelTable<WasmKernel>): Backend {
     async open({ platform, threads, settings }): Promise<BackendSession> {
       const options = { threads: threadsFor(platform, threads), ...readWasmSettings(settings) };
       const { machine, leave } = await joinWhole(platform, options);
-      const engine = new WasmEngine(machine.memories, machine.pool, kernels, machine.relaxed);
+      const turns = new Turns(() => platform.breathe());
+      const engine = new WasmEngine(machine.memories, machine.pool, kernels, machine.relaxed, turns);
       let released = false;
       return {
         allocateBytes: (sizes) => engine.allocateBytes(sizes),
@@ -160,8 +162,10 @@ export function wasmBackend(kernels: KernelTable<WasmKernel>): Backend {
         release() {
           if (released) return;
           released = true;
-          engine.release();
-          leave();
+          turns.afterwards(() => {
+            engine.release();
+            leave();
+          });
         },
       };
     },
