@@ -1,0 +1,101 @@
+// The operators that clients.mjs draws cases of: attributes and operands at random, within what onnxruntime has kernels for.
+
+/** An image, or a line of a few. */
+const imageOf = ({ whole, pick }) =>
+  pick(
+    () => [whole(1, 2), whole(1, 3), whole(1, 7), whole(1, 9)],
+    () => [1, 1, whole(2, 12), whole(2, 12)],
+    () => [whole(2, 8), whole(2, 8)],
+  )();
+
+/**
+ * Factors; for corners that lie on corners those that give a whole number of elements: with others ONNX's own tests count the part of an
+ * element too, which onnxruntime does not.
+ */
+const factor = (draw, size, isWhole) => draw.pick(1, 2, 3, 4, ...(isWhole && size % 2 === 1 ? [] : [0.5, 1.5, 2.5]));
+
+function resize(draw, version) {
+  const { pick, chance, whole, random } = draw;
+  const mode = pick("nearest", "linear", "cubic");
+  const dims = imageOf(draw);
+  const spatial = [dims.length - 2, dims.length - 1];
+  const type = mode === "nearest" ? pick("float32", "int32", "uint8") : "float32";
+  const byAxes = version >= 18 && chance(0.5);
+  const all = byAxes ? spatial : [...dims.keys()];
+  const isSpatial = (axis) => spatial.includes(axis);
+  const bySizes = chance(0.5);
+  const coordinates = pick(
+    "half_pixel",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    ...(version >= 19 ? ["half_pixel_symmetric"] : []),
+    "tf_crop_and_resize",
+  );
+  const crops = coordinates === "tf_crop_and_resize";
+  const isWhole = crops || coordinates === "align_corners";
+  const scales = all.map((axis) => (isSpatial(axis) ? factor(draw, dims[axis], isWhole) : 1));
+  const sizes = all.map((axis) => (isSpatial(axis) ? whole(1, 12) : dims[axis]));
+  // onnxruntime leaves an axis that keeps its length as it is, whatever the region is.
+  if (crops)
+    for (const [at, axis] of all.entries()) {
+      if (isSpatial(axis) && scales[at] === 1) scales[at] = 2;
+      if (isSpatial(axis) && sizes[at] === dims[axis]) sizes[at]++;
+    }
+  const antialias = version >= 18 && mode !== "nearest" && !crops && chance(0.4);
+  const start = all.map((axis) => (isSpatial(axis) ? pick(0, 0.25, -0.25) : 0));
+  const roi = crops
+    ? draw.floats([...start, ...all.map((axis, at) => (isSpatial(axis) ? start[at] + pick(0.5, 1, 1.25) : 1))])
+    : undefined;
+  return {
+    opset: version,
+    attrs: {
+      mode,
+      coordinate_transformation_mode: coordinates,
+      ...(mode === "nearest" ? { nearest_mode: pick("round_prefer_floor", "round_prefer_ceil", "floor", "ceil") } : {}),
+      ...(mode === "cubic"
+        ? { cubic_coeff_a: { kind: "float", value: pick(-0.5, -0.75) }, exclude_outside: whole(0, 1) }
+        : {}),
+      ...(crops ? { extrapolation_value: { kind: "float", value: pick(0, 7.5) } } : {}),
+      ...(antialias ? { antialias: 1 } : {}),
+      ...(byAxes ? { axes: all } : {}),
+      ...(byAxes && bySizes && !isWhole
+        ? { keep_aspect_ratio_policy: pick("stretch", "not_larger", "not_smaller") }
+        : {}),
+    },
+    inputs: [
+      draw.tensor(type, dims),
+      roi,
+      bySizes ? undefined : draw.floats(scales),
+      bySizes ? draw.integers(sizes) : undefined,
+    ],
+    constants: random() < 0.7 ? [1, 2, 3] : [],
+    outputs: [type],
+  };
+}
+
+/** Scales alone: Upsample, and Resize in its first version. */
+function simple(draw, opset) {
+  const mode = draw.pick("nearest", "linear");
+  const dims = imageOf(draw);
+  const scales = dims.map((size, axis) =>
+    axis >= dims.length - 2 ? draw.pick(1, 2, 3, ...(opset === 10 ? [0.5, 1.5] : [])) : 1,
+  );
+  const X = draw.tensor("float32", dims);
+  const byAttribute = opset < 9;
+  return {
+    opset,
+    attrs: { mode, ...(byAttribute ? { scales: { kind: "floats", value: scales } } : {}) },
+    inputs: byAttribute ? [X] : [X, draw.floats(scales)],
+    constants: draw.chance(0.7) && !byAttribute ? [1] : [],
+    outputs: ["float32"],
+  };
+}
+
+export const operators = {
+  Resize: {
+    count: 240,
+    make: (draw) => (draw.chance(0.1) ? simple(draw, 10) : resize(draw, draw.pick(11, 13, 18, 19))),
+  },
+  Upsample: { count: 30, make: (draw) => simple(draw, draw.pick(7, 8, 9)) },
+};
