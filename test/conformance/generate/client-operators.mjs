@@ -92,7 +92,80 @@ function simple(draw, opset) {
   };
 }
 
+function fourier(draw) {
+  const { pick, whole, chance } = draw;
+  const opset = pick(17, 20);
+  const dims = pick([whole(1, 2), whole(1, 12)], [1, whole(1, 30), whole(1, 4)], [2, whole(2, 9), whole(1, 3), 2]);
+  const inverse = chance(0.3);
+  const onesided = !inverse && chance(0.5);
+  const axis = whole(opset === 17 && dims.length === 2 ? 1 : 0, dims.length - 1);
+  const type = pick("float32", "float64");
+  const length = chance(0.4) ? draw.integers([whole(1, 16)], []) : undefined;
+  return {
+    opset,
+    attrs: {
+      ...(inverse ? { inverse: 1 } : {}),
+      ...(onesided ? { onesided: 1 } : {}),
+      ...(opset === 17 ? { axis } : {}),
+    },
+    inputs: [
+      draw.tensor(type, [...dims, onesided ? 1 : pick(1, 2)]),
+      length,
+      ...(opset === 17 ? [] : [draw.integers([axis], [])]),
+    ],
+    constants: [1, 2],
+    outputs: [type],
+  };
+}
+
+function shortTime(draw) {
+  const { pick, whole, chance } = draw;
+  const onesided = chance(0.6);
+  const length = whole(2, 12);
+  const hasWindow = chance(0.6);
+  const type = pick("float32", "float64");
+  return {
+    opset: 17,
+    attrs: { onesided: onesided ? 1 : 0 },
+    inputs: [
+      // onnxruntime reads a window behind its end where the signal is complex.
+      draw.tensor(type, [whole(1, 2), length + whole(0, 20), onesided || hasWindow ? 1 : pick(1, 2)]),
+      draw.integers([whole(1, 6)], []),
+      hasWindow ? draw.tensor(type, [length]) : undefined,
+      !hasWindow || chance(0.5) ? draw.integers([length], []) : undefined,
+    ],
+    constants: [1, 3],
+    outputs: [type],
+  };
+}
+
+const signalWindow = (draw) => ({
+  opset: 17,
+  attrs: { periodic: draw.whole(0, 1) },
+  inputs: [draw.integers([draw.whole(2, 40)], [])],
+  constants: [0],
+  outputs: ["float32"],
+});
+
+const mel = (draw) => ({
+  opset: 17,
+  attrs: {},
+  inputs: [
+    ...[draw.whole(2, 12), draw.pick(64, 100, 256), draw.pick(8000, 16000)].map((each) => draw.integers([each], [])),
+    draw.floats([draw.pick(0, 100)], []),
+    draw.floats([draw.pick(2000, 4000)], []),
+  ],
+  constants: [0, 1, 2, 3, 4],
+  outputs: ["float32"],
+});
+
 export const operators = {
+  DFT: { count: 80, make: fourier },
+  STFT: { count: 50, make: shortTime },
+  HannWindow: { count: 6, make: signalWindow },
+  HammingWindow: { count: 6, make: signalWindow },
+  BlackmanWindow: { count: 6, make: signalWindow },
+  MelWeightMatrix: { count: 12, make: mel },
   Resize: {
     count: 240,
     make: (draw) => (draw.chance(0.1) ? simple(draw, 10) : resize(draw, draw.pick(11, 13, 18, 19))),
