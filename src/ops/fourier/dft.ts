@@ -19,7 +19,7 @@ import { normalizeAxis } from "../shared/rules/shapes.js";
 import { complexLine, Fourier } from "./transform.js";
 
 /** Which way, and whether half of a symmetric spectrum stands for all of it. */
-export interface Direction {
+interface Direction {
   readonly inverse: boolean;
   readonly onesided: boolean;
 }

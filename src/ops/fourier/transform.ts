@@ -1,7 +1,7 @@
 /** The discrete Fourier transform of one line of complex numbers, in float64: by the prime factors of its length. */
 
 /** Complex numbers. */
-export interface Complex {
+interface Complex {
   readonly real: Float64Array;
   readonly imaginary: Float64Array;
 }
