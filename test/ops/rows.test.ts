@@ -23,7 +23,7 @@ test.each(operators.all.filter(({ attrs }) => Object.keys(attrs).some((name) => 
 
 test("every mask over the rows of a cache is declared", () => {
   for (const { name, since, inputs, rows } of operators.all) {
-    const masks = Object.keys(inputs).filter((each) => each === "attn_mask" || each === "attention_bias");
+    const masks = Object.keys(inputs).filter((each) => ["attn_mask", "attention_bias", "mask_index"].includes(each));
     expect([name, since, rows.masks]).toEqual([name, since, masks]);
   }
 });

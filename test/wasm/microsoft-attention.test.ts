@@ -3,7 +3,8 @@
 import { describe, expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
 import { of } from "../../src/graph/case.js";
-import { type AttributeInput, buildModel, float, node, value } from "../../src/onnx/build.js";
+import { type AttributeInput, buildModel, float, initializer, node, value } from "../../src/onnx/build.js";
+import type { ModelTensor } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import type { View } from "../../src/tensor/view.js";
@@ -187,6 +188,55 @@ function multiHead(random: Random): FastCall {
   };
 }
 
+/** A call of com.microsoft's Attention. */
+function attention(random: Random): FastCall {
+  const heads = pick(random, [1, 2, 3]);
+  const [size, hidden] = [pick(random, [4, 6, 16]), pick(random, [5, 8, 32])];
+  const [batch, length] = [pick(random, [1, 2, 3]), pick(random, [1, 3, 20])];
+  const unidirectional = pick(random, [0, 1]);
+  const form = pick(random, ["none", "grows", "buffer"] as const);
+  const before = form === "none" ? 0 : pick(random, [1, 7]);
+  const rows = form === "buffer" ? before + length + 3 : before;
+  const total = before + length;
+  const make = (shape: readonly number[]): Feed => ({ view: randomView(random, "float32", shape, { spread: 0.5 }) });
+  const constant = (shape: readonly number[]): Feed => ({ ...make(shape), as: "constant" });
+  const list = (count: number, most: number): number[] =>
+    Array.from({ length: count }, () => Math.floor(random() * most));
+  // Every query sees a key: where all are hidden, what is left of scores beside −10000 in float32 decides.
+  const ends = list(batch, total).map((end) => end + 1);
+  const starts = ends.map((end) => Math.floor(random() * end));
+  const seen = (rows: number): number[] => list(rows * total, 2).map((entry, at) => (at % total === 0 ? 1 : entry));
+  const masks: readonly (View | undefined)[] = [
+    undefined,
+    int32(ends),
+    int32([...ends, ...starts.map((start) => (unidirectional === 1 ? 0 : start))]),
+    int32(seen(batch), [batch, total]),
+    int32(seen(batch * length), [batch, length, total]),
+  ];
+  const mask = form === "buffer" ? undefined : pick(random, masks);
+  return {
+    op: "Attention",
+    domain,
+    attrs: {
+      num_heads: heads,
+      unidirectional,
+      ...(form === "buffer" ? { past_present_share_buffer: 1 } : {}),
+    },
+    inputs: [
+      make([batch, length, hidden]),
+      constant([hidden, 3 * heads * size]),
+      random() < 0.8 ? constant([3 * heads * size]) : undefined,
+      mask && { view: mask },
+      form === "none" ? undefined : make([2, batch, heads, rows, size]),
+      form === "none" && random() < 0.3 ? make([1, heads, length, total]) : undefined,
+      form === "buffer" ? { view: int32([before]) } : undefined,
+    ],
+    outputs: [true, form !== "none" || random() < 0.3],
+    relative: 1e-4,
+    absolute: 1e-4,
+  };
+}
+
 describe("MultiHeadAttention", () => {
   test("every layout, past, padding and bias", async () => {
     const random = randomFrom(93);
@@ -198,7 +248,19 @@ describe("MultiHeadAttention", () => {
     const make = (): Feed => ({ view: randomView(random, "float32", [1, 3, 8]) });
     const call = { op: "MultiHeadAttention", domain, attrs: { num_heads: 2 }, inputs: [make(), make(), make()] };
     await check({ ...call, outputs: [true, true, true, true] }, false);
-    await check({ ...call, inputs: [...call.inputs, undefined, { view: int32([2]) }] }, false);
+  });
+
+  test("padding by lengths, and keys by heads behind a past", async () => {
+    const random = randomFrom(95);
+    const make = (...shape: readonly number[]): Feed => ({ view: randomView(random, "float32", shape) });
+    const attrs = { num_heads: 2 };
+    const rows = [make(2, 3, 8), make(2, 3, 8), make(2, 3, 8)];
+    const call = { op: "MultiHeadAttention", domain, attrs, ...nearBy.float32 };
+    await check({ ...call, inputs: [...rows, undefined, { view: int32([2, 3]) }] });
+    const heads = [make(2, 3, 8), make(2, 2, 3, 4), make(2, 2, 3, 4)];
+    const past = [make(2, 2, 5, 4), make(2, 2, 5, 4)];
+    const inputs = [...heads, undefined, undefined, undefined, ...past];
+    await check({ ...call, inputs, outputs: [true, true, true] });
   });
 });
 
@@ -252,4 +314,49 @@ test("GroupQueryAttention grows a state's caches where they lie, and explain tel
   expect(sessions[0].explain()).toMatch(/1 of 1 steps by kernels, none on the reference/);
   expect(sessions[1].explain()).not.toMatch(/by kernels/);
   await Promise.all(sessions.map((session) => session.release()));
+});
+
+describe("com.microsoft's Attention", () => {
+  test("masks of every form, pasts that grow and pasts in a buffer", async () => {
+    const random = randomFrom(96);
+    for (let round = 0; round < 4 * rounds; round++) await check(attention(random));
+  });
+
+  test("a decoder in GPT-2's form writes its past in place and agrees with pasts carried by hand", async () => {
+    const past = value("past", "float32", [2, "batch", 2, "past", 4]);
+    const random = randomFrom(97);
+    const constant = (name: string, dims: readonly number[]): ModelTensor =>
+      initializer(name, Tensor.fromView(randomView(random, "float32", dims)));
+    const bytes = writeModel(
+      buildModel({
+        opset: { "ai.onnx": 17, "com.microsoft": 1 },
+        inputs: [value("x", "float32", ["batch", "length", 8]), past],
+        outputs: [value("y", "float32"), value("present", "float32")],
+        initializers: [constant("w", [8, 24]), constant("b", [24])],
+        nodes: [
+          node(
+            "Attention",
+            ["x", "w", "b", undefined, "past"],
+            ["y", "present"],
+            { num_heads: 2, unidirectional: 1 },
+            { domain },
+          ),
+        ],
+      }),
+    );
+    const session = await InferenceSession.create(bytes, { backend: "wasm", threads: 2 });
+    const oracle = await InferenceSession.create(bytes, { backend: "reference", inPlace: "never" });
+    const state = session.createState({ dims: { batch: 2 } });
+    let carried: Tensor = new Tensor("float32", new Float32Array(0), [2, 2, 2, 0, 4]);
+    for (const length of [5, 1, 1, 3, 1]) {
+      const x = Tensor.fromView(randomView(random, "float32", [2, length, 8]));
+      const { y } = await session.run({ x }, { state });
+      const expected = await oracle.run({ x, past: carried });
+      carried = expected["present"];
+      expect(differenceOf(y.toView(), expected["y"].toView(), 1e-5, 1e-5)).toBe("");
+    }
+    expect(session.explain()).toMatch(/past  y  Attention  in place/);
+    expect(state.statistics.movedBytes).toBe(0);
+    await Promise.all([session.release(), oracle.release()]);
+  });
 });

@@ -155,7 +155,7 @@ function checkPast(call: MultiHeadCall<Fact>, layout: Layout, sizes: Sizes): { p
     "invalid-graph",
   );
   if (past_key === undefined || past_value === undefined) return { past: 0, capacity: undefined };
-  call.check(layout === "apart", "a past needs query, key and value apart, of 3 dimensions each");
+  call.check(layout === "apart" || layout === "by-heads", "a past needs query, key and value apart");
   let rows: Dim = unknownDim();
   for (const [name, fact, size] of [
     ["past_key", past_key, sizes.size],
@@ -177,7 +177,7 @@ function checkPast(call: MultiHeadCall<Fact>, layout: Layout, sizes: Sizes): { p
 export function validateMultiHead(call: MultiHeadCall<Fact>): void {
   const { key, past_key, past_sequence_length } = call.inputs;
   const past = knownIntegers(past_sequence_length)?.[0];
-  const [fresh, rows] = [key?.shape?.[1], past_key?.shape?.[2]];
+  const [fresh, rows] = [key?.shape?.[key.shape.length === 4 ? 2 : 1], past_key?.shape?.[2]];
   if (past !== undefined && fresh !== undefined && isKnown(fresh) && rows !== undefined && isKnown(rows))
     checkPastLength(call, past, fresh, rows);
 }

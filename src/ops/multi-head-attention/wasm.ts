@@ -2,11 +2,10 @@
  * MultiHeadAttention on WASM: biases of projections, the join of past and present, padding and attention as jobs of one step. Masks are
  * numbers that are added, as the operator has it, not keys that are hidden.
  */
-import { elementCode } from "../../wasm-kernels/jobs.js";
 import type { CallOf, Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
-import { rowMajorStrides, View } from "../../tensor/view.js";
+import { View } from "../../tensor/view.js";
 import { headsView } from "../attention/heads.js";
 import {
   appendHeads,
@@ -14,9 +13,6 @@ import {
   headsAt,
   headsOf,
   lengthsPlus,
-  maskAt,
-  type MaskPlace,
-  noMask,
   recordAttention,
   scatterHeads,
   takeOver,
@@ -24,8 +20,8 @@ import {
 } from "../shared/wasm/attention.js";
 import { type ElementsPlace, runElements } from "../shared/wasm/elements.js";
 import { liesWithin } from "../shared/wasm/indices.js";
-import { productOf } from "../shared/wasm/layout.js";
-import { type FloatType, oneFloatType } from "../shared/wasm/work.js";
+import { recordMask } from "../shared/wasm/padding.js";
+import { oneFloatType } from "../shared/wasm/work.js";
 import { MultiHeadAttention } from "./op.js";
 
 type Call = CallOf<typeof MultiHeadAttention>;
@@ -94,7 +90,6 @@ export const multiHeadAttention: WasmKernel = wasmKernel([MultiHeadAttention], {
       return "there is a past, but no present to join it into";
     if (pastLengthOf(call) !== undefined && (padding !== undefined || added !== undefined))
       return "there is no kernel for masks over a past that is a buffer";
-    if (padding !== undefined && padding.shape.length === 1) return "there is no kernel for padding given by lengths";
     const [queries, fresh] = [query.view.shape[2], key.view.shape[2]];
     if (call.attrs.unidirectional && queries !== fresh) return "there are not as many keys as queries";
     if ([query, key, value].some(({ view }) => view.strides[3] !== 1 && view.shape[3] !== 1)) return "rows have gaps";
@@ -133,7 +128,14 @@ export const multiHeadAttention: WasmKernel = wasmKernel([MultiHeadAttention], {
       causal: unidirectional,
       left: -1,
       right: -1,
-      mask: maskOf(recorder, call.inputs, query.view.shape[2], filter),
+      mask: recordMask(recorder, {
+        padding: call.inputs.key_padding_mask,
+        added: call.inputs.attention_bias,
+        batch: queries.batch,
+        queries: queries.rows,
+        total: pastRows + fresh,
+        filter,
+      }),
       scale: scale === 0 ? 1 / Math.sqrt(queries.size) : scale,
       softcap: 0,
     });
@@ -167,68 +169,4 @@ function biased(recorder: Recorder, bias: Operand | undefined, { operand, view, 
     ],
   });
   return target;
-}
-
-/** What is added to the scores: attention_bias, and mask_filter_value where the padding says so. */
-function maskOf(
-  recorder: Recorder,
-  { key_padding_mask: padding, attention_bias: added }: Call["inputs"],
-  length: number,
-  filter: number,
-): MaskPlace {
-  const bias = added && maskAt(recorder.address(added), added.type as FloatType, added);
-  if (padding === undefined) return bias ?? noMask;
-  const [batch, heads] = [added?.shape[0] ?? 1, added?.shape[1] ?? 1];
-  const total = padding.shape.at(-1)!;
-  const each = padding.shape.length === 3; // one for each query
-  const rows = added !== undefined || each ? length : 1;
-  const shape = [Math.max(batch, padding.shape[0]), heads, rows, total];
-  const strides = rowMajorStrides(shape);
-  const count = productOf(shape);
-  const seen = recorder.temporary(count);
-  const target = { address: recorder.temporary(4 * count), type: "float32", strides } as const;
-  const word = (value: number): ElementsPlace => ({
-    address: recorder.words([{ number: value }]),
-    type: "float32",
-    strides: [0, 0, 0, 0],
-  });
-  const [sample, ...rest] = padding.strides;
-  runElements(recorder, {
-    operation: "less",
-    kind: "integer",
-    shape,
-    output: { address: seen, type: "bool", strides },
-    inputs: [
-      { address: recorder.words([{ word: 0 }]), type: "int32", strides: [0, 0, 0, 0] },
-      {
-        address: recorder.address(padding),
-        type: "int32",
-        strides: [padding.shape[0] === 1 ? 0 : sample, 0, each ? rest[0] : 0, rest.at(-1)!],
-      },
-    ],
-  });
-  runElements(recorder, {
-    operation: "select",
-    kind: "words",
-    shape,
-    output: target,
-    inputs: [{ address: seen, type: "bool", strides }, word(0), word(filter)],
-  });
-  if (added !== undefined && bias !== undefined) {
-    runElements(recorder, {
-      operation: "add",
-      kind: "double",
-      shape,
-      output: target,
-      inputs: [
-        target,
-        {
-          address: bias.mask,
-          type: added.type as FloatType,
-          strides: [bias.maskSample, bias.maskHead, bias.maskQuery, bias.maskKey],
-        },
-      ],
-    });
-  }
-  return { ...maskAt(target.address, "float32", { shape, strides }), maskType: elementCode.float32 };
 }

@@ -159,7 +159,101 @@ const mel = (draw) => ({
   outputs: ["float32"],
 });
 
+function microsoftAttention(draw) {
+  const { pick, whole, chance } = draw;
+  const [heads, size, hidden] = [whole(1, 3), pick(2, 4, 8), whole(2, 9)];
+  const [batch, length] = [whole(1, 3), whole(1, 5)];
+  const past = chance(0.4) ? whole(1, 4) : 0;
+  const total = past + length;
+  const valueSize = past === 0 && chance(0.3) ? pick(2, 6) : size;
+  const columns = heads * (2 * size + valueSize);
+  const small = (dims) => draw.tensor("float32", dims);
+  const bits = (count) => Array.from({ length: count }, (_, at) => (at % total === 0 || chance(0.7) ? 1 : 0));
+  const ends = Array.from({ length: batch }, () => whole(1, total));
+  const mask = pick(
+    () => undefined,
+    () => draw.integers(ends, undefined, "int32"),
+    () => draw.integers([...ends, ...ends.map((end) => whole(0, end - 1))], undefined, "int32"),
+    () => draw.integers(bits(batch * total), [batch, total], "int32"),
+    () => draw.integers(bits(batch * length * total), [batch, length, total], "int32"),
+  )();
+  const hasPresent = past > 0 || (valueSize === size && chance(0.2));
+  return {
+    opset: 1,
+    attrs: {
+      num_heads: heads,
+      ...(chance(0.5) ? { unidirectional: 1 } : {}),
+      ...(valueSize === size ? {} : { qkv_hidden_sizes: [heads * size, heads * size, heads * valueSize] }),
+      ...(chance(0.2) ? { scale: { kind: "float", value: 0.5 } } : {}),
+    },
+    inputs: [
+      small([batch, length, hidden]),
+      small([hidden, columns]),
+      small([columns]),
+      mask,
+      past > 0 ? small([2, batch, heads, past, size]) : undefined,
+      past === 0 && chance(0.3) ? small([pick(1, batch), pick(1, heads), length, total]) : undefined,
+    ],
+    constants: [1, 2],
+    outputs: ["float32", ...(hasPresent ? ["float32"] : [])],
+  };
+}
+
+function fusedConv(draw) {
+  const { pick, whole, chance } = draw;
+  const group = pick(1, 1, 2);
+  const [channels, maps] = [group * whole(1, 2), group * whole(1, 3)];
+  const kernel = [whole(1, 3), whole(1, 3)];
+  const [height, width] = [whole(3, 8), whole(3, 8)];
+  const activation = pick("Relu", "Tanh", "Sigmoid", "LeakyRelu", "Clip", "HardSigmoid");
+  const values = { LeakyRelu: [0.1], Clip: [-0.5, 0.75], HardSigmoid: [0.2, 0.5] }[activation];
+  const batch = whole(1, 2);
+  return {
+    opset: 1,
+    attrs: {
+      group,
+      kernel_shape: kernel,
+      activation,
+      pads: [0, 0, 0, 0],
+      strides: [1, 1],
+      ...(values === undefined ? {} : { activation_params: { kind: "floats", value: values } }),
+    },
+    inputs: [
+      draw.tensor("float32", [batch, channels, height, width]),
+      draw.tensor("float32", [maps, channels / group, ...kernel]),
+      chance(0.6) ? draw.tensor("float32", [maps]) : undefined,
+      chance(0.4) ? draw.tensor("float32", [batch, maps, height - kernel[0] + 1, width - kernel[1] + 1]) : undefined,
+    ],
+    constants: [1, 2],
+    outputs: ["float32"],
+  };
+}
+
+/** Keys and values by heads, behind a past. */
+function multiHead(draw) {
+  const { pick, whole, chance } = draw;
+  const [batch, heads, length, past, size] = [whole(1, 2), whole(1, 3), whole(1, 4), whole(1, 4), pick(2, 4, 8)];
+  const make = (...dims) => draw.tensor("float32", dims);
+  return {
+    opset: 1,
+    attrs: { num_heads: heads, ...(chance(0.3) ? { unidirectional: 1 } : {}) },
+    inputs: [
+      make(batch, length, heads * size),
+      ...[0, 1].map(() => make(batch, heads, length, size)),
+      undefined,
+      undefined,
+      undefined,
+      ...[0, 1].map(() => make(batch, heads, past, size)),
+    ],
+    constants: [],
+    outputs: ["float32", "float32", "float32"],
+  };
+}
+
 export const operators = {
+  MultiHeadAttention: { count: 20, domain: "com.microsoft", make: multiHead, atol: 1e-4 },
+  Attention: { count: 160, domain: "com.microsoft", make: microsoftAttention, atol: 1e-4 },
+  FusedConv: { count: 60, domain: "com.microsoft", make: fusedConv },
   DFT: { count: 80, make: fourier },
   STFT: { count: 50, make: shortTime },
   HannWindow: { count: 6, make: signalWindow },

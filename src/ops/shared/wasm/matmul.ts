@@ -93,9 +93,16 @@ function levelFields(
 
 /** Queues a product. Weights are read as they lie: there is no other form of them. */
 function recordProduct(recorder: Recorder, work: Product): void {
-  const { a, b, bias, output, m, n, k, batch, aRow, aColumn, bK, bN, aBatch, bBatch, levels } = work;
+  const { output, m, n, batch } = work;
   const direct = output.type === "float32";
   const c = direct ? recorder.address(output) : recorder.temporary(batch * m * n * 4);
+  recordProductAt(recorder, work, c);
+  if (!direct) recordConversion(recorder, c, output, batch * m * n);
+}
+
+/** Queues a product whose result, in float32, goes to an address. */
+export function recordProductAt(recorder: Recorder, work: Omit<Product, "output">, c: number): void {
+  const { a, b, bias, m, n, k, batch, aRow, aColumn, bK, bN, aBatch, bBatch, levels } = work;
   const rows = levels === undefined ? k : Math.ceil(k / levels.block); // or blocks of them
   const ranges = Math.min(mostRanges, Math.ceil(byteLengthOf(b.type, k * n) / rangeBytes), rows);
   // The rows of a that meet a range lie in scratch.
@@ -132,7 +139,6 @@ function recordProduct(recorder: Recorder, work: Product): void {
   if (!streamed) recorder.run("packRows", job, batch * m * k < smallWork ? 1 : recorder.threads);
   recorder.run("matmul", job, parts);
   if (splits > 1) recorder.run("matmulMerge", job, splits * m * n < smallWork ? 1 : recorder.threads);
-  if (!direct) recordConversion(recorder, c, output, batch * m * n);
 }
 
 /** Queues the packing of contiguous rows of a for panels that another kernel unpacks. */
