@@ -16,7 +16,8 @@ export type Feeds = Readonly<Record<string, TensorLike>>;
 /**
  * Places by input value: feeds, and defaults of inputs that have one. Throws for what is missing, ill-typed or held; feeds that the model
  * has no input for are let be, as onnxruntime does.
- * `slotOf` tells where a tensor lies that stays on the backend.
+ * `slotOf` tells where a tensor lies that stays on the backend. Symbols that are fed with several sizes go into `differing` where the
+ * caller can do with them, and are refused where not.
  */
 export function readFeeds(
   graph: Graph,
@@ -25,6 +26,7 @@ export function readFeeds(
   held: ReadonlyMap<Value, Placed>,
   mayOmit: ReadonlySet<Value>,
   slotOf: (tensor: unknown) => Placed | undefined,
+  differing?: Set<string>,
 ): Map<Value, Placed> {
   if (typeof feeds !== "object" || feeds === null || Array.isArray(feeds) || isTensor(feeds))
     throw new InsituError(
@@ -59,7 +61,7 @@ export function readFeeds(
       continue;
     }
     const view = inState ?? slotOf(tensor) ?? viewOfFeed(value, tensor!);
-    checkFeed(value, view, symbols);
+    checkFeed(value, view, symbols, differing);
     views.set(value, view);
   }
   return views;
@@ -105,7 +107,12 @@ function declaredDims(value: Value): readonly (number | string)[] | undefined {
   return dims;
 }
 
-function checkFeed(value: Value, view: Placed, symbols: Map<string, { size: number; input: string }>): void {
+function checkFeed(
+  value: Value,
+  view: Placed,
+  symbols: Map<string, { size: number; input: string }>,
+  differing: Set<string> | undefined,
+): void {
   const refuse = (why: string): never => {
     throw new InsituError(
       "invalid-feed",
@@ -124,7 +131,10 @@ function checkFeed(value: Value, view: Placed, symbols: Map<string, { size: numb
     }
     const before = symbols.get(dim);
     if (before === undefined) symbols.set(dim, { size, input: value.name });
-    else if (before.size !== size) refuse(`"${dim}" is ${before.size} in input "${before.input}"`);
+    else if (before.size !== size) {
+      if (differing === undefined) refuse(`"${dim}" is ${before.size} in input "${before.input}"`);
+      else differing.add(dim);
+    }
   }
 }
 

@@ -100,6 +100,7 @@ function prepared(
   const parts: Parts = {
     ...original,
     model,
+    apart: undefined,
     graph: ready.graph,
     pairings,
     presents: undefined,

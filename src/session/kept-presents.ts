@@ -136,7 +136,10 @@ export class KeptPresents {
       return undefined;
     const placeOf = (tensor: unknown): Placed | undefined =>
       fedHandle(tensor, this)?.place ?? placeInSlot(tensor, original);
-    const places = readFeeds(original.graph, known, feeds, new Map(), new Set(), placeOf);
+    const differing = new Set<string>();
+    const places = readFeeds(original.graph, known, feeds, new Map(), new Set(), placeOf, differing);
+    // The rewritten form takes for granted that a symbol is one size.
+    if (differing.size > 0) return undefined;
     const at = (name: string): Placed => places.get(known.get(name)!)!;
     const counted = at(tokens.name);
     const pasts = caches.map(({ input }) => at(input));

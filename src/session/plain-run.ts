@@ -19,17 +19,30 @@ export async function runPlainly(
 ): Promise<Record<string, Tensor>> {
   const brought = broughtToHost(feeds);
   if (brought !== undefined) return runPlainly(parts, await brought, wanted);
-  const { graph, functional, pairings } = parts;
-  const { standing } = pairings.own;
   const slotOf = (tensor: unknown): Placed | undefined => placeInSlot(tensor, parts);
-  const inputs = readFeeds(graph, standing.inputs, feeds, nothingHeld, nothingOmitted, slotOf);
-  const views = inOrder(graph, inputs);
+  const known = parts.pairings.own.standing;
+  const differing = parts.apart && new Set<string>();
+  const inputs = readFeeds(parts.graph, known.inputs, feeds, nothingHeld, nothingOmitted, slotOf, differing);
+  const views = inOrder(parts.graph, inputs);
+  const isApart = differing !== undefined && differing.size > 0;
+  const { functional, standing } = isApart
+    ? parts.apart!.for(differing)
+    : { functional: parts.functional, standing: known };
   const program = functional.programFor(views);
-  const targets = wanted ?? standing.outputs;
+  const targets = wanted === undefined ? standing.outputs : isApart ? byName(wanted, standing.outputs) : wanted;
   const taken = new Taken(views, standing.of(program).taken);
   return functional.run(program, views, buffersOf(targets, taken, program, slotOf), (outputs) => {
     const { results, moves } = makeResults(targets, outputs, taken, functional, slotOf);
     functional.copy(moves);
     return results;
   });
+}
+
+/** What is wanted, of another graph's outputs of the same names. */
+function byName(
+  wanted: ReadonlyMap<Value, Tensor | null>,
+  outputs: ReadonlyMap<Value, null>,
+): ReadonlyMap<Value, Tensor | null> {
+  const own = new Map([...outputs.keys()].map((value) => [value.name, value]));
+  return new Map([...wanted].map(([{ name }, target]) => [own.get(name)!, target]));
 }

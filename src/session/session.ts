@@ -33,6 +33,7 @@ import { type RowRules, rowRulesOf } from "./row-rules.js";
 import { State } from "./state.js";
 import { makeSlot } from "./slots.js";
 import { runWithState, startWithState, type StartedRun } from "./stateful-run.js";
+import { ToldApart } from "./told-apart.js";
 import { namedWeightsOf } from "./weights.js";
 
 /** Options of one run. */
@@ -66,6 +67,8 @@ export interface Parts {
   released: boolean;
   /** For runs whose past is fed: no feed is ever written. */
   readonly functional: Executable;
+  /** For those whose feeds give a symbol several sizes; undefined where the model was rewritten on the ground that it has one. */
+  readonly apart: ToldApart | undefined;
   /** For runs with a state. */
   readonly pairings: Pairings;
   /** For operators that states run on their caches. */
@@ -273,9 +276,10 @@ export class Session {
     readonly allocations: number;
     readonly allocatedBytes: number;
   } {
-    const { functional, pairings, edits, weightBytes, presents } = this.#live();
+    const { functional, apart, pairings, edits, weightBytes, presents } = this.#live();
     const kept = presents instanceof KeptPresents ? presents.parts.pairings.executables : [];
-    const uses = [functional, ...pairings.executables, ...edits.executables, ...kept].map(({ memory }) => memory);
+    const plain = [functional, ...(apart?.executables ?? [])];
+    const uses = [...plain, ...pairings.executables, ...edits.executables, ...kept].map(({ memory }) => memory);
     const sum = (pick: (use: MemoryUse) => number): number => uses.reduce((total, use) => total + pick(use), 0);
     return {
       weightBytes,
@@ -331,6 +335,7 @@ async function prepareOn(
       opened,
       released: false,
       functional,
+      apart: model === loaded ? new ToldApart(model, opened, policy, level, hasKernel) : undefined,
       pairings,
       edits: new CacheEdits(opened),
       weightBytes: weights.reduce((sum, view) => sum + view.byteLength, 0),
