@@ -11,6 +11,7 @@ import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
 import { hostView, type View } from "../tensor/view.js";
 import type { Holding } from "./holding.js";
 import type { State } from "./state.js";
+import { isSlot, placeInSlot, type SlotOwner } from "./slots.js";
 
 /** A past that is kept inside, and the present that shows it. */
 export interface KeptCache {
@@ -211,21 +212,26 @@ export function fedHandle(tensor: unknown, owner: object): FedHandle | undefined
 }
 
 /**
- * The feeds with every present that stays on a device as a tensor of the host, but for those of one owner, and the others as they are now;
- * undefined where there is nothing to bring.
+ * The feeds with every present that stays on a device as a tensor of the host, but for those of one owner, and so with results that another
+ * session left on a device; the others as they are now. Undefined where there is nothing to bring.
  */
-export function broughtToHost(feeds: unknown, but?: object): Promise<Record<string, TensorLike>> | undefined {
+export function broughtToHost(
+  feeds: unknown,
+  session: SlotOwner,
+  but?: object,
+): Promise<Record<string, TensorLike>> | undefined {
   if (typeof feeds !== "object" || feeds === null) return undefined;
   const entries = Object.entries(feeds as Record<string, TensorLike>);
   const isAway = (tensor: unknown): tensor is Tensor =>
     isTensor(tensor) &&
-    handles.has(tensor) &&
     tensor.location === "gpu-buffer" &&
-    (but === undefined || handles.get(tensor)!.shown.conversation.owner !== but);
+    (handles.has(tensor)
+      ? but === undefined || handles.get(tensor)!.shown.conversation.owner !== but
+      : isSlot(tensor) && placeInSlot(tensor, session) === undefined);
   if (!entries.some(([, tensor]) => isAway(tensor))) return undefined;
   // All are asked for before the first is waited for.
   const brought = entries.map(async ([name, tensor]): Promise<[string, TensorLike]> => {
-    if (isAway(tensor)) return [name, Tensor.fromView(await handles.get(tensor)!.read())];
+    if (isAway(tensor)) return [name, new Tensor(tensor.type, await tensor.getData(), tensor.dims)];
     return [name, asItIs(tensor)];
   });
   return Promise.all(brought).then((all) => Object.fromEntries(all));

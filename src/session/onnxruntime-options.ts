@@ -13,7 +13,7 @@ import {
 } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 
-/** Where onnxruntime puts data; insitu's results are on the CPU. */
+/** Where onnxruntime puts data; insitu has "cpu", and "gpu-buffer" where a backend has a device. */
 type DataLocation = "none" | "cpu" | "cpu-pinned" | "texture" | "gpu-buffer" | "ml-tensor";
 
 /** A backend by its name, with settings that are onnxruntime's own. */
@@ -35,6 +35,7 @@ export interface IgnoredSessionOptions {
   readonly logId?: string;
   readonly logSeverityLevel?: 0 | 1 | 2 | 3 | 4;
   readonly logVerbosityLevel?: number;
+  /** Outputs for which it is "gpu-buffer" stay on the device, where the session has one. */
   readonly preferredOutputLocation?: DataLocation | Readonly<Record<string, DataLocation>>;
   readonly enableGraphCapture?: boolean;
   readonly extra?: Record<string, unknown>;

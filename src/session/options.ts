@@ -9,6 +9,7 @@ import type { Model } from "../onnx/model.js";
 import type { Level } from "../passes/optimize.js";
 import type { PairNames } from "../plan/named-pairs.js";
 import type { InPlacePolicy } from "../plan/plan.js";
+import { readOutputLocations, type StaysOnDevice } from "./output-locations.js";
 import { checkIgnoredOptions, type ExecutionProvider, type IgnoredSessionOptions } from "./onnxruntime-options.js";
 
 export type { InPlacePolicy } from "../plan/plan.js";
@@ -71,6 +72,8 @@ export function readOptions(
   level: Level;
   rewrite: RewritePolicy;
   presents: PresentsPolicy;
+  /** Outputs that are to stay on a device. */
+  staysOnDevice: StaysOnDevice | undefined;
 } {
   const inPlace = choiceOf("option inPlace", options.inPlace, ["prefer", "require", "never"], "prefer");
   const rewrite = choiceOf("option rewrite", options.rewrite, ["auto", "require", "never"], "never");
@@ -94,6 +97,12 @@ export function readOptions(
     options.backend === automatic
       ? choices.filter((each) => each.automatic !== undefined).toSorted((a, b) => a.automatic! - b.automatic!)
       : chooseBackends(options, choices);
+  const staysOnDevice = readOutputLocations(options.preferredOutputLocation);
+  if (staysOnDevice !== undefined && !candidates.some(({ isDevice }) => isDevice === true))
+    throw new InsituError(
+      "invalid-argument",
+      `option preferredOutputLocation: "gpu-buffer" needs a backend with memory of its own, got ${candidates.map(({ name }) => `"${name}"`).join(", ")}; leave it out, or ask for "cpu"`,
+    );
   const settingsOf = ({ name }: BackendChoice): unknown =>
     Object.hasOwn(options, name) ? options[name as keyof BackendSettings] : undefined;
   return {
@@ -106,6 +115,7 @@ export function readOptions(
     level,
     rewrite,
     presents,
+    staysOnDevice,
   };
 }
 

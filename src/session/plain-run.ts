@@ -4,6 +4,7 @@ import type { Placed } from "../tensor/placed.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { type Feeds, inOrder, readFeeds } from "./feeds.js";
 import { broughtToHost } from "./handles.js";
+import { targetsOnDevice } from "./output-locations.js";
 import { buffersOf, makeResults, Taken } from "./results.js";
 import type { Parts } from "./session.js";
 import { placeInSlot } from "./slots.js";
@@ -17,7 +18,7 @@ export async function runPlainly(
   feeds: Feeds,
   wanted: ReadonlyMap<Value, Tensor | null> | undefined,
 ): Promise<Record<string, Tensor>> {
-  const brought = broughtToHost(feeds);
+  const brought = broughtToHost(feeds, parts);
   if (brought !== undefined) return runPlainly(parts, await brought, wanted);
   const slotOf = (tensor: unknown): Placed | undefined => placeInSlot(tensor, parts);
   const known = parts.pairings.own.standing;
@@ -29,7 +30,8 @@ export async function runPlainly(
     ? parts.apart!.for(differing)
     : { functional: parts.functional, standing: known };
   const program = functional.programFor(views);
-  const targets = wanted === undefined ? standing.outputs : isApart ? byName(wanted, standing.outputs) : wanted;
+  const asked = wanted === undefined ? standing.outputs : isApart ? byName(wanted, standing.outputs) : wanted;
+  const targets = targetsOnDevice(asked, parts.staysOnDevice, program, parts, functional);
   const taken = new Taken(views, standing.of(program).taken);
   return functional.run(program, views, buffersOf(targets, taken, program, slotOf), (outputs) => {
     const { results, moves } = makeResults(targets, outputs, taken, functional, slotOf);

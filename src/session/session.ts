@@ -26,6 +26,7 @@ import { MemoryLimit } from "./memory-limit.js";
 import { checkRunOptions, type OnnxruntimeRunOptions } from "./onnxruntime-options.js";
 import { openBackend, type OpenedBackend } from "./open-backend.js";
 import { type InPlacePolicy, readOptions, type RewritePolicy, type SessionOptions } from "./options.js";
+import type { StaysOnDevice } from "./output-locations.js";
 import { Pairings } from "./pairing.js";
 import { runPlainly } from "./plain-run.js";
 import { type Fetches, readFetches } from "./results.js";
@@ -76,6 +77,8 @@ export interface Parts {
   readonly weightBytes: number;
   readonly limit: MemoryLimit;
   readonly mayMove: boolean;
+  /** Outputs that stay on the device; undefined where none does. */
+  readonly staysOnDevice: StaysOnDevice | undefined;
   /** Presents that are kept inside, or why they are copied; undefined where nobody asked. */
   presents: KeptPresents | string | undefined;
 }
@@ -149,7 +152,7 @@ export class Session {
     const given = isObject ? { ...feeds } : feeds;
     const { presents } = parts;
     if (!(presents instanceof KeptPresents)) return runPlainly(parts, given, wanted);
-    const brought = broughtToHost(given, presents);
+    const brought = broughtToHost(given, parts, presents);
     const fed = brought === undefined ? given : await brought;
     return presents.run(parts, fed, wanted ?? parts.pairings.own.standing.outputs, (own) =>
       runPlainly(parts, own, wanted),
@@ -311,7 +314,7 @@ async function prepareOn(
   options: SessionOptions,
   asked: Omit<ReturnType<typeof readOptions>, "candidates"> & { readonly passedOver: readonly string[] },
 ): Promise<Parts> {
-  const { inPlace, level, rewrite, presents, passedOver } = asked;
+  const { inPlace, level, rewrite, presents, passedOver, staysOnDevice } = asked;
   try {
     const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
     const loaded = await loadModel(source, platform, options, limit.guard(opened));
@@ -341,6 +344,7 @@ async function prepareOn(
       weightBytes: weights.reduce((sum, view) => sum + view.byteLength, 0),
       limit,
       mayMove: inPlace !== "require",
+      staysOnDevice: isDevice ? staysOnDevice : undefined,
       presents: undefined,
     };
     if (presents === "keep") {

@@ -11,8 +11,10 @@ import { isTensor, lentTensor, type Tensor } from "../tensor/tensor.js";
 import { hostView, View } from "../tensor/view.js";
 
 /** The session behind a slot. */
-interface SlotOwner {
+export interface SlotOwner {
   readonly released: boolean;
+  /** Its backend: what runs there takes the slot as it lies. */
+  readonly opened: object;
 }
 
 class Slot extends Lender {
@@ -54,7 +56,57 @@ class Slot extends Lender {
   }
 }
 
+/** What a run left on the device: given back once no tensor shows it. */
+class ResultSlot extends Slot {
+  #shown = 1;
+  readonly #free: () => void;
+
+  constructor(owner: SlotOwner, places: Places, place: Placed) {
+    super(owner, places, place);
+    this.#free = () => {
+      // The memory of a session that was released is gone already.
+      if (!owner.released) places.free(place);
+    };
+  }
+
+  override check(): void {
+    super.check();
+    if (this.#shown === 0) throw new InsituError("released", "the tensor was disposed, and its memory given back");
+  }
+
+  override again(): Slot {
+    this.#shown++;
+    return this;
+  }
+
+  override disposed(): void {
+    if (this.#shown > 0 && --this.#shown === 0) this.#free();
+  }
+}
+
 const slots = new WeakMap<Tensor, Slot>();
+
+/** Gives back what tensors showed that were dropped without `dispose`. */
+const dropped = new FinalizationRegistry<ResultSlot>((slot) => slot.disposed());
+
+/** A tensor on the backend for one result of a run. */
+export function makeResultSlot(
+  owner: SlotOwner,
+  places: Places,
+  output: Value,
+  type: Placed["type"],
+  dims: readonly number[],
+): Tensor {
+  const [place] = places.allocate([{ cache: output, type, shape: dims }]);
+  const slot = new ResultSlot(owner, places, place);
+  const tensor = lentTensor(slot);
+  slots.set(tensor, slot);
+  dropped.register(tensor, slot);
+  return tensor;
+}
+
+/** True for a tensor in the memory of some session's backend. */
+export const isSlot = (tensor: Tensor): boolean => slots.has(tensor);
 
 /** A slot for tensors that an input takes. `bounds`: whole numbers between which all lies that is ever written there, where that is known. */
 export function makeSlot(
@@ -74,7 +126,7 @@ export function makeSlot(
 /** Where a tensor lies that is a slot on this session's device; undefined for others. */
 export function placeInSlot(tensor: unknown, owner: SlotOwner): Placed | undefined {
   const slot = isTensor(tensor) ? slots.get(tensor) : undefined;
-  if (slot === undefined || slot.owner !== owner || slot.place instanceof View) return undefined;
+  if (slot === undefined || slot.owner.opened !== owner.opened || slot.place instanceof View) return undefined;
   slot.check();
   return slot.place;
 }

@@ -12,6 +12,7 @@ import { hostView } from "../tensor/view.js";
 import { type Feeds, inOrder, readFeeds } from "./feeds.js";
 import type { Adoption, Holding } from "./holding.js";
 import { lengthsAfter } from "./lengths.js";
+import { targetsOnDevice } from "./output-locations.js";
 import type { Pairing } from "./pairing.js";
 import { buffersOf, makeResults, Taken } from "./results.js";
 import type { Parts } from "./session.js";
@@ -126,7 +127,8 @@ async function runOnce(
 
   notes.presentsFit = true;
 
-  const targets = wanted ?? standing.unheldOutputs;
+  const asked = wanted ?? standing.unheldOutputs;
+  const targets = targetsOnDevice(asked, parts.staysOnDevice, program, parts, stateful);
   const views = inOrder(graph, inputs);
   const taken = new Taken(views, notes.taken);
   /** Presents become pasts; `moves` are copied at once with them. */

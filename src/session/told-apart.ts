@@ -61,17 +61,16 @@ export class ToldApart {
 
 /** The model without what it says of these symbols, and without shapes of values that it computes. */
 function toldApart(model: Model, symbols: ReadonlySet<string>): Model {
-  const { source: _, ...whole } = model;
   const names = [...symbols].map((symbol) => symbol.replaceAll(/[^\w]/g, String.raw`\$&`));
   const mentions = new RegExp(`(?<!\\w)(?:${names.join("|")})(?!\\w)`);
   const isApart = (dim: ModelDimension): boolean => typeof dim === "string" && mentions.test(dim);
   return {
-    ...whole,
+    ...model,
     graph: {
       ...withoutShapes(model.graph),
       inputs: model.graph.inputs.map((input) => withoutDims(input, isApart)),
     },
-    functions: model.functions.map(({ source: __, ...each }) => ({
+    functions: model.functions.map((each) => ({
       ...each,
       valueInfo: [],
       nodes: each.nodes.map(withoutShapesInside),
@@ -82,7 +81,7 @@ function toldApart(model: Model, symbols: ReadonlySet<string>): Model {
 const isSymbol = (dim: ModelDimension): boolean => typeof dim === "string";
 
 /** A graph that declares no symbols but those that nodes of the graph around it give its inputs. */
-function withoutShapes({ source: _, ...graph }: ModelGraph): ModelGraph {
+function withoutShapes(graph: ModelGraph): ModelGraph {
   return {
     ...graph,
     inputs: graph.inputs.map((input) => withoutDims(input, isSymbol)),
@@ -92,7 +91,7 @@ function withoutShapes({ source: _, ...graph }: ModelGraph): ModelGraph {
   };
 }
 
-function withoutShapesInside({ source: _, ...node }: ModelNode): ModelNode {
+function withoutShapesInside(node: ModelNode): ModelNode {
   return { ...node, attributes: new Map([...node.attributes].map(([name, each]) => [name, withoutShapesOf(each)])) };
 }
 
@@ -103,9 +102,8 @@ function withoutShapesOf(attribute: ModelAttribute): ModelAttribute {
 }
 
 /** A declared value whose dimensions of a kind are unknown, each on its own. */
-function withoutDims({ source: _, ...value }: ModelValue, isOf: (dim: ModelDimension) => boolean): ModelValue {
+function withoutDims(value: ModelValue, isOf: (dim: ModelDimension) => boolean): ModelValue {
   const { type } = value;
   if (type?.kind !== "tensor" || type.shape === undefined) return value;
-  const { source: __, ...known } = type;
-  return { ...value, type: { ...known, shape: type.shape.map((dim) => (isOf(dim) ? undefined : dim)) } };
+  return { ...value, type: { ...type, shape: type.shape.map((dim) => (isOf(dim) ? undefined : dim)) } };
 }

@@ -104,7 +104,7 @@ describe("create", () => {
       logId: "b",
       logSeverityLevel: 3,
       logVerbosityLevel: 0,
-      preferredOutputLocation: { y: "gpu-buffer" },
+      preferredOutputLocation: { y: "cpu" },
       enableGraphCapture: false,
       extra: { session: { set_denormal_as_zero: "1" } },
     };
@@ -118,6 +118,8 @@ describe("create", () => {
       ["intraOpNumThreads", 1.5, RangeError],
       ["interOpNumThreads", "1", TypeError],
       ["interOpNumThreads", -1, RangeError],
+      ["preferredOutputLocation", "texture", RangeError],
+      ["preferredOutputLocation", 7, TypeError],
       ["graphOptimizationLevel", 0, TypeError],
       ["graphOptimizationLevel", "most", TypeError],
       ["enableCpuMemArena", 0, TypeError],
