@@ -9,7 +9,8 @@ import { readModel } from "../onnx/read.js";
 import { writeModel } from "../onnx/write.js";
 import { embeddedModel } from "../platform/embedded-model.js";
 import type { Tensor } from "../tensor/tensor.js";
-import { cacheNames, cacheShape, type EmbeddedSizes, type PastPresentForm, pastPresentForm } from "./embedded-forms.js";
+import { embeddedSizes } from "./client-forms.js";
+import { cacheNames, cacheShape, type PastPresentForm, pastPresentForm } from "./embedded-forms.js";
 import type { Contestant, Running, Setting } from "./load.js";
 import type { OrtTensor, OrtTensors, Peer } from "./peers.js";
 import { integers, once } from "./work.js";
@@ -23,19 +24,7 @@ export interface Window {
 const modelPath = join(embeddedModel, "onnx/model.onnx");
 const modelBytes = once(() => new Uint8Array(readFileSync(modelPath)));
 
-/** What the model's config.json says. */
-const sizesOf = once((): EmbeddedSizes => {
-  const config = JSON.parse(readFileSync(join(embeddedModel, "config.json"), "utf8")) as Record<string, number>;
-  return {
-    layers: config["num_hidden_layers"],
-    heads: config["num_attention_heads"],
-    keyValueHeads: config["num_key_value_heads"],
-    headSize: config["head_dim"],
-    vocabulary: config["vocab_size"],
-    ropeTheta: config["rope_theta"],
-    positions: 2 * config["max_position_embeddings"],
-  };
-});
+const sizesOf = once(embeddedSizes);
 
 /** Something like a text: the same tokens for everyone. */
 const tokenAt = (at: number): number => 256 + ((at * 7919) % 3500);

@@ -1,0 +1,106 @@
+// Models as transformers.js finds them in a folder: configuration, tokenizer, and the file. Decoders that PyTorch exported, the embedded model,
+// and models made by code; words of the tokenizers are `w0`, `w1`, … but for the embedded model's own.
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { embeddedClientForm } from "../../src/bench/client-forms.js";
+import type { PastPresentForm } from "../../src/bench/embedded-forms.js";
+import { value } from "../../src/onnx/build.js";
+import type { Model, ModelDimension, ModelValue } from "../../src/onnx/model.js";
+import { readModel } from "../../src/onnx/read.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { embeddedModel } from "../../src/platform/embedded-model.js";
+import { exportedBytes } from "../support/exported-decoders.js";
+
+/** What a model's folder holds. */
+export interface ClientModel {
+  readonly config: Readonly<Record<string, unknown>>;
+  /** Files below onnx/, by name without its ending. */
+  readonly files: Readonly<Record<string, Uint8Array>>;
+}
+
+/** Writes a model's folder with a tokenizer of as many words. */
+export function writeFolder(folder: string, { config, files }: ClientModel, vocabulary: number): void {
+  mkdirSync(join(folder, "onnx"), { recursive: true });
+  const write = (name: string, content: object): void => writeFileSync(join(folder, name), JSON.stringify(content));
+  write("config.json", config);
+  write("generation_config.json", { pad_token_id: 0, eos_token_id: null });
+  write("tokenizer.json", wordTokenizer(vocabulary));
+  write("tokenizer_config.json", {
+    tokenizer_class: "PreTrainedTokenizerFast",
+    pad_token: "w0",
+    model_max_length: 512,
+  });
+  for (const [name, bytes] of Object.entries(files)) writeFileSync(join(folder, `onnx/${name}.onnx`), bytes);
+}
+
+const wordTokenizer = (vocabulary: number): object => ({
+  version: "1.0",
+  added_tokens: [],
+  normalizer: null,
+  pre_tokenizer: { type: "WhitespaceSplit" },
+  post_processor: null,
+  decoder: null,
+  model: {
+    type: "WordLevel",
+    vocab: Object.fromEntries(Array.from({ length: vocabulary }, (_, at) => [`w${at}`, at])),
+    unk_token: "w1",
+  },
+});
+
+/** The sizes in a configuration, by the names that any architecture has for them. */
+export const sizesConfig = (layers: number, heads: number, keyValueHeads: number, hidden: number): object => ({
+  ...Object.fromEntries(["num_hidden_layers", "num_layers", "n_layer"].map((name) => [name, layers])),
+  ...Object.fromEntries(["num_attention_heads", "num_heads", "n_head"].map((name) => [name, heads])),
+  ...Object.fromEntries(["num_key_value_heads", "num_kv_heads"].map((name) => [name, keyValueHeads])),
+  ...Object.fromEntries(["hidden_size", "n_embd", "dim"].map((name) => [name, hidden])),
+});
+
+/** Architectures whose exported files have another name than transformers.js's. */
+const modelTypes: Readonly<Record<string, string>> = { gemma3: "gemma3_text" };
+
+/** Writes the folder of a decoder that PyTorch exported. transformers.js knows `batch_size` and no other symbol of a cache's. */
+export function writeExported(folder: string, name: string): void {
+  const model = readModel(exportedBytes(name));
+  const past = shapeOf(model.graph.inputs.find((input) => input.name === "past_key_values.0.key")!);
+  const vocabulary = shapeOf(model.graph.outputs.find((output) => output.name === "logits")!).at(-1);
+  const layers = model.graph.inputs.filter((input) => input.name.startsWith("past_key_values.")).length / 2;
+  const [, keyValueHeads, , headSize] = past as number[];
+  const architecture = name.split("_op")[0];
+  const config = {
+    model_type: modelTypes[architecture] ?? architecture,
+    ...sizesConfig(layers, 4, keyValueHeads, 4 * headSize),
+    head_dim: headSize,
+  };
+  const bytes = writeModel(withSymbol(model, String(past[0]), "batch_size"));
+  writeFolder(join(folder, name), { config, files: { model: bytes } }, Number(vocabulary));
+}
+
+/** Writes the folder of the embedded model in the form that is named; its tokenizer is its own. */
+export function writeEmbedded(folder: string, name: string, form: PastPresentForm, accuracyLevel: 0 | 4): void {
+  const to = join(folder, name);
+  mkdirSync(join(to, "onnx"), { recursive: true });
+  for (const file of ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"])
+    cpSync(join(embeddedModel, file), join(to, file));
+  const settings = JSON.parse(readFileSync(join(to, "tokenizer_config.json"), "utf8")) as object;
+  writeFileSync(join(to, "tokenizer_config.json"), JSON.stringify({ ...settings, pad_token: "<|end|>" }));
+  writeFileSync(join(to, "onnx/model.onnx"), writeModel(embeddedClientForm(form, accuracyLevel)));
+}
+
+const shapeOf = ({ type }: ModelValue): readonly ModelDimension[] => (type?.kind === "tensor" ? type.shape! : []);
+
+/** The same model with another name for a symbolic dimension of its inputs and outputs. */
+function withSymbol(model: Model, symbol: string, name: string): Model {
+  const other = (values: readonly ModelValue[]): readonly ModelValue[] =>
+    values.map((each) =>
+      each.type?.kind === "tensor"
+        ? value(
+            each.name,
+            each.type.elementType,
+            shapeOf(each).map((dim) => (dim === symbol ? name : dim)),
+          )
+        : each,
+    );
+  const { graph } = model;
+  const [inputs, outputs, valueInfo] = [graph.inputs, graph.outputs, graph.valueInfo].map(other);
+  return { ...model, graph: { ...graph, inputs, outputs, valueInfo } };
+}

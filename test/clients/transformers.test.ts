@@ -1,0 +1,84 @@
+// transformers.js, unchanged, on insitu beside the same program on onnxruntime-node: each in a process of its own, and both say the same. A few
+// models here, on files that are installed for onnxruntime; in the soak all of them, in a project whose package.json has the one override.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { exportedEncoder, smallExportedSizes } from "../../src/demo/exported-encoder.js";
+import { writeModel } from "../../src/onnx/write.js";
+import type { SessionExplanation } from "../../src/session/session.js";
+import { exportedDecoders, exportedTolerance } from "../support/exported-decoders.js";
+import { sizesConfig, writeEmbedded, writeExported, writeFolder } from "./folders.js";
+import {
+  type Client,
+  type ClientProject,
+  installClient,
+  missing,
+  onInsitu,
+  onOnnxruntime,
+  runClient,
+} from "./project.js";
+
+const soak = process.env["INSITU_SOAK"] === "1";
+const sampled = ["llama_op20_eager", "gpt2_op18_sdpa", "gemma3_op18_sdpa", "qwen3_op23_sdpa"];
+const exported = exportedDecoders.filter((name) => (soak ? !name.includes("static") : sampled.includes(name)));
+
+/** What generate.mjs prints for a model. */
+interface Told {
+  readonly told: Readonly<Record<string, unknown>> & { readonly sums: readonly number[] };
+  readonly presents?: SessionExplanation["presents"];
+}
+
+if (missing !== undefined) console.log(`transformers.js is not tried: ${missing}`);
+
+describe.skipIf(missing !== undefined)("transformers.js", () => {
+  let folder = "";
+  let project: ClientProject | undefined;
+  let ours: Client = onInsitu;
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "insitu-models-"));
+    for (const name of exported) writeExported(folder, name);
+    writeEmbedded(folder, "embedded_grouped", "GroupQueryAttention", 0);
+    writeEmbedded(folder, "embedded_concat", "Concat", 0);
+    const { layers, heads, headSize, vocabulary } = smallExportedSizes;
+    const config = { model_type: "bert", ...sizesConfig(layers, heads, heads, heads * headSize) };
+    writeFolder(join(folder, "bert"), { config, files: { model: writeModel(exportedEncoder()) } }, vocabulary);
+    if (!soak) return;
+    project = installClient();
+    ours = { project: project.folder, standsIn: false };
+  });
+  afterAll(() => {
+    project?.remove();
+    rmSync(folder, { recursive: true });
+  });
+
+  test("generates the same text as on onnxruntime-node, in every way it has, with presents that stay inside", () => {
+    const names = [...exported, "embedded_grouped", "embedded_concat"];
+    const [own, other] = [ours, onOnnxruntime].map((client) =>
+      runClient<Record<string, Told>>(client, "generate.mjs", folder, ...names),
+    );
+    for (const name of names) {
+      const { sums, ...said } = own[name].told;
+      const { sums: otherSums, ...otherSaid } = other[name].told;
+      expect(said, name).toEqual(otherSaid);
+      const tolerance = exportedTolerance(name);
+      for (const [at, sum] of sums.entries())
+        expect(Math.abs(sum - otherSums[at]), `${name}, output ${at}`).toBeLessThan(tolerance * otherSums[at]);
+      expect(own[name].presents, name).toMatchObject({ kept: true, runs: { forked: 0, imported: 0, movedBytes: 0 } });
+      expect(other[name].presents).toBeUndefined();
+    }
+    console.log(`transformers.js: ${names.length} decoders say the same on insitu and on onnxruntime-node`);
+  });
+
+  test("embeds sentences as on onnxruntime-node", () => {
+    type Embedded = Record<string, { readonly dims: readonly number[]; readonly list: readonly number[] }[]>;
+    const [own, other] = [ours, onOnnxruntime].map((client) =>
+      runClient<Embedded>(client, "encode.mjs", folder, "bert"),
+    );
+    for (const [at, { dims, list }] of own["bert"].entries()) {
+      expect(dims).toEqual(other["bert"][at].dims);
+      for (const [index, element] of list.entries()) expect(element).toBeCloseTo(other["bert"][at].list[index], 4);
+    }
+  });
+});
