@@ -47,6 +47,8 @@ export interface Analysis {
   readonly resisting: readonly Resisting[];
   /** Inputs that say which columns are padding: all valid, as the rewritten model is called. */
   readonly masks: readonly Value[];
+  /** True if hiding keys is all that they do to attentions. */
+  readonly hidesOnly: boolean;
   /** Inputs that say which row each new token gets: one after another behind the old ones. */
   readonly counters: readonly Value[];
   readonly assumptions: Assumptions;
@@ -89,7 +91,9 @@ function look(model: Model): Analysis {
   };
   const candidates = graph.inputs.filter((value) => isMask(value, tokens));
   const assumed = lookWith(candidates);
-  const masks = candidates.filter((mask) => hidesKeys(assumed, lookWith(candidates, mask)));
+  const padded = new Map(candidates.map((mask) => [mask, lookWith(candidates, mask)]));
+  const masks = candidates.filter((mask) => hidesKeys(assumed, padded.get(mask)!));
+  const hidesOnly = masks.every((mask) => keepsBias(assumed, padded.get(mask)!));
   const { assumptions, attentions, refusals } = masks.length === candidates.length ? assumed : lookWith(masks);
   const resisting = [...lost.map(lostTrail), ...unwritten, ...unread(trails, attentions, refusals, index)];
   return {
@@ -102,6 +106,7 @@ function look(model: Model): Analysis {
     attentions,
     resisting,
     masks,
+    hidesOnly,
     counters,
     assumptions,
     past: start,
@@ -164,7 +169,16 @@ function hidesKeys(valid: Found, padding: Found): boolean {
   });
 }
 
-const texts = ({ causal, window, others, bias }: CachedAttention["mask"]): unknown => [
+/** True if what is added to the scores of keys is the same with padding as without. */
+function keepsBias(valid: Found, padding: Found): boolean {
+  const padded = new Map(padding.attentions.map((attention) => [attention.node, attention]));
+  return valid.attentions.every(({ node, mask }) => {
+    const other = padded.get(node)?.mask;
+    return other !== undefined && JSON.stringify(texts(mask)[3]) === JSON.stringify(texts(other)[3]);
+  });
+}
+
+const texts = ({ causal, window, others, bias }: CachedAttention["mask"]): readonly unknown[] => [
   causal,
   window,
   others.map(elementText),

@@ -35,6 +35,8 @@ interface ChangedDecoder {
   readonly positions: readonly string[];
   /** The input with a dimension of new tokens, and that axis. */
   readonly tokens: { readonly name: string; readonly axis: number } | undefined;
+  /** True if position_ids must count rows, since values are made of them that the original counted itself. */
+  readonly follows: boolean;
   /** Inputs with one column a row, and that axis. */
   readonly widened: ReadonlyMap<string, number>;
 }
@@ -51,6 +53,8 @@ class DecoderEdit {
   readonly #edit: ModelEdit;
   readonly #widened = new Map<string, number>();
   #castPositions = false;
+  /** True once something else was made of the positions than what the original made of its own. */
+  #follows = false;
 
   constructor(model: Model, analysis: Analysis, options: DecoderOptions) {
     this.#model = model;
@@ -67,7 +71,9 @@ class DecoderEdit {
     const positions = this.#resolveRest();
     if ("value" in positions) return positions;
     const tokens = this.#tokens();
-    return { model: this.#edit.finish(), caches, attentions: reports, positions, tokens, widened: this.#widened };
+    const follows = this.#follows || attentions.some(({ parts }) => parts !== undefined);
+    const [model, widened] = [this.#edit.finish(), this.#widened];
+    return { model, caches, attentions: reports, positions, tokens, follows, widened };
   }
 
   #declared(name: string): ModelValue {
@@ -301,6 +307,9 @@ class DecoderEdit {
       size: (name) => this.#size(name),
       padding: kept && { name: kept.name, type: kept.fact!.type },
       widen: (input, at) => this.#widen(input, at),
+      reads: ({ name }) => {
+        if (name === names.positions) this.#follows = true;
+      },
       past,
       isInput: (value) => graph.inputs.includes(value),
     };
@@ -317,7 +326,13 @@ class DecoderEdit {
   /** Replaces what depends on the old length; the names that were replaced by positions. */
   #resolveRest(): readonly string[] | Blame {
     const { masks, counters, whole, trails } = this.#analysis;
-    const sources = { positions: () => this.#positions(), size: (name: string) => this.#size(name) };
+    const sources = {
+      positions: () => {
+        this.#follows = true;
+        return this.#positions();
+      },
+      size: (name: string) => this.#size(name),
+    };
     const resolver = new Resolver(
       this.#analysis,
       this.#edit,

@@ -25,6 +25,8 @@ export interface MaskSources {
   readonly padding: { readonly name: string; readonly type: ElementType } | undefined;
   /** Called for inputs with one column for each row: they get as many as the capacity. */
   widen(input: Value, axis: number): void;
+  /** Called for values whose elements masks are made of. */
+  reads(value: Value): void;
   /** Rows before the first query, as conditions count them. */
   readonly past: Dim;
   /** True for inputs of the graph. */
@@ -164,6 +166,7 @@ function readTensor(
   sources: MaskSources,
 ): string | { readonly reason: string } {
   const shape: Shape = from.fact!.shape!;
+  sources.reads(from);
   const places = index.map((dim) => axes.indexOf(String(dim)));
   const fits = index.every((dim, axis) => places[axis] >= 0 || (isKnown(dim) && dim >= 0));
   if (!fits || new Set(places.filter((place) => place >= 0)).size !== places.filter((place) => place >= 0).length)

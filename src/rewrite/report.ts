@@ -37,6 +37,10 @@ export interface RewriteReport {
   readonly tokens: { readonly name: string; readonly axis: number } | undefined;
   /** Values that are made from position_ids now. */
   readonly positions: readonly string[];
+  /** True if position_ids must count rows, since values are made of them that the original counted itself. */
+  readonly follows: boolean;
+  /** The mask of padding that was kept, and whether hiding keys is all that it does; undefined where none was. */
+  readonly padding: { readonly input: string; readonly hidesOnly: boolean } | undefined;
   readonly nodes: { readonly before: number; readonly after: number };
   /** What a user of the model should know beside that. */
   readonly notes: readonly string[];

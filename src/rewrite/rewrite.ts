@@ -70,6 +70,7 @@ function rewritten(model: Model, options: RewriteOptions): Rewritten {
       opset: { from: model.opsets.get("") ?? 0, to: kept.opsets.get("") ?? 0 },
       capacity,
       inputs,
+      padding: paddingOf(analysis, keepMask),
       replaced: replacedInputs(model, analysis, inputs.removed),
       nodes: { before: model.graph.nodes.length, after: kept.graph.nodes.length },
       notes: notesOf(model),
@@ -163,6 +164,10 @@ function differences(before: Model, after: Model): RewriteReport["inputs"] {
   const [had, has] = [new Set(old), new Set(now)];
   return { added: now.filter((name) => !had.has(name)), removed: old.filter((name) => !has.has(name)) };
 }
+
+/** The mask that was kept. */
+const paddingOf = ({ masks: [mask], hidesOnly }: Analysis, keepMask: boolean): RewriteReport["padding"] =>
+  keepMask && mask !== undefined ? { input: mask.name, hidesOnly } : undefined;
 
 /** What made an output, where the model was made ready in another form. */
 const formOf = (writer: ModelNode | undefined): string | undefined =>

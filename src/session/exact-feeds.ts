@@ -42,6 +42,12 @@ function says(
   }
 }
 
+/** True if a mask hides rows that are there already, and none of the new ones: a query that sees nothing is answered otherwise. */
+export function hidesOldRows(place: Placed, { batch, past, tokens }: AddedTokens): place is View {
+  if (!(place instanceof View) || past === 0 || !sameNumbers(place.shape, [batch, past + tokens])) return false;
+  return wholeNumbers(place).every((entry, at) => entry === 1 || (entry === 0 && at % (past + tokens) < past));
+}
+
 /** True if positions count on from the rows that are there, for every sample. */
 export function follow(place: Placed, { past, tokens }: AddedTokens): boolean {
   if (!(place instanceof View) || place.rank === 0 || place.shape.at(-1) !== tokens) return false;

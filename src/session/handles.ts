@@ -21,19 +21,22 @@ export interface KeptCache {
   readonly axis: number;
 }
 
-/** The caches of one conversation. They are let go of when no tensor shows them and no run holds them. */
-export class Conversation {
+/** The caches of one conversation, on one form of the model. They are let go of when no tensor shows them and no run holds them. */
+export class Conversation<Form = unknown> {
   /** Replaced by a larger one when its rows are all taken. */
   state: State;
   /** Whose tensors show its rows: a conversation belongs to one session. */
   readonly owner: object;
+  /** Whose runs write them. */
+  readonly form: Form;
   readonly #shown = new Set<ShownRows>();
   readonly #ended: () => void;
   #runs = 0;
 
   /** `ended` is called when the state was given back. */
-  constructor(owner: object, state: State, ended: () => void) {
+  constructor(owner: object, form: Form, state: State, ended: () => void) {
     this.owner = owner;
+    this.form = form;
     this.state = state;
     this.#ended = ended;
   }

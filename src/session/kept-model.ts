@@ -25,8 +25,12 @@ export interface KeptModel {
   readonly passed: readonly string[];
   /** Inputs that the original alone has. */
   readonly replaced: readonly ReplacedInput[];
-  /** The positions of the rewritten form, and whether the original is fed them too. */
-  readonly positions: { readonly value: Value; readonly isFed: boolean };
+  /** The positions of the rewritten form, whether the original is fed them too, and whether they may be others than those of rows. */
+  readonly positions: { readonly value: Value; readonly isFed: boolean; readonly mayJump: boolean };
+  /** The input that says which rows are padding, [batch, capacity]; undefined where none may be. */
+  readonly mask: Value | undefined;
+  /** The form for texts with padding, made when it is asked for; undefined where there is none that is the same. */
+  readonly padded: () => KeptModel | undefined;
   /** The input whose size says how many tokens are new. */
   readonly tokens: { readonly name: string; readonly axis: number };
 }
@@ -54,7 +58,21 @@ export async function keptModelOf(
   try {
     const { rewriteGrowing } = await import("../rewrite/rewrite.js");
     const rewritten = rewriteGrowing(original.model);
-    return rewritten === undefined ? undefined : prepared(rewritten, original, level, hasKernel);
+    if (rewritten === undefined) return undefined;
+    let padded: KeptModel | string | undefined;
+    const prepare = (keepMask: boolean): KeptModel | string => {
+      const form = keepMask ? rewriteGrowing(original.model, { keepMask })! : rewritten;
+      return prepared(form, original, level, hasKernel, () => {
+        // Whatever went wrong there, the plain path is right.
+        try {
+          padded ??= keepMask ? "it is that form itself" : prepare(true);
+        } catch (error) {
+          padded = String(error);
+        }
+        return typeof padded === "string" || padded.mask === undefined ? undefined : padded;
+      });
+    };
+    return prepare(false);
   } catch (error) {
     // What runs without it must load, whatever went wrong here.
     return error instanceof Error ? error.message : String(error);
@@ -74,12 +92,16 @@ function prepared(
   original: Parts,
   level: Level,
   hasKernel: Backend["hasKernel"],
+  padded: () => KeptModel | undefined,
 ): KeptModel | string {
-  const { caches, replaced, tokens, capacity } = report;
+  const { caches, replaced, tokens, capacity, padding, follows } = report;
   if (typeof capacity === "number") return `its caches have ${capacity} rows from the start`;
   if (tokens === undefined) return "no input tells how many tokens a run adds";
   const unknown = replaced.find(({ means }) => means === undefined);
   if (unknown !== undefined) return `what input "${unknown.name}" must say for that is not known`;
+  if (padding !== undefined && follows)
+    return `its positions are counted by rows, whatever input "${padding.input}" says`;
+  if (padding?.hidesOnly === false) return `input "${padding.input}" does more than to hide keys`;
   const { opened } = original;
   const ready = preparedGraphOf(model, level, hasKernel);
   const pairings = new Pairings(ready, "prefer", undefined, opened, []);
@@ -91,7 +113,11 @@ function prepared(
       return `input "${past.name}" would be held too, and has no rows to go back to`;
   }
   if (plan.pairs.length !== caches.length) return "not every cache of its rewritten form can be held";
-  const inputs = inputsOf(ready.graph, original.graph, new Set([...kept.keys(), ...addedNames]));
+  const inputs = inputsOf(
+    ready.graph,
+    original.graph,
+    new Set([...kept.keys(), ...addedNames, ...(padding === undefined ? [] : [padding.input])]),
+  );
   if (typeof inputs === "string") return inputs;
   const positions = ready.graph.inputs.find(({ name }) => name === positionsName);
   if (positions?.fact?.shape?.length !== 2 || !["int64", "int32"].includes(positions.fact.type))
@@ -109,7 +135,16 @@ function prepared(
       return original.released;
     },
   };
-  return { parts, caches, passed: inputs, replaced, positions: { value: positions, isFed }, tokens };
+  return {
+    parts,
+    caches,
+    passed: inputs,
+    replaced,
+    positions: { value: positions, isFed, mayJump: isFed && !follows },
+    mask: ready.graph.inputs.find(({ name }) => name === padding?.input),
+    padded,
+    tokens,
+  };
 }
 
 const positionsName = "position_ids";

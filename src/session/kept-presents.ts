@@ -3,13 +3,15 @@
  * the same for is left to the plain path, by saying no. Which rows living tensors show is handles.ts's knowledge.
  */
 import { InsituError } from "../base/error.js";
+import type { Executable } from "../backends/backend.js";
 import type { Value } from "../graph/graph.js";
 import { writeIntegers } from "../tensor/access.js";
-import type { Placed } from "../tensor/placed.js";
+import { copyView } from "../tensor/copy.js";
+import { type Placed, sameNumbers } from "../tensor/placed.js";
 import { Tensor } from "../tensor/tensor.js";
 import { View } from "../tensor/view.js";
 import { makeHoldings } from "./create-state.js";
-import { type AddedTokens, follow, saysTheSame } from "./exact-feeds.js";
+import { type AddedTokens, follow, hidesOldRows, saysTheSame } from "./exact-feeds.js";
 import { type Feeds, readFeeds } from "./feeds.js";
 import { asItIs, Conversation, fedHandle, type KeptCache } from "./handles.js";
 import type { KeptModel } from "./kept-model.js";
@@ -44,11 +46,17 @@ const firstCapacity = 256;
 
 /** Where a run's pasts are. */
 interface Source {
+  /** The form of the model that is the same for what is fed. */
+  readonly form: KeptModel;
   /** The conversation that it goes on with; undefined where it begins one. */
-  readonly conversation: Conversation | undefined;
+  readonly conversation: Conversation<KeptModel> | undefined;
   /** The rows of each cache. */
   readonly places: readonly Placed[];
   readonly added: AddedTokens;
+  /** Which rows are padding, where some may be. */
+  readonly mask: View | undefined;
+  /** True if positions are passed on as they are fed. */
+  readonly passesPositions: boolean;
 }
 
 /** Which outputs a run is asked for. */
@@ -62,6 +70,8 @@ interface Asked {
 /** The presents of one session. */
 export class KeptPresents {
   readonly #kept: KeptModel;
+  /** Those that ran. */
+  readonly #forms = new Set<KeptModel>();
   readonly #presents: ReadonlyMap<string, KeptCache>;
   readonly #asked = new WeakMap<Wanted, Asked>();
   /** Ends when every run that was asked for so far is over. */
@@ -78,12 +88,13 @@ export class KeptPresents {
 
   constructor(kept: KeptModel) {
     this.#kept = kept;
+    this.#forms.add(kept);
     this.#presents = new Map(kept.caches.map((cache) => [cache.output, cache]));
   }
 
-  /** The rewritten form, for whoever counts memory. */
-  get parts(): Parts {
-    return this.#kept.parts;
+  /** What runs of the rewritten forms, for whoever counts memory. */
+  get executables(): readonly Executable[] {
+    return [...this.#forms].flatMap(({ parts }) => parts.pairings.executables);
   }
 
   /**
@@ -125,7 +136,7 @@ export class KeptPresents {
 
   /** Where the pasts are, if everything else that is fed says what the rewritten form takes for granted. */
   #sourceOf(original: Parts, feeds: Feeds, wanted: Wanted): Source | undefined {
-    const { caches, passed, replaced, positions, tokens } = this.#kept;
+    const { caches, passed, tokens } = this.#kept;
     for (const [value, target] of wanted) if (target !== null && this.#presents.has(value.name)) return undefined;
     const { inputs: known } = original.pairings.own.standing;
     if (
@@ -149,9 +160,7 @@ export class KeptPresents {
       batch > 0 &&
       added.tokens > 0 &&
       (tokens.axis === 0 || counted.shape[0] === batch) &&
-      pasts.every(({ shape }, index) => shape[0] === batch && shape[caches[index].axis] === past) &&
-      replaced.every((input) => saysTheSame(input, at(input.name), added)) &&
-      (!positions.isFed || follow(at(positions.value.name), added));
+      pasts.every(({ shape }, index) => shape[0] === batch && shape[caches[index].axis] === past);
     if (!fits) return undefined;
     const handles = caches.map(({ input }) => fedHandle(feeds[input], this));
     const [first] = handles;
@@ -161,23 +170,53 @@ export class KeptPresents {
     // Elsewhere than on the host nothing but handles can be copied from.
     if (!isOne && pasts.some((place, index) => !(place instanceof View) && handles[index] === undefined))
       return undefined;
-    return { conversation: isOne ? first.shown.conversation : undefined, places: pasts, added };
+    const conversation = isOne ? (first.shown.conversation as Conversation<KeptModel>) : undefined;
+    const chosen = this.#formFor(conversation?.form ?? this.#kept, at, added);
+    return chosen && { ...chosen, conversation, places: pasts, added };
+  }
+
+  /** The form that is the same for what is fed beside pasts: the one that was taken so far, if it is. */
+  #formFor(
+    taken: KeptModel,
+    at: (name: string) => Placed,
+    added: AddedTokens,
+  ): Pick<Source, "form" | "mask" | "passesPositions"> | undefined {
+    // Positions of another shape are counted anew.
+    const arePassed = ({ positions: { mayJump, value } }: KeptModel): boolean =>
+      mayJump &&
+      at(value.name).type === value.fact!.type &&
+      sameNumbers(at(value.name).shape, [added.batch, added.tokens]);
+    const maskFor = (form: KeptModel): View | boolean => {
+      const { mask, replaced, positions } = form;
+      if (!replaced.every((input) => saysTheSame(input, at(input.name), added))) return false;
+      if (positions.isFed && !arePassed(form) && !follow(at(positions.value.name), added)) return false;
+      if (mask === undefined) return true;
+      const place = at(mask.name);
+      return hidesOldRows(place, added) && place;
+    };
+    const full = this.#kept;
+    const asFull = { form: full, mask: undefined, passesPositions: arePassed(full) };
+    if (taken === full && maskFor(full) === true) return asFull;
+    const padded = full.padded();
+    const mask = padded !== undefined && maskFor(padded);
+    if (padded !== undefined && mask instanceof View) return { form: padded, mask, passesPositions: arePassed(padded) };
+    return taken !== full && maskFor(full) === true ? asFull : undefined;
   }
 
   async #runOn(
-    conversation: Conversation,
+    conversation: Conversation<KeptModel>,
     original: Parts,
-    { added }: Source,
+    source: Source,
     feeds: Feeds,
     wanted: Wanted,
   ): Promise<Results> {
-    const { parts } = this.#kept;
+    const { form, added } = source;
     const { past, tokens } = added;
     const { state } = conversation;
-    const { inner, shown, names } = this.#askedOf(original, wanted);
+    const { inner, shown, names } = this.#askedOf(form, original, wanted);
     conversation.hold();
     try {
-      const results = await runWithState(parts, this.#innerFeeds(feeds, added), inner, state);
+      const results = await runWithState(form.parts, this.#innerFeeds(feeds, source, state), inner, state);
       if (shown.length === 0) state.rewind(past);
       const handles = shown.length === 0 ? undefined : conversation.show(past + tokens, shown);
       // Properties of the object's own, whatever an output is called.
@@ -188,10 +227,10 @@ export class KeptPresents {
   }
 
   /** What is asked of the rewritten form, and which presents are to be shown. */
-  #askedOf(original: Parts, wanted: Wanted): Asked {
-    let asked = this.#asked.get(wanted);
+  #askedOf(form: KeptModel, original: Parts, wanted: Wanted): Asked {
+    let asked = form === this.#kept ? this.#asked.get(wanted) : undefined;
     if (asked !== undefined) return asked;
-    const outputs = new Map(this.#kept.parts.graph.outputs.map((value) => [value.name, value]));
+    const outputs = new Map(form.parts.graph.outputs.map((value) => [value.name, value]));
     const names = [...wanted.keys()].map(({ name }) => name);
     const others = [...wanted].filter(([{ name }]) => !this.#presents.has(name));
     asked = {
@@ -200,30 +239,27 @@ export class KeptPresents {
       inner: new Map(others.map(([{ name }, target]) => [outputs.get(name)!, target])),
     };
     // What is asked by default is the same map each time.
-    if (wanted === original.pairings.own.standing.outputs) this.#asked.set(wanted, asked);
+    if (form === this.#kept && wanted === original.pairings.own.standing.outputs) this.#asked.set(wanted, asked);
     return asked;
   }
 
   /** What the rewritten form is fed: its lengths come from the state. */
-  #innerFeeds(feeds: Feeds, { batch, past, tokens }: AddedTokens): Feeds {
-    const { passed, positions } = this.#kept;
-    const view = View.allocate(positions.value.fact!.type, [batch, tokens]);
-    writeIntegers(
-      view,
-      Array.from({ length: batch * tokens }, (_, at) => past + (at % tokens)),
-    );
-    return {
-      ...Object.fromEntries(passed.flatMap((name) => (feeds[name] === undefined ? [] : [[name, feeds[name]]]))),
-      [positions.value.name]: Tensor.fromView(view),
-    };
+  #innerFeeds(feeds: Feeds, { form, added, mask, passesPositions }: Source, state: State): Feeds {
+    const { passed, positions } = form;
+    const { name: position } = positions.value;
+    const own: Record<string, Feeds[string]> = {};
+    for (const name of passed) if (feeds[name] !== undefined) own[name] = feeds[name];
+    own[position] = passesPositions ? feeds[position] : positionsOf(positions.value, added);
+    if (mask !== undefined) own[form.mask!.name] = widened(mask, this.#capacityOf(state));
+    return own;
   }
 
   /** A conversation that holds the source's rows, and no other, with room for more; undefined where there is no memory for one. */
-  #conversationFor(source: Source): Conversation | undefined {
+  #conversationFor(source: Source): Conversation<KeptModel> | undefined {
     const { statistics } = this;
     const { past, tokens } = source.added;
-    const { conversation } = source;
-    if (conversation !== undefined && !conversation.shows(past)) {
+    const { conversation, form } = source;
+    if (conversation !== undefined && conversation.form === form && !conversation.shows(past)) {
       const { state } = conversation;
       if (state.lengths.some((length) => length !== past)) state.rewind(past);
       if (past + tokens > this.#capacityOf(state)) {
@@ -238,10 +274,11 @@ export class KeptPresents {
     }
     const state = this.#stateWith(source);
     if (state === undefined) return undefined;
+    this.#forms.add(form);
     if (past === 0) statistics.started++;
     else if (conversation === undefined) statistics.imported++;
     else statistics.forked++;
-    const begun = new Conversation(this, state, () => {
+    const begun = new Conversation(this, form, state, () => {
       statistics.heldBytes -= begun.state.byteLength;
     });
     return begun;
@@ -253,22 +290,26 @@ export class KeptPresents {
   }
 
   /** A state with the source's rows in it: of doubled sizes, so that few are met; of what is needed where there is no room for that. */
-  #stateWith({ places, added }: Source): State | undefined {
+  #stateWith({ form, places, added }: Source): State | undefined {
     const need = added.past + added.tokens;
     let capacity = firstCapacity;
     // Room for a few more than are needed, or the next token would move all of them.
     while (capacity < need + firstCapacity / 8) capacity *= 2;
     for (const rows of [capacity, need])
       try {
-        return this.#makeState(places, added, rows);
+        return this.#makeState(form, places, added, rows);
       } catch (error) {
         if (!(error instanceof InsituError) || error.code !== "out-of-memory") throw error;
       }
     return undefined;
   }
 
-  #makeState(places: readonly Placed[], { batch, past }: AddedTokens, capacity: number): State {
-    const { parts, caches } = this.#kept;
+  #makeState(
+    { parts, caches }: KeptModel,
+    places: readonly Placed[],
+    { batch, past }: AddedTokens,
+    capacity: number,
+  ): State {
     const { pairings, limit } = parts;
     const { stateful } = pairings.own;
     const shapes = Object.fromEntries(
@@ -287,6 +328,24 @@ export class KeptPresents {
     }
     return state;
   }
+}
+
+/** Positions that count rows, [batch, tokens]. */
+function positionsOf({ fact }: Value, { batch, past, tokens }: AddedTokens): Tensor {
+  const view = View.allocate(fact!.type, [batch, tokens]);
+  writeIntegers(
+    view,
+    Array.from({ length: batch * tokens }, (_, at) => past + (at % tokens)),
+  );
+  return Tensor.fromView(view);
+}
+
+/** A mask with a column for each row of the caches. */
+function widened(mask: View, capacity: number): Tensor {
+  const [batch, columns] = mask.shape;
+  const view = View.allocate(mask.type, [batch, capacity]);
+  copyView(mask, view.slice(1, 0, columns));
+  return Tensor.fromView(view);
 }
 
 /** What becomes of presents in runs without a state, for tools: kept inside, with how such runs went; or copied, and why. */

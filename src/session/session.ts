@@ -280,7 +280,7 @@ export class Session {
     readonly allocatedBytes: number;
   } {
     const { functional, apart, pairings, edits, weightBytes, presents } = this.#live();
-    const kept = presents instanceof KeptPresents ? presents.parts.pairings.executables : [];
+    const kept = presents instanceof KeptPresents ? presents.executables : [];
     const plain = [functional, ...(apart?.executables ?? [])];
     const uses = [...plain, ...pairings.executables, ...edits.executables, ...kept].map(({ memory }) => memory);
     const sum = (pick: (use: MemoryUse) => number): number => uses.reduce((total, use) => total + pick(use), 0);

@@ -40,7 +40,7 @@ describe.skipIf(missing !== undefined)("transformers.js", () => {
     folder = mkdtempSync(join(tmpdir(), "insitu-models-"));
     for (const name of exported) writeExported(folder, name);
     writeEmbedded(folder, "embedded_grouped", "GroupQueryAttention", 0);
-    writeEmbedded(folder, "embedded_concat", "Concat", 0);
+    if (soak) writeEmbedded(folder, "embedded_concat", "Concat", 0);
     const { layers, heads, headSize, vocabulary } = smallExportedSizes;
     const config = { model_type: "bert", ...sizesConfig(layers, heads, heads, heads * headSize) };
     writeFolder(join(folder, "bert"), { config, files: { model: writeModel(exportedEncoder()) } }, vocabulary);
@@ -54,7 +54,7 @@ describe.skipIf(missing !== undefined)("transformers.js", () => {
   });
 
   test("generates the same text as on onnxruntime-node, in every way it has, with presents that stay inside", () => {
-    const names = [...exported, "embedded_grouped", "embedded_concat"];
+    const names = [...exported, "embedded_grouped", ...(soak ? ["embedded_concat"] : [])];
     const [own, other] = [ours, onOnnxruntime].map((client) =>
       runClient<Record<string, Told>>(client, "generate.mjs", folder, ...names),
     );
@@ -65,7 +65,16 @@ describe.skipIf(missing !== undefined)("transformers.js", () => {
       const tolerance = exportedTolerance(name);
       for (const [at, sum] of sums.entries())
         expect(Math.abs(sum - otherSums[at]), `${name}, output ${at}`).toBeLessThan(tolerance * otherSums[at]);
-      expect(own[name].presents, name).toMatchObject({ kept: true, runs: { forked: 0, imported: 0, movedBytes: 0 } });
+      // Only what was padded is moved, once.
+      expect(own[name].presents, name).toMatchObject({ kept: true, runs: { forked: 0 } });
+      const {
+        imported = 0,
+        copied = 0,
+        continued = 0,
+      } = own[name].presents?.kept === true ? own[name].presents.runs : {};
+      expect(imported, name).toBeLessThanOrEqual(1);
+      expect(copied, name).toBe(imported === 1 ? 1 : 16);
+      expect(continued, name).toBeGreaterThan(80);
       expect(other[name].presents).toBeUndefined();
     }
     console.log(`transformers.js: ${names.length} decoders say the same on insitu and on onnxruntime-node`);

@@ -1,17 +1,27 @@
 // Presents that stay inside under random use: runs from any earlier past, at once or one after another, with presents read, written, disposed,
-// mixed and dropped on the way. Every result is the one that pasts carried by hand give.
+// mixed and dropped on the way, with masks that hide any of the rows and positions that jump. Every result is the one that pasts carried by
+// hand give.
 import { expect, test } from "vitest";
 import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { Client, difference, materialized, type Past } from "./handle-client.js";
+import { exportedBytes } from "../support/exported-decoders.js";
+import { Client, difference, materialized, type Otherwise, type Past } from "./handle-client.js";
 
-const bytes = writeModel(publishedDecoder({ ...smallPublishedSizes, layers: 1, positions: 512 }, { type: "float32" }));
+const published = writeModel(
+  publishedDecoder({ ...smallPublishedSizes, layers: 1, positions: 512 }, { type: "float32" }),
+);
 const seeds = process.env["INSITU_SOAK"] === "1" ? 100 : 3;
 const first = Number(process.env["INSITU_SEED"] ?? 1);
 
-test.each(Array.from({ length: seeds }, (_, at) => first + at))("seed %i", async (seed) => {
+const trials = Array.from({ length: seeds }, (_, at) => first + at).flatMap((seed, at) => [
+  { seed, holes: false },
+  ...(at % 3 === 0 ? [{ seed, holes: true }] : []),
+]);
+
+test.each(trials)("seed $seed, holes in masks: $holes", async ({ seed, holes }) => {
+  const bytes = holes ? exportedBytes("llama_op20_eager") : published;
   const random = seededRandom(seed);
   const below = (count: number): number => Math.floor(random() * count);
   const [ours, theirs] = [
@@ -20,15 +30,24 @@ test.each(Array.from({ length: seeds }, (_, at) => first + at))("seed %i", async
   ];
   /** Pasts of the one, and the same carried by hand. */
   let pasts: (readonly [Past, Past])[] = [[ours.empty(), theirs.empty()]];
-  for (let round = 0; round < 40; round++) {
+  for (let round = 0; round < (holes ? 20 : 40); round++) {
     const asked = Array.from({ length: 1 + below(3) }, () => {
       const from = pasts[below(pasts.length)];
-      const count = below(12) === 0 ? 100 : 1 + below(4);
-      return { from, rows: [Array.from({ length: count }, () => below(90))] };
-    }).filter(({ from, rows }) => from[0].rows + rows[0].length < 400);
-    const results = await Promise.all(asked.map(({ from, rows }) => ours.run(rows, from[0])));
-    for (const [at, { from, rows }] of asked.entries()) {
-      const expected = await theirs.run(rows, from[1]);
+      const count = below(12) === 0 ? (holes ? 20 : 100) : 1 + below(4);
+      const otherwise: Otherwise =
+        !holes || below(3) === 0
+          ? {}
+          : {
+              mask: Array.from({ length: from[0].rows + count }, (_, row) =>
+                Number(row >= from[0].rows || below(4) > 0),
+              ),
+              positions: Array.from({ length: count }, () => below(60)),
+            };
+      return { from, rows: [Array.from({ length: count }, () => below(90))], otherwise };
+    }).filter(({ from, rows }) => from[0].rows + rows[0].length < (holes ? 64 : 400));
+    const results = await Promise.all(asked.map(({ from, rows, otherwise }) => ours.run(rows, from[0], otherwise)));
+    for (const [at, { from, rows, otherwise }] of asked.entries()) {
+      const expected = await theirs.run(rows, from[1], otherwise);
       // Reading takes a handle's place: the logits of the next runs tell as much.
       const whole = below(6) === 0;
       const [own, other] = whole
@@ -47,7 +66,7 @@ test.each(Array.from({ length: seeds }, (_, at) => first + at))("seed %i", async
         if (a[0].rows === 0 || a[0].rows !== b[0].rows) break;
         const mix = (x: Past, y: Past): Past => ({
           ...x,
-          tensors: { [names[0]]: x.tensors[names[0]], [names[1]]: y.tensors[names[1]] },
+          tensors: { ...y.tensors, [names[0]]: x.tensors[names[0]] },
         });
         pasts.push([mix(a[0], b[0]), mix(a[1], b[1])]);
         break;

@@ -213,7 +213,7 @@ describe("what else a caller may do", () => {
     await expectSame(a, carried[0]);
   });
 
-  test("masks with holes, padding and positions that jump go the plain way", async () => {
+  test("masks with holes, padding and positions that jump: in place where that is the same, else the plain way", async () => {
     const clients = [await open(published), await truth(published)] as const;
     const rows = [tokens(0, 4), tokens(30, 4)];
     const padded = { mask: [0, 0, 1, 1, 1, 1, 1, 1] };
@@ -240,7 +240,45 @@ describe("what else a caller may do", () => {
       const steps = [await ours.run([[1], [2]], a, otherwise), await theirs.run([[1], [2]], b, otherwise)] as const;
       expect(await difference(...steps, 2e-4)).toBe("");
     }
-    expect(ours.runs).toMatchObject({ copied: 2, started: 1 });
+    expect(ours.runs).toMatchObject({ copied: 0, started: 1, forked: 1, continued: 1 });
+  });
+
+  // With padding the first run is a plain one, whose queries of padding see nothing; what follows goes on in place. Where positions or biases
+  // are counted from the mask itself, all of it is plain.
+  test.each([
+    ["llama_op20_eager", 5],
+    ["llama_op17_eager_ts", 5],
+    ["gpt2_op18_sdpa", 5],
+    ["mistral_op24", 5],
+    ["gemma2_op24_eager", 5],
+    ["phi3_op24_sdpa", 5],
+    ["bloom_op18_eager", 0],
+    ["opt_op18_sdpa", 0],
+  ])("%s: texts padded on the left", async (name, inPlace) => {
+    const bytes = exportedBytes(name);
+    const [ours, theirs] = [await open(bytes), await truth(bytes)];
+    let pasts: readonly [Past, Past] = [ours.empty(2), theirs.empty(2)];
+    for (let total = 4; total < 10; total++) {
+      const count = total === 4 ? 4 : 1;
+      const valid = [1, 2].map((pads) => Array.from({ length: total }, (_, column) => Number(column >= pads)));
+      const places = [1, 2].map((pads) => Array.from({ length: total }, (_, at) => (at < pads ? 1 : at - pads)));
+      const otherwise = { mask: valid.flat(), positions: places.flatMap((row) => row.slice(-count)) };
+      const next = [tokens(total, count), tokens(30 + total, count)];
+      const steps = [
+        await ours.run(next, pasts[0], otherwise),
+        await theirs.run(next, await materialized(pasts[1]), otherwise),
+      ] as const;
+      expect(await difference({ ...steps[0], tensors: {} }, { ...steps[1], tensors: {} }, 2e-4), `${total}`).toBe("");
+      pasts = steps;
+    }
+    expect(await pastDifference(...pasts, 2e-4)).toBe("");
+    expect(ours.runs).toMatchObject({
+      started: 0,
+      copied: 6 - inPlace,
+      imported: Math.min(inPlace, 1),
+      continued: Math.max(inPlace - 1, 0),
+      forked: 0,
+    });
   });
 
   test("a text longer than the first reserve: caches grow by doubling", async () => {
