@@ -24,7 +24,7 @@ const irVersions: ReadonlyMap<number, number> = new Map([
 type Converter = (node: ModelNode, from: number, conversion: Conversion) => ModelNode | undefined;
 
 /** The model in `opset` or, where its own is newer, in that. */
-export function prepareModel(model: Model, opset: number): Model {
+export function prepareModel(model: Model, opset: number, mayOnlyContinue = false): Model {
   const from = model.opsets.get("") ?? 0;
   if (from < oldestOpset)
     throw new InsituError(
@@ -32,7 +32,7 @@ export function prepareModel(model: Model, opset: number): Model {
       `the model has ai.onnx opset ${from}; ${oldestOpset} is the oldest that can be rewritten: convert it with its exporter first`,
     );
   const plain = withConstants(model);
-  const single = takeBranch(plain)?.model ?? plain;
+  const single = takeBranch(plain, mayOnlyContinue)?.model ?? plain;
   return withAssignments(converted(single, from, Math.max(from, opset)));
 }
 

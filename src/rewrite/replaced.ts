@@ -17,6 +17,8 @@ export type ReplacedMeaning = "valid" | "rows" | "last" | "total" | "unread" | b
 export interface ReplacedInput {
   readonly name: string;
   readonly means: ReplacedMeaning;
+  /** True for a branch that matters also where there are no rows yet. */
+  readonly always?: boolean;
 }
 
 /** The meanings of the inputs that were removed from a model. */
@@ -24,8 +26,9 @@ export function replacedInputs(
   model: Model,
   { whole, masks, counters, attentions }: Analysis,
   removed: readonly string[],
+  mayOnlyContinue: boolean,
 ): readonly ReplacedInput[] {
-  const branch = takeBranch(model);
+  const branch = takeBranch(model, mayOnlyContinue);
   const [maskNames, counterNames] = [masks, counters].map((values) => new Set(values.map(({ name }) => name)));
   const read = new Set(whole.nodes.flatMap(({ inputs }) => inputs.flatMap((value) => value?.name ?? [])));
   // Those that count rows have them as operands, straight from the caller.
@@ -38,7 +41,7 @@ export function replacedInputs(
     );
   const [lasts, totals] = [counted("seqlens_k"), counted("total_sequence_length")];
   return removed.map((name) => {
-    if (name === branch?.input) return { name, means: branch.value };
+    if (name === branch?.input) return { name, means: branch.value, always: branch.onlyContinues };
     if (maskNames.has(name)) return { name, means: "valid" };
     if (counterNames.has(name)) return { name, means: "rows" };
     if (!read.has(name)) return { name, means: "unread" };

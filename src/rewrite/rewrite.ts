@@ -27,6 +27,8 @@ export interface RewriteOptions {
   readonly opset?: 24 | 25;
   /** Keeps the mask of padding, as [batch, capacity]. */
   readonly keepMask?: boolean;
+  /** Takes the graph with caches of a decoder whose first runs need another one: they are the caller's to make with that. */
+  readonly mayOnlyContinue?: boolean;
 }
 
 /** A rewritten model and what was done to it. */
@@ -40,11 +42,11 @@ export const rewrite = (model: Model, options: RewriteOptions = {}): Rewritten =
   withEffort(model.graph, () => rewritten(model, options));
 
 function rewritten(model: Model, options: RewriteOptions): Rewritten {
-  const { opset = 24, keepMask = false } = options;
+  const { opset = 24, keepMask = false, mayOnlyContinue = false } = options;
   if (opset !== 24 && opset !== 25)
     throw new InsituError("invalid-argument", `option opset must be 24 or 25, got ${valueText(opset)}`);
   checkFlag("option keepMask", keepMask);
-  const prepared = prepareModel(model, opset);
+  const prepared = prepareModel(model, opset, mayOnlyContinue);
   const analysis = analyse(prepared);
   requireUnderstood(analysis);
   checkMasks(model, analysis);
@@ -71,9 +73,9 @@ function rewritten(model: Model, options: RewriteOptions): Rewritten {
       capacity,
       inputs,
       padding: paddingOf(analysis, keepMask),
-      replaced: replacedInputs(model, analysis, inputs.removed),
+      replaced: replacedInputs(model, analysis, inputs.removed, mayOnlyContinue),
       nodes: { before: model.graph.nodes.length, after: kept.graph.nodes.length },
-      notes: notesOf(model),
+      notes: notesOf(model, mayOnlyContinue),
     };
     return { model: withMetadata(kept, report), report };
   }
@@ -87,7 +89,9 @@ export const rewriteIfGrowing = (model: Model, options: RewriteOptions = {}): Mo
 /** The same with what was done; undefined for a model that has no such caches. */
 export function rewriteGrowing(model: Model, options: RewriteOptions = {}): Rewritten | undefined {
   if ((model.opsets.get("") ?? 0) < oldestOpset) return undefined;
-  return hasGrowingCaches(prepareModel(model, options.opset ?? 24)) ? rewrite(model, options) : undefined;
+  return hasGrowingCaches(prepareModel(model, options.opset ?? 24, options.mayOnlyContinue))
+    ? rewrite(model, options)
+    : undefined;
 }
 
 /** Up to opset 23 a mask of one column is meant for every key; from 24 on it is one for the first key alone. */
@@ -174,8 +178,8 @@ const formOf = (writer: ModelNode | undefined): string | undefined =>
   writer?.opType === "Concat" && writer.inputs.length === 3 ? "Slice and Concat" : undefined;
 
 /** What a user of the model should know. */
-function notesOf(model: Model): string[] {
-  const taken = takeBranch(model);
+function notesOf(model: Model, mayOnlyContinue: boolean): string[] {
+  const taken = takeBranch(model, mayOnlyContinue);
   return taken === undefined
     ? []
     : [`taken as ${taken.value}, which chose the graph with caches, and no input any more: ${taken.input}`];

@@ -1,6 +1,7 @@
 /**
  * Merged decoders: two graphs under one If, with caches and without, between which an input chooses. The graph with caches does what the
- * other does where they are empty, so it takes the If's place and the input goes. An If that chooses between anything else stays.
+ * other does where they are empty, so it takes the If's place and the input goes. An If that chooses between anything else stays. The decoder
+ * of an encoder is another thing: its graph without caches makes rows from the encoder's that the other only reads.
  */
 import { node as makeNode } from "../onnx/build.js";
 import type { Model, ModelGraph, ModelNode, ModelValue } from "../onnx/model.js";
@@ -12,13 +13,18 @@ interface TakenBranch {
   readonly input: string;
   /** What the input would have had to say. */
   readonly value: boolean;
+  /** True if the other graph does what this one cannot, also where caches are empty. */
+  readonly onlyContinues: boolean;
 }
 
 /** Operators that a condition may go through. */
 const passing = new Set(["Identity", "Reshape", "Squeeze", "Unsqueeze", "Cast"]);
 
-/** Puts the graph with caches in the place of the If; undefined where there is no such If. */
-export function takeBranch(model: Model): TakenBranch | undefined {
+/**
+ * Puts the graph with caches in the place of the If; undefined where there is no such If. `mayOnlyContinue`: also where first runs need the
+ * other graph.
+ */
+export function takeBranch(model: Model, mayOnlyContinue = false): TakenBranch | undefined {
   const { graph } = model;
   const branching = graph.nodes.filter((node) => node.opType === "If" && node.domain === "");
   if (branching.length === 0) return undefined;
@@ -29,9 +35,11 @@ export function takeBranch(model: Model): TakenBranch | undefined {
     const input = conditionOf(node.inputs[0], makers);
     const [yes, no] = [branchOf(node, "then_branch"), branchOf(node, "else_branch")];
     if (input === undefined || !choosing.has(input) || yes === undefined || no === undefined) continue;
-    const [cachesOfYes, cachesOfNo] = [countRead(yes, caches), countRead(no, caches)];
-    if (cachesOfYes === cachesOfNo || Math.min(cachesOfYes, cachesOfNo) > 0) continue;
-    const taken = cachesOfYes > 0 ? yes : no;
+    const [readByYes, readByNo] = [readIn(yes, caches), readIn(no, caches)];
+    const onlyContinues = Math.min(readByYes.size, readByNo.size) > 0;
+    if (readByYes.size === readByNo.size || (onlyContinues && !mayOnlyContinue)) continue;
+    if ([...readByYes].some((name) => readByNo.has(name))) continue;
+    const taken = readByYes.size > readByNo.size ? yes : no;
     const nodes = graph.nodes.flatMap((other) => (other === node ? inlined(node, taken) : [other]));
     const still = new Set([...nodes.flatMap((other) => [...readsOf(other)]), ...graph.outputs.map(({ name }) => name)]);
     return {
@@ -47,6 +55,7 @@ export function takeBranch(model: Model): TakenBranch | undefined {
       },
       input,
       value: taken === yes,
+      onlyContinues,
     };
   }
   return undefined;
@@ -83,15 +92,10 @@ function branchOf({ attributes }: ModelNode, name: string): ModelGraph | undefin
 
 const couldBeCache = ({ type }: ModelValue): boolean => type?.kind === "tensor" && (type.shape?.length ?? 0) >= 3;
 
-/** How many of the inputs that could be caches a branch reads. */
-function countRead(branch: ModelGraph, caches: ReadonlySet<string>): number {
-  const read = new Set([
-    ...branch.nodes.flatMap((node) => [...readsOf(node)]),
-    ...branch.outputs.map(({ name }) => name),
-  ]);
-  let count = 0;
-  for (const name of read) if (caches.has(name)) count++;
-  return count;
+/** Those of the inputs that could be caches which a branch reads. */
+function readIn(branch: ModelGraph, caches: ReadonlySet<string>): ReadonlySet<string> {
+  const read = [...branch.nodes.flatMap((node) => [...readsOf(node)]), ...branch.outputs.map(({ name }) => name)];
+  return new Set(read.filter((name) => caches.has(name)));
 }
 
 /** A branch's nodes, and its results under the names that the If gave them. */

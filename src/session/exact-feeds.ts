@@ -18,14 +18,16 @@ export interface AddedTokens {
 }
 
 /** True if an input that the rewritten model has no more says what it stands for. */
-export function saysTheSame({ means }: ReplacedInput, place: Placed, added: AddedTokens): boolean {
-  return means === "unread" || (place instanceof View && means !== undefined && says(means, place, added));
+export function saysTheSame({ means, always = false }: ReplacedInput, place: Placed, added: AddedTokens): boolean {
+  if (means === "unread") return true;
+  return place instanceof View && means !== undefined && says(means, place, added, always);
 }
 
 function says(
   means: Exclude<ReplacedMeaning, "unread" | undefined>,
   view: View,
   { batch, past, tokens }: AddedTokens,
+  always: boolean,
 ): boolean {
   switch (means) {
     case "valid":
@@ -37,8 +39,8 @@ function says(
     case "total":
       return view.size === 1 && wholeNumbers(view)[0] === past + tokens;
     default:
-      // Without caches both branches are the same.
-      return past === 0 || (view.size === 1 && Boolean(readNumbers(view)[0]) === means);
+      // Without caches both branches are the same, but where one makes what the other reads.
+      return (past === 0 && !always) || (view.size === 1 && Boolean(readNumbers(view)[0]) === means);
   }
 }
 

@@ -57,11 +57,11 @@ export async function keptModelOf(
   if (pairs !== undefined) return "the session was created with pairs, which are for states";
   try {
     const { rewriteGrowing } = await import("../rewrite/rewrite.js");
-    const rewritten = rewriteGrowing(original.model);
+    const rewritten = rewriteGrowing(original.model, { mayOnlyContinue: true });
     if (rewritten === undefined) return undefined;
     let padded: KeptModel | string | undefined;
     const prepare = (keepMask: boolean): KeptModel | string => {
-      const form = keepMask ? rewriteGrowing(original.model, { keepMask })! : rewritten;
+      const form = keepMask ? rewriteGrowing(original.model, { keepMask, mayOnlyContinue: true })! : rewritten;
       return prepared(form, original, level, hasKernel, () => {
         // Whatever went wrong there, the plain path is right.
         try {

@@ -4,6 +4,9 @@ import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { embeddedClientForm } from "../../src/bench/client-forms.js";
 import type { PastPresentForm } from "../../src/bench/embedded-forms.js";
+import { exportedEncoderDecoder } from "../../src/demo/exported-encoder-decoder.js";
+import { t5Style } from "../../src/demo/t5-style.js";
+import { whisperStyle } from "../../src/demo/whisper-style.js";
 import { value } from "../../src/onnx/build.js";
 import type { Model, ModelDimension, ModelValue } from "../../src/onnx/model.js";
 import { readModel } from "../../src/onnx/read.js";
@@ -103,4 +106,30 @@ function withSymbol(model: Model, symbol: string, name: string): Model {
   const { graph } = model;
   const [inputs, outputs, valueInfo] = [graph.inputs, graph.outputs, graph.valueInfo].map(other);
   return { ...model, graph: { ...graph, inputs, outputs, valueInfo } };
+}
+
+/** Writes the folder of an encoder-decoder in the style of T5 or of Whisper. */
+export function writeEncoderDecoder(folder: string, name: "t5" | "whisper"): void {
+  const style = name === "t5" ? t5Style() : whisperStyle();
+  const { layers, heads, headSize, vocabulary } = style.sizes;
+  const own = Object.fromEntries(
+    ["num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers"].map((key) => [key, layers]),
+  );
+  const counts = ["num_heads", "encoder_attention_heads", "decoder_attention_heads"].map((key) => [key, heads]);
+  const config = {
+    model_type: name,
+    architectures: [name === "t5" ? "T5ForConditionalGeneration" : "WhisperForConditionalGeneration"],
+    is_encoder_decoder: true,
+    decoder_start_token_id: 0,
+    d_model: heads * headSize,
+    d_kv: headSize,
+    num_mel_bins: 8,
+    vocab_size: vocabulary,
+    ...own,
+    ...(Object.fromEntries(counts) as object),
+  };
+  const files = Object.entries(exportedEncoderDecoder(style)).map(([file, model]) => [file, writeModel(model)]);
+  writeFolder(join(folder, name), { config, files: Object.fromEntries(files) as ClientModel["files"] }, vocabulary);
+  const generation = { pad_token_id: 0, decoder_start_token_id: 0, is_multilingual: false, no_timestamps_token_id: 95 };
+  writeFileSync(join(folder, name, "generation_config.json"), JSON.stringify(generation));
 }

@@ -8,7 +8,7 @@ import { exportedEncoder, smallExportedSizes } from "../../src/demo/exported-enc
 import { writeModel } from "../../src/onnx/write.js";
 import type { SessionExplanation } from "../../src/session/session.js";
 import { exportedDecoders, exportedTolerance } from "../support/exported-decoders.js";
-import { sizesConfig, writeEmbedded, writeExported, writeFolder } from "./folders.js";
+import { sizesConfig, writeEmbedded, writeEncoderDecoder, writeExported, writeFolder } from "./folders.js";
 import {
   type Client,
   type ClientProject,
@@ -44,6 +44,8 @@ describe.skipIf(missing !== undefined)("transformers.js", () => {
     const { layers, heads, headSize, vocabulary } = smallExportedSizes;
     const config = { model_type: "bert", ...sizesConfig(layers, heads, heads, heads * headSize) };
     writeFolder(join(folder, "bert"), { config, files: { model: writeModel(exportedEncoder()) } }, vocabulary);
+    writeEncoderDecoder(folder, "t5");
+    writeEncoderDecoder(folder, "whisper");
     if (!soak) return;
     project = installClient();
     ours = { project: project.folder, standsIn: false };
@@ -78,6 +80,14 @@ describe.skipIf(missing !== undefined)("transformers.js", () => {
       expect(other[name].presents).toBeUndefined();
     }
     console.log(`transformers.js: ${names.length} decoders say the same on insitu and on onnxruntime-node`);
+  });
+
+  test("runs encoder-decoders as on onnxruntime-node: text to text, and sound to text", () => {
+    type Translated = { readonly told: unknown; readonly presents: readonly SessionExplanation["presents"][] };
+    const [own, other] = [ours, onOnnxruntime].map((client) => runClient<Translated>(client, "translate.mjs", folder));
+    expect(own.told).toEqual(other.told);
+    // The first run makes the encoder's rows, the second takes its own in.
+    expect(own.presents[1]).toMatchObject({ kept: true, runs: { copied: 1, imported: 1, continued: 18 } });
   });
 
   test("embeds sentences as on onnxruntime-node", () => {

@@ -1,0 +1,92 @@
+// Encoder-decoders as Optimum writes them, run as transformers.js runs them: the merged decoder with presents that stay inside beside the separate
+// files on the slow truth, whose caches are carried by hand.
+import { describe, expect, test } from "vitest";
+import { type EncoderDecoderFiles, exportedEncoderDecoder } from "../../src/demo/exported-encoder-decoder.js";
+import { t5Style } from "../../src/demo/t5-style.js";
+import { whisperStyle } from "../../src/demo/whisper-style.js";
+import { InferenceSession } from "../../src/entry/node.js";
+import { writeModel } from "../../src/onnx/write.js";
+import type { Session } from "../../src/session/session.js";
+import { Tensor } from "../../src/tensor/tensor.js";
+import { compareViews } from "../support/compare.js";
+import { int64 } from "../support/decoding.js";
+
+type Tensors = Record<string, Tensor>;
+type File = keyof EncoderDecoderFiles;
+
+const styles = { t5: t5Style(), whisper: whisperStyle() } as const;
+
+/** Presents under the names of the pasts that they become; the encoder's stay as they were. */
+function pastsOf(results: Tensors, before: Tensors = {}): Tensors {
+  const presents = Object.entries(results).filter(([name]) => name.startsWith("present"));
+  return Object.fromEntries(
+    presents.map(([name, tensor]) => {
+      const past = name.replace("present", "past_key_values");
+      return [past, name.includes("encoder") ? (before[past] ?? tensor) : tensor];
+    }),
+  );
+}
+
+const picked = ({ inputNames }: Session, feeds: Tensors): Tensors =>
+  Object.fromEntries(inputNames.map((name) => [name, feeds[name]]));
+
+describe.each(["t5", "whisper"] as const)("%s", (name) => {
+  const style = styles[name];
+  const files = exportedEncoderDecoder(style);
+  const open = (file: File, options: object = {}): Promise<Session> =>
+    InferenceSession.create(writeModel(files[file]), options);
+
+  test("the merged decoder says what the separate ones say", async () => {
+    const { heads, headSize } = style.sizes;
+    const slow = { backend: "reference", graphOptimizationLevel: "disabled", presents: "copy" } as const;
+    const [encoder, first, next] = await Promise.all([
+      open("encoder_model", slow),
+      open("decoder_model", slow),
+      open("decoder_with_past_model", slow),
+    ]);
+    const merged = await open("decoder_model_merged", { presents: "keep" });
+    const waves = Float32Array.from({ length: 480 }, (_, at) => Math.sin(at * 0.7) + Math.cos(at * 0.13));
+    const mask = int64([1, 1, 1, 1, 1, 1, 1, 0, 0, 0], [2, 5]);
+    const given: Tensors =
+      name === "t5"
+        ? { input_ids: int64([5, 17, 3, 40, 8, 9, 2, 0, 0, 0], [2, 5]), attention_mask: mask }
+        : { input_features: new Tensor("float32", waves, [1, 8, 60]) };
+    const batch = name === "t5" ? 2 : 1;
+    const { last_hidden_state: states } = await encoder.run(given);
+    const beside: Tensors = {
+      encoder_hidden_states: states,
+      ...(name === "t5" ? { encoder_attention_mask: mask } : {}),
+    };
+    const nothing = Object.fromEntries(
+      merged.inputNames
+        .filter((input) => input.startsWith("past"))
+        .map((input) => [input, new Tensor("float32", new Float32Array(0), [batch, heads, 0, headSize])]),
+    );
+    let [ours, theirs]: Tensors[] = [nothing, {}];
+    for (let at = 0; at < 12; at++) {
+      const isFirst = at === 0;
+      const tokens = int64(
+        Array.from({ length: batch }, (_, sample) => (7 * at + 3 * sample) % 90),
+        [batch, 1],
+      );
+      const branch = new Tensor("bool", Uint8Array.of(Number(!isFirst)), [1]);
+      const own = await merged.run({ ...beside, ...ours, input_ids: tokens, use_cache_branch: branch });
+      const session = isFirst ? first : next;
+      const expected = await session.run(picked(session, { ...beside, ...theirs, input_ids: tokens }));
+      const told = compareViews(own["logits"].toView(), expected["logits"].toView(), { tolerance: 1e-4 });
+      expect(told, `token ${at}`).toBe("");
+      ours = pastsOf(own, isFirst ? {} : ours);
+      theirs = { ...theirs, ...pastsOf(expected) };
+    }
+    for (const [past, tensor] of Object.entries(theirs))
+      expect(compareViews(ours[past].toView(), tensor.toView(), { tolerance: 1e-4 }), past).toBe("");
+    const { presents } = merged.explain({ json: true });
+    // Biases that are looked up by distance cannot be built for a whole cache.
+    if (name === "t5") expect(presents).toMatchObject({ kept: false });
+    else
+      expect(presents).toMatchObject({
+        kept: true,
+        runs: { started: 0, copied: 1, imported: 1, continued: 10, forked: 0 },
+      });
+  });
+});
