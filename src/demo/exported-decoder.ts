@@ -36,7 +36,7 @@ export interface DecoderStyle {
 }
 
 /** Rows before the new ones, new ones, and both, as numbers of rank 0. */
-export interface RowCounts {
+interface RowCounts {
   readonly past: string;
   readonly tokens: string;
   readonly total: string;
