@@ -1,6 +1,7 @@
 /** The loads by name, in the order in which they run when none is named. */
 import { InsituError } from "../base/error.js";
 import { attention } from "./attention.js";
+import { clients } from "./clients.js";
 import { decode } from "./decode.js";
 import { device } from "./device/device.js";
 import type { Load } from "./load.js";
@@ -10,7 +11,7 @@ import { prefill } from "./prefill.js";
 import { scatter } from "./scatter.js";
 
 /** The loads of whatever backend. */
-export const loads: readonly Load[] = [scatter, attention, matmul, decode, prefill, pages];
+export const loads: readonly Load[] = [scatter, attention, matmul, decode, prefill, pages, clients];
 
 /** Those that are measured on one backend alone, in place of the others where it is asked for. */
 const backendLoads: readonly Load[] = [device];

@@ -2,11 +2,10 @@
  * Presents that stay inside: the caches of one conversation, and the tensors that show their first rows as the model's own presents. Rows that
  * a living tensor shows are never written again; whoever goes on from fewer rows asks whether any does. Runs nothing.
  */
-import { InsituError } from "../base/error.js";
 import { cloneView } from "../tensor/copy.js";
 import { Lender } from "../tensor/lender.js";
 import type { Placed } from "../tensor/placed.js";
-import { isTensor, lentTensor, Tensor } from "../tensor/tensor.js";
+import { isTensor, lenderOf, lentTensor, Tensor } from "../tensor/tensor.js";
 import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
 import { hostView, type View } from "../tensor/view.js";
 import type { Holding } from "./holding.js";
@@ -29,7 +28,10 @@ export class Conversation<Form = unknown> {
   readonly owner: object;
   /** Whose runs write them. */
   readonly form: Form;
-  readonly #shown = new Set<ShownRows>();
+  /** How many runs' tensors may show so many rows. */
+  readonly #shown = new Map<number, number>();
+  /** The most rows that any may show. */
+  #most = 0;
   readonly #ended: () => void;
   #runs = 0;
 
@@ -43,16 +45,23 @@ export class Conversation<Form = unknown> {
 
   /** True if a tensor may show rows behind the first `rows`. */
   shows(rows: number): boolean {
-    return [...this.#shown].some((shown) => shown.rows > rows);
+    return this.#most > rows;
   }
 
-  /** Tensors that show the first rows of the caches named, by output. */
-  show(rows: number, caches: readonly KeptCache[]): ReadonlyMap<string, Tensor> {
+  /** Tensors that show the first rows of the caches named, in their order. */
+  show(rows: number, caches: readonly KeptCache[]): readonly Tensor[] {
     const shown = new ShownRows(this, rows);
-    this.#shown.add(shown);
+    this.#shown.set(rows, (this.#shown.get(rows) ?? 0) + 1);
+    this.#most = Math.max(this.#most, rows);
     const hold = new Hold();
     dropped.register(hold, shown);
-    return new Map(caches.map((cache) => [cache.output, makeHandle(shown, hold, cache)]));
+    let dims: readonly number[] = [];
+    return caches.map((cache) => {
+      const { shape } = this.state.cache(cache.input).buffer;
+      // Most caches are alike.
+      if (!isWithRows(dims, shape, cache.axis, rows)) dims = Object.freeze(shape.with(cache.axis, rows));
+      return lentTensor(new Handle(shown, hold, cache, dims));
+    });
   }
 
   /** Keeps the caches while a run goes on; `unhold` ends that. */
@@ -66,8 +75,11 @@ export class Conversation<Form = unknown> {
   }
 
   /** Hears that no tensor shows these rows any more. */
-  drop(shown: ShownRows): void {
-    this.#shown.delete(shown);
+  drop({ rows }: ShownRows): void {
+    const left = this.#shown.get(rows)! - 1;
+    if (left > 0) this.#shown.set(rows, left);
+    else this.#shown.delete(rows);
+    if (left === 0 && rows === this.#most) this.#most = [...this.#shown.keys()].reduce((a, b) => Math.max(a, b), 0);
     this.#settle();
   }
 
@@ -76,6 +88,14 @@ export class Conversation<Form = unknown> {
     this.state.release();
     this.#ended();
   }
+}
+
+/** True for a shape that is another with so many rows. */
+function isWithRows(dims: readonly number[], shape: readonly number[], rowAxis: number, rows: number): boolean {
+  if (dims.length !== shape.length) return false;
+  for (let axis = 0; axis < dims.length; axis++)
+    if (dims[axis] !== (axis === rowAxis ? rows : shape[axis])) return false;
+  return true;
 }
 
 /** What one run left: as many rows of every cache, shown by tensors that are alive. Knows none of them, so that they can be dropped. */
@@ -130,21 +150,17 @@ class Handle extends Lender {
   /** The caller's own array, once there is one: it may be written. */
   #lent: View | undefined;
 
-  constructor(shown: ShownRows, hold: Hold, cache: KeptCache, lent?: View) {
+  constructor(shown: ShownRows, hold: Hold, cache: KeptCache, shape: readonly number[], lent?: View) {
     super();
     shown.add();
     this.shown = shown;
     this.#hold = hold;
     this.cache = cache;
     this.#lent = lent;
-    const { type, buffer, location } = this.#holding;
+    const { type, location } = this.#holding;
     this.type = type;
-    this.shape = buffer.shape.with(cache.axis, shown.rows);
+    this.shape = shape;
     this.location = location;
-  }
-
-  get isDisposed(): boolean {
-    return this.#hold === undefined;
   }
 
   /** True if the caller has an array of its elements, which count from then on. */
@@ -180,7 +196,7 @@ class Handle extends Lender {
   override again(): Lender {
     // One array for both, as tensors of the host have it.
     if (this.location === "cpu") this.lend();
-    return new Handle(this.shown, this.#hold!, this.cache, this.#lent);
+    return new Handle(this.shown, this.#hold!, this.cache, this.shape, this.#lent);
   }
 
   override disposed(): void {
@@ -189,29 +205,19 @@ class Handle extends Lender {
   }
 }
 
-const handles = new WeakMap<Tensor, Handle>();
-
-function makeHandle(shown: ShownRows, hold: Hold, cache: KeptCache): Tensor {
-  const handle = new Handle(shown, hold, cache);
-  const tensor = lentTensor(handle);
-  handles.set(tensor, handle);
-  return tensor;
+/** The handle behind a tensor that shows it under its own dims. */
+function handleOf(tensor: unknown): Handle | undefined {
+  const lender = lenderOf(tensor);
+  return lender instanceof Handle && lender.shape === (tensor as Tensor).dims ? lender : undefined;
 }
 
 /** A present that is fed as it came: of which cache, in which run, and where its rows are. */
-type FedHandle = Pick<Handle, "cache" | "shown" | "place">;
+type FedHandle = Pick<Handle, "cache" | "shown" | "shape" | "place">;
 
 /** The handle behind a tensor of this owner's; undefined for others, and where the caller may have written its elements. */
 export function fedHandle(tensor: unknown, owner: object): FedHandle | undefined {
-  const handle = isTensor(tensor) ? handles.get(tensor) : undefined;
-  if (handle === undefined || handle.isLent) return undefined;
-  if (handle.isDisposed)
-    throw new InsituError(
-      "invalid-feed",
-      `${tensor} is the present "${handle.cache.output}" of an earlier run and was disposed; dispose it after the last run that is fed it`,
-    );
-  const { conversation } = handle.shown;
-  return conversation.owner === owner ? handle : undefined;
+  const handle = handleOf(tensor);
+  return handle === undefined || handle.isLent || handle.shown.conversation.owner !== owner ? undefined : handle;
 }
 
 /**
@@ -228,8 +234,8 @@ export function broughtToHost(
   const isAway = (tensor: unknown): tensor is Tensor =>
     isTensor(tensor) &&
     tensor.location === "gpu-buffer" &&
-    (handles.has(tensor)
-      ? but === undefined || handles.get(tensor)!.shown.conversation.owner !== but
+    (lenderOf(tensor) instanceof Handle
+      ? but === undefined || handleOf(tensor)?.shown.conversation.owner !== but
       : isSlot(tensor) && placeInSlot(tensor, session) === undefined);
   if (!entries.some(([, tensor]) => isAway(tensor))) return undefined;
   // All are asked for before the first is waited for.
@@ -244,7 +250,7 @@ export function broughtToHost(
 export function asItIs(given: TensorLike): TensorLike {
   const tensor = isTensor(given) ? given : foreign(given);
   if (tensor === undefined || tensor.location !== "cpu") return given;
-  const handle = handles.get(tensor);
+  const handle = handleOf(tensor);
   return handle !== undefined && !handle.isLent ? tensor : Tensor.fromView(cloneView(tensor.toView()));
 }
 
@@ -259,6 +265,6 @@ function foreign(given: unknown): Tensor | undefined {
 
 /** Before a run writes a present that the caller gives it as a target: its elements are the caller's own from then on. */
 export function lendTarget(tensor: Tensor | null): void {
-  const handle = tensor === null ? undefined : handles.get(tensor);
-  if (handle?.location === "cpu" && !handle.isDisposed) handle.lend();
+  const handle = handleOf(tensor);
+  if (handle?.location === "cpu") handle.lend();
 }

@@ -41,6 +41,9 @@ interface PresentsStatistics {
   heldBytes: number;
 }
 
+const noPlaces: ReadonlyMap<Value, Placed> = new Map();
+const nothingOmitted: ReadonlySet<Value> = new Set();
+
 /** Rows that a conversation begins with room for. */
 const firstCapacity = 256;
 
@@ -51,7 +54,7 @@ interface Source {
   /** The conversation that it goes on with; undefined where it begins one. */
   readonly conversation: Conversation<KeptModel> | undefined;
   /** The rows of each cache. */
-  readonly places: readonly Placed[];
+  readonly places: () => readonly Placed[];
   readonly added: AddedTokens;
   /** Which rows are padding, where some may be. */
   readonly mask: View | undefined;
@@ -73,6 +76,9 @@ export class KeptPresents {
   /** Those that ran. */
   readonly #forms = new Set<KeptModel>();
   readonly #presents: ReadonlyMap<string, KeptCache>;
+  /** The names of the pasts. */
+  readonly #inputs: ReadonlySet<string>;
+  #pasts: ReadonlySet<Value> | undefined;
   readonly #asked = new WeakMap<Wanted, Asked>();
   /** Ends when every run that was asked for so far is over. */
   #last: Promise<unknown> | undefined;
@@ -90,6 +96,7 @@ export class KeptPresents {
     this.#kept = kept;
     this.#forms.add(kept);
     this.#presents = new Map(kept.caches.map((cache) => [cache.output, cache]));
+    this.#inputs = new Set(kept.caches.map(({ input }) => input));
   }
 
   /** What runs of the rewritten forms, for whoever counts memory. */
@@ -145,34 +152,50 @@ export class KeptPresents {
       passed.some((name) => fedHandle(feeds[name], this) !== undefined)
     )
       return undefined;
+    const fed: Readonly<Record<string, unknown>> = Object(feeds) as Feeds;
+    const handles = caches.map(({ input }) => fedHandle(fed[input], this));
+    const [first] = handles;
+    const isOne =
+      first !== undefined &&
+      handles.every((handle, index) => handle?.cache === caches[index] && handle.shown === first.shown);
+    const differing = new Set<string>();
     const placeOf = (tensor: unknown): Placed | undefined =>
       fedHandle(tensor, this)?.place ?? placeInSlot(tensor, original);
-    const differing = new Set<string>();
-    const places = readFeeds(original.graph, known, feeds, new Map(), new Set(), placeOf, differing);
+    // Presents of one run fit each other: there is nothing to check in them.
+    const others = isOne ? this.#withoutPasts(feeds) : feeds;
+    const omitted = isOne ? this.#pastsOf(known) : nothingOmitted;
+    const places = readFeeds(original.graph, known, others, noPlaces, omitted, placeOf, differing);
     // The rewritten form takes for granted that a symbol is one size.
     if (differing.size > 0) return undefined;
     const at = (name: string): Placed => places.get(known.get(name)!)!;
     const counted = at(tokens.name);
-    const pasts = caches.map(({ input }) => at(input));
-    const [batch, past] = [pasts[0].shape[0], pasts[0].shape[caches[0].axis]];
+    const pasts = isOne ? undefined : caches.map(({ input }) => at(input));
+    const shape = isOne ? first.shape : pasts![0].shape;
+    const [batch, past] = [shape[0], shape[caches[0].axis]];
     const added = { batch, past, tokens: counted.shape[tokens.axis] };
     const fits =
       batch > 0 &&
       added.tokens > 0 &&
       (tokens.axis === 0 || counted.shape[0] === batch) &&
-      pasts.every(({ shape }, index) => shape[0] === batch && shape[caches[index].axis] === past);
+      (pasts ?? []).every((place, index) => place.shape[0] === batch && place.shape[caches[index].axis] === past);
     if (!fits) return undefined;
-    const handles = caches.map(({ input }) => fedHandle(feeds[input], this));
-    const [first] = handles;
-    const isOne =
-      first !== undefined &&
-      handles.every((handle, index) => handle?.cache === caches[index] && handle.shown === first.shown);
     // Elsewhere than on the host nothing but handles can be copied from.
-    if (!isOne && pasts.some((place, index) => !(place instanceof View) && handles[index] === undefined))
+    if (pasts?.some((place, index) => !(place instanceof View) && handles[index] === undefined) === true)
       return undefined;
     const conversation = isOne ? (first.shown.conversation as Conversation<KeptModel>) : undefined;
     const chosen = this.#formFor(conversation?.form ?? this.#kept, at, added);
-    return chosen && { ...chosen, conversation, places: pasts, added };
+    return chosen && { ...chosen, conversation, places: () => pasts ?? handles.map((handle) => handle!.place), added };
+  }
+
+  /** The inputs that pasts are fed to. */
+  #pastsOf(known: ReadonlyMap<string, Value>): ReadonlySet<Value> {
+    return (this.#pasts ??= new Set(this.#kept.caches.map(({ input }) => known.get(input)!)));
+  }
+
+  #withoutPasts(feeds: Feeds): Feeds {
+    const others: Record<string, Feeds[string]> = {};
+    for (const name of Object.keys(feeds)) if (!this.#inputs.has(name)) others[name] = feeds[name];
+    return others;
   }
 
   /** The form that is the same for what is fed beside pasts: the one that was taken so far, if it is. */
@@ -218,9 +241,12 @@ export class KeptPresents {
     try {
       const results = await runWithState(form.parts, this.#innerFeeds(feeds, source, state), inner, state);
       if (shown.length === 0) state.rewind(past);
-      const handles = shown.length === 0 ? undefined : conversation.show(past + tokens, shown);
+      const handles = shown.length === 0 ? [] : conversation.show(past + tokens, shown);
+      let next = 0;
       // Properties of the object's own, whatever an output is called.
-      return Object.fromEntries(names.map((name) => [name, handles?.get(name) ?? results[name]]));
+      return Object.fromEntries(
+        names.map((name) => [name, this.#presents.has(name) ? handles[next++] : results[name]]),
+      );
     } finally {
       conversation.unhold();
     }
@@ -297,7 +323,7 @@ export class KeptPresents {
     while (capacity < need + firstCapacity / 8) capacity *= 2;
     for (const rows of [capacity, need])
       try {
-        return this.#makeState(form, places, added, rows);
+        return this.#makeState(form, places(), added, rows);
       } catch (error) {
         if (!(error instanceof InsituError) || error.code !== "out-of-memory") throw error;
       }

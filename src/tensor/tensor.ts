@@ -110,6 +110,9 @@ export const isTensor = (value: unknown): value is Tensor => CpuTensor.isTensor(
 /** A tensor of a whole buffer that somebody else owns. */
 export const lentTensor = (lender: Lender): Tensor => new CpuTensor(lender);
 
+/** Who owns the memory that a tensor shows; undefined where it is the tensor's own, and for what is no tensor. */
+export const lenderOf = (value: unknown): Lender | undefined => CpuTensor.lenderOf(value);
+
 /** ONNX's own names that differ from onnxruntime's. */
 const typeAliases: ReadonlyMap<string, ElementType> = new Map([
   ["float", "float32"],
@@ -124,6 +127,9 @@ function dimsOfData(type: ElementType, storage: Storage): readonly number[] {
     refuse(`${type} needs dims: its ${storage.length} bytes do not tell them`, "TypeError");
   return [traitsOf(type).kind === "complex" ? Math.floor(storage.length / 2) : storage.length];
 }
+
+/** The shape that a lender tells, as nobody can change it. */
+const lentDims = ({ shape }: Lender): readonly number[] => (Object.isFrozen(shape) ? shape : readDims(shape));
 
 /** A copy of dims that nobody can change. */
 function readDims(dims: unknown): readonly number[] {
@@ -150,7 +156,7 @@ class CpuTensor<T extends ElementType> implements Tensor<T> {
   constructor(first: string | TensorData | Lender, second?: TensorData | readonly number[], third?: readonly number[]) {
     if (first instanceof Lender) {
       this.type = first.type as T;
-      this.dims = readDims(second ?? first.shape);
+      this.dims = second === undefined ? lentDims(first) : readDims(second);
       this.size = elementCount(this.dims);
       this.#data = first;
     } else {
@@ -173,6 +179,12 @@ class CpuTensor<T extends ElementType> implements Tensor<T> {
 
   static isTensor(value: unknown): value is Tensor {
     return typeof value === "object" && value !== null && #data in value;
+  }
+
+  static lenderOf(value: unknown): Lender | undefined {
+    if (typeof value !== "object" || value === null || !(#data in value)) return undefined;
+    const data = value.#data;
+    return data instanceof Lender ? data : undefined;
   }
 
   static fromView(view: View): Tensor {

@@ -3,6 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { attention } from "../../src/bench/attention.js";
 import { attended, attentionFeeds, inPlaceFeeds, inPlaceModel } from "../../src/bench/attention-work.js";
+import { clients } from "../../src/bench/clients.js";
 import { decode } from "../../src/bench/decode.js";
 import { fullDecoder, parameterCount, pastPresentDecoder, tinyDecoder } from "../../src/bench/decoder-work.js";
 import type { Load, Setting } from "../../src/bench/load.js";
@@ -38,6 +39,20 @@ describe.each(loads)("$name", (load) => {
     expect(first.contestants[0].runtime).toBe("insitu");
     for (const { name } of found.peers) expect(first.contestants.map(({ runtime }) => runtime)).toContain(name);
   });
+});
+
+test("clients have processes of their own, in which both runtimes say the same", async () => {
+  const report = await runBench([clients], { quick: true, repeats: 1, found });
+  const who = ["insitu", ...found.peers.map(({ name }) => name).filter((name) => name === "onnxruntime-node")];
+  for (const { name, contestants, failed } of report.loads[0].groups) {
+    expect(failed, name).toEqual([]);
+    expect(contestants.map(({ runtime }) => runtime)).toEqual(who);
+    for (const { name: contestant, problem } of contestants) expect(problem, `${name}: ${contestant}`).toBeNull();
+  }
+  const full = clients.groups({ quick: false, peers: [], backend: undefined, threads: 2 }).map(({ name }) => name);
+  expect(full.join("\n")).toMatch(
+    /GroupQueryAttention, at context 400[^]*Concat, at context 400[^]*4096, 125 M parameters/,
+  );
 });
 
 test("the full sizes are those that are spoken of", () => {

@@ -2,13 +2,12 @@
  * The other runtimes on a device, where they are installed: each in a process of its own, which runs a script of peers/device and answers
  * what a decoder is asked. A peer that fails ends its own process and nobody else's.
  */
-import { fork } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { InsituError } from "../../base/error.js";
 import type { FoundRuntimes } from "../load.js";
+import { PeerProcess } from "../peer-process.js";
 import type { MissingPeer } from "../peers.js";
 import type { DecoderEntry, DeviceDecoder } from "./decoder.js";
 import type { ModelFolder } from "./model-files.js";
@@ -123,57 +122,4 @@ function decoderIn(process: PeerProcess): DeviceDecoder {
       process.end();
     },
   };
-}
-
-interface Answer {
-  readonly id: number;
-  readonly value?: unknown;
-  readonly error?: string;
-}
-
-/** A script that answers. */
-class PeerProcess {
-  readonly #name: string;
-  readonly #child: ReturnType<typeof fork>;
-  readonly #waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
-  #asked = 0;
-  #said = "";
-  #ended: string | undefined;
-
-  constructor(name: string, script: string) {
-    this.#name = name;
-    this.#child = fork(script, [], { stdio: ["ignore", "ignore", "pipe", "ipc"] });
-    // What it says is told where it ends: runtimes warn of much.
-    this.#child.stderr?.on("data", (text: Buffer) => (this.#said = (this.#said + String(text)).slice(-2000)));
-    this.#child.on("message", (message) => this.#hear(message as Answer));
-    this.#child.on("exit", (code, signal) => {
-      this.#ended = `its process ended with ${signal ?? code}: ${this.#said.trim().split("\n").slice(-3).join(" ")}`;
-      for (const waiting of this.#waiting.values()) waiting.reject(this.#failure(this.#ended));
-      this.#waiting.clear();
-    });
-  }
-
-  #failure(reason: string): InsituError {
-    return new InsituError("invalid-argument", `${this.#name}: ${reason}`);
-  }
-
-  #hear({ id, value, error }: Answer): void {
-    const waiting = this.#waiting.get(id);
-    this.#waiting.delete(id);
-    if (error === undefined) waiting?.resolve(value);
-    else waiting?.reject(this.#failure(error));
-  }
-
-  ask(call: string, args: readonly unknown[]): Promise<unknown> {
-    if (this.#ended !== undefined) return Promise.reject(this.#failure(this.#ended));
-    const id = ++this.#asked;
-    return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
-      this.#child.send({ id, call, args });
-    });
-  }
-
-  end(): void {
-    this.#child.kill();
-  }
 }
