@@ -2,6 +2,7 @@
 // of shapes, on one thread and on two and on the slow truth; what is kept for them does not grow; and little is done for a token.
 import { afterAll, describe, expect, test, vi } from "vitest";
 import type { BackendSession } from "../../src/backends/backend.js";
+import type { Executable } from "../../src/backends/backend.js";
 import { prepareReference } from "../../src/backends/reference/reference.js";
 import { WasmEngine } from "../../src/backends/wasm/engine.js";
 import { WasmMemory } from "../../src/backends/wasm/memory.js";
@@ -69,7 +70,7 @@ describe.each(Object.keys(models))("%s", (name) => {
 
   test.each(["reference", "1 thread", "2 threads"])("%s: each run as from nothing", async (where) => {
     const session = where === "reference" ? undefined : await open(Number(where[0]));
-    const prepare = (): ReturnType<typeof prepareReference> => session?.prepare(plan) ?? prepareReference(plan);
+    const prepare = (): Executable => session?.prepare(plan) ?? prepareReference(plan);
     const lasting = prepare();
     const random = seededRandom(seed);
     for (const sizes of walk(seed, soak ? 120 : where === "1 thread" ? 16 : 8)) {

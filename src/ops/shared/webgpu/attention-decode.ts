@@ -22,7 +22,7 @@ import {
 import { workgroupReduction } from "./workgroup-reduction.js";
 
 /** Keys of a tile, invocations of a workgroup, and those of them that share a key. */
-export const tile = 64;
+const tile = 64;
 export const invocations = 256;
 const lanes = invocations / tile;
 
