@@ -1,0 +1,103 @@
+/**
+ * What the door (HTTP, wire/) asks of the engine behind it (running/, over the scheduler): texts in tokens, many at once, on one pool of pages.
+ * The door knows no model and no pages; the engine knows no text, no stop strings and no HTTP.
+ */
+import type { Sampling } from "../generate/sampling.js";
+
+/** Which tokens may come next, for a text that must obey a grammar. One for each text. */
+export interface TokenConstraint {
+  /** Sets the bit of every token that may come next, and says whether any token is ruled out at all. */
+  fillMask(mask: Uint32Array): boolean;
+  /** The text goes on with this token; false where the grammar does not have it. */
+  accept(token: number): boolean;
+  /** Takes back the last tokens. */
+  rollback(count: number): void;
+  /** True once nothing but an end token may come. */
+  readonly terminated: boolean;
+}
+
+/** One text that is asked for. */
+export interface TextRequest {
+  readonly id: string;
+  /** Whom it is for: turns go round over these. What is shared between them is said by `salt`. */
+  readonly tenant: string;
+  /** Prefixes are shared between requests of one salt only. */
+  readonly salt?: string;
+  /** Higher ones first; 0 where left out. */
+  readonly priority?: number;
+  readonly prompt: readonly number[];
+  readonly maxTokens: number;
+  readonly endTokens: ReadonlySet<number>;
+  readonly sampling: Sampling;
+  /** Added to the logits of these tokens, after penalties and before the constraint. */
+  readonly logitBias?: ReadonlyMap<number, number>;
+  /** How many of the likeliest tokens are told beside each chosen one; undefined tells no log-probabilities. */
+  readonly logprobs?: number;
+  readonly constraint?: TokenConstraint;
+}
+
+/** A token with its log-probability. */
+export interface TokenLogprob {
+  readonly token: number;
+  readonly logprob: number;
+}
+
+/** A token of a text, as it was made. */
+export interface MadeToken {
+  readonly token: number;
+  readonly logprob?: number;
+  readonly top?: readonly TokenLogprob[];
+}
+
+/** Why a text ended: an end token (which is not told as a token), the listener, the count of tokens, a full context. */
+export type TextEnd = "end-token" | "stopped" | "max-tokens" | "context-full";
+
+/** Who hears of a text. Calls come in order, outside of `submit`, and must not throw; nothing comes after ended, failed, or cancel. */
+export interface TextListener {
+  /** The prompt's first run began: so many of its tokens were reused. */
+  started?(told: { readonly cachedTokens: number }): void;
+  /** A token; "stop" ends the text with it. */
+  token(made: MadeToken): "stop" | undefined;
+  ended(end: TextEnd): void;
+  /** The text cannot go on; the InsituError says why. Others are not touched. */
+  failed(error: Error): void;
+}
+
+/** A text that was taken in. */
+export interface RunningText {
+  /** Ends it without a further word; its blocks are free within one step. */
+  cancel(): void;
+}
+
+/** What the engine does right now, and has done: what metrics show. Counts only grow. */
+export interface EngineFigures {
+  readonly waiting: number;
+  readonly running: number;
+  readonly blocks: number;
+  readonly blocksUsed: number;
+  readonly blockSize: number;
+  readonly promptTokens: number;
+  readonly reusedTokens: number;
+  readonly madeTokens: number;
+  readonly preemptions: number;
+  readonly steps: number;
+}
+
+/** Runs texts. */
+export interface Engine {
+  /** Tokens that a prompt and its text may take together. */
+  readonly context: number;
+  readonly vocabulary: number;
+  /**
+   * Takes a text in. Throws an InsituError with nothing begun: "queue-full" (with `retryAfterSeconds`), "context-overflow" (both numbers),
+   * "closed" (draining or closed).
+   */
+  submit(request: TextRequest, listener: TextListener): RunningText;
+  /** The mean of the last hidden state; undefined where the model does not hand it out. */
+  readonly embed?: (tokens: readonly number[], signal?: AbortSignal) => Promise<Float32Array>;
+  figures(): EngineFigures;
+  /** Takes nothing in any more, and is done when all texts are, or when the time is up: what is left then fails with "closed". */
+  drain(limitMilliseconds: number): Promise<void>;
+  /** Ends everything now. */
+  close(): Promise<void>;
+}
