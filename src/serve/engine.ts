@@ -2,19 +2,10 @@
  * What the door (HTTP, wire/) asks of the engine behind it (running/, over the scheduler): texts in tokens, many at once, on one pool of pages.
  * The door knows no model and no pages; the engine knows no text, no stop strings and no HTTP.
  */
+import type { TokenConstraint } from "../generate/constraint.js";
 import type { Sampling } from "../generate/sampling.js";
 
-/** Which tokens may come next, for a text that must obey a grammar. One for each text. */
-export interface TokenConstraint {
-  /** Sets the bit of every token that may come next, and says whether any token is ruled out at all. */
-  fillMask(mask: Uint32Array): boolean;
-  /** The text goes on with this token; false where the grammar does not have it. */
-  accept(token: number): boolean;
-  /** Takes back the last tokens. */
-  rollback(count: number): void;
-  /** True once nothing but an end token may come. */
-  readonly terminated: boolean;
-}
+export type { TokenConstraint };
 
 /** One text that is asked for. */
 export interface TextRequest {
