@@ -24,6 +24,7 @@ export const rooms = {
   functions: { imports: ["base", "tensor", "graph", "ops"] },
   cache: { imports: ["base", "tensor", "onnx", "rewrite", "session"] },
   generate: { imports: ["base", "session", "cache"] },
+  schedule: { imports: ["base"] },
   hub: { imports: ["base"], node: true },
   conformance: { imports: ["base", "tensor", "onnx", "session"] },
   "rewrite-check": { imports: ["base", "tensor", "onnx", "graph", "rewrite", "session", "conformance"] },
