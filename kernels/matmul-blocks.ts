@@ -26,6 +26,7 @@ export class MatMulBlocks {
   blockSize: i32;
   bits: i32;
   precision: i32; // of the activations: 8 or 16 bits in blocks, or 32 for float32 as it is, without the three first fields
+  alike: i32; // as quantizeRows was told
   a: usize; // [m, k], for precision 32
   aType: i32; // elementCode
   rows: usize; // a, packed by packRows; 0 for few rows, whole zero points, and blocks of 32 or more of 4 or 8 bits
@@ -33,7 +34,7 @@ export class MatMulBlocks {
 
 /** The product; parts share the columns. */
 export function matmulBlocks(job: MatMulBlocks, part: i32, parts: i32, scratch: usize): void {
-  if (job.precision == 32 ? job.rows != 0 : isTiled(job.m, job.bits, job.blockSize)) {
+  if (job.precision == 32 ? job.rows != 0 : isTiled(job.m, job.bits, job.blockSize, job.alike)) {
     const panels = (job.n + 7) >> 3;
     const from = shareStart(panels, part, parts) << 3;
     const to = min(job.n, shareStart(panels, part + 1, parts) << 3);
@@ -56,5 +57,5 @@ export function matmulBlocks(job: MatMulBlocks, part: i32, parts: i32, scratch: 
 /** What tiles need, or few rows. */
 export function matmulBlocksScratch(job: MatMulBlocks): usize {
   if (job.precision == 32) return floatsBytes(job);
-  return isTiled(job.m, job.bits, job.blockSize) ? tilesBytes(job) : rowsBytes(job);
+  return isTiled(job.m, job.bits, job.blockSize, job.alike) ? tilesBytes(job) : rowsBytes(job);
 }

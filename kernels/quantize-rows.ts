@@ -31,6 +31,7 @@ export class QuantizeRows {
   blockSize: i32; // of the weights
   bits: i32; // of the weights: 2, 4, 8
   precision: i32; // bits of the activations: 16, or 8 (weights of 4 bits, blocks of 32 or more, the relaxed build only)
+  alike: i32; // 1: woven whatever m is
 }
 
 /** Elements of a panel of weights in tiles: as many as fill 8 KiB. */
@@ -40,11 +41,11 @@ export function panelDepth(precision: i32): i32 {
   return precision == 8 ? 1024 : 512;
 }
 
-/** True where products work in tiles: many rows, or weights that only tiles unpack. */
+/** True where products work in tiles: many rows, weights that only tiles unpack, or rows that must come out alike whatever their number is. */
 // @ts-ignore: decorator
 @inline
-export function isTiled(m: i32, bits: i32, blockSize: i32): bool {
-  return m >= 12 || bits == 2 || blockSize < 32;
+export function isTiled(m: i32, bits: i32, blockSize: i32, alike: i32): bool {
+  return alike != 0 || m >= 12 || bits == 2 || blockSize < 32;
 }
 
 /** Activations that share a scale. */
@@ -91,7 +92,7 @@ export function byteRow(length: i32): usize {
 
 /** Quantizes rows; parts share the rows, fours of them where they are woven. */
 export function quantizeRows(job: QuantizeRows, part: i32, parts: i32, scratch: usize): void {
-  const tiled = isTiled(job.m, job.bits, job.blockSize);
+  const tiled = isTiled(job.m, job.bits, job.blockSize, job.alike);
   const rows = tiled ? (job.m + 3) & ~3 : job.m;
   const length = paddedLength(job.k, job.blockSize);
   const group = groupSize(job.precision);
@@ -123,7 +124,7 @@ export function quantizeRowsScratch(job: QuantizeRows): usize {
 // @ts-ignore: decorator
 @inline
 function rowsOf(job: QuantizeRows): i32 {
-  return isTiled(job.m, job.bits, job.blockSize) ? (job.m + 3) & ~3 : job.m;
+  return isTiled(job.m, job.bits, job.blockSize, job.alike) ? (job.m + 3) & ~3 : job.m;
 }
 
 /**
@@ -133,7 +134,7 @@ function rowsOf(job: QuantizeRows): i32 {
 export function quantizedValueBytes(job: QuantizeRows): usize {
   const length = paddedLength(job.k, job.blockSize);
   if (job.precision == 16) return <usize>rowsOf(job) * length * 2;
-  return isTiled(job.m, job.bits, job.blockSize) ? tiledBytes(rowsOf(job) * length) : rowsOf(job) * byteRow(length);
+  return isTiled(job.m, job.bits, job.blockSize, job.alike) ? tiledBytes(rowsOf(job) * length) : rowsOf(job) * byteRow(length);
 }
 
 /**

@@ -30,7 +30,7 @@ for (const variant of ["relaxed", "simd"]) {
       for (const M of rows.split(",").map(Number)) {
         const a = team.fill(team.take(M * K * 4), M * K);
         const c = team.take(M * N * 4);
-        const shape = { m: M, k: K, blockSize, bits, precision };
+        const shape = { m: M, k: K, blockSize, bits, precision, alike: 0 };
         const sizes = quantizedBytes(shape);
         const [values, aScales, aSums] = [team.take(sizes.values), team.take(sizes.scales), team.take(sizes.sums)];
         const quantize = team.job("quantizeRows", {

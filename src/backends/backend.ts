@@ -134,6 +134,8 @@ export interface BackendOptions {
   readonly threads?: number | undefined;
   /** What the caller set for this backend alone: the backend reads and checks it. */
   readonly settings?: unknown;
+  /** True where a row of a result must not depend on what other rows a run has: a backend that cannot promise it is not available. */
+  readonly batchInvariant?: boolean;
   /** What has no kernel may run on the host, or not at all. */
   readonly fallback?: FallbackPolicy;
   /** True where the caller left the choice open: a backend that is there, but not worth taking, is not available then. */

@@ -137,14 +137,16 @@ export class BlockPool {
     return this.#parts.blocks.available * this.blockSize;
   }
 
-  /** A new, empty sequence. */
-  add(name?: string): Sequence {
+  /** A new, empty sequence. It shares beginnings with those of the same salt only. */
+  add(name?: string, salt = ""): Sequence {
     checkName("the name of a sequence", name);
+    if (typeof salt !== "string")
+      throw new InsituError("invalid-argument", `the salt of a sequence must be text, got ${valueText(salt)}`);
     let free = name;
     while (free === undefined || (name === undefined && this.#sequences.has(free))) free = `sequence ${++this.#named}`;
     if (this.#sequences.has(free))
       throw new InsituError("invalid-argument", `the pool has a sequence "${free}" already; release it first`);
-    const sequence = new Sequence(this, this.#parts, free);
+    const sequence = new Sequence(this, this.#parts, free, salt);
     this.#sequences.set(free, sequence);
     return sequence;
   }

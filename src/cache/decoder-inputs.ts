@@ -5,7 +5,7 @@
 import { InsituError } from "../base/error.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { Tensor } from "../tensor/tensor.js";
-import { pageInputs } from "../rewrite/page-names.js";
+import { logitRows, pageInputs } from "../rewrite/page-names.js";
 import { samplingInputs } from "../rewrite/sampling-names.js";
 
 /** An input that is filled from what a run reads. */
@@ -16,6 +16,7 @@ export type DecoderInput =
   | "write_indices"
   | "nonpad_kv_seqlen"
   | "num_logits_to_keep"
+  | typeof logitRows
   | "use_cache_branch";
 
 /** What one run reads, as its inputs tell it. */
@@ -30,6 +31,8 @@ export interface Reading {
   readonly mask: { readonly columns: number; readonly from: readonly number[]; readonly to: readonly number[] };
   /** Tokens at the end whose logits are needed. */
   readonly keep: number;
+  /** The same, or others, by their numbers among all tokens. */
+  readonly wanted: readonly number[];
 }
 
 /** An input's numbers, one by one. */
@@ -57,6 +60,7 @@ const fillings: Readonly<Record<DecoderInput, (reading: Reading) => Numbers | un
   },
   write_indices: ({ tokens, rows }) => rows && { dims: [tokens.length], at: (sample) => rows.start[sample] },
   nonpad_kv_seqlen: ({ tokens, rows }) => rows && { dims: [tokens.length], at: (sample) => rows.valid[sample] },
+  [logitRows]: ({ wanted }) => ({ dims: [wanted.length], at: (index) => wanted[index] }),
   num_logits_to_keep: ({ keep }) => ({ dims: [], at: () => keep }),
   use_cache_branch: () => ({ dims: [1], at: () => 1 }),
 };

@@ -8,6 +8,7 @@ import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { Tensor } from "../tensor/tensor.js";
+import { logitRows } from "../rewrite/page-names.js";
 import { samplingInputs, samplingOutputs } from "../rewrite/sampling-names.js";
 import {
   type DecoderInput,
@@ -33,6 +34,8 @@ export interface DecoderStep {
   readonly padding?: readonly number[];
   /** Tokens at the end whose logits are needed, all where left out; a model that cannot leave logits out gives all. */
   readonly keep?: number;
+  /** In place of `keep`: the tokens whose logits are needed, by their numbers among all tokens. Each is a sample of the logits then. */
+  readonly wanted?: readonly number[];
   /** Where pages are written and read. */
   readonly pages?: Readonly<Record<string, Tensor>>;
 }
@@ -142,15 +145,21 @@ export class Decoder {
   async #run(state: State, step: DecoderStep, measured: readonly string[]): Promise<DecoderResults> {
     const [batch, count] = [step.tokens.length, step.tokens[0].length];
     const feeds = this.feedsOf(state, step);
-    const target = count === 1 ? this.#results?.get(batch) : undefined;
+    const picks = this.#types.has(logitRows);
+    const { wanted: picked } = step;
+    // Tensors are kept by the rows of logits.
+    const kept = picks ? (picked?.length ?? batch) : batch;
+    const target = count === 1 ? this.#results?.get(kept) : undefined;
     const wanted = { [this.#logits]: target ?? null, ...Object.fromEntries(measured.map((name) => [name, null])) };
     const results = await this.#session.run(feeds, wanted, { state });
     const tensor = results[this.#logits];
-    if (count === 1) this.#results?.set(batch, tensor);
-    const [, rows, vocabulary] = tensor.dims;
+    if (count === 1) this.#results?.set(kept, tensor);
+    const [given, each, vocabulary] = tensor.dims;
+    const rows = picks ? given / (picked?.length ?? batch) : each;
     const numbers = tensor.type === "float32" ? (tensor.data as Float32Array) : readNumbers(tensor.toView());
     const data = numbers instanceof Float32Array ? numbers : Float32Array.from(numbers);
-    return { logits: new Logits(data, rows, vocabulary), measured: measured.map((name) => results[name]) };
+    const logits = new Logits(data, rows, vocabulary, picks ? undefined : picked);
+    return { logits, measured: measured.map((name) => results[name]) };
   }
 
   /** What a run of these tokens is fed. */
@@ -164,15 +173,20 @@ export class Decoder {
     return feeds;
   }
 
-  #readingOf(state: State, { tokens, positions, rows, padding, keep, pages }: DecoderStep): Reading {
+  #readingOf(state: State, step: DecoderStep): Reading {
+    const { tokens, positions, rows, padding, pages } = step;
     const count = tokens[0].length;
+    const { keep = count } = step;
+    const last = (sample: number): number[] =>
+      Array.from({ length: keep }, (_, at) => (sample + 1) * count - keep + at);
+    const wanted = step.wanted ?? tokens.flatMap((_, sample) => last(sample));
     const after = positions.map((first) => first + count);
     // A model that counts rows by itself counts positions where pages hold the rows: pages do not tell.
     const own = rows ?? (pages && { start: positions, valid: after });
     const to = own?.valid ?? state.lengths.map((length) => length + count);
     const from = padding ?? tokens.map(() => 0);
     const columns = pages === undefined ? this.#maskColumns(state, count) : Math.max(...to);
-    return { tokens, positions, rows: own, mask: { columns, from, to }, keep: keep ?? count };
+    return { tokens, positions, rows: own, mask: { columns, from, to }, keep, wanted };
   }
 
   /** A mask over linear caches has a column for each row that they may hold, or that they will once they have grown. */

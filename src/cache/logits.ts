@@ -17,7 +17,17 @@ export class Logits {
 
   /** The same logits for other samples: each is given its place, or -1. */
   placed(places: readonly number[]): Logits {
-    return new Logits(this.#rows, this.#count, this.#vocabulary, places);
+    const own = places.map((place) => this.#places?.[place] ?? place);
+    return new Logits(this.#rows, this.#count, this.#vocabulary, own);
+  }
+
+  /** The same logits with `count` samples taken for one. */
+  inRows(count: number): Logits {
+    if (this.#places === undefined) return new Logits(this.#rows, this.#count * count, this.#vocabulary);
+    if (count === 1) return this;
+    const picked = new Float32Array(this.#places.length * this.#vocabulary);
+    this.#places.forEach((_, sample) => picked.set(this.at(0, sample), sample * this.#vocabulary));
+    return new Logits(picked, count, this.#vocabulary);
   }
 
   /** The logits after the token that comes `fromEnd` tokens before the last: a view. */

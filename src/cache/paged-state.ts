@@ -8,7 +8,7 @@ import { valueText } from "../base/value-text.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
-import type { Tensor } from "../tensor/tensor.js";
+import { Tensor } from "../tensor/tensor.js";
 import { type AppendEntry, BlockPool, type BlockPoolOptions, rowsOf } from "./block-pool.js";
 import { Decoder } from "./decoder.js";
 import { int64 } from "./decoder-inputs.js";
@@ -50,6 +50,12 @@ export interface PagedBatch {
   /** slot_mapping, block_tables and seq_lens. */
   readonly feeds: Readonly<Record<string, Tensor>>;
   readonly state: State;
+}
+
+/** One run whose tokens are samples of their own, each of one token, one sequence behind the other. */
+export interface ApartBatch extends PagedBatch {
+  /** The number of each sequence's last token. */
+  readonly last: readonly number[];
 }
 
 /** What a sequence's tokens led to. */
@@ -139,13 +145,34 @@ export class PagedState {
 
   /** Makes room for tokens, runs `body`, and keeps what it wrote; where it throws, the sequences are as before. Calls take turns. */
   async run<T>(entries: readonly RunEntry[], body: (batch: PagedBatch) => Promise<T>): Promise<T> {
+    return this.#take(entries, body, (positions, slots) => this.#batchOf(entries, positions, slots));
+  }
+
+  /**
+   * The same with every token a sample of its own, which sees the rows up to its own: sequences that read many tokens and such that read one
+   * need no padding, and a token is computed alike whatever it is read with. A few samples of no token fill up to a number of samples that
+   * recurs: runs of the same shapes are prepared once.
+   */
+  async runApart<T>(entries: readonly PagedEntry[], body: (batch: ApartBatch) => Promise<T>): Promise<T> {
+    return this.#take(entries, body, (positions, slots) => this.#apartBatchOf(entries, positions, slots));
+  }
+
+  async #take<T, B>(
+    entries: readonly RunEntry[],
+    body: (batch: B) => Promise<T>,
+    batchOf: (positions: readonly number[], slots: readonly (readonly number[])[]) => B,
+  ): Promise<T> {
     this.#checkEntries(entries);
     if (typeof body !== "function")
       throw new InsituError("invalid-argument", `a run needs a function, got ${valueText(body)}`);
-    return this.#turns.take(() => this.#runEntries(entries, body));
+    return this.#turns.take(() => this.#runEntries(entries, body, batchOf));
   }
 
-  async #runEntries<T>(entries: readonly RunEntry[], body: (batch: PagedBatch) => Promise<T>): Promise<T> {
+  async #runEntries<T, B>(
+    entries: readonly RunEntry[],
+    body: (batch: B) => Promise<T>,
+    batchOf: (positions: readonly number[], slots: readonly (readonly number[])[]) => B,
+  ): Promise<T> {
     const before = entries.map(({ sequence }) => [sequence.length, sequence.position] as const);
     try {
       const positions = entries.map(({ sequence, position }) => position ?? sequence.position);
@@ -159,7 +186,7 @@ export class PagedState {
             `sequence "${sequence.name}" of ${sequence.length} rows`,
           );
       const slots = this.#reserve(entries);
-      const result = await body(this.#batchOf(entries, positions, slots));
+      const result = await body(batchOf(positions, slots));
       for (const { sequence, rows } of entries) if (rows === undefined) sequence.commit();
       return result;
     } catch (error) {
@@ -255,12 +282,8 @@ export class PagedState {
     });
   }
 
-  #batchOf(
-    entries: readonly RunEntry[],
-    positions: readonly number[],
-    slots: readonly (readonly number[])[],
-  ): PagedBatch {
-    const count = Math.max(...entries.map(({ tokens }) => rowsOf(tokens)));
+  /** How many rows each sequence has after a run, and how many blocks tables tell. */
+  #reachOf(entries: readonly RunEntry[]): { readonly lengths: readonly number[]; readonly columns: number } {
     const lengths = entries.map(({ sequence, rows }) => rows?.valid ?? sequence.length);
     const longest = Math.max(...entries.map(({ sequence }) => sequence.table.length));
     // Shapes that change at every block would make a program for each.
@@ -268,6 +291,60 @@ export class PagedState {
     entries.forEach(({ sequence }, at) =>
       this.pool.checkTable(sequence.table, lengths[at], `sequence "${sequence.name}"`),
     );
+    return { lengths, columns };
+  }
+
+  #apartBatchOf(
+    entries: readonly PagedEntry[],
+    positions: readonly number[],
+    slots: readonly (readonly number[])[],
+  ): ApartBatch {
+    const { lengths, columns } = this.#reachOf(entries);
+    const count = entries.reduce((sum, { tokens }) => sum + tokens.length, 0);
+    const samples = usualCount(count);
+    const tokens: number[][] = [];
+    const firsts: number[] = [];
+    const last: number[] = [];
+    const own = { slots: new BigInt64Array(samples).fill(-1n), lengths: new BigInt64Array(samples) };
+    const tables = new BigInt64Array(samples * columns).fill(-1n);
+    entries.forEach(({ sequence: { table }, tokens: read }, at) => {
+      const first = tokens.length;
+      const row = first * columns;
+      table.forEach((block, column) => (tables[row + column] = BigInt(block)));
+      read.forEach((token, index) => {
+        const sample = first + index;
+        if (index > 0) tables.copyWithin(sample * columns, row, row + columns);
+        own.slots[sample] = BigInt(slots[at][index]);
+        own.lengths[sample] = BigInt(lengths[at] - (read.length - 1 - index));
+        tokens.push([token]);
+        firsts.push(positions[at] + index);
+      });
+      last.push(tokens.length - 1);
+    });
+    while (tokens.length < samples) {
+      tokens.push([0]);
+      firsts.push(0);
+    }
+    return {
+      tokens,
+      positions: firsts,
+      last,
+      feeds: {
+        [pageInputs.slots]: new Tensor("int64", own.slots, [samples]),
+        [pageInputs.tables]: new Tensor("int64", tables, [samples, columns]),
+        [pageInputs.lengths]: new Tensor("int64", own.lengths, [samples]),
+      },
+      state: this.#state,
+    };
+  }
+
+  #batchOf(
+    entries: readonly RunEntry[],
+    positions: readonly number[],
+    slots: readonly (readonly number[])[],
+  ): PagedBatch {
+    const count = Math.max(...entries.map(({ tokens }) => rowsOf(tokens)));
+    const { lengths, columns } = this.#reachOf(entries);
     const padded = <T>(list: readonly T[], length: number, by: T): T[] => [
       ...Array.from({ length: length - list.length }, () => by),
       ...list,
@@ -291,6 +368,13 @@ export class PagedState {
       state: this.#state,
     };
   }
+}
+
+/** A number of samples from `count` on, of few that there are: runs of the same number are prepared once. */
+function usualCount(count: number): number {
+  if (count <= 4) return count;
+  const power = 2 ** Math.floor(Math.log2(count));
+  return count === power ? count : count <= 1.5 * power ? 1.5 * power : 2 * power;
 }
 
 /** Adds the attention of one layer, over all heads, to what the rows of each sequence got. */

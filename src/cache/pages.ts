@@ -20,11 +20,15 @@ export function pages(given?: PagesOptions): (model: Model) => Promise<Model> {
   choiceOf("option layout", options.layout, ["Norm", "NHSD"], "NHSD");
   checkFlag("option perHead", options.perHead);
   checkFlag("option scores", options.scores);
+  checkFlag("option logitRows", options.logitRows);
   return async (model) => {
     if (!isModel(model)) throw new InsituError("invalid-argument", `pages takes a model, got ${valueText(model)}`);
     const { rewriteIfGrowing } = await import("../rewrite/rewrite.js");
     const { pageModel } = await import("../rewrite/pages-model.js");
     // Windows are attributes of Attention from opset 25 on, and masks before.
-    return pageModel(rewriteIfGrowing(model, { opset: 25 }), options);
+    const paged = pageModel(rewriteIfGrowing(model, { opset: 25 }), options);
+    if (options.logitRows !== true) return paged;
+    const { withLogitRows } = await import("../rewrite/logit-rows-model.js");
+    return withLogitRows(paged);
   };
 }

@@ -7,6 +7,8 @@
 export interface PrefixNode {
   /** The block before it; undefined for the first block of a text. */
   readonly parent: PrefixNode | undefined;
+  /** Beginnings are shared by texts of one salt only. */
+  readonly salt: string;
   readonly hash: number;
   readonly tokens: readonly number[];
   readonly block: number;
@@ -34,24 +36,37 @@ export class PrefixIndex {
   }
 
   /** The block that holds `tokens` after `parent`. The parent is compared by identity: its own tokens were verified when it was found. */
-  find(parent: PrefixNode | undefined, tokens: readonly number[]): PrefixNode | undefined {
-    const candidates = this.#byHash.get(this.#hash(parent?.hash ?? 0, tokens));
+  find(parent: PrefixNode | undefined, tokens: readonly number[], salt: string): PrefixNode | undefined {
+    const candidates = this.#byHash.get(this.hashAfter(parent?.hash, tokens, salt));
     return candidates?.find(
       (node) =>
         node.parent === parent &&
+        node.salt === salt &&
         node.tokens.length === tokens.length &&
         node.tokens.every((token, at) => token === tokens[at]),
     );
   }
 
   /** Makes a block known. It must not be known yet. */
-  add(parent: PrefixNode | undefined, tokens: readonly number[], block: number): PrefixNode {
-    const node = { parent, hash: this.#hash(parent?.hash ?? 0, tokens), tokens: [...tokens], block };
+  add(parent: PrefixNode | undefined, tokens: readonly number[], salt: string, block: number): PrefixNode {
+    const node = { parent, salt, hash: this.hashAfter(parent?.hash, tokens, salt), tokens: [...tokens], block };
     const same = this.#byHash.get(node.hash);
     if (same === undefined) this.#byHash.set(node.hash, [node]);
     else same.push(node);
     this.#byBlock.set(block, node);
     return node;
+  }
+
+  /** The hash of a block of tokens after the one with hash `before`, or of the first block of a text. */
+  hashAfter(before: number | undefined, tokens: readonly number[], salt: string): number {
+    if (before !== undefined || salt === "") return this.#hash(before ?? 0, tokens);
+    return this.#hash(
+      this.#hash(
+        0,
+        Array.from(salt, (letter) => letter.codePointAt(0)!),
+      ),
+      tokens,
+    );
   }
 
   /** What is known of a block. */

@@ -12,6 +12,8 @@ import type { PrefixNode } from "./prefix-index.js";
 /** A sequence of rows in a pool. Made by `pool.add` and `sequence.fork`. */
 export class Sequence {
   readonly name: string;
+  /** Beginnings are shared between sequences of one salt only. */
+  readonly salt: string;
   readonly pool: BlockPool;
   readonly #parts: PoolParts;
   #table: number[] = [];
@@ -29,10 +31,11 @@ export class Sequence {
   #released = false;
 
   /** For pools. */
-  constructor(pool: BlockPool, parts: PoolParts, name: string) {
+  constructor(pool: BlockPool, parts: PoolParts, name: string, salt: string) {
     this.pool = pool;
     this.#parts = parts;
     this.name = name;
+    this.salt = salt;
   }
 
   /** True for what a pool made. */
@@ -95,14 +98,14 @@ export class Sequence {
     for (let column = this.#nodes.length; (column + 1) * blockSize <= this.#tokens.length; column++) {
       const parent = this.#nodes.at(-1);
       const tokens = this.#tokens.slice(column * blockSize, (column + 1) * blockSize);
-      const found = index.find(parent, tokens);
+      const found = index.find(parent, tokens, this.salt);
       const own = this.#table[column];
       if (found !== undefined && found.block !== own) {
         blocks.retain(found.block);
         this.#table[column] = found.block;
         blocks.drop(own);
       }
-      this.#nodes.push(found ?? index.add(parent, tokens, own));
+      this.#nodes.push(found ?? index.add(parent, tokens, this.salt, own));
     }
   }
 
@@ -133,7 +136,7 @@ export class Sequence {
       );
     const found: PrefixNode[] = [];
     for (let at = 0; share && at + blockSize <= tokens.length; at += blockSize) {
-      const node = index.find(found.at(-1), tokens.slice(at, at + blockSize));
+      const node = index.find(found.at(-1), tokens.slice(at, at + blockSize), this.salt);
       if (node === undefined) break;
       found.push(node);
     }
@@ -150,10 +153,25 @@ export class Sequence {
     return this.#length;
   }
 
+  /**
+   * A number for each full block that the rows from this sequence's length on to `to` would fill, by all tokens up to its end; what the same
+   * tokens fill has the same number. `tokens` must go on from this sequence's own.
+   */
+  blockHashes(tokens: readonly number[], to: number): number[] {
+    const { index, blockSize } = this.#parts;
+    const hashes: number[] = [];
+    let before = this.#nodes.at(-1)?.hash;
+    for (let at = this.#nodes.length * blockSize; at + blockSize <= to; at += blockSize) {
+      before = index.hashAfter(before, tokens.slice(at, at + blockSize), this.salt);
+      if (at >= this.#length) hashes.push(before);
+    }
+    return hashes;
+  }
+
   /** A second sequence with the same rows, in the same blocks. */
   fork(name?: string): Sequence {
     this.live("fork");
-    const fork = this.pool.add(name);
+    const fork = this.pool.add(name, this.salt);
     for (const block of this.#table) this.#parts.blocks.retain(block);
     fork.#table = [...this.#table];
     fork.#length = this.#length;

@@ -111,7 +111,7 @@ export class LanguageModel {
       decoder =
         paged === undefined
           ? new Decoder(session, { overwriteLogits: true })
-          : new PagedDecoder(session, paged, length);
+          : new PagedDecoder(session, paged, length, sessionOptions.batchInvariant === true);
     } catch (error) {
       await session.release();
       throw error;

@@ -8,7 +8,7 @@ import { Decoder, type DecoderStep } from "../cache/decoder.js";
 import type { Logits } from "../cache/logits.js";
 import { type CacheType, pages } from "../cache/pages.js";
 import { readBlocks, writeBlocks } from "../cache/page-bytes.js";
-import { PagedState } from "../cache/paged-state.js";
+import { type PagedEntry, PagedState } from "../cache/paged-state.js";
 import { sampler } from "../cache/sampler.js";
 import type { Sequence } from "../cache/sequence.js";
 import type { BegunRun, Drawing, TokenDrawer } from "../cache/token-drawer.js";
@@ -55,7 +55,7 @@ export function readCacheOptions({
 /** What a session needs to run on pages. */
 export const pagedSessionOptions = ({ cacheType }: PagedOptions): SessionOptions => ({
   rewrite: "never",
-  change: sampler(pages({ cacheType })),
+  change: sampler(pages({ cacheType, logitRows: true })),
 });
 
 /** A model on pages that predicts the next token. */
@@ -65,9 +65,12 @@ export class PagedDecoder implements StatefulDecoder {
   readonly uneven = true;
   readonly pages: PagedState;
   readonly #decoder: Decoder;
+  /** True if every token is read as a sample of its own: what comes of it does not depend on what is read with it. */
+  readonly #apart: boolean;
 
-  /** `context`: the tokens of one text at most. */
-  constructor(session: Session, { blockSize, blocks }: PagedOptions, context: number) {
+  /** `context`: the tokens of one text at most; `apart`: a token comes out alike whatever it is read with. */
+  constructor(session: Session, { blockSize, blocks }: PagedOptions, context: number, apart: boolean) {
+    this.#apart = apart;
     this.#decoder = new Decoder(session, { overwriteLogits: true });
     // A window goes by the order of rows.
     this.overwrites = session.rowRules.window === undefined;
@@ -91,21 +94,42 @@ export class PagedDecoder implements StatefulDecoder {
       position: positions[sample],
       ...(rows === undefined ? {} : { rows: { start: rows.start[sample], valid: rows.valid[sample] } }),
     }));
-    const logits = await this.pages.run(entries, ({ state: pools, feeds, ...reading }) =>
-      this.#decoder.run(pools, { ...reading, pages: feeds, ...(keep === undefined ? {} : { keep }) }),
-    );
+    const logits = this.#apart
+      ? await this.#runApart(entries, keep)
+      : await this.pages.run(entries, ({ state: pools, feeds, ...read }) =>
+          this.#decoder.run(pools, { ...read, pages: feeds, ...(keep === undefined ? {} : { keep }) }),
+        );
     return reading.length === tokens.length
       ? logits
       : logits.placed(tokens.map((_, sample) => reading.indexOf(sample)));
   }
 
   drawer(drawing: Drawing): PagedDrawer | undefined {
-    const drawer = this.#decoder.drawer(drawing);
+    const drawer = this.#apart ? undefined : this.#decoder.drawer(drawing);
     return drawer && new PagedDrawer(this.pages, drawer);
   }
 
   giveBack({ drawer }: PagedDrawer): void {
     this.#decoder.giveBack(drawer);
+  }
+
+  /** Reads tokens of any number of texts in one run, as many of each as there are; the logits after the last one of each. */
+  step(entries: readonly PagedEntry[]): Promise<Logits> {
+    return this.#runApart(entries, 1);
+  }
+
+  /** Logits after the last `keep` tokens of each text, or of as many as the longest has. */
+  #runApart(entries: readonly PagedEntry[], keep?: number): Promise<Logits> {
+    const rows = keep ?? Math.max(...entries.map(({ tokens }) => tokens.length));
+    return this.pages.runApart(entries, async ({ state: pools, feeds, last, ...read }) => {
+      const wanted = last.flatMap((end) => Array.from({ length: rows }, (_, at) => Math.max(0, end - rows + 1 + at)));
+      // As many as there are samples, or few numbers that recur: runs of the same shapes are prepared once.
+      const samples = read.tokens.length;
+      const count = samples <= 32 ? samples : Math.min(samples, 4 ** Math.ceil(Math.log(wanted.length) / Math.log(4)));
+      while (wanted.length < count) wanted.push(wanted[0]);
+      const logits = await this.#decoder.run(pools, { ...read, pages: feeds, wanted });
+      return logits.inRows(rows);
+    });
   }
 
   release(): void {

@@ -1,6 +1,7 @@
 /** How a token is chosen from logits: its options, their checks, and the choice. Knows no model, tokenizer or state. */
 import { InsituError } from "../base/error.js";
 import { leastTemperature, mostNoise, TokenNoise } from "../base/token-noise.js";
+import type { TokenConstraint } from "./constraint.js";
 import { Truncation } from "./truncation.js";
 
 /** How the next token is chosen. What is left out comes from the model's generation_config.json, then from the defaults here. */
@@ -63,6 +64,13 @@ export function readSampling(options: SamplingOptions, defaults: SamplingOptions
 
 const randomSeed = (): number => Math.floor(Math.random() * 2 ** 31);
 
+/** What a text is held to beside its sampling options: after penalties, before anything is cut off. */
+export interface Limits {
+  /** Added to the logits of these tokens. */
+  readonly bias?: ReadonlyMap<number, number> | undefined;
+  readonly constraint?: TokenConstraint | undefined;
+}
+
 /**
  * Chooses tokens one after another, and notes what was made so far. The draw with a number is a function of the seed alone, and the same as
  * the operator SampleToken makes: where a text is made has no say in it but for rounding.
@@ -77,10 +85,13 @@ export class Sampler {
   /** How often this generation made each token. */
   readonly #made = new Map<number, number>();
   readonly #truncation = new Truncation();
+  readonly #limits: Limits;
   #scores = new Float32Array(0);
+  #mask = new Uint32Array(0);
 
-  constructor(options: Sampling, prompt: Iterable<number> = []) {
+  constructor(options: Sampling, prompt: Iterable<number> = [], limits: Limits = {}) {
     this.#options = options;
+    this.#limits = limits;
     this.#noise = new TokenNoise(options.seed);
     for (const token of prompt) this.#seen.add(token);
   }
@@ -89,7 +100,7 @@ export class Sampler {
   choose(logits: Float32Array): number {
     const { temperature, topK, topP, minP } = this.#options;
     this.#noise.begin(this.#choices++);
-    const scores = this.#penalized(logits);
+    const scores = this.#limited(this.#penalized(logits));
     const best = likeliest(scores);
     const most = scores[best];
     if (!Number.isFinite(most)) throw noChoice(String(most));
@@ -101,6 +112,8 @@ export class Sampler {
 
   /** Notes that a token became part of the text. */
   accept(token: number): void {
+    if (this.#limits.constraint?.accept(token) === false)
+      throw new InsituError("invalid-argument", `the text's grammar allowed token ${token} and does not take it`);
     this.#seen.add(token);
     this.#made.set(token, (this.#made.get(token) ?? 0) + 1);
   }
@@ -108,13 +121,46 @@ export class Sampler {
   #penalized(logits: Float32Array): Float32Array {
     const { repetitionPenalty, presencePenalty, frequencyPenalty } = this.#options;
     if (repetitionPenalty === 1 && presencePenalty === 0 && frequencyPenalty === 0) return logits;
-    if (this.#scores.length !== logits.length) this.#scores = new Float32Array(logits.length);
-    const scores = this.#scores;
-    scores.set(logits);
+    const scores = this.#own(logits);
     if (repetitionPenalty !== 1)
       for (const token of this.#seen) scores[token] *= scores[token] > 0 ? 1 / repetitionPenalty : repetitionPenalty;
     for (const [token, times] of this.#made) scores[token] -= presencePenalty + times * frequencyPenalty;
     return scores;
+  }
+
+  /** Scores with the bias; what the constraint rules out is -Infinity. */
+  #limited(given: Float32Array): Float32Array {
+    const { bias, constraint } = this.#limits;
+    let scores = given;
+    if (bias !== undefined && bias.size > 0) {
+      scores = this.#own(scores);
+      for (const [token, more] of bias) if (token < scores.length) scores[token] += more;
+    }
+    if (constraint === undefined) return scores;
+    const words = Math.ceil(scores.length / 32);
+    if (this.#mask.length !== words) this.#mask = new Uint32Array(words);
+    this.#mask.fill(0);
+    if (!constraint.fillMask(this.#mask)) return scores;
+    if (this.#mask.every((bits) => bits === 0))
+      throw new InsituError("invalid-argument", "the text cannot obey its grammar: no token may come next");
+    scores = this.#own(scores);
+    for (let word = 0; word < words; word++) {
+      const bits = this.#mask[word];
+      const end = Math.min(scores.length, 32 * word + 32);
+      if (bits === 0) scores.fill(-Infinity, 32 * word, end);
+      else if (bits !== 0xffffffff)
+        for (let token = 32 * word; token < end; token++)
+          if (((bits >>> (token & 31)) & 1) === 0) scores[token] = -Infinity;
+    }
+    return scores;
+  }
+
+  /** A copy of scores that may be written. */
+  #own(scores: Float32Array): Float32Array {
+    if (scores === this.#scores) return scores;
+    if (this.#scores.length !== scores.length) this.#scores = new Float32Array(scores.length);
+    this.#scores.set(scores);
+    return this.#scores;
   }
 
   /** A token by weight among the scores of at least `least`, at most `count` of them, the first where several equal the least one. */

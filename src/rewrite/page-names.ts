@@ -16,12 +16,17 @@ export interface PagesOptions {
   readonly layout?: PageLayout;
   /** Pages of one head each, with a block table and a length for every key/value head: heads may keep different rows. */
   readonly perHead?: boolean;
+  /** Adds an input `logit_rows`, which says of which tokens logits are computed, where the model's last product can be told. */
+  readonly logitRows?: boolean;
   /** Adds outputs `attention_sums.L`: how much attention each row got in a run. */
   readonly scores?: boolean;
 }
 
 /** The inputs that say where rows are written and read. */
 export const pageInputs = { slots: "slot_mapping", tables: "block_tables", lengths: "seq_lens" } as const;
+
+/** The input that says of which tokens logits are computed: their numbers among all tokens of a run. */
+export const logitRows = "logit_rows";
 
 /** The name of the output with a layer's attention. */
 export const sumsName = (layer: number | ""): string => `attention_sums.${layer}`;

@@ -1,7 +1,7 @@
 /** The options of `InferenceSession.create`, insitu's own and onnxruntime's, read into one form. */
 import { type BackendChoice, type FallbackPolicy, mostThreads } from "../backends/backend.js";
 import type { BackendSettings } from "../backends/settings.js";
-import { checkCallback, choiceOf, numberError } from "../base/arguments.js";
+import { checkCallback, checkFlag, choiceOf, numberError } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import { checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
@@ -45,6 +45,11 @@ export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSes
    * the backend itself cannot run), and hears which it was and why. Without it, creating the session fails.
    */
   readonly onFallback?: (message: string) => void;
+  /**
+   * True computes a row of a product, or a query of an attention, alike whatever other rows a run has: what a text comes to does not depend on
+   * the texts beside it. Few rows at a time take longer then.
+   */
+  readonly batchInvariant?: boolean;
   /** The most bytes that weights and a state may take together; what the machine has when left out. */
   readonly memoryLimit?: number;
   /** onnxruntime's name for `backend`, tried in order: "cpu" is the default backend. Unknown ones are passed over if a known one follows. */
@@ -74,6 +79,7 @@ export function readOptions(
   presents: PresentsPolicy;
   /** Outputs that are to stay on a device. */
   staysOnDevice: StaysOnDevice | undefined;
+  batchInvariant: boolean;
 } {
   const inPlace = choiceOf("option inPlace", options.inPlace, ["prefer", "require", "never"], "prefer");
   const rewrite = choiceOf("option rewrite", options.rewrite, ["auto", "require", "never"], "never");
@@ -81,6 +87,7 @@ export function readOptions(
   const levels = ["disabled", "basic", "extended", "layout", "all"] as const;
   const asked = choiceOf("option graphOptimizationLevel", options.graphOptimizationLevel, levels, "all");
   const level = asked === "disabled" || asked === "basic" ? asked : "all";
+  checkFlag("option batchInvariant", options.batchInvariant);
   checkCallback("option change", options.change);
   checkCallback("option onFallback", options.onFallback);
   const { memoryLimit } = options;
@@ -116,6 +123,7 @@ export function readOptions(
     rewrite,
     presents,
     staysOnDevice,
+    batchInvariant: options.batchInvariant === true,
   };
 }
 

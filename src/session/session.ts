@@ -125,7 +125,13 @@ export class Session {
     const passedOver: string[] = [];
     for (const [at, choice] of candidates.entries())
       try {
-        const asked = { platform, threads: read.threads, settings: read.settingsOf(choice), fallback: read.fallback };
+        const asked = {
+          platform,
+          threads: read.threads,
+          settings: read.settingsOf(choice),
+          fallback: read.fallback,
+          batchInvariant: read.batchInvariant,
+        };
         const isLast = at === candidates.length - 1;
         const opened = await openBackend(
           backends,

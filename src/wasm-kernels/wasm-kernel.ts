@@ -19,6 +19,8 @@ export interface Recorder {
   readonly threads: number;
   /** True in the build with relaxed SIMD. */
   readonly relaxed: boolean;
+  /** True where a row must come out the same whatever other rows a call has: kernels are not chosen by the number of rows then. */
+  readonly batchInvariant: boolean;
   /** Bytes of scratch that a job may use on each thread. */
   readonly scratchBytes: number;
   /** The byte address of an operand's first element. */

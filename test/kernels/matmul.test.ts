@@ -216,7 +216,7 @@ function checkBlocks(random: Random, variant: Variant): void {
       expected[i * n + j] = sum;
     }
   const bench = new Workbench(variant);
-  const shape = { m, k, blockSize, bits, precision };
+  const shape = { m, k, blockSize, bits, precision, alike: random.pick([0, 1]) };
   const source = bench.place(a.data, 4);
   // Few rows take whole zero points and blocks of 32 or more; all others are packed.
   const packs = m >= 12 || bits === 2 || blockSize < 32 || zeros !== undefined || random.unit() < 0.3;
@@ -265,6 +265,7 @@ interface BlocksShape {
   readonly blockSize: number;
   readonly bits: number;
   readonly precision: number;
+  readonly alike: number;
 }
 
 /** Activations as integers. */

@@ -61,7 +61,7 @@ export class WasmEngine implements Engine {
   readonly #blocks: JobBlocks;
   readonly #pool: KernelPool;
   readonly #kernels: KernelTable<WasmKernel>;
-  readonly #relaxed: boolean;
+  readonly #choosing: { readonly relaxed: boolean; readonly batchInvariant: boolean };
   readonly #choices = new WeakMap<Step, Choice>();
   /** Copies of feeds. */
   readonly #staged = new Map<Value, Recent<Staged>>();
@@ -72,11 +72,12 @@ export class WasmEngine implements Engine {
   /** Copies between memories that steps make on each run. */
   readonly #carries = new Map<Step, string>();
 
+  /** `choosing`: what kernels are chosen by. */
   constructor(
     memories: WasmMemories,
     pool: KernelPool,
     kernels: KernelTable<WasmKernel>,
-    relaxed: boolean,
+    choosing: { readonly relaxed: boolean; readonly batchInvariant: boolean },
     turns: Turns,
   ) {
     this.turns = turns;
@@ -84,7 +85,7 @@ export class WasmEngine implements Engine {
     this.#blocks = new JobBlocks(this.#memory);
     this.#pool = pool;
     this.#kernels = kernels;
-    this.#relaxed = relaxed;
+    this.#choosing = choosing;
   }
 
   allocate(type: ElementType, shape: readonly number[], near?: View): View {
@@ -307,7 +308,7 @@ export class WasmEngine implements Engine {
       memory: this.#memory.memories.all[seat],
       seat,
       pool: this.#pool,
-      relaxed: this.#relaxed,
+      ...this.#choosing,
       transients: this.#memory.transients(seat),
       resident: (operand) => this.#memory.resident(operand.view, seat),
       blocks: this.#blocks,

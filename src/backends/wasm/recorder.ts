@@ -40,6 +40,7 @@ interface RecorderParts {
   readonly seat: number;
   readonly pool: KernelPool;
   readonly relaxed: boolean;
+  readonly batchInvariant: boolean;
   /** A constant in this memory. */
   readonly resident: (operand: Operand) => View;
   /** Memory that all steps here take turns with. */
@@ -53,6 +54,7 @@ interface RecorderParts {
 export class StepRecorder implements Recorder {
   readonly threads: number;
   readonly relaxed: boolean;
+  readonly batchInvariant: boolean;
   readonly scratchBytes: number;
   readonly #parts: RecorderParts;
   readonly #jobs: RecordedJob[] = [];
@@ -65,6 +67,7 @@ export class StepRecorder implements Recorder {
     this.#parts = parts;
     this.threads = parts.pool.threads;
     this.relaxed = parts.relaxed;
+    this.batchInvariant = parts.batchInvariant;
     this.scratchBytes = parts.pool.scratchBytes;
   }
 

@@ -146,7 +146,7 @@ function multiply(trial: TrialMemory, m: number, { turned, packed, splits, level
 
 /** Blocks of weights: dot products of 16 bits, and of bytes; with 32 bits fused multiply-add. */
 function multiplyBlocks(trial: TrialMemory, m: number, bits: number, precision: number): Float32Array {
-  const form = { m, k, blockSize: 32, bits, precision };
+  const form = { m, k, blockSize: 32, bits, precision, alike: 0 };
   const sizes = quantizedBytes(form);
   const [values, aScales, aSums] = [trial.take(sizes.values), trial.take(sizes.scales), trial.take(sizes.sums)];
   const source = trial.place(activations(m, precision));

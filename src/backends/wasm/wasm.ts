@@ -149,11 +149,12 @@ export function wasmBackend(kernels: KernelTable<WasmKernel>): Backend {
   return {
     name: "wasm",
     forecast: (plan, inputs) => forecastPlan(plan, inputs, kernels),
-    async open({ platform, threads, settings }): Promise<BackendSession> {
+    async open({ platform, threads, settings, batchInvariant = false }): Promise<BackendSession> {
       const options = { threads: threadsFor(platform, threads), ...readWasmSettings(settings) };
       const { machine, leave } = await joinWhole(platform, options);
       const turns = new Turns(() => platform.breathe());
-      const engine = new WasmEngine(machine.memories, machine.pool, kernels, machine.relaxed, turns);
+      const choosing = { relaxed: machine.relaxed, batchInvariant };
+      const engine = new WasmEngine(machine.memories, machine.pool, kernels, choosing, turns);
       let released = false;
       return {
         allocateBytes: (sizes) => engine.allocateBytes(sizes),

@@ -16,7 +16,13 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
     name: "webgpu",
     hasKernel: (op) => kernels.has(op),
     forecast: (plan, inputs) => forecastPlan(plan, inputs, kernels),
-    async open({ platform, settings, fallback, automatic }): Promise<BackendSession> {
+    async open({ platform, settings, fallback, automatic, batchInvariant }): Promise<BackendSession> {
+      if (batchInvariant === true)
+        throw new Unavailable(
+          "backend",
+          "invalid-argument",
+          "option batchInvariant: WebGPU's kernels go by the number of rows; leave the option out, or ask for another backend",
+        );
       const read = readWebgpuSettings(settings);
       const { device, leave } = await joinDevice(platform, read);
       if (automatic === true && device.isSoftware) {

@@ -31,7 +31,8 @@ export const matmulBlocks: WasmKernel = wasmKernel([MatMulNBits], {
     const { K: k, N: n, bits, block_size: blockSize, accuracy_level: level } = attrs;
     const m = a.view.size / k;
     const coarse = level === 4 && recorder.relaxed && bits === 4 && blockSize >= 32;
-    const form = { m, n, k, blockSize, bits, precision: level < 2 ? 32 : coarse ? 8 : 16 };
+    const alike = recorder.batchInvariant ? 1 : 0;
+    const form = { m, n, k, blockSize, bits, precision: level < 2 ? 32 : coarse ? 8 : 16, alike };
     const whole = zeros === undefined || zeros.type === "uint8";
     const activations = level < 2 ? floats(recorder, a, form, whole) : quantized(recorder, a, form);
     const direct = output.type === "float32";
@@ -64,6 +65,8 @@ interface Form {
   readonly blockSize: number;
   readonly bits: number;
   readonly precision: number;
+  /** 1 where rows come out alike whatever their number is. */
+  readonly alike: number;
 }
 
 /** The fields of a job that say what activations are. */
@@ -73,7 +76,7 @@ const typeOf = ({ type }: Operand): number => elementCode[type as ProductType];
 
 /** Activations rounded to integers, a scale for each block. */
 function quantized(recorder: Recorder, a: Operand, form: Form): Activations {
-  const { m, k, blockSize, bits, precision } = form;
+  const { m, k, blockSize, bits, precision, alike } = form;
   const sizes = quantizedBytes(form);
   const [values, aScales, aSums] = [sizes.values, sizes.scales, sizes.sums].map((bytes) => recorder.temporary(bytes));
   recorder.run(
@@ -90,6 +93,7 @@ function quantized(recorder: Recorder, a: Operand, form: Form): Activations {
       blockSize,
       bits,
       precision,
+      alike,
     },
     m >= 16 ? recorder.threads : 1,
   );
@@ -103,7 +107,7 @@ const manyRows = 4;
 function floats(recorder: Recorder, a: Operand, form: Form, whole: boolean): Activations {
   const { m, n, k, blockSize, bits } = form;
   const given = { values: 0, aScales: 0, aSums: 0, a: recorder.address(a), aType: typeOf(a), rows: 0 };
-  const isRow = m < manyRows && whole && bits !== 2 && blockSize >= 32;
+  const isRow = form.alike === 0 && m < manyRows && whole && bits !== 2 && blockSize >= 32;
   const row = Math.ceil(k / blockSize) * blockSize;
   if (isRow && m * row * 4 <= recorder.scratchBytes) return given;
   const rows = recorder.temporary(packedRowBytes({ batch: 1, m, k }));

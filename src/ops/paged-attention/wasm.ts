@@ -35,7 +35,7 @@ export const pagedAttention: WasmKernel = wasmKernel([PagedAttention], {
   record(call, recorder) {
     const output = call.outputs.Y!; // or it was not accepted
     const { batch, heads, kvHeads, queries, sumsHead } = jobOf(call, output, () => 0, 1);
-    const { splits, parts } = sharesOf({ batch, heads, kvHeads, queries, keys: sumsHead }, recorder.threads);
+    const { splits, parts } = sharesOf({ batch, heads, kvHeads, queries, keys: sumsHead }, recorder);
     const job = jobOf(call, output, (operand) => recorder.address(operand), splits);
     if (queries > 1) return recorder.run("pagedPrefill", job, parts);
     decode(job, parts, recorder);

@@ -15,11 +15,12 @@ export function sharesOf(
     readonly queries: number;
     readonly keys: number;
   },
-  threads: number,
+  { threads, batchInvariant }: { readonly threads: number; readonly batchInvariant: boolean },
 ): { readonly splits: number; readonly parts: number } {
   const tasks = work.batch * work.kvHeads;
   const worth = work.keys * work.heads * work.batch * work.queries >= smallWork;
   if (work.queries > 1) return { splits: 1, parts: worth ? threads : 1 };
-  const splits = work.keys >= splitKeys && work.batch < threads ? Math.ceil(threads / work.batch) : 1;
+  const splits =
+    !batchInvariant && work.keys >= splitKeys && work.batch < threads ? Math.ceil(threads / work.batch) : 1;
   return { splits, parts: worth ? Math.min(threads, tasks * splits) : 1 };
 }

@@ -192,7 +192,7 @@ export function recordAttention(recorder: Recorder, work: AttentionWork): void {
   const { query, key, value, output } = work;
   const { splits, parts } = sharesOf(
     { batch: query.batch, heads: query.heads, kvHeads: key.heads, queries: query.rows, keys: key.rows },
-    recorder.threads,
+    recorder,
   );
   const job = {
     query: query.address,

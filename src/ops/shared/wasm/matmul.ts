@@ -107,7 +107,7 @@ export function recordProductAt(recorder: Recorder, work: Omit<Product, "output"
   const ranges = Math.min(mostRanges, Math.ceil(byteLengthOf(b.type, k * n) / rangeBytes), rows);
   // The rows of a that meet a range lie in scratch.
   const fits = 4 * m * Math.ceil(k / (bN === 1 && batch === 1 ? ranges : 1)) <= recorder.scratchBytes;
-  const streamed = m <= fewRows && (bN === 1 || bK === 1) && fits;
+  const streamed = !recorder.batchInvariant && m <= fewRows && (bN === 1 || bK === 1) && fits;
   const splits = streamed && bN === 1 && batch === 1 ? ranges : 1;
   const job = {
     a: recorder.address(a),

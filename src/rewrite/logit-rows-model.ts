@@ -1,0 +1,78 @@
+/**
+ * Model → Model: logits of the tokens that are asked for, and of no others. What a vocabulary is multiplied with is picked out before.
+ *
+ * before: hidden [batch, tokens, size] → product → … → logits [batch, tokens, vocabulary]
+ * after:  hidden → Reshape [batch · tokens, 1, size] → Gather(logit_rows) → product → … → logits [rows, 1, vocabulary]
+ */
+import { initializer, node, value } from "../onnx/build.js";
+import type { Model, ModelNode, ModelValue } from "../onnx/model.js";
+import { logitRows } from "./page-names.js";
+
+/** Products of rows with weights: the rows are the first operand. */
+const products: readonly string[] = ["MatMul", "MatMulNBits", "FusedMatMul"];
+
+/** What may stand between the product and the logits: each row for itself. */
+const rowByRow: readonly string[] = ["Cast", "Identity", "Tanh", "Mul", "Div", "Add", "Sub"];
+
+/** The model with the input `logit_rows`; the same model where the product behind its logits is not found. */
+export function withLogitRows(model: Model): Model {
+  const { graph } = model;
+  const logits = graph.outputs.find(({ name }) => name === "logits");
+  if (logits?.type?.kind !== "tensor" || logits.type.shape?.length !== 3) return model;
+  const made = new Map(graph.nodes.flatMap((each) => each.outputs.map((output) => [output, each] as const)));
+  const constants = new Set(graph.initializers.map(({ name }) => name));
+  const isConstant = (name: string): boolean =>
+    constants.has(name) || (made.get(name)?.inputs.every((input) => input === "" || isConstant(input)) ?? false);
+  const path = pathTo(logits.name, made, isConstant);
+  const last = path?.at(-1);
+  const names = new Set([...constants, ...made.keys(), ...graph.inputs.map(({ name }) => name)]);
+  const fresh = ["rows_of_tokens", "rows_wanted", "row_shape"].map((name) => `insitu/${name}`);
+  if (path === undefined || last === undefined || [logitRows, ...fresh].some((name) => names.has(name))) return model;
+  const [rows, wanted, shape] = fresh;
+  const passed = new Set(path.flatMap(({ outputs }) => outputs));
+  const [, , vocabulary] = logits.type.shape;
+  const output: ModelValue = value(logits.name, logits.type.elementType, ["logit_rows", 1, vocabulary]);
+  return {
+    ...model,
+    graph: {
+      ...graph,
+      inputs: [...graph.inputs, value(logitRows, "int64", ["logit_rows"])],
+      initializers: [...graph.initializers, initializer(shape, "int64", [-1n, 1n, 0n], [3])],
+      nodes: graph.nodes.flatMap((each) =>
+        each === last
+          ? [
+              node("Reshape", [last.inputs[0], shape], [rows], {}, { name: rows }),
+              node("Gather", [rows, logitRows], [wanted], { axis: 0 }, { name: wanted }),
+              { ...last, inputs: [wanted, ...last.inputs.slice(1)] },
+            ]
+          : [each],
+      ),
+      outputs: graph.outputs.map((each) => (each === logits ? output : each)),
+      valueInfo: graph.valueInfo.filter(({ name }) => !passed.has(name)),
+    },
+  };
+}
+
+/** The nodes from a value back to the product that it comes from, which nothing else reads on the way; undefined where there is none. */
+function pathTo(
+  logits: string,
+  made: ReadonlyMap<string, ModelNode>,
+  isConstant: (name: string) => boolean,
+): ModelNode[] | undefined {
+  const readers = new Map<string, number>();
+  for (const each of new Set(made.values()))
+    for (const input of each.inputs) readers.set(input, (readers.get(input) ?? 0) + 1);
+  const path: ModelNode[] = [];
+  for (let name = logits; ;) {
+    const maker = made.get(name);
+    // Somebody else would see fewer rows as well.
+    if (maker === undefined || (readers.get(name) ?? 0) > (name === logits ? 0 : 1)) return undefined;
+    path.push(maker);
+    const [first, ...others] = maker.inputs;
+    if (products.includes(maker.opType))
+      return others.every((each) => each === "" || isConstant(each)) && !isConstant(first) ? path : undefined;
+    const varying = maker.inputs.filter((each) => !isConstant(each));
+    if (!rowByRow.includes(maker.opType) || varying.length !== 1) return undefined;
+    [name] = varying;
+  }
+}
