@@ -25,6 +25,7 @@ export const rooms = {
   cache: { imports: ["base", "tensor", "onnx", "rewrite", "session"] },
   generate: { imports: ["base", "session", "cache"] },
   schedule: { imports: ["base"] },
+  serve: { imports: ["base", "cache", "generate", "schedule"], node: false },
   hub: { imports: ["base"], node: true },
   conformance: { imports: ["base", "tensor", "onnx", "session"] },
   "rewrite-check": { imports: ["base", "tensor", "onnx", "graph", "rewrite", "session", "conformance"] },

@@ -53,7 +53,7 @@ export interface PagedBatch {
 }
 
 /** One run whose tokens are samples of their own, each of one token, one sequence behind the other. */
-export interface ApartBatch extends PagedBatch {
+interface ApartBatch extends PagedBatch {
   /** The number of each sequence's last token. */
   readonly last: readonly number[];
 }

@@ -136,8 +136,24 @@ export class LanguageModel {
 
   /** The pages that texts lie on, where the model was loaded with cache: "paged". */
   get pages(): PagedState | undefined {
+    return this.pagedDecoder?.pages;
+  }
+
+  /** What reads tokens of any number of texts in one run, where the model was loaded with cache: "paged". */
+  get pagedDecoder(): PagedDecoder | undefined {
     const { decoder } = this.#parts;
-    return decoder instanceof PagedDecoder ? decoder.pages : undefined;
+    return decoder instanceof PagedDecoder ? decoder : undefined;
+  }
+
+  /** How many tokens there are to choose from. */
+  get vocabulary(): number {
+    const { session, config } = this.#parts;
+    const known = session.outputMetadata.find(({ name }) => name === "logits")?.shape.at(-1) ?? config["vocab_size"];
+    if (typeof known === "number") return known;
+    throw new InsituError(
+      "invalid-model",
+      "neither the model's logits nor config.json tell how large the vocabulary is",
+    );
   }
 
   get tokenizer(): TextTokenizer {

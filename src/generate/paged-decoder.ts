@@ -69,7 +69,7 @@ export class PagedDecoder implements StatefulDecoder {
   readonly #apart: boolean;
 
   /** `context`: the tokens of one text at most; `apart`: a token comes out alike whatever it is read with. */
-  constructor(session: Session, { blockSize, blocks }: PagedOptions, context: number, apart: boolean) {
+  constructor(session: Session, { blockSize, blocks }: PagedOptions, context: number, apart = false) {
     this.#apart = apart;
     this.#decoder = new Decoder(session, { overwriteLogits: true });
     // A window goes by the order of rows.

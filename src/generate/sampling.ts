@@ -65,7 +65,7 @@ export function readSampling(options: SamplingOptions, defaults: SamplingOptions
 const randomSeed = (): number => Math.floor(Math.random() * 2 ** 31);
 
 /** What a text is held to beside its sampling options: after penalties, before anything is cut off. */
-export interface Limits {
+interface Limits {
   /** Added to the logits of these tokens. */
   readonly bias?: ReadonlyMap<number, number> | undefined;
   readonly constraint?: TokenConstraint | undefined;

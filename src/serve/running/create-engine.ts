@@ -1,0 +1,272 @@
+/**
+ * The engine: texts of many callers on one pool of pages. Each step is one run over the tokens that the scheduler names, of any number of
+ * texts; between steps events are served. A text that cannot go on fails alone.
+ */
+import { checkCount, checkObject } from "../../base/arguments.js";
+import { InsituError } from "../../base/error.js";
+import { valueText } from "../../base/value-text.js";
+import type { Logits } from "../../cache/logits.js";
+import type { PagedEntry, PagedState } from "../../cache/paged-state.js";
+import type { LanguageModel } from "../../generate/causal-lm.js";
+import { pause } from "../../generate/pause.js";
+import { Scheduler } from "../../schedule/scheduler.js";
+import type { Engine, EngineFigures, RunningText, TextListener, TextRequest } from "../engine.js";
+import { PoolBlocks } from "./pool-blocks.js";
+import { QueueFullError, RetryHint } from "./queue-full.js";
+import { Text } from "./running-text.js";
+
+/** How an engine works. */
+export interface EngineOptions {
+  /** Tokens that a run reads at most: 256 where left out. Prompts are read in chunks of at most so many. */
+  readonly tokenBudget?: number;
+  /** Texts that run at a time: 16 where left out. */
+  readonly mostRunning?: number;
+  /** Texts that wait at a time: 64 where left out. */
+  readonly mostWaiting?: number;
+  /** Blocks that stay free when a text is admitted beside others: a hundredth of them, at least one, where left out. */
+  readonly watermark?: number;
+  /** How often a text may have to give its blocks back and be read again: 3 where left out. */
+  readonly mostPreemptions?: number;
+}
+
+/** What an engine runs on: a language model that was loaded with cache: "paged". */
+export type EngineModel = Pick<LanguageModel, "contextLength" | "vocabulary" | "pagedDecoder">;
+
+/** An engine over a model's pages. The model must do nothing else meanwhile, and is released by its owner. */
+export function createEngine(model: EngineModel, options: EngineOptions = {}): Engine {
+  checkObject("the options of an engine", options);
+  for (const [name, least] of Object.entries({
+    tokenBudget: 1,
+    mostRunning: 1,
+    mostWaiting: 0,
+    watermark: 0,
+    mostPreemptions: 0,
+  }))
+    checkCount(`option ${name}`, options[name as keyof EngineOptions], least);
+  const decoder = model.pagedDecoder;
+  if (decoder === undefined)
+    throw new InsituError("invalid-argument", 'an engine needs a model on pages: load it with cache: "paged"');
+  return new TextEngine(decoder, model, options);
+}
+
+/** Reads tokens of many texts in one run. */
+interface StepDecoder {
+  readonly pages: PagedState;
+  step(entries: readonly PagedEntry[]): Promise<Logits>;
+}
+
+class TextEngine implements Engine {
+  readonly context: number;
+  readonly vocabulary: number;
+  readonly #decoder: StepDecoder;
+  readonly #scheduler: Scheduler;
+  readonly #blocks: PoolBlocks;
+  readonly #texts = new Map<string, Text>();
+  readonly #hint = new RetryHint();
+  readonly #counts = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0 };
+  /** Steps, until no text is left. */
+  #running: Promise<void> | undefined;
+  /** A run is under way: what it reads stays where it is. */
+  #isReading = false;
+  #isClosed = false;
+
+  constructor(decoder: StepDecoder, { contextLength, vocabulary }: EngineModel, options: EngineOptions) {
+    const { blocks, blockSize } = decoder.pages.pool;
+    const { tokenBudget = 256, mostWaiting = 64, mostPreemptions = 3 } = options;
+    const { mostRunning = Math.min(16, tokenBudget), watermark = Math.ceil(blocks / 100) } = options;
+    this.context = Math.min(contextLength, blocks * blockSize);
+    this.vocabulary = vocabulary;
+    this.#decoder = decoder;
+    this.#blocks = new PoolBlocks(decoder.pages.pool, (id) => this.#texts.get(id)!);
+    this.#scheduler = new Scheduler(
+      { blockSize, tokenBudget, mostRunning, mostWaiting, watermark, mostPreemptions },
+      this.#blocks,
+    );
+  }
+
+  submit(request: TextRequest, listener: TextListener): RunningText {
+    if (this.#isClosed) throw closed();
+    this.#check(request);
+    const { id, tenant, priority = 0, prompt, maxTokens } = request;
+    const text = new Text(request, listener, this.context);
+    if (maxTokens === 0) {
+      queueMicrotask(() => text.end("max-tokens"));
+      return { cancel: () => (text.isOver = true) };
+    }
+    if (!this.#scheduler.add({ id, tenant, priority, length: prompt.length, most: text.mostRows }))
+      throw new QueueFullError(this.#scheduler.waiting, this.#hint.seconds(this.#scheduler.waiting));
+    this.#texts.set(id, text);
+    this.#running ??= this.#run();
+    return { cancel: () => this.#cancel(text) };
+  }
+
+  figures(): EngineFigures {
+    const { blocks, blockSize } = this.#decoder.pages.pool;
+    return {
+      waiting: this.#scheduler.waiting,
+      running: this.#scheduler.running,
+      blocks,
+      blocksUsed: blocks - this.#blocks.available,
+      blockSize,
+      ...this.#counts,
+      preemptions: this.#scheduler.preemptions,
+    };
+  }
+
+  async drain(limitMilliseconds: number): Promise<void> {
+    this.#isClosed = true;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, limitMilliseconds);
+    });
+    await Promise.race([this.#running, late]);
+    clearTimeout(timer);
+    await this.close();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const text of this.#texts.values()) this.#leave(text, () => text.fail(closed()));
+    await this.#running;
+  }
+
+  #check({ prompt, maxTokens }: TextRequest): void {
+    checkCount("maxTokens of a text", maxTokens, 0);
+    if (prompt.length === 0) throw new InsituError("invalid-argument", "the prompt of a text must have a token");
+    if (prompt.length > this.context)
+      throw new InsituError(
+        "context-overflow",
+        `the prompt has ${prompt.length} tokens, the context holds ${this.context}: send a shorter one`,
+      );
+    // A run with a token that is none would fail for every text in it.
+    const wrong = prompt.find((token) => !(Number.isSafeInteger(token) && token >= 0 && token < this.vocabulary));
+    if (wrong !== undefined)
+      throw new InsituError(
+        "invalid-argument",
+        `a prompt's tokens must be from 0 to ${this.vocabulary - 1}, got ${valueText(wrong)}`,
+      );
+  }
+
+  /** Steps until no text is left, with a turn of the event loop before each. */
+  async #run(): Promise<void> {
+    try {
+      for (;;) {
+        await pause();
+        this.#sweep();
+        if (this.#texts.size === 0) return;
+        await this.#step();
+      }
+    } catch (error) {
+      for (const text of this.#texts.values()) this.#fail(text, asError(error));
+    } finally {
+      this.#running = undefined;
+    }
+  }
+
+  async #step(): Promise<void> {
+    const { parts, admitted, stuck } = this.#scheduler.plan();
+    for (const { id, reused } of admitted) this.#begin(this.#texts.get(id)!, reused);
+    if (stuck !== undefined) {
+      const { pool } = this.#decoder.pages;
+      this.#fail(this.#texts.get(stuck)!, pool.exhausted(1, `the text "${stuck}", which runs alone,`));
+    }
+    // Whom its listener did not want when it began is gone already.
+    const read = parts.flatMap(({ id, from, count, isLast }) => {
+      const text = this.#texts.get(id);
+      if (text === undefined) return [];
+      const entry = { sequence: this.#blocks.sequence(id), tokens: text.tokens.slice(from, from + count) };
+      return [{ text, entry, isLast }];
+    });
+    if (read.length === 0) return this.#scheduler.abandon();
+    this.#isReading = true;
+    try {
+      await this.#read(read);
+    } finally {
+      this.#isReading = false;
+    }
+    this.#counts.steps++;
+    this.#sweep();
+    this.#scheduler.commit();
+  }
+
+  /** One run, and what comes of it. Where the run fails, texts are read one by one: only those that fail alone have failed. */
+  async #read(parts: readonly ReadPart[]): Promise<void> {
+    let logits: Logits;
+    try {
+      logits = await this.#decoder.step(parts.map(({ entry }) => entry));
+    } catch (error) {
+      if (parts.length > 1) for (const part of parts) await this.#read([part]);
+      else this.#fail(parts[0].text, asError(error));
+      return;
+    }
+    for (const [index, { text, isLast }] of parts.entries()) if (isLast) this.#goOn(text, logits.at(0, index));
+  }
+
+  #goOn(text: Text, logits: Float32Array): void {
+    if (text.isOver) return;
+    try {
+      const before = text.made;
+      const end = text.goOn(logits, this.context);
+      this.#counts.madeTokens += text.made - before;
+      if (end === undefined) return;
+      this.#hint.finished();
+      this.#leave(text, () => text.end(end));
+    } catch (error) {
+      this.#fail(text, asError(error));
+    }
+  }
+
+  #begin(text: Text, reused: number): void {
+    try {
+      if (!text.start(reused)) return;
+      this.#counts.promptTokens += text.request.prompt.length;
+      this.#counts.reusedTokens += reused;
+    } catch (error) {
+      this.#fail(text, asError(error));
+    }
+  }
+
+  #fail(text: Text, error: Error): void {
+    this.#leave(text, () => text.fail(error));
+  }
+
+  #cancel(text: Text): void {
+    this.#leave(text, () => (text.isOver = true));
+  }
+
+  /** Takes leave of a text: its blocks are free now, or after the run that is under way. */
+  #leave(text: Text, tell: () => void): void {
+    try {
+      tell();
+    } catch {
+      // A listener that throws hears no more.
+      text.isOver = true;
+    }
+    if (!this.#isReading) this.#remove(text);
+  }
+
+  /** Forgets texts that are over. */
+  #sweep(): void {
+    for (const text of this.#texts.values()) if (text.isOver) this.#remove(text);
+  }
+
+  #remove({ request: { id } }: Text): void {
+    if (this.#texts.get(id)?.isOver !== true) return;
+    this.#scheduler.remove(id);
+    this.#blocks.release(id);
+    this.#texts.delete(id);
+  }
+}
+
+/** A text's part of a run. */
+interface ReadPart {
+  readonly text: Text;
+  readonly entry: PagedEntry;
+  readonly isLast: boolean;
+}
+
+const closed = (): InsituError =>
+  new InsituError("closed", "the engine takes nothing in any more: it drains, or was closed");
+
+const asError = (error: unknown): Error =>
+  error instanceof Error ? error : new InsituError("internal", `a text failed: ${valueText(error)}`);

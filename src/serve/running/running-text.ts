@@ -1,0 +1,70 @@
+/** One text in the engine: its tokens, how the next one is chosen, and when it ends. Runs nothing and holds no blocks. */
+import { describeChoice, Sampler } from "../../generate/sampling.js";
+import type { MadeToken, TextEnd, TextListener, TextRequest } from "../engine.js";
+
+/** A text on its way. */
+export class Text {
+  readonly request: TextRequest;
+  readonly #listener: TextListener;
+  readonly salt: string;
+  /** The prompt's, and those that were made and are not read yet or were read. */
+  readonly tokens: number[];
+  readonly #sampler: Sampler;
+  /** Rows that it may take. */
+  readonly mostRows: number;
+  #made = 0;
+  #isStarted = false;
+  /** Nobody hears of it any more. */
+  isOver = false;
+
+  /** `context`: tokens that a text may have read. */
+  constructor(request: TextRequest, listener: TextListener, context: number) {
+    const { prompt, sampling, logitBias: bias, constraint, maxTokens, salt = "" } = request;
+    this.request = request;
+    this.#listener = listener;
+    this.salt = salt;
+    this.tokens = [...prompt];
+    this.#sampler = new Sampler(sampling, prompt, { bias, constraint });
+    this.mostRows = Math.min(context, prompt.length + maxTokens - 1);
+  }
+
+  /** Its prompt begins to be read; true the first time. */
+  start(cachedTokens: number): boolean {
+    const isFirst = !this.#isStarted;
+    this.#isStarted = true;
+    if (isFirst) this.#listener.started?.({ cachedTokens });
+    return isFirst;
+  }
+
+  /** Goes on with the token that the logits lead to: tells it, and why the text ended with it, where it did. Throws where there is none. */
+  goOn(logits: Float32Array, context: number): TextEnd | undefined {
+    const { endTokens, maxTokens, logprobs } = this.request;
+    const token = this.#sampler.choose(logits);
+    if (endTokens.has(token)) return "end-token";
+    this.#sampler.accept(token);
+    this.#made++;
+    const made: MadeToken = { token, ...describeChoice(logits, token, logprobs) };
+    if (this.#listener.token(made) === "stop") return "stopped";
+    if (this.#made >= maxTokens) return "max-tokens";
+    // All that is known was read: another one has no room.
+    if (this.tokens.length >= context) return "context-full";
+    this.tokens.push(token);
+    return undefined;
+  }
+
+  get made(): number {
+    return this.#made;
+  }
+
+  end(end: TextEnd): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.#listener.ended(end);
+  }
+
+  fail(error: Error): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.#listener.failed(error);
+  }
+}
