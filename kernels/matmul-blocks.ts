@@ -1,5 +1,6 @@
 /** MatMulNBits: c = a · dequantized(b)ᵀ + bias, on activations that quantizeRows prepared, or on those that are given. */
 import { floatsBytes, multiplyFewFloats, multiplyFloats } from "./blocks-float";
+import { multiplyRowsAlike } from "./blocks-alike";
 import { multiplyRows, rowsBytes } from "./blocks-row";
 import { multiplyTiles, tilesBytes } from "./blocks-tile";
 import { FLOAT16, FLOAT32 } from "./codes";
@@ -26,7 +27,7 @@ export class MatMulBlocks {
   blockSize: i32;
   bits: i32;
   precision: i32; // of the activations: 8 or 16 bits in blocks, or 32 for float32 as it is, without the three first fields
-  alike: i32; // as quantizeRows was told
+  alike: i32; // as quantizeRows was told; 2: as tiles compute, for precision 16, 8 or 4 bits, blocks of 32 or more, float32 scales, no zeros
   a: usize; // [m, k], for precision 32
   aType: i32; // elementCode
   rows: usize; // a, packed by packRows; 0 for few rows, whole zero points, and blocks of 32 or more of 4 or 8 bits
@@ -48,7 +49,8 @@ export function matmulBlocks(job: MatMulBlocks, part: i32, parts: i32, scratch: 
   const from = shareStart(fours, part, parts) << 2;
   const to = min(job.n, shareStart(fours, part + 1, parts) << 2);
   if (from >= to) return;
-  if (job.precision == 32) multiplyFewFloats(job, from, to, scratch);
+  if (job.alike == 2) multiplyRowsAlike(job, from, to);
+  else if (job.precision == 32) multiplyFewFloats(job, from, to, scratch);
   else if (job.scaleType == FLOAT32) multiplyRows<f32>(job, from, to, scratch);
   else if (job.scaleType == FLOAT16) multiplyRows<u16>(job, from, to, scratch);
   else multiplyRows<i16>(job, from, to, scratch);

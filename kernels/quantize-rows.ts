@@ -31,7 +31,7 @@ export class QuantizeRows {
   blockSize: i32; // of the weights
   bits: i32; // of the weights: 2, 4, 8
   precision: i32; // bits of the activations: 16, or 8 (weights of 4 bits, blocks of 32 or more, the relaxed build only)
-  alike: i32; // 1: woven whatever m is
+  alike: i32; // 1: woven whatever m is; 2: not woven whatever m is
 }
 
 /** Elements of a panel of weights in tiles: as many as fill 8 KiB. */
@@ -41,11 +41,11 @@ export function panelDepth(precision: i32): i32 {
   return precision == 8 ? 1024 : 512;
 }
 
-/** True where products work in tiles: many rows, weights that only tiles unpack, or rows that must come out alike whatever their number is. */
+/** True where products work in tiles: many rows, or weights that only tiles unpack; with `alike` they do, or do not, whatever m is. */
 // @ts-ignore: decorator
 @inline
 export function isTiled(m: i32, bits: i32, blockSize: i32, alike: i32): bool {
-  return alike != 0 || m >= 12 || bits == 2 || blockSize < 32;
+  return alike != 2 && (alike == 1 || m >= 12 || bits == 2 || blockSize < 32);
 }
 
 /** Activations that share a scale. */

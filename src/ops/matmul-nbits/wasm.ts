@@ -31,8 +31,11 @@ export const matmulBlocks: WasmKernel = wasmKernel([MatMulNBits], {
     const { K: k, N: n, bits, block_size: blockSize, accuracy_level: level } = attrs;
     const m = a.view.size / k;
     const coarse = level === 4 && recorder.relaxed && bits === 4 && blockSize >= 32;
-    const alike = recorder.batchInvariant ? 1 : 0;
-    const form = { m, n, k, blockSize, bits, precision: level < 2 ? 32 : coarse ? 8 : 16, alike };
+    const precision = level < 2 ? 32 : coarse ? 8 : 16;
+    const asTiles =
+      precision === 16 && bits !== 2 && blockSize >= 32 && scales.type === "float32" && zeros === undefined;
+    const alike = !recorder.batchInvariant ? 0 : asTiles && m <= mostStreamed ? 2 : 1;
+    const form = { m, n, k, blockSize, bits, precision, alike };
     const whole = zeros === undefined || zeros.type === "uint8";
     const activations = level < 2 ? floats(recorder, a, form, whole) : quantized(recorder, a, form);
     const direct = output.type === "float32";
@@ -65,7 +68,7 @@ interface Form {
   readonly blockSize: number;
   readonly bits: number;
   readonly precision: number;
-  /** 1 where rows come out alike whatever their number is. */
+  /** Where rows must come out alike whatever their number is: 1 in tiles, 2 as tiles compute; else 0. */
   readonly alike: number;
 }
 
@@ -99,6 +102,9 @@ function quantized(recorder: Recorder, a: Operand, form: Form): Activations {
   );
   return { values, aScales, aSums, a: 0, aType: 0, rows: 0 };
 }
+
+/** Rows of activations up to which weights are streamed where rows must come out alike: more of them pay for unpacking. */
+const mostStreamed = 4;
 
 /** Rows of activations below which weights are unpacked for each. */
 const manyRows = 4;
