@@ -8,8 +8,9 @@ import { generate } from "./generate.js";
 import { inspect } from "./inspect.js";
 import { pages } from "./pages.js";
 import { rewrite } from "./rewrite.js";
+import { serve } from "./serve.js";
 
-const commands: readonly Command[] = [generate, chat, bench, conformance, inspect, pages, rewrite];
+const commands: readonly Command[] = [generate, chat, serve, bench, conformance, inspect, pages, rewrite];
 
 const overview = (): string => {
   const width = Math.max(...commands.map(({ name }) => name.length)) + 2;

@@ -1,6 +1,8 @@
 /** `insitu generate`: text, token by token, then a summary of what it took. */
+import { readFileSync } from "node:fs";
 import { InsituError } from "../base/error.js";
 import type { CausalLM } from "../entry/node.js";
+import type { JsonSchema } from "../generate/constraint.js";
 import type { Generation } from "../generate/generation.js";
 import type { Command } from "./command.js";
 import { Interrupt } from "./interrupt.js";
@@ -21,13 +23,17 @@ export const generate: Command = {
     ...textOptions,
     ...pageOptions,
     raw: { describes: "continue the prompt as it is, without the model's chat template" },
+    "json-schema": {
+      value: "file",
+      describes: "the text is JSON that this schema allows; a file, or the schema itself",
+    },
     json: { describes: "the text, its tokens and the summary as JSON" },
     quiet: { describes: "no summary" },
   },
   async run({ positionals: [argument], options }) {
     const model = options["model"];
     const prompt = await readPrompt(argument, typeof model === "string");
-    const wanted = generateOptions(options);
+    const wanted = { ...generateOptions(options), ...schemaOption(options["json-schema"]) };
     const interrupt = new Interrupt();
     const lm = await interrupt.during(loadModel(options, interrupt.signal));
     try {
@@ -45,6 +51,17 @@ export const generate: Command = {
     }
   },
 };
+
+/** What --json-schema names, or is. */
+function schemaOption(given: string | boolean | undefined): { readonly jsonSchema?: JsonSchema } {
+  if (typeof given !== "string") return {};
+  try {
+    const text = given.trimStart().startsWith("{") ? given : readFileSync(given, "utf8");
+    return { jsonSchema: JSON.parse(text) as JsonSchema };
+  } catch (cause) {
+    throw new InsituError("invalid-argument", `--json-schema cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
 
 async function readPrompt(argument: string | undefined, hasModel: boolean): Promise<string> {
   if (argument !== undefined && argument !== "-") return argument;

@@ -1,6 +1,7 @@
 /** The session and the language model as Node has them: models and weights come from files. */
 import { optionsWithoutNull } from "../base/arguments.js";
 import { LanguageModel, type LoadLanguageModelOptions, placeOf } from "../generate/causal-lm.js";
+import type { MakeGrammars } from "../generate/constraint.js";
 import { fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";
 import { embeddedModel } from "../platform/embedded-model.js";
 import { nodePlatform } from "../platform/node.js";
@@ -69,7 +70,11 @@ export class CausalLM extends LanguageModel {
     const folder = isHubName(given) ? await fetchHubModel(given, { ...variant, ...hub }) : given;
     const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
       InferenceSession.create(model, more);
-    return new CausalLM(await LanguageModel.prepare(folder, nodePlatform, open, rest));
+    const makeGrammars: MakeGrammars = async (vocabulary) => {
+      const grammars = await import("../grammar/grammars.js");
+      return grammars.makeGrammars(vocabulary);
+    };
+    return new CausalLM(await LanguageModel.prepare(folder, nodePlatform, open, rest, makeGrammars));
   }
 }
 

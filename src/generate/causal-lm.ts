@@ -11,6 +11,7 @@ import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
 import { type Beam, type BeamOptions, beamSearch } from "./beams.js";
 import { Chat } from "./chat.js";
+import type { Grammars, HeldConstraint, MakeGrammars, TextRule } from "./constraint.js";
 import type { Context } from "./context.js";
 import { ContextPool } from "./context-pool.js";
 import type { StatefulDecoder } from "./decoder.js";
@@ -60,6 +61,7 @@ interface LanguageModelParts {
   readonly chunk: number;
   readonly sinks: number;
   readonly keep: number;
+  readonly makeGrammars: MakeGrammars | undefined;
 }
 
 /** The longest context that is taken without being asked for. */
@@ -72,6 +74,7 @@ const mostSamples = 65_536;
 export class LanguageModel {
   readonly #parts: LanguageModelParts;
   readonly #pool: ContextPool;
+  #grammars: Promise<Grammars> | undefined;
 
   protected constructor(parts: LanguageModelParts) {
     this.#parts = parts;
@@ -85,6 +88,7 @@ export class LanguageModel {
     platform: FolderPlatform,
     openSession: (model: string, options: SessionOptions) => Promise<Session>,
     options?: LoadLanguageModelOptions,
+    makeGrammars?: MakeGrammars,
   ): Promise<LanguageModelParts> {
     const given = optionsWithoutNull("the options of CausalLM.load", options);
     const { context, chunk = 128, sinks = 4, variant, keep = 1, chatTemplate, ...others } = given;
@@ -126,6 +130,7 @@ export class LanguageModel {
       chunk,
       sinks,
       keep,
+      makeGrammars,
     };
   }
 
@@ -170,6 +175,32 @@ export class LanguageModel {
     return this.#parts.context;
   }
 
+  /** How the model wants to be used: its sampling, and the tokens that end a text. */
+  get defaults(): ModelDefaults {
+    return this.#parts.defaults;
+  }
+
+  /** What keeps a text to a rule. Throws for a rule that cannot be enforced, and where there is nothing to enforce it with. */
+  async constrain(rule: TextRule): Promise<HeldConstraint> {
+    const { makeGrammars, tokenizer, config, defaults } = this.#parts;
+    if (makeGrammars === undefined)
+      throw new InsituError("invalid-argument", "texts that obey a schema can be had in Node only");
+    this.#grammars ??= makeGrammars(tokenizer.grammarVocabulary(config["vocab_size"], defaults.endTokens));
+    try {
+      return await (await this.#grammars).constrain(rule);
+    } catch (error) {
+      // What could not be loaded may be there the next time.
+      if (
+        await this.#grammars.then(
+          () => false,
+          () => true,
+        )
+      )
+        this.#grammars = undefined;
+      throw error;
+    }
+  }
+
   /** Continues a prompt: iterate over the result for tokens with their text. */
   generate(prompt: Prompt, options?: GenerateOptions): Generation {
     const given = optionsWithoutNull("the options of generate", options);
@@ -184,6 +215,7 @@ export class LanguageModel {
     const generating = this.#read(given);
     if (!Array.isArray(prompts))
       throw new InsituError("invalid-argument", `a batch is a list of prompts, got ${valueText(prompts)}`);
+    refuseLimits("generateBatch", given);
     const tokens = Array.from(prompts, (prompt: Prompt) => this.#encode(prompt, given));
     return generateBatch({ decoder, text, capacity, chunk }, tokens, generating);
   }
@@ -214,6 +246,7 @@ export class LanguageModel {
     options?: GenerateOptions & Partial<BeamOptions>,
   ): Promise<(Beam & { readonly text: string })[]> {
     const { beams = 4, lengthPenalty = 1, ...given } = optionsWithoutNull("the options of beamSearch", options);
+    refuseLimits("beamSearch", given);
     checkCount("option beams", beams, 1);
     checkRule("option lengthPenalty", lengthPenalty, "a finite number", Number.isFinite(lengthPenalty));
     const generating = this.#read(given);
@@ -285,7 +318,9 @@ export class LanguageModel {
   }
 
   #read(options: GenerateOptions): Generating {
-    return readGenerating(options, this.#parts.defaults, this.tokenizer);
+    return readGenerating(options, this.#parts.defaults, this.tokenizer, (schema) =>
+      this.constrain({ kind: "schema", schema }),
+    );
   }
 
   /** The text of tokens that follow a prompt: a space between the two is kept. */
@@ -316,6 +351,13 @@ export class LanguageModel {
       ...options,
     });
   }
+}
+
+/** Throws for options that only texts made one by one know. */
+function refuseLimits(where: string, options: GenerateOptions): void {
+  const name = (["jsonSchema", "constraint", "logitBias"] as const).find((each) => options[each] !== undefined);
+  if (name !== undefined)
+    throw new InsituError("invalid-argument", `${where} does not take ${name}: ask generate or samples for the texts`);
 }
 
 /** Where a model is, as text; throws for what is neither a path nor a URL. */

@@ -1,4 +1,5 @@
-/** Texts that must obey a grammar: what tells which token may come next. Knows no grammar and no model. */
+/** Texts that must obey a grammar: what tells which token may come next, and how logits are kept to it. Knows no grammar and no model. */
+import { InsituError } from "../base/error.js";
 
 /** Which tokens may come next, for a text that must obey a grammar. One for each text. */
 export interface TokenConstraint {
@@ -10,4 +11,88 @@ export interface TokenConstraint {
   rollback(count: number): void;
   /** True once nothing but an end token may come. */
   readonly terminated: boolean;
+}
+
+/** A constraint that holds memory until it is released; after that it rules nothing out. */
+export interface HeldConstraint extends TokenConstraint {
+  release(): void;
+}
+
+/** A constraint for one text, and what lets go of it when the text is made. */
+export interface TakenConstraint {
+  readonly rule: TokenConstraint;
+  release(): void;
+}
+
+/** A JSON Schema: an object of keywords, or true for any value. */
+export type JsonSchema = boolean | Readonly<Record<string, unknown>>;
+
+/** A call that a text may or must make: what it begins with, the schema of what stands in between, and what it ends with. */
+export interface CallForm {
+  readonly begin: string;
+  readonly schema: JsonSchema;
+  readonly end: string;
+}
+
+/** What a text must be. */
+export type TextRule =
+  /** JSON that a schema allows. Objects have no properties beside those that it lists. */
+  | { readonly kind: "schema"; readonly schema: JsonSchema }
+  /** An object, whatever is in it. */
+  | { readonly kind: "object" }
+  /** Calls and nothing else, at least one. */
+  | { readonly kind: "calls"; readonly forms: readonly CallForm[]; readonly between: string; readonly single: boolean }
+  /** Any text; from a trigger on, a call. */
+  | { readonly kind: "text-with-calls"; readonly forms: readonly CallForm[]; readonly trigger: string };
+
+/** Makes constraints by rules. A rule that cannot be enforced as a whole is refused. */
+export interface Grammars {
+  constrain(rule: TextRule): Promise<HeldConstraint>;
+}
+
+/** What a grammar must know of a tokenizer: how tokens are spelled, and what the spelling stands for. */
+export interface GrammarVocabulary {
+  /** "byte_level": a letter for each byte; "byte_fallback": text, and <0x0A> for a byte; "raw": text. */
+  readonly kind: "byte_level" | "byte_fallback" | "raw";
+  /** By token; none for those that are no text. */
+  readonly spellings: readonly string[];
+  readonly endTokens: readonly number[];
+}
+
+/** Makes grammars for a vocabulary: `entry/` brings it along. */
+export type MakeGrammars = (vocabulary: GrammarVocabulary) => Promise<Grammars>;
+
+/** Logits as a bias and a constraint leave them: what is ruled out is -Infinity. */
+export class LimitedLogits {
+  readonly #bias: ReadonlyMap<number, number>;
+  readonly #constraint: TokenConstraint | undefined;
+  #limited = new Float32Array(0);
+  #mask = new Uint32Array(0);
+
+  constructor(bias: ReadonlyMap<number, number>, constraint: TokenConstraint | undefined) {
+    this.#bias = bias;
+    this.#constraint = constraint;
+  }
+
+  /** A copy that holds until the next call; throws where no token is left. */
+  of(logits: Float32Array): Float32Array {
+    if (this.#limited.length !== logits.length) {
+      this.#limited = new Float32Array(logits.length);
+      this.#mask = new Uint32Array(Math.ceil(logits.length / 32));
+    }
+    const limited = this.#limited;
+    limited.set(logits);
+    for (const [token, bias] of this.#bias) if (token < limited.length) limited[token] += bias;
+    this.#mask.fill(0);
+    if (this.#constraint?.fillMask(this.#mask) === true) this.#rule(limited);
+    return limited;
+  }
+
+  #rule(limited: Float32Array): void {
+    const mask = this.#mask;
+    if (mask.every((bits) => bits === 0))
+      throw new InsituError("invalid-argument", "the text cannot obey its grammar: no token may come next");
+    for (let token = 0; token < limited.length; token++)
+      if (((mask[token >>> 5] >>> (token & 31)) & 1) === 0) limited[token] = -Infinity;
+  }
 }

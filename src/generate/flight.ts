@@ -15,10 +15,11 @@ const depth = 3;
 
 /** What a device is told of how to draw; undefined for options that ask for logits on the host. */
 function drawingFor(options: Generating, seeds: readonly number[]): Drawing | undefined {
-  const { sampling, logprobs, speculate } = options;
+  const { sampling, logprobs, speculate, logitBias, constraint } = options;
   const { temperature, topK, topP, minP } = sampling;
   const isPlain = sampling.repetitionPenalty === 1 && sampling.presencePenalty === 0 && sampling.frequencyPenalty === 0;
   const isDrawn = temperature < leastTemperature || topP === 1;
+  if (logitBias !== undefined || constraint !== undefined) return undefined;
   if (!isPlain || !isDrawn || logprobs !== undefined || speculate !== undefined) return undefined;
   return { temperature, topK, minP, seeds };
 }

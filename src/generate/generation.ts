@@ -1,5 +1,6 @@
 /** One text in the making: an async iterable of tokens, and a summary of what it took. The decode loop is here. */
-import { InsituError } from "../base/error.js";
+import { InsituError, unreachable } from "../base/error.js";
+import { LimitedLogits, type TokenConstraint } from "./constraint.js";
 import type { Context, ContextBytes } from "./context.js";
 import { Ending, endsText, type FinishReason, stillWanted, wantsNothing } from "./ending.js";
 import { Flight, flightFor } from "./flight.js";
@@ -126,7 +127,15 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       this.#finish = "length";
       return;
     }
-    const { context, reused } = await this.#source.take(this.#prompt);
+    const constraint = await this.#options.constraint?.();
+    let taken: TakenContext;
+    try {
+      taken = await this.#source.take(this.#prompt);
+    } catch (error) {
+      constraint?.release();
+      throw error;
+    }
+    const { context, reused } = taken;
     try {
       const before = context.bytes;
       const note = (): void => void (this.#bytes = differenceOf(context.bytes, before));
@@ -134,7 +143,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       try {
         this.#flight = flightFor(context, this.#prompt.length, this.#options);
         for await (const token of this.#flight === undefined
-          ? this.#tokens(context)
+          ? this.#tokens(context, constraint?.rule)
           : this.#drawn(context, this.#flight)) {
           note();
           this.#text += token.text;
@@ -144,23 +153,30 @@ export class Generation implements AsyncIterable<GeneratedToken> {
         note();
       }
     } finally {
+      constraint?.release();
       this.#source.give(context);
     }
   }
 
-  async *#tokens(context: Context): AsyncGenerator<GeneratedToken, void, undefined> {
+  async *#tokens(
+    context: Context,
+    constraint: TokenConstraint | undefined,
+  ): AsyncGenerator<GeneratedToken, void, undefined> {
     const options = this.#options;
-    const { sampling, speculate } = options;
+    const { sampling, speculate, logitBias } = options;
     const prompt = this.#prompt;
     const sampler = new Sampler(sampling, prompt);
     const ending = new Ending(this.#source.decoder, prompt, options);
-    const lookup = speculate && new NgramLookup(speculate, prompt);
+    const isLimited = logitBias !== undefined || constraint !== undefined;
+    const limited = isLimited ? new LimitedLogits(logitBias ?? new Map(), constraint) : undefined;
+    // A guess would have to be taken back from the constraint too.
+    const lookup = constraint === undefined && speculate !== undefined ? new NgramLookup(speculate, prompt) : undefined;
     let logits = await context.extend(prompt.slice(this.#reused), () => stillWanted(options));
     /** Tokens that were tried out, and how many of them are still to be confirmed. */
     let draft: readonly number[] = [];
     for (let open = 0; ;) {
       const row = logits.at(open);
-      const token = sampler.choose(row);
+      const token = sampler.choose(limited?.of(row) ?? row);
       const confirmed = open > 0 && draft[draft.length - open] === token && !endsText(options, token);
       if (!confirmed) drop(context, open);
       const { text, finish } = ending.push(token, !confirmed && context.room === 0);
@@ -172,6 +188,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       }
       this.#note();
       sampler.accept(token);
+      if (constraint?.accept(token) === false) unreachable(`a token was chosen that the grammar lacks: ${token}`);
       lookup?.push(token);
       if (confirmed) this.#right++;
       if (finish !== undefined) {

@@ -2,6 +2,7 @@
 import { InsituError } from "../base/error.js";
 import { checkChoice, checkCount, checkFlag, checkRule, checkSignal } from "../base/arguments.js";
 import { valueText } from "../base/value-text.js";
+import type { HeldConstraint, JsonSchema, TakenConstraint, TokenConstraint } from "./constraint.js";
 import type { Json } from "./model-folder.js";
 import { readSampling, type Sampling, type SamplingOptions } from "./sampling.js";
 import type { ControlTokens, TextTokenizer } from "./tokenizer.js";
@@ -23,6 +24,12 @@ export interface GenerateOptions extends SamplingOptions {
   readonly logprobs?: boolean | number;
   /** "stop" ends the text, "slide" forgets the oldest tokens but the first few, "error" throws. */
   readonly whenFull?: WhenFull;
+  /** Added to the logits of tokens, by number. */
+  readonly logitBias?: ReadonlyMap<number, number>;
+  /** The text is JSON that this schema allows, and nothing else. Needs the package @mlc-ai/web-xgrammar. */
+  readonly jsonSchema?: JsonSchema;
+  /** What the text must obey, for one text; it stays its maker's to release. */
+  readonly constraint?: TokenConstraint;
   /** Guess tokens by what followed the text's end before, and check the guesses in one run. The text stays the same. */
   readonly speculate?: boolean | { readonly ngram?: number; readonly draft?: number };
   /** Stops before the next token, by throwing the signal's reason. */
@@ -44,6 +51,9 @@ export interface Generating {
   readonly endTokens: ReadonlySet<number>;
   readonly logprobs: number | undefined;
   readonly whenFull: WhenFull;
+  readonly logitBias: ReadonlyMap<number, number> | undefined;
+  /** Makes what the text must obey, for one text. */
+  readonly constraint: (() => Promise<TakenConstraint>) | undefined;
   readonly speculate: { readonly ngram: number; readonly draft: number } | undefined;
   readonly signal: AbortSignal | undefined;
 }
@@ -92,6 +102,17 @@ export function checkGenerateOptions(options: GenerateOptions): void {
     throw new InsituError("invalid-argument", `option stop must hold texts that are not empty, got ${valueText(stop)}`);
   checkRule("option stopTokens", stopTokens, "a list of tokens, by number or spelling", Array.isArray(stopTokens));
   checkFlag("option ignoreEnd", ignoreEnd);
+  checkRule("option logitBias", options.logitBias, "a map from tokens to numbers", isBias(options.logitBias));
+  const { jsonSchema, constraint } = options;
+  checkRule("option constraint", constraint, "a constraint", typeof constraint?.fillMask === "function");
+  if (jsonSchema !== undefined && constraint !== undefined)
+    throw new InsituError("invalid-argument", "a text obeys option jsonSchema or option constraint, not both");
+  checkRule("option jsonSchema", jsonSchema, "a JSON Schema", typeof jsonSchema === "boolean" || isObject(jsonSchema));
+  if (jsonSchema !== undefined && ignoreEnd === true)
+    throw new InsituError(
+      "invalid-argument",
+      "option jsonSchema: what obeys a schema ends, so ignoreEnd cannot be set",
+    );
   checkRule("option templateOptions", templateOptions, "an object", isObject(templateOptions));
   checkRule(
     "option speculate",
@@ -107,6 +128,12 @@ export function checkGenerateOptions(options: GenerateOptions): void {
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
 
+const isBias = (given: unknown): boolean =>
+  given instanceof Map &&
+  [...(given as ReadonlyMap<unknown, unknown>)].every(
+    ([token, bias]) => Number.isSafeInteger(token) && (token as number) >= 0 && Number.isFinite(bias),
+  );
+
 const stopsOf = ({ stop = [] }: GenerateOptions): readonly string[] => (typeof stop === "string" ? [stop] : stop);
 
 const speculationOf = ({ speculate }: GenerateOptions): { readonly ngram: number; readonly draft: number } => {
@@ -119,6 +146,7 @@ export function readGenerating(
   options: GenerateOptions,
   defaults: ModelDefaults,
   tokenizer: TextTokenizer,
+  constrain: (schema: JsonSchema) => Promise<HeldConstraint>,
 ): Generating {
   checkGenerateOptions(options);
   const { maxTokens, logprobs, whenFull = "stop", speculate = false } = options;
@@ -131,8 +159,22 @@ export function readGenerating(
     endTokens: new Set([...ends, ...wanted]),
     logprobs: logprobs === undefined || logprobs === false ? undefined : logprobs === true ? 0 : logprobs,
     whenFull,
+    logitBias: options.logitBias,
+    constraint: constraintOf(options, constrain),
     speculate: speculate === false ? undefined : speculationOf(options),
     signal: options.signal,
+  };
+}
+
+function constraintOf(
+  { jsonSchema, constraint }: GenerateOptions,
+  constrain: (schema: JsonSchema) => Promise<HeldConstraint>,
+): Generating["constraint"] {
+  if (constraint !== undefined) return () => Promise.resolve({ rule: constraint, release: () => {} });
+  if (jsonSchema === undefined) return undefined;
+  return async () => {
+    const rule = await constrain(jsonSchema);
+    return { rule, release: () => rule.release() };
   };
 }
 

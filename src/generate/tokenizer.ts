@@ -2,6 +2,7 @@
 import { InsituError } from "../base/error.js";
 import { checkChoice, checkFlag, checkRule, optionsWithoutNull } from "../base/arguments.js";
 import { valueText } from "../base/value-text.js";
+import type { GrammarVocabulary } from "./constraint.js";
 import { type AnyChatMessage, checkMessages } from "./messages.js";
 import { ChatTemplate } from "./template/chat-template.js";
 import type { TokenDecoder } from "./text-stream.js";
@@ -39,13 +40,16 @@ export class TextTokenizer implements TokenDecoder {
   readonly #named: Readonly<Record<string, string>>;
   readonly #special: ReadonlySet<string>;
   readonly #allows: Allows;
+  readonly #kind: GrammarVocabulary["kind"];
 
   private constructor(
     pipeline: TokenPipeline,
     template: ChatTemplate | undefined,
     named: Readonly<Record<string, string>>,
     special: ReadonlySet<string>,
+    kind: GrammarVocabulary["kind"],
   ) {
+    this.#kind = kind;
     this.#pipeline = pipeline;
     this.#template = template;
     this.#named = named;
@@ -79,6 +83,7 @@ export class TextTokenizer implements TokenDecoder {
       source === undefined ? undefined : await ChatTemplate.read(source),
       namedTokensOf(config),
       specialTokensOf(added, config),
+      kindOf(tokenizer),
     );
   }
 
@@ -132,6 +137,18 @@ export class TextTokenizer implements TokenDecoder {
     return this.#pipeline.spellingOf(token);
   }
 
+  /** What a grammar must know: `size` is the model's count of tokens, where it is told. */
+  grammarVocabulary(size: unknown, endTokens: readonly number[]): GrammarVocabulary {
+    const spellings: string[] = [];
+    const text = (token: number): string => {
+      const spelling = this.spellingOf(token) ?? "";
+      return this.#special.has(spelling) && !spellingsOfCalls.has(spelling) ? "" : spelling;
+    };
+    if (typeof size === "number") for (let token = 0; token < size; token++) spellings.push(text(token));
+    else for (let token = 0; this.spellingOf(token) !== undefined; token++) spellings.push(text(token));
+    return { kind: this.#kind, spellings, endTokens };
+  }
+
   /** A conversation as the model's template writes it, ready for the answer. Throws where there is no template or it refuses. */
   renderChat(messages: readonly AnyChatMessage[], more?: Readonly<Record<string, unknown>>): string {
     return this.#render(messages, more).text;
@@ -165,6 +182,26 @@ export class TextTokenizer implements TokenDecoder {
     const given = { add_generation_prompt: true, ...more };
     return this.#template.render({ messages, given, own: this.#named });
   }
+}
+
+/** Control tokens that calls of tools are written with: to a grammar they are text. */
+const spellingsOfCalls: ReadonlySet<string> = new Set([
+  "<tool_call>",
+  "</tool_call>",
+  "[TOOL_CALLS]",
+  "[ARGS]",
+  "<|python_tag|>",
+]);
+
+/** What the spellings of a vocabulary stand for, by the decoder that tokenizer.json has. */
+function kindOf(tokenizer: object): GrammarVocabulary["kind"] {
+  const { decoder } = tokenizer as { readonly decoder?: unknown };
+  const told = JSON.stringify(decoder ?? null);
+  return told.includes('"ByteLevel"')
+    ? "byte_level"
+    : /"(ByteFallback|Metaspace)"/.test(told)
+      ? "byte_fallback"
+      : "raw";
 }
 
 /** What the library throws, as an error that says whose fault it is. */

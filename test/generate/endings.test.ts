@@ -52,9 +52,10 @@ test("a text ends where one that is looked at whole does, for the same reason, w
       fc.array(fc.nat({ max: spellings.length - 1 }), { minLength: 1, maxLength: 14 }),
       drawn,
       (tokens, draw) => {
-        const { sampling } = readGenerating({}, { sampling: {}, endTokens: [] }, lm.tokenizer);
+        const common = readGenerating({}, { sampling: {}, endTokens: [] }, lm.tokenizer, (schema) =>
+          lm.constrain({ kind: "schema", schema }),
+        );
         const { stop, ends, most, room, whenFull } = draw;
-        const common = { sampling, logprobs: undefined, speculate: undefined, signal: undefined };
         const options = { ...common, stop, endTokens: new Set(ends), maxTokens: most, whenFull };
         const ending = new Ending({ decode }, [], options);
         let [text, count] = ["", 0];

@@ -6,7 +6,7 @@ import type { TokenConstraint } from "../../src/generate/constraint.js";
 import type { Engine } from "../../src/serve/engine.js";
 import { createEngine, type EngineModel, type EngineOptions } from "../../src/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
-import { type Heard, submit, tokensAlone } from "./support.js";
+import { type Heard, submit, tokensAlone } from "./engine-support.js";
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? Math.floor(Math.random() * 2 ** 31));

@@ -1,78 +1,256 @@
-// Texts in an engine, heard to their end; and what the same model makes of a prompt alone.
-import type { GenerateOptions } from "../../src/generate/options.js";
-import { readSampling } from "../../src/generate/sampling.js";
-import type { LanguageModel } from "../../src/generate/causal-lm.js";
-import type { Engine, MadeToken, RunningText, TextEnd, TextRequest } from "../../src/serve/engine.js";
+// What the tests of the server share: the embedded model with a chat template of its own, an engine that says what it is told to, and servers.
+import { InsituError } from "../../src/base/error.js";
+import { listen, type Listening } from "../../src/cli/listen.js";
+import { CausalLM } from "../../src/entry/node.js";
+import type {
+  Engine,
+  EngineFigures,
+  MadeToken,
+  RunningText,
+  TextEnd,
+  TextListener,
+  TextRequest,
+  TokenConstraint,
+  TokenLogprob,
+} from "../../src/serve/engine.js";
+import { createServer, type Server, type ServerOptions } from "../../src/serve/server.js";
 
-/** What became of a text. */
-export interface Heard {
-  readonly tokens: number[];
-  readonly made: MadeToken[];
-  cachedTokens: number | undefined;
-  end: TextEnd | "failed" | undefined;
-  error: Error | undefined;
-  /** Fulfilled at its end; never after a cancellation. */
-  readonly over: Promise<void>;
-  readonly text: RunningText;
+/** A template in the manner of Qwen's: tools in the first message, calls between tags. */
+export const hermesTemplate = `{%- if tools %}{{- '<|system|>tools:' }}{%- for tool in tools %}{{- '\\n' + (tool | tojson) }}{%- endfor %}{{- '\\nCall them within <tool_call></tool_call>.\\n' }}{%- endif %}
+{%- for message in messages %}
+{%- if message.role == 'tool' %}{{- '<|tool|>' + message.content + '\\n' }}
+{%- else %}{{- '<|' + message.role + '|>' + message.content }}
+{%- if message.tool_calls %}{%- for call in message.tool_calls %}{{- '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) + '}\\n</tool_call>' }}{%- endfor %}{%- endif %}{{- '\\n' }}{%- endif %}
+{%- endfor %}{%- if add_generation_prompt %}{{- '<|assistant|>' }}{%- endif %}`;
+
+/** The embedded model, which has no template, or this one. */
+export const loadModel = (chatTemplate?: string): Promise<CausalLM> =>
+  CausalLM.load(undefined, { threads: 1, ...(chatTemplate === undefined ? {} : { chatTemplate }) });
+
+/** What a text of the scripted engine is. */
+export interface Script {
+  readonly text?: string;
+  readonly tokens?: readonly number[];
+  readonly end?: TextEnd;
+  readonly fails?: Error;
 }
 
-/** Options of a text as tests give them. */
-export interface Wanted extends Partial<Omit<TextRequest, "sampling" | "prompt">> {
-  readonly prompt: readonly number[];
-  readonly sampling?: GenerateOptions;
-  readonly onToken?: (count: number) => "stop" | undefined;
+interface Slot {
+  readonly request: TextRequest;
+  readonly listener: TextListener;
+  readonly tokens: readonly number[];
+  readonly script: Script;
+  next: number;
+  blocks: number;
 }
 
-let named = 0;
+const blockSize = 16;
 
-/** Submits a text and listens. */
-export function submit(engine: Engine, { sampling = {}, onToken, ...wanted }: Wanted): Heard {
-  let resolve: () => void = () => {};
-  const promise = new Promise<void>((done) => void (resolve = done));
-  const heard = { tokens: [] as number[], made: [] as MadeToken[] };
-  const request: TextRequest = {
-    id: `text ${++named}`,
-    tenant: "anybody",
-    maxTokens: 24,
-    endTokens: new Set(),
-    sampling: readSampling({ temperature: 0, ...sampling }),
-    ...wanted,
+/** An engine that says what a script says, a token a turn for each text that runs. */
+export class ScriptedEngine implements Engine {
+  readonly context: number;
+  readonly vocabulary = 4096;
+  /** What was asked for, in order. */
+  readonly requests: TextRequest[] = [];
+  /** While true, no text goes on. */
+  held = false;
+  readonly #lm: CausalLM;
+  readonly #script: (request: TextRequest) => Script;
+  readonly #most: number;
+  readonly #slots: number;
+  readonly #waiting: Slot[] = [];
+  readonly #running: Slot[] = [];
+  #turning = false;
+  #closed = false;
+  #idle: (() => void)[] = [];
+  #made = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0 };
+  embed?: Engine["embed"];
+
+  constructor(
+    lm: CausalLM,
+    script: (request: TextRequest) => Script,
+    { waiting = 8, slots = 4, context = 512 }: { waiting?: number; slots?: number; context?: number } = {},
+  ) {
+    this.#lm = lm;
+    this.#script = script;
+    this.#most = waiting;
+    this.#slots = slots;
+    this.context = context;
+  }
+
+  submit(request: TextRequest, listener: TextListener): RunningText {
+    if (this.#closed) throw new InsituError("closed", "the server takes no texts any more");
+    if (request.prompt.length >= this.context)
+      throw new InsituError("context-overflow", `${request.prompt.length} tokens, the context holds ${this.context}`);
+    if (this.#waiting.length >= this.#most)
+      throw Object.assign(new InsituError("queue-full", `${this.#most} texts are waiting`), { retryAfterSeconds: 2.5 });
+    this.requests.push(request);
+    const script = this.#script(request);
+    const tokens = script.tokens ?? this.#lm.tokenizer.encode(script.text ?? "", { specialTokens: false });
+    const slot: Slot = { request, listener, tokens, script, next: 0, blocks: 0 };
+    this.#waiting.push(slot);
+    this.#turn();
+    return { cancel: () => this.#drop(slot) };
+  }
+
+  /** Lets held texts go on. */
+  go(): void {
+    this.held = false;
+    this.#turn();
+  }
+
+  figures(): EngineFigures {
+    return {
+      ...this.#made,
+      waiting: this.#waiting.length,
+      running: this.#running.length,
+      blocks: 1024,
+      blocksUsed: this.#running.reduce((sum, { blocks }) => sum + blocks, 0),
+      blockSize,
+      preemptions: 0,
+    };
+  }
+
+  async drain(limitMilliseconds: number): Promise<void> {
+    this.#closed = true;
+    let timer: NodeJS.Timeout | undefined;
+    const done = new Promise<void>((resolve) => {
+      if (this.#running.length + this.#waiting.length === 0) resolve();
+      this.#idle.push(resolve);
+      timer = setTimeout(resolve, limitMilliseconds);
+    });
+    await done;
+    clearTimeout(timer);
+    await this.close();
+  }
+
+  close(): Promise<void> {
+    this.#closed = true;
+    for (const slot of [...this.#running, ...this.#waiting]) {
+      this.#drop(slot);
+      slot.listener.failed(new InsituError("closed", "the server was closed before the text was finished"));
+    }
+    return Promise.resolve();
+  }
+
+  #turn(): void {
+    if (this.#turning) return;
+    this.#turning = true;
+    setImmediate(() => {
+      this.#turning = false;
+      if (!this.held) this.#step();
+      if (!this.held && this.#running.length + this.#waiting.length > 0) this.#turn();
+    });
+  }
+
+  #step(): void {
+    this.#made.steps++;
+    while (this.#running.length < this.#slots && this.#waiting.length > 0) {
+      const slot = this.#waiting.shift()!;
+      this.#running.push(slot);
+      slot.blocks = Math.ceil(slot.request.prompt.length / blockSize);
+      this.#made.promptTokens += slot.request.prompt.length;
+      slot.listener.started?.({ cachedTokens: 0 });
+    }
+    for (const slot of this.#running.slice()) this.#make(slot);
+  }
+
+  #make(slot: Slot): void {
+    const { request, listener, script, tokens } = slot;
+    if (!this.#running.includes(slot)) return;
+    const over = (end: TextEnd): void => {
+      this.#drop(slot);
+      listener.ended(end);
+    };
+    if (slot.next >= tokens.length) {
+      this.#drop(slot);
+      if (script.fails !== undefined) listener.failed(script.fails);
+      else listener.ended(script.end ?? "end-token");
+      return;
+    }
+    const token = tokens[slot.next++];
+    this.#made.madeTokens++;
+    slot.blocks = Math.ceil((request.prompt.length + slot.next) / blockSize);
+    const constraint: TokenConstraint | undefined = request.constraint;
+    if (constraint?.accept(token) === false) {
+      this.#drop(slot);
+      return listener.failed(new InsituError("internal", `the script breaks the grammar with token ${token}`));
+    }
+    if (listener.token(told(token, request.logprobs)) === "stop") return over("stopped");
+    if (slot.next >= request.maxTokens) over("max-tokens");
+  }
+
+  #drop(slot: Slot): void {
+    for (const list of [this.#waiting, this.#running]) {
+      const at = list.indexOf(slot);
+      if (at >= 0) list.splice(at, 1);
+    }
+    if (this.#running.length + this.#waiting.length === 0) for (const each of this.#idle.splice(0)) each();
+  }
+}
+
+/** Log-probabilities that a test can recognise. */
+function told(token: number, logprobs: number | undefined): MadeToken {
+  if (logprobs === undefined) return { token };
+  const top: TokenLogprob[] = Array.from({ length: logprobs }, (_, at) => ({ token: at + 1, logprob: -1 - at }));
+  return { token, logprob: -0.5, top };
+}
+
+/** A server on a port. */
+export interface Running {
+  readonly server: Server;
+  readonly engine: ScriptedEngine;
+  readonly address: string;
+  /** Asks with this body. */
+  post(path: string, body: unknown, init?: RequestInit): Promise<Response>;
+  stop(): Promise<void>;
+}
+
+/** Serves a script on a free port. */
+export async function serveScript(
+  lm: CausalLM,
+  script: (request: TextRequest) => Script,
+  options: ServerOptions & { readonly waiting?: number; readonly slots?: number; readonly context?: number } = {},
+): Promise<Running> {
+  const { waiting, slots, context, ...more } = options;
+  const engine = new ScriptedEngine(lm, script, {
+    ...(waiting === undefined ? {} : { waiting }),
+    ...(slots === undefined ? {} : { slots }),
+    ...(context === undefined ? {} : { context }),
+  });
+  const server = createServer(lm, { model: "scripted", ...more, engine: () => engine });
+  await server.ready;
+  const listening: Listening = await listen(server, "127.0.0.1", 0);
+  return {
+    server,
+    engine,
+    address: listening.address,
+    post: (path, body, init = {}) =>
+      fetch(`${listening.address}${path}`, {
+        method: "POST",
+        body: typeof body === "string" ? body : JSON.stringify(body),
+        headers: { "content-type": "application/json" },
+        ...init,
+      }),
+    async stop() {
+      await server.close();
+      await listening.close();
+    },
   };
-  const told: Heard = Object.assign(heard, {
-    cachedTokens: undefined as number | undefined,
-    end: undefined as Heard["end"],
-    error: undefined as Error | undefined,
-    over: promise,
-    text: { cancel: () => {} },
-  });
-  return Object.assign(told, {
-    text: engine.submit(request, {
-      started: ({ cachedTokens }) => void (told.cachedTokens = cachedTokens),
-      token(made) {
-        heard.made.push(made);
-        heard.tokens.push(made.token);
-        return onToken?.(heard.tokens.length);
-      },
-      ended(end) {
-        told.end = end;
-        resolve();
-      },
-      failed(error) {
-        told.end = "failed";
-        told.error = error;
-        resolve();
-      },
-    }),
-  });
 }
 
-/** The tokens of a text that is made alone. */
-export async function tokensAlone(
-  model: LanguageModel,
-  prompt: readonly number[],
-  options: GenerateOptions,
-): Promise<number[]> {
-  const tokens: number[] = [];
-  for await (const { token } of model.generate(prompt, { temperature: 0, ...options })) tokens.push(token);
-  return tokens;
+/** The data of a stream's events; the last is "[DONE]" where the stream says so. */
+export function eventsOf(text: string): unknown[] {
+  return text
+    .split("\n\n")
+    .filter((event) => event !== "" && !event.startsWith(":"))
+    .map((event) => {
+      const data = /^data: (.*)$/m.exec(event)![1];
+      return data === "[DONE]" ? data : (JSON.parse(data) as unknown);
+    });
+}
+
+/** Waits until something holds. */
+export async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 2));
 }

@@ -1,0 +1,182 @@
+/** `insitu serve`: OpenAI's HTTP interface over a model, on a port; options also by environment, keys never on the command line. */
+import { readFileSync } from "node:fs";
+import { basename, dirname } from "node:path";
+import { InsituError } from "../base/error.js";
+import type { CausalLM } from "../entry/node.js";
+import type { LogEntry, Server, ServerOptions } from "../serve/server.js";
+import type { Arguments, Command, CommandOption } from "./command.js";
+import { loadModel, numberOf, pageOptions, textOptions } from "./language-model.js";
+import { listen, type Listening } from "./listen.js";
+
+const { model, variant, context, backend, threads } = textOptions;
+const { blocks, "block-size": blockSize, "cache-type": cacheType } = pageOptions;
+
+const declared: Readonly<Record<string, CommandOption>> = {
+  model,
+  variant,
+  name: { value: "name", describes: "what the model is called in requests (its folder's name; embedded)" },
+  host: { value: "address", describes: "where to listen (127.0.0.1: this machine alone)" },
+  port: { value: "N", describes: "on which port (8080); 0 picks one" },
+  "api-key-file": { value: "file", describes: "keys that clients must show, one a line; or INSITU_API_KEY" },
+  context,
+  blocks,
+  "block-size": blockSize,
+  "cache-type": cacheType,
+  "max-queue": { value: "N", describes: "texts that may wait (256)" },
+  "max-open": { value: "N", describes: "requests that one key may have open (256)" },
+  "max-tokens": { value: "N", describes: "new tokens of one text at most; as many as fit where left out" },
+  "max-body": { value: "bytes", describes: "bytes of a request (4194304)" },
+  timeout: { value: "seconds", describes: "how long a request may take (600)" },
+  drain: { value: "seconds", describes: "how long texts may take to finish once the server is told to end (30)" },
+  cors: { value: "origin", describes: "pages of this origin may ask; * for all; none where left out" },
+  "metrics-dialect": { value: "name", describes: "vllm: /metrics also has what routers read under vLLM's names" },
+  "json-logs": { describes: "one line of JSON for each request on standard error, in place of one for people" },
+  "log-prompts": { describes: "logs have prompts" },
+  quiet: { describes: "no line for each request" },
+  backend,
+  threads,
+};
+
+/** Serves a model until it is told to end. */
+export const serve: Command = {
+  name: "serve",
+  positionals: "",
+  arity: [0, 0],
+  summary: "serves a model with OpenAI's HTTP interface; the embedded one by default",
+  options: declared,
+  async run({ options: given }) {
+    const options = withEnvironment(given, process.env);
+    const settings = serverOptions(options);
+    const { createServer } = await loadServer();
+    const model = options["model"] === "embedded" ? undefined : options["model"];
+    const lm = loadModel({ cache: "paged", ...options, model });
+    const server = createServer(lm, settings);
+    const host = textOf(options, "host") ?? "127.0.0.1";
+    const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(async (error: unknown) => {
+      void lm.then((loaded) => loaded.release());
+      throw error;
+    });
+    if (!isLocal(host) && settings.apiKeys?.length === 0)
+      console.error(
+        `insitu: warning: ${host} can be reached by others, and no key is asked for; give --api-key-file or INSITU_API_KEY`,
+      );
+    try {
+      await server.ready;
+      console.log(`listening on ${listening.address}`);
+      await untilTold(server, listening, (numberOf(options, "drain") ?? 30) * 1000);
+      return 0;
+    } finally {
+      await server.close();
+      await listening.close();
+      await lm.then(
+        (loaded: CausalLM) => loaded.release(),
+        () => {},
+      );
+    }
+  },
+};
+
+/** Waits for SIGTERM or Ctrl-C, then for texts to finish. The second one ends the process, as without this. */
+async function untilTold(server: Server, listening: Listening, limitMilliseconds: number): Promise<void> {
+  const signals = ["SIGTERM", "SIGINT"] as const;
+  const told = await new Promise<string>((resolve) => {
+    for (const signal of signals) process.once(signal, () => resolve(signal));
+  });
+  console.error(`insitu: ${told}: finishing what is under way, within ${limitMilliseconds / 1000} seconds`);
+  const left = (): never => process.exit(1);
+  for (const signal of signals) process.once(signal, left);
+  await server.drain(limitMilliseconds);
+  await listening.close();
+  for (const signal of signals) process.removeAllListeners(signal);
+}
+
+/** The server's room, which needs packages that the rest does without. */
+async function loadServer(): Promise<typeof import("../serve/server.js")> {
+  try {
+    return await import("../serve/server.js");
+  } catch (cause) {
+    if ((cause as { readonly code?: unknown }).code !== "ERR_MODULE_NOT_FOUND") throw cause;
+    throw new InsituError(
+      "invalid-argument",
+      "serving needs packages that are not installed: npm install hono @hono/node-server zod prom-client",
+      { cause },
+    );
+  }
+}
+
+/** What is not on the command line may be in the environment: --max-queue is INSITU_MAX_QUEUE. Flags are on at 1 or true. */
+function withEnvironment(options: Arguments["options"], environment: NodeJS.ProcessEnv): Arguments["options"] {
+  const found = Object.entries(declared).flatMap(([name, { value }]): [string, string | boolean][] => {
+    const text = environment[`INSITU_${name.toUpperCase().replaceAll("-", "_")}`];
+    if (text === undefined || text === "") return [];
+    return [[name, value === undefined ? text === "1" || text === "true" : text]];
+  });
+  return { ...Object.fromEntries(found), ...options };
+}
+
+function serverOptions(options: Arguments["options"]): ServerOptions {
+  const model = textOf(options, "model");
+  const counts = { openRequests: "max-open", newTokens: "max-tokens", bodyBytes: "max-body", seconds: "timeout" };
+  const limits = Object.fromEntries(
+    Object.entries(counts).flatMap(([limit, name]) => {
+      const count = numberOf(options, name);
+      return count === undefined ? [] : [[limit, count]];
+    }),
+  );
+  const cors = textOf(options, "cors");
+  const maxQueue = numberOf(options, "max-queue");
+  const print = options["json-logs"] === true ? JSON.stringify : lineOf;
+  return {
+    model: textOf(options, "name") ?? (model === undefined ? "embedded" : nameOf(model)),
+    apiKeys: keysOf(textOf(options, "api-key-file"), process.env["INSITU_API_KEY"]),
+    metricsDialect: (textOf(options, "metrics-dialect") ?? "insitu") as "insitu" | "vllm",
+    limits,
+    logPrompts: options["log-prompts"] === true,
+    ...(cors === undefined ? {} : { cors }),
+    ...(maxQueue === undefined ? {} : { maxQueue }),
+    ...(options["quiet"] === true ? {} : { log: (entry) => void process.stderr.write(`${print(entry)}\n`) }),
+  };
+}
+
+/** The folder's name for a path, all of it for a model of the hub. */
+function nameOf(model: string): string {
+  if (/^[\w.-]+\/[\w.-]+$/.test(model) && !model.startsWith(".") && !model.endsWith(".onnx")) return model;
+  const folder = model.endsWith(".onnx") ? dirname(model) : model;
+  return basename(basename(folder) === "onnx" ? dirname(folder) : folder);
+}
+
+function keysOf(file: string | undefined, environment: string | undefined): string[] {
+  const lines = file === undefined ? [] : readKeyFile(file).split(/\r?\n/);
+  const keys = [...lines, ...(environment ?? "").split(",")].map((line) => line.trim());
+  const found = keys.filter((key) => key !== "" && !key.startsWith("#"));
+  if (file !== undefined && found.length === 0)
+    throw new InsituError("invalid-argument", `--api-key-file: there is no key in ${file}`);
+  return found;
+}
+
+function readKeyFile(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw new InsituError("invalid-argument", `--api-key-file: ${file} cannot be read: ${(cause as Error).message}`, {
+      cause,
+    });
+  }
+}
+
+/** A request in one line for people. */
+function lineOf(entry: LogEntry): string {
+  const { time, method, path, status, milliseconds, promptTokens, cachedTokens, newTokens, end, error, prompt } = entry;
+  const tokens = newTokens === undefined ? "" : `, ${promptTokens} (${cachedTokens} reused) + ${newTokens} tokens`;
+  const more = [end, error, prompt === undefined ? undefined : JSON.stringify(prompt)].filter(
+    (each) => each !== undefined,
+  );
+  return `${time} ${method} ${path} ${status} ${milliseconds} ms${tokens}${more.map((each) => `, ${each}`).join("")}`;
+}
+
+const isLocal = (host: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+|::1)$/.test(host);
+
+const textOf = (options: Arguments["options"], name: string): string | undefined => {
+  const text = options[name];
+  return typeof text === "string" ? text : undefined;
+};

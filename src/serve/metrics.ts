@@ -1,0 +1,190 @@
+/** What Prometheus is told: the engine's figures as they are when asked, and what was measured of requests and texts. */
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { EngineFigures } from "./engine.js";
+import type { TokenWatch } from "./text-group.js";
+
+const firstTokenBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
+const tokenBuckets = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1];
+const requestBuckets = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+
+/** A gauge of the engine: its names, what it says, and what it is read from. */
+type Figure = readonly [name: string, help: string, read: (figures: EngineFigures) => number];
+
+const usage = ({ blocks, blocksUsed }: EngineFigures): number => (blocks === 0 ? 0 : blocksUsed / blocks);
+
+const gauges: readonly Figure[] = [
+  ["insitu_texts_waiting", "Texts that wait for their turn.", (of) => of.waiting],
+  ["insitu_texts_running", "Texts that are being made.", (of) => of.running],
+  ["insitu_blocks", "Blocks of the pool.", (of) => of.blocks],
+  ["insitu_blocks_used", "Blocks that hold tokens of texts.", (of) => of.blocksUsed],
+  ["insitu_block_tokens", "Tokens that a block holds.", (of) => of.blockSize],
+];
+
+const counters: readonly Figure[] = [
+  ["insitu_prompt_tokens_total", "Tokens of prompts that were taken in.", (of) => of.promptTokens],
+  ["insitu_reused_tokens_total", "Tokens of prompts that were in the pool already.", (of) => of.reusedTokens],
+  ["insitu_new_tokens_total", "Tokens that were made.", (of) => of.madeTokens],
+  ["insitu_preemptions_total", "Texts that had to give their blocks back.", (of) => of.preemptions],
+  ["insitu_steps_total", "Runs of the model.", (of) => of.steps],
+];
+
+const vllmGauges: readonly Figure[] = [
+  ["vllm:num_requests_waiting", "Number of requests waiting to be processed.", (of) => of.waiting],
+  ["vllm:num_requests_running", "Number of requests in model execution batches.", (of) => of.running],
+  ["vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", usage],
+  ["vllm:gpu_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage (older name).", usage],
+];
+
+const vllmCounters: readonly Figure[] = [
+  ["vllm:prompt_tokens_total", "Number of prefill tokens processed.", (of) => of.promptTokens],
+  ["vllm:generation_tokens_total", "Number of generation tokens processed.", (of) => of.madeTokens],
+  ["vllm:num_preemptions_total", "Cumulative number of preemptions.", (of) => of.preemptions],
+  ["vllm:prefix_cache_queries_total", "Prefix cache queries, in tokens.", (of) => of.promptTokens],
+  ["vllm:prefix_cache_hits_total", "Prefix cache hits, in tokens.", (of) => of.reusedTokens],
+  ["vllm:gpu_prefix_cache_queries_total", "Prefix cache queries, in tokens (older name).", (of) => of.promptTokens],
+  ["vllm:gpu_prefix_cache_hits_total", "Prefix cache hits, in tokens (older name).", (of) => of.reusedTokens],
+];
+
+/** The measures of one server. */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #figures: () => EngineFigures | undefined;
+  readonly #firstToken: readonly Histogram[];
+  readonly #token: readonly Histogram[];
+  readonly #whole: readonly Histogram[];
+  readonly #requests: Counter<"path" | "status">;
+  readonly #texts: readonly Counter[];
+  readonly #losses: Counter<"why">;
+
+  constructor(dialect: "insitu" | "vllm", model: string, figures: () => EngineFigures | undefined) {
+    this.#figures = figures;
+    const isVllm = dialect === "vllm";
+    // vLLM's metrics say which model they are of.
+    for (const each of gauges) this.#gauge(each, {});
+    for (const each of counters) this.#counter(each, {});
+    if (isVllm) {
+      for (const each of vllmGauges) this.#gauge(each, { model_name: model });
+      for (const each of vllmCounters) this.#counter(each, { model_name: model });
+      this.#cacheInfo();
+    }
+    const registers = [this.#registry];
+    const histogram = (name: string, help: string, buckets: number[]): Histogram =>
+      new Histogram({ name, help, buckets, registers });
+    const both = (name: string, vllm: readonly string[], help: string, buckets: number[]): Histogram[] => [
+      histogram(`insitu_${name}`, help, buckets),
+      ...(isVllm ? vllm.map((other) => histogram(`vllm:${other}`, help, buckets)) : []),
+    ];
+    this.#firstToken = both(
+      "first_token_seconds",
+      ["time_to_first_token_seconds"],
+      "From the request to its first token.",
+      firstTokenBuckets,
+    );
+    this.#token = both(
+      "token_seconds",
+      ["time_per_output_token_seconds", "inter_token_latency_seconds"],
+      "From a token to the next.",
+      tokenBuckets,
+    );
+    this.#whole = both(
+      "text_seconds",
+      ["e2e_request_latency_seconds"],
+      "From the request to the text's end.",
+      requestBuckets,
+    );
+    this.#requests = new Counter({
+      name: "insitu_requests_total",
+      help: "Requests by path and status.",
+      labelNames: ["path", "status"],
+      registers,
+    });
+    this.#losses = new Counter({
+      name: "insitu_lost_streams_total",
+      help: "Streams whose reader left, or was too slow.",
+      labelNames: ["why"],
+      registers,
+    });
+    const texts = (name: string): Counter =>
+      new Counter({ name, help: "Texts by how they ended.", labelNames: ["finished_reason"], registers });
+    this.#texts = [texts("insitu_texts_total"), ...(isVllm ? [texts("vllm:request_success_total")] : [])];
+  }
+
+  /** What Prometheus reads. */
+  async response(): Promise<Response> {
+    return new Response(await this.#registry.metrics(), { headers: { "content-type": this.#registry.contentType } });
+  }
+
+  /** A request is over. */
+  request(path: string, status: number): void {
+    this.#requests.inc({ path, status: String(status) });
+  }
+
+  /** A stream was lost. */
+  lost(why: "gone" | "slow"): void {
+    this.#losses.inc({ why });
+  }
+
+  /** Measures one text of a request that came at this moment. */
+  watch(came: number): TokenWatch {
+    let last = came;
+    const observe = (histograms: readonly Histogram[], since: number): void => {
+      last = performance.now();
+      for (const each of histograms) each.observe((last - since) / 1000);
+    };
+    return {
+      first: () => observe(this.#firstToken, came),
+      next: () => observe(this.#token, last),
+      ended: (finished_reason) => {
+        observe(this.#whole, came);
+        for (const each of this.#texts) each.inc({ finished_reason });
+      },
+    };
+  }
+
+  #gauge([name, help, read]: Figure, labels: Record<string, string>): void {
+    const figures = this.#figures;
+    void new Gauge({
+      name,
+      help,
+      labelNames: Object.keys(labels),
+      registers: [this.#registry],
+      collect() {
+        const now = figures();
+        this.set(labels, now === undefined ? 0 : read(now));
+      },
+    });
+  }
+
+  /** The engine counts by itself: what is new since it was asked last is added. */
+  #counter([name, help, read]: Figure, labels: Record<string, string>): void {
+    const figures = this.#figures;
+    let told = 0;
+    void new Counter({
+      name,
+      help,
+      labelNames: Object.keys(labels),
+      registers: [this.#registry],
+      collect() {
+        const now = figures();
+        const count = now === undefined ? 0 : read(now);
+        this.inc(labels, Math.max(0, count - told));
+        told = Math.max(told, count);
+      },
+    });
+  }
+
+  #cacheInfo(): void {
+    const figures = this.#figures;
+    void new Gauge({
+      name: "vllm:cache_config_info",
+      help: "Information of the cache configuration.",
+      labelNames: ["block_size", "num_gpu_blocks"],
+      registers: [this.#registry],
+      collect() {
+        const now = figures();
+        this.reset();
+        if (now !== undefined) this.set({ block_size: String(now.blockSize), num_gpu_blocks: String(now.blocks) }, 1);
+      },
+    });
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * The slow truth of engines: texts wait in line, and each is made alone by `generate`. What batches is compared with it, and where nothing
+ * batches it serves.
+ */
+import { InsituError } from "../base/error.js";
+import type { LanguageModel } from "../generate/causal-lm.js";
+import type { Engine, EngineFigures, RunningText, TextEnd, TextListener, TextRequest } from "./engine.js";
+
+/** Texts that may wait. */
+const mostWaiting = 256;
+
+/** An error with the time after which to ask again. */
+const queueFull = (waiting: number, retryAfterSeconds: number): InsituError =>
+  Object.assign(new InsituError("queue-full", `${waiting} texts are waiting, and no more are taken`), {
+    retryAfterSeconds,
+  });
+
+interface Waiting {
+  readonly request: TextRequest;
+  readonly listener: TextListener;
+  readonly stop: AbortController;
+}
+
+/** An engine that makes one text at a time. */
+export function oneAtATime(lm: LanguageModel, maxQueue: number = mostWaiting): Engine {
+  return new OneAtATime(lm, maxQueue);
+}
+
+class OneAtATime implements Engine {
+  readonly context: number;
+  readonly vocabulary: number;
+  readonly #lm: LanguageModel;
+  readonly #most: number;
+  readonly #line: Waiting[] = [];
+  #running: Waiting | undefined;
+  #work: Promise<void> | undefined;
+  #closed = false;
+  #made = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0 };
+
+  constructor(lm: LanguageModel, most: number) {
+    this.#lm = lm;
+    this.#most = most;
+    this.context = lm.contextLength;
+    const size = lm.config["vocab_size"];
+    this.vocabulary = typeof size === "number" ? size : lm.tokenizer.grammarVocabulary(undefined, []).spellings.length;
+  }
+
+  submit(request: TextRequest, listener: TextListener): RunningText {
+    if (this.#closed) throw new InsituError("closed", "the server takes no texts any more");
+    const { prompt } = request;
+    if (prompt.length >= this.context)
+      throw new InsituError(
+        "context-overflow",
+        `the prompt has ${prompt.length} tokens, and the context holds ${this.context} for prompt and text together`,
+      );
+    if (this.#line.length >= this.#most) throw queueFull(this.#line.length, 1);
+    const text: Waiting = { request, listener, stop: new AbortController() };
+    this.#line.push(text);
+    this.#work ??= this.#loop();
+    return {
+      cancel: () => {
+        text.stop.abort();
+        const at = this.#line.indexOf(text);
+        if (at >= 0) this.#line.splice(at, 1);
+      },
+    };
+  }
+
+  figures(): EngineFigures {
+    return {
+      ...this.#made,
+      waiting: this.#line.length,
+      running: this.#running === undefined ? 0 : 1,
+      blocks: 1,
+      blocksUsed: this.#running === undefined ? 0 : 1,
+      blockSize: this.context,
+      preemptions: 0,
+    };
+  }
+
+  async drain(limitMilliseconds: number): Promise<void> {
+    this.#closed = true;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<void>((resolve) => void (timer = setTimeout(resolve, limitMilliseconds)));
+    await Promise.race([this.#work ?? Promise.resolve(), late]);
+    clearTimeout(timer);
+    await this.close();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const left = [...this.#line.splice(0), ...(this.#running === undefined ? [] : [this.#running])];
+    for (const { stop, listener } of left) {
+      if (stop.signal.aborted) continue;
+      stop.abort();
+      listener.failed(new InsituError("closed", "the server was closed before the text was finished"));
+    }
+    await this.#work;
+  }
+
+  async #loop(): Promise<void> {
+    // Nothing is heard inside of submit.
+    await Promise.resolve();
+    for (let next = this.#line.shift(); next !== undefined; next = this.#line.shift()) {
+      this.#running = next;
+      await this.#make(next);
+      this.#running = undefined;
+    }
+    this.#work = undefined;
+  }
+
+  async #make({ request, listener, stop }: Waiting): Promise<void> {
+    const { prompt, maxTokens, endTokens, sampling, logitBias, logprobs, constraint } = request;
+    const { signal } = stop;
+    try {
+      const generation = this.#lm.generate(prompt, {
+        ...sampling,
+        maxTokens,
+        stopTokens: [...endTokens],
+        ignoreEnd: true,
+        signal,
+        ...(logitBias === undefined ? {} : { logitBias }),
+        ...(logprobs === undefined ? {} : { logprobs }),
+        ...(constraint === undefined ? {} : { constraint }),
+      });
+      let end: TextEnd | undefined;
+      let count = 0;
+      for await (const { token, logprob, top } of generation) {
+        if (signal.aborted) return;
+        if (count === 0) this.#began(generation.summary.reusedTokens, prompt.length, listener);
+        // Text that an end token leaves behind is no token.
+        if (generation.summary.newTokens === count) break;
+        count++;
+        this.#made.madeTokens++;
+        this.#made.steps++;
+        const told = { token, ...(logprob === undefined ? {} : { logprob }), ...(top === undefined ? {} : { top }) };
+        if (listener.token(told) === "stop") {
+          end = "stopped";
+          break;
+        }
+      }
+      if (signal.aborted) return;
+      const { finishReason, reusedTokens } = generation.summary;
+      if (count === 0) this.#began(reusedTokens, prompt.length, listener);
+      listener.ended(end ?? endOf(finishReason));
+    } catch (error) {
+      if (!signal.aborted) listener.failed(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  #began(cachedTokens: number, promptTokens: number, listener: TextListener): void {
+    this.#made.promptTokens += promptTokens;
+    this.#made.reusedTokens += cachedTokens;
+    listener.started?.({ cachedTokens });
+  }
+}
+
+const endOf = (finish: string): TextEnd =>
+  finish === "length" ? "max-tokens" : finish === "context" ? "context-full" : "end-token";

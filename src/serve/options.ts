@@ -1,0 +1,104 @@
+/** What a server is told: its limits, keys and manners, with what each is where nobody says. */
+import { checkChoice, checkCount, checkName, checkRule, optionsWithoutNull } from "../base/arguments.js";
+import { InsituError } from "../base/error.js";
+import type { LanguageModel } from "../generate/causal-lm.js";
+import type { Engine } from "./engine.js";
+import type { RequestLimits } from "./wire/fields.js";
+
+/** Bounds on what one client can take. */
+export interface ServerLimits extends RequestLimits {
+  /** Bytes of a request's body. */
+  readonly bodyBytes: number;
+  /** Requests that one key, or everybody where there are none, may have open at a time. */
+  readonly openRequests: number;
+  /** Bytes that may wait for a reader; a stream that is read more slowly ends. */
+  readonly waitingBytes: number;
+  /** Seconds that a request may take. */
+  readonly seconds: number;
+}
+
+/** What happened to one request: one line of a log. Prompts are there only where they were asked for. */
+export interface LogEntry {
+  readonly time: string;
+  readonly request: string;
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  readonly milliseconds: number;
+  /** The beginning of the key's digest. */
+  readonly key?: string;
+  readonly stream?: boolean;
+  readonly promptTokens?: number;
+  readonly cachedTokens?: number;
+  readonly newTokens?: number;
+  readonly firstTokenMilliseconds?: number;
+  /** "gone": the client left; "slow": it read too slowly; otherwise how the texts ended. */
+  readonly end?: string;
+  readonly error?: string;
+  readonly prompt?: unknown;
+}
+
+/** How a server is made. */
+export interface ServerOptions {
+  /** The model's name in requests and in /v1/models; "insitu" where left out. */
+  readonly model?: string;
+  /** Keys that clients must show; where there are none, everybody may ask. */
+  readonly apiKeys?: readonly string[];
+  /** Pages of these origins may ask; "*" for all. None where left out. */
+  readonly cors?: string | readonly string[];
+  /** "vllm" also tells what routers read under the names of vLLM. */
+  readonly metricsDialect?: "insitu" | "vllm";
+  readonly limits?: Partial<ServerLimits>;
+  /** Hears of every request once it is over. */
+  readonly log?: (entry: LogEntry) => void;
+  /** True puts prompts into the log. */
+  readonly logPrompts?: boolean;
+  /** Texts that may wait; 256 where left out. */
+  readonly maxQueue?: number;
+  /** Makes what runs the texts. */
+  readonly engine?: (lm: LanguageModel) => Engine | Promise<Engine>;
+}
+
+/** Options without gaps. */
+export interface ServerSettings {
+  readonly model: string;
+  readonly apiKeys: readonly string[];
+  readonly cors: readonly string[];
+  readonly metricsDialect: "insitu" | "vllm";
+  readonly limits: ServerLimits;
+  readonly log: (entry: LogEntry) => void;
+  readonly logPrompts: boolean;
+}
+
+const usualLimits: ServerLimits = {
+  bodyBytes: 4 << 20,
+  messages: 2048,
+  choices: 16,
+  newTokens: Number.MAX_SAFE_INTEGER,
+  openRequests: 256,
+  waitingBytes: 256 << 10,
+  seconds: 600,
+};
+
+/** Reads options; throws for values that mean nothing. */
+export function readServerOptions(given?: ServerOptions): ServerSettings {
+  const options = optionsWithoutNull("the options of createServer", given);
+  const { model = "insitu", apiKeys = [], cors = [], metricsDialect = "insitu" } = options;
+  checkName("option model", model);
+  checkChoice("option metricsDialect", metricsDialect, ["insitu", "vllm"]);
+  checkRule("option apiKeys", apiKeys, "a list of texts", Array.isArray(apiKeys));
+  for (const key of apiKeys)
+    if (typeof key !== "string" || key.length < 8)
+      throw new InsituError("invalid-argument", "option apiKeys: a key must have 8 characters or more");
+  const limits = { ...usualLimits, ...optionsWithoutNull("option limits", options.limits) };
+  for (const [name, value] of Object.entries(limits)) checkCount(`option limits.${name}`, value, 1);
+  return {
+    model,
+    apiKeys,
+    cors: typeof cors === "string" ? [cors] : cors,
+    metricsDialect,
+    limits,
+    log: options.log ?? (() => {}),
+    logPrompts: options.logPrompts === true,
+  };
+}

@@ -1,0 +1,270 @@
+/**
+ * OpenAI's HTTP interface over a language model, as one function from requests to responses: `insitu/serve`. Node, Bun and Deno can listen with
+ * it. Which paths there are, who may ask, and what state the server is in are decided here; what requests say is read in wire/.
+ */
+import { Hono, type Context } from "hono";
+import { cors } from "hono/cors";
+import type { LanguageModel } from "../generate/causal-lm.js";
+import { type AnswerTools, answerTexts } from "./answer-texts.js";
+import type { Engine } from "./engine.js";
+import { type Client, Keys } from "./keys.js";
+import { Metrics } from "./metrics.js";
+import { oneAtATime } from "./one-at-a-time.js";
+import { readServerOptions, type ServerOptions, type ServerSettings } from "./options.js";
+import { pageResponse } from "./page.js";
+import { readJson } from "./read-json.js";
+import { RequestRecord } from "./request-record.js";
+import { ApiError, apiErrorOf, errorText } from "./wire/api-error.js";
+import { prepareChat } from "./wire/chat.js";
+import { prepareCompletion } from "./wire/completions.js";
+import { embeddings } from "./wire/embeddings.js";
+import type { RequestLimits } from "./wire/fields.js";
+import type { Prepared } from "./wire/prepared.js";
+import { prepareResponse } from "./wire/responses.js";
+import { ServedModel } from "./wire/served-model.js";
+import { detokenize, tokenize } from "./wire/tokens.js";
+
+export type { LogEntry, ServerLimits, ServerOptions } from "./options.js";
+export type { Engine } from "./engine.js";
+
+/** What a server does right now. */
+export type ServerStatus = "loading" | "ready" | "draining" | "closed";
+
+/** A server. It listens nowhere: whoever does hands requests to `fetch`. */
+export interface Server {
+  /** Answers one request. Never rejects. */
+  fetch(request: Request): Promise<Response>;
+  /** Resolves once texts can be made; rejects where the model cannot be had. */
+  readonly ready: Promise<void>;
+  readonly status: ServerStatus;
+  /** Takes nothing in any more, lets texts finish within the time, and closes; those that are left then end with an error. */
+  drain(limitMilliseconds?: number): Promise<void>;
+  /** Ends everything now. The model is its owner's to release. */
+  close(): Promise<void>;
+}
+
+type Reading = (body: unknown, model: ServedModel, limits: RequestLimits) => Promise<Prepared>;
+interface Env {
+  Variables: { record: RequestRecord; client: Client };
+}
+type Asked = Context<Env>;
+
+/** Makes a server of a model, or of one that is still being loaded. */
+export function createServer(lm: LanguageModel | Promise<LanguageModel>, options?: ServerOptions): Server {
+  return new HttpServer(
+    Promise.resolve(lm),
+    readServerOptions(options),
+    options?.engine ?? ((loaded) => oneAtATime(loaded, options?.maxQueue)),
+  );
+}
+
+class HttpServer implements Server {
+  readonly ready: Promise<void>;
+  readonly #settings: ServerSettings;
+  readonly #metrics: Metrics;
+  readonly #keys: Keys;
+  readonly #app: Hono<Env>;
+  readonly #open = new Map<string, number>();
+  #status: ServerStatus = "loading";
+  #model: ServedModel | undefined;
+
+  constructor(
+    lm: Promise<LanguageModel>,
+    settings: ServerSettings,
+    makeEngine: (lm: LanguageModel) => Engine | Promise<Engine>,
+  ) {
+    this.#settings = settings;
+    this.#keys = new Keys(settings.apiKeys);
+    this.#metrics = new Metrics(settings.metricsDialect, settings.model, () => this.#model?.engine.figures());
+    this.#app = this.#routes();
+    this.ready = this.#load(lm, makeEngine);
+    // Who does not ask for it hears of it from /health.
+    this.ready.catch(() => {});
+  }
+
+  get status(): ServerStatus {
+    return this.#status;
+  }
+
+  async fetch(request: Request): Promise<Response> {
+    return this.#app.fetch(request);
+  }
+
+  async drain(limitMilliseconds = 30_000): Promise<void> {
+    if (this.#status === "closed") return;
+    this.#status = "draining";
+    await this.#model?.engine.drain(limitMilliseconds);
+    await this.close();
+  }
+
+  async close(): Promise<void> {
+    this.#status = "closed";
+    await this.#model?.engine.close();
+  }
+
+  async #load(lm: Promise<LanguageModel>, makeEngine: (lm: LanguageModel) => Engine | Promise<Engine>): Promise<void> {
+    try {
+      const loaded = await lm;
+      const engine = await makeEngine(loaded);
+      this.#model = new ServedModel(loaded, engine, this.#settings.model);
+      if (this.#status === "loading") this.#status = "ready";
+      else await engine.close();
+    } catch (error) {
+      this.#status = "closed";
+      throw error;
+    }
+  }
+
+  #routes(): Hono<Env> {
+    const app = new Hono<Env>();
+    app.use(async (c, next) => {
+      const record = new RequestRecord(c.req.raw, (of, entry) => {
+        this.#metrics.request(c.res.status === 404 ? "other" : of.path, entry.status);
+        this.#settings.log(entry);
+      });
+      c.set("record", record);
+      await next();
+      c.res.headers.set("x-request-id", record.id);
+      c.res.headers.set("x-content-type-options", "nosniff");
+      if (!record.streams) record.tell(c.res.status);
+    });
+    const { cors: origins } = this.#settings;
+    if (origins.length > 0)
+      app.use(
+        cors({
+          origin: origins.includes("*") ? "*" : [...origins],
+          exposeHeaders: ["x-request-id", "retry-after"],
+        }),
+      );
+    app.get("/", () => pageResponse());
+    app.get("/health", () => this.#health());
+    app.get("/metrics", () => this.#metrics.response());
+    for (const path of ["/v1/*", "/tokenize", "/detokenize"]) app.use(path, (c, next) => this.#authorize(c, next));
+    this.#texts(app, "/v1/chat/completions", prepareChat);
+    this.#texts(app, "/v1/completions", prepareCompletion);
+    this.#texts(app, "/v1/responses", prepareResponse);
+    this.#plain(app, "/v1/embeddings", (body, model, { limits }, signal) => embeddings(body, model, limits, signal));
+    this.#plain(app, "/tokenize", (body, model, { limits }) => tokenize(body, model, limits));
+    this.#plain(app, "/detokenize", (body, model) => detokenize(body, model));
+    app.get("/v1/models", (c) => c.json({ object: "list", data: [this.#describe()] }));
+    app.get("/v1/models/:model{.+}", (c) => {
+      this.#requireModel().requireName(c.req.param("model"));
+      return c.json(this.#describe());
+    });
+    app.notFound((c) => this.#notFound(c));
+    app.onError((error, c) => this.#refuse(error, c));
+    return app;
+  }
+
+  /** An endpoint that makes texts. */
+  #texts(app: Hono<Env>, path: string, read: Reading): void {
+    app.post(path, async (c) => {
+      const tools = this.#enter(c);
+      try {
+        const { raw } = c.req;
+        const body = await readJson(raw, tools.limits.bodyBytes);
+        const prepared = await read(body, tools.model, tools.limits);
+        if (this.#settings.logPrompts) tools.record.prompt = prepared.shown;
+        return await answerTexts(prepared, raw.signal, tools);
+      } catch (error) {
+        tools.over();
+        throw error;
+      }
+    });
+  }
+
+  /** An endpoint that answers with one object. */
+  #plain(
+    app: Hono<Env>,
+    path: string,
+    answer: (
+      body: unknown,
+      model: ServedModel,
+      settings: ServerSettings,
+      signal: AbortSignal,
+    ) => object | Promise<object>,
+  ): void {
+    app.post(path, async (c) => {
+      const { model, limits, over } = this.#enter(c);
+      try {
+        const { raw } = c.req;
+        return Response.json(await answer(await readJson(raw, limits.bodyBytes), model, this.#settings, raw.signal));
+      } finally {
+        over();
+      }
+    });
+  }
+
+  async #authorize(c: Asked, next: () => Promise<void>): Promise<void> {
+    const client = await this.#keys.clientOf(c.req.header("authorization"));
+    if (client === undefined)
+      throw new ApiError(401, "a valid API key is needed: Authorization: Bearer KEY", { code: "invalid_api_key" });
+    c.set("client", client);
+    if (client.salt !== undefined) c.get("record").key = client.tenant;
+    await next();
+  }
+
+  /** Counts a request in, or refuses it; `over` counts it out, once. */
+  #enter(c: Asked): AnswerTools {
+    const model = this.#requireModel();
+    const { limits } = this.#settings;
+    const client = c.get("client");
+    const { tenant } = client;
+    const open = this.#open.get(tenant) ?? 0;
+    if (open >= limits.openRequests)
+      throw new ApiError(429, `${open} requests are open with this key, and no more are taken`, {
+        code: "too_many_requests",
+        retryAfterSeconds: 1,
+      });
+    this.#open.set(tenant, open + 1);
+    let counted = true;
+    const over = (): void => {
+      if (!counted) return;
+      counted = false;
+      const left = this.#open.get(tenant)! - 1;
+      if (left === 0) this.#open.delete(tenant);
+      else this.#open.set(tenant, left);
+    };
+    return { model, metrics: this.#metrics, limits, client, record: c.get("record"), over };
+  }
+
+  #requireModel(): ServedModel {
+    if (this.#status === "ready" && this.#model !== undefined) return this.#model;
+    const why = {
+      loading: "the model is being loaded",
+      ready: "",
+      draining: "the server is closing",
+      closed: "the server is closed",
+    };
+    throw new ApiError(503, why[this.#status], { code: this.#status, retryAfterSeconds: 5 });
+  }
+
+  #health(): Response {
+    return Response.json(
+      { status: this.#status === "ready" ? "ok" : this.#status },
+      { status: this.#status === "ready" ? 200 : 503 },
+    );
+  }
+
+  #describe(): object {
+    const { name, created, engine } = this.#requireModel();
+    return { id: name, object: "model", created, owned_by: "insitu", max_model_len: engine.context };
+  }
+
+  #notFound(c: Asked): Response {
+    const { path, method } = c.req;
+    const known = this.#app.routes.filter((route) => route.path === path && route.method !== "ALL");
+    if (known.length > 0)
+      return new ApiError(405, `${path} takes ${known[0].method}, got ${method}`, {
+        code: "method_not_allowed",
+      }).toResponse();
+    return new ApiError(404, `there is no ${path} here`, { code: "unknown_url" }).toResponse();
+  }
+
+  #refuse(error: Error, c: Asked): Response {
+    const told = apiErrorOf(error);
+    const record = c.get("record") as RequestRecord | undefined;
+    if (record !== undefined) record.error = errorText(told);
+    return told.toResponse();
+  }
+}

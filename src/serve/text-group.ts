@@ -1,0 +1,233 @@
+/**
+ * The texts of one request on the engine: tokens become text, stop strings end it, calls of tools are found in it, and what happens is told as
+ * events. Knows no HTTP and no endpoint. Whatever way it ends, constraints are released and nothing is left running.
+ */
+import { StopStrings, TextStream, type TokenDecoder } from "../generate/text-stream.js";
+import type { HeldConstraint } from "../generate/constraint.js";
+import type { Sampling } from "../generate/sampling.js";
+import type { Engine, MadeToken, RunningText, TextEnd, TextListener } from "./engine.js";
+import type { Finish, TextEvent, ToldToken, Usage } from "./wire/text-event.js";
+import { CallReader, type CallMarks } from "./wire/tools/call-reader.js";
+
+/** One text that a request asks for. */
+export interface TextAsk {
+  readonly prompt: readonly number[];
+  readonly maxTokens: number;
+  readonly sampling: Sampling;
+  readonly stop: readonly string[];
+  readonly endTokens: ReadonlySet<number>;
+  readonly logitBias?: ReadonlyMap<number, number> | undefined;
+  readonly logprobs?: number | undefined;
+  readonly constraint?: HeldConstraint | undefined;
+  /** How calls of tools stand in the text; undefined where there are none to be found. */
+  readonly calls?: CallMarks | undefined;
+}
+
+/** Whose texts these are. */
+interface Asker {
+  readonly id: string;
+  readonly tenant: string;
+  readonly salt?: string | undefined;
+}
+
+/** Who hears of the texts. Nothing comes after done, failed, or the group's cancel. */
+export interface GroupListener {
+  event(index: number, event: TextEvent): void;
+  done(usage: Usage): void;
+  failed(error: Error): void;
+}
+
+/** When tokens came: what measures are made of. */
+export interface TokenWatch {
+  first(): void;
+  next(): void;
+  ended(finish: Finish): void;
+}
+
+/** What texts are made with. */
+interface GroupTools {
+  readonly engine: Engine;
+  readonly decoder: TokenDecoder;
+  readonly watch: () => TokenWatch;
+  /** Control tokens that stand in a text as they are spelled, such as those before calls of tools. */
+  readonly markers: ReadonlyMap<number, string>;
+}
+
+/** The texts of a request, under way. */
+export class TextGroup {
+  readonly #texts: OneText[];
+  readonly #listener: GroupListener;
+  #open: number;
+  #over = false;
+
+  /** Begins all texts, or throws with none begun. */
+  constructor(asks: readonly TextAsk[], asker: Asker, tools: GroupTools, listener: GroupListener) {
+    this.#listener = listener;
+    this.#open = asks.length;
+    this.#texts = asks.map((ask, index) => new OneText(ask, tools, this.#heard(index)));
+    try {
+      this.#texts.forEach((text, index) =>
+        text.begin(asks.length === 1 ? asker : { ...asker, id: `${asker.id}-${index}` }),
+      );
+    } catch (error) {
+      this.cancel();
+      throw error;
+    }
+  }
+
+  /** Ends all texts without a further word. */
+  cancel(): void {
+    this.#over = true;
+    for (const text of this.#texts) text.cancel();
+  }
+
+  /** What the texts took so far. A prompt that several share is counted once. */
+  get usage(): Usage {
+    // The first text of a prompt says what was there before the request.
+    const prompts = this.#texts.filter(
+      ({ ask }, at) => this.#texts.findIndex((text) => text.ask.prompt === ask.prompt) === at,
+    );
+    const sum = (counts: readonly number[]): number => counts.reduce((all, each) => all + each, 0);
+    return {
+      promptTokens: sum(prompts.map(({ ask }) => ask.prompt.length)),
+      cachedTokens: sum(prompts.map(({ cachedTokens }) => cachedTokens)),
+      completionTokens: sum(this.#texts.map(({ tokens }) => tokens)),
+    };
+  }
+
+  #heard(index: number): OneTextListener {
+    return {
+      event: (event) => {
+        if (!this.#over) this.#listener.event(index, event);
+      },
+      ended: () => {
+        if (this.#over || --this.#open > 0) return;
+        this.#over = true;
+        this.#listener.done(this.usage);
+      },
+      failed: (error) => {
+        if (this.#over) return;
+        this.cancel();
+        this.#listener.failed(error);
+      },
+    };
+  }
+}
+
+interface OneTextListener {
+  event(event: TextEvent): void;
+  ended(): void;
+  failed(error: Error): void;
+}
+
+/** One text: tokens in, events out. */
+class OneText implements TextListener {
+  readonly ask: TextAsk;
+  readonly #tools: GroupTools;
+  readonly #listener: OneTextListener;
+  readonly #stops: StopStrings;
+  readonly #reader: CallReader | undefined;
+  readonly #watch: TokenWatch;
+  #stream: TextStream;
+  #running: RunningText | undefined;
+  /** Tokens whose text is not certain yet. */
+  #pending: ToldToken[] = [];
+  #stopped = false;
+  #over = false;
+  tokens = 0;
+  cachedTokens = 0;
+
+  constructor(ask: TextAsk, tools: GroupTools, listener: OneTextListener) {
+    this.ask = ask;
+    this.#tools = tools;
+    this.#listener = listener;
+    this.#stream = new TextStream(tools.decoder, ask.prompt);
+    this.#stops = new StopStrings(ask.stop);
+    this.#reader = ask.calls && new CallReader(ask.calls);
+    this.#watch = tools.watch();
+  }
+
+  begin({ id, tenant, salt }: Asker): void {
+    const { prompt, maxTokens, endTokens, sampling, logitBias, logprobs, constraint } = this.ask;
+    this.#running = this.#tools.engine.submit(
+      {
+        id,
+        tenant,
+        prompt,
+        maxTokens,
+        endTokens,
+        sampling,
+        ...(salt === undefined ? {} : { salt }),
+        ...(logitBias === undefined ? {} : { logitBias }),
+        ...(logprobs === undefined ? {} : { logprobs }),
+        ...(constraint === undefined ? {} : { constraint }),
+      },
+      this,
+    );
+  }
+
+  cancel(): void {
+    if (this.#over) return;
+    this.#running?.cancel();
+    this.#close();
+  }
+
+  started({ cachedTokens }: { readonly cachedTokens: number }): void {
+    this.cachedTokens = cachedTokens;
+  }
+
+  token({ token, logprob, top = [] }: MadeToken): "stop" | undefined {
+    if (this.#over) return "stop";
+    if (this.tokens++ === 0) this.#watch.first();
+    else this.#watch.next();
+    if (this.ask.logprobs !== undefined) this.#pending.push({ token, logprob: logprob ?? 0, top });
+    const { text, stopped } = this.#stops.push(this.#textOf(token));
+    this.#tell(text);
+    this.#stopped = stopped;
+    return stopped ? "stop" : undefined;
+  }
+
+  ended(end: TextEnd): void {
+    if (this.#over) return;
+    if (!this.#stopped) {
+      const { text, stopped } = this.#stops.push(this.#stream.end());
+      this.#tell(text + (stopped ? "" : this.#stops.end()), true);
+    }
+    for (const event of this.#reader?.end() ?? []) this.#listener.event(event);
+    const cut = end === "max-tokens" || end === "context-full";
+    const reason = cut ? "length" : this.#reader !== undefined && this.#reader.calls > 0 ? "tool_calls" : "stop";
+    this.#close();
+    this.#watch.ended(reason);
+    this.#listener.event({ kind: "finish", reason });
+    this.#listener.ended();
+  }
+
+  failed(error: Error): void {
+    if (this.#over) return;
+    this.#close();
+    this.#listener.failed(error);
+  }
+
+  /** The text that is certain with a token. */
+  #textOf(token: number): string {
+    const marker = this.#tools.markers.get(token);
+    if (marker === undefined || this.#reader === undefined) return this.#stream.push(token);
+    const before = this.#stream.end();
+    this.#stream = new TextStream(this.#tools.decoder);
+    return before + marker;
+  }
+
+  #tell(text: string, last = false): void {
+    if (text === "" && !(last && this.#pending.length > 0)) return;
+    const tokens = this.#pending;
+    this.#pending = [];
+    const events = this.#reader?.push(text, tokens) ?? [{ kind: "content", text, tokens } as const];
+    for (const event of events) this.#listener.event(event);
+  }
+
+  /** Nothing is heard from here on, and what was held is free. */
+  #close(): void {
+    this.#over = true;
+    this.ask.constraint?.release();
+  }
+}

@@ -1,0 +1,37 @@
+/** What an endpoint makes of the events of its texts: one body, or the events of a stream. */
+import type { ApiError } from "./api-error.js";
+import type { TextEvent, Usage } from "./text-event.js";
+
+/** An event of a stream, as server-sent events have them. */
+export interface StreamEvent {
+  readonly event?: string;
+  readonly data: string;
+}
+
+/** The answer to one request. Events come in any order of texts; each text's own are in order. */
+export interface Answer {
+  /** What a stream begins with. */
+  begin(): readonly StreamEvent[];
+  /** Notes an event, and says what a stream tells of it. */
+  event(index: number, event: TextEvent): readonly StreamEvent[];
+  /** What a stream ends with. */
+  end(usage: Usage): readonly StreamEvent[];
+  /** What a stream ends with that cannot go on. */
+  failed(error: ApiError): readonly StreamEvent[];
+  /** The whole answer, where it is none. */
+  body(usage: Usage): object;
+}
+
+/** The event that chat and completions end with. */
+export const doneEvent: StreamEvent = { data: "[DONE]" };
+
+/** An event that is JSON. */
+export const dataEvent = (data: object): StreamEvent => ({ data: JSON.stringify(data) });
+
+/** How OpenAI writes what a request took. */
+export const usageBody = ({ promptTokens, cachedTokens, completionTokens }: Usage): object => ({
+  prompt_tokens: promptTokens,
+  completion_tokens: completionTokens,
+  total_tokens: promptTokens + completionTokens,
+  prompt_tokens_details: { cached_tokens: cachedTokens },
+});

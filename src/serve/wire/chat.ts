@@ -1,0 +1,199 @@
+/** `/v1/chat/completions`: the request's fields, and the answer as a body or as chunks. */
+import * as z from "zod";
+import { ApiError, badField } from "./api-error.js";
+import { type Answer, dataEvent, doneEvent, type StreamEvent, usageBody } from "./answer.js";
+import { commonFields, readBody, type RequestLimits, samplingFields, streamOptions, tokenCount } from "./fields.js";
+import { newId, nowSeconds } from "./identity.js";
+import { type ChatLogprobs, chatLogprobs } from "./logprobs.js";
+import { conversationStops, conversationTokens, messageField, templateMessage } from "./messages.js";
+import { asksOf, type Prepared } from "./prepared.js";
+import { formatRule, oneRule, responseFormat } from "./response-format.js";
+import { logitBiasOf, maxTokensOf, samplingOf, stopsOf } from "./sampling.js";
+import type { ServedModel } from "./served-model.js";
+import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
+import { functionFields, functionTool, type ToolChoice, toolUse } from "./tools/tools.js";
+
+const toolChoice = z
+  .union([
+    z.enum(["auto", "none", "required"]),
+    z.looseObject({ type: z.literal("function"), function: z.looseObject({ name: z.string() }) }),
+  ])
+  .nullish();
+
+const chatBody = z.looseObject({
+  ...commonFields,
+  ...samplingFields,
+  messages: z.array(messageField).min(1),
+  n: z.int().min(1).nullish(),
+  max_tokens: tokenCount,
+  max_completion_tokens: tokenCount,
+  logprobs: z.boolean().nullish(),
+  top_logprobs: z.int().min(0).max(20).nullish(),
+  stream_options: streamOptions,
+  response_format: responseFormat,
+  tools: z
+    .array(z.looseObject({ type: z.literal("function"), function: z.looseObject(functionFields) }))
+    .max(128)
+    .nullish(),
+  tool_choice: toolChoice,
+  parallel_tool_calls: z.boolean().nullish(),
+  chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
+  modalities: z.array(z.literal("text")).nullish(),
+});
+
+/** Fields that would change the answer and are not there. */
+const refused: Readonly<Record<string, string>> = {
+  functions: "give them as tools",
+  function_call: "give it as tool_choice",
+  audio: "texts only",
+  web_search_options: "this server searches nothing",
+};
+
+/** Reads a request. */
+export async function prepareChat(given: unknown, model: ServedModel, limits: RequestLimits): Promise<Prepared> {
+  const body = readBody(chatBody, given);
+  refuseFields(body, refused);
+  model.requireName(body.model);
+  const { messages, stream, stream_options } = body;
+  if (messages.length > limits.messages)
+    throw badField("messages", `messages: at most ${limits.messages} are taken, got ${messages.length}`);
+  if (stream_options && stream !== true) throw badField("stream_options", "stream_options: only a stream has options");
+  const n = choicesOf(body.n, limits);
+  if (typeof body.top_logprobs === "number" && body.logprobs !== true)
+    throw badField("top_logprobs", "top_logprobs: logprobs must be true");
+  const choice = body.tool_choice;
+  const tools = toolUse(
+    (body.tools ?? []).map((tool) => functionTool(tool.function)),
+    typeof choice === "object" && choice !== null ? { name: choice.function.name } : ((choice ?? "auto") as ToolChoice),
+    body.parallel_tool_calls !== false,
+    model.toolStyle,
+  );
+  const rule = oneRule(formatRule(body.response_format), tools.rule, tools.style !== undefined, "response_format");
+  const prompt = conversationTokens(model, messages.map(templateMessage), {
+    ...body.chat_template_kwargs,
+    ...(tools.forTemplate.length === 0 ? {} : { tools: tools.forTemplate }),
+  });
+  const wanted = body.max_completion_tokens ?? body.max_tokens;
+  const ask = {
+    prompt,
+    maxTokens: maxTokensOf(wanted, "messages", prompt.length, model.engine.context, limits),
+    sampling: samplingOf(body, model.lm.defaults),
+    stop: conversationStops(model, stopsOf(body)),
+    endTokens: model.endTokens,
+    logitBias: logitBiasOf(body, model.engine.vocabulary),
+    logprobs: body.logprobs === true ? (body.top_logprobs ?? 0) : undefined,
+    calls: tools.style?.marks,
+  };
+  const constraints = await model.constraints(rule, tools.rule === undefined ? "response_format" : "tools", n);
+  return {
+    asks: asksOf(ask, n, constraints),
+    answer: new ChatAnswer(model, n, ask.logprobs !== undefined, stream_options?.include_usage === true),
+    stream: stream === true,
+    shown: messages,
+  };
+}
+
+/** Throws where a request has a field that is there for something else. */
+export function refuseFields(body: Readonly<Record<string, unknown>>, fields: Readonly<Record<string, string>>): void {
+  for (const [name, why] of Object.entries(fields))
+    if (body[name] !== undefined && body[name] !== null && body[name] !== false)
+      throw badField(name, `${name} is not supported: ${why}`, "unsupported");
+}
+
+/** How many texts are wanted. */
+export function choicesOf(n: number | null | undefined, { choices }: RequestLimits): number {
+  if (typeof n === "number" && n > choices)
+    throw badField("n", `n: at most ${choices} texts may be asked for here, got ${n}`);
+  return n ?? 1;
+}
+
+interface Delta {
+  readonly role?: "assistant";
+  readonly content?: string;
+  readonly tool_calls?: readonly object[];
+}
+
+/** The answer of one chat. */
+class ChatAnswer implements Answer {
+  readonly #model: ServedModel;
+  readonly #texts: WholeText[];
+  readonly #logprobs: boolean;
+  readonly #includeUsage: boolean;
+  readonly #id = newId("chatcmpl-");
+  readonly #created = nowSeconds();
+
+  constructor(model: ServedModel, n: number, logprobs: boolean, includeUsage: boolean) {
+    this.#model = model;
+    this.#texts = Array.from({ length: n }, emptyText);
+    this.#logprobs = logprobs;
+    this.#includeUsage = includeUsage;
+  }
+
+  begin(): readonly StreamEvent[] {
+    return this.#texts.map((_, index) => this.#chunk(index, { role: "assistant", content: "" }));
+  }
+
+  event(index: number, event: TextEvent): readonly StreamEvent[] {
+    addEvent(this.#texts[index], event);
+    switch (event.kind) {
+      case "content":
+        return [this.#chunk(index, { content: event.text }, null, this.#told(event.tokens))];
+      case "call": {
+        const { call, id, name } = event;
+        return [
+          this.#chunk(index, {
+            tool_calls: [{ index: call, id, type: "function", function: { name, arguments: "" } }],
+          }),
+        ];
+      }
+      case "arguments":
+        return [this.#chunk(index, { tool_calls: [{ index: event.call, function: { arguments: event.text } }] })];
+      case "finish":
+        return [this.#chunk(index, {}, event.reason)];
+      default:
+        return event satisfies never;
+    }
+  }
+
+  end(usage: Usage): readonly StreamEvent[] {
+    const last = dataEvent({ ...this.#head("chat.completion.chunk"), choices: [], usage: usageBody(usage) });
+    return this.#includeUsage ? [last, doneEvent] : [doneEvent];
+  }
+
+  failed(error: ApiError): readonly StreamEvent[] {
+    return [dataEvent(error.body)];
+  }
+
+  body(usage: Usage): object {
+    const choices = this.#texts.map(({ content, tokens, calls, finish }, index) => ({
+      index,
+      message: {
+        role: "assistant",
+        content: content === "" && calls.length > 0 ? null : content,
+        refusal: null,
+        ...(calls.length === 0
+          ? {}
+          : { tool_calls: calls.map(({ id, ...called }) => ({ id, type: "function", function: called })) }),
+      },
+      logprobs: this.#told(tokens),
+      finish_reason: finish,
+    }));
+    return { ...this.#head("chat.completion"), choices, usage: usageBody(usage) };
+  }
+
+  #head(object: string): object {
+    return { id: this.#id, object, created: this.#created, model: this.#model.name, system_fingerprint: null };
+  }
+
+  #told(tokens: readonly ToldToken[]): ChatLogprobs | null {
+    return this.#logprobs ? chatLogprobs(tokens, this.#model.lm.tokenizer) : null;
+  }
+
+  #chunk(index: number, delta: Delta, finish: string | null = null, logprobs: ChatLogprobs | null = null): StreamEvent {
+    return dataEvent({
+      ...this.#head("chat.completion.chunk"),
+      choices: [{ index, delta, logprobs, finish_reason: finish }],
+      ...(this.#includeUsage ? { usage: null } : {}),
+    });
+  }
+}

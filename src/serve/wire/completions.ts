@@ -1,0 +1,170 @@
+/** `/v1/completions`: prompts that are continued as they are, as text or tokens, and the answer as a body or as chunks. */
+import * as z from "zod";
+import type { ApiError } from "./api-error.js";
+import { badField } from "./api-error.js";
+import { type Answer, dataEvent, doneEvent, type StreamEvent, usageBody } from "./answer.js";
+import { choicesOf, refuseFields } from "./chat.js";
+import { commonFields, readBody, type RequestLimits, samplingFields, streamOptions, tokenCount } from "./fields.js";
+import { newId, nowSeconds } from "./identity.js";
+import { completionLogprobs } from "./logprobs.js";
+import { asksOf, type Prepared } from "./prepared.js";
+import { formatRule, responseFormat } from "./response-format.js";
+import { logitBiasOf, maxTokensOf, samplingOf, stopsOf } from "./sampling.js";
+import type { ServedModel } from "./served-model.js";
+import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
+
+const tokens = z.array(z.int().min(0)).min(1);
+
+/** Text, tokens, or several of either. */
+export const promptField = z.union([z.string(), tokens, z.array(z.string()).min(1), z.array(tokens).min(1)]);
+
+const completionBody = z.looseObject({
+  ...commonFields,
+  ...samplingFields,
+  prompt: promptField,
+  n: z.int().min(1).nullish(),
+  best_of: z.int().min(1).nullish(),
+  max_tokens: tokenCount,
+  logprobs: z.int().min(0).max(20).nullish(),
+  echo: z.boolean().nullish(),
+  stream_options: streamOptions,
+  response_format: responseFormat,
+});
+
+/** How many tokens a completion has where nobody says, as OpenAI's. */
+const usualTokens = 16;
+
+/** Reads a request. */
+export async function prepareCompletion(given: unknown, model: ServedModel, limits: RequestLimits): Promise<Prepared> {
+  const body = readBody(completionBody, given);
+  refuseFields(body, { suffix: "texts are continued at their end only" });
+  model.requireName(body.model);
+  const { prompt: asked, stream, stream_options, best_of, echo, logprobs } = body;
+  const n = choicesOf(body.n, limits);
+  if (stream_options && stream !== true) throw badField("stream_options", "stream_options: only a stream has options");
+  if (typeof best_of === "number" && best_of !== n)
+    throw badField("best_of", "best_of: texts that are made and not shown are not supported", "unsupported");
+  if (echo === true && typeof logprobs === "number")
+    throw badField("echo", "echo: the prompt's log-probabilities are not told", "unsupported");
+  const prompts = promptsOf(asked, "prompt", model);
+  if (prompts.length * n > limits.choices)
+    throw badField(
+      "prompt",
+      `prompt: at most ${limits.choices} texts may be asked for at once, got ${prompts.length * n}`,
+    );
+  const stop = stopsOf(body);
+  const sampling = samplingOf(body, model.lm.defaults);
+  const logitBias = logitBiasOf(body, model.engine.vocabulary);
+  const asks = prompts.map((prompt) => ({
+    prompt,
+    maxTokens: maxTokensOf(body.max_tokens ?? usualTokens, "prompt", prompt.length, model.engine.context, limits),
+    sampling,
+    stop,
+    endTokens: model.endTokens,
+    logitBias,
+    logprobs: logprobs ?? undefined,
+  }));
+  const rule = formatRule(body.response_format);
+  const constraints = await model.constraints(rule, "response_format", prompts.length * n);
+  const echoes =
+    echo === true ? prompts.flatMap((prompt) => Array<string>(n).fill(model.lm.tokenizer.decode(prompt))) : [];
+  return {
+    asks: asks.flatMap((ask, at) => asksOf(ask, n, constraints.slice(at * n, (at + 1) * n))),
+    answer: new CompletionAnswer(model, prompts.length * n, echoes, {
+      logprobs: typeof logprobs === "number",
+      usage: stream_options?.include_usage === true,
+    }),
+    stream: stream === true,
+    shown: asked,
+  };
+}
+
+/** The tokens of every prompt; throws for what is none of the vocabulary. */
+export function promptsOf(
+  given: z.infer<typeof promptField>,
+  param: string,
+  model: ServedModel,
+): readonly (readonly number[])[] {
+  const several: readonly (string | readonly number[])[] =
+    typeof given === "string"
+      ? [given]
+      : typeof given[0] === "number"
+        ? [given as number[]]
+        : (given as string[] | number[][]);
+  return several.map((prompt) => {
+    if (typeof prompt === "string") return model.encode(param, (tokenizer) => tokenizer.encode(prompt));
+    const wrong = prompt.find((token) => token >= model.engine.vocabulary);
+    if (wrong !== undefined)
+      throw badField(param, `${param}: tokens must be below ${model.engine.vocabulary}, got ${wrong}`);
+    return prompt;
+  });
+}
+
+/** The answer of one completion. */
+class CompletionAnswer implements Answer {
+  readonly #model: ServedModel;
+  readonly #texts: WholeText[];
+  /** What stands before each text. */
+  readonly #echoes: readonly string[];
+  readonly #tells: { readonly logprobs: boolean; readonly usage: boolean };
+  readonly #id = newId("cmpl-");
+  readonly #created = nowSeconds();
+
+  constructor(
+    model: ServedModel,
+    count: number,
+    echoes: readonly string[],
+    tells: { logprobs: boolean; usage: boolean },
+  ) {
+    this.#model = model;
+    this.#texts = Array.from({ length: count }, emptyText);
+    this.#echoes = echoes;
+    this.#tells = tells;
+  }
+
+  begin(): readonly StreamEvent[] {
+    return this.#echoes.map((text, index) => this.#chunk(index, text, [], 0, null));
+  }
+
+  event(index: number, event: TextEvent): readonly StreamEvent[] {
+    const before = this.#texts[index].content.length;
+    addEvent(this.#texts[index], event);
+    if (event.kind === "content") return [this.#chunk(index, event.text, event.tokens, before, null)];
+    return event.kind === "finish" ? [this.#chunk(index, "", [], before, event.reason)] : [];
+  }
+
+  end(usage: Usage): readonly StreamEvent[] {
+    const last = dataEvent({ ...this.#head(), choices: [], usage: usageBody(usage) });
+    return this.#tells.usage ? [last, doneEvent] : [doneEvent];
+  }
+
+  failed(error: ApiError): readonly StreamEvent[] {
+    return [dataEvent(error.body)];
+  }
+
+  body(usage: Usage): object {
+    const choices = this.#texts.map(({ content, tokens: told, finish }, index) => ({
+      index,
+      text: (this.#echoes[index] ?? "") + content,
+      logprobs: this.#told(told, 0),
+      finish_reason: finish,
+    }));
+    return { ...this.#head(), choices, usage: usageBody(usage) };
+  }
+
+  #head(): object {
+    return { id: this.#id, object: "text_completion", created: this.#created, model: this.#model.name };
+  }
+
+  #told(told: readonly ToldToken[], offset: number): object | null {
+    return this.#tells.logprobs ? completionLogprobs(told, this.#model.lm.tokenizer, offset) : null;
+  }
+
+  #chunk(index: number, text: string, told: readonly ToldToken[], offset: number, finish: string | null): StreamEvent {
+    return dataEvent({
+      ...this.#head(),
+      choices: [{ index, text, logprobs: this.#told(told, offset), finish_reason: finish }],
+      ...(this.#tells.usage ? { usage: null } : {}),
+    });
+  }
+}

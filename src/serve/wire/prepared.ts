@@ -1,0 +1,21 @@
+/** A request that was read: its texts, and what becomes of what they tell. */
+import type { HeldConstraint } from "../../generate/constraint.js";
+import type { TextAsk } from "../text-group.js";
+import type { Answer } from "./answer.js";
+
+/** What an endpoint hands to the server. Once it is there, its asks' constraints are the server's to release. */
+export interface Prepared {
+  readonly asks: readonly TextAsk[];
+  readonly answer: Answer;
+  readonly stream: boolean;
+  /** What was asked, for logs that are to show it. */
+  readonly shown: unknown;
+}
+
+/** Several texts of one prompt: each with a seed and a constraint of its own. */
+export const asksOf = (ask: TextAsk, count: number, constraints: readonly HeldConstraint[]): TextAsk[] =>
+  Array.from({ length: count }, (_, index) => ({
+    ...ask,
+    sampling: { ...ask.sampling, seed: ask.sampling.seed + index },
+    ...(constraints.length === 0 ? {} : { constraint: constraints[index] }),
+  }));

@@ -1,0 +1,145 @@
+/** `/v1/responses`: the request's fields, read into one text. What is kept between requests is not there: each one says all. */
+import * as z from "zod";
+import type { ChatMessage } from "../../generate/messages.js";
+import { ApiError, badField } from "./api-error.js";
+import { refuseFields } from "./chat.js";
+import { commonFields, readBody, type RequestLimits, samplingFields, tokenCount } from "./fields.js";
+import { contentText, conversationStops, conversationTokens, messageField, templateMessage } from "./messages.js";
+import { asksOf, type Prepared } from "./prepared.js";
+import { oneRule, textFormat, textRule } from "./response-format.js";
+import { ResponseAnswer } from "./response-answer.js";
+import { logitBiasOf, maxTokensOf, samplingOf, stopsOf } from "./sampling.js";
+import type { ServedModel } from "./served-model.js";
+import { functionFields, functionTool, type ToolChoice, toolUse } from "./tools/tools.js";
+
+const item = z.looseObject({ type: z.string().nullish(), role: z.string().nullish() });
+
+const messageItem = messageField.extend({ type: z.literal("message").nullish() });
+const callItem = z.looseObject({ call_id: z.string(), name: z.string(), arguments: z.string() });
+const outputItem = z.looseObject({ call_id: z.string(), output: messageField.shape.content });
+
+const responseBody = z.looseObject({
+  ...commonFields,
+  ...samplingFields,
+  input: z.union([z.string(), z.array(item).min(1)]),
+  instructions: z.string().nullish(),
+  max_output_tokens: tokenCount,
+  top_logprobs: z.int().min(0).max(20).nullish(),
+  include: z.array(z.string()).nullish(),
+  text: z.looseObject({ format: textFormat }).nullish(),
+  tools: z
+    .array(z.looseObject({ type: z.literal("function"), ...functionFields }))
+    .max(128)
+    .nullish(),
+  tool_choice: z
+    .union([z.enum(["auto", "none", "required"]), z.looseObject({ type: z.literal("function"), name: z.string() })])
+    .nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  metadata: z.record(z.string(), z.string()).nullish(),
+  truncation: z.enum(["auto", "disabled"]).nullish(),
+});
+
+/** What a request asked for, as the answer repeats it. */
+export type ResponseRequest = z.infer<typeof responseBody>;
+
+const refused: Readonly<Record<string, string>> = {
+  previous_response_id: "nothing is kept between requests; send the conversation as input",
+  conversation: "nothing is kept between requests; send the conversation as input",
+  background: "answers are made while the request is open",
+  prompt: "there are no stored prompts; send instructions and input",
+};
+
+/** Reads a request. */
+export async function prepareResponse(given: unknown, model: ServedModel, limits: RequestLimits): Promise<Prepared> {
+  const body = readBody(responseBody, given);
+  refuseFields(body, refused);
+  model.requireName(body.model);
+  if (body.truncation === "auto")
+    throw badField(
+      "truncation",
+      'truncation: "auto" is not supported; a prompt that is too long is refused',
+      "unsupported",
+    );
+  const { instructions, input } = body;
+  const said = typeof input === "string" ? [{ role: "user", content: input }] : conversationOf(input);
+  if (said.length > limits.messages)
+    throw badField("input", `input: at most ${limits.messages} items are taken, got ${said.length}`);
+  const choice = body.tool_choice;
+  const tools = toolUse(
+    (body.tools ?? []).map((tool) => functionTool(tool)),
+    typeof choice === "object" && choice !== null ? { name: choice.name } : ((choice ?? "auto") as ToolChoice),
+    body.parallel_tool_calls !== false,
+    model.toolStyle,
+  );
+  const rule = oneRule(textRule(body.text?.format), tools.rule, tools.style !== undefined, "text.format");
+  const system = typeof instructions === "string" ? [{ role: "system", content: instructions }] : [];
+  const more = tools.forTemplate.length === 0 ? {} : { tools: tools.forTemplate };
+  const prompt = conversationTokens(model, [...system, ...said], more, "input");
+  const wantsLogprobs = body.include?.includes("message.output_text.logprobs") === true;
+  const ask = {
+    prompt,
+    maxTokens: maxTokensOf(body.max_output_tokens, "input", prompt.length, model.engine.context, limits),
+    sampling: samplingOf(body, model.lm.defaults),
+    stop: conversationStops(model, stopsOf(body)),
+    endTokens: model.endTokens,
+    logitBias: logitBiasOf(body, model.engine.vocabulary),
+    logprobs: wantsLogprobs ? (body.top_logprobs ?? 0) : undefined,
+    calls: tools.style?.marks,
+  };
+  const constraints = await model.constraints(rule, tools.rule === undefined ? "text.format" : "tools", 1);
+  return {
+    asks: asksOf(ask, 1, constraints),
+    answer: new ResponseAnswer(model, body, ask.sampling),
+    stream: body.stream === true,
+    shown: input,
+  };
+}
+
+/** The items of an input as messages; calls that follow each other are one message. */
+function conversationOf(items: readonly z.infer<typeof item>[]): ChatMessage[] {
+  const messages: ChatMessage[] = [];
+  const inItem = <T>(at: number, read: () => T): T => {
+    try {
+      return read();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      const inner = (error.param ?? "").replace(/^messages\[\d+\]\.?/, "");
+      const param = inner === "" ? `input[${at}]` : `input[${at}].${inner}`;
+      throw badField(param, `${param}: ${error.message.replace(/^[\w.[\]]+:? /, "")}`);
+    }
+  };
+  items.forEach((each, at) => {
+    switch (each.type ?? "message") {
+      case "message":
+        messages.push(inItem(at, () => templateMessage(readBody(messageItem, { ...each, type: "message" }), at)));
+        return;
+      case "function_call": {
+        const { call_id, name, arguments: given } = inItem(at, () => readBody(callItem, each));
+        const call = { id: call_id, function: { name, arguments: given } };
+        const before = messages.at(-1);
+        const calls = before?.role === "assistant" ? ((before["tool_calls"] ?? []) as readonly object[]) : [];
+        const made = templateMessage({ role: "assistant", content: "", tool_calls: [call] }, at);
+        const all = [...calls, ...(made["tool_calls"] as readonly object[])];
+        if (before?.role === "assistant") messages[messages.length - 1] = { ...before, tool_calls: all };
+        else messages.push({ ...made, tool_calls: all });
+        return;
+      }
+      case "function_call_output": {
+        const { call_id, output } = inItem(at, () => readBody(outputItem, each));
+        const content = contentText(output, `input[${at}].output`);
+        messages.push({ role: "tool", tool_call_id: call_id, content });
+        return;
+      }
+      // What a model thought is no part of what was said.
+      case "reasoning":
+        return;
+      default:
+        throw badField(
+          `input[${at}].type`,
+          `input[${at}].type: items of type "${each.type}" are not supported`,
+          "unsupported",
+        );
+    }
+  });
+  return messages;
+}

@@ -1,0 +1,59 @@
+/** Fields of a request → how its texts are sampled and where they end: the client's words, then the model's own. */
+import type { ModelDefaults } from "../../generate/options.js";
+import { readSampling, type Sampling, type SamplingOptions } from "../../generate/sampling.js";
+import { badField } from "./api-error.js";
+import type { RequestLimits, SamplingBody } from "./fields.js";
+
+/** How tokens are chosen; what the client leaves out is the model's. */
+export function samplingOf(body: SamplingBody, defaults: ModelDefaults): Sampling {
+  const { top_p, top_k } = body;
+  const options: Record<keyof SamplingOptions, number | undefined> = {
+    temperature: body.temperature ?? undefined,
+    // No probability at all is that of the likeliest token alone.
+    topP: top_p === 0 ? 1 : (top_p ?? undefined),
+    topK: top_p === 0 ? 1 : top_k === -1 ? 0 : (top_k ?? undefined),
+    minP: body.min_p ?? undefined,
+    repetitionPenalty: body.repetition_penalty ?? undefined,
+    presencePenalty: body.presence_penalty ?? undefined,
+    frequencyPenalty: body.frequency_penalty ?? undefined,
+    seed: body.seed ?? undefined,
+  };
+  return readSampling(options as SamplingOptions, defaults.sampling);
+}
+
+/** The bias of logits by token; throws for what is no token of the vocabulary. */
+export function logitBiasOf({ logit_bias }: SamplingBody, vocabulary: number): ReadonlyMap<number, number> | undefined {
+  if (logit_bias === undefined || logit_bias === null) return undefined;
+  const bias = new Map<number, number>();
+  for (const [key, value] of Object.entries(logit_bias)) {
+    const token = Number(key);
+    if (!/^\d+$/.test(key) || token >= vocabulary)
+      throw badField("logit_bias", `logit_bias: keys must be tokens below ${vocabulary}, got "${key}"`);
+    bias.set(token, value);
+  }
+  return bias.size === 0 ? undefined : bias;
+}
+
+/** The texts that end a text. */
+export const stopsOf = ({ stop }: SamplingBody): readonly string[] =>
+  typeof stop === "string" ? [stop] : (stop ?? []);
+
+/** New tokens at most: what the client asks for, what fits, and what the operator allows; throws where nothing fits. */
+export function maxTokensOf(
+  wanted: number | null | undefined,
+  param: string,
+  promptTokens: number,
+  context: number,
+  limits: RequestLimits,
+): number {
+  const room = context - promptTokens;
+  if (room < 1)
+    throw badField(
+      param,
+      `the prompt has ${promptTokens} tokens, and the context holds ${context} for prompt and text together`,
+      "context_length_exceeded",
+    );
+  if (typeof wanted === "number" && wanted > limits.newTokens)
+    throw badField("max_tokens", `max_tokens: at most ${limits.newTokens} may be asked for here, got ${wanted}`);
+  return Math.min(wanted ?? Infinity, room, limits.newTokens);
+}

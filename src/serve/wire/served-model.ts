@@ -1,0 +1,78 @@
+/** The model behind the endpoints, as they see it: its names, its tokenizer, its engine, and how it writes calls of tools. */
+import type { HeldConstraint, TextRule } from "../../generate/constraint.js";
+import type { LanguageModel } from "../../generate/causal-lm.js";
+import { InsituError } from "../../base/error.js";
+import type { Engine } from "../engine.js";
+import { ApiError, apiErrorOf, badField } from "./api-error.js";
+import { nowSeconds } from "./identity.js";
+import { type ToolStyle, toolStyleOf } from "./tools/tool-style.js";
+
+/** A model that is served. */
+export class ServedModel {
+  readonly lm: LanguageModel;
+  readonly engine: Engine;
+  readonly name: string;
+  readonly created: number = nowSeconds();
+  readonly endTokens: ReadonlySet<number>;
+  /** Control tokens that stand in texts as they are spelled where calls of tools are looked for. */
+  readonly markers: ReadonlyMap<number, string>;
+  #style: { readonly found: ToolStyle | undefined } | undefined;
+
+  constructor(lm: LanguageModel, engine: Engine, name: string) {
+    this.lm = lm;
+    this.engine = engine;
+    this.name = name;
+    this.endTokens = new Set(lm.defaults.endTokens);
+    const { tokenizer } = lm;
+    this.markers = new Map(
+      ["<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>"].flatMap((spelling) => {
+        const token = tokenizer.tokenOf(spelling);
+        // Those that are text already stay as they are.
+        return token === undefined || tokenizer.decode([token]) !== "" ? [] : [[token, spelling] as const];
+      }),
+    );
+  }
+
+  /** How the model writes calls; undefined where it makes none that can be read. */
+  readonly toolStyle = (): ToolStyle | undefined => {
+    this.#style ??= { found: this.lm.tokenizer.hasChatTemplate ? toolStyleOf(this.lm.tokenizer) : undefined };
+    return this.#style.found;
+  };
+
+  /** Throws where a request names another model. */
+  requireName(name: string | null | undefined): void {
+    if (name !== undefined && name !== null && name !== this.name)
+      throw new ApiError(404, `the model "${name}" is not served here; there is "${this.name}"`, {
+        param: "model",
+        code: "model_not_found",
+      });
+  }
+
+  /** Tokens of what a client gave; what cannot become tokens is the client's to mend. */
+  encode(param: string, work: (tokenizer: LanguageModel["tokenizer"]) => readonly number[]): readonly number[] {
+    let tokens: readonly number[];
+    try {
+      tokens = work(this.lm.tokenizer);
+    } catch (error) {
+      if (!(error instanceof InsituError)) throw apiErrorOf(error);
+      throw badField(param, `${param}: ${error.message}`);
+    }
+    if (tokens.length === 0) throw badField(param, `${param}: there is nothing that a text could follow on`);
+    return tokens;
+  }
+
+  /** What keeps each of `count` texts to a rule; a rule that cannot be kept is the client's to mend. */
+  async constraints(rule: TextRule | undefined, param: string, count: number): Promise<readonly HeldConstraint[]> {
+    const made: HeldConstraint[] = [];
+    if (rule === undefined) return made;
+    try {
+      while (made.length < count) made.push(await this.lm.constrain(rule));
+      return made;
+    } catch (error) {
+      for (const each of made) each.release();
+      throw error instanceof InsituError && error.code !== "internal"
+        ? badField(param, `${param}: ${error.message}`, "invalid_schema")
+        : apiErrorOf(error);
+    }
+  }
+}
