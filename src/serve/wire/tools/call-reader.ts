@@ -21,6 +21,8 @@ export class CallReader {
   /** What may be the beginning of a mark, or stands between a mark and an object. */
   #held = "";
   #begun = false;
+  /** True while nothing but blanks came after a call: they are no content. */
+  #afterCall = false;
   #calls = 0;
   #scanner: CallScanner | undefined;
   /** What was read of a call that has no name yet: content, if it gets none. */
@@ -74,6 +76,11 @@ export class CallReader {
 
   #lookForCalls(): boolean {
     const { begin, bare } = this.#marks;
+    if (this.#afterCall) {
+      this.#held = this.#held.trimStart();
+      if (this.#held === "") return false;
+      this.#afterCall = false;
+    }
     if (bare && !this.#begun) {
       const trimmed = this.#held.trimStart();
       if (trimmed === "") return false;
@@ -113,8 +120,8 @@ export class CallReader {
       return false;
     }
     if (end !== "" && rest.startsWith(end)) {
-      this.#held = rest.slice(end.length).trimStart();
-      this.#outside = true;
+      this.#held = rest.slice(end.length);
+      [this.#outside, this.#afterCall] = [true, true];
       return this.#held !== "";
     }
     if (end !== "" && end.startsWith(rest)) {
