@@ -18,6 +18,8 @@ const stalledMilliseconds = 60_000;
 
 /** Listens; resolves once connections are taken. */
 export async function listen(server: Server, host: string, port: number): Promise<Listening> {
+  if (!Number.isInteger(port) || port < 0 || port > 65_535)
+    throw new InsituError("invalid-argument", `a port is a whole number from 0 to 65535, got ${port}`);
   const { createAdaptorServer } = await import("@hono/node-server");
   const http = createAdaptorServer({
     fetch: (request: Request) => server.fetch(request),

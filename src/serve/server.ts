@@ -18,7 +18,7 @@ import { ApiError, apiErrorOf, errorText } from "./wire/api-error.js";
 import { prepareChat } from "./wire/chat.js";
 import { prepareCompletion } from "./wire/completions.js";
 import { embeddings } from "./wire/embeddings.js";
-import type { RequestLimits } from "./wire/fields.js";
+import type { RequestLimits } from "./wire/limits.js";
 import type { Prepared } from "./wire/prepared.js";
 import { prepareResponse } from "./wire/responses.js";
 import { ServedModel } from "./wire/served-model.js";

@@ -98,6 +98,16 @@ test("without the package webgpu its backend is refused with the way to get it, 
   expect(stdout).toMatch(/^invalid-argument WebGPU cannot be had here: .*package webgpu.*npm install webgpu\nwasm\n$/s);
 });
 
+test("what serving and schemas need is asked for where it is missing, and nowhere else", () => {
+  const served = run("npx", "insitu", "serve", "--port", "0");
+  expect([served.status, served.stderr]).toEqual([
+    1,
+    expect.stringMatching(/insitu: serving needs packages .*: npm install hono @hono\/node-server zod prom-client\n$/),
+  ]);
+  const made = run("npx", "insitu", "generate", "The wolf", "--json-schema", "{}");
+  expect([made.status, made.stderr]).toEqual([1, expect.stringContaining("npm install @mlc-ai/web-xgrammar")]);
+});
+
 test("the command line is there", () => {
   const help = run("npx", "insitu", "--help");
   expect([help.status, help.stdout]).toEqual([0, expect.stringContaining("usage: insitu <command>")]);
@@ -111,12 +121,15 @@ test("its types resolve and are right, in Node and in bundlers", () => {
   expect([wrong.status, wrong.status === 0 ? "" : wrong.stdout]).toEqual([0, ""]);
   write(
     "types.ts",
-    `import { InferenceSession, InsituError, type State, Tensor } from "insitu";
+    `import { CausalLM, InferenceSession, InsituError, type State, Tensor } from "insitu";
+     import { createServer, type Server } from "insitu/serve";
      const session: InferenceSession = await InferenceSession.create(new Uint8Array(), { threads: 2, inPlace: "require" });
      const state: State = session.createState({ dims: { batch: 1 } });
      const results: Record<string, Tensor> = await session.run({ x: new Tensor("float32", [1, 2], [2]) }, { state });
      export const dims: readonly number[] = results["y"].dims;
      export const code: string = new InsituError("internal", "").code;
+     const server: Server = createServer(CausalLM.load(new URL("file:///model")), { model: "m", limits: { seconds: 5 } });
+     export const answer: Promise<Response> = server.fetch(new Request("http://localhost/health"));
      // @ts-expect-error: an option that is not there
      await InferenceSession.create("model.onnx", { inPlace: "sometimes" });`,
   );

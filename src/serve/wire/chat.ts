@@ -2,7 +2,8 @@
 import * as z from "zod";
 import { ApiError, badField } from "./api-error.js";
 import { type Answer, dataEvent, doneEvent, type StreamEvent, usageBody } from "./answer.js";
-import { commonFields, readBody, type RequestLimits, samplingFields, streamOptions, tokenCount } from "./fields.js";
+import { commonFields, readBody, samplingFields, streamOptions, tokenCount } from "./fields.js";
+import type { RequestLimits } from "./limits.js";
 import { newId, nowSeconds } from "./identity.js";
 import { type ChatLogprobs, chatLogprobs } from "./logprobs.js";
 import { conversationStops, conversationTokens, messageField, templateMessage } from "./messages.js";

@@ -2,7 +2,8 @@
 import * as z from "zod";
 import { badField } from "./api-error.js";
 import { promptField, promptsOf } from "./completions.js";
-import { readBody, type RequestLimits } from "./fields.js";
+import { readBody } from "./fields.js";
+import type { RequestLimits } from "./limits.js";
 import type { ServedModel } from "./served-model.js";
 
 const embeddingsBody = z.looseObject({

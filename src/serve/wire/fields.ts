@@ -3,16 +3,6 @@ import * as z from "zod";
 import { valueText } from "../../base/value-text.js";
 import { badField } from "./api-error.js";
 
-/** Bounds that an operator may set on what one request asks for. */
-export interface RequestLimits {
-  /** Messages, or items of an input. */
-  readonly messages: number;
-  /** Texts for one request: `n` times the prompts. */
-  readonly choices: number;
-  /** New tokens of one text. */
-  readonly newTokens: number;
-}
-
 const between = (least: number, most: number) => z.number().min(least).max(most).nullish();
 const count = (least: number) => z.int().min(least).nullish();
 

@@ -2,7 +2,8 @@
 import type { ModelDefaults } from "../../generate/options.js";
 import { readSampling, type Sampling, type SamplingOptions } from "../../generate/sampling.js";
 import { badField } from "./api-error.js";
-import type { RequestLimits, SamplingBody } from "./fields.js";
+import type { SamplingBody } from "./fields.js";
+import type { RequestLimits } from "./limits.js";
 
 /** How tokens are chosen; what the client leaves out is the model's. */
 export function samplingOf(body: SamplingBody, defaults: ModelDefaults): Sampling {

@@ -1,7 +1,8 @@
 /** `/tokenize` and `/detokenize`: text ↔ tokens, with the fields that vLLM and llama.cpp have. */
 import * as z from "zod";
 import { badField } from "./api-error.js";
-import { readBody, type RequestLimits } from "./fields.js";
+import { readBody } from "./fields.js";
+import type { RequestLimits } from "./limits.js";
 import { conversationTokens, messageField, templateMessage } from "./messages.js";
 import type { ServedModel } from "./served-model.js";
 
