@@ -8,7 +8,7 @@ import * as z from "zod";
 import { listen, type Listening } from "../../src/cli/listen.js";
 import type { CausalLM } from "../../src/entry/node.js";
 import { createServer, type Server } from "../../src/serve/server.js";
-import { hermesTemplate, loadModel, type Running, type Script, serveScript, until } from "./support.js";
+import { hermesTemplate, loadModel, type Running, type Script, serveScript, until } from "./scripted-engine.js";
 
 let lm: CausalLM;
 let running: Running;

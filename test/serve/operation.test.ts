@@ -9,7 +9,7 @@ import type { CausalLM } from "../../src/entry/node.js";
 import { createServer, type LogEntry } from "../../src/serve/server.js";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
 import { insituHere } from "../support/command-line.js";
-import { eventsOf, loadModel, ScriptedEngine, serveScript, until } from "./support.js";
+import { eventsOf, loadModel, ScriptedEngine, serveScript, until } from "./scripted-engine.js";
 
 let lm: CausalLM;
 const messages = [{ role: "user", content: "Once" }];

@@ -123,7 +123,7 @@ describe("what is refused", () => {
     [{ type: "array", uniqueItems: true }, "uniqueItems"],
     [{ type: "array", contains: { const: 1 } }, "contains"],
     [{ not: { type: "string" } }, "not"],
-    [{ if: {}, then: {} }, "if"],
+    [{ if: {}, else: {} }, "if"],
     [{ allOf: [{ type: "integer" }, { type: "integer" }] }, "allOf"],
     [{ oneOf: [{ type: "integer" }, { type: "number" }] }, "oneOf"],
     [{ anyOf: [{ type: "object" }], required: ["a"] }, "required"],

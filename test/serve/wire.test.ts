@@ -1,7 +1,7 @@
 // The wire: streams line by line as OpenAI has them, every field taken or refused with its name, texts of several choices, tokens.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
-import { eventsOf, loadModel, type Running, type Script, serveScript } from "./support.js";
+import { eventsOf, loadModel, type Running, type Script, serveScript } from "./scripted-engine.js";
 
 let lm: CausalLM;
 let running: Running;

@@ -202,8 +202,8 @@ export interface Running {
   readonly engine: ScriptedEngine;
   readonly address: string;
   /** Asks with this body. */
-  post(path: string, body: unknown, init?: RequestInit): Promise<Response>;
-  stop(): Promise<void>;
+  readonly post: (path: string, body: unknown, init?: RequestInit) => Promise<Response>;
+  readonly stop: () => Promise<void>;
 }
 
 /** Serves a script on a free port. */
