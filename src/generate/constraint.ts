@@ -1,5 +1,4 @@
-/** Texts that must obey a grammar: what tells which token may come next, and how logits are kept to it. Knows no grammar and no model. */
-import { InsituError } from "../base/error.js";
+/** Texts that must obey a grammar: what tells which token may come next. Knows no grammar and no model. */
 
 /** Which tokens may come next, for a text that must obey a grammar. One for each text. */
 export interface TokenConstraint {
@@ -61,38 +60,3 @@ export interface GrammarVocabulary {
 
 /** Makes grammars for a vocabulary: `entry/` brings it along. */
 export type MakeGrammars = (vocabulary: GrammarVocabulary) => Promise<Grammars>;
-
-/** Logits as a bias and a constraint leave them: what is ruled out is -Infinity. */
-export class LimitedLogits {
-  readonly #bias: ReadonlyMap<number, number>;
-  readonly #constraint: TokenConstraint | undefined;
-  #limited = new Float32Array(0);
-  #mask = new Uint32Array(0);
-
-  constructor(bias: ReadonlyMap<number, number>, constraint: TokenConstraint | undefined) {
-    this.#bias = bias;
-    this.#constraint = constraint;
-  }
-
-  /** A copy that holds until the next call; throws where no token is left. */
-  of(logits: Float32Array): Float32Array {
-    if (this.#limited.length !== logits.length) {
-      this.#limited = new Float32Array(logits.length);
-      this.#mask = new Uint32Array(Math.ceil(logits.length / 32));
-    }
-    const limited = this.#limited;
-    limited.set(logits);
-    for (const [token, bias] of this.#bias) if (token < limited.length) limited[token] += bias;
-    this.#mask.fill(0);
-    if (this.#constraint?.fillMask(this.#mask) === true) this.#rule(limited);
-    return limited;
-  }
-
-  #rule(limited: Float32Array): void {
-    const mask = this.#mask;
-    if (mask.every((bits) => bits === 0))
-      throw new InsituError("invalid-argument", "the text cannot obey its grammar: no token may come next");
-    for (let token = 0; token < limited.length; token++)
-      if (((mask[token >>> 5] >>> (token & 31)) & 1) === 0) limited[token] = -Infinity;
-  }
-}

@@ -1,6 +1,6 @@
 /** One text in the making: an async iterable of tokens, and a summary of what it took. The decode loop is here. */
-import { InsituError, unreachable } from "../base/error.js";
-import { LimitedLogits, type TokenConstraint } from "./constraint.js";
+import { InsituError } from "../base/error.js";
+import type { TokenConstraint } from "./constraint.js";
 import type { Context, ContextBytes } from "./context.js";
 import { Ending, endsText, type FinishReason, stillWanted, wantsNothing } from "./ending.js";
 import { Flight, flightFor } from "./flight.js";
@@ -165,10 +165,8 @@ export class Generation implements AsyncIterable<GeneratedToken> {
     const options = this.#options;
     const { sampling, speculate, logitBias } = options;
     const prompt = this.#prompt;
-    const sampler = new Sampler(sampling, prompt);
+    const sampler = new Sampler(sampling, prompt, { bias: logitBias, constraint });
     const ending = new Ending(this.#source.decoder, prompt, options);
-    const isLimited = logitBias !== undefined || constraint !== undefined;
-    const limited = isLimited ? new LimitedLogits(logitBias ?? new Map(), constraint) : undefined;
     // A guess would have to be taken back from the constraint too.
     const lookup = constraint === undefined && speculate !== undefined ? new NgramLookup(speculate, prompt) : undefined;
     let logits = await context.extend(prompt.slice(this.#reused), () => stillWanted(options));
@@ -176,7 +174,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
     let draft: readonly number[] = [];
     for (let open = 0; ;) {
       const row = logits.at(open);
-      const token = sampler.choose(limited?.of(row) ?? row);
+      const token = sampler.choose(row);
       const confirmed = open > 0 && draft[draft.length - open] === token && !endsText(options, token);
       if (!confirmed) drop(context, open);
       const { text, finish } = ending.push(token, !confirmed && context.room === 0);
@@ -188,7 +186,6 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       }
       this.#note();
       sampler.accept(token);
-      if (constraint?.accept(token) === false) unreachable(`a token was chosen that the grammar lacks: ${token}`);
       lookup?.push(token);
       if (confirmed) this.#right++;
       if (finish !== undefined) {
