@@ -9,12 +9,13 @@ import type { GroupReport } from "../bench/report.js";
 import type { Figures } from "../bench/load.js";
 import { figureText, reportText, timeText } from "../bench/table.js";
 import type { BackendName } from "../entry/backends.js";
+import { benchServe, serveBenchOptions } from "./bench-serve.js";
 import type { Arguments, Command } from "./command.js";
 
 /** Measures a load, or all of them. Fails where a result of insitu's own is wrong. */
 export const bench: Command = {
   name: "bench",
-  positionals: `[${loadNames.join("|")}]`,
+  positionals: `[${[...loadNames, "serve"].join("|")}]`,
   arity: [0, 1],
   summary: "measures insitu and the installed peers, interleaved in one run",
   options: {
@@ -27,6 +28,7 @@ export const bench: Command = {
     alone: { describes: "insitu without peers" },
     threads: { value: "number", describes: "threads of every runtime; by default what the machine has" },
     quick: { describes: "small sizes and few rounds: shows that it works, measures nothing" },
+    ...serveBenchOptions,
     "first-token": { value: "folder", describes: "only loads this model on webgpu and makes its first token, as JSON" },
   },
   async run({ positionals: [name], options }) {
@@ -35,6 +37,10 @@ export const bench: Command = {
     if (typeof folder === "string") {
       console.log(JSON.stringify(await measureFirstToken(folder, "webgpu")));
       return 0;
+    }
+    if (name === "serve") {
+      const told = new Progress();
+      return benchServe(options, (text) => told.tell(text)).finally(() => told.clear());
     }
     const chosen = findLoads(name, backend as BackendName | undefined);
     const progress = new Progress();

@@ -32,7 +32,8 @@ const declared: Readonly<Record<string, CommandOption>> = {
   "metrics-dialect": { value: "name", describes: "vllm: /metrics also has what routers read under vLLM's names" },
   "json-logs": { describes: "one line of JSON for each request on standard error, in place of one for people" },
   "log-prompts": { describes: "logs have prompts" },
-  quiet: { describes: "no line for each request" },
+  "one-at-a-time": { describes: "texts are made one after another, for comparison" },
+  quiet: { describes: "nothing on standard error but warnings" },
   backend,
   threads,
 };
@@ -46,8 +47,8 @@ export const serve: Command = {
   options: declared,
   async run({ options: given }) {
     const options = withEnvironment(given, process.env);
-    const settings = serverOptions(options);
-    const { createServer } = await loadServer();
+    const { createServer, oneAtATime } = await loadServer();
+    const settings = serverOptions(options, oneAtATime);
     const model = options["model"] === "embedded" ? undefined : options["model"];
     const lm = loadModel({ cache: "paged", ...options, model });
     const server = createServer(lm, settings);
@@ -63,7 +64,7 @@ export const serve: Command = {
     try {
       await server.ready;
       console.log(`listening on ${listening.address}`);
-      await untilTold(server, listening, (numberOf(options, "drain") ?? 30) * 1000);
+      await untilTold(server, listening, (numberOf(options, "drain") ?? 30) * 1000, options["quiet"] !== true);
       return 0;
     } finally {
       await server.close();
@@ -77,12 +78,17 @@ export const serve: Command = {
 };
 
 /** Waits for SIGTERM or Ctrl-C, then for texts to finish. The second one ends the process, as without this. */
-async function untilTold(server: Server, listening: Listening, limitMilliseconds: number): Promise<void> {
+async function untilTold(
+  server: Server,
+  listening: Listening,
+  limitMilliseconds: number,
+  tells: boolean,
+): Promise<void> {
   const signals = ["SIGTERM", "SIGINT"] as const;
   const told = await new Promise<string>((resolve) => {
     for (const signal of signals) process.once(signal, () => resolve(signal));
   });
-  console.error(`insitu: ${told}: finishing what is under way, within ${limitMilliseconds / 1000} seconds`);
+  if (tells) console.error(`insitu: ${told}: finishing what is under way, within ${limitMilliseconds / 1000} seconds`);
   const left = (): never => process.exit(1);
   for (const signal of signals) process.once(signal, left);
   await server.drain(limitMilliseconds);
@@ -90,8 +96,10 @@ async function untilTold(server: Server, listening: Listening, limitMilliseconds
   for (const signal of signals) process.removeAllListeners(signal);
 }
 
+type ServerRoom = typeof import("../serve/server.js");
+
 /** The server's room, which needs packages that the rest does without. */
-async function loadServer(): Promise<typeof import("../serve/server.js")> {
+async function loadServer(): Promise<ServerRoom> {
   try {
     return await import("../serve/server.js");
   } catch (cause) {
@@ -114,7 +122,7 @@ function withEnvironment(options: Arguments["options"], environment: NodeJS.Proc
   return { ...Object.fromEntries(found), ...options };
 }
 
-function serverOptions(options: Arguments["options"]): ServerOptions {
+function serverOptions(options: Arguments["options"], oneAtATime: ServerRoom["oneAtATime"]): ServerOptions {
   const model = textOf(options, "model");
   const counts = { openRequests: "max-open", newTokens: "max-tokens", bodyBytes: "max-body", seconds: "timeout" };
   const limits = Object.fromEntries(
@@ -134,6 +142,7 @@ function serverOptions(options: Arguments["options"]): ServerOptions {
     logPrompts: options["log-prompts"] === true,
     ...(cors === undefined ? {} : { cors }),
     ...(maxQueue === undefined ? {} : { maxQueue }),
+    ...(options["one-at-a-time"] === true ? { engine: (lm) => oneAtATime(lm, maxQueue) } : {}),
     ...(options["quiet"] === true ? {} : { log: (entry) => void process.stderr.write(`${print(entry)}\n`) }),
   };
 }

@@ -6,6 +6,7 @@ import type { ServerLimits } from "./options.js";
 import type { RequestRecord } from "./request-record.js";
 import { type GroupListener, TextGroup, type TokenWatch } from "./text-group.js";
 import { ApiError, apiErrorOf, errorText } from "./wire/api-error.js";
+import { newId } from "./wire/identity.js";
 import type { Prepared } from "./wire/prepared.js";
 import type { ServedModel } from "./wire/served-model.js";
 
@@ -60,7 +61,7 @@ function begin(prepared: Prepared, tools: AnswerTools, listener: GroupListener):
     new ApiError(504, `the request took longer than ${limits.seconds} seconds`, { code: "timeout" });
   const group = new TextGroup(
     prepared.asks,
-    { id: record.id, tenant: client.tenant, ...(client.salt === undefined ? {} : { salt: client.salt }) },
+    { id: newId("text-"), tenant: client.tenant, ...(client.salt === undefined ? {} : { salt: client.salt }) },
     { engine: model.engine, decoder: model.lm.tokenizer, watch, markers: model.markers },
     {
       event(index, event) {

@@ -26,6 +26,7 @@ import { detokenize, tokenize } from "./wire/tokens.js";
 
 export type { LogEntry, ServerLimits, ServerOptions } from "./options.js";
 export type { Engine } from "./engine.js";
+export { oneAtATime } from "./one-at-a-time.js";
 
 /** What a server does right now. */
 export type ServerStatus = "loading" | "ready" | "draining" | "closed";

@@ -7,7 +7,15 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import type { CausalLM } from "../../src/entry/node.js";
 import type { LogEntry } from "../../src/serve/server.js";
-import { eventsOf, hermesTemplate, loadModel, type Running, type Script, serveScript, until } from "./scripted-engine.js";
+import {
+  eventsOf,
+  hermesTemplate,
+  loadModel,
+  type Running,
+  type Script,
+  serveScript,
+  until,
+} from "./scripted-engine.js";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;

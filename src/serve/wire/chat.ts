@@ -9,7 +9,7 @@ import { type ChatLogprobs, chatLogprobs } from "./logprobs.js";
 import { conversationStops, conversationTokens, messageField, templateMessage } from "./messages.js";
 import { asksOf, type Prepared } from "./prepared.js";
 import { formatRule, oneRule, responseFormat } from "./response-format.js";
-import { logitBiasOf, maxTokensOf, samplingOf, stopsOf } from "./sampling.js";
+import { endTokensOf, logitBiasOf, maxTokensOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
 import { functionFields, functionTool, type ToolChoice, toolUse } from "./tools/tools.js";
@@ -80,7 +80,7 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
     maxTokens: maxTokensOf(wanted, "messages", prompt.length, model.engine.context, limits),
     sampling: samplingOf(body, model.lm.defaults),
     stop: conversationStops(model, stopsOf(body)),
-    endTokens: model.endTokens,
+    endTokens: endTokensOf(body, model.endTokens, rule !== undefined),
     logitBias: logitBiasOf(body, model.engine.vocabulary),
     logprobs: body.logprobs === true ? (body.top_logprobs ?? 0) : undefined,
     calls: tools.style?.marks,

@@ -10,7 +10,7 @@ import { newId, nowSeconds } from "./identity.js";
 import { completionLogprobs } from "./logprobs.js";
 import { asksOf, type Prepared } from "./prepared.js";
 import { formatRule, responseFormat } from "./response-format.js";
-import { logitBiasOf, maxTokensOf, samplingOf, stopsOf } from "./sampling.js";
+import { endTokensOf, logitBiasOf, maxTokensOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
 
@@ -56,16 +56,16 @@ export async function prepareCompletion(given: unknown, model: ServedModel, limi
   const stop = stopsOf(body);
   const sampling = samplingOf(body, model.lm.defaults);
   const logitBias = logitBiasOf(body, model.engine.vocabulary);
+  const rule = formatRule(body.response_format);
   const asks = prompts.map((prompt) => ({
     prompt,
     maxTokens: maxTokensOf(body.max_tokens ?? usualTokens, "prompt", prompt.length, model.engine.context, limits),
     sampling,
     stop,
-    endTokens: model.endTokens,
+    endTokens: endTokensOf(body, model.endTokens, rule !== undefined),
     logitBias,
     logprobs: logprobs ?? undefined,
   }));
-  const rule = formatRule(body.response_format);
   const constraints = await model.constraints(rule, "response_format", prompts.length * n);
   const echoes =
     echo === true ? prompts.flatMap((prompt) => Array<string>(n).fill(model.lm.tokenizer.decode(prompt))) : [];

@@ -17,6 +17,8 @@ export const samplingFields = {
   repetition_penalty: z.number().gt(0).max(10).nullish(),
   seed: z.int().nullish(),
   logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullish(),
+  /** Goes on past the model's end tokens, as vLLM and llama.cpp have it: for measurements. */
+  ignore_eos: z.boolean().nullish(),
   stop: z.union([z.string().min(1), z.array(z.string().min(1)).max(16)]).nullish(),
 };
 

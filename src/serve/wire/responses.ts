@@ -9,7 +9,7 @@ import { contentText, conversationStops, conversationTokens, messageField, templ
 import { asksOf, type Prepared } from "./prepared.js";
 import { oneRule, textFormat, textRule } from "./response-format.js";
 import { ResponseAnswer } from "./response-answer.js";
-import { logitBiasOf, maxTokensOf, samplingOf, stopsOf } from "./sampling.js";
+import { endTokensOf, logitBiasOf, maxTokensOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { functionFields, functionTool, type ToolChoice, toolUse } from "./tools/tools.js";
 
@@ -82,7 +82,7 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
     maxTokens: maxTokensOf(body.max_output_tokens, "input", prompt.length, model.engine.context, limits),
     sampling: samplingOf(body, model.lm.defaults),
     stop: conversationStops(model, stopsOf(body)),
-    endTokens: model.endTokens,
+    endTokens: endTokensOf(body, model.endTokens, rule !== undefined),
     logitBias: logitBiasOf(body, model.engine.vocabulary),
     logprobs: wantsLogprobs ? (body.top_logprobs ?? 0) : undefined,
     calls: tools.style?.marks,

@@ -35,6 +35,17 @@ export function logitBiasOf({ logit_bias }: SamplingBody, vocabulary: number): R
   return bias.size === 0 ? undefined : bias;
 }
 
+/** The tokens that end a text; a text that must obey something ends. */
+export function endTokensOf(
+  { ignore_eos }: SamplingBody,
+  ends: ReadonlySet<number>,
+  isRuled: boolean,
+): ReadonlySet<number> {
+  if (ignore_eos !== true) return ends;
+  if (isRuled) throw badField("ignore_eos", "ignore_eos: a text that must obey a format has to end", "unsupported");
+  return new Set();
+}
+
 /** The texts that end a text. */
 export const stopsOf = ({ stop }: SamplingBody): readonly string[] =>
   typeof stop === "string" ? [stop] : (stop ?? []);

@@ -1,0 +1,82 @@
+/** One request as a client makes it: streamed from any server with OpenAI's interface, every piece noted with its time. */
+import type { Ask } from "./workload.js";
+
+/** A server that is measured. */
+export interface Target {
+  readonly name: string;
+  readonly address: string;
+  readonly model: string;
+  readonly key: string | undefined;
+}
+
+/** What became of a request. Times are milliseconds since it was sent. */
+export interface Answered {
+  readonly error: string | undefined;
+  /** When each piece of text came. */
+  readonly pieces: readonly number[];
+  readonly milliseconds: number;
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly newTokens: number;
+}
+
+interface Chunk {
+  readonly choices?: readonly { readonly text?: string }[];
+  readonly usage?: {
+    readonly prompt_tokens: number;
+    readonly completion_tokens: number;
+    readonly prompt_tokens_details?: { readonly cached_tokens?: number } | null;
+  } | null;
+  readonly error?: { readonly message: string };
+}
+
+/** Asks, and waits for the whole text. Never rejects. */
+export async function request({ address, model, key }: Target, { prompt, maxTokens }: Ask): Promise<Answered> {
+  const began = performance.now();
+  const pieces: number[] = [];
+  let usage: NonNullable<Chunk["usage"]> | undefined;
+  let error: string | undefined;
+  try {
+    const response = await fetch(`${address}/v1/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
+      body: JSON.stringify({
+        model,
+        prompt,
+        max_tokens: maxTokens,
+        temperature: 0,
+        ignore_eos: true,
+        stream: true,
+        stream_options: { include_usage: true },
+      }),
+    });
+    if (!response.ok) error = `${response.status} ${(await response.text()).slice(0, 200)}`;
+    else
+      for await (const chunk of chunksOf(response.body!)) {
+        if (chunk.error !== undefined) error = chunk.error.message;
+        if ((chunk.choices?.[0]?.text ?? "") !== "") pieces.push(performance.now() - began);
+        usage = chunk.usage ?? usage;
+      }
+  } catch (cause) {
+    error = cause instanceof Error ? cause.message : String(cause);
+  }
+  return {
+    error: error ?? (pieces.length === 0 ? "no text came" : undefined),
+    pieces,
+    milliseconds: performance.now() - began,
+    promptTokens: usage?.prompt_tokens ?? 0,
+    cachedTokens: usage?.prompt_tokens_details?.cached_tokens ?? 0,
+    newTokens: usage?.completion_tokens ?? pieces.length,
+  };
+}
+
+async function* chunksOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Chunk, void, undefined> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const bytes of body) {
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+    rest = lines.pop()!;
+    for (const line of lines)
+      if (line.startsWith("data: ") && line !== "data: [DONE]") yield JSON.parse(line.slice(6)) as Chunk;
+  }
+}

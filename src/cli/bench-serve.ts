@@ -1,0 +1,73 @@
+/** `insitu bench serve`: its options, and what is printed. */
+import { writeFileSync } from "node:fs";
+import { InsituError } from "../base/error.js";
+import { serveSvg, serveText } from "../bench/serve/print.js";
+import { runServeBench } from "../bench/serve/run.js";
+import type { Arguments, CommandOption } from "./command.js";
+
+/** The options that this load has beside those of all. */
+export const serveBenchOptions: Readonly<Record<string, CommandOption>> = {
+  concurrency: { value: "list", describes: "serve: clients at a time (1,4,16,64)" },
+  rate: { value: "list", describes: "serve: arrivals a second, whatever the server does (none where left out)" },
+  requests: {
+    value: "number",
+    describes: "serve: requests of each client (4); an open loop has four times as many in all",
+  },
+  url: {
+    value: "name=url",
+    describes: "serve: another server to measure beside, such as llama.cpp=http://host:port,model",
+  },
+};
+
+/** Measures servers. */
+export async function benchServe(options: Arguments["options"], onProgress: (text: string) => void): Promise<number> {
+  const quick = options["quick"] === true;
+  const text = (name: string): string | undefined => {
+    const value = options[name];
+    return typeof value === "string" ? value : undefined;
+  };
+  const list = (name: string, otherwise: readonly number[]): readonly number[] =>
+    text(name) === undefined
+      ? otherwise
+      : text(name)!
+          .split(",")
+          .map((each) => positive(name, each));
+  const report = await runServeBench({
+    program: [process.execPath, ...process.execArgv, process.argv[1]],
+    command: commandOf(options),
+    concurrencies: list("concurrency", quick ? [1, 2] : [1, 4, 16, 64]),
+    rates: list("rate", quick ? [20] : []),
+    requests: Math.ceil(positive("requests", text("requests") ?? (quick ? "1" : "4"))),
+    only: text("only"),
+    threads: text("threads") === undefined ? undefined : Math.ceil(positive("threads", text("threads")!)),
+    alone: options["alone"] === true,
+    quick,
+    others: text("url") === undefined ? [] : [text("url")!],
+    onProgress,
+  });
+  console.log(options["json"] === true ? JSON.stringify(report, null, 2) : serveText(report));
+  const svg = text("svg");
+  if (svg !== undefined) writeFileSync(svg, serveSvg(report));
+  const failed = report.rows.find(({ server, figures }) => server === "insitu" && figures.errors > 0);
+  if (failed !== undefined) console.error(`insitu: requests failed: ${failed.figures.firstError}`);
+  return failed === undefined ? 0 : 1;
+}
+
+function positive(option: string, text: string): number {
+  const number = Number(text);
+  if (!(number > 0 && number < 1e6))
+    throw new InsituError(
+      "invalid-argument",
+      `insitu bench serve: --${option} must hold numbers above 0, got "${text}"`,
+    );
+  return number;
+}
+
+const commandOf = (options: Arguments["options"]): string =>
+  [
+    "npx insitu bench serve",
+    ...["concurrency", "rate", "requests", "url", "only", "threads", "alone", "quick"].flatMap((name) => {
+      const value = options[name];
+      return value === undefined ? [] : value === true ? [`--${name}`] : [`--${name}`, String(value)];
+    }),
+  ].join(" ");
