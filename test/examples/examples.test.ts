@@ -68,6 +68,22 @@ test("server.mjs answers, refuses in one sentence, and lets go of whoever hangs 
   }
 });
 
+test("openai-server.mjs answers a client, and ends when the texts are finished", async () => {
+  const { child, address } = await serve("openai-server.mjs");
+  const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  try {
+    const asked = await fetch(`${address}/v1/completions`, {
+      method: "POST",
+      body: JSON.stringify({ prompt: "The wolf", max_tokens: 20, stream: true }),
+    });
+    child.kill("SIGTERM");
+    expect(await asked.text()).toMatch(/data: \[DONE\]\n\n$/);
+    expect(await ended).toBe(0);
+  } finally {
+    child.kill("SIGKILL");
+  }
+});
+
 const chromium = findChromium();
 if (chromium === undefined) console.log(howToInstall);
 

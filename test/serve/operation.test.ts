@@ -1,6 +1,6 @@
 // Running it: keys, origins, health, metrics, logs, the page, draining, and the command with its signals.
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -248,21 +248,11 @@ describe("insitu serve", () => {
       await until(() => stdout.includes("\n") || child.exitCode !== null);
       const address = /^listening on (http:\/\/127\.0\.0\.1:\d+)\n$/.exec(stdout)![1];
       expect((await (await fetch(`${address}/metrics`)).text()).includes("vllm:num_requests_waiting")).toBe(true);
-      const curl = spawnSync(
-        "curl",
-        [
-          "-sN",
-          `${address}/v1/completions`,
-          "-H",
-          "Authorization: Bearer key-in-a-file",
-          "-H",
-          "Content-Type: application/json",
-        ].concat([
-          "-d",
-          JSON.stringify({ model: "embedded", prompt: "Once upon a time", max_tokens: 8, stream: true }),
-        ]),
-        { encoding: "utf8" },
-      );
+      const [command] = /^curl -N [^]*?'$/m.exec(readFileSync(new URL("../../README.md", import.meta.url), "utf8"))!;
+      const key = `-s -H "Authorization: Bearer key-in-a-file"`;
+      const curl = spawnSync("bash", ["-c", command.replace("http://127.0.0.1:8080", `${key} ${address}`)], {
+        encoding: "utf8",
+      });
       expect(curl.stdout).toMatch(/^data: \{"id":"cmpl-[^]*data: \[DONE\]\n\n$/);
       const streamed = await fetch(`${address}/v1/completions`, {
         method: "POST",

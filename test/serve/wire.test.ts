@@ -1,6 +1,8 @@
 // The wire: streams line by line as OpenAI has them, every field taken or refused with its name, texts of several choices, tokens.
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
+import { samplingFields } from "../../src/serve/wire/fields.js";
 import { eventsOf, loadModel, type Running, type Script, serveScript } from "./scripted-engine.js";
 
 let lm: CausalLM;
@@ -275,6 +277,20 @@ test("without a template a chat is paragraphs, and the answer one", async () => 
   const body = (await response.json()) as { choices: { message: { content: string } }[] };
   expect(body.choices[0].message.content).toBe("One line.");
   expect(lm.tokenizer.decode(running.engine.requests.at(-1)!.prompt)).toBe("Be kind.\nTell me.\n");
+});
+
+test("docs/serve.md tells of every path and field, and of no other path", async () => {
+  const page = readFileSync(new URL("../../docs/serve.md", import.meta.url), "utf8");
+  const table = /\| path \|[^]*?\n\n/.exec(page)![0];
+  const told = [...table.matchAll(/^\| `(GET|POST) (\S+?)`(?:, `(\/\S+?)`)?/gm)].flatMap(([, method, ...paths]) =>
+    paths.flatMap((path) => (path === undefined ? [] : [[method, path.replace("NAME", "scripted")] as const])),
+  );
+  expect(told.length).toBeGreaterThan(9);
+  for (const [method, path] of told) {
+    const response = await fetch(`${running.address}${path}`, method === "GET" ? {} : { method, body: "{}" });
+    expect([path, response.status]).toEqual([path, method === "GET" ? 200 : 400]);
+  }
+  for (const field of Object.keys(samplingFields)) expect(page).toContain(`\`${field}\``);
 });
 
 test("tokens and their text", async () => {

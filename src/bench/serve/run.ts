@@ -8,7 +8,7 @@ import { figuresOf, inTime, type ServeFigures } from "./figures.js";
 import { type Workload, workloads } from "./workload.js";
 
 /** What is measured. */
-export interface ServeBenchOptions {
+interface ServeBenchOptions {
   /** The command line's own program and arguments. */
   readonly program: readonly string[];
   readonly command: string;
