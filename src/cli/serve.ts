@@ -48,11 +48,12 @@ export const serve: Command = {
   async run({ options: given }) {
     const options = withEnvironment(given, process.env);
     const { createServer, oneAtATime } = await loadServer();
-    const settings = serverOptions(options, oneAtATime);
+    const host = textOf(options, "host") ?? "127.0.0.1";
+    const hosts = isLocal(host) ? { hosts: ["localhost", "127.0.0.1", "[::1]", host] } : {};
+    const settings = { ...serverOptions(options, oneAtATime), ...hosts };
     const model = options["model"] === "embedded" ? undefined : options["model"];
     const lm = loadModel({ cache: "paged", ...options, model });
     const server = createServer(lm, settings);
-    const host = textOf(options, "host") ?? "127.0.0.1";
     const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(async (error: unknown) => {
       void lm.then((loaded) => loaded.release());
       throw error;

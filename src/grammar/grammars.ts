@@ -25,9 +25,9 @@ export async function makeGrammars(vocabulary: GrammarVocabulary): Promise<Gramm
       "invalid-argument",
       "texts of this model cannot be kept to a schema: its tokenizer has neither bytes nor letters for spaces",
     );
-  const library = newInstance(() => {});
-  const compiler = await compilerFor(library, vocabulary);
-  return new CompiledGrammars(library, compiler, vocabulary);
+  const grammars = new CompiledGrammars(vocabulary);
+  await grammars.prepare();
+  return grammars;
 }
 
 async function compilerFor(library: XGrammar, { kind, spellings, endTokens }: GrammarVocabulary): Promise<Compiler> {
@@ -35,19 +35,31 @@ async function compilerFor(library: XGrammar, { kind, spellings, endTokens }: Gr
   return library.GrammarCompiler.createGrammarCompiler(info, false);
 }
 
+/** An instance that compiles for the vocabulary, and what it has compiled. */
+interface Instance {
+  readonly library: XGrammar;
+  readonly compiler: Compiler;
+  readonly kept: Recent<{ readonly key: string; readonly compiled: Compiled }>;
+}
+
 class CompiledGrammars implements Grammars {
-  readonly #library: XGrammar;
-  readonly #compiler: Compiler;
   readonly #vocabulary: GrammarVocabulary;
-  readonly #kept = new Recent<{ readonly key: string; readonly compiled: Compiled }>(keptRules);
   /** One rule is tried out and compiled at a time: what the package says is about one. */
   #line: Promise<unknown> = Promise.resolve();
+  #instance: Promise<Instance> | undefined;
   #trial: Promise<Trial> | undefined;
 
-  constructor(library: XGrammar, compiler: Compiler, vocabulary: GrammarVocabulary) {
-    this.#library = library;
-    this.#compiler = compiler;
+  constructor(vocabulary: GrammarVocabulary) {
     this.#vocabulary = vocabulary;
+  }
+
+  /** Makes the instance that is used. */
+  prepare(): Promise<Instance> {
+    this.#instance ??= (async () => {
+      const library = newInstance(() => {});
+      return { library, compiler: await compilerFor(library, this.#vocabulary), kept: new Recent(keptRules) };
+    })();
+    return this.#instance;
   }
 
   async constrain(rule: TextRule): Promise<HeldConstraint> {
@@ -58,13 +70,19 @@ class CompiledGrammars implements Grammars {
 
   async #begin(rule: TextRule): Promise<HeldConstraint> {
     const key = JSON.stringify(rule);
-    let compiled = this.#kept.use((each) => each.key === key)?.compiled;
-    if (compiled === undefined) {
-      compiled = await compile(this.#compiler, await this.#try(rule));
-      this.#kept.add({ key, compiled })?.compiled.dispose();
+    const instance = await this.prepare();
+    const known = instance.kept.use((each) => each.key === key)?.compiled;
+    const read = known === undefined ? await this.#try(rule) : undefined;
+    try {
+      const compiled = known ?? (await compile(instance.compiler, read!));
+      if (known === undefined) instance.kept.add({ key, compiled })?.compiled.dispose();
+      const matcher = await instance.library.GrammarMatcher.createGrammarMatcher(compiled);
+      return new GrammarConstraint(matcher, this.#vocabulary);
+    } catch (cause) {
+      // What was tried out fails here only if the vocabulary is too much for it; what comes next begins anew.
+      this.#instance = undefined;
+      throw new InsituError("invalid-argument", "the schema cannot be enforced: its grammar is too large", { cause });
     }
-    const matcher = await this.#library.GrammarMatcher.createGrammarMatcher(compiled);
-    return new GrammarConstraint(matcher, this.#vocabulary);
   }
 
   /** A rule in the package's words. Throws for one that would end the instance, or of which it says that a part is passed over. */

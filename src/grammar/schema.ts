@@ -62,7 +62,7 @@ const formats: ReadonlySet<unknown> = new Set(
 );
 
 /** Bounds on what one schema may cost. */
-const limits = { depth: 32, schemas: 2000, count: 1024, bytes: 256 * 1024 };
+const limits = { depth: 32, schemas: 500, values: 1000, count: 1024, pattern: 1024, bytes: 256 * 1024 };
 
 /** A schema that can be enforced; throws for one that cannot be. */
 export function enforceable(schema: JsonSchema): JsonSchema {
@@ -147,6 +147,7 @@ class SchemaCheck {
   #values(given: Json, keyword: string, path: string): object {
     const values = keyword === "const" ? [given["const"]] : given["enum"];
     if (!Array.isArray(values)) throw refusal(path, `has "enum" that is no list`);
+    if (values.length > limits.values) throw refusal(path, `has "enum" with more than ${limits.values} values`);
     const wanted = given["type"] === undefined ? undefined : typesOf(given["type"], path);
     const kept = values.filter((value: unknown) => wanted === undefined || wanted.some((type) => hasType(value, type)));
     if (kept.length === 0) throw refusal(path, `has "${keyword}" without a value that its type allows`);
@@ -270,7 +271,10 @@ function patternOf(value: unknown, path: string): unknown {
   const open = classes.some((each) => /^\[\^|\\[^dw.^$*+?()[\]{}|/-]/.test(each) || matchesAny(each, path));
   if (free || open)
     throw refusal(path, `has a pattern that may match quotes, backslashes or control characters: ${valueText(value)}`);
-  if ((value.match(/\d+/g) ?? []).some((count) => Number(count) > limits.count))
+  if (value.length > limits.pattern) throw refusal(path, `has a pattern of more than ${limits.pattern} characters`);
+  // Repeats of repeats multiply.
+  const repeats = [...value.matchAll(/\{(\d+)(?:,(\d*))?\}/g)].map(([, least, most]) => Number(most || least) || 1);
+  if (repeats.reduce((all, count) => all * count, 1) > limits.count)
     throw refusal(path, `repeats more than ${limits.count} times: ${valueText(value)}`);
   return value;
 }

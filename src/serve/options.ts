@@ -46,6 +46,8 @@ export interface ServerOptions {
   readonly apiKeys?: readonly string[];
   /** Pages of these origins may ask; "*" for all. None where left out. */
   readonly cors?: string | readonly string[];
+  /** Names that requests may have the server by; any where left out. Keeps pages from reaching it under a name of their own. */
+  readonly hosts?: readonly string[];
   /** "vllm" also tells what routers read under the names of vLLM. */
   readonly metricsDialect?: "insitu" | "vllm";
   readonly limits?: Partial<ServerLimits>;
@@ -64,6 +66,7 @@ export interface ServerSettings {
   readonly model: string;
   readonly apiKeys: readonly string[];
   readonly cors: readonly string[];
+  readonly hosts: readonly string[] | undefined;
   readonly metricsDialect: "insitu" | "vllm";
   readonly limits: ServerLimits;
   readonly log: (entry: LogEntry) => void;
@@ -96,6 +99,7 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
     model,
     apiKeys,
     cors: typeof cors === "string" ? [cors] : cors,
+    hosts: options.hosts,
     metricsDialect,
     limits,
     log: options.log ?? (() => {}),

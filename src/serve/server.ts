@@ -120,7 +120,7 @@ class HttpServer implements Server {
     const app = new Hono<Env>();
     app.use(async (c, next) => {
       const record = new RequestRecord(c.req.raw, (of, entry) => {
-        this.#metrics.request(c.res.status === 404 ? "other" : of.path, entry.status);
+        this.#metrics.request(this.#isKnown(of.path) ? of.path : "other", entry.status);
         this.#settings.log(entry);
       });
       c.set("record", record);
@@ -137,6 +137,10 @@ class HttpServer implements Server {
           exposeHeaders: ["x-request-id", "retry-after"],
         }),
       );
+    app.use(async (c, next) => {
+      this.#requirePlace(c);
+      await next();
+    });
     app.get("/", () => pageResponse());
     app.get("/health", () => this.#health());
     app.get("/metrics", () => this.#metrics.response());
@@ -196,6 +200,20 @@ class HttpServer implements Server {
     });
   }
 
+  /** Throws for a name that is not the server's, and for pages of origins that are not let in: they might ask without being able to read. */
+  #requirePlace(c: Asked): void {
+    const { hosts, cors: origins } = this.#settings;
+    const { host, hostname } = new URL(c.req.url);
+    if (hosts !== undefined && !hosts.includes(hostname))
+      throw new ApiError(403, `this server is not called "${hostname}"`, { code: "unknown_host" });
+    const origin = c.req.header("origin");
+    if (origin === undefined || origins.includes("*") || origins.includes(origin)) return;
+    const asking = hostOf(origin);
+    const own = [host, c.req.header("host"), c.req.header("x-forwarded-host")];
+    if (asking === undefined || !own.includes(asking))
+      throw new ApiError(403, `pages of ${origin} may not ask here`, { code: "unknown_origin" });
+  }
+
   async #authorize(c: Asked, next: () => Promise<void>): Promise<void> {
     const client = await this.#keys.clientOf(c.req.header("authorization"));
     if (client === undefined)
@@ -252,9 +270,17 @@ class HttpServer implements Server {
     return { id: name, object: "model", created, owned_by: "insitu", max_model_len: engine.context };
   }
 
+  #routesOf(path: string): Hono<Env>["routes"] {
+    return this.#app.routes.filter((route) => route.path === path && route.method !== "ALL");
+  }
+
+  #isKnown(path: string): boolean {
+    return this.#routesOf(path).length > 0;
+  }
+
   #notFound(c: Asked): Response {
     const { path, method } = c.req;
-    const known = this.#app.routes.filter((route) => route.path === path && route.method !== "ALL");
+    const known = this.#routesOf(path);
     if (known.length > 0)
       return new ApiError(405, `${path} takes ${known[0].method}, got ${method}`, {
         code: "method_not_allowed",
@@ -267,5 +293,14 @@ class HttpServer implements Server {
     const record = c.get("record") as RequestRecord | undefined;
     if (record !== undefined) record.error = errorText(told);
     return told.toResponse();
+  }
+}
+
+/** The host of an origin; undefined for one that has none. */
+function hostOf(origin: string): string | undefined {
+  try {
+    return new URL(origin).host;
+  } catch {
+    return undefined;
   }
 }

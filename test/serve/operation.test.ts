@@ -96,6 +96,25 @@ test("pages of other origins ask only where they are let in", async () => {
   }
 });
 
+test("a page of another origin, or under another name, is refused before anything is made", async () => {
+  const { server, engine, stop } = await serveScript(lm, () => ({ text: "a" }), {
+    cors: "https://friend.example",
+    hosts: ["localhost", "127.0.0.1"],
+  });
+  const ask = async (url: string, headers: Record<string, string>): Promise<number> => {
+    const body = JSON.stringify({ messages });
+    return (await server.fetch(new Request(`${url}${chat}`, { method: "POST", headers, body }))).status;
+  };
+  expect(await ask("http://localhost:8080", { origin: "https://evil.example" })).toBe(403);
+  expect(await ask("http://localhost:8080", { origin: "null" })).toBe(403);
+  expect(await ask("http://evil.example:8080", {})).toBe(403);
+  expect(engine.requests).toEqual([]);
+  expect(await ask("http://localhost:8080", { origin: "http://localhost:8080" })).toBe(200);
+  expect(await ask("http://127.0.0.1:8080", { origin: "https://friend.example" })).toBe(200);
+  expect(await ask("http://localhost:8080", {})).toBe(200);
+  await stop();
+});
+
 test("health tells of loading, ready, draining; a drain lets texts finish and takes no others", async () => {
   let loaded: (of: CausalLM) => void = () => {};
   let engine: ScriptedEngine | undefined;
@@ -152,6 +171,7 @@ test("metrics, in vLLM's names too where asked for", async () => {
   const { address, post, stop } = await serveScript(lm, () => ({ text: "a time ago" }), { metricsDialect: "vllm" });
   await post(chat, { messages });
   await post(chat, { messages: [] });
+  for (const name of ["a", "b"]) await post(`/v1/${name}`, {});
   const told = await (await fetch(`${address}/metrics`)).text();
   for (const line of [
     "insitu_texts_waiting 0",
@@ -161,6 +181,7 @@ test("metrics, in vLLM's names too where asked for", async () => {
     "insitu_token_seconds_count 2",
     'insitu_requests_total{path="/v1/chat/completions",status="200"} 1',
     'insitu_requests_total{path="/v1/chat/completions",status="400"} 1',
+    'insitu_requests_total{path="other",status="404"} 2',
     'insitu_texts_total{finished_reason="stop"} 1',
     'vllm:num_requests_waiting{model_name="scripted"} 0',
     'vllm:num_requests_running{model_name="scripted"} 0',

@@ -253,6 +253,27 @@ describe("fields", () => {
   });
 });
 
+test("a text that is far too long is not even read", async () => {
+  const wide = await serveScript(lm, () => ({}), { context: 64 });
+  for (const [path, body, param] of [
+    ["/v1/completions", { prompt: "x".repeat(9000) }, "prompt"],
+    ["/v1/chat/completions", { messages: [{ role: "user", content: "x".repeat(9000) }] }, "messages"],
+  ] as const) {
+    const response = await wide.post(path, body);
+    expect([response.status, await response.json()]).toMatchObject([
+      400,
+      {
+        error: {
+          code: "context_length_exceeded",
+          param,
+          message: expect.stringContaining("9000 characters") as unknown,
+        },
+      },
+    ]);
+  }
+  await wide.stop();
+});
+
 test("texts with what they follow on, and where they end", async () => {
   script = { text: "a time", end: "context-full" };
   const response = await running.post("/v1/completions", { prompt: "Once upon", echo: true, max_tokens: 50 });

@@ -93,6 +93,7 @@ export function promptsOf(
         ? [given as number[]]
         : (given as string[] | number[][]);
   return several.map((prompt) => {
+    if (typeof prompt === "string") model.requireLength(param, prompt.length);
     if (typeof prompt === "string") return model.encode(param, (tokenizer) => tokenizer.encode(prompt));
     const wrong = prompt.find((token) => token >= model.engine.vocabulary);
     if (wrong !== undefined)

@@ -74,6 +74,10 @@ export function conversationTokens(
   more: Readonly<Record<string, unknown>>,
   param = "messages",
 ): readonly number[] {
+  model.requireLength(
+    param,
+    messages.reduce((sum, { content }) => sum + content.length, 0),
+  );
   return model.encode(param, (tokenizer) =>
     tokenizer.hasChatTemplate
       ? tokenizer.encodeChat(messages, more)

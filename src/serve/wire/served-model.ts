@@ -7,6 +7,9 @@ import { ApiError, apiErrorOf, badField } from "./api-error.js";
 import { nowSeconds } from "./identity.js";
 import { type ToolStyle, toolStyleOf } from "./tools/tool-style.js";
 
+/** Characters that a token may stand for, on average over a whole prompt; far more than any language needs. */
+const mostCharacters = 128;
+
 /** A model that is served. */
 export class ServedModel {
   readonly lm: LanguageModel;
@@ -59,6 +62,17 @@ export class ServedModel {
     }
     if (tokens.length === 0) throw badField(param, `${param}: there is nothing that a text could follow on`);
     return tokens;
+  }
+
+  /** Throws for a text that is longer than any that fits: it is not read to find out. */
+  requireLength(param: string, characters: number): void {
+    const most = Math.max(this.engine.context * mostCharacters, 4096);
+    if (characters > most)
+      throw badField(
+        param,
+        `${param}: has ${characters} characters, more than a context of ${this.engine.context} tokens holds`,
+        "context_length_exceeded",
+      );
   }
 
   /** What keeps each of `count` texts to a rule; a rule that cannot be kept is the client's to mend. */
