@@ -6,9 +6,6 @@ import { InsituError } from "../base/error.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
 import type { Engine, EngineFigures, RunningText, TextEnd, TextListener, TextRequest } from "./engine.js";
 
-/** Texts that may wait. */
-const mostWaiting = 256;
-
 /** An error with the time after which to ask again. */
 const queueFull = (waiting: number, retryAfterSeconds: number): InsituError =>
   Object.assign(new InsituError("queue-full", `${waiting} texts are waiting, and no more are taken`), {
@@ -22,7 +19,7 @@ interface Waiting {
 }
 
 /** An engine that makes one text at a time. */
-export function oneAtATime(lm: LanguageModel, maxQueue: number = mostWaiting): Engine {
+export function oneAtATime(lm: LanguageModel, maxQueue = 256): Engine {
   return new OneAtATime(lm, maxQueue);
 }
 

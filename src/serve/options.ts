@@ -68,6 +68,7 @@ export interface ServerSettings {
   readonly cors: readonly string[];
   readonly hosts: readonly string[] | undefined;
   readonly metricsDialect: "insitu" | "vllm";
+  readonly maxQueue: number;
   readonly limits: ServerLimits;
   readonly log: (entry: LogEntry) => void;
   readonly logPrompts: boolean;
@@ -86,7 +87,8 @@ const usualLimits: ServerLimits = {
 /** Reads options; throws for values that mean nothing. */
 export function readServerOptions(given?: ServerOptions): ServerSettings {
   const options = optionsWithoutNull("the options of createServer", given);
-  const { model = "insitu", apiKeys = [], cors = [], metricsDialect = "insitu" } = options;
+  const { model = "insitu", apiKeys = [], cors = [], metricsDialect = "insitu", maxQueue = 256 } = options;
+  checkCount("option maxQueue", maxQueue);
   checkName("option model", model);
   checkChoice("option metricsDialect", metricsDialect, ["insitu", "vllm"]);
   checkRule("option apiKeys", apiKeys, "a list of texts", Array.isArray(apiKeys));
@@ -101,6 +103,7 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
     cors: typeof cors === "string" ? [cors] : cors,
     hosts: options.hosts,
     metricsDialect,
+    maxQueue,
     limits,
     log: options.log ?? (() => {}),
     logPrompts: options.logPrompts === true,

@@ -4,6 +4,8 @@
  */
 import { Hono, type Context } from "hono";
 import { cors } from "hono/cors";
+import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
 import { type AnswerTools, answerTexts } from "./answer-texts.js";
 import type { Engine } from "./engine.js";
@@ -52,11 +54,9 @@ type Asked = Context<Env>;
 
 /** Makes a server of a model, or of one that is still being loaded. */
 export function createServer(lm: LanguageModel | Promise<LanguageModel>, options?: ServerOptions): Server {
-  return new HttpServer(
-    Promise.resolve(lm),
-    readServerOptions(options),
-    options?.engine ?? ((loaded) => oneAtATime(loaded, options?.maxQueue)),
-  );
+  const settings = readServerOptions(options);
+  const makeEngine = options?.engine ?? ((loaded: LanguageModel) => oneAtATime(loaded, settings.maxQueue));
+  return new HttpServer(Promise.resolve(lm), settings, makeEngine);
 }
 
 class HttpServer implements Server {
@@ -88,7 +88,11 @@ class HttpServer implements Server {
   }
 
   async fetch(request: Request): Promise<Response> {
-    return this.#app.fetch(request);
+    try {
+      return await this.#app.fetch(request);
+    } catch (error) {
+      return apiErrorOf(error).toResponse();
+    }
   }
 
   async drain(limitMilliseconds = 30_000): Promise<void> {
@@ -106,6 +110,8 @@ class HttpServer implements Server {
   async #load(lm: Promise<LanguageModel>, makeEngine: (lm: LanguageModel) => Engine | Promise<Engine>): Promise<void> {
     try {
       const loaded = await lm;
+      if (typeof loaded !== "object" || loaded === null || !("tokenizer" in loaded))
+        throw new InsituError("invalid-argument", `a server is made of a language model, got ${valueText(loaded)}`);
       const engine = await makeEngine(loaded);
       this.#model = new ServedModel(loaded, engine, this.#settings.model);
       if (this.#status === "loading") this.#status = "ready";

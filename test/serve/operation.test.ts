@@ -73,6 +73,7 @@ describe("keys", () => {
 
   test("options that mean nothing are refused", () => {
     expect(() => createServer(lm, { apiKeys: ["short"] })).toThrow("8 characters");
+    expect(() => createServer(lm, { maxQueue: -1 })).toThrow("maxQueue");
     expect(() => createServer(lm, { limits: { bodyBytes: 0 } })).toThrow("limits.bodyBytes");
     expect(() => createServer(lm, { metricsDialect: "other" as "vllm" })).toThrow("metricsDialect");
   });
@@ -161,7 +162,8 @@ test("a drain that takes too long says so to those that are left", async () => {
   await stop();
 });
 
-test("a model that cannot be loaded is told by ready and by health", async () => {
+test("a model that cannot be loaded, or is none, is told by ready and by health", async () => {
+  await expect(createServer({} as CausalLM).ready).rejects.toMatchObject({ code: "invalid-argument" });
   const server = createServer(Promise.reject(new Error("no such model")));
   await expect(server.ready).rejects.toThrow("no such model");
   expect((await server.fetch(new Request("http://x/health"))).status).toBe(503);
