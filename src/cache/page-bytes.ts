@@ -117,3 +117,47 @@ export function writeBlocks(
     bytes.subarray(headLength),
   );
 }
+
+/** What blocks hold in all layers, the bytes of each: as they are when this is called. */
+export function readEachBlock({ state }: PagedState, blocks: readonly number[]): Promise<Uint8Array[]> {
+  return Promise.all(
+    blocks.map(async (block) => {
+      const parts = await state.readParts([block]);
+      const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+      let at = 0;
+      for (const part of parts) {
+        bytes.set(part, at);
+        at += part.length;
+      }
+      return bytes;
+    }),
+  );
+}
+
+/**
+ * Makes blocks known that hold a beginning of `tokens`, which texts of the salt may share from then on: `contents` has the bytes of those from
+ * block `first` on, as `readEachBlock` read them. As many as there is room for, and none where the pool lost a block before them. No run
+ * may be under way.
+ */
+export function adoptBlocks(
+  { state, pool, blockBytes }: PagedState,
+  salt: string,
+  tokens: readonly number[],
+  first: number,
+  contents: readonly Uint8Array[],
+): void {
+  const { blockSize } = pool;
+  const sequence = pool.add(undefined, salt);
+  try {
+    const known = sequence.share(tokens.slice(0, (first + contents.length) * blockSize)) / blockSize;
+    const whole = contents.findIndex(({ length }) => length !== blockBytes);
+    const end = Math.min(first + (whole < 0 ? contents.length : whole), known + pool.room / blockSize);
+    if (known < first || known >= end) return;
+    sequence.append(tokens.slice(known * blockSize, end * blockSize));
+    for (let column = known; column < end; column++)
+      state.writeParts([sequence.table[column]], contents[column - first]);
+    sequence.commit();
+  } finally {
+    sequence.release();
+  }
+}

@@ -14,6 +14,7 @@ import type { Engine, EngineFigures, RunningText, TextListener, TextRequest } fr
 import { PoolBlocks } from "./pool-blocks.js";
 import { QueueFullError, RetryHint } from "./queue-full.js";
 import { Text } from "./running-text.js";
+import { type PrefixStore, SavedPrefixes } from "./saved-prefixes.js";
 
 /** How an engine works. */
 export interface EngineOptions {
@@ -25,9 +26,13 @@ export interface EngineOptions {
   readonly mostWaiting?: number;
   /** Blocks that stay free when a text is admitted beside others: a hundredth of them, at least one, where left out. */
   readonly watermark?: number;
+  /** Where blocks of texts are kept beyond the pool, so that prompts which begin as others did need not be read again after a restart. */
+  readonly prefixes?: PrefixStore;
   /** How often a text may have to give its blocks back and be read again: 3 where left out. */
   readonly mostPreemptions?: number;
 }
+
+type CountOption = Exclude<keyof EngineOptions, "prefixes">;
 
 /** What an engine runs on: a language model that was loaded with cache: "paged". */
 export type EngineModel = Pick<LanguageModel, "contextLength" | "vocabulary" | "pagedDecoder">;
@@ -42,7 +47,7 @@ export function createEngine(model: EngineModel, options: EngineOptions = {}): E
     watermark: 0,
     mostPreemptions: 0,
   }))
-    checkCount(`option ${name}`, options[name as keyof EngineOptions], least);
+    checkCount(`option ${name}`, options[name as CountOption], least);
   const decoder = model.pagedDecoder;
   if (decoder === undefined)
     throw new InsituError("invalid-argument", 'an engine needs a model on pages: load it with cache: "paged"');
@@ -63,6 +68,11 @@ class TextEngine implements Engine {
   readonly #blocks: PoolBlocks;
   readonly #texts = new Map<string, Text>();
   readonly #hint = new RetryHint();
+  readonly #mostWaiting: number;
+  readonly #saved: SavedPrefixes | undefined;
+  /** Texts whose beginnings a store is asked for, and those of which it has answered. */
+  readonly #fetches = new Set<Promise<void>>();
+  readonly #fetched: { readonly text: Text; readonly bring: () => void }[] = [];
   readonly #counts = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0 };
   /** Steps, until no text is left. */
   #running: Promise<void> | undefined;
@@ -74,6 +84,8 @@ class TextEngine implements Engine {
     const { blocks, blockSize } = decoder.pages.pool;
     const { tokenBudget = 256, mostWaiting = 64, mostPreemptions = 3 } = options;
     const { mostRunning = Math.min(16, tokenBudget), watermark = Math.ceil(blocks / 100) } = options;
+    this.#mostWaiting = mostWaiting;
+    this.#saved = options.prefixes && new SavedPrefixes(options.prefixes, decoder.pages);
     this.context = Math.min(contextLength, blocks * blockSize);
     this.vocabulary = vocabulary;
     this.#decoder = decoder;
@@ -87,15 +99,18 @@ class TextEngine implements Engine {
   submit(request: TextRequest, listener: TextListener): RunningText {
     if (this.#isClosed) throw closed();
     this.#check(request);
-    const { id, tenant, priority = 0, prompt, maxTokens } = request;
+    const { id } = request;
     const text = new Text(request, listener, this.context);
-    if (maxTokens === 0) {
+    if (this.#texts.has(id))
+      throw new InsituError("invalid-argument", `there is a text "${id}" already: names are given once`);
+    if (request.maxTokens === 0) {
       queueMicrotask(() => text.end("max-tokens"));
       return { cancel: () => (text.isOver = true) };
     }
-    if (!this.#scheduler.add({ id, tenant, priority, length: prompt.length, most: text.mostRows }))
-      throw new QueueFullError(this.#scheduler.waiting, this.#hint.seconds(this.#scheduler.waiting));
+    const isTaken = this.#saved === undefined ? this.#line(text) : this.#waiting < this.#mostWaiting;
+    if (!isTaken) throw new QueueFullError(this.#waiting, this.#hint.seconds(this.#waiting));
     this.#texts.set(id, text);
+    if (this.#saved !== undefined) this.#fetch(text, this.#saved);
     this.#running ??= this.#run();
     return { cancel: () => this.#cancel(text) };
   }
@@ -103,7 +118,7 @@ class TextEngine implements Engine {
   figures(): EngineFigures {
     const { blocks, blockSize } = this.#decoder.pages.pool;
     return {
-      waiting: this.#scheduler.waiting,
+      waiting: this.#waiting,
       running: this.#scheduler.running,
       blocks,
       blocksUsed: blocks - this.#blocks.available,
@@ -128,6 +143,7 @@ class TextEngine implements Engine {
     this.#isClosed = true;
     for (const text of this.#texts.values()) this.#leave(text, () => text.fail(closed()));
     await this.#running;
+    await this.#saved?.settled();
   }
 
   #check({ prompt, maxTokens }: TextRequest): void {
@@ -152,14 +168,50 @@ class TextEngine implements Engine {
     try {
       for (;;) {
         await pause();
+        this.#takeFetched();
         this.#sweep();
         if (this.#texts.size === 0) return;
-        await this.#step();
+        if (this.#scheduler.waiting + this.#scheduler.running > 0) await this.#step();
+        else await Promise.race(this.#fetches);
       }
     } catch (error) {
       for (const text of this.#texts.values()) this.#fail(text, asError(error));
     } finally {
       this.#running = undefined;
+    }
+  }
+
+  /** Texts that have no turn yet. */
+  get #waiting(): number {
+    return this.#scheduler.waiting + this.#fetches.size + this.#fetched.length;
+  }
+
+  /** Has a text wait for its turn; false where too many do. */
+  #line(text: Text): boolean {
+    const { id, tenant, priority = 0, prompt } = text.request;
+    return this.#scheduler.add({ id, tenant, priority, length: prompt.length, most: text.mostRows });
+  }
+
+  /** Asks the store for a text's beginning before the text waits for its turn. */
+  #fetch(text: Text, saved: SavedPrefixes): void {
+    const fetch = saved.fetch(text).then((found) => {
+      this.#fetches.delete(fetch);
+      this.#fetched.push({ text, bring: () => found !== undefined && saved.bring(text, found) });
+    });
+    this.#fetches.add(fetch);
+  }
+
+  /** Brings what the store had into the pool. Between runs. */
+  #takeFetched(): void {
+    for (const { text, bring } of this.#fetched.splice(0)) {
+      if (text.isOver) continue;
+      try {
+        bring();
+      } catch (error) {
+        this.#fail(text, asError(error));
+        continue;
+      }
+      if (!this.#line(text)) this.#fail(text, new QueueFullError(this.#waiting, this.#hint.seconds(this.#waiting)));
     }
   }
 
@@ -250,8 +302,11 @@ class TextEngine implements Engine {
     for (const text of this.#texts.values()) if (text.isOver) this.#remove(text);
   }
 
-  #remove({ request: { id } }: Text): void {
-    if (this.#texts.get(id)?.isOver !== true) return;
+  #remove(text: Text): void {
+    const { id } = text.request;
+    if (!text.isOver || this.#texts.get(id) !== text) return;
+    const sequence = this.#blocks.find(id);
+    if (text.isWhole && sequence !== undefined) this.#saved?.keep(text, sequence);
     this.#scheduler.remove(id);
     this.#blocks.release(id);
     this.#texts.delete(id);

@@ -25,7 +25,12 @@ export class PoolBlocks implements TextBlocks {
     return this.#pool.room / this.#pool.blockSize;
   }
 
-  /** Where a text lies. */
+  /** Where a text lies, if it has blocks. */
+  find(id: string): Sequence | undefined {
+    return this.#sequences.get(id);
+  }
+
+  /** Where a text lies, or is to lie. */
   sequence(id: string): Sequence {
     let sequence = this.#sequences.get(id);
     if (sequence === undefined) this.#sequences.set(id, (sequence = this.#pool.add(undefined, this.#textOf(id).salt)));

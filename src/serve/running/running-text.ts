@@ -16,6 +16,8 @@ export class Text {
   #isStarted = false;
   /** Nobody hears of it any more. */
   isOver = false;
+  /** It came to its end. */
+  isWhole = false;
 
   /** `context`: tokens that a text may have read. */
   constructor(request: TextRequest, listener: TextListener, context: number) {
@@ -59,6 +61,7 @@ export class Text {
   end(end: TextEnd): void {
     if (this.isOver) return;
     this.isOver = true;
+    this.isWhole = true;
     this.#listener.ended(end);
   }
 

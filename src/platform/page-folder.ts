@@ -1,0 +1,115 @@
+/**
+ * Blocks of pages in a folder, a file for each, within a number of bytes: those that were used longest ago go first. Several processes may
+ * share it: files appear whole, and one that is damaged or gone is as if it had never been there.
+ */
+import { createHash } from "node:crypto";
+import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { checkCount } from "../base/arguments.js";
+import { InsituError } from "../base/error.js";
+import type { PageStore } from "../base/page-store.js";
+
+const ending = ".page";
+
+/** Bytes of the checksum in front of a block. */
+const headBytes = 32;
+
+const checksum = (bytes: Uint8Array): Buffer => createHash("sha256").update(bytes).digest();
+
+/** A store in a folder, which is made where it is not there. */
+export async function openPageFolder(folder: string, mostBytes: number): Promise<PageStore> {
+  checkCount("the most bytes of a folder of pages", mostBytes, 1);
+  const found = new Map<string, number>();
+  try {
+    await mkdir(folder, { recursive: true });
+    const names = (await readdir(folder)).filter((name) => name.endsWith(ending));
+    const files = await Promise.all(
+      names.map(async (name) => {
+        const known = await stat(join(folder, name)).catch(() => undefined);
+        return { name: name.slice(0, -ending.length), bytes: known?.size ?? 0, used: known?.mtimeMs ?? 0 };
+      }),
+    );
+    for (const { name, bytes } of files.toSorted((a, b) => a.used - b.used)) found.set(name, bytes);
+  } catch (cause) {
+    throw new InsituError("invalid-argument", `the folder of pages "${folder}" cannot be used: ${String(cause)}`, {
+      cause,
+    });
+  }
+  return new PageFolder(folder, mostBytes, found);
+}
+
+class PageFolder implements PageStore {
+  readonly #folder: string;
+  readonly #mostBytes: number;
+  /** Bytes by name; what was used longest ago comes first. */
+  readonly #files: Map<string, number>;
+  #bytes = 0;
+  #written = 0;
+
+  constructor(folder: string, mostBytes: number, files: Map<string, number>) {
+    this.#folder = folder;
+    this.#mostBytes = mostBytes;
+    this.#files = files;
+    for (const bytes of files.values()) this.#bytes += bytes;
+  }
+
+  async load(names: readonly string[]): Promise<readonly Uint8Array[]> {
+    const gap = names.findIndex((name) => !this.#files.has(name));
+    const read = await Promise.all((gap < 0 ? names : names.slice(0, gap)).map((name) => this.#read(name)));
+    const missing = read.indexOf(undefined);
+    return (missing < 0 ? read : read.slice(0, missing)).filter((bytes) => bytes !== undefined);
+  }
+
+  async save(name: string, bytes: Uint8Array): Promise<void> {
+    const size = bytes.length + headBytes;
+    if (this.#files.has(name) || size > this.#mostBytes) return;
+    await this.#makeRoom(size);
+    const temporary = join(this.#folder, `${name}.${process.pid}.${this.#written++}.part`);
+    try {
+      await writeFile(temporary, Buffer.concat([checksum(bytes), bytes]));
+      await rename(temporary, this.#pathOf(name));
+    } catch (error) {
+      await rm(temporary, { force: true });
+      throw error;
+    }
+    this.#note(name, size);
+  }
+
+  async #read(name: string): Promise<Uint8Array | undefined> {
+    const path = this.#pathOf(name);
+    const file = await readFile(path).catch(() => undefined);
+    const bytes = file?.subarray(headBytes);
+    if (file === undefined || bytes === undefined || !checksum(bytes).equals(file.subarray(0, headBytes))) {
+      await this.#drop(name);
+      return undefined;
+    }
+    const now = new Date();
+    await utimes(path, now, now).catch(() => undefined);
+    this.#note(name, file.length);
+    return bytes;
+  }
+
+  async #makeRoom(bytes: number): Promise<void> {
+    for (const name of this.#files.keys()) {
+      if (this.#bytes + bytes <= this.#mostBytes) return;
+      await this.#drop(name);
+    }
+  }
+
+  /** Notes a file that was used just now. */
+  #note(name: string, bytes: number): void {
+    this.#bytes += bytes - (this.#files.get(name) ?? 0);
+    this.#files.delete(name);
+    this.#files.set(name, bytes);
+  }
+
+  async #drop(name: string): Promise<void> {
+    this.#bytes -= this.#files.get(name) ?? 0;
+    this.#files.delete(name);
+    await rm(this.#pathOf(name), { force: true });
+  }
+
+  #pathOf(name: string): string {
+    return join(this.#folder, name + ending);
+  }
+}

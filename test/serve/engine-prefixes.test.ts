@@ -1,0 +1,88 @@
+// Prefixes that outlive a pool: empty pages take over what the first one read, from a folder; only what is the same in
+// model, salt and tokens, and whole. The texts stay the same.
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { PageStore } from "../../src/base/page-store.js";
+import type { LanguageModel } from "../../src/generate/causal-lm.js";
+import { CausalLM } from "../../src/index.node.js";
+import { openPageFolder } from "../../src/platform/page-folder.js";
+import { createEngine } from "../../src/serve/running/create-engine.js";
+import { embedded } from "../generate/support.js";
+import { type Heard, submit } from "./support.js";
+
+let folder: string;
+let model: LanguageModel;
+beforeAll(async () => {
+  model = await CausalLM.load(embedded, { cache: "paged", batchInvariant: true, context: 200, blocks: 40, keep: 0 });
+});
+afterAll(() => model.release());
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "insitu-pages-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const prompt = Array.from({ length: 100 }, (_, at) => 300 + ((at * 37) % 1000));
+
+/** One text in an engine of its own, on pages that know nothing. */
+async function once(store: PageStore, salt: string, fingerprint = "the embedded model"): Promise<Heard> {
+  model.pages!.pool.forgetPrefixes();
+  const engine = createEngine(model, { prefixes: { store, fingerprint } });
+  const heard = submit(engine, { prompt, maxTokens: 30, salt });
+  await heard.over;
+  await engine.close();
+  expect(engine.figures()).toMatchObject({ waiting: 0, running: 0, blocksUsed: 0 });
+  return heard;
+}
+
+test("a prompt that was read before a restart is not read again, with the same salt and model only", async () => {
+  const first = await once(await openPageFolder(folder, 2 ** 26), "a");
+  const again = await once(await openPageFolder(folder, 2 ** 26), "a");
+  const other = await once(await openPageFolder(folder, 2 ** 26), "b");
+  const changed = await once(await openPageFolder(folder, 2 ** 26), "a", "another model");
+  expect([first, again, other, changed].map(({ cachedTokens }) => cachedTokens)).toEqual([0, 96, 0, 0]);
+  for (const { tokens } of [again, other, changed]) expect(tokens).toEqual(first.tokens);
+});
+
+test("a damaged file ends what is taken over, and is written anew", async () => {
+  const first = await once(await openPageFolder(folder, 2 ** 26), "a");
+  const files = readdirSync(folder).toSorted(
+    (a, b) => statSync(join(folder, a)).mtimeMs - statSync(join(folder, b)).mtimeMs,
+  );
+  // 100 of the prompt's and 29 of the text's tokens were read: 8 full blocks.
+  expect(files.length).toBe(8);
+  for (const file of files) {
+    const bytes = readFileSync(join(folder, file));
+    bytes[bytes.length - 1] ^= 1;
+    writeFileSync(join(folder, file), bytes);
+  }
+  const again = await once(await openPageFolder(folder, 2 ** 26), "a");
+  const whole = await once(await openPageFolder(folder, 2 ** 26), "a");
+  expect([again.cachedTokens, whole.cachedTokens]).toEqual([0, 96]);
+  expect([again.tokens, whole.tokens]).toEqual([first.tokens, first.tokens]);
+});
+
+test("a folder stays within its bytes, and lets go of what was used longest ago", async () => {
+  const store = await openPageFolder(folder, 10_000);
+  const block = (fill: number): Uint8Array => new Uint8Array(3000).fill(fill);
+  for (const name of ["a", "b", "c"]) await store.save(name, block(1));
+  await store.load(["a"]);
+  await store.save("d", block(2));
+  expect(await store.load(["b"])).toEqual([]);
+  expect((await store.load(["a", "c", "d"])).length).toBe(3);
+  await store.save("e", new Uint8Array(20_000));
+  const bytes = readdirSync(folder).reduce((sum, file) => sum + statSync(join(folder, file)).size, 0);
+  expect(bytes).toBeLessThanOrEqual(10_000);
+  const reopened = await openPageFolder(folder, 10_000);
+  expect(await reopened.load(["a", "b"])).toEqual([Buffer.from(block(1))]);
+});
+
+test("a store that fails is as if it were empty", async () => {
+  const broken: PageStore = {
+    load: () => Promise.reject(new Error("away")),
+    save: () => Promise.reject(new Error("away")),
+  };
+  const { end, cachedTokens } = await once(broken, "a");
+  expect([end, cachedTokens]).toEqual(["max-tokens", 0]);
+});
