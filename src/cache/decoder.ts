@@ -186,7 +186,14 @@ export class Decoder {
     const to = own?.valid ?? state.lengths.map((length) => length + count);
     const from = padding ?? tokens.map(() => 0);
     const columns = pages === undefined ? this.#maskColumns(state, count) : Math.max(...to);
-    return { tokens, positions, rows: own, mask: { columns, from, to }, keep: this.#types.has(logitRows) ? count : keep, wanted };
+    return {
+      tokens,
+      positions,
+      rows: own,
+      mask: { columns, from, to },
+      keep: this.#types.has(logitRows) ? count : keep,
+      wanted,
+    };
   }
 
   /** A mask over linear caches has a column for each row that they may hold, or that they will once they have grown. */

@@ -2,6 +2,7 @@
 import { InsituError } from "../base/error.js";
 import type { CacheType } from "../cache/pages.js";
 import { CausalLM } from "../entry/node.js";
+import type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
 import { checkGenerateOptions, type GenerateOptions, type WhenFull } from "../generate/options.js";
 import type { ControlTokens } from "../generate/tokenizer.js";
 import { bytesText } from "../base/bytes-text.js";
@@ -45,7 +46,11 @@ export const pageOptions: Readonly<Record<"cache" | "cache-type" | "block-size" 
 type Options = Arguments["options"];
 
 /** Loads the model that the options name; a signal ends the fetching of one. */
-export function loadModel(options: Options, signal?: AbortSignal): Promise<CausalLM> {
+export function loadModel(
+  options: Options,
+  signal?: AbortSignal,
+  more: LoadLanguageModelOptions = {},
+): Promise<CausalLM> {
   const { model, backend, variant } = options;
   const progress = new FetchProgress();
   return CausalLM.load(typeof model === "string" ? model : undefined, {
@@ -57,6 +62,7 @@ export function loadModel(options: Options, signal?: AbortSignal): Promise<Causa
     ...given("cacheType", options["cache-type"] as CacheType | undefined),
     ...given("blockSize", numberOf(options, "block-size")),
     ...given("blocks", numberOf(options, "blocks")),
+    ...more,
     onProgress: loadProgress(),
     webgpu: { onPipelines: pipelineProgress() },
     hub: { onProgress: (of) => progress.tell(of), ...given("signal", signal) },

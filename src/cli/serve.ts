@@ -3,10 +3,13 @@ import { readFileSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { InsituError } from "../base/error.js";
 import type { CausalLM } from "../entry/node.js";
+import { openPageFolder } from "../platform/page-folder.js";
+import type { PrefixStore } from "../serve/running/saved-prefixes.js";
 import type { LogEntry, Server, ServerOptions } from "../serve/server.js";
 import type { Arguments, Command, CommandOption } from "./command.js";
 import { loadModel, numberOf, pageOptions, textOptions } from "./language-model.js";
 import { listen, type Listening } from "./listen.js";
+import { modelFingerprint } from "./model-fingerprint.js";
 
 const { model, variant, context, backend, threads } = textOptions;
 const { blocks, "block-size": blockSize, "cache-type": cacheType } = pageOptions;
@@ -22,6 +25,9 @@ const declared: Readonly<Record<string, CommandOption>> = {
   blocks,
   "block-size": blockSize,
   "cache-type": cacheType,
+  "max-running": { value: "N", describes: "texts that are made at a time (16)" },
+  "prefix-cache": { value: "folder", describes: "keeps beginnings of texts there, for after a restart" },
+  "prefix-cache-size": { value: "bytes", describes: "bytes of that folder at most (4294967296)" },
   "max-queue": { value: "N", describes: "texts that may wait (256)" },
   "max-open": { value: "N", describes: "requests that one key may have open (256)" },
   "max-tokens": { value: "N", describes: "new tokens of one text at most; as many as fit where left out" },
@@ -52,8 +58,12 @@ export const serve: Command = {
     const hosts = isLocal(host) ? { hosts: ["localhost", "127.0.0.1", "[::1]", host] } : {};
     const settings = { ...serverOptions(options, oneAtATime), ...hosts };
     const model = options["model"] === "embedded" ? undefined : options["model"];
-    const lm = loadModel({ cache: "paged", ...options, model });
-    const server = createServer(lm, settings);
+    // A text is the same whatever else runs, where a backend can promise it.
+    const batchInvariant = (options["backend"] ?? "wasm") === "wasm";
+    const lm = loadModel({ cache: "paged", ...options, model }, undefined, { batchInvariant });
+    const folder = textOf(options, "prefix-cache");
+    const prefixes = folder === undefined ? {} : { prefixes: lm.then((loaded) => prefixesIn(folder, loaded, options)) };
+    const server = createServer(lm, { ...settings, ...prefixes });
     const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(async (error: unknown) => {
       void lm.then((loaded) => loaded.release());
       throw error;
@@ -134,6 +144,7 @@ function serverOptions(options: Arguments["options"], oneAtATime: ServerRoom["on
   );
   const cors = textOf(options, "cors");
   const maxQueue = numberOf(options, "max-queue");
+  const maxRunning = numberOf(options, "max-running");
   const print = options["json-logs"] === true ? JSON.stringify : lineOf;
   return {
     model: textOf(options, "name") ?? (model === undefined ? "embedded" : nameOf(model)),
@@ -143,9 +154,18 @@ function serverOptions(options: Arguments["options"], oneAtATime: ServerRoom["on
     logPrompts: options["log-prompts"] === true,
     ...(cors === undefined ? {} : { cors }),
     ...(maxQueue === undefined ? {} : { maxQueue }),
+    ...(maxRunning === undefined ? {} : { maxRunning }),
     ...(options["one-at-a-time"] === true ? { engine: (lm) => oneAtATime(lm, maxQueue) } : {}),
     ...(options["quiet"] === true ? {} : { log: (entry) => void process.stderr.write(`${print(entry)}\n`) }),
   };
+}
+
+/** Beginnings of texts in a folder: of this model's bytes, computed as this one computes. */
+async function prefixesIn(folder: string, lm: CausalLM, options: Arguments["options"]): Promise<PrefixStore> {
+  const store = await openPageFolder(folder, numberOf(options, "prefix-cache-size") ?? 2 ** 32);
+  const { backend } = lm.session;
+  const settings = [backend, textOf(options, "variant"), textOf(options, "cache-type")];
+  return { store, fingerprint: await modelFingerprint(lm.source, settings) };
 }
 
 /** The folder's name for a path, all of it for a model of the hub. */

@@ -56,6 +56,8 @@ export declare namespace InferenceSession {
 
 /** A language model with its tokenizer. */
 export class CausalLM extends LanguageModel {
+  #source = "";
+
   /**
    * Loads a model from a folder in the hub's layout, from an ONNX file with its tokenizer beside it, or by its name on the hub where
    * there is no such folder; without a source the small one that comes with the package.
@@ -74,7 +76,14 @@ export class CausalLM extends LanguageModel {
       const grammars = await import("../grammar/grammars.js");
       return grammars.makeGrammars(vocabulary);
     };
-    return new CausalLM(await LanguageModel.prepare(folder, nodePlatform, open, rest, makeGrammars));
+    const lm = new CausalLM(await LanguageModel.prepare(folder, nodePlatform, open, rest, makeGrammars));
+    lm.#source = folder;
+    return lm;
+  }
+
+  /** The folder or file that it was loaded from. */
+  get source(): string {
+    return this.#source;
   }
 }
 

@@ -3,6 +3,7 @@ import { checkChoice, checkCount, checkName, checkRule, optionsWithoutNull } fro
 import { InsituError } from "../base/error.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
 import type { Engine } from "./engine.js";
+import type { PrefixStore } from "./running/saved-prefixes.js";
 import type { RequestLimits } from "./wire/limits.js";
 
 /** Bounds on what one client can take. */
@@ -57,7 +58,11 @@ export interface ServerOptions {
   readonly logPrompts?: boolean;
   /** Texts that may wait; 256 where left out. */
   readonly maxQueue?: number;
-  /** Makes what runs the texts. */
+  /** Texts that are made at a time, where the model was loaded with cache: "paged"; 16 where left out. */
+  readonly maxRunning?: number;
+  /** Where beginnings of texts are kept that outlive the server, on pages. */
+  readonly prefixes?: PrefixStore | Promise<PrefixStore>;
+  /** Makes what runs the texts, in place of the server's own. */
   readonly engine?: (lm: LanguageModel) => Engine | Promise<Engine>;
 }
 
@@ -69,6 +74,8 @@ export interface ServerSettings {
   readonly hosts: readonly string[] | undefined;
   readonly metricsDialect: "insitu" | "vllm";
   readonly maxQueue: number;
+  readonly maxRunning: number | undefined;
+  readonly prefixes: PrefixStore | Promise<PrefixStore> | undefined;
   readonly limits: ServerLimits;
   readonly log: (entry: LogEntry) => void;
   readonly logPrompts: boolean;
@@ -89,6 +96,7 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
   const options = optionsWithoutNull("the options of createServer", given);
   const { model = "insitu", apiKeys = [], cors = [], metricsDialect = "insitu", maxQueue = 256 } = options;
   checkCount("option maxQueue", maxQueue);
+  checkCount("option maxRunning", options.maxRunning, 1);
   checkName("option model", model);
   checkChoice("option metricsDialect", metricsDialect, ["insitu", "vllm"]);
   checkRule("option apiKeys", apiKeys, "a list of texts", Array.isArray(apiKeys));
@@ -104,6 +112,8 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
     hosts: options.hosts,
     metricsDialect,
     maxQueue,
+    maxRunning: options.maxRunning,
+    prefixes: options.prefixes,
     limits,
     log: options.log ?? (() => {}),
     logPrompts: options.logPrompts === true,

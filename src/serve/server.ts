@@ -9,6 +9,7 @@ import { valueText } from "../base/value-text.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
 import { type AnswerTools, answerTexts } from "./answer-texts.js";
 import type { Engine } from "./engine.js";
+import { createEngine } from "./running/create-engine.js";
 import { type Client, Keys } from "./keys.js";
 import { Metrics } from "./metrics.js";
 import { oneAtATime } from "./one-at-a-time.js";
@@ -55,8 +56,18 @@ type Asked = Context<Env>;
 /** Makes a server of a model, or of one that is still being loaded. */
 export function createServer(lm: LanguageModel | Promise<LanguageModel>, options?: ServerOptions): Server {
   const settings = readServerOptions(options);
-  const makeEngine = options?.engine ?? ((loaded: LanguageModel) => oneAtATime(loaded, settings.maxQueue));
-  return new HttpServer(Promise.resolve(lm), settings, makeEngine);
+  return new HttpServer(Promise.resolve(lm), settings, options?.engine ?? ((loaded) => engineFor(loaded, settings)));
+}
+
+/** Many texts at a time where the model lies on pages, else one after the other. */
+async function engineFor(lm: LanguageModel, settings: ServerSettings): Promise<Engine> {
+  const { maxQueue, maxRunning, prefixes } = settings;
+  if (lm.pages === undefined) return oneAtATime(lm, maxQueue);
+  return createEngine(lm, {
+    mostWaiting: maxQueue,
+    ...(maxRunning === undefined ? {} : { mostRunning: maxRunning }),
+    ...(prefixes === undefined ? {} : { prefixes: await prefixes }),
+  });
 }
 
 class HttpServer implements Server {

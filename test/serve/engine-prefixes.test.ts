@@ -10,7 +10,7 @@ import { CausalLM } from "../../src/index.node.js";
 import { openPageFolder } from "../../src/platform/page-folder.js";
 import { createEngine } from "../../src/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
-import { type Heard, submit } from "./support.js";
+import { type Heard, submit } from "./engine-support.js";
 
 let folder: string;
 let model: LanguageModel;
