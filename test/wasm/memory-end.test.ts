@@ -16,6 +16,7 @@ beforeAll(() => prepare({ ...atTheEnd, threads: 1 }));
 
 test.each([
   ["onnxruntime-contrib", 1],
+  ["onnxruntime-clients", 3],
   ["random-operators", 5],
   ["onnx-node-1.23.1", 9],
 ] as const)(`%s, every ${every}. case`, async (archive, first) => {

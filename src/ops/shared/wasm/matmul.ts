@@ -100,9 +100,16 @@ function recordProduct(recorder: Recorder, work: Product): void {
   if (!direct) recordConversion(recorder, c, output, batch * m * n);
 }
 
+/** A product that need not be one of operands alone: b may be made by the call itself, and lie at an address. */
+interface ProductParts extends Omit<Product, "output" | "b"> {
+  readonly b: Operand | { readonly address: number; readonly type: "float32" };
+  /** From row to row of the result, where that is not n. */
+  readonly cRow?: number;
+}
+
 /** Queues a product whose result, in float32, goes to an address. */
-export function recordProductAt(recorder: Recorder, work: Omit<Product, "output">, c: number): void {
-  const { a, b, bias, m, n, k, batch, aRow, aColumn, bK, bN, aBatch, bBatch, levels } = work;
+export function recordProductAt(recorder: Recorder, work: ProductParts, c: number): void {
+  const { a, b, bias, m, n, k, batch, aRow, aColumn, bK, bN, aBatch, bBatch, levels, cRow = n } = work;
   const rows = levels === undefined ? k : Math.ceil(k / levels.block); // or blocks of them
   const ranges = Math.min(mostRanges, Math.ceil(byteLengthOf(b.type, k * n) / rangeBytes), rows);
   // The rows of a that meet a range lie in scratch.
@@ -111,7 +118,7 @@ export function recordProductAt(recorder: Recorder, work: Omit<Product, "output"
   const splits = streamed && bN === 1 && batch === 1 ? ranges : 1;
   const job = {
     a: recorder.address(a),
-    b: recorder.address(b),
+    b: "address" in b ? b.address : recorder.address(b),
     c,
     bias: bias === undefined ? 0 : recorder.address(bias),
     rows: streamed ? 0 : recorder.temporary(packedRowBytes({ batch, m, k })),
@@ -125,7 +132,7 @@ export function recordProductAt(recorder: Recorder, work: Omit<Product, "output"
     aColumn,
     bK,
     bN,
-    cRow: n,
+    cRow,
     batch,
     aBatch,
     bBatch,
