@@ -1,9 +1,10 @@
 /**
  * The operands of attention operators with their cache inside, and the nodes that do outside what the operators did inside: parts of a
- * packed projection, biases, rotary embedding.
+ * packed projection, biases, norms of heads, rotary embedding.
  */
 import { isKnown } from "../graph/dim.js";
 import type { Node, Value } from "../graph/graph.js";
+import { float } from "../onnx/build.js";
 import type { CachedAttention, Form, OperatorParts } from "./attention.js";
 import { relay } from "./emit-attention.js";
 import type { ModelEdit } from "./model-edit.js";
@@ -97,7 +98,7 @@ function takeAttention(
 function takeGroupQuery(node: Node, operands: Operands, size: number): TakenOperator | string {
   const { attrs } = node;
   const { query, key, value, cos_cache: cos, sin_cache: sin, position_ids: own, attention_bias: mask } = operands;
-  for (const name of ["head_sink", "k_scale", "v_scale", "q_norm_weight", "k_norm_weight"])
+  for (const name of ["head_sink", "k_scale", "v_scale"])
     if (operands[name] !== undefined) return `it has ${name}, for which Attention has no counterpart`;
   for (const name of ["smooth_softmax", "sliding_window_cache"])
     if (attrs[name] === true) return `it has ${name}, for which Attention has no counterpart`;
@@ -113,8 +114,13 @@ function takeGroupQuery(node: Node, operands: Operands, size: number): TakenOper
     const start = widths.slice(0, part).reduce((sum, width) => sum + width, 0);
     return slice(edit, query.name, 2, start, start + widths[part]);
   };
-  const turned = (edit: ModelEdit, name: string, count: number, positions: string): string =>
-    rotates
+  const turned = (edit: ModelEdit, part: 0 | 1, count: number, positions: string): string => {
+    const name = normalized(edit, split(edit, part), operands[part === 0 ? "q_norm_weight" : "k_norm_weight"], {
+      heads: count,
+      size,
+      epsilon: attrs["qk_norm_epsilon"] as number,
+    });
+    return rotates
       ? edit.node("RotaryEmbedding", [name, cos!.name, sin!.name, own?.name ?? positions], {
           attributes: {
             num_heads: count,
@@ -123,6 +129,7 @@ function takeGroupQuery(node: Node, operands: Operands, size: number): TakenOper
           },
         })
       : name;
+  };
   const window = attrs["local_window_size"] as number;
   const scale = attrs["scale"] as number;
   return {
@@ -139,11 +146,26 @@ function takeGroupQuery(node: Node, operands: Operands, size: number): TakenOper
     padding: undefined,
     form: "packed",
     parts: {
-      query: (edit, positions) => turned(edit, split(edit, 0), heads, positions),
-      keys: (edit, positions) => asHeads(edit, turned(edit, split(edit, 1), kvHeads, positions), kvHeads, size),
+      query: (edit, positions) => turned(edit, 0, heads, positions),
+      keys: (edit, positions) => asHeads(edit, turned(edit, 1, kvHeads, positions), kvHeads, size),
       values: (edit) => asHeads(edit, split(edit, 2), kvHeads, size),
     },
   };
+}
+
+/** Heads side by side, each brought to a root mean square of 1 and scaled, where there are weights for that. */
+function normalized(
+  edit: ModelEdit,
+  name: string,
+  weight: Value | undefined,
+  { heads, size, epsilon }: { readonly heads: number; readonly size: number; readonly epsilon: number },
+): string {
+  if (weight === undefined) return name;
+  const apart = edit.node("Reshape", [name, edit.integers([0, 0, heads, size])]);
+  const scaled = edit.node("RMSNormalization", [apart, weight.name], {
+    attributes: { axis: -1, epsilon: float(epsilon) },
+  });
+  return edit.node("Reshape", [scaled, edit.integers([0, 0, heads * size])]);
 }
 
 function takeMultiHead(node: Node, operands: Operands, size: number, valueSize: number): TakenOperator | string {

@@ -134,6 +134,13 @@ export const styles: Readonly<Record<string, Style>> = {
   "one row of positions": { positions: "one-row" },
   "one row of positions, rows scattered": { positions: "one-row", growth: "scatter-nd" },
   "MultiHeadAttention with a mask of padding": { growth: "mha", mask: "none", operands: "padding" },
+  "GroupQueryAttention with norms of heads": {
+    growth: "gqa",
+    rotary: true,
+    positions: "none",
+    mask: "none",
+    operands: "norms",
+  },
   "GroupQueryAttention with positions": { growth: "gqa", rotary: true, mask: "none", operands: "positions" },
   ...Object.fromEntries(
     [13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23].map((opset) => [

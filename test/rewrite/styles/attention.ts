@@ -32,15 +32,18 @@ export function attention(around: Around, operands: Operands): string {
         ? [net.weight([net.sizes.positions, head / 2], 1), net.weight([net.sizes.positions, head / 2], 1)]
         : [];
     const projections = packed ? [net.concat([q, k, v], 2), undefined, undefined] : [q, k, v];
+    const given = [
+      ...projections,
+      ...caches,
+      ...lengthsOf(around),
+      ...tables,
+      ...(style.operands === "positions" ? [operands.place] : []),
+    ];
+    const left = new Array<undefined>(14 - given.length).fill(undefined);
+    const norms = style.operands === "norms" ? [...left, net.weight([head], 1), net.weight([head], 1)] : [];
     return net.op(
       "GroupQueryAttention",
-      [
-        ...projections,
-        ...caches,
-        ...lengthsOf(around),
-        ...tables,
-        ...(style.operands === "positions" ? [operands.place] : []),
-      ],
+      [...given, ...norms],
       {
         num_heads: heads,
         kv_num_heads: count,

@@ -77,8 +77,8 @@ export interface Style {
   readonly maskType?: "int64" | "int32" | "bool" | "float32";
   readonly positionType?: "int64" | "int32";
   readonly idType?: "int64" | "int32";
-  /** MultiHeadAttention gets the mask of padding as it is; GroupQueryAttention gets positions as an operand. */
-  readonly operands?: "padding" | "positions";
+  /** MultiHeadAttention gets the mask of padding as it is; GroupQueryAttention gets positions, or the weights of norms, as operands. */
+  readonly operands?: "padding" | "positions" | "norms";
   /** Norms written out and one product for queries, keys and values, with operators whose form changed between opsets. */
   readonly block?: boolean;
   /** Attention in float16 over caches that enter and leave as float32. */
