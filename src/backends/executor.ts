@@ -138,6 +138,7 @@ export class ProgramExecutor implements Executable {
         await turns!.pause(); // or it would not stop
         progress = progress();
       }
+      turns?.did(now);
       return finish(progress);
     } catch (cause) {
       this.#journal.undo();
@@ -160,7 +161,7 @@ export class ProgramExecutor implements Executable {
     this.#last = program;
     const values = program.plan.graph.inputs;
     const staged: View[] = [];
-    this.#mayPause = this.#engine.turns !== undefined;
+    this.#mayPause = this.#engine.turns?.wasShort(program) === false;
     for (let at = 0; at < values.length; at++) {
       const view = hostView(inputs[at]);
       staged.push(this.#engine.stage(values[at], view));

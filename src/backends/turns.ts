@@ -13,6 +13,9 @@ export class Turns {
   readonly #afterwards: (() => void)[] = [];
   #taken = false;
   #since = 0;
+  /** What took so little the last time that the clock need not be asked between its steps. */
+  readonly #short = new WeakSet<object>();
+  #began = 0;
 
   /** `breathe` resolves once the thread has been back at its event loop. */
   constructor(breathe: () => Promise<void>) {
@@ -23,14 +26,29 @@ export class Turns {
   take(): boolean {
     if (this.#taken) return false;
     this.#taken = true;
-    this.#since = performance.now();
+    this.#begin();
     return true;
   }
 
   /** Resolves when it is this run's turn, which has begun then. */
   async wait(): Promise<void> {
     await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    this.#since = performance.now();
+    this.#begin();
+  }
+
+  #begin(): void {
+    this.#began = this.#since = performance.now();
+  }
+
+  /** True for work that was over quickly the last time. */
+  wasShort(work: object): boolean {
+    return this.#short.has(work);
+  }
+
+  /** The turn has done this work. */
+  did(work: object): void {
+    if (performance.now() - this.#began < longestHold / 2) this.#short.add(work);
+    else this.#short.delete(work);
   }
 
   /** True once the turn has held the thread for long. */
