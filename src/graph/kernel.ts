@@ -151,9 +151,18 @@ export function kernelCall(
   };
 }
 
-/** Every operand and output of a call that is there. */
-export const operandsOf = ({ inputs, outputs }: KernelCall): readonly Operand[] =>
-  [...Object.values(inputs), ...Object.values(outputs)].flat().filter((operand) => operand !== undefined);
+/** The first operand or output of a call that a test names. */
+export function findOperand({ inputs, outputs }: KernelCall, test: (operand: Operand) => boolean): Operand | undefined {
+  for (const group of [inputs, outputs])
+    for (const name of Object.keys(group)) {
+      const operands = group[name] as Operand | readonly (Operand | undefined)[] | undefined;
+      if (operands === undefined) continue;
+      if ("view" in operands) {
+        if (test(operands)) return operands;
+      } else for (const operand of operands) if (operand !== undefined && test(operand)) return operand;
+    }
+  return undefined;
+}
 
 /** True if the output lies where its operand does. */
 export const isInPlace = ({ place: past }: Operand, { place: present }: Operand): boolean =>

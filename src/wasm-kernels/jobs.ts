@@ -19,17 +19,25 @@ export type JobLayout = Readonly<Record<string, FieldKind>>;
 /** A value for every field. */
 export type JobValues<Layout extends JobLayout> = { readonly [Name in keyof Layout]: number };
 
-const fields = new WeakMap<JobLayout, readonly string[]>();
+/** A job's fields in memory order: their names, and which of them are floats. */
+interface Fields {
+  readonly names: readonly string[];
+  readonly floats: readonly boolean[];
+}
 
-/** The names of a job's fields, in memory order. */
-function fieldsOf(layout: JobLayout): readonly string[] {
-  let names = fields.get(layout);
-  if (names === undefined) fields.set(layout, (names = Object.keys(layout)));
-  return names;
+const fields = new WeakMap<JobLayout, Fields>();
+
+function fieldsOf(layout: JobLayout): Fields {
+  let found = fields.get(layout);
+  if (found === undefined) {
+    const names = Object.keys(layout);
+    fields.set(layout, (found = { names, floats: names.map((name) => layout[name] === "number") }));
+  }
+  return found;
 }
 
 /** Bytes that a job takes. */
-export const jobBytes = (layout: JobLayout): number => 4 * fieldsOf(layout).length;
+export const jobBytes = (layout: JobLayout): number => 4 * fieldsOf(layout).names.length;
 
 /** Writes a job at a byte address that is a multiple of 4. `words` and `numbers` are views of the whole memory. */
 export function writeJob<Layout extends JobLayout>(
@@ -39,9 +47,10 @@ export function writeJob<Layout extends JobLayout>(
   layout: Layout,
   values: JobValues<Layout>,
 ): void {
-  let at = address >>> 2;
-  for (const name of fieldsOf(layout)) {
-    if (layout[name] === "number") numbers[at++] = values[name];
-    else words[at++] = values[name];
+  const { names, floats } = fieldsOf(layout);
+  const first = address >>> 2;
+  for (let at = 0; at < names.length; at++) {
+    if (floats[at]) numbers[first + at] = values[names[at]];
+    else words[first + at] = values[names[at]];
   }
 }

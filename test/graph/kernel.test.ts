@@ -5,11 +5,11 @@ import type { Callable } from "../../src/graph/call.js";
 import {
   type CallOf,
   chooseKernel,
+  findOperand,
   type Kernel,
   kernelCall,
   kernelTable,
   type Operand,
-  operandsOf,
 } from "../../src/graph/kernel.js";
 import { defineOp, type Op, optional, tensor, variadic } from "../../src/graph/op.js";
 import { wasmKernel } from "../../src/wasm-kernels/wasm-kernel.js";
@@ -81,18 +81,24 @@ describe("a kernel serves the declarations that it names", () => {
 
 describe("a call has the names of its declaration", () => {
   const [a, b, c, d, e] = [1, 2, 3, 4, 5].map(operand);
+  /** All operands, in the order in which they are looked at. */
+  const allOf = (call: ReturnType<typeof kernelCall>): readonly Operand[] => {
+    const seen: Operand[] = [];
+    findOperand(call, (each) => seen.push(each) < 0);
+    return seen;
+  };
 
   test("operands that are left out, any number of them, outputs that nobody asks for", () => {
     const call = kernelCall(nodeOf(Parts, 4), [a, undefined, b, c], [undefined, d, undefined, e]);
     expect(call.inputs).toEqual({ first: a, skipped: undefined, rest: [b, c] });
     expect(call.outputs).toEqual({ whole: undefined, parts: [d, undefined, e] });
-    expect(operandsOf(call)).toEqual([a, b, c, d, e]);
+    expect(allOf(call)).toEqual([a, b, c, d, e]);
   });
 
   test("what stands behind the last operand that is given is there, as undefined", () => {
     const call = kernelCall(nodeOf(Join9), [a], [b]);
     expect("axes" in call.inputs).toBe(true);
-    expect(operandsOf(call)).toEqual([a, b]);
+    expect(allOf(call)).toEqual([a, b]);
   });
 
   test("and its types, which the compiler checks", () => {

@@ -7,7 +7,7 @@ import { InsituError } from "../../base/error.js";
 import { Recent } from "../../base/recent.js";
 import { callReference } from "../../graph/call.js";
 import type { Value } from "../../graph/graph.js";
-import { chooseKernel, type KernelCall, type KernelTable, operandsOf } from "../../graph/kernel.js";
+import { chooseKernel, findOperand, type KernelCall, type KernelTable } from "../../graph/kernel.js";
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import type { StepAccount } from "../step-account.js";
 import type { Plan } from "../../plan/plan.js";
@@ -293,7 +293,8 @@ export class WasmEngine implements Engine {
   }
 
   #choose(step: Step, recordings: Recent<Recording>, call: KernelCall, seat: number): Choice {
-    const outside = operandsOf(call).find(({ known, view }) => !known && !this.#memory.memories.all[seat].holds(view));
+    const memory = this.#memory.memories.all[seat];
+    const outside = findOperand(call, ({ known, view }) => !known && !memory.holds(view));
     const found =
       outside === undefined
         ? chooseKernel(this.#kernels, step.node.op, call)
