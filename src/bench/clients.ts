@@ -61,7 +61,7 @@ const clientOf = (
   threads: number,
   file: () => string,
 ): Contestant => ({
-  name: `${name}, presents fed back`,
+  name,
   runtime: name,
   async start(): Promise<Running> {
     const client = new PeerProcess(name, script);
@@ -118,7 +118,7 @@ export const clients: Load = {
     const load = quick ? tinyDecoder : fullDecoder;
     const { vocabulary, positions } = embeddedSizes();
     const embedded = (form: PastPresentForm, context: number): ClientModel => ({
-      name: `the embedded model, ${form}, at context ${context}`,
+      name: `presents fed back: the embedded model, ${form}, at context ${context}`,
       model: () => embeddedClientForm(form, 4),
       context,
       most: form === "Concat" ? 2 * positions + context : positions,
@@ -126,7 +126,7 @@ export const clients: Load = {
       tokens: quick ? 2 : 8,
     });
     const large: ClientModel = {
-      name: `GroupQueryAttention at context ${load.context}, ${parametersText(load)}`,
+      name: `presents fed back: GroupQueryAttention at context ${load.context}, ${parametersText(load)}`,
       model: () => pastPresentDecoder(load),
       context: load.context,
       most: load.sizes.positions,

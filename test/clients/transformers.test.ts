@@ -1,8 +1,10 @@
 // transformers.js, unchanged, on insitu beside the same program on onnxruntime-node: each in a process of its own, and both say the same. A few
 // models here, on files that are installed for onnxruntime; in the soak all of them, in a project whose package.json has the one override.
-import { mkdtempSync, rmSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exportedEncoder, smallExportedSizes } from "../../src/demo/exported-encoder.js";
 import { writeModel } from "../../src/onnx/write.js";
@@ -16,11 +18,13 @@ import {
   missing,
   onInsitu,
   onOnnxruntime,
+  peers,
   runClient,
 } from "./project.js";
 
+const root = fileURLToPath(new URL("../..", import.meta.url));
 const soak = process.env["INSITU_SOAK"] === "1";
-const sampled = ["llama_op20_eager", "gpt2_op18_sdpa", "gemma3_op18_sdpa", "qwen3_op23_sdpa"];
+const sampled = ["llama_op20_eager", "gemma3_op18_sdpa"];
 const exported = exportedDecoders.filter((name) => (soak ? !name.includes("static") : sampled.includes(name)));
 
 /** What generate.mjs prints for a model. */
@@ -39,8 +43,10 @@ describe.skipIf(missing !== undefined)("transformers.js", () => {
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), "insitu-models-"));
     for (const name of exported) writeExported(folder, name);
-    writeEmbedded(folder, "embedded_grouped", "GroupQueryAttention", 0);
-    if (soak) writeEmbedded(folder, "embedded_concat", "Concat", 0);
+    if (soak) {
+      writeEmbedded(folder, "embedded_grouped", "GroupQueryAttention", 0);
+      writeEmbedded(folder, "embedded_concat", "Concat", 0);
+    }
     const { layers, heads, headSize, vocabulary } = smallExportedSizes;
     const config = { model_type: "bert", ...sizesConfig(layers, heads, heads, heads * headSize) };
     writeFolder(join(folder, "bert"), { config, files: { model: writeModel(exportedEncoder()) } }, vocabulary);
@@ -56,7 +62,7 @@ describe.skipIf(missing !== undefined)("transformers.js", () => {
   });
 
   test("generates the same text as on onnxruntime-node, in every way it has, with presents that stay inside", () => {
-    const names = [...exported, "embedded_grouped", ...(soak ? ["embedded_concat"] : [])];
+    const names = [...exported, ...(soak ? ["embedded_grouped", "embedded_concat"] : [])];
     const [own, other] = [ours, onOnnxruntime].map((client) =>
       runClient<Record<string, Told>>(client, "generate.mjs", folder, ...names),
     );
@@ -88,6 +94,29 @@ describe.skipIf(missing !== undefined)("transformers.js", () => {
     expect(own.told).toEqual(other.told);
     // The first run makes the encoder's rows, the second takes its own in.
     expect(own.presents[1]).toMatchObject({ kept: true, runs: { copied: 1, imported: 1, continued: 18 } });
+  });
+
+  test("the recipe for Node without an installation", () => {
+    const place = join(folder, "recipe");
+    mkdirSync(join(place, "node_modules/@huggingface"), { recursive: true });
+    symlinkSync(root, join(place, "node_modules/insitu"));
+    symlinkSync(
+      join(peers, "node_modules/@huggingface/transformers"),
+      join(place, "node_modules/@huggingface/transformers"),
+    );
+    symlinkSync(join(folder, exported[0]), join(place, "model"));
+    const page = readFileSync(join(root, "docs/onnxruntime.md"), "utf8");
+    const code = [...page.matchAll(/```js\n(.*?)```/gs)].map(([, text]) => text);
+    const [own, call] = ["import * as onnxruntime", "import { pipeline }"].map((start) =>
+      code.find((text) => text.startsWith(start))!,
+    );
+    // How the pipeline is called, from the recipe before it.
+    const said = call.trimEnd().split("\n").at(-1)!.replace("Once upon a time", "w5 w17 w3");
+    const main = join(place, "main.mjs");
+    writeFileSync(main, `${own}${said}\nconsole.log(generated_text, generator.model.sessions.model.backend);`);
+    const { stdout, stderr } = spawnSync(process.execPath, [main], { cwd: place, encoding: "utf8" });
+    expect(stderr).toBe("");
+    expect(stdout).toMatch(/^w5 w17 w3( w\d+)+ wasm\n$/);
   });
 
   test("embeds sentences as on onnxruntime-node", () => {
