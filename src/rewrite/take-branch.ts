@@ -40,6 +40,7 @@ export function takeBranch(model: Model, mayOnlyContinue = false): TakenBranch |
     if (readByYes.size === readByNo.size || (onlyContinues && !mayOnlyContinue)) continue;
     if ([...readByYes].some((name) => readByNo.has(name))) continue;
     const taken = readByYes.size > readByNo.size ? yes : no;
+    const left = taken === yes ? readByNo : readByYes;
     const nodes = graph.nodes.flatMap((other) => (other === node ? inlined(node, taken) : [other]));
     const still = new Set([...nodes.flatMap((other) => [...readsOf(other)]), ...graph.outputs.map(({ name }) => name)]);
     return {
@@ -48,7 +49,8 @@ export function takeBranch(model: Model, mayOnlyContinue = false): TakenBranch |
         graph: {
           ...graph,
           nodes: nodes.filter((other) => !leadsNowhere(other, still)),
-          inputs: graph.inputs.filter(({ name }) => name !== input),
+          // What the other graph alone read goes with it.
+          inputs: graph.inputs.filter(({ name }) => name !== input && (!left.has(name) || still.has(name))),
           initializers: [...graph.initializers, ...taken.initializers],
           valueInfo: [...graph.valueInfo, ...taken.valueInfo],
         },

@@ -138,8 +138,16 @@ const dropped = new FinalizationRegistry<ShownRows>((shown) => {
   }
 });
 
+/** Elements that stay inside, as a tensor shows them: nobody changes them but through an array that was lent. */
+export abstract class Inside extends Lender {
+  /** Whose memory they are in. */
+  abstract readonly owner: object;
+  /** True if the caller has an array of its elements, which count from then on. */
+  abstract readonly isLent: boolean;
+}
+
 /** A present as a tensor shows it. */
-class Handle extends Lender {
+class Handle extends Inside {
   readonly type: Lender["type"];
   readonly shape: readonly number[];
   readonly location: Lender["location"];
@@ -163,7 +171,10 @@ class Handle extends Lender {
     this.location = location;
   }
 
-  /** True if the caller has an array of its elements, which count from then on. */
+  get owner(): object {
+    return this.shown.conversation.owner;
+  }
+
   get isLent(): boolean {
     return this.#lent !== undefined;
   }
@@ -205,10 +216,10 @@ class Handle extends Lender {
   }
 }
 
-/** The handle behind a tensor that shows it under its own dims. */
-function handleOf(tensor: unknown): Handle | undefined {
+/** What a tensor shows of what stays inside, under its own dims. */
+export function insideOf(tensor: unknown): Inside | undefined {
   const lender = lenderOf(tensor);
-  return lender instanceof Handle && lender.shape === (tensor as Tensor).dims ? lender : undefined;
+  return lender instanceof Inside && lender.shape === (tensor as Tensor).dims ? lender : undefined;
 }
 
 /** A present that is fed as it came: of which cache, in which run, and where its rows are. */
@@ -216,8 +227,8 @@ type FedHandle = Pick<Handle, "cache" | "shown" | "shape" | "place">;
 
 /** The handle behind a tensor of this owner's; undefined for others, and where the caller may have written its elements. */
 export function fedHandle(tensor: unknown, owner: object): FedHandle | undefined {
-  const handle = handleOf(tensor);
-  return handle === undefined || handle.isLent || handle.shown.conversation.owner !== owner ? undefined : handle;
+  const inside = insideOf(tensor);
+  return inside instanceof Handle && !inside.isLent && inside.owner === owner ? inside : undefined;
 }
 
 /**
@@ -234,8 +245,8 @@ export function broughtToHost(
   const isAway = (tensor: unknown): tensor is Tensor =>
     isTensor(tensor) &&
     tensor.location === "gpu-buffer" &&
-    (lenderOf(tensor) instanceof Handle
-      ? but === undefined || handleOf(tensor)?.shown.conversation.owner !== but
+    (lenderOf(tensor) instanceof Inside
+      ? but === undefined || insideOf(tensor)?.owner !== but
       : isSlot(tensor) && placeInSlot(tensor, session) === undefined);
   if (!entries.some(([, tensor]) => isAway(tensor))) return undefined;
   // All are asked for before the first is waited for.
@@ -250,8 +261,7 @@ export function broughtToHost(
 export function asItIs(given: TensorLike): TensorLike {
   const tensor = isTensor(given) ? given : foreign(given);
   if (tensor === undefined || tensor.location !== "cpu") return given;
-  const handle = handleOf(tensor);
-  return handle !== undefined && !handle.isLent ? tensor : Tensor.fromView(cloneView(tensor.toView()));
+  return insideOf(tensor)?.isLent === false ? tensor : Tensor.fromView(cloneView(tensor.toView()));
 }
 
 /** A tensor that another package made; undefined for what is none: it is refused by its name where it is read. */
@@ -265,6 +275,6 @@ function foreign(given: unknown): Tensor | undefined {
 
 /** Before a run writes a present that the caller gives it as a target: its elements are the caller's own from then on. */
 export function lendTarget(tensor: Tensor | null): void {
-  const handle = handleOf(tensor);
-  if (handle?.location === "cpu") handle.lend();
+  const inside = insideOf(tensor);
+  if (inside?.location === "cpu") inside.lend();
 }

@@ -31,6 +31,8 @@ export interface KeptModel {
   readonly mask: Value | undefined;
   /** The form for texts with padding, made when it is asked for; undefined where there is none that is the same. */
   readonly padded: () => KeptModel | undefined;
+  /** Outputs of first runs that others only read, with the inputs that they go to, as those of an encoder. */
+  readonly still: ReadonlyMap<string, Value>;
   /** The input whose size says how many tokens are new. */
   readonly tokens: { readonly name: string; readonly axis: number };
 }
@@ -143,8 +145,27 @@ function prepared(
     positions: { value: positions, isFed, mayJump: isFed && !follows },
     mask: ready.graph.inputs.find(({ name }) => name === padding?.input),
     padded,
+    still: stillOf(ready.graph, original.graph, new Set(inputs), replaced),
     tokens,
   };
+}
+
+/** What the branch makes that first runs take: rows for inputs of the other one, which are named alike. */
+function stillOf(
+  rewritten: Graph,
+  original: Graph,
+  passed: ReadonlySet<string>,
+  replaced: readonly ReplacedInput[],
+): ReadonlyMap<string, Value> {
+  if (!replaced.some(({ always }) => always === true)) return new Map();
+  const restOf = (name: string): string => name.slice(name.indexOf(".") + 1);
+  const rows = rewritten.inputs.filter(({ name, fact }) => passed.has(name) && (fact?.shape?.length ?? 0) >= 3);
+  return new Map(
+    original.outputs.flatMap(({ name, fact }) => {
+      const input = rows.find((each) => name.includes(".") && restOf(each.name) === restOf(name));
+      return input !== undefined && input.fact!.type === fact?.type ? [[name, input] as const] : [];
+    }),
+  );
 }
 
 const positionsName = "position_ids";

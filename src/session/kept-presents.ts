@@ -5,62 +5,30 @@
 import { InsituError } from "../base/error.js";
 import type { Executable } from "../backends/backend.js";
 import type { Value } from "../graph/graph.js";
-import { writeIntegers } from "../tensor/access.js";
-import { copyView } from "../tensor/copy.js";
-import { type Placed, sameNumbers } from "../tensor/placed.js";
-import { Tensor } from "../tensor/tensor.js";
+import type { Placed } from "../tensor/placed.js";
+import type { Tensor } from "../tensor/tensor.js";
 import { View } from "../tensor/view.js";
 import { makeHoldings } from "./create-state.js";
-import { type AddedTokens, follow, hidesOldRows, saysTheSame } from "./exact-feeds.js";
+import type { AddedTokens } from "./exact-feeds.js";
 import { type Feeds, readFeeds } from "./feeds.js";
 import { asItIs, Conversation, fedHandle, type KeptCache } from "./handles.js";
 import type { KeptModel } from "./kept-model.js";
+import { formFor, innerFeeds, type Source } from "./kept-source.js";
+import type { PresentsStatistics } from "./presents-explanation.js";
 import type { Parts } from "./session.js";
 import { placeInSlot } from "./slots.js";
 import { State } from "./state.js";
+import { keptStill, stillPlace } from "./still-rows.js";
 import { runWithState } from "./stateful-run.js";
 
 type Wanted = ReadonlyMap<Value, Tensor | null>;
 type Results = Record<string, Tensor>;
-
-/** How runs went so far. */
-interface PresentsStatistics {
-  /** Runs that went on in place. */
-  continued: number;
-  /** Runs that began with empty pasts. */
-  started: number;
-  /** Runs that went on from rows which others still need: those were copied. */
-  forked: number;
-  /** Runs whose pasts were tensors of the caller's: those were copied. */
-  imported: number;
-  /** Runs that copied pasts and presents, as the model says. */
-  copied: number;
-  /** Bytes that forks, imports and caches that had to grow moved. */
-  movedBytes: number;
-  /** Bytes of the caches that presents show now. */
-  heldBytes: number;
-}
 
 const noPlaces: ReadonlyMap<Value, Placed> = new Map();
 const nothingOmitted: ReadonlySet<Value> = new Set();
 
 /** Rows that a conversation begins with room for. */
 const firstCapacity = 256;
-
-/** Where a run's pasts are. */
-interface Source {
-  /** The form of the model that is the same for what is fed. */
-  readonly form: KeptModel;
-  /** The conversation that it goes on with; undefined where it begins one. */
-  readonly conversation: Conversation<KeptModel> | undefined;
-  /** The rows of each cache. */
-  readonly places: () => readonly Placed[];
-  readonly added: AddedTokens;
-  /** Which rows are padding, where some may be. */
-  readonly mask: View | undefined;
-  /** True if positions are passed on as they are fed. */
-  readonly passesPositions: boolean;
-}
 
 /** Which outputs a run is asked for. */
 interface Asked {
@@ -92,11 +60,19 @@ export class KeptPresents {
     heldBytes: 0,
   };
 
+  readonly #stillPlace = (tensor: unknown): Placed | undefined => stillPlace(tensor, this);
+
   constructor(kept: KeptModel) {
     this.#kept = kept;
     this.#forms.add(kept);
     this.#presents = new Map(kept.caches.map((cache) => [cache.output, cache]));
     this.#inputs = new Set(kept.caches.map(({ input }) => input));
+  }
+
+  /** The inputs that the last run in place brought to the backend's memory. */
+  get brought(): readonly string[] {
+    const transfers = this.#kept.parts.pairings.own.stateful.describeTransfers();
+    return transfers.flatMap(({ value, to }) => (to === "backend" ? [value.name] : []));
   }
 
   /** What runs of the rewritten forms, for whoever counts memory. */
@@ -115,9 +91,9 @@ export class KeptPresents {
     plainly: (feeds: Feeds) => Promise<Results>,
   ): Promise<Results> {
     const source = this.#sourceOf(original, feeds, wanted);
-    const copy = (own: Feeds): Promise<Results> => {
+    const copy = async (own: Feeds): Promise<Results> => {
       this.statistics.copied++;
-      return plainly(own);
+      return this.#withStill(await plainly(own), wanted, original);
     };
     if (source === undefined) return copy(feeds);
     // Up to here, and on from here where nobody is waited for, what is fed is read before the caller can change it.
@@ -128,6 +104,29 @@ export class KeptPresents {
     if (this.#last === undefined) return this.#after(begin(source, feeds));
     const own = Object.fromEntries(Object.entries(feeds).map(([name, tensor]) => [name, asItIs(tensor)]));
     return this.#after(this.#last.then(() => begin(this.#sourceOf(original, own, wanted), own)));
+  }
+
+  /** Results of a plain run, with rows that later runs only read kept inside. */
+  #withStill(results: Results, wanted: Wanted, original: Parts): Results {
+    const { still, parts } = this.#kept;
+    if (still.size === 0) return results;
+    const { statistics } = this;
+    for (const [{ name }, target] of wanted) {
+      const input = still.get(name);
+      // What the caller gave is the caller's; the branch with caches makes nothing of them.
+      if (input === undefined || target !== null || results[name].size === 0) continue;
+      const bytes = results[name].toView().byteLength;
+      try {
+        parts.limit.checkState(bytes + statistics.heldBytes);
+        const freed = (): void => void (statistics.heldBytes -= bytes);
+        results[name] = keptStill(results[name], input, this, original, parts.pairings.own.stateful, freed);
+      } catch (error) {
+        if (!(error instanceof InsituError) || error.code !== "out-of-memory") throw error;
+        return results;
+      }
+      statistics.heldBytes += bytes;
+    }
+    return results;
   }
 
   /** Lets later runs wait for this one. */
@@ -160,7 +159,7 @@ export class KeptPresents {
       handles.every((handle, index) => handle?.cache === caches[index] && handle.shown === first.shown);
     const differing = new Set<string>();
     const placeOf = (tensor: unknown): Placed | undefined =>
-      fedHandle(tensor, this)?.place ?? placeInSlot(tensor, original);
+      fedHandle(tensor, this)?.place ?? stillPlace(tensor, this) ?? placeInSlot(tensor, original);
     // Presents of one run fit each other: there is nothing to check in them.
     const others = isOne ? this.#withoutPasts(feeds) : feeds;
     const omitted = isOne ? this.#pastsOf(known) : nothingOmitted;
@@ -183,7 +182,7 @@ export class KeptPresents {
     if (pasts?.some((place, index) => !(place instanceof View) && handles[index] === undefined) === true)
       return undefined;
     const conversation = isOne ? (first.shown.conversation as Conversation<KeptModel>) : undefined;
-    const chosen = this.#formFor(conversation?.form ?? this.#kept, at, added);
+    const chosen = formFor(this.#kept, conversation?.form ?? this.#kept, at, added);
     return chosen && { ...chosen, conversation, places: () => pasts ?? handles.map((handle) => handle!.place), added };
   }
 
@@ -196,34 +195,6 @@ export class KeptPresents {
     const others: Record<string, Feeds[string]> = {};
     for (const name of Object.keys(feeds)) if (!this.#inputs.has(name)) others[name] = feeds[name];
     return others;
-  }
-
-  /** The form that is the same for what is fed beside pasts: the one that was taken so far, if it is. */
-  #formFor(
-    taken: KeptModel,
-    at: (name: string) => Placed,
-    added: AddedTokens,
-  ): Pick<Source, "form" | "mask" | "passesPositions"> | undefined {
-    // Positions of another shape are counted anew.
-    const arePassed = ({ positions: { mayJump, value } }: KeptModel): boolean =>
-      mayJump &&
-      at(value.name).type === value.fact!.type &&
-      sameNumbers(at(value.name).shape, [added.batch, added.tokens]);
-    const maskFor = (form: KeptModel): View | boolean => {
-      const { mask, replaced, positions } = form;
-      if (!replaced.every((input) => saysTheSame(input, at(input.name), added))) return false;
-      if (positions.isFed && !arePassed(form) && !follow(at(positions.value.name), added)) return false;
-      if (mask === undefined) return true;
-      const place = at(mask.name);
-      return hidesOldRows(place, added) && place;
-    };
-    const full = this.#kept;
-    const asFull = { form: full, mask: undefined, passesPositions: arePassed(full) };
-    if (taken === full && maskFor(full) === true) return asFull;
-    const padded = full.padded();
-    const mask = padded !== undefined && maskFor(padded);
-    if (padded !== undefined && mask instanceof View) return { form: padded, mask, passesPositions: arePassed(padded) };
-    return taken !== full && maskFor(full) === true ? asFull : undefined;
   }
 
   async #runOn(
@@ -239,7 +210,13 @@ export class KeptPresents {
     const { inner, shown, names } = this.#askedOf(form, original, wanted);
     conversation.hold();
     try {
-      const results = await runWithState(form.parts, this.#innerFeeds(feeds, source, state), inner, state);
+      const results = await runWithState(
+        form.parts,
+        innerFeeds(feeds, source, this.#capacityOf(state)),
+        inner,
+        state,
+        this.#stillPlace,
+      );
       if (shown.length === 0) state.rewind(past);
       const handles = shown.length === 0 ? [] : conversation.show(past + tokens, shown);
       let next = 0;
@@ -267,17 +244,6 @@ export class KeptPresents {
     // What is asked by default is the same map each time.
     if (form === this.#kept && wanted === original.pairings.own.standing.outputs) this.#asked.set(wanted, asked);
     return asked;
-  }
-
-  /** What the rewritten form is fed: its lengths come from the state. */
-  #innerFeeds(feeds: Feeds, { form, added, mask, passesPositions }: Source, state: State): Feeds {
-    const { passed, positions } = form;
-    const { name: position } = positions.value;
-    const own: Record<string, Feeds[string]> = {};
-    for (const name of passed) if (feeds[name] !== undefined) own[name] = feeds[name];
-    own[position] = passesPositions ? feeds[position] : positionsOf(positions.value, added);
-    if (mask !== undefined) own[form.mask!.name] = widened(mask, this.#capacityOf(state));
-    return own;
   }
 
   /** A conversation that holds the source's rows, and no other, with room for more; undefined where there is no memory for one. */
@@ -354,41 +320,4 @@ export class KeptPresents {
     }
     return state;
   }
-}
-
-/** Positions that count rows, [batch, tokens]. */
-function positionsOf({ fact }: Value, { batch, past, tokens }: AddedTokens): Tensor {
-  const view = View.allocate(fact!.type, [batch, tokens]);
-  writeIntegers(
-    view,
-    Array.from({ length: batch * tokens }, (_, at) => past + (at % tokens)),
-  );
-  return Tensor.fromView(view);
-}
-
-/** A mask with a column for each row of the caches. */
-function widened(mask: View, capacity: number): Tensor {
-  const [batch, columns] = mask.shape;
-  const view = View.allocate(mask.type, [batch, capacity]);
-  copyView(mask, view.slice(1, 0, columns));
-  return Tensor.fromView(view);
-}
-
-/** What becomes of presents in runs without a state, for tools: kept inside, with how such runs went; or copied, and why. */
-export type PresentsExplanation =
-  | { readonly kept: true; readonly runs: Readonly<PresentsStatistics> }
-  | { readonly kept: false; readonly why: string };
-
-/** The same of a session's presents, or of the reason why they are copied. */
-export const presentsJson = (presents: KeptPresents | string): PresentsExplanation =>
-  typeof presents === "string" ? { kept: false, why: presents } : { kept: true, runs: { ...presents.statistics } };
-
-/** The same as text. */
-export function presentsText(presents: KeptPresents | string): readonly string[] {
-  if (typeof presents === "string") return [`copied: ${presents}`];
-  const { continued, started, forked, imported, copied, movedBytes, heldBytes } = presents.statistics;
-  return [
-    `kept inside, and written in place where they are fed back as they came; presents: "copy" turns it off`,
-    `runs so far: ${started} began, ${continued} went on in place, ${forked} forked, ${imported} from pasts that were given, ${copied} copied; ${movedBytes} bytes moved, ${heldBytes} held now`,
-  ];
 }

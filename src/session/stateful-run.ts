@@ -27,17 +27,18 @@ export interface StartedRun {
   readonly results: Promise<Results>;
 }
 
-/** Runs the model once on a state. */
+/** Runs the model once on a state. `insideOf` tells where a feed lies that stays in the backend's memory, beside slots. */
 export async function runWithState(
   parts: Parts,
   feeds: Feeds,
   wanted: ReadonlyMap<Value, Tensor | null> | undefined,
   state: State,
+  insideOf?: (tensor: unknown) => Placed | undefined,
 ): Promise<Results> {
   const holdings = state.acquire(parts);
   let outcome: Outcome | undefined;
   try {
-    const run = await runOnce(parts, feeds, wanted, holdings, state);
+    const run = await runOnce(parts, feeds, wanted, holdings, state, undefined, insideOf);
     outcome = run.outcome;
     return run.results;
   } catch (error) {
@@ -100,6 +101,7 @@ async function runOnce(
   holdings: ReadonlyMap<string, Holding>,
   { pairing, lengths, lengthViews }: Lengths,
   begun?: (outcome: Outcome) => void,
+  insideOf?: (tensor: unknown) => Placed | undefined,
 ): Promise<{ results: Results; outcome: Outcome }> {
   const { graph, mayMove } = parts;
   const { stateful, lengthInputs, standing } = pairing;
@@ -107,7 +109,7 @@ async function runOnce(
   const holdingOf = (past: Value): Holding => holdings.get(past.name)!;
   const held = new Map(pairs.map(({ past }) => [past, holdingOf(past).past]));
   const reserves = pairs.map(({ past }) => holdingOf(past).buffer);
-  const slotOf = (tensor: unknown): Placed | undefined => placeInSlot(tensor, parts);
+  const slotOf = (tensor: unknown): Placed | undefined => placeInSlot(tensor, parts) ?? insideOf?.(tensor);
   const inputs = readFeeds(graph, standing.inputs, feeds, held, standing.omissible, slotOf);
   keepApart(inputs, graph.inputs, holdings, stateful);
   const { program, added } = programOf(graph, inputs, { pairing, lengths, lengthViews });

@@ -1,0 +1,128 @@
+/**
+ * Rows that a decoder makes in its first run and only reads in all others, as those of an encoder: they stay in the backend's memory, and a
+ * tensor shows them. Fed as it came, it is read where it lies.
+ */
+import type { Places } from "../backends/backend.js";
+import { InsituError } from "../base/error.js";
+import type { Value } from "../graph/graph.js";
+import { cloneView } from "../tensor/copy.js";
+import type { Placed } from "../tensor/placed.js";
+import { lentTensor, type Tensor } from "../tensor/tensor.js";
+import { hostView, type View } from "../tensor/view.js";
+import { Inside, insideOf } from "./handles.js";
+
+/** Who keeps such rows. */
+interface StillOwner {
+  readonly released: boolean;
+}
+
+/** Memory that is given back once, whoever says so first. */
+class StillMemory {
+  readonly place: Placed;
+  readonly #places: Places;
+  readonly #freed: () => void;
+  #isFree = false;
+
+  constructor(places: Places, place: Placed, freed: () => void) {
+    this.#places = places;
+    this.place = place;
+    this.#freed = freed;
+  }
+
+  free(): void {
+    if (this.#isFree) return;
+    this.#isFree = true;
+    this.#places.free(this.place);
+    this.#freed();
+  }
+}
+
+/** Tensors that were dropped without `dispose`. */
+const dropped = new FinalizationRegistry<StillMemory>((memory) => {
+  try {
+    memory.free();
+  } catch {
+    // The backend cannot take its memory back, and there is nobody to tell.
+  }
+});
+
+class StillRows extends Inside {
+  readonly type: Inside["type"];
+  readonly shape: readonly number[];
+  readonly location: Inside["location"];
+  readonly owner: object;
+  readonly #session: StillOwner;
+  readonly #places: Places;
+  readonly #memory: StillMemory;
+  #lent: View | undefined;
+
+  constructor(owner: object, session: StillOwner, places: Places, memory: StillMemory) {
+    super();
+    const { type, shape } = memory.place;
+    this.owner = owner;
+    this.#session = session;
+    this.#places = places;
+    this.#memory = memory;
+    this.type = type;
+    this.shape = Object.freeze([...shape]);
+    this.location = places.location;
+    dropped.register(this, memory);
+  }
+
+  get isLent(): boolean {
+    return this.#lent !== undefined;
+  }
+
+  get place(): Placed {
+    this.check();
+    return this.#memory.place;
+  }
+
+  check(): void {
+    if (this.#session.released)
+      throw new InsituError("released", "the tensor's session was released, and its memory with it");
+  }
+
+  view(): View {
+    return this.#lent ?? hostView(this.place);
+  }
+
+  lend(): View {
+    return (this.#lent ??= cloneView(hostView(this.place)));
+  }
+
+  async read(): Promise<View> {
+    return this.#lent ?? this.#places.read(this.place);
+  }
+
+  override again(): Inside {
+    // One array for both, as tensors of the host have it.
+    if (this.location === "cpu") this.lend();
+    return this;
+  }
+
+  override disposed(): void {
+    this.#memory.free();
+  }
+}
+
+/** The same elements in the memory of a backend, for an input; `freed` is told when they are let go of. */
+export function keptStill(
+  tensor: Tensor,
+  input: Value,
+  owner: object,
+  session: StillOwner,
+  places: Places,
+  freed: () => void,
+): Tensor {
+  const from = tensor.toView();
+  const [place] = places.allocate([{ cache: input, type: from.type, shape: from.shape }]);
+  places.copy([{ from, to: place }]);
+  return lentTensor(new StillRows(owner, session, places, new StillMemory(places, place, freed)));
+}
+
+/** Where a tensor's elements lie that stay inside with this owner, and are as they were made; undefined for others. */
+export function stillPlace(tensor: unknown, owner: object): Placed | undefined {
+  const inside = insideOf(tensor);
+  return inside instanceof StillRows && !inside.isLent && inside.owner === owner ? inside.place : undefined;
+}
