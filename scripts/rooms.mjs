@@ -23,7 +23,7 @@ export const rooms = {
   session: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes", "plan", "backends", "explain", "rewrite"] },
   functions: { imports: ["base", "tensor", "graph", "ops"] },
   cache: { imports: ["base", "tensor", "onnx", "rewrite", "session"] },
-  generate: { imports: ["base", "session", "cache"] },
+  generate: { imports: ["base", "tensor", "session", "cache"] },
   grammar: { imports: ["base", "generate"], node: true },
   schedule: { imports: ["base"] },
   serve: { imports: ["base", "cache", "generate", "schedule"], inferred: true },

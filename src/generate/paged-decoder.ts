@@ -14,6 +14,7 @@ import type { Sequence } from "../cache/sequence.js";
 import type { BegunRun, Drawing, TokenDrawer } from "../cache/token-drawer.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
+import { readNumbers } from "../tensor/access.js";
 import type { DecoderState, StatefulDecoder, StatefulDrawer } from "./decoder.js";
 
 /** Where texts keep their keys and values. */
@@ -58,6 +59,9 @@ export const pagedSessionOptions = ({ cacheType }: PagedOptions): SessionOptions
   change: sampler(pages({ cacheType, logitRows: true })),
 });
 
+/** What exporters call the last hidden state, [batch, tokens, size]. */
+const hiddenOutputs: readonly string[] = ["last_hidden_state", "hidden_states"];
+
 /** A model on pages that predicts the next token. */
 export class PagedDecoder implements StatefulDecoder {
   readonly ragged = true;
@@ -68,9 +72,14 @@ export class PagedDecoder implements StatefulDecoder {
   /** True if every token is read as a sample of its own: what comes of it does not depend on what is read with it. */
   readonly #apart: boolean;
 
+  /** Hands out the last hidden state, where the model does. */
+  readonly #hidden: Decoder | undefined;
+
   /** `context`: the tokens of one text at most; `apart`: a token comes out alike whatever it is read with. */
   constructor(session: Session, { blockSize, blocks }: PagedOptions, context: number, apart = false) {
     this.#apart = apart;
+    const hidden = hiddenOutputs.find((name) => session.outputNames.includes(name));
+    this.#hidden = hidden === undefined ? undefined : new Decoder(session, { measures: hidden });
     this.#decoder = new Decoder(session, { overwriteLogits: true });
     // A window goes by the order of rows.
     this.overwrites = session.rowRules.window === undefined;
@@ -116,6 +125,23 @@ export class PagedDecoder implements StatefulDecoder {
   /** Reads tokens of any number of texts in one run, as many of each as there are; the logits after the last one of each. */
   step(entries: readonly PagedEntry[]): Promise<Logits> {
     return this.#runApart(entries, 1);
+  }
+
+  /** True if the model hands out its last hidden state. */
+  get givesHidden(): boolean {
+    return this.#hidden !== undefined;
+  }
+
+  /** Reads tokens of one text; the sum of the last hidden state over them. */
+  sumHidden(entry: PagedEntry): Promise<Float64Array> {
+    return this.pages.runApart([entry], async ({ state: pools, feeds, last, ...read }) => {
+      const { measured } = await this.#hidden!.runMeasured(pools, { ...read, pages: feeds, wanted: last });
+      const rows = readNumbers(measured[0].toView());
+      const size = measured[0].dims.at(-1)!;
+      const sums = new Float64Array(size);
+      for (let at = 0; at < entry.tokens.length * size; at++) sums[at % size] += Number(rows[at]);
+      return sums;
+    });
   }
 
   /** Logits after the last `keep` tokens of each text, or of as many as the longest has. */

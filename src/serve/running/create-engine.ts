@@ -6,11 +6,13 @@ import { checkCount, checkObject } from "../../base/arguments.js";
 import { InsituError } from "../../base/error.js";
 import { valueText } from "../../base/value-text.js";
 import type { Logits } from "../../cache/logits.js";
-import type { PagedEntry, PagedState } from "../../cache/paged-state.js";
+import type { PagedEntry } from "../../cache/paged-state.js";
 import type { LanguageModel } from "../../generate/causal-lm.js";
+import type { PagedDecoder } from "../../generate/paged-decoder.js";
 import { pause } from "../../generate/pause.js";
 import { Scheduler } from "../../schedule/scheduler.js";
 import type { Engine, EngineFigures, RunningText, TextListener, TextRequest } from "../engine.js";
+import { Embeddings } from "./embedding.js";
 import { PoolBlocks } from "./pool-blocks.js";
 import { QueueFullError, RetryHint } from "./queue-full.js";
 import { Text } from "./running-text.js";
@@ -35,7 +37,9 @@ export interface EngineOptions {
 type CountOption = Exclude<keyof EngineOptions, "prefixes">;
 
 /** What an engine runs on: a language model that was loaded with cache: "paged". */
-export type EngineModel = Pick<LanguageModel, "contextLength" | "vocabulary" | "pagedDecoder">;
+export interface EngineModel extends Pick<LanguageModel, "contextLength" | "vocabulary"> {
+  readonly pagedDecoder: StepDecoder | undefined;
+}
 
 /** An engine over a model's pages. The model must do nothing else meanwhile, and is released by its owner. */
 export function createEngine(model: EngineModel, options: EngineOptions = {}): Engine {
@@ -55,14 +59,13 @@ export function createEngine(model: EngineModel, options: EngineOptions = {}): E
 }
 
 /** Reads tokens of many texts in one run. */
-interface StepDecoder {
-  readonly pages: PagedState;
-  step(entries: readonly PagedEntry[]): Promise<Logits>;
-}
+type StepDecoder = Pick<PagedDecoder, "pages" | "step" | "givesHidden" | "sumHidden">;
 
 class TextEngine implements Engine {
   readonly context: number;
   readonly vocabulary: number;
+  readonly embed?: (tokens: readonly number[], signal?: AbortSignal) => Promise<Float32Array>;
+  readonly #embeddings: Embeddings;
   readonly #decoder: StepDecoder;
   readonly #scheduler: Scheduler;
   readonly #blocks: PoolBlocks;
@@ -89,6 +92,8 @@ class TextEngine implements Engine {
     this.context = Math.min(contextLength, blocks * blockSize);
     this.vocabulary = vocabulary;
     this.#decoder = decoder;
+    this.#embeddings = new Embeddings(decoder, tokenBudget);
+    if (decoder.givesHidden) this.embed = (tokens, signal) => this.#embed(tokens, signal);
     this.#blocks = new PoolBlocks(decoder.pages.pool, (id) => this.#texts.get(id)!);
     this.#scheduler = new Scheduler(
       { blockSize, tokenBudget, mostRunning, mostWaiting, watermark, mostPreemptions },
@@ -98,7 +103,8 @@ class TextEngine implements Engine {
 
   submit(request: TextRequest, listener: TextListener): RunningText {
     if (this.#isClosed) throw closed();
-    this.#check(request);
+    checkCount("maxTokens of a text", request.maxTokens, 0);
+    this.#checkPrompt(request.prompt);
     const { id } = request;
     const text = new Text(request, listener, this.context);
     if (this.#texts.has(id))
@@ -142,12 +148,20 @@ class TextEngine implements Engine {
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const text of this.#texts.values()) this.#leave(text, () => text.fail(closed()));
+    this.#embeddings.close(closed());
     await this.#running;
     await this.#saved?.settled();
   }
 
-  #check({ prompt, maxTokens }: TextRequest): void {
-    checkCount("maxTokens of a text", maxTokens, 0);
+  async #embed(tokens: readonly number[], signal: AbortSignal | undefined): Promise<Float32Array> {
+    if (this.#isClosed) throw closed();
+    this.#checkPrompt(tokens);
+    const mean = this.#embeddings.add(tokens, signal);
+    this.#running ??= this.#run();
+    return mean;
+  }
+
+  #checkPrompt(prompt: readonly number[]): void {
     if (prompt.length === 0) throw new InsituError("invalid-argument", "the prompt of a text must have a token");
     if (prompt.length > this.context)
       throw new InsituError(
@@ -170,9 +184,10 @@ class TextEngine implements Engine {
         await pause();
         this.#takeFetched();
         this.#sweep();
-        if (this.#texts.size === 0) return;
+        if (this.#texts.size === 0 && this.#embeddings.count === 0) return;
+        await this.#embeddings.step(this.#scheduler.running === 0);
         if (this.#scheduler.waiting + this.#scheduler.running > 0) await this.#step();
-        else await Promise.race(this.#fetches);
+        else if (this.#embeddings.count === 0 && this.#fetches.size > 0) await Promise.race(this.#fetches);
       }
     } catch (error) {
       for (const text of this.#texts.values()) this.#fail(text, asError(error));
@@ -218,7 +233,7 @@ class TextEngine implements Engine {
   async #step(): Promise<void> {
     const { parts, admitted, stuck } = this.#scheduler.plan();
     for (const { id, reused } of admitted) this.#begin(this.#texts.get(id)!, reused);
-    if (stuck !== undefined) {
+    if (stuck !== undefined && !this.#embeddings.holdsBlocks) {
       const { pool } = this.#decoder.pages;
       this.#fail(this.#texts.get(stuck)!, pool.exhausted(1, `the text "${stuck}", which runs alone,`));
     }

@@ -1,0 +1,80 @@
+// Embeddings beside texts: a model that hands out its last hidden state is read on pages, in chunks, and its mean is that of a run on linear
+// caches; the embedded model does not hand it out.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Decoder } from "../../src/cache/decoder.js";
+import type { LanguageModel } from "../../src/generate/causal-lm.js";
+import { CausalLM } from "../../src/index.node.js";
+import { node, value } from "../../src/onnx/build.js";
+import { readModel } from "../../src/onnx/read.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { createEngine } from "../../src/serve/running/create-engine.js";
+import { embedded } from "../generate/support.js";
+import { submit, tokensAlone } from "./support.js";
+
+let folder: string;
+let model: LanguageModel;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "insitu-hidden-"));
+  cpSync(embedded, folder, { recursive: true });
+  const path = join(folder, "onnx/model.onnx");
+  const plain = readModel(new Uint8Array(readFileSync(path)));
+  const last = plain.graph.nodes.find(({ outputs }) => outputs.includes("logits"))!;
+  writeFileSync(
+    path,
+    writeModel({
+      ...plain,
+      graph: {
+        ...plain.graph,
+        nodes: [...plain.graph.nodes, node("Identity", [last.inputs[0]], ["last_hidden_state"])],
+        outputs: [...plain.graph.outputs, value("last_hidden_state", "float32", ["batch", "sequence", 384])],
+      },
+    }),
+  );
+  model = await CausalLM.load(folder, { cache: "paged", batchInvariant: true, context: 128, blocks: 16, keep: 0 });
+});
+afterAll(async () => {
+  await model.release();
+  rmSync(folder, { recursive: true });
+});
+
+const tokens = Array.from({ length: 70 }, (_, at) => 300 + ((at * 53) % 900));
+
+test("the mean of the last hidden state, beside a text that is not disturbed", async () => {
+  const linear = await CausalLM.load(folder, { context: 128 });
+  const state = linear.session.createState({ dims: { batch: 1, capacity: 128 } });
+  const decoder = new Decoder(linear.session, { measures: "last_hidden_state" });
+  const { measured } = await decoder.runMeasured(state, { tokens: [tokens], positions: [0] });
+  const hidden = measured[0].data as Float32Array;
+  const wanted = Array.from(
+    { length: 384 },
+    (_, at) => tokens.reduce((sum, _t, row) => sum + hidden[row * 384 + at], 0) / 70,
+  );
+  await linear.release();
+  const alone = await tokensAlone(model, [5, 6, 7], { maxTokens: 12, ignoreEnd: true });
+  const engine = createEngine(model, { tokenBudget: 32 });
+  const text = submit(engine, { prompt: [5, 6, 7], maxTokens: 12 });
+  const [mean, again] = await Promise.all([engine.embed!(tokens), engine.embed!(tokens)]);
+  await text.over;
+  expect(text.tokens).toEqual(alone);
+  expect(mean).toEqual(again);
+  expect(Math.max(...mean.map((x, at) => Math.abs(x - wanted[at])))).toBeLessThan(1e-3);
+  await expect(engine.embed!(tokens, AbortSignal.abort(new Error("not any more")))).rejects.toThrow("not any more");
+  await expect(engine.embed!([])).rejects.toThrow(/token/);
+  const late = engine.embed!(tokens);
+  const closing = engine.close();
+  await expect(late).rejects.toMatchObject({ code: "closed" });
+  await closing;
+  expect(engine.figures().blocksUsed).toBe(0);
+});
+
+test("a model that does not hand it out has no embeddings", async () => {
+  const { contextLength, vocabulary } = model;
+  const decoder = model.pagedDecoder!;
+  const [step, sumHidden] = [decoder.step.bind(decoder), decoder.sumHidden.bind(decoder)];
+  const pagedDecoder = { pages: decoder.pages, givesHidden: false, step, sumHidden };
+  expect(createEngine({ contextLength, vocabulary, pagedDecoder }).embed).toBeUndefined();
+});
