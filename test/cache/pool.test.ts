@@ -65,6 +65,37 @@ describe("equal beginnings", () => {
     expect(pool.statistics).toMatchObject({ used: 64, shared: 62 });
   });
 
+  test("of another salt nothing is shared, whatever the hash is", () => {
+    for (const hash of [undefined, () => 0]) {
+      const pool = new BlockPool({ blocks: 64, blockSize: 4, ...(hash === undefined ? {} : { hash }) });
+      const tokens = text(20);
+      for (const salt of ["a", "b", ""]) {
+        const sequence = pool.add(undefined, salt);
+        expect(sequence.share(tokens)).toBe(0);
+        sequence.append(tokens);
+        sequence.commit();
+        expect(pool.add(undefined, salt).share(tokens)).toBe(20);
+        expect(sequence.fork().salt).toBe(salt);
+      }
+      expect(new Set(pool.sequences.flatMap(({ table }) => table)).size).toBe(15);
+    }
+  });
+
+  test("blocks that the same tokens would fill have the same numbers, and no others", () => {
+    const pool = new BlockPool({ blocks: 64, blockSize: 4 });
+    const [one, two, other] = [pool.add(), pool.add(), pool.add(undefined, "salt")];
+    const tokens = text(22);
+    const whole = one.blockHashes(tokens, 22);
+    expect([whole.length, new Set(whole).size]).toEqual([5, 5]);
+    two.append(tokens.slice(0, 6));
+    two.commit();
+    // The second block is begun already: only those behind it are wholly new.
+    expect(two.blockHashes(tokens, 22)).toEqual(whole.slice(2));
+    expect(one.blockHashes(tokens, 11)).toEqual(whole.slice(0, 2));
+    expect(one.blockHashes([1, ...tokens.slice(1)], 22).filter((hash) => whole.includes(hash))).toEqual([]);
+    expect(other.blockHashes(tokens, 22).filter((hash) => whole.includes(hash))).toEqual([]);
+  });
+
   test("a fork shares everything, and writes only its own last block anew", () => {
     const copied: number[][] = [];
     const pool = new BlockPool({ blocks: 16, blockSize: 8, copy: (...call) => copied.push(call) });

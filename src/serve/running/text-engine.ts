@@ -1,0 +1,306 @@
+/**
+ * The engine: texts of many callers on one pool of pages. Each step is one run over the tokens that the scheduler names, of any number of
+ * texts; between steps events are served. A text that cannot go on fails alone.
+ */
+import { checkCount } from "../../base/arguments.js";
+import { InsituError } from "../../base/error.js";
+import { valueText } from "../../base/value-text.js";
+import type { Logits } from "../../cache/logits.js";
+import type { PagedEntry } from "../../cache/paged-state.js";
+import type { PagedDecoder } from "../../generate/paged-decoder.js";
+import { pause } from "../../generate/pause.js";
+import { Scheduler, type SchedulerOptions } from "../../schedule/scheduler.js";
+import type { Engine, EngineFigures, RunningText, TextListener, TextRequest } from "../engine.js";
+import { Embeddings } from "./embedding.js";
+import { PoolBlocks } from "./pool-blocks.js";
+import { QueueFullError, RetryHint } from "./queue-full.js";
+import { Text } from "./running-text.js";
+import { type PrefixStore, SavedPrefixes } from "./saved-prefixes.js";
+
+/** Reads tokens of many texts in one run. */
+export type StepDecoder = Pick<PagedDecoder, "pages" | "step" | "givesHidden" | "sumHidden">;
+
+/** An engine's options without gaps. */
+interface EngineSettings extends Omit<SchedulerOptions, "blockSize"> {
+  readonly prefixes: PrefixStore | undefined;
+}
+
+/** Runs texts. */
+export class TextEngine implements Engine {
+  readonly context: number;
+  readonly vocabulary: number;
+  readonly embed?: (tokens: readonly number[], signal?: AbortSignal) => Promise<Float32Array>;
+  readonly #embeddings: Embeddings;
+  readonly #decoder: StepDecoder;
+  readonly #scheduler: Scheduler;
+  readonly #blocks: PoolBlocks;
+  readonly #texts = new Map<string, Text>();
+  readonly #hint = new RetryHint();
+  readonly #mostWaiting: number;
+  readonly #saved: SavedPrefixes | undefined;
+  /** Texts whose beginnings a store is asked for, and those of which it has answered. */
+  readonly #fetches = new Set<Promise<void>>();
+  readonly #fetched: { readonly text: Text; readonly bring: () => void }[] = [];
+  readonly #counts = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0 };
+  /** Steps, until no text is left. */
+  #running: Promise<void> | undefined;
+  /** A run is under way: what it reads stays where it is. */
+  #isReading = false;
+  #isClosed = false;
+
+  constructor(
+    decoder: StepDecoder,
+    { contextLength, vocabulary }: { readonly contextLength: number; readonly vocabulary: number },
+    { prefixes, ...settings }: EngineSettings,
+  ) {
+    const { blocks, blockSize } = decoder.pages.pool;
+    this.#mostWaiting = settings.mostWaiting;
+    this.#saved = prefixes && new SavedPrefixes(prefixes, decoder.pages);
+    this.context = Math.min(contextLength, blocks * blockSize);
+    this.vocabulary = vocabulary;
+    this.#decoder = decoder;
+    this.#embeddings = new Embeddings(decoder, settings.tokenBudget);
+    if (decoder.givesHidden) this.embed = (tokens, signal) => this.#embed(tokens, signal);
+    this.#blocks = new PoolBlocks(decoder.pages.pool, (id) => this.#texts.get(id)!);
+    this.#scheduler = new Scheduler({ blockSize, ...settings }, this.#blocks);
+  }
+
+  submit(request: TextRequest, listener: TextListener): RunningText {
+    if (this.#isClosed) throw closed();
+    checkCount("maxTokens of a text", request.maxTokens, 0);
+    this.#checkPrompt(request.prompt);
+    const { id } = request;
+    const text = new Text(request, listener, this.context);
+    if (this.#texts.has(id))
+      throw new InsituError("invalid-argument", `there is a text "${id}" already: names are given once`);
+    if (request.maxTokens === 0) {
+      queueMicrotask(() => text.end("max-tokens"));
+      return { cancel: () => (text.isOver = true) };
+    }
+    const isTaken = this.#saved === undefined ? this.#line(text) : this.#waiting < this.#mostWaiting;
+    if (!isTaken) throw new QueueFullError(this.#waiting, this.#hint.seconds(this.#waiting));
+    this.#texts.set(id, text);
+    if (this.#saved !== undefined) this.#fetch(text, this.#saved);
+    this.#running ??= this.#run();
+    return { cancel: () => this.#cancel(text) };
+  }
+
+  figures(): EngineFigures {
+    const { blocks, blockSize } = this.#decoder.pages.pool;
+    return {
+      waiting: this.#waiting,
+      running: this.#scheduler.running,
+      blocks,
+      blocksUsed: blocks - this.#blocks.available,
+      blockSize,
+      ...this.#counts,
+      preemptions: this.#scheduler.preemptions,
+    };
+  }
+
+  async drain(limitMilliseconds: number): Promise<void> {
+    this.#isClosed = true;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, limitMilliseconds);
+    });
+    await Promise.race([this.#running, late]);
+    clearTimeout(timer);
+    await this.close();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const text of this.#texts.values()) this.#leave(text, () => text.fail(closed()));
+    this.#embeddings.close(closed());
+    await this.#running;
+    await this.#saved?.settled();
+  }
+
+  async #embed(tokens: readonly number[], signal: AbortSignal | undefined): Promise<Float32Array> {
+    if (this.#isClosed) throw closed();
+    this.#checkPrompt(tokens);
+    const mean = this.#embeddings.add(tokens, signal);
+    this.#running ??= this.#run();
+    return mean;
+  }
+
+  #checkPrompt(prompt: readonly number[]): void {
+    if (prompt.length === 0) throw new InsituError("invalid-argument", "the prompt of a text must have a token");
+    if (prompt.length > this.context)
+      throw new InsituError(
+        "context-overflow",
+        `the prompt has ${prompt.length} tokens, the context holds ${this.context}: send a shorter one`,
+      );
+    // A run with a token that is none would fail for every text in it.
+    const wrong = prompt.find((token) => !(Number.isSafeInteger(token) && token >= 0 && token < this.vocabulary));
+    if (wrong !== undefined)
+      throw new InsituError(
+        "invalid-argument",
+        `a prompt's tokens must be from 0 to ${this.vocabulary - 1}, got ${valueText(wrong)}`,
+      );
+  }
+
+  /** Steps until no text is left, with a turn of the event loop before each. */
+  async #run(): Promise<void> {
+    try {
+      for (;;) {
+        await pause();
+        this.#takeFetched();
+        this.#sweep();
+        if (this.#texts.size === 0 && this.#embeddings.count === 0) return;
+        await this.#embeddings.step(this.#scheduler.running === 0);
+        if (this.#scheduler.waiting + this.#scheduler.running > 0) await this.#step();
+        else if (this.#embeddings.count === 0 && this.#fetches.size > 0) await Promise.race(this.#fetches);
+      }
+    } catch (error) {
+      for (const text of this.#texts.values()) this.#fail(text, asError(error));
+    } finally {
+      this.#running = undefined;
+    }
+  }
+
+  /** Texts that have no turn yet. */
+  get #waiting(): number {
+    return this.#scheduler.waiting + this.#fetches.size + this.#fetched.length;
+  }
+
+  /** Has a text wait for its turn; false where too many do. */
+  #line(text: Text): boolean {
+    const { id, tenant, priority = 0, prompt } = text.request;
+    return this.#scheduler.add({ id, tenant, priority, length: prompt.length, most: text.mostRows });
+  }
+
+  /** Asks the store for a text's beginning before the text waits for its turn. */
+  #fetch(text: Text, saved: SavedPrefixes): void {
+    const fetch = saved.fetch(text).then((found) => {
+      this.#fetches.delete(fetch);
+      this.#fetched.push({ text, bring: () => found !== undefined && saved.bring(text, found) });
+    });
+    this.#fetches.add(fetch);
+  }
+
+  /** Brings what the store had into the pool. Between runs. */
+  #takeFetched(): void {
+    for (const { text, bring } of this.#fetched.splice(0)) {
+      if (text.isOver) continue;
+      try {
+        bring();
+      } catch (error) {
+        this.#fail(text, asError(error));
+        continue;
+      }
+      if (!this.#line(text)) this.#fail(text, new QueueFullError(this.#waiting, this.#hint.seconds(this.#waiting)));
+    }
+  }
+
+  async #step(): Promise<void> {
+    const { parts, admitted, stuck } = this.#scheduler.plan();
+    for (const { id, reused } of admitted) this.#begin(this.#texts.get(id)!, reused);
+    if (stuck !== undefined && !this.#embeddings.holdsBlocks) {
+      const { pool } = this.#decoder.pages;
+      this.#fail(this.#texts.get(stuck)!, pool.exhausted(1, `the text "${stuck}", which runs alone,`));
+    }
+    // Whom its listener did not want when it began is gone already.
+    const read = parts.flatMap(({ id, from, count, isLast }) => {
+      const text = this.#texts.get(id);
+      if (text === undefined) return [];
+      const entry = { sequence: this.#blocks.sequence(id), tokens: text.tokens.slice(from, from + count) };
+      return [{ text, entry, isLast }];
+    });
+    if (read.length === 0) return this.#scheduler.abandon();
+    this.#isReading = true;
+    try {
+      await this.#read(read);
+    } finally {
+      this.#isReading = false;
+    }
+    this.#counts.steps++;
+    this.#sweep();
+    this.#scheduler.commit();
+  }
+
+  /** One run, and what comes of it. Where the run fails, texts are read one by one: only those that fail alone have failed. */
+  async #read(parts: readonly ReadPart[]): Promise<void> {
+    let logits: Logits;
+    try {
+      logits = await this.#decoder.step(parts.map(({ entry }) => entry));
+    } catch (error) {
+      if (parts.length > 1) for (const part of parts) await this.#read([part]);
+      else this.#fail(parts[0].text, asError(error));
+      return;
+    }
+    for (const [index, { text, isLast }] of parts.entries()) if (isLast) this.#goOn(text, logits.at(0, index));
+  }
+
+  #goOn(text: Text, logits: Float32Array): void {
+    if (text.isOver) return;
+    try {
+      const before = text.made;
+      const end = text.goOn(logits, this.context);
+      this.#counts.madeTokens += text.made - before;
+      if (end === undefined) return;
+      this.#hint.finished();
+      this.#leave(text, () => text.end(end));
+    } catch (error) {
+      this.#fail(text, asError(error));
+    }
+  }
+
+  #begin(text: Text, reused: number): void {
+    try {
+      if (!text.start(reused)) return;
+      this.#counts.promptTokens += text.request.prompt.length;
+      this.#counts.reusedTokens += reused;
+    } catch (error) {
+      this.#fail(text, asError(error));
+    }
+  }
+
+  #fail(text: Text, error: Error): void {
+    this.#leave(text, () => text.fail(error));
+  }
+
+  #cancel(text: Text): void {
+    this.#leave(text, () => (text.isOver = true));
+  }
+
+  /** Takes leave of a text: its blocks are free now, or after the run that is under way. */
+  #leave(text: Text, tell: () => void): void {
+    try {
+      tell();
+    } catch {
+      // A listener that throws hears no more.
+      text.isOver = true;
+    }
+    if (!this.#isReading) this.#remove(text);
+  }
+
+  /** Forgets texts that are over. */
+  #sweep(): void {
+    for (const text of this.#texts.values()) if (text.isOver) this.#remove(text);
+  }
+
+  #remove(text: Text): void {
+    const { id } = text.request;
+    if (!text.isOver || this.#texts.get(id) !== text) return;
+    const sequence = this.#blocks.find(id);
+    if (text.isWhole && sequence !== undefined) this.#saved?.keep(text, sequence);
+    this.#scheduler.remove(id);
+    this.#blocks.release(id);
+    this.#texts.delete(id);
+  }
+}
+
+/** A text's part of a run. */
+interface ReadPart {
+  readonly text: Text;
+  readonly entry: PagedEntry;
+  readonly isLast: boolean;
+}
+
+const closed = (): InsituError =>
+  new InsituError("closed", "the engine takes nothing in any more: it drains, or was closed");
+
+const asError = (error: unknown): Error =>
+  error instanceof Error ? error : new InsituError("internal", `a text failed: ${valueText(error)}`);
