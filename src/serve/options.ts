@@ -108,7 +108,8 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
   return {
     model,
     apiKeys,
-    cors: typeof cors === "string" ? [cors] : cors,
+    // An origin has no path, however often one is written behind it.
+    cors: (typeof cors === "string" ? [cors] : cors).map((origin) => origin.replace(/\/$/, "")),
     hosts: options.hosts,
     metricsDialect,
     maxQueue,

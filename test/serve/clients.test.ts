@@ -286,6 +286,13 @@ describe("the embedded model, kept to a schema", () => {
     expect(() => Animal.parse(object)).not.toThrow();
   });
 
+  test("a text is the one that generate makes", async () => {
+    for (const options of [{ temperature: 0 }, { seed: 5 }]) {
+      const made = await own.completions.create({ model: "embedded", prompt: "The wolf", max_tokens: 24, ...options });
+      expect(made.choices[0].text).toBe(await lm.generate("The wolf", { maxTokens: 24, ...options }).text());
+    }
+  });
+
   test("a tool that must be called is, with arguments that its schema allows", async () => {
     for (const tool_choice of ["required", { type: "function", function: { name: "feed" } }] as const) {
       const stream = own.chat.completions.stream({

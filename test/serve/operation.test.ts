@@ -88,6 +88,7 @@ test("pages of other origins ask only where they are let in", async () => {
   for (const [cors, allowed] of [
     [undefined, null],
     ["https://a.example", "https://a.example"],
+    ["https://a.example/", "https://a.example"],
     ["https://b.example", null],
     ["*", "*"],
   ] as const) {

@@ -23,9 +23,9 @@ export const hermesTemplate = `{%- if tools %}{{- '<|system|>tools:' }}{%- for t
 {%- if message.tool_calls %}{%- for call in message.tool_calls %}{{- '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) + '}\\n</tool_call>' }}{%- endfor %}{%- endif %}{{- '\\n' }}{%- endif %}
 {%- endfor %}{%- if add_generation_prompt %}{{- '<|assistant|>' }}{%- endif %}`;
 
-/** The embedded model, which has no template, or this one. */
+/** The embedded model on pages, which has no template, or this one. */
 export const loadModel = (chatTemplate?: string): Promise<CausalLM> =>
-  CausalLM.load(undefined, { threads: 1, ...(chatTemplate === undefined ? {} : { chatTemplate }) });
+  CausalLM.load(undefined, { threads: 1, cache: "paged", ...(chatTemplate === undefined ? {} : { chatTemplate }) });
 
 /** What a text of the scripted engine is. */
 export interface Script {

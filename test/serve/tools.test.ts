@@ -1,7 +1,10 @@
 // Calls of tools: found in texts however they are cut into pieces, in the ways that published models write them.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { readSampling } from "../../src/generate/sampling.js";
 import { TextTokenizer } from "../../src/generate/tokenizer.js";
+import type { Engine, TextListener } from "../../src/serve/engine.js";
+import { TextGroup } from "../../src/serve/text-group.js";
 import { addEvent, emptyText, type TextEvent, type WholeText } from "../../src/serve/wire/text-event.js";
 import { type CallMarks, CallReader } from "../../src/serve/wire/tools/call-reader.js";
 import { toolStyleOf } from "../../src/serve/wire/tools/tool-style.js";
@@ -131,6 +134,50 @@ describe("a text in pieces", () => {
     expect(events.filter(({ kind }) => kind === "arguments").length).toBeGreaterThan(20);
     expect(events.flatMap((event) => (event.kind === "content" ? [event.text] : [])).join("")).toBe("Hm.");
   });
+});
+
+test("control tokens that stand before calls are seen, though they are no text", () => {
+  const spelled = ["Well", ".", "", '[{"name": "f", ', '"arguments": {}}]', "STOP"];
+  let listener: TextListener | undefined;
+  const engine: Engine = {
+    context: 64,
+    vocabulary: spelled.length,
+    submit(_, given) {
+      listener = given;
+      return { cancel: () => {} };
+    },
+    figures: () => {
+      throw new Error("nobody asks");
+    },
+    drain: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  };
+  const heard: TextEvent[] = [];
+  const sampling = readSampling({});
+  const ask = { prompt: [0], maxTokens: 9, sampling, stop: ["STOP"], endTokens: new Set<number>(), calls: mistral };
+  const watch = { first() {}, next() {}, ended() {} };
+  const decode = (tokens: readonly number[]): string => tokens.map((token) => spelled[token]).join("");
+  const markers = new Map([[2, "[TOOL_CALLS]"]]);
+  void new TextGroup(
+    [ask],
+    { id: "a", tenant: "b" },
+    { engine, decoder: { decode }, watch: () => watch, markers },
+    {
+      event: (_, event) => heard.push(event),
+      done: () => {},
+      failed: () => {},
+    },
+  );
+  for (const token of [0, 1, 2, 3, 4]) expect(listener!.token({ token })).toBeUndefined();
+  expect(listener!.token({ token: 5 })).toBe("stop");
+  listener!.ended("stopped");
+  expect(heard).toMatchObject([
+    { kind: "content", text: "Well" },
+    { kind: "content", text: "." },
+    { kind: "call", name: "f" },
+    { kind: "arguments", text: "{}" },
+    { kind: "finish", reason: "tool_calls" },
+  ]);
 });
 
 test("a template's own way of writing calls is found", async () => {
