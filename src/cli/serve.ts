@@ -96,15 +96,21 @@ async function untilTold(
   tells: boolean,
 ): Promise<void> {
   const signals = ["SIGTERM", "SIGINT"] as const;
+  const on = (listener: (signal: string) => void): void => signals.forEach((each) => void process.on(each, listener));
+  const off = (listener: (signal: string) => void): void => signals.forEach((each) => void process.off(each, listener));
   const told = await new Promise<string>((resolve) => {
-    for (const signal of signals) process.once(signal, () => resolve(signal));
+    const hear = (signal: string): void => {
+      off(hear);
+      resolve(signal);
+    };
+    on(hear);
   });
   if (tells) console.error(`insitu: ${told}: finishing what is under way, within ${limitMilliseconds / 1000} seconds`);
   const left = (): never => process.exit(1);
-  for (const signal of signals) process.once(signal, left);
+  on(left);
   await server.drain(limitMilliseconds);
   await listening.close();
-  for (const signal of signals) process.removeAllListeners(signal);
+  off(left);
 }
 
 type ServerRoom = typeof import("../serve/server.js");
