@@ -1,16 +1,13 @@
 /** What saved prefixes depend on beside tokens: the model's and the tokenizer's bytes, the version that computed them, and how. */
 import { createHash } from "node:crypto";
-import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { createReadStream, existsSync, readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
-
-const version = (
-  JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }
-).version;
+import { env } from "../entry/env.js";
 
 /** A digest of the files of a model's folder, or of the folder around an ONNX file, and of `settings`. Reads all of them. */
 export async function modelFingerprint(source: string, settings: readonly unknown[]): Promise<string> {
-  const digest = createHash("sha256").update(JSON.stringify([version, ...settings]));
+  const digest = createHash("sha256").update(JSON.stringify([env.versions.insitu, ...settings]));
   for (const file of filesOf(source)) {
     digest.update(`\n${basename(file)} ${statSync(file).size}\n`);
     await pipeline(createReadStream(file), async (chunks: AsyncIterable<Uint8Array>) => {

@@ -28,6 +28,7 @@ import {
   readGenerating,
 } from "./options.js";
 import { type CacheOptions, PagedDecoder, pagedSessionOptions, readCacheOptions } from "./paged-decoder.js";
+import { isTokens, notEmpty } from "./prompt-items.js";
 import { SharedPrompt } from "./shared-prompt.js";
 import { TextTokenizer } from "./tokenizer.js";
 
@@ -374,27 +375,6 @@ function madeFor(config: Json): number | undefined {
   if (!Number.isSafeInteger(made) || made < 2)
     throw new InsituError("invalid-model", `config.json: ${name} must be a whole number from 2 on, got ${made}`);
   return made;
-}
-
-/** True for tokens, false for messages; throws for what is neither. */
-function isTokens(prompt: readonly number[] | readonly AnyChatMessage[]): prompt is readonly number[] {
-  if (!Array.isArray(prompt))
-    throw new InsituError("invalid-argument", `a prompt is text, messages or tokens, got ${valueText(prompt)}`);
-  const items = notEmpty(prompt as readonly unknown[]);
-  if (items.every((item) => typeof item === "object" && item !== null)) return false;
-  const wrong = items.findIndex((item) => !(Number.isSafeInteger(item) && (item as number) >= 0));
-  if (wrong >= 0)
-    throw new InsituError(
-      "invalid-argument",
-      `a prompt's tokens must be whole numbers from 0 on, got ${valueText(items[wrong])} at ${wrong}`,
-    );
-  return true;
-}
-
-function notEmpty<T>(items: readonly T[]): readonly T[] {
-  if (items.length === 0)
-    throw new InsituError("invalid-argument", "the prompt is empty: there is nothing that the text could follow on");
-  return items;
 }
 
 const withPlainStop = (options: GenerateOptions, tokenizer: TextTokenizer): GenerateOptions =>

@@ -4,7 +4,7 @@ import { Unavailable } from "../backends/unavailable.js";
 import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
 import { valueText } from "../base/value-text.js";
-import type { BackendChoice, BackendSession, Executable, MemoryUse, Transfer } from "../backends/backend.js";
+import type { BackendChoice, BackendSession, Executable, Transfer } from "../backends/backend.js";
 import { isKnown } from "../graph/dim.js";
 import type { Graph, Value } from "../graph/graph.js";
 import { isModel, type Model } from "../onnx/model.js";
@@ -25,6 +25,7 @@ import { type PresentsExplanation, presentsJson, presentsText } from "./presents
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
 import { MemoryLimit } from "./memory-limit.js";
 import { checkRunOptions, type OnnxruntimeRunOptions } from "./onnxruntime-options.js";
+import { memoryOf, type SessionMemoryUse } from "./memory-use.js";
 import { openBackend, type OpenedBackend } from "./open-backend.js";
 import { type InPlacePolicy, readOptions, type RewritePolicy, type SessionOptions } from "./options.js";
 import type { StaysOnDevice } from "./output-locations.js";
@@ -280,23 +281,8 @@ export class Session {
   }
 
   /** Bytes of the weights, of the arena, and of every tensor buffer allocated by runs so far. */
-  get memory(): {
-    readonly weightBytes: number;
-    readonly arenaBytes: number;
-    readonly allocations: number;
-    readonly allocatedBytes: number;
-  } {
-    const { functional, apart, pairings, edits, weightBytes, presents } = this.#live();
-    const kept = presents instanceof KeptPresents ? presents.executables : [];
-    const plain = [functional, ...(apart?.executables ?? [])];
-    const uses = [...plain, ...pairings.executables, ...edits.executables, ...kept].map(({ memory }) => memory);
-    const sum = (pick: (use: MemoryUse) => number): number => uses.reduce((total, use) => total + pick(use), 0);
-    return {
-      weightBytes,
-      arenaBytes: sum(({ arenaBytes }) => arenaBytes),
-      allocations: sum(({ allocations }) => allocations),
-      allocatedBytes: sum(({ allocatedBytes }) => allocatedBytes),
-    };
+  get memory(): SessionMemoryUse {
+    return memoryOf(this.#live());
   }
 
   /** Lets go of the model; the session cannot be used afterwards. */

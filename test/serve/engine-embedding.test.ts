@@ -12,7 +12,7 @@ import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { createEngine } from "../../src/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
-import { submit, tokensAlone } from "./support.js";
+import { submit, tokensAlone } from "./engine-support.js";
 
 let folder: string;
 let model: LanguageModel;
