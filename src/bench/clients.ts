@@ -7,6 +7,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { exportedLlama } from "../demo/exported-llama.js";
 import type { Model } from "../onnx/model.js";
 import { writeModel } from "../onnx/write.js";
 import { embeddedClientForm, embeddedSizes } from "./client-forms.js";
@@ -133,8 +134,17 @@ export const clients: Load = {
       vocabulary: load.sizes.vocabulary,
       tokens: 2,
     };
+    const written = (context: number): ClientModel => ({
+      name: `presents fed back: the embedded model's shape as PyTorch exports it, at context ${context}`,
+      model: () => exportedLlama({ ...embeddedSizes(), intermediate: 1024, seed: 3 }),
+      context,
+      most: 2 * context + 2000,
+      vocabulary,
+      tokens: quick ? 2 : 8,
+    });
     return [
       embedded("GroupQueryAttention", quick ? 12 : 400),
+      ...(quick ? [12] : [400, 2048]).map(written),
       embedded("Concat", quick ? 12 : 400),
       ...(quick ? [] : [embedded("Concat", 4096)]),
       large,
