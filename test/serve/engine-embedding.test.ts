@@ -34,7 +34,14 @@ beforeAll(async () => {
       },
     }),
   );
-  model = await CausalLM.load(folder, { cache: "paged", batchInvariant: true, context: 128, blocks: 16, keep: 0 });
+  model = await CausalLM.load(folder, {
+    cache: "paged",
+    batchInvariant: true,
+    threads: 1,
+    context: 128,
+    blocks: 16,
+    keep: 0,
+  });
 });
 afterAll(async () => {
   await model.release();
@@ -44,7 +51,7 @@ afterAll(async () => {
 const tokens = Array.from({ length: 70 }, (_, at) => 300 + ((at * 53) % 900));
 
 test("the mean of the last hidden state, beside a text that is not disturbed", async () => {
-  const linear = await CausalLM.load(folder, { context: 128 });
+  const linear = await CausalLM.load(folder, { threads: 1, context: 128 });
   const state = linear.session.createState({ dims: { batch: 1, capacity: 128 } });
   const decoder = new Decoder(linear.session, { measures: "last_hidden_state" });
   const { measured } = await decoder.runMeasured(state, { tokens: [tokens], positions: [0] });

@@ -15,7 +15,14 @@ import { type Heard, submit } from "./engine-support.js";
 let folder: string;
 let model: LanguageModel;
 beforeAll(async () => {
-  model = await CausalLM.load(embedded, { cache: "paged", batchInvariant: true, context: 200, blocks: 40, keep: 0 });
+  model = await CausalLM.load(embedded, {
+    cache: "paged",
+    batchInvariant: true,
+    threads: 1,
+    context: 200,
+    blocks: 40,
+    keep: 0,
+  });
 });
 afterAll(() => model.release());
 beforeEach(() => {

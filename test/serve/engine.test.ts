@@ -9,7 +9,7 @@ import { embedded } from "../generate/support.js";
 import { type Heard, submit, tokensAlone } from "./engine-support.js";
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
-const seed = Number(process.env["INSITU_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
+const seed = Number(process.env["INSITU_SEED"] ?? (soak ? Math.floor(Math.random() * 2 ** 31) : 1009877104));
 
 const context = 200;
 const blockSize = 8;
@@ -20,6 +20,7 @@ beforeAll(async () => {
   model = await CausalLM.load(embedded, {
     cache: "paged",
     batchInvariant: true,
+    threads: 1,
     context,
     blockSize,
     blocks: 26,
