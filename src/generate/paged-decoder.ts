@@ -151,7 +151,8 @@ export class PagedDecoder implements StatefulDecoder {
       const wanted = last.flatMap((end) => Array.from({ length: rows }, (_, at) => Math.max(0, end - rows + 1 + at)));
       // As many as there are samples, or few numbers that recur: runs of the same shapes are prepared once.
       const samples = read.tokens.length;
-      const count = samples <= 32 ? samples : Math.min(samples, 4 ** Math.ceil(Math.log(wanted.length) / Math.log(4)));
+      const count =
+        samples <= 32 ? samples : Math.min(samples, 4 ** Math.max(1, Math.ceil(Math.log2(wanted.length) / 2)));
       while (wanted.length < count) wanted.push(wanted[0]);
       const logits = await this.#decoder.run(pools, { ...read, pages: feeds, wanted });
       return logits.inRows(rows);
