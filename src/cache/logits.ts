@@ -1,5 +1,7 @@
 /** What a decoder's run said of the next token, row by row for each sample. Chooses nothing. */
 
+import { InsituError } from "../base/error.js";
+
 /** Logits of the last rows of each sample. */
 export class Logits {
   readonly #rows: Float32Array;
@@ -32,6 +34,11 @@ export class Logits {
 
   /** The logits after the token that comes `fromEnd` tokens before the last: a view. */
   at(fromEnd: number, sample = 0): Float32Array {
+    if (fromEnd >= this.#count)
+      throw new InsituError(
+        "invalid-model",
+        `the model has logits of the last ${this.#count} tokens of a run, and those of the token ${fromEnd} before the last are asked for; what reads several tokens at once to choose by each, such as option speculate, needs logits of all tokens`,
+      );
     const row = ((this.#places?.[sample] ?? sample) + 1) * this.#count - 1 - fromEnd;
     return this.#rows.subarray(row * this.#vocabulary, (row + 1) * this.#vocabulary);
   }

@@ -3,6 +3,7 @@
  * what others have read, what prompts have in common is read once.
  */
 import { InsituError } from "../base/error.js";
+import type { Logits } from "../cache/logits.js";
 import { checkToken } from "../cache/token-drawer.js";
 import type { DecoderState, StatefulDecoder } from "./decoder.js";
 import { contextFull, Ending, type FinishReason, stillWanted, wantsNothing } from "./ending.js";
@@ -99,26 +100,35 @@ async function readPrompts(
   check: () => Promise<void>,
 ): Promise<Float32Array[]> {
   const { decoder, chunk } = place;
-  const rows: Float32Array[] = [];
   const padding = samples.map((sample) => sample.padding);
-  for (let at = 0; at < longest; at += chunk) {
-    const count = Math.min(chunk, longest - at);
+  const { ragged } = decoder;
+  // Where prompts end at different rows, their last tokens are read by themselves: a model may have logits of the last one alone.
+  const read = ragged ? longest - 1 : longest;
+  let logits: Logits | undefined;
+  for (let at = 0; at < read; at += chunk) {
+    const count = Math.min(chunk, read - at);
     await check();
-    const logits = await decoder.run(state, {
+    logits = await decoder.run(state, {
       tokens: samples.map((sample) =>
         Array.from({ length: count }, (_, i) => sample.prompt[at - sample.padding + i] ?? 0),
       ),
-      positions: samples.map((sample) => (decoder.ragged ? Math.min(at, sample.prompt.length) : at - sample.padding)),
+      positions: samples.map((sample) => (ragged ? Math.min(at, sample.prompt.length - 1) : at - sample.padding)),
       padding,
+      keep: 1,
     });
-    for (const [index, sample] of samples.entries()) {
-      const last = sample.padding + sample.prompt.length - 1 - at;
-      if (last >= 0 && last < count) rows[index] = logits.at(count - 1 - last, index).slice();
-    }
     // What was read behind a prompt's end is forgotten.
-    if (decoder.ragged) state.rewind(samples.map(({ prompt }) => Math.min(at + count, prompt.length)));
+    if (ragged) state.rewind(samples.map(({ prompt }) => Math.min(at + count, prompt.length - 1)));
   }
-  return rows;
+  await check();
+  if (ragged || logits === undefined)
+    logits = await decoder.run(state, {
+      tokens: samples.map(({ prompt }) => prompt.slice(-1)),
+      positions: state.lengths,
+      padding,
+      keep: 1,
+    });
+  const last = logits;
+  return samples.map((_, index) => last.at(0, index).slice());
 }
 
 /** Reads all prompts, each from where it differs from what has been read before; the logits after each one's last token. */

@@ -14,11 +14,15 @@ const products: readonly string[] = ["MatMul", "MatMulNBits", "FusedMatMul"];
 /** What may stand between the product and the logits: each row for itself. */
 const rowByRow: readonly string[] = ["Cast", "Identity", "Tanh", "Mul", "Div", "Add", "Sub"];
 
-/** The model with the input `logit_rows`; the same model where the product behind its logits is not found. */
+/**
+ * The model with the input `logit_rows`; the same model where the product behind its logits is not found, or where it may have logits of other rows
+ * than those of all tokens: it has picked them itself. A model that is told how many to keep is told to keep all.
+ */
 export function withLogitRows(model: Model): Model {
   const { graph } = model;
   const logits = graph.outputs.find(({ name }) => name === "logits");
   if (logits?.type?.kind !== "tensor" || logits.type.shape?.length !== 3) return model;
+  if (!hasAllRows(logits.type.shape[1], graph)) return model;
   const made = new Map(graph.nodes.flatMap((each) => each.outputs.map((output) => [output, each] as const)));
   const constants = new Set(graph.initializers.map(({ name }) => name));
   const isConstant = (name: string): boolean =>
@@ -51,6 +55,14 @@ export function withLogitRows(model: Model): Model {
       valueInfo: graph.valueInfo.filter(({ name }) => !passed.has(name)),
     },
   };
+}
+
+/** True if logits of so many rows are one of every token. */
+function hasAllRows(rows: unknown, { inputs }: Model["graph"]): boolean {
+  const isKept = inputs.some(({ name }) => name === "num_logits_to_keep");
+  const tokens = inputs.find(({ name }) => name === "input_ids")?.type;
+  const read = tokens?.kind === "tensor" ? tokens.shape?.[1] : undefined;
+  return isKept || (typeof rows === "string" && rows === read);
 }
 
 /** The nodes from a value back to the product that it comes from, which nothing else reads on the way; undefined where there is none. */
