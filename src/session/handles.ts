@@ -34,6 +34,8 @@ export class Conversation<Form = unknown> {
   #most = 0;
   readonly #ended: () => void;
   #runs = 0;
+  /** The rows on the host, by input, once the caches were given back before their tensors were. */
+  #spilled: ReadonlyMap<string, View> | undefined;
 
   /** `ended` is called when the state was given back. */
   constructor(owner: object, form: Form, state: State, ended: () => void) {
@@ -64,6 +66,28 @@ export class Conversation<Form = unknown> {
     });
   }
 
+  /** True once its caches were given back, and its rows are the host's. */
+  get isSpilled(): boolean {
+    return this.#spilled !== undefined;
+  }
+
+  /** The first rows of a cache. */
+  rowsOf({ input, axis }: KeptCache, rows: number): Placed {
+    const whole: Placed = this.#spilled?.get(input) ?? this.state.cache(input).buffer;
+    return whole.slice(axis, 0, rows);
+  }
+
+  /** Gives the caches back and keeps what tensors show of them in arrays of the host, which are collected with those; false during a run. */
+  spill(caches: readonly KeptCache[]): boolean {
+    if (this.#runs > 0 || this.isSpilled) return false;
+    this.#spilled = new Map(
+      caches.map((cache) => [cache.input, cloneView(hostView(this.rowsOf(cache, this.#most)))] as const),
+    );
+    this.state.release();
+    this.#ended();
+    return true;
+  }
+
   /** Keeps the caches while a run goes on; `unhold` ends that. */
   hold(): void {
     this.#runs++;
@@ -84,7 +108,7 @@ export class Conversation<Form = unknown> {
   }
 
   #settle(): void {
-    if (this.#runs > 0 || this.#shown.size > 0) return;
+    if (this.#runs > 0 || this.#shown.size > 0 || this.isSpilled) return;
     this.state.release();
     this.#ended();
   }
@@ -181,7 +205,7 @@ class Handle extends Inside {
 
   /** The rows in the cache. */
   get place(): Placed {
-    return this.#holding.buffer.slice(this.cache.axis, 0, this.shown.rows);
+    return this.shown.conversation.rowsOf(this.cache, this.shown.rows);
   }
 
   get #holding(): Holding {
@@ -189,7 +213,7 @@ class Handle extends Inside {
   }
 
   check(): void {
-    if (this.#lent === undefined) void this.#holding;
+    if (this.#lent === undefined) void this.place;
   }
 
   view(): View {
@@ -200,8 +224,9 @@ class Handle extends Inside {
     return (this.#lent ??= cloneView(hostView(this.place)));
   }
 
-  read(): Promise<View> {
-    return this.#holding.read(this.place);
+  async read(): Promise<View> {
+    const { place } = this;
+    return this.shown.conversation.isSpilled ? cloneView(hostView(place)) : this.#holding.read(place);
   }
 
   override again(): Lender {

@@ -18,11 +18,16 @@ import type { PresentsStatistics } from "./presents-explanation.js";
 import type { Parts } from "./session.js";
 import { placeInSlot } from "./slots.js";
 import { State } from "./state.js";
-import { keptStill, stillPlace } from "./still-rows.js";
+import { keptStill, type StillMemory, stillPlace } from "./still-rows.js";
 import { runWithState } from "./stateful-run.js";
 
 type Wanted = ReadonlyMap<Value, Tensor | null>;
 type Results = Record<string, Tensor>;
+
+/** Idle texts whose caches are kept, at most: nobody tells when a tensor is no longer needed, and collectors know nothing of this memory. */
+const mostIdle = 16;
+/** The same in bytes; the last two are kept whatever they take. */
+const mostIdleBytes = 2 ** 28;
 
 const noPlaces: ReadonlyMap<Value, Placed> = new Map();
 const nothingOmitted: ReadonlySet<Value> = new Set();
@@ -56,10 +61,15 @@ export class KeptPresents {
     forked: 0,
     imported: 0,
     copied: 0,
+    spilled: 0,
     movedBytes: 0,
     heldBytes: 0,
   };
 
+  /** Texts whose caches are kept, the last that ran at the end. */
+  readonly #living = new Set<Conversation<KeptModel>>();
+  /** The memory of rows that runs only read, by the run that made them. */
+  readonly #still: StillMemory[][] = [];
   readonly #stillPlace = (tensor: unknown): Placed | undefined => stillPlace(tensor, this);
 
   constructor(kept: KeptModel) {
@@ -111,6 +121,7 @@ export class KeptPresents {
     const { still, parts } = this.#kept;
     if (still.size === 0) return results;
     const { statistics } = this;
+    const memories: StillMemory[] = [];
     for (const [{ name }, target] of wanted) {
       const input = still.get(name);
       // What the caller gave is the caller's; the branch with caches makes nothing of them.
@@ -119,13 +130,19 @@ export class KeptPresents {
       try {
         parts.limit.checkState(bytes + statistics.heldBytes);
         const freed = (): void => void (statistics.heldBytes -= bytes);
-        results[name] = keptStill(results[name], input, this, original, parts.pairings.own.stateful, freed);
+        const kept = keptStill(results[name], input, this, original, parts.pairings.own.stateful, freed);
+        results[name] = kept.tensor;
+        memories.push(kept.memory);
       } catch (error) {
         if (!(error instanceof InsituError) || error.code !== "out-of-memory") throw error;
-        return results;
+        break;
       }
       statistics.heldBytes += bytes;
     }
+    if (memories.length === 0 || parts.pairings.own.stateful.location !== "cpu") return results;
+    this.#still.push(memories);
+    while (this.#still.length > 2 && (this.#still.length > mostIdle || statistics.heldBytes >= mostIdleBytes))
+      for (const memory of this.#still.shift()!) memory.spill();
     return results;
   }
 
@@ -181,7 +198,9 @@ export class KeptPresents {
     // Elsewhere than on the host nothing but handles can be copied from.
     if (pasts?.some((place, index) => !(place instanceof View) && handles[index] === undefined) === true)
       return undefined;
-    const conversation = isOne ? (first.shown.conversation as Conversation<KeptModel>) : undefined;
+    const shown = isOne ? (first.shown.conversation as Conversation<KeptModel>) : undefined;
+    // Rows that were brought to the host are taken in again.
+    const conversation = shown?.isSpilled === true ? undefined : shown;
     const chosen = formFor(this.#kept, conversation?.form ?? this.#kept, at, added);
     return chosen && { ...chosen, conversation, places: () => pasts ?? handles.map((handle) => handle!.place), added };
   }
@@ -262,6 +281,8 @@ export class KeptPresents {
         state.release();
       }
       statistics.continued++;
+      this.#living.delete(conversation);
+      this.#living.add(conversation);
       return conversation;
     }
     const state = this.#stateWith(source);
@@ -272,8 +293,23 @@ export class KeptPresents {
     else statistics.forked++;
     const begun = new Conversation(this, form, state, () => {
       statistics.heldBytes -= begun.state.byteLength;
+      this.#living.delete(begun);
     });
+    this.#living.add(begun);
+    // Not before its rows were copied: they may be those of the oldest.
+    this.#spillOldest();
     return begun;
+  }
+
+  /** Makes room for one more text: on the host, where programs dispose of nothing, those that ran longest ago give their caches back. */
+  #spillOldest(): void {
+    const { parts, caches } = this.#kept;
+    if (parts.pairings.own.stateful.location !== "cpu") return;
+    for (const oldest of [...this.#living]) {
+      const count = this.#living.size;
+      if (count <= 2 || (count <= mostIdle && this.statistics.heldBytes < mostIdleBytes)) return;
+      if (oldest.spill(caches)) this.statistics.spilled++;
+    }
   }
 
   #capacityOf(state: State): number {

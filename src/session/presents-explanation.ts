@@ -12,6 +12,8 @@ export interface PresentsStatistics {
   imported: number;
   /** Runs that copied pasts and presents, as the model says. */
   copied: number;
+  /** Texts that were left alone for others, and whose rows were brought to the host. */
+  spilled: number;
   /** Bytes that forks, imports and caches that had to grow moved. */
   movedBytes: number;
   /** Bytes of the caches that presents show now. */
@@ -44,9 +46,9 @@ export const presentsJson = (presents: ToldPresents | string): PresentsExplanati
 /** The same as text. */
 export function presentsText(presents: ToldPresents | string): readonly string[] {
   if (typeof presents === "string") return [`copied: ${presents}`];
-  const { continued, started, forked, imported, copied, movedBytes, heldBytes } = presents.statistics;
+  const { continued, started, forked, imported, copied, spilled, movedBytes, heldBytes } = presents.statistics;
   return [
     `kept inside, and written in place where they are fed back as they came; presents: "copy" turns it off`,
-    `runs so far: ${started} began, ${continued} went on in place, ${forked} forked, ${imported} from pasts that were given, ${copied} copied; ${movedBytes} bytes moved, ${heldBytes} held now`,
+    `runs so far: ${started} began, ${continued} went on in place, ${forked} forked, ${imported} from pasts that were given, ${copied} copied; ${spilled} texts left for others; ${movedBytes} bytes moved, ${heldBytes} held now`,
   ];
 }

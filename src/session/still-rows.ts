@@ -17,8 +17,10 @@ interface StillOwner {
 }
 
 /** Memory that is given back once, whoever says so first. */
-class StillMemory {
+export class StillMemory {
   readonly place: Placed;
+  /** The elements on the host, once the memory was given back before its tensor was. */
+  host: View | undefined;
   readonly #places: Places;
   readonly #freed: () => void;
   #isFree = false;
@@ -27,6 +29,13 @@ class StillMemory {
     this.#places = places;
     this.place = place;
     this.#freed = freed;
+  }
+
+  /** Gives the memory back and keeps the elements in an array of the host, which is collected with the tensor. */
+  spill(): void {
+    if (this.#isFree) return;
+    this.host = cloneView(hostView(this.place));
+    this.free();
   }
 
   free(): void {
@@ -73,9 +82,15 @@ class StillRows extends Inside {
     return this.#lent !== undefined;
   }
 
-  get place(): Placed {
+  /** Where the elements are in the backend's memory; undefined once they are the host's. */
+  get inside(): Placed | undefined {
     this.check();
-    return this.#memory.place;
+    return this.#memory.host === undefined ? this.#memory.place : undefined;
+  }
+
+  get #place(): Placed {
+    this.check();
+    return this.#memory.host ?? this.#memory.place;
   }
 
   check(): void {
@@ -84,15 +99,15 @@ class StillRows extends Inside {
   }
 
   view(): View {
-    return this.#lent ?? hostView(this.place);
+    return this.#lent ?? hostView(this.#place);
   }
 
   lend(): View {
-    return (this.#lent ??= cloneView(hostView(this.place)));
+    return (this.#lent ??= cloneView(hostView(this.#place)));
   }
 
   async read(): Promise<View> {
-    return this.#lent ?? this.#places.read(this.place);
+    return this.#lent ?? this.#memory.host ?? this.#places.read(this.#place);
   }
 
   override again(): Inside {
@@ -106,23 +121,24 @@ class StillRows extends Inside {
   }
 }
 
-/** The same elements in the memory of a backend, for an input; `freed` is told when they are let go of. */
+/** The same elements in the memory of a backend, for an input, and that memory; `freed` is told when it is let go of. */
 export function keptStill(
-  tensor: Tensor,
+  made: Tensor,
   input: Value,
   owner: object,
   session: StillOwner,
   places: Places,
   freed: () => void,
-): Tensor {
-  const from = tensor.toView();
+): { readonly tensor: Tensor; readonly memory: StillMemory } {
+  const from = made.toView();
   const [place] = places.allocate([{ cache: input, type: from.type, shape: from.shape }]);
   places.copy([{ from, to: place }]);
-  return lentTensor(new StillRows(owner, session, places, new StillMemory(places, place, freed)));
+  const memory = new StillMemory(places, place, freed);
+  return { tensor: lentTensor(new StillRows(owner, session, places, memory)), memory };
 }
 
 /** Where a tensor's elements lie that stay inside with this owner, and are as they were made; undefined for others. */
 export function stillPlace(tensor: unknown, owner: object): Placed | undefined {
   const inside = insideOf(tensor);
-  return inside instanceof StillRows && !inside.isLent && inside.owner === owner ? inside.place : undefined;
+  return inside instanceof StillRows && !inside.isLent && inside.owner === owner ? inside.inside : undefined;
 }

@@ -149,9 +149,16 @@ test("the encoder's rows are the caller's where their array is read, and are giv
     const [a, b] = [await ours.run(feeds(7, pasts, true)), await theirs.run(feeds(7, expected, true))];
     expect(compareViews(a["logits"].toView(), b["logits"].toView(), { tolerance: 1e-4 })).toBe("");
   }
+  // Many others later, its rows are the host's and still the same.
+  const soFar = held();
+  for (let text = 0; text < 20; text++) await ours.run(feeds(text, nothing, false));
+  expect(held()).toBe(soFar + 15 * 2 * layers * 30 * heads * headSize * 4);
+  const [late, expectedLate] = [await ours.run(feeds(9, pasts, true)), await theirs.run(feeds(9, expected, true))];
+  expect(compareViews(late["logits"].toView(), expectedLate["logits"].toView(), { tolerance: 1e-4 })).toBe("");
+  const [fresh] = [pastsOf(await ours.run(feeds(3, nothing, false)))];
   const before = held();
-  const still = pasts["past_key_values.1.encoder.value"];
+  const still = fresh["past_key_values.1.encoder.value"];
   still.dispose();
   expect(held()).toBe(before - 30 * heads * headSize * 4);
-  await expect(ours.run(feeds(7, pasts, true))).rejects.toThrow(/was disposed/);
+  await expect(ours.run(feeds(7, fresh, true))).rejects.toThrow(/was disposed/);
 });

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { Client, type Past } from "./handle-client.js";
+import { Client, difference, type Past, pastDifference } from "./handle-client.js";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
@@ -51,4 +51,27 @@ test(`memory is flat over ${tokens} tokens`, async () => {
   past = client.empty();
   await aliveBytes();
   await expect.poll(async () => (await aliveBytes(), client.runs!.heldBytes)).toBe(0);
+});
+
+test("texts that are left alone give their caches back, and can be gone on from", async () => {
+  const bytes = writeModel(publishedDecoder({ ...smallPublishedSizes, positions: 512 }, { type: "float32" }));
+  const [ours, theirs] = [
+    new Client(await InferenceSession.create(bytes, { presents: "keep", threads: 1 })),
+    new Client(await InferenceSession.create(bytes, { presents: "copy", threads: 1 })),
+  ];
+  const texts: (readonly [Past, Past])[] = [];
+  const tokensOf = (text: number): number[][] => [[text % 90, (3 * text) % 90, (text + 41) % 90]];
+  for (let text = 0; text < 24; text++)
+    texts.push([await ours.run(tokensOf(text), ours.empty()), await theirs.run(tokensOf(text), theirs.empty())]);
+  const { layers, keyValueHeads, headSize } = smallPublishedSizes;
+  expect(ours.runs).toMatchObject({ started: 24, spilled: 8 });
+  expect(ours.runs!.heldBytes).toBe(16 * 256 * 2 * layers * keyValueHeads * headSize * 4);
+  // The first is gone on from twice, once its elements were read; the last never left.
+  expect(await pastDifference(texts[1][0], texts[1][1], 2e-4)).toBe("");
+  for (const text of [0, 1, 0, 23]) {
+    const [own, other] = texts[text];
+    const steps = [await ours.run([[7]], own), await theirs.run([[7]], other)] as const;
+    expect(await difference({ ...steps[0], tensors: {} }, { ...steps[1], tensors: {} }, 2e-4), `${text}`).toBe("");
+  }
+  expect(ours.runs).toMatchObject({ imported: 3, continued: 1, copied: 0 });
 });
