@@ -305,7 +305,7 @@ export class KeptPresents {
   #spillOldest(): void {
     const { parts, caches } = this.#kept;
     if (parts.pairings.own.stateful.location !== "cpu") return;
-    for (const oldest of [...this.#living]) {
+    for (const oldest of this.#living) {
       const count = this.#living.size;
       if (count <= 2 || (count <= mostIdle && this.statistics.heldBytes < mostIdleBytes)) return;
       if (oldest.spill(caches)) this.statistics.spilled++;
