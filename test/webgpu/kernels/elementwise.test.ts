@@ -185,7 +185,8 @@ describe.skipIf(noWebgpu !== undefined)(`elementwise work${noWebgpu ? `: ${noWeb
       await check({
         op: "SwiGLU",
         opset: 28,
-        inputs: [x, randomOf(random, type, shape)].map((view) => laidOut(random, view)),
+        // A gate that is too small for a device that flushes such numbers is 0 there, and 0 times infinity is no number.
+        inputs: [x, randomView(random, type, shape)].map((view) => laidOut(random, view)),
         absolute: 1e-6,
       });
       await check({ op: "PRelu", inputs: [laidOut(random, x), { view: randomView(random, type, []) }] });
