@@ -91,7 +91,7 @@ function stepOf(node: Node, position: number): ChainStep | undefined {
     return { source: effect.sources[0], node, kind: effect.kind };
   if (position !== 0) return undefined;
   const { appends, permutes } = node.op;
-  const name = appends?.to ?? permutes;
+  const name = appends?.to ?? permutes?.input;
   const source = name === undefined ? undefined : node.inputs[inputPosition(node, name)];
   return source && { source, node, kind: appends === undefined ? "permute" : "append" };
 }

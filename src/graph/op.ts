@@ -158,7 +158,11 @@ interface Declaration<I extends Parameters, O extends Parameters, A extends Attr
   /** The first output is this input with more joined to its end: how a cache that is made anew each step is recognised. */
   readonly appends?: { readonly to: keyof I & string; readonly along: keyof A & string };
   /** The first output holds exactly this input's elements in another order: a copy of all of them. */
-  readonly permutes?: keyof I & string;
+  readonly permutes?: {
+    readonly input: keyof I & string;
+    /** Axis i of the output is this axis of the input. */
+    order(attrs: AttributeResults<A>, rank: number): readonly number[];
+  };
   /**
    * Inputs that say, per sample, where new rows start, or how many rows are valid once they are written. Where rows behind the last one go
    * to the first (`wraps`), a length may be more than a cache holds.
@@ -195,7 +199,9 @@ export interface Op {
   readonly random: boolean;
   readonly readsOnlyShape: readonly string[];
   readonly appends: { readonly to: string; readonly along: string } | undefined;
-  readonly permutes: string | undefined;
+  readonly permutes:
+    | { readonly input: string; order(attrs: AttributeRecord, rank: number): readonly number[] }
+    | undefined;
   readonly lengths: { readonly start?: string; readonly end?: string; wraps(attrs: AttributeRecord): boolean };
   readonly rows: { window(attrs: AttributeRecord): number | undefined; readonly masks: readonly string[] };
   readonly largest: boolean;
@@ -243,7 +249,10 @@ export function defineOp<
     random,
     readsOnlyShape,
     appends: declaration.appends,
-    permutes: declaration.permutes,
+    permutes: declaration.permutes && {
+      input: declaration.permutes.input,
+      order: (given, rank) => declaration.permutes!.order(given as AttributeResults<A>, rank),
+    },
     largest: declaration.largest ?? false,
     // The erased calls are made by shared code from this very declaration, so their contents have the declared types.
     lengths: {

@@ -8,6 +8,7 @@ import type { Node, Value } from "../graph/graph.js";
 import { byteLengthOf, type ElementType } from "../tensor/element-type.js";
 import { elementCount } from "../tensor/view.js";
 import { type Lifetime, packApart, type PackedApart, packArena } from "./arena.js";
+import { liesAlike, overwritesNothingOfItsOwn, permutedBy } from "./permuted-views.js";
 import type { Plan } from "./plan.js";
 import { bytesReadBy, effectOf } from "./uses.js";
 
@@ -40,6 +41,8 @@ interface Question {
   readonly value: Value;
   readonly source: Value;
   readonly fits: boolean;
+  /** Where the output is the operand in another order of its axes. */
+  readonly order?: readonly number[];
 }
 
 /** Where outputs lie, and what the arena takes: in one buffer, or in several. */
@@ -70,6 +73,16 @@ export function layOut(
     questions.push(question);
     return question.fits;
   };
+  const mayShow = overwritesNothingOfItsOwn(plan, nodes);
+  /** The operand under which an output may be shown that only has its axes in another order. */
+  const shownBy = (node: Node, value: Value, at: number, shape: readonly number[]): Value | undefined => {
+    const permuted = mayShow ? permutedBy(node, at, shape.length) : undefined;
+    if (permuted === undefined || !buffers.isBetween(permuted.source) || buffers.isResult(value)) return undefined;
+    const { source, order } = permuted;
+    const question = { value, source, order, fits: liesAsIn(facts.get(source), order) };
+    questions.push(question);
+    return question.fits ? source : undefined;
+  };
   nodes.forEach((node, position) => {
     node.outputs.forEach((value, at) => {
       if (value === undefined) return;
@@ -80,6 +93,11 @@ export function layOut(
       if (shared !== undefined) {
         buffers.share(value, shared.with);
         return placements.set(value, { kind: "shared", ...shared, ...placed });
+      }
+      const shown = shownBy(node, value, at, fact.shape);
+      if (shown !== undefined) {
+        buffers.share(value, shown);
+        return placements.set(value, { kind: "shared", with: shown, effect: "view", ...placed });
       }
       if (fact.type !== "string") buffers.open(value, position);
       return placements.set(value, { kind: "own", ...placed });
@@ -128,9 +146,11 @@ export function layOutAgain(
     set += room;
   }
   if (needed * mostSpare < set) return undefined;
-  for (const { value, source, fits: answer } of before.questions) {
+  for (const { value, source, order, fits: answer } of before.questions) {
     if (!changed.has(value) && !changed.has(source)) continue;
-    if (fits(facts.get(source), placements.get(value) as Placed) !== answer) return undefined;
+    const fact = facts.get(source);
+    const now = order === undefined ? fits(fact, placements.get(value) as Placed) : liesAsIn(fact, order);
+    if (now !== answer) return undefined;
   }
   return { ...before, placements };
 }
@@ -176,6 +196,10 @@ function fits(fact: Fact | undefined, { type, shape }: Placed): boolean {
   );
 }
 
+/** True if a value in this order of its axes lies as it does. */
+const liesAsIn = (fact: Fact | undefined, order: readonly number[]): boolean =>
+  isKnownShape(fact?.shape) && liesAlike(fact.shape, order);
+
 /** The buffers that steps open, and how long each is read through everything that shares it. */
 class Buffers {
   readonly #owner = new Map<Value, Value>();
@@ -211,6 +235,17 @@ class Buffers {
   isFree(source: Value, position: number): boolean {
     const owner = this.#owner.get(source);
     return owner !== undefined && this.#read(owner) <= position && this.#read(source) <= position;
+  }
+
+  /** True for what a step made in a buffer of the program's that ends before the run does. */
+  isBetween(value: Value): boolean {
+    const owner = this.#owner.get(value);
+    return owner !== undefined && !this.isResult(owner) && !this.isResult(value);
+  }
+
+  /** True for what is read when the run ends. */
+  isResult(value: Value): boolean {
+    return this.#read(value) === Infinity;
   }
 
   /** Every opened buffer with its lifetime. */

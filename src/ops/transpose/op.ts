@@ -27,7 +27,7 @@ export const Transpose = defineOp({
   inputs: { data: tensor("T") },
   outputs: { transposed: tensor("T") },
   attrs: { perm: ints() },
-  permutes: "data",
+  permutes: { input: "data", order: ({ perm }, rank) => orderOf(perm, rank) },
   infer(call) {
     const { perm } = call.attrs;
     const { shape } = call.inputs.data;
