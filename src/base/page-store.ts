@@ -1,9 +1,11 @@
 /** Where blocks of pages are kept beyond the life of a process: a folder, or a store that several processes share. Types only. */
 
-/** Blocks by name. A name says all that a block's bytes depend on, so that what is there is never another's. */
+/** Bytes by name. A store keeps them as they are, and whoever asks for them checks what comes back. */
 export interface PageStore {
-  /** The blocks with these names, as far as the first ones are there without a gap. What cannot be read is not there. */
-  load(names: readonly string[]): Promise<readonly Uint8Array[]>;
-  /** Keeps a block. The store may let go of it at any time, and of older ones to make room. */
-  save(name: string, bytes: Uint8Array): Promise<void>;
+  /** What is kept under these names, in their order: undefined where there is nothing. What comes after a gap may be left out. */
+  load(names: readonly string[], signal: AbortSignal): Promise<readonly (Uint8Array | undefined)[]>;
+  /** Keeps values, in place of what was there. The store may let go of them at any time, and of older ones to make room. */
+  save(values: ReadonlyMap<string, Uint8Array>, signal: AbortSignal): Promise<void>;
+  /** Gives connections back; nothing is asked of the store afterwards. */
+  close(): Promise<void>;
 }

@@ -3,25 +3,37 @@
  * block's end. Two processes that agree on them may share blocks.
  */
 
-/** The names, as hexadecimal digits, of the full blocks that tokens fill. */
-export async function blockNames(
+/** A full block by its name. The names are digests in hexadecimal digits. */
+export interface NamedBlock {
+  readonly name: string;
+  /** The name of the block before it; for the first one, what stands for the model and the salt. */
+  readonly parent: string;
+  readonly tokens: readonly number[];
+}
+
+/** The full blocks that tokens fill. */
+export async function nameBlocks(
   fingerprint: string,
   salt: string,
   tokens: readonly number[],
   blockSize: number,
-): Promise<string[]> {
-  const names: string[] = [];
+): Promise<NamedBlock[]> {
+  const blocks: NamedBlock[] = [];
   let before = await digest(new TextEncoder().encode(JSON.stringify([fingerprint, salt, blockSize])));
   for (let at = 0; at + blockSize <= tokens.length; at += blockSize) {
+    const own = tokens.slice(at, at + blockSize);
     const bytes = new Uint8Array(before.length + 4 * blockSize);
     bytes.set(before);
     const words = new DataView(bytes.buffer, before.length);
-    for (let index = 0; index < blockSize; index++) words.setUint32(4 * index, tokens[at + index], true);
+    own.forEach((token, index) => words.setUint32(4 * index, token, true));
+    const parent = hex(before);
     before = await digest(bytes);
-    names.push(Array.from(before, (byte) => byte.toString(16).padStart(2, "0")).join(""));
+    blocks.push({ name: hex(before), parent, tokens: own });
   }
-  return names;
+  return blocks;
 }
+
+const hex = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 const digest = async (bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> =>
   new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));

@@ -133,31 +133,3 @@ export function readEachBlock({ state }: PagedState, blocks: readonly number[]):
     }),
   );
 }
-
-/**
- * Makes blocks known that hold a beginning of `tokens`, which texts of the salt may share from then on: `contents` has the bytes of those from
- * block `first` on, as `readEachBlock` read them. As many as there is room for, and none where the pool lost a block before them. No run
- * may be under way.
- */
-export function adoptBlocks(
-  { state, pool, blockBytes }: PagedState,
-  salt: string,
-  tokens: readonly number[],
-  first: number,
-  contents: readonly Uint8Array[],
-): void {
-  const { blockSize } = pool;
-  const sequence = pool.add(undefined, salt);
-  try {
-    const known = sequence.share(tokens.slice(0, (first + contents.length) * blockSize)) / blockSize;
-    const whole = contents.findIndex(({ length }) => length !== blockBytes);
-    const end = Math.min(first + (whole < 0 ? contents.length : whole), known + pool.room / blockSize);
-    if (known < first || known >= end) return;
-    sequence.append(tokens.slice(known * blockSize, end * blockSize));
-    for (let column = known; column < end; column++)
-      state.writeParts([sequence.table[column]], contents[column - first]);
-    sequence.commit();
-  } finally {
-    sequence.release();
-  }
-}

@@ -1,8 +1,7 @@
 /**
  * Blocks of pages in a folder, a file for each, within a number of bytes: those that were used longest ago go first. Several processes may
- * share it: files appear whole, and one that is damaged or gone is as if it had never been there.
+ * share it: files appear whole, and one that is gone is as if it had never been there.
  */
-import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { checkCount } from "../base/arguments.js";
@@ -10,11 +9,6 @@ import { InsituError } from "../base/error.js";
 import type { PageStore } from "../base/page-store.js";
 
 const ending = ".page";
-
-/** Bytes of the checksum in front of a block. */
-const headBytes = 32;
-
-const checksum = (bytes: Uint8Array): Buffer => createHash("sha256").update(bytes).digest();
 
 /** A store in a folder, which is made where it is not there. */
 export async function openPageFolder(folder: string, mostBytes: number): Promise<PageStore> {
@@ -53,39 +47,41 @@ class PageFolder implements PageStore {
     for (const bytes of files.values()) this.#bytes += bytes;
   }
 
-  async load(names: readonly string[]): Promise<readonly Uint8Array[]> {
+  async load(names: readonly string[]): Promise<readonly (Uint8Array | undefined)[]> {
     const gap = names.findIndex((name) => !this.#files.has(name));
-    const read = await Promise.all((gap < 0 ? names : names.slice(0, gap)).map((name) => this.#read(name)));
-    const missing = read.indexOf(undefined);
-    return (missing < 0 ? read : read.slice(0, missing)).filter((bytes) => bytes !== undefined);
+    return Promise.all((gap < 0 ? names : names.slice(0, gap)).map((name) => this.#read(name)));
   }
 
-  async save(name: string, bytes: Uint8Array): Promise<void> {
-    const size = bytes.length + headBytes;
-    if (this.#files.has(name) || size > this.#mostBytes) return;
-    await this.#makeRoom(size);
+  async save(values: ReadonlyMap<string, Uint8Array>): Promise<void> {
+    for (const [name, bytes] of values) await this.#write(name, bytes);
+  }
+
+  async close(): Promise<void> {}
+
+  async #write(name: string, bytes: Uint8Array): Promise<void> {
+    if (bytes.length > this.#mostBytes) return;
+    await this.#makeRoom(bytes.length);
     const temporary = join(this.#folder, `${name}.${process.pid}.${this.#written++}.part`);
     try {
-      await writeFile(temporary, Buffer.concat([checksum(bytes), bytes]));
+      await writeFile(temporary, bytes);
       await rename(temporary, this.#pathOf(name));
     } catch (error) {
       await rm(temporary, { force: true });
       throw error;
     }
-    this.#note(name, size);
+    this.#note(name, bytes.length);
   }
 
   async #read(name: string): Promise<Uint8Array | undefined> {
     const path = this.#pathOf(name);
-    const file = await readFile(path).catch(() => undefined);
-    const bytes = file?.subarray(headBytes);
-    if (file === undefined || bytes === undefined || !checksum(bytes).equals(file.subarray(0, headBytes))) {
+    const bytes = await readFile(path).catch(() => undefined);
+    if (bytes === undefined) {
       await this.#drop(name);
       return undefined;
     }
     const now = new Date();
     await utimes(path, now, now).catch(() => undefined);
-    this.#note(name, file.length);
+    this.#note(name, bytes.length);
     return bytes;
   }
 

@@ -72,6 +72,24 @@ export interface EngineFigures {
   readonly madeTokens: number;
   readonly preemptions: number;
   readonly steps: number;
+  /** Of the store of beginnings, where there is one. */
+  readonly store?: StoreFigures;
+}
+
+/** What became of the blocks of a store; whether it is asked right now. Counts only grow. */
+export interface StoreFigures {
+  /** Blocks that were taken over, and those that the store did not have. */
+  readonly hits: number;
+  readonly misses: number;
+  /** Values that were damaged, or not what was asked for. */
+  readonly refused: number;
+  /** Calls that failed or took too long. */
+  readonly errors: number;
+  /** Blocks that were kept, and those that were not: too many were on their way, or the store failed. */
+  readonly saved: number;
+  readonly dropped: number;
+  readonly reading: "closed" | "half-open" | "open";
+  readonly writing: "closed" | "half-open" | "open";
 }
 
 /** Runs texts. */

@@ -12,12 +12,24 @@ type Figure = readonly [name: string, help: string, read: (figures: EngineFigure
 
 const usage = ({ blocks, blocksUsed }: EngineFigures): number => (blocks === 0 ? 0 : blocksUsed / blocks);
 
+const breaker = { closed: 0, "half-open": 1, open: 2 } as const;
+
 const gauges: readonly Figure[] = [
   ["insitu_texts_waiting", "Texts that wait for their turn.", (of) => of.waiting],
   ["insitu_texts_running", "Texts that are being made.", (of) => of.running],
   ["insitu_blocks", "Blocks of the pool.", (of) => of.blocks],
   ["insitu_blocks_used", "Blocks that hold tokens of texts.", (of) => of.blocksUsed],
   ["insitu_block_tokens", "Tokens that a block holds.", (of) => of.blockSize],
+  [
+    "insitu_store_reading",
+    "Whether the store is read: 0 yes, 1 on trial, 2 no.",
+    (of) => breaker[of.store?.reading ?? "closed"],
+  ],
+  [
+    "insitu_store_writing",
+    "Whether the store is written: 0 yes, 1 on trial, 2 no.",
+    (of) => breaker[of.store?.writing ?? "closed"],
+  ],
 ];
 
 const counters: readonly Figure[] = [
@@ -26,6 +38,12 @@ const counters: readonly Figure[] = [
   ["insitu_new_tokens_total", "Tokens that were made.", (of) => of.madeTokens],
   ["insitu_preemptions_total", "Texts that had to give their blocks back.", (of) => of.preemptions],
   ["insitu_steps_total", "Runs of the model.", (of) => of.steps],
+  ["insitu_store_hits_total", "Blocks that were taken over from the store.", (of) => of.store?.hits ?? 0],
+  ["insitu_store_misses_total", "Blocks that the store did not have.", (of) => of.store?.misses ?? 0],
+  ["insitu_store_refused_total", "Values of the store that were damaged or another's.", (of) => of.store?.refused ?? 0],
+  ["insitu_store_errors_total", "Calls of the store that failed or took too long.", (of) => of.store?.errors ?? 0],
+  ["insitu_store_saved_total", "Blocks that the store was given.", (of) => of.store?.saved ?? 0],
+  ["insitu_store_dropped_total", "Blocks that could not be given to the store.", (of) => of.store?.dropped ?? 0],
 ];
 
 const vllmGauges: readonly Figure[] = [

@@ -9,6 +9,7 @@ import { valueText } from "../base/value-text.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
 import { type AnswerTools, answerTexts } from "./answer-texts.js";
 import type { Engine } from "./engine.js";
+import { withBreakEven } from "./running/break-even.js";
 import { createEngine } from "./running/create-engine.js";
 import { type Client, Keys } from "./keys.js";
 import { Metrics } from "./metrics.js";
@@ -63,10 +64,13 @@ export function createServer(lm: LanguageModel | Promise<LanguageModel>, options
 async function engineFor(lm: LanguageModel, settings: ServerSettings): Promise<Engine> {
   const { maxQueue, maxRunning, prefixes } = settings;
   if (lm.pages === undefined) return oneAtATime(lm, maxQueue);
+  const decoder = lm.pagedDecoder;
   return createEngine(lm, {
     mostWaiting: maxQueue,
     ...(maxRunning === undefined ? {} : { mostRunning: maxRunning }),
-    ...(prefixes === undefined ? {} : { prefixes: await prefixes }),
+    ...(prefixes === undefined || decoder === undefined
+      ? {}
+      : { prefixes: await withBreakEven(await prefixes, decoder, lm.vocabulary) }),
   });
 }
 

@@ -72,23 +72,25 @@ test("a damaged file ends what is taken over, and is written anew", async () => 
 
 test("a folder stays within its bytes, and lets go of what was used longest ago", async () => {
   const store = await openPageFolder(folder, 10_000);
+  const { signal } = new AbortController();
   const block = (fill: number): Uint8Array => new Uint8Array(3000).fill(fill);
-  for (const name of ["a", "b", "c"]) await store.save(name, block(1));
-  await store.load(["a"]);
-  await store.save("d", block(2));
-  expect(await store.load(["b"])).toEqual([]);
-  expect((await store.load(["a", "c", "d"])).length).toBe(3);
-  await store.save("e", new Uint8Array(20_000));
+  await store.save(new Map(["a", "b", "c"].map((name) => [name, block(1)])), signal);
+  await store.load(["a"], signal);
+  await store.save(new Map([["d", block(2)]]), signal);
+  expect(await store.load(["b"], signal)).toEqual([]);
+  expect((await store.load(["a", "c", "d"], signal)).length).toBe(3);
+  await store.save(new Map([["e", new Uint8Array(20_000)]]), signal);
   const bytes = readdirSync(folder).reduce((sum, file) => sum + statSync(join(folder, file)).size, 0);
   expect(bytes).toBeLessThanOrEqual(10_000);
   const reopened = await openPageFolder(folder, 10_000);
-  expect(await reopened.load(["a", "b"])).toEqual([Buffer.from(block(1))]);
+  expect(await reopened.load(["a", "b"], signal)).toEqual([Buffer.from(block(1))]);
 });
 
 test("a store that fails is as if it were empty", async () => {
   const broken: PageStore = {
     load: () => Promise.reject(new Error("away")),
     save: () => Promise.reject(new Error("away")),
+    close: () => Promise.reject(new Error("away")),
   };
   const { end, cachedTokens } = await once(broken, "a");
   expect([end, cachedTokens]).toEqual(["max-tokens", 0]);

@@ -1,17 +1,21 @@
 /**
  * Blocks of texts that outlive their pool: what a store has of a prompt is brought into the pool before the prompt's turn, and what a text
- * has read is kept there when it ends. Bytes move between runs only; the store is asked beside them.
+ * has read is kept there. Bytes move between runs only; the store is asked beside them.
  */
 import type { PageStore } from "../../base/page-store.js";
-import { blockNames } from "../../cache/block-names.js";
-import { adoptBlocks, readEachBlock } from "../../cache/page-bytes.js";
+import { type NamedBlock, nameBlocks } from "../../cache/block-names.js";
+import { readEachBlock } from "../../cache/page-bytes.js";
 import type { PagedState } from "../../cache/paged-state.js";
 import type { Sequence } from "../../cache/sequence.js";
+import type { StoreFigures } from "../engine.js";
+import { CheckedStore, type CheckedStoreOptions } from "./checked-store.js";
 
 /** Where prefixes are kept, and what their bytes depend on beside tokens and salt: model, weights, types, the backend that computed them. */
-export interface PrefixStore {
+export interface PrefixStore extends CheckedStoreOptions {
   readonly store: PageStore;
   readonly fingerprint: string;
+  /** Tokens from which on the store is asked for a beginning: what a run would take longer for. 64 where left out. */
+  readonly leastTokens?: number;
 }
 
 /** A text whose blocks are kept. */
@@ -20,108 +24,134 @@ interface SavedText {
   readonly tokens: readonly number[];
 }
 
-/** What a store had of a prompt. */
-interface Fetched {
-  readonly first: number;
-  readonly contents: readonly Uint8Array[];
+/** Blocks of the pool that wait for what the store has. */
+interface Reserved {
+  readonly sequence: Sequence;
+  /** The blocks at its beginning that the pool had. */
+  readonly known: number;
+  readonly text: SavedText;
 }
-
-/** Tokens below which a beginning is not worth a look. */
-const leastTokens = 64;
 
 /** Bytes that may be on their way to the store; what comes on top is not kept. */
 const mostPending = 2 ** 27;
+
+/** Blocks that are written in one go. */
+const mostWritten = 16;
 
 /** Names that are noted as being in the store. */
 const mostNoted = 100_000;
 
 /** Brings blocks from a store, and to it. */
 export class SavedPrefixes {
-  readonly #store: PageStore;
+  readonly #store: CheckedStore;
   readonly #fingerprint: string;
   readonly #pages: PagedState;
+  readonly #leastTokens: number;
   /** Names that the store has, or had. */
   readonly #noted = new Set<string>();
-  readonly #saving = new Set<Promise<void>>();
+  /** Blocks of sequences that were given to the store. */
+  readonly #kept = new WeakMap<Sequence, number>();
+  /** The writes that are under way or wait, one after the other. */
+  #writing: Promise<void> = Promise.resolve();
   #pendingBytes = 0;
 
-  constructor({ store, fingerprint }: PrefixStore, pages: PagedState) {
-    const { pool, blockBytes } = pages;
-    this.#store = store;
-    this.#fingerprint = JSON.stringify([fingerprint, pool.blockSize, blockBytes]);
+  constructor({ store, fingerprint, leastTokens = 64, ...options }: PrefixStore, pages: PagedState) {
+    this.#store = new CheckedStore(store, pages.blockBytes, options);
+    this.#store.onBack(() => this.#noted.clear());
+    this.#fingerprint = pageFingerprint(fingerprint, pages);
     this.#pages = pages;
+    this.#leastTokens = leastTokens;
   }
 
-  /** What the store has of a text beyond what the pool has; never rejects: a store that fails has nothing. */
-  async fetch({ salt, tokens }: SavedText): Promise<Fetched | undefined> {
-    const { blockSize } = this.#pages.pool;
-    if (tokens.length <= leastTokens) return undefined;
-    try {
-      const names = await this.#namesOf(salt, tokens.slice(0, -1));
-      const first = this.#knownBlocks(salt, tokens);
-      if ((names.length - first) * blockSize < leastTokens) return undefined;
-      const contents = await this.#store.load(names.slice(first));
-      names.forEach((name, at) => {
-        if (at >= first && at < first + contents.length) this.#note(name);
-        // The store let go of it.
-        else if (at >= first) this.#noted.delete(name);
-      });
-      return contents.length === 0 ? undefined : { first, contents };
-    } catch {
+  get figures(): StoreFigures {
+    return this.#store.figures;
+  }
+
+  /**
+   * Reserves blocks for what the store may have of a text beyond what the pool has, and leaves `spare` to others; undefined where there is
+   * too little to win. Between runs.
+   */
+  reserve(text: SavedText, spare: number): Reserved | undefined {
+    const { pool } = this.#pages;
+    const { blockSize } = pool;
+    // The last token must be read: its logits are wanted.
+    const full = Math.floor((text.tokens.length - 1) / blockSize);
+    if (full * blockSize < this.#leastTokens || !this.#store.isReadable) return undefined;
+    const sequence = pool.add(undefined, text.salt);
+    const known = sequence.share(text.tokens.slice(0, full * blockSize)) / blockSize;
+    const count = Math.min(full - known, pool.room / blockSize - spare);
+    if (count < 1 || count * blockSize < this.#leastTokens) {
+      sequence.release();
       return undefined;
     }
+    sequence.append(text.tokens.slice(known * blockSize, (known + count) * blockSize));
+    return { sequence, known, text };
   }
 
-  /** Brings into the pool what was fetched. Between runs. */
-  bring({ salt, tokens }: SavedText, { first, contents }: Fetched): void {
-    adoptBlocks(this.#pages, salt, tokens, first, contents);
+  /** What the store has for reserved blocks; never rejects: a store that fails has nothing. */
+  async fetch({ sequence, known, text }: Reserved): Promise<readonly Uint8Array[]> {
+    const named = await this.#named(text.salt, text.tokens.slice(0, sequence.length));
+    const wanted = named.slice(known);
+    const contents = await this.#store.load(wanted);
+    // What was not there the store let go of, or never had whole.
+    wanted.forEach(({ name }, at) => (at < contents.length ? this.#note(name) : this.#noted.delete(name)));
+    return contents;
   }
 
-  /** Keeps the full blocks of a text that ends. Between runs, before its blocks are given back. */
+  /** Brings what was fetched into the reserved blocks, which texts of the salt may share from then on. Between runs. */
+  bring({ sequence, known }: Reserved, contents: readonly Uint8Array[]): void {
+    try {
+      const { state, pool } = this.#pages;
+      sequence.truncate((known + contents.length) * pool.blockSize);
+      contents.forEach((bytes, at) => state.writeParts([sequence.table[known + at]], bytes));
+      sequence.commit();
+    } finally {
+      sequence.release();
+    }
+  }
+
+  /** Keeps the full blocks that a text has read, those that it did not keep before. Between runs, before they are given back. */
   keep({ salt, tokens }: SavedText, sequence: Sequence): void {
     const { blockBytes, pool } = this.#pages;
-    const count = Math.floor(Math.min(sequence.length, sequence.tokens.length) / pool.blockSize);
-    const bytes = count * blockBytes;
-    if (count * pool.blockSize < leastTokens || this.#pendingBytes + bytes > mostPending) return;
+    const from = this.#kept.get(sequence) ?? 0;
+    const to = Math.floor(Math.min(sequence.length, sequence.tokens.length) / pool.blockSize);
+    if (to <= from) return;
+    this.#kept.set(sequence, to);
+    const bytes = (to - from) * blockBytes;
+    if (this.#pendingBytes + bytes > mostPending) return this.#store.drop(to - from);
     this.#pendingBytes += bytes;
-    const contents = readEachBlock(this.#pages, sequence.table.slice(0, count));
-    const saving = this.#save(salt, tokens.slice(0, count * pool.blockSize), contents)
-      .catch(() => undefined)
-      .then(() => {
-        this.#pendingBytes -= bytes;
-        this.#saving.delete(saving);
-      });
-    this.#saving.add(saving);
+    const contents = readEachBlock(this.#pages, sequence.table.slice(from, to));
+    const named = this.#named(salt, tokens.slice(0, to * pool.blockSize));
+    this.#writing = this.#writing
+      .then(async () => this.#save((await named).slice(from), await contents))
+      .catch(() => this.#store.drop(to - from))
+      .finally(() => void (this.#pendingBytes -= bytes));
+    // Whoever waits for the writes hears of it there.
+    contents.catch(() => {});
   }
 
-  /** All that is on its way is there, or was given up. */
-  async settled(): Promise<void> {
-    await Promise.all(this.#saving);
+  /** Done when all that is on its way is there, or was given up. */
+  async close(): Promise<void> {
+    await this.#writing;
+    await this.#store.close();
   }
 
-  async #save(salt: string, tokens: readonly number[], contents: Promise<readonly Uint8Array[]>): Promise<void> {
-    const blocks = await contents;
-    const names = await this.#namesOf(salt, tokens);
-    for (const [at, name] of names.entries()) {
-      if (this.#noted.has(name)) continue;
-      await this.#store.save(name, blocks[at]);
-      this.#note(name);
+  async #save(blocks: readonly NamedBlock[], contents: readonly Uint8Array[]): Promise<void> {
+    const wanted = blocks
+      .map((block, at) => ({ block, bytes: contents[at] }))
+      .filter(({ block }) => !this.#noted.has(block.name));
+    for (let at = 0; at < wanted.length; at += mostWritten) {
+      const batch = wanted.slice(at, at + mostWritten);
+      const isSaved = await this.#store.save(
+        batch.map(({ block }) => block),
+        batch.map(({ bytes }) => bytes),
+      );
+      if (isSaved) for (const { block } of batch) this.#note(block.name);
     }
   }
 
-  #namesOf(salt: string, tokens: readonly number[]): Promise<string[]> {
-    return blockNames(this.#fingerprint, salt, tokens, this.#pages.pool.blockSize);
-  }
-
-  /** Blocks of a text that the pool has. */
-  #knownBlocks(salt: string, tokens: readonly number[]): number {
-    const { pool } = this.#pages;
-    const probe = pool.add(undefined, salt);
-    try {
-      return probe.share(tokens.slice(0, -1)) / pool.blockSize;
-    } finally {
-      probe.release();
-    }
+  #named(salt: string, tokens: readonly number[]): Promise<NamedBlock[]> {
+    return nameBlocks(this.#fingerprint, salt, tokens, this.#pages.pool.blockSize);
   }
 
   #note(name: string): void {
@@ -130,3 +160,7 @@ export class SavedPrefixes {
     if (this.#noted.size > mostNoted) for (const oldest of this.#noted) return void this.#noted.delete(oldest);
   }
 }
+
+/** What names depend on beside tokens and salt. */
+export const pageFingerprint = (fingerprint: string, { pool, blockBytes }: PagedState): string =>
+  JSON.stringify([fingerprint, pool.blockSize, blockBytes]);

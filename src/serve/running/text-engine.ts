@@ -38,9 +38,12 @@ export class TextEngine implements Engine {
   readonly #hint = new RetryHint();
   readonly #mostWaiting: number;
   readonly #saved: SavedPrefixes | undefined;
-  /** Texts whose beginnings a store is asked for, and those of which it has answered. */
+  /** Texts that came where there is a store, those whose beginnings it is asked for, and those of which it has answered. */
+  readonly #came: Text[] = [];
   readonly #fetches = new Set<Promise<void>>();
   readonly #fetched: { readonly text: Text; readonly bring: () => void }[] = [];
+  /** Ends a wait for the store. */
+  #wake: () => void = () => {};
   readonly #counts = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0 };
   /** Steps, until no text is left. */
   #running: Promise<void> | undefined;
@@ -80,8 +83,8 @@ export class TextEngine implements Engine {
     const isTaken = this.#saved === undefined ? this.#line(text) : this.#waiting < this.#mostWaiting;
     if (!isTaken) throw new QueueFullError(this.#waiting, this.#hint.seconds(this.#waiting));
     this.#texts.set(id, text);
-    if (this.#saved !== undefined) this.#fetch(text, this.#saved);
-    this.#running ??= this.#run();
+    if (this.#saved !== undefined) this.#came.push(text);
+    this.#start();
     return { cancel: () => this.#cancel(text) };
   }
 
@@ -95,6 +98,7 @@ export class TextEngine implements Engine {
       blockSize,
       ...this.#counts,
       preemptions: this.#scheduler.preemptions,
+      ...(this.#saved === undefined ? {} : { store: this.#saved.figures }),
     };
   }
 
@@ -114,14 +118,14 @@ export class TextEngine implements Engine {
     for (const text of this.#texts.values()) this.#leave(text, () => text.fail(closed()));
     this.#embeddings.close(closed());
     await this.#running;
-    await this.#saved?.settled();
+    await this.#saved?.close();
   }
 
   async #embed(tokens: readonly number[], signal: AbortSignal | undefined): Promise<Float32Array> {
     if (this.#isClosed) throw closed();
     this.#checkPrompt(tokens);
     const mean = this.#embeddings.add(tokens, signal);
-    this.#running ??= this.#run();
+    this.#start();
     return mean;
   }
 
@@ -141,6 +145,11 @@ export class TextEngine implements Engine {
       );
   }
 
+  #start(): void {
+    this.#running ??= this.#run();
+    this.#wake();
+  }
+
   /** Steps until no text is left, with a turn of the event loop before each. */
   async #run(): Promise<void> {
     try {
@@ -148,10 +157,11 @@ export class TextEngine implements Engine {
         await pause();
         this.#takeFetched();
         this.#sweep();
-        if (this.#texts.size === 0 && this.#embeddings.count === 0) return;
+        for (const text of this.#came.splice(0)) if (!text.isOver) this.#fetch(text, this.#saved!);
+        if (this.#texts.size === 0 && this.#embeddings.count === 0 && !this.#isFetching) return;
         await this.#embeddings.step(this.#scheduler.running === 0);
         if (this.#scheduler.waiting + this.#scheduler.running > 0) await this.#step();
-        else if (this.#embeddings.count === 0 && this.#fetches.size > 0) await Promise.race(this.#fetches);
+        else if (this.#embeddings.count === 0 && this.#fetched.length === 0) await this.#untilFetched();
       }
     } catch (error) {
       for (const text of this.#texts.values()) this.#fail(text, asError(error));
@@ -162,7 +172,19 @@ export class TextEngine implements Engine {
 
   /** Texts that have no turn yet. */
   get #waiting(): number {
-    return this.#scheduler.waiting + this.#fetches.size + this.#fetched.length;
+    return this.#scheduler.waiting + this.#came.length + this.#fetches.size + this.#fetched.length;
+  }
+
+  /** Blocks are reserved for what a store may have. */
+  get #isFetching(): boolean {
+    return this.#fetches.size + this.#fetched.length > 0;
+  }
+
+  /** Until the store has answered for a text, or another one came. */
+  async #untilFetched(): Promise<void> {
+    if (this.#fetches.size === 0) return;
+    const woken = new Promise<void>((resolve) => void (this.#wake = resolve));
+    await Promise.race([...this.#fetches, woken]);
   }
 
   /** Has a text wait for its turn; false where too many do. */
@@ -171,11 +193,14 @@ export class TextEngine implements Engine {
     return this.#scheduler.add({ id, tenant, priority, length: prompt.length, most: text.mostRows });
   }
 
-  /** Asks the store for a text's beginning before the text waits for its turn. */
+  /** Asks the store for a text's beginning before the text waits for its turn; others run meanwhile. Between runs. */
   #fetch(text: Text, saved: SavedPrefixes): void {
-    const fetch = saved.fetch(text).then((found) => {
+    // Each text that runs may need a block before the store has answered.
+    const reserved = saved.reserve(text, this.#scheduler.running + 1);
+    if (reserved === undefined) return this.#lineOrFail(text);
+    const fetch = saved.fetch(reserved).then((contents) => {
       this.#fetches.delete(fetch);
-      this.#fetched.push({ text, bring: () => found !== undefined && saved.bring(text, found) });
+      this.#fetched.push({ text, bring: () => saved.bring(reserved, contents) });
     });
     this.#fetches.add(fetch);
   }
@@ -183,21 +208,23 @@ export class TextEngine implements Engine {
   /** Brings what the store had into the pool. Between runs. */
   #takeFetched(): void {
     for (const { text, bring } of this.#fetched.splice(0)) {
-      if (text.isOver) continue;
       try {
         bring();
+        if (!text.isOver) this.#lineOrFail(text);
       } catch (error) {
         this.#fail(text, asError(error));
-        continue;
       }
-      if (!this.#line(text)) this.#fail(text, new QueueFullError(this.#waiting, this.#hint.seconds(this.#waiting)));
     }
+  }
+
+  #lineOrFail(text: Text): void {
+    if (!this.#line(text)) this.#fail(text, new QueueFullError(this.#waiting, this.#hint.seconds(this.#waiting)));
   }
 
   async #step(): Promise<void> {
     const { parts, admitted, stuck } = this.#scheduler.plan();
     for (const { id, reused } of admitted) this.#begin(this.#texts.get(id)!, reused);
-    if (stuck !== undefined && !this.#embeddings.holdsBlocks) {
+    if (stuck !== undefined && !this.#embeddings.holdsBlocks && !this.#isFetching) {
       const { pool } = this.#decoder.pages;
       this.#fail(this.#texts.get(stuck)!, pool.exhausted(1, `the text "${stuck}", which runs alone,`));
     }
@@ -216,6 +243,10 @@ export class TextEngine implements Engine {
       this.#isReading = false;
     }
     this.#counts.steps++;
+    // Before its end: whoever goes on with it elsewhere finds its prompt at least.
+    if (this.#saved !== undefined)
+      for (const { text, entry, isLast } of read)
+        if (isLast && text.made === 1 && !text.isOver) this.#saved.keep(text, entry.sequence);
     this.#sweep();
     this.#scheduler.commit();
   }

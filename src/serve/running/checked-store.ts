@@ -1,0 +1,139 @@
+/**
+ * A store that may be gone, slow, full or wrong, as those see it who need none: asked within a deadline and not while it fails, its answers
+ * checked, everything counted. Nothing here rejects.
+ */
+import type { PageStore } from "../../base/page-store.js";
+import type { NamedBlock } from "../../cache/block-names.js";
+import { BlockSeal } from "../../cache/block-seal.js";
+import type { StoreFigures } from "../engine.js";
+import { type BreakerState, CircuitBreaker } from "./circuit-breaker.js";
+
+/** How a store is asked. */
+export interface CheckedStoreOptions {
+  /** Values have an HMAC with it, and others are refused. */
+  readonly secret?: Uint8Array;
+  /** How long the store may take to answer: 2000 where left out. */
+  readonly deadlineMilliseconds?: number;
+  /** Hears in a line when the store is given up for a while, and when it is back. */
+  readonly tell?: (line: string) => void;
+}
+
+type Counts = { -readonly [Name in Exclude<keyof StoreFigures, "reading" | "writing">]: number };
+
+/** A store behind checks. */
+export class CheckedStore {
+  readonly #store: PageStore;
+  readonly #blockBytes: number;
+  readonly #seal: BlockSeal;
+  readonly #deadline: number;
+  // A full store can be read.
+  readonly #reading: CircuitBreaker;
+  readonly #writing: CircuitBreaker;
+  readonly #counts: Counts = { hits: 0, misses: 0, refused: 0, errors: 0, saved: 0, dropped: 0 };
+  #whenBack: () => void = () => {};
+
+  constructor(
+    store: PageStore,
+    blockBytes: number,
+    { secret, deadlineMilliseconds = 2000, tell }: CheckedStoreOptions,
+  ) {
+    this.#store = store;
+    this.#blockBytes = blockBytes;
+    this.#seal = new BlockSeal(secret);
+    this.#deadline = deadlineMilliseconds;
+    const breaker = (what: string): CircuitBreaker =>
+      new CircuitBreaker({
+        changed: (state: BreakerState, why: unknown) => {
+          if (state === "closed") this.#whenBack();
+          if (state !== "half-open")
+            tell?.(
+              state === "open" ? `the store is not ${what} for a while: ${String(why)}` : `the store is ${what} again`,
+            );
+        },
+      });
+    this.#reading = breaker("read");
+    this.#writing = breaker("written");
+  }
+
+  /** Has `listener` called when the store answers again: it may have lost everything. */
+  onBack(listener: () => void): void {
+    this.#whenBack = listener;
+  }
+
+  /** True where it makes sense to ask for blocks now. */
+  get isReadable(): boolean {
+    return this.#reading.wouldAdmit;
+  }
+
+  get figures(): StoreFigures {
+    return { ...this.#counts, reading: this.#reading.state, writing: this.#writing.state };
+  }
+
+  /** The bytes of the first of these blocks, as far as the store has them whole, without a gap. */
+  async load(blocks: readonly NamedBlock[]): Promise<readonly Uint8Array[]> {
+    const names = blocks.map(({ name }) => name);
+    const found = await this.#ask(this.#reading, async (signal) => {
+      const values = await this.#store.load(names, signal);
+      const gap = values.findIndex((value) => value === undefined);
+      const there = values.slice(0, gap < 0 ? blocks.length : gap).filter((value) => value !== undefined);
+      return Promise.all(there.map((value, at) => this.#seal.open(blocks[at], value, this.#blockBytes)));
+    });
+    if (found === undefined) return [];
+    const wrong = found.findIndex((bytes) => bytes === undefined);
+    const refused = found.filter((bytes) => bytes === undefined).length;
+    const contents = found.slice(0, wrong < 0 ? found.length : wrong).filter((bytes) => bytes !== undefined);
+    this.#counts.hits += contents.length;
+    this.#counts.misses += blocks.length - found.length;
+    this.#counts.refused += refused;
+    if (refused > 0) this.#reading.failed(`${refused} of its ${found.length} values were refused`);
+    else this.#reading.succeeded();
+    return contents;
+  }
+
+  /** Keeps blocks; false where that failed. */
+  async save(blocks: readonly NamedBlock[], contents: readonly Uint8Array[]): Promise<boolean> {
+    const isSaved = await this.#ask(this.#writing, async (signal) => {
+      const values = await Promise.all(blocks.map((block, at) => this.#seal.seal(block, contents[at])));
+      await this.#store.save(new Map(values.map((value, at) => [blocks[at].name, value])), signal);
+      return true;
+    });
+    if (isSaved === undefined) this.drop(blocks.length);
+    else {
+      this.#writing.succeeded();
+      this.#counts.saved += blocks.length;
+    }
+    return isSaved === true;
+  }
+
+  /** Counts blocks that are not kept. */
+  drop(blocks: number): void {
+    this.#counts.dropped += blocks;
+  }
+
+  close(): Promise<void> {
+    return this.#store.close().catch(() => {});
+  }
+
+  /** What the store answers within the deadline; undefined where it is not asked, fails or takes longer. Who gets an answer judges it. */
+  async #ask<T>(breaker: CircuitBreaker, ask: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
+    if (!breaker.admit()) return undefined;
+    const deadline = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        const error = new Error(`it did not answer within ${this.#deadline} ms`);
+        deadline.abort(error);
+        reject(error);
+      }, this.#deadline);
+    });
+    try {
+      return await Promise.race([ask(deadline.signal), late]);
+    } catch (error) {
+      this.#counts.errors++;
+      breaker.failed(error);
+      return undefined;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
