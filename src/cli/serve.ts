@@ -3,13 +3,11 @@ import { readFileSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { InsituError } from "../base/error.js";
 import type { CausalLM } from "../entry/node.js";
-import { openPageFolder } from "../platform/page-folder.js";
-import type { PrefixStore } from "../serve/running/saved-prefixes.js";
 import type { LogEntry, Server, ServerOptions } from "../serve/server.js";
 import type { Arguments, Command, CommandOption } from "./command.js";
 import { loadModel, numberOf, pageOptions, textOptions } from "./language-model.js";
 import { listen, type Listening } from "./listen.js";
-import { modelFingerprint } from "./model-fingerprint.js";
+import { openPrefixes, type PrefixOptions } from "./prefix-store.js";
 
 const { model, variant, context, backend, threads } = textOptions;
 const { blocks, "block-size": blockSize, "cache-type": cacheType } = pageOptions;
@@ -28,6 +26,10 @@ const declared: Readonly<Record<string, CommandOption>> = {
   "max-running": { value: "N", describes: "texts that are made at a time (16)" },
   "prefix-cache": { value: "folder", describes: "keeps beginnings of texts there, for after a restart" },
   "prefix-cache-size": { value: "bytes", describes: "bytes of that folder at most (4294967296)" },
+  store: { value: "address", describes: "keeps them in Redis or Valkey, for other servers too: redis://host:port" },
+  "store-secret-file": { value: "file", describes: "only what was signed with this secret is read from there" },
+  "store-ttl": { value: "seconds", describes: "how long the store keeps what nobody writes again (86400)" },
+  "store-deadline": { value: "milliseconds", describes: "how long the store may take to answer (2000)" },
   "max-queue": { value: "N", describes: "texts that may wait (256)" },
   "max-open": { value: "N", describes: "requests that one key may have open (256)" },
   "max-tokens": { value: "N", describes: "new tokens of one text at most; as many as fit where left out" },
@@ -61,13 +63,13 @@ export const serve: Command = {
     // A text is the same whatever else runs, where a backend can promise it.
     const batchInvariant = (options["backend"] ?? "wasm") === "wasm";
     const lm = loadModel({ cache: "paged", ...options, model }, undefined, { batchInvariant });
-    const folder = textOf(options, "prefix-cache");
-    const prefixes = folder === undefined ? {} : { prefixes: lm.then((loaded) => prefixesIn(folder, loaded, options)) };
-    const server = createServer(lm, { ...settings, ...prefixes });
-    const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(async (error: unknown) => {
+    const giveUp = (error: unknown): never => {
       void lm.then((loaded) => loaded.release());
       throw error;
-    });
+    };
+    const prefixes = await prefixesOf(lm, options).catch(giveUp);
+    const server = createServer(lm, { ...settings, ...prefixes });
+    const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(giveUp);
     if (!isLocal(host) && settings.apiKeys?.length === 0)
       console.error(
         `insitu: warning: ${host} can be reached by others, and no key is asked for; give --api-key-file or INSITU_API_KEY`,
@@ -166,12 +168,21 @@ function serverOptions(options: Arguments["options"], oneAtATime: ServerRoom["on
   };
 }
 
-/** Beginnings of texts in a folder: of this model's bytes, computed as this one computes. */
-async function prefixesIn(folder: string, lm: CausalLM, options: Arguments["options"]): Promise<PrefixStore> {
-  const store = await openPageFolder(folder, numberOf(options, "prefix-cache-size") ?? 2 ** 32);
-  const { backend } = lm.session;
-  const settings = [backend, textOf(options, "variant"), textOf(options, "cache-type")];
-  return { store, fingerprint: await modelFingerprint(lm.source, settings) };
+/** Where beginnings of texts are kept, if anywhere. */
+function prefixesOf(lm: Promise<CausalLM>, options: Arguments["options"]): ReturnType<typeof openPrefixes> {
+  const given: PrefixOptions = {
+    folder: textOf(options, "prefix-cache"),
+    folderBytes: numberOf(options, "prefix-cache-size"),
+    store: textOf(options, "store"),
+    secretFile: textOf(options, "store-secret-file"),
+    secondsToLive: numberOf(options, "store-ttl"),
+    deadlineMilliseconds: numberOf(options, "store-deadline"),
+    settings: [textOf(options, "variant"), textOf(options, "cache-type")],
+  };
+  const print =
+    options["json-logs"] === true ? (message: string) => JSON.stringify({ message }) : (line: string) => line;
+  const tell = options["quiet"] === true ? undefined : (line: string) => console.error(print(`insitu: ${line}`));
+  return openPrefixes(lm, given, tell);
 }
 
 /** The folder's name for a path, all of it for a model of the hub. */

@@ -1,0 +1,63 @@
+/** Where `insitu serve` keeps beginnings of texts: a folder of this machine, or a store that several servers share. */
+import { readFileSync } from "node:fs";
+import { InsituError } from "../base/error.js";
+import type { CausalLM } from "../entry/node.js";
+import { openPageFolder } from "../platform/page-folder.js";
+import { openRedisPages } from "../platform/redis-pages.js";
+import type { PrefixStore } from "../serve/running/saved-prefixes.js";
+import { modelFingerprint } from "./model-fingerprint.js";
+
+/** What the command line says of it. */
+export interface PrefixOptions {
+  readonly folder: string | undefined;
+  readonly folderBytes: number | undefined;
+  /** redis://host:port */
+  readonly store: string | undefined;
+  readonly secretFile: string | undefined;
+  readonly secondsToLive: number | undefined;
+  readonly deadlineMilliseconds: number | undefined;
+  /** What the bytes of pages depend on beside the model and the backend. */
+  readonly settings: readonly unknown[];
+}
+
+/** Beginnings of texts of this model's bytes, computed as this one computes, where some are to be kept. Refuses what means nothing before the model is there. */
+export async function openPrefixes(
+  lm: Promise<CausalLM>,
+  options: PrefixOptions,
+  tell: ((line: string) => void) | undefined,
+): Promise<{ readonly prefixes?: Promise<PrefixStore> }> {
+  const { folder, store: address, secretFile, deadlineMilliseconds } = options;
+  if (folder === undefined && address === undefined) return {};
+  if (folder !== undefined && address !== undefined)
+    throw new InsituError("invalid-argument", "give --prefix-cache or --store: beginnings are kept in one place");
+  const secret = secretFile === undefined ? undefined : readSecret(secretFile);
+  const store =
+    address === undefined
+      ? await openPageFolder(folder!, options.folderBytes ?? 2 ** 32)
+      : await openRedisPages(address, options.secondsToLive ?? 86_400);
+  const prefixes = lm.then(async (loaded) => {
+    const fingerprint = await modelFingerprint(loaded.source, [loaded.session.backend, ...options.settings]);
+    return {
+      store,
+      fingerprint,
+      ...(secret === undefined ? {} : { secret }),
+      ...(deadlineMilliseconds === undefined ? {} : { deadlineMilliseconds }),
+      ...(tell === undefined ? {} : { tell }),
+    };
+  });
+  // A model that cannot be had is told by who loads it.
+  prefixes.catch(() => {});
+  return { prefixes };
+}
+
+function readSecret(file: string): Uint8Array {
+  try {
+    return new TextEncoder().encode(readFileSync(file, "utf8").trim());
+  } catch (cause) {
+    throw new InsituError(
+      "invalid-argument",
+      `--store-secret-file: ${file} cannot be read: ${(cause as Error).message}`,
+      { cause },
+    );
+  }
+}
