@@ -1,0 +1,106 @@
+// A Redis or Valkey of the test's own, on a port of this machine, which can be killed, stopped and started again.
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { delimiter, join } from "node:path";
+import { createClient, RESP_TYPES } from "@redis/client";
+
+const folders = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/bin", "/usr/local/bin"];
+
+/** The server's program; undefined where there is none. */
+export const redisServer: string | undefined = ["redis-server", "valkey-server"]
+  .flatMap((name) => folders.map((folder) => join(folder, name)))
+  .find((path) => existsSync(path));
+
+/** What to do where there is none. */
+export const howToInstallRedis =
+  "the tests of a store were skipped: no redis-server was found. Install one (Debian: apt-get install redis-server)";
+
+/** One server. */
+export class Redis {
+  readonly #port: number;
+  #process: ChildProcess | undefined;
+
+  private constructor(port: number) {
+    this.#port = port;
+  }
+
+  static async start(...options: string[]): Promise<Redis> {
+    const redis = new Redis(await freePort());
+    await redis.start(...options);
+    return redis;
+  }
+
+  get address(): string {
+    return `redis://127.0.0.1:${this.#port}`;
+  }
+
+  /** Starts it, empty, and waits until it answers. */
+  async start(...options: string[]): Promise<void> {
+    const args = ["--port", String(this.#port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", ...options];
+    this.#process = spawn(redisServer!, args, { stdio: "ignore" });
+    for (;;) {
+      try {
+        return await this.#ask(async (client) => void (await client.ping()));
+      } catch {
+        await new Promise((resolve) => void setTimeout(resolve, 20));
+      }
+    }
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#process;
+    this.#process = undefined;
+    if (child === undefined) return;
+    const gone = new Promise((resolve) => void child.once("exit", resolve));
+    child.kill("SIGKILL");
+    await gone;
+  }
+
+  /** It accepts connections, and answers nothing. */
+  hang(): void {
+    this.#process!.kill("SIGSTOP");
+  }
+
+  goOn(): void {
+    this.#process!.kill("SIGCONT");
+  }
+
+  /** All that it has. */
+  entries(): Promise<Map<string, Buffer>> {
+    return this.#ask(async (client) => {
+      const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer });
+      const keys = (await client.keys("*")).toSorted();
+      return new Map(await Promise.all(keys.map(async (key) => [key, (await bytes.get(key))!] as const)));
+    });
+  }
+
+  set(values: ReadonlyMap<string, Buffer>): Promise<unknown> {
+    return this.#ask((client) => Promise.all(Array.from(values, ([key, value]) => client.set(key, value))));
+  }
+
+  /** Seconds that a key is still kept. */
+  secondsLeft(key: string): Promise<number> {
+    return this.#ask(async (client) => Number(await client.ttl(key)));
+  }
+
+  async #ask<T>(use: (client: ReturnType<typeof createClient>) => Promise<T>): Promise<T> {
+    const client = createClient({ url: this.address, RESP: 2, socket: { reconnectStrategy: false } });
+    client.on("error", () => {});
+    try {
+      await client.connect();
+      return await use(client as ReturnType<typeof createClient>);
+    } finally {
+      if (client.isOpen) client.destroy();
+    }
+  }
+}
+
+/** A port that nobody listens on. */
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => void server.close(resolve));
+  return port;
+}
