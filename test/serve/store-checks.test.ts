@@ -148,6 +148,27 @@ test("a store that cannot be written can be read", async () => {
   expect(lines).toEqual(["the store is not written for a while: Error: OOM command not allowed"]);
 });
 
+test("an answer that came while the thread was busy is not late", async () => {
+  const blocks = await nameBlocks("model", "salt", prompt, 16);
+  const store = new MemoryStore();
+  const checked = new CheckedStore(store, 64, { deadlineMilliseconds: 500 });
+  await checked.save(
+    blocks,
+    blocks.map(() => new Uint8Array(64)),
+  );
+  const { values } = store;
+  store.load = async (names) => {
+    // An answer in three pieces.
+    for (let piece = 0; piece < 3; piece++) await new Promise((resolve) => void setImmediate(resolve));
+    return names.map((name) => values.get(name));
+  };
+  const loading = checked.load(blocks);
+  const until = performance.now() + 600;
+  while (performance.now() < until);
+  expect((await loading).length).toBe(6);
+  expect(() => new CheckedStore(store, 64, { deadlineMilliseconds: 0 })).toThrow("deadline of a store");
+});
+
 test("the store is read from the length on where that is quicker, and not where it never is", async () => {
   // A clock that only the store and the model move.
   let now = 0;

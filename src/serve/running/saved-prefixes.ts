@@ -38,8 +38,9 @@ const mostPending = 2 ** 27;
 /** Blocks that are written in one go. */
 const mostWritten = 16;
 
-/** Names that are noted as being in the store. */
+/** Names that are noted as being in the store, and for how many milliseconds: what it let go of is written again some time. */
 const mostNoted = 100_000;
+const notedFor = 3_600_000;
 
 /** Brings blocks from a store, and to it. */
 export class SavedPrefixes {
@@ -47,8 +48,8 @@ export class SavedPrefixes {
   readonly #fingerprint: string;
   readonly #pages: PagedState;
   readonly #leastTokens: number;
-  /** Names that the store has, or had. */
-  readonly #noted = new Set<string>();
+  /** Names that the store has, or had, and when that was known. */
+  readonly #noted = new Map<string, number>();
   /** Blocks of sequences that were given to the store. */
   readonly #kept = new WeakMap<Sequence, number>();
   /** The writes that are under way or wait, one after the other. */
@@ -139,7 +140,7 @@ export class SavedPrefixes {
   async #save(blocks: readonly NamedBlock[], contents: readonly Uint8Array[]): Promise<void> {
     const wanted = blocks
       .map((block, at) => ({ block, bytes: contents[at] }))
-      .filter(({ block }) => !this.#noted.has(block.name));
+      .filter(({ block }) => !this.#isNoted(block.name));
     for (let at = 0; at < wanted.length; at += mostWritten) {
       const batch = wanted.slice(at, at + mostWritten);
       const isSaved = await this.#store.save(
@@ -154,10 +155,14 @@ export class SavedPrefixes {
     return nameBlocks(this.#fingerprint, salt, tokens, this.#pages.pool.blockSize);
   }
 
+  #isNoted(name: string): boolean {
+    return performance.now() - (this.#noted.get(name) ?? -Infinity) < notedFor;
+  }
+
   #note(name: string): void {
     this.#noted.delete(name);
-    this.#noted.add(name);
-    if (this.#noted.size > mostNoted) for (const oldest of this.#noted) return void this.#noted.delete(oldest);
+    this.#noted.set(name, performance.now());
+    if (this.#noted.size > mostNoted) for (const oldest of this.#noted.keys()) return void this.#noted.delete(oldest);
   }
 }
 
