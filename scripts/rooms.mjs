@@ -83,6 +83,7 @@ export const rooms = {
       "serve",
       "conformance",
       "rewrite-check",
+      "hub",
       "platform",
       "entry",
       "bench",

@@ -1,9 +1,9 @@
 /** `insitu bench serve`: its options, and what is printed. */
 import { writeFileSync } from "node:fs";
-import { InsituError } from "../base/error.js";
 import { serveSvg, serveText } from "../bench/serve/print.js";
 import { runServeBench } from "../bench/serve/run.js";
 import type { Arguments, CommandOption } from "./command.js";
+import { UsageError } from "./usage.js";
 
 /** The options that this load has beside those of all. */
 export const serveBenchOptions: Readonly<Record<string, CommandOption>> = {
@@ -56,10 +56,7 @@ export async function benchServe(options: Arguments["options"], onProgress: (tex
 function positive(option: string, text: string): number {
   const number = Number(text);
   if (!(number > 0 && number < 1e6))
-    throw new InsituError(
-      "invalid-argument",
-      `insitu bench serve: --${option} must hold numbers above 0, got "${text}"`,
-    );
+    throw new UsageError(`insitu bench serve: --${option} must hold numbers above 0, got "${text}"`);
   return number;
 }
 

@@ -11,6 +11,7 @@ import { figureText, reportText, timeText } from "../bench/table.js";
 import type { BackendName } from "../entry/backends.js";
 import { benchServe, serveBenchOptions } from "./bench-serve.js";
 import type { Arguments, Command } from "./command.js";
+import { UsageError } from "./usage.js";
 
 /** Measures a load, or all of them. Fails where a result of insitu's own is wrong. */
 export const bench: Command = {
@@ -42,7 +43,7 @@ export const bench: Command = {
       const told = new Progress();
       return benchServe(options, (text) => told.tell(text)).finally(() => told.clear());
     }
-    const chosen = findLoads(name, backend as BackendName | undefined);
+    const chosen = chosenLoads(name, backend as BackendName | undefined);
     const progress = new Progress();
     const report = await runBench(chosen, {
       quick: options["quick"] === true,
@@ -68,6 +69,15 @@ export const bench: Command = {
   },
 };
 
+/** The loads of that name; a name that there is not was typed wrongly. */
+function chosenLoads(name: string | undefined, backend: BackendName | undefined): ReturnType<typeof findLoads> {
+  try {
+    return findLoads(name, backend);
+  } catch (error) {
+    throw error instanceof InsituError ? new UsageError(error.message, error) : error;
+  }
+}
+
 /** The command that measures the same again; how it was printed is left out. */
 function commandOf(name: string | undefined, options: Arguments["options"]): string {
   const chosen = ["quick", "sizes", "alone", "only", "repeats", "backend", "threads"].flatMap((option) => {
@@ -81,17 +91,14 @@ function commandOf(name: string | undefined, options: Arguments["options"]): str
 function readSizes(given: string | boolean | undefined): "small" | "full" {
   if (given === undefined || given === "full") return "full";
   if (given === "small") return given;
-  throw new InsituError("invalid-argument", `insitu bench: --sizes must be small or full, got "${given}"`);
+  throw new UsageError(`insitu bench: --sizes must be small or full, got "${given}"`);
 }
 
 function readCount(option: string, given: string | boolean | undefined): number | undefined {
   if (given === undefined) return undefined;
   const count = Number(given);
   if (!Number.isInteger(count) || count < 1)
-    throw new InsituError(
-      "invalid-argument",
-      `insitu bench: --${option} must be a whole number from 1 on, got "${given}"`,
-    );
+    throw new UsageError(`insitu bench: --${option} must be a whole number from 1 on, got "${given}"`);
   return count;
 }
 

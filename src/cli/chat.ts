@@ -4,10 +4,11 @@ import { InsituError } from "../base/error.js";
 import type { Chat } from "../generate/chat.js";
 import type { Command } from "./command.js";
 import { finish } from "./generate.js";
-import { Interrupt } from "./interrupt.js";
+import { Interrupt, interruptedCode } from "./interrupt.js";
 import { generateOptions, loadModel, pageOptions, textOptions } from "./language-model.js";
 import { decodeUtf8 } from "./standard-input.js";
-import { summaryText } from "./summary.js";
+import { printSummary } from "./summary.js";
+import { textOutput } from "./word-wrap.js";
 
 const help = [
   "/back [n]   takes back the last n turns (1)",
@@ -39,48 +40,51 @@ export const chat: Command = {
     if (!terminal) process.stdin.setEncoding("latin1");
     const lines = createInterface({ input: process.stdin, output: process.stdout, terminal, prompt: "> " });
     const quiet = options["quiet"] === true;
+    // At a terminal Ctrl-C ends an answer, or, between answers, the conversation; elsewhere always the conversation.
+    let [answering, interrupted]: [AbortController | undefined, boolean] = [undefined, false];
+    const onInterrupt = (): void => {
+      interrupted ||= !terminal || answering === undefined;
+      answering?.abort();
+      if (interrupted) lines.close();
+    };
+    lines.on("SIGINT", onInterrupt);
+    process.on("SIGINT", onInterrupt);
     try {
       if (terminal) console.log(`${help}\n`);
       if (terminal) lines.prompt();
       for await (const given of lines) {
         const line = terminal ? given : decodeUtf8(Buffer.from(given, "latin1"), "a line");
-        if (line.trim() === "/quit") break;
+        if (interrupted || line.trim() === "/quit") break;
         if (line.startsWith("/")) console.log(obey(line, conversation));
-        else if (line.trim() !== "")
-          await answer(conversation, line, quiet, (listener) => lines.once("SIGINT", listener)).catch(
-            (error: unknown) => {
-              // At a terminal the conversation goes on after a turn that was refused.
-              if (!terminal || !(error instanceof InsituError)) throw error;
-              console.error(`insitu: ${error.message}`);
-            },
-          );
+        else if (line.trim() !== "") {
+          answering = new AbortController();
+          await answer(conversation, line, quiet, answering.signal).catch((error: unknown) => {
+            // At a terminal the conversation goes on after a turn that was refused.
+            if (!terminal || !(error instanceof InsituError)) throw error;
+            console.error(`insitu: ${error.message}`);
+          });
+          answering = undefined;
+        }
+        if (interrupted) break;
         if (terminal) lines.prompt();
       }
-      return 0;
+      return interrupted ? interruptedCode : 0;
     } finally {
+      process.off("SIGINT", onInterrupt);
       lines.close();
       await lm.release();
     }
   },
 };
 
-async function answer(
-  conversation: Chat,
-  line: string,
-  quiet: boolean,
-  onInterrupt: (listener: () => void) => unknown,
-): Promise<void> {
-  const stop = new AbortController();
-  const interrupt = (): void => stop.abort();
-  onInterrupt(interrupt);
-  process.once("SIGINT", interrupt);
-  try {
-    const reply = conversation.send(line, { signal: stop.signal });
-    await finish(reply, stop.signal, (text) => process.stdout.write(text));
-    process.stdout.write(quiet ? "\n\n" : `\n${summaryText(reply.summary)}\n\n`);
-  } finally {
-    process.off("SIGINT", interrupt);
-  }
+async function answer(conversation: Chat, line: string, quiet: boolean, signal: AbortSignal): Promise<void> {
+  const reply = conversation.send(line, { signal });
+  const output = textOutput();
+  await finish(reply, signal, (text) => output.write(text));
+  output.end();
+  process.stdout.write("\n");
+  if (!quiet) printSummary(reply.summary);
+  process.stdout.write("\n");
 }
 
 function obey(line: string, conversation: Chat): string {

@@ -1,6 +1,6 @@
 /** What a command of the command line is, and how its options are read: unknown ones are refused, every command has --help. */
 import { parseArgs } from "node:util";
-import { InsituError } from "../base/error.js";
+import { UsageError } from "./usage.js";
 
 /** One option: a flag, or a value with a placeholder for the help text. */
 export interface CommandOption {
@@ -31,6 +31,7 @@ export interface Command {
 /** Options that every command has. */
 const common: Readonly<Record<string, CommandOption>> = {
   help: { short: "h", describes: "show this text" },
+  version: { describes: "show insitu's version" },
   debug: { describes: "show a stack with errors" },
 };
 
@@ -45,7 +46,7 @@ export function helpOf(command: Command): string {
   return [command.summary, "", usage, "", ...rows.map(([left, right]) => left.padEnd(width) + right)].join("\n");
 }
 
-/** Reads the arguments of a command; throws InsituError for anything it does not know. */
+/** Reads the arguments of a command; throws UsageError for anything it does not know. */
 export function readArguments(command: Command, argv: readonly string[]): Arguments {
   const declared = Object.fromEntries(
     Object.entries({ ...command.options, ...common }).map(([name, { value, short }]) => [
@@ -57,9 +58,7 @@ export function readArguments(command: Command, argv: readonly string[]): Argume
     ]),
   );
   const refuse = (message: string, cause?: unknown): never => {
-    throw new InsituError("invalid-argument", `insitu ${command.name}: ${message}; see insitu ${command.name} --help`, {
-      cause,
-    });
+    throw new UsageError(`insitu ${command.name}: ${message}; see insitu ${command.name} --help`, cause);
   };
   try {
     const { values, positionals } = parseArgs({
@@ -76,7 +75,7 @@ export function readArguments(command: Command, argv: readonly string[]): Argume
     }
     return { positionals, options: values };
   } catch (error) {
-    if (error instanceof InsituError) throw error;
+    if (error instanceof UsageError) throw error;
     return refuse(
       String((error as Error).message)
         .split(/\.\s/)[0]

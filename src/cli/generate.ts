@@ -1,14 +1,15 @@
 /** `insitu generate`: text, token by token, then a summary of what it took. */
 import { readFileSync } from "node:fs";
-import { InsituError } from "../base/error.js";
 import type { CausalLM } from "../entry/node.js";
 import type { JsonSchema } from "../generate/constraint.js";
 import type { Generation } from "../generate/generation.js";
 import type { Command } from "./command.js";
-import { Interrupt } from "./interrupt.js";
+import { Interrupt, interruptedCode } from "./interrupt.js";
 import { generateOptions, loadModel, pageOptions, textOptions } from "./language-model.js";
 import { readStandardInput } from "./standard-input.js";
-import { summaryText } from "./summary.js";
+import { printSummary } from "./summary.js";
+import { UsageError } from "./usage.js";
+import { textOutput } from "./word-wrap.js";
 
 /** How the embedded model begins when nobody says how. */
 const firstWords = "Once upon a time there was";
@@ -18,7 +19,7 @@ export const generate: Command = {
   name: "generate",
   positionals: "[prompt]",
   arity: [0, 1],
-  summary: "makes text, token by token; the prompt may come on standard input (- waits for it)",
+  summary: "makes text, token by token; the prompt may come on standard input (- reads it from a terminal too)",
   options: {
     ...textOptions,
     ...pageOptions,
@@ -44,7 +45,7 @@ export const generate: Command = {
       });
       if (options["json"] === true) await printJson(lm, generation, prompt, interrupt.signal);
       else await printText(generation, raw ? prompt : "", options["quiet"] === true, interrupt.signal);
-      return 0;
+      return interrupt.signal.aborted ? interruptedCode : 0;
     } finally {
       interrupt.forget();
       await lm.release();
@@ -59,7 +60,7 @@ function schemaOption(given: string | boolean | undefined): { readonly jsonSchem
     const text = given.trimStart().startsWith("{") ? given : readFileSync(given, "utf8");
     return { jsonSchema: JSON.parse(text) as JsonSchema };
   } catch (cause) {
-    throw new InsituError("invalid-argument", `--json-schema cannot be read: ${(cause as Error).message}`, { cause });
+    throw new UsageError(`--json-schema cannot be read: ${(cause as Error).message}`, cause);
   }
 }
 
@@ -69,14 +70,17 @@ async function readPrompt(argument: string | undefined, hasModel: boolean): Prom
   // The newline that ends a file is no part of what it says.
   if (piped !== undefined) return piped.replace(/\r?\n$/, "");
   if (argument === "-" || hasModel)
-    throw new InsituError("invalid-argument", "there is no prompt: give it as an argument or on standard input");
+    throw new UsageError("there is no prompt: give it as an argument or on standard input");
   return firstWords;
 }
 
 async function printText(generation: Generation, prompt: string, quiet: boolean, signal: AbortSignal): Promise<void> {
-  process.stdout.write(prompt);
-  await finish(generation, signal, (text) => process.stdout.write(text));
-  process.stdout.write(quiet ? "\n" : `\n\n${summaryText(generation.summary)}\n`);
+  const output = textOutput();
+  output.write(prompt);
+  await finish(generation, signal, (text) => output.write(text));
+  output.end();
+  process.stdout.write("\n");
+  if (!quiet) printSummary(generation.summary);
 }
 
 async function printJson(lm: CausalLM, generation: Generation, prompt: string, signal: AbortSignal): Promise<void> {

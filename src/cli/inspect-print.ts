@@ -1,11 +1,11 @@
 /** `insitu inspect --print`: the nouns between a file and a run, each as it prints itself. */
-import { InsituError } from "../base/error.js";
 import { printGraph } from "../graph/print.js";
 import type { Model } from "../onnx/model.js";
 import { printModel } from "../onnx/print.js";
 import type { Plan } from "../plan/plan.js";
 import { printProgram } from "../plan/print-program.js";
 import type { Program } from "../plan/program.js";
+import { UsageError } from "./usage.js";
 
 /** What there is to print. */
 interface Printable {
@@ -25,11 +25,10 @@ export function printed(noun: string | boolean, { model, plan, program, missing 
       return printGraph(plan.graph);
     case "program":
       if (program !== undefined) return printProgram(program);
-      throw new InsituError(
-        "invalid-argument",
+      throw new UsageError(
         `--print program needs every size of the inputs: ${missing.length === 0 ? "some have no name that --dims could give" : `give --dims ${missing.map((name) => `${name}=…`).join(",")}`}`,
       );
     default:
-      throw new InsituError("invalid-argument", `--print must be model, graph or program, got "${noun}"`);
+      throw new UsageError(`--print must be model, graph or program, got "${noun}"`);
   }
 }

@@ -23,6 +23,7 @@ import { weightsOf } from "../session/weights.js";
 import type { Command } from "./command.js";
 import { openForInspection } from "./inspect-model.js";
 import { printed } from "./inspect-print.js";
+import { UsageError } from "./usage.js";
 import { outlookText, rewriteOutlook } from "../rewrite/outlook.js";
 
 /** Shows a model's caches: which are written in place, which are not, and what stands in the way. */
@@ -122,7 +123,7 @@ function readPairs(given: string | boolean | undefined): PairNames {
     .map((part) => /^\s*(.+?)\s*=\s*(.+?)\s*$/.exec(part)?.slice(1) as [string, string] | undefined);
   const named = pairs.filter((pair) => pair !== undefined);
   if (named.length < pairs.length)
-    throw new InsituError("invalid-argument", `--pairs "${given}": expected input=output, such as past=present`);
+    throw new UsageError(`--pairs "${given}": expected input=output, such as past=present`);
   return Object.fromEntries(named);
 }
 
@@ -141,17 +142,14 @@ function readSizes(given: string | boolean | undefined, plan: Plan): Sizes {
   if (typeof given !== "string") return sizes;
   const known = knownSymbols(plan);
   for (const [part, name, size] of given.matchAll(/\s*(.+?)\s*=\s*([^=,]*?)\s*(?:,|$)/g)) {
-    if (!/^\d+$/.test(size))
-      throw new InsituError("invalid-argument", `--dims ${part}: a size is a whole number, got "${size}"`);
+    if (!/^\d+$/.test(size)) throw new UsageError(`--dims ${part}: a size is a whole number, got "${size}"`);
     if (!known.has(name))
-      throw new InsituError(
-        "invalid-argument",
+      throw new UsageError(
         `--dims ${name}: no input has a dimension of that name; known are ${[...known].join(", ") || "none: all sizes are fixed"}`,
       );
     sizes.set(name, Number(size));
   }
-  if (sizes.size === 0)
-    throw new InsituError("invalid-argument", `--dims "${given}": expected name=N, such as batch=1,capacity=4096`);
+  if (sizes.size === 0) throw new UsageError(`--dims "${given}": expected name=N, such as batch=1,capacity=4096`);
   return sizes;
 }
 

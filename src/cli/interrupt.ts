@@ -1,6 +1,12 @@
 /** Ctrl-C as a signal that work can be ended by. The second one ends the process, as without it. */
 import { InsituError } from "../base/error.js";
 
+/** The exit code after Ctrl-C, as shells have it: 128 and the signal's number. */
+export const interruptedCode = 130;
+
+/** Work that Ctrl-C ended before it had a result. */
+export class Interrupted extends InsituError {}
+
 /** Listens for Ctrl-C until it is told to forget it. */
 export class Interrupt {
   readonly #controller = new AbortController();
@@ -21,7 +27,7 @@ export class Interrupt {
     } catch (error) {
       this.forget();
       if (this.signal.aborted)
-        throw new InsituError("download", "interrupted; what was fetched so far is kept", { cause: error });
+        throw new Interrupted("download", "interrupted; what was fetched so far is kept", { cause: error });
       throw error;
     }
   }

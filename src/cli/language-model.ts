@@ -1,5 +1,4 @@
 /** What `generate` and `chat` share: their options, the model they load, and how numbers are read. */
-import { InsituError } from "../base/error.js";
 import type { CacheType } from "../cache/pages.js";
 import { CausalLM } from "../entry/node.js";
 import type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
@@ -9,6 +8,7 @@ import { bytesText } from "../base/bytes-text.js";
 import type { BackendName } from "../entry/backends.js";
 import type { Arguments, CommandOption } from "./command.js";
 import { loadProgress, pipelineProgress } from "./load-progress.js";
+import { UsageError } from "./usage.js";
 
 /** Options of every command that makes text. */
 export const textOptions: Readonly<Record<string, CommandOption>> = {
@@ -55,7 +55,7 @@ export function loadModel(
   const progress = new FetchProgress();
   return CausalLM.load(typeof model === "string" ? model : undefined, {
     ...given("context", numberOf(options, "context")),
-    ...given("threads", numberOf(options, "threads")),
+    ...given("threads", countOf(options, "threads")),
     ...given("backend", backend as BackendName | undefined),
     ...given("variant", variant as string | undefined),
     ...given("cache", options["cache"] as "linear" | "paged" | undefined),
@@ -125,6 +125,14 @@ export function numberOf(options: Options, name: string): number | undefined {
   const text = options[name];
   if (typeof text !== "string") return undefined;
   const number = text.trim() === "" ? NaN : Number(text);
-  if (Number.isNaN(number)) throw new InsituError("invalid-argument", `--${name} must be a number, got "${text}"`);
+  if (Number.isNaN(number)) throw new UsageError(`--${name} must be a number, got "${text}"`);
   return number;
+}
+
+/** The whole number from 1 on that an option holds. */
+function countOf(options: Options, name: string): number | undefined {
+  const count = numberOf(options, name);
+  if (count !== undefined && !(Number.isSafeInteger(count) && count >= 1))
+    throw new UsageError(`--${name} must be a whole number from 1 on, got ${count}`);
+  return count;
 }

@@ -2,6 +2,7 @@
 import type { Server as NodeServer } from "node:http";
 import { InsituError } from "../base/error.js";
 import type { Server } from "../serve/server.js";
+import { UsageError } from "./usage.js";
 
 /** Where a server listens. */
 export interface Listening {
@@ -19,7 +20,7 @@ const stalledMilliseconds = 60_000;
 /** Listens; resolves once connections are taken. */
 export async function listen(server: Server, host: string, port: number): Promise<Listening> {
   if (!Number.isInteger(port) || port < 0 || port > 65_535)
-    throw new InsituError("invalid-argument", `a port is a whole number from 0 to 65535, got ${port}`);
+    throw new UsageError(`a port is a whole number from 0 to 65535, got ${port}`);
   const { createAdaptorServer } = await import("@hono/node-server");
   const http = createAdaptorServer({
     fetch: (request: Request) => server.fetch(request),

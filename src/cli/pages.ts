@@ -9,6 +9,7 @@ import { loadModel, numberOf, pageOptions } from "./language-model.js";
 import { poolSvg } from "./pages-svg.js";
 import { poolText } from "./pages-text.js";
 import { type PoolView, viewPool } from "./pages-view.js";
+import { UsageError } from "./usage.js";
 
 const beginning =
   "Once upon a time there lived near a great forest a poor woodcutter with his wife and his two children. They had little to eat, and when a great famine came over the land, they sat by the fire in the evening and did not know what to do. Then the wife said: ";
@@ -109,7 +110,7 @@ function likeliest(logits: Float32Array, rank: number): number {
 
 function whole(name: string, value: number, least: number): number {
   if (!Number.isSafeInteger(value) || value < least)
-    throw new InsituError("invalid-argument", `--${name} must be a whole number from ${least} on, got ${value}`);
+    throw new UsageError(`--${name} must be a whole number from ${least} on, got ${value}`);
   return value;
 }
 

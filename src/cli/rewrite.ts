@@ -1,5 +1,6 @@
 /** `insitu rewrite`: a decoder whose caches grow becomes one whose caches are written in place. Writes a whole file or none. */
-import { rename, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { rename, rm, stat } from "node:fs/promises";
 import { dirname, isAbsolute, join, normalize, resolve } from "node:path";
 import { InsituError } from "../base/error.js";
 import { InferenceSession } from "../entry/node.js";
@@ -13,6 +14,7 @@ import { openForRewriting } from "../rewrite/rewrite-source.js";
 import { nodePlatform } from "../platform/node.js";
 import type { Command } from "./command.js";
 import { copyWhole, temporaryName, writePieces } from "./whole-files.js";
+import { UsageError } from "./usage.js";
 
 /** Rewrites a decoder. */
 export const rewrite: Command = {
@@ -38,14 +40,16 @@ export const rewrite: Command = {
   async run({ positionals: [path], options }) {
     const output = options["output"];
     if (typeof output !== "string")
-      throw new InsituError("invalid-argument", "insitu rewrite: -o out.onnx says where the model goes; it is missing");
+      throw new UsageError("insitu rewrite: -o out.onnx says where the model goes; it is missing");
     const capacity = wholeNumber(options["capacity"], "capacity");
     const seconds = wholeNumber(options["check-seconds"], "check-seconds");
     const opset = wholeNumber(options["opset"], "opset") ?? 24;
-    if (opset !== 24 && opset !== 25)
-      throw new InsituError("invalid-argument", `--opset must be 24 or 25, got ${opset}`);
-    if (resolve(output) === resolve(path))
-      throw new InsituError("invalid-argument", `-o ${output} is the model itself: give another name`);
+    if (opset !== 24 && opset !== 25) throw new UsageError(`--opset must be 24 or 25, got ${opset}`);
+    if (resolve(output) === resolve(path)) throw new UsageError(`-o ${output} is the model itself: give another name`);
+    if ((await stat(output).catch(() => undefined))?.isDirectory() === true)
+      throw new UsageError(`-o ${output} is a folder: give the file's name too, such as ${join(output, "model.onnx")}`);
+    if (!existsSync(dirname(resolve(output))))
+      throw new UsageError(`-o ${output} is in a folder that is not there: make ${dirname(output)} first`);
     const original = await openForRewriting(path, nodePlatform);
     const { model, report } = rewriteModel(original, { capacity, opset, keepMask: options["keep-mask"] === true });
     const temporary = temporaryName(output);
@@ -91,8 +95,7 @@ export const rewrite: Command = {
 
 function wholeNumber(given: string | boolean | undefined, name: string): number | undefined {
   if (typeof given !== "string") return undefined;
-  if (!/^\d+$/.test(given))
-    throw new InsituError("invalid-argument", `--${name} must be a whole number, got "${given}"`);
+  if (!/^\d+$/.test(given)) throw new UsageError(`--${name} must be a whole number, got "${given}"`);
   return Number(given);
 }
 

@@ -1,9 +1,18 @@
 /** The line that closes a generated text: tokens, speed, and what became of the cache bytes. */
 import type { GenerationSummary } from "../generate/generation.js";
 import { bytesText } from "../base/bytes-text.js";
+import { textOutput } from "./word-wrap.js";
+
+/** Says it: below the text on a terminal, on standard error where the text goes to a file or a program. */
+export function printSummary(summary: GenerationSummary): void {
+  const line = summaryText(summary);
+  if (!process.stdout.isTTY) return void process.stderr.write(`${line}\n`);
+  const output = textOutput();
+  output.write(`\n${line}\n`);
+}
 
 /** One line about a generation. */
-export function summaryText(summary: GenerationSummary): string {
+function summaryText(summary: GenerationSummary): string {
   const { promptTokens, reusedTokens, newTokens, finishReason } = summary;
   const read = reusedTokens === 0 ? "" : ` (${reusedTokens} read before)`;
   const parts = [

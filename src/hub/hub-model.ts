@@ -1,12 +1,12 @@
 /** A language model from the Hugging Face hub: the files that are needed of it, kept in a local folder. A complete folder needs no network. */
 import { existsSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { InsituError } from "../base/error.js";
 import { modelPaths } from "../base/model-files.js";
 import { checkCallback, checkName, checkRule, checkSignal, optionsWithoutNull } from "../base/arguments.js";
 import { downloadFile, notWritten, type RemoteFile } from "./download-file.js";
+import { folderOfModel, keptFolder, recordOf } from "./kept-models.js";
 import { listModel } from "./list-model.js";
 
 /** How a model is fetched. */
@@ -43,9 +43,8 @@ export const isHubName = (text: string): boolean =>
 export async function fetchHubModel(name: string, given?: HubOptions): Promise<string> {
   const options = checked(given);
   const { revision = "main", variant, signal } = options;
-  const cache = options.cache ?? process.env["INSITU_CACHE"] ?? join(homedir(), ".cache", "insitu");
-  const folder = join(cache, name.replace("/", "--"), encodeURIComponent(revision));
-  const record = join(folder, `complete${variant === undefined ? "" : `-${variant}`}.json`);
+  const folder = folderOfModel(options.cache ?? keptFolder(), name, revision);
+  const record = join(folder, recordOf(variant));
   if (isComplete(folder, record)) return folder;
   const hubUrl = options.hubUrl ?? process.env["HF_ENDPOINT"] ?? "https://huggingface.co";
   const accessToken = tokenOf(options);

@@ -63,7 +63,7 @@ describe("insitu pages", () => {
       /^insitu: the pool of 2 blocks of 16 rows is full: .* are left; .*larger$/,
     );
     expect(await refused("pages", "--forks", "0")).toBe("insitu: --forks must be a whole number from 1 on, got 0");
-    expect(await refused("pages", "--cache-type", "int4", "x")).toMatch(/option cacheType must be one of same, int8/);
+    expect(await refused("pages", "--cache-type", "int4", "x")).toMatch(/--cache-type must be one of same, int8/);
   });
 });
 
@@ -76,7 +76,7 @@ test("insitu generate --cache paged says what it says without", async () => {
   // Two blocks of 16 rows in place of a whole context.
   expect(paged.stateBytes).toBe((linear.stateBytes / 512) * 32);
   expect(await refused("generate", "x", "--cache-type", "int8")).toBe(
-    'insitu: option cacheType is for pages: ask for cache: "paged"',
+    "insitu: --cache-type is for pages: ask for --cache paged",
   );
 });
 

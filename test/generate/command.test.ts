@@ -27,12 +27,11 @@ const json = async (args: string[]): Promise<Result> =>
   JSON.parse((await insituHere([...args, "--json"])).stdout) as Result;
 
 describe("generate", () => {
-  test("text, then one line about it", () => {
-    const { status, stdout } = insitu(["generate", "The wolf", "--max-tokens", "12", "--seed", "1"]);
+  test("text, then one line about it, apart from the text where that goes elsewhere", () => {
+    const { status, stdout, stderr } = insitu(["generate", "The wolf", "--max-tokens", "12", "--seed", "1"]);
     expect(status).toBe(0);
-    const lines = stdout.trimEnd().split("\n");
-    expect(stdout).toMatch(/^The wolf/);
-    expect(lines.at(-1)).toMatch(
+    expect(stdout).toMatch(/^The wolf[^[]*\n$/);
+    expect(stderr.trimEnd()).toMatch(
       /^\[\d+ prompt tokens, 12 new · first token after \d+ ms · \d+ tokens a second · caches 3\.0 MiB · written in place .* · a runtime that copies its caches would have moved .* · seed 1\]$/,
     );
   });
@@ -73,15 +72,16 @@ describe("generate", () => {
       "--when-full",
       "slide",
     ]);
-    let stdout = "";
+    let [stdout, stderr] = ["", ""];
     let sent = false;
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       stdout += text;
       if (stdout.length > 60 && !sent) sent = child.kill("SIGINT");
     });
-    const status = await new Promise((resolve) => child.on("exit", resolve));
-    expect(status).toBe(0);
-    expect(stdout.trimEnd().split("\n").at(-1)).toMatch(/^\[.* · interrupted · seed \d+\]$/);
+    const status = await new Promise((resolve) => child.on("close", resolve));
+    expect(status).toBe(130);
+    expect(stderr.trimEnd()).toMatch(/^\[.* · interrupted · seed \d+\]$/);
   });
 
   test("a folder with a chat template answers; --raw continues", async () => {
@@ -105,9 +105,9 @@ test("chat reads only what is new, and takes turns back", () => {
     "/quit",
     "never read",
   ];
-  const { status, stdout } = insitu(["chat", "--max-tokens", "8", "--seed", "1"], `${lines.join("\n")}\n`);
+  const { status, stdout, stderr } = insitu(["chat", "--max-tokens", "8", "--seed", "1"], `${lines.join("\n")}\n`);
   expect(status).toBe(0);
-  const summaries = stdout.split("\n").filter((line) => line.startsWith("["));
+  const summaries = stderr.split("\n").filter((line) => line.startsWith("["));
   expect(summaries).toHaveLength(3);
   expect(summaries[0]).not.toContain("read before");
   expect(summaries[1]).toMatch(/\(\d+ read before\)/);
@@ -128,7 +128,7 @@ test("a reader that goes away early is no error", async () => {
 const noTokenizer = hubFolder("llama_op24", { "tokenizer.json": undefined });
 afterAll(() => noTokenizer.remove());
 
-describe("mistakes are one sentence on standard error, and exit code 1", () => {
+describe("mistakes are one sentence on standard error, and an exit code: 2 for what was typed, 1 for what was found", () => {
   /** Those with an input run in a process of their own. */
   const mistakes: [what: string, args: string[], message: RegExp, input?: string | Uint8Array][] = [
     [
@@ -147,47 +147,62 @@ describe("mistakes are one sentence on standard error, and exit code 1", () => {
     [
       "a temperature below 0",
       ["generate", "x", "--temperature", "-1"],
-      /temperature must be a number from 0 on, got -1/,
+      /--temperature must be a number from 0 on, got -1/,
     ],
-    ["a top-p above 1", ["generate", "x", "--top-p", "1.5"], /topP must be above 0 and at most 1, got 1.5/],
+    ["a top-p above 1", ["generate", "x", "--top-p", "1.5"], /--top-p must be above 0 and at most 1, got 1.5/],
+    ["no threads", ["generate", "x", "--threads", "0"], /--threads must be a whole number from 1 on, got 0/],
     ["a number that is none", ["generate", "x", "--max-tokens", "many"], /--max-tokens must be a number, got "many"/],
-    ["half a token", ["generate", "x", "--max-tokens", "1.5"], /maxTokens must be a whole number/],
-    ["a context of nothing", ["generate", "x", "--context", "0"], /context must be a whole number from 2 on/],
+    ["half a token", ["generate", "x", "--max-tokens", "1.5"], /--max-tokens must be a whole number/],
+    ["a context of nothing", ["generate", "x", "--context", "0"], /--context must be a whole number from 2 on/],
     [
       "a temperature that is none",
       ["generate", "x", "--temperature", "NaN"],
       /--temperature must be a number, got "NaN"/,
     ],
-    ["a top-k below 0", ["generate", "x", "--top-k", "-1"], /topK must be a whole number from 0 on, got -1/],
-    ["a min-p above 1", ["generate", "x", "--min-p", "2"], /minP must be from 0 to 1, got 2/],
+    ["a top-k below 0", ["generate", "x", "--top-k", "-1"], /--top-k must be a whole number from 0 on, got -1/],
+    ["a min-p above 1", ["generate", "x", "--min-p", "2"], /--min-p must be from 0 to 1, got 2/],
     ["a seed that is none", ["generate", "x", "--seed", "abc"], /--seed must be a number, got "abc"/],
-    ["fewer tokens than none", ["generate", "x", "--max-tokens", "-1"], /maxTokens must be a whole number from 0 on/],
+    [
+      "fewer tokens than none",
+      ["generate", "x", "--max-tokens", "-1"],
+      /--max-tokens must be a whole number from 0 on/,
+    ],
     [
       "a penalty of nothing",
       ["generate", "x", "--repetition-penalty", "0"],
-      /repetitionPenalty must be a number above 0/,
+      /--repetition-penalty must be a number above 0/,
     ],
     [
       "an endless penalty",
       ["generate", "x", "--presence-penalty", "Infinity"],
-      /presencePenalty must be a finite number/,
+      /--presence-penalty must be a finite number/,
     ],
-    ["a stop that is everywhere", ["generate", "x", "--stop", ""], /stop must hold texts that are not empty/],
+    ["a stop that is everywhere", ["generate", "x", "--stop", ""], /--stop must hold texts that are not empty/],
     ["an option that there is not", ["generate", "x", "--colour", "red"], /Unknown option '--colour'/],
     ["two prompts", ["generate", "x", "y"], /takes 0 to 1 argument/, ""],
     ["a folder without a tokenizer", ["generate", "x", "--model", noTokenizer.path], /has no tokenizer\.json/],
     ["a line that is not UTF-8", ["chat"], /a line on standard input is not UTF-8/, Uint8Array.of(0x61, 0xff, 0x0a)],
-    ["an unknown backend", ["generate", "x", "--backend", "abacus"], /backend must be one of/],
+    ["an unknown backend", ["generate", "x", "--backend", "abacus"], /--backend must be one of/],
     [
       "an unknown way with control tokens",
       ["generate", "x", "--control-tokens", "eat"],
-      /controlTokens must be "read" or "plain", got "eat"/,
+      /--control-tokens must be "read" or "plain", got "eat"/,
     ],
-    ["an unknown way out", ["generate", "x", "--when-full", "explode"], /whenFull must be "stop", "slide" or "error"/],
+    [
+      "an unknown way out",
+      ["generate", "x", "--when-full", "explode"],
+      /--when-full must be "stop", "slide" or "error"/,
+    ],
   ];
-  test.each(mistakes)("%s", async (_, args, message, input) => {
+  const found = [
+    "a folder that is not there",
+    "an empty prompt",
+    "a prompt longer than the context",
+    "a folder without a tokenizer",
+  ];
+  test.each(mistakes)("%s", async (what, args, message, input) => {
     const { status, stdout, stderr } = input === undefined ? await insituHere(args) : insitu(args, input);
-    expect([status, stdout]).toEqual([1, ""]);
+    expect([status, stdout]).toEqual([found.includes(what) ? 1 : 2, ""]);
     expect(stderr).toMatch(message);
     expect(stderr.trim().split("\n")).toHaveLength(1);
     expect(stderr).toMatch(/^insitu: /);

@@ -22,7 +22,7 @@ test("every command has help, and unknown things are refused with one sentence",
     expect([name, help.status]).toEqual([name, 0]);
     expect(help.stdout).toContain(`usage: insitu ${name}`);
     const unknown = await insituHere([name, "--no-such-option"]);
-    expect(unknown.status).toBe(1);
+    expect(unknown.status).toBe(2);
     expect(unknown.stderr.trim().split("\n")).toHaveLength(1);
     expect(unknown.stderr).toContain("--no-such-option");
   }
@@ -65,10 +65,10 @@ test("conformance closes with its counts and fails when a case fails", async () 
 
 test("npm start tells a story and sums up", () => {
   const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: { start: string } };
-  const { status, stdout } = spawnSync(scripts.start, { cwd: root, encoding: "utf8", shell: true });
+  const { status, stdout, stderr } = spawnSync(scripts.start, { cwd: root, encoding: "utf8", shell: true });
   expect(status).toBe(0);
   expect(stdout).toMatch(/^Once upon a time/);
-  const [, made] = /(\d+) prompt tokens, (\d+) new/.exec(stdout)!.slice(1).map(Number);
+  const [, made] = /(\d+) prompt tokens, (\d+) new/.exec(stderr)!.slice(1).map(Number);
   expect(made).toBeGreaterThanOrEqual(200);
-  expect(stdout).toMatch(/tokens a second .* written in place .* a runtime that copies its caches would have moved /);
+  expect(stderr).toMatch(/tokens a second .* written in place .* a runtime that copies its caches would have moved /);
 });

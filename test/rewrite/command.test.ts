@@ -111,7 +111,10 @@ describe("the command", () => {
     await expect(run(fileOf(bytesOf("llama_op24")))).rejects.toThrow(/-o out.onnx says where/);
     const path = fileOf(bytesOf("llama_op24"));
     await expect(run(path, "-o", path)).rejects.toThrow(/is the model itself/);
-    await expect(run(path, "-o", join(folder, "nowhere", "out.onnx"))).rejects.toThrow(/cannot be written/);
+    await expect(run(path, "-o", join(folder, "nowhere", "out.onnx"))).rejects.toThrow(
+      /is in a folder that is not there: make .*nowhere first/,
+    );
+    await expect(run(path, "-o", folder)).rejects.toThrow(/is a folder: give the file's name too, such as /);
     expect(existsSync(out)).toBe(false);
   });
 

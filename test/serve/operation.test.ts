@@ -300,7 +300,7 @@ describe("insitu serve", () => {
 
   test("refuses what it cannot do in one sentence", async () => {
     const port = await insituHere(["serve", "--port", "99999"]);
-    expect([port.status, port.stderr.trim()]).toEqual([1, expect.stringMatching(/^insitu: a port is .*99999$/)]);
+    expect([port.status, port.stderr.trim()]).toEqual([2, expect.stringMatching(/^insitu: a port is .*99999$/)]);
     const key = await insituHere(["serve", "--api-key-file", "no-such-file"]);
     expect([key.status, key.stderr.trim()]).toEqual([
       1,
