@@ -50,4 +50,6 @@ export interface Platform extends Files {
 export interface FolderPlatform extends Platform {
   /** True if there is a file at a path or URL. */
   exists(path: string): Promise<boolean>;
+  /** What is at a path, undefined where there is nothing; left out where nobody can tell. */
+  kindOf?(path: string): Promise<"file" | "folder" | undefined>;
 }

@@ -77,6 +77,7 @@ export class Decoder {
   constructor(session: Session, { measures, overwriteLogits = false }: DecoderOptions = {}) {
     this.#session = session;
     this.#results = overwriteLogits ? new Map() : undefined;
+    refuseEncoder(session);
     this.#types = typesOf(session);
     const kept = new Set(session.heldInputs.map(({ output }) => output));
     const others = session.outputMetadata.filter(({ name }) => !kept.has(name));
@@ -202,6 +203,16 @@ export class Decoder {
     const cache = this.ragged ? this.#session.heldInputs.find(({ axis }) => axis !== undefined) : undefined;
     return cache === undefined ? state.lengths[0] + count : state.get(cache.input).dims[cache.axis!];
   }
+}
+
+/** Throws for a model that reads text and predicts none. */
+function refuseEncoder({ heldInputs, inputNames, outputNames, outputMetadata }: Session): void {
+  const logits = outputMetadata.find(({ name }) => name === "logits");
+  if (heldInputs.length > 0 || !inputNames.includes("input_ids") || logits?.shape.length === 3) return;
+  throw new InsituError(
+    "invalid-model",
+    `the model is an encoder: it has neither logits of tokens nor a cache (${inputNames.join(", ")} → ${outputNames.join(", ")}), and cannot make text; InferenceSession.create runs it`,
+  );
 }
 
 /** The types of the inputs that are filled; throws for an input that no text decoder has. */

@@ -21,7 +21,7 @@ import { preparedGraphOf } from "../session/load.js";
 import { missingOperators } from "../session/missing-operators.js";
 import { weightsOf } from "../session/weights.js";
 import type { Command } from "./command.js";
-import { openForInspection } from "./inspect-model.js";
+import { onnxFileAt, openForInspection } from "./inspect-model.js";
 import { printed } from "./inspect-print.js";
 import { UsageError } from "./usage.js";
 import { outlookText, rewriteOutlook } from "../rewrite/outlook.js";
@@ -29,7 +29,7 @@ import { outlookText, rewriteOutlook } from "../rewrite/outlook.js";
 /** Shows a model's caches: which are written in place, which are not, and what stands in the way. */
 export const inspect: Command = {
   name: "inspect",
-  positionals: "<model.onnx>",
+  positionals: "<model.onnx|folder>",
   arity: [1, 1],
   summary: "shows a model's caches, whether each is updated in place, and why or why not",
   options: {
@@ -50,9 +50,11 @@ export const inspect: Command = {
       describes:
         "the backend whose kernels are told for the sizes of --dims: wasm, or webgpu, for which none is needed here",
     },
+    variant: { value: "name", describes: "which ONNX file of a folder: q4 is onnx/model_q4.onnx" },
     dims: { value: "name=N,…", describes: "sizes to count bytes for, such as batch=1,capacity=4096" },
   },
-  async run({ positionals: [path], options }) {
+  async run({ positionals: [given], options }) {
+    const path = await onnxFileAt(given, options["variant"]);
     const model = await openForInspection(path);
     const backend = await backendNamed(options["backend"]);
     const { plan, removed } = planOf(model, readPairs(options["pairs"]), backend);

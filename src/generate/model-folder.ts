@@ -3,6 +3,7 @@
  * onnx/model*.onnx. Finds and reads what is there, through the platform: a folder of files or of URLs.
  */
 import { InsituError } from "../base/error.js";
+import { foreignFile, hubNameOf } from "../base/foreign-file.js";
 import { modelFileOf, modelPaths } from "../base/model-files.js";
 import type { FolderPlatform } from "../base/platform.js";
 
@@ -37,6 +38,7 @@ export async function readModelFolder(
   const config = await read("config.json");
   const model = isFile ? source : await findModel(root, platform, variant);
   if (tokenizer === undefined) {
+    await refuseStranger(source, platform, isFile || (model === undefined && config === undefined));
     throw new InsituError(
       "invalid-model",
       model === undefined && config === undefined
@@ -45,6 +47,11 @@ export async function readModelFolder(
     );
   }
   if (model === undefined) {
+    if (await platform.exists(`${root}/onnx/encoder_model.onnx`))
+      throw new InsituError(
+        "invalid-model",
+        `"${root}" holds an encoder and a decoder apart, as models that translate and transcribe have them: texts are continued by a decoder alone; transformers.js runs such models with insitu/onnxruntime`,
+      );
     const names =
       variant === undefined ? "onnx/model.onnx, model.onnx or a quantised variant of them" : modelFileOf(variant);
     throw new InsituError("invalid-model", `"${root}" has no ${names}`);
@@ -59,6 +66,33 @@ export async function readModelFolder(
     tokenizerConfig: parse(tokenizerConfig, `${root}/tokenizer_config.json`),
     template: await read("chat_template.jinja"),
   };
+}
+
+/** Throws where there is no folder to look into, or a file of another kind. `unknown`: nothing of a model was found. */
+async function refuseStranger(source: string, platform: FolderPlatform, unknown: boolean): Promise<void> {
+  const name = hubNameOf(source);
+  if (name !== undefined)
+    throw new InsituError(
+      "invalid-model",
+      platform.kindOf === undefined
+        ? `"${source}" is a page of the hub: the model's files are at "https://huggingface.co/${name}/resolve/main"`
+        : `"${source}" is a URL of the hub: give the model's name there, "${name}"`,
+    );
+  if (platform.kindOf === undefined || !unknown) return;
+  const kind = await platform.kindOf(source);
+  const takes =
+    "a model is a folder in the hub's layout, an ONNX file with its tokenizer beside it, or owner/name on the hub";
+  if (kind === undefined) throw new InsituError("invalid-model", `there is nothing at "${source}": ${takes}`);
+  if (kind === "folder" || /\.onnx$/i.test(source)) return;
+  const file = await platform.open(source);
+  try {
+    const beginning = new Uint8Array(Math.min(file.size, 512));
+    await file.read(0, beginning);
+    const foreign = foreignFile(beginning) ?? "is a file whose name does not end in .onnx";
+    throw new InsituError("invalid-model", `"${source}" ${foreign}; ${takes}`);
+  } finally {
+    await file.close();
+  }
 }
 
 async function findModel(
@@ -102,7 +136,9 @@ function parse(text: string | undefined, path: string): Json | undefined {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Json;
   } catch (cause) {
-    throw new InsituError("invalid-model", `${path} is not JSON: ${(cause as Error).message}`, { cause });
+    const foreign = foreignFile(new TextEncoder().encode(text.slice(0, 512)));
+    const why = /^\s*[[{]/.test(text) || foreign === undefined ? `is not JSON: ${(cause as Error).message}` : foreign;
+    throw new InsituError("invalid-model", `${path} ${why}`, { cause });
   }
   throw new InsituError("invalid-model", `${path} must hold a JSON object`);
 }

@@ -22,7 +22,7 @@ export async function listModel(options: ListingOptions): Promise<Map<string, Re
   const { listFiles } = await import("@huggingface/hub").catch((cause: unknown) => {
     throw new InsituError(
       "download",
-      `"${name}" is no folder; to fetch it from the hub, install @huggingface/hub beside insitu`,
+      `"${name}" is no folder here; to fetch it from the hub: npm install @huggingface/hub`,
       { cause },
     );
   });

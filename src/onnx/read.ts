@@ -1,5 +1,6 @@
 /** Bytes to Model: the front door of the reader. Every failure is an `invalid-model`; external data is loaded elsewhere. */
 import { InsituError } from "../base/error.js";
+import { foreignFile } from "../base/foreign-file.js";
 import { Cursor } from "./cursor.js";
 import { fieldTable } from "./fields.js";
 import type { Model, ModelFunction, ModelGraph, ModelTensor } from "./model.js";
@@ -21,10 +22,18 @@ interface ReadOptions {
 
 /** Reads a model. Its weights share the memory of `bytes` wherever their alignment allows. */
 export function readModel(bytes: Uint8Array, options: ReadOptions = {}): Model {
-  return guarded(
-    () => readModelProto(new Cursor(new SourceBytes(bytes), options.owned ?? false), options.path),
-    options.path,
-  );
+  // Reading may rearrange what it is given.
+  const beginning = bytes.slice(0, 512);
+  try {
+    return guarded(
+      () => readModelProto(new Cursor(new SourceBytes(bytes), options.owned ?? false), options.path),
+      options.path,
+    );
+  } catch (cause) {
+    const foreign = foreignFile(beginning);
+    if (foreign === undefined) throw cause;
+    throw new InsituError("invalid-model", `${options.path ?? "not an ONNX model: this"} ${foreign}`, { cause });
+  }
 }
 
 /** Reads a TensorProto, as kept in `.pb` files. */

@@ -7,6 +7,8 @@ import { availableParallelism, totalmem } from "node:os";
 import { setFlagsFromString } from "node:v8";
 import { Worker } from "node:worker_threads";
 import { InsituError } from "../base/error.js";
+import { hubNameOf } from "../base/foreign-file.js";
+import { modelPaths } from "../base/model-files.js";
 import type { FolderPlatform, ReadableFile, WorkerHandle } from "../base/platform.js";
 import { readyMessage } from "../backends/wasm/control.js";
 import { locationSegments } from "./location.js";
@@ -96,6 +98,29 @@ async function openBeside(modelPath: string, location: string): Promise<Readable
   }
 }
 
+async function kindOf(path: string): Promise<"file" | "folder" | undefined> {
+  const found = await stat(toPath(path)).catch(() => undefined);
+  return found === undefined ? undefined : found.isDirectory() ? "folder" : "file";
+}
+
+/** Why there is no model at a path, and where there may be one. */
+async function whyNot(path: string, cause: unknown): Promise<string> {
+  const name = hubNameOf(path);
+  if (name !== undefined) return `it is a URL of the hub: CausalLM.load and insitu generate take the name, ${name}`;
+  if (/^https?:/i.test(path)) return "it is a URL, and in Node models are files: download it first";
+  if ((await kindOf(path)) === "folder") {
+    const inside = modelPaths().map((each) => join(toPath(path), each));
+    const kinds = await Promise.all(inside.map(kindOf));
+    const model = inside.find((_, at) => kinds[at] === "file");
+    return model === undefined
+      ? "it is a folder, and holds no model.onnx: give the ONNX file"
+      : `it is a folder: give the ONNX file in it, ${model}`;
+  }
+  if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR"))
+    return "there is no such file";
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
 async function openModel(path: string): Promise<ReadableFile> {
   let handle: FileHandle | undefined;
   try {
@@ -107,11 +132,7 @@ async function openModel(path: string): Promise<ReadableFile> {
     return new NodeFile(handle, place, stats);
   } catch (cause) {
     await handle?.close();
-    throw new InsituError(
-      "invalid-argument",
-      `${path} cannot be opened: ${cause instanceof Error ? cause.message : String(cause)}`,
-      { cause },
-    );
+    throw new InsituError("invalid-argument", `${path} cannot be opened: ${await whyNot(path, cause)}`, { cause });
   }
 }
 
@@ -206,6 +227,7 @@ async function openGpu(): Promise<object | string> {
 export const nodePlatform: FolderPlatform = {
   open: openModel,
   exists: async (path) => (await stat(toPath(path)).catch(() => undefined))?.isFile() ?? false,
+  kindOf,
   openBeside,
   threads: { count: availableParallelism() },
   get memoryBytes() {

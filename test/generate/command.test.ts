@@ -134,7 +134,7 @@ describe("mistakes are one sentence on standard error, and an exit code: 2 for w
     [
       "a folder that is not there",
       ["generate", "x", "--model", "no/such/folder"],
-      /no\/such\/folder" holds no language model/,
+      /there is nothing at "no\/such\/folder": a model is a folder/,
     ],
     ["an empty prompt", ["generate", ""], /the prompt is empty/, ""],
     ["no prompt for a model", ["generate", "--model", "x"], /there is no prompt/, ""],

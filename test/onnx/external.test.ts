@@ -347,8 +347,12 @@ describe("loading", () => {
     await expectRejection(
       loadModel(join(folder, "none.onnx"), nodePlatform),
       "invalid-argument",
-      /none\.onnx cannot be opened: ENOENT/,
+      /none\.onnx cannot be opened: there is no such file/,
     );
-    await expectRejection(loadModel(folder, nodePlatform), "invalid-argument", /not a regular file/);
+    await expectRejection(
+      loadModel(folder, nodePlatform),
+      "invalid-argument",
+      /it is a folder: give the ONNX file in it/,
+    );
   });
 });
