@@ -88,8 +88,21 @@ export function fill(name: DecoderInput, type: ElementType, reading: Reading): T
 }
 
 /** A tensor of whole numbers. */
-export const int64 = (values: readonly number[], dims: readonly number[]): Tensor =>
-  new Tensor("int64", BigInt64Array.from(values, BigInt), dims);
+export function int64(values: readonly number[], dims: readonly number[]): Tensor {
+  const numbers = new BigInt64Array(values.length);
+  // By halves where they fit: making a bigint of each is most of the work for tables of pages.
+  const halves = new Int32Array(numbers.buffer);
+  values.forEach((value, at) => {
+    if (!isLittleEndian || value !== (value | 0)) numbers[at] = BigInt(value);
+    else {
+      halves[2 * at] = value;
+      halves[2 * at + 1] = value >> 31;
+    }
+  });
+  return new Tensor("int64", numbers, dims);
+}
+
+const isLittleEndian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
 function integers(name: string, type: ElementType, { dims, at }: Numbers): Tensor {
   const length = dims.reduce((product, dim) => product * dim, 1);

@@ -24,6 +24,8 @@ import { Turns } from "./turns.js";
 export interface PagedStateOptions extends Omit<BlockPoolOptions, "copy" | "blockSize"> {
   /** Rows in a block: 16 where left out. */
   readonly blockSize?: number;
+  /** Blocks of a sequence that tables have room for from the beginning: 64 where left out. Longer ones make tables, and programs, of other shapes. */
+  readonly columns?: number;
 }
 
 /** Tokens that a run reads for one sequence. */
@@ -87,13 +89,16 @@ export class PagedState {
   /** For steps; made when one is asked for, since runs with a body of the caller's may be of any model. */
   #decoder: Decoder | undefined;
   readonly #layout: "Norm" | "NHSD";
+  readonly #columns: number;
   /** Runs and evictions take turns. */
   readonly #turns = new Turns();
 
   /** Pages for a session whose model reads and writes them. */
   constructor(session: Session, given: PagedStateOptions) {
     checkStateArguments("a paged state", session, given);
-    const { blockSize = 16, ...options } = given;
+    const { blockSize = 16, columns = 64, ...options } = given;
+    checkCount("option columns", columns, 1);
+    this.#columns = columns;
     const missing = Object.values(pageInputs).find((name) => !session.inputNames.includes(name));
     if (missing !== undefined)
       throw new InsituError(
@@ -287,7 +292,10 @@ export class PagedState {
     const lengths = entries.map(({ sequence, rows }) => rows?.valid ?? sequence.length);
     const longest = Math.max(...entries.map(({ sequence }) => sequence.table.length));
     // Shapes that change at every block would make a program for each.
-    const columns = Math.min(this.pool.blocks, 2 ** Math.ceil(Math.log2(Math.max(64, longest))));
+    const columns = Math.min(
+      this.pool.blocks,
+      longest <= this.#columns ? this.#columns : 2 ** Math.ceil(Math.log2(longest)),
+    );
     entries.forEach(({ sequence }, at) =>
       this.pool.checkTable(sequence.table, lengths[at], `sequence "${sequence.name}"`),
     );

@@ -53,6 +53,9 @@ export function readCacheOptions({
   return cache === "linear" ? undefined : { cacheType: cacheType ?? "same", blockSize: blockSize ?? 16, blocks };
 }
 
+/** Columns of tables that texts of any length are given. */
+const mostColumns = 256;
+
 /** What a session needs to run on pages. */
 export const pagedSessionOptions = ({ cacheType }: PagedOptions): SessionOptions => ({
   rewrite: "never",
@@ -83,7 +86,13 @@ export class PagedDecoder implements StatefulDecoder {
     this.#decoder = new Decoder(session, { overwriteLogits: true });
     // A window goes by the order of rows.
     this.overwrites = session.rowRules.window === undefined;
-    this.pages = new PagedState(session, { blockSize, blocks: blocks ?? 4 * Math.ceil(context / blockSize) });
+    const most = Math.ceil(context / blockSize);
+    this.pages = new PagedState(session, {
+      blockSize,
+      blocks: blocks ?? 4 * most,
+      // One shape for all lengths, where that is not much for short ones.
+      columns: Math.min(Math.max(64, most), mostColumns),
+    });
   }
 
   createState(batch: number, capacity: number): PagedTexts {
