@@ -1,34 +1,15 @@
 // What a store is worth: the time to the first token of a prompt that no worker has read, that another worker has read and put into Redis, and
 // that this worker has read; for both cache types, with the store nearer and farther. Needs a build and redis-server.
 //   node scripts/measure-store.mjs [tokens] [--model folder]
-import { spawn } from "node:child_process";
 import { connect, createServer } from "node:net";
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { complete, endAll, listening, median, startRedis, startWorker } from "./cluster-parts.mjs";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { model: { type: "string" }, prompts: { type: "string", default: "5" }, threads: { type: "string" } },
 });
 const length = Number(positionals[0] ?? 1000);
-const main = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
-const children = [];
-
-const listening = (server) =>
-  new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(server.address().port)));
-
-async function redis() {
-  const probe = createServer();
-  const port = await listening(probe);
-  await new Promise((resolve) => probe.close(resolve));
-  const child = spawn("redis-server", ["--port", port, "--save", "", "--appendonly", "no"]);
-  children.push(child);
-  await new Promise((resolve) =>
-    child.stdout.on("data", (line) => String(line).includes("Ready to accept") && resolve()),
-  );
-  return port;
-}
-
 /** A port that leads to another one, with so many milliseconds more for a round trip. */
 function farther(port, milliseconds) {
   const pass = (from, to) => {
@@ -47,43 +28,24 @@ function farther(port, milliseconds) {
   return listening(server);
 }
 
-async function worker(cacheType, store) {
+function worker(cacheType, store) {
   const options = [
-    "--port",
-    "0",
     "--cache-type",
     cacheType,
     "--context",
     String(length + 32),
     "--blocks",
-    String(Math.ceil((length / 16) * 8)),
+    String(Math.ceil(length / 2)),
   ];
   if (values.model !== undefined) options.push("--model", values.model);
   if (values.threads !== undefined) options.push("--threads", values.threads);
-  if (store !== undefined) options.push("--store", `redis://127.0.0.1:${store}`);
-  const child = spawn(process.execPath, [main, "serve", ...options]);
-  children.push(child);
-  let told = "";
-  child.stderr.on("data", (text) => (told += text));
-  const address = await new Promise((resolve, reject) => {
-    child.stdout.once("data", (line) => resolve(/http:\S+/.exec(line)[0]));
-    child.once("exit", () => reject(new Error(told)));
-  });
-  return { child, address, told: told.split("\n")[0].replace("insitu: ", "") };
+  return startWorker(options, store);
 }
 
-async function ask({ address }, prompt) {
-  const began = performance.now();
-  const response = await fetch(`${address}/v1/completions`, {
-    method: "POST",
-    body: JSON.stringify({ prompt, max_tokens: 1, temperature: 0 }),
-  });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(JSON.stringify(answer));
-  return { milliseconds: performance.now() - began, cached: answer.usage.prompt_tokens_details.cached_tokens };
+async function ask(asked, prompt) {
+  const { milliseconds, usage } = await complete(asked.address, { prompt, max_tokens: 1, temperature: 0 });
+  return { milliseconds, cached: usage.prompt_tokens_details.cached_tokens };
 }
-
-const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
 
 try {
   const prompts = Array.from({ length: Number(values.prompts) }, (_, text) =>
@@ -91,7 +53,7 @@ try {
   );
   console.log(`time to the first token of ${length} tokens, median of ${prompts.length}`);
   for (const cacheType of ["same", "int8"]) {
-    const port = await redis();
+    const port = await startRedis();
     const first = await worker(cacheType, port);
     const cold = await worker(cacheType);
     await ask(cold, prompts[0].slice(0, 40));
@@ -120,5 +82,5 @@ try {
     cold.child.kill();
   }
 } finally {
-  for (const child of children) child.kill("SIGKILL");
+  endAll();
 }
