@@ -159,7 +159,9 @@ export class Decoder {
     const rows = picks ? given / (picked?.length ?? batch) : each;
     const numbers = tensor.type === "float32" ? (tensor.data as Float32Array) : readNumbers(tensor.toView());
     const data = numbers instanceof Float32Array ? numbers : Float32Array.from(numbers);
-    const logits = new Logits(data, rows, vocabulary, picks ? undefined : picked);
+    // Where all rows come, those that are wanted are samples of one row each.
+    const logits =
+      picks || picked === undefined ? new Logits(data, rows, vocabulary) : new Logits(data, 1, vocabulary, picked);
     return { logits, measured: measured.map((name) => results[name]) };
   }
 

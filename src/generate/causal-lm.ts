@@ -5,7 +5,7 @@ import { valueText } from "../base/value-text.js";
 import type { FolderPlatform } from "../base/platform.js";
 import { Decoder } from "../cache/decoder.js";
 import type { PagedState } from "../cache/paged-state.js";
-import { sampler } from "../cache/sampler.js";
+import { picker, sampler } from "../cache/sampler.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
@@ -109,7 +109,7 @@ export class LanguageModel {
     const session = await openSession(folder.model, {
       rewrite: "auto",
       ...sessionOptions,
-      ...(paged === undefined ? { change: sampler(sessionOptions.change) } : pagedSessionOptions(paged)),
+      ...(paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged)),
     });
     let decoder: StatefulDecoder;
     try {

@@ -251,6 +251,7 @@ export class Context {
       tokens: [this.#tokens.slice(0, sinks)],
       positions: [this.#position - capacity + 1],
       rows: { start: [0], valid: [sinks] },
+      keep: 1,
     });
   }
 

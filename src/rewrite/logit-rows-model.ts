@@ -9,7 +9,7 @@ import type { Model, ModelNode, ModelValue } from "../onnx/model.js";
 import { logitRows } from "./page-names.js";
 
 /** Products of rows with weights: the rows are the first operand. */
-const products: readonly string[] = ["MatMul", "MatMulNBits", "FusedMatMul"];
+const products: readonly string[] = ["MatMul", "MatMulNBits", "FusedMatMul", "MatMulInteger"];
 
 /** What may stand between the product and the logits: each row for itself. */
 const rowByRow: readonly string[] = ["Cast", "Identity", "Tanh", "Mul", "Div", "Add", "Sub"];
@@ -20,14 +20,22 @@ const rowByRow: readonly string[] = ["Cast", "Identity", "Tanh", "Mul", "Div", "
  */
 export function withLogitRows(model: Model): Model {
   const { graph } = model;
-  const logits = graph.outputs.find(({ name }) => name === "logits");
+  const logits = logitsOf(model);
   if (logits?.type?.kind !== "tensor" || logits.type.shape?.length !== 3) return model;
   if (!hasAllRows(logits.type.shape[1], graph)) return model;
   const made = new Map(graph.nodes.flatMap((each) => each.outputs.map((output) => [output, each] as const)));
   const constants = new Set(graph.initializers.map(({ name }) => name));
-  const isConstant = (name: string): boolean =>
-    constants.has(name) || (made.get(name)?.inputs.every((input) => input === "" || isConstant(input)) ?? false);
-  const path = pathTo(logits.name, made, isConstant);
+  // The same for all rows: constants, and the scale and zero point that a whole tensor is quantised by.
+  const known = new Map<string, boolean>();
+  const isRowless = (name: string): boolean => {
+    const maker = made.get(name);
+    if (maker === undefined) return constants.has(name);
+    if (maker.opType === "DynamicQuantizeLinear") return maker.outputs.indexOf(name) > 0;
+    const found = known.get(name) ?? maker.inputs.every((input) => input === "" || isRowless(input));
+    known.set(name, found);
+    return found;
+  };
+  const path = pathTo(logits.name, made, isRowless);
   const last = path?.at(-1);
   const names = new Set([...constants, ...made.keys(), ...graph.inputs.map(({ name }) => name)]);
   const fresh = ["rows_of_tokens", "rows_wanted", "row_shape"].map((name) => `insitu/${name}`);
@@ -41,7 +49,12 @@ export function withLogitRows(model: Model): Model {
     graph: {
       ...graph,
       inputs: [...graph.inputs, value(logitRows, "int64", ["logit_rows"])],
-      initializers: [...graph.initializers, initializer(shape, "int64", [-1n, 1n, 0n], [3])],
+      initializers: [
+        ...graph.initializers,
+        initializer(shape, "int64", [-1n, 1n, 0n], [3]),
+        // Who says nothing is given the last row.
+        initializer(logitRows, "int64", [-1n], [1]),
+      ],
       nodes: graph.nodes.flatMap((each) =>
         each === last
           ? [
@@ -57,6 +70,12 @@ export function withLogitRows(model: Model): Model {
   };
 }
 
+/** The output with logits: the one of that name, else the only one of three dimensions. */
+function logitsOf({ graph: { outputs } }: Model): ModelValue | undefined {
+  const [first, ...others] = outputs.filter(({ type }) => type?.kind === "tensor" && type.shape?.length === 3);
+  return outputs.find(({ name }) => name === "logits") ?? (others.length === 0 ? first : undefined);
+}
+
 /** True if logits of so many rows are one of every token. */
 function hasAllRows(rows: unknown, { inputs }: Model["graph"]): boolean {
   const isKept = inputs.some(({ name }) => name === "num_logits_to_keep");
@@ -69,7 +88,7 @@ function hasAllRows(rows: unknown, { inputs }: Model["graph"]): boolean {
 function pathTo(
   logits: string,
   made: ReadonlyMap<string, ModelNode>,
-  isConstant: (name: string) => boolean,
+  isRowless: (name: string) => boolean,
 ): ModelNode[] | undefined {
   const readers = new Map<string, number>();
   for (const each of new Set(made.values()))
@@ -82,8 +101,8 @@ function pathTo(
     path.push(maker);
     const [first, ...others] = maker.inputs;
     if (products.includes(maker.opType))
-      return others.every((each) => each === "" || isConstant(each)) && !isConstant(first) ? path : undefined;
-    const varying = maker.inputs.filter((each) => !isConstant(each));
+      return others.every((each) => each === "" || isRowless(each)) && !isRowless(first) ? path : undefined;
+    const varying = maker.inputs.filter((each) => !isRowless(each));
     if (!rowByRow.includes(maker.opType) || varying.length !== 1) return undefined;
     [name] = varying;
   }

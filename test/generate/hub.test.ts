@@ -291,22 +291,24 @@ describe("on the command line", () => {
 
   test("a model is fetched by its name, then found without a network", async () => {
     const first = await insitu(model);
-    expect(first.stderr).toMatch(/^(fetching \S+, .*\n){4}$/);
-    expect([first.status, first.stdout.split("\n").at(-2)]).toEqual([
-      0,
-      expect.stringMatching(/^\[3 prompt tokens, 4 new/),
-    ]);
+    expect(first.stderr).toMatch(/^(fetching \S+, .*\n){4}\[3 prompt tokens, 4 new.*\n$/);
+    expect(first.status).toBe(0);
     const second = await insitu(model, { endpoint: "http://127.0.0.1:1" });
-    expect([second.status, second.stderr]).toEqual([0, ""]);
+    expect([second.status, second.stderr]).toEqual([0, expect.stringMatching(/^\[3 prompt tokens, 4 new.*\n$/)]);
   });
 
   test.each([
     ["an unknown name", ["--model", "tales/none"], undefined, /"tales\/none" is neither a folder nor a model/],
     ["no network", model, "http://127.0.0.1:59999", /the hub cannot be asked for it: .*ECONNREFUSED/],
-    ["an option that means nothing, before anything is fetched", [...model, "--top-p", "2"], undefined, /topP must be/],
+    [
+      "an option that means nothing, before anything is fetched",
+      [...model, "--top-p", "2"],
+      undefined,
+      /--top-p must be/,
+    ],
   ])("%s", async (_, args, endpoint, message) => {
     const { status, stdout, stderr } = await insitu(args, endpoint === undefined ? {} : { endpoint });
-    expect([status, stdout, stderr.trim().split("\n").length]).toEqual([1, "", 1]);
+    expect([status, stdout, stderr.trim().split("\n").length]).toEqual([args.includes("--top-p") ? 2 : 1, "", 1]);
     expect(stderr).toMatch(message);
     expect(filesBelow(cache)).toEqual([]);
     if (args.includes("--top-p")) expect(requests).toEqual([]);
@@ -322,7 +324,7 @@ describe("on the command line", () => {
     };
     const { status, stdout, stderr } = await insitu(model, { onStart: (started) => (child = started) });
     expect([status, stdout, stderr.trim().split("\n").at(-1)]).toEqual([
-      1,
+      130,
       "",
       "insitu: interrupted; what was fetched so far is kept",
     ]);

@@ -111,6 +111,6 @@ test.each(soak ? [1, 2, 3] : [2])("%i threads, with the arena at the memory's en
     const [{ top }] = await tokensOf(lm.generate(prompt, { maxTokens: 1, temperature: 0, logprobs: 8 }));
     check(length, place, top!, `${threads} threads at the end`);
   }
-  expect(end.placed).toBeGreaterThan(soak ? 100 : 4); // a longer prompt has a larger arena
+  expect(end.placed).toBeGreaterThan(soak ? 40 : 2); // a longer prompt has a larger arena
   await lm.release();
 });
