@@ -34,9 +34,27 @@ test("the tarball holds what is built and nothing else, and says how large it is
   expect(installed.tarballBytes).toBeLessThan(13_000_000);
   expect(
     installed.files.filter(
-      (path) => !/^(dist\/.+\.(js|d\.ts)|models\/embedded\/.+|LICENSE|README\.md|package\.json)$/.test(path),
+      (path) =>
+        !/^(dist\/.+\.(js|d\.ts)|dist\/browser\/LICENSES\.txt|models\/embedded\/.+|LICENSE|NOTICE|[A-Z]+\.md|package\.json)$/.test(
+          path,
+        ),
     ),
   ).toEqual([]);
+});
+
+test("it says what of others it holds, and under which licences", () => {
+  const folder = join(installed.project, "node_modules/insitu");
+  const { dependencies } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as {
+    dependencies: Record<string, string>;
+  };
+  const licences = readFileSync(join(folder, "dist/browser/LICENSES.txt"), "utf8");
+  const notice = readFileSync(join(folder, "NOTICE"), "utf8");
+  for (const [name, version] of Object.entries(dependencies)) {
+    expect(licences).toContain(`\n${name} ${version}, `);
+    expect(notice).toContain(name);
+  }
+  expect(readFileSync(join(folder, "dist/browser/insitu.js"), "utf8")).toMatch(/^\/\*! insitu, .*LICENSES\.txt \*\//);
+  for (const name of ["CHANGELOG.md", "SECURITY.md", "LICENSE"]) expect(installed.files).toContain(name);
 });
 
 test("it is well formed and light", async () => {
