@@ -1,5 +1,5 @@
 /** Node's file system as insitu's platform. Weight files are opened only inside the model's folder, as regular files. */
-import { type BigIntStats, constants } from "node:fs";
+import { type BigIntStats, constants, type Stats } from "node:fs";
 import { type FileHandle, open, realpath, stat } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -98,9 +98,18 @@ async function openBeside(modelPath: string, location: string): Promise<Readable
   }
 }
 
+/** What is at a path; undefined where nothing is, or where it is none that this machine has. */
+async function found(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(toPath(path));
+  } catch {
+    return undefined;
+  }
+}
+
 async function kindOf(path: string): Promise<"file" | "folder" | undefined> {
-  const found = await stat(toPath(path)).catch(() => undefined);
-  return found === undefined ? undefined : found.isDirectory() ? "folder" : "file";
+  const there = await found(path);
+  return there && (there.isDirectory() ? "folder" : "file");
 }
 
 /** Why there is no model at a path, and where there may be one. */
@@ -226,7 +235,7 @@ async function openGpu(): Promise<object | string> {
 /** Opens models by path or file: URL; threads are worker_threads. */
 export const nodePlatform: FolderPlatform = {
   open: openModel,
-  exists: async (path) => (await stat(toPath(path)).catch(() => undefined))?.isFile() ?? false,
+  exists: async (path) => (await found(path))?.isFile() ?? false,
   kindOf,
   openBeside,
   threads: { count: availableParallelism() },

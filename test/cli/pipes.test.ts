@@ -45,7 +45,16 @@ test.skipIf(!existsSync("/dev/full"))("a disk that is full is a sentence", () =>
 });
 
 test("Ctrl-C in the middle of a piped conversation ends it, with the exit code of shells", async () => {
-  const child = spawn(process.execPath, [main, "chat", "--max-tokens", "100000"]);
+  const child = spawn(process.execPath, [
+    main,
+    "chat",
+    "--max-tokens",
+    "100000",
+    "--when-full",
+    "slide",
+    "--stop",
+    "@@@",
+  ]);
   child.stdin.write("The wolf\nThe cat\n");
   let sent = false;
   let [stdout, stderr] = ["", ""];
@@ -56,7 +65,7 @@ test("Ctrl-C in the middle of a piped conversation ends it, with the exit code o
   });
   const status = await new Promise((resolve) => child.on("close", resolve));
   expect(status).toBe(130);
-  expect(stderr.trimEnd().split("\n")).toEqual([expect.stringMatching(/ · interrupted · /)]);
+  expect(stderr.trimEnd().split("\n").at(-1)).toMatch(/ · interrupted · /);
 });
 
 test("models that were fetched are listed and removed", async () => {
