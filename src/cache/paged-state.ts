@@ -19,6 +19,7 @@ import { pageInputs, sumsName } from "../rewrite/page-names.js";
 import { RowChecks } from "./row-checks.js";
 import type { Sequence } from "./sequence.js";
 import { Turns } from "./turns.js";
+import { usualCount } from "./usual-count.js";
 
 /** How pages are made. */
 export interface PagedStateOptions extends Omit<BlockPoolOptions, "copy" | "blockSize"> {
@@ -376,13 +377,6 @@ export class PagedState {
       state: this.#state,
     };
   }
-}
-
-/** A number of samples from `count` on, of few that there are: runs of the same number are prepared once. */
-function usualCount(count: number): number {
-  if (count <= 4) return count;
-  const power = 2 ** Math.floor(Math.log2(count));
-  return count === power ? count : count <= 1.5 * power ? 1.5 * power : 2 * power;
 }
 
 /** Adds the attention of one layer, over all heads, to what the rows of each sequence got. */
