@@ -6,6 +6,7 @@
  */
 import { initializer, node, value } from "../onnx/build.js";
 import type { Model, ModelNode, ModelValue } from "../onnx/model.js";
+import { logitsOf } from "./logits-output.js";
 import { logitRows } from "./page-names.js";
 
 /** Products of rows with weights: the rows are the first operand. */
@@ -68,12 +69,6 @@ export function withLogitRows(model: Model): Model {
       valueInfo: graph.valueInfo.filter(({ name }) => !passed.has(name)),
     },
   };
-}
-
-/** The output with logits: the one of that name, else the only one of three dimensions. */
-function logitsOf({ graph: { outputs } }: Model): ModelValue | undefined {
-  const [first, ...others] = outputs.filter(({ type }) => type?.kind === "tensor" && type.shape?.length === 3);
-  return outputs.find(({ name }) => name === "logits") ?? (others.length === 0 ? first : undefined);
 }
 
 /** True if logits of so many rows are one of every token. */

@@ -6,14 +6,8 @@
  */
 import { initializer, node, value } from "../onnx/build.js";
 import type { Model, ModelValue } from "../onnx/model.js";
+import { logitsOf } from "./logits-output.js";
 import { samplingInputs, samplingOutputs } from "./sampling-names.js";
-
-/** The output with logits: the one of that name, else the only one of [batch, rows, vocabulary]. */
-function logitsOf({ outputs }: Model["graph"]): ModelValue | undefined {
-  const named = outputs.find(({ name }) => name === "logits");
-  const [first, ...others] = outputs.filter((each) => shapeOf(each)?.length === 3);
-  return named ?? (others.length === 0 ? first : undefined);
-}
 
 const shapeOf = (value: ModelValue | undefined): readonly unknown[] | undefined =>
   value?.type?.kind === "tensor" ? value.type.shape : undefined;
@@ -27,7 +21,7 @@ const logitTypes: readonly (string | undefined)[] = ["float32", "float16", "bflo
 export function withSampling(model: Model): Model {
   const { graph, opsets } = model;
   const tokens = graph.inputs.find(({ name }) => name === "input_ids");
-  const logits = logitsOf(graph);
+  const logits = logitsOf(model);
   const values = [...graph.inputs, ...graph.outputs, ...graph.initializers].map(({ name }) => name);
   const named = new Set([...values, ...graph.nodes.flatMap((each) => each.outputs)]);
   const [inputs, outputs] = [Object.values(samplingInputs), Object.values(samplingOutputs)];

@@ -70,31 +70,22 @@ export const Upsample7 = defineOp({
   reference: (call) => resize(call, simpleChoice(call.attrs.mode), call.inputs, call.outputs.Y, call.attrs.scales),
 });
 
-/** As before, with the factors as an operand. */
-export const Upsample9 = defineOp({
-  name: "Upsample",
-  since: 9,
-  types: { T1: plainTypes },
-  inputs: { X: tensor("T1"), scales: tensor("float32") },
-  outputs,
-  attrs: { mode: simpleMode() },
-  infer: (call) => infer(call, simpleChoice(call.attrs.mode), askedOf(simpleChoice(call.attrs.mode), call.inputs)),
-  work: ({ inputs }) => workOf(inputs.X),
-  reference: (call) => resize(call, simpleChoice(call.attrs.mode), call.inputs, call.outputs.Y),
-});
-
 /** X made larger or smaller by the factors in `scales`. */
-export const Resize10 = defineOp({
-  name: "Resize",
-  since: 10,
-  types: { T1: plainTypes },
-  inputs: { X: tensor("T1"), scales: tensor("float32") },
-  outputs,
-  attrs: { mode: simpleMode() },
-  infer: (call) => infer(call, simpleChoice(call.attrs.mode), askedOf(simpleChoice(call.attrs.mode), call.inputs)),
-  work: ({ inputs }) => workOf(inputs.X),
-  reference: (call) => resize(call, simpleChoice(call.attrs.mode), call.inputs, call.outputs.Y),
-});
+const byFactors = <const Name extends string>(name: Name, since: number) =>
+  defineOp({
+    name,
+    since,
+    types: { T1: plainTypes },
+    inputs: { X: tensor("T1"), scales: tensor("float32") },
+    outputs,
+    attrs: { mode: simpleMode() },
+    infer: (call) => infer(call, simpleChoice(call.attrs.mode), askedOf(simpleChoice(call.attrs.mode), call.inputs)),
+    work: ({ inputs }) => workOf(inputs.X),
+    reference: (call) => resize(call, simpleChoice(call.attrs.mode), call.inputs, call.outputs.Y),
+  });
+
+export const Upsample9 = byFactors("Upsample", 9);
+export const Resize10 = byFactors("Resize", 10);
 
 /** X, or a region of it, resampled to `sizes` or by `scales`. */
 export const Resize11 = defineOp({

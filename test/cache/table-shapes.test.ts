@@ -1,0 +1,28 @@
+// Tables of pages keep one shape while a text grows beyond 64 blocks, so that no program is made in its middle; whole numbers that runs are fed
+// are those that were asked for, also where they do not fit half of 64 bits.
+import { expect, test } from "vitest";
+import { int64 } from "../../src/cache/decoder-inputs.js";
+import { CausalLM } from "../../src/entry/node.js";
+import { pageInputs } from "../../src/rewrite/page-names.js";
+import { tokensOf } from "../generate/support.js";
+
+test("a text that grows past 64 blocks", async () => {
+  const lm = await CausalLM.load(undefined, { cache: "paged", blockSize: 1, context: 90, threads: 1 });
+  const shapes = new Set<string>();
+  const { run } = lm.session;
+  lm.session.run = function (this: typeof lm.session, ...given: Parameters<typeof run>) {
+    const [feeds] = given;
+    shapes.add(String(feeds[pageInputs.tables].dims));
+    return run.apply(this, given);
+  } as typeof run;
+  const made = await tokensOf(lm.generate("The wolf", { maxTokens: 80, temperature: 0, ignoreEnd: true }));
+  await lm.release();
+  expect(made.length).toBe(80);
+  expect([...shapes]).toEqual(["1,90"]);
+});
+
+test("whole numbers of every size", () => {
+  const values = [0, -0, 1, -1, 2 ** 31 - 1, -(2 ** 31), 2 ** 31, -(2 ** 31) - 1, 2 ** 52, -Number.MAX_SAFE_INTEGER];
+  expect([...(int64(values, [values.length]).data as BigInt64Array)]).toEqual(values.map(BigInt));
+  expect(() => int64([0.5], [1])).toThrow(RangeError);
+});
