@@ -41,6 +41,8 @@ export const generate: Command = {
       const raw = options["raw"] === true || !lm.tokenizer.hasChatTemplate;
       const generation = lm.generate(raw ? prompt : [{ role: "user", content: prompt }], {
         ...wanted,
+        // A text that nobody said how long it should be, and that is no answer which ends by itself.
+        endAtSentence: raw && options["max-tokens"] === undefined && wanted.jsonSchema === undefined,
         signal: interrupt.signal,
       });
       if (options["json"] === true) await printJson(lm, generation, prompt, interrupt.signal);

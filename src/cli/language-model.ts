@@ -14,7 +14,7 @@ import { UsageError } from "./usage.js";
 export const textOptions: Readonly<Record<string, CommandOption>> = {
   model: { value: "name", describes: "a folder in the hub's layout, an ONNX file in it, or owner/name on the hub" },
   variant: { value: "name", describes: "which ONNX file: q4 is onnx/model_q4.onnx; fp32, fp16, q8, q4f16, …" },
-  "max-tokens": { value: "N", describes: "new tokens at most (256)" },
+  "max-tokens": { value: "N", describes: "new tokens at most (256, or fewer, to end at a sentence)" },
   temperature: { value: "T", describes: "0 takes the likeliest token, 1 is the model's own distribution" },
   "top-k": { value: "K", describes: "only the K likeliest tokens" },
   "top-p": { value: "P", describes: "only the likeliest tokens that together have the probability P" },

@@ -5,10 +5,14 @@
 import { InsituError } from "../base/error.js";
 import type { Generating } from "./options.js";
 import { pause } from "./pause.js";
+import { SentenceEnd } from "./sentence-end.js";
 import { StopStrings, TextStream, type TokenDecoder } from "./text-stream.js";
 
 /** Why a text ended: the model's end token, a stop string, the most tokens, a full context, or it did not. */
 export type FinishReason = "end" | "stop" | "length" | "context" | "unfinished";
+
+/** The part of a text's most tokens after which it may end at a sentence. */
+const leastPart = 3 / 4;
 
 /** What one token made of a text. */
 interface Continued {
@@ -23,6 +27,7 @@ export class Ending {
   readonly #options: Generating;
   readonly #stream: TextStream;
   readonly #stops: StopStrings;
+  readonly #sentence = new SentenceEnd();
   #tokens = 0;
   #finish: FinishReason = "unfinished";
 
@@ -42,6 +47,11 @@ export class Ending {
     return (this.#options.maxTokens ?? Infinity) - this.#tokens;
   }
 
+  get #mayEndAtSentence(): boolean {
+    const { endAtSentence, maxTokens = Infinity } = this.#options;
+    return endAtSentence && this.#tokens >= leastPart * maxTokens;
+  }
+
   /** Adds a token. `full` says that the context has no room to read it. */
   push(token: number, full: boolean): Continued {
     if (endsText(this.#options, token)) return this.#end("end", "");
@@ -50,6 +60,11 @@ export class Ending {
     if (stopped) {
       this.#finish = "stop";
       return { text, finish: "stop" };
+    }
+    const sentence = this.#sentence.push(text);
+    if (sentence !== undefined && this.#mayEndAtSentence) {
+      this.#finish = "length";
+      return { text: sentence, finish: "length" };
     }
     if (this.remaining <= 0) return this.#end("length", text);
     if (full && this.#options.whenFull !== "slide") return this.#end("context", text);

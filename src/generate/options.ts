@@ -14,6 +14,8 @@ export type WhenFull = "stop" | "slide" | "error";
 export interface GenerateOptions extends SamplingOptions {
   /** New tokens at most; as many as fit the context where left out, 256 where the context slides. */
   readonly maxTokens?: number;
+  /** True ends the text where a sentence ends, once three quarters of its tokens are made. */
+  readonly endAtSentence?: boolean;
   /** Texts that end the generation; they are not part of the result. */
   readonly stop?: string | readonly string[];
   /** Tokens, by number or spelling, that end it beside the model's own. */
@@ -47,6 +49,7 @@ export interface GenerateOptions extends SamplingOptions {
 export interface Generating {
   readonly sampling: Sampling;
   readonly maxTokens: number | undefined;
+  readonly endAtSentence: boolean;
   readonly stop: readonly string[];
   readonly endTokens: ReadonlySet<number>;
   readonly logprobs: number | undefined;
@@ -102,6 +105,7 @@ export function checkGenerateOptions(options: GenerateOptions): void {
     throw new InsituError("invalid-argument", `option stop must hold texts that are not empty, got ${valueText(stop)}`);
   checkRule("option stopTokens", stopTokens, "a list of tokens, by number or spelling", Array.isArray(stopTokens));
   checkFlag("option ignoreEnd", ignoreEnd);
+  checkFlag("option endAtSentence", options.endAtSentence);
   checkRule("option logitBias", options.logitBias, "a map from tokens to numbers", isBias(options.logitBias));
   const { jsonSchema, constraint } = options;
   checkRule("option constraint", constraint, "a constraint", typeof constraint?.fillMask === "function");
@@ -112,6 +116,11 @@ export function checkGenerateOptions(options: GenerateOptions): void {
     throw new InsituError(
       "invalid-argument",
       "option jsonSchema: what obeys a schema ends, so ignoreEnd cannot be set",
+    );
+  if (options.endAtSentence === true && (jsonSchema !== undefined || constraint !== undefined))
+    throw new InsituError(
+      "invalid-argument",
+      "option endAtSentence: a text that obeys a rule ends where the rule says, not at a sentence",
     );
   checkRule("option templateOptions", templateOptions, "an object", isObject(templateOptions));
   checkRule(
@@ -155,6 +164,7 @@ export function readGenerating(
   return {
     sampling: readSampling(options, defaults.sampling),
     maxTokens: maxTokens ?? (whenFull === "slide" ? 256 : undefined),
+    endAtSentence: options.endAtSentence === true,
     stop: stopsOf(options),
     endTokens: new Set([...ends, ...wanted]),
     logprobs: logprobs === undefined || logprobs === false ? undefined : logprobs === true ? 0 : logprobs,

@@ -41,11 +41,16 @@ const rules: Readonly<
   seed: [0, "a whole number", Number.isSafeInteger],
 };
 
-/** The options with defaults filled in; throws for values that mean nothing. */
+/**
+ * The options with the model's defaults filled in; throws for values that mean nothing. What a model says of how to sample it means nothing
+ * to a caller who asks for the likeliest token instead: its repetition penalty is not his.
+ */
 export function readSampling(options: SamplingOptions, defaults: SamplingOptions = {}): Sampling {
+  const unsampled = options.temperature === 0 && (defaults.temperature ?? 0) > 0;
   const read = (name: keyof SamplingOptions): number => {
     const [fallback, rule, holds] = rules[name];
-    const given = options[name] ?? defaults[name] ?? (name === "seed" ? randomSeed() : fallback);
+    const given =
+      options[name] ?? (unsampled ? undefined : defaults[name]) ?? (name === "seed" ? randomSeed() : fallback);
     if (typeof given !== "number" || !holds(given))
       throw new InsituError("invalid-argument", `option ${name} must be ${rule}, got ${String(given)}`);
     return given;
