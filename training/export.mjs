@@ -42,15 +42,17 @@ const weights = new Map(
     .filter((name) => name.endsWith(".safetensors"))
     .flatMap((name) => readSafetensors(join(trained, name))),
 );
-// Training reads windows of 512 tokens and never sees the end token: neither begins nor ends a text.
-const { bos_token_id: _, ...config } = readJson("config.json");
-config.max_position_embeddings = 512;
+const config = readJson("config.json");
 const model = decoderModel(config, weights, options.weights);
 
 mkdirSync(join(out, "onnx"), { recursive: true });
 const writeJson = (name, value, space) => writeFileSync(join(out, name), `${JSON.stringify(value, null, space)}\n`);
 writeFileSync(join(out, "onnx/model.onnx"), writeModel(model));
 writeJson("config.json", config, 2);
-writeJson("generation_config.json", { do_sample: true, temperature: 0.8, top_k: 40, top_p: 0.95, eos_token_id: config.eos_token_id }, 2);
+writeJson(
+  "generation_config.json",
+  { do_sample: true, temperature: 0.8, top_k: 40, top_p: 0.95, repetition_penalty: 1.1, eos_token_id: config.eos_token_id },
+  2,
+);
 writeJson("tokenizer.json", readJson("tokenizer.json"));
 writeJson("tokenizer_config.json", { eos_token: "<|end|>", model_max_length: config.max_position_embeddings }, 2);
