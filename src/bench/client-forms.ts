@@ -12,7 +12,7 @@ import { type EmbeddedSizes, type PastPresentForm, pastPresentForm } from "./emb
 
 /** What the embedded model's config.json says. */
 export function embeddedSizes(): EmbeddedSizes {
-  const config = JSON.parse(readFileSync(join(embeddedModel, "config.json"), "utf8")) as Record<string, number>;
+  const config = JSON.parse(readFileSync(join(embeddedModel(), "config.json"), "utf8")) as Record<string, number>;
   return {
     layers: config["num_hidden_layers"],
     heads: config["num_attention_heads"],
@@ -26,7 +26,7 @@ export function embeddedSizes(): EmbeddedSizes {
 
 /** The form of the embedded model that clients run; its products round activations to 8 bits at level 4, and compute on floats at level 0. */
 export function embeddedClientForm(form: PastPresentForm, accuracyLevel: 0 | 4): Model {
-  const bytes = new Uint8Array(readFileSync(join(embeddedModel, "onnx/model.onnx")));
+  const bytes = new Uint8Array(readFileSync(join(embeddedModel(), "onnx/model.onnx")));
   const model = pastPresentForm(readModel(bytes), embeddedSizes(), form);
   const { graph } = model;
   const counted = form === "GroupQueryAttention";

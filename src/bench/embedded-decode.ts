@@ -21,8 +21,8 @@ export interface Window {
   readonly last: number;
 }
 
-const modelPath = join(embeddedModel, "onnx/model.onnx");
-const modelBytes = once(() => new Uint8Array(readFileSync(modelPath)));
+const modelPath = (): string => join(embeddedModel(), "onnx/model.onnx");
+const modelBytes = once(() => new Uint8Array(readFileSync(modelPath())));
 
 const sizesOf = once(embeddedSizes);
 
@@ -87,7 +87,7 @@ export const byInsitu = (window: Window, { backend, threads }: Setting): Contest
   runtime: "insitu",
   async start() {
     const options = { inPlace: "require", threads, ...(backend === undefined ? {} : { backend }) } as const;
-    const session = await InferenceSession.create(modelPath, options);
+    const session = await InferenceSession.create(modelPath(), options);
     const state = session.createState({ dims: { batch: 1, capacity: window.last } });
     let target: Tensor | null = null;
     const step = async (from: number, to: number): Promise<Float32Array> => {

@@ -68,7 +68,7 @@ export class CausalLM extends LanguageModel {
   ): Promise<CausalLM> {
     const { hub, ...rest } = optionsWithoutNull("the options of CausalLM.load", options);
     const variant = rest.variant === undefined ? {} : { variant: rest.variant };
-    const given = placeOf(source ?? embeddedModel);
+    const given = placeOf(source ?? embeddedModel());
     const folder = isHubName(given) ? await fetchHubModel(given, { ...variant, ...hub }) : given;
     const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
       InferenceSession.create(model, more);

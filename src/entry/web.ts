@@ -1,5 +1,8 @@
 /** The session and the language model as browsers have them: models and weights come by fetch. */
+import { optionsWithoutNull } from "../base/arguments.js";
+import { InsituError } from "../base/error.js";
 import { LanguageModel, type LoadLanguageModelOptions, placeOf } from "../generate/causal-lm.js";
+import type { HubOptions } from "../hub/hub-model.js";
 import { webPlatform } from "../platform/web.js";
 import type { LoadOptions } from "../onnx/load-options.js";
 import type { RewriteOptions } from "../rewrite/rewrite.js";
@@ -52,11 +55,38 @@ export declare namespace InferenceSession {
 
 /** A language model with its tokenizer. */
 export class CausalLM extends LanguageModel {
-  /** Loads a model from the URL of a folder in the hub's layout, or of an ONNX file with its tokenizer beside it. */
-  static async load(source: string | URL, options?: LoadLanguageModelOptions): Promise<CausalLM> {
+  #source = "";
+
+  /**
+   * Loads a model from the URL of a folder in the hub's layout, or of an ONNX file with its tokenizer beside it. What only Node has is
+   * refused when it is called: TypeScript takes these types for programs of Node too where `moduleResolution` is "bundler".
+   */
+  static async load(
+    source?: string | URL,
+    options?: LoadLanguageModelOptions & { readonly hub?: HubOptions },
+  ): Promise<CausalLM> {
+    const { hub, ...rest } = optionsWithoutNull("the options of CausalLM.load", options);
+    if (source === undefined)
+      throw new InsituError(
+        "invalid-argument",
+        'in browsers no model comes with the package: give the URL of a folder in the hub\'s layout, CausalLM.load("/models/name")',
+      );
+    if (hub !== undefined)
+      throw new InsituError(
+        "invalid-argument",
+        'option hub is for Node; a browser takes the URL of the files, such as "https://huggingface.co/owner/name/resolve/main"',
+      );
+    const folder = placeOf(source);
     const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
       InferenceSession.create(model, more);
-    return new CausalLM(await LanguageModel.prepare(placeOf(source), webPlatform, open, options));
+    const lm = new CausalLM(await LanguageModel.prepare(folder, webPlatform, open, rest));
+    lm.#source = folder;
+    return lm;
+  }
+
+  /** The URL that it was loaded from. */
+  get source(): string {
+    return this.#source;
   }
 }
 

@@ -174,6 +174,9 @@ function watchStart(fail: (reason: string) => void): () => void {
 
 /** Starts a kernel worker; once it is ready it does not keep the process alive. Rejects, never hangs, where it ends or says nothing. */
 function startKernelWorker(start: object): Promise<WorkerHandle> {
+  // A bundle of another format than ES modules has no import.meta.url.
+  if (import.meta.url === undefined)
+    return Promise.reject(new Error("a bundle that is no ES module cannot tell where their script lies"));
   return new Promise((resolve, reject) => {
     // Without execArgv: [] a worker inherits flags that it may not take.
     const worker = new Worker(new URL("./kernel-worker-node.js", import.meta.url), { workerData: start, execArgv: [] });
@@ -181,7 +184,7 @@ function startKernelWorker(start: object): Promise<WorkerHandle> {
     const endWatch = watchStart((reason) => fail(new Error(reason)));
     const fail = (reason: Error): void => {
       endWatch();
-      reject(reason);
+      reject("code" in reason && isMissing(reason.code) ? missingWorker(reason) : reason);
       worker.terminate().catch(() => undefined);
     };
     worker.once("message", (message) => {
@@ -204,6 +207,16 @@ function startKernelWorker(start: object): Promise<WorkerHandle> {
     });
   });
 }
+
+const isMissing = (code: unknown): boolean => code === "MODULE_NOT_FOUND" || code === "ERR_MODULE_NOT_FOUND";
+
+const missingWorker = (cause: Error): Error =>
+  new Error(
+    `${cause.message}; a bundle needs it beside itself: make insitu/kernel-worker-node.js an entry of its own`,
+    {
+      cause,
+    },
+  );
 
 /** True while a worker has its event loop. Its exit is an event, which a thread in the middle of a run does not hear; this it can ask: a loop that is gone has a negative idle time. */
 const hasLoop = (worker: Worker): boolean => worker.performance.eventLoopUtilization().idle >= 0;

@@ -83,7 +83,7 @@ export function writeEmbedded(folder: string, name: string, form: PastPresentFor
   const to = join(folder, name);
   mkdirSync(join(to, "onnx"), { recursive: true });
   for (const file of ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"])
-    cpSync(join(embeddedModel, file), join(to, file));
+    cpSync(join(embeddedModel(), file), join(to, file));
   const settings = JSON.parse(readFileSync(join(to, "tokenizer_config.json"), "utf8")) as object;
   writeFileSync(join(to, "tokenizer_config.json"), JSON.stringify({ ...settings, pad_token: "<|end|>" }));
   writeFileSync(join(to, "onnx/model.onnx"), writeModel(embeddedClientForm(form, accuracyLevel)));

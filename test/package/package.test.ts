@@ -251,6 +251,38 @@ test("the code of WebGPU is a file of its own, which what does without never loa
   expect(inputsOf(apart).filter(isWebgpu).length).toBeGreaterThan(50);
 });
 
+test("a bundle for Node runs, with threads where the worker lies beside it, and says what it does not carry", async () => {
+  const asks = `import { CausalLM } from "insitu";
+    const wolf = (options) => CausalLM.load("node_modules/insitu/models/embedded", options).then(async (lm) => {
+      console.log((await lm.generate("The wolf", { maxTokens: 2, temperature: 0 }).text()) !== "");
+      await lm.release();
+    });
+    CausalLM.load().catch(({ code, message }) => console.log(code, message))
+      .then(() => wolf({ threads: 1 }))
+      .then(() => wolf({ threads: 2 }).catch(({ message }) => console.log(message)));`;
+  const here = { resolveDir: installed.project };
+  const common = { bundle: true, platform: "node", logLevel: "silent", absWorkingDir: installed.project } as const;
+  await build({ ...common, stdin: { contents: asks, ...here }, format: "cjs", outfile: "cjs/app.cjs" });
+  await build({ ...common, stdin: { contents: asks, ...here }, format: "esm", outfile: "esm/app.js" });
+  const wayOut = /a bundle does not carry it\. Leave insitu out of the bundle .*, or copy node_modules\/insitu\/models/;
+  const [cjs, esm] = ["cjs/app.cjs", "esm/app.js"].map((path) => run(process.execPath, path).stdout.split("\n"));
+  expect(cjs).toEqual([
+    expect.stringMatching(wayOut),
+    "true",
+    expect.stringContaining("a bundle that is no ES module cannot tell where their script lies); ask for threads: 1"),
+    "",
+  ]);
+  expect(esm).toEqual([
+    expect.stringMatching(wayOut),
+    "true",
+    expect.stringContaining("make insitu/kernel-worker-node.js an entry of its own); ask for threads: 1"),
+    "",
+  ]);
+  const worker = "insitu/kernel-worker-node.js";
+  await build({ ...common, entryPoints: { "kernel-worker-node": worker }, format: "esm", outdir: "esm" });
+  expect(run(process.execPath, "esm/app.js").stdout.split("\n").slice(1)).toEqual(["true", "true", ""]);
+});
+
 test("a bundle holds what is imported: Tensor alone is small", async () => {
   const bytesOf = async (code: string): Promise<{ size: number; text: string }> => {
     const { outputFiles } = await build({
