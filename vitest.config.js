@@ -23,6 +23,7 @@ export default defineConfig({
     pool: "forks",
     maxWorkers: Math.min(8, availableParallelism()),
     isolate: false,
+    globalSetup: ["test/support/shared-folder.ts"],
     setupFiles: ["test/support/sample-setup.ts"],
     // Guards against hangs: a slow machine is no failure.
     testTimeout: 300_000,
