@@ -4,6 +4,8 @@ import type { WebgpuSettings } from "./webgpu/settings.js";
 
 /** Settings by backend. */
 export interface BackendSettings {
+  /** For "wasm". */
   readonly wasm?: WasmSettings;
+  /** For "webgpu". */
   readonly webgpu?: WebgpuSettings;
 }

@@ -34,7 +34,9 @@ const made = new WeakSet<object>();
 
 /** An error with a stable `code` and a message that names the thing, the rule and the value. */
 export class InsituError extends Error {
+  /** "InsituError", or the built-in class that it is as well. */
   override readonly name: string;
+  /** What went wrong, for programs: it stays the same when the words change. */
   readonly code: ErrorCode;
 
   /** Where onnxruntime throws a TypeError or a RangeError, `as` makes this one too, by class and by name. */

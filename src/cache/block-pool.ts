@@ -11,6 +11,7 @@ import { Sequence } from "./sequence.js";
 
 /** How a pool is made. */
 export interface BlockPoolOptions {
+  /** Blocks of the pool. */
   readonly blocks: number;
   /** Rows in a block. */
   readonly blockSize: number;
@@ -34,19 +35,25 @@ export interface PoolParts {
 
 /** Rows to make room for: tokens, or a number of rows whose tokens nobody knows. */
 export interface AppendEntry {
+  /** The sequence that gets longer. */
   readonly sequence: Sequence;
+  /** Its new tokens, or how many there are where they are not known. */
   readonly tokens: readonly number[] | number;
 }
 
 /** Blocks by what they are used for. */
 export interface PoolStatistics {
+  /** All of them. */
   readonly blocks: number;
+  /** Rows in a block. */
   readonly blockSize: number;
+  /** Used by a sequence. */
   readonly used: number;
   /** Used by more than one sequence. */
   readonly shared: number;
   /** Used by nobody, but with contents that a text may begin with. */
   readonly kept: number;
+  /** Used by nobody, and with nothing that is known. */
   readonly free: number;
   /** Blocks copied because a sequence was about to write one that it shared. */
   readonly copies: number;
@@ -54,11 +61,15 @@ export interface PoolStatistics {
 
 /** One block as a picture shows it. */
 export interface BlockDescription {
+  /** Its number. */
   readonly block: number;
+  /** "used" by sequences; "kept" by nobody, but with known contents; "free". */
   readonly state: "used" | "kept" | "free";
+  /** How many sequences have it. */
   readonly references: number;
   /** Rows in use, as far as the sequence with the most of them goes. */
   readonly rows: number;
+  /** Who has it, and as which of their blocks. */
   readonly holders: readonly { readonly sequence: string; readonly column: number }[];
 }
 
@@ -67,6 +78,7 @@ const mostBlocks = 2 ** 24;
 
 /** A pool of blocks. */
 export class BlockPool {
+  /** Rows in a block. */
   readonly blockSize: number;
   readonly #parts: PoolParts;
   readonly #sequences = new Map<string, Sequence>();
@@ -117,6 +129,7 @@ export class BlockPool {
     return this.#copies;
   }
 
+  /** Blocks by what they are used for. */
   get statistics(): PoolStatistics {
     const { blocks } = this.#parts;
     let shared = 0;

@@ -21,6 +21,7 @@ import { RowChecks } from "./row-checks.js";
 export interface EvictingStateOptions {
   /** Rows of the cache. */
   readonly capacity: number;
+  /** What says which rows stay. */
   readonly policy: EvictionPolicy;
   /** Rows to make free at a time, so that rows do not move at every token; an eighth of the capacity where left out. */
   readonly slack?: number;
@@ -36,6 +37,7 @@ interface Rows {
 
 /** A state that forgets by a policy. */
 export class EvictingState {
+  /** The state that it evicts from. */
   readonly state: State;
   readonly #decoder: Decoder;
   readonly #checks: RowChecks;

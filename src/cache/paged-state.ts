@@ -31,7 +31,9 @@ export interface PagedStateOptions extends Omit<BlockPoolOptions, "copy" | "bloc
 
 /** Tokens that a run reads for one sequence. */
 export interface PagedEntry {
+  /** Whose tokens they are. */
   readonly sequence: Sequence;
+  /** The tokens to read. */
   readonly tokens: readonly number[];
   /** The position of the first token; where the sequence goes on when left out. */
   readonly position?: number;
@@ -52,6 +54,7 @@ export interface PagedBatch {
   readonly positions: readonly number[];
   /** slot_mapping, block_tables and seq_lens. */
   readonly feeds: Readonly<Record<string, Tensor>>;
+  /** The state to run with. */
   readonly state: State;
 }
 
@@ -83,6 +86,7 @@ export interface Evicted {
 
 /** The pages of a model. */
 export class PagedState {
+  /** The blocks, and who has them. */
   readonly pool: BlockPool;
   readonly #state: State;
   readonly #session: Session;

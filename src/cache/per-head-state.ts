@@ -22,7 +22,9 @@ import { Turns } from "./turns.js";
 
 /** A text: a sequence of rows for each key/value head. */
 export interface PerHeadText {
+  /** The text's name. */
   readonly name: string;
+  /** A sequence for each key/value head. */
   readonly heads: readonly Sequence[];
 }
 
@@ -36,7 +38,9 @@ function checkText(what: string, text: PerHeadText): void {
 
 /** The pages of a model with tables for each head: `pages({ perHead: true })`. */
 export class PerHeadState {
+  /** The blocks, and who has them. */
   readonly pool: BlockPool;
+  /** The state of the session. */
   readonly state: State;
   readonly #decoder: Decoder;
   readonly #checks: RowChecks;

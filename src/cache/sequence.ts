@@ -11,9 +11,11 @@ import type { PrefixNode } from "./prefix-index.js";
 
 /** A sequence of rows in a pool. Made by `pool.add` and `sequence.fork`. */
 export class Sequence {
+  /** Its name in the pool. */
   readonly name: string;
   /** Beginnings are shared between sequences of one salt only. */
   readonly salt: string;
+  /** The pool that its blocks are of. */
   readonly pool: BlockPool;
   readonly #parts: PoolParts;
   #table: number[] = [];
@@ -81,6 +83,7 @@ export class Sequence {
       this.#scores[row] = (this.#scores[row] ?? 0) + scores[row];
   }
 
+  /** True once its blocks were given back. */
   get released(): boolean {
     return this.#released;
   }

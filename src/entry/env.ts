@@ -48,7 +48,9 @@ export declare namespace Env {
 export interface Env {
   /** "warning", "info" and "verbose" let warnings be written to the console. */
   logLevel?: "verbose" | "info" | "warning" | "error" | "fatal";
+  /** Kept, and without effect. */
   debug?: boolean;
+  /** Kept, and without effect. */
   trace?: boolean;
   /** The version of onnxruntime-common whose surface this is, and insitu's own. */
   readonly versions: {
@@ -58,8 +60,11 @@ export interface Env {
     readonly node?: string;
     readonly "react-native"?: string;
   };
+  /** Flags of the WASM backend: `numThreads` means something here. */
   readonly wasm: Env.WebAssemblyFlags;
+  /** Kept, and without effect. */
   readonly webgl: Env.WebGLFlags;
+  /** Flags of the WebGPU backend: `powerPreference` means something here. */
   readonly webgpu: Env.WebGpuFlags;
   [name: string]: unknown;
 }

@@ -18,6 +18,7 @@ export type OnnxValueDataLocation = Tensor.DataLocation;
 
 /** What `InferenceSession` is as a value. */
 export interface InferenceSessionFactory {
+  /** As `InferenceSession.create`. */
   create(model: ModelSource, options?: SessionOptions): Promise<Session>;
   create(buffer: ArrayBufferLike, byteOffset: number, byteLength?: number, options?: SessionOptions): Promise<Session>;
 }

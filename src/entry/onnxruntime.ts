@@ -27,7 +27,11 @@ export function registerBackend(name: string, backend: object, priority: number)
 
 /** onnxruntime's traces, which nothing listens to here. */
 export const TRACE = (_device: string, _label: string): void => {};
+/** A function begins: as `TRACE`. */
 export const TRACE_FUNC_BEGIN = (_message?: string): void => {};
+/** A function ends: as `TRACE`. */
 export const TRACE_FUNC_END = (_message?: string): void => {};
+/** An event begins: as `TRACE`. */
 export const TRACE_EVENT_BEGIN = (_message?: string): void => {};
+/** An event ends: as `TRACE`. */
 export const TRACE_EVENT_END = (_message?: string): void => {};

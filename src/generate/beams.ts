@@ -6,6 +6,7 @@ import { likeliestTokens } from "./sampling.js";
 
 /** One result of a beam search. */
 export interface Beam {
+  /** The new tokens. */
   readonly tokens: readonly number[];
   /** The sum of log-probabilities, divided by the length to the power of the length penalty. */
   readonly score: number;
@@ -15,6 +16,7 @@ export interface Beam {
 
 /** How wide and how long a search goes. */
 export interface BeamOptions {
+  /** Texts that are followed at a time. */
   readonly beams: number;
   /** Above 0 favours longer texts. */
   readonly lengthPenalty: number;

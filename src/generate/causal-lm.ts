@@ -162,6 +162,7 @@ export class LanguageModel {
     );
   }
 
+  /** What makes tokens of text, and text of tokens. */
   get tokenizer(): TextTokenizer {
     return this.#parts.tokenizer;
   }

@@ -11,6 +11,7 @@ import type { TokenDecoder } from "./text-stream.js";
 
 /** A token of the text. */
 export interface GeneratedToken {
+  /** Its number in the vocabulary. */
   readonly token: number;
   /** The text that became certain with it: none while a character or a stop string is unfinished. */
   readonly text: string;
@@ -22,23 +23,31 @@ export interface GeneratedToken {
 
 /** What a generation took. */
 export interface GenerationSummary {
+  /** Tokens of the prompt. */
   readonly promptTokens: number;
   /** Tokens of the prompt that were in the caches already. */
   readonly reusedTokens: number;
+  /** Tokens that were made. */
   readonly newTokens: number;
+  /** Why the text ended; "unfinished" while it is made. */
   readonly finishReason: FinishReason;
+  /** From the beginning to the first token. */
   readonly firstTokenMilliseconds: number;
+  /** From the beginning to the latest token. */
   readonly milliseconds: number;
   /** Of the tokens after the first. */
   readonly tokensPerSecond: number;
   /** Guesses that were checked and that were right, where the generation speculates. */
   readonly guessedTokens: number;
+  /** Those of them that were right. */
   readonly rightGuesses: number;
   /** Tokens that were under way at a time at most, drawn on the device; 0 where each came to the host, or was chosen there, before the next. */
   readonly tokensInFlight: number;
   /** Of them those that came after the text's end. */
   readonly discardedTokens: number;
+  /** The seed, also where none was given. */
   readonly seed: number;
+  /** Bytes of the caches. */
   readonly stateBytes: number;
   /** Cache bytes that were written in place. */
   readonly writtenBytes: number;

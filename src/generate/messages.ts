@@ -4,6 +4,7 @@ import { valueText } from "../base/value-text.js";
 
 /** A part of a message's content, as templates for several kinds of input know them: `{ type: "text", text }`. */
 export interface ChatPart {
+  /** "text", or what else the template knows. */
   readonly type: string;
   readonly [more: string]: unknown;
 }
@@ -12,13 +13,16 @@ export interface ChatPart {
 export interface ChatMessage {
   /** "system", "user", "assistant", or what else the model's template knows. */
   readonly role: string;
+  /** What was said. */
   readonly content: string;
   readonly [more: string]: unknown;
 }
 
 /** A message that is more than text: parts, where the template takes them, or nothing beside something else, such as calls of tools. */
 export interface ChatPartsMessage {
+  /** As in `ChatMessage`. */
   readonly role: string;
+  /** The parts, in their order; null where there is nothing but what stands beside it. */
   readonly content: readonly ChatPart[] | null;
   readonly [more: string]: unknown;
 }

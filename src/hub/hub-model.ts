@@ -21,6 +21,7 @@ export interface HubOptions {
   readonly hubUrl?: string;
   /** For models that are not public: HF_TOKEN where left out. */
   readonly accessToken?: string;
+  /** Ends the fetching; what came stays, and is gone on from the next time. */
   readonly signal?: AbortSignal;
   /** Told about each file while it comes. */
   readonly onProgress?: (progress: { readonly file: string; readonly bytes: number; readonly size: number }) => void;

@@ -13,6 +13,7 @@ export type PageLayout = "Norm" | "NHSD";
 export interface PagesOptions {
   /** "same" by default. */
   readonly cacheType?: CacheType;
+  /** "NHSD" by default. */
   readonly layout?: PageLayout;
   /** Pages of one head each, with a block table and a length for every key/value head: heads may keep different rows. */
   readonly perHead?: boolean;

@@ -3,7 +3,9 @@ import type { ReplacedInput } from "./replaced.js";
 
 /** One cache of the rewritten model. */
 export interface CacheReport {
+  /** The input with the past. */
   readonly input: string;
+  /** The output with the present. */
   readonly output: string;
   /** The operator that added rows before. */
   readonly from: string;
@@ -15,8 +17,11 @@ export interface CacheReport {
 
 /** One attention of the rewritten model. */
 export interface AttentionReport {
+  /** The node's name. */
   readonly node: string;
+  /** The cache that it reads keys from. */
   readonly keys: string;
+  /** The cache that it reads values from. */
   readonly values: string;
   /** What became of its mask: `causal`, `causal, window 8`, `causal, bias`. */
   readonly mask: string;
@@ -28,8 +33,11 @@ export interface RewriteReport {
   readonly opset: { readonly from: number; readonly to: number };
   /** The name or size of the caches' capacity. */
   readonly capacity: string | number;
+  /** Every cache of the rewritten model. */
   readonly caches: readonly CacheReport[];
+  /** Every attention of the rewritten model. */
   readonly attentions: readonly AttentionReport[];
+  /** The model's inputs that came and went. */
   readonly inputs: { readonly added: readonly string[]; readonly removed: readonly string[] };
   /** The removed inputs, with what they must have said for both models to be the same. */
   readonly replaced: readonly ReplacedInput[];
@@ -41,6 +49,7 @@ export interface RewriteReport {
   readonly follows: boolean;
   /** The mask of padding that was kept, and whether hiding keys is all that it does; undefined where none was. */
   readonly padding: { readonly input: string; readonly hidesOnly: boolean } | undefined;
+  /** Nodes of the graph. */
   readonly nodes: { readonly before: number; readonly after: number };
   /** What a user of the model should know beside that. */
   readonly notes: readonly string[];

@@ -14,7 +14,9 @@ import { rewrite, type RewriteOptions } from "./rewrite.js";
 
 /** A rewritten model as bytes, and what was done. */
 export interface RewrittenBytes {
+  /** The rewritten model, as bytes of an ONNX file. */
   readonly model: Uint8Array;
+  /** What was done. */
   readonly report: RewriteReport;
 }
 

@@ -96,6 +96,7 @@ export interface StoreFigures {
 export interface Engine {
   /** Tokens that a prompt and its text may take together. */
   readonly context: number;
+  /** Tokens that there are. */
   readonly vocabulary: number;
   /**
    * Takes a text in. Throws an InsituError with nothing begun: "queue-full" (with `retryAfterSeconds`), "context-overflow" (both numbers),
@@ -104,6 +105,7 @@ export interface Engine {
   submit(request: TextRequest, listener: TextListener): RunningText;
   /** The mean of the last hidden state; undefined where the model does not hand it out. */
   readonly embed?: (tokens: readonly number[], signal?: AbortSignal) => Promise<Float32Array>;
+  /** What /metrics tells of the engine. */
   figures(): EngineFigures;
   /** Takes nothing in any more, and is done when all texts are, or when the time is up: what is left then fails with "closed". */
   drain(limitMilliseconds: number): Promise<void>;

@@ -20,22 +20,35 @@ export interface ServerLimits extends RequestLimits {
 
 /** What happened to one request: one line of a log. Prompts are there only where they were asked for. */
 export interface LogEntry {
+  /** When it was over, in ISO form. */
   readonly time: string;
+  /** The request's id, as `x-request-id` has it. */
   readonly request: string;
+  /** GET, POST, … */
   readonly method: string;
+  /** The path, without its query. */
   readonly path: string;
+  /** The HTTP status. */
   readonly status: number;
+  /** From the request to the end of the answer. */
   readonly milliseconds: number;
   /** The beginning of the key's digest. */
   readonly key?: string;
+  /** True where the answer was a stream. */
   readonly stream?: boolean;
+  /** Tokens of all prompts. */
   readonly promptTokens?: number;
+  /** Those of them that were not read again. */
   readonly cachedTokens?: number;
+  /** Tokens that were made. */
   readonly newTokens?: number;
+  /** From the request to the first token. */
   readonly firstTokenMilliseconds?: number;
   /** "gone": the client left; "slow": it read too slowly; otherwise how the texts ended. */
   readonly end?: string;
+  /** The code of the refusal or failure, and the field. */
   readonly error?: string;
+  /** The prompts, with `logPrompts` alone. */
   readonly prompt?: unknown;
 }
 
@@ -51,6 +64,7 @@ export interface ServerOptions {
   readonly hosts?: readonly string[];
   /** "vllm" also tells what routers read under the names of vLLM. */
   readonly metricsDialect?: "insitu" | "vllm";
+  /** What one request may ask for; `ServerLimits` has the defaults. */
   readonly limits?: Partial<ServerLimits>;
   /** Hears of every request once it is over. */
   readonly log?: (entry: LogEntry) => void;

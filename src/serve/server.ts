@@ -41,6 +41,7 @@ export interface Server {
   fetch(request: Request): Promise<Response>;
   /** Resolves once texts can be made; rejects where the model cannot be had. */
   readonly ready: Promise<void>;
+  /** What /health tells. */
   readonly status: ServerStatus;
   /** Takes nothing in any more, lets texts finish within the time, and closes; those that are left then end with an error. */
   drain(limitMilliseconds?: number): Promise<void>;

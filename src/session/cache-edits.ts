@@ -18,7 +18,9 @@ import { preparedGraphOf } from "./load.js";
 
 /** A cache, to whoever says what is to be done with it. */
 export interface EditedCache {
+  /** The input that it is. */
   readonly name: string;
+  /** Its element type. */
   readonly type: ElementType;
   /** In its full capacity. */
   readonly dims: readonly number[];
@@ -33,7 +35,9 @@ export type EditAttribute = number | boolean | string | readonly number[] | read
 export interface CacheEdit {
   /** ONNX's name; of the newest version. */
   readonly operator: string;
+  /** The operator's domain; ONNX's own where left out. */
   readonly domain?: string;
+  /** The operator's attributes, by ONNX's names. */
   readonly attributes?: Readonly<Record<string, EditAttribute>>;
   /** The other operands, by ONNX's names. */
   readonly inputs: Readonly<Record<string, Tensor>>;

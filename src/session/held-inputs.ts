@@ -3,6 +3,7 @@ import type { Pair, PairKind } from "../plan/pairs.js";
 
 /** An input that states hold between runs. */
 export interface HeldInput {
+  /** The input. */
   readonly input: string;
   /** The output that becomes its next content. */
   readonly output: string;

@@ -26,6 +26,7 @@ export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSes
   readonly backend?: string;
   /** What becomes of operators that a device has no kernel for: "host", the default, computes them there and tells it, "never" refuses. */
   readonly fallback?: FallbackPolicy;
+  /** "prefer" writes caches in place where that is proved and copies where not, which `explain` tells; "require" refuses to copy; "never" always copies. */
   readonly inPlace?: InPlacePolicy;
   /** Threads in all, at most 64; what the machine has when left out, or 0. Those beside the calling one are workers that all sessions share. */
   readonly threads?: number;

@@ -47,8 +47,11 @@ export interface RunOptions extends OnnxruntimeRunOptions {
 
 /** What is known of an input or output before a run. */
 export interface ValueMetadata {
+  /** The name in the model. */
   readonly name: string;
+  /** True: models with other kinds of values are refused. */
   readonly isTensor: true;
+  /** The element type. */
   readonly type: ElementType;
   /** Numbers, and the model's own symbols as text; an unknown rank is an empty list. */
   readonly shape: readonly (number | string)[];
@@ -94,9 +97,13 @@ export type SessionExplanation = ExplainJson & {
 /** A loaded model. `entry/` gives it a `create` that knows how to open files. */
 export class Session {
   #parts: Parts | undefined;
+  /** The model's inputs, in its own order. */
   readonly inputNames: readonly string[];
+  /** The model's outputs, in its own order. */
   readonly outputNames: readonly string[];
+  /** Name, type and shape of each input. */
   readonly inputMetadata: readonly ValueMetadata[];
+  /** Name, type and shape of each output. */
   readonly outputMetadata: readonly ValueMetadata[];
   /** The inputs that a state holds, where it names no pairs of its own, and the outputs that become them; all others are fed. */
   readonly heldInputs: readonly HeldInput[];

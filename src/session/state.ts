@@ -149,6 +149,7 @@ export class State {
     return [...this.#holdings.values()].reduce((sum, holding) => sum + holding.buffer.byteLength, 0);
   }
 
+  /** How many runs used it, and how many bytes had to be moved. */
   get statistics(): StateStatistics {
     return { runs: this.#runs, movedBytes: this.#movedBytes };
   }

@@ -10,9 +10,13 @@ import { refuse } from "./tensor-data.js";
 
 /** Whatever has a tensor's type, data and dims; where it says where it lies, it lies on the CPU. */
 export interface TensorLike {
+  /** The element type, by the name that `new Tensor` takes. */
   readonly type: string;
+  /** The elements, packed as ONNX packs them. */
   readonly data: ArrayBufferView | readonly string[];
+  /** The size along each axis. */
   readonly dims: readonly number[];
+  /** "cpu", or left out. */
   readonly location?: string;
 }
 

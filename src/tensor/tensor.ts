@@ -36,7 +36,9 @@ export type { TensorData, TensorLocation };
 
 /** An n-dimensional array of one ONNX element type. */
 export interface Tensor<T extends ElementType = ElementType> {
+  /** The element type. */
   readonly type: T;
+  /** The size along each axis. */
   readonly dims: readonly number[];
   /** Number of elements. */
   readonly size: number;
@@ -50,9 +52,13 @@ export interface Tensor<T extends ElementType = ElementType> {
   dispose(): void;
   /** onnxruntime's, all refused with the way out: a tensor of insitu's is no picture, and hands out no memory of a device. */
   readonly texture: DeviceTypes["texture"];
+  /** onnxruntime's, refused. */
   readonly gpuBuffer: DeviceTypes["gpuBuffer"];
+  /** onnxruntime's, refused. */
   readonly mlTensor: DeviceTypes["mlTensor"];
+  /** onnxruntime's, refused. */
   toDataURL(options?: object): string;
+  /** onnxruntime's, refused. */
   toImageData(options?: object): DeviceTypes["imageData"];
   /** The same data under other dims of the same size. */
   reshape(dims: readonly number[]): Tensor<T>;
@@ -61,6 +67,7 @@ export interface Tensor<T extends ElementType = ElementType> {
    * kept from nobody. Throws where the array no longer has all its entries.
    */
   toView(): View;
+  /** Type and dims, such as `float32[1,3]`. */
   toString(): string;
 }
 
@@ -99,6 +106,7 @@ export interface TensorConstructor extends TensorFactory {
   ): Tensor<TypeOfData<D>>;
   /** For a type that only the running program knows. */
   new (type: string, data: Exclude<TensorData, Uint8ClampedArray>, dims?: readonly number[]): Tensor;
+  /** What `instanceof` looks for. */
   readonly prototype: Tensor;
   /** A tensor over a view: without a copy where the view is its whole storage. */
   fromView(view: View): Tensor;
