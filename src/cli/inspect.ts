@@ -88,7 +88,8 @@ export const inspect: Command = {
     const versions = [...opsets].map(([domain, version]) => `${domain || "ai.onnx"} ${version}`).join(", ");
     console.log(`${path}: opset ${versions}${producer === "" ? "" : `, made by ${producer}`}`);
     console.log(explainPlan(plan, facts, { steps: options["steps"] === true }));
-    if (outlook !== undefined) console.log(`\n${outlookText(outlook)}`);
+    const inPlace = explainJson(plan, facts).caches.every((cache) => cache.inPlace);
+    if (outlook !== undefined) console.log(`\n${outlookText(outlook, inPlace)}`);
     const hints = hintsFor(plan, sizes, options["steps"] === true);
     if (hints.length > 0) console.log(`\n${hints.join("\n")}`);
     if (typeof svg === "string") console.log(`\nthe picture is in ${svg}`);

@@ -1,4 +1,4 @@
-/** What rewriting would do with a model whose caches are not written in place yet, without doing it: what it would change, which caches resist. */
+/** What rewriting would do with a model whose caches grow, without doing it: what it would change, which caches resist. */
 import { InsituError } from "../base/error.js";
 import type { Model } from "../onnx/model.js";
 import { analyse, hasGrowingCaches } from "./analysis.js";
@@ -45,12 +45,13 @@ export async function rewriteOutlook(
   }
 }
 
-/** The outlook as text. */
-export function outlookText({ possible, changes, resisting }: RewriteOutlook): string {
-  if (possible) return `insitu rewrite would make every cache one that is written in place: ${changes}`;
+/** The outlook as text. `inPlace`: every cache is written in place as it is. */
+export function outlookText({ possible, changes, resisting }: RewriteOutlook, inPlace: boolean): string {
+  const gain = inPlace ? "give the caches a fixed capacity" : "make every cache one that is written in place";
+  if (possible) return `insitu rewrite would ${gain}: ${changes}`;
   const lines = resisting.map(({ input, reason }) => `  ${input}: ${reason}`);
   return [
-    `insitu rewrite cannot make these caches ones that are written in place${changes === "" ? ":" : `: ${changes}`}`,
+    `insitu rewrite cannot ${inPlace ? gain : "make these caches ones that are written in place"}${changes === "" ? ":" : `: ${changes}`}`,
     ...lines,
   ].join("\n");
 }

@@ -45,6 +45,10 @@ describe("ONNX's node tests on the slow truth", () => {
     expect(Object.keys(exceptions.cases).filter((name) => !cases.some((files) => files.name === name))).toEqual([]);
     expect(Object.keys(exceptions.operators).filter((name) => !missing.has(name))).toEqual([]);
     expect(passing.size).toBeGreaterThanOrEqual(1560);
+    const text = (count: number): string => count.toLocaleString("en");
+    const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+    expect(readme).toContain(`${text(passing.size)} of the ${text(cases.length)} node tests`);
+    expect(readme).toContain(`the other ${text(cases.length - passing.size)} need`);
     const inFamily = cases.filter((files) => family.test(files.name));
     expect(inFamily.filter((files) => !passing.has(files.name))).toEqual([]);
     expect(inFamily.length).toBeGreaterThanOrEqual(325);

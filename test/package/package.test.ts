@@ -71,6 +71,29 @@ test("it is well formed and light", async () => {
   expect(bytesIn(/^dist\/index\.js$/)).toBeGreaterThan(0);
 });
 
+test("docs/package.md tells how large its parts are", () => {
+  const page = readFileSync(join(root, "docs/package.md"), "utf8");
+  const bytesOf = (isPart: (path: string) => boolean): number =>
+    installed.files
+      .filter(isPart)
+      .reduce((sum, path) => sum + statSync(join(installed.project, "node_modules/insitu", path)).size, 0);
+  const inBrowser = (path: string): boolean => path.startsWith("dist/browser/");
+  const parts: Readonly<Record<string, number>> = {
+    "`models/embedded`": bytesOf((path) => path.startsWith("models/")),
+    "`dist`, code": bytesOf((path) => /^dist\/.*\.js$/.test(path) && !inBrowser(path)),
+    "`dist/browser`": bytesOf(inBrowser),
+    "`dist`, types": bytesOf((path) => path.endsWith(".d.ts")),
+  };
+  const told = [...page.matchAll(/^\| (`[^|]+) \| ([\d.]+) \|/gm)].map(
+    ([, part, size]) => [part, Number(size)] as const,
+  );
+  expect(told.map(([part]) => part)).toEqual(Object.keys(parts));
+  for (const [part, size] of told) {
+    expect(size, part).toBeGreaterThan((0.9 * parts[part]) / 1e6 - 0.05);
+    expect(size, part).toBeLessThan((1.1 * parts[part]) / 1e6 + 0.05);
+  }
+});
+
 test("every file that a packed file names is packed too", () => {
   const packed = new Set(installed.files);
   const missing: string[] = [];

@@ -215,6 +215,9 @@ describe("the command", () => {
     expect(await look(bytesOf("gemma3_op18_sdpa"))).toMatch(
       /insitu rewrite would make every cache.*4 caches from Concat to TensorScatter/,
     );
+    expect(await look(writeModel(styledDecoder({ growth: "gqa", mask: "none" })))).toMatch(
+      /in place: nothing else[^]*insitu rewrite would give the caches a fixed capacity: \d+ caches from GroupQueryAttention/,
+    );
     const model = styledDecoder({ attend: "node", opset: 24, repeat: "none" });
     const squashed = model.graph.nodes.flatMap((one) =>
       one.opType === "Attention"
