@@ -25,7 +25,10 @@ export const bench: Command = {
     only: { value: "text", describes: "only the groups whose name contains this" },
     repeats: { value: "number", describes: "rounds in which every contestant has its turn" },
     backend: { value: "name", describes: "insitu's backend; webgpu has a load of its own, device" },
-    sizes: { value: "small|full", describes: "how large everything is; small is for a GPU that is none" },
+    sizes: {
+      value: "small|full",
+      describes: "how large everything is; small is for software that stands in for a GPU",
+    },
     alone: { describes: "insitu without peers" },
     threads: { value: "number", describes: "threads of every runtime; by default what the machine has" },
     quick: { describes: "small sizes and few rounds: shows that it works, measures nothing" },

@@ -9,7 +9,7 @@ export const models: Command = {
   name: "models",
   positionals: "[remove owner/name[@revision]…]",
   arity: [0, 64],
-  summary: "lists the models that were fetched from the hub; remove owner/name lets go of one",
+  summary: "lists the models that were fetched from the hub; remove owner/name deletes one",
   options: {
     cache: { value: "folder", describes: "where models are kept: INSITU_CACHE, or .cache/insitu in the home folder" },
     json: { describes: "the list as JSON: [{ name, revision, folder, bytes, complete }]" },

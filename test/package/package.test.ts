@@ -22,6 +22,9 @@ function run(command: string, ...args: string[]): { status: number | null; stdou
   return spawnSync(command, args, { cwd: installed.project, encoding: "utf8", timeout: 240_000 });
 }
 
+/** The command line, as npx finds it. */
+const insitu = "node_modules/.bin/insitu";
+
 function write(name: string, text: string): string {
   const path = join(installed.project, name);
   writeFileSync(path, text);
@@ -140,19 +143,19 @@ test("without the package webgpu its backend is refused with the way to get it, 
 });
 
 test("what serving and schemas need is asked for where it is missing, and nowhere else", () => {
-  const served = run("npx", "insitu", "serve", "--port", "0");
+  const served = run(insitu, "serve", "--port", "0");
   expect([served.status, served.stderr]).toEqual([
     1,
     expect.stringMatching(/insitu: serving needs packages .*: npm install hono @hono\/node-server zod prom-client\n$/),
   ]);
-  const made = run("npx", "insitu", "generate", "The wolf", "--json-schema", "{}");
+  const made = run(insitu, "generate", "The wolf", "--json-schema", "{}");
   expect([made.status, made.stderr]).toEqual([1, expect.stringContaining("npm install @mlc-ai/web-xgrammar")]);
 });
 
 test("the command line is there", () => {
   const help = run("npx", "insitu", "--help");
   expect([help.status, help.stdout]).toEqual([0, expect.stringContaining("usage: insitu <command>")]);
-  const inspected = run("npx", "insitu", "inspect", "no-such.onnx");
+  const inspected = run(insitu, "inspect", "no-such.onnx");
   expect([inspected.status, inspected.stderr]).toEqual([1, expect.stringContaining("no-such.onnx cannot be opened")]);
 });
 

@@ -1,4 +1,4 @@
-/** ScatterPaKvCache on WASM: one slot a token, in every layout and type, as bulk copies. What compresses stays with the slow truth. */
+/** ScatterPaKvCache on WASM: one slot a token, in every layout and type, as bulk copies. What compresses stays with the reference implementation. */
 import { isInPlace, type CallOf, type Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
@@ -27,10 +27,10 @@ function reasonAgainst(
 /** Copies vectors into the slots of the caches, in place. */
 export const scatterPages: WasmKernel = wasmKernel([ScatterPaKvCache], {
   accepts({ inputs, outputs, attrs: { scatter_mode: mode } }) {
-    if (mode !== "None" && mode !== "NHSD") return `scatter_mode "${mode}" is left to the slow truth`;
+    if (mode !== "None" && mode !== "NHSD") return `scatter_mode "${mode}" is left to the reference implementation`;
     const { compress_lens, compress_seq_offset, seq_lens } = inputs;
     if ([compress_lens, compress_seq_offset, seq_lens].some((operand) => operand !== undefined))
-      return "compressing is left to the slow truth";
+      return "compressing is left to the reference implementation";
     const reason =
       reasonAgainst(inputs.key, inputs.key_cache, outputs.key_cache) ??
       reasonAgainst(inputs.value, inputs.value_cache, outputs.value_cache);

@@ -32,10 +32,10 @@ function sidesOf({ inputs, outputs }: Call): readonly Side[] {
 export const scatterPages: WebgpuKernel = webgpuKernel([ScatterPaKvCache], {
   accepts(call) {
     const { scatter_mode: mode } = call.attrs;
-    if (mode !== "None" && mode !== "NHSD") return `scatter_mode "${mode}" is left to the slow truth`;
+    if (mode !== "None" && mode !== "NHSD") return `scatter_mode "${mode}" is left to the reference implementation`;
     const { compress_lens, compress_seq_offset, seq_lens, slot_mapping: slots } = call.inputs;
     if ([compress_lens, compress_seq_offset, seq_lens].some((operand) => operand !== undefined))
-      return "compressing is left to the slow truth";
+      return "compressing is left to the reference implementation";
     if (!slots.contiguous) return "slot_mapping has gaps";
     for (const { rows, past, present } of sidesOf(call)) {
       if (past.shape.length === 0) return "a cache is left out";
