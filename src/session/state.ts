@@ -1,7 +1,4 @@
-/**
- * The caches of one conversation or batch, owned by the runtime between runs: created once, written by each run, never
- * returned or copied. Lengths are data, one per sample.
- */
+/** The caches of one conversation or batch, owned by the runtime between runs: written by each run, never returned or copied. Lengths are data, one per sample. */
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { ElementType } from "../tensor/element-type.js";

@@ -1,7 +1,7 @@
 // Every program of README.md and docs/*.md, against the packed package in a new folder: all compile under both ways to resolve modules, those that
 // need nothing else run, each in a process of its own, and the README is followed from top to bottom.
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
