@@ -20,7 +20,7 @@ export interface DecoderSizes {
   readonly seed: number;
 }
 
-/** Small enough for the slow truth: a few thousand steps take seconds. */
+/** Small enough for the reference implementation: a few thousand steps take seconds. */
 export const smallSizes: DecoderSizes = {
   layers: 2,
   hidden: 32,

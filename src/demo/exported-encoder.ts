@@ -15,7 +15,7 @@ interface ExportedSizes {
   readonly seed: number;
 }
 
-/** What every size has, small enough for the slow truth. */
+/** What every size has, small enough for the reference implementation. */
 export const smallExportedSizes: ExportedSizes = {
   layers: 2,
   heads: 4,

@@ -37,7 +37,7 @@ export const qwen3Sizes: PublishedSizes = {
   seed: 1,
 };
 
-/** What every size has, small enough for the slow truth. */
+/** What every size has, small enough for the reference implementation. */
 export const smallPublishedSizes: PublishedSizes = {
   layers: 2,
   hidden: 64,

@@ -1,6 +1,6 @@
 /**
  * Makes the calls that declarations answer: binds positional operands to parameter names, checks arity and types, runs the
- * shape rule, and runs the slow truth. Used by inference at load and by the reference backend at run time.
+ * shape rule, and runs the reference implementation. Used by inference at load and by the reference backend at run time.
  */
 import { type ErrorCode, InsituError, unreachable } from "../base/error.js";
 import { mostDimensions } from "../base/limits.js";
@@ -209,7 +209,7 @@ export function inferOutputs(
   });
 }
 
-/** The steps that a node's slow truth takes, where it declares that they are more than a few for each element; else 0. */
+/** The steps that a node's reference implementation takes, where it declares that they are more than a few for each element; else 0. */
 export function workOf(node: Callable, inputs: readonly (Fact | undefined)[]): number {
   if (node.op.work === undefined) return 0;
   const none = (): never => unreachable(`${node.label}: work must not look into subgraphs`);
@@ -236,7 +236,7 @@ export function operandChecks(node: Callable, inputs: readonly (Fact | undefined
 export const validateOperands = (node: Callable, inputs: readonly (Fact | undefined)[]): void =>
   operandChecks(node, inputs)();
 
-/** The call that a node's slow truth sees. */
+/** The call that a node's reference implementation sees. */
 function makeReferenceCall(
   node: Callable,
   inputs: readonly (View | undefined)[],
@@ -283,7 +283,7 @@ function makeReferenceCall(
   };
 }
 
-/** Runs a node's slow truth on views. `outputs` holds a view for every output whose shape is known beforehand. */
+/** Runs a node's reference implementation on views. `outputs` holds a view for every output whose shape is known beforehand. */
 export function callReference(
   node: Callable,
   inputs: readonly (View | undefined)[],
@@ -320,7 +320,7 @@ export function overwrittenParts(
   return outputs.flatMap((view, at) => (view !== undefined && isUpdated(at) ? (declared[names[at]] ?? [view]) : []));
 }
 
-/** Allocates what the facts allow and runs the slow truth: outputs in order, undefined where not wanted. */
+/** Allocates what the facts allow and runs the reference implementation: outputs in order, undefined where not wanted. */
 export function evaluate(
   node: Callable,
   inputs: readonly (View | undefined)[],

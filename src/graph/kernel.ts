@@ -61,7 +61,7 @@ export type Served = readonly [Op, ...Op[]];
 export interface Kernel {
   /** The declarations themselves, not their names: a later version of an operator has no kernel until one names it. */
   readonly ops: Served;
-  /** True, or why not: reasons are shown where the slow truth runs instead. */
+  /** True, or why not: reasons are shown where the reference implementation runs instead. */
   accepts(call: KernelCall): true | string;
 }
 

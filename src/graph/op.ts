@@ -1,6 +1,6 @@
 /**
  * What an operator is: `defineOp` and the types behind it. One declaration holds names, types, attributes, effects, the shape
- * rule and the slow truth. Shared code asks what an op declares, never which op it is.
+ * rule and the reference implementation. Shared code asks what an op declares, never which op it is.
  */
 import type { InsituError, ErrorCode } from "../base/error.js";
 import type { ElementType } from "../tensor/element-type.js";
@@ -101,7 +101,7 @@ export interface OutputFact {
   readonly integers?: readonly Dim[] | undefined;
 }
 
-/** What the slow truth sees. Outputs are allocated to their inferred shapes; an output with effect may share its input's bytes. */
+/** What the reference implementation sees. Outputs are allocated to their inferred shapes; an output with effect may share its input's bytes. */
 export interface ReferenceCall<I extends Parameters, O extends Parameters, A> extends CallContext {
   readonly inputs: PerParameter<I, View>;
   readonly outputs: PerParameter<O, View>;
@@ -134,7 +134,7 @@ interface Declaration<I extends Parameters, O extends Parameters, A extends Attr
   /** Types, shapes, and every argument check that needs no data. */
   infer(call: InferCall<I, O, A>): { readonly [N in keyof O]?: Held<O[N], OutputFact> };
   /**
-   * Every argument check that needs data, on as much of the data as is known: a call that passes is not refused by the slow truth. Made
+   * Every argument check that needs data, on as much of the data as is known: a call that passes is not refused by the reference implementation. Made
    * before a run writes a cache wherever the operands named in `looksAt` are known by then.
    */
   validate?(call: InferCall<I, O, A>): void;
@@ -146,10 +146,10 @@ interface Declaration<I extends Parameters, O extends Parameters, A extends Attr
   overwrites?(call: ReferenceCall<I, O, A>): { readonly [N in keyof O]?: readonly View[] };
   /** Integer contents of the first output from what symbols tell; for the operators that shape arithmetic is made of. */
   integers?(call: InferCall<I, O, A>): readonly Dim[] | undefined;
-  /** The slow truth. */
+  /** The reference implementation. */
   reference(call: ReferenceCall<I, O, A>): void;
   /**
-   * The steps that the slow truth takes, roughly, where they are more than a few for each element that it reads or writes. Asked before a
+   * The steps that the reference implementation takes, roughly, where they are more than a few for each element that it reads or writes. Asked before a
    * node is computed at load, of operands whose contents are known.
    */
   work?(call: InferCall<I, O, A>): number;

@@ -76,7 +76,7 @@ export async function checkRewrite(
   }
 }
 
-/** Weights up to which the slow truth is quick enough, and products of weights and tokens. */
+/** Weights up to which the reference implementation is quick enough, and products of weights and tokens. */
 const [fewWeights, fewProducts] = [2 ** 23, 2 ** 28];
 
 function backendFor({ graph }: Model, tokens: number): "reference" | "wasm" {

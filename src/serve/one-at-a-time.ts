@@ -1,5 +1,5 @@
 /**
- * The slow truth of engines: texts wait in line, and each is made alone by `generate`. What batches is compared with it, and where nothing
+ * The simplest engine: texts wait in line, and each is made alone by `generate`. What batches is compared with it, and where nothing
  * batches it serves.
  */
 import { InsituError } from "../base/error.js";

@@ -28,7 +28,7 @@ export interface Recorder {
   /** Memory for what one job of the call hands to the next: other calls use it too, so that it holds nothing from run to run. */
   temporary(bytes: number): number;
   /**
-   * Adds a test on data, made each time before the first job runs. Where it fails the slow truth runs instead: that one refuses, in its
+   * Adds a test on data, made each time before the first job runs. Where it fails the reference implementation runs instead: that one refuses, in its
    * own words, what must be refused. A test allocates nothing.
    */
   when(test: () => boolean): void;

@@ -98,7 +98,7 @@ test("the form with past and present has the same weights", () => {
   for (const [name, data] of theirs) expect(data, name).toEqual(ours.get(name));
 });
 
-test("the plain loops of attention give what the slow truth gives", async () => {
+test("the plain loops of attention give what the reference implementation gives", async () => {
   for (const type of ["float32", "float16"] as const) {
     const sizes = { type, heads: 6, kvHeads: 2, head: 8, capacity: 12, valid: 7 };
     const feeds = attentionFeeds(sizes);

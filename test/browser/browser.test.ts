@@ -28,7 +28,7 @@ const here = fileURLToPath(new URL(".", import.meta.url));
 const chromium = findChromium();
 if (chromium === undefined) console.log(howToInstall);
 
-/** Large enough for kernels to split work, small enough for the slow truth. */
+/** Large enough for kernels to split work, small enough for the reference implementation. */
 const sizes: DecoderSizes = { ...smallSizes, layers: 4, hidden: 128, headSize: 32, intermediate: 256, vocabulary: 256 };
 
 const family =

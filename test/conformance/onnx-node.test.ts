@@ -23,7 +23,7 @@ const soak = process.env["INSITU_SOAK"] !== undefined;
 const passing = new Set<string>();
 const missing = new Set<string>();
 
-describe("ONNX's node tests on the slow truth", () => {
+describe("ONNX's node tests on the reference implementation", () => {
   for (const files of cases) {
     test(files.name, async (context) => {
       const result = await runCase(files, (model) =>
@@ -58,7 +58,7 @@ describe("ONNX's node tests on the slow truth", () => {
 describe("what passes there passes", () => {
   /** In the tests every case on each backend, and with other threads one of so many; in the soak every case with all of them. */
   const settings: readonly (readonly [name: string, every: number, options: SessionOptions])[] = [
-    ["on the slow truth with every pass", 1, { backend: "reference" }],
+    ["on the reference implementation with every pass", 1, { backend: "reference" }],
     ["on wasm with two threads", 1, { backend: "wasm", threads: 2 }],
     ["on wasm with one thread", 4, { backend: "wasm", threads: 1 }],
     ["on wasm with three threads and plain SIMD", 4, { backend: "wasm", threads: 3, wasm: { relaxedSimd: false } }],

@@ -42,7 +42,7 @@ describe("the same greedy text", () => {
 
   test("with one thread", async () => expectSameTokens(await loaded({ threads: 1 }), wanted[0], "one thread"));
 
-  // The slow truth takes a second or so for each token; whole-text.test.ts has it read all 64 at once.
+  // The reference implementation takes a second or so for each token; whole-text.test.ts has it read all 64 at once.
   test("on the reference backend", async () => {
     const count = soak ? 64 : 2;
     expectSameTokens(await loaded({ backend: "reference" }, prompts[1], count), wanted[1].slice(0, count), "reference");

@@ -1,5 +1,5 @@
 // Logits are computed for the rows that are wanted and for no others, in every form of decoder: texts are those of a loop of the test's own
-// over the slow truth, which computes all rows.
+// over the reference implementation, which computes all rows.
 import { join } from "node:path";
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { CausalLM, InferenceSession } from "../../src/entry/node.js";
@@ -10,7 +10,7 @@ const prompt = Array.from("The wolf was at the door", (character) => character.c
 const others = [prompt.slice(0, 5), prompt.slice(3), [7]];
 const newTokens = 6;
 
-/** The likeliest tokens by the slow truth, with all logits: the prompt in one run, then token by token. */
+/** The likeliest tokens by the reference implementation, with all logits: the prompt in one run, then token by token. */
 async function slowly(model: string, tokens: readonly number[]): Promise<number[]> {
   const session = await InferenceSession.create(model, { backend: "reference", rewrite: "auto" });
   const decoder = new Decoder(session);

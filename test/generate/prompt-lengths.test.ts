@@ -1,5 +1,5 @@
 // Prompts of every length, read in fresh processes by 1, 2 and 3 threads and in several orders, and once with the arena flush against the
-// end of the memory: what comes next is what the slow truth says. Its answers for all lengths are those of one run over a whole text. There
+// end of the memory: what comes next is what the reference implementation says. Its answers for all lengths are those of one run over a whole text. There
 // are two texts, which prompts are the beginnings of by turns: the next one has nothing in common with the last, and is read whole.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -54,7 +54,7 @@ const tolerance = 2e-2;
 function check(length: number, place: number, likeliest: readonly Likely[], what: string): void {
   const all = wanted[place % 2].get(length)!;
   const best = all.indexOf(Math.max(...all));
-  // The first is the slow truth's first, or as likely.
+  // The first is the reference implementation's first, or as likely.
   expect(all[best] - all[likeliest[0].token], `${what}, ${length} tokens: the likeliest`).toBeLessThan(tie);
   for (const { token, logprob } of likeliest)
     expect(Math.abs(all[token] - logprob), `${what}, ${length} tokens: token ${token}`).toBeLessThan(tolerance);

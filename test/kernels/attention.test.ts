@@ -59,7 +59,7 @@ function randomCase(random: Random, queries: number): Case {
 const stridesOf = (packed: boolean, heads: number, length: number, size: number): [number, number, number] =>
   packed ? [length * heads * size, size, heads * size] : [heads * length * size, length * size, size];
 
-/** The slow truth: output by [batch, heads, queries, valueSize] through strides. */
+/** The reference implementation: output by [batch, heads, queries, valueSize] through strides. */
 function attend(
   c: Case,
   query: Float32Array,

@@ -1,4 +1,4 @@
-// Runs the cases that stand beside each operator, on the slow truth: once with everything known when shapes are inferred, and once
+// Runs the cases that stand beside each operator, on the reference implementation: once with everything known when shapes are inferred, and once
 // as a compiled program runs it, with shapes inferred beforehand and the data there only when the operator is called.
 import { expect, test } from "vitest";
 import { readAttributes } from "../../src/graph/attribute.js";

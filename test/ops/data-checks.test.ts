@@ -103,7 +103,7 @@ function call(example: OpCase, seed: number): "refused" | "ran" | undefined {
   return "ran";
 }
 
-test("what a slow truth refuses on data, validate refuses; and updates overwrite what they declare", () => {
+test("what a reference implementation refuses on data, validate refuses; and updates overwrite what they declare", () => {
   const counts = { refused: 0, ran: 0 };
   const problems: string[] = [];
   for (const { cases } of Object.values(modules))

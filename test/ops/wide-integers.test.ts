@@ -1,6 +1,6 @@
 // Integers of 64 bits that no 32 bits hold: every operator that takes some is called, on every backend and in place where it updates, with
 // its cases' integers moved by multiples of 2^32, which cutting would undo, and beyond 2^53, where floats stop telling them apart; with
-// integers of 32 bits moved near and far, and with integer attributes of more. What comes of it, or the refusal, is that of the functional slow truth, and what is refused
+// integers of 32 bits moved near and far, and with integer attributes of more. What comes of it, or the refusal, is that of the functional reference implementation, and what is refused
 // writes nothing.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { operators } from "../../src/ops/index.js";

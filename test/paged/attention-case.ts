@@ -26,7 +26,7 @@ const none = (): never => {
   throw new Error("no subgraphs");
 };
 
-/** Calls an operator's slow truth. */
+/** Calls an operator's reference implementation. */
 export function call(
   domain: string,
   name: string,

@@ -1,4 +1,4 @@
-// PagedAttention, the slow truth and WASM, against ONNX's Attention over the same rows without pages: random calls with printed seeds.
+// PagedAttention, the reference implementation and WASM, against ONNX's Attention over the same rows without pages: random calls with printed seeds.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { CaseAttribute } from "../../src/graph/case.js";
 import { type AttributeInput, float } from "../../src/onnx/build.js";
@@ -31,7 +31,7 @@ test(`${count} random calls, from seed ${seed} on`, async () => {
     const withSums = at % 3 === 0;
     const wanted = withSums ? [true, true] : [true];
     const [slow, slowSums] = call("insitu", "PagedAttention", 1, attrs, inputs, wanted);
-    // Each stage of both is float32, so that the slow truths agree to the last bit.
+    // Each stage of both is float32, so that the reference implementations agree to the last bit.
     expect(differenceOf(slow!, y, 0), `reference, ${text}`).toBe("");
     if (withSums) expect(differenceOf(slowSums!, sums, 1e-6, 1e-6), `sums of the reference, ${text}`).toBe("");
     const variant = variants[at % variants.length];

@@ -1,4 +1,4 @@
-// Runs one operator that updates caches in place, on WASM and on the slow truth; tells whether its fast path was taken.
+// Runs one operator that updates caches in place, on WASM and on the reference implementation; tells whether its fast path was taken.
 import { makePlan } from "../../src/plan/plan.js";
 import { type AttributeInput, buildModel, node, value } from "../../src/onnx/build.js";
 import { graphOf } from "../../src/session/load.js";
@@ -17,7 +17,7 @@ export interface InPlaceCall {
   readonly caches: readonly number[];
 }
 
-/** The caches after the slow truth ran on copies. */
+/** The caches after the reference implementation ran on copies. */
 export const slowly = ({ op, attrs, inputs, caches }: InPlaceCall): View[] =>
   call(
     "insitu",

@@ -1,4 +1,4 @@
-// Writes into pages, reads out of them and moves within caches: the slow truth against a simple model, WASM against both.
+// Writes into pages, reads out of them and moves within caches: the reference implementation against a simple model, WASM against both.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { seededRandom } from "../../src/graph/call.js";
 import { fragmentLength, pagedTypes } from "../../src/ops/shared/paged/layouts.js";
@@ -200,7 +200,7 @@ function pagesFor(
   return { blockSize, heads, blocks, sizes, shapes, tokens, slots: integers(indexType(), [tokens], slots) };
 }
 
-test(`ScatterPaKvCache: ${rounds} writes of every layout and type are the slow truth's, from seed ${seed} on`, async () => {
+test(`ScatterPaKvCache: ${rounds} writes of every layout and type are the reference implementation's, from seed ${seed} on`, async () => {
   for (let round = 0; round < rounds; round++) {
     const dice = chance(9000 + round);
     const layout = dice.pick(layouts);
@@ -226,7 +226,7 @@ test(`ScatterPaKvCache: ${rounds} writes of every layout and type are the slow t
   }
 });
 
-test(`QuantizedScatterPaKvCache: ${rounds} writes give the slow truth's bytes and scales, from seed ${seed} on`, async () => {
+test(`QuantizedScatterPaKvCache: ${rounds} writes give the reference implementation's bytes and scales, from seed ${seed} on`, async () => {
   for (let round = 0; round < rounds; round++) {
     const dice = chance(13_000 + round);
     const { random, pick } = dice;

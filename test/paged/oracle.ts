@@ -1,4 +1,4 @@
-// The slow truth about paged writes, element by element, written from the formulas of the operator's contract. Shares no code
+// A reference implementation of paged writes, element by element, written from the formulas of the operator's contract. Shares no code
 // with the operator: works on bit patterns in plain arrays and has its own floats.
 import type { ElementType } from "../../src/tensor/element-type.js";
 

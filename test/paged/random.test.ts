@@ -1,4 +1,4 @@
-// Random paged writes against the slow truth: every scenario, every element type, both index types; functional and in place.
+// Random paged writes against the reference implementation: every scenario, every element type, both index types; functional and in place.
 import { expect, test } from "vitest";
 import { scatterPaKvCache } from "../../src/functions/paged.js";
 import type { ElementType } from "../../src/tensor/element-type.js";

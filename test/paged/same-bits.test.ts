@@ -117,7 +117,7 @@ const small: Sizes = {
 const layouts = ["Norm", "NHSD", "PA_NZ"] as const;
 
 for (const layout of layouts)
-  test(`the slow truth, ${layout}`, async () => {
+  test(`the reference implementation, ${layout}`, async () => {
     await compare({ ...small, layout }, [5, 2], 8, { backend: "reference" });
     await compare({ ...small, layout, left: 4, heads: 6 }, [1, 9, 3], 4, { backend: "reference" });
   });

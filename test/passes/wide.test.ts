@@ -1,5 +1,5 @@
 // Operators that stand for several, which the passes make for backends that have kernels for them: on every exported decoder, rewritten, and on decoders
-// as they are published, logits and caches are those of the graph as it is, by the slow truth of what the new nodes stand for.
+// as they are published, logits and caches are those of the graph as it is, by the reference implementation of what the new nodes stand for.
 import { describe, expect, test } from "vitest";
 import type { Backend } from "../../src/backends/backend.js";
 import { publishedDecoder, type PublishedForm, smallPublishedSizes } from "../../src/demo/published-decoder.js";
@@ -16,7 +16,7 @@ import { exportedBytes, exportedDecoders, exportedTolerance } from "../support/e
 import { opaqueBackend } from "../support/opaque-backend.js";
 import { largestDifference } from "./support.js";
 
-/** Computes everything by the slow truth, and takes all that the passes can make. */
+/** Computes everything by the reference implementation, and takes all that the passes can make. */
 const wide: Backend = { ...opaqueBackend, name: "wide", hasKernel: () => true };
 const choices = [{ name: "wide", load: async () => wide }, ...backends];
 

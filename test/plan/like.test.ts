@@ -1,5 +1,5 @@
 // Programs that take over from others of their plan are what they would be from nothing: every result is the same, to the bit, in any order
-// of shapes, on one thread and on two and on the slow truth; what is kept for them does not grow; and little is done for a token.
+// of shapes, on one thread and on two and on the reference implementation; what is kept for them does not grow; and little is done for a token.
 import { afterAll, describe, expect, test, vi } from "vitest";
 import type { BackendSession, Executable } from "../../src/backends/backend.js";
 import { prepareReference } from "../../src/backends/reference/reference.js";

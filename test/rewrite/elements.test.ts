@@ -1,4 +1,4 @@
-// Elements against the slow truth: in random graphs of index arithmetic, every element that is claimed is the one that running gives.
+// Elements against the reference implementation: in random graphs of index arithmetic, every element that is claimed is the one that running gives.
 import { expect, test } from "vitest";
 import { buildGraph } from "../../src/graph/build.js";
 import { seededRandom } from "../../src/graph/call.js";

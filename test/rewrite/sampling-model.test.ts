@@ -1,4 +1,4 @@
-// A decoder that draws its own tokens: as the slow truth draws them, and only where the model has what that takes.
+// A decoder that draws its own tokens: as the reference implementation draws them, and only where the model has what that takes.
 import { expect, test } from "vitest";
 import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";

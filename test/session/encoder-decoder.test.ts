@@ -1,5 +1,5 @@
 // Encoder-decoders as Optimum writes them, run as transformers.js runs them: the merged decoder with presents that stay inside beside the separate
-// files on the slow truth, whose caches are carried by hand.
+// files on the reference implementation, whose caches are carried by hand.
 import { describe, expect, test } from "vitest";
 import { type EncoderDecoderFiles, exportedEncoderDecoder } from "../../src/demo/exported-encoder-decoder.js";
 import { t5Style } from "../../src/demo/t5-style.js";

@@ -27,7 +27,7 @@ const published = writeModel(publishedDecoder(smallPublishedSizes, { type: "floa
 const open = async (bytes: Uint8Array, options: SessionOptions = {}): Promise<Client> =>
   new Client(await InferenceSession.create(bytes, { presents: "keep", ...options }));
 
-/** The slow truth: what a caller gets that carries every past by hand. */
+/** The reference implementation: what a caller gets that carries every past by hand. */
 const truth = (bytes: Uint8Array): Promise<Client> => open(bytes, { backend: "reference", presents: "copy" });
 
 const token = (at: number): number => (at * 37 + 11) % 90;

@@ -1,5 +1,5 @@
 // One symbol that is fed with several sizes, as onnxruntime allows it: shapes are found anew, and nothing that rests on the symbol being one
-// size is believed. Compared with the graph as it is written, on the slow truth with symbols of their own, and with onnxruntime.
+// size is believed. Compared with the graph as it is written, on the reference implementation with symbols of their own, and with onnxruntime.
 import { expect, test } from "vitest";
 import type { BackendName } from "../../src/entry/backends.js";
 import { InferenceSession } from "../../src/entry/node.js";

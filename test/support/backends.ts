@@ -45,7 +45,7 @@ async function whyNoWebgpu(): Promise<string | undefined> {
   return adapter === null ? "no adapter: apt-get install chromium libvulkan1 brings SwiftShader" : undefined;
 }
 
-/** Every backend, the slow truth first. */
+/** Every backend, the reference implementation first. */
 export const backends: readonly TestedBackend[] = [
   { name: "reference", options: { backend: "reference" }, exceptions: [] },
   {

@@ -1,5 +1,5 @@
 // Cases of single operators run as models of one node, in every way: on each backend, with pasts that are the caller's and with pasts that
-// are written in place; beside the functional slow truth, called once without a plan.
+// are written in place; beside the functional reference implementation, called once without a plan.
 import type { Executable } from "../../src/backends/backend.js";
 import { prepareReference } from "../../src/backends/reference/reference.js";
 import { InsituError } from "../../src/base/error.js";
@@ -60,7 +60,7 @@ const none = (): never => {
   throw new Error("cases have no subgraphs");
 };
 
-/** The functional slow truth: called once, without a plan. Undefined where its result would be too large for a test. */
+/** The functional reference implementation: called once, without a plan. Undefined where its result would be too large for a test. */
 function truth(example: OpCase): Outcome | undefined {
   const { inputs } = example;
   const op = operators.find(example.domain ?? "", example.op, example.opset)!;
@@ -107,16 +107,16 @@ function difference(actual: Outcome, wanted: Outcome, tolerance: number): string
       // How much memory is too much is each backend's own matter.
       return outcome.code === "out-of-memory" ? outcome.code : `${outcome.code}: ${outcome.refusal}`;
     };
-    return text(actual) === text(wanted) ? "" : `got ${text(actual)}; the slow truth: ${text(wanted)}`;
+    return text(actual) === text(wanted) ? "" : `got ${text(actual)}; the reference implementation: ${text(wanted)}`;
   }
-  if ("refusal" in actual) return `got ${actual.refusal}; the slow truth ran`;
+  if ("refusal" in actual) return `got ${actual.refusal}; the reference implementation ran`;
   return wanted.outputs.map((view, at) => compareViews(actual.outputs[at], view, { tolerance })).join("");
 }
 
 /** What roundings of 16 bits may be off. */
 const tolerance = 5e-3;
 
-/** Runs a call in every way; what differs from the slow truth. */
+/** Runs a call in every way; what differs from the reference implementation. */
 export async function problemsOf(
   variants: readonly Variant[],
   example: OpCase,

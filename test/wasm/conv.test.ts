@@ -1,4 +1,4 @@
-// The fast path of Conv and FusedConv against the slow truth: strides, dilations, padding, groups, one and two spatial axes, activations.
+// The fast path of Conv and FusedConv against the reference implementation: strides, dilations, padding, groups, one and two spatial axes, activations.
 import { test } from "vitest";
 import { type AttributeInput, floats } from "../../src/onnx/build.js";
 import { type FastCall, type Feed, randomFrom, randomView } from "./fast-path.js";
@@ -47,7 +47,7 @@ test("random calls", async () => {
   for (let round = 0; round < 4 * rounds; round++) await check(convolution(random));
 });
 
-test("what is left to the slow truth", async () => {
+test("what is left to the reference implementation", async () => {
   const random = randomFrom(412);
   const make = (...shape: readonly number[]): Feed => ({ view: randomView(random, "float32", shape) });
   const near = { relative: 1e-5, absolute: 1e-5 };

@@ -1,5 +1,5 @@
 // Calls without elements: every case of an operator with one of its dimensions made 0 wherever it stands, its buffers at the end of the
-// memory. Nothing is computed and nothing traps; the shapes, and what is left of the results, are the slow truth's.
+// memory. Nothing is computed and nothing traps; the shapes, and what is left of the results, are the reference implementation's.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { View } from "../../src/tensor/view.js";
 import { MemoryEnd } from "../support/memory-end.js";

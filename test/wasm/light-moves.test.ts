@@ -71,7 +71,7 @@ describe("gathering", () => {
     }
   });
 
-  test("what points outside is refused in the slow truth's words, and does not stick", async () => {
+  test("what points outside is refused in the reference implementation's words, and does not stick", async () => {
     const table: Feed = { view: of("float32", [3, 2], [1, 2, 3, 4, 5, 6]), as: "constant" };
     const angles: Feed = { view: of("float32", [3, 1], [1, 0, -1]), as: "constant" };
     const quantized: Feed[] = [

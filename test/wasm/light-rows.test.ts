@@ -128,7 +128,7 @@ describe("normalisations", () => {
     }
   });
 
-  test("a scale that differs between rows, mixed types and float64 run on the slow truth", async () => {
+  test("a scale that differs between rows, mixed types and float64 run on the reference implementation", async () => {
     const random = randomFrom(12);
     const x: Feed = { view: randomView(random, "float32", [4, 4]) };
     await check(

@@ -166,7 +166,7 @@ describe("element-wise operators", () => {
     }
   });
 
-  test("what has no kernel runs on the slow truth", async () => {
+  test("what has no kernel runs on the reference implementation", async () => {
     const random = randomFrom(5);
     await check({ op: "Sin", inputs: [{ view: randomView(random, "float64", [3, 4]) }] }, false);
     await check({ op: "Tan", inputs: [{ view: randomView(random, "float32", [3, 4]) }] }, false);

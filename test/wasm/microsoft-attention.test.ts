@@ -95,7 +95,7 @@ describe("GroupQueryAttention", () => {
     for (let round = 0; round < 6 * rounds; round++) await check(groupQuery(random));
   });
 
-  test("what it leaves to the slow truth", async () => {
+  test("what it leaves to the reference implementation", async () => {
     const random = randomFrom(91);
     const query = (): Feed => ({ view: randomView(random, "float32", [1, 2, 8]) });
     const lengths = [{ view: int32([1]) }, { view: int32([2], []) }];
@@ -109,7 +109,7 @@ describe("GroupQueryAttention", () => {
     await check({ ...call, inputs: [...inputs, undefined, undefined, undefined, undefined, sink] }, false);
   });
 
-  test("lengths that do not fit are refused in the slow truth's words", async () => {
+  test("lengths that do not fit are refused in the reference implementation's words", async () => {
     const random = randomFrom(92);
     const make = (shape: readonly number[]): Feed => ({ view: randomView(random, "float32", shape) });
     for (const last of [-1, 9, 400]) {
@@ -243,7 +243,7 @@ describe("MultiHeadAttention", () => {
     for (let round = 0; round < 6 * rounds; round++) await check(multiHead(random));
   });
 
-  test("what it leaves to the slow truth", async () => {
+  test("what it leaves to the reference implementation", async () => {
     const random = randomFrom(94);
     const make = (): Feed => ({ view: randomView(random, "float32", [1, 3, 8]) });
     const call = { op: "MultiHeadAttention", domain, attrs: { num_heads: 2 }, inputs: [make(), make(), make()] };

@@ -127,7 +127,7 @@ test("after a run that was refused", async () => {
   await pair.release();
 });
 
-/** y = (x · w) with the slow truth's CumSum between two fast steps, and indices that must lie in range. */
+/** y = (x · w) with the reference implementation's CumSum between two fast steps, and indices that must lie in range. */
 const mixed = (): Model =>
   buildModel({
     opset: 21,
@@ -142,7 +142,7 @@ const mixed = (): Model =>
     ],
   });
 
-test("steps on the slow truth between recorded ones", async () => {
+test("steps on the reference implementation between recorded ones", async () => {
   const session = await open(mixed(), "wasm");
   for (let round = 1; round < 5; round++) {
     const { y, sum } = await session.run({ x: floats([round, 1, 1, 1]), at: integers([3, -1 - (round % 4)], [2]) });

@@ -1,4 +1,4 @@
-// The fast path of Resize and Upsample against the slow truth: every mode, up and down, along any axes.
+// The fast path of Resize and Upsample against the reference implementation: every mode, up and down, along any axes.
 import { test } from "vitest";
 import { of } from "../../src/graph/case.js";
 import { type AttributeInput, float, floats } from "../../src/onnx/build.js";
@@ -35,7 +35,7 @@ test("random calls", async () => {
   }
 });
 
-test("sizes, earlier versions, and what the kernel leaves to the slow truth", async () => {
+test("sizes, earlier versions, and what the kernel leaves to the reference implementation", async () => {
   const random = randomFrom(402);
   const X: Feed = { view: randomView(random, "float32", [2, 3, 8, 9]) };
   const sizes: Feed = { view: of("int64", [4], [2n, 3n, 5n, 20n]), as: "constant" };

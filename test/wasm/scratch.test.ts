@@ -1,4 +1,4 @@
-// Calls whose kernels need more scratch than a thread has are computed all the same: by another kernel, or by the slow truth, and explain
+// Calls whose kernels need more scratch than a thread has are computed all the same: by another kernel, or by the reference implementation, and explain
 // says why. A small memory gives its threads less.
 import { expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";

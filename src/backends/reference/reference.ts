@@ -1,4 +1,4 @@
-/** The oracle: every step is a call of the operator's own slow truth, on plain JavaScript memory. Never fast. */
+/** The oracle: every step is a call of the operator's own reference implementation, on plain JavaScript memory. Never fast. */
 import { InsituError } from "../../base/error.js";
 import { callReference } from "../../graph/call.js";
 import { sharesBytes, View } from "../../tensor/view.js";
@@ -7,7 +7,7 @@ import type { Backend } from "../backend.js";
 import type { Engine } from "../engine.js";
 import { ProgramExecutor } from "../executor.js";
 
-/** Memory of the JavaScript heap, calls of the slow truth. */
+/** Memory of the JavaScript heap, calls of the reference implementation. */
 const referenceEngine: Engine = {
   resultsInArena: false,
   allocate: (type, shape) => View.allocate(type, shape),

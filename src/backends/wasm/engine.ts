@@ -1,6 +1,6 @@
 /**
  * The WASM backend's engine: tensors live in shared memories, a step runs as jobs of compiled kernels where an operator has a fast path
- * that accepts the call, and on the slow truth over the same memory where not. With several memories a step runs where its weights and
+ * that accepts the call, and on the reference implementation over the same memory where not. With several memories a step runs where its weights and
  * caches lie. Nothing is decided silently: `describe` and `describeMemories` tell.
  */
 import { InsituError } from "../../base/error.js";
@@ -30,13 +30,13 @@ import { type Recording, StepRecorder } from "./recorder.js";
 import { type Carriage, chooseSeat } from "./seats.js";
 import { SessionMemory } from "./session-memory.js";
 
-/** How a step runs: by a fast path, or on the slow truth with the reasons why. */
+/** How a step runs: by a fast path, or on the reference implementation with the reasons why. */
 interface Choice {
   readonly kernel: WasmKernel | undefined;
   readonly reasons: readonly string[];
   /** Jobs for operands in different places, as with several states. */
   readonly recordings: Recent<Recording>;
-  /** The jobs of the last call; undefined where the slow truth did it. */
+  /** The jobs of the last call; undefined where the reference implementation did it. */
   last?: Recording | undefined;
 }
 
@@ -161,7 +161,7 @@ export class WasmEngine implements Engine {
     const call = { step, inputs, arena, isConstant, isCommon, last: this.#last };
     const seat = chooseSeat(call, memories);
     this.#last = seat;
-    // The slow truth reads every memory.
+    // The reference implementation reads every memory.
     if (!this.#kernels.has(step.node.op)) return { seat, operands: inputs, carry: undefined };
     const read = bytesReadBy(step.node);
     const carriages: Carriage[] = [];
@@ -271,7 +271,7 @@ export class WasmEngine implements Engine {
     for (const block of blocks) this.#blocks.give(seat, block);
   }
 
-  /** The kernels that do a step, or why the slow truth does; for steps that have run. */
+  /** The kernels that do a step, or why the reference implementation does; for steps that have run. */
   describe(step: Step): StepAccount | undefined {
     const choice = this.#choices.get(step);
     const recording = choice?.last;

@@ -212,7 +212,7 @@ async function uploadTo(session: WebgpuSession, view: View, to: DevicePlace): Pr
   session.memory.free(buffer);
 }
 
-/** Computes a step by the slow truth. */
+/** Computes a step by the reference implementation. */
 function runOnHost(step: Step, host: Environment): void {
   const { node } = step;
   const operands = node.inputs.map((value) => value && (host.get(value) ?? value.initializer!));

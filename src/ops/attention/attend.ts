@@ -1,5 +1,5 @@
 /**
- * Scaled dot-product attention on views, the slow truth: Y = softmax(cap(√scale·Q · (√scale·K)ᵀ) + bias)·V. Each stage is a tensor
+ * Scaled dot-product attention on views, the reference implementation: Y = softmax(cap(√scale·Q · (√scale·K)ᵀ) + bias)·V. Each stage is a tensor
  * of the type of Q and is rounded as one; within a stage sums are exact to float64. Keys and values that no query may see are not
  * read.
  */

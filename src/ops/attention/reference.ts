@@ -1,4 +1,4 @@
-/** Attention's slow truth: writes the present, then attends over it. */
+/** Attention's reference implementation: writes the present, then attends over it. */
 import { readIntegers } from "../../tensor/access.js";
 import { cloneView, copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
@@ -8,7 +8,7 @@ import { headsView } from "./heads.js";
 import { type Attributes, checkNonpad, type Operands, type OutputName, type Version } from "./infer.js";
 import { biasOf } from "./mask.js";
 
-/** The call of the slow truth, of any version. */
+/** The call of the reference implementation, of any version. */
 interface AttentionCall extends CallContext {
   readonly inputs: Operands<View>;
   readonly outputs: { readonly [N in OutputName]: View | undefined };

@@ -152,7 +152,7 @@ function maskCode({ of }: MaskPlace, type: ElementType): string {
 
 /** Logits become weights, where they lie: a workgroup a row, whose invocations take runs of eight keys. */
 function softmax({ query, key, softmaxType }: StagedAttention, logits: Temporary): Dispatch {
-  // bfloat16 is added one by one within a run, as the slow truth has it.
+  // bfloat16 is added one by one within a run, as the reference implementation has it.
   const adds = softmaxType === "bfloat16" ? "run = stored(run + weight);" : "run += weight;";
   const eachRun = (body: string): string => `for (var front = 8u * local; front < p.keys; front += 512u) {
     let end = start + min(front + 8u, p.keys);

@@ -1,4 +1,4 @@
-/** What DFT does to a tensor, in each of its versions: shapes, and the slow truth along one axis. */
+/** What DFT does to a tensor, in each of its versions: shapes, and the reference implementation along one axis. */
 import {
   addDims,
   type Dim,

@@ -1,4 +1,4 @@
-/** What GroupQueryAttention's rules and its slow truth are called with, and the sizes both derive from it. */
+/** What GroupQueryAttention's rules and its reference implementation are called with, and the sizes both derive from it. */
 import type { CallContext } from "../../graph/op.js";
 
 /** The operands by name. */

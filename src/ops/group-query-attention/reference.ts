@@ -1,4 +1,4 @@
-/** GroupQueryAttention's slow truth: turns queries and keys, writes the present, then attends over it. */
+/** GroupQueryAttention's reference implementation: turns queries and keys, writes the present, then attends over it. */
 import { readIntegers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
 import { headsView } from "../attention/heads.js";
@@ -16,7 +16,7 @@ import {
   tokenPositions,
 } from "./call.js";
 
-/** The call of the slow truth. */
+/** The call of the reference implementation. */
 interface RunGroupQueryCall extends GroupQueryCall<View> {
   readonly outputs: { readonly [N in OutputName]: View | undefined };
 }

@@ -1,6 +1,6 @@
 /**
  * GroupQueryAttention on WASM: rotary embedding, the write into the present and the attention as jobs of one step, the cache growing or a
- * buffer of fixed capacity. Lengths are data: they are tested before each run, and what must be refused is left to the slow truth.
+ * buffer of fixed capacity. Lengths are data: they are tested before each run, and what must be refused is left to the reference implementation.
  */
 import type { CallOf, Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
@@ -184,7 +184,7 @@ function turning(recorder: Recorder, parts: Parts, prompt: boolean): (heads: Hea
   };
 }
 
-/** A test that the lengths, and the positions that follow from them or are given, are such as the slow truth would not refuse. */
+/** A test that the lengths, and the positions that follow from them or are given, are such as the reference implementation would not refuse. */
 function lengthsFit(parts: Parts, present: Cache, prompt: boolean): () => boolean {
   const { attrs, past, seqlens, tables, positions, bias } = parts;
   const [batch, , length] = parts.query.view.shape;

@@ -1,6 +1,6 @@
 /**
  * MatMulNBits: a product with weights of 2, 4 or 8 bits, quantized in blocks along the inner dimension.
- * `accuracy_level` allows a kernel to round A on the way; the slow truth never does.
+ * `accuracy_level` allows a kernel to round A on the way; the reference implementation never does.
  */
 import { int, required } from "../../graph/attribute.js";
 import { isKnown, type Shape, shapeText } from "../../graph/dim.js";

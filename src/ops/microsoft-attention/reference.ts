@@ -1,4 +1,4 @@
-/** The slow truth of com.microsoft's Attention: the three projections, then MultiHeadAttention's. */
+/** The reference implementation of com.microsoft's Attention: the three projections, then MultiHeadAttention's. */
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
 import { runMultiHead } from "../multi-head-attention/reference.js";

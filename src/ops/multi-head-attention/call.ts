@@ -1,4 +1,4 @@
-/** What MultiHeadAttention's rules and its slow truth are called with. */
+/** What MultiHeadAttention's rules and its reference implementation are called with. */
 import type { CallContext } from "../../graph/op.js";
 
 /** The operands by name. */

@@ -1,4 +1,4 @@
-/** MultiHeadAttention's slow truth: adds the biases, writes the present, then attends over it with additive masks. */
+/** MultiHeadAttention's reference implementation: adds the biases, writes the present, then attends over it with additive masks. */
 import { type Numbers, readIntegers, readNumbers, writeNumbers } from "../../tensor/access.js";
 import { cloneView, copyView } from "../../tensor/copy.js";
 import { View } from "../../tensor/view.js";
@@ -8,7 +8,7 @@ import { float64Scratch } from "../shared/loops/scratch.js";
 import { checkPastLength, type Layout, type MultiHeadCall, type OutputName } from "./call.js";
 import { layoutOf } from "./infer.js";
 
-/** The call of the slow truth. */
+/** The call of the reference implementation. */
 interface RunMultiHeadCall extends MultiHeadCall<View> {
   readonly outputs: { readonly [N in OutputName]: View | undefined };
 }

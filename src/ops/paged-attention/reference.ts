@@ -1,5 +1,5 @@
 /**
- * PagedAttention's slow truth: the rows of each head, read through its table as float32, and attended to as Attention does in
+ * PagedAttention's reference implementation: the rows of each head, read through its table as float32, and attended to as Attention does in
  * float32. The result is rounded once, to the type of the queries.
  */
 import { factOfView } from "../../graph/fact.js";
@@ -12,7 +12,7 @@ import { headPlacesOf, type PagedLayout } from "../shared/paged/layouts.js";
 import { type PagedAttributes, type PagedOperands, sizesOf } from "./sizes.js";
 import { readTables } from "./tables.js";
 
-/** The call of the slow truth. */
+/** The call of the reference implementation. */
 interface PagedReference extends CallContext {
   readonly inputs: PagedOperands<View>;
   readonly outputs: { readonly Y: View | undefined; readonly attention_sums: View | undefined };

@@ -1,4 +1,4 @@
-/** QuantizedScatterPaKvCache on WASM: every layout and type, the same bytes as the slow truth's. */
+/** QuantizedScatterPaKvCache on WASM: every layout and type, the same bytes as the reference implementation's. */
 import { elementCode, pageCode } from "../../wasm-kernels/jobs.js";
 import { isInPlace, type Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";

@@ -1,4 +1,4 @@
-/** The slow truth of Resize and Upsample, in float64, axis by axis; the nearest element is copied as it is. */
+/** The reference implementation of Resize and Upsample, in float64, axis by axis; the nearest element is copied as it is. */
 import type { CallContext } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";

@@ -67,7 +67,7 @@ function checkSkip(call: CallContext, input: Shape, skip: Shape): void {
   );
 }
 
-/** What the slow truth of both operators works on. */
+/** What the reference implementation of both operators works on. */
 interface Skipped {
   readonly input: View;
   readonly skip: View;

@@ -1,4 +1,4 @@
-/** Softmax and LogSoftmax on WebGPU. In 16-bit floats every step of Softmax is rounded to the type, as the slow truth does. */
+/** Softmax and LogSoftmax on WebGPU. In 16-bit floats every step of Softmax is rounded to the type, as the reference implementation does. */
 import type { Operand } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import { fromFront } from "../shared/wasm/layout.js";
@@ -33,7 +33,7 @@ function softmaxOf(input: Operand, output: Operand, axes: readonly number[]): Ro
       result: "exponential(x - m0) / m1",
     };
   const weight = "rounded(exponential(rounded(x - m0)))";
-  // bfloat16 is added in runs of eight, each sum rounded: see the slow truth of attention.
+  // bfloat16 is added in runs of eight, each sum rounded: see the reference implementation of attention.
   const run = { length: 8, combine: (a: string, b: string): string => `rounded(${a} + ${b})` };
   return {
     name: "softmax",

@@ -1,4 +1,4 @@
-// Attention on WebGPU against the slow truth: caches longer than their valid rows, with anything in the spare ones; lengths around the tiles,
+// Attention on WebGPU against the reference implementation: caches longer than their valid rows, with anything in the spare ones; lengths around the tiles,
 // different ones in a batch; groups of heads, windows, masks that hide, add and are too short.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { float } from "../../../src/onnx/build.js";
@@ -151,7 +151,7 @@ describe.skipIf(noWebgpu !== undefined)("Attention on WebGPU", () => {
     const write = numberWriter(grown.inputs[1]!);
     for (let row = 0; row < 330; row++) for (let at = 0; at < 16; at++) write(row * 16 + at, (row / 330) * (at % 2));
     for (const input of [grown, { ...grown, attrs: { ...steep, scale: float(-60) } }])
-      // The slow truth rounds scores to float16, where steps are a quarter.
+      // The reference implementation rounds scores to float16, where steps are a quarter.
       expect(await differenceOf(input, [], 0.1)).toBe("");
   });
 

@@ -1,4 +1,4 @@
-// Products with weights of few bits on WebGPU beside the slow truth: block sizes, widths, zero points of both kinds, rows whose last block is cut.
+// Products with weights of few bits on WebGPU beside the reference implementation: block sizes, widths, zero points of both kinds, rows whose last block is cut.
 import { afterAll, beforeAll, describe, test } from "vitest";
 import type { InferenceSession } from "../../../src/entry/node.js";
 import { noWebgpu } from "../../support/backends.js";

@@ -1,4 +1,4 @@
-// CachedAttention on WebGPU against the slow truth of what it stands for: one token and several, caches by rows and by heads, samples of different lengths
+// CachedAttention on WebGPU against the reference implementation of what it stands for: one token and several, caches by rows and by heads, samples of different lengths
 // with anything in their spare rows, norms of heads, rotary embedding of all kinds, windows, circular caches, with few bindings and without subgroups.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { float } from "../../../src/onnx/build.js";

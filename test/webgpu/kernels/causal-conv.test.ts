@@ -1,4 +1,4 @@
-// CausalConvWithState on WebGPU against the slow truth: inputs shorter and longer than the kernel, states held, given and absent.
+// CausalConvWithState on WebGPU against the reference implementation: inputs shorter and longer than the kernel, states held, given and absent.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";

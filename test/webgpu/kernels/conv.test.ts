@@ -1,4 +1,4 @@
-// Conv on WebGPU against the slow truth: one to three spatial axes, groups, pads of every kind, strides and dilations, halves.
+// Conv on WebGPU against the reference implementation: one to three spatial axes, groups, pads of every kind, strides and dilations, halves.
 import { describe, test } from "vitest";
 import type { AttributeInput } from "../../../src/onnx/build.js";
 import type { ElementType } from "../../../src/tensor/element-type.js";

@@ -1,4 +1,4 @@
-// A decoder's caches on WebGPU: written in place and attended to over a prompt and many steps, against the slow truth. Spare rows hold NaN.
+// A decoder's caches on WebGPU: written in place and attended to over a prompt and many steps, against the reference implementation. Spare rows hold NaN.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { InferenceSession } from "../../../src/entry/node.js";
 import { Tensor } from "../../../src/tensor/tensor.js";

@@ -1,4 +1,4 @@
-// GroupQueryAttention on WebGPU against the slow truth: prompts and steps, growing pasts and buffers with anything in their spare rows, samples
+// GroupQueryAttention on WebGPU against the reference implementation: prompts and steps, growing pasts and buffers with anything in their spare rows, samples
 // of different lengths, rotary embedding, windows, sinks and biases.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { float } from "../../../src/onnx/build.js";

@@ -1,4 +1,4 @@
-// LinearAttention on WebGPU against the slow truth: every rule, gates for each row and for all, states held and given, groups of heads.
+// LinearAttention on WebGPU against the reference implementation: every rule, gates for each row and for all, states held and given, groups of heads.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";

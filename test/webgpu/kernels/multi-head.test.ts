@@ -1,4 +1,4 @@
-// MultiHeadAttention on WebGPU against the slow truth: operands apart and packed, padding of every form, pasts that grow and buffers with
+// MultiHeadAttention on WebGPU against the reference implementation: operands apart and packed, padding of every form, pasts that grow and buffers with
 // anything in their spare rows.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { numberWriter } from "../../../src/tensor/access.js";

@@ -1,4 +1,4 @@
-// Normalisations on WebGPU beside the slow truth: row lengths around the sizes of words, vectors and workgroups, every float type, statistics,
+// Normalisations on WebGPU beside the reference implementation: row lengths around the sizes of words, vectors and workgroups, every float type, statistics,
 // and with and without subgroups.
 import { afterAll, beforeAll, describe, test } from "vitest";
 import type { InferenceSession } from "../../../src/entry/node.js";

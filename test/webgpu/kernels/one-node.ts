@@ -1,4 +1,4 @@
-// Models of one node on the WebGPU backend beside the slow truth: by which kernels they ran, and how far the results are apart. Pasts that a
+// Models of one node on the WebGPU backend beside the reference implementation: by which kernels they ran, and how far the results are apart. Pasts that a
 // state holds are written in place, with whatever lies in their spare rows.
 import { InferenceSession } from "../../../src/entry/node.js";
 import { seededRandom } from "../../../src/graph/call.js";

@@ -1,4 +1,4 @@
-// What moves rows of caches on WebGPU against the slow truth, in place and not: repacking, in every layout and in any order, and writes into
+// What moves rows of caches on WebGPU against the reference implementation, in place and not: repacking, in every layout and in any order, and writes into
 // pages, where of several tokens for one slot the last stays.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { noWebgpu } from "../../support/backends.js";

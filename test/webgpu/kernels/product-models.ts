@@ -1,4 +1,4 @@
-// Models of one node on WebGPU beside the slow truth: what the suites of kernels have in common.
+// Models of one node on WebGPU beside the reference implementation: what the suites of kernels have in common.
 import { expect } from "vitest";
 import { InferenceSession } from "../../../src/entry/node.js";
 import { seededRandom } from "../../../src/graph/call.js";
@@ -79,7 +79,7 @@ const settingsOf = (subgroups: boolean, subgroupMatrices = true): object =>
     ? {}
     : { webgpu: { ...(subgroups ? {} : { subgroups }), ...(subgroupMatrices ? {} : { subgroupMatrices }) } };
 
-/** Fails unless WebGPU gives what the slow truth gives, by the kernel that is named. */
+/** Fails unless WebGPU gives what the reference implementation gives, by the kernel that is named. */
 export async function compareOneNode(what: string, given: OneNode): Promise<void> {
   const { op, domain = "", opset = 24, attrs = {}, operands, weights = [], outputs = [true], kernel } = given;
   const present = operands.flatMap((tensor, at) => (tensor === undefined ? [] : [{ tensor, at, name: `o${at}` }]));

@@ -1,4 +1,4 @@
-// Matrix products on WebGPU beside the slow truth: sizes around those of words, chunks, lanes and tiles, operands fed and constant, transposed,
+// Matrix products on WebGPU beside the reference implementation: sizes around those of words, chunks, lanes and tiles, operands fed and constant, transposed,
 // broadcast, with and without subgroups.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InferenceSession } from "../../../src/entry/node.js";

@@ -1,4 +1,4 @@
-// Projection on WebGPU against the slow truth of what it stands for: floats and blocks, few rows and many, with norms, gates, biases and addends, columns
+// Projection on WebGPU against the reference implementation of what it stands for: floats and blocks, few rows and many, with norms, gates, biases and addends, columns
 // that end in the middle of a team, with and without subgroups, and rows whose squares leave float32.
 import { afterAll, beforeAll, describe, test } from "vitest";
 import { type AttributeInput, float } from "../../../src/onnx/build.js";
@@ -50,7 +50,7 @@ async function check(form: Form): Promise<void> {
     ],
     weights: [1, 2, 3, 4, 5],
     kernel: form.kernel,
-    // The slow truth rounds every stage to the type.
+    // The reference implementation rounds every stage to the type.
     tolerance: type === "float16" ? 2e-2 : 1e-4,
     subgroups: form.subgroups ?? true,
   });

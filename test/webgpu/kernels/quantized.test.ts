@@ -1,4 +1,4 @@
-// Quantized tensors back to floats on WebGPU beside the slow truth: widths, signs, scales for all, by index and by block, and gathered.
+// Quantized tensors back to floats on WebGPU beside the reference implementation: widths, signs, scales for all, by index and by block, and gathered.
 import { afterAll, beforeAll, describe, test } from "vitest";
 import type { InferenceSession } from "../../../src/entry/node.js";
 import { Tensor } from "../../../src/tensor/tensor.js";

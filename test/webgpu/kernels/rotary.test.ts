@@ -1,4 +1,4 @@
-// Rotary embedding on WebGPU, ONNX's and onnxruntime's, against the slow truth: layouts, partial turns, positions of every form.
+// Rotary embedding on WebGPU, ONNX's and onnxruntime's, against the reference implementation: layouts, partial turns, positions of every form.
 import { describe, expect, test } from "vitest";
 import { noWebgpu } from "../../support/backends.js";
 import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";

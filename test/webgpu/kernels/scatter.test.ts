@@ -1,4 +1,4 @@
-// TensorScatter on WebGPU against the slow truth: ranks, axes, types of every width, indices far beyond the capacity, in place and not.
+// TensorScatter on WebGPU against the reference implementation: ranks, axes, types of every width, indices far beyond the capacity, in place and not.
 import { describe, expect, test } from "vitest";
 import { noWebgpu } from "../../support/backends.js";
 import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";

@@ -1,5 +1,5 @@
 /**
- * Operators that stand for several: a body of declared operators says what one means. Shapes, checks on data and the slow truth are the
+ * Operators that stand for several: a body of declared operators says what one means. Shapes, checks on data and the reference implementation are the
  * body's own, so that a kernel that does all of it at once is compared with what it takes the place of.
  */
 import { unreachable } from "../../../base/error.js";
@@ -115,7 +115,7 @@ export function validateComposed<Call extends CheckedCall>(
   for (const check of checks) check();
 }
 
-/** Runs a body's slow truths one after the other; outputs that the call has are written where they lie. */
+/** Runs a body's reference implementations one after the other; outputs that the call has are written where they lie. */
 export function runComposed(body: readonly BodyStep[], label: string, inputs: Given<View>, outputs: Given<View>): void {
   const views = held(inputs);
   const targets = held(outputs);

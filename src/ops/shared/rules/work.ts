@@ -1,4 +1,4 @@
-/** How many steps the slow truth takes where that is more than a few for each element: what declarations say in `work`. */
+/** How many steps the reference implementation takes where that is more than a few for each element: what declarations say in `work`. */
 import { type Fact, knownSize } from "../../../graph/fact.js";
 
 const sizeOf = (fact: Fact): number => knownSize(fact) ?? Infinity;

@@ -40,7 +40,7 @@ export interface Runs {
 export const runElementsOf = ({ shape }: Operand, { batch, depth }: Runs): number =>
   productOf(shape.slice(batch + depth));
 
-/** Queues the move of runs; indices that point outside are left to the slow truth. */
+/** Queues the move of runs; indices that point outside are left to the reference implementation. */
 export function recordRuns(recorder: Recorder, { data, indices, other, scatters }: Picking, runs: Runs): void {
   const { batch, depth, own } = runs;
   const sizes = data.shape.slice(batch, batch + depth);

@@ -37,7 +37,7 @@ function rotatable({ source, output, cos, sin, positions, heads }: Rotation): tr
   return gaps ? "heads have gaps" : true;
 }
 
-/** Queues a rotation that `rotatable` holds of. Positions outside of the tables, or counted from their end, are left to the slow truth. */
+/** Queues a rotation that `rotatable` holds of. Positions outside of the tables, or counted from their end, are left to the reference implementation. */
 function recordRotation(recorder: Recorder, work: Rotation): void {
   const { source, output, cos, sin, positions, heads, interleaved } = work;
   const from = headsOf(recorder, source, heads);
