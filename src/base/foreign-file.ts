@@ -37,6 +37,16 @@ export function foreignFile(bytes: Uint8Array): string | undefined {
   return formats.find(([begins]) => begins.test(beginning.replace(/^\xef\xbb\xbf/, "")))?.[1];
 }
 
+/** True if bytes begin as a web page does. */
+export const isWebPage = (bytes: Uint8Array): boolean => foreignFile(bytes)?.startsWith("is an HTML page") === true;
+
+/** True if a text is spelled as models on the hub are named: `owner/name`. */
+export const isHubSpelling = (text: string): boolean =>
+  /^\w[\w.-]*\/\w[\w.-]*$/.test(text) && !text.toLowerCase().endsWith(".onnx");
+
+/** The URL of the folder that a model of the hub has there. */
+export const hubFolderUrl = (name: string): string => `https://huggingface.co/${name}/resolve/main`;
+
 /** The name on the hub that a URL of a page or a file there stands for. */
 export function hubNameOf(url: string): string | undefined {
   return /^(?:https?:\/\/)?(?:www\.)?(?:huggingface\.co|hf\.co)\/(\w[\w.-]*\/\w[\w.-]*)/i.exec(url)?.[1];

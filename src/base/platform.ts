@@ -50,6 +50,8 @@ export interface Platform extends Files {
 export interface FolderPlatform extends Platform {
   /** True if there is a file at a path or URL. */
   exists(path: string): Promise<boolean>;
+  /** Why there is no file at a path or URL, as a sentence; left out where there is no more to say than that there is none. */
+  whyAbsent?(path: string): Promise<string>;
   /** What is at a path, undefined where there is nothing; left out where nobody can tell. */
   kindOf?(path: string): Promise<"file" | "folder" | undefined>;
 }

@@ -69,7 +69,7 @@ export class CausalLM extends LanguageModel {
     if (source === undefined)
       throw new InsituError(
         "invalid-argument",
-        'in browsers no model comes with the package: give the URL of a folder in the hub\'s layout, CausalLM.load("/models/name")',
+        "CausalLM.load needs the URL of a model's folder: the model that comes with the package is found in Node alone; serve a folder in the hub's layout, such as the package's models/embedded, and give its URL",
       );
     if (hub !== undefined)
       throw new InsituError(

@@ -3,7 +3,7 @@
  * onnx/model*.onnx. Finds and reads what is there, through the platform: a folder of files or of URLs.
  */
 import { InsituError } from "../base/error.js";
-import { foreignFile, hubNameOf } from "../base/foreign-file.js";
+import { foreignFile, hubFolderUrl, hubNameOf, isHubSpelling } from "../base/foreign-file.js";
 import { modelFileOf, modelPaths } from "../base/model-files.js";
 import type { FolderPlatform } from "../base/platform.js";
 
@@ -30,6 +30,7 @@ export async function readModelFolder(
   platform: FolderPlatform,
   variant?: string,
 ): Promise<ModelFolder> {
+  refusePage(source, platform);
   const isFile = /\.onnx$/i.test(source);
   const folder = isFile ? folderOf(source) : source.replace(/[\\/]+$/, "") || "/";
   const root = isFile && /(^|[\\/])onnx$/i.test(folder) ? folderOf(folder) : folder;
@@ -39,11 +40,13 @@ export async function readModelFolder(
   const model = isFile ? source : await findModel(root, platform, variant);
   if (tokenizer === undefined) {
     await refuseStranger(source, platform, isFile || (model === undefined && config === undefined));
+    const isEmpty = model === undefined && config === undefined;
+    const why = await whyAbsent(`${root}/tokenizer.json`, platform);
     throw new InsituError(
       "invalid-model",
-      model === undefined && config === undefined
-        ? `"${source}" holds no language model: there is no tokenizer.json, no config.json and no ONNX file`
-        : `"${root}" has no tokenizer.json: text cannot become tokens without it`,
+      isEmpty
+        ? `"${source}" holds no language model: there is no tokenizer.json, no config.json and no ONNX file${why}${hubHint(source, platform)}`
+        : `"${root}" has no tokenizer.json: text cannot become tokens without it${why}`,
     );
   }
   if (model === undefined) {
@@ -54,7 +57,8 @@ export async function readModelFolder(
       );
     const names =
       variant === undefined ? "onnx/model.onnx, model.onnx or a quantised variant of them" : modelFileOf(variant);
-    throw new InsituError("invalid-model", `"${root}" has no ${names}`);
+    const why = await whyAbsent(`${root}/${modelPaths(variant)[0]}`, platform);
+    throw new InsituError("invalid-model", `"${root}" has no ${names}${why}`);
   }
   const generation = await read("generation_config.json");
   const tokenizerConfig = await read("tokenizer_config.json");
@@ -68,17 +72,23 @@ export async function readModelFolder(
   };
 }
 
+/** Throws for a page of the hub where URLs are fetched: pages of other origins cannot even be asked whether they hold a model. */
+function refusePage(source: string, platform: FolderPlatform): void {
+  const name = hubNameOf(source);
+  if (platform.kindOf === undefined && name !== undefined && !/\/resolve\//.test(source))
+    throw new InsituError(
+      "invalid-model",
+      `"${source}" is a page of the hub: the model's files are at "${hubFolderUrl(name)}"`,
+    );
+}
+
 /** Throws where there is no folder to look into, or a file of another kind. `unknown`: nothing of a model was found. */
 async function refuseStranger(source: string, platform: FolderPlatform, unknown: boolean): Promise<void> {
   const name = hubNameOf(source);
+  if (platform.kindOf === undefined) return;
   if (name !== undefined)
-    throw new InsituError(
-      "invalid-model",
-      platform.kindOf === undefined
-        ? `"${source}" is a page of the hub: the model's files are at "https://huggingface.co/${name}/resolve/main"`
-        : `"${source}" is a URL of the hub: give the model's name there, "${name}"`,
-    );
-  if (platform.kindOf === undefined || !unknown) return;
+    throw new InsituError("invalid-model", `"${source}" is a URL of the hub: give the model's name there, "${name}"`);
+  if (!unknown) return;
   const kind = await platform.kindOf(source);
   const takes =
     "a model is a folder in the hub's layout, an ONNX file with its tokenizer beside it, or owner/name on the hub";
@@ -94,6 +104,18 @@ async function refuseStranger(source: string, platform: FolderPlatform, unknown:
     await file.close();
   }
 }
+
+/** What the platform knows of a file that is not there, to follow a sentence. */
+async function whyAbsent(path: string, platform: FolderPlatform): Promise<string> {
+  const why = await platform.whyAbsent?.(path);
+  return why === undefined ? "" : `; ${why}`;
+}
+
+/** The way out for a name on the hub where names are not looked up there: without files of its own a platform knows URLs alone. */
+const hubHint = (source: string, platform: FolderPlatform): string =>
+  platform.kindOf === undefined && isHubSpelling(source)
+    ? `; names on the hub are looked up in Node alone: for "${source}" there, give "${hubFolderUrl(source)}"`
+    : "";
 
 async function findModel(
   root: string,

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { InsituError } from "../base/error.js";
+import { isHubSpelling } from "../base/foreign-file.js";
 import { modelPaths } from "../base/model-files.js";
 import { checkCallback, checkName, checkRule, checkSignal, optionsWithoutNull } from "../base/arguments.js";
 import { downloadFile, notWritten, type RemoteFile } from "./download-file.js";
@@ -37,8 +38,7 @@ const companions = [
 ];
 
 /** True if a text can only be a model's name on the hub: `owner/name`, with nothing at that path. */
-export const isHubName = (text: string): boolean =>
-  /^\w[\w.-]*\/\w[\w.-]*$/.test(text) && !text.toLowerCase().endsWith(".onnx") && !existsSync(text);
+export const isHubName = (text: string): boolean => isHubSpelling(text) && !existsSync(text);
 
 /** Fetches what is missing of a model; the folder that holds it. */
 export async function fetchHubModel(name: string, given?: HubOptions): Promise<string> {

@@ -8,7 +8,7 @@ import type { ExternalData } from "./external.js";
 export interface LoadOptions {
   /** Files given by the caller; a plain string is both path and data. They come before those beside the model. */
   readonly externalData?: readonly (ExternalData | string)[];
-  /** Called as bytes arrive. */
+  /** Called as bytes arrive, from 0 to all of them. `total` grows once where weights lie in other files than the model's. */
   readonly onProgress?: (loaded: number, total: number) => void;
 }
 

@@ -13,7 +13,18 @@ export async function loadModel(
   options: LoadOptions = {},
   allocateBytes?: AllocateBytes,
 ): Promise<Model> {
-  return loadExternalData(await openModel(path, platform, options, allocateBytes), platform, options, allocateBytes);
+  checkLoadOptions(options);
+  const { onProgress } = options;
+  const { model, size } = await readWhole(path, platform, options, allocateBytes);
+  // Weights in other files are counted on from the model's own bytes; without any, those were all.
+  let counted = false;
+  const onWeights = (loaded: number, total: number): void => {
+    counted = true;
+    onProgress?.(size + loaded, size + total);
+  };
+  const loaded = await loadExternalData(model, platform, { ...options, onProgress: onWeights }, allocateBytes);
+  if (!counted) onProgress?.(size, size);
+  return loaded;
 }
 
 /** Reads the model at `path`, with the weights that lie in the file itself; external weights stay references. */
@@ -24,19 +35,21 @@ export async function openModel(
   allocateBytes?: AllocateBytes,
 ): Promise<Model> {
   checkLoadOptions(options);
-  const bytes = await readWhole(path, platform, options, allocateBytes);
-  return readModel(bytes, { owned: true, path });
+  const { model, size } = await readWhole(path, platform, options, allocateBytes);
+  options.onProgress?.(size, size);
+  return model;
 }
 
 /** Bytes read between two reports of progress. */
-const chunk = 2 ** 26;
+const chunk = 2 ** 22;
 
+/** The model in a file and the file's size. Progress is told from 0 on; its end is the caller's to tell. */
 async function readWhole(
   path: string,
   platform: Files,
   { onProgress }: LoadOptions,
   allocateBytes: AllocateBytes | undefined,
-): Promise<Uint8Array> {
+): Promise<{ readonly model: Model; readonly size: number }> {
   const file = await platform.open(path);
   try {
     const { size } = file;
@@ -48,12 +61,10 @@ async function readWhole(
       throw new InsituError("out-of-memory", `${path}: ${size} bytes cannot be allocated`, { cause });
     }
     for (let at = 0; at < size; at += chunk) {
-      const end = Math.min(at + chunk, size);
-      await file.read(at, bytes.subarray(at, end));
-      // A short file is the description of a model whose weights lie elsewhere: they are what takes time.
-      if (size > chunk) onProgress?.(end, size);
+      onProgress?.(at, size);
+      await file.read(at, bytes.subarray(at, Math.min(at + chunk, size)));
     }
-    return bytes;
+    return { model: readModel(bytes, { owned: true, path }), size };
   } finally {
     await file.close();
   }

@@ -1,4 +1,8 @@
-/** Files that come by fetch: read from the response as it arrives, so that nothing is held beside what it is read into. */
+/**
+ * Files that come by fetch: read from the response as it arrives, so that nothing is held beside what it is read into. What a server says
+ * in place of a file, and what a browser does not say, is told in words.
+ */
+import { isWebPage } from "../base/foreign-file.js";
 import type { ReadableFile } from "../base/platform.js";
 
 /** A gap between two reads that is cheaper to read over than to ask again for. */
@@ -98,12 +102,62 @@ class FetchedFile implements ReadableFile {
 /** Where a file came from in the end: names that lead to one place are one file. */
 const identityOf = (url: string, response: Response): string => response.url || url;
 
+/** A response of any kind. A browser hides why there is none: that is told as far as it can be known. */
+async function reach(url: string, init?: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, init);
+  } catch (cause) {
+    const page = globalThis.location?.origin;
+    const other = page !== undefined && /^https?:/.test(url) && new URL(url).origin !== page;
+    throw new Error(
+      other
+        ? `nothing answers there, or its server does not let pages of ${page} read it (the header Access-Control-Allow-Origin); browsers do not tell which`
+        : `nothing answers there (${cause instanceof Error ? cause.message : String(cause)})`,
+      { cause },
+    );
+  }
+}
+
+const statusText = ({ status, statusText: text }: Response): string => `it answered ${status} ${text}`.trimEnd();
+
 /** A response that is no error. */
 async function request(url: string, init?: RequestInit): Promise<Response> {
-  const response = await fetch(url, init);
+  const response = await reach(url, init);
   if (response.ok) return response;
   await response.body?.cancel();
-  throw new Error(`${url} answered ${response.status} ${response.statusText}`.trimEnd());
+  throw new Error(statusText(response));
+}
+
+const webPage =
+  "its server answered with a web page, as servers do that send one for every path they do not know: look where the file is served from";
+
+/** Why a file cannot be had; undefined where it can. Asks for no more than its first bytes, and throws where nothing answers. */
+export async function absenceOf(url: string): Promise<string | undefined> {
+  const head = await fetch(url, { method: "HEAD" }).catch(() => undefined);
+  if (head?.ok && !saysWebPage(url, head)) return undefined;
+  if (head?.status === 404 || head?.status === 410) return statusText(head);
+  // Some servers know no HEAD, or sign each method apart; and what is called a page may be none.
+  const response = await reach(url, { headers: { Range: `bytes=0-${looked - 1}` } });
+  if (response.status === 416) return undefined; // an empty file has no first byte
+  if (!response.ok) {
+    await response.body?.cancel();
+    return statusText(response);
+  }
+  return saysWebPage(url, response) && isWebPage(await beginningOf(response)) ? webPage : undefined;
+}
+
+/** Bytes that tell a web page. */
+const looked = 512;
+
+const saysWebPage = (url: string, response: Response): boolean =>
+  response.headers.get("content-type")?.startsWith("text/html") === true && !/\.html?$/i.test(new URL(url).pathname);
+
+/** The first bytes of an answer; the others are not waited for. */
+async function beginningOf(response: Response): Promise<Uint8Array> {
+  const reader = response.body?.getReader();
+  const { value } = (await reader?.read()) ?? {};
+  await reader?.cancel().catch(() => undefined);
+  return value ?? new Uint8Array();
 }
 
 /** The file's size as an answer in ranges tells it; a server may hide it from other origins. */
@@ -125,7 +179,7 @@ async function whole(url: string, response: Response): Promise<ReadableFile> {
 /** Opens a file that will be read from its start to its end. */
 export async function openToRead(url: string): Promise<ReadableFile> {
   if (!/^https?:/.test(url)) return whole(url, await request(url));
-  const response = await fetch(url, { headers: { Range: "bytes=0-" } });
+  const response = await reach(url, { headers: { Range: "bytes=0-" } });
   if (response.status === 416) {
     // An empty file has no first byte to give.
     await response.body?.cancel();
@@ -133,7 +187,7 @@ export async function openToRead(url: string): Promise<ReadableFile> {
   }
   if (!response.ok) {
     await response.body?.cancel();
-    throw new Error(`${url} answered ${response.status} ${response.statusText}`.trimEnd());
+    throw new Error(statusText(response));
   }
   if (response.status !== 206) return whole(url, response);
   const size = rangedSize(response);
@@ -144,9 +198,15 @@ export async function openToRead(url: string): Promise<ReadableFile> {
 
 /** Opens a file that will be read in parts. */
 export async function openInRanges(url: string): Promise<ReadableFile> {
-  const response = await fetch(url, { headers: { Range: "bytes=0-0" } });
+  const response = await reach(url, { headers: { Range: "bytes=0-0" } });
   if (!response.ok) {
     await response.body?.cancel();
+    return whole(url, await request(url));
+  }
+  if (saysWebPage(url, response)) {
+    await response.body?.cancel();
+    const absence = await absenceOf(url);
+    if (absence !== undefined) throw new Error(absence);
     return whole(url, await request(url));
   }
   // A server without ranges answers with everything; one that hides Content-Range does not tell the size.

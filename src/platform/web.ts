@@ -3,7 +3,7 @@ import { InsituError } from "../base/error.js";
 import type { FolderPlatform, Platform, ReadableFile, WorkerHandle } from "../base/platform.js";
 import { readyMessage } from "../backends/wasm/control.js";
 import { locationSegments } from "./location.js";
-import { openInRanges, openToRead } from "./web-file.js";
+import { absenceOf, openInRanges, openToRead } from "./web-file.js";
 
 /** The URL relative to the page. */
 function resolveUrl(path: string): URL {
@@ -19,11 +19,24 @@ async function open(path: string): Promise<ReadableFile> {
   try {
     return await openToRead(url);
   } catch (error) {
-    throw new InsituError(
-      "invalid-argument",
-      `${url} cannot be fetched: ${error instanceof Error ? error.message : String(error)}`,
-      { cause: error },
-    );
+    throw notFetched(url, error);
+  }
+}
+
+const notFetched = (url: string, error: unknown): InsituError =>
+  new InsituError(
+    "invalid-argument",
+    `${url} cannot be fetched: ${error instanceof Error ? error.message : String(error)}`,
+    { cause: error },
+  );
+
+/** Why there is no file at a URL; undefined where there is one. Throws where nothing answers: then nobody knows. */
+async function absence(path: string): Promise<string | undefined> {
+  const { href } = resolveUrl(path);
+  try {
+    return await absenceOf(href);
+  } catch (error) {
+    throw notFetched(href, error);
   }
 }
 
@@ -129,7 +142,8 @@ function breathe(): Promise<void> {
 /** Fetches models and weights by URL; threads are module workers. */
 export const webPlatform: FolderPlatform = {
   open,
-  exists: async (path) => (await fetch(resolveUrl(path), { method: "HEAD" }).catch(() => undefined))?.ok ?? false,
+  exists: async (path) => (await absence(path)) === undefined,
+  whyAbsent: async (path) => `${resolveUrl(path).href}: ${(await absence(path)) ?? "it is there now"}`,
   openBeside,
   get threads() {
     return threads();

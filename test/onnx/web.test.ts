@@ -2,6 +2,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { CausalLM } from "../../src/entry/web.js";
 import { buildModel, initializer } from "../../src/onnx/build.js";
 import { loadExternalData } from "../../src/onnx/external.js";
 import { loadModel } from "../../src/onnx/load.js";
@@ -40,6 +41,12 @@ beforeAll(async () => {
     requests.push(`${request.url} ${request.headers.range ?? "whole"}`);
     if (request.url?.startsWith("/models/alias"))
       return void response.writeHead(302, { location: "/models/weights%20%231.bin" }).end();
+    if (request.url?.startsWith("/app/"))
+      return void response.writeHead(200, { "content-type": "text/html" }).end("<!doctype html><title>app</title>");
+    if (request.url === "/called-page.json")
+      return void response.writeHead(200, { "content-type": "text/html" }).end('{ "none": true }');
+    if (request.method === "HEAD" && request.url === "/get-only.json") return void response.writeHead(405).end();
+    if (request.url === "/get-only.json") return void response.writeHead(200).end("{}");
     if (bytes === undefined) return void response.writeHead(404).end();
     const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "");
     if (!ranges || range === null) return void response.writeHead(200, { "content-length": bytes.length }).end(bytes);
@@ -65,7 +72,15 @@ describe("webPlatform", () => {
   for (const withRanges of [true, false]) {
     it(`loads a model and its weights ${withRanges ? "in ranges" : "whole"}`, async () => {
       ranges = withRanges;
-      const loaded = await loadModel(`${base}/models/model.onnx`, webPlatform);
+      const reports: (readonly [number, number])[] = [];
+      const onProgress = (...report: readonly [number, number]): void => void reports.push(report);
+      const loaded = await loadModel(`${base}/models/model.onnx`, webPlatform, { onProgress });
+      const size = files["/models/model.onnx"].length;
+      const total = size + 4 * (5000 + 600_000 + 4000);
+      expect([reports[0], reports.at(-1)]).toEqual([
+        [0, size],
+        [total, total],
+      ]);
       loaded.graph.initializers.forEach((tensor, i) => {
         expect(Buffer.compare(tensorBytes(tensor), tensorBytes(source.graph.initializers[i])), tensor.name).toBe(0);
       });
@@ -123,6 +138,63 @@ describe("webPlatform", () => {
       /none\.onnx cannot be fetched: .*404/,
     );
     await expect(webPlatform.openBeside(`${base}/models/model.onnx`, "none.bin")).rejects.toThrow(/404/);
+  });
+
+  it("tells the progress of a small model too: its start, and all its bytes", async () => {
+    const small = writeModel(buildModel({ opset: 24 }));
+    const reports: number[][] = [];
+    const url = `data:application/octet-stream;base64,${Buffer.from(small).toString("base64")}`;
+    await loadModel(url, webPlatform, { onProgress: (...report) => reports.push(report) });
+    expect(reports).toEqual([
+      [0, small.length],
+      [small.length, small.length],
+    ]);
+  });
+
+  it("takes a web page for no file, and tells of it", async () => {
+    const there = (path: string): Promise<boolean> => webPlatform.exists(`${base}${path}`);
+    expect([await there("/app/config.json"), await there("/app/index.html")]).toEqual([false, true]);
+    expect([await there("/called-page.json"), await there("/get-only.json")]).toEqual([true, true]);
+    expect(await webPlatform.whyAbsent!(`${base}/app/config.json`)).toMatch(
+      /config\.json: its server answered with a web page/,
+    );
+    expect(await webPlatform.whyAbsent!(`${base}/none.json`)).toMatch(/none\.json: it answered 404 Not Found$/);
+    await expectRejection(
+      loadModel(`${base}/app/model.onnx`, webPlatform),
+      "invalid-model",
+      /app\/model\.onnx is an HTML page, as servers send in place of a file that is not there/,
+    );
+    await expect(webPlatform.openBeside(`${base}/app/model.onnx`, "weights.bin")).rejects.toThrow(/a web page/);
+  });
+
+  it("says where nothing answers", async () => {
+    const gone = createServer();
+    await new Promise<void>((resolve) => gone.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(gone.address() as AddressInfo).port}/config.json`;
+    await new Promise((resolve) => gone.close(resolve));
+    const message = /config\.json cannot be fetched: nothing answers there/;
+    await expectRejection(webPlatform.exists(url), "invalid-argument", message);
+    await expectRejection(loadModel(url, webPlatform), "invalid-argument", message);
+  });
+
+  it("says why a folder is none, and where names on the hub are to be found", async () => {
+    const refusal = (url: string): Promise<string> =>
+      CausalLM.load(url).then(
+        () => "nothing was refused",
+        (error: unknown) => (error as Error).message,
+      );
+    expect(await refusal(`${base}/app`)).toMatch(
+      /holds no language model: .*; http.*tokenizer\.json: its server answered with a web page/,
+    );
+    expect(await refusal(`${base}/nothing`)).toMatch(
+      /holds no language model: .*; http.*tokenizer\.json: it answered 404 Not Found$/,
+    );
+    expect(await refusal("https://huggingface.co/tales/small")).toMatch(
+      /is a page of the hub: the model's files are at "https:\/\/huggingface\.co\/tales\/small\/resolve\/main"$/,
+    );
+    expect(await refusal(undefined!)).toMatch(
+      /^CausalLM\.load needs the URL of a model's folder: .*models\/embedded, and give its URL$/,
+    );
   });
 
   it("stays in the model's folder", () => {
