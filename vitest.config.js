@@ -2,12 +2,14 @@ import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
-/** A worker started from a source file must be JavaScript: the tests use the built one. */
+/** Workers started from a source file must be JavaScript: the tests use the built ones. */
 const builtWorkers = {
   name: "built-workers",
   transform: (code, id) =>
-    id.endsWith("/src/platform/node.ts")
-      ? code.replace('"./kernel-worker-node.js"', '"../../dist/platform/kernel-worker-node.js"')
+    /\/src\/(platform|worker)\/node\.ts$/.test(id)
+      ? code
+          .replace('"./kernel-worker-node.js"', '"../../dist/platform/kernel-worker-node.js"')
+          .replace('"./model-worker-node.js"', '"../../dist/worker/model-worker-node.js"')
       : undefined,
 };
 

@@ -1,5 +1,5 @@
-// Bundles dist/ for pages without a bundler: dist/browser/insitu.js needs nothing but the files beside it. The kernels stay files of their
-// own, so that a page fetches only the build it uses.
+// Bundles dist/ for pages without a bundler: dist/browser/insitu.js and worker.js need nothing but the files beside them. The kernels stay
+// files of their own, so that a page fetches only the build it uses.
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -17,7 +17,12 @@ export async function buildBrowser() {
   mkdirSync(folder, { recursive: true });
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: { insitu: "dist/index.js", "kernel-worker-web": "dist/platform/kernel-worker-web.js" },
+    entryPoints: {
+      insitu: "dist/index.js",
+      worker: "dist/worker.js",
+      "model-worker-web": "dist/worker/model-worker-web.js",
+      "kernel-worker-web": "dist/platform/kernel-worker-web.js",
+    },
     bundle: true,
     splitting: true,
     format: "esm",

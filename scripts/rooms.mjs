@@ -50,6 +50,7 @@ export const rooms = {
       "platform",
     ],
   },
+  worker: { imports: ["base", "tensor", "generate", "session", "hub", "platform", "entry"], node: true },
   bench: {
     imports: [
       "base",

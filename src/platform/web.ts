@@ -5,10 +5,17 @@ import { readyMessage } from "../backends/wasm/control.js";
 import { locationSegments } from "./location.js";
 import { absenceOf, openInRanges, openToRead } from "./web-file.js";
 
+let baseUrl: string | undefined;
+
+/** Sets what relative URLs are relative to, for a worker that works for a page: its own script says nothing of where the page is. */
+export function setBaseUrl(url: string): void {
+  baseUrl = url;
+}
+
 /** The URL relative to the page. */
 function resolveUrl(path: string): URL {
   try {
-    return new URL(path, globalThis.document?.baseURI ?? globalThis.location?.href);
+    return new URL(path, baseUrl ?? globalThis.document?.baseURI ?? globalThis.location?.href);
   } catch (cause) {
     throw new InsituError("invalid-argument", `${JSON.stringify(path)} is not a URL`, { cause });
   }

@@ -117,7 +117,7 @@ export function unusedExports(sources: readonly Source[], others: readonly Sourc
     for (const { file, name } of uses) used.set(file, (used.get(file) ?? new Set()).add(name));
   // The public API; operators, kernels and cases, which are found by their files.
   const isFound = ({ path }: Source): boolean =>
-    /^src\/(index|onnxruntime)(\.node)?\.ts$|^src\/ops\/[^/]+\/(op|wasm|cases)\.ts$/.test(path);
+    /^src\/(index|onnxruntime|worker)(\.node)?\.ts$|^src\/ops\/[^/]+\/(op|wasm|cases)\.ts$/.test(path);
   return sources.flatMap((source) => {
     const names = used.get(source.path);
     if (isGenerated(source) || isFound(source) || names?.has("*")) return [];

@@ -1,0 +1,136 @@
+/** What a page and the thread that runs its model say to one another. Structured data alone; numbers that name streams, chats and states are the page's. */
+import type { GeneratedToken, GenerationSummary } from "../generate/generation.js";
+import type { AnyChatMessage } from "../generate/messages.js";
+import type { Prompt } from "../generate/causal-lm.js";
+import type { ValueMetadata } from "../session/session.js";
+import type { StateOptions } from "../session/create-state.js";
+import type { EncodeOptions } from "../generate/tokenizer.js";
+
+/** Options that can cross: without functions, whose places are told beside them. */
+export interface CrossingOptions {
+  readonly plain: Readonly<Record<string, unknown>>;
+  /** Where functions were, such as `onProgress` and `webgpu.onPipelines`: calls of them come back as `Told`. */
+  readonly heard: readonly string[];
+}
+
+/** A tensor on its way. */
+export interface CrossingTensor {
+  readonly type: string;
+  readonly data: ArrayBufferView | readonly string[];
+  readonly dims: readonly number[];
+}
+
+/** Tensors by name. */
+type CrossingTensors = Readonly<Record<string, CrossingTensor>>;
+
+/** What is known of a language model once it is loaded. */
+export interface ModelFacts {
+  readonly backend: string;
+  readonly contextLength: number;
+  readonly vocabulary: number;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly hasChatTemplate: boolean;
+}
+
+/** What is known of a session once it is created. */
+export interface SessionFacts {
+  readonly backend: string;
+  readonly inputMetadata: readonly ValueMetadata[];
+  readonly outputMetadata: readonly ValueMetadata[];
+}
+
+/** What is known of a state after something was done with it. */
+export interface StateFacts {
+  readonly names: readonly string[];
+  readonly lengths: readonly number[];
+}
+
+/** Everything that is asked once and answered once, by name. */
+export interface Calls {
+  loadModel(given: { readonly source: string | undefined; readonly options: CrossingOptions }): ModelFacts;
+  createSession(given: {
+    readonly source: string | Uint8Array | ArrayBufferLike;
+    readonly options: CrossingOptions;
+  }): SessionFacts;
+  encode(given: { readonly text: string; readonly options: EncodeOptions | undefined }): readonly number[];
+  decode(given: { readonly tokens: readonly number[] }): string;
+  explain(given: object): string;
+  releaseChat(given: { readonly chat: number }): void;
+  run(given: {
+    readonly feeds: CrossingTensors;
+    readonly fetches: readonly string[] | undefined;
+    readonly state: number | undefined;
+  }): { readonly results: CrossingTensors; readonly state: StateFacts | undefined };
+  createState(given: { readonly state: number; readonly options: StateOptions | undefined }): StateFacts;
+  forkState(given: { readonly state: number; readonly fork: number }): StateFacts;
+  rewindState(given: { readonly state: number; readonly length: number | readonly number[] }): StateFacts;
+  readState(given: { readonly state: number; readonly name: string }): CrossingTensor;
+  saveState(given: { readonly state: number }): Uint8Array;
+  restoreState(given: { readonly state: number; readonly bytes: Uint8Array }): StateFacts;
+  releaseState(given: { readonly state: number }): void;
+  release(given: object): void;
+}
+
+/** A question that has one answer. */
+export interface Asked<Name extends keyof Calls = keyof Calls> {
+  readonly kind: "ask";
+  readonly id: number;
+  readonly name: Name;
+  readonly given: Parameters<Calls[Name]>[0];
+}
+
+/** What the page sends. */
+export type ToThread =
+  | Asked
+  /** What relative URLs are relative to. */
+  | { readonly kind: "base"; readonly url: string }
+  /** A text to be made, once tokens are asked for; an answer of a conversation where one is named. */
+  | { readonly kind: "generate"; readonly stream: number; readonly prompt: Prompt; readonly options: object }
+  | {
+      readonly kind: "send";
+      readonly stream: number;
+      readonly chat: number;
+      readonly message: string | AnyChatMessage;
+      readonly options: object;
+    }
+  /** So many tokens more may come. */
+  | { readonly kind: "more"; readonly stream: number; readonly count: number }
+  /** Nobody wants the text any more. */
+  | { readonly kind: "stop"; readonly stream: number }
+  | {
+      readonly kind: "chat";
+      readonly chat: number;
+      readonly opening: readonly AnyChatMessage[] | undefined;
+      readonly options: object;
+    }
+  | { readonly kind: "rewind"; readonly chat: number; readonly turns: number };
+
+/** An error on its way. */
+export interface CrossingError {
+  readonly name: string;
+  readonly message: string;
+  /** One of insitu's codes, where it is an error of insitu's. */
+  readonly code: string | undefined;
+  readonly stack: string | undefined;
+}
+
+/** What the thread sends. */
+export type FromThread =
+  | { readonly kind: "ready" }
+  | { readonly kind: "answer"; readonly id: number; readonly value: unknown }
+  | { readonly kind: "refusal"; readonly id: number; readonly error: CrossingError }
+  /** A function of the options was called. */
+  | { readonly kind: "told"; readonly id: number; readonly name: string; readonly values: readonly unknown[] }
+  | {
+      readonly kind: "token";
+      readonly stream: number;
+      readonly token: GeneratedToken;
+      readonly summary: GenerationSummary;
+    }
+  /** The text has ended, by itself or because it was stopped; `error` where it failed. */
+  | {
+      readonly kind: "end";
+      readonly stream: number;
+      readonly summary: GenerationSummary | undefined;
+      readonly error: CrossingError | undefined;
+    };

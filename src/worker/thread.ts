@@ -1,0 +1,185 @@
+/** The thread's end of the line: does what the page asks with one model. Knows neither browsers nor Node; each hands in how it loads and posts. */
+import { InsituError, unreachable } from "../base/error.js";
+import type { LanguageModel, LoadLanguageModelOptions } from "../generate/causal-lm.js";
+import type { Chat } from "../generate/chat.js";
+import type { SessionOptions } from "../session/options.js";
+import type { Session } from "../session/session.js";
+import type { State } from "../session/state.js";
+import { type Tensor } from "../tensor/tensor.js";
+import { errorData, joinOptions, tensorData } from "./crossing.js";
+import type { Asked, Calls, CrossingTensor, FromThread, StateFacts, ToThread } from "./messages.js";
+import { ThreadText } from "./thread-text.js";
+
+/** What a platform gives the thread. */
+interface ThreadPlatform {
+  loadModel(source: string | undefined, options: LoadLanguageModelOptions): Promise<LanguageModel>;
+  createSession(source: string | Uint8Array | ArrayBufferLike, options: SessionOptions): Promise<Session>;
+  /** Takes the page's base for relative URLs; left out where there is none. */
+  setBase?(url: string): void;
+  post(message: FromThread, transfer: readonly ArrayBufferLike[]): void;
+}
+
+type Answers = { readonly [Name in keyof Calls]: (given: Parameters<Calls[Name]>[0], id: number) => unknown };
+
+/** A thread that has a model, or will have one. */
+export class ModelThread {
+  readonly #platform: ThreadPlatform;
+  readonly #answers: Answers;
+  readonly #texts = new Map<number, ThreadText>();
+  /** A conversation, or why it could not be begun. */
+  readonly #chats = new Map<number, Chat | { readonly refusal: unknown }>();
+  readonly #states = new Map<number, State>();
+  #model: LanguageModel | undefined;
+  #session: Session | undefined;
+  /** What moves with the next answer instead of being copied. */
+  #transfer: ArrayBufferLike[] = [];
+
+  constructor(platform: ThreadPlatform) {
+    this.#platform = platform;
+    this.#answers = this.#makeAnswers();
+  }
+
+  /** Does what a message says. */
+  hear(message: ToThread): void {
+    switch (message.kind) {
+      case "ask":
+        return void this.#answer(message);
+      case "base":
+        return this.#platform.setBase?.(message.url);
+      case "generate":
+        return this.#begin(message.stream, (signal) =>
+          this.#loaded.generate(message.prompt, { ...message.options, signal }),
+        );
+      case "send":
+        return this.#begin(message.stream, (signal) =>
+          this.#chat(message.chat).send(message.message, { ...message.options, signal }),
+        );
+      case "more":
+        return this.#texts.get(message.stream)?.allow(message.count);
+      case "stop":
+        return this.#texts.get(message.stream)?.stop();
+      case "chat":
+        try {
+          this.#chats.set(message.chat, this.#loaded.chat(message.opening, message.options));
+        } catch (refusal) {
+          this.#chats.set(message.chat, { refusal });
+        }
+        return;
+      case "rewind": {
+        const chat = this.#chats.get(message.chat);
+        if (chat !== undefined && "rewind" in chat) chat.rewind(message.turns);
+        return;
+      }
+      default:
+        message satisfies never;
+    }
+  }
+
+  #begin(stream: number, make: ConstructorParameters<typeof ThreadText>[2]): void {
+    const post = (message: FromThread): void => {
+      if (message.kind === "end") this.#texts.delete(stream);
+      this.#platform.post(message, []);
+    };
+    this.#texts.set(stream, new ThreadText(stream, post, make));
+  }
+
+  async #answer({ id, name, given }: Asked): Promise<void> {
+    try {
+      const value = await (this.#answers[name] as (given: unknown, id: number) => unknown)(given, id);
+      const transfer = this.#transfer;
+      this.#transfer = [];
+      this.#platform.post({ kind: "answer", id, value }, transfer);
+    } catch (error) {
+      this.#platform.post({ kind: "refusal", id, error: errorData(error) }, []);
+    }
+  }
+
+  #makeAnswers(): Answers {
+    const optionsOf = ({ options }: { options: Parameters<typeof joinOptions>[0] }, id: number): object =>
+      joinOptions(options, (name, values) => this.#platform.post({ kind: "told", id, name, values }, []));
+    return {
+      loadModel: async (given, id) => {
+        this.#model = await this.#platform.loadModel(given.source, optionsOf(given, id));
+        const { session, contextLength, vocabulary, config, tokenizer } = this.#model;
+        this.#session = session;
+        const { hasChatTemplate } = tokenizer;
+        return { backend: session.backend, contextLength, vocabulary, config, hasChatTemplate };
+      },
+      createSession: async (given, id) => {
+        this.#session = await this.#platform.createSession(given.source, optionsOf(given, id));
+        const { backend, inputMetadata, outputMetadata } = this.#session;
+        return { backend, inputMetadata, outputMetadata };
+      },
+      encode: ({ text, options }) => this.#loaded.tokenizer.encode(text, options),
+      decode: ({ tokens }) => this.#loaded.tokenizer.decode(tokens),
+      explain: () => this.#running.explain(),
+      releaseChat: ({ chat }) => {
+        this.#chat(chat).release();
+        this.#chats.delete(chat);
+      },
+      run: async ({ feeds, fetches, state }) => {
+        const used = state === undefined ? undefined : this.#state(state);
+        const options = used === undefined ? {} : { state: used };
+        const results = await this.#running.run(feeds, fetches, options);
+        const crossing = await Promise.all(
+          Object.entries(results).map(async ([name, tensor]) => [name, await this.#crossing(tensor)] as const),
+        );
+        return { results: Object.fromEntries(crossing), state: used && factsOf(used) };
+      },
+      createState: ({ state, options }) => this.#keep(state, this.#running.createState(options)),
+      forkState: ({ state, fork }) => this.#keep(fork, this.#state(state).fork()),
+      rewindState: ({ state, length }) => {
+        this.#state(state).rewind(length);
+        return factsOf(this.#state(state));
+      },
+      readState: ({ state, name }) => this.#crossing(this.#state(state).get(name), false),
+      saveState: ({ state }) => this.#state(state).save(),
+      restoreState: async ({ state, bytes }) => {
+        await this.#state(state).restore(bytes);
+        return factsOf(this.#state(state));
+      },
+      releaseState: ({ state }) => {
+        this.#state(state).release();
+        this.#states.delete(state);
+      },
+      release: async () => {
+        for (const text of this.#texts.values()) text.stop();
+        await (this.#model ?? this.#session)?.release();
+      },
+    };
+  }
+
+  get #loaded(): LanguageModel {
+    return this.#model ?? unreachable("a worker was asked for text before its model was loaded");
+  }
+
+  get #running(): Session {
+    return this.#session ?? unreachable("a worker was asked to run before its model was loaded");
+  }
+
+  #chat(number: number): Chat {
+    const chat = this.#chats.get(number);
+    if (chat === undefined) throw new InsituError("released", "the conversation was released");
+    if ("refusal" in chat) throw chat.refusal;
+    return chat;
+  }
+
+  #state(number: number): State {
+    const state = this.#states.get(number);
+    if (state === undefined) throw new InsituError("invalid-state", "the state was released, or is another session's");
+    return state;
+  }
+
+  #keep(number: number, state: State): StateFacts {
+    this.#states.set(number, state);
+    return factsOf(state);
+  }
+
+  /** A tensor with its elements; those of a result may move. */
+  async #crossing(tensor: Tensor, isOwn = true): Promise<CrossingTensor> {
+    const data = (await tensor.getData()) as CrossingTensor["data"];
+    return tensorData({ type: tensor.type, data, dims: tensor.dims }, isOwn, this.#transfer);
+  }
+}
+
+const factsOf = ({ names, lengths }: State): StateFacts => ({ names: [...names], lengths: [...lengths] });

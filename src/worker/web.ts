@@ -1,0 +1,56 @@
+/** `insitu/worker` in browsers: the library behind a Worker, so that the page stays responsive while a model computes. */
+import { InsituError } from "../base/error.js";
+import type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
+import type { ModelSource } from "../session/load.js";
+import type { SessionOptions } from "../session/options.js";
+import type { StartThread } from "./link.js";
+import { RemoteModel } from "./remote-model.js";
+import { RemoteSession } from "./remote-session.js";
+
+const startThread: StartThread = (hear, fail) => {
+  let worker: Worker;
+  try {
+    // The expression stays literal: bundlers rewrite it.
+    worker = new Worker(new URL("./model-worker-web.js", import.meta.url), { type: "module" });
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new InsituError(
+      "invalid-argument",
+      `a worker cannot be started here: ${reason}; model-worker-web.js must come from the page's own origin, beside the script that starts it`,
+      { cause },
+    );
+  }
+  worker.addEventListener("message", ({ data }) => hear(data));
+  worker.addEventListener("messageerror", () => fail("a message of its could not be read"));
+  worker.addEventListener("error", (event) => {
+    event.preventDefault();
+    // An event without a message is a script that did not load.
+    fail(
+      event.message ||
+        `its script could not be loaded: model-worker-web.js must be served beside the script that starts it, ${import.meta.url}`,
+    );
+  });
+  return {
+    post: (message, transfer) => worker.postMessage(message, transfer as Transferable[]),
+    terminate: () => worker.terminate(),
+  };
+};
+
+/** What relative URLs are relative to: the page's base, not the worker's script. */
+const pageBase = (): string | undefined => globalThis.document?.baseURI ?? globalThis.location?.href;
+
+/** A language model with its tokenizer, in a worker of its own. */
+export class CausalLM extends RemoteModel {
+  /** Loads a model from the URL of a folder in the hub's layout, or of an ONNX file with its tokenizer beside it. */
+  static async load(source: string | URL, options?: LoadLanguageModelOptions): Promise<CausalLM> {
+    return new CausalLM(await RemoteModel.prepare(startThread, source, options, pageBase()));
+  }
+}
+
+/** A loaded model, in a worker of its own. */
+export class InferenceSession extends RemoteSession {
+  /** Loads a model from a URL or its bytes, and makes it ready to run. */
+  static async create(model: ModelSource, options?: SessionOptions): Promise<InferenceSession> {
+    return new InferenceSession(await RemoteSession.prepare(startThread, model, options, pageBase()));
+  }
+}

@@ -1,0 +1,154 @@
+// insitu/worker in Node: a model in a thread of its own says what the library says in this one, and this one stays free meanwhile. What
+// browsers do with it is in test/browser.
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { InsituError } from "../../src/base/error.js";
+import { generatedDecoder } from "../../src/demo/decoder.js";
+import * as here from "../../src/entry/node.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { Tensor } from "../../src/tensor/tensor.js";
+import { CausalLM, InferenceSession } from "../../src/worker/node.js";
+import { hubFolder } from "../generate/support.js";
+
+const folder = hubFolder("llama_op24");
+let lm: CausalLM;
+let local: here.CausalLM;
+const reports: number[][] = [];
+const greedy = { temperature: 0, ignoreEnd: true };
+
+beforeAll(async () => {
+  local = await here.CausalLM.load(folder.path, { threads: 1 });
+  lm = await CausalLM.load(folder.path, { threads: 1, onProgress: (...report) => reports.push(report) });
+});
+afterAll(async () => {
+  await lm.release();
+  await local.release();
+  folder.remove();
+});
+
+/** What a promise is refused with. */
+const refusal = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => "nothing was refused",
+    (error: unknown) => error,
+  );
+
+describe("a language model", () => {
+  test("tells of its loading, and what it is", () => {
+    expect(reports[0][0]).toBe(0);
+    expect(reports.at(-1)![0]).toBe(reports.at(-1)![1]);
+    expect(reports.at(-1)![1]).toBeGreaterThan(1000);
+    expect([lm.backend, lm.contextLength, lm.vocabulary]).toEqual(["wasm", 128, 256]);
+    expect(lm.config).toEqual(local.config);
+  });
+
+  test("writes the same text, more tokens than go ahead of a reader", async () => {
+    const options = { ...greedy, maxTokens: 100, logprobs: 1 };
+    const remote = lm.generate("abc", options);
+    const tokens: number[] = [];
+    for await (const { token } of remote) tokens.push(token);
+    const wanted = local.generate("abc", options);
+    const expected: number[] = [];
+    for await (const { token } of wanted) expected.push(token);
+    expect(tokens).toEqual(expected);
+    expect(remote.textSoFar).toBe(wanted.textSoFar);
+    expect(remote.summary).toMatchObject({ newTokens: 100, finishReason: "length", movedBytes: 0 });
+    expect(await lm.decode(await lm.encode("wolf"))).toBe("wolf");
+    expect(await refusal(remote.text())).toMatchObject({ code: "invalid-argument" });
+  });
+
+  test("waits for its reader, stops when asked to, and goes on with other texts", async () => {
+    const controller = new AbortController();
+    const stopped = lm.generate("abc", { ...greedy, signal: controller.signal });
+    let count = 0;
+    const read = async (): Promise<void> => {
+      for await (const _ of stopped) if (++count === 3) controller.abort(new Error("enough"));
+    };
+    expect(await refusal(read())).toBe(controller.signal.reason);
+    expect(count).toBe(3);
+    for await (const _ of lm.generate("abc", greedy)) break;
+    const texts = await Promise.all(
+      ["a", "b", "c"].map((prompt) => lm.generate(prompt, { ...greedy, maxTokens: 5 }).text()),
+    );
+    const alone: string[] = [];
+    for (const prompt of ["a", "b", "c"]) alone.push(await local.generate(prompt, { ...greedy, maxTokens: 5 }).text());
+    expect(texts).toEqual(alone);
+  });
+
+  test("holds conversations", async () => {
+    const options = { ...greedy, maxTokens: 4 };
+    const [remote, own] = [
+      lm.chat([{ role: "system", content: "s" }], options),
+      local.chat([{ role: "system", content: "s" }], options),
+    ];
+    for (const said of ["one", "two"]) expect(await remote.send(said).text()).toBe(await own.send(said).text());
+    for await (const _ of remote.send("three")) break;
+    remote.rewind(1);
+    own.rewind(1);
+    expect(remote.messages).toEqual(own.messages);
+    expect(await remote.send("four").text()).toBe(await own.send("four").text());
+    expect(() => remote.rewind(7)).toThrow(/the conversation has 2 turns and cannot go back to 7/);
+    await remote.release();
+    own.release();
+    expect(await refusal(remote.send("five").text())).toMatchObject({ code: "released" });
+  });
+
+  test("errors cross with their class, code and words", async () => {
+    const empty = await refusal(lm.generate("").text());
+    expect(empty).toBeInstanceOf(InsituError);
+    expect(empty).toMatchObject({ code: "invalid-argument", message: expect.stringMatching(/^the prompt is empty/) });
+    const negative = await refusal(lm.generate("a", { maxTokens: -1 }).text());
+    expect([negative instanceof InsituError, negative instanceof RangeError]).toEqual([true, true]);
+    expect(await refusal(lm.chat([], { maxTokens: -1 }).send("a").text())).toMatchObject({ code: "invalid-argument" });
+    expect(await refusal(CausalLM.load(`${folder.path}/nowhere`))).toMatchObject({ code: "invalid-model" });
+    expect(await refusal(CausalLM.load(folder.path, { change: (model) => model }))).toMatchObject({
+      code: "invalid-argument",
+      message: expect.stringContaining("change is a function, and functions do not cross to a worker"),
+    });
+    expect(() => lm.generate("a", { templateOptions: { tools: [() => 1] } })).toThrow(/cannot be sent to a worker/);
+  });
+
+  test("a thread that was released refuses, and its texts end", async () => {
+    const other = await CausalLM.load(folder.path, { threads: 1 });
+    const reading = other.generate("abc", greedy)[Symbol.asyncIterator]();
+    await reading.next();
+    await other.release();
+    await other.release();
+    expect(await refusal(other.encode("a"))).toMatchObject({ code: "released" });
+    expect(() => other.generate("a")).toThrow(/the model was released/);
+    await reading.return(undefined);
+  });
+});
+
+test("a session runs there too: states stay, feeds are copied, results are handed over", async () => {
+  const model = writeModel(generatedDecoder());
+  const [remote, own] = [
+    await InferenceSession.create(model, { threads: 1 }),
+    await here.InferenceSession.create(model, { threads: 1 }),
+  ];
+  const ids = (...values: number[]): Tensor =>
+    new Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
+  const dims = { batch: 1, capacity: 16 };
+  const [state, wanted] = [await remote.createState({ dims }), own.createState({ dims })];
+  const feeds = { input_ids: ids(1, 2, 3), position_ids: ids(0, 1, 2) };
+  const { logits } = await remote.run(feeds, { state });
+  expect(logits.data).toEqual((await own.run(feeds, { state: wanted }))["logits"].data);
+  expect(feeds.input_ids.data).toHaveLength(3);
+  expect(state.lengths).toEqual([3]);
+  const fork = await state.fork();
+  const saved = await state.save();
+  await state.rewind(2);
+  expect([state.lengths, fork.lengths]).toEqual([[2], [3]]);
+  await state.restore(saved);
+  expect(state.lengths).toEqual([3]);
+  const [name] = state.names;
+  expect((await state.get(name)).data).toEqual(wanted.get(name).data);
+  expect(
+    Object.keys(await remote.run({ input_ids: ids(4), position_ids: ids(3) }, ["logits"], { state: fork })),
+  ).toEqual(["logits"]);
+  expect([remote.inputNames, remote.backend]).toEqual([own.inputNames, "wasm"]);
+  expect(await remote.explain()).toContain("in place");
+  await fork.release();
+  expect(await refusal(fork.rewind(0))).toMatchObject({ code: "invalid-state" });
+  expect(await refusal(remote.run({}, { state }))).toMatchObject({ code: "invalid-feed" });
+  await Promise.all([remote.release(), own.release()]);
+});
