@@ -2,7 +2,7 @@
 // as plain modules, as the bundle that comes along and through bundlers by the recipes of docs/browsers.md, and what the page is told
 // where workers cannot be had.
 import { spawnSync } from "node:child_process";
-import { cpSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build as esbuild } from "esbuild";
@@ -21,6 +21,7 @@ import { type InstalledPackage, installPackage } from "../support/installed-pack
 import { distance } from "../support/compare.js";
 import { findChromium, howToInstall, startChromium } from "./chromium.js";
 import { decode } from "./decode.js";
+import { recipe } from "./recipes.js";
 import { isolation, type RunningServer, startServer } from "./server.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -64,17 +65,6 @@ const html = `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,
     "@bufbuild/protobuf/codegenv2": `${protobuf}/codegenv2/index.js`,
   },
 })}</script><script type="module" src="/page.js"></script>`;
-
-const page = readFileSync(join(root, "docs/browsers.md"), "utf8");
-
-/** The code of docs/browsers.md that begins so. */
-function recipe(language: string, start: string): string {
-  const code = [...page.matchAll(/```(\w+)\n(.*?)```/gs)].find(
-    ([, written, text]) => written === language && text.startsWith(start),
-  );
-  if (code === undefined) throw new Error(`docs/browsers.md has no ${language} that begins with ${start}`);
-  return code[2];
-}
 
 interface Decoded {
   readonly memories: number;
