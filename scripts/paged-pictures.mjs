@@ -3,6 +3,7 @@
 // the tests check that they are up to date and that the operator puts every piece where they show it.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { themed } from "../dist/explain/draw-svg.js";
 
 /** The cache that the layout pictures show: heads of two pieces of 32 bytes. */
 export const sizes = { blocks: 2, blockSize: 4, heads: 2, pieces: 2 };
@@ -26,16 +27,25 @@ export function addressOf(layout, slot, head, piece) {
   }
 }
 
-const light =
-  "--ground:#fff;--edge:#d1d9e0;--text:#1f2328;--muted:#59636e;--cell:#f6f8fa;--first:#9cc9ff;--second:#8fdba4;--mean:#ffb86b;--gone:#e4e7eb";
-const dark =
-  "--ground:#0d1117;--edge:#3d444d;--text:#e6edf3;--muted:#9da7b1;--cell:#1c2128;--first:#2f6bb8;--second:#2c8f47;--mean:#b0661c;--gone:#30363d";
-const style = `svg{${light}}@media (prefers-color-scheme:dark){svg{${dark}}}
-text{font-family:system-ui,-apple-system,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif;font-size:12px;fill:var(--text)}
-.ground{fill:var(--ground);stroke:var(--edge)}.title{font-size:15px;font-weight:600}.muted{fill:var(--muted);font-size:11px}
+const colours = {
+  ground: ["#ffffff", "#0d1117"],
+  edge: ["#d1d9e0", "#3d444d"],
+  text: ["#1f2328", "#e6edf3"],
+  muted: ["#59636e", "#9da7b1"],
+  cell: ["#f6f8fa", "#1c2128"],
+  first: ["#9cc9ff", "#2f6bb8"],
+  second: ["#8fdba4", "#2c8f47"],
+  mean: ["#ffb86b", "#b0661c"],
+  gone: ["#e4e7eb", "#30363d"],
+};
+const style = themed(
+  `text{font-family:system-ui,-apple-system,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif;font-size:12px;fill:$text}
+.ground{fill:$ground;stroke:$edge}.title{font-size:15px;font-weight:600}.muted{fill:$muted;font-size:11px}
 .mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}.middle{text-anchor:middle}
-.cell{fill:var(--cell);stroke:var(--edge)}.first{fill:var(--first)}.second{fill:var(--second)}.mean{fill:var(--mean)}.gone{fill:var(--gone);stroke-dasharray:3 2}
-line,path{stroke:var(--muted);fill:none}.move{stroke-width:1.2}.brace{stroke-width:1}`;
+.cell{fill:$cell;stroke:$edge}.first{fill:$first}.second{fill:$second}.mean{fill:$mean}.gone{fill:$gone;stroke-dasharray:3 2}
+line,path{stroke:$muted;fill:none}.move{stroke-width:1.2}.brace{stroke-width:1}.tip{fill:$muted;stroke:none}`,
+  colours,
+);
 
 const escape = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const number = (value) => String(Math.round(value * 10) / 10);
@@ -67,7 +77,7 @@ function picture(width, height, title, parts) {
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img">`,
     `<title>${escape(title)}</title>`,
     `<style>${style}</style>`,
-    `<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" style="fill:var(--muted);stroke:none"/></marker></defs>`,
+    `<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" class="tip"/></marker></defs>`,
     `<rect class="ground" x="0.5" y="0.5" width="${width - 1}" height="${height - 1}" rx="6"/>`,
     text(16, 26, title, "title"),
     ...parts,
@@ -235,7 +245,7 @@ function compressedPicture() {
     "as they come",
     tokens(0, length).map((token) => [String(token), inWindow(token) ? "mean" : "first"]),
   );
-  parts.push(brace(sourceX + start * width, 96, window * width, "the window of Rope, Omni"));
+  parts.push(brace(sourceX + start * width, 96, window * width, "window of Rope, Omni"));
   parts.push(brace(sourceX + (length - window) * width, 116, window * width, "what Alibi keeps"));
   const run = (y, name, note, cells) => {
     row(y, name, note, cells);

@@ -59,6 +59,7 @@ export const rooms = {
       "graph",
       "wasm-kernels",
       "backends",
+      "explain",
       "rewrite",
       "session",
       "cache",

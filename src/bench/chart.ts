@@ -1,44 +1,65 @@
 /**
- * A report as an SVG: one bar a contestant on a logarithmic scale, group by group, the kernels' share darker where a profiler
- * tells it. Plain shapes and text, no script.
+ * A report as an SVG: a dot for each contestant's time on a logarithmic axis, group by group, and a ring where a profiler tells what the
+ * kernels alone took. Dots, because the length of a bar from no zero says nothing. Plain shapes and text, no script.
  */
+import { element, fitMiddle, picture, textWidth, wrapText } from "../explain/draw-svg.js";
 import type { ContestantReport, Report } from "./report.js";
 import { ratioText, timeText } from "./table.js";
 
-const width = 920;
-const labelWidth = 330;
-const figureWidth = 230;
-const barHeight = 16;
+const margin = 24;
+const labelWidth = 320;
+const plotWidth = 380;
 const rowHeight = 22;
-const groupGap = 40;
+const left = margin + labelWidth;
 
-const escaped = (text: string): string => text.replace(/[&<>"]/g, (character) => `&#${character.codePointAt(0)};`);
+const style = `.grid{stroke:$edge;stroke-width:1}.track{stroke:$edge;stroke-width:1;stroke-dasharray:1 3}
+.ours{fill:$ours}.theirs{fill:$theirs}.wrong{fill:none;stroke:$fault;stroke-width:2}.kernels{fill:$ground;stroke:$theirs;stroke-width:2}
+`;
 
-const text = (x: number, y: number, content: string, more = ""): string =>
-  `<text x="${x}" y="${y}"${more}>${escaped(content)}</text>`;
+const at = (x: number, y: number, content: string, kind: string): string =>
+  element("text", { x, y, class: kind }, content);
 
-/** One bar a contestant, from the power of ten below the shortest time to the longest. */
+/** Every time of a group's contestants that can be drawn: a difference of two times may be none, or less. */
+const timesOf = ({ medianMs, kernelMs }: ContestantReport): number[] =>
+  [medianMs, kernelMs ?? 0].filter((time) => time > 0);
+
+/** The report as an SVG document. */
 export function reportSvg(report: Report): string {
   const groups = report.loads.flatMap((load) => load.groups);
-  const times = groups.flatMap((group) =>
-    group.contestants.flatMap(({ medianMs, kernelMs }) => (kernelMs === null ? [medianMs] : [medianMs, kernelMs])),
-  );
-  // A difference of two times may be none, or less.
-  const positive = times.filter((time) => time > 0);
-  const [from, to] = [Math.floor(Math.log10(Math.min(...positive))), Math.log10(Math.max(...positive))];
-  const room = width - labelWidth - figureWidth;
-  const length = (time: number): number =>
-    time > 0 ? Math.max(1, ((Math.log10(time) - from) / Math.max(to - from, 1)) * room) : 1;
+  const all = groups.flatMap(({ contestants }) => contestants);
+  const times = all.flatMap(timesOf);
+  const from = Math.floor(Math.log10(Math.min(...times)));
+  const to = Math.max(from + 1, Math.ceil(Math.log10(Math.max(...times))));
+  const x = (time: number): number =>
+    left + ((Math.log10(Math.max(time, 10 ** from)) - from) / (to - from)) * plotWidth;
+  const widest = Math.max(...all.map((each) => textWidth(figuresOf(each), "sans")));
+  const width = left + plotWidth + widest + 12 + margin;
   const parts: string[] = [];
-  let y = 24;
+  let y = margin + 14;
+  parts.push(at(margin, y, report.command, "title"));
+  y += 22;
+  parts.push(
+    at(
+      margin,
+      y,
+      "Median time of one step, to the right on a logarithmic scale: each line is ten times the one before.",
+      "muted",
+    ),
+  );
+  parts.push(...legend((y += 22), all));
+  y += 16;
   for (const { name, contestants } of groups) {
-    parts.push(text(8, y, name, ' font-weight="bold"'));
-    y += 10;
-    for (const contestant of contestants) {
-      parts.push(...bar(contestant, y, length));
-      y += rowHeight;
+    y += 26;
+    const top = y + 10;
+    const bottom = top + contestants.length * rowHeight;
+    parts.push(at(margin, y, name, "strong"));
+    for (let power = from; power <= to; power++) {
+      const place = x(10 ** power);
+      parts.push(element("line", { x1: place, x2: place, y1: top, y2: bottom, class: "grid" }));
+      parts.push(at(place, bottom + 14, timeText(10 ** power), "small middle"));
     }
-    y += groupGap - 10;
+    contestants.forEach((contestant, row) => parts.push(...drawRow(contestant, top + (row + 0.5) * rowHeight, x)));
+    y = bottom + 20;
   }
   const { machine, versions } = report;
   const source = [
@@ -47,30 +68,45 @@ export function reportSvg(report: Report): string {
     `${machine.cores} cores`,
     `Node ${machine.node}`,
   ];
-  parts.push(text(8, y, `Logarithmic scale. ${source.join(", ")}.`, ' font-size="11" fill="#666"'));
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${y + 16}" font-family="sans-serif" font-size="13">`,
-    `<rect width="${width}" height="${y + 16}" fill="#fff"/>`,
-    ...parts,
-    "</svg>\n",
-  ].join("\n");
+  y += 8;
+  for (const line of wrapText(`${source.join(", ")}.`, width - 2 * margin))
+    parts.push(at(margin, (y += 16), line, "small"));
+  return picture(width, y + margin, report.command, parts, style);
 }
 
-function bar(
-  { name, runtime, medianMs, ratio, kernelMs }: ContestantReport,
-  y: number,
-  length: (time: number) => number,
-): string[] {
-  const fill = ratio === null ? "#c9c9c9" : runtime === "insitu" ? "#1b7f5c" : "#b09bd0";
-  const kernels = kernelMs === null ? "" : `, kernels ${timeText(kernelMs)}`;
-  const figure = `${timeText(medianMs)} (${ratio === null ? "wrong result" : ratioText(ratio)})${kernels}`;
-  const x = labelWidth;
-  const rectangle = (time: number, color: string): string =>
-    `<rect x="${x}" y="${y}" width="${length(time).toFixed(1)}" height="${barHeight}" fill="${color}"/>`;
+const figuresOf = ({ medianMs, ratio, kernelMs }: ContestantReport): string =>
+  `${timeText(medianMs)} (${ratio === null ? "wrong result" : ratioText(ratio)})${kernelMs === null ? "" : `, kernels ${timeText(kernelMs)}`}`;
+
+function drawRow(contestant: ContestantReport, y: number, x: (time: number) => number): string[] {
+  const { name, runtime, medianMs, ratio, kernelMs } = contestant;
+  const kind = ratio === null ? "wrong" : runtime === "insitu" ? "ours" : "theirs";
   return [
-    text(x - 8, y + barHeight - 3, name, ' text-anchor="end"'),
-    rectangle(medianMs, fill),
-    ...(kernelMs === null ? [] : [rectangle(kernelMs, "#5d3f8e")]),
-    text(Number((x + length(medianMs) + 6).toFixed(1)), y + barHeight - 3, figure, ' fill="#333"'),
+    at(left - 10, y + 4, fitMiddle(name, Math.floor(labelWidth / 6.9)), "end"),
+    element("line", { x1: left, x2: left + plotWidth, y1: y, y2: y, class: "track" }),
+    ...(kernelMs === null ? [] : [element("circle", { cx: x(kernelMs), cy: y, r: 4.5, class: "kernels" })]),
+    element("circle", { cx: x(medianMs), cy: y, r: 5, class: kind }),
+    at(left + plotWidth + 12, y + 4, figuresOf(contestant), ""),
   ];
+}
+
+/** What the marks mean; only those that occur. */
+function legend(y: number, all: readonly ContestantReport[]): string[] {
+  const items = [
+    ["ours", "insitu", all.some(({ runtime, ratio }) => runtime === "insitu" && ratio !== null)],
+    ["theirs", "others", all.some(({ runtime, ratio }) => runtime !== "insitu" && ratio !== null)],
+    [
+      "kernels",
+      "their kernels alone, as the runtime's own profiler counts them",
+      all.some(({ kernelMs }) => kernelMs !== null),
+    ],
+    ["wrong", "a wrong result", all.some(({ ratio }) => ratio === null)],
+  ] as const;
+  let x = margin;
+  return items
+    .filter(([, , shown]) => shown)
+    .flatMap(([kind, text]) => {
+      const start = x;
+      x += 18 + textWidth(text, "small") + 20;
+      return [element("circle", { cx: start + 6, cy: y - 4, r: 4.5, class: kind }), at(start + 16, y, text, "small")];
+    });
 }

@@ -1,4 +1,5 @@
 /** What a token costs at each context, as rows of a table and as an SVG with one line a contestant. Reads a report, measures nothing. */
+import { element, picture, textWidth } from "../explain/draw-svg.js";
 import { contextGroupTitle, contextNames, contextTitle } from "./context-cost.js";
 import type { Report } from "./report.js";
 import { timeText } from "./table.js";
@@ -33,23 +34,28 @@ export function contextCosts(report: Report): ContextCost[] {
 
 interface Line {
   readonly name: string;
-  readonly color: string;
-  readonly dashed?: boolean;
+  /** The class of its colour. */
+  readonly kind: string;
   readonly of: (cost: ContextCost) => number | undefined;
 }
 
 const lines: readonly Line[] = [
-  { name: "original, insitu", color: "#b56f00", of: ({ original }) => original },
-  { name: "original, onnxruntime-node", color: "#5d3f8e", of: ({ theirs }) => theirs },
-  { name: "rewritten, insitu", color: "#1b7f5c", of: ({ rewritten }) => rewritten },
-  { name: "rewritten, without its attentions", color: "#1b7f5c", dashed: true, of: ({ rest }) => rest },
+  { name: "original, insitu", kind: "before", of: ({ original }) => original },
+  { name: "original, onnxruntime-node", kind: "peer", of: ({ theirs }) => theirs },
+  { name: "rewritten, insitu", kind: "after", of: ({ rewritten }) => rewritten },
+  { name: "rewritten, without its attentions", kind: "after dashed", of: ({ rest }) => rest },
 ];
 
-const area = { left: 70, right: 660, top: 46, bottom: 350 } as const;
-const [width, height] = [900, 410];
+const style = `polyline{fill:none;stroke-width:2}.grid{stroke:$edge;stroke-width:1}.dashed{stroke-dasharray:6 4}
+polyline.before{stroke:$third}polyline.peer{stroke:$theirs}polyline.after{stroke:$ours}
+text.before{fill:$third}text.peer{fill:$theirs}text.after{fill:$ours}
+`;
 
-const text = (x: number, y: number, content: string, more = ""): string =>
-  `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}"${more}>${content}</text>`;
+const margin = 24;
+const area = { left: 86, right: 660, top: 64, bottom: 350 } as const;
+
+const text = (x: number, y: number, content: string, kind: string): string =>
+  element("text", { x, y, class: kind }, content);
 
 /** A step between marks that gives at most six of them. */
 function stepFor(most: number): number {
@@ -68,34 +74,31 @@ export function contextSvg(report: Report): string {
   const mostTime = Math.max(...drawn.flatMap(({ of }) => costs.map((cost) => of(cost)!)));
   const x = (context: number): number => area.left + (context / mostContext) * (area.right - area.left);
   const y = (time: number): number => area.bottom - (time / mostTime) * (area.bottom - area.top);
+  const labelOf = ({ name, of }: Line): string => `${name}: ${timeText(of(costs.at(-1)!)!)}`;
+  const title = "One token of a decoder with Concat caches, before and after insitu rewrite";
   const parts = [
-    text(8, 24, "One token of a decoder with Concat caches, before and after insitu rewrite", ' font-weight="bold"'),
+    text(margin, margin + 14, title, "title"),
+    text(area.left - 8, area.top - 8, "a token", "small end"),
+    text((area.left + area.right) / 2, area.bottom + 40, "context, in tokens", "muted middle"),
   ];
   for (let time = 0; time <= mostTime; time += stepFor(mostTime)) {
-    parts.push(`<path d="M${area.left} ${y(time).toFixed(1)}H${area.right}" stroke="#ddd"/>`);
-    parts.push(text(area.left - 8, y(time) + 4, `${Number(time.toPrecision(3))} ms`, ' text-anchor="end" fill="#555"'));
+    parts.push(element("line", { x1: area.left, x2: area.right, y1: y(time), y2: y(time), class: "grid" }));
+    parts.push(text(area.left - 8, y(time) + 4, `${Number(time.toPrecision(3))} ms`, "muted end"));
   }
   for (const { context } of costs.filter((cost) => cost.context * 8 >= mostContext))
-    parts.push(text(x(context), area.bottom + 20, String(context), ' text-anchor="middle" fill="#555"'));
-  parts.push(text((area.left + area.right) / 2, area.bottom + 40, "context", ' text-anchor="middle" fill="#555"'));
-  let lowest = Infinity;
-  for (const { name, color, dashed, of } of drawn) {
-    const points = costs.map((cost) => `${x(cost.context).toFixed(1)},${y(of(cost)!).toFixed(1)}`);
-    const dashes = dashed === true ? ' stroke-dasharray="6 4"' : "";
-    parts.push(`<polyline points="${points.join(" ")}" fill="none" stroke="${color}" stroke-width="2"${dashes}/>`);
-    const last = of(costs.at(-1)!)!;
+    parts.push(text(x(context), area.bottom + 20, String(context), "muted middle"));
+  let lowest = -Infinity;
+  for (const line of drawn) {
+    const points = costs.map((cost) => `${x(cost.context).toFixed(1)},${y(line.of(cost)!).toFixed(1)}`);
+    parts.push(element("polyline", { points: points.join(" "), class: line.kind }));
     // Labels that would lie on one another move apart.
-    const place = Number.isFinite(lowest) ? Math.max(y(last), lowest + 18) : y(last);
-    lowest = place;
-    parts.push(text(area.right + 10, place + 4, `${name}: ${timeText(last)}`, ` fill="${color}"`));
+    lowest = Math.max(y(line.of(costs.at(-1)!)!), lowest + 18);
+    parts.push(text(area.right + 10, lowest + 4, labelOf(line), line.kind));
   }
   const { machine, versions } = report;
   const source = [...Object.entries(versions).map(([runtime, version]) => `${runtime} ${version}`), machine.cpu];
-  parts.push(text(8, height - 8, `${source.join(", ")}, ${machine.cores} cores.`, ' font-size="11" fill="#666"'));
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="13">`,
-    `<rect width="${width}" height="${height}" fill="#fff"/>`,
-    ...parts,
-    "</svg>\n",
-  ].join("\n");
+  const bottom = Math.max(area.bottom + 40, lowest) + 30;
+  parts.push(text(margin, bottom, `${source.join(", ")}, ${machine.cores} cores.`, "small"));
+  const width = area.right + 10 + Math.max(...drawn.map((line) => textWidth(labelOf(line), "sans"))) + margin;
+  return picture(width, bottom + margin, title, parts, style);
 }

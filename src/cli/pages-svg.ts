@@ -72,11 +72,14 @@ export function poolSvg(view: PoolView, title: string): string {
   }
   y += Math.ceil(blocks.length / perRow) * (cell.height + cell.gap) + 22;
   parts.push(...legend(y, colourOf));
-  return picture(width, y + 34, title, [
-    `<style>.op-left{font-weight:600}.number{font-size:11px;font-weight:600;text-anchor:middle}.over{paint-order:stroke;stroke:var(--ground);stroke-width:4px;stroke-linejoin:round}.part{paint-order:stroke;stroke:var(--chip);stroke-width:3px;stroke-linejoin:round}</style>`,
-    ...parts,
-  ]);
+  return picture(width, y + 34, title, parts, style);
 }
+
+const style = `.op-left{font-weight:600}.number{font-size:11px;font-weight:600;text-anchor:middle}
+.over{paint-order:stroke;stroke:$ground;stroke-width:4px;stroke-linejoin:round}.part{paint-order:stroke;stroke:$chip;stroke-width:3px;stroke-linejoin:round}
+.free{fill:none;stroke:$edge;stroke-dasharray:2 3}.kept{fill:$chip;stroke:$muted;stroke-dasharray:4 2}.held{fill:$chip;stroke:$edge}.shared{fill:none;stroke:$text;stroke-width:1.6}
+.on-colour{fill:#ffffff}.on-free{fill:$edge}.on-kept{fill:$muted}
+`;
 
 /** A block: bands in the colours of its owners, as wide as it is full; a frame where it is kept or free. */
 function drawBlock(
@@ -87,29 +90,14 @@ function drawBlock(
   colourOf: ReadonlyMap<string, string>,
 ): string[] {
   const { width, height } = cell;
-  const label = (style: string, kind = "number"): string =>
-    element("text", { x: x + width / 2, y: y + 17, class: kind, style }, String(block));
-  if (state === "free")
-    return [
-      element("rect", { x, y, width, height, rx: 4, style: "fill:none;stroke:var(--edge);stroke-dasharray:2 3" }),
-      label("fill:var(--edge)"),
-    ];
-  if (state === "kept")
-    return [
-      element("rect", {
-        x,
-        y,
-        width,
-        height,
-        rx: 4,
-        style: "fill:var(--chip);stroke:var(--muted);stroke-dasharray:4 2",
-      }),
-      label("fill:var(--muted)"),
-    ];
+  const label = (kind: string): string =>
+    element("text", { x: x + width / 2, y: y + 17, class: `number ${kind}` }, String(block));
+  const box = (kind: string): string => element("rect", { x, y, width, height, rx: 4, class: kind });
+  if (state === "free" || state === "kept") return [box(state), label(`on-${state}`)];
   const band = height / letters.length;
   const inner = Math.max(3, width * filled);
   return [
-    element("rect", { x, y, width, height, rx: 4, style: "fill:var(--chip);stroke:var(--edge)" }),
+    box("held"),
     ...letters.map((letter, at) =>
       element("rect", {
         x,
@@ -117,32 +105,27 @@ function drawBlock(
         width: inner,
         height: band + 0.5,
         rx: letters.length === 1 ? 4 : 0,
-        style: `fill:${colourOf.get(letter)!}`,
+        fill: colourOf.get(letter)!,
       }),
     ),
-    ...(letters.length > 1
-      ? [element("rect", { x, y, width, height, rx: 4, style: "fill:none;stroke:var(--text);stroke-width:1.6" })]
-      : []),
-    filled > 0.75 ? label("fill:#fff") : label("fill:var(--text)", "number part"),
+    ...(letters.length > 1 ? [box("shared")] : []),
+    label(filled > 0.75 ? "on-colour" : "part"),
   ];
 }
 
 function legend(y: number, colourOf: ReadonlyMap<string, string>): string[] {
   const items = [
-    ...[...colourOf].map(([letter, colour]) => [letter, `fill:${colour}`] as const),
-    ["shared: bands of all owners", "fill:none;stroke:var(--text);stroke-width:1.6"],
-    [
-      "kept: used by nobody, found again by the same beginning",
-      "fill:var(--chip);stroke:var(--muted);stroke-dasharray:4 2",
-    ],
-    ["free", "fill:none;stroke:var(--edge);stroke-dasharray:2 3"],
+    ...[...colourOf].map(([letter, fill]) => [letter, { fill }] as const),
+    ["shared: bands of all owners", { class: "shared" }],
+    ["kept: found again by the same beginning", { class: "kept" }],
+    ["free", { class: "free" }],
   ] as const;
   let x = margin;
-  return items.flatMap(([text, style]) => {
+  return items.flatMap(([text, look]) => {
     const at = x;
     x += 22 + textWidth(text, "small") + 14;
     return [
-      element("rect", { x: at, y, width: 16, height: 10, rx: 2, style }),
+      element("rect", { x: at, y, width: 16, height: 10, rx: 2, ...look }),
       element("text", { x: at + 22, y: y + 9.5, class: "small" }, text),
     ];
   });

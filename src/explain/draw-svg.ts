@@ -47,41 +47,84 @@ export function wrapText(text: string, width: number): string[] {
   return lines;
 }
 
-const light = `--ground:#fff;--edge:#d1d9e0;--text:#1f2328;--muted:#59636e;--chip:#f6f8fa;--old:#9cc9ff;--new:#5bc77a;--copy:#ffb86b;--good:#1a7f37;--bad:#bc4c00;--fault:#cf222e;--fault-ground:#ffebe9;--cell:rgba(0,0,0,.13)`;
-const dark = `--ground:#0d1117;--edge:#3d444d;--text:#e6edf3;--muted:#9da7b1;--chip:#1c2128;--old:#2f6bb8;--new:#2c8f47;--copy:#b0661c;--good:#238636;--bad:#a8560f;--fault:#ff7b72;--fault-ground:#3c1618;--cell:rgba(255,255,255,.16)`;
+/** A colour for light readers and one for dark ones, by name. */
+type Palette = Readonly<Record<string, readonly [light: string, dark: string]>>;
+
+const colours: Palette = {
+  ground: ["#ffffff", "#0d1117"],
+  edge: ["#d1d9e0", "#3d444d"],
+  text: ["#1f2328", "#e6edf3"],
+  muted: ["#59636e", "#9da7b1"],
+  chip: ["#f6f8fa", "#1c2128"],
+  old: ["#9cc9ff", "#2f6bb8"],
+  new: ["#5bc77a", "#2c8f47"],
+  copy: ["#ffb86b", "#b0661c"],
+  good: ["#1a7f37", "#238636"],
+  bad: ["#bc4c00", "#a8560f"],
+  fault: ["#cf222e", "#ff7b72"],
+  faultGround: ["#ffebe9", "#3c1618"],
+  cell: ["#dde3e9", "#2b3138"],
+  ours: ["#1b7f5c", "#3fb68b"],
+  theirs: ["#7a5cb5", "#b79be8"],
+  third: ["#b56f00", "#e0a344"],
+  fourth: ["#3a5fa0", "#82a8e8"],
+  fifth: ["#8b3a62", "#d787b3"],
+};
+
+/**
+ * CSS in which `$name` is a colour of the palette: plain rules with the light colours, which every program that draws SVG understands, and
+ * below them the same for dark readers, for those that ask which the reader is. No variables: some programs paint what they do not know black.
+ */
+export function themed(rules: string, palette: Palette = colours): string {
+  const coloured = (text: string, which: 0 | 1): string =>
+    text.replace(/\$(\w+)/g, (_, name: string) => {
+      const colour = palette[name];
+      if (colour === undefined) throw new Error(`internal: no colour ${name} to draw with`);
+      return colour[which];
+    });
+  const dark = [...rules.matchAll(/([^{}]+)\{([^{}]*)\}/g)].flatMap(([, selector, declarations]) => {
+    const changed = declarations.split(";").filter((declaration) => declaration.includes("$"));
+    return changed.length === 0 ? [] : [`${selector.trim()}{${coloured(changed.join(";"), 1)}}`];
+  });
+  return `${coloured(rules, 0)}@media (prefers-color-scheme:dark){${dark.join("")}}`;
+}
 
 const style = `
-svg{${light}}
-@media (prefers-color-scheme:dark){svg{${dark}}}
-text{font-family:system-ui,-apple-system,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif;font-size:12px;fill:var(--text)}
-.ground{fill:var(--ground);stroke:var(--edge)}
+text{font-family:system-ui,-apple-system,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif;font-size:12px;fill:$text}
+.ground{fill:$ground;stroke:$edge}
 .title{font-size:15px;font-weight:600}
-.muted{fill:var(--muted)}.why{fill:var(--fault)}.small{font-size:11px;fill:var(--muted)}.end{text-anchor:end}
+.muted{fill:$muted}.why{fill:$fault}.small{font-size:11px;fill:$muted}.end{text-anchor:end}.middle{text-anchor:middle}.strong{font-weight:600}
 .name,.node{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 .name{font-size:12px;font-weight:600;white-space:pre}
-.op{font-weight:600;text-anchor:middle}.node{font-size:10px;text-anchor:middle;fill:var(--muted)}.node.strong{font-size:11px;fill:var(--text)}
-.badge.good{fill:var(--good)}.badge.bad{fill:var(--bad)}.badge-text{fill:#fff;font-weight:600;font-size:11px;text-anchor:middle}
-.bar.old{fill:var(--old)}.bar.new{fill:var(--new)}.bar.copy{fill:var(--copy)}.cells{fill:url(#cells);stroke:var(--edge);stroke-width:.5}
-.chip{fill:var(--chip);stroke:var(--edge)}.chip.writer{stroke:var(--good);stroke-width:1.6}.chip.copier{stroke:var(--bad);stroke-width:1.6}
-.chip.fault{fill:var(--fault-ground);stroke:var(--fault);stroke-width:2}
-line{stroke-width:1.5}.rule{stroke:var(--edge);stroke-width:1}
-.reads{stroke:var(--muted)}.writes{stroke:var(--good);stroke-width:2.5}.copies{stroke:var(--bad);stroke-width:4}.fault-line{stroke:var(--fault);stroke-width:2.5}
+.op{font-weight:600;text-anchor:middle}.node{font-size:10px;text-anchor:middle;fill:$muted}.node.strong{font-size:11px;fill:$text;font-weight:400}
+.badge.good{fill:$good}.badge.bad{fill:$bad}.badge-text{fill:#ffffff;font-weight:600;font-size:11px;text-anchor:middle}
+.bar.old{fill:$old}.bar.new{fill:$new}.bar.copy{fill:$copy}.cells{fill:url(#cells);stroke:$edge;stroke-width:.5}.cell-line{stroke:$cell;stroke-opacity:.7}
+.chip{fill:$chip;stroke:$edge}.chip.writer{stroke:$good;stroke-width:1.6}.chip.copier{stroke:$bad;stroke-width:1.6}
+.chip.fault{fill:$faultGround;stroke:$fault;stroke-width:2}
+line{stroke-width:1.5}.rule{stroke:$edge;stroke-width:1}
+.reads{stroke:$muted}.writes{stroke:$good;stroke-width:2.5}.copies{stroke:$bad;stroke-width:4}.fault-line{stroke:$fault;stroke-width:2.5}
+.tip-reads{fill:$muted}.tip-writes{fill:$good}.tip-copies{fill:$bad}.tip-fault-line{fill:$fault}
 `;
 
-const marker = (id: string, colour: string, size: number): string =>
-  `<marker id="${id}" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="${size}" markerHeight="${size}" orient="auto"><path d="M0 0 8 4 0 8z" style="fill:var(--${colour})"/></marker>`;
+const marker = (kind: string, size: number): string =>
+  `<marker id="${kind}" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="${size}" markerHeight="${size}" orient="auto"><path d="M0 0 8 4 0 8z" class="tip-${kind}"/></marker>`;
 
-/** A whole document of a size, with its title for those who cannot see it. */
-export function picture(width: number, height: number, title: string, parts: readonly string[]): string {
+const definitions = [
+  `<defs><pattern id="cells" width="9" height="12" patternUnits="userSpaceOnUse"><path d="M.5 0V12" class="cell-line"/></pattern>`,
+  `${marker("reads", 5)}${marker("writes", 4)}${marker("copies", 3)}${marker("fault-line", 4)}</defs>`,
+].join("\n");
+
+/** A whole document of a size, with its title for those who cannot see it. `more` are rules of its own, with colours as `themed` takes them. */
+export function picture(width: number, height: number, title: string, parts: readonly string[], more = ""): string {
   const [w, h] = [Math.ceil(width), Math.ceil(height)];
+  const body = parts.join("\n");
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${w} ${h}" width="${w}" height="${h}" role="img">`,
     `<title>${escape(title)}</title>`,
-    `<style>${style}</style>`,
-    `<defs><pattern id="cells" width="9" height="12" patternUnits="userSpaceOnUse"><path d="M.5 0V12" style="stroke:var(--cell)"/></pattern>`,
-    `${marker("reads", "muted", 5)}${marker("writes", "good", 4)}${marker("copies", "bad", 3)}${marker("fault-line", "fault", 4)}</defs>`,
+    `<style>${themed(style + more)}</style>`,
+    ...(/url\(#|class="cells"/.test(body) ? [definitions] : []),
     `<rect class="ground" x=".5" y=".5" width="${w - 1}" height="${h - 1}" rx="10"/>`,
-    ...parts,
+    body,
     "</svg>",
     "",
   ].join("\n");

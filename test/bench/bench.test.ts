@@ -80,8 +80,11 @@ test("a wrong result is named, keeps its time and gets no ratio", async () => {
   expect(text).toContain("npm --prefix peers ci");
   expect(text).toContain(report.machine.cpu);
   const svg = reportSvg(report);
-  expect(svg).toContain("a &#60;group&#62;");
-  expect(svg.match(/<rect /g)).toHaveLength(1 + 3);
+  expect(svg).toContain("a &lt;group&gt;");
+  expect(svg).toContain("logarithmic scale");
+  // A dot a contestant.
+  expect(svg.match(/<circle [^>]*r="5"/g)).toHaveLength(3);
+  expect(svg).not.toContain("var(");
 });
 
 test("everyone has a turn in every round, in changing order", async () => {

@@ -64,7 +64,7 @@ test("a small run ends, with a report and a picture", () => {
     ]),
   );
   expect(rows.every(({ figures }) => figures.errors === 0 && figures.ttft.p99 > 0)).toBe(true);
-  expect(readFileSync(svg, "utf8")).toMatch(/^<svg [^]*chat: tokens a second[^]*<\/svg>\n$/);
+  expect(readFileSync(svg, "utf8")).toMatch(/^<svg [^]*chat: tokens a second[^]*clients at a time[^]*<\/svg>\n$/);
   rmSync(folder, { recursive: true });
 });
 

@@ -1,4 +1,5 @@
 /** A report on servers as a table, and as a picture: tokens a second over clients at a time, a line for each server. */
+import { element, picture, textWidth, wrapText } from "../../explain/draw-svg.js";
 import type { ServeReport, ServeRow } from "./run.js";
 import { paceText } from "./run.js";
 
@@ -53,39 +54,43 @@ export function serveText({ loads, rows, machine, inTime, command }: ServeReport
   return lines.join("\n");
 }
 
-const colours = ["#2f6b4f", "#b5651d", "#3a5fa0", "#8b3a62", "#666666"];
-const [width, height, left, top, panel] = [460, 250, 56, 34, 40];
+const kinds = ["ours", "third", "fourth", "fifth", "theirs"];
+const style = `.grid{stroke:$edge;stroke-width:1}polyline{fill:none;stroke-width:2}
+${kinds.map((kind) => `.${kind}{fill:$${kind}}polyline.${kind}{fill:none;stroke:$${kind}}`).join("\n")}
+`;
+const [panelWidth, bottom, left, top, right, margin] = [460, 270, 64, 60, 30, 24];
 
-const escaped = (text: string): string => text.replace(/[&<>"]/g, (character) => `&#${character.codePointAt(0)};`);
-const label = (x: number, y: number, text: string, more = ""): string =>
-  `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}"${more}>${escaped(text)}</text>`;
+const label = (x: number, y: number, text: string, kind: string): string =>
+  element("text", { x, y, class: kind }, text);
 
-/** One panel a load. */
+/** One panel a load: linear upwards; to the right the numbers of clients that were tried, one beside the other. */
 export function serveSvg(report: ServeReport): string {
   const { loads, rows, machine } = report;
   const servers = [...new Set(rows.map(({ server }) => server))];
-  const whole = loads.length * width;
-  const parts = loads.map(({ name }, at) =>
+  const panels = loads.map(({ name }, at) =>
     panelOf(
       name,
       rows.filter(({ load }) => load === name),
       servers,
-      at * width,
+      at * panelWidth,
     ),
   );
-  const legend = servers.map((server, at) => {
-    const x = left + at * 150;
-    return `<rect x="${x}" y="${height + panel - 10}" width="12" height="12" fill="${colours[at % colours.length]}"/>${label(x + 18, height + panel, server)}`;
+  let x = left;
+  const legend = servers.flatMap((server, at) => {
+    const start = x;
+    x += 18 + textWidth(server, "sans") + 20;
+    return [
+      element("rect", { x: start, y: bottom + 48, width: 12, height: 12, class: kinds[at % kinds.length] }),
+      label(start + 18, bottom + 58, server, ""),
+    ];
   });
+  const width = Math.max(loads.length * panelWidth, x + margin);
   const source = `${machine.cpu}, ${machine.cores} cores, Node ${machine.node}; ${report.command}`;
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${whole} ${height + panel + 40}" font-family="sans-serif" font-size="12">`,
-    `<rect width="${whole}" height="${height + panel + 40}" fill="#fff"/>`,
-    ...parts,
-    ...legend,
-    label(left, height + panel + 26, source, ' font-size="10" fill="#666"'),
-    "</svg>\n",
-  ].join("\n");
+  const lines = wrapText(source, width - left - margin).map((line, at) =>
+    label(left, bottom + 84 + at * 16, line, "small"),
+  );
+  const height = bottom + 84 + lines.length * 16;
+  return picture(width, height, "Tokens a second over clients at a time", [...panels, ...legend, ...lines], style);
 }
 
 function panelOf(name: string, rows: readonly ServeRow[], servers: readonly string[], x0: number): string {
@@ -94,24 +99,33 @@ function panelOf(name: string, rows: readonly ServeRow[], servers: readonly stri
   );
   const paces = [...new Set(closed.map(({ at }) => at))].toSorted((a, b) => a - b);
   const most = Math.max(1, ...closed.map(({ value }) => value)) * 1.1;
-  const x = (at: number): number =>
-    x0 + left + (paces.indexOf(at) / Math.max(1, paces.length - 1)) * (width - left - 30);
-  const y = (value: number): number => height - (value / most) * (height - top - 10);
-  const lines = servers.map((server, index) => {
-    const points = closed
-      .filter((each) => each.server === server)
-      .map(({ at, value }) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`);
-    return `<polyline points="${points.join(" ")}" fill="none" stroke="${colours[index % colours.length]}" stroke-width="2"/>`;
+  const [from, to] = [x0 + left, x0 + panelWidth - right];
+  const x = (at: number): number => from + 14 + (paces.indexOf(at) / Math.max(1, paces.length - 1)) * (to - from - 28);
+  const y = (value: number): number => bottom - (value / most) * (bottom - top);
+  const lines = servers.flatMap((server, index) => {
+    const kind = kinds[index % kinds.length];
+    const points = closed.filter((each) => each.server === server).map(({ at, value }) => [x(at), y(value)] as const);
+    return [
+      element("polyline", {
+        points: points.map((point) => point.map((at) => at.toFixed(1)).join()).join(" "),
+        class: kind,
+      }),
+      ...points.map(([cx, cy]) => element("circle", { cx, cy, r: 3.5, class: kind })),
+    ];
   });
-  const grid = [0, 0.25, 0.5, 0.75, 1].map((share) => {
+  const grid = [0, 0.25, 0.5, 0.75, 1].flatMap((share) => {
     const value = share * (most / 1.1);
-    return `<line x1="${x0 + left}" x2="${x0 + width - 30}" y1="${y(value).toFixed(1)}" y2="${y(value).toFixed(1)}" stroke="#e5e5e5"/>${label(x0 + left - 8, y(value) + 4, number(value), ' text-anchor="end" fill="#666"')}`;
+    return [
+      element("line", { x1: from, x2: to, y1: y(value), y2: y(value), class: "grid" }),
+      label(from - 8, y(value) + 4, number(value), "muted end"),
+    ];
   });
-  const ticks = paces.map((at) => label(x(at), height + 16, String(at), ' text-anchor="middle" fill="#666"'));
+  const ticks = paces.map((at) => label(x(at), bottom + 18, String(at), "muted middle"));
   return [
-    label(x0 + left, 20, `${name}: tokens a second over clients at a time`, ' font-weight="bold"'),
+    label(from, margin + 14, `${name}: tokens a second`, "title"),
     ...grid,
     ...ticks,
+    label((from + to) / 2, bottom + 36, "clients at a time", "small middle"),
     ...lines,
   ].join("\n");
 }
