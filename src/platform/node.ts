@@ -193,7 +193,7 @@ function startKernelWorker(start: object): Promise<WorkerHandle> {
       worker.unref();
       resolve({
         post: (data) => worker.postMessage(data),
-        isRunning: () => !ended && hasLoop(worker),
+        isRunning: () => (ended ? false : hasLoop(worker)),
         async terminate() {
           await worker.terminate();
         },
@@ -218,8 +218,14 @@ const missingWorker = (cause: Error): Error =>
     },
   );
 
-/** True while a worker has its event loop. Its exit is an event, which a thread in the middle of a run does not hear; this it can ask: a loop that is gone has a negative idle time. */
-const hasLoop = (worker: Worker): boolean => worker.performance.eventLoopUtilization().idle >= 0;
+/**
+ * True while a worker has its event loop. Its exit is an event, which a thread in the middle of a run does not hear; this it can ask: a loop
+ * that is gone has a negative idle time. Undefined under Deno, which does not know, and under Bun, which complains where it is asked.
+ */
+function hasLoop({ performance: told }: Worker): boolean | undefined {
+  const isTold = !("bun" in process.versions) && typeof told?.eventLoopUtilization === "function";
+  return isTold ? told.eventLoopUtilization().idle >= 0 : undefined;
+}
 
 /** The machine's memory, or what a container may use of it. */
 function memoryBytes(): number {

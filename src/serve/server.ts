@@ -37,8 +37,8 @@ export type ServerStatus = "loading" | "ready" | "draining" | "closed";
 
 /** A server. It listens nowhere: whoever does hands requests to `fetch`. */
 export interface Server {
-  /** Answers one request. Never rejects. */
-  fetch(request: Request): Promise<Response>;
+  /** Answers one request. Never rejects; can be handed on by itself. */
+  readonly fetch: (request: Request) => Promise<Response>;
   /** Resolves once texts can be made; rejects where the model cannot be had. */
   readonly ready: Promise<void>;
   /** What /health tells. */
@@ -85,6 +85,14 @@ class HttpServer implements Server {
   #status: ServerStatus = "loading";
   #model: ServedModel | undefined;
 
+  readonly fetch = async (request: Request): Promise<Response> => {
+    try {
+      return await this.#app.fetch(request);
+    } catch (error) {
+      return apiErrorOf(error).toResponse();
+    }
+  };
+
   constructor(
     lm: Promise<LanguageModel>,
     settings: ServerSettings,
@@ -101,14 +109,6 @@ class HttpServer implements Server {
 
   get status(): ServerStatus {
     return this.#status;
-  }
-
-  async fetch(request: Request): Promise<Response> {
-    try {
-      return await this.#app.fetch(request);
-    } catch (error) {
-      return apiErrorOf(error).toResponse();
-    }
   }
 
   async drain(limitMilliseconds = 30_000): Promise<void> {
