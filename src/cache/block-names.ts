@@ -2,6 +2,7 @@
  * Names of full blocks that say all that their bytes depend on: a chain of SHA-256 over what the model is, the salt, and all tokens up to the
  * block's end. Two processes that agree on them may share blocks.
  */
+import { sha256 } from "./sha256.js";
 
 /** A full block by its name. The names are digests in hexadecimal digits. */
 export interface NamedBlock {
@@ -12,14 +13,14 @@ export interface NamedBlock {
 }
 
 /** The full blocks that tokens fill. */
-export async function nameBlocks(
+export function nameBlocks(
   fingerprint: string,
   salt: string,
   tokens: readonly number[],
   blockSize: number,
-): Promise<NamedBlock[]> {
+): NamedBlock[] {
   const blocks: NamedBlock[] = [];
-  let before = await digest(new TextEncoder().encode(JSON.stringify([fingerprint, salt, blockSize])));
+  let before = sha256(new TextEncoder().encode(JSON.stringify([fingerprint, salt, blockSize])));
   for (let at = 0; at + blockSize <= tokens.length; at += blockSize) {
     const own = tokens.slice(at, at + blockSize);
     const bytes = new Uint8Array(before.length + 4 * blockSize);
@@ -27,13 +28,10 @@ export async function nameBlocks(
     const words = new DataView(bytes.buffer, before.length);
     own.forEach((token, index) => words.setUint32(4 * index, token, true));
     const parent = hex(before);
-    before = await digest(bytes);
+    before = sha256(bytes);
     blocks.push({ name: hex(before), parent, tokens: own });
   }
   return blocks;
 }
 
 const hex = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-
-const digest = async (bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> =>
-  new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));

@@ -171,6 +171,11 @@ export class Sequence {
     return hashes;
   }
 
+  /** What stands for the contents of a full block, the same object in all sequences that hold it; undefined for one that is not known. */
+  contentsOf(column: number): object | undefined {
+    return this.#nodes[column];
+  }
+
   /** A second sequence with the same rows, in the same blocks. */
   fork(name?: string): Sequence {
     this.live("fork");

@@ -38,6 +38,8 @@ class PageFolder implements PageStore {
   /** Bytes by name; what was used longest ago comes first. */
   readonly #files: Map<string, number>;
   #bytes = 0;
+  /** Of files that are being written. */
+  #coming = 0;
   #written = 0;
 
   constructor(folder: string, mostBytes: number, files: Map<string, number>) {
@@ -53,14 +55,25 @@ class PageFolder implements PageStore {
   }
 
   async save(values: ReadonlyMap<string, Uint8Array>): Promise<void> {
-    for (const [name, bytes] of values) await this.#write(name, bytes);
+    // At a time: each takes several turns of the event loop, in which runs may hold the thread.
+    await Promise.all([...values].map(([name, bytes]) => this.#write(name, bytes)));
   }
 
   async close(): Promise<void> {}
 
   async #write(name: string, bytes: Uint8Array): Promise<void> {
     if (bytes.length > this.#mostBytes) return;
-    await this.#makeRoom(bytes.length);
+    this.#coming += bytes.length;
+    try {
+      await this.#makeRoom();
+      await this.#writeWhole(name, bytes);
+    } finally {
+      this.#coming -= bytes.length;
+    }
+    this.#note(name, bytes.length);
+  }
+
+  async #writeWhole(name: string, bytes: Uint8Array): Promise<void> {
     const temporary = join(this.#folder, `${name}.${process.pid}.${this.#written++}.part`);
     try {
       await writeFile(temporary, bytes);
@@ -69,7 +82,6 @@ class PageFolder implements PageStore {
       await rm(temporary, { force: true });
       throw error;
     }
-    this.#note(name, bytes.length);
   }
 
   async #read(name: string): Promise<Uint8Array | undefined> {
@@ -85,9 +97,10 @@ class PageFolder implements PageStore {
     return bytes;
   }
 
-  async #makeRoom(bytes: number): Promise<void> {
+  /** Has room for what is there and what is coming. */
+  async #makeRoom(): Promise<void> {
     for (const name of this.#files.keys()) {
-      if (this.#bytes + bytes <= this.#mostBytes) return;
+      if (this.#bytes + this.#coming <= this.#mostBytes) return;
       await this.#drop(name);
     }
   }

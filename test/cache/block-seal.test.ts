@@ -11,10 +11,10 @@ const byteLength = 1500;
 const tokens = Array.from({ length: 64 }, (_, at) => at * 7);
 const bytes = Uint8Array.from({ length: byteLength }, (_, at) => at * 31);
 const secret = new TextEncoder().encode("a secret of enough bytes");
-const blocksOf = (model: string, salt: string): Promise<NamedBlock[]> => nameBlocks(model, salt, tokens, 16);
+const blocksOf = (model: string, salt: string): NamedBlock[] => nameBlocks(model, salt, tokens, 16);
 
 test("what was sealed is opened, by whoever has the secret", async () => {
-  const [block] = await blocksOf("model", "salt");
+  const [block] = blocksOf("model", "salt");
   for (const shared of [undefined, secret]) {
     const value = await new BlockSeal(shared).seal(block, bytes);
     expect(await new BlockSeal(shared).open(block, value, byteLength)).toEqual(bytes);
@@ -39,7 +39,7 @@ function damaged(value: Uint8Array, how: typeof damage extends fc.Arbitrary<infe
 }
 
 test(`${count} damaged values are refused`, async () => {
-  const blocks = await blocksOf("model", "salt");
+  const blocks = blocksOf("model", "salt");
   for (const seal of [new BlockSeal(), new BlockSeal(secret)]) {
     const value = await seal.seal(blocks[1], bytes);
     const isRefused = fc.asyncProperty(
@@ -51,11 +51,11 @@ test(`${count} damaged values are refused`, async () => {
 });
 
 test("a value of another block, model, tenant, size or secret is refused, however whole", async () => {
-  const blocks = await blocksOf("model", "salt");
+  const blocks = blocksOf("model", "salt");
   const seal = new BlockSeal(secret);
   const value = await seal.seal(blocks[0], bytes);
   expect(await seal.open(blocks[0], value, byteLength)).toEqual(bytes);
-  for (const [other] of [await blocksOf("another", "salt"), await blocksOf("model", "another"), blocks.slice(1)])
+  for (const [other] of [blocksOf("another", "salt"), blocksOf("model", "another"), blocks.slice(1)])
     expect(await seal.open(other, value, byteLength)).toBe(undefined);
   expect(await seal.open(blocks[0], value, byteLength - 4)).toBe(undefined);
   expect(await new BlockSeal().open(blocks[0], value, byteLength)).toBe(undefined);

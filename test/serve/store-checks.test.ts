@@ -127,7 +127,7 @@ test("after failures in a row a store is left alone, then tried once, after long
 });
 
 test("a store that cannot be written can be read", async () => {
-  const blocks = await nameBlocks("model", "salt", prompt, 16);
+  const blocks = nameBlocks("model", "salt", prompt, 16);
   const contents = blocks.map(() => new Uint8Array(64));
   const store = new MemoryStore();
   const lines: string[] = [];
@@ -149,7 +149,7 @@ test("a store that cannot be written can be read", async () => {
 });
 
 test("an answer that came while the thread was busy is not late", async () => {
-  const blocks = await nameBlocks("model", "salt", prompt, 16);
+  const blocks = nameBlocks("model", "salt", prompt, 16);
   const store = new MemoryStore();
   const checked = new CheckedStore(store, 64, { deadlineMilliseconds: 500 });
   await checked.save(

@@ -68,7 +68,7 @@ async function measureBreakEven(
       sequence.release();
     }
   };
-  const blocks = await nameBlocks(pageFingerprint(prefixes.fingerprint, pages), salt, tokens, blockSize);
+  const blocks = nameBlocks(pageFingerprint(prefixes.fingerprint, pages), salt, tokens, blockSize);
   const store = new CheckedStore(prefixes.store, blockBytes, { ...prefixes, tell: () => {} });
   const contents = blocks.map((_, at) => new Uint8Array(blockBytes).fill(at + 1));
   if (!(await store.save(blocks, contents))) return undefined;

@@ -32,6 +32,13 @@ interface Reserved {
   readonly text: SavedText;
 }
 
+/** A block of the pool that the store is to keep. */
+interface KeptBlock {
+  readonly block: NamedBlock;
+  /** What stands for its contents in the pool. */
+  readonly of: object | undefined;
+}
+
 /** Bytes that may be on their way to the store; what comes on top is not kept. */
 const mostPending = 2 ** 27;
 
@@ -50,15 +57,15 @@ export class SavedPrefixes {
   readonly #leastTokens: number;
   /** Names that the store has, or had, and when that was known. */
   readonly #noted = new Map<string, number>();
-  /** Blocks of sequences that were given to the store. */
-  readonly #kept = new WeakMap<Sequence, number>();
+  /** Contents of the pool's blocks that the store was given, or gave, and when that was. */
+  #given = new WeakMap<object, number>();
   /** The writes that are under way or wait, one after the other. */
   #writing: Promise<void> = Promise.resolve();
   #pendingBytes = 0;
 
   constructor({ store, fingerprint, leastTokens = 64, ...options }: PrefixStore, pages: PagedState) {
     this.#store = new CheckedStore(store, pages.blockBytes, options);
-    this.#store.onBack(() => this.#noted.clear());
+    this.#store.onBack(() => this.#forget());
     this.#fingerprint = pageFingerprint(fingerprint, pages);
     this.#pages = pages;
     this.#leastTokens = leastTokens;
@@ -91,8 +98,7 @@ export class SavedPrefixes {
 
   /** What the store has for reserved blocks; never rejects: a store that fails has nothing. */
   async fetch({ sequence, known, text }: Reserved): Promise<readonly Uint8Array[]> {
-    const named = await this.#named(text.salt, text.tokens.slice(0, sequence.length));
-    const wanted = named.slice(known);
+    const wanted = this.#named(text.salt, text.tokens.slice(0, sequence.length)).slice(known);
     const contents = await this.#store.load(wanted);
     // What was not there the store let go of, or never had whole.
     wanted.forEach(({ name }, at) => (at < contents.length ? this.#note(name) : this.#noted.delete(name)));
@@ -106,26 +112,36 @@ export class SavedPrefixes {
       sequence.truncate((known + contents.length) * pool.blockSize);
       contents.forEach((bytes, at) => state.writeParts([sequence.table[known + at]], bytes));
       sequence.commit();
+      contents.forEach((_, at) => {
+        const brought = sequence.contentsOf(known + at);
+        if (brought !== undefined) this.#given.set(brought, performance.now());
+      });
     } finally {
       sequence.release();
     }
   }
 
-  /** Keeps the full blocks that a text has read, those that it did not keep before. Between runs, before they are given back. */
+  /** Keeps the full blocks that a text has read, those that the store was not given before. Between runs, before they are given back. */
   keep({ salt, tokens }: SavedText, sequence: Sequence): void {
     const { blockBytes, pool } = this.#pages;
-    const from = this.#kept.get(sequence) ?? 0;
-    const to = Math.floor(Math.min(sequence.length, sequence.tokens.length) / pool.blockSize);
-    if (to <= from) return;
-    this.#kept.set(sequence, to);
-    const bytes = (to - from) * blockBytes;
-    if (this.#pendingBytes + bytes > mostPending) return this.#store.drop(to - from);
+    const full = Math.floor(Math.min(sequence.length, sequence.tokens.length) / pool.blockSize);
+    const columns = Array.from({ length: full }, (_, column) => column).filter(
+      (column) => !isRecent(this.#given.get(sequence.contentsOf(column) ?? sequence)),
+    );
+    if (columns.length === 0) return;
+    const bytes = columns.length * blockBytes;
+    if (this.#pendingBytes + bytes > mostPending) return this.#store.drop(columns.length);
+    const named = this.#named(salt, tokens.slice(0, full * pool.blockSize));
+    const kept = columns.map((column) => ({ block: named[column], of: sequence.contentsOf(column) }));
+    for (const { of } of kept) if (of !== undefined) this.#given.set(of, performance.now());
     this.#pendingBytes += bytes;
-    const contents = readEachBlock(this.#pages, sequence.table.slice(from, to));
-    const named = this.#named(salt, tokens.slice(0, to * pool.blockSize));
+    const contents = readEachBlock(
+      this.#pages,
+      columns.map((column) => sequence.table[column]),
+    );
     this.#writing = this.#writing
-      .then(async () => this.#save((await named).slice(from), await contents))
-      .catch(() => this.#store.drop(to - from))
+      .then(async () => this.#save(kept, await contents))
+      .catch(() => this.#store.drop(columns.length))
       .finally(() => void (this.#pendingBytes -= bytes));
     // Whoever waits for the writes hears of it there.
     contents.catch(() => {});
@@ -137,26 +153,30 @@ export class SavedPrefixes {
     await this.#store.close();
   }
 
-  async #save(blocks: readonly NamedBlock[], contents: readonly Uint8Array[]): Promise<void> {
+  async #save(blocks: readonly KeptBlock[], contents: readonly Uint8Array[]): Promise<void> {
     const wanted = blocks
-      .map((block, at) => ({ block, bytes: contents[at] }))
-      .filter(({ block }) => !this.#isNoted(block.name));
+      .map((kept, at) => ({ ...kept, bytes: contents[at] }))
+      .filter(({ block }) => !isRecent(this.#noted.get(block.name)));
     for (let at = 0; at < wanted.length; at += mostWritten) {
       const batch = wanted.slice(at, at + mostWritten);
       const isSaved = await this.#store.save(
         batch.map(({ block }) => block),
         batch.map(({ bytes }) => bytes),
       );
-      if (isSaved) for (const { block } of batch) this.#note(block.name);
+      for (const { block, of } of batch)
+        if (isSaved) this.#note(block.name);
+        else if (of !== undefined) this.#given.delete(of);
     }
   }
 
-  #named(salt: string, tokens: readonly number[]): Promise<NamedBlock[]> {
+  #named(salt: string, tokens: readonly number[]): NamedBlock[] {
     return nameBlocks(this.#fingerprint, salt, tokens, this.#pages.pool.blockSize);
   }
 
-  #isNoted(name: string): boolean {
-    return performance.now() - (this.#noted.get(name) ?? -Infinity) < notedFor;
+  /** The store may have lost everything. */
+  #forget(): void {
+    this.#noted.clear();
+    this.#given = new WeakMap();
   }
 
   #note(name: string): void {
@@ -165,6 +185,8 @@ export class SavedPrefixes {
     if (this.#noted.size > mostNoted) for (const oldest of this.#noted.keys()) return void this.#noted.delete(oldest);
   }
 }
+
+const isRecent = (time = -Infinity): boolean => performance.now() - time < notedFor;
 
 /** What names depend on beside tokens and salt. */
 export const pageFingerprint = (fingerprint: string, { pool, blockBytes }: PagedState): string =>
