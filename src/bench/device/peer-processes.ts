@@ -65,8 +65,7 @@ const known: readonly KnownPeer[] = [
   {
     name: "node-llama-cpp",
     does: "llama.cpp on Vulkan",
-    install:
-      "npm --prefix peers install --no-save --omit=optional node-llama-cpp @node-llama-cpp/linux-x64-vulkan (or the package of your system)",
+    install: "npm --prefix peers ci",
     readsGguf: true,
   },
 ];
