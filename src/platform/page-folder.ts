@@ -10,13 +10,19 @@ import type { PageStore } from "../base/page-store.js";
 
 const ending = ".page";
 
+/** What a file is called while it is written, and the milliseconds after which it never will be: its process was killed. */
+const unfinished = ".part";
+const mostMilliseconds = 600_000;
+
 /** A store in a folder, which is made where it is not there. */
 export async function openPageFolder(folder: string, mostBytes: number): Promise<PageStore> {
   checkCount("the most bytes of a folder of pages", mostBytes, 1);
   const found = new Map<string, number>();
   try {
     await mkdir(folder, { recursive: true });
-    const names = (await readdir(folder)).filter((name) => name.endsWith(ending));
+    const all = await readdir(folder);
+    await Promise.all(all.filter((name) => name.endsWith(unfinished)).map((name) => dropIfOld(join(folder, name))));
+    const names = all.filter((name) => name.endsWith(ending));
     const files = await Promise.all(
       names.map(async (name) => {
         const known = await stat(join(folder, name)).catch(() => undefined);
@@ -29,7 +35,14 @@ export async function openPageFolder(folder: string, mostBytes: number): Promise
       cause,
     });
   }
-  return new PageFolder(folder, mostBytes, found);
+  const store = new PageFolder(folder, mostBytes, found);
+  await store.makeRoom();
+  return store;
+}
+
+async function dropIfOld(path: string): Promise<void> {
+  const known = await stat(path).catch(() => undefined);
+  if (known !== undefined && Date.now() - known.mtimeMs > mostMilliseconds) await rm(path, { force: true });
 }
 
 class PageFolder implements PageStore {
@@ -55,26 +68,27 @@ class PageFolder implements PageStore {
   }
 
   async save(values: ReadonlyMap<string, Uint8Array>): Promise<void> {
+    const fitting = [...values].filter(([, bytes]) => bytes.length <= this.#mostBytes);
+    const coming = fitting.reduce((sum, [, bytes]) => sum + bytes.length, 0);
+    this.#coming += coming;
+    await this.makeRoom();
     // At a time: each takes several turns of the event loop, in which runs may hold the thread.
-    await Promise.all([...values].map(([name, bytes]) => this.#write(name, bytes)));
+    const written = await Promise.allSettled(fitting.map(([name, bytes]) => this.#write(name, bytes)));
+    this.#coming -= coming;
+    written.forEach(({ status }, at) => {
+      const [name, bytes] = fitting[at];
+      if (status === "fulfilled") this.#note(name, bytes.length);
+    });
+    // What came may be more than there is room for.
+    await this.makeRoom();
+    const failed = written.find(({ status }) => status === "rejected") as PromiseRejectedResult | undefined;
+    if (failed !== undefined) throw failed.reason;
   }
 
   async close(): Promise<void> {}
 
   async #write(name: string, bytes: Uint8Array): Promise<void> {
-    if (bytes.length > this.#mostBytes) return;
-    this.#coming += bytes.length;
-    try {
-      await this.#makeRoom();
-      await this.#writeWhole(name, bytes);
-    } finally {
-      this.#coming -= bytes.length;
-    }
-    this.#note(name, bytes.length);
-  }
-
-  async #writeWhole(name: string, bytes: Uint8Array): Promise<void> {
-    const temporary = join(this.#folder, `${name}.${process.pid}.${this.#written++}.part`);
+    const temporary = join(this.#folder, `${name}.${process.pid}.${this.#written++}${unfinished}`);
     try {
       await writeFile(temporary, bytes);
       await rename(temporary, this.#pathOf(name));
@@ -98,7 +112,7 @@ class PageFolder implements PageStore {
   }
 
   /** Has room for what is there and what is coming. */
-  async #makeRoom(): Promise<void> {
+  async makeRoom(): Promise<void> {
     for (const name of this.#files.keys()) {
       if (this.#bytes + this.#coming <= this.#mostBytes) return;
       await this.#drop(name);
