@@ -33,6 +33,7 @@ const declared: Readonly<Record<string, CommandOption>> = {
   "max-queue": { value: "N", describes: "texts that may wait (256)" },
   "max-open": { value: "N", describes: "requests that one key may have open (256)" },
   "max-tokens": { value: "N", describes: "new tokens of one text at most; as many as fit where left out" },
+  "max-priority": { value: "N", describes: "how far from 0 the priority of a request may be; lower ones first (0)" },
   "max-body": { value: "bytes", describes: "bytes of a request (4194304)" },
   timeout: { value: "seconds", describes: "how long a request may take (600)" },
   drain: { value: "seconds", describes: "how long texts may take to finish once the server is told to end (30)" },
@@ -143,7 +144,13 @@ function withEnvironment(options: Arguments["options"], environment: NodeJS.Proc
 
 function serverOptions(options: Arguments["options"], oneAtATime: ServerRoom["oneAtATime"]): ServerOptions {
   const model = textOf(options, "model");
-  const counts = { openRequests: "max-open", newTokens: "max-tokens", bodyBytes: "max-body", seconds: "timeout" };
+  const counts = {
+    openRequests: "max-open",
+    newTokens: "max-tokens",
+    bodyBytes: "max-body",
+    seconds: "timeout",
+    priority: "max-priority",
+  };
   const limits = Object.fromEntries(
     Object.entries(counts).flatMap(([limit, name]) => {
       const count = numberOf(options, name);

@@ -21,8 +21,15 @@ export interface AnswerTools {
   readonly over: () => void;
 }
 
-/** What nobody reads: the client has left. */
-const clientGone = 499;
+/** The status that nobody reads: the client has left. */
+export const clientGone = 499;
+
+/** What a request is told that took too long. */
+export const tooLate = (seconds: number): ApiError =>
+  new ApiError(504, `the request took longer than ${seconds} seconds`, { code: "timeout" });
+
+/** Seconds as timers take them. */
+export const timerOf = (seconds: number): number => Math.min(seconds * 1000, 2 ** 31 - 1);
 
 /** Answers with texts. Throws for texts that the engine does not take, with nothing left behind. */
 export async function answerTexts(prepared: Prepared, signal: AbortSignal, tools: AnswerTools): Promise<Response> {
@@ -57,11 +64,9 @@ function begin(prepared: Prepared, tools: AnswerTools, listener: GroupListener):
     tools.over();
     return true;
   };
-  const late = (): ApiError =>
-    new ApiError(504, `the request took longer than ${limits.seconds} seconds`, { code: "timeout" });
   const group = new TextGroup(
     prepared.asks,
-    { id: newId("text-"), tenant: client.tenant, ...(client.salt === undefined ? {} : { salt: client.salt }) },
+    { id: newId("text-"), ...client, priority: prepared.priority },
     { engine: model.engine, decoder: model.lm.tokenizer, watch, markers: model.markers },
     {
       event(index, event) {
@@ -76,13 +81,10 @@ function begin(prepared: Prepared, tools: AnswerTools, listener: GroupListener):
       },
     },
   );
-  const timer = setTimeout(
-    () => {
-      group.cancel();
-      if (finish()) listener.failed(late());
-    },
-    Math.min(limits.seconds * 1000, 2 ** 31 - 1),
-  );
+  const timer = setTimeout(() => {
+    group.cancel();
+    if (finish()) listener.failed(tooLate(limits.seconds));
+  }, timerOf(limits.seconds));
   return {
     stop() {
       group.cancel();
@@ -91,9 +93,10 @@ function begin(prepared: Prepared, tools: AnswerTools, listener: GroupListener):
   };
 }
 
-function whole({ asks, answer, stream, shown }: Prepared, signal: AbortSignal, tools: AnswerTools): Promise<Response> {
+function whole(prepared: Prepared, signal: AbortSignal, tools: AnswerTools): Promise<Response> {
+  const { answer } = prepared;
   return new Promise((resolve, reject) => {
-    const running = begin({ asks, answer, stream, shown }, tools, {
+    const running = begin(prepared, tools, {
       event: (index, event) => void answer.event(index, event),
       done(usage) {
         signal.removeEventListener("abort", left);

@@ -2,6 +2,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineFigures } from "./engine.js";
 import type { TokenWatch } from "./text-group.js";
+import type { Finish } from "./wire/text-event.js";
 
 const firstTokenBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
 const tokenBuckets = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1];
@@ -63,15 +64,18 @@ const vllmCounters: readonly Figure[] = [
   ["vllm:gpu_prefix_cache_hits_total", "Prefix cache hits, in tokens (older name).", (of) => of.reusedTokens],
 ];
 
+type Measure = (seconds: number) => void;
+type TextCount = (finish: Finish) => void;
+
 /** The measures of one server. */
 export class Metrics {
   readonly #registry = new Registry();
   readonly #figures: () => EngineFigures | undefined;
-  readonly #firstToken: readonly Histogram[];
-  readonly #token: readonly Histogram[];
-  readonly #whole: readonly Histogram[];
+  readonly #firstToken: readonly Measure[];
+  readonly #token: readonly Measure[];
+  readonly #whole: readonly Measure[];
   readonly #requests: Counter<"path" | "status">;
-  readonly #texts: readonly Counter[];
+  readonly #texts: readonly TextCount[];
   readonly #losses: Counter<"why">;
 
   constructor(dialect: "insitu" | "vllm", model: string, figures: () => EngineFigures | undefined) {
@@ -86,11 +90,13 @@ export class Metrics {
       this.#cacheInfo();
     }
     const registers = [this.#registry];
-    const histogram = (name: string, help: string, buckets: number[]): Histogram =>
-      new Histogram({ name, help, buckets, registers });
-    const both = (name: string, vllm: readonly string[], help: string, buckets: number[]): Histogram[] => [
-      histogram(`insitu_${name}`, help, buckets),
-      ...(isVllm ? vllm.map((other) => histogram(`vllm:${other}`, help, buckets)) : []),
+    const histogram = (name: string, help: string, buckets: number[], labels: Record<string, string>): Measure => {
+      const made = new Histogram({ name, help, buckets, labelNames: Object.keys(labels), registers });
+      return (seconds) => made.observe(labels, seconds);
+    };
+    const both = (name: string, vllm: readonly string[], help: string, buckets: number[]): Measure[] => [
+      histogram(`insitu_${name}`, help, buckets, {}),
+      ...(isVllm ? vllm.map((other) => histogram(`vllm:${other}`, help, buckets, { model_name: model })) : []),
     ];
     this.#firstToken = both(
       "first_token_seconds",
@@ -122,9 +128,17 @@ export class Metrics {
       labelNames: ["why"],
       registers,
     });
-    const texts = (name: string): Counter =>
-      new Counter({ name, help: "Texts by how they ended.", labelNames: ["finished_reason"], registers });
-    this.#texts = [texts("insitu_texts_total"), ...(isVllm ? [texts("vllm:request_success_total")] : [])];
+    const texts = (name: string, labels: Record<string, string>, reasonOf: (finish: Finish) => string): TextCount => {
+      const labelNames = [...Object.keys(labels), "finished_reason"];
+      const made = new Counter({ name, help: "Texts by how they ended.", labelNames, registers });
+      return (finish) => made.inc({ ...labels, finished_reason: reasonOf(finish) });
+    };
+    // vLLM has no word for calls of tools.
+    const vllmReason = (finish: Finish): string => (finish === "length" ? "length" : "stop");
+    this.#texts = [
+      texts("insitu_texts_total", {}, (finish) => finish),
+      ...(isVllm ? [texts("vllm:request_success_total", { model_name: model }, vllmReason)] : []),
+    ];
   }
 
   /** What Prometheus reads. */
@@ -145,16 +159,16 @@ export class Metrics {
   /** Measures one text of a request that came at this moment. */
   watch(came: number): TokenWatch {
     let last = came;
-    const observe = (histograms: readonly Histogram[], since: number): void => {
+    const observe = (measures: readonly Measure[], since: number): void => {
       last = performance.now();
-      for (const each of histograms) each.observe((last - since) / 1000);
+      for (const measure of measures) measure((last - since) / 1000);
     };
     return {
       first: () => observe(this.#firstToken, came),
       next: () => observe(this.#token, last),
-      ended: (finished_reason) => {
+      ended: (finish) => {
         observe(this.#whole, came);
-        for (const each of this.#texts) each.inc({ finished_reason });
+        for (const count of this.#texts) count(finish);
       },
     };
   }

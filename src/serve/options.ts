@@ -100,6 +100,7 @@ const usualLimits: ServerLimits = {
   messages: 2048,
   choices: 16,
   newTokens: Number.MAX_SAFE_INTEGER,
+  priority: 0,
   openRequests: 256,
   waitingBytes: 256 << 10,
   seconds: 600,
@@ -118,7 +119,8 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
     if (typeof key !== "string" || key.length < 8)
       throw new InsituError("invalid-argument", "option apiKeys: a key must have 8 characters or more");
   const limits = { ...usualLimits, ...optionsWithoutNull("option limits", options.limits) };
-  for (const [name, value] of Object.entries(limits)) checkCount(`option limits.${name}`, value, 1);
+  for (const [name, value] of Object.entries(limits))
+    checkCount(`option limits.${name}`, value, name === "priority" ? 0 : 1);
   return {
     model,
     apiKeys,

@@ -7,7 +7,7 @@ import { cors } from "hono/cors";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
-import { type AnswerTools, answerTexts } from "./answer-texts.js";
+import { type AnswerTools, answerTexts, clientGone, timerOf, tooLate } from "./answer-texts.js";
 import type { Engine } from "./engine.js";
 import { withBreakEven } from "./running/break-even.js";
 import { createEngine } from "./running/create-engine.js";
@@ -212,11 +212,22 @@ class HttpServer implements Server {
     ) => object | Promise<object>,
   ): void {
     app.post(path, async (c) => {
-      const { model, limits, over } = this.#enter(c);
+      const { model, limits, record, over } = this.#enter(c);
+      const { raw } = c.req;
+      const ending = new AbortController();
+      const timer = setTimeout(() => ending.abort(tooLate(limits.seconds)), timerOf(limits.seconds));
+      const gone = (): void => ending.abort();
+      raw.signal.addEventListener("abort", gone, { once: true });
       try {
-        const { raw } = c.req;
-        return Response.json(await answer(await readJson(raw, limits.bodyBytes), model, this.#settings, raw.signal));
+        const body = await readJson(raw, limits.bodyBytes);
+        return Response.json(await answer(body, model, this.#settings, ending.signal));
+      } catch (error) {
+        if (!raw.signal.aborted) throw error;
+        record.end = "gone";
+        return new Response(null, { status: clientGone });
       } finally {
+        clearTimeout(timer);
+        raw.signal.removeEventListener("abort", gone);
         over();
       }
     });
@@ -303,10 +314,13 @@ class HttpServer implements Server {
   #notFound(c: Asked): Response {
     const { path, method } = c.req;
     const known = this.#routesOf(path);
-    if (known.length > 0)
-      return new ApiError(405, `${path} takes ${known[0].method}, got ${method}`, {
-        code: "method_not_allowed",
-      }).toResponse();
+    if (known.length > 0) {
+      const [{ method: taken }] = known;
+      const refusal = new ApiError(405, `${path} takes ${taken}, got ${method}`, { code: "method_not_allowed" });
+      const response = refusal.toResponse();
+      response.headers.set("allow", taken);
+      return response;
+    }
     return new ApiError(404, `there is no ${path} here`, { code: "unknown_url" }).toResponse();
   }
 

@@ -28,6 +28,8 @@ interface Asker {
   readonly id: string;
   readonly tenant: string;
   readonly salt?: string | undefined;
+  /** Higher ones first. */
+  readonly priority: number;
 }
 
 /** Who hears of the texts. Nothing comes after done, failed, or the group's cancel. */
@@ -147,12 +149,13 @@ class OneText implements TextListener {
     this.#watch = tools.watch();
   }
 
-  begin({ id, tenant, salt }: Asker): void {
+  begin({ id, tenant, salt, priority }: Asker): void {
     const { prompt, maxTokens, endTokens, sampling, logitBias, logprobs, constraint } = this.ask;
     this.#running = this.#tools.engine.submit(
       {
         id,
         tenant,
+        priority,
         prompt,
         maxTokens,
         endTokens,

@@ -170,6 +170,48 @@ test("a model that cannot be loaded, or is none, is told by ready and by health"
   expect((await server.fetch(new Request("http://x/health"))).status).toBe(503);
 });
 
+test("requests say who comes first as far as they may", async () => {
+  const priorities = async (limit: number, ...given: (number | undefined)[]): Promise<unknown[]> => {
+    const { engine, post, stop } = await serveScript(lm, () => ({ text: "a" }), { limits: { priority: limit } });
+    const statuses: number[] = [];
+    for (const priority of given) statuses.push((await post(chat, { messages, priority })).status);
+    await stop();
+    return [statuses, engine.requests.map(({ priority }) => priority)];
+  };
+  expect(await priorities(0, undefined, 0, 1)).toEqual([
+    [200, 200, 400],
+    [0, 0],
+  ]);
+  // vLLM counts the other way round: lower ones come first.
+  expect(await priorities(5, -5, 2, 6)).toEqual([
+    [200, 200, 400],
+    [5, -2],
+  ]);
+});
+
+test("embeddings end with their client, and when they take too long", async () => {
+  const log: LogEntry[] = [];
+  const { engine, post, stop } = await serveScript(lm, () => ({}), {
+    log: (entry) => log.push(entry),
+    limits: { seconds: 1 },
+  });
+  const untilEnded = (_: unknown, signal?: AbortSignal): Promise<Float32Array> =>
+    new Promise((_resolve, reject) => signal!.addEventListener("abort", () => reject(signal!.reason as Error)));
+  engine.embed = untilEnded;
+  const leaving = new AbortController();
+  const left = post("/v1/embeddings", { input: "x" }, { signal: leaving.signal });
+  left.catch(() => {});
+  const late = await post("/v1/embeddings", { input: "x" });
+  expect([late.status, await late.json()]).toMatchObject([504, { error: { code: "timeout" } }]);
+  const again = post("/v1/embeddings", { input: "x" }, { signal: leaving.signal });
+  again.catch(() => {});
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  leaving.abort();
+  await until(() => log.length === 3);
+  expect(log.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([499, 504, 504]);
+  await stop();
+});
+
 test("metrics, in vLLM's names too where asked for", async () => {
   const { address, post, stop } = await serveScript(lm, () => ({ text: "a time ago" }), { metricsDialect: "vllm" });
   await post(chat, { messages });
@@ -191,7 +233,8 @@ test("metrics, in vLLM's names too where asked for", async () => {
     'vllm:kv_cache_usage_perc{model_name="scripted"} 0',
     'vllm:cache_config_info{block_size="16",num_gpu_blocks="1024"} 1',
     'vllm:generation_tokens_total{model_name="scripted"} 3',
-    "vllm:time_to_first_token_seconds_count 1",
+    'vllm:time_to_first_token_seconds_count{model_name="scripted"} 1',
+    'vllm:request_success_total{model_name="scripted",finished_reason="stop"} 1',
   ])
     expect(told).toContain(`${line}\n`);
   await stop();

@@ -160,7 +160,7 @@ test("control tokens that stand before calls are seen, though they are no text",
   const markers = new Map([[2, "[TOOL_CALLS]"]]);
   void new TextGroup(
     [ask],
-    { id: "a", tenant: "b" },
+    { id: "a", tenant: "b", priority: 0 },
     { engine, decoder: { decode }, watch: () => watch, markers },
     {
       event: (_, event) => heard.push(event),

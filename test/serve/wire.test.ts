@@ -204,6 +204,10 @@ describe("fields", () => {
     [chat, { messages, tool_choice: "required" }, "tool_choice", "invalid_value"],
     [chat, { messages, functions: [{ name: "f" }] }, "functions", "unsupported"],
     [chat, { messages, modalities: ["audio"] }, "modalities[0]", "invalid_value"],
+    [chat, { messages, max_tokens: 401 }, "max_tokens", "invalid_value"],
+    [chat, { messages, max_completion_tokens: 401 }, "max_completion_tokens", "invalid_value"],
+    [chat, { messages, priority: 1 }, "priority", "unsupported"],
+    ["/v1/responses", { input: "x", max_output_tokens: 401 }, "max_output_tokens", "invalid_value"],
     ["/v1/completions", {}, "prompt", "missing_required_parameter"],
     ["/v1/completions", { prompt: "" }, "prompt", "invalid_value"],
     ["/v1/completions", { prompt: [4096] }, "prompt", "invalid_value"],
@@ -249,8 +253,20 @@ describe("fields", () => {
     });
     expect(await refused(chat, { messages, model: "gpt-9" })).toMatchObject({ status: 404, code: "model_not_found" });
     expect(await refused("/v1/chat", {})).toMatchObject({ status: 404, code: "unknown_url" });
-    expect((await fetch(`${running.address}${chat}`)).status).toBe(405);
+    const { status, headers } = await fetch(`${running.address}${chat}`);
+    expect([status, headers.get("allow")]).toEqual([405, "POST"]);
   });
+});
+
+test("where few tokens may be asked for, who asks for none gets as many", async () => {
+  const few = await serveScript(lm, () => ({ text: "a time and a place" }), { limits: { newTokens: 3 } });
+  for (const [path, body] of [
+    ["/v1/completions", { prompt: "x" }],
+    ["/v1/chat/completions", { messages: [{ role: "user", content: "x" }] }],
+  ] as const)
+    expect((await few.post(path, body)).status).toBe(200);
+  expect(few.engine.requests.map(({ maxTokens }) => maxTokens)).toEqual([3, 3]);
+  await few.stop();
 });
 
 test("a text that is far too long is not even read", async () => {

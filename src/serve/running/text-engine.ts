@@ -124,6 +124,8 @@ export class TextEngine implements Engine {
   async #embed(tokens: readonly number[], signal: AbortSignal | undefined): Promise<Float32Array> {
     if (this.#isClosed) throw closed();
     this.#checkPrompt(tokens);
+    const { count } = this.#embeddings;
+    if (count > this.#mostWaiting) throw new QueueFullError(count, this.#hint.seconds(count));
     const mean = this.#embeddings.add(tokens, signal);
     this.#start();
     return mean;

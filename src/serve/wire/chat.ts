@@ -9,7 +9,7 @@ import { type ChatLogprobs, chatLogprobs } from "./logprobs.js";
 import { conversationStops, conversationTokens, messageField, templateMessage } from "./messages.js";
 import { asksOf, type Prepared } from "./prepared.js";
 import { formatRule, oneRule, responseFormat } from "./response-format.js";
-import { endTokensOf, logitBiasOf, maxTokensOf, samplingOf, stopsOf } from "./sampling.js";
+import { endTokensOf, logitBiasOf, maxTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
 import { functionFields, functionTool, type ToolChoice, toolUse } from "./tools/tools.js";
@@ -55,6 +55,7 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
   const body = readBody(chatBody, given);
   refuseFields(body, refused);
   model.requireName(body.model);
+  const priority = priorityOf(body, limits);
   const { messages, stream, stream_options } = body;
   if (messages.length > limits.messages)
     throw badField("messages", `messages: at most ${limits.messages} are taken, got ${messages.length}`);
@@ -74,10 +75,16 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
     ...body.chat_template_kwargs,
     ...(tools.forTemplate.length === 0 ? {} : { tools: tools.forTemplate }),
   });
-  const wanted = body.max_completion_tokens ?? body.max_tokens;
+  const { max_completion_tokens, max_tokens } = body;
   const ask = {
     prompt,
-    maxTokens: maxTokensOf(wanted, "messages", prompt.length, model.engine.context, limits),
+    maxTokens: maxTokensOf(
+      { max_completion_tokens, max_tokens },
+      "messages",
+      prompt.length,
+      model.engine.context,
+      limits,
+    ),
     sampling: samplingOf(body, model.lm.defaults),
     stop: conversationStops(model, stopsOf(body)),
     endTokens: endTokensOf(body, model.endTokens, rule !== undefined),
@@ -90,6 +97,7 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
     asks: asksOf(ask, n, constraints),
     answer: new ChatAnswer(model, n, ask.logprobs !== undefined, stream_options?.include_usage === true),
     stream: stream === true,
+    priority,
     shown: messages,
   };
 }

@@ -10,7 +10,7 @@ import { newId, nowSeconds } from "./identity.js";
 import { completionLogprobs } from "./logprobs.js";
 import { asksOf, type Prepared } from "./prepared.js";
 import { formatRule, responseFormat } from "./response-format.js";
-import { endTokensOf, logitBiasOf, maxTokensOf, samplingOf, stopsOf } from "./sampling.js";
+import { endTokensOf, logitBiasOf, maxTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
 
@@ -40,6 +40,7 @@ export async function prepareCompletion(given: unknown, model: ServedModel, limi
   const body = readBody(completionBody, given);
   refuseFields(body, { suffix: "texts are continued at their end only" });
   model.requireName(body.model);
+  const priority = priorityOf(body, limits);
   const { prompt: asked, stream, stream_options, best_of, echo, logprobs } = body;
   const n = choicesOf(body.n, limits);
   if (stream_options && stream !== true) throw badField("stream_options", "stream_options: only a stream has options");
@@ -57,9 +58,10 @@ export async function prepareCompletion(given: unknown, model: ServedModel, limi
   const sampling = samplingOf(body, model.lm.defaults);
   const logitBias = logitBiasOf(body, model.engine.vocabulary);
   const rule = formatRule(body.response_format);
+  const max_tokens = body.max_tokens ?? Math.min(usualTokens, limits.newTokens);
   const asks = prompts.map((prompt) => ({
     prompt,
-    maxTokens: maxTokensOf(body.max_tokens ?? usualTokens, "prompt", prompt.length, model.engine.context, limits),
+    maxTokens: maxTokensOf({ max_tokens }, "prompt", prompt.length, model.engine.context, limits),
     sampling,
     stop,
     endTokens: endTokensOf(body, model.endTokens, rule !== undefined),
@@ -76,6 +78,7 @@ export async function prepareCompletion(given: unknown, model: ServedModel, limi
       usage: stream_options?.include_usage === true,
     }),
     stream: stream === true,
+    priority,
     shown: asked,
   };
 }

@@ -27,6 +27,8 @@ export const commonFields = {
   model: z.string().nullish(),
   stream: z.boolean().nullish(),
   user: z.string().nullish(),
+  /** As vLLM has it: lower ones come first. */
+  priority: z.int().nullish(),
 };
 
 export const streamOptions = z.looseObject({ include_usage: z.boolean().nullish() }).nullish();

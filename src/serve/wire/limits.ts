@@ -8,4 +8,6 @@ export interface RequestLimits {
   readonly choices: number;
   /** New tokens of one text. */
   readonly newTokens: number;
+  /** How far from 0 a request may say that its texts come before those of others, or after: 0 lets none. */
+  readonly priority: number;
 }

@@ -8,6 +8,8 @@ export interface Prepared {
   readonly asks: readonly TextAsk[];
   readonly answer: Answer;
   readonly stream: boolean;
+  /** Higher ones first. */
+  readonly priority: number;
   /** What was asked, for logs that are to show it. */
   readonly shown: unknown;
 }

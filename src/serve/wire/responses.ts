@@ -9,7 +9,7 @@ import { contentText, conversationStops, conversationTokens, messageField, templ
 import { asksOf, type Prepared } from "./prepared.js";
 import { oneRule, textFormat, textRule } from "./response-format.js";
 import { ResponseAnswer } from "./response-answer.js";
-import { endTokensOf, logitBiasOf, maxTokensOf, samplingOf, stopsOf } from "./sampling.js";
+import { endTokensOf, logitBiasOf, maxTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { functionFields, functionTool, type ToolChoice, toolUse } from "./tools/tools.js";
 
@@ -55,13 +55,14 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
   const body = readBody(responseBody, given);
   refuseFields(body, refused);
   model.requireName(body.model);
+  const priority = priorityOf(body, limits);
   if (body.truncation === "auto")
     throw badField(
       "truncation",
       'truncation: "auto" is not supported; a prompt that is too long is refused',
       "unsupported",
     );
-  const { instructions, input } = body;
+  const { instructions, input, max_output_tokens } = body;
   const said = typeof input === "string" ? [{ role: "user", content: input }] : conversationOf(input);
   if (said.length > limits.messages)
     throw badField("input", `input: at most ${limits.messages} items are taken, got ${said.length}`);
@@ -79,7 +80,7 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
   const wantsLogprobs = body.include?.includes("message.output_text.logprobs") === true;
   const ask = {
     prompt,
-    maxTokens: maxTokensOf(body.max_output_tokens, "input", prompt.length, model.engine.context, limits),
+    maxTokens: maxTokensOf({ max_output_tokens }, "input", prompt.length, model.engine.context, limits),
     sampling: samplingOf(body, model.lm.defaults),
     stop: conversationStops(model, stopsOf(body)),
     endTokens: endTokensOf(body, model.endTokens, rule !== undefined),
@@ -92,6 +93,7 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
     asks: asksOf(ask, 1, constraints),
     answer: new ResponseAnswer(model, body, ask.sampling),
     stream: body.stream === true,
+    priority,
     shown: input,
   };
 }

@@ -50,14 +50,18 @@ export function endTokensOf(
 export const stopsOf = ({ stop }: SamplingBody): readonly string[] =>
   typeof stop === "string" ? [stop] : (stop ?? []);
 
+/** A number of tokens that a request asks for, by the first of its fields that does. */
+type Wanted = Readonly<Record<string, number | null | undefined>>;
+
 /** New tokens at most: what the client asks for, what fits, and what the operator allows; throws where nothing fits. */
 export function maxTokensOf(
-  wanted: number | null | undefined,
+  wantedBy: Wanted,
   param: string,
   promptTokens: number,
   context: number,
   limits: RequestLimits,
 ): number {
+  const [field, wanted] = Object.entries(wantedBy).find(([, count]) => typeof count === "number") ?? ["", undefined];
   const room = context - promptTokens;
   if (room < 1)
     throw badField(
@@ -66,6 +70,23 @@ export function maxTokensOf(
       "context_length_exceeded",
     );
   if (typeof wanted === "number" && wanted > limits.newTokens)
-    throw badField("max_tokens", `max_tokens: at most ${limits.newTokens} may be asked for here, got ${wanted}`);
+    throw badField(field, `${field}: at most ${limits.newTokens} may be asked for here, got ${wanted}`);
   return Math.min(wanted ?? Infinity, room, limits.newTokens);
+}
+
+/** Whom the engine takes first: what a request says the other way round, as far as the operator lets it. */
+export function priorityOf(
+  { priority }: { readonly priority?: number | null | undefined },
+  limits: RequestLimits,
+): number {
+  const given = priority ?? 0;
+  if (Math.abs(given) > limits.priority)
+    throw badField(
+      "priority",
+      limits.priority === 0
+        ? "priority: all requests are alike here, unless the server is started with --max-priority"
+        : `priority: must be from ${-limits.priority} to ${limits.priority}, got ${given}`,
+      "unsupported",
+    );
+  return given === 0 ? 0 : -given;
 }
