@@ -20,7 +20,7 @@ import {
   type Reading,
 } from "./decoder-inputs.js";
 import { Logits } from "./logits.js";
-import { type Drawing, TokenDrawer } from "./token-drawer.js";
+import { type Drawing, drawingFeeds, type OneDrawing, TokenDrawer, tokensOf } from "./token-drawer.js";
 
 /** Tokens to run. */
 export interface DecoderStep {
@@ -128,6 +128,27 @@ export class Decoder {
     this.#slots.set(batch, [...(this.#slots.get(batch) ?? []), slot]);
   }
 
+  /** True if a run can draw a token behind each row of logits that it is asked for. */
+  get drawsRows(): boolean {
+    return this.#vocabulary !== undefined && this.#types.has(logitRows);
+  }
+
+  /** Runs tokens on a state and draws one behind each row that is wanted, where `drawsRows`; logits come along where they are asked for. */
+  async runDrawn(
+    state: State,
+    step: DecoderStep & { readonly wanted: readonly number[] },
+    drawings: readonly OneDrawing[],
+    tellsLogits: boolean,
+  ): Promise<{ readonly tokens: readonly number[]; readonly logits: Logits | undefined }> {
+    const feeds = { ...this.feedsOf(state, step), ...drawingFeeds(drawings) };
+    const wanted = { [samplingOutputs.token]: null, ...(tellsLogits ? { [this.#logits]: null } : {}) };
+    const results = await this.#session.run(feeds, wanted, { state });
+    return {
+      tokens: tokensOf(results),
+      logits: tellsLogits ? this.#logitsOf(results[this.#logits], step) : undefined,
+    };
+  }
+
   /** Caches for `batch` samples of at most `capacity` tokens. */
   createState(batch: number, capacity: number): State {
     return this.#session.createState({ dims: { batch, capacity } });
@@ -146,23 +167,25 @@ export class Decoder {
   async #run(state: State, step: DecoderStep, measured: readonly string[]): Promise<DecoderResults> {
     const [batch, count] = [step.tokens.length, step.tokens[0].length];
     const feeds = this.feedsOf(state, step);
-    const picks = this.#types.has(logitRows);
-    const { wanted: picked } = step;
     // Tensors are kept by the rows of logits.
-    const kept = picks ? (picked?.length ?? batch) : batch;
+    const kept = this.#types.has(logitRows) ? (step.wanted?.length ?? batch) : batch;
     const target = count === 1 ? this.#results?.get(kept) : undefined;
     const wanted = { [this.#logits]: target ?? null, ...Object.fromEntries(measured.map((name) => [name, null])) };
     const results = await this.#session.run(feeds, wanted, { state });
     const tensor = results[this.#logits];
     if (count === 1) this.#results?.set(kept, tensor);
+    return { logits: this.#logitsOf(tensor, step), measured: measured.map((name) => results[name]) };
+  }
+
+  /** What came as logits, by samples. */
+  #logitsOf(tensor: Tensor, { tokens, wanted: picked }: DecoderStep): Logits {
+    const picks = this.#types.has(logitRows);
     const [given, each, vocabulary] = tensor.dims;
-    const rows = picks ? given / (picked?.length ?? batch) : each;
+    const rows = picks ? given / (picked?.length ?? tokens.length) : each;
     const numbers = tensor.type === "float32" ? (tensor.data as Float32Array) : readNumbers(tensor.toView());
     const data = numbers instanceof Float32Array ? numbers : Float32Array.from(numbers);
     // Where all rows come, those that are wanted are samples of one row each.
-    const logits =
-      picks || picked === undefined ? new Logits(data, rows, vocabulary) : new Logits(data, 1, vocabulary, picked);
-    return { logits, measured: measured.map((name) => results[name]) };
+    return picks || picked === undefined ? new Logits(data, rows, vocabulary) : new Logits(data, 1, vocabulary, picked);
   }
 
   /** What a run of these tokens is fed. */

@@ -11,14 +11,24 @@ import { Tensor } from "../tensor/tensor.js";
 import type { Decoder, DecoderStep } from "./decoder.js";
 import { int64 } from "./decoder-inputs.js";
 
-/** How tokens are drawn. */
-export interface Drawing {
+/** How tokens are drawn, as far as chance has no say in it. */
+export interface DrawingOptions {
   readonly temperature: number;
   /** 0 for all. */
   readonly topK: number;
   readonly minP: number;
+}
+
+/** How the tokens of several texts are drawn. */
+export interface Drawing extends DrawingOptions {
   /** One for each text. */
   readonly seeds: readonly number[];
+}
+
+/** How one token is drawn: the number `counter` of a text with this seed. */
+export interface OneDrawing extends DrawingOptions {
+  readonly seed: number;
+  readonly counter: number;
 }
 
 /** A run that was begun. */
@@ -46,9 +56,7 @@ export class TokenDrawer {
     this.#decoder = decoder;
     this.#slot = slot;
     this.#feeds = {
-      [samplingInputs.temperature]: new Tensor("float32", [Math.min(temperature, mostFloat)], []),
-      [samplingInputs.topK]: int64([topK], []),
-      [samplingInputs.minP]: new Tensor("float32", [minP], []),
+      ...optionFeeds([{ temperature, topK, minP }]),
       [samplingInputs.seed]: int64(seeds, [seeds.length]),
     };
   }
@@ -103,7 +111,41 @@ export class TokenDrawer {
   }
 }
 
-const tokensOf = (results: Readonly<Record<string, Tensor>>): readonly number[] =>
+function optionFeeds(options: readonly DrawingOptions[]): Feeds {
+  const dims = [options.length];
+  const temperatures = options.map(({ temperature }) => Math.min(temperature, mostFloat));
+  return {
+    [samplingInputs.temperature]: new Tensor("float32", temperatures, dims),
+    [samplingInputs.topK]: int64(
+      options.map(({ topK }) => topK),
+      dims,
+    ),
+    [samplingInputs.minP]: new Tensor(
+      "float32",
+      options.map(({ minP }) => minP),
+      dims,
+    ),
+  };
+}
+
+/** What a run is fed that draws a token behind each row of its logits. */
+export function drawingFeeds(drawings: readonly OneDrawing[]): Feeds {
+  const dims = [drawings.length];
+  return {
+    ...optionFeeds(drawings),
+    [samplingInputs.seed]: int64(
+      drawings.map(({ seed }) => seed),
+      dims,
+    ),
+    [samplingInputs.counter]: int64(
+      drawings.map(({ counter }) => counter),
+      dims,
+    ),
+  };
+}
+
+/** The tokens that a run drew: `checkToken` tells which are none. */
+export const tokensOf = (results: Readonly<Record<string, Tensor>>): readonly number[] =>
   Array.from(results[samplingOutputs.token].data as BigInt64Array, Number);
 
 /** Throws for what is no token: the logits had no largest number. */

@@ -3,12 +3,12 @@
  * here. What was begun beyond a text's end is taken back. How texts end is decided elsewhere.
  */
 import { InsituError } from "../base/error.js";
-import { leastTemperature } from "../base/token-noise.js";
 import { type BegunRun, checkToken, type Drawing } from "../cache/token-drawer.js";
 import type { Context } from "./context.js";
 import type { DecoderState, StatefulDecoder, StatefulDrawer } from "./decoder.js";
 import type { Generating } from "./options.js";
 import { readApart } from "./read-apart.js";
+import { drawingOf } from "./sampling.js";
 
 /** Runs that are under way at a time: one that computes, one that waits for it, and one whose token comes to the host. */
 const depth = 3;
@@ -16,12 +16,10 @@ const depth = 3;
 /** What a device is told of how to draw; undefined for options that ask for logits on the host. */
 function drawingFor(options: Generating, seeds: readonly number[]): Drawing | undefined {
   const { sampling, logprobs, speculate, logitBias, constraint } = options;
-  const { temperature, topK, topP, minP } = sampling;
-  const isPlain = sampling.repetitionPenalty === 1 && sampling.presencePenalty === 0 && sampling.frequencyPenalty === 0;
-  const isDrawn = temperature < leastTemperature || topP === 1;
-  if (logitBias !== undefined || constraint !== undefined) return undefined;
-  if (!isPlain || !isDrawn || logprobs !== undefined || speculate !== undefined) return undefined;
-  return { temperature, topK, minP, seeds };
+  if (logitBias !== undefined || constraint !== undefined || logprobs !== undefined || speculate !== undefined)
+    return undefined;
+  const drawing = drawingOf(sampling);
+  return drawing && { ...drawing, seeds };
 }
 
 /** What makes a text on the device; undefined where the options, the context or the model ask for logits on the host. */

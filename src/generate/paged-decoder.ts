@@ -11,7 +11,7 @@ import { readBlocks, writeBlocks } from "../cache/page-bytes.js";
 import { type PagedEntry, PagedState } from "../cache/paged-state.js";
 import { sampler } from "../cache/sampler.js";
 import type { Sequence } from "../cache/sequence.js";
-import type { BegunRun, Drawing, TokenDrawer } from "../cache/token-drawer.js";
+import type { BegunRun, Drawing, OneDrawing, TokenDrawer } from "../cache/token-drawer.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { readNumbers } from "../tensor/access.js";
@@ -136,6 +136,24 @@ export class PagedDecoder implements StatefulDecoder {
     return this.#runApart(entries, 1);
   }
 
+  /** True if `stepDrawn` can be asked for. */
+  get draws(): boolean {
+    return this.#decoder.drawsRows;
+  }
+
+  /** The same, and the token after the last one of each text, drawn where the model runs; logits come along where they are asked for. */
+  stepDrawn(
+    entries: readonly PagedEntry[],
+    drawings: readonly OneDrawing[],
+    tellsLogits: boolean,
+  ): ReturnType<Decoder["runDrawn"]> {
+    return this.pages.runApart(entries, async ({ state: pools, feeds, last, ...read }) => {
+      const wanted = rowsLike(last, read.tokens.length);
+      const all = wanted.map((_, row) => drawings[row] ?? drawings[0]);
+      return this.#decoder.runDrawn(pools, { ...read, pages: feeds, wanted }, all, tellsLogits);
+    });
+  }
+
   /** True if the model hands out its last hidden state. */
   get givesHidden(): boolean {
     return this.#hidden !== undefined;
@@ -157,12 +175,8 @@ export class PagedDecoder implements StatefulDecoder {
   #runApart(entries: readonly PagedEntry[], keep?: number): Promise<Logits> {
     const rows = keep ?? Math.max(...entries.map(({ tokens }) => tokens.length));
     return this.pages.runApart(entries, async ({ state: pools, feeds, last, ...read }) => {
-      const wanted = last.flatMap((end) => Array.from({ length: rows }, (_, at) => Math.max(0, end - rows + 1 + at)));
-      // As many as there are samples, or few numbers that recur: runs of the same shapes are prepared once.
-      const samples = read.tokens.length;
-      const count =
-        samples <= 32 ? samples : Math.min(samples, 4 ** Math.max(1, Math.ceil(Math.log2(wanted.length) / 2)));
-      while (wanted.length < count) wanted.push(wanted[0]);
+      const ends = last.flatMap((end) => Array.from({ length: rows }, (_, at) => Math.max(0, end - rows + 1 + at)));
+      const wanted = rowsLike(ends, read.tokens.length);
       const logits = await this.#decoder.run(pools, { ...read, pages: feeds, wanted });
       return logits.inRows(rows);
     });
@@ -171,6 +185,12 @@ export class PagedDecoder implements StatefulDecoder {
   release(): void {
     for (const sequence of this.pages.pool.sequences) sequence.release();
   }
+}
+
+/** Rows that are wanted: as many as there are samples, or few numbers that recur, since runs of the same shapes are prepared once. */
+function rowsLike(wanted: readonly number[], samples: number): readonly number[] {
+  const count = samples <= 32 ? samples : Math.min(samples, 4 ** Math.max(1, Math.ceil(Math.log2(wanted.length) / 2)));
+  return [...wanted, ...Array<number>(Math.max(0, count - wanted.length)).fill(wanted[0])];
 }
 
 /** Texts without a token take no part in a run. */

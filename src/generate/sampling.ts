@@ -1,6 +1,7 @@
 /** How a token is chosen from logits: its options, their checks, and the choice. Knows no model, tokenizer or state. */
 import { InsituError } from "../base/error.js";
 import { leastTemperature, mostNoise, TokenNoise } from "../base/token-noise.js";
+import type { DrawingOptions } from "../cache/token-drawer.js";
 import type { TokenConstraint } from "./constraint.js";
 import { Truncation } from "./truncation.js";
 
@@ -65,6 +66,14 @@ export function readSampling(options: SamplingOptions, defaults: SamplingOptions
     frequencyPenalty: read("frequencyPenalty"),
     seed: read("seed"),
   };
+}
+
+/** What a device is told of how to draw; undefined for options of which it knows nothing. */
+export function drawingOf(sampling: Sampling): DrawingOptions | undefined {
+  const { temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty } = sampling;
+  const isPlain = repetitionPenalty === 1 && presencePenalty === 0 && frequencyPenalty === 0;
+  const isWhole = temperature < leastTemperature || topP === 1;
+  return isPlain && isWhole ? { temperature, topK, minP } : undefined;
 }
 
 const randomSeed = (): number => Math.floor(Math.random() * 2 ** 31);

@@ -6,7 +6,7 @@ const { NaN: none } = Number;
 const sample = (
   shows: string,
   logits: View,
-  [temperature, topK, minP]: readonly [number, number, number],
+  [temperature, topK, minP]: readonly [number | readonly number[], number, number],
   chance: { readonly seed: readonly number[]; readonly counter: readonly number[] },
   answer: Pick<OpCase, "outputs" | "throws">,
 ): OpCase => ({
@@ -16,7 +16,9 @@ const sample = (
   shows,
   inputs: [
     logits,
-    of("float32", [], [temperature]),
+    typeof temperature === "number"
+      ? of("float32", [], [temperature])
+      : of("float32", [temperature.length], temperature),
     of("int64", [], [topK]),
     of("float32", [], [minP]),
     of("int64", [chance.seed.length], chance.seed),
@@ -64,6 +66,13 @@ export const cases: readonly OpCase[] = [
     [1, 0, 0],
     { seed: [7, 7, 7, 7, -8, 2 ** 40 + 1], counter: [0, 1, 2, 3, 0, 5] },
     tokens(3, 1, 1, 0, 1, 1),
+  ),
+  sample(
+    "each text has options of its own",
+    of("float32", [3, 1, 5], [...five, ...five, ...five]),
+    [[0, 1, 1], 0, 0],
+    { seed: [7], counter: [0, 0, 3] },
+    tokens(1, 3, 0),
   ),
   sample(
     "two seeds for one text are refused",

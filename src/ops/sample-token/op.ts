@@ -11,7 +11,7 @@ import { floats } from "../shared/rules/types.js";
  * is from the softmax of logits / temperature over the `top_k` likeliest (0: all; the first of those that are equal at the edge), of them
  * those at least `min_p` times as likely as the likeliest. It is made by Gumbel's maximum, with the noise of each text's `seed` and `counter`.
  * NaN is never taken; where no logit is a largest number, the token is −1. `next_input` is the token as the next run reads it: 0 in that case.
- * One seed or counter serves all texts.
+ * Each option has a number for each text, or one that serves all.
  */
 export const SampleToken = defineOp({
   name: "SampleToken",
@@ -30,18 +30,14 @@ export const SampleToken = defineOp({
 
   infer(call) {
     const { logits, temperature, top_k, min_p, seed, counter } = call.inputs;
-    for (const [name, { shape }] of Object.entries({ temperature, top_k, min_p }))
-      call.check(
-        shape === undefined || shape.every((dim) => !isKnown(dim) || dim === 1),
-        () => `${name} must be one number, got [${shape!.join(",")}]`,
-      );
     const { shape } = logits;
     if (shape === undefined) return { token: {}, next_input: {} };
     call.check(shape.length === 3, () => `logits must have 3 dimensions, got [${shape.join(",")}]`);
     call.check(shape[1] !== 0 && shape[2] !== 0, () => `logits must hold a row, got [${shape.join(",")}]`);
-    for (const [name, { shape: list }] of Object.entries({ seed, counter }))
+    for (const [name, { shape: list }] of Object.entries({ temperature, top_k, min_p, seed, counter }))
       call.check(
         list === undefined ||
+          list.length === 0 ||
           (list.length === 1 && (list[0] === 1 || !isKnown(list[0]) || !isKnown(shape[0]) || list[0] === shape[0])),
         () =>
           `${name} must have one number, or one for each text of logits [${shape.join(",")}], got [${list!.join(",")}]`,
@@ -53,11 +49,12 @@ export const SampleToken = defineOp({
     const { inputs, outputs } = call;
     const { logits } = inputs;
     const [batch, rows, vocabulary] = logits.shape;
-    const number = (view: View): number => Number(readNumbers(view)[0]);
-    const [temperature, share] = [number(inputs.temperature), number(inputs.min_p)];
-    const count = Number(readBigInts(inputs.top_k)[0]);
-    const [seeds, counters] = [readBigInts(inputs.seed), readBigInts(inputs.counter)];
+    const numbers = (view: View): ArrayLike<number> => readNumbers(view) as ArrayLike<number>;
+    const [temperatures, shares] = [numbers(inputs.temperature), numbers(inputs.min_p)];
+    const [counts, seeds, counters] = [inputs.top_k, inputs.seed, inputs.counter].map(readBigInts);
     const tokens = Array.from({ length: batch }, (_, text) => {
+      const own = <N>(list: ArrayLike<N>): N => list[list.length === 1 ? 0 : text];
+      const [temperature, share, count] = [own(temperatures), own(shares), Number(own(counts))];
       const row = logits.slice(0, text, text + 1).slice(1, rows - 1, rows);
       const scores = Float64Array.from(readNumbers(row));
       const order = Array.from({ length: vocabulary }, (_, token) => token)
@@ -68,8 +65,8 @@ export const SampleToken = defineOp({
       if (!(temperature >= leastTemperature)) return order[0];
       const likeliest = count > 0 ? order.slice(0, count) : order;
       const least = share > 0 ? most + temperature * Math.log(share) : -Infinity;
-      const noise = new TokenNoise(seeds[seeds.length === 1 ? 0 : text]);
-      noise.begin(Number(BigInt.asUintN(32, counters[counters.length === 1 ? 0 : text])));
+      const noise = new TokenNoise(own(seeds));
+      noise.begin(Number(BigInt.asUintN(32, own(counters))));
       let [best, largest] = [order[0], -Infinity];
       for (const token of likeliest.filter((each) => scores[each] >= least).toSorted((a, b) => a - b)) {
         const key = (scores[token] - most) / temperature + noise.at(token);

@@ -11,7 +11,7 @@ export const lanes = 256;
 /** Tokens are told apart by so many bits where scores are equal. */
 export const tokenBits = 24;
 
-/** Where the options of a draw are read: expressions of words, of the texts as a whole or of one. */
+/** Where the options of a text's draw are read: expressions of words. */
 export interface Options {
   readonly temperature: string;
   readonly topK: readonly [low: string, high: string];
@@ -37,11 +37,11 @@ fn logit(text: u32, token: u32) -> u32 {
   return ordered(${read(type, "logits", "p.logits + (text * p.rows + p.rows - 1u) * p.vocabulary + token")});
 }
 
-fn heat() -> f32 { return bitcast<f32>(${temperature}); }
-fn isGreedy() -> bool { return !(heat() >= 0x1p-126f); }
-fn share() -> f32 { return bitcast<f32>(${minP}); }
+fn heat(text: u32) -> f32 { return bitcast<f32>(${temperature}); }
+fn isGreedy(text: u32) -> bool { return !(heat(text) >= 0x1p-126f); }
+fn share(text: u32) -> f32 { return bitcast<f32>(${minP}); }
 // How many of the likeliest may be drawn; 0 for all.
-fn likeliest() -> u32 {
+fn likeliest(text: u32) -> u32 {
   let count = ${topK[0]};
   return select(count, 0u, ${topK[1]} != 0u || count >= p.vocabulary);
 }`;

@@ -19,20 +19,22 @@ const optionWords = 8;
 
 /** The options as they are fed. */
 const fed: Options = {
-  temperature: "temperature[p.temperature]",
-  topK: ["topK[2u * p.topK]", "topK[2u * p.topK + 1u]"],
-  minP: "minP[p.minP]",
+  temperature: "temperature[p.temperature + text * p.temperatureStep]",
+  topK: ["topK[2u * (p.topK + text * p.topKStep)]", "topK[2u * (p.topK + text * p.topKStep) + 1u]"],
+  minP: "minP[p.minP + text * p.minPStep]",
   seed: ["seed[2u * (p.seed + text * p.seedStep)]", "seed[2u * (p.seed + text * p.seedStep) + 1u]"],
   counter: "counter[2u * (p.counter + text * p.counterStep)]",
 };
 
+const leftWord = (at: number): string => `found[${optionWords}u * text + ${at}u]`;
+
 /** The options as the first dispatch leaves them. */
 const left: Options = {
-  temperature: "found[0]",
-  topK: ["found[1]", "found[2]"],
-  minP: "found[3]",
-  seed: [`found[${optionWords}u * text + 4u]`, `found[${optionWords}u * text + 5u]`],
-  counter: `found[${optionWords}u * text + 6u]`,
+  temperature: leftWord(0),
+  topK: [leftWord(1), leftWord(2)],
+  minP: leftWord(3),
+  seed: [leftWord(4), leftWord(5)],
+  counter: leftWord(6),
 };
 
 const main = (body: string): string => `
@@ -63,15 +65,15 @@ ${main(`
     let options = ${optionWords}u * text;
 ${[fed.temperature, ...fed.topK, fed.minP, ...fed.seed, fed.counter].map((word, at) => `    found[options + ${at}u] = ${word};`).join("\n")}
   }
-  let keep = likeliest();
+  let keep = likeliest(text);
   // A least share of the largest logit can be told by nobody who knows a piece alone.
-  if (isGreedy() || (keep == 0u && share() > 0.0)) { return; }
+  if (isGreedy(text) || (keep == 0u && share(text) > 0.0)) { return; }
   if (keep == 0u) {
     var drawn = vec2u(0u, first);
     for (var at = lane; at < count; at += ${lanes}u) {
       let order = logit(text, first + at);
       if (order <= below) { continue; }
-      let key = ordered((score(order) - score(top.x)) / heat() + noise(text, first + at));
+      let key = ordered((score(order) - score(top.x)) / heat(text) + noise(text, first + at));
       if (key > drawn.x) { drawn = vec2u(key, first + at); }
     }
     drawn = largest(lane, drawn);
@@ -97,12 +99,12 @@ ${[fed.temperature, ...fed.topK, fed.minP, ...fed.seed, fed.counter].map((word, 
 /** Picks the token of a text out of what was left of its pieces. */
 const pick = `
 fn placeOf(text: u32, first: u32, at: u32) -> vec2u { return vec2u(found[first + 2u * at], rank(found[first + 2u * at + 1u])); }
-fn isAllowed(order: u32, top: u32) -> bool {
+fn isAllowed(text: u32, order: u32, top: u32) -> bool {
   if (order <= below) { return false; }
-  return order == top || !(share() > 0.0) || score(order) >= score(top) + heat() * log(share());
+  return order == top || !(share(text) > 0.0) || score(order) >= score(top) + heat(text) * log(share(text));
 }
 fn keyOf(text: u32, order: u32, top: u32, token: u32) -> u32 {
-  return ordered((score(order) - score(top)) / heat() + noise(text, token));
+  return ordered((score(order) - score(top)) / heat(text) + noise(text, token));
 }
 fn say(text: u32, lane: u32, token: u32, high: u32) {
   if (lane == 0u) {
@@ -123,11 +125,11 @@ ${main(`
     say(text, lane, 0xffffffffu, 0xffffffffu);
     return;
   }
-  if (isGreedy()) {
+  if (isGreedy(text)) {
     say(text, lane, top.y, 0u);
     return;
   }
-  let keep = likeliest();
+  let keep = likeliest(text);
   var drawn = vec2u(0u, 0xffffffffu);
   if (keep > 0u) {
     let first = p.candidates + 2u * text * p.vocabulary;
@@ -137,14 +139,14 @@ ${main(`
     for (var at = lane; at < count; at += ${lanes}u) {
       let place = placeOf(text, first, at);
       let token = rank(place.y);
-      if (!isBefore(place, last) || !isAllowed(place.x, top.x)) { continue; }
+      if (!isBefore(place, last) || !isAllowed(text, place.x, top.x)) { continue; }
       let one = vec2u(keyOf(text, place.x, top.x, token), token);
       if (precedes(one, drawn)) { drawn = one; }
     }
-  } else if (share() > 0.0) {
+  } else if (share(text) > 0.0) {
     for (var token = lane; token < p.vocabulary; token += ${lanes}u) {
       let order = logit(text, token);
-      if (!isAllowed(order, top.x)) { continue; }
+      if (!isAllowed(text, order, top.x)) { continue; }
       let one = vec2u(keyOf(text, order, top.x, token), token);
       if (precedes(one, drawn)) { drawn = one; }
     }
@@ -152,7 +154,7 @@ ${main(`
     for (var at = lane; at < p.pieces; at += ${lanes}u) {
       let own = left + 4u * at;
       if (found[own] <= below) { continue; }
-      let key = score(found[own + 2u]) + (score(found[own]) - score(top.x)) / heat();
+      let key = score(found[own + 2u]) + (score(found[own]) - score(top.x)) / heat(text);
       let one = vec2u(ordered(key), found[own + 3u]);
       if (precedes(one, drawn)) { drawn = one; }
     }
@@ -192,13 +194,11 @@ export const sampleToken: WebgpuKernel = webgpuKernel([SampleToken], {
       bindings: [...bindingsOf(call), { name: "found", of: found, writes: true }],
       parameters: {
         ...parameters,
-        temperature: inputs.temperature.place.offset,
-        topK: inputs.top_k.place.offset,
-        minP: inputs.min_p.place.offset,
-        seed: inputs.seed.place.offset,
-        seedStep: inputs.seed.shape[0] === 1 ? 0 : 1,
-        counter: inputs.counter.place.offset,
-        counterStep: inputs.counter.shape[0] === 1 ? 0 : 1,
+        ...placeOf("temperature", inputs.temperature),
+        ...placeOf("topK", inputs.top_k),
+        ...placeOf("minP", inputs.min_p),
+        ...placeOf("seed", inputs.seed),
+        ...placeOf("counter", inputs.counter),
       },
       workgroups: [pieces, batch],
     });
@@ -217,6 +217,12 @@ export const sampleToken: WebgpuKernel = webgpuKernel([SampleToken], {
       workgroups: [batch],
     });
   },
+});
+
+/** Where an option begins, and how far on the next text's is: nowhere, where one serves all. */
+const placeOf = (name: string, { shape, place }: Call["inputs"]["seed"]): Record<string, number> => ({
+  [name]: place.offset,
+  [`${name}Step`]: (shape[0] ?? 1) === 1 ? 0 : 1,
 });
 
 const bindingsOf = ({ inputs }: Call): Dispatch["bindings"] => [

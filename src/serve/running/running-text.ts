@@ -1,5 +1,6 @@
 /** One text in the engine: its tokens, how the next one is chosen, and when it ends. Runs nothing and holds no blocks. */
-import { describeChoice, Sampler } from "../../generate/sampling.js";
+import { checkToken, type DrawingOptions, type OneDrawing } from "../../cache/token-drawer.js";
+import { describeChoice, drawingOf, Sampler } from "../../generate/sampling.js";
 import type { MadeToken, TextEnd, TextListener, TextRequest } from "../engine.js";
 
 /** A text on its way. */
@@ -10,6 +11,7 @@ export class Text {
   /** The prompt's, and those that were made and are not read yet or were read. */
   readonly tokens: number[];
   readonly #sampler: Sampler;
+  readonly #drawing: DrawingOptions | undefined;
   /** Rows that it may take. */
   readonly mostRows: number;
   #made = 0;
@@ -27,6 +29,8 @@ export class Text {
     this.salt = salt;
     this.tokens = [...prompt];
     this.#sampler = new Sampler(sampling, prompt, { bias, constraint });
+    const needsLogits = bias !== undefined || constraint !== undefined || request.logprobs !== undefined;
+    this.#drawing = needsLogits ? undefined : drawingOf(sampling);
     this.mostRows = Math.min(context, prompt.length + maxTokens - 1);
   }
 
@@ -38,14 +42,22 @@ export class Text {
     return isFirst;
   }
 
-  /** Goes on with the token that the logits lead to: tells it, and why the text ended with it, where it did. Throws where there is none. */
-  goOn(logits: Float32Array, context: number): TextEnd | undefined {
+  /** How its next token is drawn by whoever runs the model; undefined where its logits are needed here. */
+  get drawing(): OneDrawing | undefined {
+    return this.#drawing && { ...this.#drawing, seed: this.request.sampling.seed, counter: this.#made };
+  }
+
+  /**
+   * Goes on with the token that the logits lead to, or that was drawn: tells it, and why the text ended with it, where it did. Throws where
+   * there is none.
+   */
+  goOn(from: Float32Array | number, context: number): TextEnd | undefined {
     const { endTokens, maxTokens, logprobs } = this.request;
-    const token = this.#sampler.choose(logits);
+    const token = typeof from === "number" ? checkToken(from) : this.#sampler.choose(from);
     if (endTokens.has(token)) return "end-token";
     this.#sampler.accept(token);
     this.#made++;
-    const made: MadeToken = { token, ...describeChoice(logits, token, logprobs) };
+    const made: MadeToken = { token, ...(typeof from === "number" ? {} : describeChoice(from, token, logprobs)) };
     if (this.#listener.token(made) === "stop") return "stopped";
     if (this.#made >= maxTokens) return "max-tokens";
     // All that is known was read: another one has no room.

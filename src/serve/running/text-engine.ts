@@ -5,7 +5,6 @@
 import { checkCount } from "../../base/arguments.js";
 import { InsituError } from "../../base/error.js";
 import { valueText } from "../../base/value-text.js";
-import type { Logits } from "../../cache/logits.js";
 import type { PagedEntry } from "../../cache/paged-state.js";
 import type { PagedDecoder } from "../../generate/paged-decoder.js";
 import { pause } from "../../generate/pause.js";
@@ -17,8 +16,9 @@ import { QueueFullError, RetryHint } from "./queue-full.js";
 import { Text } from "./running-text.js";
 import { type PrefixStore, SavedPrefixes } from "./saved-prefixes.js";
 
-/** Reads tokens of many texts in one run. */
-export type StepDecoder = Pick<PagedDecoder, "pages" | "step" | "givesHidden" | "sumHidden">;
+/** Reads tokens of many texts in one run; some draw the next ones as well. */
+export type StepDecoder = Pick<PagedDecoder, "pages" | "step" | "givesHidden" | "sumHidden"> &
+  Partial<Pick<PagedDecoder, "draws" | "stepDrawn">>;
 
 /** An engine's options without gaps. */
 interface EngineSettings extends Omit<SchedulerOptions, "blockSize"> {
@@ -255,22 +255,38 @@ export class TextEngine implements Engine {
 
   /** One run, and what comes of it. Where the run fails, texts are read one by one: only those that fail alone have failed. */
   async #read(parts: readonly ReadPart[]): Promise<void> {
-    let logits: Logits;
+    let after: (index: number) => Float32Array | number;
     try {
-      logits = await this.#decoder.step(parts.map(({ entry }) => entry));
+      after = await this.#runParts(parts);
     } catch (error) {
       if (parts.length > 1) for (const part of parts) await this.#read([part]);
       else this.#fail(parts[0].text, asError(error));
       return;
     }
-    for (const [index, { text, isLast }] of parts.entries()) if (isLast) this.#goOn(text, logits.at(0, index));
+    for (const [index, { text, isLast }] of parts.entries()) if (isLast) this.#goOn(text, after(index));
   }
 
-  #goOn(text: Text, logits: Float32Array): void {
+  /** What comes after each part: the logits, or the token where it is drawn where the model runs. */
+  async #runParts(parts: readonly ReadPart[]): Promise<(index: number) => Float32Array | number> {
+    const decoder = this.#decoder;
+    const entries = parts.map(({ entry }) => entry);
+    const drawings = parts.map(({ text, isLast }) => (isLast ? text.drawing : undefined));
+    const given = drawings.find((drawing) => drawing !== undefined);
+    if (given === undefined || decoder.draws !== true || decoder.stepDrawn === undefined) {
+      const logits = await decoder.step(entries);
+      return (index) => logits.at(0, index);
+    }
+    const tellsLogits = parts.some(({ isLast }, index) => isLast && drawings[index] === undefined);
+    const all = drawings.map((drawing) => drawing ?? given);
+    const { tokens, logits } = await decoder.stepDrawn(entries, all, tellsLogits);
+    return (index) => (drawings[index] === undefined ? logits!.at(0, index) : tokens[index]);
+  }
+
+  #goOn(text: Text, after: Float32Array | number): void {
     if (text.isOver) return;
     try {
       const before = text.made;
-      const end = text.goOn(logits, this.context);
+      const end = text.goOn(after, this.context);
       this.#counts.madeTokens += text.made - before;
       if (end === undefined) return;
       this.#hint.finished();

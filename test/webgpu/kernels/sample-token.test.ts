@@ -13,9 +13,10 @@ import { noWebgpu } from "../../support/backends.js";
 const soak = process.env["INSITU_SOAK"] !== undefined;
 
 interface Drawing {
-  readonly temperature: number;
-  readonly topK: number;
-  readonly minP: number;
+  /** One for all texts, or one for each. */
+  readonly temperature: number | readonly number[];
+  readonly topK: number | readonly number[];
+  readonly minP: number | readonly number[];
   readonly seeds: readonly number[];
   readonly counters: readonly number[];
 }
@@ -26,9 +27,9 @@ const model = (type: ElementType): Uint8Array =>
       opset: { "": 24, insitu: 1 },
       inputs: [
         value("negated", type, ["batch", "rows", "vocabulary"]),
-        value("temperature", "float32", []),
-        value("top_k", "int64", []),
-        value("min_p", "float32", []),
+        value("temperature", "float32", ["temperatures"]),
+        value("top_k", "int64", ["counts"]),
+        value("min_p", "float32", ["shares"]),
         value("seed", "int64", ["batch"]),
         value("counter", "int64", ["batch"]),
       ],
@@ -52,11 +53,14 @@ const int64 = (values: readonly number[], dims: readonly number[]): Tensor =>
 
 async function draw(session: InferenceSession, negated: Tensor, drawing: Drawing): Promise<number[]> {
   const { temperature, topK, minP, seeds, counters } = drawing;
+  const list = (given: number | readonly number[]): readonly number[] => (typeof given === "number" ? [given] : given);
+  const floats = (given: number | readonly number[]): Tensor =>
+    new Tensor("float32", Float32Array.from(list(given)), [list(given).length]);
   const { token } = await session.run({
     negated,
-    temperature: new Tensor("float32", Float32Array.of(temperature), []),
-    top_k: int64([topK], []),
-    min_p: new Tensor("float32", Float32Array.of(minP), []),
+    temperature: floats(temperature),
+    top_k: int64(list(topK), [list(topK).length]),
+    min_p: floats(minP),
     seed: int64(seeds, [seeds.length]),
     counter: int64(counters, [counters.length]),
   });
@@ -88,31 +92,30 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     [1e30, 7, 0],
     [0.01, 0, 0],
   ];
-  test.each(["float32", "float16", "bfloat16"] as const)(
-    "the tokens of the reference implementation, %s",
-    async (type) => {
-      const options = { fallback: "never" } as const;
-      const [device, host] = [
-        await InferenceSession.create(model(type), { backend: "webgpu", ...options }),
-        await InferenceSession.create(model(type), { backend: "reference" }),
-      ];
-      const random = seededRandom(11);
-      const sizes = soak ? [1, 5, 2048, 2049, 6000] : [5, 2049];
-      for (const vocabulary of sizes) {
-        const [batch, rows] = [3, 2];
-        // Whole numbers among them, so that there are many ties; the second text has NaN, infinities and zeros of both signs.
-        const numbers = Float64Array.from({ length: batch * rows * vocabulary }, (_, at) => {
-          const x = 16 * random() - 8;
-          if (Math.floor(at / (rows * vocabulary)) === 1 && random() < 0.3)
-            return [NaN, -Infinity, 0, -0][Math.floor(4 * random())];
-          return random() < 0.5 ? Math.round(x) : x;
-        });
-        const logits = logitsOf(type, [batch, rows, vocabulary], numbers);
-        for (const [temperature, topK, minP] of ways) {
-          const drawing = { temperature, topK, minP, seeds: [3, -4, 2 ** 45], counters: [0, 17, 4096] };
-          const [actual, expected] = [await draw(device, logits, drawing), await draw(host, logits, drawing)];
-          expect(actual, `${vocabulary} tokens, ${JSON.stringify(drawing)}`).toEqual(expected);
-        }
+  test.each(["float32", "float16", "bfloat16"] as const)("the tokens of the reference implementation, %s", async (type) => {
+    const options = { fallback: "never" } as const;
+    const [device, host] = [
+      await InferenceSession.create(model(type), { backend: "webgpu", ...options }),
+      await InferenceSession.create(model(type), { backend: "reference" }),
+    ];
+    const random = seededRandom(11);
+    const sizes = soak ? [1, 5, 2048, 2049, 6000] : [5, 2049];
+    for (const vocabulary of sizes) {
+      const [batch, rows] = [3, 2];
+      // Whole numbers among them, so that there are many ties; the second text has NaN, infinities and zeros of both signs.
+      const numbers = Float64Array.from({ length: batch * rows * vocabulary }, (_, at) => {
+        const x = 16 * random() - 8;
+        if (Math.floor(at / (rows * vocabulary)) === 1 && random() < 0.3)
+          return [NaN, -Infinity, 0, -0][Math.floor(4 * random())];
+        return random() < 0.5 ? Math.round(x) : x;
+      });
+      const logits = logitsOf(type, [batch, rows, vocabulary], numbers);
+      // Each way for all texts, and three ways beside each other.
+      const three = [0, 4, 8].map((at) => [0, 1, 2].map((option) => [0, 1, 3].map((text) => ways[at + text][option])));
+      for (const [temperature, topK, minP] of [...ways, ...three]) {
+        const drawing = { temperature, topK, minP, seeds: [3, -4, 2 ** 45], counters: [0, 17, 4096] };
+        const [actual, expected] = [await draw(device, logits, drawing), await draw(host, logits, drawing)];
+        expect(actual, `${vocabulary} tokens, ${JSON.stringify(drawing)}`).toEqual(expected);
       }
       expect(device.explain()).toMatch(/by sampleCandidates, pickToken/);
       await Promise.all([device.release(), host.release()]);
