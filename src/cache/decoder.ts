@@ -36,6 +36,8 @@ export interface DecoderStep {
   readonly keep?: number;
   /** In place of `keep`: the tokens whose logits are needed, by their numbers among all tokens. Each is a sample of the logits then. */
   readonly wanted?: readonly number[];
+  /** Who reads the logits, where those of one token may lie in the memory of those before: the state where left out. */
+  readonly reader?: object;
   /** Where pages are written and read. */
   readonly pages?: Readonly<Record<string, Tensor>>;
 }
@@ -44,7 +46,7 @@ export interface DecoderStep {
 interface DecoderOptions {
   /** How the names of outputs begin that measure attention; none are asked for where this is left out. */
   readonly measures?: string;
-  /** True for a caller that is done with the logits of one token before it asks for the next: they lie in the same memory then. */
+  /** True where readers are done with the logits of one token before they ask for the next: each reader's lie in the same memory then. */
   readonly overwriteLogits?: boolean;
 }
 
@@ -60,8 +62,8 @@ export class Decoder {
   readonly #types: ReadonlyMap<DecoderInput, ElementType>;
   readonly #logits: string;
   readonly #measured: readonly string[];
-  /** Results of single tokens are written into the same tensor, by batch; undefined where each has its own. */
-  readonly #results: Map<number, Tensor> | undefined;
+  /** Results of single tokens are written into one tensor of each reader, by batch; undefined where each has its own. */
+  readonly #results: WeakMap<object, Map<number, Tensor>> | undefined;
   /** Tokens of the vocabulary, where the model draws from it. */
   readonly #vocabulary: number | undefined;
   /** Slots that no drawer has, by the number of texts: programs are bound to them, so that they are used again. */
@@ -76,7 +78,7 @@ export class Decoder {
   /** Throws for a model that is no text decoder. */
   constructor(session: Session, { measures, overwriteLogits = false }: DecoderOptions = {}) {
     this.#session = session;
-    this.#results = overwriteLogits ? new Map() : undefined;
+    this.#results = overwriteLogits ? new WeakMap() : undefined;
     refuseEncoder(session);
     this.#types = typesOf(session);
     const kept = new Set(session.heldInputs.map(({ output }) => output));
@@ -169,12 +171,22 @@ export class Decoder {
     const feeds = this.feedsOf(state, step);
     // Tensors are kept by the rows of logits.
     const kept = this.#types.has(logitRows) ? (step.wanted?.length ?? batch) : batch;
-    const target = count === 1 ? this.#results?.get(kept) : undefined;
+    const own = count === 1 ? this.#resultsOf(step.reader ?? state) : undefined;
+    const target = own?.get(kept);
     const wanted = { [this.#logits]: target ?? null, ...Object.fromEntries(measured.map((name) => [name, null])) };
     const results = await this.#session.run(feeds, wanted, { state });
     const tensor = results[this.#logits];
-    if (count === 1) this.#results?.set(kept, tensor);
+    own?.set(kept, tensor);
     return { logits: this.#logitsOf(tensor, step), measured: measured.map((name) => results[name]) };
+  }
+
+  /** The tensors of a reader: what one was told is not written over by what another asks for meanwhile. */
+  #resultsOf(reader: object): Map<number, Tensor> | undefined {
+    const known = this.#results?.get(reader);
+    if (known !== undefined || this.#results === undefined) return known;
+    const own = new Map<number, Tensor>();
+    this.#results.set(reader, own);
+    return own;
   }
 
   /** What came as logits, by samples. */

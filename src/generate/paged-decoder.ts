@@ -113,9 +113,9 @@ export class PagedDecoder implements StatefulDecoder {
       ...(rows === undefined ? {} : { rows: { start: rows.start[sample], valid: rows.valid[sample] } }),
     }));
     const logits = this.#apart
-      ? await this.#runApart(entries, keep)
+      ? await this.#runApart(entries, state, keep)
       : await this.pages.run(entries, ({ state: pools, feeds, ...read }) =>
-          this.#decoder.run(pools, { ...read, pages: feeds, ...(keep === undefined ? {} : { keep }) }),
+          this.#decoder.run(pools, { ...read, pages: feeds, reader: state, ...(keep === undefined ? {} : { keep }) }),
         );
     return reading.length === tokens.length
       ? logits
@@ -133,7 +133,7 @@ export class PagedDecoder implements StatefulDecoder {
 
   /** Reads tokens of any number of texts in one run, as many of each as there are; the logits after the last one of each. */
   step(entries: readonly PagedEntry[]): Promise<Logits> {
-    return this.#runApart(entries, 1);
+    return this.#runApart(entries, this, 1);
   }
 
   /** True if `stepDrawn` can be asked for. */
@@ -171,13 +171,13 @@ export class PagedDecoder implements StatefulDecoder {
     });
   }
 
-  /** Logits after the last `keep` tokens of each text, or of as many as the longest has. */
-  #runApart(entries: readonly PagedEntry[], keep?: number): Promise<Logits> {
+  /** Logits after the last `keep` tokens of each text, or of as many as the longest has, for one reader. */
+  #runApart(entries: readonly PagedEntry[], reader: object, keep?: number): Promise<Logits> {
     const rows = keep ?? Math.max(...entries.map(({ tokens }) => tokens.length));
     return this.pages.runApart(entries, async ({ state: pools, feeds, last, ...read }) => {
       const ends = last.flatMap((end) => Array.from({ length: rows }, (_, at) => Math.max(0, end - rows + 1 + at)));
       const wanted = rowsLike(ends, read.tokens.length);
-      const logits = await this.#decoder.run(pools, { ...read, pages: feeds, wanted });
+      const logits = await this.#decoder.run(pools, { ...read, pages: feeds, wanted, reader });
       return logits.inRows(rows);
     });
   }
