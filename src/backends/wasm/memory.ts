@@ -37,6 +37,8 @@ export class WasmMemory {
   /** The last of them, with arrays over all of it: asked for every job. */
   #whole: { readonly buffer: ArrayBufferLike; readonly words: Int32Array; readonly numbers: Float32Array } | undefined;
   #end: number;
+  /** What lies from here on was never given out: the engine's zeros, for which the system has taken no memory yet. */
+  #fresh: number;
   #used = 0;
   /** Buffers that callers may hold arrays of, by address; with their bytes once they were given back. */
   readonly #lent = new Map<number, { bytes?: number }>();
@@ -64,6 +66,7 @@ export class WasmMemory {
       }
     }
     this.#end = aligned(reserved);
+    this.#fresh = this.#end;
   }
 
   /** The memory's bytes. The engine may put a new object in the place of the last one at any time after growing. */
@@ -117,7 +120,17 @@ export class WasmMemory {
     this.#grow(address + size);
     if (address !== this.#end) this.#free.pop();
     this.#end = address + size;
+    this.#fresh = Math.max(this.#fresh, this.#end);
     this.#used += size;
+    return address;
+  }
+
+  /** Takes `bytes` of zeros. What was never given out is not touched: a cache takes the system's memory as it is filled. */
+  takeZeroed(bytes: number): number {
+    const fresh = this.#fresh;
+    const address = this.take(bytes);
+    const used = Math.min(address + bytes, fresh) - address;
+    if (used > 0) new Uint8Array(this.buffer, address, used).fill(0);
     return address;
   }
 

@@ -101,9 +101,9 @@ export class SessionMemory implements Taker {
 
   #allocateIn(seat: number, type: Exclude<ElementType, "string">, shape: readonly number[]): View {
     const bytes = byteLengthOf(type, elementCount(shape));
-    const address = this.take(seat, bytes);
-    const { memory } = this.#share(seat);
-    new Uint8Array(memory.buffer, address, bytes).fill(0);
+    const { memory, taken } = this.#share(seat);
+    const address = memory.takeZeroed(bytes);
+    taken.set(address, bytes);
     return memory.viewAt(address, type, shape);
   }
 
