@@ -5,6 +5,7 @@
  */
 import { buildModel, float, value } from "../onnx/build.js";
 import type { Model, ModelTensor, ModelValue } from "../onnx/model.js";
+import { rotaryFrequencies, type RopeScaling } from "./rotary-frequencies.js";
 import { microsoft, PublishedGraph, type PublishedWeights } from "./published-graph.js";
 import { type WeightType, written } from "./random-weights.js";
 
@@ -20,22 +21,12 @@ export interface PublishedSizes {
   /** Positions that the rotary tables reach. */
   readonly positions: number;
   readonly ropeTheta: number;
+  /** How frequencies are slowed down for texts longer than those of the first training, as Llama 3 does it. */
+  readonly ropeScaling?: RopeScaling;
+  /** What norms add to the mean square; 1e-6 where left out. */
+  readonly epsilon?: number;
   readonly seed: number;
 }
-
-/** The shape of Qwen3-0.6B. */
-export const qwen3Sizes: PublishedSizes = {
-  layers: 28,
-  hidden: 1024,
-  heads: 16,
-  keyValueHeads: 8,
-  headSize: 128,
-  intermediate: 3072,
-  vocabulary: 151_936,
-  positions: 40_960,
-  ropeTheta: 1e6,
-  seed: 1,
-};
 
 /** What every size has, small enough for the reference implementation. */
 export const smallPublishedSizes: PublishedSizes = {
@@ -84,7 +75,7 @@ export function publishedDecoder(
 ): Model {
   const { layers, hidden, heads, keyValueHeads, headSize, intermediate, vocabulary } = sizes;
   const [queries, keys] = [heads * headSize, keyValueHeads * headSize];
-  const graph = new PublishedGraph(sizes.seed, type, weights);
+  const graph = new PublishedGraph(sizes.seed, type, weights, sizes.epsilon ?? 1e-6);
   const rotary = rotaryTables(sizes, type).map((tensor) => graph.weight(tensor));
   const lengths = lengthsOfMask(graph);
 
@@ -106,7 +97,7 @@ export function publishedDecoder(
       "SkipSimplifiedLayerNormalization",
       `${name}/SkipLayerNorm`,
       operands,
-      { epsilon: float(1e-6) },
+      { epsilon: float(graph.epsilon) },
       to,
     );
   };
@@ -250,9 +241,10 @@ function embedding(graph: PublishedGraph, { vocabulary, hidden }: PublishedSizes
 }
 
 /** cos and sin of every position and frequency: [positions, head / 2]. */
-function rotaryTables({ positions, headSize, ropeTheta }: PublishedSizes, type: WeightType): readonly ModelTensor[] {
+function rotaryTables(sizes: PublishedSizes, type: WeightType): readonly ModelTensor[] {
+  const { positions, headSize } = sizes;
   const half = headSize / 2;
-  const frequencies = Float64Array.from({ length: half }, (_, pair) => ropeTheta ** (-pair / half));
+  const frequencies = rotaryFrequencies(sizes);
   const angle = (at: number): number => Math.floor(at / half) * frequencies[at % half];
   return [
     written("cos_cache", type, [positions, half], (at) => Math.cos(angle(at))),

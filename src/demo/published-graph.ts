@@ -2,12 +2,18 @@
 import { float, initializer, node } from "../onnx/build.js";
 import type { ModelNode, ModelTensor } from "../onnx/model.js";
 import { Tensor } from "../tensor/tensor.js";
-import { RandomWeights, type WeightType } from "./random-weights.js";
+import { RandomWeights, roundToBfloat16, type WeightType } from "./random-weights.js";
 
 /** Products as MatMul, or as MatMulNBits with or without zero points. */
 export type PublishedWeights =
   | "plain"
-  | { readonly bits: 4 | 8; readonly blockSize: number; readonly zeroPoints?: boolean };
+  | {
+      readonly bits: 4 | 8;
+      readonly blockSize: number;
+      readonly zeroPoints?: boolean;
+      /** How far activations may be rounded: 0, where left out, not at all; 4 to 8 bits, as the builder writes files for processors. */
+      readonly accuracyLevel?: 0 | 4;
+    };
 
 /** The domain of onnxruntime's own operators. */
 export const microsoft = "com.microsoft";
@@ -20,8 +26,11 @@ export class PublishedGraph {
   readonly random: RandomWeights;
   readonly type: WeightType;
   readonly weights: PublishedWeights;
+  /** What norms add to the mean square. */
+  readonly epsilon: number;
 
-  constructor(seed: number, type: WeightType, weights: PublishedWeights) {
+  constructor(seed: number, type: WeightType, weights: PublishedWeights, epsilon: number) {
+    this.epsilon = epsilon;
     this.random = new RandomWeights(seed);
     this.type = type;
     this.weights = weights;
@@ -74,19 +83,19 @@ export class PublishedGraph {
         {},
         to,
       );
-    const { bits, blockSize, zeroPoints = false } = this.weights;
+    const { bits, blockSize, zeroPoints = false, accuracyLevel = 0 } = this.weights;
     const blocks = Math.ceil(K / blockSize);
     // Whole numbers of 0 to 2^bits - 1, all alike, are this far from their middle.
     const deviation = 2 ** bits / Math.sqrt(12);
     const operands = [
       input,
       this.weight(random.bytes(`${weight}_Q${bits}`, [N, blocks, (blockSize * bits) / 8])),
-      this.weight(random.near(`${weight}_scales`, type, [N, blocks], scale / deviation, 0.25)),
+      this.weight(random.near(`${weight}_scales`, type, [N, blocks], scale / deviation, 0.25, roundToBfloat16)),
       ...(zeroPoints
         ? [this.weight(zeroPointsNearMiddle(`${weight}_zero_points`, N, Math.ceil((blocks * bits) / 8), bits))]
         : []),
     ];
-    const attributes = { K, N, accuracy_level: 0, bits, block_size: blockSize };
+    const attributes = { K, N, accuracy_level: accuracyLevel, bits, block_size: blockSize };
     return this.add("MatMulNBits", `${name}/MatMul_Q${bits}`, operands, attributes, { ...to, domain: microsoft });
   }
 
@@ -96,7 +105,7 @@ export class PublishedGraph {
       "SimplifiedLayerNormalization",
       name,
       [input, this.weight(this.random.near(weight, this.type, [size], 1, 0.1))],
-      { axis: -1, epsilon: float(1e-6), stash_type: 1 },
+      { axis: -1, epsilon: float(this.epsilon), stash_type: 1 },
       output === undefined ? {} : { outputs: [output] },
     );
   }

@@ -5,6 +5,7 @@
 import { initializer } from "../onnx/build.js";
 import type { ModelTensor } from "../onnx/model.js";
 import { writeNumbers } from "../tensor/access.js";
+import { decodeTable, encodeBfloat16 } from "../tensor/float.js";
 import { Tensor } from "../tensor/tensor.js";
 import { View } from "../tensor/view.js";
 
@@ -52,10 +53,17 @@ export class RandomWeights {
   }
 
   /** Values between 1 - `spread` and 1 + `spread`, for norms and scales. */
-  near(name: string, type: WeightType, dims: readonly number[], one: number, spread: number): ModelTensor {
+  near(
+    name: string,
+    type: WeightType,
+    dims: readonly number[],
+    one: number,
+    spread: number,
+    rounded: (value: number) => number = (value) => value,
+  ): ModelTensor {
     const words = new Uint32Array(sizeOf(dims));
     this.#fill(words, -1, 0);
-    return written(name, type, dims, (at) => one * (1 + spread * (words[at] / 2 ** 31 - 1)));
+    return written(name, type, dims, (at) => rounded(one * (1 + spread * (words[at] / 2 ** 31 - 1))));
   }
 
   /** Bytes of any value. */
@@ -66,6 +74,12 @@ export class RandomWeights {
     return initializer(name, "uint8", new Uint8Array(words.buffer, 0, count), dims);
   }
 }
+
+/**
+ * A value with as many bits as bfloat16 has. The scale of a block that is quantized evenly around zero is its largest magnitude over a power
+ * of two: where weights were trained in bfloat16, as those of published decoders are, so are the scales.
+ */
+export const roundToBfloat16 = (value: number): number => decodeTable("bfloat16")[encodeBfloat16(value)];
 
 function xorshift(state: number): number {
   state ^= state << 13;

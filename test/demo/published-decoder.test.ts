@@ -6,9 +6,9 @@ import {
   publishedDecoder,
   type PublishedForm,
   type PublishedSizes,
-  qwen3Sizes,
   smallPublishedSizes,
 } from "../../src/demo/published-decoder.js";
+import { qwen3 } from "../../src/demo/published-shapes.js";
 import { RandomWeights } from "../../src/demo/random-weights.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
@@ -143,7 +143,7 @@ test("random values have the mean square that was asked for, in both types", () 
 
 test("every layer of Qwen3's shape leaves its rows finite and of about the same size", async () => {
   const deep: PublishedSizes = {
-    ...qwen3Sizes,
+    ...qwen3.sizes,
     layers: 28,
     hidden: 128,
     intermediate: 384,

@@ -4,6 +4,7 @@
  */
 import { closeSync, openSync, writeSync } from "node:fs";
 import type { PublishedSizes } from "../../demo/published-decoder.js";
+import { rotaryDivisors } from "../../demo/rotary-frequencies.js";
 import type { Model, ModelTensor } from "../../onnx/model.js";
 import { tensorView } from "../../onnx/model.js";
 import { readNumbers } from "../../tensor/access.js";
@@ -86,12 +87,16 @@ function blocksAsQ4(blocks: Uint8Array, scales: ModelTensor): Uint8Array {
   return result;
 }
 
+/** What llama.cpp calls the two kinds of decoders: with norms of each head's queries and keys, and without. */
+type Architecture = "qwen3" | "llama";
+
 /** Writes the decoder to a file. */
 export function writeGguf(path: string, { graph }: Model, sizes: PublishedSizes): void {
   const weights = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
-  const parts = [...partsOf(weights, sizes)];
+  const architecture = weights.has("model.layers.0.attn.q_norm.layernorm.weight") ? "qwen3" : "llama";
+  const parts = [...partsOf(weights, sizes, architecture)];
   const head = new Bytes().raw(new TextEncoder().encode("GGUF")).uint32(3).uint64(parts.length);
-  const metadata = metadataOf(sizes);
+  const metadata = metadataOf(sizes, architecture);
   head.uint64(metadata.length);
   for (const write of metadata) write(head);
   let offset = 0;
@@ -117,13 +122,43 @@ export function writeGguf(path: string, { graph }: Model, sizes: PublishedSizes)
   closeSync(file);
 }
 
-function* partsOf(weights: ReadonlyMap<string, ModelTensor>, sizes: PublishedSizes): Generator<Part> {
-  const { layers, hidden, vocabulary } = sizes;
+/** The rows of each head in the order in which llama.cpp's "llama" turns them: pairs side by side, where ONNX has their halves apart. */
+function pairedRows(headSize: number): (row: number) => number {
+  const half = headSize / 2;
+  return (row) => {
+    const within = row % headSize;
+    return row - within + (within & 1) * half + (within >> 1);
+  };
+}
+
+/** Rows of a matrix in another order. */
+function ordered(bytes: Uint8Array, rows: number, order: (row: number) => number): Uint8Array {
+  const wide = bytes.length / rows;
+  const result = new Uint8Array(bytes.length);
+  for (let row = 0; row < rows; row++) {
+    const from = order(row);
+    result.set(bytes.subarray(from * wide, (from + 1) * wide), row * wide);
+  }
+  return result;
+}
+
+function* partsOf(
+  weights: ReadonlyMap<string, ModelTensor>,
+  sizes: PublishedSizes,
+  architecture: Architecture,
+): Generator<Part> {
+  const { layers, hidden, vocabulary, headSize } = sizes;
+  const floats = (name: string, dims: readonly number[], numbers: Float32Array): Part => ({
+    name,
+    type: "float32",
+    dims,
+    bytes: () => bytesOf(numbers),
+    byteLength: numbers.byteLength,
+  });
   const plain = (name: string, source: string): Part => {
     const tensor = weights.get(source)!;
     // llama.cpp takes norms as float32 alone.
-    const numbers = Float32Array.from(readNumbers(tensorView(tensor)));
-    return { name, type: "float32", dims: tensor.dims, bytes: () => bytesOf(numbers), byteLength: numbers.byteLength };
+    return floats(name, tensor.dims, Float32Array.from(readNumbers(tensorView(tensor))));
   };
   const product = (name: string, source: string): Part => {
     const [dense, blocks, scales] = ["", "_Q4", "_scales"].map((end) => weights.get(`${source}.MatMul.weight${end}`));
@@ -152,22 +187,36 @@ function* partsOf(weights: ReadonlyMap<string, ModelTensor>, sizes: PublishedSiz
       byteLength: N * count * 18,
     };
   };
-  const embedding = weights.get("model.embed_tokens.weight")!;
-  yield {
-    name: "token_embd.weight",
-    type: embedding.type as "float16" | "float32",
-    dims: [hidden, vocabulary],
-    bytes: () => bytesOf(embedding.data as Uint16Array),
-    byteLength: sizeOf(embedding.dims) * (embedding.type === "float16" ? 2 : 4),
+  /** Queries or keys. */
+  const turning = (name: string, source: string): Part => {
+    const part = product(name, source);
+    if (architecture === "qwen3") return part;
+    const rows = part.dims[1];
+    return { ...part, bytes: () => ordered(part.bytes(), rows, pairedRows(headSize)) };
   };
+  const embedding = weights.get("model.embed_tokens.weight");
+  // With no tensor of its own for the head, llama.cpp takes the embedding.
+  if (embedding === undefined) yield product("token_embd.weight", "lm_head");
+  else
+    yield {
+      name: "token_embd.weight",
+      type: embedding.type as "float16" | "float32",
+      dims: [hidden, vocabulary],
+      bytes: () => bytesOf(embedding.data as Uint16Array),
+      byteLength: sizeOf(embedding.dims) * (embedding.type === "float16" ? 2 : 4),
+    };
+  if (sizes.ropeScaling !== undefined)
+    yield floats("rope_freqs.weight", [headSize / 2], Float32Array.from(rotaryDivisors(sizes)));
   for (let layer = 0; layer < layers; layer++) {
     const [ours, theirs] = [`model.layers.${layer}.`, `blk.${layer}.`];
     yield plain(`${theirs}attn_norm.weight`, `${ours}input_layernorm.weight`);
-    yield product(`${theirs}attn_q.weight`, `${ours}attn.q_proj`);
-    yield product(`${theirs}attn_k.weight`, `${ours}attn.k_proj`);
+    yield turning(`${theirs}attn_q.weight`, `${ours}attn.q_proj`);
+    yield turning(`${theirs}attn_k.weight`, `${ours}attn.k_proj`);
     yield product(`${theirs}attn_v.weight`, `${ours}attn.v_proj`);
-    yield plain(`${theirs}attn_q_norm.weight`, `${ours}attn.q_norm.layernorm.weight`);
-    yield plain(`${theirs}attn_k_norm.weight`, `${ours}attn.k_norm.layernorm.weight`);
+    if (architecture === "qwen3") {
+      yield plain(`${theirs}attn_q_norm.weight`, `${ours}attn.q_norm.layernorm.weight`);
+      yield plain(`${theirs}attn_k_norm.weight`, `${ours}attn.k_norm.layernorm.weight`);
+    }
     yield product(`${theirs}attn_output.weight`, `${ours}attn.o_proj`);
     yield plain(`${theirs}ffn_norm.weight`, `${ours}post_attention_layernorm.weight`);
     yield product(`${theirs}ffn_gate.weight`, `${ours}mlp.gate_proj`);
@@ -175,10 +224,10 @@ function* partsOf(weights: ReadonlyMap<string, ModelTensor>, sizes: PublishedSiz
     yield product(`${theirs}ffn_down.weight`, `${ours}mlp.down_proj`);
   }
   yield plain("output_norm.weight", `model.layers.${layers}.final_norm_layernorm.weight`);
-  yield product("output.weight", "lm_head");
+  if (embedding !== undefined) yield product("output.weight", "lm_head");
 }
 
-function metadataOf(sizes: PublishedSizes): ((out: Bytes) => void)[] {
+function metadataOf(sizes: PublishedSizes, architecture: Architecture): ((out: Bytes) => void)[] {
   const text = (key: string, value: string) => (out: Bytes) => void out.string(key).uint32(kinds.string).string(value);
   const whole = (key: string, value: number) => (out: Bytes) => void out.string(key).uint32(kinds.uint32).uint32(value);
   const real = (key: string, value: number) => (out: Bytes) =>
@@ -191,19 +240,20 @@ function metadataOf(sizes: PublishedSizes): ((out: Bytes) => void)[] {
   };
   const { vocabulary } = sizes;
   return [
-    text("general.architecture", "qwen3"),
+    text("general.architecture", architecture),
     text("general.name", "random weights"),
     whole("general.alignment", alignment),
-    whole("qwen3.block_count", sizes.layers),
-    whole("qwen3.context_length", sizes.positions),
-    whole("qwen3.embedding_length", sizes.hidden),
-    whole("qwen3.feed_forward_length", sizes.intermediate),
-    whole("qwen3.attention.head_count", sizes.heads),
-    whole("qwen3.attention.head_count_kv", sizes.keyValueHeads),
-    whole("qwen3.attention.key_length", sizes.headSize),
-    whole("qwen3.attention.value_length", sizes.headSize),
-    real("qwen3.attention.layer_norm_rms_epsilon", 1e-6),
-    real("qwen3.rope.freq_base", sizes.ropeTheta),
+    whole(`${architecture}.block_count`, sizes.layers),
+    whole(`${architecture}.context_length`, sizes.positions),
+    whole(`${architecture}.embedding_length`, sizes.hidden),
+    whole(`${architecture}.feed_forward_length`, sizes.intermediate),
+    whole(`${architecture}.attention.head_count`, sizes.heads),
+    whole(`${architecture}.attention.head_count_kv`, sizes.keyValueHeads),
+    whole(`${architecture}.attention.key_length`, sizes.headSize),
+    whole(`${architecture}.attention.value_length`, sizes.headSize),
+    real(`${architecture}.attention.layer_norm_rms_epsilon`, sizes.epsilon ?? 1e-6),
+    real(`${architecture}.rope.freq_base`, sizes.ropeTheta),
+    whole(`${architecture}.rope.dimension_count`, sizes.headSize),
     text("tokenizer.ggml.model", "gpt2"),
     text("tokenizer.ggml.pre", "qwen2"),
     array("tokenizer.ggml.tokens", "string", vocabulary, (out, token) => void out.string(`w${token}`)),

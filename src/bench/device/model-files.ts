@@ -65,16 +65,8 @@ export class ModelFiles {
     }
     const folder = join(this.#root, kind);
     mkdirSync(folder);
-    const { model, pieces } = moveToExternalData(this.#decoder(kind), { location: "model.onnx.data" });
-    writePieces(join(folder, "model.onnx.data"), pieces);
-    writePieces(join(folder, "model.onnx"), writeModelPieces(model));
+    const model = writeModelFolder(folder, this.#decoder(kind), this.#sizes, "qwen3");
     writePieces(join(folder, "next.onnx"), writeModelPieces(withArgMax(model)));
-    const { vocabulary, positions } = this.#sizes;
-    writeFileSync(
-      join(folder, "config.json"),
-      JSON.stringify({ model_type: "qwen3", vocab_size: vocabulary, max_position_embeddings: positions }),
-    );
-    writeFileSync(join(folder, "tokenizer.json"), JSON.stringify(tokenizer(vocabulary)));
     return { folder, model: join(folder, "model.onnx"), next: join(folder, "next.onnx") };
   }
 
@@ -87,6 +79,20 @@ export class ModelFiles {
 }
 
 const interrupted = (): never => process.exit(130);
+
+/** Writes a decoder in the hub's layout, its weights in a file beside it; the model that names that file. */
+export function writeModelFolder(folder: string, decoder: Model, sizes: PublishedSizes, modelType: string): Model {
+  const { model, pieces } = moveToExternalData(decoder, { location: "model.onnx.data" });
+  writePieces(join(folder, "model.onnx.data"), pieces);
+  writePieces(join(folder, "model.onnx"), writeModelPieces(model));
+  const { vocabulary, positions } = sizes;
+  writeFileSync(
+    join(folder, "config.json"),
+    JSON.stringify({ model_type: modelType, vocab_size: vocabulary, max_position_embeddings: positions }),
+  );
+  writeFileSync(join(folder, "tokenizer.json"), JSON.stringify(tokenizer(vocabulary)));
+  return model;
+}
 
 function writePieces(path: string, pieces: readonly Uint8Array[]): void {
   const file = openSync(path, "w");

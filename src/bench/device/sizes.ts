@@ -1,5 +1,6 @@
 /** How large everything is that a device is measured with. */
-import { type PublishedSizes, qwen3Sizes, smallPublishedSizes } from "../../demo/published-decoder.js";
+import { type PublishedSizes, smallPublishedSizes } from "../../demo/published-decoder.js";
+import { qwen3 } from "../../demo/published-shapes.js";
 
 /** A decoder, and what is done with it. */
 export interface DeviceSizes {
@@ -26,7 +27,7 @@ export interface DeviceSizes {
 
 /** Qwen3-0.6B. */
 export const fullSizes: DeviceSizes = {
-  model: qwen3Sizes,
+  model: qwen3.sizes,
   type: "float16",
   contexts: [128, 4096],
   tokens: 64,
