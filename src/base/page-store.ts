@@ -6,6 +6,8 @@ export interface PageStore {
   load(names: readonly string[], signal: AbortSignal): Promise<readonly (Uint8Array | undefined)[]>;
   /** Keeps values, in place of what was there. The store may let go of them at any time, and of older ones to make room. */
   save(values: ReadonlyMap<string, Uint8Array>, signal: AbortSignal): Promise<void>;
+  /** Its answers are not what they should be: a store that has connections makes new ones. */
+  renew?(): void;
   /** Gives connections back; nothing is asked of the store afterwards. */
   close(): Promise<void>;
 }

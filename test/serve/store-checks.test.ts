@@ -81,6 +81,24 @@ test("what is whole before a damaged value is used, the rest is computed", async
   expect((await once(store, "a")).cachedTokens).toBe(96);
 });
 
+test("an answer that is no list of values brings nothing, and a store whose answers are wrong makes new connections", async () => {
+  const alone = await tokensAlone(model, prompt, { maxTokens: 10 });
+  const answers: readonly unknown[] = [new Uint8Array(300), "x", [1, 2], [[]], { length: 6 }, null, new Array(9)];
+  for (const answer of answers) {
+    const odd = new MemoryStore();
+    odd.load = async () => answer as Uint8Array[];
+    const heard = await once(odd, "a");
+    expect([heard.tokens, heard.cachedTokens, heard.store.hits]).toEqual([alone, 0, 0]);
+  }
+  const blocks = await nameBlocks("model", "salt", prompt, 16);
+  let renewed = 0;
+  const wrong = Object.assign(new MemoryStore(), { renew: () => void renewed++ });
+  wrong.load = async (names) => names.map(() => new Uint8Array(64));
+  const checked = new CheckedStore(wrong, 64, {});
+  for (let time = 0; time < 5; time++) expect(await checked.load(blocks)).toEqual([]);
+  expect([renewed, checked.figures.refused, checked.figures.reading]).toEqual([1, 18, "open"]);
+});
+
 test("a store that never answers holds nobody up, and gives the blocks back that were reserved for it", async () => {
   const silent: PageStore = {
     load: () => new Promise(() => {}),

@@ -46,9 +46,10 @@ export class CheckedStore {
     this.#blockBytes = blockBytes;
     this.#seal = new BlockSeal(secret);
     this.#deadline = deadlineMilliseconds;
-    const breaker = (what: string): CircuitBreaker =>
+    const breaker = (what: string, opened: () => void): CircuitBreaker =>
       new CircuitBreaker({
         changed: (state: BreakerState, why: unknown) => {
+          if (state === "open") opened();
           if (state === "closed") this.#whenBack();
           if (state !== "half-open")
             tell?.(
@@ -56,8 +57,9 @@ export class CheckedStore {
             );
         },
       });
-    this.#reading = breaker("read");
-    this.#writing = breaker("written");
+    // What was asked and what is answered may be one off for good.
+    this.#reading = breaker("read", () => store.renew?.());
+    this.#writing = breaker("written", () => {});
   }
 
   /** Has `listener` called when the store answers again: it may have lost everything. */
@@ -79,9 +81,13 @@ export class CheckedStore {
     const names = blocks.map(({ name }) => name);
     const found = await this.#ask(this.#reading, async (signal) => {
       const values = await this.#store.load(names, signal);
-      const gap = values.findIndex((value) => value === undefined);
-      const there = values.slice(0, gap < 0 ? blocks.length : gap).filter((value) => value !== undefined);
-      return Promise.all(there.map((value, at) => this.#seal.open(blocks[at], value, this.#blockBytes)));
+      const there: Promise<Uint8Array | undefined>[] = [];
+      for (const [at, block] of blocks.entries()) {
+        const value: unknown = values[at];
+        if (!(value instanceof Uint8Array)) break;
+        there.push(this.#seal.open(block, value, this.#blockBytes));
+      }
+      return Promise.all(there);
     });
     if (found === undefined) return [];
     const wrong = found.findIndex((bytes) => bytes === undefined);
@@ -110,6 +116,12 @@ export class CheckedStore {
     return isSaved === true;
   }
 
+  /** What was loaded could not be used. */
+  failed(error: unknown): void {
+    this.#counts.errors++;
+    this.#reading.failed(error);
+  }
+
   /** Counts blocks that are not kept. */
   drop(blocks: number): void {
     this.#counts.dropped += blocks;
@@ -130,8 +142,9 @@ export class CheckedStore {
       timer = setInterval(() => {
         if (++turns < deadlineTurns) return;
         const error = new Error(`it did not answer within ${this.#deadline} ms`);
-        deadline.abort(error);
+        // Others who use what is given up then fail after this one.
         reject(error);
+        deadline.abort(error);
       }, this.#deadline / deadlineTurns);
     });
     try {

@@ -21,6 +21,8 @@ export class CircuitBreaker {
   readonly #now: () => number;
   #state: BreakerState = "closed";
   #failures = 0;
+  /** Why the first one in a row failed: what comes after it often follows from it. */
+  #why: unknown;
   #rest = firstRest;
   #until = 0;
 
@@ -41,7 +43,10 @@ export class CircuitBreaker {
   /** True where it may be asked; after a rest, for the first one who wants to. */
   admit(): boolean {
     if (!this.wouldAdmit) return false;
-    if (this.#state === "open") this.#turn("half-open");
+    if (this.#state === "open") {
+      this.#failures = 0;
+      this.#turn("half-open");
+    }
     return true;
   }
 
@@ -54,11 +59,11 @@ export class CircuitBreaker {
   }
 
   failed(why: unknown): void {
-    this.#failures++;
+    if (this.#failures++ === 0) this.#why = why;
     if (this.#state === "open" || (this.#state === "closed" && this.#failures < mostFailures)) return;
     this.#until = this.#now() + this.#rest;
     this.#rest = Math.min(longestRest, this.#rest * 2);
-    this.#turn("open", why);
+    this.#turn("open", this.#why);
   }
 
   #turn(state: BreakerState, why?: unknown): void {

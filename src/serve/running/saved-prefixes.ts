@@ -105,7 +105,10 @@ export class SavedPrefixes {
     return contents;
   }
 
-  /** Brings what was fetched into the reserved blocks, which texts of the salt may share from then on. Between runs. */
+  /**
+   * Brings what was fetched into the reserved blocks, which texts of the salt may share from then on. Between runs. Never throws: what cannot be
+   * brought is computed.
+   */
   bring({ sequence, known }: Reserved, contents: readonly Uint8Array[]): void {
     try {
       const { state, pool } = this.#pages;
@@ -116,6 +119,8 @@ export class SavedPrefixes {
         const brought = sequence.contentsOf(known + at);
         if (brought !== undefined) this.#given.set(brought, performance.now());
       });
+    } catch (error) {
+      this.#store.failed(error);
     } finally {
       sequence.release();
     }
