@@ -26,7 +26,11 @@ const declared: Readonly<Record<string, CommandOption>> = {
   "max-running": { value: "N", describes: "texts that are made at a time (16)" },
   "prefix-cache": { value: "folder", describes: "keeps beginnings of texts there, for after a restart" },
   "prefix-cache-size": { value: "bytes", describes: "bytes of that folder at most (4294967296)" },
-  store: { value: "address", describes: "keeps them in Redis or Valkey, for other servers too: redis://host:port" },
+  store: {
+    value: "address",
+    describes:
+      "keeps them in Redis or Valkey, for other servers too: redis://host:port, or redis-cluster://host:port,…",
+  },
   "store-secret-file": { value: "file", describes: "only what was signed with this secret is read from there" },
   "store-ttl": { value: "seconds", describes: "how long the store keeps what nobody writes again (86400)" },
   "store-deadline": { value: "milliseconds", describes: "how long the store may take to answer (2000)" },

@@ -2,31 +2,19 @@
  * Blocks of pages in Redis or Valkey, which several processes share. How much is kept, and what goes first, is the server's to say (maxmemory,
  * allkeys-lru); each value also has a time to live. A connection that fails or is late is given up, and the next call makes another.
  */
-import type { RedisClientType } from "@redis/client";
 import { checkCount } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import type { PageStore } from "../base/page-store.js";
-
-type ClientRoom = typeof import("@redis/client");
-
-/** What is asked of a connection: values are bytes. */
-interface Connection {
-  readonly read: (keys: string[]) => Promise<unknown[]>;
-  readonly write: (key: string, value: Buffer) => Promise<unknown>;
-}
+import { readRedisAddress, type RedisAddress } from "./redis-address.js";
+import { type ClientRoom, type Connection, connectRedis } from "./redis-connection.js";
 
 const prefix = "insitu:page:";
 
-/** A store behind redis:// or rediss://. Nothing is asked of it yet: it may be down. */
+/** A store behind redis:// or redis-cluster://, with TLS behind rediss:// or rediss-cluster://. Nothing is asked of it yet: it may be down. */
 export async function openRedisPages(address: string, secondsToLive: number): Promise<PageStore> {
   checkCount("the seconds that pages live in a store", secondsToLive, 1);
-  const url = URL.canParse(address) ? new URL(address) : undefined;
-  if (url === undefined || !["redis:", "rediss:"].includes(url.protocol) || url.hostname === "")
-    throw new InsituError(
-      "invalid-argument",
-      `a store must be redis://host:port, or rediss://host:port for TLS, got "${url?.protocol ?? address}${url === undefined ? "" : "//…"}"`,
-    );
-  return new RedisPages(await loadClient(), address, secondsToLive);
+  const found = readRedisAddress(address);
+  return new RedisPages(await loadClient(), found, secondsToLive);
 }
 
 async function loadClient(): Promise<ClientRoom> {
@@ -44,13 +32,13 @@ async function loadClient(): Promise<ClientRoom> {
 
 class RedisPages implements PageStore {
   readonly #room: ClientRoom;
-  readonly #address: string;
+  readonly #address: RedisAddress;
   readonly #secondsToLive: number;
   #connection: Promise<Connection> | undefined;
-  /** Also one that is being made. */
-  #client: Pick<RedisClientType, "destroy"> | undefined;
+  /** Ends it, also while it is being made. */
+  #destroy: (() => void) | undefined;
 
-  constructor(room: ClientRoom, address: string, secondsToLive: number) {
+  constructor(room: ClientRoom, address: RedisAddress, secondsToLive: number) {
     this.#room = room;
     this.#address = address;
     this.#secondsToLive = secondsToLive;
@@ -58,7 +46,11 @@ class RedisPages implements PageStore {
 
   async load(names: readonly string[], signal: AbortSignal): Promise<readonly (Uint8Array | undefined)[]> {
     if (names.length === 0) return [];
-    const values = await this.#with(signal, ({ read }) => read(names.map((name) => prefix + name)));
+    const values = await this.#with(signal, async ({ read }) => {
+      const answer: unknown = await read(names.map((name) => prefix + name));
+      if (Array.isArray(answer) && answer.length === names.length) return answer as unknown[];
+      throw new Error(`it did not answer with ${names.length} values`);
+    });
     return values.map((value) => (value instanceof Uint8Array ? value : undefined));
   }
 
@@ -70,6 +62,10 @@ class RedisPages implements PageStore {
         ),
       ),
     );
+  }
+
+  renew(): void {
+    this.#giveUp();
   }
 
   async close(): Promise<void> {
@@ -89,45 +85,37 @@ class RedisPages implements PageStore {
     } catch (error) {
       // What the server refuses it refuses on a connection that works.
       if (!(error instanceof this.#room.ErrorReply)) giveUp();
+      else if (!this.#address.isCluster && isOfCluster(error.message))
+        throw new InsituError(
+          "invalid-argument",
+          "it is a server of a cluster: give redis-cluster://host:port in place of redis://host:port",
+          { cause: error },
+        );
       throw error;
     } finally {
       signal.removeEventListener("abort", giveUp);
     }
   }
 
-  async #connect(): Promise<Connection> {
-    const { createClient, RESP_TYPES } = this.#room;
-    const client = createClient({
-      url: this.#address,
-      RESP: 2,
-      disableOfflineQueue: true,
-      disableClientInfo: true,
-      maintNotifications: "disabled",
-      socket: { reconnectStrategy: false },
+  #connect(): Promise<Connection> {
+    const { made, destroy } = connectRedis(this.#room, this.#address, this.#secondsToLive, () => {
+      if (this.#destroy === destroy) this.#giveUp();
     });
-    this.#client = client;
-    const leave = (): void => {
-      if (this.#client === client) this.#giveUp();
-    };
-    client.on("error", leave);
-    client.on("end", leave);
-    await client.connect();
-    const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer });
-    const expiration = { type: "EX", value: this.#secondsToLive } as const;
-    return {
-      read: (keys) => bytes.mGet(keys),
-      write: (key, value) => client.set(key, value, { expiration }),
-    };
+    this.#destroy = destroy;
+    return made;
   }
 
   #giveUp(): void {
-    const client = this.#client;
-    this.#client = undefined;
+    const destroy = this.#destroy;
+    this.#destroy = undefined;
     this.#connection = undefined;
     try {
-      client?.destroy();
+      destroy?.();
     } catch {
       // It is closed already.
     }
   }
 }
+
+/** What a server of a cluster answers who takes it for the only one. */
+const isOfCluster = (message: string): boolean => /^(MOVED|CROSSSLOT|ASK) /.test(message);

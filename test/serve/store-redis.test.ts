@@ -1,23 +1,15 @@
-// Beginnings in a real Redis that is killed, hangs, comes back empty, is full or lies, while texts run: each text is the one that is made
-// alone, nobody waits beyond the deadline, and the figures tell it.
+// Beginnings in a real Redis that is killed, hangs, is slow, comes back empty, is full or lies, while conversations run: each text is the one that
+// is made alone, nobody waits beyond the deadline, and the figures tell it.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { LanguageModel } from "../../src/generate/causal-lm.js";
-import { CausalLM } from "../../src/index.node.js";
+import { seededRandom } from "../../src/bench/serve/seeded-random.js";
 import { openRedisPages } from "../../src/platform/redis-pages.js";
-import type { Engine, StoreFigures } from "../../src/serve/engine.js";
-import { createEngine } from "../../src/serve/running/create-engine.js";
-import { embedded } from "../generate/support.js";
 import { howToInstallRedis, Redis, redisServer } from "../support/redis.js";
-import { submit, tokensAlone } from "./engine-support.js";
+import { TcpProxy } from "../support/tcp-proxy.js";
+import { Crowd, long, short, soak } from "./store-support.js";
+import { submit } from "./engine-support.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
-const crowd = soak ? 200 : 5;
-const rounds = soak ? 4 : 1;
-const made = soak ? 8 : 3;
-/** How long the store may take where it must answer, however busy the machine is, and where it does not answer. */
-const long = 30_000;
-const short = 150;
-
+const size = soak ? 200 : 4;
+const seed = Number(process.env["INSITU_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 if (redisServer === undefined) console.log(howToInstallRedis);
 
 test("an address that is none is refused, without what it may have of a password", async () => {
@@ -28,140 +20,130 @@ test("an address that is none is refused, without what it may have of a password
   await expect(openRedisPages("redis://host", 0)).rejects.toThrow("seconds");
 });
 
-describe.skipIf(redisServer === undefined)("a store that fails", () => {
-  let model: LanguageModel;
+describe.skipIf(redisServer === undefined)(`a store that fails (seed ${seed})`, () => {
+  let crowd: Crowd;
   let redis: Redis;
-  let alone: number[][];
-
-  // Conversations that begin alike in fours.
-  const prompts = Array.from({ length: crowd }, (_, text) =>
-    Array.from(
-      { length: 70 + (text % 4) * 9 },
-      (_, at) => 300 + ((at * 37 + (text >> 2) * 11 + (at > 66 ? text : 0)) % 1000),
-    ),
-  );
-
+  let proxy: TcpProxy | undefined;
   beforeAll(async () => {
-    const pages = { cache: "paged", batchInvariant: true, context: 200, blocks: 80, keep: 0 } as const;
-    model = await CausalLM.load(embedded, { ...pages, threads: 1 });
-    alone = [];
-    for (const prompt of prompts) alone.push(await tokensAlone(model, prompt, { maxTokens: made }));
+    crowd = await Crowd.gather(size, soak ? 8 : 2);
   });
-  afterAll(() => model?.release());
-  afterEach(() => redis?.kill());
-
-  /** An engine on pages that know nothing. */
-  async function engineOf(deadlineMilliseconds = long): Promise<Engine> {
-    model.pages!.pool.forgetPrefixes();
-    const store = await openRedisPages(redis.address, 60);
-    const prefixes = { store, fingerprint: "the embedded model", deadlineMilliseconds };
-    return createEngine(model, { prefixes, mostWaiting: crowd });
-  }
-
-  /** All conversations at once; `fault` comes when the first one has begun. */
-  async function talk(fault?: () => unknown, deadline = long): Promise<{ reused: number; store: StoreFigures }> {
-    const engine = await engineOf(deadline);
-    let faults: unknown;
-    const onToken = (): undefined => void (faults ??= fault?.() ?? true);
-    const heard = prompts.map((prompt) => submit(engine, { prompt, maxTokens: made, onToken }));
-    await Promise.all(heard.map(({ over }) => over));
-    await faults;
-    await engine.close();
-    expect(heard.map(({ tokens }) => tokens)).toEqual(alone);
-    const { store, ...figures } = engine.figures();
-    expect(figures).toMatchObject({ waiting: 0, running: 0, blocksUsed: 0 });
-    return { reused: heard.reduce((sum, { cachedTokens }) => sum + cachedTokens!, 0), store: store! };
-  }
+  afterAll(() => crowd?.model.release());
+  afterEach(async () => {
+    proxy?.close();
+    await redis?.kill();
+  });
 
   test("what one engine has read, the next one finds; each value lives as long as was said", async () => {
     redis = await Redis.start();
-    const first = await talk();
-    expect(first.store).toMatchObject({ hits: 0, errors: 0, refused: 0, dropped: 0, reading: "closed" });
+    const first = await crowd.talk(redis.address);
+    expect(first.store).toMatchObject({ errors: 0, refused: 0, dropped: 0, reading: "closed" });
     const [[key]] = await redis.entries();
     expect(await redis.secondsLeft(key)).toBeGreaterThan(0);
     expect(await redis.secondsLeft(key)).toBeLessThanOrEqual(60);
-    const second = await talk();
+    const second = await crowd.talk(redis.address);
     expect(second.store.hits).toBeGreaterThan(0);
     // In a crowd others take the blocks before a text has its turn.
-    const whole = prompts.reduce((sum, { length }) => sum + 16 * Math.floor((length - 1) / 16), 0);
-    expect(second.reused).toBeGreaterThanOrEqual(soak ? whole / 4 : whole);
+    expect(second.reused).toBeGreaterThanOrEqual(soak ? crowd.whole / 4 : crowd.whole);
   });
 
   test("killed while texts run, and not there at all", async () => {
     redis = await Redis.start();
-    await talk();
-    await talk(() => redis.kill());
-    const { reused, store } = await talk();
-    expect([store.hits, store.errors > 0, reused < 64 * crowd]).toEqual([0, true, true]);
+    await crowd.talk(redis.address, () => redis.kill());
+    const { store, told } = await crowd.talk(redis.address);
+    expect([store.hits, store.errors > 0]).toEqual([0, true]);
     expect(store.reading).not.toBe("closed");
+    expect(told[0]).toMatch(/^the store is not (read|written) for a while: .*ECONNREFUSED/);
     await redis.start();
-    expect((await talk()).store).toMatchObject({ hits: 0, errors: 0 });
-    expect((await talk()).store.hits).toBeGreaterThan(0);
+    expect((await crowd.talk(redis.address)).store).toMatchObject({ errors: 0 });
+    expect((await crowd.talk(redis.address)).store.hits).toBeGreaterThan(0);
   });
 
   test("hanging while texts run, and from the beginning", async () => {
     redis = await Redis.start();
-    await talk(() => redis.hang(), short);
-    const { store } = await talk(undefined, short);
+    await crowd.talk(redis.address, () => redis.hang(), short);
+    const { store, told } = await crowd.talk(redis.address, undefined, short);
     expect([store.hits, store.saved, store.errors > 0, store.dropped > 0]).toEqual([0, 0, true, true]);
+    expect(told[0]).toMatch(/^the store is not (read|written) for a while: Error: it did not answer within 150 ms/);
     redis.goOn();
-    expect((await talk()).store).toMatchObject({ errors: 0, refused: 0 });
+    expect((await crowd.talk(redis.address)).store).toMatchObject({ errors: 0, refused: 0 });
+  });
+
+  test("slow: late answers are waited for until the deadline, and not beyond", async () => {
+    redis = await Redis.start();
+    await crowd.talk(redis.address);
+    proxy = await TcpProxy.start(redis.port, { delay: 5 });
+    expect((await crowd.talk(proxy.address)).store).toMatchObject({ errors: 0, refused: 0, reading: "closed" });
+    proxy.close();
+    // Answers that begin in time and do not end.
+    proxy = await TcpProxy.start(redis.port, { drop: 100 });
+    const { store, told } = await crowd.talk(proxy.address, undefined, short);
+    expect([store.hits, store.errors > 0]).toEqual([0, true]);
+    expect(told[0]).toMatch(/within 150 ms/);
   });
 
   test("restarted empty: a connection that broke is made anew", async () => {
     redis = await Redis.start();
-    const engine = await engineOf();
-    const ask = async (prompt: readonly number[]): Promise<readonly number[]> => {
-      model.pages!.pool.forgetPrefixes();
-      const heard = submit(engine, { prompt, maxTokens: made });
+    const engine = await crowd.engine(redis.address);
+    const ask = async (which: number): Promise<void> => {
+      crowd.model.pages!.pool.forgetPrefixes();
+      const heard = submit(engine, { prompt: crowd.prompts[which], maxTokens: crowd.made });
       await heard.over;
-      return heard.tokens;
+      expect(heard.tokens).toEqual(crowd.alone(which));
     };
-    expect(await ask(prompts[0])).toEqual(alone[0]);
+    await ask(0);
     await redis.kill();
     await redis.start();
-    for (const at of [0, 4, 4]) expect(await ask(prompts[at])).toEqual(alone[at]);
+    for (const which of [0, 3, 3]) await ask(which);
     await engine.close();
     expect(engine.figures().store).toMatchObject({ reading: "closed", writing: "closed" });
     expect(engine.figures().store!.hits).toBeGreaterThan(0);
     expect((await redis.entries()).size).toBeGreaterThan(0);
+    // The same while all of them talk.
+    await crowd.talk(redis.address, async () => {
+      await redis.kill();
+      await redis.start();
+    });
+    expect((await crowd.talk(redis.address)).store).toMatchObject({ errors: 0, refused: 0 });
   });
 
   test("full: what it has is read, what it refuses is dropped", async () => {
     redis = await Redis.start("--maxmemory", "2mb", "--maxmemory-policy", "noeviction");
-    const { store } = await talk();
-    expect([store.errors > 0, store.dropped > 0]).toEqual([true, true]);
-    expect((await talk()).store).toMatchObject({ refused: 0, reading: "closed" });
+    const { store, told } = await crowd.talk(redis.address);
+    expect([store.errors > 0, store.dropped > 0, store.writing]).toEqual([true, true, "open"]);
+    expect(told[0]).toMatch(/^the store is not written for a while: .*OOM/);
+    const again = await crowd.talk(redis.address);
+    expect(again.store).toMatchObject({ refused: 0, reading: "closed" });
+    expect(again.store.hits).toBeGreaterThan(0);
   });
 
-  test("a corrupted value behind every name: none becomes a row", async () => {
+  test("answers with bits turned on their way, in values and in what is around them", async () => {
     redis = await Redis.start();
-    await talk();
-    const entries = await redis.entries();
-    for (let round = 0; round < rounds; round++) {
-      const values = [...entries.values()];
-      const changed = Array.from(entries, ([key, value], at): [string, Buffer] => {
-        const turned = Buffer.from(value);
-        const bit = (at * 7919 + round * 104_729) % (8 * value.length);
-        turned[bit >> 3] ^= 1 << (bit & 7);
-        const kinds = [turned, turned, value.subarray(0, bit >> 3), values[(at + 1) % values.length]];
-        return [key, kinds[(at + round) % kinds.length]];
-      });
-      await redis.set(new Map(changed));
-      const { reused, store } = await talk();
-      expect([store.hits, store.refused > 0, reused < 64 * crowd]).toEqual([0, true, true]);
+    await crowd.talk(redis.address);
+    for (let round = 0; round < (soak ? 20 : 2); round++) {
+      const random = seededRandom(seed + round);
+      const damage = (bytes: Buffer): void => {
+        // Every other round close to the beginning, where lengths and kinds of answers are.
+        const reach = round % 2 === 0 ? Math.min(30, bytes.length) : bytes.length;
+        for (let count = 0; count < 1 + bytes.length / 20_000; count++)
+          bytes[Math.floor(random() * reach)] ^= 1 << Math.floor(random() * 8);
+      };
+      const through = await TcpProxy.start(redis.port, { damage });
+      const { store } = await crowd.talk(through.address, undefined, short);
+      through.close();
+      expect(store.refused + store.errors).toBeGreaterThan(0);
     }
+    expect((await crowd.talk(redis.address)).store).toMatchObject({ errors: 0, reading: "closed" });
   });
 
   test("two salts with the same prompt share nothing", async () => {
     redis = await Redis.start();
     const cached: (number | undefined)[] = [];
     for (const salt of ["a", "b", "a"]) {
-      const engine = await engineOf();
-      const heard = submit(engine, { prompt: prompts[0], maxTokens: made, salt });
+      const engine = await crowd.engine(redis.address, long);
+      const heard = submit(engine, { prompt: crowd.prompts[0], maxTokens: crowd.made, salt });
       await heard.over;
       await engine.close();
-      expect(heard.tokens).toEqual(alone[0]);
+      expect(heard.tokens).toEqual(crowd.alone(0));
       cached.push(heard.cachedTokens);
     }
     expect(cached).toEqual([0, 0, 64]);

@@ -1,7 +1,8 @@
-// A Redis or Valkey of the test's own, on a port of this machine, which can be killed, stopped and started again.
+// A Redis or Valkey of the test's own, on a port of this machine, which can be killed, stopped and started again; and a cluster of them.
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { createClient, RESP_TYPES } from "@redis/client";
 
@@ -18,11 +19,11 @@ export const howToInstallRedis =
 
 /** One server. */
 export class Redis {
-  readonly #port: number;
+  readonly port: number;
   #process: ChildProcess | undefined;
 
   private constructor(port: number) {
-    this.#port = port;
+    this.port = port;
   }
 
   static async start(...options: string[]): Promise<Redis> {
@@ -32,12 +33,12 @@ export class Redis {
   }
 
   get address(): string {
-    return `redis://127.0.0.1:${this.#port}`;
+    return `redis://127.0.0.1:${this.port}`;
   }
 
   /** Starts it, empty, and waits until it answers. */
   async start(...options: string[]): Promise<void> {
-    const args = ["--port", String(this.#port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", ...options];
+    const args = ["--port", String(this.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", ...options];
     this.#process = spawn(redisServer!, args, { stdio: "ignore" });
     for (;;) {
       try {
@@ -79,6 +80,11 @@ export class Redis {
     return this.#ask((client) => Promise.all(Array.from(values, ([key, value]) => client.set(key, value))));
   }
 
+  /** Any command, and its answer. */
+  command(...words: string[]): Promise<unknown> {
+    return this.#ask((client) => client.sendCommand(words));
+  }
+
   /** Seconds that a key is still kept. */
   secondsLeft(key: string): Promise<number> {
     return this.#ask(async (client) => Number(await client.ttl(key)));
@@ -93,6 +99,60 @@ export class Redis {
     } finally {
       if (client.isOpen) client.destroy();
     }
+  }
+}
+
+/** Servers that share the slots of one cluster, and know each other; the last `replicas` of them each follow one of the first. */
+export class RedisCluster {
+  readonly nodes: Redis[];
+  readonly #folder: string;
+
+  private constructor(nodes: Redis[], folder: string) {
+    this.nodes = nodes;
+    this.#folder = folder;
+  }
+
+  static async start(count: number, replicas = 0): Promise<RedisCluster> {
+    const folder = mkdtempSync(join(tmpdir(), "insitu-cluster-"));
+    const buses: number[] = [];
+    for (let at = 0; at < count + replicas; at++) buses.push(await freePort());
+    const nodes = await Promise.all(
+      buses.map((bus, at) => {
+        const files = ["--dir", folder, "--cluster-config-file", `nodes-${at}.conf`];
+        const times = ["--cluster-node-timeout", "1000", "--cluster-port", String(bus)];
+        return Redis.start("--cluster-enabled", "yes", ...files, ...times);
+      }),
+    );
+    const cluster = new RedisCluster(nodes, folder);
+    const from = (at: number): number => Math.floor((16384 * at) / count);
+    for (let at = 0; at < count; at++)
+      await nodes[at].command("CLUSTER", "ADDSLOTSRANGE", String(from(at)), String(from(at + 1) - 1));
+    for (let at = 1; at < nodes.length; at++)
+      await nodes[0].command("CLUSTER", "MEET", "127.0.0.1", String(nodes[at].port), String(buses[at]));
+    await cluster.untilInfo(/cluster_state:ok[^]*cluster_known_nodes:(\d+)/, String(nodes.length));
+    for (let at = count; at < nodes.length; at++)
+      await nodes[at].command("CLUSTER", "REPLICATE", String(await nodes[at - count].command("CLUSTER", "MYID")));
+    return cluster;
+  }
+
+  /** Two of its servers; the others are found by them. */
+  get address(): string {
+    const [first, second] = this.nodes.map(({ port }) => `127.0.0.1:${port}`);
+    return `redis-cluster://${first},${second}`;
+  }
+
+  /** Until what these servers say of the cluster has `wanted` at the pattern's place. */
+  async untilInfo(pattern: RegExp, wanted: string, nodes: readonly Redis[] = this.nodes): Promise<void> {
+    for (;;) {
+      const infos = await Promise.all(nodes.map((node) => node.command("CLUSTER", "INFO")));
+      if (infos.every((info) => pattern.exec(String(info))?.[1] === wanted)) return;
+      await new Promise((resolve) => void setTimeout(resolve, 20));
+    }
+  }
+
+  async kill(): Promise<void> {
+    await Promise.all(this.nodes.map((node) => node.kill()));
+    rmSync(this.#folder, { recursive: true });
   }
 }
 
