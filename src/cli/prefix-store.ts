@@ -4,7 +4,7 @@ import { InsituError } from "../base/error.js";
 import type { CausalLM } from "../entry/node.js";
 import { openPageFolder } from "../platform/page-folder.js";
 import { openRedisPages } from "../platform/redis-pages.js";
-import type { PrefixStore } from "../serve/running/saved-prefixes.js";
+import type { PrefixStore } from "../serve/running/prefix-store.js";
 import { modelFingerprint } from "./model-fingerprint.js";
 
 /** What the command line says of it. */

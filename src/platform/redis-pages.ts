@@ -35,6 +35,7 @@ class RedisPages implements PageStore {
   readonly #address: RedisAddress;
   readonly #secondsToLive: number;
   #connection: Promise<Connection> | undefined;
+  #isClosed = false;
   /** Ends it, also while it is being made. */
   #destroy: (() => void) | undefined;
 
@@ -69,12 +70,14 @@ class RedisPages implements PageStore {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#giveUp();
   }
 
   /** Uses a connection; one that fails, or is used when the signal comes, is given up. */
   async #with<T>(signal: AbortSignal, use: (connection: Connection) => Promise<T>): Promise<T> {
     signal.throwIfAborted();
+    if (this.#isClosed) throw new Error("the store was closed");
     const connecting = (this.#connection ??= this.#connect());
     const giveUp = (): void => {
       if (this.#connection === connecting) this.#giveUp();

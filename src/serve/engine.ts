@@ -90,6 +90,8 @@ export interface StoreFigures {
   readonly dropped: number;
   readonly reading: "closed" | "half-open" | "open";
   readonly writing: "closed" | "half-open" | "open";
+  /** Tokens from which on a beginning is asked for: Infinity where computing is quicker. */
+  readonly leastTokens: number;
 }
 
 /** Runs texts. */

@@ -31,6 +31,11 @@ const gauges: readonly Figure[] = [
     "Whether the store is written: 0 yes, 1 on trial, 2 no.",
     (of) => breaker[of.store?.writing ?? "closed"],
   ],
+  [
+    "insitu_store_least_tokens",
+    "Tokens from which on a beginning is read from the store.",
+    (of) => of.store?.leastTokens ?? 0,
+  ],
 ];
 
 const counters: readonly Figure[] = [

@@ -3,7 +3,7 @@ import { checkChoice, checkCount, checkName, checkRule, optionsWithoutNull } fro
 import { InsituError } from "../base/error.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
 import type { Engine } from "./engine.js";
-import type { PrefixStore } from "./running/saved-prefixes.js";
+import type { PrefixStore } from "./running/prefix-store.js";
 import type { RequestLimits } from "./wire/limits.js";
 
 /** Bounds on what one client can take. */

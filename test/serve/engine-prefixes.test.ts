@@ -1,6 +1,6 @@
 // Prefixes that outlive a pool: empty pages take over what the first one read, from a folder; only what is the same in
 // model, salt and tokens, and whole. The texts stay the same.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
@@ -10,7 +10,8 @@ import { CausalLM } from "../../src/index.node.js";
 import { openPageFolder } from "../../src/platform/page-folder.js";
 import { createEngine } from "../../src/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
-import { type Heard, submit } from "./engine-support.js";
+import { type Heard, submit, tokensAlone } from "./engine-support.js";
+import { MemoryStore } from "./memory-store.js";
 
 let folder: string;
 let model: LanguageModel;
@@ -86,19 +87,30 @@ test("a folder stays within its bytes, and lets go of what was used longest ago"
   expect(await reopened.load(["a", "b"], signal)).toEqual([Buffer.from(block(1))]);
 });
 
-test("a folder that has grown too large is cut when it is opened, and rid of what was never finished", async () => {
-  const { signal } = new AbortController();
-  const store = await openPageFolder(folder, 100_000);
-  await store.save(new Map(Array.from({ length: 20 }, (_, at) => [`${at}`, new Uint8Array(3000)])), signal);
-  const [old, fresh] = ["old.1.1.part", "fresh.1.1.part"].map((name) => join(folder, name));
-  for (const file of [old, fresh]) writeFileSync(file, "half");
-  utimesSync(old, 0, 0);
-  await openPageFolder(folder, 10_000);
-  const files = readdirSync(folder);
-  expect([
-    files.filter((name) => name.endsWith(".page")).length,
-    files.filter((name) => name.endsWith(".part")),
-  ]).toEqual([3, ["fresh.1.1.part"]]);
+test("fetched blocks that others take before their text has its turn are computed again", async () => {
+  // Four beginnings of six blocks each, in a pool that has 20 blocks for them.
+  const others = model.pages!.pool.add();
+  others.append(20 * 16);
+  const prompts = Array.from({ length: 4 }, (_, text) => prompt.map((token) => 300 + ((token + text * 7) % 1000)));
+  const alone: number[][] = [];
+  for (const each of prompts) alone.push(await tokensAlone(model, each, { maxTokens: 8 }));
+  const store = new MemoryStore();
+  const all = async (): Promise<readonly [fetched: number, reused: number]> => {
+    model.pages!.pool.forgetPrefixes();
+    const engine = createEngine(model, { prefixes: { store, fingerprint: "the embedded model" }, mostRunning: 1 });
+    const heard = prompts.map((each) => submit(engine, { prompt: each, maxTokens: 8 }));
+    await Promise.all(heard.map(({ over }) => over));
+    await engine.close();
+    expect(heard.map(({ tokens }) => tokens)).toEqual(alone);
+    expect(engine.figures()).toMatchObject({ blocksUsed: 20 });
+    const reused = heard.reduce((sum, { cachedTokens }) => sum + cachedTokens!, 0);
+    return [engine.figures().store!.hits * 16, reused];
+  };
+  await all();
+  const [fetched, reused] = await all();
+  others.release();
+  expect(fetched).toBeGreaterThanOrEqual(18 * 16);
+  expect(reused).toBeLessThan(fetched);
 });
 
 test("a store that fails is as if it were empty", async () => {

@@ -12,6 +12,7 @@ import { CircuitBreaker } from "../../src/serve/running/circuit-breaker.js";
 import { createEngine } from "../../src/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
 import { type Heard, submit, tokensAlone } from "./engine-support.js";
+import { MemoryStore } from "./memory-store.js";
 
 let model: LanguageModel;
 beforeAll(async () => {
@@ -20,18 +21,6 @@ beforeAll(async () => {
 });
 afterAll(() => model.release());
 afterEach(() => void vi.restoreAllMocks());
-
-/** A store in memory. */
-class MemoryStore implements PageStore {
-  readonly values = new Map<string, Uint8Array>();
-  async load(names: readonly string[]): Promise<(Uint8Array | undefined)[]> {
-    return names.map((name) => this.values.get(name));
-  }
-  async save(values: ReadonlyMap<string, Uint8Array>): Promise<void> {
-    for (const [name, value] of values) this.values.set(name, value);
-  }
-  async close(): Promise<void> {}
-}
 
 const prompt = Array.from({ length: 100 }, (_, at) => 300 + ((at * 37) % 1000));
 
@@ -221,5 +210,42 @@ test("the store is read from the length on where that is quicker, and not where 
     close: async () => {},
   };
   const prefixes = { store: gone, fingerprint: "this model" };
-  expect(await withBreakEven(prefixes, model.pagedDecoder!, 1000)).toBe(prefixes);
+  expect((await withBreakEven(prefixes, model.pagedDecoder!, 1000)).leastTokens).toBe(undefined);
+});
+
+test("what a store takes is measured when it first answers, and again after it was away; each time it is told", async () => {
+  let later = 0;
+  const clock = performance.now.bind(performance);
+  vi.spyOn(performance, "now").mockImplementation(() => clock() + later);
+  const store = new MemoryStore();
+  const { load, save } = store;
+  const failing = (): Promise<never> => Promise.reject(new Error("away"));
+  const turn = (isThere: boolean): unknown =>
+    Object.assign(store, isThere ? { load, save } : { load: failing, save: failing });
+  turn(false);
+  const told: string[] = [];
+  const tell = (line: string): unknown => told.push(line);
+  const given = { store, fingerprint: "this model", tell };
+  model.pages!.pool.forgetPrefixes();
+  const engine = createEngine(model, { prefixes: await withBreakEven(given, model.pagedDecoder!, model.vocabulary) });
+  const ask = async (): Promise<void> => {
+    model.pages!.pool.forgetPrefixes();
+    const heard = submit(engine, { prompt, maxTokens: 2 });
+    await heard.over;
+  };
+  turn(true);
+  await ask();
+  const measured = expect.stringMatching(/^the store is (not read|read for \d+ tokens or more): /);
+  await vi.waitFor(() =>
+    expect(told).toEqual([expect.stringMatching(/did not answer when the server began/), measured]),
+  );
+  expect(engine.figures().store!.leastTokens % 16 || Infinity).toBe(Infinity);
+  turn(false);
+  for (let time = 0; time < 4; time++) await ask();
+  expect(told.slice(2)).toContain("the store is not read for a while: Error: away");
+  turn(true);
+  later += 60_000;
+  await ask();
+  await vi.waitFor(() => expect(told.at(-1)).toEqual(measured));
+  await engine.close();
 });

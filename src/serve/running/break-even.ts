@@ -1,43 +1,66 @@
 /**
- * From which length on a beginning is fetched from a store: what a run takes for a block against what the store takes, measured once. On a
- * machine that computes faster than the store answers, that is never.
+ * From which length on a beginning is fetched from a store: what a run takes for a block against what the store takes. On a machine that computes
+ * faster than the store answers, that is never. Runs are measured once, before texts; the store also beside them, where a run that holds the
+ * thread makes it look slower, never quicker.
  */
-import { nameBlocks } from "../../cache/block-names.js";
+import { type NamedBlock, nameBlocks } from "../../cache/block-names.js";
+import type { PagedState } from "../../cache/paged-state.js";
 import type { PagedDecoder } from "../../generate/paged-decoder.js";
 import { CheckedStore } from "./checked-store.js";
-import { pageFingerprint, type PrefixStore } from "./saved-prefixes.js";
-
-/** What was measured, in milliseconds. */
-interface BreakEven {
-  readonly computeBlock: number;
-  readonly fetchBlock: number;
-  /** What a fetch takes beside its blocks. */
-  readonly roundTrip: number;
-  /** Blocks from which on fetching is quicker; Infinity where it never is. */
-  readonly blocks: number;
-}
+import { pageFingerprint, type PrefixStore } from "./prefix-store.js";
 
 /** Blocks that are computed, and fetched, for the measure. */
 const measured = 8;
 
-/** The store with `leastTokens` as measured on these pages, and told. Where the store does not answer it stays as it was. No run may be under way. */
+/** What the blocks of the measure are named by, beside the model: no key's salt is like it. */
+const salt = "to measure what a store takes";
+
+/** How often each is tried: the first run also compiles, a store's answers vary. */
+const runs = 2;
+const fetches = 5;
+
+/**
+ * The store with what a run takes for a block, and with `leastTokens` as measured and told. Where the store does not answer it is measured when it
+ * does. No run may be under way.
+ */
 export async function withBreakEven(
   prefixes: PrefixStore,
   decoder: Pick<PagedDecoder, "pages" | "step">,
   vocabulary: number,
 ): Promise<PrefixStore> {
-  const { blockSize } = decoder.pages.pool;
-  const tell = prefixes.tell ?? (() => {});
-  const found = await measureBreakEven(prefixes, decoder, vocabulary);
+  const { pages } = decoder;
+  const computeBlock = await measureComputing(decoder, vocabulary);
+  const measurable = { ...prefixes, computeBlock };
+  const found = await measureBreakEven(measurable, pages, computeBlock);
   if (found === undefined) {
-    tell("the store did not answer when the server began: what it takes is not measured, and texts go on without it");
-    return prefixes;
+    prefixes.tell?.("the store did not answer when the server began: what it takes is measured when it does");
+    return measurable;
   }
-  const { computeBlock, fetchBlock, roundTrip, blocks } = found;
-  const costs = `a block of ${blockSize} tokens takes ${shown(computeBlock)} to compute, ${shown(fetchBlock)} to fetch after ${shown(roundTrip)}`;
-  const leastTokens = blocks * blockSize;
-  tell(`the store is ${blocks === Infinity ? "not read" : `read for ${leastTokens} tokens or more`}: ${costs}`);
-  return { ...prefixes, leastTokens };
+  prefixes.tell?.(found.told);
+  return { ...measurable, leastTokens: found.leastTokens };
+}
+
+/** What was measured. */
+interface BreakEven {
+  /** Infinity where fetching is never quicker. */
+  readonly leastTokens: number;
+  readonly told: string;
+}
+
+/** Measures what the store takes, beside whatever runs; undefined where it does not keep what it is given, or does not answer. */
+export async function measureBreakEven(
+  prefixes: PrefixStore,
+  pages: PagedState,
+  computeBlock: number,
+): Promise<BreakEven | undefined> {
+  const { blockSize } = pages.pool;
+  const costs = await measureFetching(prefixes, pages);
+  if (costs === undefined) return undefined;
+  const { fetchBlock, roundTrip } = costs;
+  const leastTokens = breakEvenBlocks(computeBlock, fetchBlock, roundTrip) * blockSize;
+  const what = leastTokens === Infinity ? "not read" : `read for ${leastTokens} tokens or more`;
+  const why = `a block of ${blockSize} tokens takes ${shown(computeBlock)} to compute, ${shown(fetchBlock)} to fetch after ${shown(roundTrip)}`;
+  return { leastTokens, told: `the store is ${what}: ${why}` };
 }
 
 const shown = (milliseconds: number): string => `${milliseconds.toFixed(2)} ms`;
@@ -48,46 +71,45 @@ function breakEvenBlocks(computeBlock: number, fetchBlock: number, roundTrip: nu
   return Math.max(1, Math.floor(roundTrip / (computeBlock - fetchBlock)) + 1);
 }
 
-/** Measures; undefined where the store does not keep what it is given. */
-async function measureBreakEven(
-  prefixes: PrefixStore,
-  decoder: Pick<PagedDecoder, "pages" | "step">,
-  vocabulary: number,
-): Promise<BreakEven | undefined> {
+/** Blocks of the measure that fit the pool, and their tokens. */
+function measuredTokens({ pool }: PagedState, vocabulary: number): number[] {
+  const count = Math.min(measured, pool.blocks);
+  return Array.from({ length: count * pool.blockSize }, (_, at) => at % vocabulary);
+}
+
+/** Milliseconds that a run takes for a block. */
+async function measureComputing(decoder: Pick<PagedDecoder, "pages" | "step">, vocabulary: number): Promise<number> {
   const { pages } = decoder;
-  const { pool, blockBytes } = pages;
-  const { blockSize } = pool;
-  const count = Math.min(measured, Math.floor(pool.room / blockSize));
-  const tokens = Array.from({ length: count * blockSize }, (_, at) => at % vocabulary);
-  const salt = "to measure what a store takes";
-  const computing = async (): Promise<void> => {
-    const sequence = pool.add(undefined, `${salt} ${Math.random()}`);
+  const tokens = measuredTokens(pages, vocabulary);
+  const best = await quickest(async () => {
+    const sequence = pages.pool.add(undefined, `${salt} ${Math.random()}`);
     try {
       await decoder.step([{ sequence, tokens }]);
     } finally {
       sequence.release();
     }
-  };
-  const blocks = nameBlocks(pageFingerprint(prefixes.fingerprint, pages), salt, tokens, blockSize);
+  }, runs);
+  return (best * pages.pool.blockSize) / tokens.length;
+}
+
+/** Milliseconds that the store takes for a block, and beside its blocks. */
+async function measureFetching(
+  prefixes: PrefixStore,
+  pages: PagedState,
+): Promise<{ readonly fetchBlock: number; readonly roundTrip: number } | undefined> {
+  const { blockBytes, pool } = pages;
+  const tokens = measuredTokens(pages, 2 ** 16);
+  const blocks = nameBlocks(pageFingerprint(prefixes.fingerprint, pages), salt, tokens, pool.blockSize);
   const store = new CheckedStore(prefixes.store, blockBytes, { ...prefixes, tell: () => {} });
   const contents = blocks.map((_, at) => new Uint8Array(blockBytes).fill(at + 1));
   if (!(await store.save(blocks, contents))) return undefined;
-  const fetching = async (from: number): Promise<void> => {
-    await store.load(blocks.slice(from));
-  };
-  const computed = await quickest(computing, runs);
-  const one = await quickest(() => fetching(count - 1), fetches);
-  const all = await quickest(() => fetching(0), fetches);
-  if (store.figures.hits !== fetches * (count + 1)) return undefined;
-  const fetchBlock = Math.max(0, all - one) / Math.max(1, count - 1);
-  const computeBlock = computed / count;
-  const roundTrip = Math.max(0, one - fetchBlock);
-  return { computeBlock, fetchBlock, roundTrip, blocks: breakEvenBlocks(computeBlock, fetchBlock, roundTrip) };
+  const fetch = async (wanted: readonly NamedBlock[]): Promise<void> => void (await store.load(wanted));
+  const one = await quickest(() => fetch(blocks.slice(-1)), fetches);
+  const all = await quickest(() => fetch(blocks), fetches);
+  if (store.figures.hits !== fetches * (blocks.length + 1)) return undefined;
+  const fetchBlock = Math.max(0, all - one) / Math.max(1, blocks.length - 1);
+  return { fetchBlock, roundTrip: Math.max(0, one - fetchBlock) };
 }
-
-/** How often each is tried: the first run also compiles, a store's answers vary. */
-const runs = 2;
-const fetches = 5;
 
 async function quickest(action: () => Promise<void>, repeats: number): Promise<number> {
   let best = Infinity;

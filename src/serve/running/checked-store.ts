@@ -22,7 +22,7 @@ export interface CheckedStoreOptions {
 /** Turns of the event loop that a deadline has at least. */
 const deadlineTurns = 10;
 
-type Counts = { -readonly [Name in Exclude<keyof StoreFigures, "reading" | "writing">]: number };
+type Counts = { -readonly [Name in Exclude<keyof StoreFigures, "reading" | "writing" | "leastTokens">]: number };
 
 /** A store behind checks. */
 export class CheckedStore {
@@ -35,6 +35,7 @@ export class CheckedStore {
   readonly #writing: CircuitBreaker;
   readonly #counts: Counts = { hits: 0, misses: 0, refused: 0, errors: 0, saved: 0, dropped: 0 };
   #whenBack: () => void = () => {};
+  #whenAnswered: () => void = () => {};
 
   constructor(
     store: PageStore,
@@ -67,12 +68,17 @@ export class CheckedStore {
     this.#whenBack = listener;
   }
 
+  /** Has `listener` called whenever the store has answered as it should. */
+  onAnswer(listener: () => void): void {
+    this.#whenAnswered = listener;
+  }
+
   /** True where it makes sense to ask for blocks now. */
   get isReadable(): boolean {
     return this.#reading.wouldAdmit;
   }
 
-  get figures(): StoreFigures {
+  get figures(): Omit<StoreFigures, "leastTokens"> {
     return { ...this.#counts, reading: this.#reading.state, writing: this.#writing.state };
   }
 
@@ -97,7 +103,10 @@ export class CheckedStore {
     this.#counts.misses += blocks.length - found.length;
     this.#counts.refused += refused;
     if (refused > 0) this.#reading.failed(`${refused} of its ${found.length} values were refused`);
-    else this.#reading.succeeded();
+    else {
+      this.#reading.succeeded();
+      this.#whenAnswered();
+    }
     return contents;
   }
 
@@ -112,6 +121,7 @@ export class CheckedStore {
     else {
       this.#writing.succeeded();
       this.#counts.saved += blocks.length;
+      this.#whenAnswered();
     }
     return isSaved === true;
   }

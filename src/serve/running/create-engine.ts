@@ -3,7 +3,7 @@ import { checkCount, checkObject } from "../../base/arguments.js";
 import { InsituError } from "../../base/error.js";
 import type { LanguageModel } from "../../generate/causal-lm.js";
 import type { Engine } from "../engine.js";
-import type { PrefixStore } from "./saved-prefixes.js";
+import type { PrefixStore } from "./prefix-store.js";
 import { type StepDecoder, TextEngine } from "./text-engine.js";
 
 /** How an engine works. */

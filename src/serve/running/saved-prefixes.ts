@@ -2,21 +2,14 @@
  * Blocks of texts that outlive their pool: what a store has of a prompt is brought into the pool before the prompt's turn, and what a text
  * has read is kept there. Bytes move between runs only; the store is asked beside them.
  */
-import type { PageStore } from "../../base/page-store.js";
 import { type NamedBlock, nameBlocks } from "../../cache/block-names.js";
 import { readEachBlock } from "../../cache/page-bytes.js";
 import type { PagedState } from "../../cache/paged-state.js";
 import type { Sequence } from "../../cache/sequence.js";
 import type { StoreFigures } from "../engine.js";
-import { CheckedStore, type CheckedStoreOptions } from "./checked-store.js";
-
-/** Where prefixes are kept, and what their bytes depend on beside tokens and salt: model, weights, types, the backend that computed them. */
-export interface PrefixStore extends CheckedStoreOptions {
-  readonly store: PageStore;
-  readonly fingerprint: string;
-  /** Tokens from which on the store is asked for a beginning: what a run would take longer for. 64 where left out. */
-  readonly leastTokens?: number;
-}
+import { measureBreakEven } from "./break-even.js";
+import { CheckedStore } from "./checked-store.js";
+import { pageFingerprint, type PrefixStore } from "./prefix-store.js";
 
 /** A text whose blocks are kept. */
 interface SavedText {
@@ -49,12 +42,22 @@ const mostWritten = 16;
 const mostNoted = 100_000;
 const notedFor = 3_600_000;
 
+/** Milliseconds after which what the store takes is measured again, in case that it or the way to it has changed; and where a measure failed. */
+const measuredFor = 600_000;
+const unmeasuredFor = 30_000;
+
 /** Brings blocks from a store, and to it. */
 export class SavedPrefixes {
   readonly #store: CheckedStore;
   readonly #fingerprint: string;
   readonly #pages: PagedState;
-  readonly #leastTokens: number;
+  readonly #prefixes: PrefixStore;
+  #leastTokens: number;
+  /** From when on what the store takes is measured by its next answer, and whether that is known: what it took before it was away says nothing. */
+  #measureAt = -Infinity;
+  #isMeasured = false;
+  #isMeasuring = false;
+  #isClosed = false;
   /** Names that the store has, or had, and when that was known. */
   readonly #noted = new Map<string, number>();
   /** Contents of the pool's blocks that the store was given, or gave, and when that was. */
@@ -63,16 +66,24 @@ export class SavedPrefixes {
   #writing: Promise<void> = Promise.resolve();
   #pendingBytes = 0;
 
-  constructor({ store, fingerprint, leastTokens = 64, ...options }: PrefixStore, pages: PagedState) {
-    this.#store = new CheckedStore(store, pages.blockBytes, options);
-    this.#store.onBack(() => this.#forget());
-    this.#fingerprint = pageFingerprint(fingerprint, pages);
+  constructor(prefixes: PrefixStore, pages: PagedState) {
+    this.#store = new CheckedStore(prefixes.store, pages.blockBytes, prefixes);
+    this.#store.onBack(() => {
+      this.#forget();
+      this.#isMeasured = false;
+      this.#measureAt = -Infinity;
+    });
+    this.#store.onAnswer(() => this.#measure());
+    this.#fingerprint = pageFingerprint(prefixes.fingerprint, pages);
+    this.#prefixes = prefixes;
     this.#pages = pages;
-    this.#leastTokens = leastTokens;
+    this.#leastTokens = prefixes.leastTokens ?? 64;
+    this.#isMeasured = prefixes.leastTokens !== undefined;
+    if (this.#isMeasured) this.#measureAt = performance.now() + measuredFor;
   }
 
   get figures(): StoreFigures {
-    return this.#store.figures;
+    return { ...this.#store.figures, leastTokens: this.#leastTokens };
   }
 
   /**
@@ -154,6 +165,7 @@ export class SavedPrefixes {
 
   /** Done when all that is on its way is there, or was given up. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.#writing;
     await this.#store.close();
   }
@@ -174,6 +186,25 @@ export class SavedPrefixes {
     }
   }
 
+  /** Measures what a store that answers takes, where that is not known, or was known long ago; texts go on meanwhile. */
+  #measure(): void {
+    const { computeBlock, tell } = this.#prefixes;
+    const now = performance.now();
+    if (computeBlock === undefined || this.#isMeasuring || this.#isClosed || now < this.#measureAt) return;
+    this.#measureAt = now + unmeasuredFor;
+    this.#isMeasuring = true;
+    void measureBreakEven(this.#prefixes, this.#pages, computeBlock).then((found) => {
+      this.#isMeasuring = false;
+      if (found === undefined || this.#isClosed) return;
+      // What changes a little from time to time is nothing to tell.
+      const isNew = !this.#isMeasured || (found.leastTokens === Infinity) !== (this.#leastTokens === Infinity);
+      this.#measureAt = now + measuredFor;
+      this.#isMeasured = true;
+      this.#leastTokens = found.leastTokens;
+      if (isNew) tell?.(found.told);
+    });
+  }
+
   #named(salt: string, tokens: readonly number[]): NamedBlock[] {
     return nameBlocks(this.#fingerprint, salt, tokens, this.#pages.pool.blockSize);
   }
@@ -192,7 +223,3 @@ export class SavedPrefixes {
 }
 
 const isRecent = (time = -Infinity): boolean => performance.now() - time < notedFor;
-
-/** What names depend on beside tokens and salt. */
-export const pageFingerprint = (fingerprint: string, { pool, blockBytes }: PagedState): string =>
-  JSON.stringify([fingerprint, pool.blockSize, blockBytes]);

@@ -14,7 +14,8 @@ import { Embeddings } from "./embedding.js";
 import { PoolBlocks } from "./pool-blocks.js";
 import { QueueFullError, RetryHint } from "./queue-full.js";
 import { Text } from "./running-text.js";
-import { type PrefixStore, SavedPrefixes } from "./saved-prefixes.js";
+import type { PrefixStore } from "./prefix-store.js";
+import { SavedPrefixes } from "./saved-prefixes.js";
 
 /** Reads tokens of many texts in one run; some draw the next ones as well. */
 export type StepDecoder = Pick<PagedDecoder, "pages" | "step" | "givesHidden" | "sumHidden"> &
