@@ -1,6 +1,6 @@
 // Prefixes that outlive a pool: empty pages take over what the first one read, from a folder; only what is the same in
 // model, salt and tokens, and whole. The texts stay the same.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
@@ -87,6 +87,7 @@ test("a folder stays within its bytes, and lets go of what was used longest ago"
   expect(await reopened.load(["a", "b"], signal)).toEqual([Buffer.from(block(1))]);
 });
 
+<<<<<<< ours
 test("fetched blocks that others take before their text has its turn are computed again", async () => {
   // Four beginnings of six blocks each, in a pool that has 20 blocks for them.
   const others = model.pages!.pool.add();
@@ -111,6 +112,21 @@ test("fetched blocks that others take before their text has its turn are compute
   others.release();
   expect(fetched).toBeGreaterThanOrEqual(18 * 16);
   expect(reused).toBeLessThan(fetched);
+=======
+test("a folder that has grown too large is cut when it is opened, and rid of what was never finished", async () => {
+  const { signal } = new AbortController();
+  const store = await openPageFolder(folder, 100_000);
+  await store.save(new Map(Array.from({ length: 20 }, (_, at) => [`${at}`, new Uint8Array(3000)])), signal);
+  const [old, fresh] = ["old.1.1.part", "fresh.1.1.part"].map((name) => join(folder, name));
+  for (const file of [old, fresh]) writeFileSync(file, "half");
+  utimesSync(old, 0, 0);
+  await openPageFolder(folder, 10_000);
+  const files = readdirSync(folder);
+  expect([
+    files.filter((name) => name.endsWith(".page")).length,
+    files.filter((name) => name.endsWith(".part")),
+  ]).toEqual([3, ["fresh.1.1.part"]]);
+>>>>>>> theirs
 });
 
 test("a store that fails is as if it were empty", async () => {
