@@ -3,7 +3,8 @@ import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { fileURLToPath } from "node:url";
 
-const main = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
+/** The command line. */
+export const main = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
 const children = [];
 
 /** Ends what was started. */

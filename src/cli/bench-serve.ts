@@ -1,7 +1,9 @@
 /** `insitu bench serve`: its options, and what is printed. */
 import { writeFileSync } from "node:fs";
 import { serveSvg, serveText } from "../bench/serve/print.js";
+import { policiesSvg, policiesText } from "../bench/serve/policies-print.js";
 import { runServeBench } from "../bench/serve/run.js";
+import { runTargetBench } from "../bench/serve/targets.js";
 import type { Arguments, CommandOption } from "./command.js";
 import { UsageError } from "./usage.js";
 
@@ -17,10 +19,16 @@ export const serveBenchOptions: Readonly<Record<string, CommandOption>> = {
     value: "name=url",
     describes: "serve: another server to measure beside, such as llama.cpp=http://host:port,model",
   },
+  targets: {
+    value: "list",
+    describes:
+      "serve: workers that run already, asked round-robin and by a hash; name=http://host:port is a balancer that decides itself",
+  },
 };
 
 /** Measures servers. */
 export async function benchServe(options: Arguments["options"], onProgress: (text: string) => void): Promise<number> {
+  if (options["targets"] !== undefined) return benchTargets(options, onProgress);
   const quick = options["quick"] === true;
   const text = (name: string): string | undefined => {
     const value = options[name];
@@ -53,6 +61,28 @@ export async function benchServe(options: Arguments["options"], onProgress: (tex
   return failed === undefined ? 0 : 1;
 }
 
+/** Measures workers that somebody else started. */
+async function benchTargets(options: Arguments["options"], onProgress: (text: string) => void): Promise<number> {
+  const quick = options["quick"] === true;
+  const count = (name: string, otherwise: number): number =>
+    typeof options[name] === "string" ? Math.ceil(positive(name, options[name])) : otherwise;
+  const only = options["only"];
+  const report = await runTargetBench({
+    command: commandOf(options),
+    targets: String(options["targets"]).split(","),
+    concurrency: count("concurrency", quick ? 2 : 4),
+    sessions: count("requests", quick ? 2 : 6),
+    only: typeof only === "string" ? only : undefined,
+    quick,
+    onProgress,
+  });
+  console.log(options["json"] === true ? JSON.stringify(report, null, 2) : policiesText(report));
+  if (typeof options["svg"] === "string") writeFileSync(options["svg"], policiesSvg(report));
+  const failed = report.rows.find(({ figures }) => figures.errors > 0);
+  if (failed !== undefined) console.error(`insitu: requests failed: ${failed.figures.firstError}`);
+  return failed === undefined ? 0 : 1;
+}
+
 function positive(option: string, text: string): number {
   const number = Number(text);
   if (!(number > 0 && number < 1e6))
@@ -63,7 +93,7 @@ function positive(option: string, text: string): number {
 const commandOf = (options: Arguments["options"]): string =>
   [
     "npx insitu bench serve",
-    ...["concurrency", "rate", "requests", "url", "only", "threads", "alone", "quick"].flatMap((name) => {
+    ...["concurrency", "rate", "requests", "url", "targets", "only", "threads", "alone", "quick"].flatMap((name) => {
       const value = options[name];
       return value === undefined ? [] : value === true ? [`--${name}`] : [`--${name}`, String(value)];
     }),

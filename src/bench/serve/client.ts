@@ -14,6 +14,7 @@ export interface Answered {
   readonly error: string | undefined;
   /** When each piece of text came. */
   readonly pieces: readonly number[];
+  readonly text: string;
   readonly milliseconds: number;
   readonly promptTokens: number;
   readonly cachedTokens: number;
@@ -31,15 +32,23 @@ interface Chunk {
 }
 
 /** Asks, and waits for the whole text. Never rejects. */
-export async function request({ address, model, key }: Target, { prompt, maxTokens }: Ask): Promise<Answered> {
+export async function request(
+  { address, model, key }: Target,
+  { prompt, maxTokens, key: prefix }: Ask,
+): Promise<Answered> {
   const began = performance.now();
   const pieces: number[] = [];
+  let text = "";
   let usage: NonNullable<Chunk["usage"]> | undefined;
   let error: string | undefined;
   try {
     const response = await fetch(`${address}/v1/completions`, {
       method: "POST",
-      headers: { "content-type": "application/json", ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
+      headers: {
+        "content-type": "application/json",
+        ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+        ...(prefix === undefined ? {} : { "x-insitu-prefix": prefix }),
+      },
       body: JSON.stringify({
         model,
         prompt,
@@ -54,7 +63,9 @@ export async function request({ address, model, key }: Target, { prompt, maxToke
     else
       for await (const chunk of chunksOf(response.body!)) {
         if (chunk.error !== undefined) error = chunk.error.message;
-        if ((chunk.choices?.[0]?.text ?? "") !== "") pieces.push(performance.now() - began);
+        const piece = chunk.choices?.[0]?.text ?? "";
+        if (piece !== "") pieces.push(performance.now() - began);
+        text += piece;
         usage = chunk.usage ?? usage;
       }
   } catch (cause) {
@@ -63,6 +74,7 @@ export async function request({ address, model, key }: Target, { prompt, maxToke
   return {
     error: error ?? (pieces.length === 0 ? "no text came" : undefined),
     pieces,
+    text,
     milliseconds: performance.now() - began,
     promptTokens: usage?.prompt_tokens ?? 0,
     cachedTokens: usage?.prompt_tokens_details?.cached_tokens ?? 0,

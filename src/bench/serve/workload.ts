@@ -5,6 +5,8 @@ import { seededRandom } from "./seeded-random.js";
 export interface Ask {
   readonly prompt: string;
   readonly maxTokens: number;
+  /** What a balancer may tell it by. */
+  readonly key?: string;
 }
 
 /** A kind of load. */
@@ -14,27 +16,27 @@ export interface Workload {
   ask(number: number): Ask;
 }
 
-const words = (
+const vocabulary = (
   "once upon a time there was king who had three sons and the youngest went into wood to seek his fortune " +
   "old woman said my child take this bread water when wolf came house door golden bird tree sat sang night until " +
   "morning prince rode over hill through dark forest castle where sleeping girl lay under glass mountain fox"
 ).split(" ");
 
 /** So many words, chosen by chance. */
-function text(count: number, random: () => number): string {
-  return Array.from({ length: count }, () => words[Math.floor(random() * words.length)]).join(" ");
+export function words(count: number, random: () => number): string {
+  return Array.from({ length: count }, () => vocabulary[Math.floor(random() * vocabulary.length)]).join(" ");
 }
 
 /** The loads; small ones show that it works and measure nothing. */
 export function workloads(seed: number, small: boolean): readonly Workload[] {
-  const prefix = text(small ? 40 : 220, seededRandom(seed));
+  const prefix = words(small ? 40 : 220, seededRandom(seed));
   return [
     {
       name: "shared-prefix",
       description: "one long beginning for all, a few words of each, a short text",
       ask(number) {
         const random = seededRandom(seed + 1 + number);
-        return { prompt: `${prefix} ${text(8, random)}`, maxTokens: small ? 4 : 32 };
+        return { prompt: `${prefix} ${words(8, random)}`, maxTokens: small ? 4 : 32 };
       },
     },
     {
@@ -42,7 +44,7 @@ export function workloads(seed: number, small: boolean): readonly Workload[] {
       description: "beginnings of 8 to 120 words, texts of 16 to 96 tokens",
       ask(number) {
         const random = seededRandom(seed + 100_003 + number);
-        const prompt = text(8 + Math.floor(random() * (small ? 8 : 112)), random);
+        const prompt = words(8 + Math.floor(random() * (small ? 8 : 112)), random);
         return { prompt, maxTokens: small ? 4 : 16 + Math.floor(random() * 80) };
       },
     },

@@ -1,0 +1,95 @@
+/** A report on policies as a table, and as a picture: what was not read again, and how soon the first token came, a bar for each policy. */
+import type { PolicyReport, PolicyRow } from "./targets.js";
+
+const number = (value: number): string => (value >= 100 ? value.toFixed(0) : value.toFixed(1));
+
+type Column = readonly [title: string, of: (row: PolicyRow) => string];
+
+const known: readonly Column[] = [
+  ["policy", ({ policy }) => policy],
+  ["reused", ({ figures }) => `${(100 * figures.reusedShare).toFixed(0)} %`],
+  ["requests/s", ({ figures }) => number(figures.requestsPerSecond)],
+  ["tokens/s", ({ figures }) => number(figures.tokensPerSecond)],
+  ["TTFT median", ({ figures }) => number(figures.ttft.median)],
+  ["P99", ({ figures }) => number(figures.ttft.p99)],
+  ["errors", ({ figures }) => `${figures.errors} of ${figures.requests}`],
+];
+
+const stored: readonly Column[] = [
+  ["from the store", ({ store }) => (store === null ? "" : `${store.fetched} blocks`)],
+  ["to it", ({ store }) => (store === null ? "" : String(store.saved))],
+];
+
+/** The table, load by load; times are milliseconds. */
+export function policiesText({ loads, rows, machine, command, concurrency, sessions }: PolicyReport): string {
+  const lines: string[] = [];
+  const columns = rows.some(({ store }) => store !== null) ? [...known, ...stored] : known;
+  for (const { name, description } of loads) {
+    const cells = [
+      columns.map(([title]) => title),
+      ...rows.filter(({ load }) => load === name).map((row) => columns.map(([, of]) => of(row))),
+    ];
+    const widths = columns.map((_, at) => Math.max(...cells.map((row) => row[at].length)));
+    lines.push(`${name}: ${description}`, "");
+    for (const row of cells)
+      lines.push(
+        row
+          .map((cell, at) => (at === 0 ? cell.padEnd(widths[at]) : cell.padStart(widths[at])))
+          .join("  ")
+          .trimEnd(),
+      );
+    lines.push("");
+  }
+  const failed = rows.find(({ figures }) => figures.firstError !== null);
+  if (failed !== undefined) lines.push(`the first error: ${failed.policy}: ${failed.figures.firstError}`, "");
+  lines.push(
+    `${sessions} sessions, ${concurrency} at a time. Times in milliseconds.`,
+    `${machine.cpu}, ${machine.cores} cores, Node ${machine.node}; ${command}`,
+  );
+  return lines.join("\n");
+}
+
+const escaped = (text: string): string => text.replace(/[&<>"]/g, (character) => `&#${character.codePointAt(0)};`);
+const label = (x: number, y: number, text: string, more = ""): string =>
+  `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}"${more}>${escaped(text)}</text>`;
+
+const [width, left, barWidth, line, top] = [900, 190, 250, 24, 40];
+
+/** One panel a load: reused share on the left, median of the time to the first token on the right. */
+export function policiesSvg({ loads, rows, machine, command }: PolicyReport): string {
+  const parts: string[] = [];
+  let y = top;
+  for (const { name } of loads) {
+    const own = rows.filter(({ load }) => load === name);
+    const slowest = Math.max(1, ...own.map(({ figures }) => figures.ttft.median));
+    parts.push(
+      label(10, y, name, ' font-weight="bold"'),
+      label(left, y, "prompt tokens reused", ' fill="#666"'),
+      label(left + barWidth + 90, y, "time to the first token, median", ' fill="#666"'),
+    );
+    for (const { policy, figures } of own) {
+      y += line;
+      const bars: readonly (readonly [x: number, share: number, text: string, colour: string])[] = [
+        [left, figures.reusedShare, `${(100 * figures.reusedShare).toFixed(0)} %`, "#2f6b4f"],
+        [left + barWidth + 90, figures.ttft.median / slowest, `${number(figures.ttft.median)} ms`, "#b5651d"],
+      ];
+      parts.push(label(left - 10, y, policy, ' text-anchor="end"'));
+      for (const [x, share, text, colour] of bars) {
+        const long = Math.max(1, share * barWidth);
+        parts.push(
+          `<rect x="${x}" y="${y - 12}" width="${long.toFixed(1)}" height="15" fill="${colour}"/>`,
+          label(x + long + 6, y, text, ' fill="#444"'),
+        );
+      }
+    }
+    y += 2 * line;
+  }
+  const source = `${machine.cpu}, ${machine.cores} cores, Node ${machine.node}; ${command}`;
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${y + 10}" font-family="sans-serif" font-size="12">`,
+    `<rect width="${width}" height="${y + 10}" fill="#fff"/>`,
+    ...parts,
+    label(10, y, source, ' font-size="10" fill="#666"'),
+    "</svg>\n",
+  ].join("\n");
+}
