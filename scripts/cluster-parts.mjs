@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { fileURLToPath } from "node:url";
+import { createClient } from "@redis/client";
 
 /** The command line. */
 export const main = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
@@ -24,12 +25,23 @@ async function freePort() {
 }
 
 /** Starts a Redis that is empty; its port. */
-export async function startRedis() {
+export async function startRedis(options = []) {
   const port = await freePort();
-  const child = spawn("redis-server", ["--port", port, "--save", "", "--appendonly", "no"]);
+  const child = spawn("redis-server", ["--port", port, "--save", "", "--appendonly", "no", ...options]);
   children.push(child);
   await new Promise((resolve) => child.stdout.on("data", (line) => /Ready to accept/.test(line) && resolve()));
   return port;
+}
+
+/** Any command of the Redis at a port, and its answer. */
+export async function redisCommand(port, ...words) {
+  const client = createClient({ url: `redis://127.0.0.1:${port}` });
+  await client.connect();
+  try {
+    return await client.sendCommand(words);
+  } finally {
+    client.destroy();
+  }
 }
 
 /** Starts a worker, on the store behind a port if one is given. */

@@ -1,0 +1,112 @@
+// How much of the prompts of people who chat need not be read again, by how much a cache holds: pools of one worker and of ten, requests in turns or
+// by conversation, with and without a store. Needs a build.
+//   node scripts/simulate-hit-rate.mjs [--minutes 30] [--seed 1] [--json] [--svg file]
+//   node scripts/simulate-hit-rate.mjs --validate    one point of it on two real workers and a Redis (needs redis-server)
+import { writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { hitRate, nameTrace } from "./block-caches.mjs";
+import { describe, drawn, recordChat } from "./chat-trace.mjs";
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: "string", default: "30" },
+    seed: { type: "string", default: "1" },
+    json: { type: "boolean" },
+    svg: { type: "string" },
+    validate: { type: "boolean" },
+  },
+});
+const minutes = Number(values.minutes);
+const seed = Number(values.seed);
+
+/** Lines of the picture: what differs, and what the size is of. */
+const lines = [
+  { name: "1 worker", size: "pool", workers: 1, hash: true },
+  { name: "10 workers, round-robin", size: "pool", workers: 10, hash: false },
+  { name: "10 workers, hash", size: "pool", workers: 10, hash: true },
+  { name: "10 workers, round-robin + store", size: "store", workers: 10, hash: false, blocks: 256 },
+  { name: "10 workers, hash + store", size: "store", workers: 10, hash: true, blocks: 256 },
+];
+const sizes = [256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768];
+
+function simulate() {
+  const trace = recordChat({ minutes, seed });
+  const named = nameTrace(trace);
+  const rows = lines.map(({ name, size, ...line }) => ({
+    name,
+    size,
+    shares: sizes.map((all) => {
+      // The whole of a cache: of all pools together, or of the store behind small ones.
+      const setting = size === "store" ? { store: all } : { blocks: Math.floor(all / line.workers) };
+      return hitRate(named, { ...line, ...setting }).share;
+    }),
+  }));
+  const distinct = new Set(named.flatMap(({ names }) => names)).size;
+  return { minutes, seed, drawn, told: describe(trace, minutes, seed), distinct, sizes, rows };
+}
+
+const percent = (share) => `${(100 * share).toFixed(0)} %`;
+
+function table({ told, distinct, rows }) {
+  const head = ["blocks in all", ...sizes.map((size) => size.toLocaleString("en"))];
+  const body = rows.map(({ name, shares }) => [name, ...shares.map(percent)]);
+  const bar = (row) => `| ${row.join(" | ")} |`;
+  return [
+    told,
+    `${distinct} blocks of 16 tokens that differ`,
+    "",
+    bar(head),
+    bar(head.map((_, at) => (at === 0 ? "---" : "---:"))),
+    ...body.map(bar),
+  ].join("\n");
+}
+
+function picture({ rows, told }) {
+  const [width, height, left, right, top] = [860, 300, 50, 600, 30];
+  const colours = ["#666666", "#b5651d", "#2f6b4f", "#d69a5b", "#6fb08f"];
+  const x = (at) => left + (at / (sizes.length - 1)) * (right - left);
+  const y = (share) => height - share * (height - top);
+  const text = (at, up, said, more = "") => `<text x="${at.toFixed(1)}" y="${up.toFixed(1)}"${more}>${said}</text>`;
+  const drawnLines = rows.flatMap(({ name, shares }, row) => [
+    `<polyline fill="none" stroke="${colours[row]}" stroke-width="2" points="${shares.map((share, at) => `${x(at).toFixed(1)},${y(share).toFixed(1)}`).join(" ")}"/>`,
+    `<rect x="${right + 24}" y="${top + row * 22 - 10}" width="12" height="12" fill="${colours[row]}"/>`,
+    text(right + 42, top + row * 22, name),
+  ]);
+  const grid = [0, 0.25, 0.5, 0.75, 1].flatMap((share) => [
+    `<line x1="${left}" x2="${right}" y1="${y(share).toFixed(1)}" y2="${y(share).toFixed(1)}" stroke="#e5e5e5"/>`,
+    text(left - 8, y(share) + 4, percent(share), ' text-anchor="end" fill="#666"'),
+  ]);
+  const ticks = sizes.map((size, at) =>
+    text(x(at), height + 18, size.toLocaleString("en"), ' text-anchor="middle" fill="#666"'),
+  );
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height + 66}" font-family="sans-serif" font-size="12">`,
+    `<rect width="${width}" height="${height + 66}" fill="#fff"/>`,
+    text(
+      left,
+      16,
+      "prompt tokens that need not be read again, over blocks of 16 tokens in the pools or in the store",
+      ' font-weight="bold"',
+    ),
+    ...grid,
+    ...ticks,
+    ...drawnLines,
+    text(left, height + 44, told.split(":")[0], ' font-size="10" fill="#666"'),
+    text(
+      left,
+      height + 58,
+      `node scripts/simulate-hit-rate.mjs --minutes ${minutes} --seed ${seed}`,
+      ' font-size="10" fill="#666"',
+    ),
+    "</svg>\n",
+  ].join("\n");
+}
+
+if (values.validate === true) {
+  const { validate } = await import("./validate-hit-rate.mjs");
+  await validate(seed);
+} else {
+  const found = simulate();
+  console.log(values.json === true ? JSON.stringify(found, null, 2) : table(found));
+  if (values.svg !== undefined) writeFileSync(values.svg, picture(found));
+}
