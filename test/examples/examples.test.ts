@@ -111,7 +111,7 @@ test.skipIf(chromium === undefined)("browser/ tells a story in a page, on severa
 });
 
 test("every example has a test and says what it is", () => {
-  const source = ["examples.test.ts", "cluster.test.ts"]
+  const source = ["examples.test.ts", "cluster.test.ts", "kubernetes.test.ts"]
     .map((name) => readFileSync(new URL(name, import.meta.url), "utf8"))
     .join("\n");
   for (const name of readdirSync(folder)) {

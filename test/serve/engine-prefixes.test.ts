@@ -87,7 +87,6 @@ test("a folder stays within its bytes, and lets go of what was used longest ago"
   expect(await reopened.load(["a", "b"], signal)).toEqual([Buffer.from(block(1))]);
 });
 
-<<<<<<< ours
 test("fetched blocks that others take before their text has its turn are computed again", async () => {
   // Four beginnings of six blocks each, in a pool that has 20 blocks for them.
   const others = model.pages!.pool.add();
@@ -112,7 +111,8 @@ test("fetched blocks that others take before their text has its turn are compute
   others.release();
   expect(fetched).toBeGreaterThanOrEqual(18 * 16);
   expect(reused).toBeLessThan(fetched);
-=======
+});
+
 test("a folder that has grown too large is cut when it is opened, and rid of what was never finished", async () => {
   const { signal } = new AbortController();
   const store = await openPageFolder(folder, 100_000);
@@ -126,7 +126,6 @@ test("a folder that has grown too large is cut when it is opened, and rid of wha
     files.filter((name) => name.endsWith(".page")).length,
     files.filter((name) => name.endsWith(".part")),
   ]).toEqual([3, ["fresh.1.1.part"]]);
->>>>>>> theirs
 });
 
 test("a store that fails is as if it were empty", async () => {
