@@ -4,6 +4,8 @@
  */
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
+import { answerCalls } from "./answer-calls.js";
+import type { DecodedTokens } from "./client-contestant.js";
 
 interface ClientTensor {
   readonly data: ArrayLike<number>;
@@ -33,12 +35,6 @@ export interface ClientWork {
   /** Rows that the model has positions for: before them, it goes back to the context. */
   readonly most: number;
   readonly vocabulary: number;
-}
-
-/** Milliseconds of each token, and the memory that the process has behind them. */
-export interface DecodedTokens {
-  readonly times: readonly number[];
-  readonly residentBytes: number;
 }
 
 class Client {
@@ -139,26 +135,14 @@ const pastOf = (present: string, pasts: Readonly<Record<string, unknown>>): stri
 };
 
 let client: Client | undefined;
-const calls: Readonly<Record<string, (argument: never) => Promise<unknown>>> = {
+answerCalls({
   open: async (work: ClientWork) => {
     client = await Client.open(work);
   },
-  logits: async () => {
+  result: async () => {
     client!.begin();
     return Array.from(await client!.step());
   },
   decode: (count: number) => client!.decode(count),
   stop: () => client!.stop(),
-};
-
-let last = Promise.resolve();
-process.on("message", ({ id, call, args }: { id: number; call: string; args: readonly never[] }) => {
-  last = last.then(async () => {
-    try {
-      process.send!({ id, value: await calls[call](args[0]) });
-    } catch (error) {
-      process.send!({ id, error: (error instanceof Error ? error.message : String(error)).slice(0, 2000) });
-    }
-  });
 });
-process.on("disconnect", () => process.exit(0));

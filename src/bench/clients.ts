@@ -10,14 +10,14 @@ import { fileURLToPath } from "node:url";
 import { exportedLlama } from "../demo/exported-llama.js";
 import type { Model } from "../onnx/model.js";
 import { writeModel } from "../onnx/write.js";
+import { clientContestant } from "./client-contestant.js";
 import { embeddedClientForm, embeddedSizes } from "./client-forms.js";
-import type { ClientWork, DecodedTokens } from "./client-process.js";
+import type { ClientWork } from "./client-process.js";
 import { logitsAgree, parametersText } from "./decode.js";
 import type { PastPresentForm } from "./embedded-forms.js";
 import { fullDecoder, pastPresentDecoder, tinyDecoder } from "./decoder-work.js";
-import type { Contestant, Group, Load, Running, Setting } from "./load.js";
-import { median } from "./measure.js";
-import { PeerProcess } from "./peer-process.js";
+import type { Contestant, Group, Load, Setting } from "./load.js";
+import { transformersGroups } from "./transformers.js";
 import { once } from "./work.js";
 
 const packageRoot = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
@@ -61,36 +61,14 @@ const clientOf = (
   { context, most, vocabulary, tokens }: ClientModel,
   threads: number,
   file: () => string,
-): Contestant => ({
-  name,
-  runtime: name,
-  async start(): Promise<Running> {
-    const client = new PeerProcess(name, script);
-    try {
-      const work: ClientWork = { runtime: entry, model: file(), threads, context, most, vocabulary };
-      await client.ask("open", [work]);
-    } catch (error) {
-      client.end();
-      throw error;
-    }
-    let [made, first, last] = [0, 0, 0];
-    return {
-      async run() {
-        const { times, residentBytes } = (await client.ask("decode", [tokens])) as DecodedTokens;
-        made += times.length + 1;
-        if (first === 0) first = residentBytes;
-        last = residentBytes;
-        return median(times);
-      },
-      result: async () => Float32Array.from((await client.ask("logits", [])) as number[]),
-      figures: () => ({ tokens: made, "MiB more memory behind them": (last - first) / 2 ** 20 }),
-      async stop() {
-        await client.ask("stop", []).catch(() => undefined);
-        client.end();
-      },
-    };
-  },
-});
+): Contestant =>
+  clientContestant({
+    name,
+    runtime: name,
+    script,
+    work: (): ClientWork => ({ runtime: entry, model: file(), threads, context, most, vocabulary }),
+    tokens,
+  });
 
 function groupOf(client: ClientModel, setting: Setting): Group {
   let folder: string | undefined;
@@ -118,21 +96,29 @@ export const clients: Load = {
     const { quick } = setting;
     const load = quick ? tinyDecoder : fullDecoder;
     const { vocabulary, positions } = embeddedSizes();
-    const embedded = (form: PastPresentForm, context: number): ClientModel => ({
-      name: `presents fed back: the embedded model, ${form}, at context ${context}`,
-      model: () => embeddedClientForm(form, 4),
+    const embedded = (form: PastPresentForm, context: number, accuracyLevel: 0 | 4 = 4): ClientModel => ({
+      name: `presents fed back: the embedded model, ${form}, ${levelText[accuracyLevel]}at context ${context}`,
+      model: () => embeddedClientForm(form, accuracyLevel),
       context,
       most: form === "Concat" ? 2 * positions + context : positions,
       vocabulary,
       tokens: quick ? 2 : 8,
     });
-    const large: ClientModel = {
-      name: `presents fed back: GroupQueryAttention at context ${load.context}, ${parametersText(load)}`,
-      model: () => pastPresentDecoder(load),
+    const large = {
       context: load.context,
       most: load.sizes.positions,
       vocabulary: load.sizes.vocabulary,
       tokens: 2,
+    };
+    const grouped = (accuracyLevel: 0 | 4): ClientModel => ({
+      name: `presents fed back: GroupQueryAttention, ${levelText[accuracyLevel]}at context ${load.context}, ${parametersText(load)}`,
+      model: () => pastPresentDecoder(load, accuracyLevel),
+      ...large,
+    });
+    const largeWritten: ClientModel = {
+      name: `presents fed back: the same shape as PyTorch exports it, float32, at context ${load.context}`,
+      model: () => exportedLlama(load.sizes),
+      ...large,
     };
     const written = (context: number): ClientModel => ({
       name: `presents fed back: the embedded model's shape as PyTorch exports it, at context ${context}`,
@@ -142,12 +128,25 @@ export const clients: Load = {
       vocabulary,
       tokens: quick ? 2 : 8,
     });
-    return [
+    const models = [
       embedded("GroupQueryAttention", quick ? 12 : 400),
+      embedded("GroupQueryAttention", quick ? 12 : 400, 0),
       ...(quick ? [12] : [400, 2048]).map(written),
       embedded("Concat", quick ? 12 : 400),
       ...(quick ? [] : [embedded("Concat", 4096)]),
-      large,
-    ].map((client) => groupOf(client, setting));
+      grouped(4),
+      ...(quick ? [] : [grouped(0), largeWritten]),
+    ];
+    const levels = quick ? ([0] as const) : ([4, 0] as const);
+    return [
+      ...models.map((client) => groupOf(client, setting)),
+      ...transformersGroups(
+        setting,
+        levels.map((accuracyLevel) => ({ form: "GroupQueryAttention", accuracyLevel })),
+      ),
+    ];
   },
 };
+
+/** How a group's name tells of products that may not round activations to 8 bits; those that may are the usual ones. */
+const levelText = { 4: "", 0: "accuracy level 0, " } as const;

@@ -66,13 +66,16 @@ export function parameterCount({ sizes }: DecoderLoad): number {
 export const inPlaceDecoder = ({ sizes }: DecoderLoad): Model =>
   generatedDecoder(sizes, { weights: { bits: 8, blockSize: 32 }, caches: "heads" });
 
-/** The same decoder as published models have it: GroupQueryAttention with rotary embedding inside, past in and present out. */
-export function pastPresentDecoder(load: DecoderLoad): Model {
+/**
+ * The same decoder as published models have it: GroupQueryAttention with rotary embedding inside, past in and present out. Its products may
+ * round activations to 8 bits at level 4, and compute on floats at level 0.
+ */
+export function pastPresentDecoder(load: DecoderLoad, accuracyLevel: 0 | 4 = 4): Model {
   const { layers, hidden, heads, keyValueHeads, headSize, intermediate, vocabulary } = load.sizes;
   const nodes: ModelNode[] = [];
   const microsoft = "com.microsoft";
   const linear = (input: string, name: string, K: number, N: number): string => {
-    const attributes = { K, N, bits: 8, block_size: 32, accuracy_level: 4 };
+    const attributes = { K, N, bits: 8, block_size: 32, accuracy_level: accuracyLevel };
     nodes.push(
       node("MatMulNBits", [input, `${name}.weight`, `${name}.scales`], [name], attributes, { domain: microsoft }),
     );

@@ -51,7 +51,7 @@ test("clients have processes of their own, in which both runtimes say the same",
   }
   const full = clients.groups({ quick: false, peers: [], backend: undefined, threads: 2 }).map(({ name }) => name);
   expect(full.join("\n")).toMatch(
-    /GroupQueryAttention, at context 400[^]*Concat, at context 400[^]*4096, 125 M parameters/,
+    /GroupQueryAttention, at context 400[^]*level 0, at context 400[^]*Concat, at context 400[^]*4096, 125 M parameters/,
   );
 });
 
