@@ -58,6 +58,15 @@ export interface Dispatch {
    */
   readonly fixed?: boolean;
   readonly workgroups: readonly [x: number, y?: number, z?: number];
+  /** In which runs it is done; in all where left out. */
+  readonly only?: Range;
+}
+
+/** Runs in which the largest number of an operand lies between two, both of them included. The operand is one that the host knows of. */
+export interface Range {
+  readonly of: Operand;
+  readonly least: number;
+  readonly most: number;
 }
 
 /** Sizes of the matrices that a subgroup multiplies together: [rows, depth] · [depth, columns], float16 summed up in float32. */
@@ -80,11 +89,15 @@ export interface DeviceTraits {
   readonly mostBindings: number;
   /** What one binding holds, but for weights, which may lie in pieces. */
   readonly mostBindingBytes: number;
+  /** Invocations of a workgroup at most: 256 everywhere. */
+  readonly mostInvocations: number;
 }
 
 /** Takes down the dispatches of a call. They hold as long as the operands stay where they are. */
 export interface WebgpuRecorder {
   readonly device: DeviceTraits;
+  /** True if the host knows the numbers of an operand before each run: dispatches may be chosen by them. */
+  isOnHost(operand: Operand): boolean;
   temporary(bytes: number): Temporary;
   /** The same as something that a part of the call makes and another part reads: without gaps. */
   between(type: ElementType, shape: readonly number[]): Operand & Temporary;

@@ -60,7 +60,7 @@ describe.skipIf(chromium === undefined)("in a browser", () => {
         [{ backend: "webgpu", webgpu }, generating] as const,
       );
       expect(text).toBe(expected);
-      expect(told).toMatch(/CachedAttention .*by attentionStep, attentionCombine; writes past\S+ in place/);
+      expect(told).toMatch(/CachedAttention .*by attentionStepAtOnce.*; writes past\S+ in place/);
     }
     expect(problems).toEqual([]);
     await opened.close();

@@ -24,6 +24,7 @@ const traitsWith = (workgroupBytes: number, subgroup = 32): DeviceTraits => ({
   workgroupBytes,
   mostBindings: 8,
   mostBindingBytes: 2 ** 30,
+  mostInvocations: 256,
 });
 
 const operand = (type: ElementType, shape: readonly number[], constant = false): Operand => {
@@ -45,7 +46,7 @@ function product(
   kind: "float16" | "blocks",
   traits: DeviceTraits,
 ): Dispatch | undefined {
-  const recorder = new CallRecorder(traits);
+  const recorder = new CallRecorder(traits, new Set());
   const a = operand("float16", [m, k]);
   const weights =
     kind === "float16"
@@ -64,7 +65,7 @@ function product(
 }
 
 function attention(size: number, valueSize: number, traits: DeviceTraits): Dispatch | undefined {
-  const recorder = new CallRecorder(traits);
+  const recorder = new CallRecorder(traits, new Set());
   const heads = (count: number, rows: number, width: number): ReturnType<typeof headsOf> =>
     headsOf(operand("float16", [1, count, rows, width]), count);
   recordInMatrices(

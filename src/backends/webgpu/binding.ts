@@ -15,7 +15,7 @@ import { elementCount, View } from "../../tensor/view.js";
 import type { Transfer } from "../backend.js";
 import type { Binding, Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
 import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landing } from "./buffers.js";
-import { type Action, type BoundRun, deliveryOf, type Delivery, isWait, sparing } from "./bound-run.js";
+import { type Action, type BoundRun, deliveryOf, type Delivery, type HostRange, isWait, sparing } from "./bound-run.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { KeptChecks } from "./kept-checks.js";
 import { type Bounds, holdsWithin, lookedAt, neededSteps } from "./needs.js";
@@ -139,13 +139,19 @@ class Binder {
       return this.#onHost(step, { runs: "reference", reasons: ["its operands are on the host"] });
     const operands = node.inputs.map((value) => value && this.#placeOrPending(value));
     const outputs = node.outputs.map((value, at) => value && this.#outputPlace(step.placements[at]!, value));
-    const recorded = this.#session.recorded.of(this.#program, step, operands, outputs);
+    const onHost = node.inputs.map((value) => value !== undefined && this.#values.host.has(value));
+    const recorded = this.#session.recorded.of(this.#program, step, operands, onHost, outputs);
     const { recorder } = recorded;
     if (recorder === undefined) return this.#fallBack(step, recorded.reasons);
     this.#keep(step, outputs);
-    this.#dispatches.take(recorder, (form) => node.inputs[recorded.operands.indexOf(devicePlace(form.of.place))]!);
+    const valueOf = ({ place }: Operand): Value => node.inputs[recorded.operands.indexOf(devicePlace(place))]!;
+    this.#dispatches.take(recorder, (form) => valueOf(form.of));
     recorder.dispatches.forEach((dispatch, at) =>
-      this.#dispatch(this.#session.settle(node, dispatch, at), ({ of }) => this.#bufferOf((of as Operand).place)),
+      this.#dispatch(
+        this.#session.settle(node, dispatch, at),
+        ({ of }) => this.#bufferOf((of as Operand).place),
+        dispatch.only && { ...dispatch.only, of: valueOf(dispatch.only.of) },
+      ),
     );
     node.outputs.forEach((value, at) => value && this.#values.device.set(value, outputs[at]!));
     const kernels = [...new Set(recorder.dispatches.map(({ name }) => name))];
@@ -190,7 +196,7 @@ class Binder {
     const ready = await this.#dispatches.ready();
     const actions = this.#actions.map((action) =>
       action.kind === "draft"
-        ? ({ kind: "dispatch", ready: ready.get(action)! } as const)
+        ? ({ kind: "dispatch", ready: ready.get(action)!, only: action.only } as const)
         : sparing(action, this.#written),
     );
     waits ||= actions.some(isWait);
@@ -361,7 +367,7 @@ class Binder {
     });
   }
 
-  #dispatch(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer): void {
+  #dispatch(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer, only?: HostRange): void {
     const copies = this.#pendingCopies.splice(0);
     for (const { from, to } of copies) {
       const copy = copyDispatch(endOf(from), endOf(to), this.#session.mostWorkgroups);
@@ -370,6 +376,6 @@ class Binder {
     }
     for (const binding of dispatch.bindings)
       if (binding.writes === true && !this.#dispatches.makes(binding)) this.#written.add(bufferOf(binding));
-    this.#actions.push(this.#dispatches.add(dispatch, bufferOf));
+    this.#actions.push(this.#dispatches.add(dispatch, bufferOf, only));
   }
 }

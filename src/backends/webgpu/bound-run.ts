@@ -15,10 +15,17 @@ interface Sent {
   isHeld: boolean;
 }
 
+/** Runs in which the largest number of a value that the host has lies between two. */
+export interface HostRange {
+  readonly of: Value;
+  readonly least: number;
+  readonly most: number;
+}
+
 /** What a run does, one after the other. */
 export type Action =
   | { readonly kind: "check"; readonly checks: KeptChecks }
-  | { readonly kind: "dispatch"; readonly ready: ReadyDispatch }
+  | { readonly kind: "dispatch"; readonly ready: ReadyDispatch; readonly only: HostRange | undefined }
   /** Brings a value from the host to a buffer that holds nothing else, or into a cache. */
   | {
       readonly kind: "upload";

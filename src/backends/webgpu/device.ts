@@ -47,6 +47,7 @@ export class Device {
       workgroupBytes: gpu.limits.maxComputeWorkgroupStorageSize,
       mostBindings: gpu.limits.maxStorageBuffersPerShaderStage,
       mostBindingBytes: Math.min(gpu.limits.maxBufferSize, gpu.limits.maxStorageBufferBindingSize),
+      mostInvocations: Math.min(gpu.limits.maxComputeInvocationsPerWorkgroup, gpu.limits.maxComputeWorkgroupSizeX),
     };
     this.description = [description || vendor, architecture].filter((text) => text !== "").join(" ") || "unnamed";
     this.isSoftware = adapter.info.isFallbackAdapter;

@@ -5,6 +5,7 @@
 import { InsituError } from "../../base/error.js";
 import type { Value } from "../../graph/graph.js";
 import type { Binding, Dispatch, Temporary, WeightForm } from "../../webgpu-kernels/webgpu-kernel.js";
+import type { HostRange } from "./bound-run.js";
 import { DeviceBuffer } from "./buffers.js";
 import { ParameterMemory } from "./parameters.js";
 import type { CallRecorder, RecordedForm } from "./recorder.js";
@@ -19,6 +20,8 @@ export interface DraftDispatch {
   readonly dispatch: Dispatch;
   readonly pipeline: Promise<GPUComputePipeline>;
   readonly bound: ReadonlyMap<Binding, Bound>;
+  /** In which runs it is done. */
+  readonly only: HostRange | undefined;
 }
 
 /** Those of one program. */
@@ -54,7 +57,7 @@ export class DraftDispatches {
   }
 
   /** Adds one; `bufferOf` finds the buffers of operands. */
-  add(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer): DraftDispatch {
+  add(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer, only?: HostRange): DraftDispatch {
     const bound = new Map(
       dispatch.bindings.map((binding): [Binding, Bound] => [
         binding,
@@ -68,7 +71,7 @@ export class DraftDispatches {
     };
     this.#checkCount(dispatch, countOf);
     const pipeline = this.#session.pipelineOf(dispatch, countOf);
-    const draft: DraftDispatch = { kind: "draft", dispatch, pipeline, bound };
+    const draft: DraftDispatch = { kind: "draft", dispatch, pipeline, bound, only };
     this.#all.push(draft);
     return draft;
   }

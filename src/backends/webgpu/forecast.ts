@@ -42,6 +42,7 @@ function imaginaryDevice(): Device {
     maxComputeWorkgroupsPerDimension: 65535,
     maxComputeWorkgroupStorageSize: 16384,
     maxComputeInvocationsPerWorkgroup: 256,
+    maxComputeWorkgroupSizeX: 256,
     minUniformBufferOffsetAlignment: 256,
   };
   const never = <T>(): Promise<T> => new Promise<T>(() => undefined);

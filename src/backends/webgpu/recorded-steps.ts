@@ -16,6 +16,8 @@ type Places = readonly (DevicePlace | undefined)[];
 /** The dispatches of a step with its operands in these places, or why no kernel takes it. */
 interface RecordedStep {
   readonly operands: Places;
+  /** Which of the operands the host knows of. */
+  readonly onHost: readonly boolean[];
   readonly outputs: Places;
   readonly recorder: CallRecorder | undefined;
   readonly reasons: readonly string[];
@@ -32,23 +34,35 @@ export class RecordedSteps {
     this.#traits = traits;
   }
 
-  /** The step with operands and outputs in these places. */
-  of(program: Program, step: Step, operands: Places, outputs: Places): RecordedStep {
+  /** The step with operands and outputs in these places; `onHost` tells which of the operands the host knows of before each run. */
+  of(program: Program, step: Step, operands: Places, onHost: readonly boolean[], outputs: Places): RecordedStep {
     const known = this.#steps.get(step);
-    if (known !== undefined && haveSamePlaces(known.operands, operands) && haveSamePlaces(known.outputs, outputs))
+    if (
+      known !== undefined &&
+      haveSamePlaces(known.operands, operands) &&
+      haveSamePlaces(known.outputs, outputs) &&
+      known.onHost.every((is, at) => is === onHost[at])
+    )
       return known;
-    const recorded = { operands, outputs, ...this.#record(program, step, operands, outputs) };
+    const recorded = { operands, onHost, outputs, ...this.#record(program, step, operands, onHost, outputs) };
     this.#steps.set(step, recorded);
     return recorded;
   }
 
-  #record(program: Program, step: Step, operands: Places, outputs: Places): Pick<RecordedStep, "recorder" | "reasons"> {
+  #record(
+    program: Program,
+    step: Step,
+    operands: Places,
+    onHost: readonly boolean[],
+    outputs: Places,
+  ): Pick<RecordedStep, "recorder" | "reasons"> {
     if ([...operands, ...outputs].some((place) => place?.type === "string"))
       return { recorder: undefined, reasons: ["strings stay on the host"] };
     const call = kernelCallOf(program, step, operands, outputs, tokenView);
     const { kernel, reasons } = chooseKernel(this.#kernels, step.node.op, call);
     if (kernel === undefined) return { recorder: undefined, reasons };
-    const recorder = new CallRecorder(this.#traits);
+    const here = operands.filter((place, at) => place !== undefined && onHost[at]) as readonly DevicePlace[];
+    const recorder = new CallRecorder(this.#traits, new Set(here));
     kernel.record(call, recorder);
     return { recorder, reasons };
   }

@@ -68,9 +68,16 @@ export class CallRecorder implements WebgpuRecorder {
   readonly dispatches: Dispatch[] = [];
   readonly temporaries: Temporary[] = [];
   readonly forms: RecordedForm[] = [];
+  readonly #onHost: ReadonlySet<Placed>;
 
-  constructor(device: DeviceTraits) {
+  /** `onHost`: places of operands that the host knows of before each run. */
+  constructor(device: DeviceTraits, onHost: ReadonlySet<Placed>) {
     this.device = device;
+    this.#onHost = onHost;
+  }
+
+  isOnHost({ place }: Operand): boolean {
+    return this.#onHost.has(place);
   }
 
   temporary(bytes: number): Temporary {

@@ -7,11 +7,12 @@ import { callReference } from "../../graph/call.js";
 import type { Value } from "../../graph/graph.js";
 import { bodyOf } from "../../graph/infer.js";
 import type { Step } from "../../plan/program.js";
+import { readIntegers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import { Placed } from "../../tensor/placed.js";
 import { bytesIn, coversStorage, View } from "../../tensor/view.js";
 import { type Environment, runBody, runDynamically } from "../body.js";
-import type { Action, BoundRun } from "./bound-run.js";
+import type { Action, BoundRun, HostRange } from "./bound-run.js";
 import type { DeviceBuffer, DevicePlace } from "./buffers.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { encode, type ReadyDispatch, type WebgpuSession } from "./session.js";
@@ -67,6 +68,9 @@ class Running {
   /** What was encoded overwrites caches; what was submitted has. */
   #overwrites = false;
   #overwrote = false;
+  /** The value whose largest number was asked for last, and that number. */
+  #asked: Value | undefined;
+  #largest = 0;
 
   constructor(session: WebgpuSession, bound: BoundRun, inputs: readonly Placed[]) {
     session.device.check();
@@ -83,7 +87,7 @@ class Running {
   act(action: Action): Promise<void> | undefined {
     switch (action.kind) {
       case "dispatch":
-        this.#waiting.push(action.ready);
+        if (action.only === undefined || this.#lies(action.only)) this.#waiting.push(action.ready);
         return undefined;
       case "check":
         action.checks.check(this.#host);
@@ -109,6 +113,15 @@ class Running {
       default:
         return action satisfies never;
     }
+  }
+
+  /** True if the largest number of a value lies within a range. All layers ask the same. */
+  #lies({ of, least, most }: HostRange): boolean {
+    if (this.#asked !== of) {
+      this.#asked = of;
+      this.#largest = readIntegers(this.#host.get(of)!).reduce((a, b) => Math.max(a, b), -Infinity);
+    }
+    return this.#largest >= least && this.#largest <= most;
   }
 
   /** Submits what is left, before this returns; the outputs, once those wanted are on the host. */

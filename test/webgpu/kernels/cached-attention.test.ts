@@ -108,6 +108,12 @@ const tokens: readonly Step[] = [
   { before: [63, 2, 40], length: 1, capacity: 100 },
   { before: [127, 64], length: 1, capacity: 128 },
 ];
+/** Up to as many rows as one workgroup goes over, and more. */
+const longer: readonly Step[] = [
+  { before: [255, 3], length: 1, capacity: 320 },
+  { before: [256], length: 1, capacity: 320 },
+  { before: [2, 300, 64], length: 1, capacity: 320 },
+];
 const prompts: readonly Step[] = [
   { before: [0, 5], length: 3, capacity: 20 },
   { before: [60], length: 12, capacity: 72 },
@@ -120,7 +126,8 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
   });
   afterAll(() => letGo());
 
-  const step = ["attentionStep", "attentionCombine"];
+  const step = ["attentionStepAtOnce"];
+  const split = [...step, "attentionStep", "attentionCombine"];
   const apart = ["writeKeys", "writeValues", "turnQueries"];
 
   test.each<Form>([
@@ -147,6 +154,7 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
     },
   ])("a token in the attention's own dispatches: %o", async (form) => {
     expect(await problemsOf(form, tokens)).toEqual([]);
+    expect(await problemsOf({ ...form, kernels: split }, longer)).toEqual([]);
   });
 
   test.each<Form>([
@@ -168,7 +176,7 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
   test("many samples, where a workgroup goes over several tiles", async () => {
     const before = Array.from({ length: 70 }, (_, sample) => [0, 63, 64, 127, 300, 500, 511][sample % 7]);
     const form = { type: "float32", size: 8, heads: 16, shared: 8, pairs: 4, norm: true, packed: true } as const;
-    expect(await problemsOf({ ...form, kernels: step }, [{ before, length: 1, capacity: 512 }])).toEqual([]);
+    expect(await problemsOf({ ...form, kernels: split }, [{ before, length: 1, capacity: 512 }])).toEqual([]);
   });
 
   test("without subgroups", async () => {
@@ -182,7 +190,8 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
       packed: true,
       kernels: step,
     };
-    expect(await problemsOf({ ...form, options: { webgpu: { subgroups: false } } }, tokens)).toEqual([]);
+    const steps = [...tokens, ...longer];
+    expect(await problemsOf({ ...form, options: { webgpu: { subgroups: false } } }, steps)).toEqual([]);
   });
 
   test("a circular cache that went round", async () => {

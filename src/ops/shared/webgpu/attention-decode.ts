@@ -9,25 +9,31 @@ import {
   between,
   hidden,
   joined,
-  least,
   outputPart,
   type Part,
   quadsOf,
   rowsPart,
-  scorePart,
   sinkPart,
-  tablesPart,
   visiblePart,
 } from "./attention-parts.js";
+import { mostAtOnce, recordAtOnce } from "./attention-at-once.js";
+import {
+  divisionOf,
+  keysOf,
+  letterOf,
+  paddedQuads,
+  scoresPart,
+  sizesOf,
+  tileCodeOf,
+  times,
+  type TileShape,
+  type TileStart,
+} from "./attention-tile.js";
 import { workgroupReduction } from "./workgroup-reduction.js";
 
-/** Keys of a tile, invocations of a workgroup, and those of them that share a key. */
-const tile = 64;
-export const invocations = 256;
-const lanes = invocations / tile;
-
-/** Rows of queries that a workgroup serves at most: the elements of a vector. */
-const mostRows = 4;
+const shape: TileShape = { invocations: 256 };
+const { invocations } = shape;
+const tile = keysOf(shape);
 
 /** Workgroups that keep a large device busy. Beyond them, each goes over several tiles: what it does to begin with is done once for all. */
 const busy = 1024;
@@ -39,12 +45,6 @@ const tilesAGroup = (tiles: number): number => Math.max(1, Math.min(mostTilesAGr
 /** Bytes that tiles may take in between. */
 const mostTileBytes = 1 << 28;
 
-/** Loads that are in flight before the first sum. */
-const inFlight = 8;
-
-const times = (count: number, line: (at: number) => string): string =>
-  Array.from({ length: count }, (_, at) => line(at)).join("\n");
-
 /** Bytes that the tiles of a call take in between. */
 function tileBytes({ query, key, value }: AttentionWork): number {
   const rows = query.batch * query.heads * query.rows;
@@ -55,59 +55,57 @@ function tileBytes({ query, key, value }: AttentionWork): number {
 export const holdsTiles = (work: AttentionWork, { mostBindingBytes }: DeviceTraits): boolean =>
   tileBytes(work) <= Math.min(mostTileBytes, mostBindingBytes);
 
-/** How the rows of queries that share a key head are divided. */
-export function divisionOf({ query, key }: AttentionWork): { readonly rows: number; readonly chunks: number } {
-  const groupRows = (query.heads / key.heads) * query.rows;
-  const rows = Math.min(mostRows, groupRows);
-  return { rows, chunks: Math.ceil(groupRows / rows) };
-}
-
 /** Records both dispatches. */
 export function recordDecode(work: AttentionWork, recorder: WebgpuRecorder): void {
   const { rows } = divisionOf(work);
-  recordTiles(work, rowsPart("query", work.query), { asked: askedCode(work, rows) }, "attentionTiles", recorder);
+  recordTiles(
+    work,
+    rowsPart("query", work.query),
+    { asked: (shape) => askedCode(work, rows, shape) },
+    { apart: "attentionTiles", atOnce: "attentionAtOnce" },
+    recorder,
+  );
 }
 
-/** How a tile begins. */
-interface TileStart {
-  /** Fills `asked` with the queries times the scale. */
-  readonly asked: string;
-  /** Where a row of the caches is written: a condition for those whose rows, so many from `front` on, hold it; and the row. Both by `sample`. */
-  readonly writes?: { readonly when: (front: string, rows: number) => string; readonly row: string };
+/** What the dispatch is called, where tiles are put together by another one and where not. */
+interface Names {
+  readonly apart: string;
+  readonly atOnce: string;
 }
 
-/** Records the dispatch over tiles, begun in one way or another, and the one that puts them together. */
+/**
+ * Records the dispatch over tiles, begun in one way or another, and the one that puts them together; or one that does both, for as many keys as
+ * that pays for.
+ */
 export function recordTiles(
   work: AttentionWork,
   queries: Part,
   start: TileStart,
-  name: string,
+  names: Names,
   recorder: WebgpuRecorder,
 ): void {
-  const { query, key, value } = work;
+  const { query, key, lengths } = work;
+  if (key.rows <= mostAtOnce(work, recorder.device)) return recordAtOnce(work, queries, start, names.atOnce, recorder);
+  // Where the host knows how long the texts are, those that one workgroup can go over need nothing in between.
+  const most =
+    lengths !== undefined && recorder.isOnHost(lengths.of) ? mostAtOnce(work, recorder.device) - lengths.add : -1;
+  if (lengths !== undefined && most >= 0)
+    recordAtOnce(work, queries, start, names.atOnce, recorder, { of: lengths.of, least: -Infinity, most });
+  const only = lengths === undefined || most < 0 ? {} : { only: { of: lengths.of, least: most + 1, most: Infinity } };
   const tiles = Math.ceil(key.rows / tile);
   const { rows, chunks } = divisionOf(work);
   const each = tilesAGroup(tiles * key.heads * chunks * query.batch);
-  const group = query.heads / key.heads;
   const partials = recorder.temporary(tileBytes(work));
-  const sizes = { group, groupRows: group * query.rows, chunks, tiles, heads: query.heads };
-  const writes = start.writes !== undefined;
-  const caches = joined(rowsPart("key", key), rowsPart("value", value));
-  const scores = joined(
-    queries,
-    { ...caches, bindings: caches.bindings.map((binding) => ({ ...binding, writes })) },
-    tablesPart(key),
-    visiblePart(work),
-    scorePart(work),
-    between("partials", partials, true),
-  );
+  const sizes = { ...sizesOf(work), tiles };
+  const scores = joined(scoresPart(work, queries, start), between("partials", partials, true));
   recorder.dispatch({
-    name,
-    code: `${packing}\n${scores.code}\n${tileCode(work, rows, each, start, recorder.device)}`,
+    name: names.apart,
+    code: `${packing}\n${scores.code}\n${tilesCode(work, rows, each, start, recorder.device)}`,
     bindings: scores.bindings,
     parameters: { ...scores.parameters, ...sizes, scale: { float: work.scale } },
     fixed: true,
     workgroups: [Math.ceil(tiles / each), key.heads * chunks, query.batch],
+    ...only,
   });
   const result = joined(visiblePart(work), sinkPart(work), outputPart(work), between("partials", partials, false));
   recorder.dispatch({
@@ -117,13 +115,11 @@ export function recordTiles(
     parameters: { ...result.parameters, ...sizes },
     fixed: true,
     workgroups: [query.rows, query.heads, query.batch],
+    ...only,
   });
 }
 
-/** Quads of a query, filled up so that lanes have as many each. */
-export const paddedQuads = (size: number): number => Math.ceil(quadsOf(size) / lanes) * lanes;
-
-function askedCode({ query }: AttentionWork, rows: number): string {
+function askedCode({ query }: AttentionWork, rows: number, { invocations }: TileShape): string {
   const [quads, padded] = [quadsOf(query.size), paddedQuads(query.size)];
   return `for (var at = local; at < ${rows * padded}u; at += ${invocations}u) {
     let row = min(first + at / ${padded}u, p.groupRows - 1u);
@@ -137,76 +133,11 @@ function askedCode({ query }: AttentionWork, rows: number): string {
 /** Where the tile of a row lies in between: quads of weighed values, then the greatest score and the sum of weights. */
 const partialAt = (row: string, at: string, quads: number): string => `((${row}) * p.tiles + (${at})) * ${quads + 1}u`;
 
-function tileCode(
-  { query, key, value }: AttentionWork,
-  rows: number,
-  each: number,
-  { asked, writes }: TileStart,
-  { subgroup }: DeviceTraits,
-): string {
-  const quads = quadsOf(query.size);
-  const padded = paddedQuads(query.size);
-  const valueQuads = quadsOf(value.size);
-  const parts = Math.floor(invocations / valueQuads);
-  const scaled = key.pages?.scales !== undefined;
-  const letter = (row: number): string => "xyzw"[row];
-  const keyLoads = padded / lanes;
-  const valueLoads = Math.ceil(tile / parts);
-  /** Of few loads all are on their way before anything waits; of more, some at a time. */
-  const early = keyLoads <= inFlight && valueLoads <= inFlight;
-  const keyLoad = (at: number): string => `keyQuad(start, min(lane + ${at * lanes}u, ${quads - 1}u))`;
-  const keyUse = (at: number): string =>
-    times(rows, (r) => `dot${r} += dot(k${at}, asked[${r * padded + at * lanes}u + lane]);`);
-  const valueRow = (at: number): string =>
-    `let at${at} = u32(clamp(front + i32(part) + ${at * parts}, low, high - 1));`;
-  const valueLoad = (at: number): string =>
-    `valueQuad(valueStart(sample, keyHead, at${at}), column)${scaled ? ` * valueFactor(sample, keyHead, at${at})` : ""}`;
-  // Nothing of a row that takes no part may reach the sum: it may hold anything.
-  const valueUse = (at: number): string => `{
-    let i = part + ${at * parts}u;
-    let w = select(vec4f(), weights[min(i, ${tile - 1}u)], i < ${tile}u);
-    ${times(rows, (r) => `sum${r} = select(sum${r}, sum${r} + w.${letter(r)} * v${at}, w.${letter(r)} > 0.0);`)} }`;
-  const batches = (count: number, load: (at: number) => string, use: (at: number) => string): string =>
-    times(Math.ceil(count / inFlight), (batch) => {
-      const own = Array.from({ length: Math.min(inFlight, count - batch * inFlight) }, (_, i) => batch * inFlight + i);
-      return `{ ${own.map(load).join("\n")}\n${own.map(use).join("\n")} }`;
-    });
-  const again =
-    writes === undefined
-      ? ""
-      : `// The new row was not there yet.
-  if (writes) {
-    let row = ${writes.row};
-    if (near == row) { ${times(keyLoads, (at) => `k${at} = ${keyLoad(at)};`)} }
-    ${times(valueLoads, (at) => `if (at${at} == row) { v${at} = ${valueLoad(at)}; }`)}
-  }`;
-  const place = `let key = front + i32(local / ${lanes}u);
-  let lane = local % ${lanes}u;
-  // Rows that nobody sees are not read; what the nearest one gives in their place is hidden below.
-  let near = u32(clamp(key, low, high - 1));
-  let start = keyStart(sample, keyHead, near);
-  let column = local % ${valueQuads}u;
-  let part = min(local / ${valueQuads}u, ${parts - 1}u);
-  ${early ? times(keyLoads, (at) => `var k${at} = ${keyLoad(at)};`) : ""}
-  ${early ? times(valueLoads, (at) => `${valueRow(at)} var v${at} = ${valueLoad(at)};`) : ""}`;
-  const work = `${times(rows, (r) => `var dot${r} = 0.0;`)}
-  ${early ? times(keyLoads, keyUse) : batches(keyLoads, (at) => `let k${at} = ${keyLoad(at)};`, keyUse)}
-  var dots = vec4f();
-  ${times(rows, (r) => `dots.${letter(r)} = dot${r};`)}
-  ${scaled ? "dots *= keyFactor(sample, keyHead, near);" : ""}
-  ${weighingCode(subgroup, (scores, own) =>
-    times(
-      rows,
-      (r) =>
-        `${scores}.${letter(r)} = select(${hidden}, finished(${scores}.${letter(r)}, sample, keyHead * p.group + row${r} % p.group, row${r} / p.group, u32(${own})), ${own} >= seen${r}.x && ${own} < seen${r}.y);`,
-    ),
-  )}
-
-  ${times(rows, (r) => `var sum${r} = vec4f();`)}
-  if (local < ${parts * valueQuads}u) {
-    ${early ? times(valueLoads, valueUse) : batches(valueLoads, (at) => `${valueRow(at)} let v${at} = ${valueLoad(at)};`, valueUse)}
-  }
-  ${times(
+function tilesCode(work: AttentionWork, rows: number, each: number, start: TileStart, device: DeviceTraits): string {
+  const { memory, valueQuads, parts, begin, declare, load, again, sums } = tileCodeOf(work, rows, shape, start, device);
+  const { writes } = start;
+  const asked = start.asked(shape);
+  const leave = times(
     rows,
     (r) => `${r === 0 ? "" : "workgroupBarrier();"}
   exchange[local] = sum${r};
@@ -218,10 +149,10 @@ function tileCode(
       for (var i = 1u; i < ${parts}u; i++) { sum += exchange[local + i * ${valueQuads}u]; }
       partials[at + local] = sum;
     } else if (local == ${valueQuads}u) {
-      partials[at + ${valueQuads}u] = vec4f(top.${letter(r)}, totalWeight().${letter(r)}, 0.0, 0.0);
+      partials[at + ${valueQuads}u] = vec4f(top.${letterOf(r)}, totalWeight().${letterOf(r)}, 0.0, 0.0);
     }
   }`,
-  )}`;
+  );
   // One tile: its rows are on their way while the queries are made ready.
   const single = `let tileAt = place.x;
   let front = i32(tileAt) * ${tile};
@@ -238,10 +169,12 @@ function tileCode(
     high = front + 1;
   }`
   }
-  ${place}
+  ${declare}
+  ${load}
   ${asked}
-  ${early ? again : ""}
-  ${work}`;
+  ${again}
+  ${sums}
+  ${leave}`;
   const several = `let begin = i32(place.x) * ${each * tile};
   let seesNone = max(seenFrom, begin) >= min(seenTo, begin + ${each * tile});
   ${
@@ -257,92 +190,17 @@ function tileCode(
     let low = max(seenFrom, front);
     let high = min(seenTo, front + ${tile});
     if (low >= high) { continue; }
-    ${place}
-    ${work}
+    ${declare}
+  ${load}
+    ${sums}
+    ${leave}
     workgroupBarrier();
   }`;
-  return `
-var<workgroup> asked: array<vec4f, ${rows * padded}>;
-var<workgroup> exchange: array<vec4f, ${invocations}>;
-var<workgroup> weights: array<vec4f, ${tile}>;
-${weighingMemory(subgroup)}
-
-@compute @workgroup_size(${invocations}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
-  let sample = place.z;
-  let keyHead = place.y / p.chunks;
-  let first = place.y % p.chunks * ${rows}u;
-  ${times(rows, (r) => `let row${r} = min(first + ${r}u, p.groupRows - 1u); let seen${r} = visible(sample, keyHead, row${r} / p.group);`)}
-  var seenFrom = 2147483647;
-  var seenTo = 0;
-  ${times(rows, (r) => `if (seen${r}.x < seen${r}.y) { seenFrom = min(seenFrom, seen${r}.x); seenTo = max(seenTo, seen${r}.y); }`)}
+  return `${memory}
+@compute @workgroup_size(${shape.invocations}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
+  ${begin}
   ${each === 1 ? single : several}
 }`;
-}
-
-/** Memory in which scores become weights, and `totalWeight()`, what they sum up to. */
-function weighingMemory(subgroup: number | undefined): string {
-  const groups = isWide(subgroup) ? invocations / subgroup : 8;
-  return `
-var<workgroup> tops: array<vec4f, ${groups}>;
-var<workgroup> totals: array<vec4f, ${groups}>;
-fn totalWeight() -> vec4f {
-  var sum = totals[0];
-  for (var at = 1u; at < ${groups}u; at++) { sum += totals[at]; }
-  return sum;
-}`;
-}
-
-/** True for subgroups in which the lanes of a key stand side by side. */
-const isWide = (subgroup: number | undefined): subgroup is number =>
-  subgroup !== undefined && subgroup % lanes === 0 && subgroup <= invocations;
-
-/**
- * From `dots`, each lane's share of a key's scores, to `weights`, with their `top`. `finish` makes scores of sums. Behind it, `exchange` is free.
- */
-function weighingCode(subgroup: number | undefined, finish: (scores: string, key: string) => string): string {
-  if (isWide(subgroup)) {
-    const groups = invocations / subgroup;
-    return `${times(Math.log2(lanes), (at) => `dots += subgroupShuffleXor(dots, ${2 ** at}u);`)}
-  ${finish("dots", "key")}
-  let highest = subgroupMax(dots);
-  if (local % ${subgroup}u == 0u) { tops[local / ${subgroup}u] = highest; }
-  workgroupBarrier();
-  var top = tops[0];
-  for (var at = 1u; at < ${groups}u; at++) { top = max(top, tops[at]); }
-  let weight = select(exp(dots - top), vec4f(), dots < vec4f(${least}));
-  let total = subgroupAdd(select(vec4f(), weight, lane == 0u));
-  if (lane == 0u) { weights[local / ${lanes}u] = weight; }
-  if (local % ${subgroup}u == 0u) { totals[local / ${subgroup}u] = total; }
-  workgroupBarrier();`;
-  }
-  return `exchange[local] = dots;
-  workgroupBarrier();
-  if (local < ${tile}u) {
-    let own = front + i32(local);
-    var scores = vec4f();
-    ${times(lanes, (at) => `scores += exchange[${lanes}u * local + ${at}u];`)}
-    ${finish("scores", "own")}
-    weights[local] = scores;
-  }
-  workgroupBarrier();
-  if (local < 8u) {
-    var highest = weights[local];
-    for (var at = 1u; at < ${tile / 8}u; at++) { highest = max(highest, weights[local + 8u * at]); }
-    tops[local] = highest;
-  }
-  workgroupBarrier();
-  var top = tops[0];
-  ${times(7, (at) => `top = max(top, tops[${at + 1}]);`)}
-  if (local < ${tile}u) {
-    let score = weights[local];
-    weights[local] = select(exp(score - top), vec4f(), score < vec4f(${least}));
-  }
-  workgroupBarrier();
-  if (local < 8u) {
-    var sum = weights[local];
-    for (var at = 1u; at < ${tile / 8}u; at++) { sum += weights[local + 8u * at]; }
-    totals[local] = sum;
-  }`;
 }
 
 function combineCode({ value, sink }: AttentionWork, device: DeviceTraits): string {

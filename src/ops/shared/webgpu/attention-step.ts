@@ -4,8 +4,9 @@
  */
 import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { packQuad } from "../../../webgpu-kernels/wgsl.js";
-import { divisionOf, holdsTiles, invocations, paddedQuads, recordTiles } from "./attention-decode.js";
+import { holdsTiles, recordTiles } from "./attention-decode.js";
 import { type AttentionWork, joined, type Part } from "./attention-parts.js";
+import { divisionOf, paddedQuads, type TileShape } from "./attention-tile.js";
 import type { Heads } from "./heads.js";
 import { isFloatType, quadsOf } from "./quads.js";
 import { type Starts, startsPart } from "./rows.js";
@@ -57,10 +58,10 @@ export function recordStep(work: AttentionWork, step: FreshStep, recorder: Webgp
     work,
     part,
     {
-      asked: stepCode(work, step),
+      asked: (shape) => stepCode(work, step, shape),
       writes: { when: (front, rows) => `writesIn(sample, ${front}, ${rows})`, row: "newRow(sample)" },
     },
-    "attentionStep",
+    { apart: "attentionStep", atOnce: "attentionStepAtOnce" },
     recorder,
   );
 }
@@ -117,7 +118,7 @@ fn writesIn(sample: u32, front: i32, rows: i32) -> bool { let row = i32(newRow(s
   );
 }
 
-function stepCode(work: AttentionWork, { turnings }: FreshStep): string {
+function stepCode(work: AttentionWork, { turnings }: FreshStep, { invocations }: TileShape): string {
   const { query, key, value } = work;
   const { rows } = divisionOf(work);
   const [quads, padded, valueQuads] = [query.size / 4, paddedQuads(query.size), value.size / 4];
