@@ -37,7 +37,7 @@ function findTransformers(): { readonly entry: string; readonly version: string 
 function writeFolder(folder: string, form: PastPresentForm, accuracyLevel: 0 | 4): void {
   mkdirSync(join(folder, "onnx"), { recursive: true });
   for (const file of ["config.json", "tokenizer.json", "tokenizer_config.json"])
-    cpSync(join(embeddedModel, file), join(folder, file));
+    cpSync(join(embeddedModel(), file), join(folder, file));
   writeFileSync(join(folder, "generation_config.json"), JSON.stringify({ pad_token_id: 0, eos_token_id: null }));
   writeFileSync(join(folder, "onnx/model.onnx"), writeModel(embeddedClientForm(form, accuracyLevel)));
 }

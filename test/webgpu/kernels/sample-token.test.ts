@@ -92,30 +92,35 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     [1e30, 7, 0],
     [0.01, 0, 0],
   ];
-  test.each(["float32", "float16", "bfloat16"] as const)("the tokens of the reference implementation, %s", async (type) => {
-    const options = { fallback: "never" } as const;
-    const [device, host] = [
-      await InferenceSession.create(model(type), { backend: "webgpu", ...options }),
-      await InferenceSession.create(model(type), { backend: "reference" }),
-    ];
-    const random = seededRandom(11);
-    const sizes = soak ? [1, 5, 2048, 2049, 6000] : [5, 2049];
-    for (const vocabulary of sizes) {
-      const [batch, rows] = [3, 2];
-      // Whole numbers among them, so that there are many ties; the second text has NaN, infinities and zeros of both signs.
-      const numbers = Float64Array.from({ length: batch * rows * vocabulary }, (_, at) => {
-        const x = 16 * random() - 8;
-        if (Math.floor(at / (rows * vocabulary)) === 1 && random() < 0.3)
-          return [NaN, -Infinity, 0, -0][Math.floor(4 * random())];
-        return random() < 0.5 ? Math.round(x) : x;
-      });
-      const logits = logitsOf(type, [batch, rows, vocabulary], numbers);
-      // Each way for all texts, and three ways beside each other.
-      const three = [0, 4, 8].map((at) => [0, 1, 2].map((option) => [0, 1, 3].map((text) => ways[at + text][option])));
-      for (const [temperature, topK, minP] of [...ways, ...three]) {
-        const drawing = { temperature, topK, minP, seeds: [3, -4, 2 ** 45], counters: [0, 17, 4096] };
-        const [actual, expected] = [await draw(device, logits, drawing), await draw(host, logits, drawing)];
-        expect(actual, `${vocabulary} tokens, ${JSON.stringify(drawing)}`).toEqual(expected);
+  test.each(["float32", "float16", "bfloat16"] as const)(
+    "the tokens of the reference implementation, %s",
+    async (type) => {
+      const options = { fallback: "never" } as const;
+      const [device, host] = [
+        await InferenceSession.create(model(type), { backend: "webgpu", ...options }),
+        await InferenceSession.create(model(type), { backend: "reference" }),
+      ];
+      const random = seededRandom(11);
+      const sizes = soak ? [1, 5, 2048, 2049, 6000] : [5, 2049];
+      for (const vocabulary of sizes) {
+        const [batch, rows] = [3, 2];
+        // Whole numbers among them, so that there are many ties; the second text has NaN, infinities and zeros of both signs.
+        const numbers = Float64Array.from({ length: batch * rows * vocabulary }, (_, at) => {
+          const x = 16 * random() - 8;
+          if (Math.floor(at / (rows * vocabulary)) === 1 && random() < 0.3)
+            return [NaN, -Infinity, 0, -0][Math.floor(4 * random())];
+          return random() < 0.5 ? Math.round(x) : x;
+        });
+        const logits = logitsOf(type, [batch, rows, vocabulary], numbers);
+        // Each way for all texts, and three ways beside each other.
+        const three = [0, 4, 8].map((at) =>
+          [0, 1, 2].map((option) => [0, 1, 3].map((text) => ways[at + text][option])),
+        );
+        for (const [temperature, topK, minP] of [...ways, ...three]) {
+          const drawing = { temperature, topK, minP, seeds: [3, -4, 2 ** 45], counters: [0, 17, 4096] };
+          const [actual, expected] = [await draw(device, logits, drawing), await draw(host, logits, drawing)];
+          expect(actual, `${vocabulary} tokens, ${JSON.stringify(drawing)}`).toEqual(expected);
+        }
       }
       expect(device.explain()).toMatch(/by sampleCandidates, pickToken/);
       await Promise.all([device.release(), host.release()]);
