@@ -106,11 +106,13 @@ function declarationsOf(path, name) {
   return [];
 }
 
+/** Code on one line. What a session is made of is known by the name of the class that users have. */
 const oneLine = (text) =>
   text
     .replace(/\/\*\*[^]*?\*\//g, "")
     .replace(/\s+/g, " ")
     .replace(/;$/, "")
+    .replace(/\bSession\b/g, "InferenceSession")
     .trim();
 
 /** What is for other rooms, and no part of what users rely on. */

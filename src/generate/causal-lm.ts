@@ -145,7 +145,7 @@ export class LanguageModel {
     return this.pagedDecoder?.pages;
   }
 
-  /** What reads tokens of any number of texts in one run, where the model was loaded with cache: "paged". */
+  /** For servers: what reads tokens of any number of texts in one run, where the model was loaded with cache: "paged". */
   get pagedDecoder(): PagedDecoder | undefined {
     const { decoder } = this.#parts;
     return decoder instanceof PagedDecoder ? decoder : undefined;
@@ -182,7 +182,7 @@ export class LanguageModel {
     return this.#parts.defaults;
   }
 
-  /** What keeps a text to a rule. Throws for a rule that cannot be enforced, and where there is nothing to enforce it with. */
+  /** For servers: what keeps a text to a rule. Throws for a rule that cannot be enforced, and where there is nothing to enforce it with. */
   async constrain(rule: TextRule): Promise<HeldConstraint> {
     const { makeGrammars, tokenizer, config, defaults } = this.#parts;
     if (makeGrammars === undefined)

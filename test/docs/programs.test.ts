@@ -2,6 +2,7 @@
 // need nothing else run, each in a process of its own, and the README is followed from top to bottom.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -13,6 +14,7 @@ import { startServer } from "../browser/server.js";
 import { writeEmbedded } from "../clients/folders.js";
 import { peers } from "../clients/project.js";
 import { bytesOf } from "../rewrite/exports.js";
+import { noWebgpu } from "../support/backends.js";
 import { type InstalledPackage, installPackage } from "../support/installed-package.js";
 import { type Block, blocks, notPrograms } from "./blocks.js";
 
@@ -38,6 +40,7 @@ const plain = writeModel(
 const models: Readonly<Record<string, Readonly<Record<string, () => Uint8Array>>>> = {
   sessions: { "model.onnx": () => plain, "decoder.onnx": () => writeModel(generatedDecoder()) },
   onnxruntime: { "model.onnx": () => plain },
+  webgpu: { "decoder.onnx": () => writeModel(generatedDecoder()) },
   rewrite: { "model.onnx": () => bytesOf("llama_op24") },
   "in-place": { "model.onnx": () => bytesOf("llama_op24") },
 };
@@ -59,7 +62,7 @@ const printed: Readonly<Record<string, readonly RegExp[]>> = {
 };
 
 /** Packages of this repository that pages use beside insitu. */
-const others = ["hono", "@hono/node-server", "zod", "prom-client", "vite", "esbuild", "@types/node"];
+const others = ["hono", "@hono/node-server", "zod", "prom-client", "vite", "esbuild", "webgpu", "@types/node"];
 
 beforeAll(() => {
   installed = installPackage();
@@ -141,6 +144,16 @@ const runProgram = (block: Block): Promise<Ended> => {
   return run(block.page, process.execPath, [block.language === "ts" ? compiled : fileOf(block, "js")]);
 };
 
+/** A port that nobody listens on. */
+const freePort = (): Promise<number> =>
+  new Promise((resolve) => {
+    const server = createServer();
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+
 /** A line that needs nothing but the package: no server, no terminal, no model of one's own. */
 const isRun = (line: string): boolean => /(^|\| )npx insitu (?!serve)/.test(line) && !/ # needs /.test(line);
 
@@ -156,6 +169,30 @@ describe("docs/*.md", () => {
     const ended = await runProgram(block);
     expect(ended).toMatchObject({ status: 0, stderr: "" });
     expect(ended.stdout).toMatch(printed[block.page]?.[at] ?? /\S/);
+  });
+
+  const onGpu = blocks.filter(({ needs }) => needs === "a GPU").map((block) => [nameOf(block), block] as const);
+  test.skipIf(noWebgpu !== undefined).each(onGpu)("%s runs, where there is a GPU", async (_, block) => {
+    const { status, stdout, stderr } = await runProgram(block);
+    expect([status, status === 0 ? "" : stderr]).toEqual([0, ""]);
+    expect(stdout).toMatch(/^gpu-buffer\n$|^\[ 1, 3, 128 \] \[ 1, 1, 128 \]\n$/);
+  });
+
+  test("the server of docs/serve.md answers, and ends when it is told to", async () => {
+    const block = needNothing.find(({ page, language }) => page === "serve" && language === "js")!;
+    const port = await freePort();
+    writeFileSync(fileOf(block, "mjs"), block.code.replace("port: 8080", `port: ${port}`));
+    const server = spawn(process.execPath, [fileOf(block, "mjs")], { stdio: ["ignore", "ignore", "inherit"] });
+    const ended = new Promise<number | null>((resolve) => void server.once("exit", resolve));
+    try {
+      const statusOf = async (path: string): Promise<number> => (await fetch(`http://127.0.0.1:${port}${path}`)).status;
+      await expect.poll(() => statusOf("/health").catch(() => 0)).toBe(200);
+      expect(await statusOf("/v1/models")).toBe(401); // it asks for its key
+      server.kill("SIGTERM");
+      expect(await ended).toBe(0);
+    } finally {
+      server.kill("SIGKILL");
+    }
   });
 
   const commands = needNothing.flatMap(({ page, language, code }) =>

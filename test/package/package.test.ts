@@ -304,9 +304,12 @@ test("a bundle for Node runs, with threads where the worker lies beside it, and 
     expect.stringContaining("make insitu/kernel-worker-node.js an entry of its own); ask for threads: 1"),
     "",
   ]);
-  const worker = "insitu/kernel-worker-node.js";
-  await build({ ...common, entryPoints: { "kernel-worker-node": worker }, format: "esm", outdir: "esm" });
-  expect(run(process.execPath, "esm/app.js").stdout.split("\n").slice(1)).toEqual(["true", "true", ""]);
+  // By the recipe of docs/package.md.
+  const [, recipe] = /```js\n(\/\/ build\.mjs\n[^]*?)```/.exec(readFileSync(join(root, "docs/package.md"), "utf8"))!;
+  symlinkSync(join(root, "node_modules/esbuild"), join(installed.project, "node_modules/esbuild"));
+  write("app.js", asks);
+  expect(run(process.execPath, write("build.mjs", recipe)).stderr).toBe("");
+  expect(run(process.execPath, "out/app.js").stdout.split("\n").slice(1)).toEqual(["true", "true", ""]);
 });
 
 test("a bundle holds what is imported: Tensor alone is small", async () => {
