@@ -228,7 +228,8 @@ describe("README.md, from top to bottom", () => {
   });
 
   test("the program runs", async () => {
-    const ended = await runProgram(program);
+    writeFileSync(join(placeOf("README"), "story.mjs"), program.code);
+    const ended = await run("README", process.execPath, ["story.mjs"]);
     expect(ended).toMatchObject({ status: 0, stderr: "" });
     expect(ended.stdout).toMatch(/\w[^]*\{\s+tokensPerSecond: [\d.]+,\s+writtenBytes: \d+,\s+movedBytes: 0\s+\}\n$/);
   });

@@ -57,6 +57,9 @@ interface Installed {
   readonly files: readonly string[];
 }
 
+/** Tenths of a second that a suite waits for the one that packs. */
+const mostTenths = 6000;
+
 /** Packs and installs, or waits for the suite that does. */
 function installOnce(): Installed {
   const folder = join(shared, "package");
@@ -65,8 +68,9 @@ function installOnce(): Installed {
   try {
     mkdirSync(folder);
   } catch {
-    while (!existsSync(told)) {
+    for (let tenths = 0; !existsSync(told); tenths++) {
       if (existsSync(failed)) throw new Error(readFileSync(failed, "utf8"));
+      if (tenths > mostTenths) throw new Error(`another suite is packing in ${folder}, and does not end`);
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
     }
     return JSON.parse(readFileSync(told, "utf8")) as Installed;
