@@ -63,7 +63,7 @@ export interface Tensor<T extends ElementType = ElementType> {
   /** The same data under other dims of the same size. */
   reshape(dims: readonly number[]): Tensor<T>;
   /**
-   * The elements as kernels see them: the same bytes, no copy. For insitu's own rooms: what it shows of a state is good for one call, and
+   * For insitu itself: the elements as kernels see them, the same bytes, no copy. What it shows of a state is good for one call, and
    * kept from nobody. Throws where the array no longer has all its entries.
    */
   toView(): View;
@@ -108,7 +108,7 @@ export interface TensorConstructor extends TensorFactory {
   new (type: string, data: Exclude<TensorData, Uint8ClampedArray>, dims?: readonly number[]): Tensor;
   /** What `instanceof` looks for. */
   readonly prototype: Tensor;
-  /** A tensor over a view: without a copy where the view is its whole storage. */
+  /** For insitu itself: a tensor over a view, without a copy where the view is its whole storage. */
   fromView(view: View): Tensor;
 }
 
