@@ -87,21 +87,51 @@ test("openai-server.mjs answers a client, and ends when the texts are finished",
 const chromium = findChromium();
 if (chromium === undefined) console.log(howToInstall);
 
-test.skipIf(chromium === undefined)("browser/ tells a story in a page, on several threads", async () => {
+test.skipIf(chromium === undefined)("browser/ tells one story at a time, and fits a telephone", async () => {
   const { child, address } = await serve("browser/serve.mjs");
   const browser = await startChromium(chromium!);
   try {
-    const page = await browser.newPage();
+    const page = await browser.newPage({ viewport: { width: 360, height: 780 } });
     page.setDefaultTimeout(240_000);
     const problems: string[] = [];
     page.on("pageerror", (error) => problems.push(String(error)));
     page.on("console", (message) => void (message.type() === "error" && problems.push(message.text())));
+    const stateIs = (state: RegExp): Promise<unknown> =>
+      expect.poll(() => page.textContent("#state"), { timeout: 240_000 }).toMatch(state);
     await page.goto(address);
-    await expect
-      .poll(() => page.textContent("#summary"), { timeout: 240_000 })
-      .toMatch(/^60 tokens, \d+ a second, 0 cache bytes moved$/);
-    expect(await page.textContent("#story")).toMatch(/^Once upon a time there was a king \S/);
+    await stateIs(/^ready in .* on WebAssembly$/);
     expect(await page.evaluate("crossOriginIsolated")).toBe(true);
+
+    await page.fill("#prompt", "  ");
+    await page.click("#tell");
+    expect(await page.textContent("#problem")).toMatch(/^Write how the story begins/);
+
+    await page.fill("#prompt", "The wolf said");
+    await page.fill("#tokens", "24");
+    await page.click("#tell");
+    await stateIs(/^told, on WebAssembly$/);
+    const story = await page.textContent("#story");
+    expect(story).toMatch(/^The wolf said\S* \S/);
+    expect(await page.textContent("#summary")).toMatch(/tokens24.*caches moved0 B/);
+    expect(await page.isVisible("#problem")).toBe(false);
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(360);
+
+    // Three clicks tell one story, and the same one.
+    await page.evaluate(`document.getElementById("state").textContent = "";
+        for (let click = 0; click < 3; click++) document.getElementById("tell").click();`);
+    await stateIs(/^told/);
+    expect(await page.textContent("#story")).toBe(story);
+    await page.fill("#seed", "2");
+    await page.fill("#tokens", "480");
+    await page.click("#tell");
+    await expect.poll(() => page.textContent("#continuation"), { timeout: 240_000 }).toMatch(/\S/);
+    await page.click("#stop");
+    await stateIs(/^(stopped|told)/);
+    expect(await page.textContent("#story")).not.toBe(story);
+
+    // What is no path is answered, and the server stays.
+    const statuses = await Promise.all(["%", "%00", "%2e%2e/package.json", ""].map((path) => fetch(address + path)));
+    expect(statuses.map(({ status }) => status)).toEqual([400, 400, 404, 200]);
     // The files that a folder may lack are looked for, and the browser says so.
     expect(problems.filter((text) => !/404/.test(text))).toEqual([]);
   } finally {
