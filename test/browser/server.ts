@@ -24,6 +24,8 @@ export interface ServerOptions {
   readonly folders: Readonly<Record<string, string>>;
   /** Files by path; they win over folders. Undefined is a file that is not there. */
   readonly files: ReadonlyMap<string, Uint8Array | string | undefined>;
+  /** Types of content by the prefix of paths, where a path's ending says another one. */
+  readonly types?: Readonly<Record<string, string>>;
 }
 
 export interface RunningServer {
@@ -34,7 +36,12 @@ export interface RunningServer {
 }
 
 /** Starts serving on a free port of this machine alone. */
-export async function startServer({ headers: always, folders, files }: ServerOptions): Promise<RunningServer> {
+export async function startServer({
+  headers: always,
+  folders,
+  files,
+  types = {},
+}: ServerOptions): Promise<RunningServer> {
   const requests: string[] = [];
   const find = (path: string): Uint8Array | undefined => {
     if (files.has(path)) {
@@ -55,7 +62,9 @@ export async function startServer({ headers: always, folders, files }: ServerOpt
       response.writeHead(status, { "cache-control": "no-store", ...always, ...headers }).end(body);
     };
     if (bytes === undefined) return answer(404, { "content-type": "text/plain" });
-    const type = { "content-type": contentTypes[extname(path)] ?? "application/octet-stream" };
+    const told = Object.keys(types).find((start) => path.startsWith(start));
+    const byName = contentTypes[extname(path)] ?? "application/octet-stream";
+    const type = { "content-type": told === undefined ? byName : types[told] };
     if (range === null) return answer(200, type, bytes);
     const start = Number(range[1]);
     const end = Math.min(range[2] === "" ? bytes.length : Number(range[2]) + 1, bytes.length);
