@@ -167,6 +167,7 @@ test("its types resolve and are right, in Node and in bundlers", () => {
     "types.ts",
     `import { CausalLM, InferenceSession, InsituError, type State, Tensor } from "insitu";
      import { createServer, type Server } from "insitu/serve";
+     import { CausalLM as WorkerLM, InferenceSession as WorkerSession, type Generation } from "insitu/worker";
      const session: InferenceSession = await InferenceSession.create(new Uint8Array(), { threads: 2, inPlace: "require" });
      const state: State = session.createState({ dims: { batch: 1 } });
      const results: Record<string, Tensor> = await session.run({ x: new Tensor("float32", [1, 2], [2]) }, { state });
@@ -174,6 +175,11 @@ test("its types resolve and are right, in Node and in bundlers", () => {
      export const code: string = new InsituError("internal", "").code;
      const server: Server = createServer(CausalLM.load(new URL("file:///model")), { model: "m", limits: { seconds: 5 } });
      export const answer: Promise<Response> = server.fetch(new Request("http://localhost/health"));
+     const lm: WorkerLM = await WorkerLM.load("/model", { onProgress: (loaded: number, total: number) => void (loaded / total) });
+     const told: Generation = lm.generate("Once", { maxTokens: 3, signal: new AbortController().signal });
+     for await (const { text } of told) text.toUpperCase();
+     const remote = await WorkerSession.create(new Uint8Array(), { threads: 1 });
+     export const answers: Record<string, Tensor> = await remote.run({}, { state: await remote.createState({ dims: { batch: 1 } }) });
      // @ts-expect-error: an option that is not there
      await InferenceSession.create("model.onnx", { inPlace: "sometimes" });`,
   );
