@@ -1,6 +1,6 @@
 /**
- * A published decoder as llama.cpp reads it: the same weights in a GGUF file, products as float16 (or float32) or as Q4_0, whose blocks of 32
- * are MatMulNBits' own with their halves apart. Knows the names that src/demo gives to weights.
+ * A published decoder as llama.cpp reads it: the same weights in a GGUF file, products as float16 (or float32), as Q4_0, whose blocks of 32
+ * are MatMulNBits' own with their halves apart, or as Q8_0. Knows the names that src/demo gives to weights.
  */
 import { closeSync, openSync, writeSync } from "node:fs";
 import type { PublishedSizes } from "../../demo/published-decoder.js";
@@ -12,7 +12,7 @@ import { encodeFloat16 } from "../../tensor/float.js";
 
 /** GGUF's numbers for what metadata are, and for types of tensors. */
 const kinds = { uint32: 4, int32: 5, float32: 6, string: 8, array: 9 } as const;
-const types = { float32: 0, float16: 1, Q4_0: 2 } as const;
+const types = { float32: 0, float16: 1, Q4_0: 2, Q8_0: 8 } as const;
 const alignment = 32;
 
 interface Part {
@@ -83,6 +83,20 @@ function blocksAsQ4(blocks: Uint8Array, scales: ModelTensor): Uint8Array {
       result[to + 2 + 2 * pair] = (low & 15) | ((high & 15) << 4);
       result[to + 3 + 2 * pair] = (low >> 4) | (high & 240);
     }
+  }
+  return result;
+}
+
+/** Blocks of bytes around 128, of any multiple of 32, as Q8_0: a float16 scale before each 32 of them, around 0. */
+function blocksAsQ8({ data, dims: [, , blockSize] }: ModelTensor, scales: ModelTensor): Uint8Array {
+  const bytes = data as Uint8Array;
+  const factors = Uint16Array.from(readNumbers(tensorView(scales)), encodeFloat16);
+  const result = new Uint8Array((bytes.length / 32) * 34);
+  for (let from = 0, to = 0; from < bytes.length; from += 32, to += 34) {
+    const factor = factors[Math.floor(from / blockSize)];
+    result[to] = factor & 255;
+    result[to + 1] = factor >> 8;
+    for (let at = 0; at < 32; at++) result[to + 2 + at] = bytes[from + at] - 128;
   }
   return result;
 }
@@ -161,7 +175,19 @@ function* partsOf(
     return floats(name, tensor.dims, Float32Array.from(readNumbers(tensorView(tensor))));
   };
   const product = (name: string, source: string): Part => {
-    const [dense, blocks, scales] = ["", "_Q4", "_scales"].map((end) => weights.get(`${source}.MatMul.weight${end}`));
+    const [dense, bytes, blocks, scales] = ["", "_Q8", "_Q4", "_scales"].map((end) =>
+      weights.get(`${source}.MatMul.weight${end}`),
+    );
+    if (bytes !== undefined) {
+      const [N, count, blockSize] = bytes.dims;
+      return {
+        name,
+        type: "Q8_0",
+        dims: [count * blockSize, N],
+        bytes: () => blocksAsQ8(bytes, scales!),
+        byteLength: ((N * count * blockSize) / 32) * 34,
+      };
+    }
     if (dense !== undefined) {
       const [K, N] = dense.dims;
       const data = dense.data as Uint16Array | Float32Array;

@@ -7,6 +7,8 @@ export interface Target {
   readonly address: string;
   readonly model: string;
   readonly key: string | undefined;
+  /** True if prompts are given in tokens: it has the same ones as the others. */
+  readonly takesTokens?: boolean;
 }
 
 /** What became of a request. Times are milliseconds since it was sent. */
@@ -32,10 +34,8 @@ interface Chunk {
 }
 
 /** Asks, and waits for the whole text. Never rejects. */
-export async function request(
-  { address, model, key }: Target,
-  { prompt, maxTokens, key: prefix }: Ask,
-): Promise<Answered> {
+export async function request(target: Target, { prompt, tokens, maxTokens, key: prefix }: Ask): Promise<Answered> {
+  const { address, model, key, takesTokens } = target;
   const began = performance.now();
   const pieces: number[] = [];
   let text = "";
@@ -51,7 +51,7 @@ export async function request(
       },
       body: JSON.stringify({
         model,
-        prompt,
+        prompt: takesTokens === true ? (tokens ?? prompt) : prompt,
         max_tokens: maxTokens,
         temperature: 0,
         ignore_eos: true,
@@ -73,8 +73,8 @@ export async function request(
   }
   return {
     error: error ?? (pieces.length === 0 ? "no text came" : undefined),
-    pieces,
     text,
+    pieces,
     milliseconds: performance.now() - began,
     promptTokens: usage?.prompt_tokens ?? 0,
     cachedTokens: usage?.prompt_tokens_details?.cached_tokens ?? 0,

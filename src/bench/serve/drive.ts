@@ -12,54 +12,36 @@ export interface Driven {
   readonly seconds: number;
 }
 
-/** Asks `count` times. `first` is the number of the first ask: the next measurement asks for something else. */
-export async function drive(
-  target: Target,
-  workload: Workload,
-  pace: Pace,
-  count: number,
-  first: number,
-): Promise<Driven> {
+/** Asks `count` times. */
+export async function drive(target: Target, workload: Workload, pace: Pace, count: number): Promise<Driven> {
   const began = performance.now();
   const answers =
     "rate" in pace
-      ? await arrivals(target, workload, pace.rate, count, first)
-      : await workers(target, workload, pace.concurrency, count, first);
+      ? await arrivals(target, workload, pace.rate, count)
+      : await workers(target, workload, pace.concurrency, count);
   return { answers, seconds: (performance.now() - began) / 1000 };
 }
 
-async function workers(
-  target: Target,
-  workload: Workload,
-  concurrency: number,
-  count: number,
-  first: number,
-): Promise<Answered[]> {
+async function workers(target: Target, workload: Workload, concurrency: number, count: number): Promise<Answered[]> {
   const answers: Answered[] = [];
   let next = 0;
   const work = async (): Promise<void> => {
-    while (next < count) answers.push(await request(target, workload.ask(first + next++)));
+    while (next < count) answers.push(await request(target, workload.ask(next++)));
   };
   await Promise.all(Array.from({ length: Math.min(concurrency, count) }, work));
   return answers;
 }
 
 /** Arrivals by chance: times between them follow an exponential distribution. */
-async function arrivals(
-  target: Target,
-  workload: Workload,
-  rate: number,
-  count: number,
-  first: number,
-): Promise<Answered[]> {
-  const random = seededRandom(first);
+async function arrivals(target: Target, workload: Workload, rate: number, count: number): Promise<Answered[]> {
+  const random = seededRandom(count);
   const began = performance.now();
   const under: Promise<Answered>[] = [];
   let due = 0;
   for (let number = 0; number < count; number++) {
     const wait = due - (performance.now() - began);
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
-    under.push(request(target, workload.ask(first + number)));
+    under.push(request(target, workload.ask(number)));
     due += (-Math.log(1 - random()) / rate) * 1000;
   }
   return Promise.all(under);

@@ -26,7 +26,7 @@ const columns: readonly (readonly [title: string, of: (row: ServeRow) => string]
 ];
 
 /** The table, load by load; times are milliseconds. */
-export function serveText({ loads, rows, machine, inTime, command }: ServeReport): string {
+export function serveText({ loads, rows, machine, inTime, command, llama, missing }: ServeReport): string {
   const lines: string[] = [];
   for (const { name, description } of loads) {
     const cells = [
@@ -47,6 +47,11 @@ export function serveText({ loads, rows, machine, inTime, command }: ServeReport
   const failed = rows.find(({ figures }) => figures.firstError !== null);
   if (failed !== undefined)
     lines.push(`the first error: ${failed.server}, ${paceText(failed.pace)}: ${failed.figures.firstError}`, "");
+  if (llama !== null)
+    lines.push(
+      `node-llama-cpp ${llama.version} on the same weights; of ${llama.compared} texts ${llama.same} are ours to the last token.`,
+    );
+  for (const { name, install } of missing) lines.push(`${name} is not installed: ${install}`);
   lines.push(
     `Times in milliseconds. Goodput: requests a second with TTFT up to ${inTime.ttft} and TPOT up to ${inTime.tpot}.`,
     `${machine.cpu}, ${machine.cores} cores, Node ${machine.node}; ${command}`,

@@ -1,11 +1,15 @@
-/** `insitu bench serve`: servers in processes of their own, asked by the same clients in turn, load by load and pace by pace. */
+/**
+ * `insitu bench serve`: servers in processes of their own, asked by the same clients in turn, load by load and pace by pace. Ours and llama.cpp's
+ * are given prompts in tokens, which are the same for both.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { InsituError } from "../../base/error.js";
 import { describeMachine } from "../report.js";
 import { request, type Target } from "./client.js";
 import { drive, type Pace } from "./drive.js";
 import { figuresOf, inTime, type ServeFigures } from "./figures.js";
-import { type Workload, workloads } from "./workload.js";
+import { howToInstallLlama, llamaVersion, startLlama } from "./llama-server.js";
+import { type Ask, type Workload, workloads } from "./workload.js";
 
 /** What is measured. */
 interface ServeBenchOptions {
@@ -40,7 +44,19 @@ export interface ServeReport {
   readonly inTime: typeof inTime;
   readonly loads: readonly { readonly name: string; readonly description: string }[];
   readonly rows: readonly ServeRow[];
+  /** Of llama.cpp's package; null where it was not measured. */
+  readonly llama: {
+    readonly version: string;
+    /** How many texts were compared with ours, and of how many all tokens are the same. */
+    readonly compared: number;
+    readonly same: number;
+  } | null;
+  /** Peers that are not installed. */
+  readonly missing: readonly { readonly name: string; readonly install: string }[];
 }
+
+/** Texts that servers of the same weights are compared by. */
+const compared = 4;
 
 const seed = 20_261;
 
@@ -54,25 +70,34 @@ export async function runServeBench(options: ServeBenchOptions): Promise<ServeRe
     ...options.rates.map((rate) => ({ rate })),
   ];
   const children: ChildProcess[] = [];
+  const version = options.alone ? undefined : llamaVersion();
+  const others = options.others.map(otherServer);
   try {
-    const targets = options.others.map(otherServer);
-    targets.unshift(await startServer("insitu", [], options, children));
+    const ours = await startServer("insitu", [], options, children);
+    const targets = [ours, ...others];
     if (!options.alone) targets.push(await startServer("one at a time", ["--one-at-a-time"], options, children));
+    if (version !== undefined) {
+      const child = startLlama(
+        Math.max(1, ...options.concurrencies.filter((count) => count <= mostTexts)),
+        options.threads,
+      );
+      targets.push(await listening("node-llama-cpp", child, children));
+    }
     const rows: ServeRow[] = [];
+    let same = 0;
     let first = 0;
     for (const load of loads) {
       // What is compiled or read for the first time is not what is measured.
-      for (const target of targets) await warm(target, load);
+      for (const target of targets) await warm(target, await inTokens(ours, load.ask(1_000_000)));
+      if (version !== undefined) same += await sameTexts(ours, targets.at(-1)!, load);
       for (const pace of paces) {
         const count = "rate" in pace ? options.requests * 4 : Math.max(options.requests, 2) * pace.concurrency;
+        const asks: Ask[] = [];
+        for (let at = 0; at < count; at++) asks.push(await inTokens(ours, load.ask(first + at)));
         for (const target of targets) {
           onProgress(`${load.name}, ${paceText(pace)}: ${target.name}`);
-          rows.push({
-            load: load.name,
-            server: target.name,
-            pace,
-            figures: figuresOf(await drive(target, load, pace, count, first)),
-          });
+          const driven = await drive(target, { ...load, ask: (number) => asks[number] }, pace, count);
+          rows.push({ load: load.name, server: target.name, pace, figures: figuresOf(driven) });
         }
         first += count;
       }
@@ -83,18 +108,48 @@ export async function runServeBench(options: ServeBenchOptions): Promise<ServeRe
       inTime,
       loads: loads.map(({ name, description }) => ({ name, description })),
       rows,
+      llama: version === undefined ? null : { version, compared: compared * loads.length, same },
+      missing: version === undefined && !options.alone ? [{ name: "node-llama-cpp", install: howToInstallLlama }] : [],
     };
   } finally {
     for (const child of children) child.kill();
   }
 }
 
+/** Texts that llama.cpp is given room for at most: others wait for one to end, as ours do. */
+const mostTexts = 16;
+
+/** An ask with its tokens, as our own server makes them. */
+async function inTokens({ address }: Target, ask: Ask): Promise<Ask> {
+  const { tokens } = (await posted(address, "/tokenize", { prompt: ask.prompt })) as { tokens: readonly number[] };
+  return { ...ask, tokens };
+}
+
+/** How many of some texts come out of both alike, to the last token. */
+async function sameTexts(ours: Target, theirs: Target, load: Workload): Promise<number> {
+  let same = 0;
+  for (let at = 0; at < compared; at++) {
+    const ask = await inTokens(ours, load.ask(2_000_000 + at));
+    const [own, other] = [await request(ours, ask), await request(theirs, ask)];
+    // Theirs is a list of tokens.
+    const tokens = other.text.trim().split(" ").map(Number);
+    const { prompt: text } = (await posted(ours.address, "/detokenize", { tokens })) as { readonly prompt: string };
+    if (text.trim() === own.text.trim()) same++;
+  }
+  return same;
+}
+
+async function posted(address: string, path: string, body: object): Promise<unknown> {
+  const response = await fetch(address + path, { method: "POST", body: JSON.stringify(body) });
+  return response.json();
+}
+
 /** A pace in words. */
 export const paceText = (pace: Pace): string =>
   "rate" in pace ? `${pace.rate} arrivals a second` : `${pace.concurrency} at a time`;
 
-async function warm(target: Target, load: Workload): Promise<void> {
-  const { error } = await request(target, load.ask(1_000_000));
+async function warm(target: Target, ask: Ask): Promise<void> {
+  const { error } = await request(target, ask);
   if (error !== undefined) throw new InsituError("invalid-argument", `${target.name} at ${target.address}: ${error}`);
 }
 
@@ -119,13 +174,17 @@ async function startServer(
     ...given,
     ...more,
   ];
-  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
+  return listening(name, spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] }), children);
+}
+
+/** A server of the embedded model that was started: once it says where it listens. */
+async function listening(name: string, child: ChildProcess, children: ChildProcess[]): Promise<Target> {
   children.push(child);
   let said = "";
-  for await (const chunk of child.stdout.setEncoding("utf8")) {
+  for await (const chunk of child.stdout!.setEncoding("utf8")) {
     said += String(chunk);
     const address = /listening on (\S+)/.exec(said)?.[1];
-    if (address !== undefined) return { name, address, model: "embedded", key: undefined };
+    if (address !== undefined) return { name, address, model: "embedded", key: undefined, takesTokens: true };
   }
   throw new InsituError("invalid-argument", `the server "${name}" ended before it listened`);
 }

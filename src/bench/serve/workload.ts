@@ -4,6 +4,8 @@ import { seededRandom } from "./seeded-random.js";
 /** One request. */
 export interface Ask {
   readonly prompt: string;
+  /** The same in the model's tokens, for servers that take them. */
+  readonly tokens?: readonly number[];
   readonly maxTokens: number;
   /** What a balancer may tell it by. */
   readonly key?: string;

@@ -1,0 +1,35 @@
+/** llama.cpp beside us, through node-llama-cpp where the peers are installed: a server of the same weights in a process of its own. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { writeEmbeddedGguf } from "./embedded-gguf.js";
+
+const peers = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..", "peers");
+
+/** How it is installed where it is not there. */
+export const howToInstallLlama = "npm --prefix peers ci";
+
+/** Tokens of a prompt and its text together: as many as the embedded model's context holds. */
+const contextSize = 512;
+
+/** Its version; undefined where it is not installed. */
+export function llamaVersion(): string | undefined {
+  const place = join(peers, "node_modules", "node-llama-cpp", "package.json");
+  if (!existsSync(place)) return undefined;
+  return (JSON.parse(readFileSync(place, "utf8")) as { readonly version: string }).version;
+}
+
+/** Starts it with room for so many texts at a time; the files that it reads go with its process. */
+export function startLlama(texts: number, threads: number = availableParallelism()): ChildProcess {
+  const folder = mkdtempSync(join(tmpdir(), "insitu-bench-llama-"));
+  const model = join(folder, "embedded.gguf");
+  writeEmbeddedGguf(model);
+  const script = join(peers, "serve", "node-llama-cpp.mjs");
+  const child = spawn(process.execPath, [script, model, ...[texts, contextSize, threads].map(String)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  child.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  return child;
+}
