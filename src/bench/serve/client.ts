@@ -9,6 +9,8 @@ export interface Target {
   readonly key: string | undefined;
   /** True if prompts are given in tokens: it has the same ones as the others. */
   readonly takesTokens?: boolean;
+  /** Its process, where it is on this machine. */
+  readonly pid?: number | undefined;
 }
 
 /** What became of a request. Times are milliseconds since it was sent. */

@@ -21,6 +21,7 @@ const columns: readonly (readonly [title: string, of: (row: ServeRow) => string]
   ["ITL mean", ({ figures }) => number(figures.itl.mean)],
   ["median", ({ figures }) => number(figures.itl.median)],
   ["P99", ({ figures }) => number(figures.itl.p99)],
+  ["CPU", ({ processorPerToken: time }) => (time === null ? "" : number(time))],
   ["reused", ({ figures }) => `${(figures.reusedShare * 100).toFixed(0)} %`],
   ["errors", ({ figures }) => `${figures.errors} of ${figures.requests}`],
 ];
@@ -53,6 +54,7 @@ export function serveText({ loads, rows, machine, inTime, command, llama, missin
     );
   for (const { name, install } of missing) lines.push(`${name} is not installed: ${install}`);
   lines.push(
+    "CPU: milliseconds that processors worked for the server for each new token, prompts included.",
     `Times in milliseconds. Goodput: requests a second with TTFT up to ${inTime.ttft} and TPOT up to ${inTime.tpot}.`,
     `${machine.cpu}, ${machine.cores} cores, Node ${machine.node}; ${command}`,
   );

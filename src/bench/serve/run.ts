@@ -9,6 +9,7 @@ import { request, type Target } from "./client.js";
 import { drive, type Pace } from "./drive.js";
 import { figuresOf, inTime, type ServeFigures } from "./figures.js";
 import { howToInstallLlama, llamaVersion, startLlama } from "./llama-server.js";
+import { processorSeconds } from "./processor-time.js";
 import { type Ask, type Workload, workloads } from "./workload.js";
 
 /** What is measured. */
@@ -35,6 +36,8 @@ export interface ServeRow {
   readonly server: string;
   readonly pace: Pace;
   readonly figures: ServeFigures;
+  /** Milliseconds that processors worked for the server for each new token, prompts included; null where nobody tells. */
+  readonly processorPerToken: number | null;
 }
 
 /** All that was found. */
@@ -96,8 +99,15 @@ export async function runServeBench(options: ServeBenchOptions): Promise<ServeRe
         for (let at = 0; at < count; at++) asks.push(await inTokens(ours, load.ask(first + at)));
         for (const target of targets) {
           onProgress(`${load.name}, ${paceText(pace)}: ${target.name}`);
+          const before = processorSeconds(target.pid);
           const driven = await drive(target, { ...load, ask: (number) => asks[number] }, pace, count);
-          rows.push({ load: load.name, server: target.name, pace, figures: figuresOf(driven) });
+          const after = processorSeconds(target.pid);
+          const figures = figuresOf(driven);
+          const processorPerToken =
+            before === undefined || after === undefined
+              ? null
+              : ((after - before) * 1000) / (figures.tokensPerSecond * figures.seconds);
+          rows.push({ load: load.name, server: target.name, pace, figures, processorPerToken });
         }
         first += count;
       }
@@ -184,7 +194,8 @@ async function listening(name: string, child: ChildProcess, children: ChildProce
   for await (const chunk of child.stdout!.setEncoding("utf8")) {
     said += String(chunk);
     const address = /listening on (\S+)/.exec(said)?.[1];
-    if (address !== undefined) return { name, address, model: "embedded", key: undefined, takesTokens: true };
+    if (address !== undefined)
+      return { name, address, model: "embedded", key: undefined, takesTokens: true, pid: child.pid };
   }
   throw new InsituError("invalid-argument", `the server "${name}" ended before it listened`);
 }
