@@ -34,6 +34,9 @@ const declared: Readonly<Record<string, CommandOption>> = {
   "store-secret-file": { value: "file", describes: "only what was signed with this secret is read from there" },
   "store-ttl": { value: "seconds", describes: "how long the store keeps what nobody writes again (86400)" },
   "store-deadline": { value: "milliseconds", describes: "how long the store may take to answer (2000)" },
+  "share-prefixes": {
+    describes: "what was asked with one key may be found with another, and told by how quick an answer is",
+  },
   "max-queue": { value: "N", describes: "texts that may wait (256)" },
   "max-open": { value: "N", describes: "requests that one key may have open (256)" },
   "max-tokens": { value: "N", describes: "new tokens of one text at most; as many as fit where left out" },
@@ -171,6 +174,7 @@ function serverOptions(options: Arguments["options"], oneAtATime: ServerRoom["on
     metricsDialect: (textOf(options, "metrics-dialect") ?? "insitu") as "insitu" | "vllm",
     limits,
     logPrompts: options["log-prompts"] === true,
+    sharePrefixes: options["share-prefixes"] === true,
     ...(cors === undefined ? {} : { cors }),
     ...(maxQueue === undefined ? {} : { maxQueue }),
     ...(maxRunning === undefined ? {} : { maxRunning }),

@@ -31,12 +31,16 @@ export class Keys {
   readonly #known: Promise<readonly { readonly digest: Uint8Array; readonly client: Client }[]>;
   readonly #open: boolean;
 
-  constructor(keys: readonly string[]) {
+  /** `share`: what was asked with one key may be found with another. */
+  constructor(keys: readonly string[], share: boolean) {
     this.#open = keys.length === 0;
     this.#known = Promise.all(
       keys.map(async (key) => ({
         digest: await digest(key),
-        client: { tenant: hex(await digest(`tenant ${key}`)).slice(0, 12), salt: hex(await digest(`salt ${key}`)) },
+        client: {
+          tenant: hex(await digest(`tenant ${key}`)).slice(0, 12),
+          salt: hex(await digest(share ? "shared salt" : `salt ${key}`)),
+        },
       })),
     );
   }

@@ -74,6 +74,8 @@ export interface ServerOptions {
   readonly maxQueue?: number;
   /** Texts that are made at a time, where the model was loaded with cache: "paged"; 16 where left out. */
   readonly maxRunning?: number;
+  /** True shares beginnings of texts between keys: who asks can tell by the time of an answer what others asked before. */
+  readonly sharePrefixes?: boolean;
   /** Where beginnings of texts are kept that outlive the server, on pages. */
   readonly prefixes?: PrefixStore | Promise<PrefixStore>;
   /** Makes what runs the texts, in place of the server's own. */
@@ -89,6 +91,7 @@ export interface ServerSettings {
   readonly metricsDialect: "insitu" | "vllm";
   readonly maxQueue: number;
   readonly maxRunning: number | undefined;
+  readonly sharePrefixes: boolean;
   readonly prefixes: PrefixStore | Promise<PrefixStore> | undefined;
   readonly limits: ServerLimits;
   readonly log: (entry: LogEntry) => void;
@@ -130,6 +133,7 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
     metricsDialect,
     maxQueue,
     maxRunning: options.maxRunning,
+    sharePrefixes: options.sharePrefixes === true,
     prefixes: options.prefixes,
     limits,
     log: options.log ?? (() => {}),

@@ -16,6 +16,7 @@ import { Metrics } from "./metrics.js";
 import { oneAtATime } from "./one-at-a-time.js";
 import { readServerOptions, type ServerOptions, type ServerSettings } from "./options.js";
 import { pageResponse } from "./page.js";
+import { givenPrefixKey, prefixHeader, prefixKey } from "./prefix-key.js";
 import { readJson } from "./read-json.js";
 import { RequestRecord } from "./request-record.js";
 import { ApiError, apiErrorOf, errorText } from "./wire/api-error.js";
@@ -99,7 +100,7 @@ class HttpServer implements Server {
     makeEngine: (lm: LanguageModel) => Engine | Promise<Engine>,
   ) {
     this.#settings = settings;
-    this.#keys = new Keys(settings.apiKeys);
+    this.#keys = new Keys(settings.apiKeys, settings.sharePrefixes);
     this.#metrics = new Metrics(settings.metricsDialect, settings.model, () => this.#model?.engine.figures());
     this.#app = this.#routes();
     this.ready = this.#load(lm, makeEngine);
@@ -156,7 +157,7 @@ class HttpServer implements Server {
       app.use(
         cors({
           origin: origins.includes("*") ? "*" : [...origins],
-          exposeHeaders: ["x-request-id", "retry-after"],
+          exposeHeaders: ["x-request-id", "retry-after", prefixHeader],
         }),
       );
     app.use(async (c, next) => {
@@ -192,7 +193,12 @@ class HttpServer implements Server {
         const body = await readJson(raw, tools.limits.bodyBytes);
         const prepared = await read(body, tools.model, tools.limits);
         if (this.#settings.logPrompts) tools.record.prompt = prepared.shown;
-        return await answerTexts(prepared, raw.signal, tools);
+        const response = await answerTexts(prepared, raw.signal, tools);
+        // What it was called by at first stays: the next turn is found where this one was read.
+        const { salt } = tools.client;
+        const key = givenPrefixKey(c.req.header(prefixHeader)) ?? prefixKey(salt, prepared.asks[0].prompt);
+        response.headers.set(prefixHeader, key);
+        return response;
       } catch (error) {
         tools.over();
         throw error;

@@ -21,6 +21,32 @@ beforeAll(async () => {
 afterAll(() => lm?.release());
 
 describe("keys", () => {
+  test("what requests that begin alike have in common is told and kept; keys share beginnings where that is wanted", async () => {
+    for (const sharePrefixes of [false, true]) {
+      const apiKeys = ["first-key", "second-key"];
+      const { engine, post, stop } = await serveScript(lm, () => ({ text: "a" }), { apiKeys, sharePrefixes });
+      try {
+        const beginning = Array.from({ length: 64 }, (_, at) => 300 + at);
+        const told = async (key: string, prompt: readonly number[], header?: string): Promise<string | null> => {
+          const headers: Record<string, string> = { authorization: `Bearer ${key}` };
+          if (header !== undefined) headers["x-insitu-prefix"] = header;
+          return (await post("/v1/completions", { prompt }, { headers })).headers.get("x-insitu-prefix");
+        };
+        const first = await told("first-key", [...beginning, 1, 2]);
+        expect(first).toMatch(/^[0-9a-f]{24}$/);
+        expect(await told("first-key", [...beginning, 3, 4, 5])).toBe(first);
+        expect(await told("first-key", [...beginning.slice(1), 3, 4, 5])).not.toBe(first);
+        expect((await told("second-key", [...beginning, 1, 2])) === first).toBe(sharePrefixes);
+        expect(await told("second-key", [7, 8], "my own words")).toBe("my own words");
+        expect(await told("second-key", beginning, "x".repeat(300))).toMatch(/^[0-9a-f]{24}$/);
+        const [one, , , two] = engine.requests;
+        expect([one.tenant === two.tenant, one.salt === two.salt]).toEqual([false, sharePrefixes]);
+      } finally {
+        await stop();
+      }
+    }
+  });
+
   test("who shows none or a wrong one is refused; each has a salt of its own", async () => {
     const log: LogEntry[] = [];
     const { server, engine, address, post, stop } = await serveScript(lm, () => ({ text: "a" }), {
