@@ -32,8 +32,8 @@ interface KeptBlock {
   readonly of: object | undefined;
 }
 
-/** Bytes that may be on their way to the store; what comes on top is not kept. */
-const mostPending = 2 ** 27;
+/** Bytes that may be on their way to the store where nobody says. */
+const usualPending = 2 ** 27;
 
 /** Blocks that are written in one go. */
 const mostWritten = 16;
@@ -146,7 +146,8 @@ export class SavedPrefixes {
     );
     if (columns.length === 0) return;
     const bytes = columns.length * blockBytes;
-    if (this.#pendingBytes + bytes > mostPending) return this.#store.drop(columns.length);
+    if (this.#pendingBytes + bytes > (this.#prefixes.pendingBytes ?? usualPending))
+      return this.#store.drop(columns.length);
     const named = this.#named(salt, tokens.slice(0, full * pool.blockSize));
     const kept = columns.map((column) => ({ block: named[column], of: sequence.contentsOf(column) }));
     for (const { of } of kept) if (of !== undefined) this.#given.set(of, performance.now());
