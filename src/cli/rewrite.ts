@@ -64,6 +64,7 @@ export const rewrite: Command = {
             original: path,
             rewritten: temporary,
             externalData: weights,
+            foreign: report.foreign,
             capacity: typeof report.capacity === "number" ? report.capacity : undefined,
             ...(seconds === undefined ? {} : { seconds }),
             onProgress: checkProgress(seconds ?? 60),

@@ -51,9 +51,17 @@ export function t5Style(sizes: EncoderDecoderSizes = small): DecoderStyle {
     embed: (graph) => graph.add("Gather", "decoder/embed", [shared(graph), "input_ids"]),
     bias(graph, counts) {
       const whole = distanceBias(graph, "decoder", heads, counts.total, false); // [1, heads, total, total]
-      const last = graph.add("Unsqueeze", "decoder/first", [counts.past, graph.integers([0])]);
-      const end = graph.add("Unsqueeze", "decoder/end", [counts.total, graph.integers([0])]);
-      const own = graph.add("Slice", "decoder/bias", [whole, last, end, graph.integers([2])]);
+      // The last rows, counted from the end.
+      const start = graph.add("Unsqueeze", "decoder/first", [
+        graph.add("Neg", "decoder/first", [counts.tokens]),
+        graph.integers([0]),
+      ]);
+      const own = graph.add("Slice", "decoder/bias", [
+        whole,
+        start,
+        graph.integers([2 ** 31 - 1]),
+        graph.integers([2]),
+      ]);
       return graph.add("Add", "decoder/bias", [own, causalBias(graph, counts)]);
     },
     encoderBias: (graph) => graph.maskBias("encoder_mask", "encoder_attention_mask"),
@@ -73,10 +81,11 @@ function distanceBias(graph: ExportedGraph, side: string, heads: number, count: 
   const relative = graph.add("Sub", at, [keys, queries]);
   const half = bothWays ? buckets / 2 : buckets;
   const exact = half / 2;
-  const zero = graph.integers(0);
+  const like = (name: string, of: number): string =>
+    graph.add("Expand", `${at}/${name}`, [graph.integers(of), graph.add("Shape", `${at}/${name}`, [relative])]);
   const distance = bothWays
     ? graph.add("Abs", at, [relative])
-    : graph.add("Neg", at, [graph.add("Min", at, [relative, zero])]);
+    : graph.add("Neg", at, [graph.add("Min", at, [relative, like("zeros", 0)])]);
   const isNear = graph.add("Less", at, [distance, graph.integers(exact)]);
   const floats = graph.add("Cast", `${at}/floats`, [distance], { to: 1 });
   const ratio = graph.add("Log", at, [graph.add("Div", at, [floats, graph.number(exact)])]);
@@ -84,7 +93,7 @@ function distanceBias(graph: ExportedGraph, side: string, heads: number, count: 
   const steps = graph.add("Cast", `${at}/steps`, [share], { to: 7 });
   const far = graph.add("Min", `${at}/far`, [
     graph.add("Add", at, [steps, graph.integers(exact)]),
-    graph.integers(half - 1),
+    like("last", half - 1),
   ]);
   const bucket = graph.add("Where", at, [isNear, distance, far]);
   const signed = bothWays ? graph.add("Add", `${at}/signed`, [bucket, aheadOf(graph, at, relative, half)]) : bucket;

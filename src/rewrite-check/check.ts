@@ -31,6 +31,8 @@ export interface CheckedModels {
   readonly rewritten: ModelSource;
   /** The files of the rewritten model's weights, where they do not lie beside it. */
   readonly externalData?: SessionOptions["externalData"];
+  /** What the rewrite found to be another's masks. */
+  readonly foreign?: readonly string[];
   /** Rows of the caches, where the rewritten model says. */
   readonly capacity: number | undefined;
   readonly seed?: number;
@@ -47,6 +49,7 @@ export async function checkRewrite(
     original,
     rewritten,
     externalData = [],
+    foreign = [],
     capacity,
     seed = 1,
     seconds = 60,
@@ -54,7 +57,7 @@ export async function checkRewrite(
   }: CheckedModels,
   open: (source: ModelSource, options: SessionOptions) => Promise<Session>,
 ): Promise<CheckResult> {
-  const analysis = analyse(prepareModel(model, 24));
+  const analysis = analyse(prepareModel(model, 24), new Set(foreign));
   const tolerance = toleranceOf(analysis);
   const backend = backendFor(model, tokensFor(reachesOf(analysis, undefined), tolerance));
   const before = await open(original, { backend, presents: "copy" });

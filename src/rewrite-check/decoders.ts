@@ -10,7 +10,7 @@ import { writeIntegers, writeNumbers } from "../tensor/access.js";
 import { cloneView } from "../tensor/copy.js";
 import { type ElementType, traitsOf } from "../tensor/element-type.js";
 import { Tensor } from "../tensor/tensor.js";
-import { View } from "../tensor/view.js";
+import { elementCount, View } from "../tensor/view.js";
 
 /** Tokens of each sample; all samples have as many. */
 export type Tokens = readonly (readonly number[])[];
@@ -25,7 +25,7 @@ function integers(type: ElementType, dims: readonly number[], list: readonly num
   return Tensor.fromView(view);
 }
 
-/** Rows of what is never read. */
+/** Rows of what is never read, and of what an encoder would bring. */
 const unreadSize = 3;
 
 /** What both forms of a decoder have in common: inputs that carry tokens. */
@@ -78,12 +78,17 @@ class Fed {
     const feeds: Record<string, Tensor> = {};
     for (const { name, type, shape } of inputMetadata) {
       if (fed[name] !== undefined || held.has(name) || this.#weights.has(name)) continue;
+      const isForeign = this.analysis.foreign.has(name);
       const dims = shape.map((dim, axis) =>
         typeof dim === "number"
           ? dim
-          : (sizes.get(dim) ?? (axis === 0 && shape.length > 1 ? batch : shape.length > 2 ? unreadSize : count)),
+          : (sizes.get(dim) ??
+            (axis === 0 && shape.length > 1 ? batch : isForeign || shape.length > 2 ? unreadSize : count)),
       );
-      feeds[name] = Tensor.fromView(View.allocate(type, dims));
+      // Of what is another's, all rows are valid.
+      feeds[name] = isForeign
+        ? integers(type, dims, Array<number>(elementCount(dims)).fill(1))
+        : Tensor.fromView(View.allocate(type, dims));
     }
     return feeds;
   }

@@ -19,7 +19,8 @@ import { type CacheWrite, cacheWriteOf } from "./cache-write.js";
 import { spend, withEffort } from "./effort.js";
 import { type Element, elementText, integer, truth } from "./element.js";
 import type { Assumptions } from "./elements.js";
-import { assignRoles, batch, past, type Roles, tokensOf } from "./roles.js";
+import { batch, past, type Roles } from "./role-words.js";
+import { assignRoles, tokensOf } from "./roles.js";
 import { operatorAttention } from "./operator-attention.js";
 import { findTrails, type LostTrail, type Trail } from "./trail.js";
 import { type Surroundings, writtenAttention } from "./written-attention.js";
@@ -47,6 +48,8 @@ export interface Analysis {
   readonly resisting: readonly Resisting[];
   /** Inputs that say which columns are padding: all valid, as the rewritten model is called. */
   readonly masks: readonly Value[];
+  /** Inputs, by name, whose lengths are their own although they look like masks. */
+  readonly foreign: ReadonlySet<string>;
   /** True if hiding keys is all that they do to attentions. */
   readonly hidesOnly: boolean;
   /** Inputs that say which row each new token gets: one after another behind the old ones. */
@@ -67,14 +70,15 @@ export function hasGrowingCaches(model: Model): boolean {
   return lost.length > 0 || found.some(({ kind }) => kind !== "in-place");
 }
 
-/** Looks at a model. */
-export const analyse = (model: Model): Analysis => withEffort(model.graph, () => look(model));
+/** Looks at a model. Inputs that are `foreign` by their names have lengths of their own, such as an encoder's, whatever they look like. */
+export const analyse = (model: Model, foreign: ReadonlySet<string> = new Set()): Analysis =>
+  withEffort(model.graph, () => look(model, foreign));
 
-function look(model: Model): Analysis {
+function look(model: Model, foreign: ReadonlySet<string>): Analysis {
   const whole = buildGraph(model, operators);
   inferGraph(whole);
   const first = findTrails(whole);
-  const roles = assignRoles(whole, first.found);
+  const roles = assignRoles(whole, first.found, foreign);
   const graph = removeDeadNodes(foldConstants(whole));
   const { found: trails, lost } = findTrails(graph);
   const index = new GraphIndex(graph);
@@ -106,6 +110,7 @@ function look(model: Model): Analysis {
     attentions,
     resisting,
     masks,
+    foreign,
     hidesOnly,
     counters,
     assumptions,

@@ -7,7 +7,7 @@ import { atLeastZero, type Element, joined, truth } from "./element.js";
 import { Elements } from "./elements.js";
 import { meaningOf, type Visibility, visibilityOf } from "./mask.js";
 import { Ranges } from "./ranges.js";
-import { positiveSizes } from "./roles.js";
+import { positiveSizes } from "./role-words.js";
 import type { Surroundings } from "./written-attention.js";
 
 /** An Attention node over caches; undefined where it reads none, a refusal where it does but is not understood. */

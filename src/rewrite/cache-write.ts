@@ -6,7 +6,8 @@ import { type Dim, isKnown, sameDim, subtractDims } from "../graph/dim.js";
 import type { Graph, Value } from "../graph/graph.js";
 import { type Assumptions, Elements } from "./elements.js";
 import { Ranges } from "./ranges.js";
-import { past, positiveSizes, writtenAxis } from "./roles.js";
+import { past, positiveSizes } from "./role-words.js";
+import { writtenAxis } from "./roles.js";
 import type { Trail } from "./trail.js";
 
 /** New rows of a cache. */

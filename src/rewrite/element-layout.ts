@@ -15,7 +15,7 @@ import {
 import { integersOf } from "../graph/fact.js";
 import type { Node, Value } from "../graph/graph.js";
 import { traitsOf } from "../tensor/element-type.js";
-import { atLeastZero, choose, type Element } from "./element.js";
+import { atLeastZero, choose, type Element, mentions } from "./element.js";
 import type { Question, Rule } from "./elements.js";
 import type { Ranges } from "./ranges.js";
 
@@ -164,8 +164,9 @@ const slice: Rule = ({ node, index, ranges, of }) => {
     const size = shape[axis];
     let first: Dim;
     if (ranges.isNeverNegative(start)) first = start;
-    else if (isKnown(start) && (ranges.isNeverNegative(addDims(size, start)) || start < -(2 ** 31)))
-      first = start < -(2 ** 31) ? 0 : addDims(size, start);
+    else if (isKnown(start) && start < -(2 ** 31)) first = 0;
+    else if (ranges.isNeverNegative(subtractDims(-1, start)) && ranges.isNeverNegative(addDims(size, start)))
+      first = addDims(size, start);
     else return undefined;
     if (step < 0) {
       if (!isKnown(start) || !(start === -1 || start >= 2 ** 31 - 1)) return undefined;
@@ -191,8 +192,14 @@ const gather: Rule = ({ node, index, ranges, of }) => {
   const [shape, rank] = [shapeOf(data), shapeOf(indices)?.length];
   if (shape === undefined || rank === undefined) return undefined;
   const axis = axisOf(node.attrs["axis"] as number, shape.length);
-  const at = namedIndex(of(indices!, index.slice(axis, axis + rank)), shape[axis], ranges);
-  return at === undefined ? undefined : of(data!, [...index.slice(0, axis), at, ...index.slice(axis + rank)]);
+  const named = of(indices!, index.slice(axis, axis + rank));
+  const at = namedIndex(named, shape[axis], ranges);
+  const around = (place: Dim): readonly Dim[] => [...index.slice(0, axis), place, ...index.slice(axis + rank)];
+  if (at !== undefined) return of(data!, around(at));
+  const isTable = (data?.fact?.constant ?? data?.initializer) !== undefined && isKnown(shape[axis]);
+  // A place that is found by arithmetic on indices alone; what tensors decide stays with the node that looks it up.
+  if (!isTable || named.kind === "integer" || mentions(named, ({ kind }) => kind === "read")) return undefined;
+  return { kind: "lookup", from: data!, axis, at: named, index: around(0) };
 };
 
 const gatherElements: Rule = ({ node, index, ranges, of }) => {

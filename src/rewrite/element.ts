@@ -21,8 +21,20 @@ export type Element =
   | { readonly kind: "and" | "or"; readonly of: readonly Element[] }
   | { readonly kind: "choose"; readonly when: Element; readonly yes: Element; readonly no: Element }
   | { readonly kind: "read"; readonly from: Value; readonly index: readonly Dim[] }
+  /** An element of a constant at a place along `axis` that is computed from indices and sizes; `index` has the places along the other axes. */
+  | Lookup
   /** An operator that works element by element: the node's, with its attributes, or `as` where elements are combined more simply. */
   | { readonly kind: "call"; readonly node: Node; readonly as?: string; readonly of: readonly Element[] };
+
+/** An element of a table of numbers, such as what is added for each bucket of distances. */
+export interface Lookup {
+  readonly kind: "lookup";
+  readonly from: Value;
+  readonly axis: number;
+  readonly at: Element;
+  /** What stands at `axis` means nothing. */
+  readonly index: readonly Dim[];
+}
 
 /** A whole number, possibly of indices and sizes; there is one zero. */
 export const integer = (value: Dim): Element => ({ kind: "integer", value: value === 0 ? 0 : value });
@@ -147,6 +159,25 @@ export const negated = (a: Element): Element | undefined => product(a, integer(-
 /** True if both are the same expression. */
 export const sameElement = (a: Element, b: Element): boolean => elementText(a) === elementText(b);
 
+/** True if some part of an element is as asked. */
+export function mentions(element: Element, asked: (element: Element) => boolean): boolean {
+  if (asked(element)) return true;
+  switch (element.kind) {
+    case "not":
+      return mentions(element.of, asked);
+    case "and":
+    case "or":
+    case "call":
+      return element.of.some((part) => mentions(part, asked));
+    case "choose":
+      return [element.when, element.yes, element.no].some((part) => mentions(part, asked));
+    case "lookup":
+      return mentions(element.at, asked);
+    default:
+      return false;
+  }
+}
+
 /** True if both are the same index. */
 export const sameIndex = (a: readonly Dim[], b: readonly Dim[]): boolean =>
   a.length === b.length && a.every((dim, axis) => sameDim(dim, b[axis]));
@@ -187,6 +218,10 @@ function textOf(element: Element): string {
       return `(${elementText(element.when)} ? ${elementText(element.yes)} : ${elementText(element.no)})`;
     case "read":
       return `"${element.from.name}"[${element.index.map(String).join(",")}]`;
+    case "lookup": {
+      const places = element.index.map((dim, axis) => (axis === element.axis ? elementText(element.at) : String(dim)));
+      return `"${element.from.name}"[${places.join(",")}]`;
+    }
     case "call": {
       const { op, attributes } = element.node;
       const given = [...attributes].map(

@@ -7,7 +7,7 @@ import { type Dim, SymbolicDim } from "../graph/dim.js";
 import type { Value } from "../graph/graph.js";
 import type { AttributeValue } from "../onnx/build.js";
 import { type ElementType, traitsOf } from "../tensor/element-type.js";
-import { constantOf, type Element } from "./element.js";
+import { constantOf, type Element, type Lookup } from "./element.js";
 import type { ModelEdit } from "./model-edit.js";
 
 /** Where the tensors come from that indices stand for. Each gives the name of one of 4 dimensions, or of fewer. */
@@ -16,6 +16,8 @@ export interface IndexTensors {
   of(symbol: string): string | undefined;
   /** A tensor's values at an index, as a tensor of 4 dimensions; a sentence where that cannot be had. */
   read(from: Value, index: readonly Dim[]): string | { readonly reason: string };
+  /** A table's values at places that a tensor of whole numbers has. */
+  lookup(element: Lookup, places: string): string | { readonly reason: string };
 }
 
 /** Thrown inside this file, and turned into a reason. */
@@ -82,6 +84,11 @@ class Emitter {
       }
       case "read": {
         const found = this.#tensors.read(element.from, element.index);
+        if (typeof found !== "string") throw new Unfit(found.reason);
+        return this.#as(found, element.from.fact!.type, type);
+      }
+      case "lookup": {
+        const found = this.#tensors.lookup(element, this.emit(element.at, "int64"));
         if (typeof found !== "string") throw new Unfit(found.reason);
         return this.#as(found, element.from.fact!.type, type);
       }

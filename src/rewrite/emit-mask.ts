@@ -6,12 +6,11 @@ import { addDims, bindDim, type Dim, isKnown, sameDim, type Shape, subtractDims,
 import type { Value } from "../graph/graph.js";
 import { type ElementType, traitsOf } from "../tensor/element-type.js";
 import type { CachedAttention } from "./attention.js";
-import { type Element, joined } from "./element.js";
+import { type Element, joined, type Lookup, mentions } from "./element.js";
 import { emitElement, type IndexTensors } from "./emit-element.js";
 import type { ModelEdit } from "./model-edit.js";
 import { Ranges } from "./ranges.js";
-import { batch, past as rowsBefore, positiveSizes, sequence } from "./roles.js";
-import { mentions } from "./scores.js";
+import { batch, past as rowsBefore, positiveSizes, sequence } from "./role-words.js";
 
 /** Where masks take their numbers from. */
 export interface MaskSources {
@@ -104,6 +103,7 @@ function depends(element: Element, name: string): boolean {
     case "zero":
       return symbolsOf(element.value).has(name);
     case "read":
+    case "lookup":
       return element.index.some((dim) => symbolsOf(dim).has(name));
     default:
       return false;
@@ -153,7 +153,38 @@ function tensorsFor(edit: ModelEdit, attention: CachedAttention, sources: MaskSo
       }
     },
     read: (from, index) => readTensor(edit, from, index, sources),
+    lookup: (element, at) => lookupTensor(edit, element, at, sources),
   };
+}
+
+/** What a table holds for each head, or for all of them, at places that are computed for each query and key. */
+function lookupTensor(
+  edit: ModelEdit,
+  { from, axis, at, index }: Lookup,
+  places: string,
+  sources: MaskSources,
+): string | { readonly reason: string } {
+  const others = index.flatMap((dim, other) => (other === axis || isKnown(dim) ? [] : [String(dim)]));
+  const byHead = others.length === 1 && others[0] === "%h";
+  if ((others.length > 0 && !byHead) || mentions(at, (part) => depends(part, "%h")))
+    return { reason: `"${from.name}" is looked up at places that cannot be built for a whole cache` };
+  sources.reads(from);
+  const rows = from.fact!.shape![axis] as number;
+  // Rows that no query sees yet have places too, which may lie outside the table: any element does there.
+  const bounds = [rows - 1, -rows].map((bound) => edit.integers([bound], [1, 1, 1, 1]));
+  const inside = edit.node("Max", [edit.node("Min", [places, bounds[0]]), bounds[1]]); // [batch, 1, sequence, capacity]
+  let [table, along, heads] = [from.name, axis, index.findIndex((dim) => String(dim) === "%h")];
+  for (const [fixed, dim] of [...index.entries()].toReversed()) {
+    if (fixed === axis || !isKnown(dim)) continue;
+    table = edit.node("Gather", [table, edit.scalar("int64", dim)], { attributes: { axis: fixed } });
+    if (fixed < axis) along--;
+    if (fixed < heads) heads--;
+  }
+  if (!byHead) return edit.node("Gather", [table, inside], { attributes: { axis: along } });
+  if (heads > along) table = edit.node("Transpose", [table], { attributes: { perm: [1, 0] } });
+  const found = edit.node("Gather", [table, inside], { attributes: { axis: 1 } }); // [heads, batch, 1, sequence, capacity]
+  const ordered = edit.node("Transpose", [found], { attributes: { perm: [1, 0, 2, 3, 4] } });
+  return edit.node("Squeeze", [ordered, edit.integers([2])]);
 }
 
 const axes = ["%b", "%h", "%i", "%k"];

@@ -10,7 +10,8 @@ import { Elements } from "./elements.js";
 import { meaningOf, type Visibility, visibilityOf } from "./mask.js";
 import { type TakenOperator, takeOperator } from "./operator-parts.js";
 import { Ranges } from "./ranges.js";
-import { cacheAxis, positiveSizes } from "./roles.js";
+import { positiveSizes } from "./role-words.js";
+import { cacheAxis } from "./roles.js";
 import type { Trail } from "./trail.js";
 import type { Surroundings } from "./written-attention.js";
 

@@ -49,6 +49,8 @@ function numbersIn(element: Element): number[] {
       const sizes = element.from.initializer === undefined ? [] : (element.from.fact?.shape ?? []);
       return [...sizes.filter(isKnown), ...element.index.flatMap(numbersOf)];
     }
+    case "lookup":
+      return [...(element.from.fact?.shape ?? []).filter(isKnown), ...numbersIn(element.at)];
     case "number":
       return Number.isInteger(element.value) ? [Math.abs(element.value)] : [];
     case "truth":

@@ -5,7 +5,7 @@
 import { bindDim, type Dim, isKnown, type Shape, subtractDims, symbol, symbolsOf } from "../graph/dim.js";
 import type { Value } from "../graph/graph.js";
 import type { ElementType } from "../tensor/element-type.js";
-import type { Element } from "./element.js";
+import type { Element, Lookup } from "./element.js";
 import { emitElement, type IndexTensors } from "./emit-element.js";
 import type { ModelEdit } from "./model-edit.js";
 
@@ -58,6 +58,8 @@ function mapDims(element: Element, map: (dim: Dim) => Dim): Element {
       };
     case "read":
       return { ...element, index: element.index.map(map) };
+    case "lookup":
+      return { ...element, at: mapDims(element.at, map), index: element.index.map(map) };
     default:
       return element;
   }
@@ -117,6 +119,10 @@ class Axes implements IndexTensors {
     const along = kept.indexOf(row);
     const found = edit.node("Gather", [name, rows], { attributes: { axis: along } });
     return this.#inPlace(found, [...places.slice(0, along), samples, tokens, ...places.slice(along + 1)]);
+  }
+
+  lookup({ from }: Lookup): { readonly reason: string } {
+    return { reason: `"${from.name}" is looked up at places that are computed` };
   }
 
   /** A tensor whose axes go to these places. */

@@ -49,6 +49,8 @@ export interface RewriteReport {
   readonly follows: boolean;
   /** The mask of padding that was kept, and whether hiding keys is all that it does; undefined where none was. */
   readonly padding: { readonly input: string; readonly hidesOnly: boolean } | undefined;
+  /** Inputs that look like masks of the caches and are another's, such as an encoder's: they stay as they were. */
+  readonly foreign: readonly string[];
   /** Nodes of the graph. */
   readonly nodes: { readonly before: number; readonly after: number };
   /** What a user of the model should know beside that. */

@@ -12,7 +12,7 @@ import { Elements } from "./elements.js";
 import type { ModelEdit } from "./model-edit.js";
 import { Ranges } from "./ranges.js";
 import { atPosition, byPosition, regenerate, type Wanted } from "./regenerate.js";
-import { positiveSizes } from "./roles.js";
+import { positiveSizes } from "./role-words.js";
 
 /** Tensors of the rewritten model that values are made from. */
 interface Sources {

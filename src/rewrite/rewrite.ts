@@ -47,7 +47,26 @@ function rewritten(model: Model, options: RewriteOptions): Rewritten {
     throw new InsituError("invalid-argument", `option opset must be 24 or 25, got ${valueText(opset)}`);
   checkFlag("option keepMask", keepMask);
   const prepared = prepareModel(model, opset, mayOnlyContinue);
-  const analysis = analyse(prepared);
+  const foreign = new Set<string>();
+  for (;;) {
+    const did = attempt(model, prepared, analyse(prepared, foreign), options);
+    if ("model" in did) return did;
+    // A mask of something else, an encoder's rows, may look like one of the caches'; once more, with its length as its own.
+    const { value, node } = did.blame;
+    if (node !== undefined || !did.analysis.masks.includes(value) || foreign.has(value.name))
+      throw dependence(did.analysis, did.blame);
+    foreign.add(value.name);
+  }
+}
+
+/** The model rewritten as far as it is understood in this way; what stands against it where something does. */
+function attempt(
+  model: Model,
+  prepared: Model,
+  analysis: Analysis,
+  options: RewriteOptions,
+): Rewritten | { readonly analysis: Analysis; readonly blame: Blame } {
+  const { opset = 24, keepMask = false, mayOnlyContinue = false } = options;
   requireUnderstood(analysis);
   checkMasks(model, analysis);
   checkCapacity(analysis, options.capacity);
@@ -73,13 +92,14 @@ function rewritten(model: Model, options: RewriteOptions): Rewritten {
       capacity,
       inputs,
       padding: paddingOf(analysis, keepMask),
+      foreign: [...analysis.foreign],
       replaced: replacedInputs(model, analysis, inputs.removed, mayOnlyContinue),
       nodes: { before: model.graph.nodes.length, after: kept.graph.nodes.length },
       notes: notesOf(model, mayOnlyContinue),
     };
     return { model: withMetadata(kept, report), report };
   }
-  throw dependence(analysis, blame!);
+  return { analysis, blame: blame! };
 }
 
 /** The model rewritten where it has caches that are not written in place yet; the model itself where it has none. */

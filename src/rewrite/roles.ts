@@ -3,40 +3,12 @@
  * s53, s70); a decoder is called with masks of past + new columns. Gives the graph facts in these three words.
  */
 import { InsituError } from "../base/error.js";
-import {
-  addDims,
-  bindDim,
-  type Dim,
-  floorDivideDims,
-  isKnown,
-  maxDim,
-  minDim,
-  moduloDims,
-  multiplyDims,
-  type Shape,
-  symbol,
-  SymbolicDim,
-  symbolsOf,
-} from "../graph/dim.js";
-import type { Fact } from "../graph/fact.js";
+import { addDims, type Dim, isKnown, symbol, symbolsOf } from "../graph/dim.js";
 import { type Graph, readsOf, type Value } from "../graph/graph.js";
-import { type Facts, inferBody } from "../graph/infer.js";
-import { spend } from "./effort.js";
-import { Ranges } from "./ranges.js";
+import type { Facts } from "../graph/infer.js";
+import { inferWith, untidiness } from "./role-facts.js";
+import { batch, past, type Roles, sequence } from "./role-words.js";
 import type { Trail } from "./trail.js";
-
-/** The words. */
-export const batch: Dim = symbol("batch");
-/** New tokens of a run. */
-export const sequence: Dim = symbol("sequence");
-/** Rows that caches hold before a run. */
-export const past: Dim = symbol("past");
-
-/** Sizes that are at least 1. */
-export const positiveSizes: readonly string[] = ["batch", "sequence"];
-
-/** Symbols of the inputs, each with what it stands for. */
-export type Roles = ReadonlyMap<string, Dim>;
 
 /** The axis of the sequence in what a trail's writer makes. Of a ScatterND it is the last that indices name: its write shows whether that holds. */
 export function writtenAxis({ writer, kind, written }: Trail): number | undefined {
@@ -59,9 +31,9 @@ export function cacheAxis(trail: Trail): number | undefined {
 
 /**
  * Finds the roles and stores the facts that follow from them in the graph's values. Of all ways to call the other dimensions new tokens or
- * past + new, the one under which the graph's shapes fit together best is taken.
+ * past + new, the one under which the graph's shapes fit together best is taken; those of inputs that are `foreign` by their names are neither.
  */
-export function assignRoles(graph: Graph, trails: readonly Trail[]): Roles {
+export function assignRoles(graph: Graph, trails: readonly Trail[], foreign: ReadonlySet<string>): Roles {
   const fixed = new Map<string, Dim>();
   for (const trail of trails) {
     const shape = trail.past.fact!.shape!;
@@ -71,7 +43,7 @@ export function assignRoles(graph: Graph, trails: readonly Trail[]): Roles {
   }
   const tokens = tokensOf(trails);
   const fresh = isKnown(tokens) ? tokens : sequence;
-  const free = freeSymbols(graph, trails, fixed, fresh);
+  const free = freeSymbols(graph, trails, fixed, fresh, foreign);
   const rows = newRows(trails);
   let best: { readonly roles: Roles; readonly facts: Facts; readonly cost: number } | undefined;
   for (const roles of assignments(fixed, free)) {
@@ -128,10 +100,17 @@ interface FreeSymbol {
 }
 
 /** Symbols of other inputs that somebody reads, first dimensions aside: those are batches. */
-function freeSymbols(graph: Graph, trails: readonly Trail[], fixed: Map<string, Dim>, fresh: Dim): FreeSymbol[] {
+function freeSymbols(
+  graph: Graph,
+  trails: readonly Trail[],
+  fixed: Map<string, Dim>,
+  fresh: Dim,
+  foreign: ReadonlySet<string>,
+): FreeSymbol[] {
   const pasts = new Set(trails.map((trail) => trail.past));
   const read = new Set(graph.nodes.flatMap((node) => [...readsOf(node)]));
   const masks = new Map<string, boolean>();
+  const others = new Set<string>();
   for (const value of graph.inputs) {
     if (pasts.has(value) || value.initializer !== undefined || !read.has(value)) continue;
     value.fact?.shape?.forEach((dim, axis) => {
@@ -139,7 +118,10 @@ function freeSymbols(graph: Graph, trails: readonly Trail[], fixed: Map<string, 
       const own = String(dim);
       const rank = value.fact!.shape!.length;
       if (axis === 0 && rank > 1) fixed.set(own, batch);
-      else if (symbolsOf(dim).has(own)) masks.set(own, (masks.get(own) ?? true) && isMaskAxis(axis, rank));
+      else if (symbolsOf(dim).has(own)) {
+        masks.set(own, (masks.get(own) ?? true) && isMaskAxis(axis, rank));
+        if (foreign.has(value.name)) others.add(own);
+      }
     });
   }
   const grows = trails.some(({ kind }) => kind !== "scatter" && kind !== "in-place");
@@ -148,6 +130,7 @@ function freeSymbols(graph: Graph, trails: readonly Trail[], fixed: Map<string, 
     .filter(([own]) => !fixed.has(own))
     .map(([own, isMask]) => {
       const other = symbol(`${own}'`);
+      if (others.has(own)) return { name: own, choices: [other], isMask: false };
       return { name: own, choices: isMask ? [...total, fresh, other] : [other, fresh, ...total], isMask };
     });
 }
@@ -176,77 +159,3 @@ function assignments(fixed: Roles, free: readonly FreeSymbol[]): Roles[] {
   }
   return ways.sort((a, b) => a.rank - b.rank).map(({ roles }) => roles);
 }
-
-/** The facts of a graph whose inputs have these roles; undefined where a rule refuses them. */
-function inferWith(graph: Graph, roles: Roles): Facts | undefined {
-  const facts: Facts = new Map();
-  spend(2 * graph.nodes.length);
-  const inputs = graph.inputs.map((value) => inputFact(value, roles));
-  try {
-    inferBody(graph, inputs, facts);
-  } catch (error) {
-    if (error instanceof InsituError && error.code !== "internal") return undefined;
-    throw error;
-  }
-  for (const [value, fact] of facts) facts.set(value, withinTables(fact));
-  return facts;
-}
-
-/** A fact with tables taken to have a row for every position: where they end, the original could not run either. */
-function withinTables(fact: Fact): Fact {
-  const { shape, integers } = fact;
-  if (!shape?.some(isUntidy) && !integers?.some(isUntidy)) return fact;
-  return {
-    ...fact,
-    shape: shape?.map(longEnough),
-    ...(integers === undefined ? {} : { integers: integers.map(longEnough) }),
-  };
-}
-
-function longEnough(dim: Dim): Dim {
-  if (!isUntidy(dim)) return dim;
-  let sum: Dim = 0;
-  for (const { coefficient, atoms } of (dim as SymbolicDim).terms) {
-    let product: Dim = coefficient;
-    for (const atom of atoms) product = multiplyDims(product, longEnoughAtom(atom));
-    sum = addDims(sum, product);
-  }
-  return sum;
-}
-
-function longEnoughAtom({ key, operation }: SymbolicDim["terms"][number]["atoms"][number]): Dim {
-  if (operation === undefined) return symbol(key);
-  const [left, right] = [longEnough(operation.left), longEnough(operation.right)];
-  switch (operation.name) {
-    case "min":
-      if (isKnown(right) && symbolsOf(left).has(String(past))) return left;
-      return isKnown(left) && symbolsOf(right).has(String(past)) ? right : minDim(left, right);
-    case "max":
-      // A length that is cut off at 0; elsewhere a maximum is what does not fit together.
-      return right === 0 && new Ranges(positiveSizes).isNeverNegative(left) ? left : maxDim(left, right);
-    case "floor":
-      return floorDivideDims(left, right);
-    case "mod":
-      return moduloDims(left, right);
-    default:
-      return operation.name satisfies never;
-  }
-}
-
-/** An input's declared fact, in the words of the roles. */
-function inputFact(value: Value, roles: Roles): Fact {
-  const type = value.declared?.type ?? value.initializer?.type;
-  if (type === undefined) throw new InsituError("invalid-graph", `input "${value.name}" has no element type`);
-  const shape: Shape | undefined = value.declared?.shape?.map((dim) => bindDim(dim, roles));
-  return { type, shape };
-}
-
-/** How many dimensions are sums and products of the words no longer: signs of a role that does not fit. */
-function untidiness(facts: Facts): number {
-  let count = 0;
-  for (const { shape } of facts.values()) for (const dim of shape ?? []) if (isUntidy(dim)) count++;
-  return count;
-}
-
-const isUntidy = (dim: Dim): boolean =>
-  dim instanceof SymbolicDim && dim.terms.some(({ atoms }) => atoms.some(({ operation }) => operation !== undefined));

@@ -1,7 +1,7 @@
 /**
  * Scores as they enter a Softmax, taken apart: the product of queries and keys, its scale and softcap, and the mask around it.
  */
-import { type Element, constantOf, joined, not, sameElement, truth } from "./element.js";
+import { type Element, constantOf, joined, mentions, not, sameElement, truth } from "./element.js";
 import { hiding, together, type Visibility, visibilityOf } from "./mask.js";
 
 /** Scores taken apart. */
@@ -75,20 +75,3 @@ export function splitScores(scores: Element, isProduct: (element: Element) => bo
 }
 
 const isPlain = ({ visible, bias }: Visibility): boolean => bias === undefined && sameElement(visible, truth(true));
-
-/** True if some part of an element is as asked. */
-export function mentions(element: Element, asked: (element: Element) => boolean): boolean {
-  if (asked(element)) return true;
-  switch (element.kind) {
-    case "not":
-      return mentions(element.of, asked);
-    case "and":
-    case "or":
-    case "call":
-      return element.of.some((part) => mentions(part, asked));
-    case "choose":
-      return [element.when, element.yes, element.no].some((part) => mentions(part, asked));
-    default:
-      return false;
-  }
-}

@@ -7,12 +7,12 @@ import type { Graph, Node, Value } from "../graph/graph.js";
 import type { GraphIndex } from "../passes/graph-index.js";
 import type { CachedAttention, Form, Laid, Refusal } from "./attention.js";
 import { cacheReadOf, scaledRead } from "./cache-read.js";
-import { type Element, constantOf, sameElement, sameIndex } from "./element.js";
+import { mentions, type Element, constantOf, sameElement, sameIndex } from "./element.js";
 import { type Assumptions, Elements } from "./elements.js";
 import { meaningOf } from "./mask.js";
 import { Ranges } from "./ranges.js";
-import { batch, positiveSizes } from "./roles.js";
-import { mentions, splitScores } from "./scores.js";
+import { batch, positiveSizes } from "./role-words.js";
+import { splitScores } from "./scores.js";
 import type { Trail } from "./trail.js";
 
 /** The graph and what is known of it. */

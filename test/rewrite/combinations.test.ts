@@ -38,12 +38,14 @@ function randomStyle(seed: number): Style {
   const attend = inside
     ? "written"
     : pick(["written", "node", "five", "merged", "guarded", "capped", "scaled-queries", "div"] as const);
-  const masks = ["causal", "triu", "subtract", "window", "chunk", "alibi", "input", "where-scores"] as const;
+  const masks = ["causal", "triu", "subtract", "window", "chunk", "alibi", "buckets", "input", "where-scores"] as const;
   const grownMasks = [...masks, "joined-triangle", "tril-gather", "random"] as const;
   const staticMasks = ["causal", "window", "chunk", "random"] as const;
   const usual = isStatic ? pick(staticMasks) : pick(grownMasks);
   const mask = growth.startsWith("gqa") ? "none" : usual;
-  const usesMask = ["causal", "subtract", "window", "alibi", "joined-triangle", "tril-gather"].includes(mask);
+  const usesMask = ["causal", "subtract", "window", "alibi", "buckets", "joined-triangle", "tril-gather"].includes(
+    mask,
+  );
   const positions = isStatic
     ? pick(["row", "list"] as const)
     : pick([

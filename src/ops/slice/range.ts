@@ -42,7 +42,11 @@ function clampToSize(value: Dim, size: Dim): Dim | undefined {
     if (value >= farAway) return size;
     if (value <= -farAway) return 0;
     if (value < 0) return maxDim(addDims(size, value), 0);
-  } else if (!isNonNegative(value)) return undefined;
+  } else if (!isNonNegative(value)) {
+    if (!isAtMost(value, -1)) return undefined;
+    const fromEnd = addDims(size, value);
+    return isNonNegative(fromEnd) ? fromEnd : maxDim(fromEnd, 0);
+  }
   if (isAtMost(value, size)) return value;
   return isAtMost(size, value) ? size : minDim(value, size);
 }

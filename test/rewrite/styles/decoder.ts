@@ -27,9 +27,18 @@ function singleDecoder(style: Style, seed: number): Model {
       : value(ids, style.idType ?? "int64", [batch, tokens]),
   );
   const usesMask =
-    ["causal", "window", "subtract", "cumulative", "padding-only", "alibi", "joined-triangle", "tril-gather"].includes(
-      style.mask ?? "causal",
-    ) && isGrowing(style);
+    [
+      "causal",
+      "window",
+      "subtract",
+      "cumulative",
+      "padding-only",
+      "alibi",
+      "buckets",
+      "buckets-alike",
+      "joined-triangle",
+      "tril-gather",
+    ].includes(style.mask ?? "causal") && isGrowing(style);
   if (usesMask) net.inputs.push(value("attention_mask", style.maskType ?? "int64", [batch, "total"]));
   if (["input", "flat", "one-row", "looked-up", "computed"].includes(positions))
     net.inputs.push(

@@ -50,6 +50,27 @@ export function maskOf(around: Around): string | undefined {
       const distance = net.op("Cast", [net.op("Sub", [columns, rows])], { to: 1 });
       return net.op("Add", [net.op("Mul", [slopes, distance]), both(causal)]);
     }
+    case "buckets":
+    case "buckets-alike": {
+      // Of all rows with all rows, and of those the last; near distances have a bucket each, far ones share one.
+      const [count, exact] = [5, 2];
+      const all = net.unsqueeze(columns, 1);
+      const behind = net.op("Neg", [net.op("Min", [net.op("Sub", [columns, all]), net.ints([0], [])])]);
+      const ratio = net.op("Div", [net.op("Cast", [behind], { to: 1 }), net.float(exact)]);
+      const steps = net.op("Cast", [net.op("Mul", [net.op("Log", [ratio]), net.float(2)])], { to: 7 });
+      const far = net.op("Min", [net.op("Add", [steps, net.ints([exact], [])]), net.ints([count - 1], [])]);
+      const bucket = net.op("Where", [net.op("Less", [behind, net.ints([exact], [])]), behind, far]);
+      const found =
+        mask === "buckets"
+          ? net.op("Transpose", [net.op("Gather", [net.weight([count, net.sizes.heads], 1), bucket])], {
+              perm: [2, 0, 1],
+            })
+          : // Counted from the table's end, along its second axis.
+            net.op("Gather", [net.weight([1, count], 1), net.op("Sub", [bucket, net.ints([count], [])])], { axis: 1 });
+      const start = net.op("Reshape", [net.op("Neg", [length]), net.ints([1])]);
+      const own = net.op("Slice", [net.unsqueeze(found, 0), start, net.ints([2 ** 31 - 1]), net.ints([2])]);
+      return net.op("Add", [own, both(causal)]);
+    }
     case "input":
       net.inputs.push(value("mask", "float32", [style.batch ?? "batch", 1, style.tokens ?? "sequence", "total"]));
       return "mask";

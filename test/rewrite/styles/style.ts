@@ -39,6 +39,8 @@ export interface Style {
     | "window"
     | "chunk"
     | "alibi"
+    | "buckets"
+    | "buckets-alike"
     | "input"
     | "none"
     | "cumulative"
