@@ -1,7 +1,7 @@
 /**
  * Few rows of activations times rows of block-quantized weights. Of short 8-bit rows four are read at once; of others two, from the two
- * halves of the range, and integers are summed over 32 elements before their scale is applied. Weights are taken as unsigned: what their
- * zero point takes away is a sum over blocks, not over weights, and is where the sums start.
+ * halves of the range, or four where activations have 8 bits, and integers are summed over 32 elements before their scale is applied.
+ * Weights are taken as unsigned: what their zero point takes away is a sum over blocks, not over weights, and is where the sums start.
  */
 import { blocksOf, splatScale, weightBytes, zeroTerm, zeroTermOf } from "./blocks";
 import { MatMulBlocks } from "./matmul-blocks";
@@ -18,6 +18,19 @@ export function multiplyRows<S>(job: MatMulBlocks, from: i32, to: i32, scratch: 
   const blockBytes = job.precision == 8 && job.zeros ? blocksOf(job) << 2 : 0;
   if (blockBytes) {
     for (let row = 0; row < job.m; row++) sumBlocks(job, job.values + row * valueBytes + 36, scratch + row * blockBytes);
+  }
+  if (ASC_FEATURE_RELAXED_SIMD && job.precision == 8) {
+    const apart = (to - from + 3) >> 2;
+    for (let first = from; first < from + apart; first++) {
+      for (let row = 0; row < job.m; row++) {
+        const values = job.values + row * valueBytes;
+        const blockSums = blockBytes ? scratch + row * blockBytes : 0;
+        const c = job.c + ((<usize>(row * job.cRow)) << 2);
+        if (job.blockSize == 32) dot4Fast<S, u8>(job, values, blockSums, length, first, apart, to - 1, c);
+        else dot4Fast<S, u16>(job, values, blockSums, length, first, apart, to - 1, c);
+      }
+    }
+    return;
   }
   const short = isFloat<S>() && job.bits == 8 && length <= 256;
   const step = short ? 4 : 1;
@@ -36,12 +49,7 @@ export function multiplyRows<S>(job: MatMulBlocks, from: i32, to: i32, scratch: 
         }
       }
       if (job.bits == 8) dot8<S>(job, values, scales, rowSums, length, first, second, c);
-      else if (job.precision == 16) dot4<S>(job, values, scales, rowSums, length, first, second, c);
-      else if (ASC_FEATURE_RELAXED_SIMD) {
-        const blockSums = blockBytes ? scratch + row * blockBytes : 0;
-        if (job.blockSize == 32) dot4Fast<S, u8>(job, values, blockSums, length, first, second, c);
-        else dot4Fast<S, u16>(job, values, blockSums, length, first, second, c);
-      }
+      else dot4<S>(job, values, scales, rowSums, length, first, second, c);
     }
   }
 }
@@ -250,40 +258,54 @@ function dotNibbles(nibbles: v128, even: v128, odd: v128): v128 {
 }
 
 /**
- * Two columns of weights of 4 bits, with activations of 8 bits. A zero point of 8 is taken away as it goes, a quarter of it in each lane;
- * `blockSums`, where it is not 0, serves for what other zero points are more or less than that. B is u8 for blocks of 32, u16 for
- * longer ones, whose scale serves several steps.
+ * Four columns of weights of 4 bits, with activations of 8 bits: what is read of the activations serves all four. A zero point of 8 is taken
+ * away as it goes, a quarter of it in each lane; `blockSums`, where it is not 0, serves for what other zero points are more or less than
+ * that. B is u8 for blocks of 32, u16 for longer ones, whose scale serves several steps. Columns lie `apart` from each other; those behind
+ * `last` are `last` again.
  */
-function dot4Fast<S, B>(job: MatMulBlocks, x: usize, blockSums: usize, length: i32, first: i32, second: i32, c: usize): void {
+function dot4Fast<S, B>(
+  job: MatMulBlocks, x: usize, blockSums: usize, length: i32, first: i32, apart: i32, last: i32, c: usize,
+): void {
   const shift = ctz(job.blockSize) - 5; // from steps of 32 elements to blocks
-  let w = job.b + <usize>first * weightBytes(job);
-  const span = <usize>(second - first) * weightBytes(job);
-  const scales = job.scales + <usize>(first * blocksOf(job)) * sizeof<S>();
-  const scaleSpan = <usize>((second - first) * blocksOf(job)) * sizeof<S>();
-  let f0 = zero(), f1 = zero();
+  const wide = <usize>weightBytes(job), scaleWide = <usize>blocksOf(job) * sizeof<S>();
+  const second = min(first + apart, last), third = min(first + 2 * apart, last), fourth = min(first + 3 * apart, last);
+  let w = job.b + <usize>first * wide;
+  const w1 = <usize>(second - first) * wide, w2 = <usize>(third - first) * wide, w3 = <usize>(fourth - first) * wide;
+  const scales = job.scales + <usize>first * scaleWide;
+  const s1 = <usize>(second - first) * scaleWide, s2 = <usize>(third - first) * scaleWide, s3 = <usize>(fourth - first) * scaleWide;
+  let f0 = zero(), f1 = zero(), f2 = zero(), f3 = zero();
   if (blockSums) {
     f0 = zeroTermOf<S>(job, first, scales, blockSums, 8);
-    f1 = zeroTermOf<S>(job, second, scales + scaleSpan, blockSums, 8);
+    f1 = zeroTermOf<S>(job, second, scales + s1, blockSums, 8);
+    f2 = zeroTermOf<S>(job, third, scales + s2, blockSums, 8);
+    f3 = zeroTermOf<S>(job, fourth, scales + s3, blockSums, 8);
   }
-  const quarter = f32x4.splat(-2);
   const end = x + byteRow(length);
   let at = 0;
   let p = scales;
   do {
     const even = v128.load(x), odd = v128.load(x, 16);
-    const s = v128.load_splat<f32>(x, 32);
-    const z = f32x4.mul(v128.load_splat<f32>(x, 36), quarter);
+    const s = v128.load_splat<f32>(x, 32), z = v128.load_splat<f32>(x, 40);
     if (sizeof<B>() > 1) p = scales + (at++ >> shift) * sizeof<S>();
-    const a = dotNibbles(v128.load(w), even, odd);
-    f0 = fma(fma(f32x4.convert_i32x4_s(a), s, z), splatScale<S>(p), f0);
-    const b = dotNibbles(v128.load(w + span), even, odd);
-    f1 = fma(fma(f32x4.convert_i32x4_s(b), s, z), splatScale<S>(p + scaleSpan), f1);
+    f0 = fma(fma(f32x4.convert_i32x4_s(dotNibbles(v128.load(w), even, odd)), s, z), splatScale<S>(p), f0);
+    f1 = fma(fma(f32x4.convert_i32x4_s(dotNibbles(v128.load(w + w1), even, odd)), s, z), splatScale<S>(p + s1), f1);
+    f2 = fma(fma(f32x4.convert_i32x4_s(dotNibbles(v128.load(w + w2), even, odd)), s, z), splatScale<S>(p + s2), f2);
+    f3 = fma(fma(f32x4.convert_i32x4_s(dotNibbles(v128.load(w + w3), even, odd)), s, z), splatScale<S>(p + s3), f3);
     x += 48;
     w += 16;
     if (sizeof<B>() == 1) p += sizeof<S>();
   } while (x < end);
-  put<S>(job, c, first, f0);
-  put<S>(job, c, second, f1);
+  const totals = f32x4.mul(sums(f0, f1, f2, f3), f32x4.splat(gain<S>() * gain<S>()));
+  putOne(job, c, first, f32x4.extract_lane(totals, 0));
+  putOne(job, c, second, f32x4.extract_lane(totals, 1));
+  putOne(job, c, third, f32x4.extract_lane(totals, 2));
+  putOne(job, c, fourth, f32x4.extract_lane(totals, 3));
+}
+
+/** Writes a column of c, with its bias. */
+function putOne(job: MatMulBlocks, c: usize, column: i32, total: f32): void {
+  const at = (<usize>column) << 2;
+  store<f32>(c + at, job.bias ? total + load<f32>(job.bias + at) : total);
 }
 
 /** The sums of steps of 32 elements, which lie 48 bytes apart, added up to those of blocks. */
