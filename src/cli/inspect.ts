@@ -3,8 +3,7 @@ import { writeFile } from "node:fs/promises";
 import type { Backend, Forecast } from "../backends/backend.js";
 import { choiceOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
-import { bindShape, isFresh, isKnownShape } from "../graph/dim.js";
-import type { Fact } from "../graph/fact.js";
+import { isFresh, isKnownShape } from "../graph/dim.js";
 import type { Model } from "../onnx/model.js";
 import { drawPlan } from "../explain/draw.js";
 import { knownSymbols, type Sizes } from "../explain/bytes.js";
@@ -19,10 +18,12 @@ import { openForRewriting } from "../rewrite/rewrite-source.js";
 import { type BackendName, backends } from "../entry/backends.js";
 import { preparedGraphOf } from "../session/load.js";
 import { missingOperators } from "../session/missing-operators.js";
-import { weightsOf } from "../session/weights.js";
+import { weightBytesOf } from "../session/weights.js";
 import type { Command } from "./command.js";
 import { onnxFileAt, openForInspection } from "./inspect-model.js";
+import { forecastMemory, memoryForecastText } from "./inspect-memory.js";
 import { printed } from "./inspect-print.js";
+import { inputFacts } from "./inspect-sizes.js";
 import { UsageError } from "./usage.js";
 import { outlookText, rewriteOutlook } from "../rewrite/outlook.js";
 
@@ -52,6 +53,7 @@ export const inspect: Command = {
     },
     variant: { value: "name", describes: "which ONNX file of a folder: q4 is onnx/model_q4.onnx" },
     dims: { value: "name=N,…", describes: "sizes to count bytes for, such as batch=1,capacity=4096" },
+    context: { value: "number", describes: "tokens of a text whose memory is told; as many as generate allows" },
   },
   async run({ positionals: [given], options }) {
     const path = await onnxFileAt(given, options["variant"]);
@@ -67,12 +69,15 @@ export const inspect: Command = {
       return 0;
     }
     const facts: SessionFacts = {
-      weightBytes: weightsOf(plan.graph).reduce((sum, { byteLength }) => sum + byteLength, 0),
+      weightBytes: weightBytesOf(plan.graph),
       removed,
       sizes,
       arenaBytes: forecast?.program.arenaBytes,
       ...(forecast === undefined ? {} : { accounts: forecast.accounts }),
     };
+    const isDevice = backends.find(({ name }) => name === backend.name)?.isDevice === true;
+    const context = readContext(options["context"]);
+    const memory = await forecastMemory(path, plan, facts, { backend, isDevice, context });
     const { svg } = options;
     if (typeof svg === "string")
       await writeText(svg, drawPlan(plan, facts, { title: path.split(/[\\/]/).slice(-2).join("/") }));
@@ -81,13 +86,14 @@ export const inspect: Command = {
     const outlook = await rewriteOutlook(model, () => openForRewriting(path, nodePlatform));
     if (options["json"] === true) {
       const named = Object.fromEntries([...opsets].map(([domain, version]) => [domain || "ai.onnx", version]));
-      const rest = outlook === undefined ? {} : { rewrite: outlook };
+      const rest = { ...(memory && { memory }), ...(outlook && { rewrite: outlook }) };
       console.log(JSON.stringify({ ...explainJson(plan, facts), opsets: named, producer, ...rest }, null, 2));
       return 0;
     }
     const versions = [...opsets].map(([domain, version]) => `${domain || "ai.onnx"} ${version}`).join(", ");
     console.log(`${path}: opset ${versions}${producer === "" ? "" : `, made by ${producer}`}`);
     console.log(explainPlan(plan, facts, { steps: options["steps"] === true }));
+    if (memory !== undefined) console.log(`\n${memoryForecastText(memory, isDevice)}`);
     const inPlace = explainJson(plan, facts).caches.every((cache) => cache.inPlace);
     if (outlook !== undefined) console.log(`\n${outlookText(outlook, inPlace)}`);
     const hints = hintsFor(plan, sizes, options["steps"] === true);
@@ -156,16 +162,12 @@ function readSizes(given: string | boolean | undefined, plan: Plan): Sizes {
   return sizes;
 }
 
-/** Facts of the inputs with the sizes put in: a cache's rows are its capacity, the first dimension of a cache is the batch. */
-function inputFacts({ graph, pairs }: Plan, sizes: Sizes): Fact[] {
-  const all = new Map(sizes);
-  for (const { past, axis } of pairs) {
-    past.fact?.shape?.forEach((dim, at) => {
-      const role = at === axis ? "capacity" : at === 0 ? "batch" : "";
-      if (sizes.has(role) && !all.has(String(dim))) all.set(String(dim), sizes.get(role)!);
-    });
-  }
-  return graph.inputs.map(({ fact }) => ({ type: fact!.type, shape: fact!.shape && bindShape(fact!.shape, all) }));
+function readContext(given: string | boolean | undefined): number | undefined {
+  if (given === undefined) return undefined;
+  const context = Number(given);
+  if (!Number.isInteger(context) || context < 2)
+    throw new UsageError(`insitu inspect: --context must be a whole number from 2 on, got "${given}"`);
+  return context;
 }
 
 /** The backend of that name; the best where none is named. */

@@ -37,7 +37,7 @@ import { State } from "./state.js";
 import { makeSlot } from "./slots.js";
 import { runWithState, startWithState, type StartedRun } from "./stateful-run.js";
 import { ToldApart } from "./told-apart.js";
-import { namedWeightsOf } from "./weights.js";
+import { heldBytes, namedWeightsOf } from "./weights.js";
 
 /** Options of one run. */
 export interface RunOptions extends OnnxruntimeRunOptions {
@@ -341,7 +341,7 @@ async function prepareOn(
       apart: model === loaded ? new ToldApart(model, opened, policy, level, hasKernel) : undefined,
       pairings,
       edits: new CacheEdits(opened),
-      weightBytes: weights.reduce((sum, view) => sum + view.byteLength, 0),
+      weightBytes: heldBytes(weights),
       limit,
       mayMove: inPlace !== "require",
       staysOnDevice: isDevice ? staysOnDevice : undefined,

@@ -2,10 +2,17 @@
 import type { Graph, Value } from "../graph/graph.js";
 import type { View } from "../tensor/view.js";
 
-/** Every initializer of the graph and of the graphs inside it. */
-export const weightsOf = (graph: Graph): View[] => [...namedWeightsOf(graph).keys()];
+/** Bytes of a graph's weights: those that several show in other shapes count once. */
+export const weightBytesOf = (graph: Graph): number => heldBytes(namedWeightsOf(graph).keys());
 
-/** Those with the name of a value that has each. */
+/** Bytes that views hold together. */
+export function heldBytes(views: Iterable<View>): number {
+  const held = new Map<View["data"], number>();
+  for (const { data, byteLength } of views) held.set(data, Math.max(held.get(data) ?? 0, byteLength));
+  return [...held.values()].reduce((sum, bytes) => sum + bytes, 0);
+}
+
+/** Every initializer of the graph and of the graphs inside it, with the name of a value that has it. */
 export function namedWeightsOf(graph: Graph): ReadonlyMap<View, string> {
   const weights = new Map<View, string>();
   const add = (value: Value | undefined): void => {

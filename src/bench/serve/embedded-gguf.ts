@@ -35,9 +35,9 @@ function publishedName(name: string, layers: number): string | undefined {
 
 /** Writes it to a file. */
 export function writeEmbeddedGguf(path: string): void {
-  const config = JSON.parse(readFileSync(join(embeddedModel, "config.json"), "utf8")) as Record<string, number>;
+  const config = JSON.parse(readFileSync(join(embeddedModel(), "config.json"), "utf8")) as Record<string, number>;
   const layers = config["num_hidden_layers"];
-  const model = readModel(new Uint8Array(readFileSync(join(embeddedModel, "onnx", "model.onnx"))));
+  const model = readModel(new Uint8Array(readFileSync(join(embeddedModel(), "onnx", "model.onnx"))));
   const initializers = model.graph.initializers.flatMap((tensor): ModelTensor[] => {
     const name = publishedName(tensor.name, layers);
     return name === undefined ? [] : [{ ...tensor, name }];
