@@ -63,6 +63,9 @@ function groupText(group: GroupReport): string {
   return [group.name, ...[...lines, ...problems, ...failed].map((line) => `  ${line.trimEnd()}`)].join("\n");
 }
 
+/** Loads whose runtimes have processes of their own. */
+const hasProcesses: ReadonlySet<string> = new Set(["device", "clients", "models"]);
+
 /** The report as text. */
 export function reportText(report: Report): string {
   const { machine, versions, backend, threads } = report;
@@ -74,7 +77,7 @@ export function reportText(report: Report): string {
     [
       `insitu ${versions["insitu"]} on its ${backend} backend, ${threads} ${threads === 1 ? "thread" : "threads"}${peers.map(([name, version]) => `, ${name} ${version}`).join("")}`,
       `${machine.gpu === null ? "" : `${machine.gpu}; `}${machine.cpu}, ${machine.cores} cores, ${bytesText(machine.memoryBytes)}, ${machine.platform}, Node ${machine.node}, load average ${machine.loadAverage.toFixed(1)}`,
-      `Medians of interleaved rounds${report.loads.some(({ name }) => name === "device") ? ", each runtime in a process of its own" : " in one process"}; a ratio says how many times longer than the group's first.`,
+      `Medians of interleaved rounds${report.loads.some(({ name }) => hasProcesses.has(name)) ? ", each runtime in a process of its own" : " in one process"}; a ratio says how many times longer than the group's first.`,
       `command: ${report.command}`,
     ].join("\n"),
     ...report.missing.map(

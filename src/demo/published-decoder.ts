@@ -4,7 +4,8 @@
  * MatMulNBits or MatMul weights. Random weights, at any size; names are the builder's.
  */
 import { buildModel, float, value } from "../onnx/build.js";
-import type { Model, ModelTensor, ModelValue } from "../onnx/model.js";
+import { type Model, type ModelTensor, type ModelValue, tensorView } from "../onnx/model.js";
+import { readNumbers } from "../tensor/access.js";
 import { rotaryFrequencies, type RopeScaling } from "./rotary-frequencies.js";
 import { microsoft, PublishedGraph, type PublishedWeights } from "./published-graph.js";
 import { type WeightType, written } from "./random-weights.js";
@@ -54,8 +55,11 @@ export interface PublishedForm {
   readonly headNorms?: "nodes" | "none";
   /** Logits of every token, or of the last one alone (the builder's `prune_lm_head`). */
   readonly logits?: "all" | "last";
-  /** One tensor for embedding and head (the builder's `shared_embeddings`), or two. */
-  readonly embeddings?: "separate" | "tied";
+  /**
+   * Two tensors for embedding and head; one (the builder's `shared_embeddings`); or two of the same values, the embedding's unpacked to
+   * floats, as the hub's files of 4 bits have it, whose products alone are quantized.
+   */
+  readonly embeddings?: "separate" | "tied" | "unpacked";
 }
 
 /**
@@ -79,7 +83,7 @@ export function publishedDecoder(
   const rotary = rotaryTables(sizes, type).map((tensor) => graph.weight(tensor));
   const lengths = lengthsOfMask(graph);
 
-  let skip = embedding(graph, sizes, embeddings === "tied");
+  let skip = embedding(graph, sizes, embeddings);
   let sum: string | undefined;
   /** Adds what the last layer made to what went around it, and normalises the sum. */
   const normed = (layer: number, location: string): string => {
@@ -145,6 +149,7 @@ export function publishedDecoder(
   }
   const rows = normed(layers, "final_norm");
   graph.linear("/lm_head", logits === "all" ? rows : lastRow(graph, rows), hidden, vocabulary, "logits");
+  if (embeddings === "unpacked") graph.weight(unpackedHead(graph, sizes));
 
   /** Queries, keys and values as attention takes them. */
   function project(input: string, layer: number): readonly string[] {
@@ -217,13 +222,18 @@ function lastRow(graph: PublishedGraph, rows: string): string {
   return graph.add("Unsqueeze", "/lm_head/prune/Unsqueeze", [last, graph.integers([1])]);
 }
 
+/** What the head's tensors are called, but for what follows where they are in blocks. */
+const head = "lm_head.MatMul.weight";
+
 /** The rows of input_ids: from a tensor of their own, or from the head's. */
-function embedding(graph: PublishedGraph, { vocabulary, hidden }: PublishedSizes, tied: boolean): string {
-  const [at, head] = ["/model/embed_tokens", "lm_head.MatMul.weight"];
-  if (!tied) {
-    const weight = graph.weight(graph.random.values("model.embed_tokens.weight", graph.type, [vocabulary, hidden], 1));
-    return graph.add("Gather", `${at}/Gather`, [weight, "input_ids"]);
-  }
+function embedding(
+  graph: PublishedGraph,
+  { vocabulary, hidden }: PublishedSizes,
+  form: NonNullable<PublishedForm["embeddings"]>,
+): string {
+  const [at, weight] = ["/model/embed_tokens", "model.embed_tokens.weight"];
+  if (form === "separate") graph.weight(graph.random.values(weight, graph.type, [vocabulary, hidden], 1));
+  if (form !== "tied") return graph.add("Gather", `${at}/Gather`, [weight, "input_ids"]);
   if (graph.weights === "plain") {
     const rows = graph.add("Transpose", `${at}/Transpose`, [head], { perm: [1, 0] });
     return graph.add("Gather", `${at}/Gather`, [rows, "input_ids"]);
@@ -238,6 +248,19 @@ function embedding(graph: PublishedGraph, { vocabulary, hidden }: PublishedSizes
     { bits, block_size: blockSize, gather_axis: 0, quantize_axis: 1 },
     { domain: microsoft },
   );
+}
+
+/** The head's weights of 4 bits around the middle of their range as an embedding of floats. */
+function unpackedHead({ initializers, type }: PublishedGraph, { vocabulary, hidden }: PublishedSizes): ModelTensor {
+  const [packed, scales] = [`${head}_Q4`, `${head}_scales`].map((name) =>
+    initializers.find((each) => each.name === name)!,
+  );
+  const bytes = packed.data as Uint8Array; // [vocabulary, hidden / 32, 16]
+  const factors = Float32Array.from(readNumbers(tensorView(scales))); // [vocabulary, hidden / 32]
+  return written("model.embed_tokens.weight", type, [vocabulary, hidden], (at) => {
+    const nibble = (bytes[at >> 1] >> ((at & 1) << 2)) & 15;
+    return (nibble - 8) * factors[at >> 5];
+  });
 }
 
 /** cos and sin of every position and frequency: [positions, head / 2]. */

@@ -11,11 +11,14 @@ export interface PublishedShape {
   readonly form: PublishedForm;
 }
 
-/** All three have one tensor for embedding and head; the builder's files for processors let activations be rounded to 8 bits. */
+/**
+ * All three have one matrix for embedding and head; files on the hub have it twice, in float32 for the embedding and in 4 bits for the head.
+ * The builder's files for processors let activations be rounded to 8 bits.
+ */
 const form: PublishedForm = {
   type: "float32",
   weights: { bits: 4, blockSize: 32, accuracyLevel: 4 },
-  embeddings: "tied",
+  embeddings: "unpacked",
 };
 
 /** SmolLM2-135M. */

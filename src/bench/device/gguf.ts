@@ -104,9 +104,16 @@ function blocksAsQ8({ data, dims: [, , blockSize] }: ModelTensor, scales: ModelT
 /** What llama.cpp calls the two kinds of decoders: with norms of each head's queries and keys, and without. */
 type Architecture = "qwen3" | "llama";
 
-/** Writes the decoder to a file. */
-export function writeGguf(path: string, { graph }: Model, sizes: PublishedSizes): void {
+/** Writes the decoder to a file; where the embedding has the head's values, one tensor can serve for both. */
+export function writeGguf(
+  path: string,
+  { graph }: Model,
+  sizes: PublishedSizes,
+  embedding: "own" | "head" = "own",
+): void {
   const weights = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
+  // With no tensor of its own for the head, llama.cpp takes the embedding.
+  if (embedding === "head") weights.delete("model.embed_tokens.weight");
   const architecture = weights.has("model.layers.0.attn.q_norm.layernorm.weight") ? "qwen3" : "llama";
   const parts = [...partsOf(weights, sizes, architecture)];
   const head = new Bytes().raw(new TextEncoder().encode("GGUF")).uint32(3).uint64(parts.length);
@@ -221,7 +228,6 @@ function* partsOf(
     return { ...part, bytes: () => ordered(part.bytes(), rows, pairedRows(headSize)) };
   };
   const embedding = weights.get("model.embed_tokens.weight");
-  // With no tensor of its own for the head, llama.cpp takes the embedding.
   if (embedding === undefined) yield product("token_embd.weight", "lm_head");
   else
     yield {

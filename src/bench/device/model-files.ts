@@ -2,14 +2,14 @@
  * The models that a device is measured with, as files: a folder in the hub's layout for each kind of weights, made of random weights when it
  * is first asked for, in a temporary folder that goes with the run. Peers in other processes read the same files.
  */
-import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, existsSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { publishedDecoder, type PublishedSizes } from "../../demo/published-decoder.js";
 import { node, value } from "../../onnx/build.js";
 import type { Model } from "../../onnx/model.js";
 import { moveToExternalData } from "../../onnx/move-external.js";
 import { writeModelPieces } from "../../onnx/write.js";
+import { TemporaryFolder } from "../temporary-folder.js";
 import { writeGguf } from "./gguf.js";
 import type { DeviceSizes } from "./sizes.js";
 
@@ -30,8 +30,7 @@ export class ModelFiles {
   readonly #sizes: PublishedSizes;
   readonly #type: DeviceSizes["type"];
   readonly #made = new Map<WeightKind, ModelFolder>();
-  #root: string | undefined;
-  readonly #leave = (): void => this.remove();
+  readonly #folder = new TemporaryFolder();
 
   constructor({ model, type }: DeviceSizes) {
     this.#sizes = model;
@@ -58,12 +57,7 @@ export class ModelFiles {
   }
 
   #make(kind: WeightKind): ModelFolder {
-    if (this.#root === undefined) {
-      this.#root = mkdtempSync(join(tmpdir(), "insitu-bench-"));
-      // Gigabytes: they go with the process, however it ends.
-      process.once("exit", this.#leave).once("SIGINT", interrupted).once("SIGTERM", interrupted);
-    }
-    const folder = join(this.#root, kind);
+    const folder = join(this.#folder.path(), kind);
     mkdirSync(folder);
     const model = writeModelFolder(folder, this.#decoder(kind), this.#sizes, "qwen3");
     writePieces(join(folder, "next.onnx"), writeModelPieces(withArgMax(model)));
@@ -71,14 +65,10 @@ export class ModelFiles {
   }
 
   remove(): void {
-    if (this.#root !== undefined) rmSync(this.#root, { recursive: true, force: true });
-    this.#root = undefined;
+    this.#folder.remove();
     this.#made.clear();
-    process.off("exit", this.#leave).off("SIGINT", interrupted).off("SIGTERM", interrupted);
   }
 }
-
-const interrupted = (): never => process.exit(130);
 
 /** Writes a decoder in the hub's layout, its weights in a file beside it; the model that names that file. */
 export function writeModelFolder(folder: string, decoder: Model, sizes: PublishedSizes, modelType: string): Model {
