@@ -21,8 +21,20 @@ interface Lengths {
 const fullLengths: Lengths = { prompt: 512, long: 4096, tokens: 16 };
 const smallLengths: Lengths = { prompt: 24, long: 40, tokens: 3 };
 
-/** For tests: everything a shape has, small. */
-const smallShape: PublishedShape = { ...qwen3, name: "a small decoder", sizes: smallPublishedSizes };
+/** For tests: everything the shapes have, small. */
+const smallShapes: readonly PublishedShape[] = [
+  { ...qwen3, name: "small, with norms of heads", sizes: smallPublishedSizes },
+  {
+    name: "small, with scaled frequencies",
+    modelType: "llama",
+    sizes: {
+      ...smallPublishedSizes,
+      ropeScaling: { factor: 8, lowFrequencyFactor: 1, highFrequencyFactor: 4, originalPositions: 64 },
+      epsilon: 1e-5,
+    },
+    form: { ...qwen3.form, headNorms: "none" },
+  },
+];
 
 /** Prompts whose next token everyone must agree on. */
 const [asked, askedLength] = [8, 12];
@@ -106,7 +118,10 @@ function shapeGroups(shape: PublishedShape, lengths: Lengths, folders: ShapeFold
         contestant(
           model,
           async () => (await model.get()).decode(prompt, lengths.tokens),
-          (medianMs) => ({ "tokens a second": 1000 / medianMs }),
+          (medianMs) => ({
+            "tokens a second": 1000 / medianMs,
+            ...(model.runtime.runtime === "insitu" ? { "GB/s read": bytesRead(shape, context) / medianMs / 1e6 } : {}),
+          }),
         ),
       ),
       repeats,
@@ -148,6 +163,14 @@ function shapeGroups(shape: PublishedShape, lengths: Lengths, folders: ShapeFold
   ];
 }
 
+/** What a token reads at least: every weight of the products once, in 4 bits with a float32 scale for each 32, and the caches' rows. */
+function bytesRead({ sizes }: PublishedShape, context: number): number {
+  const { layers, hidden, heads, keyValueHeads, headSize, intermediate, vocabulary } = sizes;
+  const layer = hidden * headSize * 2 * (heads + keyValueHeads) + 3 * hidden * intermediate;
+  const weights = layers * layer + hidden * vocabulary;
+  return (weights / 32) * 20 + 2 * layers * keyValueHeads * headSize * context * 4;
+}
+
 /** `28 layers of 1024, vocabulary 151,936` */
 const sizeText = ({ sizes: { layers, hidden, vocabulary } }: PublishedShape): string =>
   `${layers} layers of ${hidden}, vocabulary ${vocabulary.toLocaleString("en-US")}`;
@@ -162,7 +185,7 @@ export const models: Load = {
   groups(setting) {
     const folders = new ShapeFolders();
     leaving.push(async () => folders.remove());
-    const [shapes, lengths] = setting.quick ? [[smallShape], smallLengths] : [publishedShapes, fullLengths];
+    const [shapes, lengths] = setting.quick ? [smallShapes, smallLengths] : [publishedShapes, fullLengths];
     return shapes.flatMap((shape) => shapeGroups(shape, lengths, folders, setting));
   },
   found: () => findModelPeers(),
