@@ -104,22 +104,15 @@ function arenaOf(plan: Plan, sizes: ReadonlyMap<string, number>, tokens: number,
   }
 }
 
-/** The forecast as lines. */
+/** The forecast as two lines. */
 export function memoryForecastText(
   { context, weightBytes, cacheBytes, arenaBytes, processBytes, residentBytes }: MemoryForecast,
   isDevice: boolean,
 ): string {
-  const where = isDevice ? " (on the device)" : "";
-  const rows = [
-    [`weights${where}`, weightBytes],
-    [`caches${where}`, cacheBytes],
-    [`values in between${where}`, arenaBytes],
-    ["the process and its tokenizer", processBytes],
-    ["resident at the text's end", residentBytes],
-  ] as const;
-  const width = Math.max(...rows.map(([name]) => name.length));
+  const [weights, caches, arena, process] = [weightBytes, cacheBytes, arenaBytes, processBytes].map(bytesText);
+  const where = isDevice ? " on the device" : "";
   return [
-    `memory of generate for a text of ${context} tokens, about (--context N for another length)`,
-    ...rows.map(([name, bytes]) => `  ${name.padEnd(width)}  ${bytesText(bytes)}`),
+    `memory of generate for a text of ${context} tokens: about ${bytesText(residentBytes)} resident at its end (--context N for another length)`,
+    `  weights ${weights}, caches ${caches}, values in between ${arena}${where}; the process and its tokenizer ${process}`,
   ].join("\n");
 }
