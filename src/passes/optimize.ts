@@ -11,6 +11,7 @@ import { fuseGelu } from "./fuse-gelu.js";
 import { fuseLayerNormalization } from "./fuse-layer-normalization.js";
 import { fuseMatmulBias } from "./fuse-matmul-bias.js";
 import { fuseAroundProjections, fuseProjections } from "./fuse-projection.js";
+import { fusePagedCachedAttention } from "./fuse-paged-cached-attention.js";
 import { fuseRmsNormalization } from "./fuse-rms-normalization.js";
 import { fuseRotaryEmbedding } from "./fuse-rotary-embedding.js";
 import { fuseSkipNormalization } from "./fuse-skip-normalization.js";
@@ -48,6 +49,7 @@ const fusions: readonly Pass[] = [
 const wideFusions: readonly { readonly makes: string; readonly pass: Pass }[] = [
   { makes: "Projection", pass: fuseProjections },
   { makes: "CachedAttention", pass: fuseCachedAttention },
+  { makes: "PagedCachedAttention", pass: fusePagedCachedAttention },
   { makes: "Projection", pass: fuseAroundProjections },
 ];
 

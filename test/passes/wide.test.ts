@@ -2,11 +2,13 @@
 // as they are published, logits and caches are those of the graph as it is, by the reference implementation of what the new nodes stand for.
 import { describe, expect, test } from "vitest";
 import type { Backend } from "../../src/backends/backend.js";
+import { type PagedBatch, PagedState } from "../../src/cache/paged-state.js";
 import { publishedDecoder, type PublishedForm, smallPublishedSizes } from "../../src/demo/published-decoder.js";
 import { backends } from "../../src/entry/backends.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { nodePlatform } from "../../src/platform/node.js";
+import { pageModel } from "../../src/rewrite/pages-model.js";
 import { rewriteIfGrowing } from "../../src/rewrite/rewrite.js";
 import { preparedGraphOf } from "../../src/session/load.js";
 import type { SessionOptions } from "../../src/session/options.js";
@@ -65,6 +67,45 @@ async function differenceOf(model: Uint8Array): Promise<number> {
   return worst;
 }
 
+/** The same on pages: the slow truth of the graph as it is beside that of the new nodes, prompts of different lengths and steps. */
+async function pagedDifference(model: Uint8Array): Promise<number> {
+  const plain = await TestedSession.create(model, { backend: "reference", graphOptimizationLevel: "disabled" });
+  const fused = await TestedSession.create(model, { backend: "wide", inPlace: "require" });
+  const [expected, found] = await Promise.all(
+    [plain, fused].map(async (session) => {
+      const pages = new PagedState(session, { blocks: 12, blockSize: 4 });
+      const sequences = [pages.add(), pages.add()];
+      const results: Tensor[] = [];
+      for (const count of [5, 1, 3, 1]) {
+        const reads = sequences.map((sequence, text) => ({
+          sequence,
+          tokens: Array.from({ length: count }, (_, at) => (7 * at + 3 * sequence.length + text) % 50),
+        }));
+        const run = ({ state, feeds, tokens, positions }: PagedBatch): Promise<Record<string, Tensor>> => {
+          const dims = [tokens.length, count];
+          const given: Record<string, Tensor> = {
+            ...feeds,
+            input_ids: int64(tokens.flat(), dims),
+            position_ids: int64(
+              tokens.flatMap((each, text) => each.map((_, at) => positions[text] + at)),
+              dims,
+            ),
+            attention_mask: int64(
+              tokens.flatMap((_, text) => Array.from({ length: positions[text] + count }, () => 1)),
+              [tokens.length, positions[0] + count],
+            ),
+          };
+          const known = Object.entries(given).filter(([name]) => session.inputNames.includes(name));
+          return session.run(Object.fromEntries(known), session.outputNames.slice(0, 1), { state });
+        };
+        results.push(Object.values(await pages.run(reads, run))[0]);
+      }
+      return Object.fromEntries(results.map((tensor, at) => [`step ${at}`, tensor]));
+    }),
+  );
+  return largestDifference(found, expected);
+}
+
 const countOf = (model: Uint8Array, name: string): number =>
   preparedGraphOf(readModel(model), "all", () => true).graph.nodes.filter(({ op }) => op.name === name).length;
 
@@ -102,6 +143,27 @@ describe("decoders as they are published", () => {
     expect(nodes.filter(({ op }) => /Normalization|MatMul|Rotary|Scatter|SwiGLU/.test(op.name))).toEqual([]);
     expect(await differenceOf(model)).toBeLessThanOrEqual(form.type === "float16" ? 2e-2 : 1e-5);
   });
+});
+
+describe("decoders on pages", () => {
+  test.each(forms)("as they are published: %o", async (form) => {
+    const model = writeModel(pageModel(rewriteIfGrowing(publishedDecoder(smallPublishedSizes, form))));
+    const { layers } = smallPublishedSizes;
+    expect(countOf(model, "Projection")).toBe(4 * layers + 1);
+    expect(countOf(model, "PagedCachedAttention")).toBe(layers);
+    expect(countOf(model, "ScatterPaKvCache")).toBe(0);
+    expect(await pagedDifference(model)).toBeLessThanOrEqual(form.type === "float16" ? 2e-2 : 1e-5);
+  });
+
+  const soak = process.env["INSITU_SOAK"] !== undefined;
+  test.each(exportedDecoders.filter((name, at) => fewer[name] === undefined && (soak || at % 9 === 1)))(
+    "%s",
+    async (name) => {
+      const model = writeModel(pageModel(rewriteIfGrowing(readModel(exportedBytes(name)))));
+      expect(countOf(model, "PagedCachedAttention")).toBe(2);
+      expect(await pagedDifference(model)).toBeLessThanOrEqual(Math.min(2e-2, exportedTolerance(name)));
+    },
+  );
 });
 
 describe("exported decoders, rewritten", () => {

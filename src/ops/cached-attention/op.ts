@@ -22,7 +22,6 @@ import { defineOp, optional, tensor } from "../../graph/op.js";
 import { View } from "../../tensor/view.js";
 import { Attention25 } from "../attention/op.js";
 import { Reshape14 as Reshape } from "../reshape/op.js";
-import { RotaryEmbedding } from "../rotary-embedding/op.js";
 import {
   type BodyStep,
   callableOf,
@@ -32,28 +31,22 @@ import {
   step,
   validateComposed,
 } from "../shared/families/composed.js";
+import { turnedHeads, type TurningCall } from "../shared/families/turned-heads.js";
 import { attentionSteps } from "../shared/rules/work.js";
-import { SimplifiedLayerNormalization } from "../simplified-layer-normalization/op.js";
-import { Split18 as Split } from "../split/op.js";
 import { TensorScatter } from "../tensor-scatter/op.js";
 import { Transpose } from "../transpose/op.js";
 
 /** What decides the body. */
-interface CachedCall {
-  readonly inputs: Readonly<Record<"K" | "cos_cache" | "position_ids" | "q_norm_scale" | "write_indices", unknown>> & {
+interface CachedCall extends TurningCall {
+  readonly inputs: TurningCall["inputs"] & {
+    readonly write_indices: unknown;
     readonly past_key: { readonly shape?: readonly unknown[] | undefined };
   };
-  readonly attrs: {
-    readonly q_num_heads: number;
-    readonly kv_num_heads: number;
-    readonly head_size: number;
+  readonly attrs: TurningCall["attrs"] & {
     readonly is_causal: boolean;
     readonly scale: number;
     readonly softcap: number;
     readonly mode: "linear" | "circular";
-    readonly interleaved: boolean;
-    readonly rotary_embedding_dim: number;
-    readonly epsilon: number;
     readonly left_window_size: number;
     readonly right_window_size: number;
   };
@@ -74,41 +67,19 @@ function bodyOf(call: CachedCall): readonly BodyStep[] {
   const { inputs, attrs } = call;
   const { q_num_heads: heads, kv_num_heads: shared, head_size: size } = attrs;
   const apart = inputs.past_key.shape?.length === 4;
-  const steps: BodyStep[] = [];
+  const turned = turnedHeads(call);
+  const steps: BodyStep[] = [...turned.steps];
   const then = (op: BodyStep["op"], operands: BodyStep["inputs"], result: string, attributes = {}): string => {
     steps.push(step(op, operands, [result], attributes));
     return result;
-  };
-  if (inputs.K === undefined)
-    steps.push(
-      step(Split, ["Q", integers(heads * size, shared * size, shared * size)], ["query", "key", "value"], {
-        axis: intValue(2),
-      }),
-    );
-  const prepared = (name: string, count: number, norm: string): string => {
-    let last = name;
-    if (inputs.q_norm_scale !== undefined) {
-      last = then(Reshape, [last, integers(0, 0, count, size)], `${name} heads`);
-      const attributes = { axis: intValue(-1), epsilon: floatValue(attrs.epsilon) };
-      last = then(SimplifiedLayerNormalization, [last, norm], `${name} normalized`, attributes);
-      last = then(Reshape, [last, integers(0, 0, count * size)], `${name} rows`);
-    }
-    if (inputs.cos_cache === undefined) return last;
-    const positions = inputs.position_ids === undefined ? undefined : "position_ids";
-    return then(RotaryEmbedding, [last, "cos_cache", "sin_cache", positions], `${name} turned`, {
-      num_heads: intValue(count),
-      interleaved: intValue(attrs.interleaved ? 1 : 0),
-      rotary_embedding_dim: intValue(attrs.rotary_embedding_dim),
-    });
   };
   const laid = (name: string, count: number): string =>
     apart
       ? then(Transpose, [then(Reshape, [name, integers(0, 0, count, size)], `${name} apart`)], `${name} first`, toHeads)
       : name;
-  const [q, k, v] = inputs.K === undefined ? ["query", "key", "value"] : ["Q", "K", "V"];
-  const query = laid(prepared(q, heads, "q_norm_scale"), heads);
-  steps.push(scatterStep("key", laid(prepared(k, shared, "k_norm_scale"), shared), call));
-  steps.push(scatterStep("value", laid(v, shared), call));
+  const query = laid(turned.query, heads);
+  steps.push(scatterStep("key", laid(turned.key, shared), call));
+  steps.push(scatterStep("value", laid(turned.value, shared), call));
   const operands = [query, "present_key", "present_value", undefined, undefined, undefined, "nonpad_kv_seqlen"];
   const attended = then(Attention25, operands, apart ? "attended" : "Y", {
     is_causal: intValue(attrs.is_causal ? 1 : 0),

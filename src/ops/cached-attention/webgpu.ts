@@ -2,46 +2,15 @@
  * CachedAttention on WebGPU. One token a sample: norm, rotary embedding, the write into the caches and the attention in two dispatches, where a device binds
  * enough buffers at once. Else the heads are turned and written first, a dispatch each.
  */
-import type { CallOf } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
 import { acceptsAttention, recordAttention, takeOver } from "../shared/webgpu/attention.js";
 import type { AttentionWork } from "../shared/webgpu/attention-parts.js";
 import { fitsOneStep, type FreshStep, recordStep } from "../shared/webgpu/attention-step.js";
-import { acceptsRows, type Heads, headsFrom, headsOf, temporaryHeads } from "../shared/webgpu/heads.js";
+import { freshHeads, headTurnings } from "../shared/webgpu/fresh-heads.js";
+import { acceptsRows, type Heads, headsOf, temporaryHeads } from "../shared/webgpu/heads.js";
 import { isFloatType } from "../shared/webgpu/quads.js";
 import { canTurn, turnDispatch, type Turning } from "../shared/webgpu/turn-heads.js";
 import { CachedAttention } from "./op.js";
-
-type Call = CallOf<typeof CachedAttention>;
-
-interface Fresh {
-  readonly query: Heads;
-  readonly key: Heads;
-  readonly value: Heads;
-}
-
-/** Queries and fresh rows, apart or side by side in one operand. */
-function freshOf({ inputs: { Q, K, V }, attrs: { q_num_heads: heads, kv_num_heads: shared } }: Call): Fresh {
-  if (K !== undefined && V !== undefined)
-    return { query: headsOf(Q, heads), key: headsOf(K, shared), value: headsOf(V, shared) };
-  const all = headsOf(Q, heads + 2 * shared);
-  return {
-    query: headsFrom(all, 0, heads),
-    key: headsFrom(all, heads, shared),
-    value: headsFrom(all, heads + shared, shared),
-  };
-}
-
-/** What is done to queries and to keys. */
-function turningsOf({ inputs, attrs }: Call): Record<"query" | "key", Turning> {
-  const { cos_cache: cos, sin_cache: sin, position_ids: positions, q_norm_scale, k_norm_scale } = inputs;
-  const rotation = cos && sin && { cos, sin, positions, interleaved: attrs.interleaved };
-  const norm = (scale: typeof q_norm_scale): Turning["norm"] => scale && { scale, epsilon: attrs.epsilon };
-  return {
-    query: { norm: norm(q_norm_scale), rotation },
-    key: { norm: norm(k_norm_scale), rotation },
-  };
-}
 
 /** Writes a step's rows and attends. */
 export const cachedAttention: WebgpuKernel = webgpuKernel([CachedAttention], {
@@ -64,7 +33,7 @@ export const cachedAttention: WebgpuKernel = webgpuKernel([CachedAttention], {
     )
       return "the rows lie in the cache itself";
     if (Y.place.size === 0) return "there is nothing to compute";
-    const { query, key, value } = freshOf(call);
+    const { query, key, value } = freshHeads(call);
     for (const part of [query, key, value]) {
       const turns = canTurn(present_key.type, part, 65535);
       if (turns !== true) return turns;
@@ -73,13 +42,13 @@ export const cachedAttention: WebgpuKernel = webgpuKernel([CachedAttention], {
   },
   record(call, recorder) {
     const { inputs, outputs, attrs } = call;
-    const { query, key, value } = freshOf(call);
+    const { query, key, value } = freshHeads(call);
     const shared = attrs.kv_num_heads;
     // Or they were not accepted.
     const [keys, values] = [headsOf(outputs.present_key!, shared), headsOf(outputs.present_value!, shared)];
     takeOver(headsOf(inputs.past_key, shared), keys, recorder);
     takeOver(headsOf(inputs.past_value, shared), values, recorder);
-    const turnings = turningsOf(call);
+    const turnings = headTurnings(call);
     const wraps = attrs.mode === "circular" ? { wrapsAt: keys.rows } : {};
     const starts = inputs.write_indices && {
       axis: 2,

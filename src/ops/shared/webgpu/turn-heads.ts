@@ -115,6 +115,42 @@ function quadRotation(rotation: Rotation, scaled: (quad: string) => string): str
   return own * cc + own.yxwz * vec4f(-1.0, 1.0, -1.0, 1.0) * ss;`;
 }
 
+/**
+ * `name(start, at, inverse, angle)`: one element of a head in an array, times `inverse` and the norm's scale, turned. For heads of any size and
+ * alignment.
+ */
+export function elementTurning(
+  name: string,
+  type: ElementType,
+  array: string,
+  scales: string,
+  scaleOffset: string,
+  { norm, rotation }: Turning,
+): string {
+  const raw = (element: string): string =>
+    `${read(type, array, `start + ${element}`)}${norm === undefined ? "" : ` * inverse * ${read(norm.scale.type, scales, `${scaleOffset} + ${element}`)}`}`;
+  const pairs = rotation === undefined ? 0 : pairsOf(rotation);
+  const turned =
+    rotation === undefined
+      ? ""
+      : `if (at < ${2 * pairs}u) {
+    ${
+      rotation.interleaved
+        ? "let isSecond = (at & 1u) == 1u; let pair = at / 2u; let other = at ^ 1u;"
+        : `let isSecond = at >= ${pairs}u; let pair = select(at, at - ${pairs}u, isSecond); let other = select(at + ${pairs}u, pair, isSecond);`
+    }
+    let partner = ${raw("other")};
+    let c = ${read(rotation.cos.type, "cosines", "p.cosOffset + angle + pair")};
+    let s = ${read(rotation.sin.type, "sines", "p.sinOffset + angle + pair")};
+    return own * c + select(-partner, partner, isSecond) * s;
+  }`;
+  return `fn ${name}(start: u32, at: u32, inverse: f32, angle: u32) -> f32 {
+  let own = ${raw("at")};
+  ${turned}
+  return own;
+}`;
+}
+
 /** Where turned heads go. */
 interface TurnTarget {
   readonly heads: Heads;
@@ -137,32 +173,11 @@ export function turnDispatch(
   const places = starts && startsPart(starts);
   const per = perWord(heads.type);
   const angles = rotation && anglesPart(rotation, rows, false);
-  const pairs = rotation === undefined ? 0 : pairsOf(rotation);
-  const raw = (element: string): string =>
-    `${read(source.type, "source", `start + ${element}`)}${norm === undefined ? "" : ` * inverse * ${read(norm.scale.type, "scales", `p.scaleOffset + ${element}`)}`}`;
-  const turned =
-    rotation === undefined
-      ? ""
-      : `if (at < ${2 * pairs}u) {
-    ${
-      rotation.interleaved
-        ? "let isSecond = (at & 1u) == 1u; let pair = at / 2u; let other = at ^ 1u;"
-        : `let isSecond = at >= ${pairs}u; let pair = select(at, at - ${pairs}u, isSecond); let other = select(at + ${pairs}u, pair, isSecond);`
-    }
-    let partner = ${raw("other")};
-    let c = ${read(rotation.cos.type, "cosines", "p.cosOffset + angle + pair")};
-    let s = ${read(rotation.sin.type, "sines", "p.sinOffset + angle + pair")};
-    return own * c + select(-partner, partner, isSecond) * s;
-  }`;
   const code = `${packing}
 ${norm === undefined ? "" : workgroupReduction("total", "sum", threads, device)}
 ${angles?.code ?? ""}
 ${places?.code ?? ""}
-fn turnedAt(start: u32, at: u32, inverse: f32, angle: u32) -> f32 {
-  let own = ${raw("at")};
-  ${turned}
-  return own;
-}
+${elementTurning("turnedAt", source.type, "source", "scales", "p.scaleOffset", turning)}
 @compute @workgroup_size(${threads}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
   let token = place.x;
   let head = place.y;

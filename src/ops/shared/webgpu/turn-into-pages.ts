@@ -1,0 +1,204 @@
+/**
+ * A step's heads on their way into an attention over pages: queries normalized and turned into memory in between, keys likewise and values as they are
+ * into the slots of their tokens. One dispatch where a device binds enough at once, else one for each of the three.
+ */
+import type { Operand } from "../../../graph/kernel.js";
+import type {
+  Binding,
+  DeviceTraits,
+  Dispatch,
+  Parameter,
+  WebgpuRecorder,
+} from "../../../webgpu-kernels/webgpu-kernel.js";
+import { entry, pack, packing, perWord, read, readIndex, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import { type Heads, temporaryHeads } from "./heads.js";
+import { anglesPart, elementTurning, type Turning } from "./turn-heads.js";
+import { workgroupReduction } from "./workgroup-reduction.js";
+
+/** Where the heads of a slot lie in a cache, in elements; a head lies together. */
+export interface SlotPlaces {
+  readonly of: Operand;
+  readonly offset: number;
+  readonly blockSize: number;
+  readonly block: number;
+  readonly row: number;
+  readonly head: number;
+}
+
+/** Heads that are turned and go somewhere: to rows of the same sizes, or to slots. */
+interface Side {
+  readonly name: "query" | "key" | "value";
+  readonly source: Heads;
+  readonly turning: Turning;
+  readonly target: Heads | SlotPlaces;
+}
+
+/** What is asked for. */
+interface PagesWrite {
+  readonly query: Heads;
+  readonly key: Heads;
+  readonly value: Heads;
+  readonly turnings: { readonly query: Turning; readonly key: Turning };
+  /** One for each token of all samples; negative: the token is not written. */
+  readonly slots: Operand;
+  readonly keys: SlotPlaces;
+  readonly values: SlotPlaces;
+}
+
+/** What dispatches of one side are called. */
+const names = { query: "turnQueries", key: "writeKeys", value: "writeValues" } as const;
+
+const still: Turning = { norm: undefined, rotation: undefined };
+
+/** Tokens up to which each head compares its slot with those of all later ones; beyond, each token does so once, in a dispatch of its own. */
+const mostCompared = 64;
+
+/** Records it; the queries as they are then. */
+export function turnIntoPages(work: PagesWrite, recorder: WebgpuRecorder): Heads {
+  const { query, key, value, turnings } = work;
+  const isTurned = turnings.query.norm !== undefined || turnings.query.rotation !== undefined;
+  const turned = isTurned ? temporaryHeads(recorder, query) : query;
+  const sides: readonly Side[] = [
+    ...(isTurned ? [{ name: "query", source: query, turning: turnings.query, target: turned } as const] : []),
+    { name: "key", source: key, turning: turnings.key, target: work.keys },
+    { name: "value", source: value, turning: still, target: work.values },
+  ];
+  const lasts = lastTokens(work, recorder);
+  const dispatchOf = (some: readonly Side[]): Dispatch =>
+    turningDispatch(
+      some.length === 1 ? names[some[0].name] : some.length === 2 ? "writePages" : "turnIntoPages",
+      some,
+      work.slots,
+      lasts,
+      recorder.device,
+    );
+  const fits = ({ bindings }: Dispatch): boolean => bindings.length <= recorder.device.mostBindings;
+  // As many together as can be bound.
+  const ways = [[sides], [sides.slice(0, -2), sides.slice(-2)], sides.map((side) => [side])];
+  const dispatches = ways
+    .map((way) => way.filter((some) => some.length > 0).map(dispatchOf))
+    .find((way, at) => at === ways.length - 1 || way.every(fits))!;
+  for (const dispatch of dispatches) recorder.dispatch(dispatch);
+  return turned;
+}
+
+const slotAt = ({ type }: Operand, at: string): string => readIndex(type, "slots", `p.slotOffset + ${at}`);
+
+/** Of several tokens for one slot the last stays: the others are not written. */
+const comparing = (slots: Operand): string => `
+fn isLast(token: u32, slot: i32) -> bool {
+  for (var later = token + 1u; later < p.tokens; later++) { if (${slotAt(slots, "later")} == slot) { return false; } }
+  return true;
+}`;
+
+/** Which tokens are the last of their slots, found beforehand where there are many. */
+function lastTokens({ slots, key }: PagesWrite, recorder: WebgpuRecorder): Binding | undefined {
+  const tokens = key.batch * key.rows;
+  if (tokens <= mostCompared) return undefined;
+  const of = recorder.temporary(4 * tokens);
+  recorder.dispatch({
+    name: "lastTokens",
+    code: `${comparing(slots)}\n${entry(64, `  if (index < p.tokens) { lasts[index] = u32(isLast(index, ${slotAt(slots, "index")})); }`)}`,
+    bindings: [
+      { name: "lasts", of, writes: true },
+      { name: "slots", of: slots },
+    ],
+    parameters: { tokens, slotOffset: slots.place.offset },
+    workgroups: workgroupsFor(tokens, 64, recorder.device.mostWorkgroups),
+  });
+  return { name: "lasts", of };
+}
+
+const isRows = (target: Side["target"]): target is Heads => !("blockSize" in target);
+
+/** A workgroup for each head of a token, whichever side it is of. */
+function turningDispatch(
+  name: string,
+  sides: readonly Side[],
+  slots: Operand,
+  lasts: Binding | undefined,
+  device: DeviceTraits,
+): Dispatch {
+  const [{ source }] = sides;
+  const { size, rows, batch, type } = source;
+  const per = perWord(type);
+  const threads = Math.max(64, device.subgroup ?? 0);
+  const together = sides.every((side) => side.source.of === source.of);
+  const arrayOf = (side: Side): string => (together ? "fresh" : `${side.name}Rows`);
+  const rotation = sides.find(({ turning }) => turning.rotation !== undefined)?.turning.rotation;
+  const angles = rotation && anglesPart(rotation, rows, false);
+  const normalized = sides.filter(({ turning }) => turning.norm !== undefined);
+  const writesSlots = sides.some(({ target }) => !isRows(target));
+  const firsts = sides.map((_, at) => sides.slice(0, at).reduce((sum, side) => sum + side.source.heads, 0));
+  const parameters: Record<string, Parameter> = { tokens: batch * rows, slotOffset: slots.place.offset };
+  for (const { name: side, source: from, turning, target } of sides) {
+    Object.assign(parameters, {
+      [`${side}Offset`]: from.offset,
+      [`${side}Sample`]: from.sample,
+      [`${side}Head`]: from.head,
+      [`${side}Row`]: from.row,
+      [`${side}To`]: target.offset,
+      [`${side}ToHead`]: target.head,
+      [`${side}ToRow`]: target.row,
+      ...(isRows(target)
+        ? { [`${side}ToSample`]: target.sample }
+        : { [`${side}BlockSize`]: target.blockSize, [`${side}ToBlock`]: target.block }),
+      ...(turning.norm === undefined
+        ? {}
+        : { [`${side}ScaleOffset`]: turning.norm.scale.place.offset, epsilon: { float: turning.norm.epsilon } }),
+    });
+  }
+  const goes = (side: Side): string =>
+    isRows(side.target)
+      ? `first = p.${side.name}To + sample * p.${side.name}ToSample + head * p.${side.name}ToHead + token * p.${side.name}ToRow;`
+      : `let slot = ${slotAt(slots, "flat")};
+    if (slot < 0 || !isLast(flat, slot)) { return; }
+    first = p.${side.name}To + u32(slot) / p.${side.name}BlockSize * p.${side.name}ToBlock + u32(slot) % p.${side.name}BlockSize * p.${side.name}ToRow + head * p.${side.name}ToHead;`;
+  const own = (side: Side, at: number): string => `{
+    let head = part - ${firsts[at]}u;
+    let start = p.${side.name}Offset + sample * p.${side.name}Sample + head * p.${side.name}Head + token * p.${side.name}Row;
+    ${
+      side.turning.norm === undefined
+        ? "let inverse = 1.0;"
+        : `var squares = 0.0;
+    for (var at = local; at < ${size}u; at += ${threads}u) { let value = ${read(type, arrayOf(side), "start + at")}; squares += value * value; }
+    let inverse = inverseSqrt(total(local, squares) / ${size}.0 + p.epsilon);`
+    }
+    var first = 0u;
+    ${goes(side)}
+    for (var word = local; word < ${size / per}u; word += ${threads}u) {
+      ${side.name}Written[first / ${per}u + word] = ${pack(
+        type,
+        Array.from({ length: per }, (_, i) => `${side.name}Turned(start, word * ${per}u + ${i}u, inverse, angle)`),
+      )};
+    }
+  }`;
+  const code = `${packing}
+${normalized.length === 0 ? "" : workgroupReduction("total", "sum", threads, device)}
+${angles?.code ?? ""}
+${!writesSlots ? "" : lasts === undefined ? comparing(slots) : "fn isLast(token: u32, slot: i32) -> bool { return lasts[token] != 0u; }"}
+${sides.map((side) => elementTurning(`${side.name}Turned`, type, arrayOf(side), `${side.name}Scales`, `p.${side.name}ScaleOffset`, side.turning)).join("\n")}
+@compute @workgroup_size(${threads}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
+  let token = place.x;
+  let part = place.y;
+  let sample = place.z;
+  let flat = sample * ${rows}u + token;
+  let angle = ${angles === undefined ? "0u" : "angleOf(sample, token)"};
+  ${sides.map((side, at) => `${at === 0 ? "" : "else "}${at === sides.length - 1 ? "" : `if (part < ${firsts[at] + side.source.heads}u) `}${own(side, at)}`).join("\n  ")}
+}`;
+  return {
+    name,
+    code,
+    bindings: [
+      ...(together ? sides.slice(0, 1) : sides).map((side) => ({ name: arrayOf(side), of: side.source.of })),
+      ...normalized.map(({ name: side, turning }) => ({ name: `${side}Scales`, of: turning.norm!.scale })),
+      ...(angles?.bindings ?? []),
+      ...(writesSlots ? [{ name: "slots", of: slots }, ...(lasts === undefined ? [] : [lasts])] : []),
+      ...sides.map(({ name: side, target }) => ({ name: `${side}Written`, of: target.of, writes: true })),
+    ],
+    parameters: { ...parameters, ...angles?.parameters },
+    // What runs for every token has its numbers in the shader.
+    fixed: rows === 1,
+    workgroups: [rows, sides.reduce((sum, side) => sum + side.source.heads, 0), batch],
+  };
+}

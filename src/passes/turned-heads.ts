@@ -1,0 +1,139 @@
+/**
+ * Patterns of what is done to a step's heads before an attention, for the passes that take it in: the norm of heads and the rotary embedding, of rows with
+ * heads side by side and of heads in front.
+ */
+import type { Graph, Node, Value } from "../graph/graph.js";
+import type { OperatorSet } from "../graph/op.js";
+import { float, int } from "../graph/attribute-values.js";
+import type { AttributeValue } from "../graph/attribute.js";
+import { axisOf, orderOf, same, sameNumbers, shapeOf } from "./facts.js";
+import { joinedOperands, projection } from "./fuse-projection.js";
+import { bound, either, hole, type Match, op, type Pattern, scalar, unordered } from "./match.js";
+import { rewrite } from "./rewrite.js";
+
+const own = { domain: "insitu" } as const;
+const more = { more: true } as const;
+
+/** Queries or keys: where they come from, and what is done to them. */
+export interface Side {
+  readonly source: Pattern;
+  readonly scale: Pattern;
+  readonly normalized: Pattern;
+  readonly rotated: Pattern;
+}
+export const side = (): Side => ({ source: hole(), scale: hole(), normalized: hole(), rotated: hole() });
+
+export const swapped = (pattern: Pattern): Pattern =>
+  op("Transpose", [pattern], { where: (node) => sameNumbers(orderOf(node, 4), [0, 2, 1, 3]) });
+export const reshaped = (pattern: Pattern): Pattern => op("Reshape", [pattern], more);
+
+/** Heads apart, [batch, sequence, heads, size], normalized or not. */
+const headsApart = ({ source, scale, normalized }: Side): Pattern => {
+  const split = reshaped(source);
+  const norm = either(op("SimplifiedLayerNormalization", [split, scale]), op("RMSNormalization", [split, scale]));
+  return either(bound(normalized, norm), split);
+};
+
+/** Rows with heads side by side. */
+const rows = (from: Side): Pattern => either(reshaped(headsApart(from)), from.source);
+export const turnedRows = (from: Side): Pattern =>
+  either(bound(from.rotated, op("RotaryEmbedding", [rows(from)], more)), rows(from));
+
+/** The same with heads in front, turned before or behind the Transpose. */
+export const turnedHeads = (from: Side): Pattern =>
+  either(
+    bound(from.rotated, op("RotaryEmbedding", [swapped(headsApart(from))], more)),
+    swapped(reshaped(turnedRows(from))),
+    swapped(headsApart(from)),
+  );
+
+/** Queries times a number, which becomes part of the attention's scale. */
+export const scaled = (query: Pattern, factor: Pattern): Pattern =>
+  either(
+    query,
+    unordered(
+      "Mul",
+      query,
+      scalar(() => true, factor),
+    ),
+  );
+
+/** What must be the same for queries and keys. */
+export interface Preparation {
+  readonly norm: { readonly scale: Value; readonly epsilon: number } | undefined;
+  readonly turn: { readonly operands: readonly (Value | undefined)[]; readonly node: Node } | undefined;
+}
+
+export function preparationOf(match: Match, from: Side, size: number): Preparation | undefined {
+  const norm = match.find(from.normalized) === undefined ? undefined : match.node(from.normalized);
+  const scale = match.find(from.scale);
+  if (norm !== undefined) {
+    if (axisOf(norm.attrs["axis"] as number, 4) !== 3 || scale?.initializer === undefined) return undefined;
+    const shape = shapeOf(scale);
+    if (shape?.length !== 1 || shape[0] !== size) return undefined;
+  }
+  const turn = match.find(from.rotated) === undefined ? undefined : match.node(from.rotated);
+  return {
+    norm: norm && { scale: scale!, epsilon: norm.attrs["epsilon"] as number },
+    turn: turn && { operands: turn.inputs.slice(1), node: turn },
+  };
+}
+
+/** True if both are turned alike, and both or neither normalized with the same epsilon. */
+export function areAlike(q: Preparation, k: Preparation): boolean {
+  if (q.norm?.epsilon !== k.norm?.epsilon || (q.turn === undefined) !== (k.turn === undefined)) return false;
+  if (q.turn === undefined || k.turn === undefined) return true;
+  const [a, b] = [q.turn, k.turn];
+  return (
+    [0, 1, 2].every((position) => a.operands[position] === b.operands[position]) &&
+    (["interleaved", "rotary_embedding_dim"] as const).every((name) => a.node.attrs[name] === b.node.attrs[name])
+  );
+}
+
+/** True if queries, keys and values come as rows of heads side by side. */
+export function isSideBySide(
+  { queries, keys, values }: Readonly<Record<"queries" | "keys" | "values", Value>>,
+  heads: number,
+  keyHeads: number,
+  size: number,
+): boolean {
+  const wanted: readonly (readonly [Value, number])[] = [
+    [queries, heads],
+    [keys, keyHeads],
+    [values, keyHeads],
+  ];
+  const first = shapeOf(queries);
+  return wanted.every(([from, count]) => {
+    const shape = shapeOf(from);
+    return shape?.length === 3 && shape[2] === count * size && same(shape[0], first?.[0]) && same(shape[1], first?.[1]);
+  });
+}
+
+/** The attributes that say how heads are turned. */
+export const turningAttributes = ({ norm, turn }: Preparation): Record<string, AttributeValue> => ({
+  interleaved: int(turn?.node.attrs["interleaved"] === true ? 1 : 0),
+  rotary_embedding_dim: int((turn?.node.attrs["rotary_embedding_dim"] as number | undefined) ?? 0),
+  ...(norm === undefined ? {} : { epsilon: float(norm.epsilon) }),
+});
+
+const [query, key, value] = [hole(), hole(), hole()];
+
+/** Queries, keys and values of one value: one product, for an operator that reads all three out of its first operand. */
+export const withOneProduct = (graph: Graph, operators: OperatorSet, name: string): Graph =>
+  rewrite(graph, operators, {
+    pattern: op(name, [projection(query), projection(key), projection(value)], { ...own, ...more }),
+    replace(match, edit, root) {
+      const node = match.index.producerOf(root)!;
+      const parts = [query, key, value].map((part) => match.node(part));
+      const operands = joinedOperands(edit, parts, "after");
+      if (operands === undefined) return false;
+      const attributes = { ...Object.fromEntries(parts[0].attributes), N: int(operands.N) };
+      const all = edit.node("Projection", operands.inputs, { ...own, attributes });
+      edit.node(name, [all, undefined, undefined, ...node.inputs.slice(3)], {
+        ...own,
+        attributes: Object.fromEntries(node.attributes),
+        outputs: node.outputs,
+      });
+      return true;
+    },
+  });

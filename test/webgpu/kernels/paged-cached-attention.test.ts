@@ -1,0 +1,164 @@
+// PagedCachedAttention on WebGPU against the slow truth of what it stands for: one token and prompts, pages in both layouts with anything in the rows that
+// nobody wrote, tokens that are not written or written twice, norms of heads, rotary embedding, with few bindings and without subgroups.
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { float } from "../../../src/onnx/build.js";
+import { numberWriter } from "../../../src/tensor/access.js";
+import type { View } from "../../../src/tensor/view.js";
+import { noWebgpu } from "../../support/backends.js";
+import { keepDevice } from "../../support/device.js";
+import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
+
+interface Form {
+  readonly type: "float32" | "float16";
+  readonly layout: "Norm" | "NHSD";
+  readonly size: number;
+  readonly heads: number;
+  readonly shared: number;
+  /** Pairs that are turned; none where left out. */
+  readonly pairs?: number;
+  readonly norm?: boolean;
+  readonly packed?: boolean;
+  readonly attrs?: OneNode["attrs"];
+  readonly options?: object;
+}
+
+interface Step {
+  /** Rows of each sample before this step, and how many it adds. */
+  readonly before: readonly number[];
+  readonly length: number;
+  /** Tokens that are not written, by position among all. */
+  readonly skipped?: readonly number[];
+}
+
+const blockSize = 16;
+
+function call(random: () => number, form: Form, { before, length, skipped = [] }: Step): OneNode {
+  const { type, layout, size, heads, shared, pairs, norm = false, packed = false, attrs = {} } = form;
+  const batch = before.length;
+  const columns = Math.ceil((Math.max(...before) + length) / blockSize) + 1;
+  const blocks = batch * columns + 2;
+  // Blocks of samples lie in turn, from the last one down.
+  const tables = Array.from({ length: batch * columns }, (_, at) => {
+    const [sample, column] = [Math.floor(at / columns), at % columns];
+    return blocks - 1 - (column * batch + sample);
+  });
+  const slotOf = (sample: number, row: number): number =>
+    tables[sample * columns + Math.floor(row / blockSize)] * blockSize + (row % blockSize);
+  const held = new Set(
+    before.flatMap((count, sample) => Array.from({ length: count }, (_, row) => slotOf(sample, row))),
+  );
+  const pages = (): View => {
+    const shape = layout === "Norm" ? [blocks, blockSize, shared, size] : [blocks, shared, blockSize, size];
+    const view = randomNumbers(random, type, shape);
+    const write = numberWriter(view);
+    for (let at = 0; at < view.size; at++) {
+      const block = Math.floor(at / (blockSize * shared * size));
+      const row = layout === "Norm" ? Math.floor(at / (shared * size)) % blockSize : Math.floor(at / size) % blockSize;
+      if (!held.has(block * blockSize + row)) write(at, NaN);
+    }
+    return view;
+  };
+  const make = (shape: readonly number[]): View => randomNumbers(random, type, shape);
+  const rows = (count: number): View => make([batch, length, count * size]);
+  const table = (): View | undefined => (pairs === undefined ? undefined : make([40, pairs]));
+  const slots = before.flatMap((count, sample) =>
+    Array.from({ length }, (_, at) => (skipped.includes(sample * length + at) ? -1 : slotOf(sample, count + at))),
+  );
+  // A token that is not written is no row of its sample.
+  const lengths = before.map((count, sample) => count + (skipped.includes(sample * length) ? 0 : length));
+  const positions = Array.from({ length: batch * length }, (_, at) => (5 * at + 3) % 40);
+  return {
+    op: "PagedCachedAttention",
+    domain: "insitu",
+    opset: 1,
+    attrs: {
+      q_num_heads: heads,
+      kv_num_heads: shared,
+      head_size: size,
+      cache_mode: layout,
+      is_causal: 1,
+      scale: float(0.3),
+      ...(pairs === undefined ? {} : { rotary_embedding_dim: 2 * pairs }),
+      ...attrs,
+    },
+    inputs: [
+      rows(packed ? heads + 2 * shared : heads),
+      packed ? undefined : rows(shared),
+      packed ? undefined : rows(shared),
+      pages(),
+      pages(),
+      integers("int64", slots),
+      integers("int64", tables, [batch, columns]),
+      integers("int64", lengths),
+      table(),
+      table(),
+      pairs === undefined ? undefined : integers("int64", positions, [batch, length]),
+      norm ? make([size]) : undefined,
+      norm ? make([size]) : undefined,
+    ],
+    outputs: [true, true, true],
+    held: { 3: 1, 4: 2 },
+  };
+}
+
+async function problemsOf(form: Form, steps: readonly Step[], kernels: readonly string[] = []): Promise<string[]> {
+  const random = randomFrom(form.size + form.heads);
+  const problems: string[] = [];
+  for (const step of steps) {
+    const tolerance = form.type === "float16" ? 1e-2 : 2e-5;
+    const problem = await differenceOf(call(random, form, step), kernels, tolerance, form.options);
+    if (problem !== "") problems.push(`${JSON.stringify(step)}: ${problem}`);
+  }
+  return problems;
+}
+
+const tokens: readonly Step[] = [
+  { before: [0], length: 1 },
+  { before: [31, 2, 40], length: 1, skipped: [1] },
+  { before: [270, 64], length: 1 },
+];
+const prompts: readonly Step[] = [
+  { before: [0, 5], length: 3 },
+  { before: [20], length: 70 },
+];
+
+describe.skipIf(noWebgpu !== undefined)("PagedCachedAttention on WebGPU", () => {
+  let letGo: () => Promise<void>;
+  beforeAll(async () => {
+    letGo = await keepDevice();
+  });
+  afterAll(() => letGo());
+
+  test.each<Form>([
+    { type: "float16", layout: "NHSD", size: 32, heads: 4, shared: 2, pairs: 16, norm: true, packed: true },
+    { type: "float32", layout: "Norm", size: 8, heads: 3, shared: 1, pairs: 3 },
+    {
+      type: "float32",
+      layout: "NHSD",
+      size: 8,
+      heads: 2,
+      shared: 2,
+      attrs: { softcap: float(2), left_window_size: 9 },
+    },
+  ])("tokens and prompts: %o", async (form) => {
+    const { norm, pairs } = form;
+    const isTurned = norm === true || pairs !== undefined;
+    expect(await problemsOf(form, [...tokens, ...prompts], [isTurned ? "turnIntoPages" : "writePages"])).toEqual([]);
+  });
+
+  test("without subgroups", async () => {
+    const form = { type: "float32", layout: "NHSD", size: 16, heads: 4, shared: 2, pairs: 8, norm: true } as const;
+    const options = { webgpu: { subgroups: false } };
+    expect(await problemsOf({ ...form, packed: true, options }, tokens.slice(1))).toEqual([]);
+  });
+
+  test("of tokens in one slot the last one stays", async () => {
+    const form: Form = { type: "float32", layout: "NHSD", size: 8, heads: 2, shared: 1, pairs: 4, packed: true };
+    for (const length of [3, 66]) {
+      const example = call(randomFrom(length), form, { before: [7], length });
+      const slots = Array.from({ length }, (_, at) => 32 + (at < 2 ? 0 : at % 16));
+      const inputs = example.inputs.with(5, integers("int64", slots)).with(7, integers("int64", [7]));
+      expect(await differenceOf({ ...example, inputs }, ["turnIntoPages"], 2e-5)).toBe("");
+    }
+  });
+});
