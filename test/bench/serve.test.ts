@@ -21,7 +21,6 @@ test("figures are those of the answers", () => {
     error,
     text: "",
     pieces,
-    text: "",
     milliseconds: 1000,
     promptTokens: 100,
     cachedTokens: 25,

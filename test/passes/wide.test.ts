@@ -67,7 +67,7 @@ async function differenceOf(model: Uint8Array): Promise<number> {
   return worst;
 }
 
-/** The same on pages: the slow truth of the graph as it is beside that of the new nodes, prompts of different lengths and steps. */
+/** The same on pages: the reference implementation of the graph as it is beside that of the new nodes, prompts of different lengths and steps. */
 async function pagedDifference(model: Uint8Array): Promise<number> {
   const plain = await TestedSession.create(model, { backend: "reference", graphOptimizationLevel: "disabled" });
   const fused = await TestedSession.create(model, { backend: "wide", inPlace: "require" });

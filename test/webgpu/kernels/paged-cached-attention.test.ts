@@ -1,4 +1,4 @@
-// PagedCachedAttention on WebGPU against the slow truth of what it stands for: one token and prompts, pages in both layouts with anything in the rows that
+// PagedCachedAttention on WebGPU against the reference implementation of what it stands for: one token and prompts, pages in both layouts with anything in the rows that
 // nobody wrote, tokens that are not written or written twice, norms of heads, rotary embedding, with few bindings and without subgroups.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { float } from "../../../src/onnx/build.js";
