@@ -22,9 +22,9 @@ test("draws what the sampler on the host draws from the same logits; without opt
     const { logits, next_token, next_input_ids } = await session.run(
       {
         ...tokenFeeds([tokens(counter, counter + 2)], at),
-        [samplingInputs.temperature]: new Tensor("float32", [1.7], []),
-        [samplingInputs.topK]: int64([12], []),
-        [samplingInputs.minP]: new Tensor("float32", [0.02], []),
+        [samplingInputs.temperature]: new Tensor("float32", [1.7], [1]),
+        [samplingInputs.topK]: int64([12]),
+        [samplingInputs.minP]: new Tensor("float32", [0.02], [1]),
         [samplingInputs.seed]: int64([77]),
         [samplingInputs.counter]: int64([counter]),
       },
