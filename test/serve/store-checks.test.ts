@@ -79,7 +79,7 @@ test("an answer that is no list of values brings nothing, and a store whose answ
     const heard = await once(odd, "a");
     expect([heard.tokens, heard.cachedTokens, heard.store.hits]).toEqual([alone, 0, 0]);
   }
-  const blocks = await nameBlocks("model", "salt", prompt, 16);
+  const blocks = nameBlocks("model", "salt", prompt, 16);
   let renewed = 0;
   const wrong = Object.assign(new MemoryStore(), { renew: () => void renewed++ });
   wrong.load = async (names) => names.map(() => new Uint8Array(64));
@@ -241,7 +241,7 @@ test("what a store takes is measured when it first answers, and again after it w
   const clock = performance.now.bind(performance);
   vi.spyOn(performance, "now").mockImplementation(() => clock() + later);
   const store = new MemoryStore();
-  const { load, save } = store;
+  const [load, save] = [store.load.bind(store), store.save.bind(store)];
   const failing = (): Promise<never> => Promise.reject(new Error("away"));
   const turn = (isThere: boolean): unknown =>
     Object.assign(store, isThere ? { load, save } : { load: failing, save: failing });
