@@ -19,9 +19,11 @@ const { values } = parseArgs({
 const [minutes, phaseSeconds] = [Number(values.minutes), Number(values.phase)];
 const seed = Number(process.env.INSITU_SEED ?? Date.now() % 1e9);
 const mebibyte = 2 ** 20;
-/** What may be added after the first quarter of a run that is long enough to tell. */
-const mostGrowth = { heap: 6 * mebibyte, rss: 0.1 };
-const leastMinutes = 5;
+/** What may be added between the second and the last quarter of a run that is long enough to tell. */
+const mostGrowth = { heap: 8 * mebibyte, rss: 0.1 };
+const leastMinutes = 20;
+/** Milliseconds in which connections that were left are closed, and what waits for the disk is written. */
+const settling = 1000;
 
 const known = { prompt: "There was once a wolf who", maxTokens: 24 };
 const hasGrammar = existsSync(new URL("../../node_modules/@mlc-ai/web-xgrammar", import.meta.url));
@@ -78,11 +80,11 @@ async function settle(server, right) {
 
 const median = (numbers) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)];
 
-/** Medians of the second and of the last quarter. */
-function growth(of) {
+/** A figure of the second and of the last quarter. */
+function quarters(of, figure) {
   const told = samples.filter((each) => of(each) !== undefined);
   const within = (from, to) =>
-    median(told.filter(({ minutes: at }) => at >= from * minutes && at <= to * minutes).map(of));
+    figure(told.filter(({ minutes: at }) => at >= from * minutes && at <= to * minutes).map(of));
   return [within(0.25, 0.5), within(0.75, 2)];
 }
 
@@ -101,6 +103,7 @@ async function run() {
     for (let number = 0; passed() < minutes; number++) {
       const count = await phase(server, clients, number);
       await settle(server, right);
+      await wait(settling);
       await sample(server, true);
       const { minutes: at, rss, heap, arrayBuffers } = samples.at(-1);
       const figure = await server.figures();
@@ -146,9 +149,14 @@ async function run() {
       ),
     );
   if (minutes < leastMinutes) return;
-  const [heap, rss] = [growth((each) => each.heap), growth((each) => each.rss)];
+  // What is under way comes and goes; what is left behind shows in the least of the heap.
+  const heap = quarters(
+    (each) => each.heap,
+    (numbers) => Math.min(...numbers),
+  );
+  const rss = quarters((each) => each.rss, median);
   console.log(
-    `medians of the second and the last quarter: live heap ${heap.map(text).join(" and ")}, resident ${rss.map(text).join(" and ")} MiB`,
+    `the second and the last quarter: least live heap ${heap.map(text).join(" and ")}, median resident ${rss.map(text).join(" and ")} MiB`,
   );
   if (heap[1] - heap[0] > mostGrowth.heap || rss[1] / rss[0] - 1 > mostGrowth.rss) throw new Error("memory grows");
 }

@@ -1,12 +1,12 @@
 // The server in a process of its own under clients of every kind: every block free and the known text right after each phase. Memory is judged
-// by runs of five minutes and more: INSITU_SOAK_MINUTES says how long the soak's is.
+// by runs of twenty minutes and more: INSITU_SOAK_MINUTES says how long the soak's is.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 
 const script = fileURLToPath(new URL("../../scripts/soak/serve.mjs", import.meta.url));
 const soak = process.env["INSITU_SOAK"] !== undefined;
-const minutes = soak ? (process.env["INSITU_SOAK_MINUTES"] ?? "6") : "0.05";
+const minutes = soak ? (process.env["INSITU_SOAK_MINUTES"] ?? "20") : "0.05";
 
 test("clients that come, leave, stall and send nonsense: nothing is left behind", () => {
   const { status, stdout, stderr } = spawnSync(

@@ -30,6 +30,11 @@ export function startLlama(texts: number, threads: number = availableParallelism
   const child = spawn(process.execPath, [script, model, ...[texts, contextSize, threads].map(String)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
-  child.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  process.once("exit", remove);
+  child.once("exit", () => {
+    process.off("exit", remove);
+    remove();
+  });
   return child;
 }

@@ -75,6 +75,9 @@ export async function runServeBench(options: ServeBenchOptions): Promise<ServeRe
   const children: ChildProcess[] = [];
   const version = options.alone ? undefined : llamaVersion();
   const others = options.others.map(otherServer);
+  // Servers end with what measures them, however that ends.
+  const endAll = (): void => children.forEach((child) => void child.kill());
+  process.once("exit", endAll).once("SIGINT", interrupted).once("SIGTERM", interrupted);
   try {
     const ours = await startServer("insitu", [], options, children);
     const targets = [ours, ...others];
@@ -122,9 +125,12 @@ export async function runServeBench(options: ServeBenchOptions): Promise<ServeRe
       missing: version === undefined && !options.alone ? [{ name: "node-llama-cpp", install: howToInstallLlama }] : [],
     };
   } finally {
-    for (const child of children) child.kill();
+    process.off("exit", endAll).off("SIGINT", interrupted).off("SIGTERM", interrupted);
+    endAll();
   }
 }
+
+const interrupted = (): never => process.exit(130);
 
 /** Texts that llama.cpp is given room for at most: others wait for one to end, as ours do. */
 const mostTexts = 16;
