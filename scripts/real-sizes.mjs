@@ -61,11 +61,13 @@ const titles = [
 ];
 const row = (cells) => `| ${cells.join(" | ")} |`;
 
+const threadsText = (threads) => (threads === 1 ? "one thread" : `${threads} threads`);
+
 function source() {
   const [{ machine, threads }] = reports;
   const versions = Object.entries(Object.assign({}, ...reports.map((report) => report.versions)));
   const commands = reports.map(({ command }) => `\`${command}\``).join(", ");
-  return `${commands}; ${versions.map(([name, version]) => `${name} ${version}`).join(", ")}, ${threads} threads each; ${machine.gpu === null ? "" : `${machine.gpu}; `}${machine.cpu}, ${machine.cores} cores, Node ${machine.node}, load average ${machine.loadAverage.toFixed(1)} when it began.`;
+  return `${commands}; ${versions.map(([name, version]) => `${name} ${version}`).join(", ")}, ${threadsText(threads)} each; ${machine.gpu === null ? "" : `${machine.gpu}; `}${machine.cpu}, ${machine.cores} cores, Node ${machine.node}, load average ${machine.loadAverage.toFixed(1)} when it began.`;
 }
 
 const table = [row(titles), row(titles.map((_, at) => (at < 2 ? "---" : "---:"))), ...rows.map(row), "", source()].join(
@@ -84,7 +86,7 @@ writeFileSync(picture, drawn());
 
 /** Tokens a second at context 512, a bar for each runtime, each model on a linear scale of its own that begins at zero. */
 function drawn() {
-  const [width, labels, room] = [760, 300, 340];
+  const [width, labels, room] = [820, 340, 380];
   const escaped = (text) => text.replace(/[&<>"]/g, (character) => `&#${character.codePointAt(0)};`);
   const parts = [];
   let y = 46;
@@ -110,7 +112,7 @@ function drawn() {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${y}" font-family="sans-serif" font-size="13" fill="#222222">`,
     `<rect width="${width}" height="${y}" fill="#ffffff"/>`,
-    `<text x="16" y="22" fill="#222222">Tokens a second at context 512, weights of 4 bits, ${reports[0].threads} threads each; longer is faster</text>`,
+    `<text x="16" y="22" fill="#222222">Tokens a second at context 512, weights of 4 bits, ${threadsText(reports[0].threads)} each; longer is faster</text>`,
     ...parts,
     "</svg>\n",
   ].join("\n");
