@@ -113,30 +113,29 @@ function checkFeed(
   symbols: Map<string, { size: number; input: string }>,
   differing: Set<string> | undefined,
 ): void {
-  const refuse = (why: string): never => {
-    throw new InsituError(
-      "invalid-feed",
-      `input "${value.name}" must be ${factText(value.fact!)}, got ${view}: ${why}`,
-    );
-  };
-  if (view.type !== value.fact!.type) refuse("the element type differs");
+  if (view.type !== value.fact!.type) throw refusal(value, view, "the element type differs");
   const dims = declaredDims(value);
   if (dims === undefined) return;
-  if (dims.length !== view.rank) refuse("the rank differs");
+  const { shape } = view;
+  if (dims.length !== shape.length) throw refusal(value, view, "the rank differs");
   for (let axis = 0; axis < dims.length; axis++) {
-    const [dim, size] = [dims[axis], view.shape[axis]];
+    const dim = dims[axis];
+    const size = shape[axis];
     if (typeof dim === "number") {
-      if (dim !== size) refuse(`dimension ${axis} differs`);
+      if (dim !== size) throw refusal(value, view, `dimension ${axis} differs`);
       continue;
     }
     const before = symbols.get(dim);
     if (before === undefined) symbols.set(dim, { size, input: value.name });
     else if (before.size !== size) {
-      if (differing === undefined) refuse(`"${dim}" is ${before.size} in input "${before.input}"`);
-      else differing.add(dim);
+      if (differing === undefined) throw refusal(value, view, `"${dim}" is ${before.size} in input "${before.input}"`);
+      differing.add(dim);
     }
   }
 }
+
+const refusal = (value: Value, view: Placed, why: string): InsituError =>
+  new InsituError("invalid-feed", `input "${value.name}" must be ${factText(value.fact!)}, got ${view}: ${why}`);
 
 /** Concrete inputs in the graph's order. */
 export const inOrder = (graph: Graph, inputs: ReadonlyMap<Value, Placed>): Placed[] =>

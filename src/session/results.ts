@@ -13,7 +13,7 @@ import { cloneView } from "../tensor/copy.js";
 import type { Placed } from "../tensor/placed.js";
 import { isTensor, Tensor } from "../tensor/tensor.js";
 import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
-import { hostView, sharesBytes, View } from "../tensor/view.js";
+import { hostView, sameNumbers, sharesBytes, View } from "../tensor/view.js";
 
 /**
  * The outputs to compute: names, or names with tensors to write into (null for a fresh one). What is written into a tensor that another
@@ -117,7 +117,8 @@ export function buffersOf(
   for (const [value, target] of targets) {
     if (target === null) continue;
     const fact = program.facts.get(value);
-    if (isKnownShape(fact?.shape) && factText(fact) !== String(target)) throw misfit(value, factText(fact), target);
+    if (isKnownShape(fact?.shape) && (fact.type !== target.type || !sameNumbers(fact.shape, target.dims)))
+      throw misfit(value, factText(fact), target);
     const slot = slotOf(target);
     if (slot === undefined) given.set(value, target.toView());
     else buffers.set(value, slot);

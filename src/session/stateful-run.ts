@@ -106,9 +106,11 @@ async function runOnce(
   const { graph, mayMove } = parts;
   const { stateful, lengthInputs, standing } = pairing;
   const { pairs } = stateful.plan;
-  const holdingOf = (past: Value): Holding => holdings.get(past.name)!;
-  const held = new Map(pairs.map(({ past }) => [past, holdingOf(past).past]));
-  const reserves = pairs.map(({ past }) => holdingOf(past).buffer);
+  // In the order of the pairs, of which there are many.
+  const own = pairs.map(({ past }) => holdings.get(past.name)!);
+  const held = new Map<Value, Placed>();
+  pairs.forEach(({ past }, at) => held.set(past, own[at].past));
+  const reserves = own.map(({ buffer }) => buffer);
   const slotOf = (tensor: unknown): Placed | undefined => placeInSlot(tensor, parts) ?? insideOf?.(tensor);
   const inputs = readFeeds(graph, standing.inputs, feeds, held, standing.omissible, slotOf);
   keepApart(inputs, graph.inputs, holdings, stateful);
@@ -116,8 +118,9 @@ async function runOnce(
 
   let movedBytes = 0;
   const notes = standing.of(program);
-  for (const [at, { past, present, kind, axis }] of pairs.entries()) {
-    const holding = holdingOf(past);
+  for (let at = 0; at < pairs.length; at++) {
+    const { past, present, kind, axis } = pairs[at];
+    const holding = own[at];
     const made = program.facts.get(present)?.shape;
     if (!notes.presentsFit && isKnownShape(made)) holding.checkPresent(made);
     movedBytes += holding.detach();
@@ -138,7 +141,7 @@ async function runOnce(
     const grown = pairs.find((pair) => pair.kind !== "update" && pair.axis !== undefined);
     const rows = grown && outputs.get(grown.present)!.shape[grown.axis!];
     const after = lengthsAfter(lengths, inputs, lengthInputs, added, rows);
-    const adoptions = adoptAll(pairs, holdings, outputs, taken, stateful);
+    const adoptions = adoptAll(pairs, own, outputs, taken, stateful);
     stateful.copy([...adoptions.flatMap(({ move }) => move ?? []), ...moves]);
     for (const adoption of adoptions) {
       adoption.settle();
@@ -224,16 +227,16 @@ function keepApart(
 /** The presents on their way to becoming pasts, all or none. */
 function adoptAll(
   pairs: readonly Pair[],
-  holdings: ReadonlyMap<string, Holding>,
+  holdings: readonly Holding[],
   outputs: ReadonlyMap<Value, Placed>,
   taken: Taken,
   places: Pick<Places, "owns">,
 ): readonly Adoption[] {
   const adoptions: Adoption[] = [];
   try {
-    for (const { past, present } of pairs) {
-      const view = outputs.get(present)!;
-      const holding = holdings.get(past.name)!;
+    for (let at = 0; at < pairs.length; at++) {
+      const view = outputs.get(pairs[at].present)!;
+      const holding = holdings[at];
       // Written where it lies, in its full shape: there is nothing to become.
       if (view.buffer === holding.buffer.buffer && !holding.grows) continue;
       adoptions.push(holding.adopt(view, !taken.has(view) && !places.owns(view)));

@@ -138,6 +138,10 @@ export const contiguous = (view: View): View => (view.contiguous ? view : cloneV
 
 /** A contiguous copy that shares nothing with the view. */
 export function cloneView(view: View): View {
+  const { type, shape, data, offset, size } = view;
+  // Whole numbers: positions and lengths, which every run is fed.
+  if (view.contiguous && (data instanceof BigInt64Array || data instanceof Int32Array))
+    return new View(type, shape, data.slice(offset, offset + size));
   const copy = View.allocate(view.type, view.shape);
   copyView(view, copy);
   return copy;

@@ -15,7 +15,16 @@ import { elementCount, View } from "../../tensor/view.js";
 import type { Transfer } from "../backend.js";
 import type { Binding, Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
 import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landing } from "./buffers.js";
-import { type Action, type BoundRun, deliveryOf, type Delivery, type HostRange, isWait, sparing } from "./bound-run.js";
+import {
+  type Action,
+  type BoundDispatch,
+  type BoundRun,
+  deliveryOf,
+  type Delivery,
+  type HostRange,
+  isWait,
+  sparing,
+} from "./bound-run.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { KeptChecks } from "./kept-checks.js";
 import { type Bounds, holdsWithin, lookedAt, neededSteps } from "./needs.js";
@@ -64,7 +73,7 @@ class Binder {
   readonly #arena: readonly DeviceBuffer[];
   readonly #live: ReadonlySet<Node>;
   readonly #needed: ReadonlySet<Value>;
-  readonly #actions: (Exclude<Action, { readonly kind: "dispatch" }> | DraftDispatch)[] = [];
+  readonly #actions: (Exclude<Action, { readonly kind: "dispatches" }> | DraftDispatch)[] = [];
   readonly #accounts = new Map<Node, StepAccount>();
   readonly #transfers: Transfer[] = [];
   readonly #values: Whereabouts;
@@ -194,11 +203,16 @@ class Binder {
       }
     }
     const ready = await this.#dispatches.ready();
-    const actions = this.#actions.map((action) =>
-      action.kind === "draft"
-        ? ({ kind: "dispatch", ready: ready.get(action)!, only: action.only } as const)
-        : sparing(action, this.#written),
-    );
+    const actions: Action[] = [];
+    let together: BoundDispatch[] | undefined;
+    for (const action of this.#actions)
+      if (action.kind !== "draft") {
+        actions.push(sparing(action, this.#written));
+        together = undefined;
+      } else {
+        if (together === undefined) actions.push({ kind: "dispatches", all: (together = []) });
+        together.push({ ...ready.get(action)!, only: action.only });
+      }
     waits ||= actions.some(isWait);
     return {
       program: this.#program,

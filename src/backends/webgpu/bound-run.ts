@@ -22,10 +22,16 @@ export interface HostRange {
   readonly most: number;
 }
 
+/** A dispatch, and in which runs it is done: in all where that is left out. */
+export interface BoundDispatch extends ReadyDispatch {
+  readonly only: HostRange | undefined;
+}
+
 /** What a run does, one after the other. */
 export type Action =
   | { readonly kind: "check"; readonly checks: KeptChecks }
-  | { readonly kind: "dispatch"; readonly ready: ReadyDispatch; readonly only: HostRange | undefined }
+  /** Dispatches that follow each other with nothing to do in between. */
+  | { readonly kind: "dispatches"; readonly all: readonly BoundDispatch[] }
   /** Brings a value from the host to a buffer that holds nothing else, or into a cache. */
   | {
       readonly kind: "upload";

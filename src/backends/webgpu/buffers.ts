@@ -64,8 +64,13 @@ export class DeviceMemory {
   /** Allocations whose outcome the device has still to tell. */
   #pending: Promise<void>[] = [];
 
+  /** Bytes of one binding at most. */
+  readonly #mostBytes: number;
+
   constructor(device: Device) {
     this.device = device;
+    const { maxBufferSize, maxStorageBufferBindingSize } = device.gpu.limits;
+    this.#mostBytes = Math.min(maxBufferSize, maxStorageBufferBindingSize);
   }
 
   get byteLength(): number {
@@ -80,12 +85,6 @@ export class DeviceMemory {
   /** Of how many pieces a weight of so many bytes is. */
   pieceCount(bytes: number): number {
     return bytes <= this.#mostBytes ? 1 : Math.ceil(bytes / this.pieceBytes);
-  }
-
-  /** Bytes of one binding at most. */
-  get #mostBytes(): number {
-    const { maxBufferSize, maxStorageBufferBindingSize } = this.device.gpu.limits;
-    return Math.min(maxBufferSize, maxStorageBufferBindingSize);
   }
 
   /** A zeroed buffer that shaders read and write. Where there is no memory for it, `settle` tells. */

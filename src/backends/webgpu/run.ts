@@ -12,10 +12,10 @@ import { copyView } from "../../tensor/copy.js";
 import { Placed } from "../../tensor/placed.js";
 import { bytesIn, coversStorage, View } from "../../tensor/view.js";
 import { type Environment, runBody, runDynamically } from "../body.js";
-import type { Action, BoundRun, HostRange } from "./bound-run.js";
+import type { Action, BoundDispatch, BoundRun, HostRange } from "./bound-run.js";
 import type { DeviceBuffer, DevicePlace } from "./buffers.js";
 import { copyDispatch, endOf } from "./copies.js";
-import { encode, type ReadyDispatch, type WebgpuSession } from "./session.js";
+import { DispatchPass, type WebgpuSession } from "./session.js";
 
 type Outputs = ReadonlyMap<Value, Placed>;
 
@@ -64,7 +64,7 @@ class Running {
   readonly #bound: BoundRun;
   readonly #host: Environment;
   readonly #kept: { readonly cache: DevicePlace; readonly copy: DeviceBuffer }[] = [];
-  #waiting: ReadyDispatch[] = [];
+  #waiting: (readonly BoundDispatch[])[] = [];
   /** What was encoded overwrites caches; what was submitted has. */
   #overwrites = false;
   #overwrote = false;
@@ -86,8 +86,8 @@ class Running {
   /** Does one thing; a promise where it has to be waited for. */
   act(action: Action): Promise<void> | undefined {
     switch (action.kind) {
-      case "dispatch":
-        if (action.only === undefined || this.#lies(action.only)) this.#waiting.push(action.ready);
+      case "dispatches":
+        this.#waiting.push(action.all);
         return undefined;
       case "check":
         action.checks.check(this.#host);
@@ -115,6 +115,14 @@ class Running {
     }
   }
 
+  /** Encodes what waits as one pass, but for what is not done in this run. */
+  #encode(encoder: GPUCommandEncoder): void {
+    const pass = new DispatchPass(encoder);
+    for (const block of this.#waiting)
+      for (const dispatch of block) if (dispatch.only === undefined || this.#lies(dispatch.only)) pass.add(dispatch);
+    pass.end();
+  }
+
   /** True if the largest number of a value lies within a range. All layers ask the same. */
   #lies({ of, least, most }: HostRange): boolean {
     if (this.#asked !== of) {
@@ -129,7 +137,7 @@ class Running {
     const { device } = this.#session;
     const { landings, deliveries } = this.#bound;
     const encoder = device.gpu.createCommandEncoder();
-    if (this.#waiting.length > 0) encode(encoder, this.#waiting);
+    if (this.#waiting.length > 0) this.#encode(encoder);
     for (const { from, to } of deliveries)
       encoder.copyBufferToBuffer(from.buffer.gpu, startOf(from), to.buffer.gpu, startOf(to), to.byteLength);
     const reads = [...landings.values()].map((landing) => landing.encode(encoder));
@@ -199,7 +207,7 @@ class Running {
     if (this.#waiting.length === 0) return;
     const { device } = this.#session;
     const encoder = device.gpu.createCommandEncoder();
-    encode(encoder, this.#waiting);
+    this.#encode(encoder);
     device.queue.submit([encoder.finish()]);
     this.#waiting = [];
   }

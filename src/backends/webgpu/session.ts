@@ -232,7 +232,9 @@ export class WebgpuSession {
     const parameters = new ParameterMemory(this.memory, dispatches);
     const ready = dispatches.map((dispatch, at) => this.bind(dispatch, pipelines[at], bufferOf, parameters.of(at)));
     const encoder = this.device.gpu.createCommandEncoder();
-    encode(encoder, ready);
+    const pass = new DispatchPass(encoder);
+    for (const dispatch of ready) pass.add(dispatch);
+    pass.end();
     this.device.queue.submit([encoder.finish()]);
     parameters.release();
   }
@@ -244,15 +246,24 @@ export class WebgpuSession {
   }
 }
 
-/** Encodes dispatches as one pass. */
-export function encode(encoder: GPUCommandEncoder, dispatches: readonly ReadyDispatch[]): void {
-  const pass = encoder.beginComputePass();
-  let last: GPUComputePipeline | undefined;
-  for (const { pipeline, group, workgroups } of dispatches) {
-    if (pipeline !== last) pass.setPipeline(pipeline);
-    last = pipeline;
-    pass.setBindGroup(0, group);
-    pass.dispatchWorkgroups(workgroups[0], workgroups[1], workgroups[2]);
+/** A pass of dispatches: each costs as few calls as can be, since calls are what the host's time goes into. */
+export class DispatchPass {
+  readonly #pass: GPUComputePassEncoder;
+  #pipeline: GPUComputePipeline | undefined;
+
+  constructor(encoder: GPUCommandEncoder) {
+    this.#pass = encoder.beginComputePass();
   }
-  pass.end();
+
+  add({ pipeline, group, workgroups: [x, y, z] }: ReadyDispatch): void {
+    if (pipeline !== this.#pipeline) this.#pass.setPipeline((this.#pipeline = pipeline));
+    this.#pass.setBindGroup(0, group);
+    if (z !== 1) this.#pass.dispatchWorkgroups(x, y, z);
+    else if (y !== 1) this.#pass.dispatchWorkgroups(x, y);
+    else this.#pass.dispatchWorkgroups(x);
+  }
+
+  end(): void {
+    this.#pass.end();
+  }
 }
