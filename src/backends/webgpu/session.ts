@@ -255,7 +255,11 @@ export class DispatchPass {
     this.#pass = encoder.beginComputePass();
   }
 
-  add({ pipeline, group, workgroups: [x, y, z] }: ReadyDispatch): void {
+  add({ pipeline, group, workgroups }: ReadyDispatch): void {
+    // By their places: taking an array apart is a call of its own where this runs for every dispatch.
+    const x = workgroups[0];
+    const y = workgroups[1];
+    const z = workgroups[2];
     if (pipeline !== this.#pipeline) this.#pass.setPipeline((this.#pipeline = pipeline));
     this.#pass.setBindGroup(0, group);
     if (z !== 1) this.#pass.dispatchWorkgroups(x, y, z);
