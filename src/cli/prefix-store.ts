@@ -31,15 +31,17 @@ export async function openPrefixes(
   if (folder !== undefined && address !== undefined)
     throw new InsituError("invalid-argument", "give --prefix-cache or --store: beginnings are kept in one place");
   const secret = secretFile === undefined ? undefined : readSecret(secretFile);
+  const seconds = options.secondsToLive ?? 86_400;
   const store =
     address === undefined
       ? await openPageFolder(folder!, options.folderBytes ?? 2 ** 32)
-      : await openRedisPages(address, options.secondsToLive ?? 86_400);
+      : await openRedisPages(address, seconds);
   const prefixes = lm.then(async (loaded) => {
     const fingerprint = await modelFingerprint(loaded.source, [loaded.session.backend, ...options.settings]);
     return {
       store,
       fingerprint,
+      ...(address === undefined ? {} : { keptMilliseconds: 1000 * seconds }),
       ...(secret === undefined ? {} : { secret }),
       ...(deadlineMilliseconds === undefined ? {} : { deadlineMilliseconds }),
       ...(tell === undefined ? {} : { tell }),

@@ -22,6 +22,9 @@ beforeAll(async () => {
 afterAll(() => model.release());
 afterEach(() => void vi.restoreAllMocks());
 
+/** For what comes in its time, however busy the machine is. */
+const patient = { timeout: 60_000 };
+
 const prompt = Array.from({ length: 100 }, (_, at) => 300 + ((at * 37) % 1000));
 
 /** One text in an engine of its own, on pages that know nothing, and what became of the store's blocks. */
@@ -99,6 +102,28 @@ test("a store that never answers holds nobody up, and gives the blocks back that
   // What was given up before the text's end is offered once more.
   const { hits, errors, dropped } = heard.store;
   expect([hits, errors >= 2, dropped >= 6, dropped % 6]).toEqual([0, true, true, 0]);
+});
+
+test("what a store keeps for a while only is written again before that is over", async () => {
+  let later = 0;
+  const clock = performance.now.bind(performance);
+  vi.spyOn(performance, "now").mockImplementation(() => clock() + later);
+  const store = new MemoryStore();
+  model.pages!.pool.forgetPrefixes();
+  const prefixes = { store, fingerprint: "this model", keptMilliseconds: 400_000, deadlineMilliseconds: 60_000 };
+  const engine = createEngine(model, { prefixes });
+  // On the same pages all the while: the store is not asked.
+  for (const [step, saved] of [
+    [0, 6],
+    [100_000, 6],
+    [150_000, 12],
+  ]) {
+    later += step;
+    await submit(engine, { prompt, maxTokens: 2 }).over;
+    await vi.waitFor(() => expect(engine.figures().store!.saved).toBe(saved), patient);
+  }
+  await engine.close();
+  expect(engine.figures().store).toMatchObject({ saved: 12, errors: 0 });
 });
 
 test("what comes on top of what is on its way to a slow store is dropped and counted, and holds nobody up", async () => {
@@ -259,8 +284,9 @@ test("what a store takes is measured when it first answers, and again after it w
   turn(true);
   await ask();
   const measured = expect.stringMatching(/^the store is (not read|read for \d+ tokens or more): /);
-  await vi.waitFor(() =>
-    expect(told).toEqual([expect.stringMatching(/did not answer when the server began/), measured]),
+  await vi.waitFor(
+    () => expect(told).toEqual([expect.stringMatching(/did not answer when the server began/), measured]),
+    patient,
   );
   expect(engine.figures().store!.leastTokens % 16 || Infinity).toBe(Infinity);
   turn(false);
@@ -269,6 +295,6 @@ test("what a store takes is measured when it first answers, and again after it w
   turn(true);
   later += 60_000;
   await ask();
-  await vi.waitFor(() => expect(told.at(-1)).toEqual(measured));
+  await vi.waitFor(() => expect(told.at(-1)).toEqual(measured), patient);
   await engine.close();
 });

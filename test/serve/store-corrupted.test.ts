@@ -19,7 +19,7 @@ describe.skipIf(redisServer === undefined)(`a store that lies (seed ${seed})`, (
   let crowd: Crowd;
   let redis: Redis;
   beforeAll(async () => {
-    crowd = await Crowd.gather(soak ? 200 : 4, soak ? 4 : 2);
+    crowd = await Crowd.gather(soak ? 60 : 4, soak ? 4 : 2);
   });
   afterAll(() => crowd?.model.release());
   afterEach(() => redis?.kill());

@@ -5,7 +5,7 @@ import { seededRandom } from "../../src/bench/serve/seeded-random.js";
 import { openRedisPages } from "../../src/platform/redis-pages.js";
 import { howToInstallRedis, Redis, redisServer } from "../support/redis.js";
 import { TcpProxy } from "../support/tcp-proxy.js";
-import { Crowd, long, short, soak } from "./store-support.js";
+import { Crowd, long, secondsToLive, short, soak } from "./store-support.js";
 import { submit } from "./engine-support.js";
 
 const size = soak ? 200 : 4;
@@ -39,7 +39,7 @@ describe.skipIf(redisServer === undefined)(`a store that fails (seed ${seed})`, 
     expect(first.store).toMatchObject({ errors: 0, refused: 0, dropped: 0, reading: "closed" });
     const [[key]] = await redis.entries();
     expect(await redis.secondsLeft(key)).toBeGreaterThan(0);
-    expect(await redis.secondsLeft(key)).toBeLessThanOrEqual(60);
+    expect(await redis.secondsLeft(key)).toBeLessThanOrEqual(secondsToLive);
     const second = await crowd.talk(redis.address);
     expect(second.store.hits).toBeGreaterThan(0);
     // In a crowd others take the blocks before a text has its turn.

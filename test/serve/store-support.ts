@@ -15,6 +15,9 @@ export const soak = process.env["INSITU_SOAK"] !== undefined;
 export const long = 30_000;
 export const short = 150;
 
+/** How long values are kept: longer than any test takes. */
+export const secondsToLive = 7200;
+
 /** What conversations came to. */
 export interface Talk {
   /** Tokens of prompts that were not read again. */
@@ -75,7 +78,7 @@ export class Crowd {
     fingerprint = "the embedded model",
   ): Promise<Engine> {
     this.model.pages!.pool.forgetPrefixes();
-    const store = await openRedisPages(address, 60);
+    const store = await openRedisPages(address, secondsToLive);
     const prefixes = { store, fingerprint, deadlineMilliseconds, tell };
     return createEngine(this.model, { prefixes, mostWaiting: this.prompts.length });
   }

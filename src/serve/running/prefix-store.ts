@@ -9,6 +9,8 @@ export interface PrefixStore extends CheckedStoreOptions {
   readonly fingerprint: string;
   /** Tokens from which on the store is asked for a beginning: what a run would take longer for. 64 where left out. */
   readonly leastTokens?: number;
+  /** How long the store keeps what nobody writes again; for good where left out. */
+  readonly keptMilliseconds?: number;
   /** Bytes that may be on their way to the store; what comes on top is not kept. 128 MiB where left out. */
   readonly pendingBytes?: number;
   /** What a run takes for a block, in milliseconds: where given, `leastTokens` follows what the store takes, which is measured again and again. */

@@ -142,7 +142,7 @@ export class SavedPrefixes {
     const { blockBytes, pool } = this.#pages;
     const full = Math.floor(Math.min(sequence.length, sequence.tokens.length) / pool.blockSize);
     const columns = Array.from({ length: full }, (_, column) => column).filter(
-      (column) => !isRecent(this.#given.get(sequence.contentsOf(column) ?? sequence)),
+      (column) => !this.#isRecent(this.#given.get(sequence.contentsOf(column) ?? sequence)),
     );
     if (columns.length === 0) return;
     const bytes = columns.length * blockBytes;
@@ -174,7 +174,7 @@ export class SavedPrefixes {
   async #save(blocks: readonly KeptBlock[], contents: readonly Uint8Array[]): Promise<void> {
     const wanted = blocks
       .map((kept, at) => ({ ...kept, bytes: contents[at] }))
-      .filter(({ block }) => !isRecent(this.#noted.get(block.name)));
+      .filter(({ block }) => !this.#isRecent(this.#noted.get(block.name)));
     for (let at = 0; at < wanted.length; at += mostWritten) {
       const batch = wanted.slice(at, at + mostWritten);
       const isSaved = await this.#store.save(
@@ -210,6 +210,13 @@ export class SavedPrefixes {
     return nameBlocks(this.#fingerprint, salt, tokens, this.#pages.pool.blockSize);
   }
 
+  /** What was given to the store, or came from it, then is there. */
+  #isRecent(time = -Infinity): boolean {
+    const { keptMilliseconds = Infinity } = this.#prefixes;
+    // Before the store lets go of it: it is written again while it is there.
+    return performance.now() - time < Math.min(notedFor, keptMilliseconds / 2);
+  }
+
   /** The store may have lost everything. */
   #forget(): void {
     this.#noted.clear();
@@ -222,5 +229,3 @@ export class SavedPrefixes {
     if (this.#noted.size > mostNoted) for (const oldest of this.#noted.keys()) return void this.#noted.delete(oldest);
   }
 }
-
-const isRecent = (time = -Infinity): boolean => performance.now() - time < notedFor;
