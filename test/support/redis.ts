@@ -120,7 +120,7 @@ export class RedisCluster {
       buses.map((bus, at) => {
         const files = ["--dir", folder, "--cluster-config-file", `nodes-${at}.conf`];
         const times = ["--cluster-node-timeout", "1000", "--cluster-port", String(bus)];
-        return Redis.start("--cluster-enabled", "yes", ...files, ...times);
+        return Redis.start("--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0", ...files, ...times);
       }),
     );
     const cluster = new RedisCluster(nodes, folder);
@@ -130,8 +130,12 @@ export class RedisCluster {
     for (let at = 1; at < nodes.length; at++)
       await nodes[0].command("CLUSTER", "MEET", "127.0.0.1", String(nodes[at].port), String(buses[at]));
     await cluster.untilInfo(/cluster_state:ok[^]*cluster_known_nodes:(\d+)/, String(nodes.length));
-    for (let at = count; at < nodes.length; at++)
+    for (let at = count; at < nodes.length; at++) {
       await nodes[at].command("CLUSTER", "REPLICATE", String(await nodes[at - count].command("CLUSTER", "MYID")));
+      // One that has copied nothing yet does not take the place of another.
+      while (!String(await nodes[at].command("INFO", "replication")).includes("master_link_status:up"))
+        await new Promise((resolve) => void setTimeout(resolve, 20));
+    }
     return cluster;
   }
 
