@@ -97,6 +97,7 @@ export function nameTrace(trace, { answers = true, blockSize = 16, fingerprint =
     ]),
   );
   return trace.map((request) => ({
+    time: request.time,
     conversation: request.conversation,
     length: request.prompt.length,
     // The last token must be read.
@@ -141,6 +142,18 @@ export function hitRate(named, { workers, blocks, hash, store, leastBlocks = 1, 
     }
   }
   return { share: reused / prompts, fetched, saved, kept: redis?.size };
+}
+
+/** Seconds after which blocks are read again, as the shares of them say: { 0.5: the median, … }. */
+export function secondsToReuse(named, shares) {
+  const last = new Map();
+  const gaps = [];
+  for (const { time, asked, names } of named) {
+    for (const name of names.slice(0, asked)) if (last.has(name)) gaps.push(time - last.get(name));
+    for (const name of names) last.set(name, time);
+  }
+  gaps.sort((a, b) => a - b);
+  return Object.fromEntries(shares.map((share) => [share, gaps[Math.floor(share * gaps.length)]]));
 }
 
 /** A whole number that has nothing to do with its neighbours'. */

@@ -4,7 +4,7 @@
 //   node scripts/simulate-hit-rate.mjs --validate    one point of it on two real workers and a Redis (needs redis-server)
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { hitRate, nameTrace } from "./block-caches.mjs";
+import { hitRate, nameTrace, secondsToReuse } from "./block-caches.mjs";
 import { describe, drawn, recordChat } from "./chat-trace.mjs";
 
 const { values } = parseArgs({
@@ -42,12 +42,20 @@ function simulate() {
     }),
   }));
   const distinct = new Set(named.flatMap(({ names }) => names)).size;
-  return { minutes, seed, drawn, told: describe(trace, minutes, seed), distinct, sizes, rows };
+  const mean = (of) => trace.reduce((sum, request) => sum + of(request), 0) / trace.length;
+  const lengths = { prompt: mean(({ prompt }) => prompt.length), answer: mean(({ answer }) => answer.length) };
+  // What a request brings to a store that lets go of nothing, and from it.
+  const traffic = [true, false].map((hash) => {
+    const { fetched, saved } = hitRate(named, { workers: 10, blocks: 1024, hash, store: Infinity });
+    return { hash, fetched: fetched / trace.length, saved: saved / trace.length };
+  });
+  const reuse = secondsToReuse(named, [0.5, 0.95, 0.99]);
+  return { minutes, seed, drawn, told: describe(trace, minutes, seed), distinct, sizes, rows, lengths, traffic, reuse };
 }
 
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
 
-function table({ told, distinct, rows }) {
+function table({ told, distinct, rows, lengths, traffic, reuse }) {
   const head = ["blocks in all", ...sizes.map((size) => size.toLocaleString("en"))];
   const body = rows.map(({ name, shares }) => [name, ...shares.map(percent)]);
   const bar = (row) => `| ${row.join(" | ")} |`;
@@ -58,6 +66,15 @@ function table({ told, distinct, rows }) {
     bar(head),
     bar(head.map((_, at) => (at === 0 ? "---" : "---:"))),
     ...body.map(bar),
+    "",
+    `prompts of ${lengths.prompt.toFixed(0)} tokens, answers of ${lengths.answer.toFixed(0)}`,
+    ...traffic.map(
+      ({ hash, fetched, saved }) =>
+        `10 workers with pools of 1024 blocks, ${hash ? "hash" : "round-robin"}: a request fetches ${fetched.toFixed(1)} blocks and writes ${saved.toFixed(1)}`,
+    ),
+    `blocks are read again after ${Object.entries(reuse)
+      .map(([share, seconds]) => `${seconds.toFixed(0)} s (${percent(share)})`)
+      .join(", ")}`,
   ].join("\n");
 }
 
