@@ -9,7 +9,7 @@ import { MatMul } from "./matmul";
 import { shareStart } from "./share";
 import { fma, gain, load4, loadTail, sum, sums, zero } from "./simd";
 
-const BLOCK: i32 = 4096; // columns whose sums stay in the first cache
+const SUMS: i32 = 32768; // sums of all rows that stay in the second cache while long lines of b go by
 const PIECE: i32 = 1024; // columns of b that all rows of a meet before the next are read
 
 /** c, or the partial sums of it, for some of the ranges, or some of the columns. */
@@ -25,13 +25,14 @@ export function multiplyFew<T>(job: MatMul, part: i32, parts: i32, scratch: usiz
     }
     return;
   }
-  const blocks = (job.n + BLOCK - 1) / BLOCK;
+  const block = SUMS / job.m & ~(PIECE - 1); // columns
+  const blocks = (job.n + block - 1) / block;
   const tasks = job.batch * blocks * job.splits;
   const end = shareStart(tasks, part + 1, parts);
   for (let task = shareStart(tasks, part, parts); task < end; task++) {
     const batch = task / blocks / job.splits;
-    const from = (task / job.splits % blocks) * BLOCK;
-    multiplyLines<T>(job, batch, task % job.splits, from, min(BLOCK, job.n - from), scratch);
+    const from = (task / job.splits % blocks) * block;
+    multiplyLines<T>(job, batch, task % job.splits, from, min(block, job.n - from), scratch);
   }
 }
 

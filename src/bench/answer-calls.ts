@@ -14,3 +14,9 @@ export function answerCalls(calls: Readonly<Record<string, (...args: never[]) =>
   });
   process.on("disconnect", () => process.exit(0));
 }
+
+/** Milliseconds that the threads of this process have computed since then, whoever else had the cores in between. */
+export function processorMsSince(begun: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(begun);
+  return (user + system) / 1000;
+}

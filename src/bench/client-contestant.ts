@@ -3,9 +3,10 @@ import type { Contestant, Running } from "./load.js";
 import { median } from "./measure.js";
 import { PeerProcess } from "./peer-process.js";
 
-/** Milliseconds of each token, and the memory that the process has behind them. */
+/** Milliseconds of each token, those of processor time for all of them, and the memory that the process has behind them. */
 export interface DecodedTokens {
   readonly times: readonly number[];
+  readonly processorMs: number;
   readonly residentBytes: number;
 }
 
@@ -36,16 +37,22 @@ export const clientContestant = ({ name, runtime, script, flags, work, tokens }:
       throw error;
     }
     let [made, first, last] = [0, 0, 0];
+    const processor: number[] = [];
     return {
       async run() {
-        const { times, residentBytes } = (await client.ask("decode", [tokens])) as DecodedTokens;
+        const { times, processorMs, residentBytes } = (await client.ask("decode", [tokens])) as DecodedTokens;
         made += times.length + 1;
+        processor.push(processorMs / times.length);
         if (first === 0) first = residentBytes;
         last = residentBytes;
         return median(times);
       },
       result: async () => Float32Array.from((await client.ask("result", [])) as number[]),
-      figures: () => ({ tokens: made, "MiB more memory behind them": (last - first) / 2 ** 20 }),
+      figures: () => ({
+        "processor ms a token": median(processor),
+        tokens: made,
+        "MiB more memory behind them": (last - first) / 2 ** 20,
+      }),
       async stop() {
         await client.ask("stop", []).catch(() => undefined);
         client.end();

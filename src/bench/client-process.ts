@@ -4,7 +4,7 @@
  */
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
-import { answerCalls } from "./answer-calls.js";
+import { answerCalls, processorMsSince } from "./answer-calls.js";
 import type { DecodedTokens } from "./client-contestant.js";
 
 interface ClientTensor {
@@ -114,13 +114,15 @@ class Client {
   /** So many tokens, and one before them that finds cold memory and sleeping threads and does not count. */
   async decode(count: number): Promise<DecodedTokens> {
     const times: number[] = [];
+    let begun = process.cpuUsage();
     if (this.#rows + count >= this.#work.most) this.begin();
     for (let at = 0; at <= count; at++) {
       const start = performance.now();
       await this.step();
       if (at > 0) times.push(performance.now() - start);
+      else begun = process.cpuUsage();
     }
-    return { times, residentBytes: process.memoryUsage().rss };
+    return { times, processorMs: processorMsSince(begun), residentBytes: process.memoryUsage().rss };
   }
 
   stop(): Promise<void> {

@@ -3,7 +3,7 @@
  * the call before left. What computes beneath it is what transformers.js finds: onnxruntime-node, or a runtime that it is told of.
  */
 import { pathToFileURL } from "node:url";
-import { answerCalls } from "./answer-calls.js";
+import { answerCalls, processorMsSince } from "./answer-calls.js";
 import type { DecodedTokens } from "./client-contestant.js";
 
 /** What a program is told when it is opened. */
@@ -52,6 +52,7 @@ class Program {
   readonly #decoder: Decoder;
   readonly #work: TransformersWork;
   #last: Generated | undefined;
+  #begun = process.cpuUsage();
 
   constructor(transformers: Transformers, decoder: Decoder, work: TransformersWork) {
     this.#transformers = transformers;
@@ -88,7 +89,11 @@ class Program {
     const { context, vocabulary } = this.#work;
     const came: number[] = [];
     const streamer = Object.assign(new this.#transformers.BaseStreamer(), {
-      put: () => void came.push(performance.now()),
+      put: () => {
+        came.push(performance.now());
+        // From the first new token on.
+        if (came.length <= 2) this.#begun = process.cpuUsage();
+      },
       end: () => {},
     });
     const last = this.#last;
@@ -120,9 +125,11 @@ class Program {
     const rows = this.#last?.sequences.dims[1] ?? Infinity;
     if (rows + count >= this.#work.most) await this.begin(1);
     const came = await this.#generate(count + 1);
+    const processorMs = processorMsSince(this.#begun);
     (globalThis as { gc?: () => void }).gc?.();
     return {
       times: came.slice(1).map((time, at) => time - came[at]),
+      processorMs,
       residentBytes: process.memoryUsage().rss,
     };
   }

@@ -19,10 +19,21 @@ function spreadOut(b: ReturnType<typeof encode>, columns: number, rows: number, 
   return result;
 }
 
-function checkMatmul(random: Random, variant: Variant): void {
-  const m = random.pick(rowCounts);
-  const k = random.pick([1, 2, 3, 7, 8, 31, 64, 255, 256, 257, 600]);
-  const n = random.pick([1, 5, 8, 9, 16, 33, 77]);
+/** More columns than have their sums at once, of one row and of several. */
+const wide = [
+  { m: 1, k: 5, n: 33_001 },
+  { m: 8, k: 5, n: 4103 },
+] as const;
+
+function checkMatmul(
+  random: Random,
+  variant: Variant,
+  { m, k, n }: { readonly m: number; readonly k: number; readonly n: number } = {
+    m: random.pick(rowCounts),
+    k: random.pick([1, 2, 3, 7, 8, 31, 64, 255, 256, 257, 600]),
+    n: random.pick([1, 5, 8, 9, 16, 33, 77]),
+  },
+): void {
   const batch = random.pick([1, 1, 3]);
   const [aType, bType] = [random.pick(floatTypes), random.pick(floatTypes)];
   const transposed = random.unit() < 0.5; // weights as [n, k]
@@ -355,6 +366,7 @@ for (const variant of variants) {
     test(`products with float weights, ${variant}, seed ${seed}`, () => {
       const random = new Random(seed);
       for (let round = 0; round < 12; round++) checkMatmul(random, variant);
+      for (const sizes of wide) checkMatmul(random, variant, sizes);
     });
 
     test(`products with weights that have a scale, ${variant}, seed ${seed}`, () => {
