@@ -284,6 +284,14 @@ function evaluate(element: Element, bound: Bindings, results: ReadonlyMap<string
     case "read":
       if (element.index.map(dim).some(Number.isNaN)) return undefined;
       return numberAt(results.get(element.from.name)!, element.index.map(dim));
+    case "lookup": {
+      const table = results.get(element.from.name)!;
+      const at = inner(element.at);
+      const index = element.index.map(dim);
+      if (at === undefined || index.some(Number.isNaN)) return undefined;
+      const rows = table.shape[element.axis];
+      return numberAt(table, index.with(element.axis, at < 0 ? at + rows : at));
+    }
     case "call": {
       const [a, b] = element.of.map(inner);
       if (a === undefined || b === undefined) return undefined;
