@@ -4,12 +4,13 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { figureText, timeText } from "../dist/bench/table.js";
+import { picture } from "../dist/explain/draw-svg.js";
 
 const files = process.argv.slice(2);
 const pages = files.filter((file) => file.endsWith(".md"));
 const reports = files.filter((file) => file.endsWith(".json")).map((file) => JSON.parse(readFileSync(file, "utf8")));
 if (reports.length === 0) throw new Error("usage: node scripts/real-sizes.mjs <report.json> … [<page.md> …]");
-const picture = fileURLToPath(new URL("../docs/img/real-sizes.svg", import.meta.url));
+const picturePath = fileURLToPath(new URL("../docs/img/real-sizes.svg", import.meta.url));
 
 const groups = reports.flatMap(({ loads }) => loads.flatMap((load) => load.groups));
 const models = [...new Set(groups.map(({ name }) => name.split(":")[0]))];
@@ -82,7 +83,7 @@ for (const page of pages)
     ),
   );
 if (pages.length === 0) console.log(table);
-writeFileSync(picture, drawn());
+writeFileSync(picturePath, drawn());
 
 /** Tokens a second at context 512, a bar for each runtime, each model on a linear scale of its own that begins at zero. */
 function drawn() {
@@ -94,26 +95,22 @@ function drawn() {
     const measured = runtimesOf(model).flatMap((runtime) => found(model, "one token at context 512", runtime) ?? []);
     if (measured.length === 0) continue;
     const most = Math.max(...measured.map(({ figures }) => figures["tokens a second"]));
-    parts.push(`<text x="16" y="${y}" font-weight="bold">${escaped(model)}</text>`);
+    parts.push(`<text x="16" y="${y}" class="strong">${escaped(model)}</text>`);
     y += 10;
     for (const { name, runtime, figures } of measured) {
       const rate = figures["tokens a second"];
       const long = ((rate / most) * room).toFixed(1);
-      const fill = runtime === "insitu" ? "#1b7f5c" : "#b09bd0";
+      const whose = runtime === "insitu" ? "ours" : "theirs";
       parts.push(
-        `<text x="${labels - 8}" y="${y + 13}" text-anchor="end">${escaped(name)}</text>`,
-        `<rect x="${labels}" y="${y}" width="${long}" height="17" fill="${fill}"/>`,
+        `<text x="${labels - 8}" y="${y + 13}" class="end">${escaped(name)}</text>`,
+        `<rect x="${labels}" y="${y}" width="${long}" height="17" class="${whose}"/>`,
         `<text x="${(labels + Number(long) + 6).toFixed(1)}" y="${y + 13}">${figureText(rate)}</text>`,
       );
       y += 23;
     }
     y += 26;
   }
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${y}" font-family="sans-serif" font-size="13" fill="#222222">`,
-    `<rect width="${width}" height="${y}" fill="#ffffff"/>`,
-    `<text x="16" y="22" fill="#222222">Tokens a second at context 512, weights of 4 bits, ${threadsText(reports[0].threads)} each; longer is faster</text>`,
-    ...parts,
-    "</svg>\n",
-  ].join("\n");
+  const title = `Tokens a second at context 512, weights of 4 bits, ${threadsText(reports[0].threads)} each; longer is faster`;
+  parts.unshift(`<text x="16" y="22">${title}</text>`);
+  return picture(width, y, title, parts, ".ours{fill:$ours}.theirs{fill:$theirs}");
 }

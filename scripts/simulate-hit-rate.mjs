@@ -6,6 +6,7 @@ import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { hitRate, nameTrace, secondsToReuse } from "./block-caches.mjs";
 import { describe, drawn, recordChat } from "./chat-trace.mjs";
+import { picture } from "../dist/explain/draw-svg.js";
 
 const { values } = parseArgs({
   options: {
@@ -78,45 +79,35 @@ function table({ told, distinct, rows, lengths, traffic, reuse }) {
   ].join("\n");
 }
 
-function picture({ rows, told }) {
-  const [width, height, left, right, top] = [860, 300, 50, 600, 30];
-  const colours = ["#666666", "#b5651d", "#2f6b4f", "#d69a5b", "#6fb08f"];
+function chart({ rows, told }) {
+  const [width, height, left, right, top] = [880, 300, 54, 604, 40];
+  const colours = ["muted", "third", "ours", "fourth", "theirs"];
+  const rules = colours
+    .map((colour, row) => `.key-${row}{fill:$${colour}}.line-${row}{fill:none;stroke:$${colour}}`)
+    .join("");
   const x = (at) => left + (at / (sizes.length - 1)) * (right - left);
   const y = (share) => height - share * (height - top);
   const text = (at, up, said, more = "") => `<text x="${at.toFixed(1)}" y="${up.toFixed(1)}"${more}>${said}</text>`;
   const drawnLines = rows.flatMap(({ name, shares }, row) => [
-    `<polyline fill="none" stroke="${colours[row]}" stroke-width="2" points="${shares.map((share, at) => `${x(at).toFixed(1)},${y(share).toFixed(1)}`).join(" ")}"/>`,
-    `<rect x="${right + 24}" y="${top + row * 22 - 10}" width="12" height="12" fill="${colours[row]}"/>`,
+    `<polyline class="line-${row}" stroke-width="2" points="${shares.map((share, at) => `${x(at).toFixed(1)},${y(share).toFixed(1)}`).join(" ")}"/>`,
+    `<rect x="${right + 24}" y="${top + row * 22 - 10}" width="12" height="12" class="key-${row}"/>`,
     text(right + 42, top + row * 22, name),
   ]);
   const grid = [0, 0.25, 0.5, 0.75, 1].flatMap((share) => [
-    `<line x1="${left}" x2="${right}" y1="${y(share).toFixed(1)}" y2="${y(share).toFixed(1)}" stroke="#e5e5e5"/>`,
-    text(left - 8, y(share) + 4, percent(share), ' text-anchor="end" fill="#666"'),
+    `<line x1="${left}" x2="${right}" y1="${y(share).toFixed(1)}" y2="${y(share).toFixed(1)}" class="rule"/>`,
+    text(left - 8, y(share) + 4, percent(share), ' class="muted end"'),
   ]);
-  const ticks = sizes.map((size, at) =>
-    text(x(at), height + 18, size.toLocaleString("en"), ' text-anchor="middle" fill="#666"'),
-  );
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height + 66}" font-family="sans-serif" font-size="12">`,
-    `<rect width="${width}" height="${height + 66}" fill="#fff"/>`,
-    text(
-      left,
-      16,
-      "prompt tokens that need not be read again, over blocks of 16 tokens in the pools or in the store",
-      ' font-weight="bold"',
-    ),
+  const ticks = sizes.map((size, at) => text(x(at), height + 18, size.toLocaleString("en"), ' class="muted middle"'));
+  const title = "prompt tokens that need not be read again, over blocks of 16 tokens in the pools or in the store";
+  const parts = [
+    text(left, 20, title, ' class="strong"'),
     ...grid,
     ...ticks,
     ...drawnLines,
-    text(left, height + 44, told.split(":")[0], ' font-size="10" fill="#666"'),
-    text(
-      left,
-      height + 58,
-      `node scripts/simulate-hit-rate.mjs --minutes ${minutes} --seed ${seed}`,
-      ' font-size="10" fill="#666"',
-    ),
-    "</svg>\n",
-  ].join("\n");
+    text(left, height + 44, told.split(":")[0], ' class="small"'),
+    text(left, height + 58, `node scripts/simulate-hit-rate.mjs --minutes ${minutes} --seed ${seed}`, ' class="small"'),
+  ];
+  return picture(width, height + 70, title, parts, rules);
 }
 
 if (values.validate === true) {
@@ -125,5 +116,5 @@ if (values.validate === true) {
 } else {
   const found = simulate();
   console.log(values.json === true ? JSON.stringify(found, null, 2) : table(found));
-  if (values.svg !== undefined) writeFileSync(values.svg, picture(found));
+  if (values.svg !== undefined) writeFileSync(values.svg, chart(found));
 }

@@ -1,4 +1,5 @@
 // The memory of a server over time as a picture: resident, and the live heap, in MiB over minutes.
+import { picture } from "../../dist/explain/draw-svg.js";
 
 const [width, height, left, right, top, bottom] = [720, 300, 52, 16, 34, 56];
 const mebibyte = 2 ** 20;
@@ -19,41 +20,40 @@ export function memorySvg(samples, title, source) {
   const x = (minutes) => left + (minutes / end) * (width - left - right);
   const y = (mebibytes) => height - bottom - (mebibytes / most) * (height - top - bottom);
   const line = (points, colour) =>
-    `<polyline points="${points.map(([at, value]) => `${x(at).toFixed(1)},${y(value / mebibyte).toFixed(1)}`).join(" ")}" fill="none" stroke="${colour}" stroke-width="1.5"/>`;
+    `<polyline points="${points.map(([at, value]) => `${x(at).toFixed(1)},${y(value / mebibyte).toFixed(1)}`).join(" ")}" class="line ${colour}" stroke-width="1.5"/>`;
   const ticks = (most, parts) => {
     const step = stepOf(most, parts);
     return Array.from({ length: Math.floor(most / step) + 1 }, (_, at) => at * step);
   };
   const grid = ticks(most, 5).map(
     (value) =>
-      `<line x1="${left}" x2="${width - right}" y1="${y(value).toFixed(1)}" y2="${y(value).toFixed(1)}" stroke="#e5e5e5"/>${text(left - 8, y(value) + 4, String(value), ' text-anchor="end" fill="#666"')}`,
+      `<line x1="${left}" x2="${width - right}" y1="${y(value).toFixed(1)}" y2="${y(value).toFixed(1)}" class="rule"/>${text(left - 8, y(value) + 4, String(value), ' class="muted end"')}`,
   );
   const legend = [
-    ["#2f6b4f", "resident, MiB"],
-    ["#b5651d", "live heap, MiB"],
+    ["ours", "resident, MiB"],
+    ["third", "live heap, MiB"],
   ].map(
     ([colour, said], at) =>
-      `<rect x="${left + at * 150}" y="${height - 32}" width="12" height="12" fill="${colour}"/>${text(left + 18 + at * 150, height - 22, said)}`,
+      `<rect x="${left + at * 150}" y="${height - 32}" width="12" height="12" class="key ${colour}"/>${text(left + 18 + at * 150, height - 22, said)}`,
   );
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12">`,
-    `<rect width="${width}" height="${height}" fill="#fff"/>`,
-    text(left, 20, title, ' font-weight="bold"'),
+  const rules = ["ours", "third"].map(
+    (colour) => `.line.${colour}{fill:none;stroke:$${colour}}.key.${colour}{fill:$${colour}}`,
+  );
+  const parts = [
+    text(left, 20, title, ' class="strong"'),
     ...grid,
-    ...ticks(end, 8).map((value) =>
-      text(x(value), height - bottom + 16, String(value), ' text-anchor="middle" fill="#666"'),
-    ),
-    text(width - right, height - bottom + 30, "minutes", ' text-anchor="end" fill="#666"'),
+    ...ticks(end, 8).map((value) => text(x(value), height - bottom + 16, String(value), ' class="muted middle"')),
+    text(width - right, height - bottom + 30, "minutes", ' class="muted end"'),
     line(
       samples.map(({ minutes, rss }) => [minutes, rss]),
-      "#2f6b4f",
+      "ours",
     ),
     line(
       samples.filter(({ heap }) => heap !== undefined).map(({ minutes, heap }) => [minutes, heap]),
-      "#b5651d",
+      "third",
     ),
     ...legend,
-    text(left, height - 6, source, ' font-size="10" fill="#666"'),
-    "</svg>\n",
-  ].join("\n");
+    text(left, height - 6, source, ' class="small"'),
+  ];
+  return picture(width, height, title, parts, rules.join(""));
 }

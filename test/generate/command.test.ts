@@ -49,7 +49,9 @@ describe("generate", () => {
   test("options reach the model", async () => {
     const args = ["generate", "The wolf", "--max-tokens", "20"];
     const greedy = await json([...args, "--temperature", "0"]);
-    expect((await json([...args, "--top-k", "1", "--temperature", "5"])).text).toBe(greedy.text);
+    expect((await json([...args, "--top-k", "1", "--temperature", "5", "--repetition-penalty", "1"])).text).toBe(
+      greedy.text,
+    );
     const seeded = await json([...args, "--seed", "4"]);
     expect((await json([...args, "--seed", "4", "--threads", "1"])).text).toBe(seeded.text);
     expect(await json([...args, "--temperature", "0", "--context", "8"])).toMatchObject({

@@ -73,6 +73,7 @@ export async function tokensAlone(
   options: GenerateOptions,
 ): Promise<number[]> {
   const tokens: number[] = [];
-  for await (const { token } of model.generate(prompt, { temperature: 0, ...options })) tokens.push(token);
+  for await (const { token } of model.generate(prompt, { temperature: 0, ignoreEnd: true, ...options }))
+    tokens.push(token);
   return tokens;
 }

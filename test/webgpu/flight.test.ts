@@ -264,7 +264,7 @@ describe.skipIf(noWebgpu !== undefined).each(caches)("on a GPU, on %s", (place, 
     ["of a least share", { temperature: 1, topK: 0, minP: 0.05, seed: 23 }],
   ] as const;
   test.skipIf(!soak).each(embeddedWays)("the embedded model's text over 64 tokens, drawn %s", async (_, options) => {
-    const wanted = { maxTokens: 64, topP: 1, ...options };
+    const wanted = { maxTokens: 64, topP: 1, repetitionPenalty: 1, ...options };
     const texts = [];
     for (const backend of ["wasm", "webgpu"]) {
       const lm = await CausalLM.load(undefined, { backend, ...(backend === "webgpu" ? cache : {}) });

@@ -1,4 +1,5 @@
 /** A report on policies as a table, and as a picture: what was not read again, and how soon the first token came, a bar for each policy. */
+import { element, picture } from "../../explain/draw-svg.js";
 import type { PolicyReport, PolicyRow } from "./targets.js";
 
 const number = (value: number): string => (value >= 100 ? value.toFixed(0) : value.toFixed(1));
@@ -49,9 +50,8 @@ export function policiesText({ loads, rows, machine, command, concurrency, sessi
   return lines.join("\n");
 }
 
-const escaped = (text: string): string => text.replace(/[&<>"]/g, (character) => `&#${character.codePointAt(0)};`);
-const label = (x: number, y: number, text: string, more = ""): string =>
-  `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}"${more}>${escaped(text)}</text>`;
+const label = (x: number, y: number, text: string, kind = ""): string =>
+  element("text", { x, y, ...(kind === "" ? {} : { class: kind }) }, text);
 
 const [width, left, barWidth, line, top] = [900, 190, 250, 24, 40];
 
@@ -63,33 +63,29 @@ export function policiesSvg({ loads, rows, machine, command }: PolicyReport): st
     const own = rows.filter(({ load }) => load === name);
     const slowest = Math.max(1, ...own.map(({ figures }) => figures.ttft.median));
     parts.push(
-      label(10, y, name, ' font-weight="bold"'),
-      label(left, y, "prompt tokens reused", ' fill="#666"'),
-      label(left + barWidth + 90, y, "time to the first token, median", ' fill="#666"'),
+      label(10, y, name, "strong"),
+      label(left, y, "prompt tokens reused", "muted"),
+      label(left + barWidth + 90, y, "time to the first token, median", "muted"),
     );
     for (const { policy, figures } of own) {
       y += line;
-      const bars: readonly (readonly [x: number, share: number, text: string, colour: string])[] = [
-        [left, figures.reusedShare, `${(100 * figures.reusedShare).toFixed(0)} %`, "#2f6b4f"],
-        [left + barWidth + 90, figures.ttft.median / slowest, `${number(figures.ttft.median)} ms`, "#b5651d"],
+      const bars: readonly (readonly [x: number, share: number, text: string, kind: string])[] = [
+        [left, figures.reusedShare, `${(100 * figures.reusedShare).toFixed(0)} %`, "reused"],
+        [left + barWidth + 90, figures.ttft.median / slowest, `${number(figures.ttft.median)} ms`, "waited"],
       ];
-      parts.push(label(left - 10, y, policy, ' text-anchor="end"'));
-      for (const [x, share, text, colour] of bars) {
+      parts.push(label(left - 10, y, policy, "end"));
+      for (const [x, share, text, kind] of bars) {
         const long = Math.max(1, share * barWidth);
         parts.push(
-          `<rect x="${x}" y="${y - 12}" width="${long.toFixed(1)}" height="15" fill="${colour}"/>`,
-          label(x + long + 6, y, text, ' fill="#444"'),
+          element("rect", { class: kind, x, y: y - 12, width: long, height: 15 }),
+          label(x + long + 6, y, text),
         );
       }
     }
     y += 2 * line;
   }
   const source = `${machine.cpu}, ${machine.cores} cores, Node ${machine.node}; ${command}`;
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${y + 10}" font-family="sans-serif" font-size="12">`,
-    `<rect width="${width}" height="${y + 10}" fill="#fff"/>`,
-    ...parts,
-    label(10, y, source, ' font-size="10" fill="#666"'),
-    "</svg>\n",
-  ].join("\n");
+  parts.push(label(10, y, source, "small"));
+  const title = "prompt tokens reused, and the time to the first token, by policy";
+  return picture(width, y + 14, title, parts, ".reused{fill:$ours}.waited{fill:$third}");
 }

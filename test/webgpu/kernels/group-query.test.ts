@@ -88,7 +88,10 @@ const few: readonly Step[] = [
   { before: [126], length: 1, past: 200 },
 ];
 /** More rows than one workgroup goes over. */
-const long: readonly Step[] = [{ before: [270, 5], length: 1, past: 300 }];
+const long: readonly Step[] = [
+  { before: [270, 5], length: 1, past: 640 },
+  { before: [600, 5], length: 1, past: 640 },
+];
 const many: readonly Step[] = [
   { before: [0, 0], length: 9, past: undefined },
   { before: [0], length: 12, past: 70 },
