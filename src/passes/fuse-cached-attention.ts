@@ -15,10 +15,11 @@ import type { Graph, Node, Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { axisOf, same, shapeOf } from "./facts.js";
 import { bound, either, hole, type Match, op, type Pattern, shared } from "./match.js";
-import { float, int, string } from "../graph/attribute-values.js";
+import { int, string } from "../graph/attribute-values.js";
 import { type Edit, rewrite } from "./rewrite.js";
 import {
   areAlike,
+  attentionAttributes,
   isSideBySide,
   type Preparation,
   preparationOf,
@@ -28,7 +29,6 @@ import {
   swapped,
   turnedHeads,
   turnedRows,
-  turningAttributes,
   withOneProduct,
 } from "./turned-heads.js";
 
@@ -118,8 +118,8 @@ function makeNode(
     readonly k: Preparation;
   },
 ): void {
-  const { heads, keyHeads, size, axis, q, k } = found;
-  const { attrs, inputs } = match.node(attention);
+  const { axis, q, k } = found;
+  const { inputs } = match.node(attention);
   const [writeKey, writeValue] = [match.node(keyWrite), match.node(valueWrite)];
   const [cos, sin, positions] = q.turn?.operands ?? [];
   edit.node(
@@ -137,17 +137,9 @@ function makeNode(
     {
       ...own,
       attributes: {
-        q_num_heads: int(heads),
-        kv_num_heads: int(keyHeads),
-        head_size: int(size),
+        ...attentionAttributes(match.node(attention), found, match.number(factor, 1)),
         axis: int(axis),
-        is_causal: int(attrs["is_causal"] === true ? 1 : 0),
-        scale: float(match.number(factor, 1) * ((attrs["scale"] as number | undefined) ?? 1 / Math.sqrt(size))),
-        softcap: float((attrs["softcap"] as number | undefined) ?? 0),
-        left_window_size: int((attrs["left_window_size"] as number | undefined) ?? -1),
-        right_window_size: int((attrs["right_window_size"] as number | undefined) ?? -1),
         mode: string(writeKey.attrs["mode"] as string),
-        ...turningAttributes(q),
       },
       outputs: [root, writeKey.outputs[0], writeValue.outputs[0]],
     },

@@ -9,7 +9,7 @@
  * Rows have heads side by side; the attention reads and writes them so, or with heads in front and a Transpose around it. Where q, k and v are
  * Projections of one value, they become one as well. PagedCachedAttention is insitu's own: only for backends that have a kernel for it.
  */
-import { float, int, string } from "../graph/attribute-values.js";
+import { string } from "../graph/attribute-values.js";
 import { isKnown } from "../graph/dim.js";
 import type { Graph, Node, Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
@@ -18,6 +18,7 @@ import { bound, either, hole, type Match, op, type Pattern, shared } from "./mat
 import { rewrite } from "./rewrite.js";
 import {
   areAlike,
+  attentionAttributes,
   isSideBySide,
   preparationOf,
   reshaped,
@@ -27,7 +28,6 @@ import {
   swapped,
   turnedHeads,
   turnedRows,
-  turningAttributes,
   withOneProduct,
 } from "./turned-heads.js";
 
@@ -83,14 +83,13 @@ const withPages = (graph: Graph, operators: OperatorSet): Graph =>
       const isFront = match.value(attention) !== root;
       const sizes = sizesOf(match, node, isFront, layout);
       if (sizes === undefined) return false;
-      const { heads, keyHeads, size } = sizes;
-      const [q, k] = [queries, keys].map((from) => preparationOf(match, from, size));
+      const [q, k] = [queries, keys].map((from) => preparationOf(match, from, sizes.size));
       if (q === undefined || k === undefined || !areAlike(q, k)) return false;
       const sources = [queries.source, keys.source, values].map((from) => match.value(from));
       if ([match.value(pastKey), match.value(pastValue)].some((cache) => typeOf(cache) !== typeOf(sources[0])))
         return false;
       const [cos, sin, positions] = q.turn?.operands ?? [];
-      const { attrs, inputs } = node;
+      const { inputs } = node;
       edit.node(
         "PagedCachedAttention",
         [
@@ -109,16 +108,8 @@ const withPages = (graph: Graph, operators: OperatorSet): Graph =>
         {
           ...own,
           attributes: {
-            q_num_heads: int(heads),
-            kv_num_heads: int(keyHeads),
-            head_size: int(size),
+            ...attentionAttributes(node, { ...sizes, q }, match.number(factor, 1)),
             cache_mode: string(layout),
-            is_causal: int(attrs["is_causal"] === true ? 1 : 0),
-            scale: float(match.number(factor, 1) * ((attrs["scale"] as number | undefined) ?? 1 / Math.sqrt(size))),
-            softcap: float((attrs["softcap"] as number | undefined) ?? 0),
-            left_window_size: int((attrs["left_window_size"] as number | undefined) ?? -1),
-            right_window_size: int((attrs["right_window_size"] as number | undefined) ?? -1),
-            ...turningAttributes(q),
           },
           outputs: [root, ...presents],
         },

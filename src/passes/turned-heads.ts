@@ -109,8 +109,28 @@ export function isSideBySide(
   });
 }
 
-/** The attributes that say how heads are turned. */
-export const turningAttributes = ({ norm, turn }: Preparation): Record<string, AttributeValue> => ({
+/** Sizes of an attention, and how its queries are made ready. */
+interface HeadsTurned {
+  readonly heads: number;
+  readonly keyHeads: number;
+  readonly size: number;
+  readonly q: Preparation;
+}
+
+/** The attributes of an attention over turned heads: its sizes, what its scores are made by (`factor` stood before them), and how heads are turned. */
+export const attentionAttributes = (
+  { attrs }: Node,
+  { heads, keyHeads, size, q: { norm, turn } }: HeadsTurned,
+  factor: number,
+): Record<string, AttributeValue> => ({
+  q_num_heads: int(heads),
+  kv_num_heads: int(keyHeads),
+  head_size: int(size),
+  is_causal: int(attrs["is_causal"] === true ? 1 : 0),
+  scale: float(factor * ((attrs["scale"] as number | undefined) ?? 1 / Math.sqrt(size))),
+  softcap: float((attrs["softcap"] as number | undefined) ?? 0),
+  left_window_size: int((attrs["left_window_size"] as number | undefined) ?? -1),
+  right_window_size: int((attrs["right_window_size"] as number | undefined) ?? -1),
   interleaved: int(turn?.node.attrs["interleaved"] === true ? 1 : 0),
   rotary_embedding_dim: int((turn?.node.attrs["rotary_embedding_dim"] as number | undefined) ?? 0),
   ...(norm === undefined ? {} : { epsilon: float(norm.epsilon) }),

@@ -81,6 +81,17 @@ export class Link {
     this.#hold();
   }
 
+  /** Lets go of what the thread holds and ends it. What was released, or has ended by itself, need not be let go of. */
+  async release(): Promise<void> {
+    try {
+      await this.ask("release", {});
+    } catch (error) {
+      if (!(error instanceof InsituError) || !["released", "thread-lost"].includes(error.code)) throw error;
+    } finally {
+      this.end();
+    }
+  }
+
   /** Ends the thread; everything that is asked for later is refused. */
   end(): void {
     this.#lose(new InsituError("released", "the model was released"));

@@ -103,15 +103,8 @@ export class RemoteSession {
   }
 
   /** Lets go of the model and ends its thread. */
-  async release(): Promise<void> {
-    try {
-      await this.#link.ask("release", {});
-    } catch (error) {
-      // What was released, or has ended by itself, need not be let go of.
-      if (!(error instanceof InsituError) || !["released", "thread-lost"].includes(error.code)) throw error;
-    } finally {
-      this.#link.end();
-    }
+  release(): Promise<void> {
+    return this.#link.release();
   }
 }
 

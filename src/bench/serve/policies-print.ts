@@ -1,12 +1,11 @@
 /** A report on policies as a table, and as a picture: what was not read again, and how soon the first token came, a bar for each policy. */
+import { type Column, tableLines } from "./table-lines.js";
 import { element, picture } from "../../explain/draw-svg.js";
 import type { PolicyReport, PolicyRow } from "./targets.js";
 
 const number = (value: number): string => (value >= 100 ? value.toFixed(0) : value.toFixed(1));
 
-type Column = readonly [title: string, of: (row: PolicyRow) => string];
-
-const known: readonly Column[] = [
+const known: readonly Column<PolicyRow>[] = [
   ["policy", ({ policy }) => policy],
   ["reused", ({ figures }) => `${(100 * figures.reusedShare).toFixed(0)} %`],
   ["requests/s", ({ figures }) => number(figures.requestsPerSecond)],
@@ -16,7 +15,7 @@ const known: readonly Column[] = [
   ["errors", ({ figures }) => `${figures.errors} of ${figures.requests}`],
 ];
 
-const stored: readonly Column[] = [
+const stored: readonly Column<PolicyRow>[] = [
   ["from the store", ({ store }) => (store === null ? "" : `${store.fetched} blocks`)],
   ["to it", ({ store }) => (store === null ? "" : String(store.saved))],
 ];
@@ -26,20 +25,8 @@ export function policiesText({ loads, rows, machine, command, concurrency, sessi
   const lines: string[] = [];
   const columns = rows.some(({ store }) => store !== null) ? [...known, ...stored] : known;
   for (const { name, description } of loads) {
-    const cells = [
-      columns.map(([title]) => title),
-      ...rows.filter(({ load }) => load === name).map((row) => columns.map(([, of]) => of(row))),
-    ];
-    const widths = columns.map((_, at) => Math.max(...cells.map((row) => row[at].length)));
-    lines.push(`${name}: ${description}`, "");
-    for (const row of cells)
-      lines.push(
-        row
-          .map((cell, at) => (at === 0 ? cell.padEnd(widths[at]) : cell.padStart(widths[at])))
-          .join("  ")
-          .trimEnd(),
-      );
-    lines.push("");
+    const own = rows.filter(({ load }) => load === name);
+    lines.push(`${name}: ${description}`, "", ...tableLines(columns, own, 1), "");
   }
   const failed = rows.find(({ figures }) => figures.firstError !== null);
   if (failed !== undefined) lines.push(`the first error: ${failed.policy}: ${failed.figures.firstError}`, "");

@@ -1,4 +1,5 @@
 /** A report on servers as a table, and as a picture: tokens a second over clients at a time, a line for each server. */
+import { type Column, tableLines } from "./table-lines.js";
 import { element, picture, textWidth, wrapText } from "../../explain/draw-svg.js";
 import type { ServeReport, ServeRow } from "./run.js";
 import { paceText } from "./run.js";
@@ -6,7 +7,7 @@ import { paceText } from "./run.js";
 const number = (value: number): string =>
   value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 
-const columns: readonly (readonly [title: string, of: (row: ServeRow) => string])[] = [
+const columns: readonly Column<ServeRow>[] = [
   ["pace", ({ pace }) => paceText(pace)],
   ["server", ({ server }) => server],
   ["tokens/s", ({ figures }) => number(figures.tokensPerSecond)],
@@ -30,20 +31,8 @@ const columns: readonly (readonly [title: string, of: (row: ServeRow) => string]
 export function serveText({ loads, rows, machine, inTime, command, llama, missing }: ServeReport): string {
   const lines: string[] = [];
   for (const { name, description } of loads) {
-    const cells = [
-      columns.map(([title]) => title),
-      ...rows.filter(({ load }) => load === name).map((row) => columns.map(([, of]) => of(row))),
-    ];
-    const widths = columns.map((_, at) => Math.max(...cells.map((row) => row[at].length)));
-    lines.push(`${name}: ${description}`, "");
-    for (const row of cells)
-      lines.push(
-        row
-          .map((cell, at) => (at < 2 ? cell.padEnd(widths[at]) : cell.padStart(widths[at])))
-          .join("  ")
-          .trimEnd(),
-      );
-    lines.push("");
+    const own = rows.filter(({ load }) => load === name);
+    lines.push(`${name}: ${description}`, "", ...tableLines(columns, own, 2), "");
   }
   const failed = rows.find(({ figures }) => figures.firstError !== null);
   if (failed !== undefined)
