@@ -146,13 +146,13 @@ describe.skipIf(noWebgpu !== undefined)("PagedCachedAttention on WebGPU", () => 
     expect(await problemsOf(form, [...tokens, ...prompts], [isTurned ? "turnIntoPages" : "writePages"])).toEqual([]);
   });
 
-  test("without subgroups", async () => {
+  test("where there are no subgroups", async () => {
     const form = { type: "float32", layout: "NHSD", size: 16, heads: 4, shared: 2, pairs: 8, norm: true } as const;
     const options = { webgpu: { subgroups: false } };
     expect(await problemsOf({ ...form, packed: true, options }, tokens.slice(1))).toEqual([]);
   });
 
-  test("of tokens in one slot the last one stays", async () => {
+  test("two tokens in one slot: the last one stays", async () => {
     const form: Form = { type: "float32", layout: "NHSD", size: 8, heads: 2, shared: 1, pairs: 4, packed: true };
     for (const length of [3, 66]) {
       const example = call(randomFrom(length), form, { before: [7], length });
