@@ -1,4 +1,5 @@
 /** A conversation of several turns on one context: each turn reads only what is new. Turns can be taken back. */
+import { ChatTurns } from "./chat-turns.js";
 import { InsituError } from "../base/error.js";
 import { optionsWithoutNull } from "../base/arguments.js";
 import type { Context } from "./context.js";
@@ -15,28 +16,23 @@ export class Chat {
   readonly #answer: Answer;
   readonly #source: OwnContext;
   readonly #options: GenerateOptions;
-  readonly #opening: readonly AnyChatMessage[];
-  readonly #turns: { readonly message: AnyChatMessage; readonly reply: Generation }[] = [];
+  readonly #turns: ChatTurns<Generation>;
 
   constructor(pool: ContextPool, answer: Answer, opening: readonly AnyChatMessage[], options: GenerateOptions) {
     this.#source = new OwnContext(pool);
     this.#answer = answer;
-    this.#opening = opening;
+    this.#turns = new ChatTurns(opening);
     this.#options = options;
   }
 
   /** Everything said so far, answers in the making included. A message that was given in parts is there in parts. */
   get messages(): readonly ChatMessage[] {
-    const said = this.#turns.flatMap(({ message, reply }) => [
-      message,
-      { role: "assistant", content: reply.textSoFar },
-    ]);
-    return [...this.#opening, ...said] as readonly ChatMessage[];
+    return this.#turns.messages;
   }
 
   /** How many times the user has spoken. */
   get turns(): number {
-    return this.#turns.length;
+    return this.#turns.count;
   }
 
   /** Says something; the answer is made while it is iterated. The answer before must be finished or given up. */
@@ -46,18 +42,13 @@ export class Chat {
     checkMessages(messages);
     const given = { ...this.#options, ...optionsWithoutNull("the options of chat.send", options) };
     const reply = this.#answer(messages, given, this.#source);
-    this.#turns.push({ message, reply });
+    this.#turns.add(message, reply);
     return reply;
   }
 
   /** Takes back every turn after the first `turns`. */
   rewind(turns: number): void {
-    if (!Number.isInteger(turns) || turns < 0 || turns > this.#turns.length)
-      throw new InsituError(
-        "invalid-argument",
-        `the conversation has ${this.#turns.length} turns and cannot go back to ${turns}`,
-      );
-    this.#turns.length = turns;
+    this.#turns.rewind(turns);
   }
 
   /** Gives the caches back. */

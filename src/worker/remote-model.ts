@@ -1,5 +1,5 @@
 /** A language model that a thread runs, and its conversations, as the page sees them: `CausalLM`'s names, without its blocking the page. */
-import { InsituError } from "../base/error.js";
+import { ChatTurns } from "../generate/chat-turns.js";
 import type { LoadLanguageModelOptions, Prompt } from "../generate/causal-lm.js";
 import { type AnyChatMessage, type ChatMessage, checkMessages } from "../generate/messages.js";
 import type { GenerateOptions } from "../generate/options.js";
@@ -101,29 +101,24 @@ export class RemoteModel {
 export class RemoteChat {
   readonly #link: Link;
   readonly #chat: number;
-  readonly #opening: readonly AnyChatMessage[];
-  readonly #turns: { readonly message: AnyChatMessage; readonly reply: RemoteGeneration }[] = [];
+  readonly #turns: ChatTurns<RemoteGeneration>;
 
   constructor(link: Link, opening: readonly AnyChatMessage[], options: GenerateOptions | undefined) {
     const { plain } = splitOptions("the options of chat", options).options;
     this.#link = link;
     this.#chat = link.next();
-    this.#opening = opening;
+    this.#turns = new ChatTurns(opening);
     link.send({ kind: "chat", chat: this.#chat, opening, options: plain });
   }
 
   /** Everything said so far, answers in the making included. */
   get messages(): readonly ChatMessage[] {
-    const said = this.#turns.flatMap(({ message, reply }) => [
-      message,
-      { role: "assistant", content: reply.textSoFar },
-    ]);
-    return [...this.#opening, ...said] as readonly ChatMessage[];
+    return this.#turns.messages;
   }
 
   /** How many times the user has spoken. */
   get turns(): number {
-    return this.#turns.length;
+    return this.#turns.count;
   }
 
   /** Says something; the answer is made while it is iterated. The answer before must be finished or given up. */
@@ -134,18 +129,13 @@ export class RemoteChat {
     const reply = new RemoteGeneration(this.#link, "the options of chat.send", options, (stream, plain) =>
       this.#link.send({ kind: "send", stream, chat, message, options: plain }),
     );
-    this.#turns.push({ message, reply });
+    this.#turns.add(message, reply);
     return reply;
   }
 
   /** Takes back every turn after the first `turns`. */
   rewind(turns: number): void {
-    if (!Number.isInteger(turns) || turns < 0 || turns > this.#turns.length)
-      throw new InsituError(
-        "invalid-argument",
-        `the conversation has ${this.#turns.length} turns and cannot go back to ${turns}`,
-      );
-    this.#turns.length = turns;
+    this.#turns.rewind(turns);
     this.#link.send({ kind: "rewind", chat: this.#chat, turns });
   }
 

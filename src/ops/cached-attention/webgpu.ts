@@ -3,13 +3,12 @@
  * enough buffers at once. Else the heads are turned and written first, a dispatch each.
  */
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
-import { acceptsAttention, recordAttention, takeOver } from "../shared/webgpu/attention.js";
+import { recordAttention, takeOver } from "../shared/webgpu/attention.js";
 import type { AttentionWork } from "../shared/webgpu/attention-parts.js";
 import { fitsOneStep, type FreshStep, recordStep } from "../shared/webgpu/attention-step.js";
-import { freshHeads, headTurnings } from "../shared/webgpu/fresh-heads.js";
+import { acceptsFresh, freshHeads, headTurnings } from "../shared/webgpu/fresh-heads.js";
 import { acceptsRows, type Heads, headsOf, temporaryHeads } from "../shared/webgpu/heads.js";
-import { isFloatType } from "../shared/webgpu/quads.js";
-import { canTurn, turnDispatch, type Turning } from "../shared/webgpu/turn-heads.js";
+import { turnDispatch, type Turning } from "../shared/webgpu/turn-heads.js";
 import { CachedAttention } from "./op.js";
 
 /** Writes a step's rows and attends. */
@@ -19,26 +18,11 @@ export const cachedAttention: WebgpuKernel = webgpuKernel([CachedAttention], {
     const { Y, present_key, present_value } = outputs;
     if (Y === undefined || present_key === undefined || present_value === undefined)
       return "not both of output and presents are asked for";
-    const caches = [inputs.past_key, inputs.past_value, present_key, present_value];
-    const tables = [inputs.cos_cache, inputs.sin_cache, inputs.q_norm_scale, inputs.k_norm_scale];
-    for (const operand of [inputs.Q, inputs.K, inputs.V, ...caches])
-      if (operand !== undefined && acceptsRows(operand) !== true) return acceptsRows(operand);
-    for (const operand of tables)
-      if (operand !== undefined && (!operand.contiguous || !isFloatType(operand.type))) return "tables have gaps";
+    for (const cache of [inputs.past_key, inputs.past_value, present_key, present_value])
+      if (acceptsRows(cache) !== true) return acceptsRows(cache);
     if ([inputs.write_indices, inputs.nonpad_kv_seqlen].some((operand) => operand?.contiguous === false))
       return "lengths have gaps";
-    const written = [present_key.place.buffer, present_value.place.buffer];
-    if (
-      [inputs.Q, inputs.K, inputs.V].some((operand) => operand !== undefined && written.includes(operand.place.buffer))
-    )
-      return "the rows lie in the cache itself";
-    if (Y.place.size === 0) return "there is nothing to compute";
-    const { query, key, value } = freshHeads(call);
-    for (const part of [query, key, value]) {
-      const turns = canTurn(present_key.type, part, 65535);
-      if (turns !== true) return turns;
-    }
-    return acceptsAttention(query, key, value, Y);
+    return acceptsFresh(call, Y, [present_key, present_value]);
   },
   record(call, recorder) {
     const { inputs, outputs, attrs } = call;

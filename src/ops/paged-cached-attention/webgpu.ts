@@ -2,13 +2,11 @@
 import { type CallOf, isInPlace } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import { pageStrides } from "../shared/paged/strides.js";
-import { acceptsAttention, recordAttention } from "../shared/webgpu/attention.js";
+import { recordAttention } from "../shared/webgpu/attention.js";
 import type { CacheRows } from "../shared/webgpu/attention-parts.js";
-import { acceptsRows, type Heads, headsOf } from "../shared/webgpu/heads.js";
-import { freshHeads, headTurnings } from "../shared/webgpu/fresh-heads.js";
-import { isFloatType } from "../shared/webgpu/quads.js";
+import { type Heads, headsOf } from "../shared/webgpu/heads.js";
+import { acceptsFresh, freshHeads, headTurnings } from "../shared/webgpu/fresh-heads.js";
 import { moveRows, placeOf } from "../shared/webgpu/rows.js";
-import { canTurn } from "../shared/webgpu/turn-heads.js";
 import { type SlotPlaces, turnIntoPages } from "../shared/webgpu/turn-into-pages.js";
 import { PagedCachedAttention } from "./op.js";
 
@@ -58,26 +56,12 @@ export const pagedCachedAttention: WebgpuKernel = webgpuKernel([PagedCachedAtten
     const { Y, present_key, present_value } = outputs;
     if (Y === undefined || present_key === undefined || present_value === undefined)
       return "not both of output and presents are asked for";
-    for (const operand of [inputs.Q, inputs.K, inputs.V])
-      if (operand !== undefined && acceptsRows(operand) !== true) return acceptsRows(operand);
     const { past_key, past_value, slot_mapping, block_tables, seq_lens } = inputs;
     for (const operand of [past_key, past_value, present_key, present_value, slot_mapping, block_tables, seq_lens])
       if (!operand.contiguous) return "caches, slots or tables have gaps";
-    for (const operand of [inputs.cos_cache, inputs.sin_cache, inputs.q_norm_scale, inputs.k_norm_scale])
-      if (operand !== undefined && (!operand.contiguous || !isFloatType(operand.type))) return "tables have gaps";
-    const written = [present_key.place.buffer, present_value.place.buffer];
-    if (written[0] === written[1]) return "both caches lie in one buffer";
-    if (
-      [inputs.Q, inputs.K, inputs.V].some((operand) => operand !== undefined && written.includes(operand.place.buffer))
-    )
-      return "the rows lie in the cache itself";
-    if (Y.place.size === 0 || block_tables.place.size === 0) return "there is nothing to compute";
-    const { query, key, value } = freshHeads(call);
-    for (const part of [query, key, value]) {
-      const turns = canTurn(present_key.type, part, 65535);
-      if (turns !== true) return turns;
-    }
-    return acceptsAttention(query, key, value, Y);
+    if (present_key.place.buffer === present_value.place.buffer) return "both caches lie in one buffer";
+    if (block_tables.place.size === 0) return "there is nothing to compute";
+    return acceptsFresh(call, Y, [present_key, present_value]);
   },
   record(call, recorder) {
     const { inputs, outputs, attrs } = call;

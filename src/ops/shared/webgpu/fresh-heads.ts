@@ -1,7 +1,9 @@
 /** A step's queries, keys and values as operators that turn and write them have them: apart, or side by side in one operand. */
 import type { Operand } from "../../../graph/kernel.js";
-import { type Heads, headsFrom, headsOf } from "./heads.js";
-import type { Turning } from "./turn-heads.js";
+import { acceptsAttention } from "./attention.js";
+import { acceptsRows, type Heads, headsFrom, headsOf } from "./heads.js";
+import { isFloatType } from "./quads.js";
+import { canTurn, type Turning } from "./turn-heads.js";
 
 interface FreshCall {
   readonly inputs: Readonly<
@@ -48,4 +50,22 @@ export function headTurnings({ inputs, attrs }: FreshCall): Record<"query" | "ke
     query: { norm: norm(q_norm_scale), rotation },
     key: { norm: norm(k_norm_scale), rotation },
   };
+}
+
+/** Whether a step's rows can be turned, written into caches beside them, and attended over; else why not. */
+export function acceptsFresh(call: FreshCall, output: Operand, presents: readonly [Operand, Operand]): true | string {
+  const { Q, K, V, cos_cache, sin_cache, q_norm_scale, k_norm_scale } = call.inputs;
+  const rows = [Q, K, V].filter((operand) => operand !== undefined);
+  for (const operand of rows) if (acceptsRows(operand) !== true) return acceptsRows(operand);
+  for (const operand of [cos_cache, sin_cache, q_norm_scale, k_norm_scale])
+    if (operand !== undefined && (!operand.contiguous || !isFloatType(operand.type))) return "tables have gaps";
+  const written = presents.map(({ place }) => place.buffer);
+  if (rows.some(({ place }) => written.includes(place.buffer))) return "the rows lie in the cache itself";
+  if (output.place.size === 0) return "there is nothing to compute";
+  const { query, key, value } = freshHeads(call);
+  for (const part of [query, key, value]) {
+    const turns = canTurn(presents[0].type, part, 65535);
+    if (turns !== true) return turns;
+  }
+  return acceptsAttention(query, key, value, output);
 }

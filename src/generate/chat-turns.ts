@@ -1,0 +1,40 @@
+/** What was said in a conversation, turn by turn, wherever its answers are made. */
+import { InsituError } from "../base/error.js";
+import type { AnyChatMessage, ChatMessage } from "./messages.js";
+
+/** Messages and the answers to them, behind how the conversation opened. */
+export class ChatTurns<Reply extends { readonly textSoFar: string }> {
+  readonly #opening: readonly AnyChatMessage[];
+  readonly #turns: { readonly message: AnyChatMessage; readonly reply: Reply }[] = [];
+
+  constructor(opening: readonly AnyChatMessage[]) {
+    this.#opening = opening;
+  }
+
+  /** Everything said so far, answers in the making included. */
+  get messages(): readonly ChatMessage[] {
+    const said = this.#turns.flatMap(({ message, reply }) => [
+      message,
+      { role: "assistant", content: reply.textSoFar },
+    ]);
+    return [...this.#opening, ...said] as readonly ChatMessage[];
+  }
+
+  get count(): number {
+    return this.#turns.length;
+  }
+
+  add(message: AnyChatMessage, reply: Reply): void {
+    this.#turns.push({ message, reply });
+  }
+
+  /** Forgets every turn after the first `turns`. */
+  rewind(turns: number): void {
+    if (!Number.isInteger(turns) || turns < 0 || turns > this.#turns.length)
+      throw new InsituError(
+        "invalid-argument",
+        `the conversation has ${this.#turns.length} turns and cannot go back to ${turns}`,
+      );
+    this.#turns.length = turns;
+  }
+}
