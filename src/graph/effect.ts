@@ -18,8 +18,11 @@ interface UpdateOptions {
   readonly grows?: number;
   /** The attribute that names the axis of the sequence, along which rows are written. */
   readonly along?: string;
-  /** The input that brings the rows, and which of its axes counts them; where left out, the first that is shaped like the cache. */
-  readonly brings?: { readonly input: string; readonly axis: number };
+  /**
+   * The input that brings the rows, and which of its axes counts them: the cache's own where that is left out. Without it, the first that is
+   * shaped like the cache.
+   */
+  readonly brings?: { readonly input: string; readonly axis?: number };
   /** The operator writes many things beside caches: reported as a cache's update only where it writes a graph input. */
   readonly general?: boolean;
 }

@@ -20,6 +20,7 @@ import { fuseSwish } from "./fuse-swish.js";
 import { keepQuantizedWeights } from "./keep-quantized-weights.js";
 import { mergeEqualNodes } from "./merge-equal-nodes.js";
 import { packAttentionHeads } from "./pack-attention-heads.js";
+import { pairScatters } from "./pair-scatters.js";
 import { removeDeadNodes } from "./remove-dead-nodes.js";
 import { removeNoOps } from "./remove-no-ops.js";
 import type { Pass } from "./rewrite.js";
@@ -51,6 +52,7 @@ const wideFusions: readonly { readonly makes: string; readonly pass: Pass }[] = 
   { makes: "CachedAttention", pass: fuseCachedAttention },
   { makes: "PagedCachedAttention", pass: fusePagedCachedAttention },
   { makes: "Projection", pass: fuseAroundProjections },
+  { makes: "PairedTensorScatter", pass: pairScatters },
 ];
 
 /** The graph, inferred, after all passes of a level. `hasKernel` says which operators of insitu's own the backend does at once. */

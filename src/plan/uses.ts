@@ -29,8 +29,8 @@ interface DeclaredEffect {
   readonly general: boolean;
   /** The axis of the sequence, as the node writes it (negative ones count from the end). */
   readonly axis?: number | undefined;
-  /** What brings the rows that are written, and the axis that counts them, where that is declared. */
-  readonly brings?: { readonly value: Value; readonly axis: number } | undefined;
+  /** What brings the rows that are written, and the axis that counts them where it is another than the cache's, as far as that is declared. */
+  readonly brings?: { readonly value: Value; readonly axis: number | undefined } | undefined;
 }
 
 /** The effect an output position declares, with the operands it names; undefined where it has none. */

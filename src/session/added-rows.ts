@@ -64,8 +64,8 @@ function rowsOf({ writers, axis }: Pair, factOf: (value: Value) => Fact | undefi
     const shaped = node.inputs.find(
       (value) => value !== undefined && value !== past && factOf(value)?.shape?.length === rank,
     );
-    const brought = effect?.brings ?? (shaped && { value: shaped, axis: axis! });
-    const extent = brought && factOf(brought.value)?.shape?.[brought.axis];
+    const brought = effect?.brings ?? (shaped && { value: shaped, axis: undefined });
+    const extent = brought && factOf(brought.value)?.shape?.[brought.axis ?? axis!];
     if (extent === undefined) return undefined;
     rows = rows === undefined ? extent : maxDim(rows, extent);
   }

@@ -1,32 +1,17 @@
 // Operators that stand for several, which the passes make for backends that have kernels for them: on every exported decoder, rewritten, and on decoders
 // as they are published, logits and caches are those of the graph as it is, by the reference implementation of what the new nodes stand for.
 import { describe, expect, test } from "vitest";
-import type { Backend } from "../../src/backends/backend.js";
 import { type PagedBatch, PagedState } from "../../src/cache/paged-state.js";
 import { publishedDecoder, type PublishedForm, smallPublishedSizes } from "../../src/demo/published-decoder.js";
-import { backends } from "../../src/entry/backends.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { nodePlatform } from "../../src/platform/node.js";
 import { pageModel } from "../../src/rewrite/pages-model.js";
 import { rewriteIfGrowing } from "../../src/rewrite/rewrite.js";
 import { preparedGraphOf } from "../../src/session/load.js";
-import type { SessionOptions } from "../../src/session/options.js";
-import { Session } from "../../src/session/session.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { exportedBytes, exportedDecoders, exportedTolerance } from "../support/exported-decoders.js";
-import { opaqueBackend } from "../support/opaque-backend.js";
 import { largestDifference } from "./support.js";
-
-/** Computes everything by the reference implementation, and takes all that the passes can make. */
-const wide: Backend = { ...opaqueBackend, name: "wide", hasKernel: () => true };
-const choices = [{ name: "wide", load: async () => wide }, ...backends];
-
-class TestedSession extends Session {
-  static async create(source: Uint8Array, options: SessionOptions): Promise<TestedSession> {
-    return new TestedSession(await Session.prepare(source, nodePlatform, choices, options));
-  }
-}
+import { WideSession } from "./wide-session.js";
 
 const capacity = 24;
 const int64 = (values: readonly number[], dims: readonly number[]): Tensor =>
@@ -34,12 +19,12 @@ const int64 = (values: readonly number[], dims: readonly number[]): Tensor =>
 
 /** The largest difference between both forms over a prompt, steps and a fork. */
 async function differenceOf(model: Uint8Array): Promise<number> {
-  const plain = await TestedSession.create(model, {
+  const plain = await WideSession.create(model, {
     backend: "reference",
     inPlace: "never",
     graphOptimizationLevel: "disabled",
   });
-  const fused = await TestedSession.create(model, { backend: "wide", inPlace: "require" });
+  const fused = await WideSession.create(model, { backend: "wide", inPlace: "require" });
   const batch = 2;
   const states = [plain, fused].map((session) => session.createState({ dims: { batch, capacity } }));
   let [worst, position] = [0, 0];
@@ -69,8 +54,8 @@ async function differenceOf(model: Uint8Array): Promise<number> {
 
 /** The same on pages: the reference implementation of the graph as it is beside that of the new nodes, prompts of different lengths and steps. */
 async function pagedDifference(model: Uint8Array): Promise<number> {
-  const plain = await TestedSession.create(model, { backend: "reference", graphOptimizationLevel: "disabled" });
-  const fused = await TestedSession.create(model, { backend: "wide", inPlace: "require" });
+  const plain = await WideSession.create(model, { backend: "reference", graphOptimizationLevel: "disabled" });
+  const fused = await WideSession.create(model, { backend: "wide", inPlace: "require" });
   const [expected, found] = await Promise.all(
     [plain, fused].map(async (session) => {
       const pages = new PagedState(session, { blocks: 12, blockSize: 4 });

@@ -10,21 +10,15 @@
  * [batch, rows, heads · size].
  */
 import { flag, float, int, oneOf, required } from "../../graph/attribute.js";
-import { overwrittenParts } from "../../graph/call.js";
 import { update } from "../../graph/effect.js";
-import {
-  float as floatValue,
-  int as intValue,
-  ints as intsValue,
-  string as stringValue,
-} from "../../graph/attribute-values.js";
+import { float as floatValue, int as intValue, ints as intsValue } from "../../graph/attribute-values.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
-import { View } from "../../tensor/view.js";
+import type { View } from "../../tensor/view.js";
 import { Attention25 } from "../attention/op.js";
 import { Reshape14 as Reshape } from "../reshape/op.js";
+import { writeStep, writtenParts } from "../shared/families/cache-writes.js";
 import {
   type BodyStep,
-  callableOf,
   inferComposed,
   integers,
   runComposed,
@@ -33,7 +27,6 @@ import {
 } from "../shared/families/composed.js";
 import { turnedHeads, type TurningCall } from "../shared/families/turned-heads.js";
 import { attentionSteps } from "../shared/rules/work.js";
-import { TensorScatter } from "../tensor-scatter/op.js";
 import { Transpose } from "../transpose/op.js";
 
 /** What decides the body. */
@@ -56,12 +49,11 @@ const toHeads = { perm: intsValue([0, 2, 1, 3]) };
 
 /** The write of one cache. */
 const scatterStep = (which: "key" | "value", rows: string, { inputs, attrs }: CachedCall): BodyStep =>
-  step(
-    TensorScatter,
-    [`past_${which}`, rows, inputs.write_indices === undefined ? undefined : "write_indices"],
-    [`present_${which}`],
-    { axis: intValue(inputs.past_key.shape?.length === 4 ? 2 : 1), mode: stringValue(attrs.mode) },
-  );
+  writeStep(which, rows, {
+    axis: inputs.past_key.shape?.length === 4 ? 2 : 1,
+    mode: attrs.mode,
+    hasIndices: inputs.write_indices !== undefined,
+  });
 
 function bodyOf(call: CachedCall): readonly BodyStep[] {
   const { inputs, attrs } = call;
@@ -143,23 +135,15 @@ export const CachedAttention = defineOp({
     const { kv_num_heads: shared, head_size: size } = call.attrs;
     const [batch, rows] = Q.shape;
     const shape = past.shape.length === 4 ? [batch, shared, rows, size] : [batch, rows, shared * size];
-    // Only the shape of what is written is looked at.
-    const written = new View(
-      past.type,
-      shape,
-      past.data,
-      past.offset,
-      shape.map(() => 0),
-    );
     const parts = (which: "key" | "value", present: View | undefined): readonly View[] =>
-      present === undefined
-        ? []
-        : overwrittenParts(
-            callableOf(scatterStep(which, "rows", call), call.label),
-            [call.inputs[`past_${which}`], written, write_indices],
-            [present],
-            () => true,
-          );
+      writtenParts(
+        scatterStep(which, "rows", call),
+        call.label,
+        call.inputs[`past_${which}`],
+        shape,
+        write_indices,
+        present,
+      );
     return {
       present_key: parts("key", call.outputs.present_key),
       present_value: parts("value", call.outputs.present_value),

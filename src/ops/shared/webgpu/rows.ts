@@ -4,6 +4,7 @@
  */
 import type { Operand } from "../../../graph/kernel.js";
 import { type ElementType, traitsOf } from "../../../tensor/element-type.js";
+import { sameNumbers } from "../../../tensor/view.js";
 import type { Binding, DeviceTraits, Dispatch, Temporary } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { entry, listed, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
 
@@ -28,7 +29,7 @@ export interface Starts {
 }
 
 /** One move. */
-interface RowMove {
+export interface RowMove {
   readonly name: string;
   readonly type: ElementType;
   readonly shape: readonly number[];
@@ -36,6 +37,8 @@ interface RowMove {
   readonly source: RowsPlace | undefined;
   readonly target: RowsPlace;
   readonly starts?: Starts | undefined;
+  /** What the same dispatch moves beside it: see `areBeside`. */
+  readonly beside?: Pick<RowMove, "source" | "target"> | undefined;
 }
 
 /** An operand's own place. */
@@ -59,11 +62,13 @@ interface Axis {
 
 /** The dispatches of a move: none where there is nothing to move. */
 export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): readonly Dispatch[] {
-  const { name, type, source, target, starts } = move;
+  const { name, type, source, target, starts, beside } = move;
   const bytes = traitsOf(type).bits / 8;
   const { axes, run } = axesOf(move);
   if (run === 0 || axes.some(({ size }) => size === 0)) return [];
-  const extents = [run, source?.offset ?? 0, target.offset, ...axes.flatMap(({ read, write }) => [read, write])];
+  const pairs = [{ suffix: "", source, target }, ...(beside === undefined ? [] : [{ suffix: "Beside", ...beside }])];
+  const offsets = pairs.flatMap((pair) => [pair.source?.offset ?? 0, pair.target.offset]);
+  const extents = [run, ...offsets, ...axes.flatMap(({ read, write }) => [read, write])];
   const unit = unitOf(bytes, extents);
   const units = (elements: number): number => (elements * bytes) / unit;
   const all = [...axes, { size: units(run), read: 0, write: 0, role: undefined }];
@@ -80,16 +85,27 @@ export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): reado
           side === "write" && role === "row" ? `rowFrom(${sample < 0 ? "0u" : `c${sample}`}, c${axis})` : `c${axis}`;
         return `${at} * p.${side}${axis} + `;
       })
-      .join("") + `inner + p.${side}Offset`;
+      .join("") + "inner";
+  const written = pairs.map(({ suffix }) =>
+    writeUnit(
+      unit,
+      `moved${suffix}`,
+      `t + p.writeOffset${suffix}`,
+      source === undefined ? `${unitElement(unit)}()` : unitAt(unit, `source${suffix}`, `f + p.readOffset${suffix}`),
+    ),
+  );
   const body = `
   if (index >= p.count) { return; }
   ${lines.join("\n  ")}
   ${source === undefined ? "" : `let f = ${place("read")};`}
   let t = ${place("write")};
-  ${writeUnit(unit, "moved", "t", source === undefined ? `${unitElement(unit)}()` : unitAt(unit, "source", "f"))}`;
-  const bindings: Binding[] = [{ name: "moved", of: target.of, writes: true, element: writtenElement(unit) }];
-  if (source !== undefined) bindings.push({ name: "source", of: source.of, element: unitElement(unit) });
+  ${beside === undefined ? written[0] : `if (group.z == 0u) { ${written[0]} } else { ${written[1]} }`}`;
+  const bindings: Binding[] = pairs.flatMap(({ suffix, ...own }) => [
+    { name: `moved${suffix}`, of: own.target.of, writes: true, element: writtenElement(unit) },
+    ...(own.source === undefined ? [] : [{ name: `source${suffix}`, of: own.source.of, element: unitElement(unit) }]),
+  ]);
   if (starts !== undefined) bindings.push({ name: "starts", of: starts.indices });
+  const [x, y] = workgroupsFor(count, 64, mostWorkgroups);
   return [
     {
       name,
@@ -109,14 +125,35 @@ export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): reado
           "write",
           axes.map(({ write }) => units(write)),
         ),
-        readOffset: units(source?.offset ?? 0),
-        writeOffset: units(target.offset),
+        ...Object.fromEntries(
+          pairs.flatMap(({ suffix, ...own }) => [
+            [`readOffset${suffix}`, units(own.source?.offset ?? 0)],
+            [`writeOffset${suffix}`, units(own.target.offset)],
+          ]),
+        ),
         ...(starts === undefined ? {} : startsPart(starts).parameters),
       },
-      workgroups: workgroupsFor(count, 64, mostWorkgroups),
+      workgroups: [x, y, pairs.length],
     },
   ];
 }
+
+/** True if one dispatch can make both moves: nothing tells them apart but where they are from and to. */
+export function areBeside(one: RowMove, other: RowMove): boolean {
+  const [a, b] = [one.starts, other.starts];
+  const startAlike = a === undefined || b === undefined ? a === b : a.indices === b.indices && a.wrapsAt === b.wrapsAt;
+  return (
+    one.source !== undefined &&
+    other.source !== undefined &&
+    startAlike &&
+    sameNumbers(one.shape, other.shape) &&
+    sameNumbers(one.source.strides, other.source.strides) &&
+    sameNumbers(one.target.strides, other.target.strides) &&
+    bufferOf(one.target) !== bufferOf(other.target)
+  );
+}
+
+const bufferOf = ({ of }: RowsPlace): unknown => ("place" in of ? of.place.buffer : of);
 
 /** The dimensions of a move, joined where they lie together, without the run of elements that lie side by side at its end. */
 function axesOf({ shape, source, target, starts }: RowMove): { readonly axes: readonly Axis[]; readonly run: number } {
