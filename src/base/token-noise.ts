@@ -10,6 +10,9 @@ export const threefryRotations: readonly number[] = [13, 15, 26, 6, 17, 29, 16, 
 /** What the third word of a key is made with. */
 export const threefryParity = 0x1bd11bda;
 
+/** Where an operator draws, a nucleus is looked for among so many of the likeliest tokens at most. */
+export const mostNucleus = 1024;
+
 /** Temperatures below the smallest normal float32 take the likeliest token: devices know no smaller number. */
 export const leastTemperature: number = 2 ** -126;
 

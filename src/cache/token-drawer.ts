@@ -16,6 +16,8 @@ export interface DrawingOptions {
   readonly temperature: number;
   /** 0 for all. */
   readonly topK: number;
+  /** Below 1, `topK` lies between 1 and `mostNucleus`. */
+  readonly topP: number;
   readonly minP: number;
 }
 
@@ -51,12 +53,12 @@ export class TokenDrawer {
   readonly #feeds: Feeds;
 
   /** For decoders. */
-  constructor(session: Session, decoder: Decoder, slot: Tensor, { temperature, topK, minP, seeds }: Drawing) {
+  constructor(session: Session, decoder: Decoder, slot: Tensor, { temperature, topK, topP, minP, seeds }: Drawing) {
     this.#session = session;
     this.#decoder = decoder;
     this.#slot = slot;
     this.#feeds = {
-      ...optionFeeds([{ temperature, topK, minP }]),
+      ...optionFeeds([{ temperature, topK, topP, minP }]),
       [samplingInputs.seed]: int64(seeds, [seeds.length]),
     };
   }
@@ -118,6 +120,11 @@ function optionFeeds(options: readonly DrawingOptions[]): Feeds {
     [samplingInputs.temperature]: new Tensor("float32", temperatures, dims),
     [samplingInputs.topK]: int64(
       options.map(({ topK }) => topK),
+      dims,
+    ),
+    [samplingInputs.topP]: new Tensor(
+      "float32",
+      options.map(({ topP }) => topP),
       dims,
     ),
     [samplingInputs.minP]: new Tensor(

@@ -1,6 +1,6 @@
 /** How a token is chosen from logits: its options, their checks, and the choice. Knows no model, tokenizer or state. */
 import { InsituError } from "../base/error.js";
-import { leastTemperature, mostNoise, TokenNoise } from "../base/token-noise.js";
+import { leastTemperature, mostNoise, mostNucleus, TokenNoise } from "../base/token-noise.js";
 import type { DrawingOptions } from "../cache/token-drawer.js";
 import type { TokenConstraint } from "./constraint.js";
 import { Truncation } from "./truncation.js";
@@ -72,8 +72,8 @@ export function readSampling(options: SamplingOptions, defaults: SamplingOptions
 export function drawingOf(sampling: Sampling): DrawingOptions | undefined {
   const { temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty } = sampling;
   const isPlain = repetitionPenalty === 1 && presencePenalty === 0 && frequencyPenalty === 0;
-  const isWhole = temperature < leastTemperature || topP === 1;
-  return isPlain && isWhole ? { temperature, topK, minP } : undefined;
+  const isFound = temperature < leastTemperature || topP === 1 || (topK > 0 && topK <= mostNucleus);
+  return isPlain && isFound ? { temperature, topK, topP, minP } : undefined;
 }
 
 const randomSeed = (): number => Math.floor(Math.random() * 2 ** 31);

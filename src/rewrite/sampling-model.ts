@@ -2,7 +2,7 @@
  * Model → Model: a decoder that draws its own next token, so that it need not come to the host before it is read.
  *
  * before: … → logits
- * after:  … → logits → SampleToken(…, temperature, top_k, min_p, seed, counter) → next_token, next_input_ids
+ * after:  … → logits → SampleToken(…, temperature, top_k, top_p, min_p, seed, counter) → next_token, next_input_ids
  */
 import { initializer, node, value } from "../onnx/build.js";
 import type { Model, ModelValue } from "../onnx/model.js";
@@ -28,7 +28,7 @@ export function withSampling(model: Model): Model {
   if (logits === undefined || (shapeOf(logits)?.length ?? 3) !== 3 || shapeOf(tokens)?.length !== 2) return model;
   if (typeOf(tokens) !== "int64" || !logitTypes.includes(typeOf(logits))) return model;
   if ([...inputs, ...outputs].some((name) => named.has(name))) return model;
-  const { temperature, topK, minP, seed, counter } = samplingInputs;
+  const { temperature, topK, topP, minP, seed, counter } = samplingInputs;
   return {
     ...model,
     opsets: new Map([...opsets, ["insitu", opsets.get("insitu") ?? 1]]),
@@ -38,6 +38,7 @@ export function withSampling(model: Model): Model {
         ...graph.inputs,
         value(temperature, "float32", [undefined]),
         value(topK, "int64", [undefined]),
+        value(topP, "float32", [undefined]),
         value(minP, "float32", [undefined]),
         value(seed, "int64", [undefined]),
         value(counter, "int64", [undefined]),
@@ -46,6 +47,7 @@ export function withSampling(model: Model): Model {
         ...graph.initializers,
         initializer(temperature, "float32", [0], [1]),
         initializer(topK, "int64", [0n], [1]),
+        initializer(topP, "float32", [1], [1]),
         initializer(minP, "float32", [0], [1]),
         initializer(seed, "int64", [0n], [1]),
         initializer(counter, "int64", [0n], [1]),

@@ -7,6 +7,7 @@
 export const samplingInputs = {
   temperature: "sampling_temperature",
   topK: "sampling_top_k",
+  topP: "sampling_top_p",
   minP: "sampling_min_p",
   seed: "sampling_seed",
   counter: "sampling_counter",

@@ -16,7 +16,7 @@ const model = generatedDecoder(smallSizes);
 test("draws what the sampler on the host draws from the same logits; without options the likeliest", async () => {
   const session = await InferenceSession.create(writeModel(withSampling(model)), { backend: "reference" });
   const state = session.createState({ dims: { batch: 1, capacity: 32 } });
-  const sampler = new Sampler(readSampling({ temperature: 1.7, topK: 12, minP: 0.02, seed: 77 }));
+  const sampler = new Sampler(readSampling({ temperature: 1.7, topK: 12, topP: 0.9, minP: 0.02, seed: 77 }));
   for (let counter = 0; counter < 12; counter++) {
     const at = state.lengths;
     const { logits, next_token, next_input_ids } = await session.run(
@@ -24,6 +24,7 @@ test("draws what the sampler on the host draws from the same logits; without opt
         ...tokenFeeds([tokens(counter, counter + 2)], at),
         [samplingInputs.temperature]: new Tensor("float32", [1.7], [1]),
         [samplingInputs.topK]: int64([12]),
+        [samplingInputs.topP]: new Tensor("float32", [0.9], [1]),
         [samplingInputs.minP]: new Tensor("float32", [0.02], [1]),
         [samplingInputs.seed]: int64([77]),
         [samplingInputs.counter]: int64([counter]),

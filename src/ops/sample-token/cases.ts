@@ -6,7 +6,7 @@ const { NaN: none } = Number;
 const sample = (
   shows: string,
   logits: View,
-  [temperature, topK, minP]: readonly [number | readonly number[], number, number],
+  [temperature, topK, minP, topP = 1]: readonly [number | readonly number[], number, number, topP?: number],
   chance: { readonly seed: readonly number[]; readonly counter: readonly number[] },
   answer: Pick<OpCase, "outputs" | "throws">,
 ): OpCase => ({
@@ -20,6 +20,7 @@ const sample = (
       ? of("float32", [], [temperature])
       : of("float32", [temperature.length], temperature),
     of("int64", [], [topK]),
+    of("float32", [], [topP]),
     of("float32", [], [minP]),
     of("int64", [chance.seed.length], chance.seed),
     of("int64", [chance.counter.length], chance.counter),
@@ -51,6 +52,7 @@ export const cases: readonly OpCase[] = [
     tokens(2, 0),
   ),
   sample("the likeliest alone may be taken: of two the first", row, [1, 1, 0], chance, tokens(1)),
+  sample("a nucleus of one: of two that are as likely the first", row, [1, 0, 0, 0.3], chance, tokens(1)),
   sample("NaN is never taken", of("float32", [1, 1, 4], [none, -1, none, -2]), [1, 1, 0], chance, tokens(1)),
   sample(
     "nothing but NaN and infinities: no token",
@@ -66,6 +68,14 @@ export const cases: readonly OpCase[] = [
     [1, 0, 0],
     { seed: [7, 7, 7, 7, -8, 2 ** 40 + 1], counter: [0, 1, 2, 3, 0, 5] },
     tokens(3, 1, 1, 0, 1, 1),
+  ),
+  // The likeliest two have 0.79 of the probability: draws that fell on them before do so again.
+  sample(
+    "a nucleus of two",
+    of("float32", [5, 1, 5], [...five, ...five, ...five, ...five, ...five]),
+    [1, 4, 0, 0.7],
+    { seed: [7, 7, 7, -8, 2 ** 40 + 1], counter: [0, 1, 2, 0, 5] },
+    tokens(3, 1, 1, 1, 1),
   ),
   sample(
     "each text has options of its own",

@@ -2,7 +2,7 @@
  * WGSL that the dispatches of SampleToken share: scores as whole numbers in the same order, so that NaN needs no luck; the options of a draw
  * and its noise; the largest of all lanes; and where the likeliest end. Bindings and parameters are webgpu.ts's.
  */
-import { threefryParity, threefryRotations } from "../../base/token-noise.js";
+import { mostNucleus, threefryParity, threefryRotations } from "../../base/token-noise.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { read } from "../../webgpu-kernels/wgsl.js";
 
@@ -15,13 +15,14 @@ export const tokenBits = 24;
 export interface Options {
   readonly temperature: string;
   readonly topK: readonly [low: string, high: string];
+  readonly topP: string;
   readonly minP: string;
   readonly seed: readonly [low: string, high: string];
   readonly counter: string;
 }
 
 /** Scores and options. All invocations of a workgroup read the options alike. */
-export const scores = (type: ElementType, { temperature, topK, minP }: Options): string => `
+export const scores = (type: ElementType, { temperature, topK, topP, minP }: Options): string => `
 // Where −infinity and infinity stand among ordered scores: what is finite lies between. NaN is 0.
 const below = 0x007fffffu;
 const above = 0xff800000u;
@@ -40,10 +41,13 @@ fn logit(text: u32, token: u32) -> u32 {
 fn heat(text: u32) -> f32 { return bitcast<f32>(${temperature}); }
 fn isGreedy(text: u32) -> bool { return !(heat(text) >= 0x1p-126f); }
 fn share(text: u32) -> f32 { return bitcast<f32>(${minP}); }
+fn nucleus(text: u32) -> f32 { return bitcast<f32>(${topP}); }
 // How many of the likeliest may be drawn; 0 for all.
 fn likeliest(text: u32) -> u32 {
-  let count = ${topK[0]};
-  return select(count, 0u, ${topK[1]} != 0u || count >= p.vocabulary);
+  let given = ${topK[0]};
+  let count = select(given, 0u, ${topK[1]} != 0u || given >= p.vocabulary);
+  if (!(nucleus(text) < 1.0)) { return count; }
+  return min(select(count, ${mostNucleus}u, count == 0u), min(${mostNucleus}u, p.vocabulary));
 }`;
 
 /** The noise of a token: `base/token-noise.ts`, in float32. */
@@ -86,8 +90,9 @@ fn largest(lane: u32, own: vec2u) -> vec2u {
 }`;
 
 /**
- * The place of the last of the \`keep\` largest entries, where \`placeOf(text, first, at)\` is [order, rank of the token]: found digit by digit,
- * by counting how many entries have each. No two places are the same.
+ * The place of the last of the largest entries, where `placeOf(text, first, at)` is [order, rank of the token]: found digit by digit, by adding up
+ * what the entries with each are worth. No two places are the same. `edge` counts to `keep`; `nucleusEdge` goes, among those up to an edge,
+ * as far as their share of the probability is that of the nucleus: in whole numbers, whose sum no order of adding changes.
  */
 export const edge: string = `
 fn rank(token: u32) -> u32 { return ~token & ${2 ** tokenBits - 1}u; }
@@ -95,11 +100,19 @@ fn isBefore(place: vec2u, last: vec2u) -> bool { return place.x > last.x || (pla
 var<workgroup> bins: array<atomic<u32>, ${lanes}>;
 var<workgroup> sums: array<u32, ${lanes}>;
 var<workgroup> chosen: vec2u;
-fn edge(text: u32, first: u32, lane: u32, count: u32, keep: u32) -> vec2u {
+
+// What an entry is worth: one, or its probability in units of which those of all entries are less than 2³².
+struct Worth { isOne: bool, last: vec2u, top: u32, scale: f32 }
+fn worthOf(text: u32, place: vec2u, worth: Worth) -> u32 {
+  if (worth.isOne) { return 1u; }
+  if (place.x <= below || !isBefore(place, worth.last)) { return 0u; }
+  return u32(exp((score(place.x) - score(worth.top)) / heat(text)) * worth.scale);
+}
+
+fn edgeBy(text: u32, first: u32, lane: u32, count: u32, enough: u32, worth: Worth) -> vec2u {
   var mask = vec2u(0u);
   var last = vec2u(0u);
-  if (count <= keep) { return last; }
-  var rest = keep;
+  var rest = enough;
   for (var digit = 0u; digit < 7u; digit++) {
     let isOrder = digit < 4u;
     let shift = select(48u - 8u * digit, 24u - 8u * digit, isOrder);
@@ -107,10 +120,12 @@ fn edge(text: u32, first: u32, lane: u32, count: u32, keep: u32) -> vec2u {
     workgroupBarrier();
     for (var at = lane; at < count; at += ${lanes}u) {
       let place = placeOf(text, first, at);
-      if (all((place & mask) == last)) { atomicAdd(&bins[(select(place.y, place.x, isOrder) >> shift) & 255u], 1u); }
+      if (all((place & mask) == last)) {
+        atomicAdd(&bins[(select(place.y, place.x, isOrder) >> shift) & 255u], worthOf(text, place, worth));
+      }
     }
     workgroupBarrier();
-    // Entries with this digit or a larger one.
+    // What entries with this digit or a larger one are worth.
     sums[lane] = atomicLoad(&bins[lane]);
     workgroupBarrier();
     for (var step = 1u; step < ${lanes}u; step <<= 1u) {
@@ -132,4 +147,21 @@ fn edge(text: u32, first: u32, lane: u32, count: u32, keep: u32) -> vec2u {
     }
   }
   return last;
+}
+
+fn edge(text: u32, first: u32, lane: u32, count: u32, keep: u32) -> vec2u {
+  if (count <= keep) { return vec2u(0u); }
+  return edgeBy(text, first, lane, count, keep, Worth(true, vec2u(0u), 0u, 0.0));
+}
+
+fn nucleusEdge(text: u32, first: u32, lane: u32, count: u32, keep: u32, last: vec2u, top: u32) -> vec2u {
+  let worth = Worth(false, last, top, 0x1p32f / f32(keep + 1u));
+  if (lane == 0u) { atomicStore(&bins[0], 0u); }
+  workgroupBarrier();
+  for (var at = lane; at < count; at += ${lanes}u) { atomicAdd(&bins[0], worthOf(text, placeOf(text, first, at), worth)); }
+  workgroupBarrier();
+  if (lane == 0u) { chosen = vec2u(atomicLoad(&bins[0]), 0u); }
+  let total = workgroupUniformLoad(&chosen).x;
+  workgroupBarrier();
+  return edgeBy(text, first, lane, count, clamp(u32(ceil(f32(total) * nucleus(text))), 1u, total), worth);
 }`;

@@ -21,6 +21,7 @@ const optionWords = 8;
 const fed: Options = {
   temperature: "temperature[p.temperature + text * p.temperatureStep]",
   topK: ["topK[2u * (p.topK + text * p.topKStep)]", "topK[2u * (p.topK + text * p.topKStep) + 1u]"],
+  topP: "topP[p.topP + text * p.topPStep]",
   minP: "minP[p.minP + text * p.minPStep]",
   seed: ["seed[2u * (p.seed + text * p.seedStep)]", "seed[2u * (p.seed + text * p.seedStep) + 1u]"],
   counter: "counter[2u * (p.counter + text * p.counterStep)]",
@@ -32,9 +33,10 @@ const leftWord = (at: number): string => `found[${optionWords}u * text + ${at}u]
 const left: Options = {
   temperature: leftWord(0),
   topK: [leftWord(1), leftWord(2)],
-  minP: leftWord(3),
-  seed: [leftWord(4), leftWord(5)],
-  counter: leftWord(6),
+  topP: leftWord(3),
+  minP: leftWord(4),
+  seed: [leftWord(5), leftWord(6)],
+  counter: leftWord(7),
 };
 
 const main = (body: string): string => `
@@ -63,7 +65,7 @@ ${main(`
   }
   if (lane == 0u && group.x == 0u) {
     let options = ${optionWords}u * text;
-${[fed.temperature, ...fed.topK, fed.minP, ...fed.seed, fed.counter].map((word, at) => `    found[options + ${at}u] = ${word};`).join("\n")}
+${[fed.temperature, ...fed.topK, fed.topP, fed.minP, ...fed.seed, fed.counter].map((word, at) => `    found[options + ${at}u] = ${word};`).join("\n")}
   }
   let keep = likeliest(text);
   // A least share of the largest logit can be told by nobody who knows a piece alone.
@@ -135,7 +137,8 @@ ${main(`
     let first = p.candidates + 2u * text * p.vocabulary;
     let rest = p.vocabulary - (p.pieces - 1u) * ${piece}u;
     let count = (p.pieces - 1u) * min(keep, ${piece}u) + min(keep, rest);
-    let last = edge(text, first, lane, count, keep);
+    var last = edge(text, first, lane, count, keep);
+    if (nucleus(text) < 1.0) { last = nucleusEdge(text, first, lane, count, keep, last, top.x); }
     for (var at = lane; at < count; at += ${lanes}u) {
       let place = placeOf(text, first, at);
       let token = rank(place.y);
@@ -196,6 +199,7 @@ export const sampleToken: WebgpuKernel = webgpuKernel([SampleToken], {
         ...parameters,
         ...placeOf("temperature", inputs.temperature),
         ...placeOf("topK", inputs.top_k),
+        ...placeOf("topP", inputs.top_p),
         ...placeOf("minP", inputs.min_p),
         ...placeOf("seed", inputs.seed),
         ...placeOf("counter", inputs.counter),
@@ -229,6 +233,7 @@ const bindingsOf = ({ inputs }: Call): Dispatch["bindings"] => [
   { name: "logits", of: inputs.logits },
   { name: "temperature", of: inputs.temperature },
   { name: "topK", of: inputs.top_k },
+  { name: "topP", of: inputs.top_p },
   { name: "minP", of: inputs.min_p },
   { name: "seed", of: inputs.seed },
   { name: "counter", of: inputs.counter },

@@ -17,6 +17,7 @@ interface Drawing {
   readonly temperature: number | readonly number[];
   readonly topK: number | readonly number[];
   readonly minP: number | readonly number[];
+  readonly topP: number | readonly number[];
   readonly seeds: readonly number[];
   readonly counters: readonly number[];
 }
@@ -29,6 +30,7 @@ const model = (type: ElementType): Uint8Array =>
         value("negated", type, ["batch", "rows", "vocabulary"]),
         value("temperature", "float32", ["temperatures"]),
         value("top_k", "int64", ["counts"]),
+        value("top_p", "float32", ["nuclei"]),
         value("min_p", "float32", ["shares"]),
         value("seed", "int64", ["batch"]),
         value("counter", "int64", ["batch"]),
@@ -39,7 +41,7 @@ const model = (type: ElementType): Uint8Array =>
         node("Neg", ["negated"], ["logits"]),
         node(
           "SampleToken",
-          ["logits", "temperature", "top_k", "min_p", "seed", "counter"],
+          ["logits", "temperature", "top_k", "top_p", "min_p", "seed", "counter"],
           ["token"],
           {},
           { domain: "insitu" },
@@ -52,7 +54,7 @@ const int64 = (values: readonly number[], dims: readonly number[]): Tensor =>
   new Tensor("int64", BigInt64Array.from(values, BigInt), dims);
 
 async function draw(session: InferenceSession, negated: Tensor, drawing: Drawing): Promise<number[]> {
-  const { temperature, topK, minP, seeds, counters } = drawing;
+  const { temperature, topK, topP, minP, seeds, counters } = drawing;
   const list = (given: number | readonly number[]): readonly number[] => (typeof given === "number" ? [given] : given);
   const floats = (given: number | readonly number[]): Tensor =>
     new Tensor("float32", Float32Array.from(list(given)), [list(given).length]);
@@ -60,6 +62,7 @@ async function draw(session: InferenceSession, negated: Tensor, drawing: Drawing
     negated,
     temperature: floats(temperature),
     top_k: int64(list(topK), [list(topK).length]),
+    top_p: floats(topP),
     min_p: floats(minP),
     seed: int64(seeds, [seeds.length]),
     counter: int64(counters, [counters.length]),
@@ -78,19 +81,26 @@ function logitsOf(type: ElementType, dims: readonly number[], numbers: ArrayLike
 }
 
 describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
-  const ways: readonly (readonly [temperature: number, topK: number, minP: number])[] = [
-    [0, 0, 0],
-    [0, 5, 0.5],
-    [1, 0, 0],
-    [0.7, 1, 0],
-    [1.3, 40, 0],
-    [1, 3000, 0],
-    [0.9, 0, 0.05],
-    [2, 40, 0.1],
-    [1, 1_000_000, 1],
-    [1e-40, 0, 0],
-    [1e30, 7, 0],
-    [0.01, 0, 0],
+  const ways: readonly (readonly [temperature: number, topK: number, minP: number, topP: number])[] = [
+    [0, 0, 0, 1],
+    [0, 5, 0.5, 1],
+    [1, 0, 0, 1],
+    [0.7, 1, 0, 1],
+    [1.3, 40, 0, 1],
+    [1, 3000, 0, 1],
+    [0.9, 0, 0.05, 1],
+    [2, 40, 0.1, 1],
+    [1, 1_000_000, 1, 1],
+    [1e-40, 0, 0, 1],
+    [1e30, 7, 0, 1],
+    [0.01, 0, 0, 1],
+    [1, 20, 0, 0.95],
+    [3, 40, 0, 0.5],
+    [1.5, 1024, 0, 0.9],
+    [1, 5000, 0.05, 0.8],
+    [2, 0, 0, 0.7],
+    [0.5, 3, 0, 1e-6],
+    [1e30, 9, 0, 0.34],
   ];
   test.each(["float32", "float16", "bfloat16"] as const)(
     "the tokens of the reference implementation, %s",
@@ -113,11 +123,11 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
         });
         const logits = logitsOf(type, [batch, rows, vocabulary], numbers);
         // Each way for all texts, and three ways beside each other.
-        const three = [0, 4, 8].map((at) =>
-          [0, 1, 2].map((option) => [0, 1, 3].map((text) => ways[at + text][option])),
+        const three = [0, 4, 8, 12, 15].map((at) =>
+          [0, 1, 2, 3].map((option) => [0, 1, 3].map((text) => ways[at + text][option])),
         );
-        for (const [temperature, topK, minP] of [...ways, ...three]) {
-          const drawing = { temperature, topK, minP, seeds: [3, -4, 2 ** 45], counters: [0, 17, 4096] };
+        for (const [temperature, topK, minP, topP] of [...ways, ...three]) {
+          const drawing = { temperature, topK, topP, minP, seeds: [3, -4, 2 ** 45], counters: [0, 17, 4096] };
           const [actual, expected] = [await draw(device, logits, drawing), await draw(host, logits, drawing)];
           expect(actual, `${vocabulary} tokens, ${JSON.stringify(drawing)}`).toEqual(expected);
         }
@@ -130,26 +140,29 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   test("nothing to choose by is no token", async () => {
     const session = await InferenceSession.create(model("float32"), { backend: "webgpu", fallback: "never" });
     const rows = [NaN, NaN, NaN, -Infinity, NaN, -Infinity, 1, Infinity, 0];
-    const drawing = { topK: 0, minP: 0, seeds: [1, 1, 1], counters: [0, 0, 0] };
-    for (const [temperature, topK, minP] of ways)
+    const drawing = { seeds: [1, 1, 1], counters: [0, 0, 0] };
+    for (const [temperature, topK, minP, topP] of ways)
       expect(
-        await draw(session, logitsOf("float32", [3, 1, 3], rows), { ...drawing, temperature, topK, minP }),
+        await draw(session, logitsOf("float32", [3, 1, 3], rows), { ...drawing, temperature, topK, topP, minP }),
       ).toEqual([-1, -1, -1]);
     await session.release();
   });
 
   test.each([
-    ["all", 0.8, 0, 0],
-    ["the likeliest 5", 1.2, 5, 0],
-    ["a least share", 1, 0, 0.15],
-  ] as const)("draws from the softmax of %s", async (_, temperature, topK, minP) => {
+    ["all", 0.8, 0, 0, 1],
+    ["the likeliest 5", 1.2, 5, 0, 1],
+    ["a least share", 1, 0, 0.15, 1],
+    ["a nucleus of the likeliest 7", 1.1, 7, 0, 0.8],
+  ] as const)("draws from the softmax of %s", async (_, temperature, topK, minP, topP) => {
     const session = await InferenceSession.create(model("float32"), { backend: "webgpu", fallback: "never" });
     const scores = Float32Array.of(1, 3, 2, -1, 2.5, 0.5, 2.2, -3, 1.5, 0);
     const [batch, rounds] = [100, soak ? 20 : 5];
     const order = [...scores.keys()].toSorted((a, b) => scores[b] - scores[a]);
-    const kept = (topK > 0 ? order.slice(0, topK) : order).filter(
-      (token) => Math.exp((scores[token] - 3) / temperature) >= minP,
-    );
+    const weightOf = (token: number): number => Math.exp((scores[token] - 3) / temperature);
+    const likeliest = topK > 0 ? order.slice(0, topK) : order;
+    const whole = likeliest.reduce((sum, token) => sum + weightOf(token), 0);
+    const before = likeliest.map((_token, at) => likeliest.slice(0, at).reduce((sum, each) => sum + weightOf(each), 0));
+    const kept = likeliest.filter((token, at) => weightOf(token) >= minP && before[at] < topP * whole);
     const weights = [...scores].map((score, token) => (kept.includes(token) ? Math.exp(score / temperature) : 0));
     const total = weights.reduce((sum, weight) => sum + weight, 0);
     const counts = new Array<number>(scores.length).fill(0);
@@ -161,7 +174,8 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     for (let round = 0; round < rounds; round++) {
       const seeds = Array.from({ length: batch }, (__, text) => text % 5);
       const counters = Array.from({ length: batch }, (__, text) => round * 20 + Math.floor(text / 5));
-      for (const token of await draw(session, logits, { temperature, topK, minP, seeds, counters })) counts[token]++;
+      for (const token of await draw(session, logits, { temperature, topK, topP, minP, seeds, counters }))
+        counts[token]++;
     }
     const draws = batch * rounds;
     let square = 0;
