@@ -9,7 +9,7 @@ import { readNumbers } from "../tensor/access.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { logitRows } from "../rewrite/page-names.js";
-import { samplingInputs, samplingOutputs } from "../rewrite/sampling-names.js";
+import { samplingInputs, samplingOutputs, seenWords } from "../rewrite/sampling-names.js";
 import {
   type DecoderInput,
   decoderInputNames,
@@ -67,7 +67,7 @@ export class Decoder {
   /** Tokens of the vocabulary, where the model draws from it. */
   readonly #vocabulary: number | undefined;
   /** Slots that no drawer has, by the number of texts: programs are bound to them, so that they are used again. */
-  readonly #slots = new Map<number, Tensor[]>();
+  readonly #slots = new Map<string, Tensor[]>();
   /** True if each sample's rows have their own length and are written where the host says: samples may be rewound one by one. */
   readonly ragged: boolean;
   /** True if new rows may be written over old ones. */
@@ -120,14 +120,27 @@ export class Decoder {
     if (this.#vocabulary === undefined || !this.ragged) return undefined;
     const batch = drawing.seeds.length;
     const bounds = [0, this.#vocabulary - 1] as const;
-    const slot = this.#slots.get(batch)?.pop() ?? this.#session.createSlot("input_ids", [batch, 1], bounds);
-    return new TokenDrawer(this.#session, this, slot, drawing);
+    const tokens = this.#slotFor("input_ids", "int64", [batch, 1], bounds);
+    const words = seenWords(this.#vocabulary);
+    const seen =
+      drawing.repetitionPenalty === 1 ? undefined : this.#slotFor(samplingInputs.seen, "int32", [batch, words]);
+    return new TokenDrawer(this.#session, this, { tokens, seen }, drawing);
   }
 
   /** Takes a drawer back that is needed no more. */
-  giveBack({ slot }: TokenDrawer): void {
-    const [batch] = slot.dims;
-    this.#slots.set(batch, [...(this.#slots.get(batch) ?? []), slot]);
+  giveBack({ slots: { tokens, seen } }: TokenDrawer): void {
+    for (const slot of [tokens, seen])
+      if (slot !== undefined) this.#slots.set(slotKey(slot), [...(this.#slots.get(slotKey(slot)) ?? []), slot]);
+  }
+
+  /** One that was given back, or a new one. */
+  #slotFor(
+    input: string,
+    type: ElementType,
+    dims: readonly number[],
+    bounds?: readonly [least: number, most: number],
+  ): Tensor {
+    return this.#slots.get(slotKey({ type, dims }))?.pop() ?? this.#session.createSlot(input, dims, bounds);
   }
 
   /** True if a run can draw a token behind each row of logits that it is asked for. */
@@ -142,7 +155,7 @@ export class Decoder {
     drawings: readonly OneDrawing[],
     tellsLogits: boolean,
   ): Promise<{ readonly tokens: readonly number[]; readonly logits: Logits | undefined }> {
-    const feeds = { ...this.feedsOf(state, step), ...drawingFeeds(drawings) };
+    const feeds = { ...this.feedsOf(state, step), ...drawingFeeds(drawings, this.#vocabulary!) };
     const wanted = { [samplingOutputs.token]: null, ...(tellsLogits ? { [this.#logits]: null } : {}) };
     const results = await this.#session.run(feeds, wanted, { state });
     return {
@@ -266,3 +279,6 @@ function typesOf({ inputMetadata, heldInputs }: Session): ReadonlyMap<DecoderInp
   }
   return types;
 }
+
+/** Slots of one type and shape serve alike. */
+const slotKey = ({ type, dims }: Pick<Tensor, "type" | "dims">): string => `${type} ${dims.join()}`;

@@ -3,7 +3,7 @@
  * before the tokens of those before them are known. Knows no text; how many are begun ahead is the caller's matter.
  */
 import { InsituError } from "../base/error.js";
-import { samplingInputs, samplingOutputs } from "../rewrite/sampling-names.js";
+import { samplingInputs, samplingOutputs, seenWords } from "../rewrite/sampling-names.js";
 import type { Feeds } from "../session/feeds.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
@@ -19,18 +19,24 @@ export interface DrawingOptions {
   /** Below 1, `topK` lies between 1 and `mostNucleus`. */
   readonly topP: number;
   readonly minP: number;
+  /** 1 for none. */
+  readonly repetitionPenalty: number;
 }
 
 /** How the tokens of several texts are drawn. */
 export interface Drawing extends DrawingOptions {
   /** One for each text. */
   readonly seeds: readonly number[];
+  /** The tokens of each text's prompt; only a repetition penalty looks at them. */
+  readonly seen: readonly (readonly number[])[];
 }
 
 /** How one token is drawn: the number `counter` of a text with this seed. */
 export interface OneDrawing extends DrawingOptions {
   readonly seed: number;
   readonly counter: number;
+  /** The tokens of the text so far, its prompt included; only a repetition penalty looks at them. */
+  readonly seen: readonly number[];
 }
 
 /** A run that was begun. */
@@ -45,27 +51,30 @@ export interface BegunRun {
 /** The largest number of float32. */
 const mostFloat = 3.4028234663852886e38;
 
+/** Where what a run draws lies for the next one: the tokens, and which tokens there have been, where a penalty asks for it. */
+export interface DrawerSlots {
+  readonly tokens: Tensor;
+  readonly seen: Tensor | undefined;
+}
+
 /** Draws the tokens of some texts: the options are fed again and again, and the tokens that were drawn last lie in their slot. */
 export class TokenDrawer {
   readonly #session: Session;
   readonly #decoder: Decoder;
-  readonly #slot: Tensor;
+  /** For decoders. */
+  readonly slots: DrawerSlots;
   readonly #feeds: Feeds;
+  /** What the first run is told of the prompts. */
+  readonly #seen: Feeds;
 
   /** For decoders. */
-  constructor(session: Session, decoder: Decoder, slot: Tensor, { temperature, topK, topP, minP, seeds }: Drawing) {
+  constructor(session: Session, decoder: Decoder, slots: DrawerSlots, drawing: Drawing) {
     this.#session = session;
     this.#decoder = decoder;
-    this.#slot = slot;
-    this.#feeds = {
-      ...optionFeeds([{ temperature, topK, topP, minP }]),
-      [samplingInputs.seed]: int64(seeds, [seeds.length]),
-    };
-  }
-
-  /** For decoders: where the tokens lie. */
-  get slot(): Tensor {
-    return this.#slot;
+    this.slots = slots;
+    const { seeds, seen } = drawing;
+    this.#feeds = { ...optionFeeds([drawing]), [samplingInputs.seed]: int64(seeds, [seeds.length]) };
+    this.#seen = slots.seen === undefined ? {} : { [samplingInputs.seen]: seenTensor(seen, slots.seen.dims[1]) };
   }
 
   /** Begins a run that reads tokens whose logits nobody needs. What it returns resolves when the run is over. */
@@ -105,41 +114,54 @@ export class TokenDrawer {
   /** `draw`, with all that a step may say; `goesOn` where the tokens drawn last are read in place of the step's. */
   async drawStep(state: State, step: DecoderStep, goesOn: boolean, counter: number): Promise<BegunRun> {
     const feeds = this.#decoder.feedsOf(state, { ...step, keep: 1 });
-    if (goesOn) feeds["input_ids"] = this.#slot;
+    const { tokens, seen } = this.slots;
+    if (goesOn) feeds["input_ids"] = tokens;
     Object.assign(feeds, this.#feeds, { [samplingInputs.counter]: int64([counter], [1]) });
-    const wanted = { [samplingOutputs.token]: null, [samplingOutputs.input]: this.#slot };
+    const wanted: Record<string, Tensor | null> = { [samplingOutputs.token]: null, [samplingOutputs.input]: tokens };
+    if (seen !== undefined) {
+      Object.assign(feeds, goesOn ? { [samplingInputs.seen]: seen } : this.#seen);
+      wanted[samplingOutputs.seen] = seen;
+    }
     const { results } = await this.#session.start(feeds, wanted, { state });
     return { tokens: quiet(results.then(tokensOf)) };
   }
 }
 
 function optionFeeds(options: readonly DrawingOptions[]): Feeds {
-  const dims = [options.length];
-  const temperatures = options.map(({ temperature }) => Math.min(temperature, mostFloat));
+  const count = options.length;
+  const numbers = options.flatMap(({ temperature, topP, minP, repetitionPenalty }) => [
+    Math.min(temperature, mostFloat),
+    topP,
+    minP,
+    repetitionPenalty,
+  ]);
   return {
-    [samplingInputs.temperature]: new Tensor("float32", temperatures, dims),
+    [samplingInputs.options]: new Tensor("float32", numbers, [count, 4]),
     [samplingInputs.topK]: int64(
       options.map(({ topK }) => topK),
-      dims,
-    ),
-    [samplingInputs.topP]: new Tensor(
-      "float32",
-      options.map(({ topP }) => topP),
-      dims,
-    ),
-    [samplingInputs.minP]: new Tensor(
-      "float32",
-      options.map(({ minP }) => minP),
-      dims,
+      [count],
     ),
   };
 }
 
+/** Which tokens there have been in each text: a bit each. */
+function seenTensor(texts: readonly (readonly number[])[], words: number): Tensor {
+  const bits = new Int32Array(texts.length * words);
+  texts.forEach((tokens, text) => {
+    for (const token of tokens) bits[text * words + (token >> 5)] |= 1 << (token & 31);
+  });
+  return new Tensor("int32", bits, [texts.length, words]);
+}
+
 /** What a run is fed that draws a token behind each row of its logits. */
-export function drawingFeeds(drawings: readonly OneDrawing[]): Feeds {
+export function drawingFeeds(drawings: readonly OneDrawing[], vocabulary: number): Feeds {
   const dims = [drawings.length];
+  const seen = drawings.map((drawing) => (drawing.repetitionPenalty === 1 ? [] : drawing.seen));
   return {
     ...optionFeeds(drawings),
+    ...(seen.some(({ length }) => length > 0)
+      ? { [samplingInputs.seen]: seenTensor(seen, seenWords(vocabulary)) }
+      : {}),
     [samplingInputs.seed]: int64(
       drawings.map(({ seed }) => seed),
       dims,

@@ -14,19 +14,23 @@ import { drawingOf } from "./sampling.js";
 const depth = 3;
 
 /** What a device is told of how to draw; undefined for options that ask for logits on the host. */
-function drawingFor(options: Generating, seeds: readonly number[]): Drawing | undefined {
+function drawingFor(
+  options: Generating,
+  seeds: readonly number[],
+  seen: readonly (readonly number[])[],
+): Drawing | undefined {
   const { sampling, logprobs, speculate, logitBias, constraint } = options;
   if (logitBias !== undefined || constraint !== undefined || logprobs !== undefined || speculate !== undefined)
     return undefined;
   const drawing = drawingOf(sampling);
-  return drawing && { ...drawing, seeds };
+  return drawing && { ...drawing, seeds, seen };
 }
 
 /** What makes a text on the device; undefined where the options, the context or the model ask for logits on the host. */
-export function flightFor(context: Context, promptLength: number, options: Generating): Flight | undefined {
+export function flightFor(context: Context, prompt: readonly number[], options: Generating): Flight | undefined {
   const { sampling, whenFull, maxTokens = Infinity } = options;
-  const drawing = drawingFor(options, [sampling.seed]);
-  const slides = whenFull === "slide" && promptLength + maxTokens - 1 > context.capacity;
+  const drawing = drawingFor(options, [sampling.seed], [prompt]);
+  const slides = whenFull === "slide" && prompt.length + maxTokens - 1 > context.capacity;
   const drawer = drawing === undefined || slides || context.slid ? undefined : context.takeDrawer(drawing);
   return drawer && new Flight(context, drawer, maxTokens);
 }
@@ -41,6 +45,7 @@ export function batchFlightFor(
   const drawing = drawingFor(
     options,
     prompts.map((_, text) => seed + text),
+    prompts,
   );
   const drawer = drawing && place.decoder.drawer?.(drawing);
   // The last token of a text that is full is not read any more.

@@ -150,7 +150,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       const note = (): void => void (this.#bytes = differenceOf(context.bytes, before));
       this.#reused = reused;
       try {
-        this.#flight = flightFor(context, this.#prompt.length, this.#options);
+        this.#flight = flightFor(context, this.#prompt, this.#options);
         for await (const token of this.#flight === undefined
           ? this.#tokens(context, constraint?.rule)
           : this.#drawn(context, this.#flight)) {

@@ -71,9 +71,9 @@ export function readSampling(options: SamplingOptions, defaults: SamplingOptions
 /** What a device is told of how to draw; undefined for options of which it knows nothing. */
 export function drawingOf(sampling: Sampling): DrawingOptions | undefined {
   const { temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty } = sampling;
-  const isPlain = repetitionPenalty === 1 && presencePenalty === 0 && frequencyPenalty === 0;
+  const isKnown = presencePenalty === 0 && frequencyPenalty === 0;
   const isFound = temperature < leastTemperature || topP === 1 || (topK > 0 && topK <= mostNucleus);
-  return isPlain && isFound ? { temperature, topK, topP, minP } : undefined;
+  return isKnown && isFound ? { temperature, topK, topP, minP, repetitionPenalty } : undefined;
 }
 
 const randomSeed = (): number => Math.floor(Math.random() * 2 ** 31);

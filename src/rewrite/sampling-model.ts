@@ -2,12 +2,12 @@
  * Model → Model: a decoder that draws its own next token, so that it need not come to the host before it is read.
  *
  * before: … → logits
- * after:  … → logits → SampleToken(…, temperature, top_k, top_p, min_p, seed, counter) → next_token, next_input_ids
+ * after:  … → logits → SampleToken(…, options, top_k, seed, counter, seen) → next_token, next_input_ids, next_sampling_seen
  */
 import { initializer, node, value } from "../onnx/build.js";
 import type { Model, ModelValue } from "../onnx/model.js";
 import { logitsOf } from "./logits-output.js";
-import { samplingInputs, samplingOutputs } from "./sampling-names.js";
+import { samplingInputs, samplingOutputs, seenWords } from "./sampling-names.js";
 
 const shapeOf = (value: ModelValue | undefined): readonly unknown[] | undefined =>
   value?.type?.kind === "tensor" ? value.type.shape : undefined;
@@ -28,7 +28,10 @@ export function withSampling(model: Model): Model {
   if (logits === undefined || (shapeOf(logits)?.length ?? 3) !== 3 || shapeOf(tokens)?.length !== 2) return model;
   if (typeOf(tokens) !== "int64" || !logitTypes.includes(typeOf(logits))) return model;
   if ([...inputs, ...outputs].some((name) => named.has(name))) return model;
-  const { temperature, topK, topP, minP, seed, counter } = samplingInputs;
+  const { options, topK, seed, counter, seen } = samplingInputs;
+  const vocabulary = shapeOf(logits)?.[2];
+  if (typeof vocabulary !== "number") return model;
+  const words = seenWords(vocabulary);
   return {
     ...model,
     opsets: new Map([...opsets, ["insitu", opsets.get("insitu") ?? 1]]),
@@ -36,27 +39,30 @@ export function withSampling(model: Model): Model {
       ...graph,
       inputs: [
         ...graph.inputs,
-        value(temperature, "float32", [undefined]),
+        value(options, "float32", [undefined, 4]),
         value(topK, "int64", [undefined]),
-        value(topP, "float32", [undefined]),
-        value(minP, "float32", [undefined]),
         value(seed, "int64", [undefined]),
         value(counter, "int64", [undefined]),
+        value(seen, "int32", [undefined, words]),
       ],
       initializers: [
         ...graph.initializers,
-        initializer(temperature, "float32", [0], [1]),
+        initializer(options, "float32", [0, 1, 0, 1], [1, 4]),
         initializer(topK, "int64", [0n], [1]),
-        initializer(topP, "float32", [1], [1]),
-        initializer(minP, "float32", [0], [1]),
         initializer(seed, "int64", [0n], [1]),
         initializer(counter, "int64", [0n], [1]),
+        initializer(seen, "int32", new Array<number>(words).fill(0), [1, words]),
       ],
       nodes: [
         ...graph.nodes,
         node("SampleToken", [logits.name, ...inputs], outputs, {}, { name: "sample_token", domain: "insitu" }),
       ],
-      outputs: [...graph.outputs, ...outputs.map((name) => value(name, "int64", [undefined, 1]))],
+      outputs: [
+        ...graph.outputs,
+        value(samplingOutputs.token, "int64", [undefined, 1]),
+        value(samplingOutputs.input, "int64", [undefined, 1]),
+        value(samplingOutputs.seen, "int32", [undefined, words]),
+      ],
     },
   };
 }

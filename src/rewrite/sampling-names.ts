@@ -5,13 +5,15 @@
 
 /** The inputs that say how a token is drawn. Each has a default: left out, the likeliest is taken. */
 export const samplingInputs = {
-  temperature: "sampling_temperature",
+  options: "sampling_options",
   topK: "sampling_top_k",
-  topP: "sampling_top_p",
-  minP: "sampling_min_p",
   seed: "sampling_seed",
   counter: "sampling_counter",
+  seen: "sampling_seen",
 } as const;
 
-/** The outputs: the token, −1 where the logits are no numbers to choose by, and the same as the next run reads it. */
-export const samplingOutputs = { token: "next_token", input: "next_input_ids" } as const;
+/** The outputs: the token, −1 where the logits are no numbers to choose by; the same as the next run reads it, and the tokens that were seen then. */
+export const samplingOutputs = { token: "next_token", input: "next_input_ids", seen: "next_sampling_seen" } as const;
+
+/** Words of 32 bits, one bit a token, that tell which tokens of a vocabulary were seen. */
+export const seenWords = (vocabulary: number): number => Math.ceil(vocabulary / 32);

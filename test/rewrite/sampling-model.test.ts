@@ -16,24 +16,33 @@ const model = generatedDecoder(smallSizes);
 test("draws what the sampler on the host draws from the same logits; without options the likeliest", async () => {
   const session = await InferenceSession.create(writeModel(withSampling(model)), { backend: "reference" });
   const state = session.createState({ dims: { batch: 1, capacity: 32 } });
-  const sampler = new Sampler(readSampling({ temperature: 1.7, topK: 12, topP: 0.9, minP: 0.02, seed: 77 }));
+  const sampler = new Sampler(
+    readSampling({ temperature: 1.7, topK: 12, topP: 0.9, minP: 0.02, repetitionPenalty: 1.25, seed: 77 }),
+    [3, 33],
+  );
+  let seen: Tensor = new Tensor(
+    "int32",
+    [8, 2, ...new Array<number>(Math.ceil(smallSizes.vocabulary / 32) - 2).fill(0)],
+    [1, Math.ceil(smallSizes.vocabulary / 32)],
+  );
   for (let counter = 0; counter < 12; counter++) {
     const at = state.lengths;
-    const { logits, next_token, next_input_ids } = await session.run(
+    const { logits, next_token, next_input_ids, next_sampling_seen } = await session.run(
       {
         ...tokenFeeds([tokens(counter, counter + 2)], at),
-        [samplingInputs.temperature]: new Tensor("float32", [1.7], [1]),
+        [samplingInputs.options]: new Tensor("float32", [1.7, 0.9, 0.02, 1.25], [1, 4]),
         [samplingInputs.topK]: int64([12]),
-        [samplingInputs.topP]: new Tensor("float32", [0.9], [1]),
-        [samplingInputs.minP]: new Tensor("float32", [0.02], [1]),
         [samplingInputs.seed]: int64([77]),
         [samplingInputs.counter]: int64([counter]),
+        [samplingInputs.seen]: seen,
       },
       { state },
     );
     const last = (logits.data as Float32Array).slice(-smallSizes.vocabulary);
     expect(next_token.data).toEqual(BigInt64Array.of(BigInt(sampler.choose(last))));
     expect(next_input_ids.data).toEqual(next_token.data);
+    sampler.accept(Number((next_token.data as BigInt64Array)[0]));
+    seen = next_sampling_seen;
   }
   const { logits, next_token } = await session.run(tokenFeeds([[3]], state.lengths), { state });
   const greedy = new Sampler(readSampling({}));

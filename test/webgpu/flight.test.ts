@@ -26,6 +26,8 @@ const ways: readonly (readonly [name: string, options: GenerateOptions])[] = [
   ["of a least share", { temperature: 3, minP: 0.3, seed: 5 }],
   ["of both", { temperature: 3, topK: 9, minP: 0.05, seed: 6 }],
   ["of a nucleus of the likeliest", { temperature: 2, topK: 9, topP: 0.6, seed: 7 }],
+  ["with a penalty on what was there", { repetitionPenalty: 1.3 }],
+  ["as published models ask for it", { temperature: 2, topK: 20, topP: 0.9, repetitionPenalty: 1.2, seed: 8 }],
 ];
 
 /** Where texts lie. Blocks of few rows: texts end anywhere in them. */
@@ -53,7 +55,7 @@ describe.skipIf(noWebgpu !== undefined).each(caches)("on a GPU, on %s", (place, 
     folder?.remove();
   });
 
-  const tried = soak ? ways : ways.filter(([name]) => name === "of a nucleus of the likeliest");
+  const tried = soak ? ways : ways.filter(([name]) => name === "as published models ask for it");
   test.each(tried)("tokens drawn %s are those of the host", async (name, options) => {
     const count = soak ? 30 : 10;
     const wanted = { maxTokens: count, ...options };
@@ -72,7 +74,6 @@ describe.skipIf(noWebgpu !== undefined).each(caches)("on a GPU, on %s", (place, 
   test.skipIf(!soak)("options that need logits on the host are obeyed there", async () => {
     const others: readonly GenerateOptions[] = [
       { temperature: 1, topP: 0.9, seed: 1 },
-      { repetitionPenalty: 1.2 },
       { presencePenalty: 0.5 },
       { frequencyPenalty: 0.5 },
       { speculate: true },
@@ -263,6 +264,7 @@ describe.skipIf(noWebgpu !== undefined).each(caches)("on a GPU, on %s", (place, 
     ["by temperature", { temperature: 0.8, topK: 0, seed: 21 }],
     ["of the likeliest", { temperature: 1, topK: 40, seed: 22 }],
     ["of a least share", { temperature: 1, topK: 0, minP: 0.05, seed: 23 }],
+    ["as it asks for it itself", { temperature: 0.8, topK: 40, topP: 0.95, repetitionPenalty: 1.1, seed: 24 }],
   ] as const;
   test.skipIf(!soak).each(embeddedWays)("the embedded model's text over 64 tokens, drawn %s", async (_, options) => {
     const wanted = { maxTokens: 64, topP: 1, repetitionPenalty: 1, ...options };

@@ -20,7 +20,7 @@ import { step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
 const dims = { batch: 1, capacity: 16 };
-const drawing = { temperature: 1, topK: 9, topP: 1, minP: 0, seeds: [3] };
+const drawing = { temperature: 1, topK: 9, topP: 1, minP: 0, repetitionPenalty: 1.3, seeds: [3], seen: [[1, 2, 5]] };
 
 /** An object of the platform's with some members in the place of its own. */
 function proxied<T extends object>(of: T, members: object): T {

@@ -3,10 +3,19 @@ import type { View } from "../../tensor/view.js";
 
 const { NaN: none } = Number;
 
+/** Tokens 1 and 4. */
+const seenBefore = 0b10010;
+
 const sample = (
   shows: string,
   logits: View,
-  [temperature, topK, minP, topP = 1]: readonly [number | readonly number[], number, number, topP?: number],
+  [temperature, topK, minP, topP = 1, penalty = 1]: readonly [
+    number | readonly number[],
+    number,
+    number,
+    topP?: number,
+    penalty?: number,
+  ],
   chance: { readonly seed: readonly number[]; readonly counter: readonly number[] },
   answer: Pick<OpCase, "outputs" | "throws">,
 ): OpCase => ({
@@ -16,14 +25,15 @@ const sample = (
   shows,
   inputs: [
     logits,
-    typeof temperature === "number"
-      ? of("float32", [], [temperature])
-      : of("float32", [temperature.length], temperature),
+    of(
+      "float32",
+      [[temperature].flat().length, 4],
+      [temperature].flat().flatMap((each) => [each, topP, minP, penalty]),
+    ),
     of("int64", [], [topK]),
-    of("float32", [], [topP]),
-    of("float32", [], [minP]),
     of("int64", [chance.seed.length], chance.seed),
     of("int64", [chance.counter.length], chance.counter),
+    of("int32", [1, 1], [seenBefore]),
   ],
   ...answer,
 });
@@ -35,6 +45,11 @@ const tokens = (...values: readonly number[]): Pick<OpCase, "outputs"> => ({
       "int64",
       [values.length, 1],
       values.map((token) => Math.max(0, token)),
+    ),
+    of(
+      "int32",
+      [values.length, 1],
+      values.map((token) => (token < 0 ? seenBefore : seenBefore | (1 << token))),
     ),
   ],
 });
@@ -53,6 +68,14 @@ export const cases: readonly OpCase[] = [
   ),
   sample("the likeliest alone may be taken: of two the first", row, [1, 1, 0], chance, tokens(1)),
   sample("a nucleus of one: of two that are as likely the first", row, [1, 0, 0, 0.3], chance, tokens(1)),
+  sample("what was seen is less likely: of two the second", row, [0, 0, 0, 1, 1.1], chance, tokens(3)),
+  sample(
+    "a negative logit gets more so",
+    of("float32", [1, 1, 3], [-2, -1, -1.5]),
+    [0, 0, 0, 1, 1.6],
+    chance,
+    tokens(2),
+  ),
   sample("NaN is never taken", of("float32", [1, 1, 4], [none, -1, none, -2]), [1, 1, 0], chance, tokens(1)),
   sample(
     "nothing but NaN and infinities: no token",

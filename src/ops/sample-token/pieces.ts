@@ -17,12 +17,13 @@ export interface Options {
   readonly topK: readonly [low: string, high: string];
   readonly topP: string;
   readonly minP: string;
+  readonly penalty: string;
   readonly seed: readonly [low: string, high: string];
   readonly counter: string;
 }
 
 /** Scores and options. All invocations of a workgroup read the options alike. */
-export const scores = (type: ElementType, { temperature, topK, topP, minP }: Options): string => `
+export const scores = (type: ElementType, { temperature, topK, topP, minP, penalty }: Options): string => `
 // Where −infinity and infinity stand among ordered scores: what is finite lies between. NaN is 0.
 const below = 0x007fffffu;
 const above = 0xff800000u;
@@ -35,8 +36,13 @@ fn ordered(score: f32) -> u32 {
 }
 fn score(order: u32) -> f32 { return bitcast<f32>(select(~order, order & 0x7fffffffu, order >= 0x80000000u)); }
 fn logit(text: u32, token: u32) -> u32 {
-  return ordered(${read(type, "logits", "p.logits + (text * p.rows + p.rows - 1u) * p.vocabulary + token")});
+  let given = ${read(type, "logits", "p.logits + (text * p.rows + p.rows - 1u) * p.vocabulary + token")};
+  let penalty = bitcast<f32>(${penalty});
+  if (penalty == 1.0 || !isSeen(text, token)) { return ordered(given); }
+  return ordered(given * select(penalty, 1.0 / penalty, given > 0.0));
 }
+fn seenWord(text: u32, word: u32) -> u32 { return seen[p.seen + text * p.seenStep + word]; }
+fn isSeen(text: u32, token: u32) -> bool { return ((seenWord(text, token >> 5u) >> (token & 31u)) & 1u) == 1u; }
 
 fn heat(text: u32) -> f32 { return bitcast<f32>(${temperature}); }
 fn isGreedy(text: u32) -> bool { return !(heat(text) >= 0x1p-126f); }

@@ -15,14 +15,17 @@ type Call = CallOf<typeof SampleToken>;
 const piece = 2048;
 
 /** Words that a text's options take in what is left for the last dispatch, which has no bindings to spare. */
-const optionWords = 8;
+const optionWords = 9;
+
+const fedOption = (at: number): string => `options[p.options + text * p.optionsStep + ${at}u]`;
 
 /** The options as they are fed. */
 const fed: Options = {
-  temperature: "temperature[p.temperature + text * p.temperatureStep]",
+  temperature: fedOption(0),
   topK: ["topK[2u * (p.topK + text * p.topKStep)]", "topK[2u * (p.topK + text * p.topKStep) + 1u]"],
-  topP: "topP[p.topP + text * p.topPStep]",
-  minP: "minP[p.minP + text * p.minPStep]",
+  topP: fedOption(1),
+  minP: fedOption(2),
+  penalty: fedOption(3),
   seed: ["seed[2u * (p.seed + text * p.seedStep)]", "seed[2u * (p.seed + text * p.seedStep) + 1u]"],
   counter: "counter[2u * (p.counter + text * p.counterStep)]",
 };
@@ -37,6 +40,7 @@ const left: Options = {
   minP: leftWord(4),
   seed: [leftWord(5), leftWord(6)],
   counter: leftWord(7),
+  penalty: leftWord(8),
 };
 
 const main = (body: string): string => `
@@ -64,8 +68,8 @@ ${main(`
     found[left + 1u] = top.y;
   }
   if (lane == 0u && group.x == 0u) {
-    let options = ${optionWords}u * text;
-${[fed.temperature, ...fed.topK, fed.topP, fed.minP, ...fed.seed, fed.counter].map((word, at) => `    found[options + ${at}u] = ${word};`).join("\n")}
+    let own = ${optionWords}u * text;
+${[fed.temperature, ...fed.topK, fed.topP, fed.minP, ...fed.seed, fed.counter, fed.penalty].map((word, at) => `    found[own + ${at}u] = ${word};`).join("\n")}
   }
   let keep = likeliest(text);
   // A least share of the largest logit can be told by nobody who knows a piece alone.
@@ -113,6 +117,7 @@ fn say(text: u32, lane: u32, token: u32, high: u32) {
     sayToken(text, token, high);
     sayInput(text, select(token, 0u, high != 0u), 0u);
   }
+  saySeen(text, lane, token);
 }
 ${main(`
   let text = group.x;
@@ -171,13 +176,26 @@ fn ${name}(text: u32, low: u32, high: u32) {
 ${isAsked ? `  ${array}[2u * (p.${array} + text)] = low;\n  ${array}[2u * (p.${array} + text) + 1u] = high;` : ""}
 }`;
 
+/** Writes the tokens that were seen, where they are asked for: no token is none of them. */
+const sayingSeen = (isAsked: boolean): string => `
+fn saySeen(text: u32, lane: u32, token: u32) {
+${
+  isAsked
+    ? `  for (var word = lane; word < p.seenWords; word += ${lanes}u) {
+    let mark = select(0u, 1u << (token & 31u), (token >> 5u) == word);
+    nextSeen[p.nextSeen + text * p.seenWords + word] = seenWord(text, word) | mark;
+  }`
+    : ""
+}
+}`;
+
 /** The next token of each text. */
 export const sampleToken: WebgpuKernel = webgpuKernel([SampleToken], {
-  accepts({ inputs, outputs: { token, next_input: next } }) {
+  accepts({ inputs, outputs: { token, next_input: next, next_seen: seen } }) {
     const { logits } = inputs;
     if (!isShaderType(logits.type)) return `logits of ${logits.type} are none that shaders read`;
     if (logits.shape[2] >= 2 ** tokenBits) return `a vocabulary of ${logits.shape[2]} is too long`;
-    const whole = [...Object.values(inputs), token, next].every((operand) => operand?.contiguous !== false);
+    const whole = [...Object.values(inputs), token, next, seen].every((operand) => operand?.contiguous !== false);
     return whole ? true : "an operand has gaps";
   },
   record(call, recorder) {
@@ -188,7 +206,17 @@ export const sampleToken: WebgpuKernel = webgpuKernel([SampleToken], {
     const pieceStart = optionWords * batch;
     const candidates = pieceStart + 4 * batch * pieces;
     const found = recorder.temporary(4 * (candidates + 2 * batch * vocabulary));
-    const parameters = { vocabulary, rows, pieces, pieceStart, candidates, logits: inputs.logits.place.offset };
+    const [, seenWords] = inputs.seen.shape;
+    const parameters = {
+      vocabulary,
+      rows,
+      pieces,
+      pieceStart,
+      candidates,
+      logits: inputs.logits.place.offset,
+      seenWords,
+      ...placeOf("seen", inputs.seen),
+    };
     const shared = (options: Options): string =>
       `${scores(inputs.logits.type, options)}\n${noise(options)}\n${largest}\n${edge}`;
     recorder.dispatch({
@@ -197,27 +225,32 @@ export const sampleToken: WebgpuKernel = webgpuKernel([SampleToken], {
       bindings: [...bindingsOf(call), { name: "found", of: found, writes: true }],
       parameters: {
         ...parameters,
-        ...placeOf("temperature", inputs.temperature),
+        ...placeOf("options", inputs.options),
         ...placeOf("topK", inputs.top_k),
-        ...placeOf("topP", inputs.top_p),
-        ...placeOf("minP", inputs.min_p),
         ...placeOf("seed", inputs.seed),
         ...placeOf("counter", inputs.counter),
       },
       workgroups: [pieces, batch],
     });
-    const { token, next_input: next } = outputs;
-    const said = `${saying("sayToken", "tokens", token !== undefined)}${saying("sayInput", "nextInputs", next !== undefined)}`;
+    const { token, next_input: next, next_seen: seen } = outputs;
+    const said = `${saying("sayToken", "tokens", token !== undefined)}${saying("sayInput", "nextInputs", next !== undefined)}${sayingSeen(seen !== undefined)}`;
     recorder.dispatch({
       name: "pickToken",
       code: `${shared(left)}\n${said}\n${pick}`,
       bindings: [
         { name: "logits", of: inputs.logits },
         { name: "found", of: found },
+        { name: "seen", of: inputs.seen },
         ...(token === undefined ? [] : [{ name: "tokens", of: token, writes: true }]),
         ...(next === undefined ? [] : [{ name: "nextInputs", of: next, writes: true }]),
+        ...(seen === undefined ? [] : [{ name: "nextSeen", of: seen, writes: true }]),
       ],
-      parameters: { ...parameters, tokens: token?.place.offset ?? 0, nextInputs: next?.place.offset ?? 0 },
+      parameters: {
+        ...parameters,
+        tokens: token?.place.offset ?? 0,
+        nextInputs: next?.place.offset ?? 0,
+        nextSeen: seen?.place.offset ?? 0,
+      },
       workgroups: [batch],
     });
   },
@@ -226,15 +259,14 @@ export const sampleToken: WebgpuKernel = webgpuKernel([SampleToken], {
 /** Where an option begins, and how far on the next text's is: nowhere, where one serves all. */
 const placeOf = (name: string, { shape, place }: Call["inputs"]["seed"]): Record<string, number> => ({
   [name]: place.offset,
-  [`${name}Step`]: (shape[0] ?? 1) === 1 ? 0 : 1,
+  [`${name}Step`]: (shape[0] ?? 1) === 1 ? 0 : (shape[1] ?? 1),
 });
 
 const bindingsOf = ({ inputs }: Call): Dispatch["bindings"] => [
   { name: "logits", of: inputs.logits },
-  { name: "temperature", of: inputs.temperature },
+  { name: "options", of: inputs.options },
   { name: "topK", of: inputs.top_k },
-  { name: "topP", of: inputs.top_p },
-  { name: "minP", of: inputs.min_p },
   { name: "seed", of: inputs.seed },
   { name: "counter", of: inputs.counter },
+  { name: "seen", of: inputs.seen },
 ];

@@ -44,7 +44,8 @@ export class Text {
 
   /** How its next token is drawn by whoever runs the model; undefined where its logits are needed here. */
   get drawing(): OneDrawing | undefined {
-    return this.#drawing && { ...this.#drawing, seed: this.request.sampling.seed, counter: this.#made };
+    const { seed } = this.request.sampling;
+    return this.#drawing && { ...this.#drawing, seed, counter: this.#made, seen: this.tokens };
   }
 
   /**

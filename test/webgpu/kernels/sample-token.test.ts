@@ -18,6 +18,7 @@ interface Drawing {
   readonly topK: number | readonly number[];
   readonly minP: number | readonly number[];
   readonly topP: number | readonly number[];
+  readonly penalty: number | readonly number[];
   readonly seeds: readonly number[];
   readonly counters: readonly number[];
 }
@@ -28,21 +29,20 @@ const model = (type: ElementType): Uint8Array =>
       opset: { "": 24, insitu: 1 },
       inputs: [
         value("negated", type, ["batch", "rows", "vocabulary"]),
-        value("temperature", "float32", ["temperatures"]),
+        value("options", "float32", ["rows_of_options", 4]),
         value("top_k", "int64", ["counts"]),
-        value("top_p", "float32", ["nuclei"]),
-        value("min_p", "float32", ["shares"]),
         value("seed", "int64", ["batch"]),
         value("counter", "int64", ["batch"]),
+        value("seen", "int32", ["rows_of_seen", "words"]),
       ],
-      outputs: [value("token", "int64", ["batch", 1])],
+      outputs: [value("token", "int64", ["batch", 1]), value("next_seen", "int32", ["batch", "words"])],
       nodes: [
         // Whole numbers that are made of feeds alone would be computed on the host.
         node("Neg", ["negated"], ["logits"]),
         node(
           "SampleToken",
-          ["logits", "temperature", "top_k", "top_p", "min_p", "seed", "counter"],
-          ["token"],
+          ["logits", "options", "top_k", "seed", "counter", "seen"],
+          ["token", "", "next_seen"],
           {},
           { domain: "insitu" },
         ),
@@ -53,21 +53,35 @@ const model = (type: ElementType): Uint8Array =>
 const int64 = (values: readonly number[], dims: readonly number[]): Tensor =>
   new Tensor("int64", BigInt64Array.from(values, BigInt), dims);
 
-async function draw(session: InferenceSession, negated: Tensor, drawing: Drawing): Promise<number[]> {
-  const { temperature, topK, topP, minP, seeds, counters } = drawing;
+/** Every third token, in each text another one of three. */
+function seenOf(texts: number, vocabulary: number): Tensor {
+  const words = Math.ceil(vocabulary / 32);
+  const bits = new Int32Array(texts * words);
+  for (let text = 0; text < texts; text++)
+    for (let token = 0; token < vocabulary; token++)
+      if ((token + text) % 3 === 0) bits[text * words + (token >> 5)] |= 1 << (token & 31);
+  return new Tensor("int32", bits, [texts, words]);
+}
+
+/** The tokens, and those that were seen then. */
+async function draw(
+  session: InferenceSession,
+  negated: Tensor,
+  drawing: Drawing,
+): Promise<{ readonly tokens: readonly number[]; readonly seen: ArrayLike<unknown> }> {
+  const { temperature, topK, topP, minP, penalty, seeds, counters } = drawing;
   const list = (given: number | readonly number[]): readonly number[] => (typeof given === "number" ? [given] : given);
-  const floats = (given: number | readonly number[]): Tensor =>
-    new Tensor("float32", Float32Array.from(list(given)), [list(given).length]);
-  const { token } = await session.run({
+  const [temperatures, nuclei, shares, penalties] = [temperature, topP, minP, penalty].map(list);
+  const rows = temperatures.flatMap((each, at) => [each, nuclei[at], shares[at], penalties[at]]);
+  const { token, next_seen: seen } = await session.run({
     negated,
-    temperature: floats(temperature),
+    options: new Tensor("float32", Float32Array.from(rows), [temperatures.length, 4]),
     top_k: int64(list(topK), [list(topK).length]),
-    top_p: floats(topP),
-    min_p: floats(minP),
     seed: int64(seeds, [seeds.length]),
     counter: int64(counters, [counters.length]),
+    seen: seenOf(temperatures.length, negated.dims[2]),
   });
-  return Array.from(token.data as BigInt64Array, Number);
+  return { tokens: Array.from(token.data as BigInt64Array, Number), seen: seen.data as Int32Array };
 }
 
 /** Logits as they are fed. */
@@ -81,26 +95,26 @@ function logitsOf(type: ElementType, dims: readonly number[], numbers: ArrayLike
 }
 
 describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
-  const ways: readonly (readonly [temperature: number, topK: number, minP: number, topP: number])[] = [
-    [0, 0, 0, 1],
-    [0, 5, 0.5, 1],
-    [1, 0, 0, 1],
-    [0.7, 1, 0, 1],
-    [1.3, 40, 0, 1],
-    [1, 3000, 0, 1],
-    [0.9, 0, 0.05, 1],
-    [2, 40, 0.1, 1],
-    [1, 1_000_000, 1, 1],
-    [1e-40, 0, 0, 1],
-    [1e30, 7, 0, 1],
-    [0.01, 0, 0, 1],
-    [1, 20, 0, 0.95],
-    [3, 40, 0, 0.5],
-    [1.5, 1024, 0, 0.9],
-    [1, 5000, 0.05, 0.8],
-    [2, 0, 0, 0.7],
-    [0.5, 3, 0, 1e-6],
-    [1e30, 9, 0, 0.34],
+  const ways: readonly (readonly [temperature: number, topK: number, minP: number, topP: number, penalty: number])[] = [
+    [0, 0, 0, 1, 1],
+    [0, 5, 0.5, 1, 1.5],
+    [1, 0, 0, 1, 1.1],
+    [0.7, 1, 0, 1, 1],
+    [1.3, 40, 0, 1, 1.1],
+    [1, 3000, 0, 1, 1],
+    [0.9, 0, 0.05, 1, 1.2],
+    [2, 40, 0.1, 1, 1],
+    [1, 1_000_000, 1, 1, 1],
+    [1e-40, 0, 0, 1, 1],
+    [1e30, 7, 0, 1, 1],
+    [0.01, 0, 0, 1, 1],
+    [1, 20, 0, 0.95, 1.05],
+    [3, 40, 0, 0.5, 1],
+    [1.5, 1024, 0, 0.9, 1],
+    [1, 5000, 0.05, 0.8, 1],
+    [2, 0, 0, 0.7, 0.8],
+    [0.5, 3, 0, 1e-6, 1],
+    [1e30, 9, 0, 0.34, 1],
   ];
   test.each(["float32", "float16", "bfloat16"] as const)(
     "the tokens of the reference implementation, %s",
@@ -124,10 +138,10 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
         const logits = logitsOf(type, [batch, rows, vocabulary], numbers);
         // Each way for all texts, and three ways beside each other.
         const three = [0, 4, 8, 12, 15].map((at) =>
-          [0, 1, 2, 3].map((option) => [0, 1, 3].map((text) => ways[at + text][option])),
+          [0, 1, 2, 3, 4].map((option) => [0, 1, 3].map((text) => ways[at + text][option])),
         );
-        for (const [temperature, topK, minP, topP] of [...ways, ...three]) {
-          const drawing = { temperature, topK, topP, minP, seeds: [3, -4, 2 ** 45], counters: [0, 17, 4096] };
+        for (const [temperature, topK, minP, topP, penalty] of [...ways, ...three]) {
+          const drawing = { temperature, topK, topP, minP, penalty, seeds: [3, -4, 2 ** 45], counters: [0, 17, 4096] };
           const [actual, expected] = [await draw(device, logits, drawing), await draw(host, logits, drawing)];
           expect(actual, `${vocabulary} tokens, ${JSON.stringify(drawing)}`).toEqual(expected);
         }
@@ -141,10 +155,12 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     const session = await InferenceSession.create(model("float32"), { backend: "webgpu", fallback: "never" });
     const rows = [NaN, NaN, NaN, -Infinity, NaN, -Infinity, 1, Infinity, 0];
     const drawing = { seeds: [1, 1, 1], counters: [0, 0, 0] };
-    for (const [temperature, topK, minP, topP] of ways)
-      expect(
-        await draw(session, logitsOf("float32", [3, 1, 3], rows), { ...drawing, temperature, topK, topP, minP }),
-      ).toEqual([-1, -1, -1]);
+    for (const [temperature, topK, minP, topP, penalty] of ways) {
+      const options = { ...drawing, temperature, topK, topP, minP, penalty };
+      const { tokens, seen } = await draw(session, logitsOf("float32", [3, 1, 3], rows), options);
+      expect(tokens).toEqual([-1, -1, -1]);
+      expect(seen).toEqual(Int32Array.of(1, 1, 1));
+    }
     await session.release();
   });
 
@@ -174,8 +190,8 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     for (let round = 0; round < rounds; round++) {
       const seeds = Array.from({ length: batch }, (__, text) => text % 5);
       const counters = Array.from({ length: batch }, (__, text) => round * 20 + Math.floor(text / 5));
-      for (const token of await draw(session, logits, { temperature, topK, topP, minP, seeds, counters }))
-        counts[token]++;
+      const drawing = { temperature, topK, topP, minP, penalty: 1, seeds, counters };
+      for (const token of (await draw(session, logits, drawing)).tokens) counts[token]++;
     }
     const draws = batch * rounds;
     let square = 0;
