@@ -3,16 +3,28 @@
 
 const greedy = { temperature: 0, yieldEogToken: true };
 
-/** A model on the processor (`gpu: false`) or on a GPU (`gpu: "vulkan"`, with all of its `layers`); `threads` of the processor. */
-export async function openLlama({ gguf, gpu = false, threads, layers = 0 }) {
-  const { getLlama } = await import("node-llama-cpp");
+/**
+ * A model on the processor (`gpu: false`) or on a GPU (`gpu: "vulkan"`, with all of its `layers`); `threads` of the processor. Where there is no
+ * GPU, or a program that plays one, which is not good enough for llama.cpp, it would compute on the processor: that is refused but for `software`.
+ */
+export async function openLlama({ gguf, gpu = false, threads, layers = 0, software = false }) {
+  const { getLlama, NoBinaryFoundError } = await import("node-llama-cpp");
   const llama = await getLlama({
     gpu,
     build: "never",
     logLevel: "error",
     usePrebuiltBinaries: true,
+    skipDownload: true,
     ...(threads === undefined ? {} : { maxThreads: threads }),
+  }).catch((error) => {
+    if (!(error instanceof NoBinaryFoundError)) throw error;
+    const needs = gpu === "vulkan" ? ": it needs libvulkan.so.1 and a driver that VK_ICD_FILENAMES names" : "";
+    throw new Error(`llama.cpp's binary for ${gpu || "the processor"} cannot be loaded${needs}`);
   });
+  if (gpu !== false && !software) {
+    const [device = "none"] = await llama.getGpuDeviceNames();
+    if (/none|llvmpipe|swiftshader/i.test(device)) throw new Error(`no Vulkan device of its own: it found ${device}`);
+  }
   const model = await llama.loadModel({ modelPath: gguf, ...(gpu === false ? {} : { gpuLayers: layers + 1 }) });
   return {
     llama,

@@ -7,9 +7,9 @@ let opened;
 let sequence;
 
 serve({
-  async open({ gguf, threads, context, gpu, layers }) {
+  async open({ gguf, threads, context, gpu, software, layers }) {
     const start = performance.now();
-    opened = await openLlama({ gguf, threads, gpu: gpu ? "vulkan" : false, layers });
+    opened = await openLlama({ gguf, threads, gpu: gpu ? "vulkan" : false, layers, software });
     sequence = (await opened.createSequences(context)).sequences[0];
     return performance.now() - start;
   },

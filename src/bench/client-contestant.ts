@@ -33,7 +33,7 @@ export const clientContestant = ({ name, runtime, script, flags, work, tokens }:
     try {
       await client.ask("open", [work()]);
     } catch (error) {
-      client.end();
+      await client.end();
       throw error;
     }
     let [made, first, last] = [0, 0, 0];
@@ -55,7 +55,7 @@ export const clientContestant = ({ name, runtime, script, flags, work, tokens }:
       }),
       async stop() {
         await client.ask("stop", []).catch(() => undefined);
-        client.end();
+        await client.end();
       },
     };
   },

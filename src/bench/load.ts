@@ -75,6 +75,8 @@ export interface Setting {
   readonly threads: number;
   /** What starts this program anew, for what needs a process of its own. */
   readonly program?: readonly string[] | undefined;
+  /** Told what is being made before there is anything to measure. */
+  readonly tell?: (what: string) => void;
 }
 
 /** Runtimes that a load found by itself, and those that it did not. */

@@ -51,8 +51,17 @@ export async function runBench(loads: readonly Load[], options: BenchOptions = {
   const reports: Report["loads"][number][] = [];
   for (const load of loads) {
     const { name, description } = load;
+    const tell = (what: string): void => onProgress(`${name}: ${what}`);
     const all = load
-      .groups({ quick: quick || options.small === true, peers, alone, backend, threads, program: options.program })
+      .groups({
+        quick: quick || options.small === true,
+        peers,
+        alone,
+        backend,
+        threads,
+        program: options.program,
+        tell,
+      })
       .filter((group) => group.name.includes(only));
     if (all.length === 0)
       throw new InsituError("invalid-argument", `load ${name} has no group with "${only}" in its name`);

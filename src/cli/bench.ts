@@ -105,22 +105,44 @@ function readCount(option: string, given: string | boolean | undefined): number 
   return count;
 }
 
-/** What is being done, on standard error once two seconds have passed: one line rewritten on a terminal, one line a group elsewhere. */
+/** What is being done, on standard error once two seconds have passed: one line rewritten on a terminal, a line every few seconds elsewhere. */
 class Progress {
   readonly #patienceMs = 2000;
+  readonly #silenceMs = 4000;
   readonly #start = performance.now();
   readonly #terminal = process.stderr.isTTY;
   #shown = "";
+  #text = "";
+  #lastLine = this.#start;
+
+  constructor() {
+    setInterval(() => this.#remind(), 1000).unref();
+  }
 
   tell(text: string): void {
+    this.#text = text;
     if (performance.now() - this.#start < this.#patienceMs) return;
-    if (this.#terminal) process.stderr.write(`\r\x1b[K${text.slice(0, (process.stderr.columns || 80) - 1)}`);
-    else {
-      const group = text.slice(0, text.lastIndexOf(": "));
-      if (group !== this.#shown) process.stderr.write(`${group}\n`);
-      this.#shown = group;
+    if (this.#terminal) {
+      process.stderr.write(`\r\x1b[K${text.slice(0, (process.stderr.columns || 80) - 1)}`);
+      this.#shown = text;
+      return;
     }
-    if (this.#terminal) this.#shown = text;
+    const group = text.slice(0, text.lastIndexOf(": "));
+    if (group !== this.#shown) this.#line(text);
+    else this.#remind();
+    this.#shown = group;
+  }
+
+  #line(text: string): void {
+    process.stderr.write(`${text}\n`);
+    this.#lastLine = performance.now();
+  }
+
+  /** Where no line can be rewritten, one more says what has been going on for some time. */
+  #remind(): void {
+    const now = performance.now();
+    if (!this.#terminal && this.#text !== "" && now - this.#lastLine > this.#silenceMs)
+      this.#line(`${Math.round((now - this.#start) / 1000)} s: ${this.#text}`);
   }
 
   /** A group's figures, once they are known. */
@@ -134,10 +156,11 @@ class Progress {
     const told = contestants
       .map((each) => `${each.name} ${timeText(each.medianMs)}${figures(each.figures)}`)
       .join("; ");
-    process.stderr.write(`${name}: ${told}\n`);
+    this.#line(`${name}: ${told}`);
   }
 
   clear(): void {
+    this.#text = "";
     if (this.#terminal && this.#shown !== "") process.stderr.write("\r\x1b[K");
   }
 }

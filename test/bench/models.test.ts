@@ -1,11 +1,16 @@
 // `insitu bench models`: every installed runtime, each in a process of its own, chooses the same tokens on small decoders of both kinds, from an
 // ONNX file and from the GGUF file of the same weights; and the full shapes are those of the public configurations.
+import { existsSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { findLoads, loads } from "../../src/bench/loads.js";
 import { models } from "../../src/bench/models/models.js";
 import { findModelPeers } from "../../src/bench/models/runtimes.js";
+import { ShapeFolders } from "../../src/bench/models/shape-files.js";
 import { runBench } from "../../src/bench/run.js";
-import { publishedShapes } from "../../src/demo/published-shapes.js";
+import { smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { publishedShapes, qwen3 } from "../../src/demo/published-shapes.js";
+import { readModel } from "../../src/onnx/read.js";
+import { noWebgpu } from "../support/backends.js";
 
 test("everyone who is installed chooses the same tokens, and tells its memory", async () => {
   const report = await runBench([models], { quick: true, repeats: 1, threads: 1 });
@@ -21,6 +26,49 @@ test("everyone who is installed chooses the same tokens, and tells its memory", 
     }
   }
   expect(Object.keys(report.versions)).toEqual(who);
+});
+
+const soak = process.env["INSITU_SOAK"] !== undefined;
+
+test.runIf(soak && noWebgpu === undefined)("on a GPU too, with its caches there", async () => {
+  const report = await runBench([models], { quick: true, repeats: 1, threads: 1, backend: "webgpu", only: "token" });
+  const { groups } = report.loads[0];
+  expect(groups).toHaveLength(6);
+  for (const { name, contestants, failed } of groups) {
+    expect(failed, name).toEqual([]);
+    for (const { name: contestant, problem } of contestants) expect(problem, `${name}: ${contestant}`).toBeNull();
+  }
+  expect(groups[0].contestants.map(({ name }) => name)).toEqual([
+    "insitu on webgpu",
+    ...("onnxruntime-node" in report.versions ? ["onnxruntime-node, WebGPU, caches in GPU buffers"] : []),
+    ...("node-llama-cpp" in report.versions ? ["node-llama-cpp, llama.cpp on Vulkan, Q4_0"] : []),
+  ]);
+});
+
+test("the files for a GPU have float16 beside the weights of 4 bits, and the token in place of logits", () => {
+  const folders = new ShapeFolders();
+  try {
+    const shape = { ...qwen3, name: "small", sizes: smallPublishedSizes };
+    const told: string[] = [];
+    const { model, next, gguf } = folders.of(shape, { gguf: false, gpu: "float16", tell: (what) => told.push(what) });
+    expect(existsSync(gguf)).toBe(false);
+    expect(told.length).toBeGreaterThan(1);
+    const typesOf = (path: string): (string | undefined)[][] =>
+      readModel(readFileSync(path)).graph.outputs.map(({ name, type }) => [
+        name.replace(/\d/, "N"),
+        type?.kind === "tensor" ? type.elementType : undefined,
+      ]);
+    const presents = [0, 1].flatMap(() => [
+      ["present.N.key", "float16"],
+      ["present.N.value", "float16"],
+    ]);
+    expect(typesOf(model)).toEqual([["logits", "float16"], ...presents]);
+    expect(typesOf(next!)).toEqual([["next", "int64"], ...presents]);
+  } finally {
+    folders.remove();
+  }
+  const [full] = models.groups({ quick: false, peers: [], alone: true, backend: "webgpu", threads: 1 });
+  expect(full.name).toBe("SmolLM2-135M: loading, 30 layers of 576, vocabulary 49,152, float16");
 });
 
 test("the shapes have as many parameters as their names say", () => {

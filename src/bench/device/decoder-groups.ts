@@ -1,5 +1,6 @@
 /** Whole decoders on a device as groups: a token behind short and long contexts, what the length costs, a prompt, many texts at once. */
 import type { Contestant, Figures, Group, Result } from "../load.js";
+import { awake } from "./awake.js";
 import type { DeviceDecoder } from "./decoder.js";
 import type { KeptDecoder } from "./kept.js";
 import type { WeightKind } from "./model-files.js";
@@ -24,19 +25,6 @@ const tokensAgree: Group["check"] = (results) => {
 };
 
 type Work = (decoder: DeviceDecoder) => Promise<number>;
-
-/** Milliseconds without work after which a device is taken to have slowed down, and when it last had some. */
-const rest = 100;
-let lastWork = -Infinity;
-
-/** Does work on a device that runs at its speed: where it has rested, the same work is done before, for as long as it takes to wake up. */
-async function awake(work: () => Promise<number>, wakeMilliseconds: number): Promise<number> {
-  const begin = performance.now();
-  if (begin - lastWork > rest) while (performance.now() - begin < wakeMilliseconds) await work();
-  const took = await work();
-  lastWork = performance.now();
-  return took;
-}
 
 /** A contestant that does some work with a decoder. */
 function contestant(

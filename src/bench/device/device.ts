@@ -6,7 +6,7 @@ import type { Load } from "../load.js";
 import type { DecoderEntry } from "./decoder.js";
 import { decoderGroups } from "./decoder-groups.js";
 import { firstTokenGroup } from "./first-token.js";
-import { deviceName } from "./gpu.js";
+import { isSoftware } from "./gpu.js";
 import { byGenerate } from "./insitu-decoders.js";
 import { KeptDecoder } from "./kept.js";
 import { ModelFiles, type WeightKind } from "./model-files.js";
@@ -47,11 +47,11 @@ export const device: Load = {
       const run = keep(byRun(of, sizes, setting.backend, "linear"));
       const runPaged = keep(byRun(of, sizes, setting.backend, "paged"));
       const paged = keep(byGenerate(of, sizes, setting.backend, "paged", batchText(sizes)));
-      const told = async (): Promise<Record<string, unknown>> => ({
+      const told = async () => ({
         sizes: sizes.model,
         type: sizes.type,
         longest: longestText(sizes),
-        software: /swiftshader|llvmpipe/i.test(await deviceName()),
+        software: await isSoftware(),
       });
       const others = peers.map((peer) => keep(peer.entry({ files: of, gguf: () => files.gguf(kind), told })));
       return decoderGroups(

@@ -50,10 +50,14 @@ async function startCounting(): Promise<() => Made> {
   return () => ({ buffers, bytes, pipelines });
 }
 
-/** The device's name. */
+/** True where a program plays the GPU: its times mean nothing, and some runtimes do without it. */
+export const isSoftware = async (): Promise<boolean> => /swiftshader|llvmpipe/i.test(await deviceName());
+
+/** The device's name, and its driver's. */
 export async function deviceName(): Promise<string> {
-  const { description, vendor, architecture } = (await adapter()).info;
-  return description || [vendor, architecture].filter((text) => text !== "").join(" ") || "unnamed";
+  const { device, description, vendor, architecture } = (await adapter()).info;
+  const either = (...texts: readonly string[]): string => texts.filter((text) => text !== "").join(", ");
+  return either(device, description) || either(vendor, architecture) || "unnamed";
 }
 
 const copying = `

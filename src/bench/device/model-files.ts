@@ -60,8 +60,9 @@ export class ModelFiles {
     const folder = join(this.#folder.path(), kind);
     mkdirSync(folder);
     const model = writeModelFolder(folder, this.#decoder(kind), this.#sizes, "qwen3");
-    writePieces(join(folder, "next.onnx"), writeModelPieces(withArgMax(model)));
-    return { folder, model: join(folder, "model.onnx"), next: join(folder, "next.onnx") };
+    const next = join(folder, "next.onnx");
+    writeArgMax(next, model);
+    return { folder, model: join(folder, "model.onnx"), next };
   }
 
   remove(): void {
@@ -82,6 +83,11 @@ export function writeModelFolder(folder: string, decoder: Model, sizes: Publishe
   );
   writeFileSync(join(folder, "tokenizer.json"), JSON.stringify(tokenizer(vocabulary)));
   return model;
+}
+
+/** Writes a model that names its weights' file once more, with ArgMax behind the logits of the last token. */
+export function writeArgMax(path: string, model: Model): void {
+  writePieces(path, writeModelPieces(withArgMax(model)));
 }
 
 function writePieces(path: string, pieces: readonly Uint8Array[]): void {

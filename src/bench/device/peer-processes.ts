@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { FoundRuntimes } from "../load.js";
-import { PeerProcess } from "../peer-process.js";
+import { gpuLimitMs, PeerProcess } from "../peer-process.js";
 import type { MissingPeer } from "../peers.js";
 import type { DecoderEntry, DeviceDecoder } from "./decoder.js";
 import type { ModelFolder } from "./model-files.js";
@@ -17,8 +17,8 @@ interface PeerModel {
   readonly files: () => ModelFolder;
   /** Writes the model as llama.cpp reads it; the path. */
   readonly gguf: () => string;
-  /** What the script needs to know of the model. */
-  readonly told: () => Promise<Readonly<Record<string, unknown>>>;
+  /** What the script needs to know of the model, and whether a program plays the GPU. */
+  readonly told: () => Promise<Readonly<Record<string, unknown>> & { readonly software: boolean }>;
 }
 
 /** A runtime that is there. */
@@ -100,25 +100,27 @@ const entryOf = ({ name, does, readsGguf = false }: KnownPeer, model: PeerModel,
   runtime: name,
   async open() {
     const process = new PeerProcess(name, script);
+    const told = await model.told();
+    const limit = told.software ? undefined : gpuLimitMs;
     try {
       const paths = readsGguf ? { gguf: model.gguf() } : model.files();
-      await process.ask("open", [{ ...paths, ...(await model.told()) }]);
+      await process.ask("open", [{ ...paths, ...told }], limit);
     } catch (error) {
-      process.end();
+      await process.end();
       throw error;
     }
-    return decoderIn(process);
+    return decoderIn(process, limit);
   },
 });
 
-function decoderIn(process: PeerProcess): DeviceDecoder {
+function decoderIn(process: PeerProcess, limit: number | undefined): DeviceDecoder {
   return {
-    decode: async (...args) => (await process.ask("decode", args)) as number,
-    prefill: async (...args) => (await process.ask("prefill", args)) as number,
-    next: async (...args) => (await process.ask("next", args)) as number[],
+    decode: async (...args) => (await process.ask("decode", args, limit)) as number,
+    prefill: async (...args) => (await process.ask("prefill", args, limit)) as number,
+    next: async (...args) => (await process.ask("next", args, limit)) as number[],
     stop: async () => {
-      await process.ask("stop", []).catch(() => undefined);
-      process.end();
+      await process.ask("stop", [], limit).catch(() => undefined);
+      await process.end();
     },
   };
 }

@@ -4,7 +4,9 @@
  */
 import { smallPublishedSizes } from "../../demo/published-decoder.js";
 import { type PublishedShape, publishedShapes, qwen3 } from "../../demo/published-shapes.js";
-import { promptOf } from "../device/sizes.js";
+import { awake } from "../device/awake.js";
+import { isSoftware } from "../device/gpu.js";
+import { fullSizes, promptOf } from "../device/sizes.js";
 import type { Contestant, Group, Load, Result, Setting } from "../load.js";
 import { once } from "../work.js";
 import type { OpenedModel } from "./decoder-process.js";
@@ -19,6 +21,8 @@ interface Lengths {
 }
 
 const fullLengths: Lengths = { prompt: 512, long: 4096, tokens: 16 };
+/** A GPU makes tokens in so little time that more of them make a run. */
+const gpuLengths: Lengths = { ...fullLengths, tokens: 64 };
 const smallLengths: Lengths = { prompt: 24, long: 40, tokens: 3 };
 
 /** For tests: everything the shapes have, small. */
@@ -56,22 +60,30 @@ const tokensAgree: Group["check"] = (results) => {
 /** A shape's groups: who takes part keeps its process from the first to the last. */
 function shapeGroups(shape: PublishedShape, lengths: Lengths, folders: ShapeFolders, setting: Setting): Group[] {
   const { name, sizes } = shape;
+  const { quick, backend, threads, tell = () => {} } = setting;
   const runtimes = modelRuntimes(setting);
+  const gpu = backend === "webgpu";
+  // Programs that play a GPU, which small shapes are for, have no float16.
+  const type = gpu && !quick ? "float16" : "float32";
+  const wakeMilliseconds = gpu && !quick ? fullSizes.wakeMilliseconds : 0;
   const files = once((): ShapeFiles =>
-    folders.of(
-      shape,
-      runtimes.some(({ readsGguf }) => readsGguf),
-    ),
+    folders.of(shape, {
+      gguf: runtimes.some(({ readsGguf }) => readsGguf),
+      gpu: gpu ? type : undefined,
+      tell,
+    }),
   );
-  const opened = (): OpenedModel => ({
+  const opened = async (): Promise<OpenedModel> => ({
     ...files(),
     layers: sizes.layers,
     keyValueHeads: sizes.keyValueHeads,
     headSize: sizes.headSize,
+    type,
     context: lengths.long + lengths.tokens + 8,
-    threads: setting.threads,
-    gpu: setting.backend === "webgpu",
-    backend: setting.backend,
+    threads,
+    gpu,
+    software: gpu && (await isSoftware()),
+    backend,
   });
   const running = runtimes.map((runtime) => new RunningModel(runtime, opened));
   const stopAll = async (): Promise<void> => {
@@ -86,6 +98,9 @@ function shapeGroups(shape: PublishedShape, lengths: Lengths, folders: ShapeFold
     figures: (medianMs: number) => Record<string, number>,
   ): Contestant => {
     let memory: Record<string, number> = {};
+    let isFirst = true;
+    /** Telling what a GPU has takes so long that it comes to rest: that is done around the first run, which does not count. */
+    const counted = <T>(part: () => Promise<T>): Promise<T> => (gpu ? model.onDevice(part) : part());
     return {
       name: model.runtime.name,
       runtime: model.runtime.runtime,
@@ -93,15 +108,21 @@ function shapeGroups(shape: PublishedShape, lengths: Lengths, folders: ShapeFold
         const decoder = await model.get();
         return {
           async run() {
-            const took = await work();
+            const took = isFirst ? await counted(work) : await awake(work, wakeMilliseconds);
+            isFirst = false;
             const { peak } = await decoder.memory();
-            memory = { "MiB at most": peak / 2 ** 20, "of the file": peak / files().bytes };
+            const { deviceBytes } = model;
+            memory = {
+              "MiB at most": peak / 2 ** 20,
+              "of the file": peak / files().bytes,
+              ...(deviceBytes === undefined ? {} : { "MiB on the device": deviceBytes / 2 ** 20 }),
+            };
             return took;
           },
-          result: async (): Promise<Result> =>
-            Int32Array.from(
-              await decoder.next(Array.from({ length: asked }, (_, text) => promptOf(1000 + text, askedLength, sizes))),
-            ),
+          result: async (): Promise<Result> => {
+            const prompts = Array.from({ length: asked }, (_, text) => promptOf(1000 + text, askedLength, sizes));
+            return Int32Array.from(await counted(() => decoder.next(prompts)));
+          },
           figures: (medianMs) => ({ ...figures(medianMs), ...memory }),
           stop: () => Promise.resolve(),
         };
@@ -120,7 +141,9 @@ function shapeGroups(shape: PublishedShape, lengths: Lengths, folders: ShapeFold
           async () => (await model.get()).decode(prompt, lengths.tokens),
           (medianMs) => ({
             "tokens a second": 1000 / medianMs,
-            ...(model.runtime.runtime === "insitu" ? { "GB/s read": bytesRead(shape, context) / medianMs / 1e6 } : {}),
+            ...(model.runtime.runtime === "insitu"
+              ? { "GB/s read": bytesRead(shape, context, type) / medianMs / 1e6 }
+              : {}),
           }),
         ),
       ),
@@ -130,7 +153,7 @@ function shapeGroups(shape: PublishedShape, lengths: Lengths, folders: ShapeFold
   };
   return [
     {
-      name: `${name}: loading, ${sizeText(shape)}`,
+      name: `${name}: loading, ${sizeText(shape)}${gpu ? `, ${type}` : ""}`,
       contestants: running.map((model): Contestant => ({
         name: model.runtime.name,
         runtime: model.runtime.runtime,
@@ -163,12 +186,13 @@ function shapeGroups(shape: PublishedShape, lengths: Lengths, folders: ShapeFold
   ];
 }
 
-/** What a token reads at least: every weight of the products once, in 4 bits with a float32 scale for each 32, and the caches' rows. */
-function bytesRead({ sizes }: PublishedShape, context: number): number {
+/** What a token reads at least: every weight of the products once, in 4 bits with a scale for each 32, and the caches' rows. */
+function bytesRead({ sizes }: PublishedShape, context: number, type: OpenedModel["type"]): number {
+  const element = type === "float32" ? 4 : 2;
   const { layers, hidden, heads, keyValueHeads, headSize, intermediate, vocabulary } = sizes;
   const layer = hidden * headSize * 2 * (heads + keyValueHeads) + 3 * hidden * intermediate;
   const weights = layers * layer + hidden * vocabulary;
-  return (weights / 32) * 20 + 2 * layers * keyValueHeads * headSize * context * 4;
+  return (weights / 32) * (16 + element) + 2 * layers * keyValueHeads * headSize * context * element;
 }
 
 /** `28 layers of 1024, vocabulary 151,936` */
@@ -185,7 +209,8 @@ export const models: Load = {
   groups(setting) {
     const folders = new ShapeFolders();
     leaving.push(async () => folders.remove());
-    const [shapes, lengths] = setting.quick ? [smallShapes, smallLengths] : [publishedShapes, fullLengths];
+    const full = setting.backend === "webgpu" ? gpuLengths : fullLengths;
+    const [shapes, lengths] = setting.quick ? [smallShapes, smallLengths] : [publishedShapes, full];
     return shapes.flatMap((shape) => shapeGroups(shape, lengths, folders, setting));
   },
   found: () => findModelPeers(),

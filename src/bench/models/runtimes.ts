@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import type { FoundRuntimes, Setting } from "../load.js";
 import type { MissingPeer } from "../peers.js";
 import { DecoderProcess, type OpenedModel } from "./decoder-process.js";
+import { DeviceMemory } from "./device-memory.js";
 
 const packageRoot = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
 const peersFolder = join(packageRoot, "peers");
@@ -44,12 +45,18 @@ export function findModelPeers(): FoundRuntimes {
   return { versions, missing };
 }
 
+/** insitu's own script: as it was built, or, where the program is one file, the one that was bundled beside it. */
+function ownScript(program: readonly string[]): string {
+  const bundled = join(dirname(program.at(-1) ?? ""), "insitu-process.mjs");
+  return existsSync(bundled) ? bundled : join(packageRoot, "dist/bench/models/insitu-process.js");
+}
+
 /** Everyone who takes part. */
-export function modelRuntimes({ alone = false, backend }: Setting): ModelRuntime[] {
+export function modelRuntimes({ alone = false, backend, program = [] }: Setting): ModelRuntime[] {
   const insitu: ModelRuntime = {
     name: backend === undefined ? "insitu" : `insitu on ${backend}`,
     runtime: "insitu",
-    script: join(packageRoot, "dist/bench/models/insitu-process.js"),
+    script: ownScript(program),
     readsGguf: false,
   };
   if (alone) return [insitu];
@@ -68,10 +75,11 @@ export function modelRuntimes({ alone = false, backend }: Setting): ModelRuntime
 /** A runtime with one model: its process is started when it is first asked for, and anew by `restart`. */
 export class RunningModel {
   readonly runtime: ModelRuntime;
-  readonly #model: () => OpenedModel;
+  readonly #model: () => Promise<OpenedModel>;
   #decoder: DecoderProcess | undefined;
+  #device = new DeviceMemory();
 
-  constructor(runtime: ModelRuntime, model: () => OpenedModel) {
+  constructor(runtime: ModelRuntime, model: () => Promise<OpenedModel>) {
     this.runtime = runtime;
     this.#model = model;
   }
@@ -85,9 +93,22 @@ export class RunningModel {
   async restart(): Promise<number> {
     await this.stop();
     const { name, script } = this.runtime;
-    const { decoder, milliseconds } = await DecoderProcess.open(name, script, this.#model());
+    const model = await this.#model();
+    const open = (): ReturnType<typeof DecoderProcess.open> => DecoderProcess.open(name, script, model);
+    this.#device = new DeviceMemory();
+    const { decoder, milliseconds } = model.gpu ? await this.#device.during(open) : await open();
     this.#decoder = decoder;
     return milliseconds;
+  }
+
+  /** Does some work with the process, and counts what it takes on the device. */
+  onDevice<T>(work: () => Promise<T>): Promise<T> {
+    return this.#device.during(work);
+  }
+
+  /** Bytes that the process takes on the device, as far as they were counted; undefined where nobody tells. */
+  get deviceBytes(): number | undefined {
+    return this.#device.bytes;
   }
 
   async stop(): Promise<void> {
