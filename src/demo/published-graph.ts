@@ -89,7 +89,7 @@ export class PublishedGraph {
     const deviation = 2 ** bits / Math.sqrt(12);
     const operands = [
       input,
-      this.weight(random.bytes(`${weight}_Q${bits}`, [N, blocks, (blockSize * bits) / 8])),
+      this.weight(random.blocks(`${weight}_Q${bits}`, [N, blocks, (blockSize * bits) / 8], bits)),
       this.weight(random.near(`${weight}_scales`, type, [N, blocks], scale / deviation, 0.25, roundToBfloat16)),
       ...(zeroPoints
         ? [this.weight(zeroPointsNearMiddle(`${weight}_zero_points`, N, Math.ceil((blocks * bits) / 8), bits))]

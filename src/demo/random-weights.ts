@@ -66,11 +66,20 @@ export class RandomWeights {
     return written(name, type, dims, (at) => rounded(one * (1 + spread * (words[at] / 2 ** 31 - 1))));
   }
 
-  /** Bytes of any value. */
-  bytes(name: string, dims: readonly number[]): ModelTensor {
+  /**
+   * Weights in blocks, as bytes of any value; those of 4 bits lie evenly around 8, their middle: the least has nothing that makes up for it, and becomes
+   * the middle. Else every product would have the sum of its input in all of its results, and a deep decoder the same token behind every text.
+   */
+  blocks(name: string, dims: readonly number[], bits: 4 | 8): ModelTensor {
     const count = sizeOf(dims);
     const words = new Uint32Array(Math.ceil(count / 4));
     this.#fill(words, -1, 0);
+    if (bits === 4)
+      for (let at = 0; at < words.length; at++) {
+        const word = words[at];
+        const zeros = ~(word | (word >>> 1) | (word >>> 2) | (word >>> 3)) & 0x1111_1111;
+        words[at] = word | (zeros << 3);
+      }
     return initializer(name, "uint8", new Uint8Array(words.buffer, 0, count), dims);
   }
 }

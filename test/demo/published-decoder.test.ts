@@ -141,6 +141,18 @@ test("random values have the mean square that was asked for, in both types", () 
   }
 });
 
+test("weights of 4 bits lie evenly around the middle, each value but the least about as often", () => {
+  const counts = new Array<number>(16).fill(0);
+  const { data } = new RandomWeights(1).blocks("w", [100, 100, 16], 4);
+  for (const byte of data as Uint8Array) for (const nibble of [byte & 15, byte >> 4]) counts[nibble]++;
+  const all = 2 * (data as Uint8Array).length;
+  const mean = counts.reduce((sum, count, value) => sum + count * value, 0) / all;
+  expect(Math.abs(mean - 8)).toBeLessThan(0.05);
+  expect(counts[0]).toBe(0);
+  for (const [value, count] of counts.entries())
+    if (value > 0) expect(count / all, `${value}`).toBeCloseTo(value === 8 ? 2 / 16 : 1 / 16, 2);
+});
+
 test("every layer of Qwen3's shape leaves its rows finite and of about the same size", async () => {
   const deep: PublishedSizes = {
     ...qwen3.sizes,
