@@ -52,7 +52,7 @@ export interface BegunRun {
 const mostFloat = 3.4028234663852886e38;
 
 /** Where what a run draws lies for the next one: the tokens, and which tokens there have been, where a penalty asks for it. */
-export interface DrawerSlots {
+interface DrawerSlots {
   readonly tokens: Tensor;
   readonly seen: Tensor | undefined;
 }

@@ -10,6 +10,7 @@ import { contextFull, Ending, type FinishReason, stillWanted, wantsNothing } fro
 import type { GeneratedToken } from "./generation.js";
 import { batchFlightFor } from "./flight.js";
 import type { Generating } from "./options.js";
+import { nextPart, type PromptReading, tokensFrom } from "./prompt-parts.js";
 import { readApart } from "./read-apart.js";
 import { describeChoice, Sampler } from "./sampling.js";
 import type { TokenDecoder } from "./text-stream.js";
@@ -38,7 +39,7 @@ interface BatchPlace {
   readonly decoder: StatefulDecoder;
   readonly text: TokenDecoder;
   readonly capacity: number;
-  readonly chunk: number;
+  readonly reading: PromptReading;
 }
 
 /** Makes one text for each prompt. Texts that are finished keep their place, unread, until the last one is. */
@@ -69,7 +70,7 @@ export async function* generateBatch(
   let flight: ReturnType<typeof batchFlightFor>;
   try {
     flight = batchFlightFor({ decoder, state, capacity }, prompts, options);
-    await flight?.begin(place.chunk, check);
+    await flight?.begin(place.reading, check);
     let rows: readonly (Float32Array | number)[] = await (flight?.next() ??
       (decoder.uneven
         ? readUnevenly(place, state, samples, check)
@@ -99,19 +100,17 @@ async function readPrompts(
   longest: number,
   check: () => Promise<void>,
 ): Promise<Float32Array[]> {
-  const { decoder, chunk } = place;
+  const { decoder, reading } = place;
   const padding = samples.map((sample) => sample.padding);
   const { ragged } = decoder;
   // Where prompts end at different rows, their last tokens are read by themselves: a model may have logits of the last one alone.
   const read = ragged ? longest - 1 : longest;
   let logits: Logits | undefined;
-  for (let at = 0; at < read; at += chunk) {
-    const count = Math.min(chunk, read - at);
+  for (let at = 0, count = 0; at < read; at += count) {
+    count = nextPart(read - at, reading);
     await check();
     logits = await decoder.run(state, {
-      tokens: samples.map((sample) =>
-        Array.from({ length: count }, (_, i) => sample.prompt[at - sample.padding + i] ?? 0),
-      ),
+      tokens: samples.map((sample) => tokensFrom(sample.prompt, at - sample.padding, count)),
       positions: samples.map((sample) => (ragged ? Math.min(at, sample.prompt.length - 1) : at - sample.padding)),
       padding,
       keep: 1,
@@ -133,7 +132,7 @@ async function readPrompts(
 
 /** Reads all prompts, each from where it differs from what has been read before; the logits after each one's last token. */
 async function readUnevenly(
-  { decoder, chunk }: BatchPlace,
+  { decoder, reading }: BatchPlace,
   state: DecoderState,
   samples: readonly Sample[],
   check: () => Promise<void>,
@@ -146,7 +145,7 @@ async function readUnevenly(
     for (const [sample, { length }] of tokens.entries())
       if (length > 0 && starts[sample] + length === prompts[sample].length) rows[sample] = logits.at(0, sample).slice();
   };
-  await readApart({ state, prompts, ends: prompts.map(({ length }) => length), chunk, read });
+  await readApart({ state, prompts, ends: prompts.map(({ length }) => length), reading, read });
   return rows;
 }
 

@@ -29,6 +29,7 @@ import {
 } from "./options.js";
 import { type CacheOptions, PagedDecoder, pagedSessionOptions, readCacheOptions } from "./paged-decoder.js";
 import { isTokens, notEmpty } from "./prompt-items.js";
+import type { PromptReading } from "./prompt-parts.js";
 import { SharedPrompt } from "./shared-prompt.js";
 import { TextTokenizer } from "./tokenizer.js";
 
@@ -36,7 +37,7 @@ import { TextTokenizer } from "./tokenizer.js";
 export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
   /** Tokens that prompt and text may take together; what the model was made for, at most 4096, where left out. */
   readonly context?: number;
-  /** Prompt tokens that are read in one run. */
+  /** Prompt tokens that are read in one run: 128 where left out, and 512 on a GPU. */
   readonly chunk?: number;
   /** Tokens at the beginning that stay when a context slides. */
   readonly sinks?: number;
@@ -47,6 +48,9 @@ export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
   /** Contexts that are kept to be reused by prompts that begin alike; 0 keeps none. */
   readonly keep?: number;
 }
+
+/** Prompt tokens of a run: a GPU is not busy with few; a processor should come up for air. */
+const [hostChunk, deviceChunk] = [128, 512];
 
 /** What text can follow on: text, messages of a conversation, or tokens. */
 export type Prompt = string | readonly AnyChatMessage[] | readonly number[];
@@ -59,7 +63,7 @@ interface LanguageModelParts {
   readonly config: Json;
   readonly defaults: ModelDefaults;
   readonly context: number;
-  readonly chunk: number;
+  readonly reading: PromptReading;
   readonly sinks: number;
   readonly keep: number;
   readonly makeGrammars: MakeGrammars | undefined;
@@ -79,8 +83,8 @@ export class LanguageModel {
 
   protected constructor(parts: LanguageModelParts) {
     this.#parts = parts;
-    const { context: capacity, chunk, sinks } = parts;
-    this.#pool = new ContextPool(parts.decoder, parts.tokenizer, { capacity, chunk, sinks }, parts.keep);
+    const { context: capacity, reading, sinks } = parts;
+    this.#pool = new ContextPool(parts.decoder, parts.tokenizer, { capacity, ...reading, sinks }, parts.keep);
   }
 
   /** Reads a folder, or the folder around an ONNX file, and makes the model ready. */
@@ -92,7 +96,7 @@ export class LanguageModel {
     makeGrammars?: MakeGrammars,
   ): Promise<LanguageModelParts> {
     const given = optionsWithoutNull("the options of CausalLM.load", options);
-    const { context, chunk = 128, sinks = 4, variant, keep = 1, chatTemplate, ...others } = given;
+    const { context, chunk, sinks = 4, variant, keep = 1, chatTemplate, ...others } = given;
     const { cache, cacheType, blockSize, blocks, ...sessionOptions } = others;
     const paged = readCacheOptions({ cache, cacheType, blockSize, blocks });
     checkCount("option context", context, 2);
@@ -106,10 +110,16 @@ export class LanguageModel {
     const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
     const defaults = modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken);
     const length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
+    const own = paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged);
+    let isDevice = false;
     const session = await openSession(folder.model, {
       rewrite: "auto",
       ...sessionOptions,
-      ...(paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged)),
+      ...own,
+      change: (model, on) => {
+        ({ isDevice } = on);
+        return own.change(model, on);
+      },
     });
     let decoder: StatefulDecoder;
     try {
@@ -128,7 +138,7 @@ export class LanguageModel {
       config: folder.config,
       defaults,
       context: length,
-      chunk,
+      reading: { chunk: chunk ?? (isDevice ? deviceChunk : hostChunk), recurs: isDevice },
       sinks,
       keep,
       makeGrammars,
@@ -212,14 +222,14 @@ export class LanguageModel {
 
   /** Continues several prompts at once; tokens of all texts come as they are made. */
   generateBatch(prompts: readonly Prompt[], options?: GenerateOptions): AsyncGenerator<BatchToken, void, undefined> {
-    const { decoder, tokenizer: text, context: capacity, chunk } = this.#parts;
+    const { decoder, tokenizer: text, context: capacity, reading } = this.#parts;
     const given = optionsWithoutNull("the options of generateBatch", options);
     const generating = this.#read(given);
     if (!Array.isArray(prompts))
       throw new InsituError("invalid-argument", `a batch is a list of prompts, got ${valueText(prompts)}`);
     refuseLimits("generateBatch", given);
     const tokens = Array.from(prompts, (prompt: Prompt) => this.#encode(prompt, given));
-    return generateBatch({ decoder, text, capacity, chunk }, tokens, generating);
+    return generateBatch({ decoder, text, capacity, reading }, tokens, generating);
   }
 
   /**

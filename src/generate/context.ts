@@ -6,13 +6,12 @@ import { InsituError } from "../base/error.js";
 import type { Logits } from "../cache/logits.js";
 import type { BegunRun } from "../cache/token-drawer.js";
 import type { DecoderState, StatefulDecoder, StatefulDrawer } from "./decoder.js";
+import { nextPart, type PromptReading } from "./prompt-parts.js";
 
 /** How a context is shaped. */
-export interface ContextOptions {
+export interface ContextOptions extends PromptReading {
   /** Tokens that the caches hold. */
   readonly capacity: number;
-  /** Tokens that are read in one run. */
-  readonly chunk: number;
   /** Tokens at the beginning that stay when the context slides: models lean on them whatever they say. */
   readonly sinks: number;
 }
@@ -94,7 +93,8 @@ export class Context {
     let logits: Logits | undefined;
     for (let at = 0; at < tokens.length;) {
       await check?.();
-      const part = tokens.slice(at, at + Math.max(1, Math.min(this.room, this.#options.chunk)));
+      const most = Math.max(1, Math.min(this.room, tokens.length - at));
+      const part = tokens.slice(at, at + nextPart(most, this.#options));
       logits = this.room === 0 ? await this.#slide(part[0]) : await this.#append(part, 1);
       at += part.length;
     }
@@ -109,22 +109,23 @@ export class Context {
 
   /** Reads tokens in chunks, which must have room; `check` is asked before each run. Draws the first token of a text where the model runs. */
   async drawFirst(drawer: StatefulDrawer, tokens: readonly number[], check: () => Promise<void>): Promise<BegunRun> {
-    const { chunk } = this.#options;
-    const last = tokens.length - (tokens.length % chunk || chunk);
+    let at = 0;
+    let count = nextPart(tokens.length, this.#options);
     let before: Promise<void> | undefined;
-    for (let at = 0; at < last; at += chunk) {
+    for (; at + count < tokens.length; count = nextPart(tokens.length - at, this.#options)) {
       await check();
-      const part = tokens.slice(at, at + chunk);
-      this.#count(chunk);
+      const part = tokens.slice(at, at + count);
+      this.#count(count);
       const { over } = await drawer.read(this.#state, [part], [this.#position]);
       this.#tokens.push(...part);
-      this.#position += chunk;
+      this.#position += count;
+      at += count;
       // One chunk is on its way while the one before is read: who gives up does not leave a whole prompt to the device.
       await before;
       before = over;
     }
     await check();
-    const part = tokens.slice(last);
+    const part = tokens.slice(at);
     this.#count(part.length);
     const run = await drawer.draw(this.#state, [part], [this.#position], 0);
     this.#tokens.push(...part);

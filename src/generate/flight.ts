@@ -7,6 +7,7 @@ import { type BegunRun, checkToken, type Drawing } from "../cache/token-drawer.j
 import type { Context } from "./context.js";
 import type { DecoderState, StatefulDecoder, StatefulDrawer } from "./decoder.js";
 import type { Generating } from "./options.js";
+import { nextPart, type PromptReading, tokensFrom } from "./prompt-parts.js";
 import { readApart } from "./read-apart.js";
 import { drawingOf } from "./sampling.js";
 
@@ -84,7 +85,7 @@ class BatchFlight {
   }
 
   /** Reads all prompts but for the last token of each, some `chunk` tokens in a run; `check` is asked before each. */
-  async begin(chunk: number, check: () => Promise<void>): Promise<void> {
+  async begin(reading: PromptReading, check: () => Promise<void>): Promise<void> {
     const { state, decoder } = this.#place;
     const prompts = this.#prompts;
     const ends = prompts.map(({ length }) => length - 1);
@@ -95,12 +96,12 @@ class BatchFlight {
       await before;
       before = over;
     };
-    if (decoder.uneven) return readApart({ state, prompts, ends, chunk, read });
+    if (decoder.uneven) return readApart({ state, prompts, ends, reading, read });
     const longest = Math.max(...ends);
-    const rows = Math.max(1, Math.floor(chunk / prompts.length));
-    for (let at = 0; at < longest; at += rows) {
-      const count = Math.min(rows, longest - at);
-      await read(prompts.map((prompt) => Array.from({ length: count }, (_, index) => prompt[at + index] ?? 0)));
+    const rows = { ...reading, chunk: Math.max(1, Math.floor(reading.chunk / prompts.length)) };
+    for (let at = 0, count = 0; at < longest; at += count) {
+      count = nextPart(longest - at, rows);
+      await read(prompts.map((prompt) => tokensFrom(prompt, at, count)));
       // What was read behind a prompt's end is forgotten.
       state.rewind(ends.map((end) => Math.min(at + count, end)));
     }

@@ -57,7 +57,9 @@ export function readCacheOptions({
 const mostColumns = 256;
 
 /** What a session needs to run on pages. */
-export const pagedSessionOptions = ({ cacheType }: PagedOptions): SessionOptions => ({
+export const pagedSessionOptions = ({
+  cacheType,
+}: PagedOptions): Required<Pick<SessionOptions, "rewrite" | "change">> => ({
   rewrite: "never",
   change: sampler(pages({ cacheType, logitRows: true })),
 });

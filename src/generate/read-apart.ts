@@ -3,6 +3,7 @@
  * decoders that read unevenly, and states whose samples take over what others have read.
  */
 import type { DecoderState } from "./decoder.js";
+import { nextPart, type PromptReading } from "./prompt-parts.js";
 
 /** How prompts are read. */
 interface ReadingApart {
@@ -10,19 +11,20 @@ interface ReadingApart {
   readonly prompts: readonly (readonly number[])[];
   /** How far each is read, of its tokens. */
   readonly ends: readonly number[];
-  /** Tokens of a text that one run reads. */
-  readonly chunk: number;
+  /** How much of a text one run reads. */
+  readonly reading: PromptReading;
   /** Reads the tokens of each text that come next: none of those that take no part. */
   readonly read: (tokens: readonly (readonly number[])[], starts: readonly number[]) => Promise<void>;
 }
 
 /** Reads them. */
-export async function readApart({ state, prompts, ends, chunk, read }: ReadingApart): Promise<void> {
+export async function readApart({ state, prompts, ends, reading, read }: ReadingApart): Promise<void> {
   const readTo = async (wanted: readonly number[]): Promise<boolean> => {
     const starts = state.lengths;
-    const tokens = prompts.map((prompt, sample) =>
-      prompt.slice(starts[sample], Math.min(starts[sample] + chunk, wanted[sample])),
-    );
+    const tokens = prompts.map((prompt, sample) => {
+      const left = wanted[sample] - starts[sample];
+      return left <= 0 ? [] : prompt.slice(starts[sample], starts[sample] + nextPart(left, reading));
+    });
     if (tokens.every(({ length }) => length === 0)) return false;
     await read(tokens, starts);
     return true;
