@@ -10,7 +10,7 @@ import { contextFull, Ending, type FinishReason, stillWanted, wantsNothing } fro
 import type { GeneratedToken } from "./generation.js";
 import { batchFlightFor } from "./flight.js";
 import type { Generating } from "./options.js";
-import { nextPart, type PromptReading, tokensFrom } from "./prompt-parts.js";
+import { type PromptReading, tokensFrom } from "./prompt-parts.js";
 import { readApart } from "./read-apart.js";
 import { describeChoice, Sampler } from "./sampling.js";
 import type { TokenDecoder } from "./text-stream.js";
@@ -107,7 +107,7 @@ async function readPrompts(
   const read = ragged ? longest - 1 : longest;
   let logits: Logits | undefined;
   for (let at = 0, count = 0; at < read; at += count) {
-    count = nextPart(read - at, reading);
+    count = Math.min(read - at, reading.chunk);
     await check();
     logits = await decoder.run(state, {
       tokens: samples.map((sample) => tokensFrom(sample.prompt, at - sample.padding, count)),

@@ -91,12 +91,15 @@ export class Context {
   /** Reads tokens in chunks, sliding past the capacity; `check` is asked before each run. The logits of the last run. */
   async extend(tokens: readonly number[], check?: () => Promise<void>): Promise<Logits> {
     let logits: Logits | undefined;
+    const start = this.#tokens.length;
     for (let at = 0; at < tokens.length;) {
       await check?.();
-      const most = Math.max(1, Math.min(this.room, tokens.length - at));
-      const part = tokens.slice(at, at + nextPart(most, this.#options));
-      logits = this.room === 0 ? await this.#slide(part[0]) : await this.#append(part, 1);
-      at += part.length;
+      if (this.room === 0) logits = await this.#slide(tokens[at++]);
+      else {
+        const { part, fresh } = this.#nextPart(tokens.slice(at, at + this.room), start);
+        logits = await this.#append(part, 1);
+        at += fresh;
+      }
     }
     if (logits === undefined) throw new InsituError("internal", "a context was extended by nothing");
     return logits;
@@ -109,28 +112,39 @@ export class Context {
 
   /** Reads tokens in chunks, which must have room; `check` is asked before each run. Draws the first token of a text where the model runs. */
   async drawFirst(drawer: StatefulDrawer, tokens: readonly number[], check: () => Promise<void>): Promise<BegunRun> {
-    let at = 0;
-    let count = nextPart(tokens.length, this.#options);
+    const start = this.#tokens.length;
     let before: Promise<void> | undefined;
-    for (; at + count < tokens.length; count = nextPart(tokens.length - at, this.#options)) {
+    for (let at = 0; ;) {
       await check();
-      const part = tokens.slice(at, at + count);
-      this.#count(count);
-      const { over } = await drawer.read(this.#state, [part], [this.#position]);
-      this.#tokens.push(...part);
-      this.#position += count;
-      at += count;
+      const { part, fresh } = this.#nextPart(tokens.slice(at), start);
+      at += fresh;
+      this.#count(part.length);
+      if (at === tokens.length) return this.#took(part, await drawer.draw(this.#state, [part], [this.#position], 0));
+      const { over } = this.#took(part, await drawer.read(this.#state, [part], [this.#position]));
       // One chunk is on its way while the one before is read: who gives up does not leave a whole prompt to the device.
       await before;
       before = over;
     }
-    await check();
-    const part = tokens.slice(at);
-    this.#count(part.length);
-    const run = await drawer.draw(this.#state, [part], [this.#position], 0);
+  }
+
+  /** Notes that tokens were read. */
+  #took<T>(part: readonly number[], result: T): T {
     this.#tokens.push(...part);
     this.#position += part.length;
-    return run;
+    return result;
+  }
+
+  /** The tokens of the next run, and how many of those that are left are among them: some in front of these are forgotten here and read again. */
+  #nextPart(left: readonly number[], start: number): { readonly part: readonly number[]; readonly fresh: number } {
+    // Rows on pages may be others' too: what was there at the start stays.
+    const before = this.#tokens.length - (this.#state.sharedRows === undefined ? 0 : start);
+    const { count, again } = nextPart(left.length, before, this.#options);
+    const kept = this.#tokens.length - again;
+    const repeated = this.#tokens.slice(kept);
+    if (this.rewind(kept)) return { part: [...repeated, ...left.slice(0, count - again)], fresh: count - again };
+    // A state that cannot go back reads on from where it is.
+    const { count: fresh } = nextPart(left.length, 0, this.#options);
+    return { part: left.slice(0, fresh), fresh };
   }
 
   /** Reads the token that was drawn last, whatever it is, and draws number `counter`. There must be room. */
@@ -210,10 +224,10 @@ export class Context {
 
   async #append(part: readonly number[], keep: number): Promise<Logits> {
     this.#count(part.length);
-    const logits = await this.#decoder.run(this.#state, { tokens: [part], positions: [this.#position], keep });
-    this.#tokens.push(...part);
-    this.#position += part.length;
-    return logits;
+    return this.#took(
+      part,
+      await this.#decoder.run(this.#state, { tokens: [part], positions: [this.#position], keep }),
+    );
   }
 
   /** Reads one token when all rows are taken: over the oldest row that is no sink, or by reading the recent half again. */

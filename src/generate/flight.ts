@@ -7,7 +7,7 @@ import { type BegunRun, checkToken, type Drawing } from "../cache/token-drawer.j
 import type { Context } from "./context.js";
 import type { DecoderState, StatefulDecoder, StatefulDrawer } from "./decoder.js";
 import type { Generating } from "./options.js";
-import { nextPart, type PromptReading, tokensFrom } from "./prompt-parts.js";
+import { nextRows, type PromptReading, tokensFrom } from "./prompt-parts.js";
 import { readApart } from "./read-apart.js";
 import { drawingOf } from "./sampling.js";
 
@@ -100,7 +100,7 @@ class BatchFlight {
     const longest = Math.max(...ends);
     const rows = { ...reading, chunk: Math.max(1, Math.floor(reading.chunk / prompts.length)) };
     for (let at = 0, count = 0; at < longest; at += count) {
-      count = nextPart(longest - at, rows);
+      count = nextRows(longest - at, this.#place.capacity - at, rows);
       await read(prompts.map((prompt) => tokensFrom(prompt, at, count)));
       // What was read behind a prompt's end is forgotten.
       state.rewind(ends.map((end) => Math.min(at + count, end)));

@@ -1,6 +1,7 @@
 /**
- * In which parts a prompt is read. A run of so many tokens as never before needs a program of its own: on a processor that is little beside the
- * run, on a GPU many times as much. There, parts are of few lengths, so that prompts of any length are read by programs that are there.
+ * In which parts a prompt is read. A run of as many tokens as never before needs a program of its own: on a processor that is little beside the
+ * run, on a GPU many times as much. There, parts are of few lengths: what is left of a prompt is read together with some tokens before it, which
+ * are read once more, and very short prompts are read token by token.
  */
 
 /** How prompts are read. */
@@ -11,20 +12,35 @@ export interface PromptReading {
   readonly recurs?: boolean;
 }
 
-/** Longer parts are multiples of it. */
-const grain = 64;
-
-/** How many of `left` tokens the next run reads. */
-export function nextPart(left: number, { chunk, recurs = false }: PromptReading): number {
-  if (left >= chunk) return chunk;
-  if (!recurs) return left;
-  return left >= grain ? left - (left % grain) : shortPart(left);
+/** A part: how many tokens it has, and how many of them were read before and are to be forgotten first. */
+export interface PromptPart {
+  readonly count: number;
+  readonly again: number;
 }
 
-/** The largest of 1, 2, 3, 4, 6, 8, 12, 16, 24, … that is not above a number. */
-function shortPart(most: number): number {
-  const power = 2 ** Math.floor(Math.log2(most));
-  return power > 1 && most >= 1.5 * power ? 1.5 * power : power;
+/** Parts of up to 64 tokens are multiples of the first, longer ones of the second. */
+const [fine, coarse] = [16, 64];
+
+/** So many tokens are read one by one sooner than with others. */
+const fewest = 2;
+
+/** The next part, where `left` tokens are to be read and `before` of those in front of them may be read again. */
+export function nextPart(left: number, before: number, { chunk, recurs = false }: PromptReading): PromptPart {
+  const whole = (count: number): PromptPart => ({ count, again: 0 });
+  if (left >= chunk) return whole(chunk);
+  if (!recurs) return whole(left);
+  if (left >= coarse) return whole(left - (left % coarse));
+  if (left <= fewest) return whole(1);
+  const count = Math.ceil(left / fine) * fine;
+  if (count <= chunk && before >= count - left) return { count, again: count - left };
+  return whole(left >= fine ? left - (left % fine) : 1);
+}
+
+/** The same for several prompts beside each other, of which the longest has `left` tokens left: tokens behind their ends are forgotten, where there is `room`. */
+export function nextRows(left: number, room: number, { chunk, recurs = false }: PromptReading): number {
+  if (left >= chunk || !recurs) return Math.min(left, chunk);
+  const padded = Math.min(Math.ceil(left / fine) * fine, chunk);
+  return padded <= room ? padded : left;
 }
 
 /** Some tokens of a prompt; zeros before its first one and behind its last. */

@@ -3,7 +3,7 @@
  * decoders that read unevenly, and states whose samples take over what others have read.
  */
 import type { DecoderState } from "./decoder.js";
-import { nextPart, type PromptReading } from "./prompt-parts.js";
+import type { PromptReading } from "./prompt-parts.js";
 
 /** How prompts are read. */
 interface ReadingApart {
@@ -21,10 +21,9 @@ interface ReadingApart {
 export async function readApart({ state, prompts, ends, reading, read }: ReadingApart): Promise<void> {
   const readTo = async (wanted: readonly number[]): Promise<boolean> => {
     const starts = state.lengths;
-    const tokens = prompts.map((prompt, sample) => {
-      const left = wanted[sample] - starts[sample];
-      return left <= 0 ? [] : prompt.slice(starts[sample], starts[sample] + nextPart(left, reading));
-    });
+    const tokens = prompts.map((prompt, sample) =>
+      prompt.slice(starts[sample], Math.min(starts[sample] + reading.chunk, wanted[sample])),
+    );
     if (tokens.every(({ length }) => length === 0)) return false;
     await read(tokens, starts);
     return true;

@@ -1,26 +1,52 @@
-// Prompts in parts: nothing is left out or read twice; on a device parts of all prompts together are of few lengths, and few for each prompt.
+// Prompts in parts: every token is read, in its order; on a device parts of all prompts together are of few lengths, and few for each prompt.
 import { expect, test } from "vitest";
-import { nextPart, tokensFrom } from "../../src/generate/prompt-parts.js";
+import { nextPart, nextRows, tokensFrom } from "../../src/generate/prompt-parts.js";
 
-function partsOf(length: number, chunk: number, recurs: boolean): number[] {
+/** The lengths of the parts of a prompt behind `before` tokens; throws where one reads what it must not. */
+function partsOf(length: number, before: number, chunk: number, recurs: boolean): number[] {
   const parts: number[] = [];
-  for (let left = length; left > 0; left -= parts.at(-1)!) parts.push(nextPart(left, { chunk, recurs }));
+  for (let left = length; left > 0;) {
+    const { count, again } = nextPart(left, before + length - left, { chunk, recurs });
+    const isRight = again >= 0 && again <= before + length - left && count > again && count - again <= left;
+    if (!isRight || count > chunk)
+      throw new Error(`${left} of ${length} left behind ${before}: ${count}, ${again} again`);
+    parts.push(count);
+    left -= count - again;
+  }
   return parts;
 }
-const sum = (parts: readonly number[]): number => parts.reduce((total, part) => total + part, 0);
 
 test.each([1, 4, 5, 64, 100, 128, 512, 4096])("parts of at most %i tokens", (chunk) => {
   const lengths = new Set<number>();
-  for (let length = 1; length <= 2000; length++) {
-    const [plain, few] = [partsOf(length, chunk, false), partsOf(length, chunk, true)];
-    expect([sum(plain), sum(few)]).toEqual([length, length]);
-    expect(Math.max(...plain, ...few)).toBeLessThanOrEqual(chunk);
-    expect(plain.length).toBe(Math.ceil(length / chunk));
-    expect(few.length).toBeLessThanOrEqual(Math.floor(length / chunk) + 4);
-    for (const part of few) lengths.add(part);
+  const problems: string[] = [];
+  for (let length = 1; length <= 1200; length++) {
+    const plain = partsOf(length, 0, chunk, false);
+    if (plain.length !== Math.ceil(length / chunk)) problems.push(`${length}: ${plain.join()}`);
+    for (const before of [0, 3, 15, 500]) {
+      const few = partsOf(length, before, chunk, true);
+      const most = Math.floor(length / chunk) + (length >= 16 && chunk >= 64 ? 3 : 18);
+      if (few.length > most && chunk >= 16) problems.push(`${length} behind ${before}: ${few.join()}`);
+      for (const part of few) lengths.add(part);
+    }
   }
-  // 1, 2, 3, 4, 6, … 48, the multiples of 64, and the chunk itself: programs for all of them are kept.
-  if (chunk <= 512) expect(lengths.size).toBeLessThanOrEqual(20);
+  expect(problems).toEqual([]);
+  // 1, 16, 32, 48, the multiples of 64, and the chunk itself: programs for all of them are kept.
+  if (chunk <= 512) expect(lengths.size).toBeLessThanOrEqual(12);
+});
+
+test("a token behind others, and two of them, are read by themselves", () => {
+  const reading = { chunk: 512, recurs: true };
+  expect(nextPart(1, 100, reading)).toEqual({ count: 1, again: 0 });
+  expect(partsOf(2, 100, 512, true)).toEqual([1, 1]);
+  expect(nextPart(3, 100, reading)).toEqual({ count: 16, again: 13 });
+});
+
+test("prompts beside each other are padded where there is room", () => {
+  const reading = { chunk: 64, recurs: true };
+  expect([1, 16, 17, 64, 65].map((left) => nextRows(left, 100, reading))).toEqual([16, 16, 32, 64, 64]);
+  expect(nextRows(17, 20, reading)).toBe(17);
+  expect(nextRows(17, 100, { chunk: 64 })).toBe(17);
+  expect(nextRows(3, 100, { chunk: 5, recurs: true })).toBe(5);
 });
 
 test("tokens of a prompt, and none around it", () => {
