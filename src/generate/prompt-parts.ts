@@ -18,8 +18,11 @@ export interface PromptPart {
   readonly again: number;
 }
 
-/** Parts of up to 64 tokens are multiples of the first, longer ones of the second. */
+/** Parts are of so many tokens, or of multiples of the second: below them kernels are made for each number. */
 const [fine, coarse] = [16, 64];
+
+/** The least length of a part that has room for so many tokens. */
+const lengthFor = (tokens: number): number => (tokens <= fine ? fine : Math.ceil(tokens / coarse) * coarse);
 
 /** So many tokens are read one by one sooner than with others. */
 const fewest = 2;
@@ -31,15 +34,15 @@ export function nextPart(left: number, before: number, { chunk, recurs = false }
   if (!recurs) return whole(left);
   if (left >= coarse) return whole(left - (left % coarse));
   if (left <= fewest) return whole(1);
-  const count = Math.ceil(left / fine) * fine;
+  const count = lengthFor(left);
   if (count <= chunk && before >= count - left) return { count, again: count - left };
-  return whole(left >= fine ? left - (left % fine) : 1);
+  return whole(left >= fine ? fine : 1);
 }
 
 /** The same for several prompts beside each other, of which the longest has `left` tokens left: tokens behind their ends are forgotten, where there is `room`. */
 export function nextRows(left: number, room: number, { chunk, recurs = false }: PromptReading): number {
   if (left >= chunk || !recurs) return Math.min(left, chunk);
-  const padded = Math.min(Math.ceil(left / fine) * fine, chunk);
+  const padded = Math.min(lengthFor(left), chunk);
   return padded <= room ? padded : left;
 }
 
