@@ -26,7 +26,7 @@ export default defineConfig({
     maxWorkers: Math.min(8, availableParallelism()),
     isolate: false,
     globalSetup: ["test/support/shared-folder.ts"],
-    setupFiles: ["test/support/sample-setup.ts"],
+    setupFiles: ["test/support/sample-setup.ts", "test/support/equality-setup.ts"],
     // Guards against hangs: a slow machine is no failure.
     testTimeout: 300_000,
     hookTimeout: 300_000,

@@ -37,7 +37,7 @@ export default mergeConfig(
             name: "at the memory's end",
             include: computing,
             env: { INSITU_SOAK: "1", INSITU_MEMORY_END: "1" },
-            setupFiles: ["test/support/memory-end-setup.ts"],
+            setupFiles: ["test/support/memory-end-setup.ts", "test/support/equality-setup.ts"],
           },
         },
       ],

@@ -22,12 +22,17 @@ export const exportedBytes = (model: string): Uint8Array => files.get(`${model}/
 export const exportedTolerance = (model: string): number =>
   /fp16/.test(model) ? 3e-2 : /q4/.test(model) ? 2e-2 : /q8/.test(model) ? 5e-2 : 2e-4;
 
+/** The files of each step: model/step → name and bytes of each tensor. */
+const steps = new Map<string, [name: string, bytes: Uint8Array][]>();
+for (const [path, bytes] of files) {
+  const [, step, name] = /^(.*)\/([^/]*)\.pb$/.exec(path) ?? [];
+  if (step === undefined) continue;
+  if (!steps.has(step)) steps.set(step, []);
+  steps.get(step)!.push([name, bytes]);
+}
+
 /** The tensors of one step by name. */
 export function exportedStep(model: string, step: string): Map<string, View> | undefined {
-  const prefix = `${model}/${step}/`;
-  const found = [...files].filter(([path]) => path.startsWith(prefix));
-  if (found.length === 0) return undefined;
-  return new Map(
-    found.map(([path, bytes]) => [path.slice(prefix.length, -".pb".length), tensorView(readTensor(bytes))]),
-  );
+  const found = steps.get(`${model}/${step}`);
+  return found && new Map(found.map(([name, bytes]) => [name, tensorView(readTensor(bytes))]));
 }
