@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 /** Workers started from a source file must be JavaScript: the tests use the built ones. */
@@ -17,6 +18,8 @@ const builtWorkers = {
 const swiftShader = "/usr/lib/chromium/vk_swiftshader_icd.json";
 if (process.env.VK_ICD_FILENAMES === undefined && existsSync(swiftShader)) process.env.VK_ICD_FILENAMES = swiftShader;
 
+const oneCore = fileURLToPath(new URL("test/support/one-core.cjs", import.meta.url));
+
 export default defineConfig({
   plugins: [builtWorkers],
   test: {
@@ -25,6 +28,7 @@ export default defineConfig({
     pool: "forks",
     maxWorkers: Math.min(8, availableParallelism()),
     isolate: false,
+    env: { NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ""} --require ${JSON.stringify(oneCore)}` },
     globalSetup: ["test/support/shared-folder.ts"],
     setupFiles: ["test/support/sample-setup.ts", "test/support/equality-setup.ts"],
     // Guards against hangs: a slow machine is no failure.

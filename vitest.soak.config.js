@@ -5,6 +5,8 @@ import base from "./vitest.config.js";
 
 const { plugins, test } = base;
 const soak = { ...test, testTimeout: 3_600_000, hookTimeout: 3_600_000 };
+/** Threads as the machine has cores, unlike in the tests. */
+const env = { INSITU_SOAK: "1", NODE_OPTIONS: process.env.NODE_OPTIONS ?? "" };
 
 /** Suites whose memories are not what they count. */
 const computing = [
@@ -29,14 +31,14 @@ export default mergeConfig(
   defineConfig({
     test: {
       projects: [
-        { plugins, test: { ...soak, name: "all", env: { INSITU_SOAK: "1" } } },
+        { plugins, test: { ...soak, name: "all", env } },
         {
           plugins,
           test: {
             ...soak,
             name: "at the memory's end",
             include: computing,
-            env: { INSITU_SOAK: "1", INSITU_MEMORY_END: "1" },
+            env: { ...env, INSITU_MEMORY_END: "1" },
             setupFiles: ["test/support/memory-end-setup.ts", "test/support/equality-setup.ts"],
           },
         },

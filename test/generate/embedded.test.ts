@@ -10,12 +10,14 @@ const prompts = [
   "In a little house at the edge of the forest there lived an old woman, and she said to her daughter:",
 ];
 const soak = process.env["INSITU_SOAK"] === "1";
+/** As many threads as nobody has who asks for none: those are one in the tests, and in the soak as many as there are cores. */
+const otherThreads = soak ? 1 : 2;
 const greedy = { maxTokens: 64, temperature: 0 } as const;
 let lm: CausalLM;
 let wanted: GeneratedToken[][];
 
 beforeAll(async () => {
-  lm = await CausalLM.load(undefined, { inPlace: "require", threads: 2 });
+  lm = await CausalLM.load(undefined, { inPlace: "require" });
   wanted = [];
   for (const prompt of prompts) wanted.push(await tokensOf(lm.generate(prompt, { ...greedy, logprobs: 2 })));
 });
@@ -37,12 +39,13 @@ async function loaded(
 
 describe("the same greedy text", () => {
   test.each(soak ? [1, 2, 5, 7, 16] : [1, 7])("with prompts read %i tokens at a time", async (chunk) => {
-    expectSameTokens(await loaded({ threads: 2, chunk }, prompts[2]), wanted[2], `chunk ${chunk}`);
+    expectSameTokens(await loaded({ chunk }, prompts[2]), wanted[2], `chunk ${chunk}`);
   });
 
-  test("with one thread", async () => expectSameTokens(await loaded({ threads: 1 }), wanted[0], "one thread"));
+  test("with another number of threads", async () =>
+    expectSameTokens(await loaded({ threads: otherThreads }), wanted[0], `threads: ${otherThreads}`));
 
-  // The reference implementation takes a second or so for each token; whole-text.test.ts has it read all 64 at once.
+  // The reference implementation takes a second or so for each token; whole-text.test.ts has it read many at once.
   test("on the reference backend", async () => {
     const count = soak ? 64 : 2;
     expectSameTokens(await loaded({ backend: "reference" }, prompts[1], count), wanted[1].slice(0, count), "reference");
@@ -135,9 +138,9 @@ test("the same seed tells the same story, whatever was told before and on howeve
   const first = await tell(5);
   expect(await tell(6)).not.toBe(first);
   expect(await tell(5)).toBe(first);
-  const single = await CausalLM.load(undefined, { threads: 1 });
-  expect(await tell(5, single)).toBe(first);
-  await single.release();
+  const other = await CausalLM.load(undefined, { threads: otherThreads });
+  expect(await tell(5, other)).toBe(first);
+  await other.release();
 });
 
 test("penalties reach the text: what was there comes less often", async () => {

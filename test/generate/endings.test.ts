@@ -1,5 +1,5 @@
 // How texts end: against a loop over whole texts written here, and a batch's texts, log-probabilities and reasons against those of single
-// texts, whatever the caches are.
+// texts, whatever the caches are. The tests have every second prompt, and the soak all of them.
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
@@ -8,6 +8,8 @@ import { Ending, type FinishReason } from "../../src/generate/ending.js";
 import type { GeneratedToken } from "../../src/generate/generation.js";
 import { type GenerateOptions, readGenerating, type WhenFull } from "../../src/generate/options.js";
 import { hubFolder, tie, tokensOf } from "./support.js";
+
+const soak = process.env["INSITU_SOAK"] !== undefined;
 
 /** Tokens of one and of several characters. */
 const spellings = ["a", "b", "ab", "ba", "bb", "c", ""];
@@ -76,7 +78,7 @@ test("a text ends where one that is looked at whole does, for the same reason, w
         seen.add(ending.finish);
       },
     ),
-    { numRuns: 4000, seed: Number(process.env["INSITU_SEED"] ?? 977) },
+    { numRuns: soak ? 4000 : 1000, seed: Number(process.env["INSITU_SEED"] ?? 977) },
   );
   expect([...seen].sort()).toEqual(["context", "end", "length", "stop", "unfinished"]);
 });
@@ -94,11 +96,11 @@ const prompts = [
   "The two brothers went",
   "Far away, where the swallows fly when our winter comes on,",
   "The end of the",
-];
+].filter((_, at) => soak || at % 2 === 1);
 
 let lm: CausalLM;
 beforeAll(async () => {
-  lm = await CausalLM.load(undefined, { inPlace: "require", threads: 2 });
+  lm = await CausalLM.load(undefined, { inPlace: "require" });
 });
 afterAll(() => lm.release());
 
@@ -177,7 +179,7 @@ describe.each(ways)("texts that end by %s", (_, options, reasons) => {
   });
 
   test("on pages", async () => {
-    const paged = await CausalLM.load(undefined, { inPlace: "require", threads: 2, cache: "paged" });
+    const paged = await CausalLM.load(undefined, { inPlace: "require", cache: "paged" });
     try {
       const found = await compare(paged, lm, options, 1e-3);
       expect([...found.keys()].sort()).toEqual(reasons);
@@ -218,10 +220,10 @@ test("whoever reads a prompt hears that nobody wants the text any more", async (
   const slow = await CausalLM.load(undefined, { inPlace: "require", threads: 1, chunk: 1, keep: 0 });
   try {
     const begin: [string, (signal: AbortSignal) => Promise<unknown>][] = [
-      ["generate", (signal) => slow.generate(prompts[2], { signal }).text()],
+      ["generate", (signal) => slow.generate(prompts[1], { signal }).text()],
       ["generateBatch", (signal) => slow.generateBatch(prompts, { signal }).next()],
-      ["samples", (signal) => slow.samples(prompts[2], 2, { signal })],
-      ["beamSearch", (signal) => slow.beamSearch(prompts[2], { signal, maxTokens: 2 })],
+      ["samples", (signal) => slow.samples(prompts[1], 2, { signal })],
+      ["beamSearch", (signal) => slow.beamSearch(prompts[1], { signal, maxTokens: 2 })],
     ];
     for (const [name, made] of begin) {
       const abort = new AbortController();
@@ -231,7 +233,7 @@ test("whoever reads a prompt hears that nobody wants the text any more", async (
       await expect(made(abort.signal), name).rejects.toBe(reason);
     }
     // Nothing was left behind: the same texts can be made.
-    expect(await slow.generate(prompts[1], { temperature: 0, maxTokens: 3 }).text()).not.toBe("");
+    expect(await slow.generate(prompts[0], { temperature: 0, maxTokens: 3 }).text()).not.toBe("");
   } finally {
     await slow.release();
   }

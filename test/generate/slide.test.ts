@@ -12,7 +12,7 @@ import { decoderSession, tokenAt } from "../support/decoding.js";
 import { embedded } from "./support.js";
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
-const long = soak ? 5000 : 800;
+const long = soak ? 5000 : 400;
 
 /** Run in a process of its own: growth of its memory after the first 100 tokens, and the lower quartile of each tenth's token times. */
 const script = (entry: string): string => `
