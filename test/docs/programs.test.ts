@@ -1,7 +1,8 @@
 // Every program of README.md and docs/*.md, against the packed package in a new folder: all compile under both ways to resolve modules, those that
-// need nothing else run, each in a process of its own, and the README is followed from top to bottom.
+// need nothing else run, and the README is followed from top to bottom. The programs and commands of docs/*.md run in one process after another
+// here, and in the soak each in a process of its own; of those that need a GPU the tests have the first.
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -138,11 +139,46 @@ test.each([
   expect(stdout).toBe("");
 });
 
-/** Runs a program, as it is or as it was compiled. */
-const runProgram = (block: Block): Promise<Ended> => {
-  const compiled = join(installed.project, "compiled", block.page, `line-${block.line}.js`);
-  return run(block.page, process.execPath, [block.language === "ts" ? compiled : fileOf(block, "js")]);
-};
+/** A program in TypeScript as it was compiled. */
+const compiledOf = ({ page, line }: Block): string => join(installed.project, "compiled", page, `line-${line}.js`);
+const runProgram = (block: Block): Promise<Ended> => run(block.page, process.execPath, [compiledOf(block)]);
+
+const soak = process.env["INSITU_SOAK"] !== undefined;
+
+/** A line that needs nothing but the package: no server, no terminal, no model of one's own. */
+const isRun = (line: string): boolean => /(^|\| )npx insitu (?!serve)/.test(line) && !/ # needs /.test(line);
+
+const needNothing = blocks.filter(({ page, needs }) => page !== "README" && needs === undefined);
+const programs = needNothing.filter(({ language }) => language === "ts");
+const commands = needNothing.flatMap(({ page, language, code }) =>
+  code.split("\n").flatMap((line) => (language === "sh" && isRun(line) ? [[page, line] as const] : [])),
+);
+
+/** Programs and commands in one process, in which the package is loaded once; how each of them ended, by its name. */
+async function runTogether(): Promise<Readonly<Record<string, Ended>>> {
+  const work = join(installed.project, "together.json");
+  const commandLine = join(installed.project, "node_modules/insitu/dist/cli/command-line.js");
+  const listed = [
+    ...programs.map((block) => ({ name: nameOf(block), folder: placeOf(block.page), program: compiledOf(block) })),
+    ...commands.flatMap(([page, line]) => {
+      const args = argumentsOf(line);
+      return args === undefined ? [] : [{ name: line, folder: placeOf(page), commandLine, args }];
+    }),
+  ];
+  writeFileSync(work, JSON.stringify(listed));
+  const script = fileURLToPath(new URL("together.mjs", import.meta.url));
+  expect(await run("README", process.execPath, [script, work])).toEqual({ status: 0, stdout: "", stderr: "" });
+  return JSON.parse(readFileSync(`${work}.ended`, "utf8")) as Record<string, Ended>;
+}
+let together: ReturnType<typeof runTogether> | undefined;
+const endedTogether = async (name: string): Promise<Ended | undefined> => (await (together ??= runTogether()))[name];
+
+/** What a shell makes of the words behind `npx insitu`; undefined for a line with a pipe, which is left to the shell as a whole. */
+function argumentsOf(line: string): readonly string[] | undefined {
+  if (!line.startsWith("npx insitu ")) return undefined;
+  const told = spawnSync("bash", ["-c", `npx() { printf '%s\\0' "$@"; }; ${line}`], { encoding: "utf8" });
+  return told.stdout.split("\0").slice(1, -1);
+}
 
 /** A port that nobody listens on. */
 const freePort = (): Promise<number> =>
@@ -154,29 +190,26 @@ const freePort = (): Promise<number> =>
     });
   });
 
-/** A line that needs nothing but the package: no server, no terminal, no model of one's own. */
-const isRun = (line: string): boolean => /(^|\| )npx insitu (?!serve)/.test(line) && !/ # needs /.test(line);
-
 /** What npx comes to where a package is installed, without its second of npm; the README's line has npx itself. */
 const quickNpx = 'npx() { "node_modules/.bin/$@"; };';
 
-const needNothing = blocks.filter(({ page, needs }) => page !== "README" && needs === undefined);
-
 describe("docs/*.md", () => {
-  const programs = needNothing.filter(({ language }) => language === "ts");
   test.each(programs.map((block) => [nameOf(block), block] as const))("%s runs", async (_, block) => {
     const at = programs.filter(({ page }) => page === block.page).indexOf(block);
-    const ended = await runProgram(block);
+    const ended = soak ? await runProgram(block) : await endedTogether(nameOf(block));
     expect(ended).toMatchObject({ status: 0, stderr: "" });
-    expect(ended.stdout).toMatch(printed[block.page]?.[at] ?? /\S/);
+    expect(ended!.stdout).toMatch(printed[block.page]?.[at] ?? /\S/);
   });
 
   const onGpu = blocks.filter(({ needs }) => needs === "a GPU").map((block) => [nameOf(block), block] as const);
-  test.skipIf(noWebgpu !== undefined).each(onGpu)("%s runs, where there is a GPU", async (_, block) => {
-    const { status, stdout, stderr } = await runProgram(block);
-    expect([status, status === 0 ? "" : stderr]).toEqual([0, ""]);
-    expect(stdout).toMatch(/^gpu-buffer\n$|^\[ 1, 3, 128 \] \[ 1, 1, 128 \]\n$/);
-  });
+  test.skipIf(noWebgpu !== undefined).each(soak ? onGpu : onGpu.slice(0, 1))(
+    "%s runs, where there is a GPU",
+    async (_, block) => {
+      const { status, stdout, stderr } = await runProgram(block);
+      expect([status, status === 0 ? "" : stderr]).toEqual([0, ""]);
+      expect(stdout).toMatch(/^gpu-buffer\n$|^\[ 1, 3, 128 \] \[ 1, 1, 128 \]\n$/);
+    },
+  );
 
   test("the server of docs/serve.md answers, and ends when it is told to", async () => {
     const block = needNothing.find(({ page, language }) => page === "serve" && language === "js")!;
@@ -195,11 +228,9 @@ describe("docs/*.md", () => {
     }
   });
 
-  const commands = needNothing.flatMap(({ page, language, code }) =>
-    code.split("\n").flatMap((line) => (language === "sh" && isRun(line) ? [[page, line] as const] : [])),
-  );
   test.each(commands)("%s: %s", async (page, line) => {
-    const { status, stdout, stderr } = await run(page, "bash", ["-c", `${quickNpx} ${line}`]);
+    const { status, stdout, stderr } =
+      (soak ? undefined : await endedTogether(line)) ?? (await run(page, "bash", ["-c", `${quickNpx} ${line}`]));
     expect([status, status === 0 ? "" : stderr]).toEqual([0, ""]);
     expect(stdout).toMatch(/\S/);
   });
@@ -241,6 +272,7 @@ describe("README.md, from top to bottom", () => {
       cwd: placeOf("README"),
       stdio: ["ignore", "pipe", "ignore"],
       env: { ...process.env, INSITU_PORT: "0" },
+      detached: true,
     });
     try {
       const port = await new Promise<string>((resolve, reject) => {
@@ -257,7 +289,7 @@ describe("README.md, from top to bottom", () => {
         expect([asked.status, asked.stdout]).toEqual([0, expect.stringMatching(/^data: \{[^]*data: \[DONE\]\n\n$/)]);
       }
     } finally {
-      server.kill();
+      process.kill(-server.pid!); // npx and what it started, which does not end with it
     }
   });
 
