@@ -1,10 +1,14 @@
-// A page in a real Chromium that decodes the embedded model on WebGPU: the text is WASM's, with subgroups and without.
+// A page in a real Chromium that decodes on WebGPU: the text is WASM's. The tests have a small decoder without subgroups; the soak has the
+// embedded model too, with subgroups and without.
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Browser } from "playwright-core";
 import { CausalLM } from "../../src/entry/node.js";
+import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { writeModel } from "../../src/onnx/write.js";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
 import { type RunningServer, startServer } from "../browser/server.js";
+import { embedded, hubFolder } from "../generate/support.js";
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -13,8 +17,8 @@ if (chromium === undefined) console.log(howToInstall);
 
 const page = `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><script type="module">
 import { CausalLM } from "/dist/browser/insitu.js";
-globalThis.write = async (options, generating) => {
-  const lm = await CausalLM.load("/models/embedded/", options);
+globalThis.write = async (model, options, generating) => {
+  const lm = await CausalLM.load(model, options);
   const text = await lm.generate("Once upon a time", generating).text();
   const told = lm.session.explain();
   await lm.release();
@@ -30,10 +34,14 @@ interface Written {
 describe.skipIf(chromium === undefined)("in a browser", () => {
   let browser: Browser;
   let server: RunningServer;
+  const small = hubFolder("llama", {
+    "onnx/model.onnx": writeModel(generatedDecoder({ ...smallSizes, vocabulary: 256 })),
+    "generation_config.json": { eos_token_id: 256 },
+  });
   beforeAll(async () => {
     server = await startServer({
       headers: {},
-      folders: { "/dist/": `${root}dist/`, "/models/": `${root}models/` },
+      folders: { "/dist/": `${root}dist/`, "/embedded/": embedded, "/small/": small.path },
       files: new Map([["/index.html", page]]),
     });
     browser = await startChromium(chromium!);
@@ -41,11 +49,13 @@ describe.skipIf(chromium === undefined)("in a browser", () => {
   afterAll(async () => {
     await browser.close();
     server.close();
+    small.remove();
   });
 
-  test("the embedded model's text is WASM's, with subgroups and without", async () => {
-    const generating = { maxTokens: soak ? 64 : 6, temperature: 0 };
-    const lm = await CausalLM.load(undefined, { backend: "wasm" });
+  const models = { small: small.path, ...(soak ? { embedded } : {}) };
+  test.each(Object.entries(models))("the text of the %s model is WASM's", async (name, folder) => {
+    const generating = { maxTokens: soak ? 64 : 12, temperature: 0 };
+    const lm = await CausalLM.load(folder, { backend: "wasm" });
     const expected = await lm.generate("Once upon a time", generating).text();
     await lm.release();
     const opened = await browser.newPage();
@@ -55,9 +65,8 @@ describe.skipIf(chromium === undefined)("in a browser", () => {
     await opened.waitForFunction(() => "write" in globalThis);
     for (const webgpu of soak ? [{}, { subgroups: false }] : [{ subgroups: false }]) {
       const { text, told } = await opened.evaluate(
-        ([options, wanted]) =>
-          (globalThis as { write?(options: object, wanted: object): Promise<Written> }).write!(options, wanted),
-        [{ backend: "webgpu", webgpu }, generating] as const,
+        (given) => (globalThis as { write?(...given: unknown[]): Promise<Written> }).write!(...given),
+        [`/${name}/`, { backend: "webgpu", webgpu }, generating] as const,
       );
       expect(text).toBe(expected);
       expect(told).toMatch(/CachedAttention .*by attentionStepAtOnce.*; writes past\S+ in place/);

@@ -1,4 +1,4 @@
-// The embedded model on a GPU writes what it writes on WASM, greedily.
+// The embedded model on a GPU writes what it writes on WASM, greedily: a few tokens in the tests, many in the soak and in more ways.
 import { describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
 import { noWebgpu } from "../support/backends.js";
@@ -12,7 +12,7 @@ const ways: readonly (readonly [name: string, options: object])[] = [
 
 describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   test.each(soak ? ways : ways.slice(0, 1))("the embedded model's text, %s", async (_, options) => {
-    const generating = { maxTokens: soak ? 64 : 8, temperature: 0 };
+    const generating = { maxTokens: soak ? 64 : 5, temperature: 0 };
     const texts = [];
     for (const backend of ["wasm", "webgpu"]) {
       const lm = await CausalLM.load(undefined, { backend, ...options });
@@ -24,6 +24,6 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       await lm.release();
     }
     expect(texts[1]).toBe(texts[0]);
-    expect(texts[0].length).toBeGreaterThan(soak ? 100 : 10);
+    expect(texts[0].length).toBeGreaterThan(soak ? 100 : 6);
   });
 });
