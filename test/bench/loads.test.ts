@@ -1,5 +1,6 @@
 // The loads of single operators and of whole decoders: everyone who takes part gives the same result, and the full sizes are those
-// that docs/performance.md speaks of. Nothing here depends on how long anything takes.
+// that docs/performance.md speaks of. Nothing here depends on how long anything takes. Of the clients, which have processes of their own, the
+// tests run every second group, and the soak all.
 import { describe, expect, test } from "vitest";
 import { attention } from "../../src/bench/attention.js";
 import { attended, attentionFeeds, inPlaceFeeds, inPlaceModel } from "../../src/bench/attention-work.js";
@@ -19,6 +20,7 @@ import { Tensor } from "../../src/tensor/tensor.js";
 
 const loads: readonly Load[] = [attention, matmul, decode, prefill];
 const found = findPeers();
+const soak = process.env["INSITU_SOAK"] !== undefined;
 
 describe.each(loads)("$name", (load) => {
   test("all who take part agree", async () => {
@@ -42,7 +44,11 @@ describe.each(loads)("$name", (load) => {
 });
 
 test("clients have processes of their own, in which both runtimes say the same", async () => {
-  const report = await runBench([clients], { quick: true, repeats: 1, found });
+  const tried = {
+    ...clients,
+    groups: (setting: Setting) => clients.groups(setting).filter((_, at) => soak || at % 2 === 0),
+  };
+  const report = await runBench([tried], { quick: true, repeats: 1, found });
   const who = ["insitu", ...found.peers.map(({ name }) => name).filter((name) => name === "onnxruntime-node")];
   for (const { name, contestants, failed } of report.loads[0].groups) {
     expect(failed, name).toEqual([]);

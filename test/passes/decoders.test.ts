@@ -1,5 +1,5 @@
 // The exported decoders after all passes: how often each fusion was taken, that nothing it is made of is left, and that the results are
-// those of the graph as the file has it.
+// those of the graph as the file has it: of a third of them in the tests (test/support/sample-setup.ts), of all in the soak.
 import { describe, expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
 import type { Graph, Node } from "../../src/graph/graph.js";

@@ -72,7 +72,7 @@ describe.each(Object.keys(models))("%s", (name) => {
     const prepare = (): Executable => session?.prepare(plan) ?? prepareReference(plan);
     const lasting = prepare();
     const random = seededRandom(seed);
-    for (const sizes of walk(seed, soak ? 120 : where === "1 thread" ? 16 : 8)) {
+    for (const sizes of walk(seed, soak ? 120 : where === "1 thread" ? 12 : 5)) {
       const inputs = feedsOf(graph, sizes, random);
       const actual = copies(graph, await runOn(lasting, inputs));
       const expected = copies(graph, await runOn(prepare(), inputs));

@@ -1,5 +1,5 @@
 // `rewrite --check` leaves every window that it can: files that were made wrong by hand are caught, whatever the window; where a window
-// cannot be left, it says so.
+// cannot be left, it says so. The soak tries every way of being wrong with every window, the tests each way with one of them.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -48,7 +48,9 @@ const withoutMask = (node: ModelNode): ModelNode => ({
 const check = (model: Model, rewritten: Uint8Array, more: object = {}): Promise<CheckResult> =>
   checkRewrite({ model, original: writeModel(model), rewritten, capacity: undefined, ...more });
 
-describe.each([4, 16, soak ? 100 : 40])("a window of %i", (window) => {
+const windows = [4, 16, soak ? 100 : 40];
+
+describe.each(windows)("a window of %i", (window) => {
   const all: readonly [string, Style][] = [
     ["a mask", {}],
     ["a mask, logits of the last token", { last: true }],
@@ -82,7 +84,8 @@ describe.each([4, 16, soak ? 100 : 40])("a window of %i", (window) => {
       "a mask of one fewer": await other(window - 1),
       "the mask dropped": changed(masked, withoutMask),
     };
-    for (const [what, bytes] of Object.entries(wrong)) {
+    const tried = Object.entries(wrong).filter((_, at) => soak || at % windows.length === windows.indexOf(window));
+    for (const [what, bytes] of tried) {
       const { passed, steps } = await check(model, bytes);
       expect(passed, `${what}: ${JSON.stringify(steps)}`).toBe(false);
     }

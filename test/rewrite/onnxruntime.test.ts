@@ -1,4 +1,5 @@
 // Rewritten decoders in onnxruntime-node, where the peers are installed: they load there and give the same logits, step by step.
+// The tests run a third of it (test/support/sample-setup.ts), the soak all.
 import { describe, expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
 import { readModel } from "../../src/onnx/read.js";

@@ -1,4 +1,5 @@
 // Decoders in many styles, rewritten and run beside the original: prefill, decoding, rewinding, prompts of different lengths in one batch.
+// The tests run a third of it (test/support/sample-setup.ts), the soak all.
 import { expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";

@@ -6,7 +6,7 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { int64, tokenFeeds, tokens } from "../support/decoding.js";
 
-const sizes = { ...smallSizes, layers: 5, hidden: 256, headSize: 64, intermediate: 1024 };
+const sizes = { ...smallSizes, layers: 3, hidden: 256, headSize: 64, intermediate: 1024 };
 const model = writeModel(generatedDecoder(sizes));
 const create = (threads: number): Promise<InferenceSession> =>
   InferenceSession.create(model, { backend: "wasm", threads });

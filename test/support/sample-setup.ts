@@ -1,8 +1,17 @@
-// Suites whose shaders SwiftShader takes long to compile run a sample in the tests, chosen by the tests' names, and all of it in the soak.
+// Suites of very many like tests run a sample in the tests, chosen by the tests' names and so always the same, and all of it in the soak: those
+// whose shaders SwiftShader takes long to compile, and tables of decoders of which each is exported, styled or rewritten another way.
 import { beforeEach } from "vitest";
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
-const every = 16;
+
+/** One test of so many runs, of those whose names fit. */
+const samples: readonly { readonly suite: RegExp; readonly tests?: RegExp; readonly every: number }[] = [
+  { suite: /\/test\/webgpu\/kernels\//, every: 16 },
+  { suite: /\/test\/rewrite\/onnxruntime\.test/, tests: /^(?!llama_static)/, every: 3 },
+  { suite: /\/test\/rewrite\/styles\.test/, every: 3 },
+  { suite: /\/test\/passes\/decoders\.test/, tests: /_op\d+/, every: 3 },
+  { suite: /\/test\/wasm\/decoders\.test/, tests: /rewrite:/, every: 3 },
+];
 
 /** A number that a text always has: FNV-1a. */
 function numberOf(text: string): number {
@@ -13,6 +22,8 @@ function numberOf(text: string): number {
 
 beforeEach((context) => {
   const { task } = context;
-  if (soak || !/\/test\/webgpu\/kernels\//.test(task.file.filepath)) return;
-  if (numberOf(`${task.file.name} ${task.name}`) % every !== 0) context.skip("not in this sample");
+  if (soak) return;
+  const sample = samples.find(({ suite, tests }) => suite.test(task.file.filepath) && tests?.test(task.name) !== false);
+  if (sample === undefined) return;
+  if (numberOf(`${task.file.name} ${task.name}`) % sample.every !== 0) context.skip("not in this sample");
 });

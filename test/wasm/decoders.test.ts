@@ -1,4 +1,5 @@
 // Decoders as exporters write them, as they are and rewritten: once a prompt and a step have run, kernels did every step.
+// The tests run a third of it (test/support/sample-setup.ts), the soak all.
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { readArchive } from "../../scripts/archive.mjs";
