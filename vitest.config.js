@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import LongestFirst from "./scripts/longest-first.mjs";
 
 /** Workers started from a source file must be JavaScript: the tests use the built ones. */
 const builtWorkers = {
@@ -36,6 +37,7 @@ export default defineConfig({
     hookTimeout: 300_000,
     teardownTimeout: 60_000,
     expect: { poll: { timeout: 120_000 } },
+    sequence: { sequencer: LongestFirst },
     reporters: ["./scripts/closing-line.mjs"],
   },
 });

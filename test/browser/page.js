@@ -68,8 +68,8 @@ globalThis.harness = {
       thread.postMessage(job);
     }),
 
-  /** Runs the cases that the server has; names and reasons of those that did not pass. */
-  cases: async ({ options }) => {
+  /** Runs one of so many cases that the server has; names and reasons of those that did not pass. */
+  cases: async ({ options, every }) => {
     const { InferenceSession } = await load("/dist/index.js");
     const { runCase } = await import("/dist/conformance/case.js");
     const index = await (await fetch("/cases.json")).json();
@@ -77,7 +77,7 @@ globalThis.harness = {
     const tensor = (place) => (place === null ? undefined : slices(bytes, place));
     let passed = 0;
     const others = [];
-    for (const { name, tolerance, model, sets } of index) {
+    for (const { name, tolerance, model, sets } of index.filter((_, at) => at % every === 0)) {
       const files = {
         name,
         tolerance,

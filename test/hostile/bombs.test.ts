@@ -43,7 +43,7 @@ const always = new Set([
 ]);
 const chosen = bombs.filter(({ name }, at) => soak || always.has(name) || at % 36 === seed % 36);
 /** What counts nodes is made smaller in the tests; what counts doublings is not. */
-const sizeOf = ({ size }: Bomb): number => (soak || size < 1_000 ? size : size / 4);
+const sizeOf = ({ size }: Bomb): number => (soak || size < 1_000 ? size : size / 8);
 
 /** Measures files one after another, in one process. */
 async function measure(paths: readonly string[]): Promise<Measured[]> {

@@ -36,6 +36,7 @@ test("lint has no warnings", () => {
   expect(run("oxlint/bin/oxlint", "--type-aware", "--deny-warnings", "src", "test", "scripts")).toBe("");
 });
 
+// Of the sources it reads the declarations that the build made of them, once it had found their types right.
 test("types are right, in the tests too", () => {
   expect(run("typescript/bin/tsc", "-p", "test/tsconfig.json")).toBe("");
 });

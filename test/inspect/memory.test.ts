@@ -38,14 +38,14 @@ const forecastOf = (model: string, tokens: number): MemoryForecast =>
     ) as { readonly memory: MemoryForecast }
   ).memory;
 
-/** A decoder whose weights take a hundred megabytes or so, most of them in its embedding. */
+/** A decoder whose weights take tens of megabytes, most of them in its embedding. */
 function madeModel(name: string, form: PublishedForm): string {
   const sizes = {
     ...smallPublishedSizes,
     layers: 3,
     hidden: 512,
     intermediate: 1024,
-    vocabulary: 40_000,
+    vocabulary: 20_000,
     positions: 1024,
   };
   const place = join(folder, name);

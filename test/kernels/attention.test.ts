@@ -397,18 +397,22 @@ for (const variant of variants) {
     });
   }
 
-  test(`decode attention of a whole model's shape, ${variant}`, () => {
-    const random = new Random(99);
-    for (const type of floatTypes) {
-      const c = { ...randomCase(random, 1), type, batch: 1, heads: 32, kvHeads: 8, headSize: 128, valueSize: 128 };
-      check(
-        { ...c, capacity: 700, maskLength: 700, lengths: [611], left: -1, right: -1, mask: "none" },
-        random,
-        variant,
-        "attentionDecode",
-      );
-    }
-  });
+  // In the tests with one of both builds.
+  test.skipIf(variant === "simd" && process.env["INSITU_SOAK"] === undefined)(
+    `decode attention of a whole model's shape, ${variant}`,
+    () => {
+      const random = new Random(99);
+      for (const type of floatTypes) {
+        const c = { ...randomCase(random, 1), type, batch: 1, heads: 32, kvHeads: 8, headSize: 128, valueSize: 128 };
+        check(
+          { ...c, capacity: 700, maskLength: 700, lengths: [611], left: -1, right: -1, mask: "none" },
+          random,
+          variant,
+          "attentionDecode",
+        );
+      }
+    },
+  );
 }
 
 test("the tests can fail", () => {

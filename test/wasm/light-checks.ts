@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect } from "vitest";
 import { type FastCall, type Feed, openVariant, seed, tryCall, type Variant } from "./fast-path.js";
 
-export const rounds = process.env["INSITU_SOAK"] === undefined ? 12 : 200;
+export const rounds = process.env["INSITU_SOAK"] === undefined ? 6 : 200;
 export const floats = ["float32", "float16", "bfloat16"] as const;
 
 /** One to three threads, and both builds. */

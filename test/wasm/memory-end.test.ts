@@ -7,7 +7,7 @@ import { archivedCases } from "../support/archived-cases.js";
 import { atTheEnd, MemoryEnd, prepare } from "../support/memory-end.js";
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
-const every = soak ? 1 : 36;
+const every = soak ? 1 : 72;
 
 const end = new MemoryEnd();
 afterAll(() => end.restore());
