@@ -12,7 +12,7 @@ import { atTheEnd, MemoryEnd } from "../support/memory-end.js";
 import { embedded, tie, tokensOf } from "./support.js";
 
 const soak = process.env["INSITU_SOAK"] === "1";
-const longest = soak ? 300 : 20;
+const longest = soak ? 300 : 14;
 const seed = Number(process.env["INSITU_SEED"] ?? Date.now() % 100_000);
 
 interface Likely {

@@ -93,6 +93,6 @@ test("without a state's bytes being written in place", async () => {
 
 test("on the reference backend, the first tokens", async () => {
   const session = await open({ backend: "reference" });
-  const count = soak ? 63 : 15;
+  const count = soak ? 63 : 7;
   expect(await differences(session, prompt + count, [prompt, count], "reference")).toEqual([]);
 });

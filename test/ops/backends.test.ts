@@ -1,5 +1,5 @@
 // The cases that stand beside each operator, as models of one node, on every backend: operands fed, and constant where that can make
-// another path be taken.
+// another path be taken. The tests run all of them on WASM and some on the others (test/support/backends.ts), the soak all of them everywhere.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
 import type { CaseAttribute, OpCase } from "../../src/graph/case.js";

@@ -9,7 +9,7 @@ import { Tensor } from "../../src/tensor/tensor.js";
 import { backends } from "../support/backends.js";
 
 const seed = Number(process.env["INSITU_SEED"] ?? 1909);
-const rounds = process.env["INSITU_SOAK"] === undefined ? 3 : 60;
+const rounds = process.env["INSITU_SOAK"] === undefined ? 1 : 60;
 
 interface Norm {
   readonly op: string;

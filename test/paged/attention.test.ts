@@ -6,7 +6,7 @@ import { differenceOf, openVariant, planOf, seed, type Variant } from "../wasm/f
 import { call, pagedCase } from "./attention-case.js";
 import { runOn } from "../support/executable.js";
 
-const count = Number(process.env["INSITU_PAGED_CASES"] ?? (process.env["INSITU_SOAK"] === undefined ? 250 : 2_000));
+const count = Number(process.env["INSITU_PAGED_CASES"] ?? (process.env["INSITU_SOAK"] === undefined ? 150 : 2_000));
 const variants: Variant[] = [];
 
 beforeAll(async () => {

@@ -7,7 +7,7 @@ import { rewrite } from "../../src/rewrite/rewrite.js";
 import { checkRewrite } from "./check.js";
 import { type Style, styledDecoder } from "./styles.js";
 
-const seeds = process.env["INSITU_SOAK"] === "1" ? 800 : 24;
+const seeds = process.env["INSITU_SOAK"] === "1" ? 800 : 14;
 
 function randomStyle(seed: number): Style {
   const random = seededRandom(seed);

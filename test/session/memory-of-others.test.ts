@@ -325,7 +325,7 @@ describe.each(backends)("on %s", (backend) => {
         taken.group = taken.of.size === 1 ? known.group : undefined;
       }
     };
-    const rounds = process.env["INSITU_SOAK"] === undefined ? 300 : 10_000;
+    const rounds = process.env["INSITU_SOAK"] === undefined ? 150 : 10_000;
     for (let round = 0; round < rounds; round++) {
       const known = states[below(states.length)];
       switch (known === undefined ? 0 : below(8)) {

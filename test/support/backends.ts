@@ -45,9 +45,11 @@ async function whyNoWebgpu(): Promise<string | undefined> {
   return adapter === null ? "no adapter: apt-get install chromium libvulkan1 brings SwiftShader" : undefined;
 }
 
-/** Every backend, the reference implementation first. */
+const soak = process.env["INSITU_SOAK"] !== undefined;
+
+/** Every backend, the reference implementation first: cases.test.ts has all cases of its operators, alone. */
 export const backends: readonly TestedBackend[] = [
-  { name: "reference", options: { backend: "reference" }, exceptions: [] },
+  { name: "reference", options: { backend: "reference" }, exceptions: [], ...(soak ? {} : { every: 3 }) },
   {
     name: "wasm",
     options: { backend: "wasm", threads: 1 },
@@ -63,7 +65,7 @@ export const backends: readonly TestedBackend[] = [
           options: { backend: "webgpu" },
           tolerance: 1e-5,
           exceptions: webgpuExceptions,
-          ...(process.env["INSITU_SOAK"] === undefined ? { every: 10 } : {}),
+          ...(soak ? {} : { every: 10 }),
         },
       ]
     : []),
