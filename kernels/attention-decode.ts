@@ -3,8 +3,9 @@
  * task walks its range in blocks with an online softmax, so that scratch does not grow with the length.
  */
 import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf } from "./attention-range";
-import { addRows, APART, BLOCK, headBytes, scoreRows } from "./attention-rows";
+import { APART, BLOCK, chunkOf, headBytes, scoreRows } from "./attention-rows";
 import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
+import { addRows } from "./attention-values";
 import { FLOAT16, FLOAT32 } from "./codes";
 import { expNegative } from "./exponential";
 import { readRow, widthOf, writeRow } from "./float-types";
@@ -211,37 +212,34 @@ export function writeOutput(job: Attention, sample: i32, head: i32, source: usiz
   writeRow(source, target, type, job.valueSize);
 }
 
-/** The first vector of a head among woven ones. */
+/** The first vector of a head among woven ones: they are woven in fours. */
 // @ts-ignore: decorator
 @inline
-function wovenStart(head: i32, heads: i32, size: i32): usize {
-  const first = head & ~3;
-  const within = heads - first >= 4 ? head & 3 : heads - first >= 2 && (head & 3) < 2 ? head & 1 : 0;
-  return (head - within) * headBytes(size) + within * 16;
+function wovenStart(head: i32, size: i32): usize {
+  return (head & ~3) * headBytes(size) + ((head & 3) << 4);
 }
 
 /** The bytes between vectors of a head among woven ones. */
 // @ts-ignore: decorator
 @inline
 function wovenStride(head: i32, heads: i32): usize {
-  const left = heads - (head & ~3);
-  return left >= 4 ? 64 : left >= 2 && (head & 3) < 2 ? 32 : 16;
+  return chunkOf(heads - (head & ~3)) << 4;
 }
 
 export function weave(row: usize, woven: usize, head: i32, heads: i32, size: i32): void {
-  woven += wovenStart(head, heads, size);
+  woven += wovenStart(head, size);
   const stride = wovenStride(head, heads);
   for (const end = row + headBytes(size); row < end; row += 16, woven += stride) v128.store(woven, v128.load(row));
 }
 
 export function unweave(woven: usize, row: usize, head: i32, heads: i32, size: i32): void {
-  woven += wovenStart(head, heads, size);
+  woven += wovenStart(head, size);
   const stride = wovenStride(head, heads);
   for (const end = row + headBytes(size); row < end; row += 16, woven += stride) v128.store(row, v128.load(woven));
 }
 
 export function scaleWoven(woven: usize, head: i32, heads: i32, size: i32, factor: f32): void {
-  woven += wovenStart(head, heads, size);
+  woven += wovenStart(head, size);
   const stride = wovenStride(head, heads);
   const f = f32x4.splat(factor);
   for (let left = (size + 3) >> 2; left > 0; left--, woven += stride) v128.store(woven, f32x4.mul(v128.load(woven), f));

@@ -1,13 +1,13 @@
 /**
- * The two passes over a block of a cache that decoding makes, for the query heads of one key head: scores = keys · queries, and
- * accumulators += weights · values.
+ * The first of the two passes over a block of a cache that decoding makes, for the query heads of one key head: scores = keys · queries; the
+ * other is in attention-values.ts.
  *
- * What decides their speed: rows are read as two or four streams that lie far apart, at a distance that is no power of two, since
+ * What decides their speed: rows are read as two to four streams that lie far apart, at a distance that is no power of two, since
  * such addresses get in each other's way in the processor's caches; one load instruction follows one stream from its first row to
  * its last, which is what hardware prefetches; each row that is loaded serves up to four heads; and loop bodies are small
  * enough for the engine to keep everything in registers. Head sizes that are no multiple of 4 go row by row.
  *
- * Heads are woven in chunks of four, two or one (`chunkOf`): queries and accumulators of a chunk are [vectors][heads][4 lanes],
+ * Heads are woven in chunks of four, and one of those that are left (`chunkOf`): queries and accumulators of a chunk are [vectors][heads][4 lanes],
  * the head's size rounded up to whole vectors and zero behind its end.
  */
 import { fma, load4, loadTail, sum, sums, zero } from "./simd";
@@ -22,7 +22,14 @@ export const APART: usize = (<usize>BLOCK << 2) + 64;
 // @ts-ignore: decorator
 @inline
 export function chunkOf(left: i32): i32 {
-  return left >= 4 ? 4 : left >= 2 ? 2 : 1;
+  return min(left, 4);
+}
+
+/** The streams that rows are read as for a chunk of heads: accumulators and rows fill the registers. */
+// @ts-ignore: decorator
+@inline
+export function streamsOf(chunk: i32): i32 {
+  return chunk == 4 ? 2 : chunk == 3 ? 3 : 4;
 }
 
 /** Bytes of a head of `size` in whole vectors. */
@@ -33,7 +40,7 @@ export function headBytes(size: i32): usize {
 }
 
 /**
- * The length of each of two or four streams over `rows` rows, which is their distance too: an odd number of rows, or an odd number of times
+ * The length of each of two to four streams over `rows` rows, which is their distance too: an odd number of rows, or an odd number of times
  * 16 or, of two streams, 128 rows where there are enough, so that all streams meet the borders of pages at once.
  */
 // @ts-ignore: decorator
@@ -69,6 +76,34 @@ function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usiz
   } while (q < end);
   storeApart(scores, APART, sums(a0, a1, a2, a3));
   storeApart(scores + step, APART, sums(b0, b1, b2, b3));
+}
+
+/** Three rows against three queries: k, the one `span` and the one `span2` behind it. */
+// @ts-ignore: decorator
+@inline
+function score3x3<T>(k: usize, span: usize, span2: usize, q: usize, bytes: usize, scores: usize, step: usize): void {
+  let a0 = zero(), a1 = a0, a2 = a0, b0 = a0, b1 = a0, b2 = a0, c0 = a0, c1 = a0, c2 = a0;
+  const end = q + 3 * bytes;
+  do {
+    const x = v128.load(q), y = v128.load(q, 16), z = v128.load(q, 32);
+    let r = load4<T>(k);
+    a0 = fma(r, x, a0);
+    b0 = fma(r, y, b0);
+    c0 = fma(r, z, c0);
+    r = load4<T>(k + span);
+    a1 = fma(r, x, a1);
+    b1 = fma(r, y, b1);
+    c1 = fma(r, z, c1);
+    r = load4<T>(k + span2);
+    a2 = fma(r, x, a2);
+    b2 = fma(r, y, b2);
+    c2 = fma(r, z, c2);
+    q += 48;
+    k += 4 * sizeof<T>();
+  } while (q < end);
+  storeThree(scores, step, sums(a0, a1, a2, a2));
+  storeThree(scores + APART, step, sums(b0, b1, b2, b2));
+  storeThree(scores + 2 * APART, step, sums(c0, c1, c2, c2));
 }
 
 /** Four rows against two queries: k and the one `span` behind it, k2 and the one `span2` behind it. */
@@ -134,10 +169,16 @@ export function score1x1<T>(k: usize, q: usize, stride: usize, size: i32): f32 {
 
 // @ts-ignore: decorator
 @inline
-function storeApart(p: usize, step: usize, values: v128): void {
+function storeThree(p: usize, step: usize, values: v128): void {
   v128.store_lane<f32>(p, values, 0);
   v128.store_lane<f32>(p + step, values, 1);
   v128.store_lane<f32>(p + 2 * step, values, 2);
+}
+
+// @ts-ignore: decorator
+@inline
+function storeApart(p: usize, step: usize, values: v128): void {
+  storeThree(p, step, values);
   v128.store_lane<f32>(p + 3 * step, values, 3);
 }
 
@@ -155,7 +196,7 @@ export function scoreRows<T>(k: usize, rowBytes: usize, rows: i32, q: usize, siz
 /** Brings two lines into the first cache. */
 // @ts-ignore: decorator
 @inline
-function touch(p: usize): void {
+export function touch(p: usize): void {
   v128.load(p);
   v128.load(p, 64);
 }
@@ -179,7 +220,16 @@ export function scoreRun4<T>(
   }
 }
 
-/** The same of two further runs from k2 on, against two queries. */
+/** The same of runs `span` and `span2` bytes behind the first, against three queries. */
+export function scoreRun3<T>(
+  k: usize, span: usize, span2: usize, rowBytes: usize, rows: i32, q: usize, bytes: usize, scores: usize, step: usize,
+): void {
+  for (const end = k + rows * rowBytes; k < end; k += rowBytes, scores += 4) {
+    score3x3<T>(k, span, span2, q, bytes, scores, step);
+  }
+}
+
+/** The same of a run `span` bytes behind the first, and of two further ones from k2 on, against two queries. */
 export function scoreRun2<T>(
   k: usize, span: usize, k2: usize, span2: usize, rowBytes: usize, rows: i32, q: usize, bytes: usize, scores: usize, step: usize,
 ): void {
@@ -200,13 +250,14 @@ export function scoreRun1<T>(
 /** The same for one chunk of heads. */
 function scoreChunk<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32, chunk: i32, scores: usize): void {
   const bytes = headBytes(size);
-  const streams = chunk == 4 ? 2 : 4;
+  const streams = streamsOf(chunk);
   let left = rows;
   while (left >= streams && !(size & 3)) {
     const count = streamRows(left, streams);
     const span = <usize>count * rowBytes;
     const step = (<usize>count) << 2;
     if (chunk == 4) scoreRun4<T>(k, span, rowBytes, count, q, 0, bytes, scores, 4, step, q, 0);
+    else if (chunk == 3) scoreRun3<T>(k, span, 2 * span, rowBytes, count, q, bytes, scores, step);
     else if (chunk == 2) scoreRun2<T>(k, span, k + 2 * span, span, rowBytes, count, q, bytes, scores, step);
     else scoreRun1<T>(k, span, k + 2 * span, span, rowBytes, count, q, bytes, scores, step);
     k += streams * span;
@@ -216,152 +267,6 @@ function scoreChunk<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32
   for (; left > 0; left--, k += rowBytes, scores += 4) {
     for (let head = 0; head < chunk; head++) {
       store<f32>(scores + head * APART, score1x1<T>(k, q + head * 16, chunk << 4, size));
-    }
-  }
-}
-
-/** Adds two rows, weighed, to four accumulators. */
-// @ts-ignore: decorator
-@inline
-function add2x4<T>(v: usize, span: usize, weights: usize, step: usize, sum: usize, bytes: usize): void {
-  const a0 = v128.load_splat<f32>(weights), a1 = v128.load_splat<f32>(weights, APART);
-  const a2 = v128.load_splat<f32>(weights, 2 * APART), a3 = v128.load_splat<f32>(weights, 3 * APART);
-  weights += step;
-  const b0 = v128.load_splat<f32>(weights), b1 = v128.load_splat<f32>(weights, APART);
-  const b2 = v128.load_splat<f32>(weights, 2 * APART), b3 = v128.load_splat<f32>(weights, 3 * APART);
-  const end = sum + (bytes << 2);
-  do {
-    const r0 = load4<T>(v), r1 = load4<T>(v + span);
-    v128.store(sum, fma(r1, b0, fma(r0, a0, v128.load(sum))));
-    v128.store(sum, fma(r1, b1, fma(r0, a1, v128.load(sum, 16))), 16);
-    v128.store(sum, fma(r1, b2, fma(r0, a2, v128.load(sum, 32))), 32);
-    v128.store(sum, fma(r1, b3, fma(r0, a3, v128.load(sum, 48))), 48);
-    sum += 64;
-    v += 4 * sizeof<T>();
-  } while (sum < end);
-}
-
-/** Adds four rows, weighed, to two accumulators: v and the one `span` behind it, v2 and the one `span2` behind it. */
-// @ts-ignore: decorator
-@inline
-function add4x2<T>(
-  v: usize, span: usize, v2: usize, span2: usize, weights: usize, step: usize, sum: usize, bytes: usize,
-): void {
-  const a0 = v128.load_splat<f32>(weights), b0 = v128.load_splat<f32>(weights, APART);
-  weights += step;
-  const a1 = v128.load_splat<f32>(weights), b1 = v128.load_splat<f32>(weights, APART);
-  weights += step;
-  const a2 = v128.load_splat<f32>(weights), b2 = v128.load_splat<f32>(weights, APART);
-  weights += step;
-  const a3 = v128.load_splat<f32>(weights), b3 = v128.load_splat<f32>(weights, APART);
-  const end = sum + (bytes << 1);
-  do {
-    const r0 = load4<T>(v), r1 = load4<T>(v + span), r2 = load4<T>(v2), r3 = load4<T>(v2 + span2);
-    v128.store(sum, fma(r3, a3, fma(r2, a2, fma(r1, a1, fma(r0, a0, v128.load(sum))))));
-    v128.store(sum, fma(r3, b3, fma(r2, b2, fma(r1, b1, fma(r0, b0, v128.load(sum, 16))))), 16);
-    sum += 32;
-    v += 4 * sizeof<T>();
-    v2 += 4 * sizeof<T>();
-  } while (sum < end);
-}
-
-/** Adds four rows, weighed, to one accumulator. */
-// @ts-ignore: decorator
-@inline
-function add4x1<T>(
-  v: usize, span: usize, v2: usize, span2: usize, weights: usize, step: usize, sum: usize, bytes: usize,
-): void {
-  const w0 = v128.load_splat<f32>(weights), w1 = v128.load_splat<f32>(weights + step);
-  const w2 = v128.load_splat<f32>(weights + 2 * step), w3 = v128.load_splat<f32>(weights + 3 * step);
-  const end = sum + bytes;
-  do {
-    const low = fma(load4<T>(v + span), w1, fma(load4<T>(v), w0, v128.load(sum)));
-    v128.store(sum, fma(load4<T>(v2 + span2), w3, fma(load4<T>(v2), w2, low)));
-    sum += 16;
-    v += 4 * sizeof<T>();
-    v2 += 4 * sizeof<T>();
-  } while (sum < end);
-}
-
-/** Adds one row, weighed, to the accumulator at sum, whose vectors lie `stride` bytes apart. */
-// @ts-ignore: decorator
-@inline
-export function add1x1<T>(v: usize, weight: f32, sum: usize, stride: usize, size: i32): void {
-  const w = f32x4.splat(weight);
-  for (let left = size >> 2; left > 0; left--, sum += stride, v += 4 * sizeof<T>()) {
-    v128.store(sum, fma(load4<T>(v), w, v128.load(sum)));
-  }
-  if (size & 3) v128.store(sum, fma(loadTail<T>(v, size & 3), w, v128.load(sum)));
-}
-
-/** accumulator[head] += Σ weights[head][i] · row i of v. Rows of weight 0 are not looked at when `skips`. */
-export function addRows<T>(
-  v: usize, rowBytes: usize, rows: i32, weights: usize, size: i32, heads: i32, sums: usize, skips: bool,
-): void {
-  for (let left = heads; left > 0; ) {
-    const chunk = chunkOf(left);
-    addChunk<T>(v, rowBytes, rows, weights, size, chunk, sums, skips);
-    left -= chunk;
-    weights += chunk * APART;
-    sums += chunk * headBytes(size);
-  }
-}
-
-/**
- * Adds `rows` rows that lie `rowBytes` apart, and as many `span` bytes behind them, weighed, to four accumulators: the same ones, or those of
- * the next key head.
- */
-export function addRun4<T>(
-  v: usize, span: usize, rowBytes: usize, rows: i32, sum: usize, sumStep: usize, bytes: usize, weights: usize, weightsStep: usize, step: usize,
-  ahead: usize, aheadStep: usize,
-): void {
-  for (const end = v + rows * rowBytes; v < end; v += rowBytes, sum += sumStep, weights += weightsStep, ahead += aheadStep) {
-    touch(ahead);
-    add2x4<T>(v, span, weights, step, sum, bytes);
-  }
-}
-
-/** Two further runs from v2 on as well, to two accumulators. */
-export function addRun2<T>(
-  v: usize, span: usize, v2: usize, span2: usize, rowBytes: usize, rows: i32, sum: usize, bytes: usize, weights: usize, step: usize,
-): void {
-  for (const end = v + rows * rowBytes; v < end; v += rowBytes, v2 += rowBytes, weights += 4) {
-    add4x2<T>(v, span, v2, span2, weights, step, sum, bytes);
-  }
-}
-
-/** The same to one accumulator. */
-export function addRun1<T>(
-  v: usize, span: usize, v2: usize, span2: usize, rowBytes: usize, rows: i32, sum: usize, bytes: usize, weights: usize, step: usize,
-): void {
-  for (const end = v + rows * rowBytes; v < end; v += rowBytes, v2 += rowBytes, weights += 4) {
-    add4x1<T>(v, span, v2, span2, weights, step, sum, bytes);
-  }
-}
-
-/** The same for one chunk of heads. */
-function addChunk<T>(
-  v: usize, rowBytes: usize, rows: i32, weights: usize, size: i32, chunk: i32, sums: usize, skips: bool,
-): void {
-  const bytes = headBytes(size);
-  const streams = chunk == 4 ? 2 : 4;
-  let left = rows;
-  while (left >= streams && !(size & 3) && !skips) {
-    const count = streamRows(left, streams);
-    const span = <usize>count * rowBytes;
-    const step = (<usize>count) << 2;
-    if (chunk == 4) addRun4<T>(v, span, rowBytes, count, sums, 0, bytes, weights, 4, step, sums, 0);
-    else if (chunk == 2) addRun2<T>(v, span, v + 2 * span, span, rowBytes, count, sums, bytes, weights, step);
-    else addRun1<T>(v, span, v + 2 * span, span, rowBytes, count, sums, bytes, weights, step);
-    v += streams * span;
-    weights += streams * step;
-    left -= streams * count;
-  }
-  for (; left > 0; left--, v += rowBytes, weights += 4) {
-    for (let head = 0; head < chunk; head++) {
-      const weight = load<f32>(weights + head * APART);
-      if (skips && weight == 0) continue;
-      add1x1<T>(v, weight, sums + head * 16, chunk << 4, size);
     }
   }
 }

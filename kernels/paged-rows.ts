@@ -6,7 +6,8 @@
  * each stream; where it holds the rows of a head together, as many as lie in one page. That is the order of the memory. Rows in
  * pieces or of bytes are unpacked, a few at a time, into a tile of float32.
  */
-import { add1x1, addRun1, addRun2, addRun4, APART, headBytes, score1x1, scoreRun1, scoreRun2, scoreRun4, streamRows } from "./attention-rows";
+import { APART, headBytes, score1x1, scoreRun1, scoreRun2, scoreRun3, scoreRun4, streamRows, streamsOf } from "./attention-rows";
+import { add1x1, addRun1, addRun2, addRun3, addRun4 } from "./attention-values";
 import { PagedAttention } from "./paged-decode";
 import { readIndex, scaleOf, unpackRow } from "./pages";
 import { byteGain } from "./simd";
@@ -136,15 +137,14 @@ export function addPages<T>(job: PagedAttention, walk: Walk): void {
 function walkChunks<T>(job: PagedAttention, walk: Walk, adds: bool): void {
   const group = walk.group;
   if (group >= 4) walkHeads<T>(job, walk, 4, 0, group >> 2, adds);
-  if (group & 2) walkHeads<T>(job, walk, 2, group & ~3, 1, adds);
-  if (group & 1) walkHeads<T>(job, walk, 1, group & ~1, 1, adds);
+  if (group & 3) walkHeads<T>(job, walk, group & 3, group & ~3, 1, adds);
 }
 
 /** One of the passes for `chunks` chunks of `chunk` heads each, from the head `head` of each group on. */
 function walkHeads<T>(job: PagedAttention, walk: Walk, chunk: i32, head: i32, chunks: i32, adds: bool): void {
   const size = walk.size;
   const bytes = headBytes(size);
-  const streams = chunk == 4 ? 2 : 4;
+  const streams = streamsOf(chunk);
   const tile = walk.tile;
   const rowStep = tile ? bytes : walk.rowStep;
   const headStep = tile ? tileStep(walk) : walk.headStep;
@@ -173,9 +173,12 @@ function walkHeads<T>(job: PagedAttention, walk: Walk, chunk: i32, head: i32, ch
         rows = runAt(walk, row + count, runAt(walk, row, rows));
         k = rowAt(walk, row) + inPage;
         k1 = rowAt(walk, row + count) + inPage;
-        if (streams == 4) {
-          rows = runAt(walk, row + 3 * count, runAt(walk, row + 2 * count, rows));
+        if (streams > 2) {
+          rows = runAt(walk, row + 2 * count, rows);
           k2 = rowAt(walk, row + 2 * count) + inPage;
+        }
+        if (streams > 3) {
+          rows = runAt(walk, row + 3 * count, rows);
           k3 = rowAt(walk, row + 3 * count) + inPage;
         }
       }
@@ -195,6 +198,9 @@ function walkHeads<T>(job: PagedAttention, walk: Walk, chunk: i32, head: i32, ch
           if (chunk == 4) {
             if (adds) addRun4<T>(k, span, rowStep, rows, q, 0, bytes, s, 4, step, next, nextStep);
             else scoreRun4<T>(k, span, rowStep, rows, q, 0, bytes, s, 4, step, next, nextStep);
+          } else if (chunk == 3) {
+            if (adds) addRun3<T>(k, span, k2 - k, rowStep, rows, q, bytes, s, step);
+            else scoreRun3<T>(k, span, k2 - k, rowStep, rows, q, bytes, s, step);
           } else if (chunk == 2) {
             if (adds) addRun2<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
             else scoreRun2<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);

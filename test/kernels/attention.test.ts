@@ -36,7 +36,7 @@ function randomCase(random: Random, queries: number): Case {
   return {
     type: random.pick(floatTypes),
     batch,
-    heads: kvHeads * random.pick(capacity > 500 || queries > 8 ? [1, 2, 4] : [1, 2, 3, 4, 5, 7, 8]),
+    heads: kvHeads * random.pick(capacity > 500 || queries > 8 ? [1, 2, 3, 4] : [1, 2, 3, 4, 5, 7, 8]),
     kvHeads,
     queries,
     headSize: random.pick([1, 3, 4, 8, 16, 17, 30, 64, 128]),
@@ -399,11 +399,15 @@ for (const variant of variants) {
 
   // In the tests with one of both builds.
   test.skipIf(variant === "simd" && process.env["INSITU_SOAK"] === undefined)(
-    `decode attention of a whole model's shape, ${variant}`,
+    `decode attention of whole models' shapes, ${variant}`,
     () => {
       const random = new Random(99);
-      for (const type of floatTypes) {
-        const c = { ...randomCase(random, 1), type, batch: 1, heads: 32, kvHeads: 8, headSize: 128, valueSize: 128 };
+      const shapes = [
+        { heads: 32, kvHeads: 8, headSize: 128, valueSize: 128 },
+        { heads: 12, kvHeads: 4, headSize: 64, valueSize: 64 },
+      ];
+      for (const [type, shape] of floatTypes.flatMap((each) => shapes.map((shape) => [each, shape] as const))) {
+        const c = { ...randomCase(random, 1), type, batch: 1, ...shape };
         check(
           { ...c, capacity: 700, maskLength: 700, lengths: [611], left: -1, right: -1, mask: "none" },
           random,
