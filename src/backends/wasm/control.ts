@@ -31,10 +31,14 @@ export const Control = {
   memory: 5,
   /** Memories that there are. */
   memories: 6,
+  /** Rounds of looking for work before a worker parks. */
+  spins: 7,
   /** Parts that nobody has taken. */
   remaining: 16,
   /** Parts that are not done. */
   unfinished: 32,
+  /** 1 while the main thread sleeps until none is. */
+  awaited: 33,
   /** Workers that have parked and need a notification. */
   parked: 48,
   /** 1 from the first part that failed on a worker on; `reason` says why, `reasonLength` UTF-16 units of it. */
@@ -65,8 +69,12 @@ export function clearDesk(words: Int32Array, base: number, number: number): void
     Atomics.sub(words, base + Control.parked, 1);
 }
 
-/** Rounds of looking for work before a worker parks: long enough for the next step of a decode and what a host does in between. */
-export const spins = 60_000;
+/**
+ * Rounds of looking before a thread sleeps. A worker with nothing to do looks for the next step of a decode, and beyond what a host does in
+ * between; the main thread looks on for as long as parts differ. Where threads are held up, because others use the processors too, whoever
+ * looks on takes away what the work needs: all look for a moment only.
+ */
+export const spins = { worker: 60_000, caller: 10_000, crowded: 2_000 } as const;
 
 /** A memory as a worker gets it. */
 export interface MemoryStart {
@@ -127,7 +135,8 @@ export function takeParts(
     } catch (error) {
       failed(error);
     }
-    Atomics.sub(words, base + Control.unfinished, 1);
+    if (Atomics.sub(words, base + Control.unfinished, 1) === 1 && Atomics.load(words, base + Control.awaited) !== 0)
+      Atomics.notify(words, base + Control.unfinished);
   }
 }
 
@@ -177,7 +186,8 @@ export class KernelThread {
       if (Atomics.load(words, base + Control.stop) !== 0) return;
       if (Atomics.load(words, base + Control.memories) > this.#memories.length) return;
       let generation = Atomics.load(words, base + Control.generation);
-      for (let round = 0; generation === seen && round < spins; round++)
+      const most = Atomics.load(words, base + Control.spins);
+      for (let round = 0; generation === seen && round < most; round++)
         generation = Atomics.load(words, base + Control.generation);
       if (generation === seen) {
         // In this order: a worker that ends in between is notified in vain, and nobody else is forgotten.

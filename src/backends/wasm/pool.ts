@@ -46,6 +46,9 @@ const lookEvery = 20;
  */
 const patience = { looks: 50, looksWithoutOwn: 500, times: 20 } as const;
 
+/** Tasks without a thread that was held up, after which the processors count as free again. */
+const crowdedTasks = 500;
+
 /** A worker that runs, as far as is known. */
 interface Member {
   readonly handle: WorkerHandle;
@@ -75,6 +78,10 @@ export class KernelPool {
   /** The last memory that all workers are known to have joined. */
   #joined = 0;
   #failure: unknown;
+  /** Tasks until threads look for work as long as they do where nobody else needs the processors. */
+  #crowded = 0;
+  /** False once the calling thread turned out to be one that may not wait. */
+  #maySleep = true;
 
   private constructor(
     parts: PoolParts,
@@ -101,7 +108,8 @@ export class KernelPool {
     const scratchBytes = scratch ?? Math.max(leastScratch, Math.min(mostScratch, memory.mostBytes / 16));
     const control = memory.take(controlWords * 4);
     const scratches = Array.from({ length: threads }, () => memory.take(scratchBytes));
-    new Int32Array(memory.buffer, control, controlWords).fill(0);
+    const words = new Int32Array(memory.buffer, control, controlWords).fill(0);
+    words[Control.spins] = spins.worker;
     const started = await Promise.allSettled(
       scratches
         .slice(1)
@@ -211,14 +219,45 @@ export class KernelPool {
   /** Waits until every part is done, or throws where that cannot be. */
   #awaitParts(kernel: string): void {
     const [words, unfinished] = [this.#words, this.#base + Control.unfinished];
-    // A page's main thread may not wait: it looks on until the last part is done.
-    for (let round = 0; round < spins; round++) if (Atomics.load(words, unfinished) === 0) return;
-    for (let round = 0, looks = 0, looked = performance.now(); Atomics.load(words, unfinished) > 0; round++) {
-      if (round % 1024 !== 0) continue;
-      const now = performance.now();
-      if (now - looked < lookEvery) continue;
-      looked = now;
-      this.#checkMembers(kernel, ++looks);
+    const most = this.#crowded > 0 ? spins.crowded : spins.caller;
+    for (let round = 0; round < most; round++) if (Atomics.load(words, unfinished) === 0) return this.#calm();
+    this.#crowd();
+    // Whoever holds the last part may need the processor that looking on takes.
+    if (this.#maySleep) Atomics.store(words, this.#base + Control.awaited, 1);
+    try {
+      for (let round = 0, looks = 0, looked = performance.now(); ; round++) {
+        const left = Atomics.load(words, unfinished);
+        if (left <= 0) return;
+        if (this.#maySleep) this.#sleep(left);
+        else if (round % 1024 !== 0) continue;
+        const now = performance.now();
+        if (now - looked < lookEvery) continue;
+        looked = now;
+        this.#checkMembers(kernel, ++looks);
+      }
+    } finally {
+      Atomics.store(words, this.#base + Control.awaited, 0);
+    }
+  }
+
+  /** A thread was held up. */
+  #crowd(): void {
+    if (this.#crowded === 0) Atomics.store(this.#words, this.#base + Control.spins, spins.crowded);
+    this.#crowded = crowdedTasks;
+  }
+
+  /** No thread was held up. */
+  #calm(): void {
+    if (this.#crowded > 0 && --this.#crowded === 0)
+      Atomics.store(this.#words, this.#base + Control.spins, spins.worker);
+  }
+
+  /** Sleeps until the last part is done, while `left` are not, or until it is time to look. A page's main thread may not: it looks on. */
+  #sleep(left: number): void {
+    try {
+      Atomics.wait(this.#words, this.#base + Control.unfinished, left, lookEvery);
+    } catch {
+      this.#maySleep = false;
     }
   }
 
