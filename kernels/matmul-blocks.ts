@@ -61,3 +61,23 @@ export function matmulBlocksScratch(job: MatMulBlocks): usize {
   if (job.precision == 32) return floatsBytes(job);
   return isTiled(job.m, job.bits, job.blockSize, job.alike) ? tilesBytes(job) : rowsBytes(job);
 }
+
+/** Products of one value with several weights. */
+@unmanaged
+export class SharedBlocks {
+  first: usize; // a MatMulBlocks
+  second: usize; // the same
+  third: usize; // the same, or 0 where there are two
+  scratch: i32; // the most bytes that one of them needs
+}
+
+/** All of the products; parts share the columns of each. */
+export function matmulBlocksShared(job: SharedBlocks, part: i32, parts: i32, scratch: usize): void {
+  matmulBlocks(changetype<MatMulBlocks>(job.first), part, parts, scratch);
+  matmulBlocks(changetype<MatMulBlocks>(job.second), part, parts, scratch);
+  if (job.third) matmulBlocks(changetype<MatMulBlocks>(job.third), part, parts, scratch);
+}
+
+export function matmulBlocksSharedScratch(job: SharedBlocks): usize {
+  return job.scratch;
+}

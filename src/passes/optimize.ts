@@ -24,6 +24,7 @@ import { pairScatters } from "./pair-scatters.js";
 import { removeDeadNodes } from "./remove-dead-nodes.js";
 import { removeNoOps } from "./remove-no-ops.js";
 import type { Pass } from "./rewrite.js";
+import { shareProducts } from "./share-products.js";
 
 /** How much is rewritten: nothing, what is redundant, or also what is written out. */
 export type Level = "disabled" | "basic" | "all";
@@ -53,6 +54,7 @@ const wideFusions: readonly { readonly makes: string; readonly pass: Pass }[] = 
   { makes: "PagedCachedAttention", pass: fusePagedCachedAttention },
   { makes: "Projection", pass: fuseAroundProjections },
   { makes: "PairedTensorScatter", pass: pairScatters },
+  { makes: "SharedProducts", pass: shareProducts },
 ];
 
 /** The graph, inferred, after all passes of a level. `hasKernel` says which operators of insitu's own the backend does at once. */

@@ -32,6 +32,8 @@ export interface Recorder {
    * own words, what must be refused. A test allocates nothing.
    */
   when(test: () => boolean): void;
+  /** The address of a job that another one points to; it is not queued. */
+  job<Name extends KernelName>(kernel: Name, job: JobOf<Name>): number;
   /** Queues a job, split into `parts`. */
   run<Name extends KernelName>(kernel: Name, job: JobOf<Name>, parts: number): void;
   /** Writes 32-bit words into memory that lives as long as the program: little programs that jobs point to. */

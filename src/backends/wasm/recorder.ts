@@ -96,7 +96,7 @@ export class StepRecorder implements Recorder {
     this.#tests.push(test);
   }
 
-  run<Name extends KernelName>(kernel: Name, job: JobOf<Name>, parts: number): void {
+  job<Name extends KernelName>(kernel: Name, job: JobOf<Name>): number {
     const layout: JobLayout = kernelJobs[kernel];
     const address = this.#own(jobBytes(layout));
     const { memory, pool } = this.#parts;
@@ -105,7 +105,11 @@ export class StepRecorder implements Recorder {
     const scratch = scratchBytes(kernel, job);
     if (scratch > pool.scratchBytes)
       this.#refusal ??= `${kernel} needs ${scratch} bytes of scratch, a thread has ${pool.scratchBytes}`;
-    this.#jobs.push({ kernel, job: address, parts: Math.max(1, Math.floor(parts)) });
+    return address;
+  }
+
+  run<Name extends KernelName>(kernel: Name, job: JobOf<Name>, parts: number): void {
+    this.#jobs.push({ kernel, job: this.job(kernel, job), parts: Math.max(1, Math.floor(parts)) });
   }
 
   words(values: readonly { readonly word?: number; readonly number?: number }[]): number {

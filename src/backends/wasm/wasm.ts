@@ -148,6 +148,7 @@ function threadsFor(platform: Platform, asked: number | undefined): number {
 export function wasmBackend(kernels: KernelTable<WasmKernel>): Backend {
   return {
     name: "wasm",
+    hasKernel: (op) => kernels.has(op),
     forecast: (plan, inputs) => forecastPlan(plan, inputs, kernels),
     async open({ platform, threads, settings, batchInvariant = false }): Promise<BackendSession> {
       const options = { threads: threadsFor(platform, threads), ...readWasmSettings(settings) };
