@@ -6,7 +6,7 @@
 import { blocksOf, splatScale, weightBytes, zeroTerm, zeroTermOf } from "./blocks";
 import { MatMulBlocks } from "./matmul-blocks";
 import { byteRow, groupSize, paddedLength, summedSize } from "./quantize-rows";
-import { fma, gain, sum, sums, zero } from "./simd";
+import { fma, gain, load4, sum, sums, zero } from "./simd";
 
 /** All rows of c, columns from `from` to `to`: a few columns of weights serve every row before the next are read. */
 export function multiplyRows<S>(job: MatMulBlocks, from: i32, to: i32, scratch: usize): void {
@@ -48,8 +48,10 @@ export function multiplyRows<S>(job: MatMulBlocks, from: i32, to: i32, scratch: 
           continue;
         }
       }
-      if (job.bits == 8) dot8<S>(job, values, scales, rowSums, length, first, second, c);
-      else dot4<S>(job, values, scales, rowSums, length, first, second, c);
+      if (job.bits == 8) {
+        if (job.blockSize == 32) dot8<S, u8>(job, values, scales, rowSums, length, first, second, c);
+        else dot8<S, u16>(job, values, scales, rowSums, length, first, second, c);
+      } else dot4<S>(job, values, scales, rowSums, length, first, second, c);
     }
   }
 }
@@ -68,13 +70,14 @@ function put<S>(job: MatMulBlocks, c: usize, column: i32, lanes: v128): void {
   store<f32>(c + at, sum(lanes) * (gain<S>() * gain<S>()) + bias);
 }
 
-/** The products of 32 weights of 8 bits with activations of 16 bits, in four sums. */
+/** The products of 32 weights of 8 bits with activations of 16 bits, in four sums: the even ones of 16, the odd ones, and again. */
 // @ts-ignore: decorator
 @inline
 function dotBytes(w: usize, x0: v128, x1: v128, x2: v128, x3: v128): v128 {
   const p = v128.load(w), q = v128.load(w, 16);
-  const a = i32x4.add(i32x4.dot_i16x8_s(i16x8.extend_low_i8x16_u(p), x0), i32x4.dot_i16x8_s(i16x8.extend_high_i8x16_u(p), x1));
-  const b = i32x4.add(i32x4.dot_i16x8_s(i16x8.extend_low_i8x16_u(q), x2), i32x4.dot_i16x8_s(i16x8.extend_high_i8x16_u(q), x3));
+  const low = i16x8.splat(255);
+  const a = i32x4.add(i32x4.dot_i16x8_s(v128.and(p, low), x0), i32x4.dot_i16x8_s(i16x8.shr_u(p, 8), x1));
+  const b = i32x4.add(i32x4.dot_i16x8_s(v128.and(q, low), x2), i32x4.dot_i16x8_s(i16x8.shr_u(q, 8), x3));
   return i32x4.add(a, b);
 }
 
@@ -161,8 +164,11 @@ function zeroTerms(scales: usize, s1: usize, s2: usize, s3: usize, xSums: usize,
   return f32x4.mul(total, f32x4.splat(-128));
 }
 
-/** Two columns of weights of 8 bits, with activations of 16 bits. */
-function dot8<S>(
+/**
+ * Two columns of weights of 8 bits, with activations of 16 bits. B is u8 for blocks of 32, u16 for longer ones, whose scale serves several
+ * steps.
+ */
+function dot8<S, B>(
   job: MatMulBlocks, x: usize, xScales: usize, xSums: usize, length: i32, first: i32, second: i32, c: usize,
 ): void {
   const shift = ctz(job.blockSize) - 5; // from steps of 32 elements to blocks
@@ -170,29 +176,42 @@ function dot8<S>(
   const span = <usize>(second - first) * weightBytes(job);
   const scales = job.scales + <usize>(first * blocksOf(job)) * sizeof<S>();
   const scaleSpan = <usize>((second - first) * blocksOf(job)) * sizeof<S>();
-  let f0 = zeroTerm<S>(job, first, scales, xSums);
-  let f1 = zeroTerm<S>(job, second, scales + scaleSpan, xSums);
+  let f0 = zero(), f1 = zero();
+  if (job.zeros) {
+    f0 = zeroTerm<S>(job, first, scales, xSums);
+    f1 = zeroTerm<S>(job, second, scales + scaleSpan, xSums);
+  } else {
+    // -128 Σ scale · sum over the blocks: what is read of the sums serves both columns.
+    let p = scales;
+    let left = blocksOf(job);
+    for (; left >= 4; left -= 4, p += 4 * sizeof<S>(), xSums += 16) {
+      const four = v128.load(xSums);
+      f0 = fma(load4<S>(p), four, f0);
+      f1 = fma(load4<S>(p + scaleSpan), four, f1);
+    }
+    for (; left > 0; left--, p += sizeof<S>(), xSums += 4) {
+      const one = v128.load_zero<f32>(xSums);
+      f0 = fma(splatScale<S>(p), one, f0);
+      f1 = fma(splatScale<S>(p + scaleSpan), one, f1);
+    }
+    const middle = f32x4.splat(-128);
+    f0 = f32x4.mul(f0, middle);
+    f1 = f32x4.mul(f1, middle);
+  }
   let at = 0;
+  let p = scales;
   const end = x + ((<usize>length) << 1);
   do {
     const groupEnd = min(x + 512, end);
     let g0 = zero(), g1 = zero();
     do {
       const x0 = v128.load(x), x1 = v128.load(x, 16), x2 = v128.load(x, 32), x3 = v128.load(x, 48);
-      const p = scales + (at++ >> shift) * sizeof<S>();
-      let a = i32x4.dot_i16x8_s(v128.load_ext<u8>(w), x0);
-      a = i32x4.add(a, i32x4.dot_i16x8_s(v128.load_ext<u8>(w, 8), x1));
-      a = i32x4.add(a, i32x4.dot_i16x8_s(v128.load_ext<u8>(w, 16), x2));
-      a = i32x4.add(a, i32x4.dot_i16x8_s(v128.load_ext<u8>(w, 24), x3));
-      g0 = f32x4.add(g0, f32x4.mul(f32x4.convert_i32x4_s(a), splatScale<S>(p)));
-      const v = w + span;
-      a = i32x4.dot_i16x8_s(v128.load_ext<u8>(v), x0);
-      a = i32x4.add(a, i32x4.dot_i16x8_s(v128.load_ext<u8>(v, 8), x1));
-      a = i32x4.add(a, i32x4.dot_i16x8_s(v128.load_ext<u8>(v, 16), x2));
-      a = i32x4.add(a, i32x4.dot_i16x8_s(v128.load_ext<u8>(v, 24), x3));
-      g1 = f32x4.add(g1, f32x4.mul(f32x4.convert_i32x4_s(a), splatScale<S>(p + scaleSpan)));
+      if (sizeof<B>() > 1) p = scales + (at++ >> shift) * sizeof<S>();
+      g0 = fma(f32x4.convert_i32x4_s(dotBytes(w, x0, x1, x2, x3)), splatScale<S>(p), g0);
+      g1 = fma(f32x4.convert_i32x4_s(dotBytes(w + span, x0, x1, x2, x3)), splatScale<S>(p + scaleSpan), g1);
       x += 64;
       w += 32;
+      if (sizeof<B>() == 1) p += sizeof<S>();
     } while (x < groupEnd);
     const s = v128.load_splat<f32>(xScales);
     f0 = fma(g0, s, f0);

@@ -3,7 +3,8 @@
  *
  * Weights of 4 bits stay as ONNX packs them, two to a byte; instead the activations are put in the order in which a vector of them
  * comes apart. Of every 32: for 16 bits the elements 0, 4, … 28, then 1, 5, … 29, and so on (nibbles of 16-bit lanes); for 8 bits the even
- * ones, then the odd ones (nibbles of bytes). Otherwise the order is their own. For tiles rows are woven in fours:
+ * ones, then the odd ones (nibbles of bytes). For few rows and weights of 8 bits it is the even ones of every 16, then the odd ones (bytes of
+ * 16-bit lanes). Otherwise the order is their own. For tiles rows are woven in fours:
  * four bytes of the first row, four of the second, the third, the fourth, and again; and what a panel of weights meets lies together:
  * the first of a panel's depth from all rows, then the next. With 8 bits every 32 of four rows have 16 bytes before them: what a zero
  * point of 8 takes away from the sums of a row's even and odd pairs of bytes, as 16 bits.
@@ -67,6 +68,13 @@ export function summedSize(blockSize: i32, precision: i32): i32 {
 @inline
 export function isPermuted(bits: i32, blockSize: i32): bool {
   return bits == 4 && blockSize >= 32;
+}
+
+/** True where rows that are not woven meet 8-bit weights as halves of 16-bit lanes: even ones of every 16 come first. */
+// @ts-ignore: decorator
+@inline
+function isHalved(job: QuantizeRows): bool {
+  return job.bits == 8 && !isTiled(job.m, job.bits, job.blockSize, job.alike) && job.alike == 0;
 }
 
 /** Elements of a row with the last block's padding. */
@@ -240,15 +248,16 @@ function eight(p: usize, f: v128): v128 {
 /** `count` elements at p, times `factor`, as integers of 16 bits in the order wanted; their sum. */
 function quantizePiece(job: QuantizeRows, p: usize, count: i32, factor: f32, values: usize, step: usize): i32 {
   const f = f32x4.splat(factor);
-  const permuted = isPermuted(job.bits, job.blockSize);
+  const permuted = isPermuted(job.bits, job.blockSize), halved = isHalved(job);
   let total = i32x4.splat(0);
   for (const end = p + ((<usize>count) << 2); p < end; p += 64) {
     let a = nearest(v128.load(p), f), b = nearest(v128.load(p, 16), f);
     let c = nearest(v128.load(p, 32), f), d = nearest(v128.load(p, 48), f);
     total = i32x4.add(total, i32x4.add(i32x4.add(a, b), i32x4.add(c, d)));
     if (!permuted) {
-      values = putVector(i16x8.narrow_i32x4_s(a, b), values, step);
-      values = putVector(i16x8.narrow_i32x4_s(c, d), values, step);
+      const first = i16x8.narrow_i32x4_s(a, b), second = i16x8.narrow_i32x4_s(c, d);
+      values = putVector(halved ? v128.shuffle<i16>(first, second, 0, 2, 4, 6, 8, 10, 12, 14) : first, values, step);
+      values = putVector(halved ? v128.shuffle<i16>(first, second, 1, 3, 5, 7, 9, 11, 13, 15) : second, values, step);
       continue;
     }
     p += 64;
