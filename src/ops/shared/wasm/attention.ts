@@ -12,7 +12,7 @@ import { sharesOf } from "./attention-shares.js";
 import { headsView } from "../../attention/heads.js";
 import { recordCopy } from "./copy.js";
 import { runElements } from "./elements.js";
-import { codeOf, type FloatType } from "./work.js";
+import { codeOf, type FloatType, partsEach } from "./work.js";
 
 /** Where [batch, heads, rows, size] lies. Strides in elements. */
 export interface Heads {
@@ -190,10 +190,16 @@ interface AttentionWork {
 /** Queues an attention. */
 export function recordAttention(recorder: Recorder, work: AttentionWork): void {
   const { query, key, value, output } = work;
-  const { splits, parts } = sharesOf(
+  const { splits, parts: threads } = sharesOf(
     { batch: query.batch, heads: query.heads, kvHeads: key.heads, queries: query.rows, keys: key.rows },
     recorder,
   );
+  const parts =
+    threads === 1
+      ? 1
+      : query.rows > 1
+        ? threads * partsEach
+        : Math.min(threads * partsEach, query.batch * key.heads * splits);
   const job = {
     query: query.address,
     key: key.address,

@@ -4,6 +4,7 @@ import { elementCode } from "../../../wasm-kernels/jobs.js";
 import type { Operand } from "../../../graph/kernel.js";
 import { type Recorder, wasmFamily } from "../../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../../tensor/element-type.js";
+import { partsEach } from "./work.js";
 
 /** The float types that products take. */
 export type ProductType = "float32" | "float16" | "bfloat16";
@@ -14,9 +15,6 @@ export const isProductType = (type: string): type is ProductType =>
 
 /** Multiplications below which a product is not worth sharing. */
 const smallWork = 1 << 16;
-
-/** Parts for each thread: a thread that is held up leaves what it has not begun to the others. */
-const partsEach = 4;
 
 /** Rows up to which b is streamed rather than packed. */
 const fewRows = 8;

@@ -26,6 +26,9 @@ export function oneFloatType(operands: readonly (Operand | undefined)[]): true |
   return types.size > 1 ? `operands of ${[...types].join(" and ")} are mixed` : floatsOnly(operands);
 }
 
+/** Parts for each thread where work is long: a thread that is held up leaves what it has not begun to the others. */
+export const partsEach = 4;
+
 /** Work below this is done on the spot: handing it over costs about a tenth of it. */
 const worthSharing = 10_000;
 
