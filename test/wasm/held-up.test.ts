@@ -57,7 +57,7 @@ for (const maySleep of [true, false])
       pool.run("count", job, parts);
       expect(words.slice(job / 4, job / 4 + parts).every((count) => count === 1)).toBe(true);
     };
-    expect(looks()).toBe(spins.worker);
+    expect(looks()).toBe(spins.free);
     // Woken by the worker, and not by the clock alone; one that is done just when the clock wakes its caller does not show it.
     let [woken, slept] = [false, 0];
     for (let round = 0; round < 2 || (maySleep && !woken && round < 20); round++) {
@@ -75,7 +75,7 @@ for (const maySleep of [true, false])
     expect(woken).toBe(maySleep);
     if (!maySleep) expect(slept).toBe(1);
     // Where nobody is held up any longer, threads look for work as before.
-    for (let task = 0; task < 100_000 && looks() !== spins.worker; task++) run(1 + (task % 100));
-    expect(looks()).toBe(spins.worker);
+    for (let task = 0; task < 100_000 && looks() !== spins.free; task++) run(1 + (task % 100));
+    expect(looks()).toBe(spins.free);
     await pool.stop();
   });

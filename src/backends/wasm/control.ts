@@ -70,11 +70,10 @@ export function clearDesk(words: Int32Array, base: number, number: number): void
 }
 
 /**
- * Rounds of looking before a thread sleeps. A worker with nothing to do looks for the next step of a decode, and beyond what a host does in
- * between; the main thread looks on for as long as parts differ. Where threads are held up, because others use the processors too, whoever
- * looks on takes away what the work needs: all look for a moment only.
+ * Rounds of looking for work before a worker parks: long enough for the next step of a decode and what a host does in between. Where
+ * threads are held up, because others use the processors too, whoever looks on takes away what the work needs: it parks after a moment.
  */
-export const spins = { worker: 60_000, caller: 10_000, crowded: 2_000 } as const;
+export const spins = { free: 60_000, crowded: 2_000 } as const;
 
 /** A memory as a worker gets it. */
 export interface MemoryStart {

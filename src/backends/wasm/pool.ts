@@ -46,6 +46,12 @@ const lookEvery = 20;
  */
 const patience = { looks: 50, looksWithoutOwn: 500, times: 20 } as const;
 
+/**
+ * Milliseconds that the calling thread looks on while others do their last parts, before it sleeps: a share of what its own parts took. Who
+ * takes longer is held up.
+ */
+const lookOn = { least: 0.02, share: 0.5, crowded: 0.01 } as const;
+
 /** Tasks without a thread that was held up, after which the processors count as free again. */
 const crowdedTasks = 500;
 
@@ -109,7 +115,7 @@ export class KernelPool {
     const control = memory.take(controlWords * 4);
     const scratches = Array.from({ length: threads }, () => memory.take(scratchBytes));
     const words = new Int32Array(memory.buffer, control, controlWords).fill(0);
-    words[Control.spins] = spins.worker;
+    words[Control.spins] = spins.free;
     const started = await Promise.allSettled(
       scratches
         .slice(1)
@@ -200,10 +206,11 @@ export class KernelPool {
     Atomics.store(words, base + Control.remaining, parts);
     Atomics.add(words, base + Control.generation, 1);
     if (Atomics.load(words, base + Control.parked) > 0) Atomics.notify(words, base + Control.generation, parts - 1);
-    const began = this.#canTell ? 0 : performance.now();
+    const began = performance.now();
     const own = takeParts(words, base, this.#memories, this.#fail);
-    if (!this.#canTell) this.#mostLooks = looksFor(own, performance.now() - began);
-    this.#awaitParts(kernel);
+    const done = performance.now();
+    if (!this.#canTell) this.#mostLooks = looksFor(own, done - began);
+    this.#awaitParts(kernel, done, done - began);
     const failure = this.#failure ?? takeReason(words, base);
     if (failure === undefined) return;
     this.#failure = undefined;
@@ -216,11 +223,12 @@ export class KernelPool {
     this.#failure = error;
   };
 
-  /** Waits until every part is done, or throws where that cannot be. */
-  #awaitParts(kernel: string): void {
+  /** Waits until every part is done, or throws where that cannot be. The calling thread has done its own at `since`, in `own` milliseconds. */
+  #awaitParts(kernel: string, since: number, own: number): void {
     const [words, unfinished] = [this.#words, this.#base + Control.unfinished];
-    const most = this.#crowded > 0 ? spins.crowded : spins.caller;
-    for (let round = 0; round < most; round++) if (Atomics.load(words, unfinished) === 0) return this.#calm();
+    const longest = this.#crowded > 0 ? lookOn.crowded : Math.max(lookOn.least, own * lookOn.share);
+    for (let round = 1; round % 256 !== 0 || performance.now() - since < longest; round++)
+      if (Atomics.load(words, unfinished) === 0) return this.#calm();
     this.#crowd();
     // Whoever holds the last part may need the processor that looking on takes.
     if (this.#maySleep) Atomics.store(words, this.#base + Control.awaited, 1);
@@ -248,8 +256,7 @@ export class KernelPool {
 
   /** No thread was held up. */
   #calm(): void {
-    if (this.#crowded > 0 && --this.#crowded === 0)
-      Atomics.store(this.#words, this.#base + Control.spins, spins.worker);
+    if (this.#crowded > 0 && --this.#crowded === 0) Atomics.store(this.#words, this.#base + Control.spins, spins.free);
   }
 
   /** Sleeps until the last part is done, while `left` are not, or until it is time to look. A page's main thread may not: it looks on. */
