@@ -29,26 +29,36 @@ const raiseLater = (buffer: SharedArrayBuffer, address: number, milliseconds: nu
     { eval: true, workerData: { buffer, address, milliseconds } },
   );
 
+/** A pool of two threads, and where its control words begin. */
+async function heldPool(): Promise<{
+  readonly pool: KernelPool;
+  readonly memory: WasmMemory;
+  readonly start: WorkerStart;
+}> {
+  const memory = new WasmMemory(1024);
+  const starts: WorkerStart[] = [];
+  const pool = await KernelPool.start({
+    memory,
+    module: holding,
+    kernels: ["hold", "count"],
+    threads: 2,
+    startWorker(start) {
+      starts.push(start);
+      return nodePlatform.startKernelWorker(start);
+    },
+  });
+  return { pool, memory, start: starts[0] };
+}
+
 for (const maySleep of [true, false])
   test(`a worker that is held up is waited for, ${maySleep ? "asleep" : "looking on where a thread may not wait"}`, async () => {
-    const memory = new WasmMemory(1024);
-    const starts: WorkerStart[] = [];
-    const pool = await KernelPool.start({
-      memory,
-      module: holding,
-      kernels: ["hold", "count"],
-      threads: 2,
-      startWorker(start) {
-        starts.push(start);
-        return nodePlatform.startKernelWorker(start);
-      },
-    });
+    const { pool, memory, start } = await heldPool();
     const wait = vi.spyOn(Atomics, "wait");
     if (!maySleep)
       wait.mockImplementation(() => {
         throw new TypeError("Atomics.wait cannot be called in this context");
       });
-    const [{ control, scratch }] = starts;
+    const { control, scratch } = start;
     const words = new Int32Array(memory.buffer);
     const looks = (): number => words[control / 4 + Control.spins];
     const job = memory.take(400);
@@ -79,3 +89,27 @@ for (const maySleep of [true, false])
     expect(looks()).toBe(spins.free);
     await pool.stop();
   });
+
+test("a worker that takes the calling thread's place when it is woken is no longer let look for work", async () => {
+  const { pool, memory, start } = await heldPool();
+  const words = new Int32Array(memory.buffer);
+  const looks = (): number => words[start.control / 4 + Control.spins];
+  const job = memory.take(400);
+  const { notify, wait } = Atomics;
+  // As if there were one processor: whoever wakes a worker goes on once that one is done.
+  const nobody = new Int32Array(new SharedArrayBuffer(4));
+  vi.spyOn(Atomics, "notify").mockImplementation((...which) => {
+    const woken = notify(...which);
+    wait(nobody, 0, 0, 30);
+    return woken;
+  });
+  expect(looks()).toBe(spins.free);
+  for (let round = 0; round < 100 && looks() !== spins.crowded; round++) {
+    await new Promise((resolve) => setTimeout(resolve, 20)); // until it has parked
+    words.fill(0, job / 4, job / 4 + 100);
+    pool.run("count", job, 8);
+    expect([...words.slice(job / 4, job / 4 + 9)]).toEqual([1, 1, 1, 1, 1, 1, 1, 1, 0]);
+  }
+  expect(looks()).toBe(spins.crowded);
+  await pool.stop();
+});

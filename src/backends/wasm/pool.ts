@@ -205,9 +205,12 @@ export class KernelPool {
     Atomics.store(words, base + Control.unfinished, parts);
     Atomics.store(words, base + Control.remaining, parts);
     Atomics.add(words, base + Control.generation, 1);
-    if (Atomics.load(words, base + Control.parked) > 0) Atomics.notify(words, base + Control.generation, parts - 1);
+    const isParked = Atomics.load(words, base + Control.parked) > 0;
+    if (isParked) Atomics.notify(words, base + Control.generation, parts - 1);
     const began = performance.now();
     const own = takeParts(words, base, this.#memories, this.#fail);
+    // Who was woken took the calling thread's place: there is no other processor for it.
+    if (isParked && own === 0) this.#crowd();
     const done = performance.now();
     if (!this.#canTell) this.#mostLooks = looksFor(own, done - began);
     this.#awaitParts(kernel, done, done - began);
@@ -248,7 +251,7 @@ export class KernelPool {
     }
   }
 
-  /** A thread was held up. */
+  /** A thread was held up, or took the place of the calling one. */
   #crowd(): void {
     if (this.#crowded === 0) Atomics.store(this.#words, this.#base + Control.spins, spins.crowded);
     this.#crowded = crowdedTasks;
