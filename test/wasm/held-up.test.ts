@@ -108,7 +108,7 @@ test("a worker that takes the calling thread's place when it is woken is no long
     await new Promise((resolve) => setTimeout(resolve, 20)); // until it has parked
     words.fill(0, job / 4, job / 4 + 100);
     pool.run("count", job, 8);
-    expect([...words.slice(job / 4, job / 4 + 9)]).toEqual([1, 1, 1, 1, 1, 1, 1, 1, 0]);
+    expect(words.slice(job / 4, job / 4 + 9)).toEqual(Int32Array.of(1, 1, 1, 1, 1, 1, 1, 1, 0));
   }
   expect(looks()).toBe(spins.crowded);
   await pool.stop();
