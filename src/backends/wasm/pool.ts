@@ -47,10 +47,12 @@ const lookEvery = 20;
 const patience = { looks: 50, looksWithoutOwn: 500, times: 20 } as const;
 
 /**
- * Milliseconds that the calling thread looks on while others do their last parts, before it sleeps: a share of what its own parts took. Who
- * takes longer is held up.
+ * Milliseconds that the calling thread looks on while others do their last parts, before it sleeps: a share of what its own parts took.
  */
-const lookOn = { least: 0.02, share: 0.5, crowded: 0.01 } as const;
+const lookOn = { least: 0.1, share: 0.5, crowded: 0.02 } as const;
+
+/** Milliseconds of waiting, and at least as long as the calling thread's own parts took, from which on a thread counts as held up. */
+const heldUp = 0.3;
 
 /** Tasks without a thread that was held up, after which the processors count as free again. */
 const crowdedTasks = 500;
@@ -232,13 +234,12 @@ export class KernelPool {
     const longest = this.#crowded > 0 ? lookOn.crowded : Math.max(lookOn.least, own * lookOn.share);
     for (let round = 1; round % 256 !== 0 || performance.now() - since < longest; round++)
       if (Atomics.load(words, unfinished) === 0) return this.#calm();
-    this.#crowd();
     // Whoever holds the last part may need the processor that looking on takes.
     if (this.#maySleep) Atomics.store(words, this.#base + Control.awaited, 1);
     try {
       for (let round = 0, looks = 0, looked = performance.now(); ; round++) {
         const left = Atomics.load(words, unfinished);
-        if (left <= 0) return;
+        if (left <= 0) return performance.now() - since > Math.max(heldUp, own) ? this.#crowd() : this.#calm();
         if (this.#maySleep) this.#sleep(left);
         else if (round % 1024 !== 0) continue;
         const now = performance.now();
