@@ -13,7 +13,7 @@ export interface PromptReading {
 }
 
 /** A part: how many tokens it has, and how many of them were read before and are to be forgotten first. */
-export interface PromptPart {
+interface PromptPart {
   readonly count: number;
   readonly again: number;
 }
