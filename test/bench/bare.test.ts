@@ -29,20 +29,23 @@ test("a bundle of the command line runs away from its packages", () => {
   }
 });
 
-test("with the process of its models beside it, it measures them in a folder that has nothing else", () => {
-  const folder = mkdtempSync(join(tmpdir(), "insitu-bare-"));
-  try {
-    bundled(folder, "src/cli/main.ts", "src/bench/models/insitu-process.ts");
-    copyFileSync(join(root, "package.json"), join(folder, "package.json"));
-    const only = ["--alone", "--quick", "--repeats", "1", "--only", "heads: one token at context 24"];
-    const args = ["bench", "models", "--backend", "reference", ...only, "--json"];
-    const report = JSON.parse(
-      execFileSync(process.execPath, [join(folder, "main.mjs"), ...args], { cwd: folder, encoding: "utf8" }),
-    ) as Report;
-    const [group] = report.loads[0].groups;
-    expect(group.contestants.map(({ name, problem }) => [name, problem])).toEqual([["insitu on reference", null]]);
-    expect(group.contestants[0].figures["tokens a second"]).toBeGreaterThan(0);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-});
+test.skipIf(process.env["INSITU_SOAK"] === undefined)(
+  "with the process of its models beside it, it measures them in a folder that has nothing else",
+  () => {
+    const folder = mkdtempSync(join(tmpdir(), "insitu-bare-"));
+    try {
+      bundled(folder, "src/cli/main.ts", "src/bench/models/insitu-process.ts");
+      copyFileSync(join(root, "package.json"), join(folder, "package.json"));
+      const only = ["--alone", "--quick", "--repeats", "1", "--only", "heads: one token at context 24"];
+      const args = ["bench", "models", "--backend", "reference", ...only, "--json"];
+      const report = JSON.parse(
+        execFileSync(process.execPath, [join(folder, "main.mjs"), ...args], { cwd: folder, encoding: "utf8" }),
+      ) as Report;
+      const [group] = report.loads[0].groups;
+      expect(group.contestants.map(({ name, problem }) => [name, problem])).toEqual([["insitu on reference", null]]);
+      expect(group.contestants[0].figures["tokens a second"]).toBeGreaterThan(0);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  },
+);

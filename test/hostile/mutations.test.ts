@@ -20,7 +20,7 @@ interface Outcome {
 }
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
-const count = Number(process.env["INSITU_COUNT"] ?? (soak ? 100_000 : 250));
+const count = Number(process.env["INSITU_COUNT"] ?? (soak ? 100_000 : 150));
 /** Milliseconds of the processor that one file may take; in the tests only what hangs takes longer. */
 const longestTime = soak ? 2_000 : 60_000;
 const seed = Number(process.env["INSITU_SEED"] ?? 1);

@@ -12,7 +12,7 @@ import { compareBits } from "../support/compare.js";
 import { randomGraph } from "./random-graph.js";
 import { runPlan } from "./run-plan.js";
 
-const count = process.env["INSITU_SOAK"] === undefined ? 600 : 20_000;
+const count = process.env["INSITU_SOAK"] === undefined ? 300 : 20_000;
 const seed = Number(process.env["INSITU_SEED"] ?? 20_261_115);
 
 /** Feeds for two runs: caches are given once and carried on, everything else changes. */

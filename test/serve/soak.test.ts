@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 
 const script = fileURLToPath(new URL("../../scripts/soak/serve.mjs", import.meta.url));
 const soak = process.env["INSITU_SOAK"] !== undefined;
-const minutes = soak ? (process.env["INSITU_SOAK_MINUTES"] ?? "20") : "0.05";
+const minutes = soak ? (process.env["INSITU_SOAK_MINUTES"] ?? "20") : "0.03";
 
 test("clients that come, leave, stall and send nonsense: nothing is left behind", () => {
   const { status, stdout, stderr } = spawnSync(

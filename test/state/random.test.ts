@@ -6,7 +6,7 @@ import { Counts } from "./counts.js";
 import { runTrial } from "./trial.js";
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
-const count = Number(process.env["INSITU_COUNT"] ?? (soak ? 100_000 : 100));
+const count = Number(process.env["INSITU_COUNT"] ?? (soak ? 100_000 : 60));
 const seed = Number(process.env["INSITU_SEED"] ?? 20_261_204);
 
 /** One model in five is also run by onnxruntime, one in ten also on two threads, one in 240 has rows that threads share. */

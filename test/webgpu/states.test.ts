@@ -108,7 +108,8 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     await session.release();
   });
 
-  test("texts on pages and texts that forget", async () => {
+  // In the soak: flight.test.ts has texts on pages in the tests.
+  test.skipIf(!soak)("texts on pages and texts that forget", async () => {
     const read = async (backend: string): Promise<Float32Array[]> => {
       const session = await open(backend, { change: pages() });
       const state = new PagedState(session, { blocks: 12, blockSize: 4 });
