@@ -1,6 +1,11 @@
 // Prompts in parts: every token is read, in its order; on a device parts of all prompts together are of few lengths, and few for each prompt.
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { Decoder } from "../../src/cache/decoder.js";
+import { Context } from "../../src/generate/context.js";
+import type { StatefulDecoder } from "../../src/generate/decoder.js";
 import { nextPart, nextRows, tokensFrom } from "../../src/generate/prompt-parts.js";
+import { largestDifference } from "../support/compare.js";
+import { decoderSession, tokenAt } from "../support/decoding.js";
 
 /** The lengths of the parts of a prompt behind `before` tokens; throws where one reads what it must not. */
 function partsOf(length: number, before: number, chunk: number, recurs: boolean): number[] {
@@ -52,4 +57,44 @@ test("prompts beside each other are padded where there is room", () => {
 test("tokens of a prompt, and none around it", () => {
   expect(tokensFrom([5, 6, 7], -1, 3)).toEqual([0, 5, 6]);
   expect(tokensFrom([5, 6, 7], 2, 3)).toEqual([7, 0, 0]);
+});
+
+const capacity = 200;
+
+/** The logits behind a prompt and behind what follows it, and what the context has read then. */
+async function readBy(
+  decoder: StatefulDecoder,
+  options: { readonly chunk: number; readonly recurs?: boolean },
+  parts: readonly (readonly number[])[],
+): Promise<{ readonly logits: readonly Float32Array[]; readonly tokens: readonly number[]; readonly runs: number }> {
+  const run = vi.spyOn(decoder, "run");
+  const context = new Context(decoder, { capacity, sinks: 4, ...options });
+  const logits: Float32Array[] = [];
+  for (const part of parts) logits.push((await context.extend(part)).at(0, 0).slice());
+  const tokens = [...context.tokens];
+  context.release();
+  const runs = run.mock.calls.length;
+  run.mockRestore();
+  return { logits, tokens, runs };
+}
+
+test("what is read once more changes nothing: logits behind prompts of many lengths, and behind what follows them", async () => {
+  const session = await decoderSession({ inPlace: "require" });
+  const decoder = new Decoder(session);
+  for (const length of [1, 3, 15, 16, 17, 40, 63, 64, 65, 70, 129, 150]) {
+    const prompt = Array.from({ length }, (_, at) => tokenAt(at));
+    const more = [5, 9, 17, 33].map((count, at) =>
+      Array.from({ length: at === 2 ? 1 : count }, (_, of) => tokenAt(7 * of + at)),
+    );
+    const whole = await readBy(decoder, { chunk: capacity }, [prompt, ...more]);
+    const few = await readBy(decoder, { chunk: 64, recurs: true }, [prompt, ...more]);
+    expect(few.tokens).toEqual(whole.tokens);
+    few.logits.forEach((logits, at) => {
+      const apart = largestDifference(logits, whole.logits[at]);
+      expect(apart, `${length} tokens, part ${at}`).toBeLessThan(1e-4);
+    });
+    // Five, nine and 33 tokens behind others are one run each, a single one too.
+    if (length >= 64) expect(few.runs).toBeLessThanOrEqual(Math.ceil(length / 64) + 1 + more.length);
+  }
+  await session.release();
 });

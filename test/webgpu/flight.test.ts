@@ -71,6 +71,28 @@ describe.skipIf(noWebgpu !== undefined).each(caches)("on a GPU, on %s", (place, 
     expect(plain.summary).toMatchObject({ tokensInFlight: 0, discardedTokens: 0 });
   });
 
+  // Parts of few lengths, the last of which reads tokens once more: on the device, and where logits come to the host.
+  test.skipIf(!soak)("prompts of many lengths, and what follows them", async () => {
+    const context = 200;
+    const other = await CausalLM.load(folder.path, { backend: "webgpu", inPlace: "require", context, ...cache });
+    const plain = await CausalLM.load(folder.path, { backend: "wasm", threads: 1, context });
+    for (const length of [3, 17, 65, 70, 129]) {
+      const text = Array.from({ length }, (_, at) => (37 * at + length) % 250);
+      const longer = [...text, 9, 8, 7, 6, 5];
+      for (const [given, options] of [
+        [text, {}],
+        [longer, {}],
+        [longer, { logprobs: true }],
+      ] as const) {
+        const wanted = { maxTokens: 6, ...options };
+        expect(await idsOf(other.generate(given, wanted)), `${given.length} tokens`).toEqual(
+          await idsOf(plain.generate(given, wanted)),
+        );
+      }
+    }
+    await Promise.all([other.release(), plain.release()]);
+  });
+
   test.skipIf(!soak)("options that need logits on the host are obeyed there", async () => {
     const others: readonly GenerateOptions[] = [
       { temperature: 1, topP: 0.9, seed: 1 },
