@@ -66,7 +66,7 @@ export class Decoder {
   readonly #results: WeakMap<object, Map<number, Tensor>> | undefined;
   /** Tokens of the vocabulary, where the model draws from it. */
   readonly #vocabulary: number | undefined;
-  /** Slots that no drawer has, by the number of texts: programs are bound to them, so that they are used again. */
+  /** Slots that no drawer has, by type and shape: programs are bound to them, so that they are used again. */
   readonly #slots = new Map<string, Tensor[]>();
   /** True if each sample's rows have their own length and are written where the host says: samples may be rewound one by one. */
   readonly ragged: boolean;

@@ -144,11 +144,11 @@ function optionFeeds(options: readonly DrawingOptions[]): Feeds {
   };
 }
 
-/** Which tokens there have been in each text: a bit each. */
+/** Which tokens there have been in each text: a bit each. Those behind the vocabulary have no logits, and no bit. */
 function seenTensor(texts: readonly (readonly number[])[], words: number): Tensor {
   const bits = new Int32Array(texts.length * words);
   texts.forEach((tokens, text) => {
-    for (const token of tokens) bits[text * words + (token >> 5)] |= 1 << (token & 31);
+    for (const token of tokens) if (token < 32 * words) bits[text * words + (token >> 5)] |= 1 << (token & 31);
   });
   return new Tensor("int32", bits, [texts.length, words]);
 }

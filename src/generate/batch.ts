@@ -100,14 +100,17 @@ async function readPrompts(
   longest: number,
   check: () => Promise<void>,
 ): Promise<Float32Array[]> {
-  const { decoder, reading } = place;
+  const {
+    decoder,
+    reading: { chunk },
+  } = place;
   const padding = samples.map((sample) => sample.padding);
   const { ragged } = decoder;
   // Where prompts end at different rows, their last tokens are read by themselves: a model may have logits of the last one alone.
   const read = ragged ? longest - 1 : longest;
   let logits: Logits | undefined;
-  for (let at = 0, count = 0; at < read; at += count) {
-    count = Math.min(read - at, reading.chunk);
+  for (let at = 0; at < read; at += chunk) {
+    const count = Math.min(chunk, read - at);
     await check();
     logits = await decoder.run(state, {
       tokens: samples.map((sample) => tokensFrom(sample.prompt, at - sample.padding, count)),
@@ -145,7 +148,7 @@ async function readUnevenly(
     for (const [sample, { length }] of tokens.entries())
       if (length > 0 && starts[sample] + length === prompts[sample].length) rows[sample] = logits.at(0, sample).slice();
   };
-  await readApart({ state, prompts, ends: prompts.map(({ length }) => length), reading, read });
+  await readApart({ state, prompts, ends: prompts.map(({ length }) => length), chunk: reading.chunk, read });
   return rows;
 }
 

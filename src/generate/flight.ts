@@ -96,7 +96,7 @@ class BatchFlight {
       await before;
       before = over;
     };
-    if (decoder.uneven) return readApart({ state, prompts, ends, reading, read });
+    if (decoder.uneven) return readApart({ state, prompts, ends, chunk: reading.chunk, read });
     const longest = Math.max(...ends);
     const rows = { ...reading, chunk: Math.max(1, Math.floor(reading.chunk / prompts.length)) };
     for (let at = 0, count = 0; at < longest; at += count) {

@@ -3,7 +3,6 @@
  * decoders that read unevenly, and states whose samples take over what others have read.
  */
 import type { DecoderState } from "./decoder.js";
-import type { PromptReading } from "./prompt-parts.js";
 
 /** How prompts are read. */
 interface ReadingApart {
@@ -11,18 +10,18 @@ interface ReadingApart {
   readonly prompts: readonly (readonly number[])[];
   /** How far each is read, of its tokens. */
   readonly ends: readonly number[];
-  /** How much of a text one run reads. */
-  readonly reading: PromptReading;
+  /** Tokens of a text that one run reads. */
+  readonly chunk: number;
   /** Reads the tokens of each text that come next: none of those that take no part. */
   readonly read: (tokens: readonly (readonly number[])[], starts: readonly number[]) => Promise<void>;
 }
 
 /** Reads them. */
-export async function readApart({ state, prompts, ends, reading, read }: ReadingApart): Promise<void> {
+export async function readApart({ state, prompts, ends, chunk, read }: ReadingApart): Promise<void> {
   const readTo = async (wanted: readonly number[]): Promise<boolean> => {
     const starts = state.lengths;
     const tokens = prompts.map((prompt, sample) =>
-      prompt.slice(starts[sample], Math.min(starts[sample] + reading.chunk, wanted[sample])),
+      prompt.slice(starts[sample], Math.min(starts[sample] + chunk, wanted[sample])),
     );
     if (tokens.every(({ length }) => length === 0)) return false;
     await read(tokens, starts);

@@ -90,6 +90,11 @@ describe.skipIf(noWebgpu !== undefined).each(caches)("on a GPU, on %s", (place, 
         );
       }
     }
+    const texts = [3, 20, 70].map((length) => Array.from({ length }, (_, at) => (41 * at + length) % 250));
+    const made: number[][] = texts.map(() => []);
+    for await (const { sample, token } of other.generateBatch(texts, { maxTokens: 6 })) made[sample].push(token);
+    for (const [sample, text] of texts.entries())
+      expect(made[sample], `text ${sample} of a batch`).toEqual(await idsOf(plain.generate(text, { maxTokens: 6 })));
     await Promise.all([other.release(), plain.release()]);
   });
 

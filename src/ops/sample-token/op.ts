@@ -48,7 +48,8 @@ export const SampleToken = defineOp({
     const words = isKnown(vocabulary) ? Math.ceil(vocabulary / 32) : undefined;
     checkRows(call, "seen", seen, shape[0], words);
     const one = { shape: [shape[0], 1] };
-    return { token: one, next_input: one, next_seen: { shape: [shape[0], words ?? seen.shape?.[1] ?? 1] } };
+    const size = words ?? seen.shape?.[1];
+    return { token: one, next_input: one, next_seen: size === undefined ? {} : { shape: [shape[0], size] } };
   },
 
   reference(call) {
