@@ -103,6 +103,19 @@ export interface Executable extends Places {
     finish: (outputs: ReadonlyMap<Value, Placed>) => T,
     submitted?: (outputs: ReadonlyMap<Value, Placed>) => void,
   ): Promise<T>;
+  /**
+   * Runs a program several times in a row: what so many calls of `run` do, but asked for at once, so that the host has less to do for each. Caches
+   * are where the first run has them and are written in place by all; `results` name no Views, and `finish` is given the outputs of all runs. A
+   * run that is refused before anything was written refuses all of them; where a later one is, the error's code is "state-lost". Left out where
+   * nothing is gained by it.
+   */
+  runSeries?<T>(
+    program: Program,
+    series: readonly (readonly Placed[])[],
+    results: ReadonlyMap<Value, Placed | null>,
+    finish: (outputs: readonly ReadonlyMap<Value, Placed>[]) => T,
+    submitted?: (outputs: ReadonlyMap<Value, Placed>) => void,
+  ): Promise<T>;
   readonly memory: MemoryUse;
   /** How the steps of the program that ran last were done; undefined before the first run, and where there is nothing to choose. */
   describeSteps(): ReadonlyMap<Node, StepAccount> | undefined;

@@ -14,7 +14,7 @@ import { Placed } from "../../tensor/placed.js";
 import { elementCount, View } from "../../tensor/view.js";
 import type { Transfer } from "../backend.js";
 import type { Binding, Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
-import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace, type Landing } from "./buffers.js";
+import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace } from "./buffers.js";
 import {
   type Action,
   type BoundDispatch,
@@ -27,6 +27,7 @@ import {
 } from "./bound-run.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { KeptChecks } from "./kept-checks.js";
+import { Landing } from "./landing.js";
 import { type Bounds, holdsWithin, lookedAt, neededSteps } from "./needs.js";
 import { type DraftDispatch, DraftDispatches } from "./draft-dispatches.js";
 import { Pending } from "./pending.js";
@@ -196,7 +197,7 @@ class Binder {
         // A present that is still to be moved must be taken before another run writes what it lies in.
         else waits ||= !lasting.has(from.buffer);
       } else if (!this.#values.isHere(value) && this.#values.device.has(value)) {
-        const landing = memory.landingFor(this.#values.device.get(value)!);
+        const landing = new Landing(memory, this.#values.device.get(value)!);
         this.#releases.push(() => landing.release());
         landings.set(value, landing);
         this.#tell(value, "host");

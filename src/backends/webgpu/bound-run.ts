@@ -5,8 +5,9 @@ import type { Program, Step } from "../../plan/program.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import type { Transfer } from "../backend.js";
 import type { StepAccount } from "../step-account.js";
-import type { DeviceBuffer, DevicePlace, Landing } from "./buffers.js";
+import type { DeviceBuffer, DevicePlace } from "./buffers.js";
 import type { KeptChecks } from "./kept-checks.js";
+import type { Landing } from "./landing.js";
 import type { ReadyDispatch } from "./session.js";
 
 /** What was sent to a buffer last, where nothing but uploads writes it: the same bytes need not be sent again. */
@@ -89,6 +90,11 @@ export function sparing(action: Action, written: ReadonlySet<DeviceBuffer>): Act
   if (action.kind !== "upload" || action.intoCache || written.has(action.to.buffer)) return action;
   const { byteLength } = action.to;
   return byteLength > mostSpared ? action : { ...action, sent: { bytes: new Uint8Array(byteLength), isHeld: false } };
+}
+
+/** What was to be sent may not have been. */
+export function forgetSent({ actions }: BoundRun): void {
+  for (const action of actions) if (action.kind === "upload" && action.sent !== undefined) action.sent.isHeld = false;
 }
 
 /** The copy of an output to where it is wanted on the device; throws for one that no copy of whole words makes. */

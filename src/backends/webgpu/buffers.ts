@@ -1,10 +1,9 @@
-/** Device memory: buffers of whole words, uploads, downloads and copies of places in them. Knows no program. */
+/** Device memory: buffers of whole words, and uploads to them. Knows no program. */
 import { InsituError } from "../../base/error.js";
 import { cloneView } from "../../tensor/copy.js";
-import { byteLengthOf, type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { Placed } from "../../tensor/placed.js";
-import { bytesIn, coversStorage, View, viewOfBytes } from "../../tensor/view.js";
-import { type Device, mapToRead, usage } from "./device.js";
+import { bytesIn, coversStorage, View } from "../../tensor/view.js";
+import { type Device, usage } from "./device.js";
 
 /** A buffer on the device. */
 export class DeviceBuffer {
@@ -44,7 +43,7 @@ export function devicePlace(place: Placed): DevicePlace {
 }
 
 /** Bytes as buffers and copies count them. */
-const wholeWords = (bytes: number): number => Math.ceil(bytes / 4) * 4;
+export const wholeWords = (bytes: number): number => Math.ceil(bytes / 4) * 4;
 
 const storage = usage.storage | usage.copySource | usage.copyTarget;
 
@@ -190,89 +189,6 @@ export class DeviceMemory {
       const whole = own.length % 4 === 0 ? own : padded(own);
       this.device.queue.writeBuffer(piece, 0, whole as Uint8Array<ArrayBuffer>);
     });
-  }
-
-  /** The elements of a place on the host. What was submitted before is done first. */
-  async download(place: DevicePlace): Promise<View> {
-    const landing = this.landingFor(place);
-    await this.settle();
-    const encoder = this.device.gpu.createCommandEncoder();
-    const read = landing.encode(encoder);
-    this.device.queue.submit([encoder.finish()]);
-    try {
-      return await read();
-    } finally {
-      landing.release();
-    }
-  }
-
-  /** What brings a place to the host, as often as it is asked. */
-  landingFor(place: DevicePlace): Landing {
-    return new Landing(this, place);
-  }
-}
-
-const mappable = usage.mapRead | usage.copyTarget;
-
-/** Memory that the host can map, for the elements of one place. Each copy on its way has a buffer; once it was read, the next one takes it. */
-export class Landing {
-  readonly #memory: DeviceMemory;
-  readonly #place: DevicePlace;
-  readonly #start: number;
-  readonly #size: number;
-  /** Buffers that no copy is on its way to. */
-  readonly #free: DeviceBuffer[] = [];
-  #released = false;
-
-  constructor(memory: DeviceMemory, place: DevicePlace) {
-    this.#memory = memory;
-    this.#place = place;
-    const { type, shape, strides, offset, buffer } = place;
-    const { bits } = traitsOf(type);
-    const last = offset + shape.reduce((sum, dim, axis) => sum + (dim - 1) * strides[axis], 0);
-    this.#start = Math.floor((offset * bits) / 32) * 4;
-    this.#size = Math.min(buffer.bytes, wholeWords(Math.ceil(((last + 1) * bits) / 8))) - this.#start;
-  }
-
-  /** Copies the place's bytes to where the host can map them. What it returns reads them, once the copy was submitted: to be called once. */
-  encode(encoder: GPUCommandEncoder): () => Promise<View> {
-    const { type, shape, size } = this.#place;
-    if (size === 0) return async () => View.allocate(type, shape);
-    this.#memory.device.check();
-    const buffer =
-      this.#free.pop() ?? this.#memory.create(this.#size, `${this.#place} on its way to the host`, mappable);
-    encoder.copyBufferToBuffer(this.#place.buffer.gpu, this.#start, buffer.gpu, 0, this.#size);
-    return () => this.#read(buffer);
-  }
-
-  async #read(buffer: DeviceBuffer): Promise<View> {
-    const { type, shape, strides, offset } = this.#place;
-    let bytes: Uint8Array;
-    try {
-      await buffer.gpu.mapAsync(mapToRead);
-      bytes = new Uint8Array(buffer.gpu.getMappedRange(0, this.#size).slice(0));
-      buffer.gpu.unmap();
-    } catch (cause) {
-      this.#memory.free(buffer);
-      this.#memory.device.check();
-      throw new InsituError("internal", `${this.#place} could not be brought to the host`, { cause });
-    }
-    if (this.#released) this.#memory.free(buffer);
-    else this.#free.push(buffer);
-    const { bits } = traitsOf(type);
-    const elements = Math.floor((bytes.length * 8) / bits);
-    const whole = viewOfBytes(
-      type as Exclude<ElementType, "string">,
-      [elements],
-      bytes.subarray(0, byteLengthOf(type, elements)),
-    );
-    return cloneView(new View(type, shape, whole.data, offset - (this.#start * 8) / bits, strides));
-  }
-
-  /** Lets go of the buffers; those of copies on their way go once these were read. */
-  release(): void {
-    this.#released = true;
-    for (const buffer of this.#free.splice(0)) this.#memory.free(buffer);
   }
 }
 

@@ -20,6 +20,7 @@ import { bindProgram } from "./binding.js";
 import type { BoundRun } from "./bound-run.js";
 import { type DevicePlace, devicePlace, isDevicePlace } from "./buffers.js";
 import { copyDispatch, endOf } from "./copies.js";
+import { download } from "./landing.js";
 import { runBound, submitBound } from "./run.js";
 import type { WebgpuSession } from "./session.js";
 
@@ -132,7 +133,7 @@ export class WebgpuExecutable implements Executable {
   read(place: Placed): Promise<View> {
     return this.#session.after(() => {
       this.#session.check();
-      return this.#session.memory.download(devicePlace(place));
+      return download(this.#session.memory, devicePlace(place));
     });
   }
 
@@ -163,18 +164,27 @@ export class WebgpuExecutable implements Executable {
     finish: (outputs: ReadonlyMap<Value, Placed>) => T,
     submitted?: (outputs: ReadonlyMap<Value, Placed>) => void,
   ): Promise<T> {
-    const given = inputs.map((place) => (place instanceof View ? cloneView(place) : place));
+    return this.runSeries(program, [inputs], results, ([outputs]) => finish(outputs), submitted);
+  }
+
+  runSeries<T>(
+    program: Program,
+    series: readonly (readonly Placed[])[],
+    results: ReadonlyMap<Value, Placed | null>,
+    finish: (outputs: readonly ReadonlyMap<Value, Placed>[]) => T,
+    submitted?: (outputs: ReadonlyMap<Value, Placed>) => void,
+  ): Promise<T> {
+    const given = series.map((inputs) => inputs.map((place) => (place instanceof View ? cloneView(place) : place)));
     const session = this.#session;
     // Not the result itself: whoever comes next waits for what is resolved here.
     const begun = session.after(async (): Promise<{ readonly landed: Promise<T> }> => {
       session.check();
       await session.memory.settle();
       session.runs++;
-      const bound = await this.#boundFor(program, given, results);
+      const bound = await this.#boundFor(program, given[0], results);
       this.#last = bound;
       if (bound.waits) {
-        const outputs = await runBound(session, bound, given, results);
-        return { landed: Promise.resolve(finish(outputs)) };
+        return { landed: Promise.resolve(finish(await this.#runEach(bound, given, results))) };
       }
       const landed = submitBound(session, bound, given, results).then(finish);
       landed.catch(() => undefined);
@@ -182,6 +192,28 @@ export class WebgpuExecutable implements Executable {
       return { landed };
     });
     return begun.then(({ landed }) => landed);
+  }
+
+  /** Runs a program that the host has to wait for, once for each of some inputs. */
+  async #runEach(
+    bound: BoundRun,
+    series: readonly (readonly Placed[])[],
+    results: ReadonlyMap<Value, Placed | null>,
+  ): Promise<readonly ReadonlyMap<Value, Placed>[]> {
+    const outputs: ReadonlyMap<Value, Placed>[] = [];
+    for (const inputs of series)
+      try {
+        outputs.push(await runBound(this.#session, bound, inputs, results));
+      } catch (cause) {
+        if (outputs.length === 0 || (cause instanceof InsituError && cause.code === "state-lost")) throw cause;
+        const reason = cause instanceof Error ? cause.message : String(cause);
+        throw new InsituError(
+          "state-lost",
+          `run ${outputs.length + 1} of ${series.length} that were begun at once: ${reason}; those before it have written caches, so the state is lost: restore a saved one into it, or create a new one`,
+          { cause },
+        );
+      }
+    return outputs;
   }
 
   async #boundFor(

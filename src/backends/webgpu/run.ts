@@ -1,6 +1,6 @@
 /**
  * Runs a bound program: encodes its dispatches, and does on the host, in between, what is to be done there. A program with nothing to wait for
- * in the middle is submitted as a whole, and its results come when the device has them: others are submitted meanwhile.
+ * in the middle is submitted as a whole, also several times at once; its results come when the device has them, and others are submitted meanwhile.
  */
 import { InsituError } from "../../base/error.js";
 import { callReference } from "../../graph/call.js";
@@ -12,12 +12,17 @@ import { copyView } from "../../tensor/copy.js";
 import { Placed } from "../../tensor/placed.js";
 import { bytesIn, coversStorage, View } from "../../tensor/view.js";
 import { type Environment, runBody, runDynamically } from "../body.js";
-import type { Action, BoundDispatch, BoundRun, HostRange } from "./bound-run.js";
+import { type Action, type BoundDispatch, type BoundRun, forgetSent, type HostRange } from "./bound-run.js";
 import type { DeviceBuffer, DevicePlace } from "./buffers.js";
+import { download, type OpenLanding } from "./landing.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { DispatchPass, type WebgpuSession } from "./session.js";
+import { stagedUploads } from "./staged-uploads.js";
 
 type Outputs = ReadonlyMap<Value, Placed>;
+
+/** What comes to the host, by value. */
+type OpenLandings = ReadonlyMap<Value, OpenLanding>;
 
 /** Runs it, and waits where it has to. The outputs by value: those wanted on the host as Views. */
 export async function runBound(
@@ -32,30 +37,73 @@ export async function runBound(
       const waiting = running.act(action);
       if (waiting !== undefined) await waiting;
     }
-    return await running.end(results);
+    const encoder = session.device.gpu.createCommandEncoder();
+    const landings = openLandings(bound, 1);
+    running.encodeEnd(encoder, landings);
+    const [outputs] = await submit(session, encoder, landings, [running], results);
+    return outputs;
   } catch (cause) {
     throw running.failure(cause);
   }
 }
 
-/** Submits a program that waits for nothing. Throws where it is refused; what it returns are the outputs as `runBound` gives them. */
+/**
+ * Submits a program that waits for nothing, once for each of some inputs, one after the other and all at once. Throws where a run is refused,
+ * with nothing submitted; what it returns are the outputs of each run as `runBound` gives them.
+ */
 export function submitBound(
   session: WebgpuSession,
   bound: BoundRun,
-  inputs: readonly Placed[],
+  series: readonly (readonly Placed[])[],
   results: ReadonlyMap<Value, Placed | null>,
-): Promise<Outputs> {
-  const running = new Running(session, bound, inputs);
+): Promise<readonly Outputs[]> {
+  const runs = series.map((inputs) => new Running(session, bound, inputs));
   const fail = (cause: unknown): never => {
-    throw running.failure(cause);
+    throw runs[0].failure(cause);
   };
   try {
-    for (const action of bound.actions)
-      if (running.act(action) !== undefined) throw new InsituError("internal", `${action.kind} was taken for no wait`);
-    return running.end(results).catch(fail);
+    const encoder = session.device.gpu.createCommandEncoder();
+    const landings = openLandings(bound, runs.length);
+    const staged = runs.length === 1 ? undefined : stagedUploads(session, bound, runs.length - 1);
+    runs.forEach((running, at) => {
+      // What the first run reads comes before the submission, what the others read when it is their turn.
+      if (at > 0) running.stage((view, to) => staged!.encode(encoder, view, to));
+      for (const action of bound.actions)
+        if (running.act(action) !== undefined)
+          throw new InsituError("internal", `${action.kind} was taken for no wait`);
+      running.encodeEnd(encoder, landings);
+    });
+    staged?.send();
+    return submit(session, encoder, landings, runs, results).catch(fail);
   } catch (cause) {
+    forgetSent(bound);
     return fail(cause);
   }
+}
+
+/** Memory for what so many runs bring to the host. */
+const openLandings = ({ landings }: BoundRun, runs: number): OpenLandings =>
+  new Map([...landings].map(([value, landing]) => [value, landing.open(runs)]));
+
+/** Submits what was encoded, before this returns; the outputs of each run, once those wanted are on the host. */
+async function submit(
+  { device }: WebgpuSession,
+  encoder: GPUCommandEncoder,
+  landings: OpenLandings,
+  runs: readonly Running[],
+  results: ReadonlyMap<Value, Placed | null>,
+): Promise<readonly Outputs[]> {
+  for (const running of runs) running.note();
+  device.queue.submit([encoder.finish()]);
+  const reading = [...landings.values()].map((landing) => landing.read());
+  // What brings nothing to the host is over when the device says so.
+  if (reading.length === 0) await device.queue.onSubmittedWorkDone();
+  const landed = await Promise.all(reading);
+  device.check();
+  return runs.map((running, at) => {
+    [...landings.keys()].forEach((value, which) => running.set(value, landed[which][at]));
+    return running.outputs(results);
+  });
 }
 
 /** One run of a program. */
@@ -71,9 +119,11 @@ class Running {
   /** The value whose largest number was asked for last, and that number. */
   #asked: Value | undefined;
   #largest = 0;
+  #send: (view: View, to: DeviceBuffer) => void;
 
   constructor(session: WebgpuSession, bound: BoundRun, inputs: readonly Placed[]) {
     session.device.check();
+    this.#send = (view, to) => session.memory.upload(view, to);
     this.#session = session;
     this.#bound = bound;
     this.#host = new Map(bound.program.constants);
@@ -132,36 +182,36 @@ class Running {
     return this.#largest >= least && this.#largest <= most;
   }
 
-  /** Submits what is left, before this returns; the outputs, once those wanted are on the host. */
-  end(results: ReadonlyMap<Value, Placed | null>): Promise<Outputs> {
-    const { device } = this.#session;
-    const { landings, deliveries } = this.#bound;
-    const encoder = device.gpu.createCommandEncoder();
-    if (this.#waiting.length > 0) this.#encode(encoder);
-    for (const { from, to } of deliveries)
-      encoder.copyBufferToBuffer(from.buffer.gpu, startOf(from), to.buffer.gpu, startOf(to), to.byteLength);
-    const reads = [...landings.values()].map((landing) => landing.encode(encoder));
-    this.#overwrote = this.#overwrites;
-    device.queue.submit([encoder.finish()]);
-    return this.#land(
-      reads.map((read) => read()),
-      results,
-    );
+  /** Brings what is uploaded from now on by other means than at once. */
+  stage(send: (view: View, to: DeviceBuffer) => void): void {
+    this.#send = send;
   }
 
-  async #land(reading: readonly Promise<View>[], results: ReadonlyMap<Value, Placed | null>): Promise<Outputs> {
-    const { device } = this.#session;
-    const { landings, program, needed } = this.#bound;
-    const host = this.#host;
-    // What brings nothing to the host is over when the device says so.
-    if (reading.length === 0) await device.queue.onSubmittedWorkDone();
-    const landed = await Promise.all(reading);
-    [...landings.keys()].forEach((value, at) => host.set(value, landed[at]));
-    device.check();
+  /** Encodes what is left: dispatches, and what is brought to where it is wanted when they are done. */
+  encodeEnd(encoder: GPUCommandEncoder, landings: OpenLandings): void {
+    if (this.#waiting.length > 0) this.#encode(encoder);
+    for (const { from, to } of this.#bound.deliveries)
+      encoder.copyBufferToBuffer(from.buffer.gpu, startOf(from), to.buffer.gpu, startOf(to), to.byteLength);
+    for (const landing of landings.values()) landing.copy(encoder);
+  }
+
+  /** What was encoded is submitted now. */
+  note(): void {
+    this.#overwrote = this.#overwrites;
+  }
+
+  /** A value has come to the host. */
+  set(value: Value, view: View): void {
+    this.#host.set(value, view);
+  }
+
+  /** The outputs that are wanted, once all is on the host that goes there. */
+  outputs(results: ReadonlyMap<Value, Placed | null>): Outputs {
+    const { program, needed } = this.#bound;
     const outputs = new Map<Value, Placed>(this.#bound.outputs);
     for (const value of program.plan.graph.outputs) {
       if (outputs.has(value) || !needed.has(value)) continue;
-      const view = host.get(value) ?? value.initializer!;
+      const view = this.#host.get(value) ?? value.initializer!;
       const target = results.get(value);
       if (target instanceof View) copyView(view, target);
       outputs.set(value, target ?? view);
@@ -183,11 +233,10 @@ class Running {
 
   #upload({ value, to, sent }: Action & { readonly kind: "upload" }): void {
     const view = this.#host.get(value) ?? value.initializer!;
-    const { memory } = this.#session;
-    if (sent === undefined || !coversStorage(view)) return memory.upload(view, to.buffer);
+    if (sent === undefined || !coversStorage(view)) return this.#send(view, to.buffer);
     const bytes = bytesIn(view);
     if (sent.isHeld && bytes.every((byte, at) => byte === sent.bytes[at])) return;
-    memory.upload(view, to.buffer);
+    this.#send(view, to.buffer);
     sent.bytes.set(bytes);
     sent.isHeld = true;
   }
@@ -199,7 +248,7 @@ class Running {
 
   async #download({ value, from }: Action & { readonly kind: "download" }): Promise<void> {
     this.#submit();
-    this.#host.set(value, await this.#session.memory.download(from));
+    this.#host.set(value, await download(this.#session.memory, from));
   }
 
   #submit(): void {

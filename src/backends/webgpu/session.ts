@@ -6,7 +6,7 @@ import type { KernelTable, Operand } from "../../graph/kernel.js";
 import type { Binding, Dispatch, WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import type { FallbackPolicy } from "../backend.js";
 import { DeviceBuffer, DeviceMemory, devicePlace, holds } from "./buffers.js";
-import type { Device } from "./device.js";
+import { type Device, usage } from "./device.js";
 import { FixedNumbers } from "./fixed-numbers.js";
 import type { Bounds } from "./needs.js";
 import { ParameterMemory } from "./parameters.js";
@@ -46,6 +46,8 @@ export class WebgpuSession {
   readonly #pipelinesOf = new WeakMap<Dispatch, Promise<GPUComputePipeline>>();
   #arena: readonly DeviceBuffer[] = [];
   readonly #onPipelines: WebgpuSettings["onPipelines"];
+  /** What uploads wait in until it is their run's turn. */
+  #staging: DeviceBuffer | undefined;
   /** Pipelines that this session has waited for. */
   readonly #seen = new WeakSet<Promise<GPUComputePipeline>>();
   #pipelines = 0;
@@ -135,6 +137,13 @@ export class WebgpuSession {
 
   isArena(buffer: DeviceBuffer): boolean {
     return this.#arena.includes(buffer);
+  }
+
+  /** A buffer of at least so many bytes that copies are made from: who asks again writes it once what was submitted has read it. */
+  stagingOf(bytes: number): DeviceBuffer {
+    if (holds(this.#staging, bytes)) return this.#staging;
+    if (this.#staging !== undefined) this.memory.free(this.#staging);
+    return (this.#staging = this.memory.create(bytes, "uploads on their way", usage.copySource | usage.copyTarget));
   }
 
   /** A weight on the device, brought there once. */
