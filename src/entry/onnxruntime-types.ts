@@ -1,7 +1,8 @@
 /** onnxruntime-common's names for the types around a session, in insitu's own words. Types alone. */
 import type { ModelSource } from "../session/load.js";
 import type { SessionOptions } from "../session/options.js";
-import type { RunOptions, Session, ValueMetadata } from "../session/session.js";
+import type { ValueMetadata } from "../session/metadata.js";
+import type { RunOptions, Session } from "../session/session.js";
 import type { Tensor } from "../tensor/tensor.js";
 
 /** The same with properties that may be set one by one, as programs do with onnxruntime's. */

@@ -5,7 +5,7 @@ import { isKnown } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
 import { cloneView } from "../tensor/copy.js";
-import type { Placed } from "../tensor/placed.js";
+import { type Placed, sameNumbers } from "../tensor/placed.js";
 import { isTensor, type Tensor } from "../tensor/tensor.js";
 import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
 import type { View } from "../tensor/view.js";
@@ -65,6 +65,22 @@ export function readFeeds(
     views.set(value, view);
   }
   return views;
+}
+
+/** What a feed that takes another's place shows: it must be of the same type and shape. */
+export function readReplacement(
+  value: Value,
+  given: unknown,
+  before: Placed | undefined,
+  slotOf: (tensor: unknown) => Placed | undefined,
+): Placed {
+  const tensor = tensorOfFeed(value.name, given);
+  const view = slotOf(tensor) ?? viewOfFeed(value, tensor);
+  if (before !== undefined && view.type === before.type && sameNumbers(view.shape, before.shape)) return view;
+  throw new InsituError(
+    "invalid-feed",
+    `input "${value.name}" must be ${before === undefined ? "left out, as in the first run" : `${before} as in the first run`} of a series, got ${view}`,
+  );
 }
 
 /** A feed that is missing may be there under another name. */

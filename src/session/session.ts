@@ -5,14 +5,12 @@ import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
 import { valueText } from "../base/value-text.js";
 import type { BackendChoice, BackendSession, Executable, Transfer } from "../backends/backend.js";
-import { isKnown } from "../graph/dim.js";
 import type { Graph, Value } from "../graph/graph.js";
 import { isModel, type Model } from "../onnx/model.js";
 import type { RemovedNode } from "../explain/caches.js";
 import { type ExplainJson, explainJson } from "../explain/json.js";
 import { explainPlan } from "../explain/text.js";
 import { makePlan } from "../plan/plan.js";
-import type { ElementType } from "../tensor/element-type.js";
 import { isTensor, type Tensor } from "../tensor/tensor.js";
 import { CacheEdits } from "./cache-edits.js";
 import { makeHoldings, type StateOptions } from "./create-state.js";
@@ -26,6 +24,7 @@ import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
 import { MemoryLimit } from "./memory-limit.js";
 import { checkRunOptions, type OnnxruntimeRunOptions } from "./onnxruntime-options.js";
 import { memoryOf, type SessionMemoryUse } from "./memory-use.js";
+import { metadataOf, type ValueMetadata } from "./metadata.js";
 import { openBackend, type OpenedBackend } from "./open-backend.js";
 import { type InPlacePolicy, readOptions, type RewritePolicy, type SessionOptions } from "./options.js";
 import type { StaysOnDevice } from "./output-locations.js";
@@ -33,6 +32,7 @@ import { Pairings } from "./pairing.js";
 import { runPlainly } from "./plain-run.js";
 import { type Fetches, readFetches } from "./results.js";
 import { type RowRules, rowRulesOf } from "./row-rules.js";
+import { startSeries, type StartedSeries } from "./series-run.js";
 import { State } from "./state.js";
 import { makeSlot } from "./slots.js";
 import { runWithState, startWithState, type StartedRun } from "./stateful-run.js";
@@ -43,18 +43,6 @@ import { heldBytes, namedWeightsOf } from "./weights.js";
 export interface RunOptions extends OnnxruntimeRunOptions {
   /** Past inputs come from this state, present outputs stay in it. */
   readonly state?: State;
-}
-
-/** What is known of an input or output before a run. */
-export interface ValueMetadata {
-  /** The name in the model. */
-  readonly name: string;
-  /** True: models with other kinds of values are refused. */
-  readonly isTensor: true;
-  /** The element type. */
-  readonly type: ElementType;
-  /** Numbers, and the model's own symbols as text; an unknown rank is an empty list. */
-  readonly shape: readonly (number | string)[];
 }
 
 /** Everything a session is made of. */
@@ -182,6 +170,21 @@ export class Session {
     const { parts, wanted, state } = this.#asked(fetches, options);
     if (state === undefined) throw new InsituError("invalid-argument", "a run that is begun needs options.state");
     return startWithState(parts, feeds, wanted, state);
+  }
+
+  /**
+   * For decoders: begins several runs on a state that follow each other, the first with `feeds`, each that follows with what one of `changes` has in
+   * place of what was fed before. What they hand on to each other stays in the caches and in slots.
+   */
+  async startSeries(
+    feeds: Feeds,
+    changes: readonly Feeds[],
+    fetches: Fetches,
+    options: RunOptions,
+  ): Promise<StartedSeries> {
+    const { parts, wanted, state } = this.#asked(fetches, options);
+    if (state === undefined) throw new InsituError("invalid-argument", "runs that are begun need options.state");
+    return startSeries(parts, feeds, changes, wanted, state);
   }
 
   /**
@@ -389,11 +392,4 @@ async function rewritten(
     if (!stays) throw error;
     return { model, notRewritten: error.message };
   }
-}
-
-function metadataOf(value: Value): ValueMetadata {
-  const { fact } = value;
-  if (fact === undefined) throw new InsituError("internal", `value "${value.name}" has no fact`);
-  const shape = (fact.shape ?? []).map((dim) => (isKnown(dim) ? dim : String(dim)));
-  return { name: value.name, isTensor: true, type: fact.type, shape };
 }

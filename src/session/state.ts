@@ -344,12 +344,14 @@ export class State {
     this.#lost = reason;
   }
 
-  /** For sessions: ends a run, with the new lengths where it succeeded. */
-  settle(outcome: { readonly lengths: readonly number[]; readonly movedBytes: number } | undefined): void {
+  /** For sessions: ends a run, or several, with the new lengths where it succeeded. */
+  settle(
+    outcome: { readonly lengths: readonly number[]; readonly movedBytes: number; readonly runs?: number } | undefined,
+  ): void {
     this.#busy = false;
     if (outcome === undefined) return;
     this.#lengths = outcome.lengths;
-    this.#runs++;
+    this.#runs += outcome.runs ?? 1;
     this.#movedBytes += outcome.movedBytes;
   }
 

@@ -50,25 +50,33 @@ export async function runWithState(
 }
 
 /** Begins a run on a state. Rejects where it is refused; resolves when the state has what it will have after the run. */
-export async function startWithState(
+export function startWithState(
   parts: Parts,
   feeds: Feeds,
   wanted: ReadonlyMap<Value, Tensor | null> | undefined,
   state: State,
 ): Promise<StartedRun> {
   const holdings = state.acquire(parts);
-  let begin = (): void => undefined;
-  const begun = new Promise<void>((resolve) => (begin = resolve));
+  return begin(state, (begun) => runOnce(parts, feeds, wanted, holdings, state, begun));
+}
+
+/** Begins what uses a state that was acquired, and settles the state as soon as it is known what becomes of it. */
+export async function begin<T>(
+  state: State,
+  run: (begun: (outcome: Outcome) => void) => Promise<{ readonly results: T; readonly outcome: Outcome }>,
+): Promise<{ readonly results: Promise<T> }> {
+  let resolve = (): void => undefined;
+  const begun = new Promise<void>((done) => (resolve = done));
   let isSettled = false;
   const settle = (outcome: Outcome | undefined): void => {
     if (!isSettled) state.settle(outcome);
     isSettled = true;
   };
-  const run = async (): Promise<Results> => {
+  const all = async (): Promise<T> => {
     try {
-      const { results, outcome } = await runOnce(parts, feeds, wanted, holdings, state, (known) => {
+      const { results, outcome } = await run((known) => {
         settle(known);
-        begin();
+        resolve();
       });
       settle(outcome);
       return results;
@@ -78,7 +86,7 @@ export async function startWithState(
       throw error;
     }
   };
-  const results = run();
+  const results = all();
   // Told by the state too, whoever asks it next.
   results.catch(() => undefined);
   await Promise.race([begun, results]);
@@ -86,25 +94,44 @@ export async function startWithState(
 }
 
 /** What a run made of a state. */
-interface Outcome {
+export interface Outcome {
   readonly lengths: readonly number[];
   readonly movedBytes: number;
+  /** One where left out. */
+  readonly runs?: number;
 }
 
 /** What a state's own lengths are filled in by. */
 type Lengths = Pick<State, "pairing" | "lengths" | "lengthViews">;
 
-async function runOnce(
+/** A run that can be done: nothing was written for it. */
+export interface PreparedRun {
+  readonly program: Program;
+  /** Places by input: feeds, caches, and lengths that were filled in. */
+  readonly inputs: Map<Value, Placed>;
+  /** Rows that it adds, where that is known beforehand. */
+  readonly added: number | undefined;
+  /** The caches, in the order of the pairs. */
+  readonly own: readonly Holding[];
+  readonly slotOf: (tensor: unknown) => Placed | undefined;
+  /** The outputs that are asked for, and memory that they must not lie in. */
+  readonly targets: ReadonlyMap<Value, Tensor | null>;
+  readonly taken: Taken;
+  /** Bytes that had to be moved so far. */
+  readonly movedBytes: number;
+}
+
+/** Reads feeds, finds the program, and makes the caches ready to be written. */
+export function prepareRun(
   parts: Parts,
   feeds: Feeds,
   wanted: ReadonlyMap<Value, Tensor | null> | undefined,
   holdings: ReadonlyMap<string, Holding>,
-  { pairing, lengths, lengthViews }: Lengths,
-  begun?: (outcome: Outcome) => void,
+  state: Lengths,
   insideOf?: (tensor: unknown) => Placed | undefined,
-): Promise<{ results: Results; outcome: Outcome }> {
+): PreparedRun {
   const { graph, mayMove } = parts;
-  const { stateful, lengthInputs, standing } = pairing;
+  const { stateful, standing } = state.pairing;
   const { pairs } = stateful.plan;
   // In the order of the pairs, of which there are many.
   const own = pairs.map(({ past }) => holdings.get(past.name)!);
@@ -114,7 +141,7 @@ async function runOnce(
   const slotOf = (tensor: unknown): Placed | undefined => placeInSlot(tensor, parts) ?? insideOf?.(tensor);
   const inputs = readFeeds(graph, standing.inputs, feeds, held, standing.omissible, slotOf);
   keepApart(inputs, graph.inputs, holdings, stateful);
-  const { program, added } = programOf(graph, inputs, { pairing, lengths, lengthViews });
+  const { program, added } = programOf(graph, inputs, state);
 
   let movedBytes = 0;
   const notes = standing.of(program);
@@ -129,13 +156,29 @@ async function runOnce(
     // It may have grown, or been copied or left to a fork; the caller's own code ran since, where feeds have getters.
     if (holding.buffer !== reserves[at]) inputs.set(past, holding.past);
   }
-
   notes.presentsFit = true;
 
-  const asked = wanted ?? standing.unheldOutputs;
-  const targets = targetsOnDevice(asked, parts.staysOnDevice, program, parts, stateful);
-  const views = inOrder(graph, inputs);
-  const taken = new Taken(views, notes.taken);
+  const targets = targetsOnDevice(wanted ?? standing.unheldOutputs, parts.staysOnDevice, program, parts, stateful);
+  const taken = new Taken(inputs.values(), notes.taken);
+  return { program, inputs, added, own, slotOf, targets, taken, movedBytes };
+}
+
+async function runOnce(
+  parts: Parts,
+  feeds: Feeds,
+  wanted: ReadonlyMap<Value, Tensor | null> | undefined,
+  holdings: ReadonlyMap<string, Holding>,
+  state: Lengths,
+  begun?: (outcome: Outcome) => void,
+  insideOf?: (tensor: unknown) => Placed | undefined,
+): Promise<{ results: Results; outcome: Outcome }> {
+  const { graph } = parts;
+  const { lengths, pairing } = state;
+  const { stateful, lengthInputs } = pairing;
+  const { pairs } = stateful.plan;
+  const prepared = prepareRun(parts, feeds, wanted, holdings, state, insideOf);
+  const { program, inputs, added, own, slotOf, targets, taken } = prepared;
+  let { movedBytes } = prepared;
   /** Presents become pasts; `moves` are copied at once with them. */
   const adopt = (outputs: ReadonlyMap<Value, Placed>, moves: readonly Move[]): Outcome => {
     const grown = pairs.find((pair) => pair.kind !== "update" && pair.axis !== undefined);
@@ -152,7 +195,7 @@ async function runOnce(
   let known: Outcome | undefined;
   return stateful.run(
     program,
-    views,
+    inOrder(graph, inputs),
     buffersOf(targets, taken, program, slotOf),
     (outputs) => {
       // Everything is read before a cache or a tensor of the caller's is written or let go of: results may show old bytes.
@@ -173,7 +216,7 @@ async function runOnce(
  * The program of a run, and how many rows it adds. Lengths that the caller leaves out are filled in: where shapes do not tell how many rows
  * are new, a program for the lengths before the run does.
  */
-function programOf(
+export function programOf(
   graph: Graph,
   inputs: Map<Value, Placed>,
   { pairing, lengths, lengthViews }: Lengths,
@@ -204,7 +247,7 @@ function programOf(
 }
 
 /** Copies feeds that are caches of this very state, as `state.get` shows them: the run reads what they were before it writes or moves those. */
-function keepApart(
+export function keepApart(
   inputs: Map<Value, Placed>,
   values: readonly Value[],
   holdings: ReadonlyMap<string, Holding>,

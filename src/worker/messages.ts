@@ -2,7 +2,7 @@
 import type { GeneratedToken, GenerationSummary } from "../generate/generation.js";
 import type { AnyChatMessage } from "../generate/messages.js";
 import type { Prompt } from "../generate/causal-lm.js";
-import type { ValueMetadata } from "../session/session.js";
+import type { ValueMetadata } from "../session/metadata.js";
 import type { StateOptions } from "../session/create-state.js";
 import type { EncodeOptions } from "../generate/tokenizer.js";
 

@@ -5,7 +5,7 @@ import type { StateOptions } from "../session/create-state.js";
 import type { Feeds } from "../session/feeds.js";
 import type { ModelSource } from "../session/load.js";
 import type { SessionOptions } from "../session/options.js";
-import type { ValueMetadata } from "../session/session.js";
+import type { ValueMetadata } from "../session/metadata.js";
 import type { Storage } from "../tensor/element-type.js";
 import { Tensor } from "../tensor/tensor.js";
 import { splitOptions, tensorData } from "./crossing.js";

@@ -2,73 +2,23 @@
 // is refused or the device goes away.
 import { describe, expect, test } from "vitest";
 import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
-import { backends } from "../../src/entry/backends.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { Decoder } from "../../src/cache/decoder.js";
 import { LanguageModel } from "../../src/generate/causal-lm.js";
 import { hubFolder } from "../generate/support.js";
-import { sampler } from "../../src/cache/sampler.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { nodePlatform } from "../../src/platform/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
-import { Session } from "../../src/session/session.js";
+import type { Session } from "../../src/session/session.js";
 import type { State } from "../../src/session/state.js";
-import { Tensor } from "../../src/tensor/tensor.js";
 import { noWebgpu } from "../support/backends.js";
 import { largestDifference } from "../support/compare.js";
 import { step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
+import { poison, WatchedSession } from "../support/watched-session.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
 const dims = { batch: 1, capacity: 16 };
 const drawing = { temperature: 1, topK: 9, topP: 1, minP: 0, repetitionPenalty: 1.3, seeds: [3], seen: [[1, 2, 5]] };
-
-/** An object of the platform's with some members in the place of its own. */
-function proxied<T extends object>(of: T, members: object): T {
-  return new Proxy(of, {
-    get(target, name) {
-      if (name in members) return (members as Record<string | symbol, unknown>)[name];
-      const member: unknown = Reflect.get(target, name);
-      return typeof member === "function" ? (member.bind(target) as unknown) : member;
-    },
-  });
-}
-
-/** A session whose device can be lost, and which counts what is made on it. */
-class WatchedSession extends Session {
-  made: readonly string[] = [];
-  lose: () => void = () => {};
-
-  static async open(options: SessionOptions = {}): Promise<WatchedSession> {
-    const made: string[] = [];
-    let device: GPUDevice | undefined;
-    const gpu = async (): Promise<GPU> => {
-      const real = (await nodePlatform.gpu!()) as GPU;
-      const adapter = (await real.requestAdapter())!;
-      const requestDevice = async (descriptor?: GPUDeviceDescriptor): Promise<GPUDevice> => {
-        device = await adapter.requestDevice(descriptor);
-        const counted = Object.fromEntries(
-          (["createBuffer", "createBindGroup", "createShaderModule"] as const).map((name) => [
-            name,
-            (given: object) => {
-              made.push(name);
-              return (device![name] as (given: object) => unknown).call(device, given);
-            },
-          ]),
-        );
-        const lost = device.lost.then(({ message }) => ({ reason: "unknown", message: `${message} (in a test)` }));
-        return proxied(device, { ...counted, lost });
-      };
-      return { requestAdapter: async () => proxied(adapter, { requestDevice }) } as GPU;
-    };
-    const platform = { ...nodePlatform, gpu };
-    const session = new WatchedSession(
-      await Session.prepare(decoder, platform, backends, { backend: "webgpu", change: sampler(), ...options }),
-    );
-    session.made = made;
-    session.lose = () => device!.destroy();
-    return session;
-  }
-}
 
 class LostModel extends LanguageModel {
   static async on(
@@ -85,19 +35,11 @@ async function begin(session: Session, state: State, ids: readonly number[]): Pr
   return [results.then(({ logits }) => (logits.data as Float32Array).slice(-smallSizes.vocabulary))];
 }
 
-/** Rows that nothing was written to hold NaN: whoever reads one shows it. */
-function poison(state: State): void {
-  for (const name of state.names) {
-    const { size, dims: shape } = state.get(name);
-    state.set(name, new Tensor("float32", new Float32Array(size).fill(NaN), shape));
-  }
-}
-
 const soak = process.env["INSITU_SOAK"] !== undefined;
 
 describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   test("states are used, rewound, forked, saved and released while runs are under way", async () => {
-    const device = await WatchedSession.open({ inPlace: "require" });
+    const device = await WatchedSession.open(decoder, { inPlace: "require" });
     const host = await InferenceSession.create(decoder, { backend: "reference" });
     const [ours, theirs] = [device.createState({ dims }), host.createState({ dims })];
     poison(ours);
@@ -131,7 +73,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   });
 
   test.skipIf(!soak)("a token costs no buffer, no binding and no shader", async () => {
-    const session = await WatchedSession.open({ inPlace: "require" });
+    const session = await WatchedSession.open(decoder, { inPlace: "require" });
     const model = new Decoder(session);
     const state = model.createState(1, 64);
     const drawer = model.drawer(drawing)!;
@@ -149,7 +91,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   });
 
   test("a device that goes away: every run under way says so, and the state is lost", async () => {
-    const session = await WatchedSession.open();
+    const session = await WatchedSession.open(decoder);
     const model = new Decoder(session);
     const [state, other] = [model.createState(1, 64), model.createState(1, 64)];
     const drawer = model.drawer(drawing)!;
@@ -180,7 +122,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       const folder = hubFolder("llama", { "onnx/model.onnx": decoder, "config.json": { vocab_size: 128 } });
       let session: WatchedSession | undefined;
       const open = async (_: string, options: SessionOptions): Promise<WatchedSession> =>
-        (session = await WatchedSession.open(options));
+        (session = await WatchedSession.open(decoder, options));
       const lm = await LostModel.on(folder.path, open);
       let count = 0;
       const run = async (): Promise<void> => {
@@ -201,7 +143,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   );
 
   test("a token that a device holds is fed to its own session alone", async () => {
-    const [one, two] = [await WatchedSession.open(), await WatchedSession.open()];
+    const [one, two] = [await WatchedSession.open(decoder), await WatchedSession.open(decoder)];
     const slot = one.createSlot("input_ids", [1, 1], [0, smallSizes.vocabulary - 1]);
     expect(slot.location).toBe("gpu-buffer");
     const [a, b] = [one, two].map((session) => session.createState({ dims }));

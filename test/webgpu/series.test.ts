@@ -1,0 +1,203 @@
+// Runs that are begun at once: each does what it does alone, beside the reference backend run by run; the device is asked once; and where one of them is
+// refused, none was done.
+import { describe, expect, test } from "vitest";
+import { Decoder } from "../../src/cache/decoder.js";
+import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { InferenceSession } from "../../src/entry/node.js";
+import { writeModel } from "../../src/onnx/write.js";
+import type { Session } from "../../src/session/session.js";
+import type { State } from "../../src/session/state.js";
+import { noWebgpu } from "../support/backends.js";
+import { largestDifference } from "../support/compare.js";
+import { int64, step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
+import { poison, WatchedSession } from "../support/watched-session.js";
+
+const decoder = writeModel(generatedDecoder(smallSizes));
+const capacity = 16;
+
+type Rows = readonly (readonly number[])[];
+
+/** Begins a series that reads one token of each sample in each run; the logits of each run. */
+async function series(session: Session, state: State, runs: Rows): Promise<Promise<readonly Float32Array[]>[]> {
+  const feeds = (run: readonly number[], ahead: number): ReturnType<typeof tokenFeeds> =>
+    tokenFeeds(
+      run.map((token) => [token]),
+      state.lengths.map((length) => length + ahead),
+    );
+  const [first, ...changes] = runs.map(feeds);
+  const { results } = await session.startSeries(first, changes, ["logits"], { state });
+  return [results.then((all) => all.map(({ logits }) => logits.data as Float32Array))];
+}
+
+/** The same on a host, run by run. */
+async function oneByOne(session: Session, state: State, runs: Rows): Promise<Float32Array[]> {
+  const all: Float32Array[] = [];
+  for (const run of runs) {
+    const { logits } = await session.run(
+      tokenFeeds(
+        run.map((token) => [token]),
+        state.lengths,
+      ),
+      ["logits"],
+      { state },
+    );
+    all.push((logits.data as Float32Array).slice());
+  }
+  return all;
+}
+
+/** Tokens of `count` runs for each of some samples. */
+const runsOf = (count: number, samples: number, from = 0): Rows =>
+  Array.from({ length: count }, (_, run) => Array.from({ length: samples }, (_, at) => tokenAt(from + run + 5 * at)));
+
+const expectClose = (actual: readonly Float32Array[], expected: readonly Float32Array[]): void => {
+  expect(actual).toHaveLength(expected.length);
+  actual.forEach((row, run) => expect(largestDifference(row, expected[run]), `run ${run}`).toBeLessThan(2e-5));
+};
+
+describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
+  test.each([
+    [1, [2, 3, 5, 1]],
+    [3, [4, 2, 6]],
+  ])("%d samples, series of %j runs, between rewinds, forks and runs by themselves", async (batch, counts) => {
+    const device = await WatchedSession.open(decoder, { inPlace: "require" });
+    const host = await InferenceSession.create(decoder, { backend: "reference" });
+    const dims = { batch, capacity };
+    let [ours, theirs] = [device.createState({ dims }), host.createState({ dims })];
+    poison(ours);
+    const results: [Promise<readonly Float32Array[]>, Float32Array[]][] = [];
+    const both = async (runs: Rows): Promise<void> => {
+      const [actual] = await series(device, ours, runs);
+      results.push([actual, await oneByOne(host, theirs, runs)]);
+      expect(ours.lengths).toEqual(theirs.lengths);
+    };
+    await both(runsOf(1, batch));
+    for (const count of counts) await both(runsOf(count, batch, count));
+    expect(ours.statistics).toEqual({ runs: counts.reduce((sum, count) => sum + count, 1), movedBytes: 0 });
+    const back = Array.from({ length: batch }, (_, sample) => 3 + 2 * sample);
+    for (const state of [ours, theirs]) state.rewind(back);
+    const [fork, other] = [ours.fork(), theirs.fork()];
+    // A fork is copied before the first run writes, and what it left is whole.
+    await both(runsOf(3, batch, 7));
+    [ours, theirs] = [fork, other];
+    await both(runsOf(4, batch, 9));
+    for (const [actual, expected] of results) expectClose(await actual, expected);
+    expect((await ours.save()).length).toBe((await theirs.save()).length);
+    await Promise.all([device.release(), host.release()]);
+  });
+
+  test("a series is submitted once, and makes nothing", async () => {
+    const session = await WatchedSession.open(decoder, { inPlace: "require" }, [
+      "createBuffer",
+      "createBindGroup",
+      "createShaderModule",
+      "createCommandEncoder",
+    ]);
+    const model = new Decoder(session);
+    const state = model.createState(1, 64);
+    const drawing = { temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1.2, seeds: [3], seen: [[1, 2]] };
+    const drawer = model.drawer(drawing)!;
+    await (
+      await drawer.draw(state, [[5, 6, 7]], [0], 0)
+    ).tokens;
+    const underWay = [];
+    let made = 0;
+    for (let at = 0; at < 12; at++) {
+      underWay.push(await drawer.drawSeries(state, [3 + 5 * at], 1 + 5 * at, 5));
+      if (underWay.length === 3) expect(await underWay.shift()!.runs).toHaveLength(5);
+      if (at === 7) made = session.made.length;
+    }
+    await Promise.all(underWay.map(({ runs }) => runs));
+    expect(session.made.slice(made)).toEqual(Array.from({ length: 4 }, () => "createCommandEncoder"));
+    expect(state.lengths).toEqual([63]);
+    await session.release();
+  });
+
+  test("a run that is refused refuses the series: nothing was written, and the next runs are right", async () => {
+    const device = await WatchedSession.open(decoder, { inPlace: "require" });
+    const host = await InferenceSession.create(decoder, { backend: "reference" });
+    const dims = { batch: 1, capacity };
+    const [ours, theirs] = [device.createState({ dims }), host.createState({ dims })];
+    expectClose(
+      [await step(device, ours, tokens(0, capacity - 2))],
+      [await step(host, theirs, tokens(0, capacity - 2))],
+    );
+    const before = await ours.save();
+    await expect(series(device, ours, runsOf(3, 1))).rejects.toThrow(/capacity|rows/);
+    // A token that is none, in the last run.
+    await expect(series(device, ours, [[3], [smallSizes.vocabulary]])).rejects.toThrow(/input_ids|indices|[Gg]ather/);
+    const feeds = tokenFeeds([[1]], [capacity - 2]);
+    const start = (change: Parameters<Session["startSeries"]>[0]): Promise<unknown> =>
+      device.startSeries(feeds, [change], ["logits"], { state: ours });
+    await expect(start({ input_ids: int64([1, 2], [1, 2]) })).rejects.toThrow(/input "input_ids" must be .*first run/);
+    await expect(start({ [ours.names[0]]: int64([1], [1, 1]) })).rejects.toThrow(/is no input that a run of a series/);
+    await expect(start({ nothing: int64([1], [1, 1]) })).rejects.toThrow(/"nothing" is no input/);
+    expect(ours.lengths).toEqual([capacity - 2]);
+    expect(await ours.save()).toEqual(before);
+    const runs = [[3], [4]];
+    const [actual] = await series(device, ours, runs);
+    expectClose(await actual, await oneByOne(host, theirs, runs));
+    await Promise.all([device.release(), host.release()]);
+  });
+
+  test("a program that the host has to wait for runs once for each all the same", async () => {
+    const device = await WatchedSession.open(decoder);
+    const host = await InferenceSession.create(decoder, { backend: "reference" });
+    const dims = { batch: 1, capacity };
+    const [ours, theirs] = [device.createState({ dims }), host.createState({ dims })];
+    // Numbers that may lie outside of the vocabulary are looked at before they are used.
+    const slot = device.createSlot("input_ids", [1, 1], [0, smallSizes.vocabulary]);
+    const feeds = (position: number): ReturnType<typeof tokenFeeds> => ({
+      ...tokenFeeds([[0]], [position]),
+      input_ids: slot,
+    });
+    const { results } = await device.startSeries(feeds(0), [feeds(1), feeds(2)], ["logits"], { state: ours });
+    const actual = (await results).map(({ logits }) => logits.data as Float32Array);
+    expectClose(actual, await oneByOne(host, theirs, [[0], [0], [0]]));
+    expect(ours.lengths).toEqual([3]);
+    // What was written before a run was refused cannot be taken back.
+    await expect(step(device, ours, tokens(3, capacity - 1))).resolves.toBeDefined();
+    const { results: lost } = await device
+      .startSeries(feeds(capacity - 1), [feeds(capacity)], ["logits"], { state: ours })
+      .catch((error: unknown) => ({ results: Promise.reject(error as Error) }));
+    await expect(lost).rejects.toMatchObject({
+      code: "state-lost",
+      message: expect.stringContaining("run 2 of 2") as string,
+    });
+    expect(() => ours.rewind(0)).toThrow(/the state was lost/);
+    await Promise.all([device.release(), host.release()]);
+  });
+
+  test("a device that goes away loses the state", async () => {
+    const session = await WatchedSession.open(decoder);
+    const state = session.createState({ dims: { batch: 1, capacity } });
+    await step(session, state, [1, 2]);
+    const [results] = await series(session, state, runsOf(4, 1));
+    session.lose();
+    const [outcome] = await Promise.allSettled([results]);
+    if (outcome.status === "rejected") {
+      expect(outcome.reason).toMatchObject({ code: "state-lost" });
+      expect(() => state.rewind(1)).toThrow(/the state was lost by an earlier run/);
+    }
+    await expect(series(session, state, runsOf(2, 1))).rejects.toMatchObject({
+      code: outcome.status === "rejected" ? "state-lost" : "device-lost",
+    });
+    await session.release();
+  });
+});
+
+test.each(["reference", "wasm"] as const)("on %s a series is so many runs", async (backend) => {
+  const [together, alone] = [
+    await InferenceSession.create(decoder, { backend, inPlace: "require" }),
+    await InferenceSession.create(decoder, { backend: "reference" }),
+  ];
+  const dims = { batch: 2, capacity };
+  const [ours, theirs] = [together.createState({ dims }), alone.createState({ dims })];
+  for (const count of [3, 1, 5]) {
+    const [actual] = await series(together, ours, runsOf(count, 2, count));
+    expectClose(await actual, await oneByOne(alone, theirs, runsOf(count, 2, count)));
+  }
+  expect(ours.lengths).toEqual([9, 9]);
+  await expect(series(together, ours, runsOf(9, 2))).rejects.toThrow(/capacity|rows/);
+  await Promise.all([together.release(), alone.release()]);
+});
