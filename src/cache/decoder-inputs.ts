@@ -68,6 +68,10 @@ const fillings: Readonly<Record<DecoderInput, (reading: Reading) => Numbers | un
 /** True for an input that is filled here. */
 export const isFilled = (name: string): name is DecoderInput => Object.hasOwn(fillings, name);
 
+/** True for an input whose numbers depend on how many rows there are. */
+export const tellsOfRows = (name: DecoderInput): boolean =>
+  name === "position_ids" || name === "attention_mask" || name === "write_indices" || name === "nonpad_kv_seqlen";
+
 /** True for an input that says where pages are: whoever keeps the pages feeds it. */
 export const isOfPages = (name: string): boolean => pageNames.includes(name);
 

@@ -18,6 +18,7 @@ import {
   isOfPages,
   isOfSampling,
   type Reading,
+  tellsOfRows,
 } from "./decoder-inputs.js";
 import { Logits } from "./logits.js";
 import { type Drawing, drawingFeeds, type OneDrawing, TokenDrawer, tokensOf } from "./token-drawer.js";
@@ -224,7 +225,18 @@ export class Decoder {
     return feeds;
   }
 
-  #readingOf(state: State, step: DecoderStep): Reading {
+  /** Of what a run of these tokens is fed that which tells of rows, where `ahead` rows more than the state has are there before it. */
+  laterFeedsOf(state: State, step: DecoderStep, ahead: number): Record<string, Tensor> {
+    const reading = this.#readingOf(state, step, ahead);
+    const feeds: Record<string, Tensor> = {};
+    for (const [name, type] of this.#types) {
+      const tensor = tellsOfRows(name) ? fill(name, type, reading) : undefined;
+      if (tensor !== undefined) feeds[name] = tensor;
+    }
+    return feeds;
+  }
+
+  #readingOf(state: State, step: DecoderStep, ahead = 0): Reading {
     const { tokens, positions, rows, padding, pages } = step;
     const count = tokens[0].length;
     const { keep = count } = step;
@@ -234,7 +246,7 @@ export class Decoder {
     const after = positions.map((first) => first + count);
     // A model that counts rows by itself counts positions where pages hold the rows: pages do not tell.
     const own = rows ?? (pages && { start: positions, valid: after });
-    const to = own?.valid ?? state.lengths.map((length) => length + count);
+    const to = own?.valid ?? state.lengths.map((length) => length + ahead + count);
     const from = padding ?? tokens.map(() => 0);
     const columns = pages === undefined ? this.#maskColumns(state, count) : Math.max(...to);
     return {

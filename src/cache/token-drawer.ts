@@ -48,6 +48,12 @@ export interface BegunRun {
   readonly tokens: Promise<readonly number[]>;
 }
 
+/** Runs that were begun at once, each of which reads what the one before it drew. */
+export interface BegunSeries {
+  /** The tokens of each run as `BegunRun` has them, once all of them have come to the host. */
+  readonly runs: Promise<readonly (readonly number[])[]>;
+}
+
 /** The largest number of float32. */
 const mostFloat = 3.4028234663852886e38;
 
@@ -66,6 +72,8 @@ export class TokenDrawer {
   readonly #feeds: Feeds;
   /** What the first run is told of the prompts. */
   readonly #seen: Feeds;
+  /** What is asked of each run that draws. */
+  readonly #wanted: Readonly<Record<string, Tensor | null>>;
 
   /** For decoders. */
   constructor(session: Session, decoder: Decoder, slots: DrawerSlots, drawing: Drawing) {
@@ -75,6 +83,11 @@ export class TokenDrawer {
     const { seeds, seen } = drawing;
     this.#feeds = { ...optionFeeds([drawing]), [samplingInputs.seed]: int64(seeds, [seeds.length]) };
     this.#seen = slots.seen === undefined ? {} : { [samplingInputs.seen]: seenTensor(seen, slots.seen.dims[1]) };
+    this.#wanted = {
+      [samplingOutputs.token]: null,
+      [samplingOutputs.input]: slots.tokens,
+      ...(slots.seen === undefined ? {} : { [samplingOutputs.seen]: slots.seen }),
+    };
   }
 
   /** Begins a run that reads tokens whose logits nobody needs. What it returns resolves when the run is over. */
@@ -113,17 +126,38 @@ export class TokenDrawer {
 
   /** `draw`, with all that a step may say; `goesOn` where the tokens drawn last are read in place of the step's. */
   async drawStep(state: State, step: DecoderStep, goesOn: boolean, counter: number): Promise<BegunRun> {
-    const feeds = this.#decoder.feedsOf(state, { ...step, keep: 1 });
-    const { tokens, seen } = this.slots;
-    if (goesOn) feeds["input_ids"] = tokens;
-    Object.assign(feeds, this.#feeds, { [samplingInputs.counter]: int64([counter], [1]) });
-    const wanted: Record<string, Tensor | null> = { [samplingOutputs.token]: null, [samplingOutputs.input]: tokens };
-    if (seen !== undefined) {
-      Object.assign(feeds, goesOn ? { [samplingInputs.seen]: seen } : this.#seen);
-      wanted[samplingOutputs.seen] = seen;
-    }
-    const { results } = await this.#session.start(feeds, wanted, { state });
+    const { results } = await this.#session.start(this.#feedsOf(state, step, goesOn, counter), this.#wanted, { state });
     return { tokens: quiet(results.then(tokensOf)) };
+  }
+
+  /**
+   * Begins `count` runs, the first of which reads the tokens that were drawn last, each other one those of the run before it: they draw the numbers from
+   * `counter` on.
+   */
+  async drawSeries(state: State, positions: readonly number[], counter: number, count: number): Promise<BegunSeries> {
+    const step = (by: number): DecoderStep => ({
+      tokens: positions.map(() => [0]),
+      positions: positions.map((position) => position + by),
+    });
+    const changes = Array.from({ length: count - 1 }, (_, at) => ({
+      ...this.#decoder.laterFeedsOf(state, step(at + 1), at + 1),
+      [samplingInputs.counter]: int64([counter + at + 1], [1]),
+    }));
+    const feeds = this.#feedsOf(state, step(0), true, counter);
+    const { results } = await this.#session.startSeries(feeds, changes, this.#wanted, { state });
+    return { runs: quiet(results.then((all) => all.map(tokensOf))) };
+  }
+
+  /** What a run that draws is fed. */
+  #feedsOf(state: State, step: DecoderStep, goesOn: boolean, counter: number): Feeds {
+    const { tokens, seen } = this.slots;
+    return {
+      ...this.#decoder.feedsOf(state, { ...step, keep: 1 }),
+      ...(goesOn ? { input_ids: tokens } : {}),
+      ...this.#feeds,
+      [samplingInputs.counter]: int64([counter], [1]),
+      ...(seen === undefined ? {} : goesOn ? { [samplingInputs.seen]: seen } : this.#seen),
+    };
   }
 }
 

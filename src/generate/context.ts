@@ -4,7 +4,6 @@
  */
 import { InsituError } from "../base/error.js";
 import type { Logits } from "../cache/logits.js";
-import type { BegunRun } from "../cache/token-drawer.js";
 import type { DecoderState, StatefulDecoder, StatefulDrawer } from "./decoder.js";
 import { nextPart, type PromptReading } from "./prompt-parts.js";
 
@@ -25,6 +24,12 @@ export interface ContextBytes {
   readonly written: number;
   readonly moved: number;
   readonly copying: number;
+}
+
+/** Tokens of a text that are being drawn. */
+export interface DrawnTokens {
+  /** In their order, once they have come to the host: `checkToken` tells which are none. Rejects where a run failed. */
+  readonly tokens: Promise<readonly number[]>;
 }
 
 /** A conversation with a decoder. */
@@ -111,7 +116,7 @@ export class Context {
   }
 
   /** Reads tokens in chunks, which must have room; `check` is asked before each run. Draws the first token of a text where the model runs. */
-  async drawFirst(drawer: StatefulDrawer, tokens: readonly number[], check: () => Promise<void>): Promise<BegunRun> {
+  async drawFirst(drawer: StatefulDrawer, tokens: readonly number[], check: () => Promise<void>): Promise<DrawnTokens> {
     const start = this.#tokens.length;
     let before: Promise<void> | undefined;
     for (let at = 0; ;) {
@@ -147,13 +152,22 @@ export class Context {
     return { part: left.slice(0, fresh), fresh };
   }
 
-  /** Reads the token that was drawn last, whatever it is, and draws number `counter`. There must be room. */
-  async drawNext(drawer: StatefulDrawer, counter: number): Promise<BegunRun> {
-    const run = await drawer.draw(this.#state, undefined, [this.#position], counter);
-    this.#count(1);
-    this.#ahead++;
-    this.#position++;
-    return run;
+  /**
+   * Reads the token that was drawn last, whatever it is, and draws number `counter`, and so on until `count` are drawn: there must be room, and what
+   * draws must know of series where there are several.
+   */
+  async drawNext(drawer: StatefulDrawer, counter: number, count = 1): Promise<DrawnTokens> {
+    const positions = [this.#position];
+    const tokens =
+      count === 1 || drawer.drawSeries === undefined
+        ? (await drawer.draw(this.#state, undefined, positions, counter)).tokens
+        : (await drawer.drawSeries(this.#state, positions, counter, count)).runs.then((runs) => runs.flat());
+    for (let at = 0; at < count; at++) {
+      this.#count(1);
+      this.#ahead++;
+    }
+    this.#position += count;
+    return { tokens };
   }
 
   /** Learns the first of the tokens that were read ahead. */

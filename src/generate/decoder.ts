@@ -1,7 +1,7 @@
 /** What generating asks of a decoder and of what it has read, whatever the caches are. */
 import type { DecoderStep } from "../cache/decoder.js";
 import type { Logits } from "../cache/logits.js";
-import type { BegunRun, Drawing } from "../cache/token-drawer.js";
+import type { BegunRun, BegunSeries, Drawing } from "../cache/token-drawer.js";
 
 /** What a decoder has read, of one text or several: a session's state, or sequences on pages. */
 export interface DecoderState {
@@ -42,6 +42,8 @@ export interface StatefulDrawer {
     /** Texts whose tokens nobody reads any more: where caches allow it, they take no row. */
     finished?: readonly boolean[],
   ): Promise<BegunRun>;
+  /** Begins `count` runs at once, the first of which reads the tokens that were drawn last; left out where each is begun by itself. */
+  drawSeries?(state: DecoderState, positions: readonly number[], counter: number, count: number): Promise<BegunSeries>;
 }
 
 /** A model that predicts the next token, on states of its own kind. */

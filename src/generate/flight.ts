@@ -4,15 +4,21 @@
  */
 import { InsituError } from "../base/error.js";
 import { type BegunRun, checkToken, type Drawing } from "../cache/token-drawer.js";
-import type { Context } from "./context.js";
+import type { Context, DrawnTokens } from "./context.js";
 import type { DecoderState, StatefulDecoder, StatefulDrawer } from "./decoder.js";
 import type { Generating } from "./options.js";
 import { nextRows, type PromptReading, tokensFrom } from "./prompt-parts.js";
 import { readApart } from "./read-apart.js";
 import { drawingOf } from "./sampling.js";
 
-/** Runs that are under way at a time: one that computes, one that waits for it, and one whose token comes to the host. */
+/** Runs, or series of them, that are under way at a time: one that computes, one that waits for it, and one whose token comes to the host. */
 const depth = 3;
+
+/**
+ * Where tokens come faster than this, in milliseconds, beginning each run by itself is what limits them: so many are begun at once then. Where they
+ * come slower, a text that ends would leave the device too much to compute that nobody reads.
+ */
+const quick = { milliseconds: 4, series: 4 } as const;
 
 /** What a device is told of how to draw; undefined for options that ask for logits on the host. */
 function drawingFor(
@@ -33,7 +39,7 @@ export function flightFor(context: Context, prompt: readonly number[], options: 
   const drawing = drawingFor(options, [sampling.seed], [prompt]);
   const slides = whenFull === "slide" && prompt.length + maxTokens - 1 > context.capacity;
   const drawer = drawing === undefined || slides || context.slid ? undefined : context.takeDrawer(drawing);
-  return drawer && new Flight(context, drawer, maxTokens);
+  return drawer && new Flight(context, drawer, maxTokens, options.tokensAtOnce);
 }
 
 /** What makes the texts of a batch on the device; undefined as above. */
@@ -145,7 +151,7 @@ class BatchFlight {
 }
 
 /** Begins a run; undefined where there is no room for it yet and others are under way: what comes of them may be the end. */
-async function begunAhead(begin: () => Promise<BegunRun>, underWay: number): Promise<BegunRun | undefined> {
+async function begunAhead<T>(begin: () => Promise<T>, underWay: number): Promise<T | undefined> {
   try {
     return await begin();
   } catch (error) {
@@ -159,20 +165,27 @@ export class Flight {
   readonly #context: Context;
   readonly #drawer: StatefulDrawer;
   readonly #tokens: number;
+  readonly #atOnce: number | undefined;
   /** Oldest first. */
-  readonly #underWay: BegunRun[] = [];
+  readonly #underWay: DrawnTokens[] = [];
+  /** Tokens that came together with one that was taken. */
+  #came: readonly number[] = [];
   #begun = 0;
   #arrived = 0;
+  /** When tokens came last, and milliseconds that each of them took. */
+  #cameAt = 0;
+  #pace = Infinity;
   /** A token of the text that no run was begun to read. */
   #unread: number | undefined;
   #most = 0;
   #isOver = false;
 
-  /** `tokens`: how many the text may have. */
-  constructor(context: Context, drawer: StatefulDrawer, tokens: number) {
+  /** `tokens`: how many the text may have. `atOnce`: how many are begun at once; as their pace says where left out. */
+  constructor(context: Context, drawer: StatefulDrawer, tokens: number, atOnce: number | undefined) {
     this.#context = context;
     this.#drawer = drawer;
     this.#tokens = tokens;
+    this.#atOnce = atOnce;
   }
 
   /** Tokens that were under way at a time at most. */
@@ -187,22 +200,38 @@ export class Flight {
 
   /** Reads what is left of the prompt; `check` is asked before each run. */
   async begin(tokens: readonly number[], check: () => Promise<void>): Promise<void> {
-    this.#add(await this.#context.drawFirst(this.#drawer, tokens, check));
+    this.#add(await this.#context.drawFirst(this.#drawer, tokens, check), 1);
   }
 
-  /** The next token. Runs that come after it are begun first. */
+  /** The next token. Before one is waited for, runs that come after it are begun. */
   async next(): Promise<number> {
+    if (this.#came.length === 0) await this.#land();
+    const [token, ...others] = this.#came;
+    this.#came = others;
+    this.#arrived++;
+    return checkToken(token);
+  }
+
+  async #land(): Promise<void> {
     while (this.#underWay.length < depth && this.#begun < this.#tokens && this.#context.room > 0) {
-      const begin = (): Promise<BegunRun> => this.#context.drawNext(this.#drawer, this.#begun);
+      const count = Math.min(this.#series, this.#tokens - this.#begun, this.#context.room);
+      const begin = (): Promise<DrawnTokens> => this.#context.drawNext(this.#drawer, this.#begun, count);
       const run = await begunAhead(begin, this.#underWay.length);
       if (run === undefined) break;
-      this.#add(run);
+      this.#add(run, count);
       if (this.#unread !== undefined) this.#context.learn(this.#unread);
       this.#unread = undefined;
     }
-    const [token] = await this.#underWay.shift()!.tokens;
-    this.#arrived++;
-    return checkToken(token);
+    this.#came = await this.#underWay.shift()!.tokens;
+    const now = performance.now();
+    this.#pace = this.#cameAt === 0 ? Infinity : (now - this.#cameAt) / this.#came.length;
+    this.#cameAt = now;
+  }
+
+  /** Tokens that are begun at once. */
+  get #series(): number {
+    if (this.#drawer.drawSeries === undefined) return 1;
+    return this.#atOnce ?? (this.#pace < quick.milliseconds ? quick.series : 1);
   }
 
   /** The token that came last is part of the text, which goes on. */
@@ -218,9 +247,9 @@ export class Flight {
     this.#context.giveDrawer(this.#drawer);
   }
 
-  #add(run: BegunRun): void {
+  #add(run: DrawnTokens, count: number): void {
     this.#underWay.push(run);
-    this.#begun++;
-    this.#most = Math.max(this.#most, this.#underWay.length);
+    this.#begun += count;
+    this.#most = Math.max(this.#most, this.#begun - this.#arrived);
   }
 }

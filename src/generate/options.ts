@@ -34,6 +34,11 @@ export interface GenerateOptions extends SamplingOptions {
   readonly constraint?: TokenConstraint;
   /** Guess tokens by what followed the text's end before, and check the guesses in one run. The text stays the same. */
   readonly speculate?: boolean | { readonly ngram?: number; readonly draft?: number };
+  /**
+   * Tokens that a device which draws them is asked for at once. Where left out, one, and several where they come faster than one every 4
+   * milliseconds: more are faster, fewer come more evenly. The text stays the same.
+   */
+  readonly tokensAtOnce?: number;
   /** Stops before the next token, by throwing the signal's reason. */
   readonly signal?: AbortSignal;
   /** Further names that the chat template knows, such as tools. */
@@ -58,6 +63,7 @@ export interface Generating {
   /** Makes what the text must obey, for one text. */
   readonly constraint: (() => Promise<TakenConstraint>) | undefined;
   readonly speculate: { readonly ngram: number; readonly draft: number } | undefined;
+  readonly tokensAtOnce: number | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -96,6 +102,7 @@ export function checkGenerateOptions(options: GenerateOptions): void {
   readSampling(options);
   const { maxTokens, logprobs, stop, stopTokens, ignoreEnd, speculate, templateOptions } = options;
   checkCount("option maxTokens", maxTokens, 0);
+  checkCount("option tokensAtOnce", options.tokensAtOnce, 1);
   if (typeof logprobs !== "boolean") checkCount("option logprobs", logprobs, 0);
   checkChoice("option whenFull", options.whenFull, ["stop", "slide", "error"]);
   checkChoice("option controlTokens", options.controlTokens, ["read", "plain"]);
@@ -172,6 +179,7 @@ export function readGenerating(
     logitBias: options.logitBias,
     constraint: constraintOf(options, constrain),
     speculate: speculate === false ? undefined : speculationOf(options),
+    tokensAtOnce: options.tokensAtOnce,
     signal: options.signal,
   };
 }

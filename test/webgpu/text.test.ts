@@ -20,7 +20,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       texts.push(await generation.text());
       // The device draws the tokens, some of them ahead.
       const isAhead = backend === "webgpu";
-      expect(generation.summary.tokensInFlight).toBe(isAhead ? 3 : 0);
+      expect(generation.summary.tokensInFlight > 2).toBe(isAhead);
       await lm.release();
     }
     expect(texts[1]).toBe(texts[0]);
