@@ -106,6 +106,24 @@ export function int64(values: readonly number[], dims: readonly number[]): Tenso
   return new Tensor("int64", numbers, dims);
 }
 
+/** Rows of whole numbers from 0 on that fit 32 bits, each filled up with -1: tables of pages, which are made for every token. */
+export function int64Table(rows: readonly (readonly number[])[], columns: number): BigInt64Array {
+  const numbers = new BigInt64Array(rows.length * columns).fill(-1n);
+  const halves = new Int32Array(numbers.buffer);
+  rows.forEach((row, at) => {
+    const length = Math.min(row.length, columns);
+    for (let column = 0; column < length; column++) {
+      const place = at * columns + column;
+      if (!isLittleEndian) numbers[place] = BigInt(row[column]);
+      else {
+        halves[2 * place] = row[column];
+        halves[2 * place + 1] = 0;
+      }
+    }
+  });
+  return numbers;
+}
+
 const isLittleEndian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
 function integers(name: string, type: ElementType, { dims, at }: Numbers): Tensor {

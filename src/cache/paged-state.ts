@@ -11,7 +11,7 @@ import { readNumbers } from "../tensor/access.js";
 import { Tensor } from "../tensor/tensor.js";
 import { type AppendEntry, BlockPool, type BlockPoolOptions, rowsOf } from "./block-pool.js";
 import { Decoder } from "./decoder.js";
-import { int64 } from "./decoder-inputs.js";
+import { int64, int64Table } from "./decoder-inputs.js";
 import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
 import { keepRows, pageLayout } from "./page-bytes.js";
 import { applyPolicy, checkBudget, type EvictionPolicy, rowsInBlocks } from "./eviction.js";
@@ -370,9 +370,11 @@ export class PagedState {
           slots.flatMap((own) => padded(own, count, -1)),
           [entries.length * count],
         ),
-        [pageInputs.tables]: int64(
-          entries.flatMap(({ sequence: { table } }) =>
-            Array.from({ length: columns }, (_, column) => table[column] ?? -1),
+        [pageInputs.tables]: new Tensor(
+          "int64",
+          int64Table(
+            entries.map(({ sequence: { table } }) => table),
+            columns,
           ),
           [entries.length, columns],
         ),

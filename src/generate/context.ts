@@ -162,6 +162,8 @@ export class Context {
       count === 1 || drawer.drawSeries === undefined
         ? (await drawer.draw(this.#state, undefined, positions, counter)).tokens
         : (await drawer.drawSeries(this.#state, positions, counter, count)).runs.then((runs) => runs.flat());
+    // Whoever takes them hears of a run that failed; nobody has to.
+    tokens.catch(() => undefined);
     for (let at = 0; at < count; at++) {
       this.#count(1);
       this.#ahead++;

@@ -11,14 +11,14 @@ import { nextRows, type PromptReading, tokensFrom } from "./prompt-parts.js";
 import { readApart } from "./read-apart.js";
 import { drawingOf } from "./sampling.js";
 
-/** Runs, or series of them, that are under way at a time: one that computes, one that waits for it, and one whose token comes to the host. */
+/** Runs that are under way at a time: one that computes, one that waits for it, and one whose token comes to the host. */
 const depth = 3;
 
 /**
- * Where tokens come faster than this, in milliseconds, beginning each run by itself is what limits them: so many are begun at once then. Where they
- * come slower, a text that ends would leave the device too much to compute that nobody reads.
+ * Where tokens come fast, beginning each run by itself is what limits them: series of runs are begun then, two of which are under way. `milliseconds`: what
+ * one of them takes at most, and `most`: how many tokens it has. What is under way when a text ends is computed for nobody.
  */
-const quick = { milliseconds: 4, series: 4 } as const;
+const series = { depth: 2, milliseconds: 8, most: 8 } as const;
 
 /** What a device is told of how to draw; undefined for options that ask for logits on the host. */
 function drawingFor(
@@ -160,6 +160,31 @@ async function begunAhead<T>(begin: () => Promise<T>, underWay: number): Promise
   }
 }
 
+/** How fast tokens come. */
+class Pace {
+  /** When some came last. */
+  #at: number | undefined;
+  /** Tokens, and the milliseconds that they took: of those long ago less and less. */
+  #tokens = 0;
+  #took = 0;
+
+  /** Tokens have come. */
+  note(count: number): void {
+    const now = performance.now();
+    // One landing says little: while a long series is begun, a short one lands.
+    if (this.#at !== undefined) {
+      this.#tokens = 0.75 * this.#tokens + count;
+      this.#took = 0.75 * this.#took + (now - this.#at);
+    }
+    this.#at = now;
+  }
+
+  /** Of one token; endless before there are two. */
+  get milliseconds(): number {
+    return this.#tokens === 0 ? Infinity : this.#took / this.#tokens;
+  }
+}
+
 /** The tokens of one text under way. */
 export class Flight {
   readonly #context: Context;
@@ -172,9 +197,7 @@ export class Flight {
   #came: readonly number[] = [];
   #begun = 0;
   #arrived = 0;
-  /** When tokens came last, and milliseconds that each of them took. */
-  #cameAt = 0;
-  #pace = Infinity;
+  readonly #pace = new Pace();
   /** A token of the text that no run was begun to read. */
   #unread: number | undefined;
   #most = 0;
@@ -213,8 +236,8 @@ export class Flight {
   }
 
   async #land(): Promise<void> {
-    while (this.#underWay.length < depth && this.#begun < this.#tokens && this.#context.room > 0) {
-      const count = Math.min(this.#series, this.#tokens - this.#begun, this.#context.room);
+    for (let wanted = this.#series; this.#mayBegin(wanted); wanted = this.#series) {
+      const count = Math.min(wanted, this.#tokens - this.#begun, this.#context.room);
       const begin = (): Promise<DrawnTokens> => this.#context.drawNext(this.#drawer, this.#begun, count);
       const run = await begunAhead(begin, this.#underWay.length);
       if (run === undefined) break;
@@ -223,15 +246,20 @@ export class Flight {
       this.#unread = undefined;
     }
     this.#came = await this.#underWay.shift()!.tokens;
-    const now = performance.now();
-    this.#pace = this.#cameAt === 0 ? Infinity : (now - this.#cameAt) / this.#came.length;
-    this.#cameAt = now;
+    this.#pace.note(this.#came.length);
   }
 
-  /** Tokens that are begun at once. */
+  #mayBegin(count: number): boolean {
+    const most = count > 1 ? series.depth : depth;
+    return this.#underWay.length < most && this.#begun < this.#tokens && this.#context.room > 0;
+  }
+
+  /** Tokens that are begun at once: one before the first has come, since that would wait for the others to be begun. */
   get #series(): number {
-    if (this.#drawer.drawSeries === undefined) return 1;
-    return this.#atOnce ?? (this.#pace < quick.milliseconds ? quick.series : 1);
+    if (this.#drawer.drawSeries === undefined || this.#arrived === 0) return 1;
+    // Not more than the text has, all series together: it may end soon.
+    const fitting = Math.min(series.milliseconds / this.#pace.milliseconds, this.#arrived / series.depth, series.most);
+    return this.#atOnce ?? Math.max(1, Math.floor(fitting));
   }
 
   /** The token that came last is part of the text, which goes on. */

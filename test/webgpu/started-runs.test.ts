@@ -132,7 +132,8 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
         }
       };
       await expect(run()).rejects.toMatchObject({ code: expect.stringMatching(/^(state|device)-lost$/) as string });
-      expect(count).toBeLessThan(9);
+      // Those that had come, and those that were under way.
+      expect(count).toBeLessThan(20);
       for (let again = 0; again < 2; again++)
         await expect(lm.generate([1, 2, 3], { maxTokens: 4 }).text()).rejects.toMatchObject({
           code: expect.stringMatching(/^(state|device)-lost$/) as string,
