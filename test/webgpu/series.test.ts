@@ -14,8 +14,15 @@ import { poison, WatchedSession } from "../support/watched-session.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
 const capacity = 16;
+const soak = process.env["INSITU_SOAK"] !== undefined;
 
 type Rows = readonly (readonly number[])[];
+
+/** Samples, and how many runs each series of theirs has. */
+const batches: readonly (readonly [samples: number, runs: readonly number[]])[] = [
+  [3, [4, 2, 6]],
+  ...(soak ? [[1, [2, 3, 5, 1]] as const] : []),
+];
 
 /** Begins a series that reads one token of each sample in each run; the logits of each run. */
 async function series(session: Session, state: State, runs: Rows): Promise<Promise<readonly Float32Array[]>[]> {
@@ -56,37 +63,37 @@ const expectClose = (actual: readonly Float32Array[], expected: readonly Float32
 };
 
 describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
-  test.each([
-    [1, [2, 3, 5, 1]],
-    [3, [4, 2, 6]],
-  ])("%d samples, series of %j runs, between rewinds, forks and runs by themselves", async (batch, counts) => {
-    const device = await WatchedSession.open(decoder, { inPlace: "require" });
-    const host = await InferenceSession.create(decoder, { backend: "reference" });
-    const dims = { batch, capacity };
-    let [ours, theirs] = [device.createState({ dims }), host.createState({ dims })];
-    poison(ours);
-    const results: [Promise<readonly Float32Array[]>, Float32Array[]][] = [];
-    const both = async (runs: Rows): Promise<void> => {
-      const [actual] = await series(device, ours, runs);
-      results.push([actual, await oneByOne(host, theirs, runs)]);
-      expect(ours.lengths).toEqual(theirs.lengths);
-    };
-    await both(runsOf(1, batch));
-    for (const count of counts) await both(runsOf(count, batch, count));
-    expect(ours.statistics).toEqual({ runs: counts.reduce((sum, count) => sum + count, 1), movedBytes: 0 });
-    const back = Array.from({ length: batch }, (_, sample) => 3 + 2 * sample);
-    for (const state of [ours, theirs]) state.rewind(back);
-    const [fork, other] = [ours.fork(), theirs.fork()];
-    // A fork is copied before the first run writes, and what it left is whole.
-    await both(runsOf(3, batch, 7));
-    [ours, theirs] = [fork, other];
-    await both(runsOf(4, batch, 9));
-    for (const [actual, expected] of results) expectClose(await actual, expected);
-    expect((await ours.save()).length).toBe((await theirs.save()).length);
-    await Promise.all([device.release(), host.release()]);
-  });
+  test.each(batches)(
+    "%d samples, series of %j runs, between rewinds, forks and runs by themselves",
+    async (batch, counts) => {
+      const device = await WatchedSession.open(decoder, { inPlace: "require" });
+      const host = await InferenceSession.create(decoder, { backend: "reference" });
+      const dims = { batch, capacity };
+      let [ours, theirs] = [device.createState({ dims }), host.createState({ dims })];
+      poison(ours);
+      const results: [Promise<readonly Float32Array[]>, Float32Array[]][] = [];
+      const both = async (runs: Rows): Promise<void> => {
+        const [actual] = await series(device, ours, runs);
+        results.push([actual, await oneByOne(host, theirs, runs)]);
+        expect(ours.lengths).toEqual(theirs.lengths);
+      };
+      await both(runsOf(1, batch));
+      for (const count of counts) await both(runsOf(count, batch, count));
+      expect(ours.statistics).toEqual({ runs: counts.reduce((sum, count) => sum + count, 1), movedBytes: 0 });
+      const back = Array.from({ length: batch }, (_, sample) => 3 + 2 * sample);
+      for (const state of [ours, theirs]) state.rewind(back);
+      const [fork, other] = [ours.fork(), theirs.fork()];
+      // A fork is copied before the first run writes, and what it left is whole.
+      await both(runsOf(3, batch, 7));
+      [ours, theirs] = [fork, other];
+      await both(runsOf(4, batch, 9));
+      for (const [actual, expected] of results) expectClose(await actual, expected);
+      expect((await ours.save()).length).toBe((await theirs.save()).length);
+      await Promise.all([device.release(), host.release()]);
+    },
+  );
 
-  test("a series is submitted once, and makes nothing", async () => {
+  test.skipIf(!soak)("a series is submitted once, and makes nothing", async () => {
     const session = await WatchedSession.open(decoder, { inPlace: "require" }, [
       "createBuffer",
       "createBindGroup",
@@ -140,7 +147,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     await Promise.all([device.release(), host.release()]);
   });
 
-  test("a program that the host has to wait for runs once for each all the same", async () => {
+  test.skipIf(!soak)("a program that the host has to wait for runs once for each all the same", async () => {
     const device = await WatchedSession.open(decoder);
     const host = await InferenceSession.create(decoder, { backend: "reference" });
     const dims = { batch: 1, capacity };
@@ -168,7 +175,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     await Promise.all([device.release(), host.release()]);
   });
 
-  test("a device that goes away loses the state", async () => {
+  test.skipIf(!soak)("a device that goes away loses the state", async () => {
     const session = await WatchedSession.open(decoder);
     const state = session.createState({ dims: { batch: 1, capacity } });
     await step(session, state, [1, 2]);
