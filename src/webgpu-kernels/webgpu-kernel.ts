@@ -18,10 +18,10 @@ export interface Temporary {
   readonly bytes: number;
 }
 
-/** Another form of a weight, which a dispatch makes once for a session. */
-export interface WeightForm {
-  readonly of: Operand;
-  /** Which form it is: kernels that ask for the same one of a weight share it. */
+/** Another form of operands, which a dispatch makes: of weights once for a session, of what the host knows once a run. */
+export interface OperandForm {
+  readonly of: readonly Operand[];
+  /** Which form it is: kernels that ask for the same one of the same operands share it. */
   readonly key: string;
   readonly bytes: number;
 }
@@ -32,7 +32,7 @@ export interface Binding {
   /** A WGSL type; "u32" where left out. */
   readonly element?: string;
   /** What is bound, as a whole: where an operand begins is `offsetOf`'s business. */
-  readonly of: Operand | Temporary | WeightForm;
+  readonly of: Operand | Temporary | OperandForm;
   /** True if the shader writes it. What it writes it may read, and nothing else of the same dispatch may lie there. */
   readonly writes?: boolean;
 }
@@ -102,10 +102,10 @@ export interface WebgpuRecorder {
   /** The same as something that a part of the call makes and another part reads: without gaps. */
   between(type: ElementType, shape: readonly number[]): Operand & Temporary;
   /**
-   * Another form of a constant operand: `make` gives the dispatch that reads the weight and writes the form. The weight itself stays on the
-   * device only where something binds it.
+   * Another form of operands: `make` gives the dispatch that reads them and writes the form. They are all constant, and stay on the device only
+   * where something binds them; or the host knows all of them before each run.
    */
-  form(of: Operand, key: string, bytes: number, make: (form: WeightForm) => Dispatch): WeightForm;
+  form(of: readonly Operand[], key: string, bytes: number, make: (form: OperandForm) => Dispatch): OperandForm;
   dispatch(dispatch: Dispatch): void;
 }
 

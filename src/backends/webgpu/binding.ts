@@ -155,16 +155,18 @@ class Binder {
     if (recorder === undefined) return this.#fallBack(step, recorded.reasons);
     this.#keep(step, outputs);
     const valueOf = ({ place }: Operand): Value => node.inputs[recorded.operands.indexOf(devicePlace(place))]!;
-    this.#dispatches.take(recorder, (form) => valueOf(form.of));
+    const bufferOf = ({ of }: Binding): DeviceBuffer => this.#bufferOf((of as Operand).place);
+    const making = this.#dispatches.take(recorder, valueOf).map(({ dispatch }) => dispatch);
+    for (const dispatch of making) this.#dispatch(dispatch, bufferOf);
     recorder.dispatches.forEach((dispatch, at) =>
       this.#dispatch(
         this.#session.settle(node, dispatch, at),
-        ({ of }) => this.#bufferOf((of as Operand).place),
+        bufferOf,
         dispatch.only && { ...dispatch.only, of: valueOf(dispatch.only.of) },
       ),
     );
     node.outputs.forEach((value, at) => value && this.#values.device.set(value, outputs[at]!));
-    const kernels = [...new Set(recorder.dispatches.map(({ name }) => name))];
+    const kernels = [...new Set([...making, ...recorder.dispatches].map(({ name }) => name))];
     this.#accounts.set(node, kernels.length === 0 ? { runs: "nothing" } : { runs: "kernel", kernels });
   }
 

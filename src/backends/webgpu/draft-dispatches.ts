@@ -1,18 +1,20 @@
 /**
  * The dispatches of a program from when its steps are recorded until they can run: their pipelines are compiled side by side meanwhile, and
- * what stands for memory in between and for other forms of weights becomes buffers once all of it is known.
+ * what stands for memory in between and for other forms of operands becomes buffers once all of it is known.
  */
 import { InsituError } from "../../base/error.js";
 import type { Value } from "../../graph/graph.js";
-import type { Binding, Dispatch, Temporary, WeightForm } from "../../webgpu-kernels/webgpu-kernel.js";
+import type { Operand } from "../../graph/kernel.js";
+import type { Binding, Dispatch, Temporary, OperandForm } from "../../webgpu-kernels/webgpu-kernel.js";
 import type { HostRange } from "./bound-run.js";
 import { DeviceBuffer } from "./buffers.js";
+import { KeptForms } from "./kept-forms.js";
 import { ParameterMemory } from "./parameters.js";
 import type { CallRecorder, RecordedForm } from "./recorder.js";
 import type { ReadyDispatch, WebgpuSession } from "./session.js";
 
 /** What a binding is by now. */
-type Bound = DeviceBuffer | WeightForm | Temporary;
+type Bound = DeviceBuffer | OperandForm | Temporary;
 
 /** A dispatch, its pipeline on the way. */
 export interface DraftDispatch {
@@ -29,7 +31,10 @@ export class DraftDispatches {
   readonly #session: WebgpuSession;
   readonly #all: DraftDispatch[] = [];
   /** Forms of weights, with the weights. */
-  readonly #forms = new Map<WeightForm, { readonly weight: Value; readonly form: RecordedForm }>();
+  readonly #forms = new Map<OperandForm, { readonly weights: readonly Value[]; readonly form: RecordedForm }>();
+  /** Forms that each run makes anew, for all steps that ask for them. */
+  readonly #ofRuns = new Map<OperandForm, DeviceBuffer>();
+  readonly #madeInRuns = new KeptForms<Value>();
   /** Memory that a step's dispatches hand on: the slot of each piece, and the most that each slot must hold. */
   readonly #slots = new Map<Temporary, number>();
   readonly #slotBytes: number[] = [];
@@ -39,9 +44,9 @@ export class DraftDispatches {
     this.#session = session;
   }
 
-  /** Takes what one step asks for beside its operands; before its dispatches are added. */
-  take({ temporaries, forms }: CallRecorder, weightOf: (form: WeightForm) => Value): void {
-    for (const form of forms) this.#forms.set(form, { weight: weightOf(form), form });
+  /** Takes what one step asks for beside its operands, before its dispatches are added. Forms that are to be made before it, in each run. */
+  take({ temporaries, forms }: CallRecorder, valueOf: (operand: Operand) => Value): readonly RecordedForm[] {
+    const making = forms.filter((form) => this.#takeForm(form, form.of.map(valueOf)));
     // The largest first, so that what shares a slot differs in size as little as can be.
     temporaries
       .toSorted((a, b) => b.bytes - a.bytes)
@@ -49,11 +54,30 @@ export class DraftDispatches {
         this.#slots.set(temporary, slot);
         this.#slotBytes[slot] = Math.max(this.#slotBytes[slot] ?? 0, temporary.bytes);
       });
+    return making;
   }
 
-  /** True for what is no operand: memory in between, or another form of a weight. */
+  /** True for one that runs have to make, and that no step before asked for. */
+  #takeForm(form: RecordedForm, of: readonly Value[]): boolean {
+    if (form.lasts) {
+      this.#forms.set(form, { weights: of, form });
+      return false;
+    }
+    const made = this.#madeInRuns.get(of, form.key);
+    const { memory } = this.#session;
+    const buffer =
+      made ?? memory.allocate(form.bytes, `${of.map(({ name }) => `"${name}"`).join(" and ")} as ${form.key}`);
+    this.#ofRuns.set(form, buffer);
+    if (made !== undefined) return false;
+    this.#releases.push(() => memory.free(buffer));
+    this.#madeInRuns.set(of, form.key, buffer);
+    return true;
+  }
+
+  /** True for what is no operand: memory in between, or another form of some. */
   makes({ of }: Binding): boolean {
-    return this.#slots.has(of as Temporary) || this.#forms.has(of as WeightForm);
+    const own = of as OperandForm;
+    return this.#slots.has(own) || this.#forms.has(own) || this.#ofRuns.has(own);
   }
 
   /** Adds one; `bufferOf` finds the buffers of operands. */
@@ -61,7 +85,8 @@ export class DraftDispatches {
     const bound = new Map(
       dispatch.bindings.map((binding): [Binding, Bound] => [
         binding,
-        this.makes(binding) ? (binding.of as Temporary | WeightForm) : bufferOf(binding),
+        this.#ofRuns.get(binding.of as OperandForm) ??
+          (this.makes(binding) ? (binding.of as Temporary | OperandForm) : bufferOf(binding)),
       ]),
     );
     const countOf = (binding: Binding): number => {
@@ -93,14 +118,11 @@ export class DraftDispatches {
     const session = this.#session;
     const scratch = session.scratch.take(this.#slotBytes);
     this.#releases.push(() => scratch.release());
-    const making = [...this.#forms.values()].map(({ form, weight }) =>
-      session.pipelineOfForm(form, weight.initializer!.byteLength),
-    );
+    const making = [...this.#forms.values()].map(({ form, weights }) => session.pipelineOfForm(form, weights));
     const pipelines = await session.compiled([...this.#all.map(({ pipeline }) => pipeline), ...making]);
-    const forms = new Map<WeightForm, DeviceBuffer>();
-    // One after the other: each brings its weight to the device for as long as it is made.
-    for (const [key, { weight, form }] of this.#forms)
-      forms.set(key, await session.form(weight.initializer!, weight.name, form));
+    const forms = new Map<OperandForm, DeviceBuffer>();
+    // One after the other: each brings its weights to the device for as long as it is made.
+    for (const [key, { weights, form }] of this.#forms) forms.set(key, await session.form(weights, form));
     const parameters = new ParameterMemory(
       session.memory,
       this.#all.map(({ dispatch }) => dispatch),
@@ -110,7 +132,7 @@ export class DraftDispatches {
     const bufferOf = (bound: Bound): DeviceBuffer =>
       bound instanceof DeviceBuffer
         ? bound
-        : (forms.get(bound as WeightForm) ?? scratch.buffers[this.#slots.get(bound)!]);
+        : (forms.get(bound as OperandForm) ?? scratch.buffers[this.#slots.get(bound)!]);
     return new Map(
       this.#all.map((draft, at) => {
         const ready = session.bind(

@@ -9,7 +9,7 @@ import type {
   Dispatch,
   Temporary,
   WebgpuRecorder,
-  WeightForm,
+  OperandForm,
 } from "../../webgpu-kernels/webgpu-kernel.js";
 
 class TemporaryMemory implements Temporary {
@@ -47,18 +47,23 @@ class TemporaryOperand extends TemporaryMemory implements Operand {
 /** True for memory that a recorder gave. */
 export const isTemporary = (of: object): of is Temporary => of instanceof TemporaryMemory;
 
-/** A form of a weight, and the dispatch that makes it. */
-export class RecordedForm implements WeightForm {
-  readonly of: Operand;
+/** A form of operands, and the dispatch that makes it. */
+export class RecordedForm implements OperandForm {
+  readonly of: readonly Operand[];
   readonly key: string;
   readonly bytes: number;
   readonly dispatch: Dispatch;
 
-  constructor(of: Operand, key: string, bytes: number, make: (form: WeightForm) => Dispatch) {
+  constructor(of: readonly Operand[], key: string, bytes: number, make: (form: OperandForm) => Dispatch) {
     this.of = of;
     this.key = key;
     this.bytes = bytes;
     this.dispatch = make(this);
+  }
+
+  /** True if it holds for as long as the session: else it is made anew in each run. */
+  get lasts(): boolean {
+    return this.of.every(({ constant }) => constant);
   }
 }
 
@@ -92,7 +97,9 @@ export class CallRecorder implements WebgpuRecorder {
     return memory;
   }
 
-  form(of: Operand, key: string, bytes: number, make: (form: WeightForm) => Dispatch): WeightForm {
+  form(of: readonly Operand[], key: string, bytes: number, make: (form: OperandForm) => Dispatch): OperandForm {
+    if (!of.every(({ constant }) => constant) && !of.every((operand) => this.isOnHost(operand)))
+      throw new InsituError("internal", `"${key}" was asked for of what neither stays nor is known before a run`);
     const form = new RecordedForm(of, key, bytes, make);
     this.forms.push(form);
     return form;

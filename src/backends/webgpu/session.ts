@@ -1,13 +1,14 @@
 /** What one session has on a device: memory, weights, the arena that its programs share, and the order in which all is done. */
 import { InsituError } from "../../base/error.js";
 import type { View } from "../../tensor/view.js";
-import type { Node } from "../../graph/graph.js";
+import type { Node, Value } from "../../graph/graph.js";
 import type { KernelTable, Operand } from "../../graph/kernel.js";
 import type { Binding, Dispatch, WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import type { FallbackPolicy } from "../backend.js";
 import { DeviceBuffer, DeviceMemory, devicePlace, holds } from "./buffers.js";
 import { type Device, usage } from "./device.js";
 import { FixedNumbers } from "./fixed-numbers.js";
+import { KeptForms } from "./kept-forms.js";
 import type { Bounds } from "./needs.js";
 import { ParameterMemory } from "./parameters.js";
 import { pipelineCount, pipelineFor, shaderOf } from "./pipelines.js";
@@ -33,8 +34,8 @@ export class WebgpuSession {
   /** What becomes of steps without a kernel. */
   readonly fallback: FallbackPolicy;
   readonly #weights = new Map<View, DeviceBuffer>();
-  /** Other forms of weights, by what they are called. */
-  readonly #forms = new Map<View, Map<string, DeviceBuffer>>();
+  /** Other forms of weights. */
+  readonly #forms = new KeptForms<View>();
   /** The whole numbers between which all of a buffer's are known to lie, whoever wrote them. */
   readonly bounds: WeakMap<DeviceBuffer, Bounds> = new WeakMap();
   /** Runs that were begun. */
@@ -157,20 +158,26 @@ export class WebgpuSession {
     return buffer;
   }
 
-  /** A form of a weight on the device, made once; the weight comes along for that long only, unless it is there already. */
-  async form(view: View, name: string, form: RecordedForm): Promise<DeviceBuffer> {
-    const forms = this.#forms.get(view) ?? new Map<string, DeviceBuffer>();
-    this.#forms.set(view, forms);
-    const made = forms.get(form.key);
-    if (holds(made, 0)) return made;
-    const held = this.#weights.get(view);
-    const source = held ?? this.memory.allocateWeight(view.byteLength, `weight "${name}"`);
-    if (held === undefined) this.memory.upload(view, source);
-    const buffer = this.memory.allocateWeight(form.bytes, `weight "${name}" as ${form.key}`);
+  /** A form of weights on the device, made once; each comes along for that long only, unless it is there already. */
+  async form(weights: readonly Value[], form: RecordedForm): Promise<DeviceBuffer> {
+    const views = weights.map(({ initializer }) => initializer!);
+    const made = this.#forms.get(views, form.key);
+    if (made !== undefined) return made;
+    const passing: DeviceBuffer[] = [];
+    const sources = weights.map(({ name }, at) => {
+      const held = this.#weights.get(views[at]);
+      if (held !== undefined) return held;
+      const source = this.memory.allocateWeight(views[at].byteLength, `weight "${name}"`);
+      this.memory.upload(views[at], source);
+      passing.push(source);
+      return source;
+    });
+    const names = weights.map(({ name }) => `"${name}"`).join(" and ");
+    const buffer = this.memory.allocateWeight(form.bytes, `weight ${names} as ${form.key}`);
     await this.memory.settle();
-    await this.#submit([form.dispatch], ({ of }) => (of === form ? buffer : source));
-    if (held === undefined) this.memory.free(source);
-    forms.set(form.key, buffer);
+    await this.#submit([form.dispatch], ({ of }) => (of === form ? buffer : sources[form.of.indexOf(of as Operand)]));
+    for (const source of passing) this.memory.free(source);
+    this.#forms.set(views, form.key, buffer);
     return buffer;
   }
 
@@ -190,9 +197,12 @@ export class WebgpuSession {
     return pipeline;
   }
 
-  /** The same for one that makes a form of a weight. */
-  pipelineOfForm(form: RecordedForm, weightBytes: number): Promise<GPUComputePipeline> {
-    return this.pipelineOf(form.dispatch, ({ of }) => this.memory.pieceCount(of === form ? form.bytes : weightBytes));
+  /** The same for one that makes a form of weights. */
+  pipelineOfForm(form: RecordedForm, weights: readonly Value[]): Promise<GPUComputePipeline> {
+    return this.pipelineOf(form.dispatch, ({ of }) => {
+      const bytes = of === form ? form.bytes : weights[form.of.indexOf(of as Operand)].initializer!.byteLength;
+      return this.memory.pieceCount(bytes);
+    });
   }
 
   /** Pipelines that were asked for, once all are there: what is new of them is told while it comes. */

@@ -3,7 +3,12 @@
  * column, or by blocks of rows and column.
  */
 import type { CallOf, Operand } from "../../graph/kernel.js";
-import { type Dispatch, type WebgpuKernel, webgpuKernel, type WeightForm } from "../../webgpu-kernels/webgpu-kernel.js";
+import {
+  type Dispatch,
+  type WebgpuKernel,
+  webgpuKernel,
+  type OperandForm,
+} from "../../webgpu-kernels/webgpu-kernel.js";
 import { entry, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
 import { blockWeights } from "../shared/webgpu/block-weights.js";
 import { readLevel } from "../shared/webgpu/levels.js";
@@ -49,7 +54,7 @@ export const dequantizeMatmul: WebgpuKernel = webgpuKernel([DequantizeMatMul], {
     const middle = b.type.startsWith("u") ? 0 : 2 ** (bits - 1);
     const blocks = Math.ceil(k / scales.size);
     const words = (blocks * scales.size * bits) / 32;
-    const data = recorder.form(b, `unsigned rows along k of ${words} words`, n * words * 4, (form) =>
+    const data = recorder.form([b], `unsigned rows along k of ${words} words`, n * words * 4, (form) =>
       unsignedRows(b, form, { n, k, words, bits, middle }, recorder.device.mostWorkgroups),
     );
     const weights = blockWeights({
@@ -69,7 +74,7 @@ export const dequantizeMatmul: WebgpuKernel = webgpuKernel([DequantizeMatMul], {
 /** The dispatch that lays out weights [k, n] with their rows along k, from 0 on, so many words each. */
 function unsignedRows(
   b: Operand,
-  form: WeightForm,
+  form: OperandForm,
   { n, k, words, bits, middle }: Record<"n" | "k" | "words" | "bits" | "middle", number>,
   mostWorkgroups: number,
 ): Dispatch {

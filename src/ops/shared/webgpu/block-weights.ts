@@ -3,7 +3,7 @@
  * bits. What a chunk holds is multiplied as whole numbers less their zero point, and scaled once.
  */
 import type { Operand } from "../../../graph/kernel.js";
-import type { WeightForm } from "../../../webgpu-kernels/webgpu-kernel.js";
+import type { OperandForm } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { read } from "../../../webgpu-kernels/wgsl.js";
 import { readLevel } from "./levels.js";
 import type { Weights } from "./product-operands.js";
@@ -12,7 +12,7 @@ import { isFloatType } from "./quads.js";
 /** How such weights lie. */
 interface Blocks {
   /** Bytes: whole blocks. */
-  readonly data: Operand | WeightForm;
+  readonly data: Operand | OperandForm;
   readonly scales: Operand;
   /** From row to row and from block to block of the scales, and of zero points that are not packed; [blocks, 1] where left out. */
   readonly scaleSteps?: { readonly row: number; readonly block: number };

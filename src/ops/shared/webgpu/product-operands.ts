@@ -8,7 +8,7 @@ import type {
   Dispatch,
   Parameter,
   WebgpuRecorder,
-  WeightForm,
+  OperandForm,
 } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { entry, pack, packing, perWord, read, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
 import { isFloatType, quadsOf } from "./quads.js";
@@ -140,7 +140,7 @@ export function floatWeights(
   if (isLaid) return laidWeights(type, b, { start: place.offset / chunk, row: row / chunk, k });
   if (!b.constant || k === 0 || n === 0) return undefined;
   const chunks = Math.ceil(k / chunk);
-  const form = recorder.form(b, `rows along k, from strides ${alongK} and ${row}`, n * chunks * 16, (of) =>
+  const form = recorder.form([b], `rows along k, from strides ${alongK} and ${row}`, n * chunks * 16, (of) =>
     rowsAlongK(b, of, { row, alongK, n, k, words: chunks * 4 }, recorder.device.mostWorkgroups),
   );
   return laidWeights(type, form, { start: 0, row: chunks, k });
@@ -148,7 +148,7 @@ export function floatWeights(
 
 function laidWeights(
   type: "float32" | "float16" | "bfloat16",
-  of: Operand | WeightForm,
+  of: Operand | OperandForm,
   { start, row, k }: { readonly start: number; readonly row: number; readonly k: number },
 ): Weights {
   const chunk = perLoad(type);
@@ -190,7 +190,7 @@ fn weightHalves(start: u32, row: u32, k: u32) -> vec4u {
 /** The dispatch that lays a matrix out with its rows along k, padded with zeros to so many words each. */
 function rowsAlongK(
   b: Operand,
-  form: WeightForm,
+  form: OperandForm,
   { row, alongK, n, k, words }: Record<"row" | "alongK" | "n" | "k" | "words", number>,
   mostWorkgroups: number,
 ): Dispatch {
