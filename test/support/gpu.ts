@@ -55,6 +55,10 @@ export const infoOf = ({ info }: GPUAdapter): object => ({
   subgroupMaxSize: info.subgroupMaxSize,
 });
 
+/** A GPU whose adapter offers no more than these limits: WebGPU itself refuses what goes beyond. */
+export const offeringGpu = (limits: Partial<Record<keyof GPUSupportedLimits, number>>): (() => Promise<GPU | string>) =>
+  adapterOf((adapter) => proxied(adapter, { limits: proxied(adapter.limits, limits) }));
+
 /** A GPU with limits below its own. What is larger than a binding is refused as WebGPU would. */
 export const limitedGpu = (limits: Partial<Record<keyof GPUSupportedLimits, number>>): (() => Promise<GPU | string>) =>
   deviceOf((device) => {

@@ -2,14 +2,18 @@
  * CachedAttention on WebGPU. One token a sample: norm, rotary embedding, the write into the caches and the attention in two dispatches, where a device binds
  * enough buffers at once. Else the heads are turned and written first, a dispatch each.
  */
+import type { CallOf } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
 import { recordAttention, takeOver } from "../shared/webgpu/attention.js";
 import type { AttentionWork } from "../shared/webgpu/attention-parts.js";
 import { fitsOneStep, type FreshStep, recordStep } from "../shared/webgpu/attention-step.js";
 import { acceptsFresh, freshHeads, headTurnings } from "../shared/webgpu/fresh-heads.js";
 import { acceptsRows, type Heads, headsOf, temporaryHeads } from "../shared/webgpu/heads.js";
+import { laidEachRun, ownTable, type Table } from "../shared/webgpu/tables.js";
 import { turnDispatch, type Turning } from "../shared/webgpu/turn-heads.js";
 import { CachedAttention } from "./op.js";
+
+type Call = CallOf<typeof CachedAttention>;
 
 /** Writes a step's rows and attends. */
 export const cachedAttention: WebgpuKernel = webgpuKernel([CachedAttention], {
@@ -32,11 +36,13 @@ export const cachedAttention: WebgpuKernel = webgpuKernel([CachedAttention], {
     const [keys, values] = [headsOf(outputs.present_key!, shared), headsOf(outputs.present_value!, shared)];
     takeOver(headsOf(inputs.past_key, shared), keys, recorder);
     takeOver(headsOf(inputs.past_value, shared), values, recorder);
-    const turnings = headTurnings(call);
+    const numbers = placesOf(call, query, recorder);
+    const turnings = headTurnings(call, numbers.positions, recorder);
     const wraps = attrs.mode === "circular" ? { wrapsAt: keys.rows } : {};
     const starts = inputs.write_indices && {
       axis: 2,
       indices: inputs.write_indices,
+      table: numbers.starts,
       step: 1 as const,
       add: 0,
       ...wraps,
@@ -46,7 +52,7 @@ export const cachedAttention: WebgpuKernel = webgpuKernel([CachedAttention], {
       key: keys,
       value: values,
       output: headsOf(outputs.Y!, attrs.q_num_heads),
-      lengths: { of: inputs.nonpad_kv_seqlen, sample: 1, head: 0, add: 0 },
+      lengths: { of: inputs.nonpad_kv_seqlen, table: numbers.lengths, sample: 1, head: 0, add: 0 },
       past: undefined,
       causal: attrs.is_causal,
       left: attrs.left_window_size,
@@ -62,6 +68,19 @@ export const cachedAttention: WebgpuKernel = webgpuKernel([CachedAttention], {
     else recordAttention({ ...work, query: recordRows(work, step, recorder) }, recorder);
   },
 });
+
+/**
+ * How many rows samples have, where their new ones go, and at which positions they are. Of a token each they are bound as one: the dispatch that lays
+ * them side by side serves the steps of all layers.
+ */
+function placesOf(
+  { inputs: { nonpad_kv_seqlen: lengths, write_indices: starts, position_ids: positions } }: Call,
+  { rows }: Heads,
+  recorder: WebgpuRecorder,
+): Partial<Record<"lengths" | "starts" | "positions", Table | undefined>> {
+  if (rows === 1) return laidEachRun("places", { lengths, starts, positions }, recorder);
+  return { positions: positions && ownTable("positions", positions) };
+}
 
 /** Turns queries and writes keys and values, a dispatch each; the queries as they are now. */
 function recordRows(

@@ -7,6 +7,7 @@ import type { CacheRows } from "../shared/webgpu/attention-parts.js";
 import { type Heads, headsOf } from "../shared/webgpu/heads.js";
 import { acceptsFresh, freshHeads, headTurnings } from "../shared/webgpu/fresh-heads.js";
 import { moveRows, placeOf } from "../shared/webgpu/rows.js";
+import { ownTable } from "../shared/webgpu/tables.js";
 import { type SlotPlaces, turnIntoPages } from "../shared/webgpu/turn-into-pages.js";
 import { PagedCachedAttention } from "./op.js";
 
@@ -76,10 +77,9 @@ export const pagedCachedAttention: WebgpuKernel = webgpuKernel([PagedCachedAtten
       }
     const { query, key, value } = freshHeads(call);
     const [keys, values] = [pagesOf(call, "key", query), pagesOf(call, "value", query)];
-    const turned = turnIntoPages(
-      { query, key, value, turnings: headTurnings(call), slots: inputs.slot_mapping, keys, values },
-      recorder,
-    );
+    const { slot_mapping: slots, position_ids: positions } = inputs;
+    const turnings = headTurnings(call, positions && ownTable("positions", positions), recorder);
+    const turned = turnIntoPages({ query, key, value, turnings, slots, keys, values }, recorder);
     recordAttention(
       {
         query: turned,

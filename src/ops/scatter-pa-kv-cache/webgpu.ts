@@ -2,15 +2,13 @@
 import { type CallOf, isInPlace, type Operand } from "../../graph/kernel.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
-import { entry, readIndex, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
+import { entry, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
 import { type PagedLayout, slotsOf } from "../shared/paged/layouts.js";
 import { moveRows, placeOf, unitAt, unitElement, unitOf, writeUnit, writtenElement } from "../shared/webgpu/rows.js";
+import { slotCode, slotsOfTokens } from "../shared/webgpu/slots.js";
 import { ScatterPaKvCache } from "./op.js";
 
 type Call = CallOf<typeof ScatterPaKvCache>;
-
-/** Tokens up to which each unit compares its slot with all later ones; beyond, each token does so once, in a dispatch of its own. */
-const mostCompared = 64;
 
 /** Rows and the cache that they go into, before and after. */
 interface Side {
@@ -78,29 +76,11 @@ function scatter(
     .map((write, at) => ({ ...write, at }));
   if (written.length === 0) return;
   const total = written.reduce((sum, { count }) => sum + count, 0);
-  const slotAt = (at: string): string => readIndex(slots.type, "slots", `p.slotOffset + ${at}`);
-  // Of several tokens for one slot the last stays: the others are not written.
-  const isLast = `fn isLast(token: u32, slot: i32) -> bool {
-  for (var later = token + 1u; later < p.tokens; later++) { if (${slotAt("later")} == slot) { return false; } }
-  return true;
-}`;
-  const lasts = tokens > mostCompared ? recorder.temporary(4 * tokens) : undefined;
-  const { mostWorkgroups } = recorder.device;
-  if (lasts !== undefined)
-    recorder.dispatch({
-      name: "lastTokens",
-      code: `${isLast}\n${entry(64, `  if (index < p.tokens) { lasts[index] = u32(isLast(index, ${slotAt("index")})); }`)}`,
-      bindings: [
-        { name: "lasts", of: lasts, writes: true },
-        { name: "slots", of: slots },
-      ],
-      parameters: { tokens, slotOffset: slots.place.offset },
-      workgroups: workgroupsFor(tokens, 64, mostWorkgroups),
-    });
+  const places = slotsOfTokens(slots, tokens, recorder);
   recorder.dispatch({
     name: "scatterPages",
     code: `
-${lasts === undefined ? isLast : "fn isLast(token: u32, slot: i32) -> bool { return lasts[token] != 0u; }"}
+${slotCode(places)}
 ${written
   .map(
     ({ at, unit }) => `
@@ -108,8 +88,8 @@ fn write${at}(index: u32) {
   let inner = index % p.units${at};
   let piece = index / p.units${at} % p.pieces${at};
   let token = index / (p.units${at} * p.pieces${at});
-  let slot = ${slotAt("token")};
-  if (slot < 0 || !isLast(token, slot)) { return; }
+  let slot = slotOf(token);
+  if (slot < 0) { return; }
   let t = p.target${at} + u32(slot) / p.blockSize${at} * p.block${at} + u32(slot) % p.blockSize${at} * p.row${at} + piece * p.step${at} + inner;
   ${writeUnit(unit, `cache${at}`, "t", unitAt(unit, `vectors${at}`, `p.source${at} + index`))}
 }`,
@@ -130,19 +110,18 @@ ${entry(
         { name: `cache${at}`, of: cache, writes: true, element: writtenElement(unit) },
         { name: `vectors${at}`, of: rows, element: unitElement(unit) },
       ]),
-      { name: "slots", of: slots },
-      ...(lasts === undefined ? [] : [{ name: "lasts", of: lasts }]),
+      { name: "slots", of: places.of },
     ],
     parameters: {
       tokens,
-      slotOffset: slots.place.offset,
+      slotOffset: places.offset,
       ...Object.fromEntries(
         written.flatMap(({ at, parameters }) =>
           Object.entries(parameters).map(([name, value]) => [`${name}${at}`, value] as const),
         ),
       ),
     },
-    workgroups: workgroupsFor(total, 64, mostWorkgroups),
+    workgroups: workgroupsFor(total, 64, recorder.device.mostWorkgroups),
   });
 }
 

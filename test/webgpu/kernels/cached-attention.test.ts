@@ -1,11 +1,13 @@
 // CachedAttention on WebGPU against the reference implementation of what it stands for: one token and several, caches by rows and by heads, samples of different lengths
 // with anything in their spare rows, norms of heads, rotary embedding of all kinds, windows, circular caches, with few bindings and without subgroups.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Platform } from "../../../src/base/platform.js";
 import { float } from "../../../src/onnx/build.js";
 import { numberWriter } from "../../../src/tensor/access.js";
 import type { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";
 import { keepDevice } from "../../support/device.js";
+import { offeringGpu, PlacedSession } from "../../support/gpu.js";
 import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 interface Form {
@@ -18,10 +20,14 @@ interface Form {
   readonly interleaved?: boolean;
   readonly norm?: boolean;
   readonly packed?: boolean;
+  /** True if tables and weights of norms are the model's; else they are fed. */
+  readonly constant?: boolean;
   readonly byHead?: boolean;
   readonly attrs?: OneNode["attrs"];
   readonly kernels: readonly string[];
   readonly options?: object;
+  /** Where there is a GPU that is not the machine's own. */
+  readonly place?: Platform;
 }
 
 interface Step {
@@ -89,6 +95,7 @@ function call(random: () => number, form: Form, step: Step): OneNode {
     ],
     outputs: [true, true, true],
     held: { 3: 1, 4: 2 },
+    ...(form.constant === true ? { constants: [7, 8, 10, 11] } : {}),
   };
 }
 
@@ -97,7 +104,7 @@ async function problemsOf(form: Form, steps: readonly Step[]): Promise<string[]>
   const problems: string[] = [];
   for (const step of steps) {
     const tolerance = form.type === "float16" ? 1e-2 : 2e-5;
-    const problem = await differenceOf(call(random, form, step), form.kernels, tolerance, form.options);
+    const problem = await differenceOf(call(random, form, step), form.kernels, tolerance, form.options, form.place);
     if (problem !== "") problems.push(`${JSON.stringify(step)}: ${problem}`);
   }
   return problems;
@@ -203,5 +210,61 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
       { before: [66], length: 1, capacity: 66 },
     ];
     expect(await problemsOf({ ...form, attrs }, steps)).toEqual([]);
+  });
+
+  // As many as every device of WebGPU's binds.
+  const place = PlacedSession.place(offeringGpu({ maxStorageBuffersPerShaderStage: 8 }));
+  const constant = true;
+
+  test.each<Form>([
+    { type: "float32", size: 16, heads: 4, shared: 2, pairs: 8, norm: true, packed: true, constant, kernels: step },
+    { type: "float16", size: 32, heads: 4, shared: 1, pairs: 16, norm: true, packed: true, constant, kernels: step },
+    {
+      type: "float16",
+      size: 16,
+      heads: 3,
+      shared: 1,
+      pairs: 4,
+      interleaved: true,
+      norm: true,
+      packed: true,
+      byHead: false,
+      constant,
+      kernels: step,
+    },
+    {
+      type: "float32",
+      size: 8,
+      heads: 2,
+      shared: 2,
+      pairs: 4,
+      interleaved: true,
+      packed: true,
+      constant,
+      kernels: step,
+    },
+    { type: "float32", size: 8, heads: 8, shared: 2, norm: true, packed: true, constant, kernels: step },
+    { type: "float16", size: 8, heads: 2, shared: 1, norm: true, packed: true, kernels: step },
+    { type: "float32", size: 8, heads: 4, shared: 2, pairs: 4, packed: true, kernels: step },
+    { type: "float32", size: 16, heads: 3, shared: 1, kernels: step },
+  ])("a token in the attention's own dispatches with 8 bindings: %o", async (form) => {
+    expect(await problemsOf({ ...form, place }, tokens)).toEqual([]);
+    expect(await problemsOf({ ...form, kernels: split, place }, longer)).toEqual([]);
+  });
+
+  test("what 8 bindings are too few for is turned and written first", async () => {
+    const form = {
+      type: "float32",
+      size: 16,
+      heads: 4,
+      shared: 2,
+      pairs: 8,
+      norm: true,
+      kernels: apart,
+      place,
+    } as const;
+    expect(await problemsOf({ ...form, packed: true }, tokens)).toEqual([]);
+    expect(await problemsOf({ ...form, constant }, tokens)).toEqual([]);
+    expect(await problemsOf({ ...form, packed: true, constant }, prompts)).toEqual([]);
   });
 });

@@ -2,13 +2,15 @@
 // state holds are written in place, with whatever lies in their spare rows.
 import { InferenceSession } from "../../../src/entry/node.js";
 import { seededRandom } from "../../../src/graph/call.js";
-import { type AttributeInput, buildModel, node, value } from "../../../src/onnx/build.js";
+import type { Platform } from "../../../src/base/platform.js";
+import { type AttributeInput, buildModel, initializer, node, value } from "../../../src/onnx/build.js";
 import { writeModel } from "../../../src/onnx/write.js";
 import { readNumbers, writeNumbers } from "../../../src/tensor/access.js";
 import type { ElementType } from "../../../src/tensor/element-type.js";
 import { Tensor } from "../../../src/tensor/tensor.js";
 import { View } from "../../../src/tensor/view.js";
 import { largestDifference } from "../../support/compare.js";
+import { PlacedSession } from "../../support/gpu.js";
 
 /** A call of one node. An operand that is left out is undefined. */
 export interface OneNode {
@@ -19,6 +21,8 @@ export interface OneNode {
   readonly inputs: readonly (View | undefined)[];
   /** Whether each output is asked for; the first alone where left out. */
   readonly outputs?: readonly boolean[];
+  /** Inputs that are weights of the model, by position. */
+  readonly constants?: readonly number[];
   /** Inputs that a state holds, by position, and the outputs that become them. */
   readonly held?: Readonly<Record<number, number>>;
 }
@@ -46,13 +50,26 @@ export function integers(type: "int64" | "int32", values: readonly number[], sha
 
 export const randomFrom = (seed: number): (() => number) => seededRandom(seed);
 
-function modelOf({ op, domain = "", opset, attrs = {}, inputs, outputs = [true] }: OneNode): Uint8Array {
+function modelOf({
+  op,
+  domain = "",
+  opset,
+  attrs = {},
+  inputs,
+  constants = [],
+  outputs = [true],
+}: OneNode): Uint8Array {
   const names = inputs.map((view, at) => (view === undefined ? "" : `x${at}`));
   const results = outputs.map((wanted, at) => (wanted ? `y${at}` : ""));
   return writeModel(
     buildModel({
       opset: domain === "" ? opset : { "": 24, [domain]: opset },
-      inputs: inputs.flatMap((view, at) => (view === undefined ? [] : [value(`x${at}`, view.type, [...view.shape])])),
+      inputs: inputs.flatMap((view, at) =>
+        view === undefined || constants.includes(at) ? [] : [value(`x${at}`, view.type, [...view.shape])],
+      ),
+      initializers: inputs.flatMap((view, at) =>
+        view !== undefined && constants.includes(at) ? [initializer(`x${at}`, Tensor.fromView(view))] : [],
+      ),
       outputs: results.filter((name) => name !== "").map((name) => value(name)),
       nodes: [node(op, names, results, attrs, { name: "node", domain })],
     }),
@@ -64,9 +81,12 @@ interface Outcome {
   readonly explanation: string;
 }
 
-async function runOn(backend: BackendName, call: OneNode, options: object): Promise<Outcome> {
-  const { inputs, held = {} } = call;
-  const session = await InferenceSession.create(modelOf(call), { backend, ...options });
+async function runOn(backend: BackendName, call: OneNode, options: object, place?: Platform): Promise<Outcome> {
+  const { inputs, constants = [], held = {} } = call;
+  const session =
+    place === undefined
+      ? await InferenceSession.create(modelOf(call), { backend, ...options })
+      : await PlacedSession.on(place, modelOf(call), { backend, ...options });
   try {
     const feeds: Record<string, Tensor> = {};
     const state =
@@ -76,7 +96,7 @@ async function runOn(backend: BackendName, call: OneNode, options: object): Prom
             pairs: Object.fromEntries(Object.entries(held).map(([at, to]) => [`x${at}`, `y${to}`])),
           });
     inputs.forEach((view, at) => {
-      if (view === undefined) return;
+      if (view === undefined || constants.includes(at)) return;
       if (held[at] === undefined) feeds[`x${at}`] = Tensor.fromView(view);
       else state!.set(`x${at}`, Tensor.fromView(view));
     });
@@ -93,15 +113,16 @@ async function runOn(backend: BackendName, call: OneNode, options: object): Prom
   }
 }
 
-/** Runs a call on both; an empty string, or what is wrong. `kernels` must all have run, by name. */
+/** Runs a call on both; an empty string, or what is wrong. `kernels` must all have run, by name; `place` has a GPU of its own. */
 export async function differenceOf(
   call: OneNode,
   kernels: readonly string[],
   tolerance: number,
   options: object = {},
+  place?: Platform,
 ): Promise<string> {
   const wanted = await runOn("reference", call, {});
-  const { results, explanation } = await runOn("webgpu", call, options);
+  const { results, explanation } = await runOn("webgpu", call, options, place);
   for (const name of kernels)
     if (!new RegExp(`by [\\w, ]*\\b${name}\\b`).test(explanation)) return `${name} was not taken: ${explanation}`;
   for (const [name, view] of wanted.results) {

@@ -1,11 +1,13 @@
 // PagedCachedAttention on WebGPU against the reference implementation of what it stands for: one token and prompts, pages in both layouts with anything in the rows that
 // nobody wrote, tokens that are not written or written twice, norms of heads, rotary embedding, with few bindings and without subgroups.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Platform } from "../../../src/base/platform.js";
 import { float } from "../../../src/onnx/build.js";
 import { numberWriter } from "../../../src/tensor/access.js";
 import type { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";
 import { keepDevice } from "../../support/device.js";
+import { offeringGpu, PlacedSession } from "../../support/gpu.js";
 import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 interface Form {
@@ -18,8 +20,12 @@ interface Form {
   readonly pairs?: number;
   readonly norm?: boolean;
   readonly packed?: boolean;
+  /** True if tables and weights of norms are the model's; else they are fed. */
+  readonly constant?: boolean;
   readonly attrs?: OneNode["attrs"];
   readonly options?: object;
+  /** Where there is a GPU that is not the machine's own. */
+  readonly place?: Platform;
 }
 
 interface Step {
@@ -98,6 +104,7 @@ function call(random: () => number, form: Form, { before, length, skipped = [] }
     ],
     outputs: [true, true, true],
     held: { 3: 1, 4: 2 },
+    ...(form.constant === true ? { constants: [8, 9, 11, 12] } : {}),
   };
 }
 
@@ -106,7 +113,7 @@ async function problemsOf(form: Form, steps: readonly Step[], kernels: readonly 
   const problems: string[] = [];
   for (const step of steps) {
     const tolerance = form.type === "float16" ? 1e-2 : 2e-5;
-    const problem = await differenceOf(call(random, form, step), kernels, tolerance, form.options);
+    const problem = await differenceOf(call(random, form, step), kernels, tolerance, form.options, form.place);
     if (problem !== "") problems.push(`${JSON.stringify(step)}: ${problem}`);
   }
   return problems;
@@ -150,6 +157,19 @@ describe.skipIf(noWebgpu !== undefined)("PagedCachedAttention on WebGPU", () => 
     const form = { type: "float32", layout: "NHSD", size: 16, heads: 4, shared: 2, pairs: 8, norm: true } as const;
     const options = { webgpu: { subgroups: false } };
     expect(await problemsOf({ ...form, packed: true, options }, tokens.slice(1))).toEqual([]);
+  });
+
+  test.each<Form>([
+    { type: "float16", layout: "NHSD", size: 32, heads: 4, shared: 2, pairs: 16, norm: true },
+    { type: "float32", layout: "Norm", size: 6, heads: 3, shared: 1, pairs: 3, norm: true },
+    { type: "float32", layout: "NHSD", size: 8, heads: 2, shared: 2, norm: true },
+    { type: "float16", layout: "Norm", size: 8, heads: 7, shared: 1, pairs: 2 },
+  ])("tokens and prompts with 8 bindings: %o", async (form) => {
+    const place = PlacedSession.place(offeringGpu({ maxStorageBuffersPerShaderStage: 8 }));
+    const whole = { ...form, packed: true, constant: true, place };
+    expect(await problemsOf(whole, [...tokens, ...prompts], ["turnIntoPages"])).toEqual([]);
+    // Weights that are fed are bound one by one.
+    expect(await problemsOf({ ...whole, constant: false }, [...tokens, ...prompts])).toEqual([]);
   });
 
   test("two tokens in one slot: the last one stays", async () => {

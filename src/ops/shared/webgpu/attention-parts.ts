@@ -7,6 +7,7 @@ import type { ElementType } from "../../../tensor/element-type.js";
 import type { Binding, Parameter, Temporary } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { pack, read, readIndex } from "../../../webgpu-kernels/wgsl.js";
 import type { Heads } from "./heads.js";
+import { distinct, ownTable, type Table, tableBinding } from "./tables.js";
 
 /** Rows in pages: which block holds a row is data. */
 interface Pages {
@@ -50,6 +51,8 @@ export interface Padding {
 /** Valid keys of each sample, this step's included: an index plus a number. */
 interface Lengths {
   readonly of: Operand;
+  /** Where shaders read them, if not as an array of their own. */
+  readonly table?: Table | undefined;
   readonly sample: number;
   readonly head: number;
   readonly add: number;
@@ -87,10 +90,10 @@ export interface Part {
   readonly parameters: Readonly<Record<string, Parameter>>;
 }
 
-/** Parts together. */
+/** Parts together. What several of them bind under one name is one binding. */
 export const joined = (...parts: readonly Part[]): Part => ({
   code: parts.map(({ code }) => code).join("\n"),
-  bindings: parts.flatMap(({ bindings }) => bindings),
+  bindings: distinct(parts.flatMap(({ bindings }) => bindings)),
   parameters: Object.assign({}, ...parts.map(({ parameters }) => parameters)),
 });
 
@@ -196,10 +199,11 @@ export function visiblePart({
   window,
 }: Omit<AttentionWork, "output" | "sink">): Part {
   const entry = "p.lengthOffset + sample * p.lengthSample + head * p.lengthHead";
+  const table = lengths && (lengths.table ?? ownTable("lengths", lengths.of));
   const valid =
-    lengths === undefined
+    lengths === undefined || table === undefined
       ? "i32(p.keys)"
-      : `${readIndex(lengths.of.type, "lengths", entry)} + bitcast<i32>(p.lengthAdd)`;
+      : `${readIndex(lengths.of.type, table.array, entry)} + bitcast<i32>(p.lengthAdd)`;
   const code = `
 fn visible(sample: u32, head: u32, query: u32) -> vec2i {
   let valid = ${valid};
@@ -215,7 +219,7 @@ fn visible(sample: u32, head: u32, query: u32) -> vec2i {
   const bounded = (size: number): number => Math.min(Math.max(size, 0), 2 ** 29);
   return {
     code,
-    bindings: lengths === undefined ? [] : [{ name: "lengths", of: lengths.of }],
+    bindings: table === undefined ? [] : [tableBinding(table)],
     parameters: {
       keys: key.rows,
       queries: query.rows,
@@ -223,10 +227,10 @@ fn visible(sample: u32, head: u32, query: u32) -> vec2i {
       left: bounded(left),
       right: bounded(right),
       window: bounded(window),
-      ...(lengths === undefined
+      ...(lengths === undefined || table === undefined
         ? {}
         : {
-            lengthOffset: lengths.of.place.offset,
+            lengthOffset: table.offset,
             lengthSample: lengths.sample,
             lengthHead: lengths.head,
             lengthAdd: lengths.add,

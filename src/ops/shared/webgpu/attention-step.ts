@@ -5,7 +5,7 @@
 import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { packQuad } from "../../../webgpu-kernels/wgsl.js";
 import { holdsTiles, recordTiles } from "./attention-decode.js";
-import { type AttentionWork, joined, type Part } from "./attention-parts.js";
+import { type AttentionWork, joined, type Part, visiblePart } from "./attention-parts.js";
 import { divisionOf, paddedQuads, type TileShape } from "./attention-tile.js";
 import type { Heads } from "./heads.js";
 import { isFloatType, quadsOf } from "./quads.js";
@@ -29,14 +29,6 @@ const lies = (a: Heads, b: Heads): boolean => a.of === b.of;
 /** True if this is done in the dispatches of the attention: all lies by fours, and enough can be bound. */
 export function fitsOneStep(work: AttentionWork, step: FreshStep, device: DeviceTraits): boolean {
   const parts = [work.query, step.key, step.value, work.key, work.value];
-  const { norm, rotation } = step.turnings.query;
-  const together = lies(step.key, work.query) && lies(step.value, work.query);
-  const bindings =
-    (together ? 1 : 3) +
-    4 + // caches, lengths, what is between
-    (norm === undefined ? 0 : 2) +
-    (rotation === undefined ? 0 : rotation.positions === undefined ? 2 : 3) +
-    (step.starts === undefined ? 0 : 1);
   return (
     work.query.rows === 1 &&
     divisionOf(work).chunks === 1 &&
@@ -46,17 +38,24 @@ export function fitsOneStep(work: AttentionWork, step: FreshStep, device: Device
     ) &&
     turnsByFours(work.query.size, step.turnings.query) &&
     turnsByFours(work.query.size, step.turnings.key) &&
-    bindings <= device.mostBindings &&
+    bindingCount(work, step) <= device.mostBindings &&
     holdsTiles(work, device)
   );
 }
 
+/** Buffers that the dispatches bind at most: the third beside the caches is the output, or what is in between. */
+const bindingCount = (work: AttentionWork, step: FreshStep): number =>
+  joined(queriesPart(work, step), visiblePart(work)).bindings.length + 3;
+
+/** The queries and fresh rows, and how they are turned. */
+const queriesPart = (work: AttentionWork, step: FreshStep): Part =>
+  joined(freshPart(work.query, step), turningPart(step), squaresPart(work, step));
+
 /** Records it. */
 export function recordStep(work: AttentionWork, step: FreshStep, recorder: WebgpuRecorder): void {
-  const part = joined(freshPart(work.query, step), turningPart(step), squaresPart(work, step));
   recordTiles(
     work,
-    part,
+    queriesPart(work, step),
     {
       asked: (shape) => stepCode(work, step, shape),
       writes: { when: (front, rows) => `writesIn(sample, ${front}, ${rows})`, row: "newRow(sample)" },

@@ -3,6 +3,8 @@ import type { Operand } from "../../../graph/kernel.js";
 import { acceptsAttention } from "./attention.js";
 import { acceptsRows, type Heads, headsFrom, headsOf } from "./heads.js";
 import { isFloatType } from "./quads.js";
+import type { WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { laidOnce, type Table } from "./tables.js";
 import { canTurn, type Turning } from "./turn-heads.js";
 
 interface FreshCall {
@@ -41,14 +43,20 @@ export function freshHeads({
   };
 }
 
-/** What is done to queries and to keys. */
-export function headTurnings({ inputs, attrs }: FreshCall): Record<"query" | "key", Turning> {
-  const { cos_cache: cos, sin_cache: sin, position_ids: positions, q_norm_scale, k_norm_scale } = inputs;
-  const rotation = cos && sin && { cos, sin, positions, interleaved: attrs.interleaved };
-  const norm = (scale: Operand | undefined): Turning["norm"] => scale && { scale, epsilon: attrs.epsilon };
+/** What is done to queries and to keys: the weights of both norms are bound as one, and cosines with sines. */
+export function headTurnings(
+  { inputs, attrs }: FreshCall,
+  positions: Table | undefined,
+  recorder: WebgpuRecorder,
+): Record<"query" | "key", Turning> {
+  const { cos_cache: cosines, sin_cache: sines, q_norm_scale: queryScales, k_norm_scale: keyScales } = inputs;
+  const angles = cosines && sines && laidOnce("angles", { cosines, sines }, recorder);
+  const rotation = angles && { cos: angles.cosines, sin: angles.sines, positions, interleaved: attrs.interleaved };
+  const scales = queryScales && keyScales && laidOnce("scales", { queryScales, keyScales }, recorder);
+  const norm = (scale: Table | undefined): Turning["norm"] => scale && { scale, epsilon: attrs.epsilon };
   return {
-    query: { norm: norm(q_norm_scale), rotation },
-    key: { norm: norm(k_norm_scale), rotation },
+    query: { norm: norm(scales?.queryScales), rotation },
+    key: { norm: norm(scales?.keyScales), rotation },
   };
 }
 

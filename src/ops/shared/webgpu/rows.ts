@@ -7,6 +7,7 @@ import { type ElementType, traitsOf } from "../../../tensor/element-type.js";
 import { sameNumbers } from "../../../tensor/view.js";
 import type { Binding, DeviceTraits, Dispatch, Temporary } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { entry, listed, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import { ownTable, type Table, tableBinding } from "./tables.js";
 
 /** Where elements lie: in what, from where on, how far apart. Counted in elements. */
 export interface RowsPlace {
@@ -20,6 +21,8 @@ export interface Starts {
   readonly axis: number;
   /** int64 or int32. */
   readonly indices: Operand;
+  /** Where shaders read the indices, if not as an array of their own. */
+  readonly table?: Table | undefined;
   /** 0: one index serves all samples. */
   readonly step: 0 | 1;
   /** Is added to each index. */
@@ -104,7 +107,7 @@ export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): reado
     { name: `moved${suffix}`, of: own.target.of, writes: true, element: writtenElement(unit) },
     ...(own.source === undefined ? [] : [{ name: `source${suffix}`, of: own.source.of, element: unitElement(unit) }]),
   ]);
-  if (starts !== undefined) bindings.push({ name: "starts", of: starts.indices });
+  if (starts !== undefined) bindings.push(...startsPart(starts).bindings);
   const [x, y] = workgroupsFor(count, 64, mostWorkgroups);
   return [
     {
@@ -212,26 +215,30 @@ export const startsPart = (
   readonly parameters: Readonly<Record<string, number>>;
 } => ({
   code: startCode(starts),
-  bindings: [{ name: "starts", of: starts.indices }],
+  bindings: [tableBinding(startTable(starts))],
   parameters: {
-    startOffset: starts.indices.place.offset,
+    startOffset: startTable(starts).offset,
     startStep: starts.step,
     startAdd: starts.add,
     wrapsAt: starts.wrapsAt ?? 0,
   },
 });
 
+const startTable = ({ indices, table }: Starts): Table => table ?? ownTable("starts", indices);
+
 /** Circular mode takes any index of 64 bits; else the low half is all of it. */
-function startCode({ indices, wrapsAt }: Starts): string {
+function startCode(starts: Starts): string {
+  const { indices, wrapsAt } = starts;
+  const { array } = startTable(starts);
   const isWide = indices.type === "int64";
   const words = isWide ? "2u * " : "";
-  const low = `starts[${words}(p.startOffset + sample * p.startStep)]`;
+  const low = `${array}[${words}(p.startOffset + sample * p.startStep)]`;
   if (wrapsAt === undefined)
     return `
 fn rowFrom(sample: u32, row: u32) -> u32 { return ${low} + p.startAdd + row; }`;
   return `
 fn rowFrom(sample: u32, row: u32) -> u32 {
-  var start = ${isWide ? `starts[${words}(p.startOffset + sample * p.startStep) + 1u] % p.wrapsAt` : "0u"};
+  var start = ${isWide ? `${array}[${words}(p.startOffset + sample * p.startStep) + 1u] % p.wrapsAt` : "0u"};
   if (start != 0u) { for (var bit = 0u; bit < 32u; bit++) { start = (2u * start) % p.wrapsAt; } }
   return (start + ${low} % p.wrapsAt + p.startAdd + row) % p.wrapsAt;
 }`;

@@ -2,26 +2,26 @@
  * What is done to heads before an attention, on WebGPU: their norm, and their rotary embedding. As functions for shaders that do it on the way, and as a
  * dispatch that writes the heads somewhere: into memory in between, or into the rows of a cache.
  */
-import type { Operand } from "../../../graph/kernel.js";
 import type { ElementType } from "../../../tensor/element-type.js";
 import type { Binding, DeviceTraits, Dispatch, Parameter } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { pack, packing, perWord, read, readIndex } from "../../../webgpu-kernels/wgsl.js";
 import type { Heads } from "./heads.js";
 import { isFloatType, quadsOf } from "./quads.js";
 import { type Starts, startsPart } from "./rows.js";
+import { distinct, type Table, tableBinding } from "./tables.js";
 import { workgroupReduction } from "./workgroup-reduction.js";
 
 /** Angles: tables by position, or an entry for each token where there are no positions. */
 interface Rotation {
-  readonly cos: Operand;
-  readonly sin: Operand;
-  readonly positions: Operand | undefined;
+  readonly cos: Table;
+  readonly sin: Table;
+  readonly positions: Table | undefined;
   readonly interleaved: boolean;
 }
 
 /** What is done to heads, in this order. */
 export interface Turning {
-  readonly norm: { readonly scale: Operand; readonly epsilon: number } | undefined;
+  readonly norm: { readonly scale: Table; readonly epsilon: number } | undefined;
   readonly rotation: Rotation | undefined;
 }
 
@@ -32,40 +32,46 @@ interface Part {
 }
 
 /** Pairs of values that are turned. */
-const pairsOf = ({ cos }: Rotation): number => cos.shape.at(-1)!;
+const pairsOf = ({ cos }: Rotation): number => cos.operand.shape.at(-1)!;
 
 /** True if heads of this size can be turned four elements at a time. */
 export const turnsByFours = (size: number, { norm, rotation }: Turning): boolean =>
   size % 4 === 0 &&
-  (norm === undefined || norm.scale.place.offset % 4 === 0) &&
+  (norm === undefined || norm.scale.offset % 4 === 0) &&
   (rotation === undefined ||
-    (pairsOf(rotation) % 4 === 0 && [rotation.cos, rotation.sin].every(({ place }) => place.offset % 4 === 0)));
+    (pairsOf(rotation) % 4 === 0 && [rotation.cos, rotation.sin].every(({ offset }) => offset % 4 === 0)));
 
 /** `angleOf(sample, token)`: where the angles of a token begin, for tokens of `tokens` a sample. */
-export function anglesPart({ cos, sin, positions }: Rotation, tokens: number, byFours: boolean): Part {
-  const pairs = cos.shape.at(-1)!;
-  const entry = `p.positionOffset + sample * ${positions === undefined ? 0 : positions.place.strides[0]}u + token * ${positions === undefined ? 0 : positions.place.strides[1]}u`;
-  const element = byFours && isFloatType(cos.type) ? quadsOf(cos.type).element : "u32";
+export function anglesPart(rotation: Rotation, tokens: number, byFours: boolean): Part {
+  const { cos, sin, positions } = rotation;
+  const pairs = pairsOf(rotation);
+  const { type, shape } = cos.operand;
+  const element = byFours && isFloatType(type) ? quadsOf(type).element : "u32";
   return {
     code:
       positions === undefined
         ? `fn angleOf(sample: u32, token: u32) -> u32 { return (sample * ${tokens}u + token) * ${pairs}u; }`
         : `fn angleOf(sample: u32, token: u32) -> u32 {
-  var position = ${readIndex(positions.type, "positions", entry)};
-  if (position < 0) { position += ${cos.shape[0]}; }
+  var position = ${positionAt(positions)};
+  if (position < 0) { position += ${shape[0]}; }
   return u32(position) * ${pairs}u;
 }`,
-    bindings: [
-      { name: "cosines", of: cos, element },
-      { name: "sines", of: sin, element },
-      ...(positions === undefined ? [] : [{ name: "positions", of: positions }]),
-    ],
+    bindings: distinct([
+      tableBinding(cos, element),
+      tableBinding(sin, element),
+      ...(positions === undefined ? [] : [tableBinding(positions)]),
+    ]),
     parameters: {
-      cosOffset: cos.place.offset,
-      sinOffset: sin.place.offset,
-      ...(positions === undefined ? {} : { positionOffset: positions.place.offset }),
+      cosOffset: cos.offset,
+      sinOffset: sin.offset,
+      ...(positions === undefined ? {} : { positionOffset: positions.offset }),
     },
   };
+}
+
+function positionAt({ operand: { type, place }, array }: Table): string {
+  const [sample, token] = place.strides;
+  return readIndex(type, array, `p.positionOffset + sample * ${sample}u + token * ${token}u`);
 }
 
 /**
@@ -73,12 +79,12 @@ export function anglesPart({ cos, sin, positions }: Rotation, tokens: number, by
  * `(start, quad) -> vec4f` of the head as it is.
  */
 export function quadTurning(name: string, fresh: string, { norm, rotation }: Turning): Part {
-  const scales = `${name}Scales`;
-  const type = norm?.scale.type;
+  const offset = `${name}ScaleOffset`;
+  const type = norm?.scale.operand.type;
   const scaled = (quad: string): string =>
     norm === undefined || type === undefined || !isFloatType(type)
       ? `${fresh}(start, ${quad})`
-      : `${fresh}(start, ${quad}) * inverse * ${quadsOf(type).unpack(`${scales}[p.${scales}Offset / 4u + ${quad}]`)}`;
+      : `${fresh}(start, ${quad}) * inverse * ${quadsOf(type).unpack(`${norm.scale.array}[p.${offset} / 4u + ${quad}]`)}`;
   return {
     code: `fn ${name}Turned(start: u32, quad: u32, inverse: f32, angle: u32) -> vec4f {
   let own = ${scaled("quad")};
@@ -87,18 +93,18 @@ export function quadTurning(name: string, fresh: string, { norm, rotation }: Tur
     bindings:
       norm === undefined || type === undefined || !isFloatType(type)
         ? []
-        : [{ name: scales, of: norm.scale, element: quadsOf(type).element }],
-    parameters: norm === undefined ? {} : { [`${scales}Offset`]: norm.scale.place.offset },
+        : [tableBinding(norm.scale, quadsOf(type).element)],
+    parameters: norm === undefined ? {} : { [offset]: norm.scale.offset },
   };
 }
 
 function quadRotation(rotation: Rotation, scaled: (quad: string) => string): string {
-  const { cos, interleaved } = rotation;
+  const { cos, sin, interleaved } = rotation;
   const pairs = pairsOf(rotation);
-  const table = (name: "cosines" | "sines", offset: string, at: string): string =>
-    isFloatType(cos.type) ? quadsOf(cos.type).unpack(`${name}[(p.${offset} + ${at}) / 4u]`) : "vec4f()";
-  const both = (at: string): string => `let c = ${table("cosines", "cosOffset", at)};
-  let s = ${table("sines", "sinOffset", at)};`;
+  const quadAt = ({ array, operand: { type } }: Table, offset: string, at: string): string =>
+    isFloatType(type) ? quadsOf(type).unpack(`${array}[(p.${offset} + ${at}) / 4u]`) : "vec4f()";
+  const both = (at: string): string => `let c = ${quadAt(cos, "cosOffset", at)};
+  let s = ${quadAt(sin, "sinOffset", at)};`;
   if (!interleaved)
     return `if (4u * quad >= ${2 * pairs}u) { return own; }
   let isSecond = 4u * quad >= ${pairs}u;
@@ -123,12 +129,11 @@ export function elementTurning(
   name: string,
   type: ElementType,
   array: string,
-  scales: string,
   scaleOffset: string,
   { norm, rotation }: Turning,
 ): string {
   const raw = (element: string): string =>
-    `${read(type, array, `start + ${element}`)}${norm === undefined ? "" : ` * inverse * ${read(norm.scale.type, scales, `${scaleOffset} + ${element}`)}`}`;
+    `${read(type, array, `start + ${element}`)}${norm === undefined ? "" : ` * inverse * ${read(norm.scale.operand.type, norm.scale.array, `${scaleOffset} + ${element}`)}`}`;
   const pairs = rotation === undefined ? 0 : pairsOf(rotation);
   const turned =
     rotation === undefined
@@ -140,8 +145,8 @@ export function elementTurning(
         : `let isSecond = at >= ${pairs}u; let pair = select(at, at - ${pairs}u, isSecond); let other = select(at + ${pairs}u, pair, isSecond);`
     }
     let partner = ${raw("other")};
-    let c = ${read(rotation.cos.type, "cosines", "p.cosOffset + angle + pair")};
-    let s = ${read(rotation.sin.type, "sines", "p.sinOffset + angle + pair")};
+    let c = ${read(rotation.cos.operand.type, rotation.cos.array, "p.cosOffset + angle + pair")};
+    let s = ${read(rotation.sin.operand.type, rotation.sin.array, "p.sinOffset + angle + pair")};
     return own * c + select(-partner, partner, isSecond) * s;
   }`;
   return `fn ${name}(start: u32, at: u32, inverse: f32, angle: u32) -> f32 {
@@ -177,7 +182,7 @@ export function turnDispatch(
 ${norm === undefined ? "" : workgroupReduction("total", "sum", threads, device)}
 ${angles?.code ?? ""}
 ${places?.code ?? ""}
-${elementTurning("turnedAt", source.type, "source", "scales", "p.scaleOffset", turning)}
+${elementTurning("turnedAt", source.type, "source", "p.scaleOffset", turning)}
 @compute @workgroup_size(${threads}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
   let token = place.x;
   let head = place.y;
@@ -203,13 +208,13 @@ ${elementTurning("turnedAt", source.type, "source", "scales", "p.scaleOffset", t
   return {
     name,
     code,
-    bindings: [
+    bindings: distinct([
       { name: "source", of: source.of },
-      ...(norm === undefined ? [] : [{ name: "scales", of: norm.scale }]),
+      ...(norm === undefined ? [] : [tableBinding(norm.scale)]),
       ...(angles?.bindings ?? []),
       ...(places?.bindings ?? []),
       { name: "written", of: heads.of, writes: true },
-    ],
+    ]),
     parameters: {
       sourceOffset: source.offset,
       sourceSample: source.sample,
@@ -219,7 +224,7 @@ ${elementTurning("turnedAt", source.type, "source", "scales", "p.scaleOffset", t
       targetSample: heads.sample,
       targetHead: heads.head,
       targetRow: heads.row,
-      ...(norm === undefined ? {} : { scaleOffset: norm.scale.place.offset, epsilon: { float: norm.epsilon } }),
+      ...(norm === undefined ? {} : { scaleOffset: norm.scale.offset, epsilon: { float: norm.epsilon } }),
       ...angles?.parameters,
       ...places?.parameters,
     },

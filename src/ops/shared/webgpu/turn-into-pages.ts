@@ -3,15 +3,11 @@
  * into the slots of their tokens. One dispatch where a device binds enough at once, else one for each of the three.
  */
 import type { Operand } from "../../../graph/kernel.js";
-import type {
-  Binding,
-  DeviceTraits,
-  Dispatch,
-  Parameter,
-  WebgpuRecorder,
-} from "../../../webgpu-kernels/webgpu-kernel.js";
-import { entry, pack, packing, perWord, read, readIndex, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import type { DeviceTraits, Dispatch, Parameter, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { pack, packing, perWord, read } from "../../../webgpu-kernels/wgsl.js";
 import { type Heads, temporaryHeads } from "./heads.js";
+import { slotCode, type Slots, slotsOfTokens } from "./slots.js";
+import { distinct, tableBinding } from "./tables.js";
 import { anglesPart, elementTurning, type Turning } from "./turn-heads.js";
 import { workgroupReduction } from "./workgroup-reduction.js";
 
@@ -50,9 +46,6 @@ const names = { query: "turnQueries", key: "writeKeys", value: "writeValues" } a
 
 const still: Turning = { norm: undefined, rotation: undefined };
 
-/** Tokens up to which each head compares its slot with those of all later ones; beyond, each token does so once, in a dispatch of its own. */
-const mostCompared = 64;
-
 /** Records it; the queries as they are then. */
 export function turnIntoPages(work: PagesWrite, recorder: WebgpuRecorder): Heads {
   const { query, key, value, turnings } = work;
@@ -63,13 +56,12 @@ export function turnIntoPages(work: PagesWrite, recorder: WebgpuRecorder): Heads
     { name: "key", source: key, turning: turnings.key, target: work.keys },
     { name: "value", source: value, turning: still, target: work.values },
   ];
-  const lasts = lastTokens(work, recorder);
+  const slots = slotsOfTokens(work.slots, key.batch * key.rows, recorder);
   const dispatchOf = (some: readonly Side[]): Dispatch =>
     turningDispatch(
       some.length === 1 ? names[some[0].name] : some.length === 2 ? "writePages" : "turnIntoPages",
       some,
-      work.slots,
-      lasts,
+      slots,
       recorder.device,
     );
   const fits = ({ bindings }: Dispatch): boolean => bindings.length <= recorder.device.mostBindings;
@@ -82,43 +74,10 @@ export function turnIntoPages(work: PagesWrite, recorder: WebgpuRecorder): Heads
   return turned;
 }
 
-const slotAt = ({ type }: Operand, at: string): string => readIndex(type, "slots", `p.slotOffset + ${at}`);
-
-/** Of several tokens for one slot the last stays: the others are not written. */
-const comparing = (slots: Operand): string => `
-fn isLast(token: u32, slot: i32) -> bool {
-  for (var later = token + 1u; later < p.tokens; later++) { if (${slotAt(slots, "later")} == slot) { return false; } }
-  return true;
-}`;
-
-/** Which tokens are the last of their slots, found beforehand where there are many. */
-function lastTokens({ slots, key }: PagesWrite, recorder: WebgpuRecorder): Binding | undefined {
-  const tokens = key.batch * key.rows;
-  if (tokens <= mostCompared) return undefined;
-  const of = recorder.temporary(4 * tokens);
-  recorder.dispatch({
-    name: "lastTokens",
-    code: `${comparing(slots)}\n${entry(64, `  if (index < p.tokens) { lasts[index] = u32(isLast(index, ${slotAt(slots, "index")})); }`)}`,
-    bindings: [
-      { name: "lasts", of, writes: true },
-      { name: "slots", of: slots },
-    ],
-    parameters: { tokens, slotOffset: slots.place.offset },
-    workgroups: workgroupsFor(tokens, 64, recorder.device.mostWorkgroups),
-  });
-  return { name: "lasts", of };
-}
-
 const isRows = (target: Side["target"]): target is Heads => !("blockSize" in target);
 
 /** A workgroup for each head of a token, whichever side it is of. */
-function turningDispatch(
-  name: string,
-  sides: readonly Side[],
-  slots: Operand,
-  lasts: Binding | undefined,
-  device: DeviceTraits,
-): Dispatch {
+function turningDispatch(name: string, sides: readonly Side[], slots: Slots, device: DeviceTraits): Dispatch {
   const [{ source }] = sides;
   const { size, rows, batch, type } = source;
   const per = perWord(type);
@@ -130,7 +89,7 @@ function turningDispatch(
   const normalized = sides.filter(({ turning }) => turning.norm !== undefined);
   const writesSlots = sides.some(({ target }) => !isRows(target));
   const firsts = sides.map((_, at) => sides.slice(0, at).reduce((sum, side) => sum + side.source.heads, 0));
-  const parameters: Record<string, Parameter> = { tokens: batch * rows, slotOffset: slots.place.offset };
+  const parameters: Record<string, Parameter> = { tokens: batch * rows, slotOffset: slots.offset };
   for (const { name: side, source: from, turning, target } of sides) {
     Object.assign(parameters, {
       [`${side}Offset`]: from.offset,
@@ -145,14 +104,14 @@ function turningDispatch(
         : { [`${side}BlockSize`]: target.blockSize, [`${side}ToBlock`]: target.block }),
       ...(turning.norm === undefined
         ? {}
-        : { [`${side}ScaleOffset`]: turning.norm.scale.place.offset, epsilon: { float: turning.norm.epsilon } }),
+        : { [`${side}ScaleOffset`]: turning.norm.scale.offset, epsilon: { float: turning.norm.epsilon } }),
     });
   }
   const goes = (side: Side): string =>
     isRows(side.target)
       ? `first = p.${side.name}To + sample * p.${side.name}ToSample + head * p.${side.name}ToHead + token * p.${side.name}ToRow;`
-      : `let slot = ${slotAt(slots, "flat")};
-    if (slot < 0 || !isLast(flat, slot)) { return; }
+      : `let slot = slotOf(flat);
+    if (slot < 0) { return; }
     first = p.${side.name}To + u32(slot) / p.${side.name}BlockSize * p.${side.name}ToBlock + u32(slot) % p.${side.name}BlockSize * p.${side.name}ToRow + head * p.${side.name}ToHead;`;
   const own = (side: Side, at: number): string => `{
     let head = part - ${firsts[at]}u;
@@ -176,8 +135,8 @@ function turningDispatch(
   const code = `${packing}
 ${normalized.length === 0 ? "" : workgroupReduction("total", "sum", threads, device)}
 ${angles?.code ?? ""}
-${!writesSlots ? "" : lasts === undefined ? comparing(slots) : "fn isLast(token: u32, slot: i32) -> bool { return lasts[token] != 0u; }"}
-${sides.map((side) => elementTurning(`${side.name}Turned`, type, arrayOf(side), `${side.name}Scales`, `p.${side.name}ScaleOffset`, side.turning)).join("\n")}
+${writesSlots ? slotCode(slots) : ""}
+${sides.map((side) => elementTurning(`${side.name}Turned`, type, arrayOf(side), `p.${side.name}ScaleOffset`, side.turning)).join("\n")}
 @compute @workgroup_size(${threads}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
   let token = place.x;
   let part = place.y;
@@ -189,13 +148,13 @@ ${sides.map((side) => elementTurning(`${side.name}Turned`, type, arrayOf(side), 
   return {
     name,
     code,
-    bindings: [
+    bindings: distinct([
       ...(together ? sides.slice(0, 1) : sides).map((side) => ({ name: arrayOf(side), of: side.source.of })),
-      ...normalized.map(({ name: side, turning }) => ({ name: `${side}Scales`, of: turning.norm!.scale })),
+      ...normalized.map(({ turning }) => tableBinding(turning.norm!.scale)),
       ...(angles?.bindings ?? []),
-      ...(writesSlots ? [{ name: "slots", of: slots }, ...(lasts === undefined ? [] : [lasts])] : []),
+      ...(writesSlots ? [{ name: "slots", of: slots.of }] : []),
       ...sides.map(({ name: side, target }) => ({ name: `${side}Written`, of: target.of, writes: true })),
-    ],
+    ]),
     parameters: { ...parameters, ...angles?.parameters },
     // What runs for every token has its numbers in the shader.
     fixed: rows === 1,
