@@ -103,9 +103,16 @@ export interface WebgpuRecorder {
   between(type: ElementType, shape: readonly number[]): Operand & Temporary;
   /**
    * Another form of operands: `make` gives the dispatch that reads them and writes the form. They are all constant, and stay on the device only
-   * where something binds them; or the host knows all of them before each run.
+   * where something binds them; or the host knows all of them before each run. `laidAt`, where the form is the operands' bytes and nothing else: at
+   * which byte those of each begin. What the host knows needs no dispatch then.
    */
-  form(of: readonly Operand[], key: string, bytes: number, make: (form: OperandForm) => Dispatch): OperandForm;
+  form(
+    of: readonly Operand[],
+    key: string,
+    bytes: number,
+    make: (form: OperandForm) => Dispatch,
+    laidAt?: readonly number[],
+  ): OperandForm;
   dispatch(dispatch: Dispatch): void;
 }
 

@@ -72,7 +72,7 @@ test.skipIf(noWebgpu !== undefined)("on WebGPU too: foreseen without a device is
   const foreseen = JSON.parse(await run(fileOf(model), "--json", "--backend", "webgpu", "--dims", dims)) as ExplainJson;
   expect(runsOf(foreseen)).toEqual(runsOf(session.explain({ json: true })));
   const kernels = foreseen.steps.find(({ op }) => op === "CachedAttention")?.kernels;
-  expect(kernels).toEqual(["sideBySide", "attentionStepAtOnce"]);
+  expect(kernels).toEqual(["attentionStepAtOnce"]);
   await session.release();
   await expect(run(fileOf(model), "--backend", "gpu")).rejects.toThrow(
     /--backend must be "wasm", "webgpu" or "reference", got "gpu"/,

@@ -15,21 +15,12 @@ import { elementCount, View } from "../../tensor/view.js";
 import type { Transfer } from "../backend.js";
 import type { Binding, Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
 import { DeviceBuffer, type DevicePlace, devicePlace, isDevicePlace } from "./buffers.js";
-import {
-  type Action,
-  type BoundDispatch,
-  type BoundRun,
-  deliveryOf,
-  type Delivery,
-  type HostRange,
-  isWait,
-  sparing,
-} from "./bound-run.js";
+import { type BoundRun, deliveryOf, type Delivery, type HostRange, isWait, layingOf } from "./bound-run.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { KeptChecks } from "./kept-checks.js";
 import { Landing } from "./landing.js";
 import { type Bounds, holdsWithin, lookedAt, neededSteps } from "./needs.js";
-import { type DraftDispatch, DraftDispatches } from "./draft-dispatches.js";
+import { type DraftAction, DraftDispatches, readyActions } from "./draft-dispatches.js";
 import { Pending } from "./pending.js";
 import type { WebgpuSession } from "./session.js";
 import { belongsToHost, isView, Whereabouts } from "./whereabouts.js";
@@ -74,7 +65,7 @@ class Binder {
   readonly #arena: readonly DeviceBuffer[];
   readonly #live: ReadonlySet<Node>;
   readonly #needed: ReadonlySet<Value>;
-  readonly #actions: (Exclude<Action, { readonly kind: "dispatches" }> | DraftDispatch)[] = [];
+  readonly #actions: DraftAction[] = [];
   readonly #accounts = new Map<Node, StepAccount>();
   readonly #transfers: Transfer[] = [];
   readonly #values: Whereabouts;
@@ -156,8 +147,10 @@ class Binder {
     this.#keep(step, outputs);
     const valueOf = ({ place }: Operand): Value => node.inputs[recorded.operands.indexOf(devicePlace(place))]!;
     const bufferOf = ({ of }: Binding): DeviceBuffer => this.#bufferOf((of as Operand).place);
-    const making = this.#dispatches.take(recorder, valueOf).map(({ dispatch }) => dispatch);
-    for (const dispatch of making) this.#dispatch(dispatch, bufferOf);
+    const making: Dispatch[] = [];
+    for (const { form, of, buffer } of this.#dispatches.take(recorder, valueOf))
+      if (form.laidAt !== undefined) this.#lay(of, form.laidAt, buffer);
+      else this.#dispatch(making[making.push(form.dispatch) - 1], bufferOf);
     recorder.dispatches.forEach((dispatch, at) =>
       this.#dispatch(
         this.#session.settle(node, dispatch, at),
@@ -206,16 +199,7 @@ class Binder {
       }
     }
     const ready = await this.#dispatches.ready();
-    const actions: Action[] = [];
-    let together: BoundDispatch[] | undefined;
-    for (const action of this.#actions)
-      if (action.kind !== "draft") {
-        actions.push(sparing(action, this.#written));
-        together = undefined;
-      } else {
-        if (together === undefined) actions.push({ kind: "dispatches", all: (together = []) });
-        together.push({ ...ready.get(action)!, only: action.only });
-      }
+    const actions = readyActions(this.#actions, ready, this.#written);
     waits ||= actions.some(isWait);
     return {
       program: this.#program,
@@ -373,6 +357,11 @@ class Binder {
     this.#actions.push({ kind: "download", value, from });
     this.#tell(value, "host");
     this.#values.host.add(value);
+  }
+
+  #lay(values: readonly Value[], at: readonly number[], buffer: DeviceBuffer): void {
+    this.#actions.push(layingOf(values, at, buffer));
+    for (const value of values) this.#tell(value, "backend");
   }
 
   #tell(value: Value, to: Transfer["to"]): void {

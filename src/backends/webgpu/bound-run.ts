@@ -3,6 +3,8 @@ import { InsituError } from "../../base/error.js";
 import type { Node, Value } from "../../graph/graph.js";
 import type { Program, Step } from "../../plan/program.js";
 import { traitsOf } from "../../tensor/element-type.js";
+import { Placed } from "../../tensor/placed.js";
+import { View } from "../../tensor/view.js";
 import type { Transfer } from "../backend.js";
 import type { StepAccount } from "../step-account.js";
 import type { DeviceBuffer, DevicePlace } from "./buffers.js";
@@ -11,7 +13,7 @@ import type { Landing } from "./landing.js";
 import type { ReadyDispatch } from "./session.js";
 
 /** What was sent to a buffer last, where nothing but uploads writes it: the same bytes need not be sent again. */
-interface Sent {
+export interface Sent {
   readonly bytes: Uint8Array;
   isHeld: boolean;
 }
@@ -40,6 +42,16 @@ export type Action =
       readonly to: DevicePlace;
       readonly intoCache: boolean;
       readonly sent?: Sent | undefined;
+    }
+  /** Lays values of the host side by side in a buffer that holds nothing else: each from a byte on. */
+  | {
+      readonly kind: "lay";
+      readonly values: readonly Value[];
+      readonly at: readonly number[];
+      readonly to: DevicePlace;
+      readonly sent: Sent;
+      /** What is sent, made anew in each run. */
+      readonly laid: View;
     }
   | { readonly kind: "download"; readonly value: Value; readonly from: DevicePlace }
   /** Computes a step on the host. */
@@ -85,6 +97,20 @@ export const isWait = (action: Action): boolean =>
 /** Bytes up to which an upload is compared with the one before. */
 const mostSpared = 256;
 
+/** The action that lays values side by side. */
+export const layingOf = (
+  values: readonly Value[],
+  at: readonly number[],
+  buffer: DeviceBuffer,
+): Action & { readonly kind: "lay" } => ({
+  kind: "lay",
+  values,
+  at,
+  to: new Placed("uint8", [buffer.bytes], buffer),
+  sent: { bytes: new Uint8Array(buffer.bytes), isHeld: false },
+  laid: View.allocate("uint8", [buffer.bytes]),
+});
+
 /** A small upload to a buffer that nothing else writes need not be made again while its bytes are the same. */
 export function sparing(action: Action, written: ReadonlySet<DeviceBuffer>): Action {
   if (action.kind !== "upload" || action.intoCache || written.has(action.to.buffer)) return action;
@@ -94,7 +120,8 @@ export function sparing(action: Action, written: ReadonlySet<DeviceBuffer>): Act
 
 /** What was to be sent may not have been. */
 export function forgetSent({ actions }: BoundRun): void {
-  for (const action of actions) if (action.kind === "upload" && action.sent !== undefined) action.sent.isHeld = false;
+  for (const action of actions)
+    if ((action.kind === "upload" || action.kind === "lay") && action.sent !== undefined) action.sent.isHeld = false;
 }
 
 /** The copy of an output to where it is wanted on the device; throws for one that no copy of whole words makes. */

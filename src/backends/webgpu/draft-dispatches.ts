@@ -6,7 +6,7 @@ import { InsituError } from "../../base/error.js";
 import type { Value } from "../../graph/graph.js";
 import type { Operand } from "../../graph/kernel.js";
 import type { Binding, Dispatch, Temporary, OperandForm } from "../../webgpu-kernels/webgpu-kernel.js";
-import type { HostRange } from "./bound-run.js";
+import { type Action, type BoundDispatch, type HostRange, sparing } from "./bound-run.js";
 import { DeviceBuffer } from "./buffers.js";
 import { KeptForms } from "./kept-forms.js";
 import { ParameterMemory } from "./parameters.js";
@@ -16,8 +16,15 @@ import type { ReadyDispatch, WebgpuSession } from "./session.js";
 /** What a binding is by now. */
 type Bound = DeviceBuffer | OperandForm | Temporary;
 
+/** A form that each run makes, of what the host knows then. */
+interface FormOfRuns {
+  readonly form: RecordedForm;
+  readonly of: readonly Value[];
+  readonly buffer: DeviceBuffer;
+}
+
 /** A dispatch, its pipeline on the way. */
-export interface DraftDispatch {
+interface DraftDispatch {
   readonly kind: "draft";
   readonly dispatch: Dispatch;
   readonly pipeline: Promise<GPUComputePipeline>;
@@ -45,8 +52,8 @@ export class DraftDispatches {
   }
 
   /** Takes what one step asks for beside its operands, before its dispatches are added. Forms that are to be made before it, in each run. */
-  take({ temporaries, forms }: CallRecorder, valueOf: (operand: Operand) => Value): readonly RecordedForm[] {
-    const making = forms.filter((form) => this.#takeForm(form, form.of.map(valueOf)));
+  take({ temporaries, forms }: CallRecorder, valueOf: (operand: Operand) => Value): readonly FormOfRuns[] {
+    const making = forms.flatMap((form) => this.#takeForm(form, form.of.map(valueOf)) ?? []);
     // The largest first, so that what shares a slot differs in size as little as can be.
     temporaries
       .toSorted((a, b) => b.bytes - a.bytes)
@@ -57,21 +64,21 @@ export class DraftDispatches {
     return making;
   }
 
-  /** True for one that runs have to make, and that no step before asked for. */
-  #takeForm(form: RecordedForm, of: readonly Value[]): boolean {
+  /** One that runs have to make, and that no step before asked for. */
+  #takeForm(form: RecordedForm, of: readonly Value[]): FormOfRuns | undefined {
     if (form.lasts) {
       this.#forms.set(form, { weights: of, form });
-      return false;
+      return undefined;
     }
     const made = this.#madeInRuns.get(of, form.key);
     const { memory } = this.#session;
     const buffer =
       made ?? memory.allocate(form.bytes, `${of.map(({ name }) => `"${name}"`).join(" and ")} as ${form.key}`);
     this.#ofRuns.set(form, buffer);
-    if (made !== undefined) return false;
+    if (made !== undefined) return undefined;
     this.#releases.push(() => memory.free(buffer));
     this.#madeInRuns.set(of, form.key, buffer);
-    return true;
+    return { form, of, buffer };
   }
 
   /** True for what is no operand: memory in between, or another form of some. */
@@ -150,4 +157,26 @@ export class DraftDispatches {
   release(): void {
     for (const release of this.#releases.splice(0)) release();
   }
+}
+
+/** What a run does, before its dispatches are ready. */
+export type DraftAction = Exclude<Action, { readonly kind: "dispatches" }> | DraftDispatch;
+
+/** The same with the dispatches as they became, those together that follow each other; `written` are the buffers that dispatches write. */
+export function readyActions(
+  drafted: readonly DraftAction[],
+  ready: ReadonlyMap<DraftDispatch, ReadyDispatch>,
+  written: ReadonlySet<DeviceBuffer>,
+): readonly Action[] {
+  const actions: Action[] = [];
+  let together: BoundDispatch[] | undefined;
+  for (const action of drafted)
+    if (action.kind !== "draft") {
+      actions.push(sparing(action, written));
+      together = undefined;
+    } else {
+      if (together === undefined) actions.push({ kind: "dispatches", all: (together = []) });
+      together.push({ ...ready.get(action)!, only: action.only });
+    }
+  return actions;
 }

@@ -53,9 +53,18 @@ export class RecordedForm implements OperandForm {
   readonly key: string;
   readonly bytes: number;
   readonly dispatch: Dispatch;
+  /** At which byte each operand's begin, where the form is nothing else. */
+  readonly laidAt: readonly number[] | undefined;
 
-  constructor(of: readonly Operand[], key: string, bytes: number, make: (form: OperandForm) => Dispatch) {
+  constructor(
+    of: readonly Operand[],
+    key: string,
+    bytes: number,
+    make: (form: OperandForm) => Dispatch,
+    laidAt: readonly number[] | undefined,
+  ) {
     this.of = of;
+    this.laidAt = laidAt;
     this.key = key;
     this.bytes = bytes;
     this.dispatch = make(this);
@@ -97,10 +106,16 @@ export class CallRecorder implements WebgpuRecorder {
     return memory;
   }
 
-  form(of: readonly Operand[], key: string, bytes: number, make: (form: OperandForm) => Dispatch): OperandForm {
+  form(
+    of: readonly Operand[],
+    key: string,
+    bytes: number,
+    make: (form: OperandForm) => Dispatch,
+    laidAt?: readonly number[],
+  ): OperandForm {
     if (!of.every(({ constant }) => constant) && !of.every((operand) => this.isOnHost(operand)))
       throw new InsituError("internal", `"${key}" was asked for of what neither stays nor is known before a run`);
-    const form = new RecordedForm(of, key, bytes, make);
+    const form = new RecordedForm(of, key, bytes, make, laidAt);
     this.forms.push(form);
     return form;
   }

@@ -8,11 +8,11 @@ import type { Value } from "../../graph/graph.js";
 import { bodyOf } from "../../graph/infer.js";
 import type { Step } from "../../plan/program.js";
 import { readIntegers } from "../../tensor/access.js";
-import { copyView } from "../../tensor/copy.js";
+import { cloneView, copyView } from "../../tensor/copy.js";
 import { Placed } from "../../tensor/placed.js";
 import { bytesIn, coversStorage, View } from "../../tensor/view.js";
 import { type Environment, runBody, runDynamically } from "../body.js";
-import { type Action, type BoundDispatch, type BoundRun, forgetSent, type HostRange } from "./bound-run.js";
+import { type Action, type BoundDispatch, type BoundRun, forgetSent, type HostRange, type Sent } from "./bound-run.js";
 import type { DeviceBuffer, DevicePlace } from "./buffers.js";
 import { download, type OpenLanding } from "./landing.js";
 import { copyDispatch, endOf } from "./copies.js";
@@ -147,6 +147,9 @@ class Running {
         // What is written to the queue comes before what waits to be encoded: nothing that waits reads the buffer of a value to come.
         this.#upload(action);
         return undefined;
+      case "lay":
+        this.#lay(action);
+        return undefined;
       case "download":
         return this.#download(action);
       case "host":
@@ -233,10 +236,24 @@ class Running {
 
   #upload({ value, to, sent }: Action & { readonly kind: "upload" }): void {
     const view = this.#host.get(value) ?? value.initializer!;
-    if (sent === undefined || !coversStorage(view)) return this.#send(view, to.buffer);
+    if (sent === undefined || !coversStorage(view)) this.#send(view, to.buffer);
+    else this.#sendNew(view, to.buffer, sent);
+  }
+
+  #lay({ values, at, to, sent, laid }: Action & { readonly kind: "lay" }): void {
+    const bytes = bytesIn(laid);
+    values.forEach((value, which) => {
+      const view = this.#host.get(value) ?? value.initializer!;
+      bytes.set(bytesIn(coversStorage(view) ? view : cloneView(view)), at[which]);
+    });
+    this.#sendNew(laid, to.buffer, sent);
+  }
+
+  /** Sends what is not there yet. */
+  #sendNew(view: View, to: DeviceBuffer, sent: Sent): void {
     const bytes = bytesIn(view);
     if (sent.isHeld && bytes.every((byte, at) => byte === sent.bytes[at])) return;
-    this.#send(view, to.buffer);
+    this.#send(view, to);
     sent.bytes.set(bytes);
     sent.isHeld = true;
   }

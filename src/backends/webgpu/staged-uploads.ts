@@ -42,5 +42,9 @@ class StagedUploads {
 export const stagedUploads = (session: WebgpuSession, { actions }: BoundRun, runs: number): StagedUploads =>
   new StagedUploads(
     session,
-    runs * actions.reduce((sum, each) => sum + (each.kind === "upload" ? wholeWords(each.to.byteLength) : 0), 0),
+    runs *
+      actions.reduce(
+        (sum, each) => sum + (each.kind === "upload" || each.kind === "lay" ? wholeWords(each.to.byteLength) : 0),
+        0,
+      ),
   );

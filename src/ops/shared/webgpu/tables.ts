@@ -77,8 +77,12 @@ function sideBySide<Operands extends Named>(
     4 * words <= recorder.device.mostBindingBytes;
   const form =
     fits &&
-    recorder.form(given, `side by side from ${spans.map(({ from }) => from).join(" and ")}`, 4 * words, (made) =>
-      layingDispatch(given, spans, made, recorder.device.mostWorkgroups),
+    recorder.form(
+      given,
+      `side by side from ${spans.map(({ from }) => from).join(" and ")}`,
+      4 * words,
+      (made) => layingDispatch(given, spans, made, recorder.device.mostWorkgroups),
+      spans.map(({ to }) => 4 * to),
     );
   const tables = all.map(([name, operand], at): [string, Table] => [
     name,
