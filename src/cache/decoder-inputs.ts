@@ -107,7 +107,7 @@ export function int64(values: readonly number[], dims: readonly number[]): Tenso
 }
 
 /** Rows of whole numbers from 0 on that fit 32 bits, each filled up with -1: tables of pages, which are made for every token. */
-export function int64Table(rows: readonly (readonly number[])[], columns: number): BigInt64Array {
+export function int64Table(rows: readonly (readonly number[])[], columns: number): Tensor {
   const numbers = new BigInt64Array(rows.length * columns).fill(-1n);
   const halves = new Int32Array(numbers.buffer);
   rows.forEach((row, at) => {
@@ -121,7 +121,7 @@ export function int64Table(rows: readonly (readonly number[])[], columns: number
       }
     }
   });
-  return numbers;
+  return new Tensor("int64", numbers, [rows.length, columns]);
 }
 
 const isLittleEndian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;

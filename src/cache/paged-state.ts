@@ -370,13 +370,9 @@ export class PagedState {
           slots.flatMap((own) => padded(own, count, -1)),
           [entries.length * count],
         ),
-        [pageInputs.tables]: new Tensor(
-          "int64",
-          int64Table(
-            entries.map(({ sequence: { table } }) => table),
-            columns,
-          ),
-          [entries.length, columns],
+        [pageInputs.tables]: int64Table(
+          entries.map(({ sequence: { table } }) => table),
+          columns,
         ),
         [pageInputs.lengths]: int64(lengths, [entries.length]),
       },
