@@ -14,6 +14,7 @@ import { findPeers } from "../../src/bench/peers.js";
 import type { Report } from "../../src/bench/report.js";
 import { runBench } from "../../src/bench/run.js";
 import { ratioText, reportText, timeText } from "../../src/bench/table.js";
+import { builtCommand } from "../support/built.js";
 import { insituHere } from "../support/command-line.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -155,7 +156,7 @@ test("where no peer is installed, the way to install it is told", () => {
 /** Runs the built command line. */
 const insitu = (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
   new Promise((resolve) => {
-    execFile(process.execPath, [join(root, "dist/cli/main.js"), ...args], { cwd: root }, (error, stdout, stderr) =>
+    execFile(process.execPath, [builtCommand, ...args], { cwd: root }, (error, stdout, stderr) =>
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
     );
   });

@@ -5,16 +5,14 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { boundedHash, roundRobin } from "../../src/bench/serve/routes.js";
 import type { PolicyReport } from "../../src/bench/serve/targets.js";
 import { figuresOf } from "../../src/bench/serve/figures.js";
 import type { ServeReport } from "../../src/bench/serve/run.js";
 import { workloads } from "../../src/bench/serve/workload.js";
+import { builtCommand } from "../support/built.js";
 import { insituHere } from "../support/command-line.js";
-
-const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 
 test("figures are those of the answers", () => {
   const answer = (pieces: readonly number[], error?: string) => ({
@@ -59,7 +57,7 @@ test("a small run ends, with a report and a picture", () => {
     process.execPath,
     // One thread each: llama.cpp's spin where the machine is busy.
     [
-      main,
+      builtCommand,
       "bench",
       "serve",
       ..."--quick --only chat --concurrency 2 --rate 50 --threads 1 --json --svg".split(" "),

@@ -3,16 +3,16 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { BlockPool } from "../../src/cache/block-pool.js";
 import { poolSvg } from "../../src/cli/pages-svg.js";
 import { poolText } from "../../src/cli/pages-text.js";
 import { viewPool } from "../../src/cli/pages-view.js";
+import { builtCommand } from "../support/built.js";
 import { insituHere } from "../support/command-line.js";
 
-const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
-const insitu = (...args: string[]): string => execFileSync(process.execPath, [main, ...args], { encoding: "utf8" });
+const insitu = (...args: string[]): string =>
+  execFileSync(process.execPath, [builtCommand, ...args], { encoding: "utf8" });
 const printed = async (...args: string[]): Promise<string> => (await insituHere(args)).stdout;
 const refused = async (...args: string[]): Promise<string> => (await insituHere(args)).stderr.trim();
 

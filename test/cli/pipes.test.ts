@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { textOutput } from "../../src/cli/word-wrap.js";
+import { builtCommand } from "../support/built.js";
 import { type Ended, insituHere } from "../support/command-line.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const main = join(root, "dist/cli/main.js");
-const command = `"${process.execPath}" "${main}"`;
+const command = `"${process.execPath}" "${builtCommand}"`;
 
 const shell = (line: string): Ended => spawnSync("bash", ["-c", line], { cwd: root, encoding: "utf8" });
 
@@ -46,7 +46,7 @@ test.skipIf(!existsSync("/dev/full"))("a disk that is full is a sentence", () =>
 
 test("Ctrl-C in the middle of a piped conversation ends it, with the exit code of shells", async () => {
   const child = spawn(process.execPath, [
-    main,
+    builtCommand,
     "chat",
     "--max-tokens",
     "100000",

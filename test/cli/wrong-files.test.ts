@@ -3,12 +3,12 @@ import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { CausalLM, InferenceSession } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { embedded } from "../generate/support.js";
+import { builtCommand } from "../support/built.js";
 import { insituHere } from "../support/command-line.js";
 
 const folder = mkdtempSync(join(tmpdir(), "insitu-wrong-"));
@@ -122,10 +122,17 @@ test("a name on the hub asks for the package that fetches it, where that is not 
   // A loader to which the package is not there.
   const hooks = `export const resolve = (name, context, next) => { if (name === "@huggingface/hub") throw new Error("gone"); return next(name, context); };`;
   const loader = `import { register } from "node:module"; register("data:text/javascript,${encodeURIComponent(hooks)}");`;
-  const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
   const { status, stderr } = spawnSync(
     process.execPath,
-    ["--import", `data:text/javascript,${encodeURIComponent(loader)}`, main, "generate", "x", "--model", "owner/name"],
+    [
+      "--import",
+      `data:text/javascript,${encodeURIComponent(loader)}`,
+      builtCommand,
+      "generate",
+      "x",
+      "--model",
+      "owner/name",
+    ],
     { encoding: "utf8", env: { ...process.env, INSITU_CACHE: folder } },
   );
   expect([status, stderr]).toEqual([

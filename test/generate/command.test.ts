@@ -1,17 +1,13 @@
 // `insitu generate` and `insitu chat` as they are typed: prompts by argument and by pipe, JSON, Ctrl-C, and one clear sentence for mistakes.
 // What needs no standard input, signal or exit code of a process runs in this one.
 import { spawn, spawnSync } from "node:child_process";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
+import { builtCommand } from "../support/built.js";
 import { type Ended, insituHere } from "../support/command-line.js";
 import { hubFolder } from "./support.js";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-const main = join(root, "dist/cli/main.js");
-
 function insitu(args: string[], input: string | Uint8Array = ""): Ended {
-  return spawnSync(process.execPath, [main, ...args], { encoding: "utf8", input });
+  return spawnSync(process.execPath, [builtCommand, ...args], { encoding: "utf8", input });
 }
 
 interface Result {
@@ -66,7 +62,7 @@ describe("generate", () => {
 
   test("Ctrl-C ends the text and leaves the summary", async () => {
     const child = spawn(process.execPath, [
-      main,
+      builtCommand,
       "generate",
       "The wolf",
       "--max-tokens",
@@ -119,7 +115,15 @@ test("chat reads only what is new, and takes turns back", () => {
 });
 
 test("a reader that goes away early is no error", async () => {
-  const child = spawn(process.execPath, [main, "generate", "The wolf", "--max-tokens", "400", "--when-full", "slide"]);
+  const child = spawn(process.execPath, [
+    builtCommand,
+    "generate",
+    "The wolf",
+    "--max-tokens",
+    "400",
+    "--when-full",
+    "slide",
+  ]);
   let stderr = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
   child.stdout.once("data", () => child.stdout.destroy());

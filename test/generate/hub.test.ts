@@ -15,12 +15,12 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
 import { InsituError } from "../../src/base/error.js";
 import { downloadFile } from "../../src/hub/download-file.js";
 import { fetchHubModel } from "../../src/hub/hub-model.js";
+import { builtCommand } from "../support/built.js";
 import { hubFolder } from "./support.js";
 
 const gitHash = (bytes: Uint8Array): string =>
@@ -271,13 +271,12 @@ test("a cache that cannot be written: one sentence", async () => {
 });
 
 describe("on the command line", () => {
-  const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
   const insitu = (
     args: string[],
     { endpoint = hubUrl, onStart }: { endpoint?: string; onStart?: (child: ChildProcess) => void } = {},
   ): Promise<{ status: number | null; stdout: string; stderr: string }> => {
     const env = { ...process.env, HF_ENDPOINT: endpoint, INSITU_CACHE: cache, HF_TOKEN: "" };
-    const child = spawn(process.execPath, [main, "generate", "abc", "--max-tokens", "4", ...args], {
+    const child = spawn(process.execPath, [builtCommand, "generate", "abc", "--max-tokens", "4", ...args], {
       env,
       stdio: ["ignore", "pipe", "pipe"],
     });

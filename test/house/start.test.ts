@@ -6,12 +6,13 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { readArchive } from "../../scripts/archive.mjs";
+import { builtCommand } from "../support/built.js";
 import { type Ended, insituHere } from "../support/command-line.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 function insitu(...args: string[]): Ended {
-  return spawnSync(process.execPath, [join(root, "dist/cli/main.js"), ...args], { encoding: "utf8" });
+  return spawnSync(process.execPath, [builtCommand, ...args], { encoding: "utf8" });
 }
 
 test("every command has help, and unknown things are refused with one sentence", async () => {

@@ -1,7 +1,6 @@
 // Sessions and language models that are given the original: rewritten while they are loaded, or left alone with a reason.
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import { publishedDecoder } from "../../scripts/published-decoder.mjs";
 import { CausalLM, InferenceSession, rewrite } from "../../src/entry/node.js";
@@ -10,6 +9,7 @@ import { moveToExternalData } from "../../src/onnx/move-external.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { expectSameTokens, hubFolder, tokensOf } from "../generate/support.js";
+import { builtCommand } from "../support/built.js";
 import { bytesOf, int64, packedSteps } from "./exports.js";
 import { styledDecoder } from "./styles.js";
 
@@ -110,10 +110,9 @@ describe("a language model", () => {
   });
 
   test("insitu generate --model takes the folder and the file", () => {
-    const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
     const texts = [folder.path, join(folder.path, "onnx/model.onnx")].map((path) => {
       const given = ["generate", "abc", "--model", path, "--max-tokens", "8", "--temperature", "0", "--json"];
-      const { stdout, stderr } = spawnSync(process.execPath, [main, ...given], { encoding: "utf8" });
+      const { stdout, stderr } = spawnSync(process.execPath, [builtCommand, ...given], { encoding: "utf8" });
       expect(stderr).toBe("");
       return JSON.parse(stdout) as { newTokens: number; movedBytes: number; text: string };
     });

@@ -3,11 +3,11 @@ import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
 import { createServer, type LogEntry } from "../../src/serve/server.js";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
+import { builtCommand } from "../support/built.js";
 import { insituHere } from "../support/command-line.js";
 import { eventsOf, loadModel, ScriptedEngine, serveScript, until } from "./scripted-engine.js";
 
@@ -323,16 +323,18 @@ test.skipIf(chromium === undefined)(`the page talks with the model, on a narrow 
 });
 
 describe("insitu serve", () => {
-  const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
-
   test("listens, answers curl, and at SIGTERM finishes what is under way", async () => {
     const folder = mkdtempSync(join(tmpdir(), "insitu-serve-"));
     const keys = join(folder, "keys");
     writeFileSync(keys, "# mine\nkey-in-a-file\n");
-    const child = spawn(process.execPath, [main, "serve", "--port", "0", "--api-key-file", keys, "--json-logs"], {
-      env: { ...process.env, INSITU_METRICS_DIALECT: "vllm", INSITU_MAX_TOKENS: "200" },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
+    const child = spawn(
+      process.execPath,
+      [builtCommand, "serve", "--port", "0", "--api-key-file", keys, "--json-logs"],
+      {
+        env: { ...process.env, INSITU_METRICS_DIALECT: "vllm", INSITU_MAX_TOKENS: "200" },
+        stdio: ["ignore", "pipe", "pipe"],
+      },
+    );
     let [stdout, stderr] = ["", ""];
     child.stdout.on("data", (chunk) => void (stdout += String(chunk)));
     child.stderr.on("data", (chunk) => void (stderr += String(chunk)));

@@ -4,12 +4,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { builtCommand } from "../support/built.js";
 import { insituHere } from "../support/command-line.js";
 import { Redis, redisServer } from "../support/redis.js";
-
-const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 
 /** One server in a process. */
 interface Worker {
@@ -53,7 +51,7 @@ describe.skipIf(redisServer === undefined)("workers on one store", () => {
   async function start(): Promise<Worker> {
     const options = ["--port", "0", "--threads", "1", "--api-key-file", join(folder, "keys")];
     const store = ["--store-secret-file", join(folder, "secret"), "--store-deadline", "30000"];
-    const child = spawn(process.execPath, [main, "serve", ...options, ...store], {
+    const child = spawn(process.execPath, [builtCommand, "serve", ...options, ...store], {
       env: { ...process.env, INSITU_STORE: redis.address },
       stdio: ["ignore", "pipe", "pipe"],
     });

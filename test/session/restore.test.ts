@@ -13,6 +13,7 @@ import type { Model } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { State } from "../../src/session/state.js";
 import { Tensor } from "../../src/tensor/tensor.js";
+import { builtEntry } from "../support/built.js";
 import { decoderSession, step, tokens } from "../support/decoding.js";
 
 const soak = process.env["INSITU_SOAK"] === "1";
@@ -451,7 +452,6 @@ test("a cache that cannot be saved says so", async () => {
 
 test("saved in one process, restored in another, on either backend", async () => {
   const folder = mkdtempSync(join(tmpdir(), "insitu-restore-"));
-  const entry = new URL("../../dist/index.node.js", import.meta.url).href;
   const session = await decoderSession({ backend: "reference" });
   const state = session.createState({ dims: { batch: 1, capacity: 16 } });
   await step(session, state, tokens(0, 9));
@@ -461,7 +461,7 @@ test("saved in one process, restored in another, on either backend", async () =>
   // Each process goes on from what the one before it saved.
   const script = `
     import { readFileSync, writeFileSync } from "node:fs";
-    import { InferenceSession, Tensor } from ${JSON.stringify(entry)};
+    import { InferenceSession, Tensor } from ${JSON.stringify(builtEntry)};
     const [backend, token] = [process.argv[2], BigInt(process.argv[3])];
     const session = await InferenceSession.create("model.onnx", { backend });
     const state = session.createState({ dims: { batch: 1, capacity: 16 } });

@@ -16,6 +16,7 @@ import { writeModel } from "../../src/onnx/write.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import type { State } from "../../src/session/state.js";
 import { Tensor } from "../../src/tensor/tensor.js";
+import { builtEntry } from "../support/built.js";
 
 /** Layers of 0.6 MB each beside tables of 0.5 MB: more than the share of one memory of 4 MiB that weights may fill. */
 const sizes: DecoderSizes = { ...smallSizes, layers: 8, hidden: 128, headSize: 32, intermediate: 256, vocabulary: 512 };
@@ -255,7 +256,7 @@ test("a process ends by itself with a session in several memories that was never
   const script = join(folder, "script.mjs");
   writeFileSync(
     script,
-    `import { InferenceSession, Tensor } from ${JSON.stringify(new URL("../../dist/index.node.js", import.meta.url).href)};
+    `import { InferenceSession, Tensor } from ${JSON.stringify(builtEntry)};
      const ids = (...values) => new Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
      const session = await InferenceSession.create(${JSON.stringify(join(folder, "decoder.onnx"))}, { threads: 3, wasm: { memoryBytes: ${memoryBytes}} });
      const state = session.createState({ dims: { batch: 1, capacity: 80 } });

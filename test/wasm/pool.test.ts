@@ -14,6 +14,7 @@ import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
 import type { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { nodePlatform } from "../../src/platform/node.js";
+import { builtEntry } from "../support/built.js";
 import { distance } from "../support/compare.js";
 import { decoderSession, step, tokens } from "../support/decoding.js";
 
@@ -279,11 +280,10 @@ describe("sessions", () => {
   });
 });
 
-const entry = pathToFileURL(join(root, "dist/index.node.js")).href;
 writeFileSync(join(scratch, "decoder.onnx"), writeModel(generatedDecoder(smallSizes)));
 
 /** Runs a script on the built package in a process of its own. `insitu` and `model` are there; the package may be another copy. */
-function inProcess(script: string, { package: place = entry, flags = [] as string[] } = {}): string {
+function inProcess(script: string, { package: place = builtEntry, flags = [] as string[] } = {}): string {
   const path = join(scratch, `script-${Math.random().toString(36).slice(2)}.mjs`);
   writeFileSync(
     path,
@@ -332,7 +332,7 @@ describe("a process", () => {
       import { Worker } from "node:worker_threads";
       import { once } from "node:events";
       const thread = (threads, stays) => {
-        const workerData = { entry: ${JSON.stringify(entry)}, model, threads, stays };
+        const workerData = { entry: ${JSON.stringify(builtEntry)}, model, threads, stays };
         return new Worker(new URL("./thread.mjs", import.meta.url), { workerData });
       };
       const expected = await decode(await insitu.InferenceSession.create(model, { threads: 1 }));
