@@ -43,7 +43,8 @@ export class TextStream {
     const certain = text.length - openLength(text);
     const fresh = text.slice(this.#told, certain);
     this.#told = Math.max(this.#told, certain);
-    if (certain === text.length) this.#keep(contextTokens);
+    // Not with every token: forgetting takes as long as decoding.
+    if (certain === text.length && this.#tokens.length > 2 * contextTokens) this.#keep(contextTokens);
     else if (this.#tokens.length > mostTokens) this.#keep(contextTokens + openTokens);
     return fresh;
   }

@@ -12,6 +12,8 @@ import { largestDifference } from "../support/compare.js";
 import { int64 } from "../support/decoding.js";
 import { offeringGpu, PlacedSession } from "../support/gpu.js";
 
+const soak = process.env["INSITU_SOAK"] !== undefined;
+
 const [heads, shared, size, positions] = [4, 2, 8, 1 << 16];
 const width = (heads + 2 * shared) * size;
 /** Of cosines and sines together. */
@@ -187,7 +189,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU of 8 bindings", () => {
     checkTables(few, many);
   });
 
-  test("layers on pages: heads turned and written by one dispatch each, and tables once", async () => {
+  test.skipIf(!soak)("layers on pages: heads turned and written by one dispatch each, and tables once", async () => {
     const [few, many] = [await run(2, "paged", 80), await run(6, "paged", 80)];
     for (const [{ apart, ofPrompt, told }, layers] of [
       [few, 2],
