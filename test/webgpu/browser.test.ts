@@ -19,16 +19,18 @@ const page = `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,
 import { CausalLM } from "/dist/browser/insitu.js";
 globalThis.write = async (model, options, generating) => {
   const lm = await CausalLM.load(model, options);
-  const text = await lm.generate("Once upon a time", generating).text();
+  const generation = lm.generate("Once upon a time", generating);
+  const text = await generation.text();
   const told = lm.session.explain();
   await lm.release();
-  return { text, told };
+  return { text, told, inFlight: generation.summary.tokensInFlight };
 };
 </script>`;
 
 interface Written {
   readonly text: string;
   readonly told: string;
+  readonly inFlight: number;
 }
 
 describe.skipIf(chromium === undefined)("in a browser", () => {
@@ -54,7 +56,8 @@ describe.skipIf(chromium === undefined)("in a browser", () => {
 
   const models = { small: small.path, ...(soak ? { embedded } : {}) };
   test.each(Object.entries(models))("the text of the %s model is WASM's", async (name, folder) => {
-    const generating = { maxTokens: soak ? 64 : 12, temperature: 0 };
+    // Four at once: by itself a browser on SwiftShader is too slow for series.
+    const generating = { maxTokens: soak ? 64 : 14, temperature: 0, tokensAtOnce: 4 };
     const lm = await CausalLM.load(folder, { backend: "wasm" });
     const expected = await lm.generate("Once upon a time", generating).text();
     await lm.release();
@@ -64,11 +67,12 @@ describe.skipIf(chromium === undefined)("in a browser", () => {
     await opened.goto(`${server.base}/index.html`);
     await opened.waitForFunction(() => "write" in globalThis);
     for (const webgpu of soak ? [{}, { subgroups: false }] : [{ subgroups: false }]) {
-      const { text, told } = await opened.evaluate(
+      const { text, told, inFlight } = await opened.evaluate(
         (given) => (globalThis as { write?(...given: unknown[]): Promise<Written> }).write!(...given),
         [`/${name}/`, { backend: "webgpu", webgpu }, generating] as const,
       );
       expect(text).toBe(expected);
+      expect(inFlight).toBe(8);
       expect(told).toMatch(/CachedAttention .*by attentionStepAtOnce.*; writes past\S+ in place/);
     }
     expect(problems).toEqual([]);
