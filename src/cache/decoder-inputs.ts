@@ -3,6 +3,7 @@
  * runs nothing, and knows no cache.
  */
 import { InsituError } from "../base/error.js";
+import { isLittleEndian } from "../tensor/access.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { Tensor } from "../tensor/tensor.js";
 import { logitRows, pageInputs } from "../rewrite/page-names.js";
@@ -123,8 +124,6 @@ export function int64Table(rows: readonly (readonly number[])[], columns: number
   });
   return new Tensor("int64", numbers, [rows.length, columns]);
 }
-
-const isLittleEndian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
 function integers(name: string, type: ElementType, { dims, at }: Numbers): Tensor {
   const length = dims.reduce((product, dim) => product * dim, 1);

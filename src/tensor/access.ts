@@ -78,7 +78,8 @@ function decoded(type: SmallFloat, patterns: Uint16Array | Uint8Array, offset: n
   return target;
 }
 
-const isLittleEndian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
+/** True where the lower half of a number comes first. */
+export const isLittleEndian: boolean = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
 /** The nearest numbers, by halves: making a number of each bigint takes ten times as long, and tables of pages are read for every token. */
 function widened(source: BigInts): Float64Array {
