@@ -52,14 +52,34 @@ export async function startSeries(
     } finally {
       if (series === undefined) state.settle(undefined);
     }
-    if (series !== undefined) return begin(state, (begun) => runTogether(parts, series, state, begun));
+    if (series.isOneProgram) return begin(state, (begun) => runTogether(series, state, begun));
+    // What was copied for a fork stays copied.
+    state.settle({ lengths: state.lengths, movedBytes: series.first.movedBytes, runs: 0 });
   }
+  return startEach(parts, feeds, changes, wanted, state);
+}
+
+/** Begins them one by one. Where one is refused, those before it are rewound: none has happened then. */
+async function startEach(
+  parts: Parts,
+  feeds: Feeds,
+  changes: readonly Feeds[],
+  wanted: Wanted,
+  state: State,
+): Promise<StartedSeries> {
+  const { lengths } = state;
   const all: Promise<Results>[] = [];
   let own = feeds;
   for (const change of [{}, ...changes]) {
     own = { ...own, ...change };
-    const { results } = await startWithState(parts, own, wanted, state);
-    all.push(results);
+    try {
+      const { results } = await startWithState(parts, own, wanted, state);
+      all.push(results);
+    } catch (error) {
+      const isLost = error instanceof InsituError && error.code === "state-lost";
+      if (all.length > 0 && !isLost) state.rewind(lengths);
+      throw error;
+    }
   }
   const results = Promise.all(all);
   results.catch(() => undefined);
@@ -72,6 +92,8 @@ interface Series {
   readonly inputs: readonly (readonly Placed[])[];
   /** Rows of each sample when all are done. */
   readonly lengths: readonly number[];
+  /** False where lengths make them different programs: the rest says nothing then. */
+  readonly isOneProgram: boolean;
 }
 
 /** True if what one run leaves in the caches is where the next one reads it, and no result is written over by the next run's. */
@@ -85,7 +107,7 @@ function mayGoTogether(parts: Parts, wanted: Wanted, { pairing: { stateful } }: 
   );
 }
 
-/** The runs, made ready; undefined where their lengths make them different programs. */
+/** The runs, made ready. */
 function prepareSeries(
   parts: Parts,
   feeds: Feeds,
@@ -93,14 +115,16 @@ function prepareSeries(
   wanted: Wanted,
   holdings: ReadonlyMap<string, Holding>,
   state: State,
-): Series | undefined {
+): Series {
   const { graph } = parts;
   const { pairing } = state;
   const first = prepareRun(parts, feeds, wanted, holdings, state);
   const { program, added } = first;
   const after = (before: readonly number[], inputs: ReadonlyMap<Value, Placed>): readonly number[] =>
     lengthsAfter(before, inputs, pairing.lengthInputs, added, undefined);
-  const filled = [...pairing.lengthInputs.start, ...pairing.lengthInputs.end].filter(({ name }) => !(name in feeds));
+  const filled = [...pairing.lengthInputs.start, ...pairing.lengthInputs.end].filter(
+    ({ name }) => feeds[name] === undefined,
+  );
   const inputs = [inOrder(graph, first.inputs)];
   let lengths = after(state.lengths, first.inputs);
   let before = first.inputs;
@@ -118,16 +142,15 @@ function prepareSeries(
     keepApart(own, graph.inputs, holdings, pairing.stateful);
     const lengthViews = (views[at] ??= new LengthViews());
     const next = programOf(graph, own, { pairing, lengths, lengthViews });
-    if (next.program !== program || next.added !== added) return undefined;
+    if (next.program !== program || next.added !== added) return { first, inputs, lengths, isOneProgram: false };
     inputs.push(inOrder(graph, own));
     lengths = after(lengths, own);
     before = own;
   }
-  return { first, inputs, lengths };
+  return { first, inputs, lengths, isOneProgram: true };
 }
 
 function runTogether(
-  parts: Parts,
   { first, inputs, lengths }: Series,
   { pairing: { stateful } }: State,
   begun: (outcome: Outcome) => void,

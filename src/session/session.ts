@@ -1,5 +1,5 @@
 /** The object users hold: load → plan → run, in onnxruntime-common's shape, with or without a state. */
-import { optionsOf } from "../base/arguments.js";
+import { checkList, optionsOf } from "../base/arguments.js";
 import { Unavailable } from "../backends/unavailable.js";
 import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
@@ -184,6 +184,7 @@ export class Session {
   ): Promise<StartedSeries> {
     const { parts, wanted, state } = this.#asked(fetches, options);
     if (state === undefined) throw new InsituError("invalid-argument", "runs that are begun need options.state");
+    checkList("what changes in a series", changes);
     return startSeries(parts, feeds, changes, wanted, state);
   }
 

@@ -1,8 +1,10 @@
 // Exported decoders on a GPU with their caches in place: rewritten, plain, long and padded, against the logits that were recorded, and on pages
 // against WASM. Spare rows hold NaN. One model in the tests, all of them in the soak; as they were exported they run in test/models.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Decoder } from "../../src/cache/decoder.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
+import { picker, sampler } from "../../src/cache/sampler.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
@@ -55,6 +57,37 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       expect(state.statistics.movedBytes).toBe(0);
     }
     await session.release();
+  });
+
+  test.each(tested)("%s, its likeliest tokens in series, beside a loop on WASM", async (model) => {
+    const device = await InferenceSession.create(bytesOf(model), {
+      backend: "webgpu",
+      rewrite: "auto",
+      inPlace: "require",
+      change: sampler(picker()),
+    });
+    const decoder = new Decoder(device);
+    const state = decoder.createState(1, 64);
+    poison(state);
+    const drawing = { temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, seeds: [1], seen: [[]] };
+    const drawer = decoder.drawer(drawing)!;
+    const prompt = [3, 1, 4, 1, 5];
+    const drawn = [...(await (await drawer.draw(state, [prompt], [0], 0)).tokens)];
+    for (const count of [3, 5]) {
+      const [rows] = state.lengths;
+      drawn.push(...(await (await drawer.drawSeries(state, [rows], drawn.length, count)).runs).flat());
+    }
+    const host = await InferenceSession.create(bytesOf(model), { backend: "wasm", rewrite: "auto" });
+    const theirs = new Decoder(host);
+    const own = theirs.createState(1, 64);
+    const expected: number[] = [];
+    for (let read: readonly number[] = prompt; expected.length < drawn.length;) {
+      const row = (await theirs.run(own, { tokens: [read], positions: own.lengths, keep: 1 })).at(0);
+      read = [row.indexOf(Math.max(...row))];
+      expected.push(read[0]);
+    }
+    expect(drawn).toEqual(expected);
+    await Promise.all([device.release(), host.release()]);
   });
 
   // Pages know no masks, on any backend: ALiBi is one.

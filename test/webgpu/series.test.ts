@@ -4,9 +4,12 @@ import { describe, expect, test } from "vitest";
 import { Decoder } from "../../src/cache/decoder.js";
 import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
+import { initializer, node, value } from "../../src/onnx/build.js";
+import type { Model } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { Session } from "../../src/session/session.js";
 import type { State } from "../../src/session/state.js";
+import { Tensor } from "../../src/tensor/tensor.js";
 import { noWebgpu } from "../support/backends.js";
 import { largestDifference } from "../support/compare.js";
 import { int64, step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
@@ -15,6 +18,24 @@ import { poison, WatchedSession } from "../support/watched-session.js";
 const decoder = writeModel(generatedDecoder(smallSizes));
 const capacity = 16;
 const soak = process.env["INSITU_SOAK"] !== undefined;
+
+/** Every Attention reads a mask of rows that is fed. */
+const masked = (model: Model): Model => ({
+  ...model,
+  graph: {
+    ...model.graph,
+    nodes: [
+      node("Unsqueeze", ["attention_mask", "shown.axes"], ["shown"]),
+      ...model.graph.nodes.map((each) =>
+        each.opType === "Attention"
+          ? { ...each, inputs: each.inputs.map((name, at) => (at === 3 ? "shown" : name)) }
+          : each,
+      ),
+    ],
+    initializers: [...model.graph.initializers, initializer("shown.axes", "int64", [1n, 2n], [2])],
+    inputs: [...model.graph.inputs, value("attention_mask", "bool", ["batch", "capacity"])],
+  },
+});
 
 type Rows = readonly (readonly number[])[];
 
@@ -32,7 +53,9 @@ async function series(session: Session, state: State, runs: Rows): Promise<Promi
       state.lengths.map((length) => length + ahead),
     );
   const [first, ...changes] = runs.map(feeds);
-  const { results } = await session.startSeries(first, changes, ["logits"], { state });
+  // What is fed as undefined is left out: the state fills it in, for each run anew.
+  const omitted = { write_indices: undefined as never, nonpad_kv_seqlen: undefined as never };
+  const { results } = await session.startSeries({ ...first, ...omitted }, changes, ["logits"], { state });
   return [results.then((all) => all.map(({ logits }) => logits.data as Float32Array))];
 }
 
@@ -141,9 +164,51 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     await expect(start({ nothing: int64([1], [1, 1]) })).rejects.toThrow(/"nothing" is no input/);
     expect(ours.lengths).toEqual([capacity - 2]);
     expect(await ours.save()).toEqual(before);
+    // Nor does a refusal leave anything on the device, however often.
+    const refused = async (): Promise<void> => {
+      await expect(series(device, ours, runsOf(3, 1))).rejects.toThrow(/capacity|rows/);
+      await expect(step(device, ours, [1, 2, 3])).rejects.toThrow(/capacity|rows/);
+    };
+    await refused();
+    const made = device.made.length;
+    for (let again = 0; again < 4; again++) await refused();
+    expect(device.made.slice(made)).toEqual([]);
     const runs = [[3], [4]];
     const [actual] = await series(device, ours, runs);
     expectClose(await actual, await oneByOne(host, theirs, runs));
+    await Promise.all([device.release(), host.release()]);
+  });
+
+  test("a mask that is fed shows each run of a series the rows of those before it", async () => {
+    const model = writeModel(masked(generatedDecoder(smallSizes)));
+    const device = await WatchedSession.open(model, { inPlace: "require" });
+    const host = await InferenceSession.create(model, { backend: "reference" });
+    const decoding = new Decoder(device);
+    const ours = decoding.createState(1, capacity);
+    poison(ours);
+    const drawing = { temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, seeds: [1], seen: [[]] };
+    const drawer = decoding.drawer(drawing)!;
+    const prompt = [5, 6, 7];
+    const drawn = [...(await (await drawer.draw(ours, [prompt], [0], 0)).tokens)];
+    for (const [position, count] of [
+      [3, 4],
+      [7, 6],
+    ])
+      drawn.push(...(await (await drawer.drawSeries(ours, [position], position - 2, count)).runs).flat());
+    const theirs = host.createState({ dims: { batch: 1, capacity } });
+    const expected: number[] = [];
+    for (let read: readonly number[] = prompt, rows = 0; expected.length < drawn.length;) {
+      const shown = Uint8Array.from({ length: capacity }, (_, row) => Number(row < rows + read.length));
+      const attention_mask = new Tensor("bool", shown, [1, capacity]);
+      const { logits } = await host.run({ ...tokenFeeds([read], [rows]), attention_mask }, ["logits"], {
+        state: theirs,
+      });
+      const last = (logits.data as Float32Array).slice(-smallSizes.vocabulary);
+      rows += read.length;
+      read = [last.indexOf(Math.max(...last))];
+      expected.push(read[0]);
+    }
+    expect(drawn).toEqual(expected);
     await Promise.all([device.release(), host.release()]);
   });
 
@@ -205,6 +270,13 @@ test.each(["reference", "wasm"] as const)("on %s a series is so many runs", asyn
     expectClose(await actual, await oneByOne(alone, theirs, runsOf(count, 2, count)));
   }
   expect(ours.lengths).toEqual([9, 9]);
+  // One that is refused is refused with all that were begun with it.
   await expect(series(together, ours, runsOf(9, 2))).rejects.toThrow(/capacity|rows/);
+  expect(ours.lengths).toEqual([9, 9]);
+  const [actual] = await series(together, ours, runsOf(2, 2));
+  expectClose(await actual, await oneByOne(alone, theirs, runsOf(2, 2)));
+  await expect(together.startSeries(tokenFeeds([[1]], [0]), {} as [], ["logits"], { state: ours })).rejects.toThrow(
+    "what changes in a series must be a list",
+  );
   await Promise.all([together.release(), alone.release()]);
 });

@@ -14,6 +14,8 @@ export interface OpenLanding {
   copy(encoder: GPUCommandEncoder): void;
   /** The elements of all copies, in their order, once these were submitted: to be called once. */
   read(): Promise<readonly View[]>;
+  /** In place of `read`, where nothing is submitted after all. */
+  abandon(): void;
 }
 
 /** Memory that the host can map, for the elements of one place. Copies on their way have a buffer; once it was read, the next ones take it. */
@@ -43,6 +45,7 @@ export class Landing {
       return {
         copy: () => undefined,
         read: async () => Array.from({ length: copies }, () => View.allocate(type, shape)),
+        abandon: () => undefined,
       };
     this.#memory.device.check();
     const bytes = copies * this.#size;
@@ -58,6 +61,7 @@ export class Landing {
         at += this.#size;
       },
       read: () => this.#read(buffer, bytes),
+      abandon: () => this.#giveBack(buffer),
     };
   }
 
@@ -72,12 +76,16 @@ export class Landing {
       this.#memory.device.check();
       throw new InsituError("internal", `${this.#place} could not be brought to the host`, { cause });
     }
-    if (this.#released) this.#memory.free(buffer);
-    else this.#free.push(buffer);
+    this.#giveBack(buffer);
     const copies = size / this.#size;
     return Array.from({ length: copies }, (_, at) =>
       this.#elements(bytes.subarray(at * this.#size, (at + 1) * this.#size)),
     );
+  }
+
+  #giveBack(buffer: DeviceBuffer): void {
+    if (this.#released) this.#memory.free(buffer);
+    else this.#free.push(buffer);
   }
 
   /** The elements among the bytes of one copy. */
@@ -104,9 +112,9 @@ export class Landing {
 
 /** The elements of a place on the host. What was submitted before is done first. */
 export async function download(memory: DeviceMemory, place: DevicePlace): Promise<View> {
+  await memory.settle();
   const landing = new Landing(memory, place);
   const landed = landing.open(1);
-  await memory.settle();
   const encoder = memory.device.gpu.createCommandEncoder();
   landed.copy(encoder);
   memory.device.queue.submit([encoder.finish()]);

@@ -61,9 +61,9 @@ export function submitBound(
   const fail = (cause: unknown): never => {
     throw runs[0].failure(cause);
   };
+  const landings = openLandings(bound, runs.length);
   try {
     const encoder = session.device.gpu.createCommandEncoder();
-    const landings = openLandings(bound, runs.length);
     const staged = runs.length === 1 ? undefined : stagedUploads(session, bound, runs.length - 1);
     runs.forEach((running, at) => {
       // What the first run reads comes before the submission, what the others read when it is their turn.
@@ -77,6 +77,7 @@ export function submitBound(
     return submit(session, encoder, landings, runs, results).catch(fail);
   } catch (cause) {
     forgetSent(bound);
+    for (const landing of landings.values()) landing.abandon();
     return fail(cause);
   }
 }
