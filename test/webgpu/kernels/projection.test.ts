@@ -74,6 +74,50 @@ describe.skipIf(noWebgpu !== undefined)("Projection on WebGPU", () => {
     { type: "float32", rows: 1, k: 96, n: 30, norm: true, addend: true, subgroups: false, kernel: "projection" },
   ])("floats: %o", check);
 
+  // With subgroups of 4 or of 32, in which a row has as many chunks.
+  test.each<Form>([
+    ...[16, 12, 13, 128, 120].flatMap((k): Form[] => [
+      { type: "float32", rows: 1, k, n: 50, norm: true, bias: true, addend: true, kernel: "projection" },
+      {
+        type: "float32",
+        rows: 1,
+        k,
+        n: 44,
+        norm: true,
+        gated: true,
+        bias: true,
+        addend: true,
+        kernel: "gatedProjection",
+      },
+    ]),
+    { type: "float16", rows: 1, k: 32, n: 18, norm: true, gated: true, addend: true, kernel: "gatedProjection" },
+    { type: "float16", rows: 1, k: 32, n: 34, norm: true, addend: true, kernel: "projection" },
+    {
+      type: "float32",
+      rows: 1,
+      k: 128,
+      n: 64,
+      bits: 4,
+      zeros: true,
+      norm: true,
+      gated: true,
+      kernel: "gatedProjection",
+    },
+    { type: "float32", rows: 1, k: 16, n: 140_000, norm: true, bias: true, kernel: "projection" },
+    { type: "float32", rows: 2, k: 16, n: 50, norm: true, bias: true, kernel: "projection" },
+    { type: "float32", rows: 1, k: 4, n: 50, norm: true, bias: true, subgroups: false, kernel: "projection" },
+  ])("a team that is a subgroup: %o", check);
+
+  // Teams of 128, 96, 64 and 32, which have as many chunks each.
+  test.each<Form>([
+    { type: "float32", rows: 1, k: 1024, n: 20, addend: true, kernel: "projection" },
+    { type: "float32", rows: 1, k: 1152, n: 20, addend: true, kernel: "projection" },
+    { type: "float32", rows: 1, k: 384, n: 21, addend: true, subgroups: false, kernel: "projection" },
+    { type: "float32", rows: 1, k: 768, n: 20, bias: true, kernel: "projection" },
+    { type: "float16", rows: 3, k: 768, n: 20, bits: 4, addend: true, kernel: "projection" },
+    { type: "float32", rows: 1, k: 128, n: 20, kernel: "projection" },
+  ])("a team that is a workgroup: %o", check);
+
   test.each<Form>([
     { type: "float32", rows: 1, k: 64, n: 48, bits: 4, norm: true, kernel: "projection" },
     {

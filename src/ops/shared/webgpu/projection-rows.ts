@@ -46,14 +46,25 @@ const enoughWorkgroups = 2048;
 /** Products of four that an invocation writes out one by one. */
 const mostTerms = 256;
 
+/**
+ * A team that is a workgroup: of at most 128 invocations with as many chunks each where there is such a number. Without subgroups it must be a power of two.
+ */
+function alone(chunks: number, least: number, subgroup: number): readonly [threads: number, lanes: number] {
+  const even = [128, 96, 64, 32].find(
+    (lanes) => chunks % lanes === 0 && lanes >= least && (subgroup > 1 ? lanes % subgroup === 0 : lanes !== 96),
+  );
+  if (even !== undefined) return [even, even];
+  const threads = Math.min(256, Math.max(64, least, 2 ** Math.floor(Math.log2(chunks))));
+  return [threads, Math.min(threads, Math.max(least, powerOfTwo(chunks)))];
+}
+
 function divide(work: RowProjection, { subgroup = 1 }: DeviceTraits): Division {
   const { m, n, weights, norm, gated, output } = work;
   const { chunk, chunks } = weights;
   // With a norm, all of a workgroup share the rows that it keeps. Without, one team has the workgroup for itself and reads what it needs.
   const least = Math.max(32, subgroup);
-  const alone = Math.min(256, Math.max(64, least, 2 ** Math.floor(Math.log2(chunks))));
-  const [threads, lanes] =
-    norm === undefined ? [alone, Math.min(alone, Math.max(least, powerOfTwo(chunks)))] : [256, least];
+  const together = Math.min(least, Math.max(2, subgroup, powerOfTwo(chunks)));
+  const [threads, lanes] = norm === undefined ? alone(chunks, least, subgroup) : [Math.max(128, together), together];
   // A team writes whole words of the result.
   const columns = Math.max(2, perWord(output.type) * (gated ? 2 : 1), n > 32 * enoughWorkgroups && m <= 2 ? 4 : 2);
   const most = Math.min(24 / columns, mostTerms / (columns * m * (chunk / 4)));
@@ -83,10 +94,10 @@ export function rowProjection(work: RowProjection, device: DeviceTraits): Dispat
   const [rows, own, steps, quads] = [range(m), range(columns), range(ahead), range(chunk / 4)];
   const width = device.subgroup ?? 1;
   const teams = threads / lanes;
-  const staged = isStaged(work, teams);
   const sums = m * columns;
   const per = perWord(output.type);
-  const made = gated ? columns / 2 : columns;
+  const pairs = gated ? 2 : 1;
+  const made = columns / pairs;
   const words = Math.max(1, made / per);
   const resultColumns = gated ? n / 2 : n;
   const each = Math.ceil(chunks / lanes);
@@ -98,6 +109,10 @@ export function rowProjection(work: RowProjection, device: DeviceTraits): Dispat
       ])
       .join("\n    ");
   const whole = chunks % (lanes * ahead) === 0;
+  // A team that is a subgroup has its sums at hand: its first lanes write them.
+  const direct = lanes === width && words <= width && m === 1;
+  const once = each <= ahead;
+  const staged = isStaged(work, teams);
   const multiply = steps
     .map(
       (step) => `${whole ? "" : `if (at${step} < ${chunks}u) `}{
@@ -127,44 +142,73 @@ ${rows
     )
     .join("\n    ");
   const all = rows.flatMap((row) => own.map((column) => ({ sum: `s${row}_${column}`, at: row * columns + column })));
-  const once = each <= ahead;
+  /** Words of the result that a workgroup makes in a turn: where an invocation has one at most, it knows from the beginning which. */
+  const places = teams * m * words;
+  const early = turns === 1 && (direct || places <= threads);
+  const writes = `${direct ? `lane < ${words}u` : `local < ${places}u`} && n < ${resultColumns}u`;
+  const nextTo = (at: number): string => (at === 0 ? "n" : `min(n + ${at}u, ${resultColumns - 1}u)`);
+  /** From an invocation's place to the row and the columns, from n on, of the word that it writes. */
+  const placeCode = (base: string, at: string): string =>
+    direct
+      ? `let row = 0u; let column = lane * ${per}u; let n = ${base}${gated ? " / 2u" : ""} + local / ${lanes}u * ${made}u + column;`
+      : `let team = ${at} / ${m * words}u;
+    let row = ${at} % ${m * words}u / ${words}u;
+    let column = ${at} % ${words}u * ${per}u;
+    let n = ${base}${gated ? " / 2u" : ""} + team * ${made}u + column;`;
+  const addedOf = (declare: string): string =>
+    range(per)
+      .map((at) => `${declare}added${at} = addendOf(row, ${nextTo(at)});`)
+      .join(" ");
+  /** The sum of a column, counted from `column` on; of pairs where there is a gate. */
+  const sumAt = (at: number): string =>
+    direct
+      ? range(words - 1).reduceRight(
+          (otherwise, word) => `select(${otherwise}, s0_${word * per * pairs + at}, lane == ${word}u)`,
+          `s0_${(words - 1) * per * pairs + at}`,
+        )
+      : `sumOf(row, team, ${pairs === 1 ? "" : "2u * "}column + ${at}u)`;
+  const store = `result[(p.resultOffset + row * ${resultColumns}u + n) / ${per}u] = ${pack(
+    output.type,
+    range(per).map(
+      (at) =>
+        `resultOf(row, ${range(pairs)
+          .map((of) => sumAt(at * pairs + of))
+          .join(", ")}, ${nextTo(at)})${addend === undefined ? "" : ` + added${at}`}`,
+    ),
+  )};`;
   const code = `${packing}
 ${left.functions}
 ${norm?.factor.functions ?? ""}
 ${weights.functions}
 ${staged ? `var<workgroup> held: array<vec4f, ${m * quads.length * chunks}>;` : ""}
-var<workgroup> parts: array<f32, ${(threads / width) * sums}>;
 ${norm === undefined ? "" : squaresCode(work, threads, width)}
-fn sumOf(row: u32, team: u32, column: u32) -> f32 {
-  ${
-    width > 1
-      ? `var sum = 0.0;
-  for (var part = 0u; part < ${lanes / width}u; part++) { sum += parts[(team * ${lanes / width}u + part) * ${sums}u + row * ${columns}u + column]; }
-  return sum;`
-      : `return parts[team * ${lanes}u * ${sums}u + row * ${columns}u + column];`
-  }
+fn productOf(row: u32, sum: f32, n: u32) -> f32 {
+  return ${norm === undefined ? "sum" : "inverse(row) * sum"}${bias === undefined ? "" : ` + ${read(bias.type, "bias", "p.biasOffset + n")}`};
 }
-fn productOf(row: u32, team: u32, column: u32, n: u32) -> f32 {
-  var sum = ${norm === undefined ? "" : "inverse(row) * "}sumOf(row, team, column);
-  ${bias === undefined ? "" : `sum += ${read(bias.type, "bias", "p.biasOffset + n")};`}
-  return sum;
+${
+  gated
+    ? `fn resultOf(row: u32, first: f32, second: f32, n: u32) -> f32 {
+  let gate = productOf(row, first, 2u * n);
+  return gate / (1.0 + exp(-gate)) * productOf(row, second, 2u * n + 1u);
+}`
+    : `fn resultOf(row: u32, sum: f32, n: u32) -> f32 { return productOf(row, sum, n); }`
 }
-fn resultOf(row: u32, team: u32, column: u32, n: u32) -> f32 {
-  ${
-    gated
-      ? `let gate = productOf(row, team, 2u * column, 2u * n);
-  var result = gate / (1.0 + exp(-gate)) * productOf(row, team, 2u * column + 1u, 2u * n + 1u);`
-      : "var result = productOf(row, team, column, n);"
-  }
-  ${addend === undefined ? "" : `result += ${read(addend.type, "addend", `p.addendOffset + row * ${resultColumns}u + n`)};`}
-  return result;
-}
+${addend === undefined ? "" : `fn addendOf(row: u32, n: u32) -> f32 { return ${read(addend.type, "addend", `p.addendOffset + row * ${resultColumns}u + n`)}; }`}
+${direct ? "" : sumsCode(threads, lanes, width, sums, columns)}
 @compute @workgroup_size(${threads}) fn main(
   @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32,
 ) {
   let lane = local % ${lanes}u;
   let first = (group.y * groups.x + group.x) * ${teams * columns * turns}u;
   ${turns === 1 && once ? `${firstColumns("first")}\n    ${load("0u")}` : ""}
+  ${early ? placeCode("first", "local") : ""}
+  ${
+    early && addend !== undefined
+      ? `${range(per)
+          .map((at) => `var added${at} = 0.0;`)
+          .join(" ")} if (${writes}) { ${addedOf("")} }`
+      : ""
+  }
   ${staged ? `${stageCode(work, threads, width)}\n  workgroupBarrier();` : ""}
   ${turns === 1 ? "{ let base = first;" : `for (var turn = 0u; turn < ${turns}u; turn++) { let base = first + turn * ${teams * columns}u;`}
   ${turns === 1 && once ? "" : firstColumns("base")}
@@ -178,30 +222,28 @@ fn resultOf(row: u32, team: u32, column: u32, n: u32) -> f32 {
     ${multiply}
   }`
   }
-  ${turns === 1 ? "" : "workgroupBarrier();"}
+  ${turns === 1 || direct ? "" : "workgroupBarrier();"}
+  ${width > 1 ? all.map(({ sum }) => `${sum} = subgroupAdd(${sum});`).join(" ") : ""}
   ${
-    width > 1
-      ? `${all.map(({ sum }) => `${sum} = subgroupAdd(${sum});`).join(" ")}
-  if (local % ${width}u == 0u) { ${all.map(({ sum, at }) => `parts[(local / ${width}u) * ${sums}u + ${at}u] = ${sum};`).join(" ")} }
+    direct
+      ? ""
+      : width > 1
+        ? `if (local % ${width}u == 0u) { ${all.map(({ sum, at }) => `parts[(local / ${width}u) * ${sums}u + ${at}u] = ${sum};`).join(" ")} }
   workgroupBarrier();`
-      : `${all.map(({ sum, at }) => `parts[local * ${sums}u + ${at}u] = ${sum};`).join(" ")}
+        : `${all.map(({ sum, at }) => `parts[local * ${sums}u + ${at}u] = ${sum};`).join(" ")}
   workgroupBarrier();
   for (var half = ${lanes / 2}u; half > 0u; half >>= 1u) {
     if (lane < half) { for (var at = 0u; at < ${sums}u; at++) { parts[local * ${sums}u + at] += parts[(local + half) * ${sums}u + at]; } }
     workgroupBarrier();
   }`
   }
-  for (var at = local; at < ${teams * m * words}u; at += ${threads}u) {
-    let team = at / ${m * words}u;
-    let row = at % ${m * words}u / ${words}u;
-    let column = at % ${words}u * ${per}u;
-    let n = ${gated ? "base / 2u" : "base"} + team * ${made}u + column;
-    if (n < ${resultColumns}u) {
-      result[(p.resultOffset + row * ${resultColumns}u + n) / ${per}u] = ${pack(
-        output.type,
-        range(per).map((i) => `resultOf(row, team, column + ${i}u, min(n + ${i}u, ${resultColumns - 1}u))`),
-      )};
-    }
+  ${
+    early
+      ? `if (${writes}) { ${store} }`
+      : `${direct ? "{" : `for (var at = local; at < ${places}u; at += ${threads}u) {`}
+    ${placeCode("base", "at")}
+    if (${direct ? writes : `n < ${resultColumns}u`}) { ${addend === undefined ? "" : addedOf("let ")} ${store} }
+  }`
   }
   }
 }`;
@@ -233,6 +275,19 @@ fn resultOf(row: u32, team: u32, column: u32, n: u32) -> f32 {
     workgroups: workgroupsFor(Math.ceil(n / (columns * turns)), teams, device.mostWorkgroups),
   };
 }
+
+/** Memory in which subgroups or invocations leave their sums, and `sumOf(row, team, column)`. */
+const sumsCode = (threads: number, lanes: number, width: number, sums: number, columns: number): string => `
+var<workgroup> parts: array<f32, ${(threads / width) * sums}>;
+fn sumOf(row: u32, team: u32, column: u32) -> f32 {
+  ${
+    width > 1
+      ? `var sum = 0.0;
+  for (var part = 0u; part < ${lanes / width}u; part++) { sum += parts[(team * ${lanes / width}u + part) * ${sums}u + row * ${columns}u + column]; }
+  return sum;`
+      : `return parts[team * ${lanes}u * ${sums}u + row * ${columns}u + column];`
+  }
+}`;
 
 /** 2^-72: brings squares of what overflows float32 back into its range. */
 const small = "2.117582368135751e-22";
