@@ -2,14 +2,15 @@
 // each kind alone. Usage: node bench/webgpu/dispatches.mjs [context …]; INT4=1 for weights of 4 bits, LAYERS=n for fewer layers.
 import { create, globals } from "webgpu";
 import { InferenceSession, Tensor } from "../../dist/index.node.js";
-import { publishedDecoder, qwen3Sizes } from "../../dist/demo/published-decoder.js";
+import { publishedDecoder } from "../../dist/demo/published-decoder.js";
+import { qwen3 } from "../../dist/demo/published-shapes.js";
 import { writeModel } from "../../dist/onnx/write.js";
 
 void create;
 const contexts = process.argv.slice(2).map(Number);
 const layers = Number(process.env.LAYERS ?? 28);
 const batch = Number(process.env.BATCH ?? 1);
-const vocabulary = Number(process.env.VOCABULARY ?? qwen3Sizes.vocabulary);
+const vocabulary = Number(process.env.VOCABULARY ?? qwen3.sizes.vocabulary);
 const capacity = Number(process.env.CAPACITY ?? 4608);
 let device;
 let caught;
@@ -70,7 +71,7 @@ async function timeOf(list) {
 
 const int64 = (values, dims) => new Tensor("int64", BigInt64Array.from(values, BigInt), dims);
 let start = performance.now();
-const sizes = { ...qwen3Sizes, layers, vocabulary, positions: 8192 };
+const sizes = { ...qwen3.sizes, layers, vocabulary, positions: 8192 };
 const model = publishedDecoder(sizes, {
   type: "float16",
   weights: process.env.INT4 ? { bits: 4, blockSize: 32 } : "plain",

@@ -119,6 +119,7 @@ const tokens: readonly Step[] = [
 const longer: readonly Step[] = [
   { before: [255, 3], length: 1, capacity: 640 },
   { before: [256], length: 1, capacity: 640 },
+  { before: [191, 192, 128], length: 1, capacity: 640 },
   { before: [511, 512], length: 1, capacity: 640 },
   { before: [2, 600, 64], length: 1, capacity: 640 },
 ];
@@ -186,6 +187,15 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
     const form = { type: "float32", size: 8, heads: 16, shared: 8, pairs: 4, norm: true, packed: true } as const;
     expect(await problemsOf({ ...form, kernels: split }, [{ before, length: 1, capacity: 640 }])).toEqual([]);
   });
+
+  test.each([{}, { attrs: { left_window_size: 4300 } }])(
+    "more tiles than those who put them together have on their way at a time: %o",
+    async (more) => {
+      const form = { type: "float32", size: 128, heads: 2, shared: 1, pairs: 64, norm: true, packed: true } as const;
+      const steps = [4095, 4096, 4600].map((rows) => ({ before: [rows], length: 1, capacity: 4700 }));
+      expect(await problemsOf({ ...form, ...more, kernels: split }, steps)).toEqual([]);
+    },
+  );
 
   test("without subgroups", async () => {
     const form: Form = {

@@ -1,37 +1,26 @@
 /**
- * Attention of few queries over few keys in one dispatch: a workgroup goes over all tiles of a key head, and carries the greatest score and the
- * weighed sums from one to the next. Nothing is left in between for another dispatch to put together.
+ * Attention of few queries over few keys in one dispatch: a workgroup goes over all tiles of a key head, first for their scores, which it keeps, then for
+ * the values that these weigh. Nothing is left in between for another dispatch to put together.
  */
 import type { DeviceTraits, Range, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { packing } from "../../../webgpu-kernels/wgsl.js";
-import { type AttentionWork, hidden, joined, least, outputPart, type Part, sinkPart } from "./attention-parts.js";
+import { type AttentionWork, hidden, joined, outputPart, type Part, sinkPart } from "./attention-parts.js";
 import {
   divisionOf,
   keysOf,
-  letterOf,
-  paddedQuads,
   scoresPart,
   sizesOf,
   tileCodeOf,
-  times,
   type TileShape,
   type TileStart,
 } from "./attention-tile.js";
 
-/** Tiles that a workgroup goes over at most: beyond, other workgroups would have done them sooner. */
-const mostTiles = 4;
-
-/** The largest workgroup that holds what it keeps: queries, sums, weights, and a little more. */
-function shapeFor(work: AttentionWork, { mostInvocations, workgroupBytes }: DeviceTraits): TileShape {
-  const asked = divisionOf(work).rows * paddedQuads(work.query.size);
-  const wide = { invocations: 512 };
-  const bytes = 16 * (asked + wide.invocations + keysOf(wide) + 4 * 64);
-  return mostInvocations >= wide.invocations && bytes <= workgroupBytes ? wide : { invocations: 256 };
-}
+/** A workgroup goes over four tiles at most: beyond, other workgroups would have done them sooner. */
+const shape: TileShape = { invocations: 256, tiles: 4 };
+const tile = keysOf(shape);
 
 /** Keys up to which attention is done so. */
-export const mostAtOnce = (work: AttentionWork, device: DeviceTraits): number =>
-  mostTiles * keysOf(shapeFor(work, device));
+export const mostAtOnce = shape.tiles * tile;
 
 /** Records it, for runs within a range where one is given. */
 export function recordAtOnce(
@@ -57,18 +46,17 @@ export function recordAtOnce(
 }
 
 function codeOf(work: AttentionWork, rows: number, start: TileStart, device: DeviceTraits): string {
-  const shape = shapeFor(work, device);
-  const tile = keysOf(shape);
-  const { memory, valueQuads, parts, begin, declare, load, again, sums } = tileCodeOf(work, rows, shape, start, device);
+  const code = tileCodeOf(work, rows, shape, start, device);
+  const { memory, valueQuads, vector, gathered, begin } = code;
   const { writes } = start;
   const bounds = `low = max(seenFrom, front);
     high = min(seenTo, front + ${tile});`;
   const withSink =
     work.sink === undefined
       ? ""
-      : `let above = max(best.LETTER, sinkOf(head));
-      sum *= exp(best.LETTER - above);
-      weight = weight * exp(best.LETTER - above) + exp(sinkOf(head) - above);`;
+      : `let above = max(top[own], sinkOf(head));
+    sum *= exp(top[own] - above);
+    weight = weight * exp(top[own] - above) + exp(sinkOf(head) - above);`;
   return `${memory}
 @compute @workgroup_size(${shape.invocations}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
   ${begin}
@@ -76,46 +64,50 @@ function codeOf(work: AttentionWork, rows: number, start: TileStart, device: Dev
   var front = 0;
   var low = 0;
   var high = 0;
-  ${declare}
+  ${code.declare}
   // The rows of the first tile are on their way while the queries are made ready.
   if (seenFrom < seenTo) {
     front = seenFrom / ${tile} * ${tile};
     ${bounds}
-    ${load}
+    ${code.loadKeys}
+    ${code.loadValues}
   }
+  let base = front;
   ${start.asked(shape)}
-  ${again}
-  var best = vec4f(${hidden});
-  var weighed = vec4f();
-  ${times(rows, (r) => `var whole${r} = vec4f();`)}
+  var best = ${vector}(${hidden});
   while (front < seenTo) {
-    ${sums}
-    let above = max(best, top);
-    let before = select(exp(best - above), vec4f(), best < vec4f(${least}));
-    let now = select(exp(top - above), vec4f(), top < vec4f(${least}));
-    ${times(rows, (r) => `whole${r} = whole${r} * before.${letterOf(r)} + sum${r} * now.${letterOf(r)};`)}
-    best = above;
-    workgroupBarrier();
-    weighed = weighed * before + totalWeight() * now;
+    ${code.keysAgain}
+    ${code.dots}
     front += ${tile};
+    kept += ${tile}u;
     if (front < seenTo) {
       ${bounds}
-      ${load}
+      ${code.loadKeys}
     }
   }
-  ${times(
-    rows,
-    (r) => `workgroupBarrier();
-  exchange[local] = whole${r};
-  workgroupBarrier();
-  if (local < ${valueQuads}u && first + ${r}u < p.groupRows) {
-    let head = keyHead * p.group + row${r} % p.group;
-    var sum = exchange[local];
-    for (var i = 1u; i < ${parts}u; i++) { sum += exchange[local + i * ${valueQuads}u]; }
-    var weight = weighed.${letterOf(r)};
-    ${withSink.replaceAll("LETTER", letterOf(r))}
-    writeQuad(sample, head, row${r} / p.group, local, select(sum / weight, vec4f(), weight == 0.0));
-  }`,
+  let count = kept;
+  ${code.weigh}
+  ${code.sums}
+  front = base;
+  kept = 0u;
+  low = max(seenFrom, front);
+  high = min(seenTo, front + ${tile});
+  while (front < seenTo) {
+    ${code.valuesAgain}
+    ${code.addValues}
+    front += ${tile};
+    kept += ${tile}u;
+    if (front < seenTo) {
+      ${bounds}
+      ${code.loadValues}
+    }
+  }
+  ${gathered(
+    "sum",
+    `let head = keyHead * p.group + row % p.group;
+    var weight = totalWeight()[own];
+    ${withSink}
+    writeQuad(sample, head, row / p.group, local % ${valueQuads}u, select(sum / weight, vec4f(), weight == 0.0));`,
   )}
 }`;
 }

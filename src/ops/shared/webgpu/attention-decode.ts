@@ -20,7 +20,6 @@ import { mostAtOnce, recordAtOnce } from "./attention-at-once.js";
 import {
   divisionOf,
   keysOf,
-  letterOf,
   paddedQuads,
   scoresPart,
   sizesOf,
@@ -29,9 +28,8 @@ import {
   type TileShape,
   type TileStart,
 } from "./attention-tile.js";
-import { workgroupReduction } from "./workgroup-reduction.js";
 
-const shape: TileShape = { invocations: 256 };
+const shape: TileShape = { invocations: 256, tiles: 1 };
 const { invocations } = shape;
 const tile = keysOf(shape);
 
@@ -85,10 +83,9 @@ export function recordTiles(
   recorder: WebgpuRecorder,
 ): void {
   const { query, key, lengths } = work;
-  if (key.rows <= mostAtOnce(work, recorder.device)) return recordAtOnce(work, queries, start, names.atOnce, recorder);
+  if (key.rows <= mostAtOnce) return recordAtOnce(work, queries, start, names.atOnce, recorder);
   // Where the host knows how long the texts are, those that one workgroup can go over need nothing in between.
-  const most =
-    lengths !== undefined && recorder.isOnHost(lengths.of) ? mostAtOnce(work, recorder.device) - lengths.add : -1;
+  const most = lengths !== undefined && recorder.isOnHost(lengths.of) ? mostAtOnce - lengths.add : -1;
   if (lengths !== undefined && most >= 0)
     recordAtOnce(work, queries, start, names.atOnce, recorder, { of: lengths.of, least: -Infinity, most });
   const only = lengths === undefined || most < 0 ? {} : { only: { of: lengths.of, least: most + 1, most: Infinity } };
@@ -110,7 +107,7 @@ export function recordTiles(
   const result = joined(visiblePart(work), sinkPart(work), outputPart(work), between("partials", partials, false));
   recorder.dispatch({
     name: "attentionCombine",
-    code: `${packing}\n${result.code}\n${combineCode(work, recorder.device)}`,
+    code: `${packing}\n${result.code}\n${combineCode(work)}`,
     bindings: result.bindings,
     parameters: { ...result.parameters, ...sizes },
     fixed: true,
@@ -134,24 +131,24 @@ function askedCode({ query }: AttentionWork, rows: number, { invocations }: Tile
 const partialAt = (row: string, at: string, quads: number): string => `((${row}) * p.tiles + (${at})) * ${quads + 1}u`;
 
 function tilesCode(work: AttentionWork, rows: number, each: number, start: TileStart, device: DeviceTraits): string {
-  const { memory, valueQuads, parts, begin, declare, load, again, sums } = tileCodeOf(work, rows, shape, start, device);
+  const code = tileCodeOf(work, rows, shape, start, device);
+  const { memory, valueQuads, vector, gathered, begin, declare } = code;
+  const load = `${code.loadKeys}\n  ${code.loadValues}`;
+  const again = `${code.keysAgain}\n  ${code.valuesAgain}`;
+  const sums = `let count = ${tile}u;
+  var best = ${vector}(${hidden});
+  ${code.dots}
+  ${code.weigh}
+  ${code.sums}
+  ${code.addValues}`;
   const { writes } = start;
   const asked = start.asked(shape);
-  const leave = times(
-    rows,
-    (r) => `${r === 0 ? "" : "workgroupBarrier();"}
-  exchange[local] = sum${r};
-  workgroupBarrier();
-  if (first + ${r}u < p.groupRows) {
-    let at = ${partialAt(`(sample * p.heads + keyHead * p.group + row${r} % p.group) * p.queries + row${r} / p.group`, "tileAt", valueQuads)};
-    if (local < ${valueQuads}u) {
-      var sum = exchange[local];
-      for (var i = 1u; i < ${parts}u; i++) { sum += exchange[local + i * ${valueQuads}u]; }
-      partials[at + local] = sum;
-    } else if (local == ${valueQuads}u) {
-      partials[at + ${valueQuads}u] = vec4f(top.${letterOf(r)}, totalWeight().${letterOf(r)}, 0.0, 0.0);
-    }
-  }`,
+  const leave = gathered(
+    "sum",
+    `let at = ${partialAt("(sample * p.heads + keyHead * p.group + row % p.group) * p.queries + row / p.group", "tileAt", valueQuads)};
+    let column = local % ${valueQuads}u;
+    partials[at + column] = sum;
+    if (column == 0u) { partials[at + ${valueQuads}u] = vec4f(top[own], totalWeight()[own], 0.0, 0.0); }`,
   );
   // One tile: its rows are on their way while the queries are made ready.
   const single = `let tileAt = place.x;
@@ -191,7 +188,8 @@ function tilesCode(work: AttentionWork, rows: number, each: number, start: TileS
     let high = min(seenTo, front + ${tile});
     if (low >= high) { continue; }
     ${declare}
-  ${load}
+    ${load}
+    ${again}
     ${sums}
     ${leave}
     workgroupBarrier();
@@ -203,50 +201,69 @@ function tilesCode(work: AttentionWork, rows: number, each: number, start: TileS
 }`;
 }
 
-function combineCode({ value, sink }: AttentionWork, device: DeviceTraits): string {
+/** Tiles that an invocation has on their way at a time. */
+const tilesAhead = 8;
+
+/**
+ * Each invocation goes over tiles some way apart, with a greatest score of its own; what they have is put together at the end. The first tiles are on their
+ * way before it is known how many there are, unless a window hides them.
+ */
+function combineCode({ value, sink, left, window }: AttentionWork): string {
   const quads = quadsOf(value.size);
   const parts = Math.floor(invocations / quads);
-  const hasSink = sink !== undefined;
+  const each = (of: (at: number) => string): string => times(tilesAhead, of);
+  const seen = `let seen = visible(sample, head / p.group, query);
+  var begin = 0u;
+  var end = 0u;
+  if (seen.x < seen.y) { begin = u32(seen.x) / ${tile}u; end = (u32(seen.y) + ${tile - 1}u) / ${tile}u; }`;
+  const load = each(
+    (at) => `let start${at} = ${partialAt("row", `min(at + ${at * parts}u, p.tiles - 1u)`, quads)};
+    ends${at} = partials[start${at} + ${quads}u]; parts${at} = partials[start${at} + column];`,
+  );
+  const hides = left >= 0 || window >= 0;
   return `
-var<workgroup> totals: array<f32, ${invocations}>;
-var<workgroup> exchange: array<vec4f, ${invocations}>;
-${workgroupReduction("greatest", "maximum", invocations, device)}
+var<workgroup> exchange: array<vec4f, ${parts * quads}>;
+var<workgroup> weighed: array<vec2f, ${parts * quads}>;
 
-@compute @workgroup_size(${invocations}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
+@compute @workgroup_size(${parts * quads}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
   let query = place.x;
   let head = place.y;
   let sample = place.z;
   let row = (sample * p.heads + head) * p.queries + query;
-  let seen = visible(sample, head / p.group, query);
-  var begin = 0u;
-  var end = 0u;
-  if (seen.x < seen.y) { begin = u32(seen.x) / ${tile}u; end = (u32(seen.y) + ${tile - 1}u) / ${tile}u; }
-  var own = ${hasSink ? "sinkOf(head)" : hidden};
-  for (var at = begin + local; at < end; at += ${invocations}u) { own = max(own, partials[${partialAt("row", "at", quads)} + ${quads}u].x); }
-  let top = greatest(local, own);
-
   let column = local % ${quads}u;
+  ${each((at) => `var ends${at} = vec4f(); var parts${at} = vec4f();`)}
+  ${hides ? seen : ""}
+  var at = ${hides ? "begin + " : ""}local / ${quads}u;
+  { ${load} }
+  ${hides ? "" : seen}
+  var best = ${hidden};
   var sum = vec4f();
   var total = 0.0;
-  if (local < ${parts * quads}u) {
-    for (var at = begin + local / ${quads}u; at < end; at += ${parts}u) {
-      let start = ${partialAt("row", "at", quads)};
-      let tileTop = partials[start + ${quads}u];
-      let part = partials[start + column];
-      if (tileTop.y != 0.0) {
-        let weight = exp(tileTop.x - top);
-        sum += weight * part;
-        total += weight * tileTop.y;
-      }
-    }
+  while (at < end) {
+    ${each((i) => `let counts${i} = at + ${i * parts}u < end && ends${i}.y != 0.0;`)}
+    var above = best;
+    ${each((i) => `above = max(above, select(${hidden}, ends${i}.x, counts${i}));`)}
+    let before = exp(best - above);
+    sum *= before;
+    total *= before;
+    ${each((i) => `if (counts${i}) { let weight = exp(ends${i}.x - above); sum += weight * parts${i}; total += weight * ends${i}.y; }`)}
+    best = above;
+    at += ${parts * tilesAhead}u;
+    if (at < end) { ${load} }
   }
   exchange[local] = sum;
-  totals[local] = total;
+  weighed[local] = vec2f(best, total);
   workgroupBarrier();
   if (local < ${quads}u) {
+    var top = ${sink === undefined ? hidden : "sinkOf(head)"};
+    for (var at = local; at < ${parts * quads}u; at += ${quads}u) { top = max(top, weighed[at].x); }
     sum = vec4f();
-    total = ${hasSink ? "exp(sinkOf(head) - top)" : "0.0"};
-    for (var at = local; at < ${parts * quads}u; at += ${quads}u) { sum += exchange[at]; total += totals[at]; }
+    total = ${sink === undefined ? "0.0" : "exp(sinkOf(head) - top)"};
+    for (var at = local; at < ${parts * quads}u; at += ${quads}u) {
+      let weight = exp(weighed[at].x - top);
+      sum += weight * exchange[at];
+      total += weight * weighed[at].y;
+    }
     writeQuad(sample, head, query, local, select(sum / total, vec4f(), total == 0.0));
   }
 }`;

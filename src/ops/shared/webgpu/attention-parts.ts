@@ -122,24 +122,32 @@ const forms: Readonly<Partial<Record<ElementType, Form>>> = {
 /** True for types whose rows attention reads. */
 export const isRowType = (type: ElementType): boolean => forms[type] !== undefined;
 
+/** True if rows begin, end and lie apart by fours of elements. */
+const liesByFours = ({ offset, size, sample, head, row, pages }: CacheRows): boolean =>
+  [offset, size, sample, head, row, pages?.block ?? 0, pages?.pieceStep ?? 0].every((n) => n % 4 === 0);
+
+/** The WGSL type of four elements of rows as they lie in memory, where they do so by fours; of their values where not. */
+export const wordsType = (rows: CacheRows): string => (liesByFours(rows) ? forms[rows.type]!.element : "vec4f");
+
 /**
- * Functions that read rows: `nameStart(sample, head, row)` is where a row begins, `nameQuad(start, quad)` four elements of it, and
- * `nameFactor(sample, head, row)` what bytes are multiplied by. By eights there is `nameHalves(start, eight)` in place of `nameQuad`: the words of eight
+ * Functions that read rows: `nameStart(sample, head, row)` is where a row begins, `nameQuad(start, quad)` four elements of it, `nameValues(nameWords(start, quad))`
+ * the same in two steps, and `nameFactor(sample, head, row)` what bytes are multiplied by. By eights there is `nameHalves(start, eight)` in place of `nameQuad`: the words of eight
  * float16, of rows that lie so.
  */
 export function rowsPart(name: string, rows: CacheRows, width: 4 | 8 = 4): Part {
   const { of, type, offset, size, sample, head, row, pages } = rows;
   const form = forms[type]!;
   const array = `${name}s`;
-  const aligned = [offset, size, sample, head, row, pages?.block ?? 0, pages?.pieceStep ?? 0].every((n) => n % 4 === 0);
+  const aligned = liesByFours(rows);
   const piece = pages?.piece ?? 0;
   const place = (element: string): string =>
     piece === 0 ? `start + ${element}` : `start + (${element}) / ${piece}u * p.${name}Piece + (${element}) % ${piece}u`;
   const one = (at: number): string =>
     `select(0.0, f32(${read(type, array, place(`min(4u * quad + ${at}u, ${size - 1}u)`))}), 4u * quad + ${at}u < ${size}u)`;
-  const quad = aligned
-    ? `let word = ${array}[(${place("4u * quad")}) / 4u]; return ${form.quad("word")};`
-    : `return vec4f(${[0, 1, 2, 3].map(one).join(", ")});`;
+  const quads = `
+fn ${name}Words(start: u32, quad: u32) -> ${wordsType(rows)} { return ${aligned ? `${array}[(${place("4u * quad")}) / 4u]` : `vec4f(${[0, 1, 2, 3].map(one).join(", ")})`}; }
+fn ${name}Values(words: ${wordsType(rows)}) -> vec4f { return ${aligned ? form.quad("words") : "words"}; }
+fn ${name}Quad(start: u32, quad: u32) -> vec4f { return ${name}Values(${name}Words(start, quad)); }`;
   const slot = `let block = u32(${pages === undefined ? "" : readIndex(pages.tables.type, "tables", "p.tableOffset + sample * p.tableSample + head * p.tableHead + row / p.blockSize")});`;
   const start =
     pages === undefined
@@ -153,7 +161,7 @@ export function rowsPart(name: string, rows: CacheRows, width: 4 | 8 = 4): Part 
   return {
     code: `
 fn ${name}Start(sample: u32, head: u32, row: u32) -> u32 { ${start} }
-${width === 8 ? `fn ${name}Halves(start: u32, eight: u32) -> vec4u { return ${array}[start / 8u + eight]; }` : `fn ${name}Quad(start: u32, quad: u32) -> vec4f { ${quad} }`}
+${width === 8 ? `fn ${name}Halves(start: u32, eight: u32) -> vec4u { return ${array}[start / 8u + eight]; }` : quads}
 fn ${name}Factor(sample: u32, head: u32, row: u32) -> f32 { ${factor} }`,
     bindings: [
       { name: array, of, element: width === 8 ? "vec4<u32>" : aligned ? form.element : "u32" },

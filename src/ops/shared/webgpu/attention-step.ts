@@ -6,7 +6,7 @@ import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgp
 import { packQuad } from "../../../webgpu-kernels/wgsl.js";
 import { holdsTiles, recordTiles } from "./attention-decode.js";
 import { type AttentionWork, joined, type Part, visiblePart } from "./attention-parts.js";
-import { divisionOf, paddedQuads, type TileShape } from "./attention-tile.js";
+import { divisionOf, loadsEarly, paddedQuads, type TileShape } from "./attention-tile.js";
 import type { Heads } from "./heads.js";
 import { isFloatType, quadsOf } from "./quads.js";
 import { type Starts, startsPart } from "./rows.js";
@@ -53,12 +53,27 @@ const queriesPart = (work: AttentionWork, step: FreshStep): Part =>
 
 /** Records it. */
 export function recordStep(work: AttentionWork, step: FreshStep, recorder: WebgpuRecorder): void {
+  const { device } = recorder;
   recordTiles(
     work,
     queriesPart(work, step),
     {
-      asked: (shape) => stepCode(work, step, shape),
-      writes: { when: (front, rows) => `writesIn(sample, ${front}, ${rows})`, row: "newRow(sample)" },
+      ahead: (shape) => {
+        const subgroup = subgroupFor(work, shape, device);
+        return subgroup === undefined ? "" : rawCode(work, subgroup);
+      },
+      asked: (shape) => {
+        const subgroup = subgroupFor(work, shape, device);
+        const code = subgroup === undefined ? sharedCode(work, step, shape) : subgroupsCode(work, step, subgroup);
+        // Where loads come after the write, they must see it.
+        return `${code}\n  ${loadsEarly(work, shape) ? "" : "storageBarrier();"}\n  workgroupBarrier();`;
+      },
+      writes: {
+        when: (front, rows) => `writesIn(sample, ${front}, ${rows})`,
+        row: "newRow(sample)",
+        keyWords: (quad) => `keyWritten[${quad}]`,
+        valueWords: (quad) => `valueWritten[${quad}]`,
+      },
     },
     { apart: "attentionStep", atOnce: "attentionStepAtOnce" },
     recorder,
@@ -117,16 +132,95 @@ fn writesIn(sample: u32, front: i32, rows: i32) -> bool { let row = i32(newRow(s
   );
 }
 
-function stepCode(work: AttentionWork, { turnings }: FreshStep, { invocations }: TileShape): string {
+/** Quads of a head that an invocation has at most. */
+const mostRaw = 8;
+
+/** The size of subgroups where each head of the queries, the key and the value have one for themselves; else undefined. */
+const subgroupFor = (
+  work: AttentionWork,
+  { invocations }: TileShape,
+  { subgroup }: DeviceTraits,
+): number | undefined =>
+  subgroup !== undefined &&
+  invocations >= subgroup * (divisionOf(work).rows + 2) &&
+  subgroup * mostRaw * 4 >= work.query.size
+    ? subgroup
+    : undefined;
+
+/** The quads of a head that each invocation of a subgroup has: how far they lie apart, and the last of them. */
+const rawQuads = ({ query }: AttentionWork, subgroup: number): readonly number[] =>
+  Array.from({ length: Math.ceil(query.size / 4 / subgroup) }, (_, at) => at * subgroup);
+
+/** Loads the heads whose squares are summed: `side` is the head of an invocation's subgroup, `own` its place there. */
+function rawCode(work: AttentionWork, subgroup: number): string {
+  const { rows } = divisionOf(work);
+  const quads = work.query.size / 4;
+  const loads = (name: string, start: string): string =>
+    rawQuads(work, subgroup)
+      .map((quad, at) => `raw${at} = ${name}(${start}, min(own + ${quad}u, ${quads - 1}u));`)
+      .join(" ");
+  return `let side = local / ${subgroup}u;
+  let own = local % ${subgroup}u;
+  ${rawQuads(work, subgroup)
+    .map((_, at) => `var raw${at} = vec4f();`)
+    .join(" ")}
+  if (side < ${rows}u) { ${loads("askedQuad", `askedStart(sample, keyHead * ${rows}u + side)`)} }
+  else if (side == ${rows}u) { ${loads("newKeyQuad", "newKeyStart(sample, keyHead)")} }`;
+}
+
+/** Writes four elements of the new row into a cache, and keeps them as they are there. */
+const store = (side: "key" | "value", { type }: Heads, values: string): string => `{
+        let words = ${packQuad(
+          type,
+          ["x", "y", "z", "w"].map((letter) => `${values}.${letter}`),
+        )};
+        ${side}Written[quad] = words;
+        ${side}s[${side}Start(sample, keyHead, newRow(sample)) / 4u + quad] = words;
+      }`;
+
+/** Each subgroup turns a head of its own: no invocation waits for another subgroup's. */
+function subgroupsCode(work: AttentionWork, { turnings }: FreshStep, subgroup: number): string {
   const { query, key, value } = work;
   const { rows } = divisionOf(work);
   const [quads, padded, valueQuads] = [query.size / 4, paddedQuads(query.size), value.size / 4];
   const { norm, rotation } = turnings.query;
-  const store = (array: string, { type }: Heads, row: string, values: string): string =>
-    `${array}[(${row}) / 4u + quad] = ${packQuad(
-      type,
-      ["x", "y", "z", "w"].map((letter) => `${values}.${letter}`),
-    )};`;
+  const raw = rawQuads(work, subgroup);
+  return `
+  ${raw.map((_, at) => `let square${at} = dot(raw${at}, raw${at});`).join(" ")}
+  let inverse = ${
+    norm === undefined
+      ? "1.0"
+      : `inverseSqrt(subgroupAdd(${raw
+          .map((quad, at) =>
+            quad + subgroup <= quads ? `square${at}` : `select(0.0, square${at}, own + ${quad}u < ${quads}u)`,
+          )
+          .join(" + ")}) / ${query.size}.0 + p.epsilon)`
+  };
+  let angle = ${rotation === undefined ? "0u" : "angleOf(sample, 0u)"};
+  if (side < ${rows}u) {
+    let start = askedStart(sample, keyHead * ${rows}u + side);
+    for (var quad = own; quad < ${padded}u; quad += ${subgroup}u) {
+      asked[side * ${padded}u + quad] = select(vec4f(), askedTurned(start, min(quad, ${quads - 1}u), inverse, angle) * p.scale, quad < ${quads}u);
+    }
+  } else if (writes && side == ${rows}u) {
+    for (var quad = own; quad < ${quads}u; quad += ${subgroup}u) {
+      let turned = newKeyTurned(newKeyStart(sample, keyHead), quad, inverse, angle);
+      ${store("key", key, "turned")}
+    }
+  } else if (writes && side == ${rows + 1}u) {
+    for (var quad = own; quad < ${valueQuads}u; quad += ${subgroup}u) {
+      let copied = newValueQuad(newValueStart(sample, keyHead), quad);
+      ${store("value", value, "copied")}
+    }
+  }`;
+}
+
+/** The same by all invocations together, through workgroup memory. */
+function sharedCode(work: AttentionWork, { turnings }: FreshStep, { invocations }: TileShape): string {
+  const { query, key, value } = work;
+  const { rows } = divisionOf(work);
+  const [quads, padded, valueQuads] = [query.size / 4, paddedQuads(query.size), value.size / 4];
+  const { norm, rotation } = turnings.query;
   const inverse = (head: string): string => (norm === undefined ? "1.0" : `inverseOf(${head})`);
   return `
   ${
@@ -153,36 +247,38 @@ function stepCode(work: AttentionWork, { turnings }: FreshStep, { invocations }:
     asked[at] = select(vec4f(), askedTurned(start, min(quad, ${quads - 1}u), ${inverse("head")}, angle) * p.scale, quad < ${quads}u);
   }
   if (writes) {
-    let row = newRow(sample);
     // The last invocations: the first ones have queries to turn.
     for (var at = ${invocations - 1}u - local; at < ${quads + valueQuads}u; at += ${invocations}u) {
       if (at < ${quads}u) {
         let quad = at;
         let turned = newKeyTurned(newKeyStart(sample, keyHead), quad, ${inverse(`${rows}u`)}, angle);
-        ${store("keys", key, "keyStart(sample, keyHead, row)", "turned")}
+        ${store("key", key, "turned")}
       } else {
         let quad = at - ${quads}u;
         let copied = newValueQuad(newValueStart(sample, keyHead), quad);
-        ${store("values", value, "valueStart(sample, keyHead, row)", "copied")}
+        ${store("value", value, "copied")}
       }
     }
-  }
-  storageBarrier();
-  workgroupBarrier();`;
+  }`;
 }
 
-/** What the squares of heads are summed in, and `inverseOf(head)`: the queries' first, then the key's. */
+/** What the new row and the squares of heads are kept in, and `inverseOf(head)`: the queries' first, then the key's. */
 function squaresPart(work: AttentionWork, { turnings }: FreshStep): Part {
-  if (turnings.query.norm === undefined) return { code: "", bindings: [], parameters: {} };
+  const { key, value } = work;
   return {
     code: `
+var<workgroup> keyWritten: array<${formOf(key).element}, ${key.size / 4}>;
+var<workgroup> valueWritten: array<${formOf(value).element}, ${value.size / 4}>;
+${turnings.query.norm === undefined ? "" : squaresCode(work)}`,
+    bindings: [],
+    parameters: {},
+  };
+}
+
+const squaresCode = (work: AttentionWork): string => `
 var<workgroup> squares: array<f32, ${squareLanes * (divisionOf(work).rows + 1)}>;
 fn inverseOf(head: u32) -> f32 {
   var sum = 0.0;
   for (var at = 0u; at < ${squareLanes}u; at++) { sum += squares[head * ${squareLanes}u + at]; }
   return inverseSqrt(sum / ${work.query.size}.0 + p.epsilon);
-}`,
-    bindings: [],
-    parameters: {},
-  };
-}
+}`;

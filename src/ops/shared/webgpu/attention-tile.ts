@@ -14,6 +14,7 @@ import {
   scorePart,
   tablesPart,
   visiblePart,
+  wordsType,
 } from "./attention-parts.js";
 
 /** Invocations that share a key. */
@@ -35,6 +36,8 @@ export function divisionOf({ query, key }: AttentionWork): { readonly rows: numb
 /** How large workgroups are: each of their tiles has a key for every four invocations. */
 export interface TileShape {
   readonly invocations: number;
+  /** Tiles whose weights a workgroup keeps. */
+  readonly tiles: number;
 }
 
 /** Keys of a tile. */
@@ -49,10 +52,39 @@ export const times = (count: number, line: (at: number) => string): string =>
 
 /** How a workgroup begins. */
 export interface TileStart {
-  /** Fills `asked` with the queries times the scale. */
+  /** Loads that are on their way before anything waits; `sample` and `keyHead` are known. */
+  readonly ahead?: (shape: TileShape) => string;
+  /** Fills `asked` with the queries times the scale, up to the barrier behind it. */
   readonly asked: (shape: TileShape) => string;
-  /** Where a row of the caches is written: a condition for those whose rows, so many from `front` on, hold it; and the row. Both by `sample`. */
-  readonly writes?: { readonly when: (front: string, rows: number) => string; readonly row: string };
+  /**
+   * Where a row of the caches is written: a condition for those whose rows, so many from `front` on, hold it; the row; and four elements of it, as
+   * words of the caches. All by `sample`.
+   */
+  readonly writes?: {
+    readonly when: (front: string, rows: number) => string;
+    readonly row: string;
+    readonly keyWords: (quad: string) => string;
+    readonly valueWords: (quad: string) => string;
+  };
+}
+
+/** True if all that a tile loads is on its way before anything waits; else some at a time. */
+export function loadsEarly({ query, value }: AttentionWork, shape: TileShape): boolean {
+  const parts = Math.floor(shape.invocations / quadsOf(value.size));
+  return paddedQuads(query.size) / lanes <= inFlight && Math.ceil(keysOf(shape) / parts) <= inFlight;
+}
+
+/** Bytes of workgroup memory that a shader takes where so many rows' sums are put together at a time. */
+const tileMemory = (work: AttentionWork, rows: number, shape: TileShape, together: number): number =>
+  16 * (rows * paddedQuads(work.query.size) + together * shape.invocations + keysOf(shape) * shape.tiles + 4 * 64) +
+  4 * (work.query.size + work.value.size);
+
+/** Rows whose sums are put together at a time: all of them where there is room, else one after the other. */
+function rowsTogether(work: AttentionWork, rows: number, shape: TileShape, device: DeviceTraits): number {
+  const fits =
+    rows * quadsOf(work.value.size) <= shape.invocations &&
+    tileMemory(work, rows, shape, rows) <= device.workgroupBytes;
+  return fits ? rows : 1;
 }
 
 /** Queries, caches, which keys are seen and what their scores are. */
@@ -70,35 +102,53 @@ export function sizesOf(work: AttentionWork): Readonly<Record<"group" | "groupRo
 }
 
 /** The letter of a row of queries in vectors that have an element for each. */
-export const letterOf = (row: number): string => "xyzw"[row];
+const letterOf = (row: number): string => "xyzw"[row];
 
 /** What a shader over tiles is made of. */
 interface TileCode {
   /** Workgroup memory and functions. */
   readonly memory: string;
-  /** How many invocations have the values' quads of one row, and how many rows they weigh side by side. */
+  /** How many invocations have the values' quads of one row. */
   readonly valueQuads: number;
-  readonly parts: number;
+  /** The type of what has an element for each row of queries. */
+  readonly vector: string;
+  /**
+   * Puts each row's shares together, which are in variables `name0`, `name1`, …: `use` has the `sum` of four columns, `local % valueQuads`, of `row`, which is
+   * the workgroup's `own`th.
+   */
+  readonly gathered: (name: string, use: string) => string;
   /** From the workgroup's place to the keys that its queries see, from `seenFrom` to `seenTo`. */
   readonly begin: string;
-  /** What a tile's loads are kept in, and from `front`, `low` and `high` to loads that are on their way. */
+  /** What a tile's loads are kept in. */
   readonly declare: string;
-  readonly load: string;
-  /** Loads the new row again, once it was written. */
-  readonly again: string;
-  /** From loads to `weights`, their `top`, and each row's `sum0`, `sum1`, … of an invocation's share. */
+  /** From `front`, the first key of a tile, and `low` and `high`, between which its keys are seen, to loads that are on their way. */
+  readonly loadKeys: string;
+  readonly loadValues: string;
+  /** Puts the new row in the place of what was loaded before it was written. */
+  readonly keysAgain: string;
+  readonly valuesAgain: string;
+  /** From loads to a tile's scores in `weights`, from `kept` on. */
+  readonly dots: string;
+  /** From the scores of all tiles, `count` of them, to weights, with their `top`. */
+  readonly weigh: string;
+  /** Each row's `sum0`, `sum1`, … of an invocation's share, and what adds the values of a tile to them. */
   readonly sums: string;
+  readonly addValues: string;
 }
 
 /** The code of a tile for so many rows of queries. */
 export function tileCodeOf(
-  { query, key, value }: AttentionWork,
+  work: AttentionWork,
   rows: number,
   shape: TileShape,
-  { writes }: TileStart,
-  { subgroup }: DeviceTraits,
+  { ahead, writes }: TileStart,
+  device: DeviceTraits,
 ): TileCode {
+  const { query, key, value } = work;
+  const { subgroup } = device;
   const { invocations } = shape;
+  const vector = vectorOf(rows, shape, device);
+  const together = rowsTogether(work, rows, shape, device);
   const tile = keysOf(shape);
   const quads = quadsOf(query.size);
   const padded = paddedQuads(query.size);
@@ -107,94 +157,109 @@ export function tileCodeOf(
   const scaled = key.pages?.scales !== undefined;
   const keyLoads = padded / lanes;
   const valueLoads = Math.ceil(tile / parts);
-  /** Of few loads all are on their way before anything waits; of more, some at a time. */
-  const early = keyLoads <= inFlight && valueLoads <= inFlight;
-  const keyLoad = (at: number): string => `keyQuad(start, min(lane + ${at * lanes}u, ${quads - 1}u))`;
-  const keyUse = (at: number): string =>
-    times(rows, (r) => `dot${r} += dot(k${at}, asked[${r * padded + at * lanes}u + lane]);`);
+  const early = loadsEarly(work, shape);
+  const keyQuad = (at: number): string => `min(lane + ${at * lanes}u, ${quads - 1}u)`;
+  const keyUse = (at: number): string => `{
+    let values = keyValues(k${at});
+    ${times(rows, (r) => `dot${r} += dot(values, asked[${r * padded + at * lanes}u + lane]);`)} }`;
   const valueRow = (at: number): string => `u32(clamp(front + i32(part) + ${at * parts}, low, high - 1))`;
-  const valueLoad = (at: number): string =>
-    `valueQuad(valueStart(sample, keyHead, at${at}), column)${scaled ? ` * valueFactor(sample, keyHead, at${at})` : ""}`;
+  const valueLoad = (at: number): string => `valueWords(valueStart(sample, keyHead, at${at}), column)`;
   // Nothing of a row that takes no part may reach the sum: it may hold anything.
   const valueUse = (at: number): string => `{
+    let values = valueValues(v${at})${scaled ? ` * valueFactor(sample, keyHead, at${at})` : ""};
     let i = part + ${at * parts}u;
-    let w = select(vec4f(), weights[min(i, ${tile - 1}u)], i < ${tile}u);
-    ${times(rows, (r) => `sum${r} = select(sum${r}, sum${r} + w.${letterOf(r)} * v${at}, w.${letterOf(r)} > 0.0);`)} }`;
+    let w = ${tile % parts === 0 ? "weights[kept + i]" : `select(${vector}(), weights[kept + min(i, ${tile - 1}u)], i < ${tile}u)`};
+    ${times(rows, (r) => `sum${r} = select(sum${r}, sum${r} + w.${letterOf(r)} * values, w.${letterOf(r)} > 0.0);`)} }`;
   const batches = (count: number, load: (at: number) => string, use: (at: number) => string): string =>
     times(Math.ceil(count / inFlight), (batch) => {
       const own = Array.from({ length: Math.min(inFlight, count - batch * inFlight) }, (_, i) => batch * inFlight + i);
       return `{ ${own.map(load).join("\n")}\n${own.map(use).join("\n")} }`;
     });
-  const again =
-    writes === undefined
-      ? ""
-      : `// The new row was not there yet.
-  if (writes) {
-    let row = ${writes.row};
-    if (near == row) { ${times(keyLoads, (at) => `k${at} = ${keyLoad(at)};`)} }
-    ${times(valueLoads, (at) => `if (at${at} == row) { v${at} = ${valueLoad(at)}; }`)}
-  }`;
-  const declare = `let lane = local % ${lanes}u;
+  const againOf = (code: string): string =>
+    writes === undefined || !early ? "" : `if (writes) { let row = ${writes.row}; ${code} }`;
+  const keyLoading = `key = front + i32(local / ${lanes}u);
+  // Rows that nobody sees are not read; what the nearest one gives in their place is hidden below.
+  near = u32(clamp(key, low, high - 1));
+  start = keyStart(sample, keyHead, near);
+  ${early ? times(keyLoads, (at) => `k${at} = keyWords(start, ${keyQuad(at)});`) : ""}`;
+  return {
+    memory: `
+var<workgroup> asked: array<vec4f, ${rows * padded}>;
+var<workgroup> exchange: array<vec4f, ${together * invocations}>;
+var<workgroup> weights: array<${vector}, ${tile * shape.tiles}>;
+${weighingMemory(subgroup, shape, vector)}`,
+    declare: `let lane = local % ${lanes}u;
   let column = local % ${valueQuads}u;
   let part = min(local / ${valueQuads}u, ${parts - 1}u);
   var key = 0;
   var near = 0u;
   var start = 0u;
-  ${early ? times(keyLoads, (at) => `var k${at} = vec4f();`) : ""}
-  ${early ? times(valueLoads, (at) => `var at${at} = 0u; var v${at} = vec4f();`) : ""}`;
-  const load = `key = front + i32(local / ${lanes}u);
-  // Rows that nobody sees are not read; what the nearest one gives in their place is hidden below.
-  near = u32(clamp(key, low, high - 1));
-  start = keyStart(sample, keyHead, near);
-  ${early ? times(keyLoads, (at) => `k${at} = ${keyLoad(at)};`) : ""}
-  ${early ? times(valueLoads, (at) => `at${at} = ${valueRow(at)}; v${at} = ${valueLoad(at)};`) : ""}`;
-  const sums = `${times(rows, (r) => `var dot${r} = 0.0;`)}
-  ${early ? times(keyLoads, keyUse) : batches(keyLoads, (at) => `let k${at} = ${keyLoad(at)};`, keyUse)}
-  var dots = vec4f();
+  var kept = 0u;
+  ${early ? times(keyLoads, (at) => `var k${at} = ${wordsType(key)}();`) : ""}
+  ${early ? times(valueLoads, (at) => `var at${at} = 0u; var v${at} = ${wordsType(value)}();`) : ""}`,
+    loadKeys: keyLoading,
+    loadValues: early ? times(valueLoads, (at) => `at${at} = ${valueRow(at)}; v${at} = ${valueLoad(at)};`) : "",
+    keysAgain: againOf(`if (near == row) { ${times(keyLoads, (at) => `k${at} = ${writes?.keyWords(keyQuad(at))};`)} }`),
+    valuesAgain: againOf(
+      times(valueLoads, (at) => `if (at${at} == row) { v${at} = ${writes?.valueWords("column")}; }`),
+    ),
+    dots: `${times(rows, (r) => `var dot${r} = 0.0;`)}
+  ${early ? times(keyLoads, keyUse) : batches(keyLoads, (at) => `let k${at} = keyWords(start, ${keyQuad(at)});`, keyUse)}
+  var dots = ${vector}();
   ${times(rows, (r) => `dots.${letterOf(r)} = dot${r};`)}
   ${scaled ? "dots *= keyFactor(sample, keyHead, near);" : ""}
-  ${weighingCode(subgroup, shape, (scores, own) =>
+  ${scoringCode(subgroup, shape, (scores, own) =>
     times(
       rows,
       (r) =>
         `${scores}.${letterOf(r)} = select(${hidden}, finished(${scores}.${letterOf(r)}, sample, keyHead * p.group + row${r} % p.group, row${r} / p.group, u32(${own})), ${own} >= seen${r}.x && ${own} < seen${r}.y);`,
     ),
-  )}
-
-  ${times(rows, (r) => `var sum${r} = vec4f();`)}
-  if (local < ${parts * valueQuads}u) {
+  )}`,
+    weigh: weighingCode(subgroup, shape, vector),
+    sums: times(rows, (r) => `var sum${r} = vec4f();`),
+    addValues: `if (local < ${parts * valueQuads}u) {
     ${early ? times(valueLoads, valueUse) : batches(valueLoads, (at) => `let at${at} = ${valueRow(at)}; let v${at} = ${valueLoad(at)};`, valueUse)}
-  }`;
-  return {
-    memory: `
-var<workgroup> asked: array<vec4f, ${rows * padded}>;
-var<workgroup> exchange: array<vec4f, ${invocations}>;
-var<workgroup> weights: array<vec4f, ${tile}>;
-${weighingMemory(subgroup, shape)}`,
+  }`,
     valueQuads,
-    parts,
+    vector,
+    gathered: (name, use) =>
+      times(rows / together, (group) => {
+        const own = Array.from({ length: together }, (_, at) => group * together + at);
+        return `${group === 0 ? "" : "workgroupBarrier();"}
+  ${own.map((r, at) => `exchange[local + ${at * invocations}u] = ${name}${r};`).join(" ")}
+  workgroupBarrier();
+  if (local < ${together * valueQuads}u && first + ${group * together}u + local / ${valueQuads}u < p.groupRows) {
+    let own = ${group * together}u + local / ${valueQuads}u;
+    let row = first + own;
+    let begin = local / ${valueQuads}u * ${invocations}u + local % ${valueQuads}u;
+    var sum = exchange[begin];
+    for (var i = 1u; i < ${parts}u; i++) { sum += exchange[begin + i * ${valueQuads}u]; }
+    ${use}
+  }`;
+      }),
     begin: `let sample = place.z;
   let keyHead = place.y / p.chunks;
   let first = place.y % p.chunks * ${rows}u;
+  ${ahead?.(shape) ?? ""}
   ${times(rows, (r) => `let row${r} = min(first + ${r}u, p.groupRows - 1u); let seen${r} = visible(sample, keyHead, row${r} / p.group);`)}
   var seenFrom = 2147483647;
   var seenTo = 0;
   ${times(rows, (r) => `if (seen${r}.x < seen${r}.y) { seenFrom = min(seenFrom, seen${r}.x); seenTo = max(seenTo, seen${r}.y); }`)}`,
-    declare,
-    load,
-    again: early ? again : "",
-    sums,
   };
 }
 
+/** The type of what has an element for each row of queries: subgroups put few of them together sooner. */
+const vectorOf = (rows: number, shape: TileShape, { subgroup }: DeviceTraits): string =>
+  isWide(subgroup, shape) && rows <= 2 ? "vec2f" : "vec4f";
+
 /** Memory in which scores become weights, and `totalWeight()`, what they sum up to. */
-function weighingMemory(subgroup: number | undefined, shape: TileShape): string {
+function weighingMemory(subgroup: number | undefined, shape: TileShape, vector: string): string {
   const { invocations } = shape;
   const groups = isWide(subgroup, shape) ? invocations / subgroup : 8;
   return `
-var<workgroup> tops: array<vec4f, ${groups}>;
-var<workgroup> totals: array<vec4f, ${groups}>;
-fn totalWeight() -> vec4f {
+var<workgroup> tops: array<${vector}, ${groups}>;
+var<workgroup> totals: array<${vector}, ${groups}>;
+fn totalWeight() -> ${vector} {
   var sum = totals[0];
   for (var at = 1u; at < ${groups}u; at++) { sum += totals[at]; }
   return sum;
@@ -205,56 +270,67 @@ fn totalWeight() -> vec4f {
 const isWide = (subgroup: number | undefined, { invocations }: TileShape): subgroup is number =>
   subgroup !== undefined && subgroup % lanes === 0 && subgroup <= invocations;
 
-/**
- * From `dots`, each lane's share of a key's scores, to `weights`, with their `top`. `finish` makes scores of sums. Behind it, `exchange` is free.
- */
-function weighingCode(
+/** From `dots`, each lane's share of a key's scores, to scores in `weights`. `finish` makes scores of sums. Behind it, `exchange` is free. */
+function scoringCode(
   subgroup: number | undefined,
   shape: TileShape,
   finish: (scores: string, key: string) => string,
 ): string {
-  const tile = keysOf(shape);
-  if (isWide(subgroup, shape)) {
-    const groups = shape.invocations / subgroup;
+  if (isWide(subgroup, shape))
     return `${times(Math.log2(lanes), (at) => `dots += subgroupShuffleXor(dots, ${2 ** at}u);`)}
   ${finish("dots", "key")}
-  let highest = subgroupMax(dots);
-  if (local % ${subgroup}u == 0u) { tops[local / ${subgroup}u] = highest; }
-  workgroupBarrier();
-  var top = tops[0];
-  for (var at = 1u; at < ${groups}u; at++) { top = max(top, tops[at]); }
-  let weight = select(exp(dots - top), vec4f(), dots < vec4f(${least}));
-  let total = subgroupAdd(select(vec4f(), weight, lane == 0u));
-  if (lane == 0u) { weights[local / ${lanes}u] = weight; }
-  if (local % ${subgroup}u == 0u) { totals[local / ${subgroup}u] = total; }
-  workgroupBarrier();`;
-  }
+  best = max(best, dots);
+  if (lane == 0u) { weights[kept + local / ${lanes}u] = dots; }`;
   return `exchange[local] = dots;
   workgroupBarrier();
-  if (local < ${tile}u) {
+  if (local < ${keysOf(shape)}u) {
     let own = front + i32(local);
     var scores = vec4f();
     ${times(lanes, (at) => `scores += exchange[${lanes}u * local + ${at}u];`)}
     ${finish("scores", "own")}
-    weights[local] = scores;
+    weights[kept + local] = scores;
   }
+  workgroupBarrier();`;
+}
+
+/** From `count` scores in `weights` to what they weigh, with their `top`. */
+function weighingCode(subgroup: number | undefined, shape: TileShape, vector: string): string {
+  const weight = `select(exp(score - top), ${vector}(), score < ${vector}(${least}))`;
+  const keys = keysOf(shape) * shape.tiles;
+  if (isWide(subgroup, shape)) {
+    const groups = shape.invocations / subgroup;
+    const steps = Array.from({ length: Math.log2(subgroup / lanes) }, (_, at) => lanes * 2 ** at);
+    return `${steps.map((step) => `best = max(best, subgroupShuffleXor(best, ${step}u));`).join(" ")}
+  if (local % ${subgroup}u == 0u) { tops[local / ${subgroup}u] = best; }
   workgroupBarrier();
-  if (local < 8u) {
-    var highest = weights[local];
-    for (var at = 1u; at < ${tile / 8}u; at++) { highest = max(highest, weights[local + 8u * at]); }
+  var top = tops[0];
+  for (var at = 1u; at < ${groups}u; at++) { top = max(top, tops[at]); }
+  var weighed = ${vector}();
+  if (local < ${keys}u && local < count) {
+    let score = weights[local];
+    weighed = ${weight};
+    weights[local] = weighed;
+  }
+  weighed = subgroupAdd(weighed);
+  if (local % ${subgroup}u == 0u) { totals[local / ${subgroup}u] = weighed; }
+  workgroupBarrier();`;
+  }
+  return `if (local < 8u) {
+    var highest = vec4f(${hidden});
+    for (var at = local; at < count; at += 8u) { highest = max(highest, weights[at]); }
     tops[local] = highest;
   }
   workgroupBarrier();
   var top = tops[0];
   ${times(7, (at) => `top = max(top, tops[${at + 1}]);`)}
-  if (local < ${tile}u) {
+  if (local < count) {
     let score = weights[local];
-    weights[local] = select(exp(score - top), vec4f(), score < vec4f(${least}));
+    weights[local] = ${weight};
   }
   workgroupBarrier();
   if (local < 8u) {
-    var sum = weights[local];
-    for (var at = 1u; at < ${tile / 8}u; at++) { sum += weights[local + 8u * at]; }
+    var sum = vec4f();
+    for (var at = local; at < count; at += 8u) { sum += weights[at]; }
     totals[local] = sum;
   }`;
 }
