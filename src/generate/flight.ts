@@ -18,7 +18,7 @@ const depth = 3;
  * Where tokens come fast, beginning each run by itself is what limits them: series of runs are begun then, two of which are under way. `milliseconds`: what
  * one of them takes at most, and `most`: how many tokens it has. What is under way when a text ends is computed for nobody.
  */
-const series = { depth: 2, milliseconds: 8, most: 8 } as const;
+const series = { depth: 2, milliseconds: 16, most: 16 } as const;
 
 /** What a device is told of how to draw; undefined for options that ask for logits on the host. */
 function drawingFor(

@@ -35,7 +35,7 @@ export interface GenerateOptions extends SamplingOptions {
   /** Guess tokens by what followed the text's end before, and check the guesses in one run. The text stays the same. */
   readonly speculate?: boolean | { readonly ngram?: number; readonly draft?: number };
   /**
-   * Tokens that a device which draws them is asked for at once, behind the first. Where left out, one, and up to eight where they come fast: more are
+   * Tokens that a device which draws them is asked for at once, behind the first. Where left out, one, and up to 16 where they come fast: more are
    * faster, fewer come more evenly. The text stays the same.
    */
   readonly tokensAtOnce?: number;
