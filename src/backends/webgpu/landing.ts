@@ -8,6 +8,9 @@ import { mapToRead, usage } from "./device.js";
 
 const mappable = usage.mapRead | usage.copyTarget;
 
+/** Runs that there is room for where several are submitted at once: series come in many lengths, and each need not make buffers of its own. */
+export const roomFor = (runs: number): number => (runs === 1 ? 1 : Math.max(16, 2 ** Math.ceil(Math.log2(runs))));
+
 /** Copies of a place on their way to the host, one for each of some runs. */
 export interface OpenLanding {
   /** Copies the place's bytes as they are at this point of what the encoder holds. */
@@ -48,7 +51,7 @@ export class Landing {
         abandon: () => undefined,
       };
     this.#memory.device.check();
-    const bytes = copies * this.#size;
+    const bytes = roomFor(copies) * this.#size;
     const free = this.#free.findIndex((buffer) => holds(buffer, bytes));
     const [buffer] =
       free === -1
@@ -60,12 +63,13 @@ export class Landing {
         encoder.copyBufferToBuffer(this.#place.buffer.gpu, this.#start, buffer.gpu, at, this.#size);
         at += this.#size;
       },
-      read: () => this.#read(buffer, bytes),
+      read: () => this.#read(buffer, copies),
       abandon: () => this.#giveBack(buffer),
     };
   }
 
-  async #read(buffer: DeviceBuffer, size: number): Promise<readonly View[]> {
+  async #read(buffer: DeviceBuffer, copies: number): Promise<readonly View[]> {
+    const size = copies * this.#size;
     let bytes: Uint8Array;
     try {
       await buffer.gpu.mapAsync(mapToRead, 0, size);
@@ -77,7 +81,6 @@ export class Landing {
       throw new InsituError("internal", `${this.#place} could not be brought to the host`, { cause });
     }
     this.#giveBack(buffer);
-    const copies = size / this.#size;
     return Array.from({ length: copies }, (_, at) =>
       this.#elements(bytes.subarray(at * this.#size, (at + 1) * this.#size)),
     );

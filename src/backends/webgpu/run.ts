@@ -64,7 +64,7 @@ export function submitBound(
   const landings = openLandings(bound, runs.length);
   try {
     const encoder = session.device.gpu.createCommandEncoder();
-    const staged = runs.length === 1 ? undefined : stagedUploads(session, bound, runs.length - 1);
+    const staged = runs.length === 1 ? undefined : stagedUploads(session, bound, runs.length);
     runs.forEach((running, at) => {
       // What the first run reads comes before the submission, what the others read when it is their turn.
       if (at > 0) running.stage((view, to) => staged!.encode(encoder, view, to));

@@ -6,6 +6,7 @@ import { cloneView } from "../../tensor/copy.js";
 import { bytesIn, coversStorage, type View } from "../../tensor/view.js";
 import type { BoundRun } from "./bound-run.js";
 import { type DeviceBuffer, wholeWords } from "./buffers.js";
+import { roomFor } from "./landing.js";
 import type { WebgpuSession } from "./session.js";
 
 /** The uploads of one submission. */
@@ -42,7 +43,7 @@ class StagedUploads {
 export const stagedUploads = (session: WebgpuSession, { actions }: BoundRun, runs: number): StagedUploads =>
   new StagedUploads(
     session,
-    runs *
+    roomFor(runs) *
       actions.reduce(
         (sum, each) => sum + (each.kind === "upload" || each.kind === "lay" ? wholeWords(each.to.byteLength) : 0),
         0,
