@@ -25,9 +25,9 @@ export default defineConfig({
   plugins: [builtWorkers],
   test: {
     include: ["test/**/*.test.{js,ts}"],
-    // Processes: several suites read how much memory theirs takes. One more than there are cores, since suites wait for browsers, servers and clocks.
+    // Processes, one for each core and some at most: several suites read how much memory theirs takes.
     pool: "forks",
-    maxWorkers: Math.min(8, availableParallelism() + 1),
+    maxWorkers: Math.min(8, availableParallelism()),
     isolate: false,
     env: {
       NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ""} --require ${JSON.stringify(oneCore)}`,

@@ -228,6 +228,19 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
     expect(await problemsOf({ ...form, attrs }, steps)).toEqual([]);
   });
 
+  test.each([
+    { size: 256, kernels: ["attentionStep", "attentionCombine"] },
+    { size: 512, kernels: apart },
+  ])("large heads where workgroups have the 16 KiB of every device: %o", async (more) => {
+    const small = PlacedSession.place(offeringGpu({ maxComputeWorkgroupStorageSize: 16_384 }));
+    const form = { type: "float32", heads: 4, shared: 1, pairs: 64, norm: true, packed: true, place: small } as const;
+    const steps = [
+      { before: [70, 3], length: 1, capacity: 100 },
+      { before: [300], length: 1, capacity: 320 },
+    ];
+    expect(await problemsOf({ ...form, ...more }, steps)).toEqual([]);
+  });
+
   // As many as every device of WebGPU's binds.
   const place = PlacedSession.place(offeringGpu({ maxStorageBuffersPerShaderStage: 8 }));
   const constant = true;

@@ -7,6 +7,7 @@ import { packing } from "../../../webgpu-kernels/wgsl.js";
 import { type AttentionWork, hidden, joined, outputPart, type Part, sinkPart } from "./attention-parts.js";
 import {
   divisionOf,
+  fitsWorkgroup,
   keysOf,
   scoresPart,
   sizesOf,
@@ -19,8 +20,9 @@ import {
 const shape: TileShape = { invocations: 256, tiles: 4 };
 const tile = keysOf(shape);
 
-/** Keys up to which attention is done so. */
-export const mostAtOnce = shape.tiles * tile;
+/** Keys up to which attention is done so: none where a workgroup cannot hold what it keeps. */
+export const mostAtOnce = (work: AttentionWork, { own = 0 }: TileStart, device: DeviceTraits): number =>
+  fitsWorkgroup(work, shape, own, device) ? shape.tiles * tile : 0;
 
 /** Records it, for runs within a range where one is given. */
 export function recordAtOnce(

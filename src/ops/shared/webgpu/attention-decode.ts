@@ -19,6 +19,7 @@ import {
 import { mostAtOnce, recordAtOnce } from "./attention-at-once.js";
 import {
   divisionOf,
+  fitsWorkgroup,
   keysOf,
   paddedQuads,
   scoresPart,
@@ -53,6 +54,10 @@ function tileBytes({ query, key, value }: AttentionWork): number {
 export const holdsTiles = (work: AttentionWork, { mostBindingBytes }: DeviceTraits): boolean =>
   tileBytes(work) <= Math.min(mostTileBytes, mostBindingBytes);
 
+/** True if a workgroup can hold a tile beside so many bytes. */
+export const holdsBeside = (work: AttentionWork, own: number, device: DeviceTraits): boolean =>
+  fitsWorkgroup(work, shape, own, device);
+
 /** Records both dispatches. */
 export function recordDecode(work: AttentionWork, recorder: WebgpuRecorder): void {
   const { rows } = divisionOf(work);
@@ -83,9 +88,10 @@ export function recordTiles(
   recorder: WebgpuRecorder,
 ): void {
   const { query, key, lengths } = work;
-  if (key.rows <= mostAtOnce) return recordAtOnce(work, queries, start, names.atOnce, recorder);
+  const atOnce = mostAtOnce(work, start, recorder.device);
+  if (key.rows <= atOnce) return recordAtOnce(work, queries, start, names.atOnce, recorder);
   // Where the host knows how long the texts are, those that one workgroup can go over need nothing in between.
-  const most = lengths !== undefined && recorder.isOnHost(lengths.of) ? mostAtOnce - lengths.add : -1;
+  const most = atOnce > 0 && lengths !== undefined && recorder.isOnHost(lengths.of) ? atOnce - lengths.add : -1;
   if (lengths !== undefined && most >= 0)
     recordAtOnce(work, queries, start, names.atOnce, recorder, { of: lengths.of, least: -Infinity, most });
   const only = lengths === undefined || most < 0 ? {} : { only: { of: lengths.of, least: most + 1, most: Infinity } };

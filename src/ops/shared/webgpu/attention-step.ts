@@ -4,7 +4,7 @@
  */
 import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { packQuad } from "../../../webgpu-kernels/wgsl.js";
-import { holdsTiles, recordTiles } from "./attention-decode.js";
+import { holdsBeside, holdsTiles, recordTiles } from "./attention-decode.js";
 import { type AttentionWork, joined, type Part, visiblePart } from "./attention-parts.js";
 import { divisionOf, loadsEarly, paddedQuads, type TileShape } from "./attention-tile.js";
 import type { Heads } from "./heads.js";
@@ -39,7 +39,8 @@ export function fitsOneStep(work: AttentionWork, step: FreshStep, device: Device
     turnsByFours(work.query.size, step.turnings.query) &&
     turnsByFours(work.query.size, step.turnings.key) &&
     bindingCount(work, step) <= device.mostBindings &&
-    holdsTiles(work, device)
+    holdsTiles(work, device) &&
+    holdsBeside(work, ownBytes(work), device)
   );
 }
 
@@ -62,6 +63,7 @@ export function recordStep(work: AttentionWork, step: FreshStep, recorder: Webgp
         const subgroup = subgroupFor(work, shape, device);
         return subgroup === undefined ? "" : rawCode(work, subgroup);
       },
+      own: ownBytes(work),
       asked: (shape) => {
         const subgroup = subgroupFor(work, shape, device);
         const code = subgroup === undefined ? sharedCode(work, step, shape) : subgroupsCode(work, step, subgroup);
@@ -261,6 +263,10 @@ function sharedCode(work: AttentionWork, { turnings }: FreshStep, { invocations 
     }
   }`;
 }
+
+/** Workgroup memory that the new row takes, as words of 32 bits, and the squares of heads. */
+const ownBytes = (work: AttentionWork): number =>
+  4 * (work.key.size + work.value.size + squareLanes * (divisionOf(work).rows + 1));
 
 /** What the new row and the squares of heads are kept in, and `inverseOf(head)`: the queries' first, then the key's. */
 function squaresPart(work: AttentionWork, { turnings }: FreshStep): Part {

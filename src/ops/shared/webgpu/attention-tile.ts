@@ -54,6 +54,8 @@ export const times = (count: number, line: (at: number) => string): string =>
 export interface TileStart {
   /** Loads that are on their way before anything waits; `sample` and `keyHead` are known. */
   readonly ahead?: (shape: TileShape) => string;
+  /** Bytes of workgroup memory that it takes for itself. */
+  readonly own?: number;
   /** Fills `asked` with the queries times the scale, up to the barrier behind it. */
   readonly asked: (shape: TileShape) => string;
   /**
@@ -74,16 +76,33 @@ export function loadsEarly({ query, value }: AttentionWork, shape: TileShape): b
   return paddedQuads(query.size) / lanes <= inFlight && Math.ceil(keysOf(shape) / parts) <= inFlight;
 }
 
-/** Bytes of workgroup memory that a shader takes where so many rows' sums are put together at a time. */
-const tileMemory = (work: AttentionWork, rows: number, shape: TileShape, together: number): number =>
-  16 * (rows * paddedQuads(work.query.size) + together * shape.invocations + keysOf(shape) * shape.tiles + 4 * 64) +
-  4 * (work.query.size + work.value.size);
+/** Bytes of workgroup memory that a shader takes: queries, what is exchanged, weights, and what its start keeps. */
+function tileMemory(
+  work: AttentionWork,
+  shape: TileShape,
+  together: number,
+  own: number,
+  device: DeviceTraits,
+): number {
+  const { rows } = divisionOf(work);
+  const each = vectorOf(rows, shape, device) === "vec2f" ? 8 : 16;
+  return (
+    16 * (rows * paddedQuads(work.query.size) + together * shape.invocations) +
+    each * (keysOf(shape) * shape.tiles + 2 * groupsOf(shape, device)) +
+    own
+  );
+}
+
+/** True if a workgroup can hold what it keeps, its start's own bytes included. */
+export const fitsWorkgroup = (work: AttentionWork, shape: TileShape, own: number, device: DeviceTraits): boolean =>
+  tileMemory(work, shape, 1, own, device) <= device.workgroupBytes;
 
 /** Rows whose sums are put together at a time: all of them where there is room, else one after the other. */
-function rowsTogether(work: AttentionWork, rows: number, shape: TileShape, device: DeviceTraits): number {
+function rowsTogether(work: AttentionWork, shape: TileShape, own: number, device: DeviceTraits): number {
+  const { rows } = divisionOf(work);
   const fits =
     rows * quadsOf(work.value.size) <= shape.invocations &&
-    tileMemory(work, rows, shape, rows) <= device.workgroupBytes;
+    tileMemory(work, shape, rows, own, device) <= device.workgroupBytes;
   return fits ? rows : 1;
 }
 
@@ -141,14 +160,14 @@ export function tileCodeOf(
   work: AttentionWork,
   rows: number,
   shape: TileShape,
-  { ahead, writes }: TileStart,
+  { ahead, own = 0, writes }: TileStart,
   device: DeviceTraits,
 ): TileCode {
   const { query, key, value } = work;
   const { subgroup } = device;
   const { invocations } = shape;
   const vector = vectorOf(rows, shape, device);
-  const together = rowsTogether(work, rows, shape, device);
+  const together = rowsTogether(work, shape, own, device);
   const tile = keysOf(shape);
   const quads = quadsOf(query.size);
   const padded = paddedQuads(query.size);
@@ -187,7 +206,7 @@ export function tileCodeOf(
 var<workgroup> asked: array<vec4f, ${rows * padded}>;
 var<workgroup> exchange: array<vec4f, ${together * invocations}>;
 var<workgroup> weights: array<${vector}, ${tile * shape.tiles}>;
-${weighingMemory(subgroup, shape, vector)}`,
+${weighingMemory(groupsOf(shape, device), vector)}`,
     declare: `let lane = local % ${lanes}u;
   let column = local % ${valueQuads}u;
   let part = min(local / ${valueQuads}u, ${parts - 1}u);
@@ -252,11 +271,12 @@ ${weighingMemory(subgroup, shape, vector)}`,
 const vectorOf = (rows: number, shape: TileShape, { subgroup }: DeviceTraits): string =>
   isWide(subgroup, shape) && rows <= 2 ? "vec2f" : "vec4f";
 
+/** Those that have a greatest score and a sum of weights each. */
+const groupsOf = (shape: TileShape, { subgroup }: DeviceTraits): number =>
+  isWide(subgroup, shape) ? shape.invocations / subgroup : 8;
+
 /** Memory in which scores become weights, and `totalWeight()`, what they sum up to. */
-function weighingMemory(subgroup: number | undefined, shape: TileShape, vector: string): string {
-  const { invocations } = shape;
-  const groups = isWide(subgroup, shape) ? invocations / subgroup : 8;
-  return `
+const weighingMemory = (groups: number, vector: string): string => `
 var<workgroup> tops: array<${vector}, ${groups}>;
 var<workgroup> totals: array<${vector}, ${groups}>;
 fn totalWeight() -> ${vector} {
@@ -264,7 +284,6 @@ fn totalWeight() -> ${vector} {
   for (var at = 1u; at < ${groups}u; at++) { sum += totals[at]; }
   return sum;
 }`;
-}
 
 /** True for subgroups in which the lanes of a key stand side by side. */
 const isWide = (subgroup: number | undefined, { invocations }: TileShape): subgroup is number =>
