@@ -224,8 +224,7 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
             `threads: 2 cannot be had here: a worker did not start (${reason}: kernel-worker-web.js must be served beside ` +
             `the script that starts it, ${isolated.server.base}/dist-${variant}/platform/web.js); ask for threads: 1`,
         });
-        if (some === 1 || variant === "broken")
-          expectSame(await isolated.decode(entry, { threads: 1 }), expected.get(1)!);
+        expectSame(await isolated.decode(entry, { threads: 1 }), expected.get(1)!);
       }
     });
 

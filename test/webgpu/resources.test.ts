@@ -95,15 +95,12 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     expect(counted.bytes).toBe(0);
     const { pipelines } = counted.made;
     const before = soak ? await heldByHost() : 0;
-    let [ended, longest] = [performance.now(), 0];
     for (let at = 0; at < (soak ? 100 : 2); at++) {
-      longest = Math.max(longest, performance.now() - ended);
       await round();
-      ended = performance.now();
       expect(counted.bytes).toBe(0);
     }
-    // The device waits half a second for the next session, which a machine with other work may take: else nothing is compiled again.
-    if (longest < 100) expect(counted.made.pipelines).toBe(pipelines);
+    // The device waits for the next session: nothing is compiled again.
+    expect(counted.made.pipelines).toBe(pipelines);
     if (soak) expect((await heldByHost()) - before).toBeLessThan(4 << 20);
   });
 

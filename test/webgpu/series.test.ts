@@ -1,6 +1,7 @@
 // Runs that are begun at once: each does what it does alone, beside the reference backend run by run; the device is asked once; and where one of them is
 // refused, none was done.
 import { describe, expect, test } from "vitest";
+import { roomFor } from "../../src/backends/webgpu/landing.js";
 import { Decoder } from "../../src/cache/decoder.js";
 import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
@@ -149,6 +150,12 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     expect(countOf("createBuffer")).toBeLessThanOrEqual(2);
     expect(state.lengths).toEqual([53]);
     await session.release();
+  });
+
+  test("there is room for series of other lengths where that takes little", () => {
+    expect([roomFor(1, 8), roomFor(2, 8), roomFor(16, 8), roomFor(20, 8)]).toEqual([8, 128, 128, 160]);
+    expect([roomFor(1, 1 << 20), roomFor(2, 1 << 20), roomFor(3, 20_000)]).toEqual([1 << 20, 2 << 20, 60_000]);
+    expect([roomFor(1, 0), roomFor(4, 0)]).toEqual([0, 0]);
   });
 
   test("a run that is refused refuses the series: nothing was written, and the next runs are right", async () => {

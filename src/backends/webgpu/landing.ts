@@ -8,8 +8,12 @@ import { mapToRead, usage } from "./device.js";
 
 const mappable = usage.mapRead | usage.copyTarget;
 
-/** Runs that there is room for where several are submitted at once: series come in many lengths, and each need not make buffers of its own. */
-export const roomFor = (runs: number): number => (runs === 1 ? 1 : Math.max(16, 2 ** Math.ceil(Math.log2(runs))));
+/** Bytes that may be made in vain, and the runs of a series up to which they are. */
+const [spareBytes, spareRuns] = [1 << 16, 16];
+
+/** Bytes for what each of some runs brings or takes: with room for more of them where that is little, since series come in many lengths. */
+export const roomFor = (runs: number, bytes: number): number =>
+  bytes * Math.max(runs, runs === 1 ? 1 : Math.min(spareRuns, Math.floor(spareBytes / Math.max(1, bytes))));
 
 /** Copies of a place on their way to the host, one for each of some runs. */
 export interface OpenLanding {
@@ -51,7 +55,7 @@ export class Landing {
         abandon: () => undefined,
       };
     this.#memory.device.check();
-    const bytes = roomFor(copies) * this.#size;
+    const bytes = roomFor(copies, this.#size);
     const free = this.#free.findIndex((buffer) => holds(buffer, bytes));
     const [buffer] =
       free === -1

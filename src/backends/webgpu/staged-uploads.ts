@@ -43,9 +43,11 @@ class StagedUploads {
 export const stagedUploads = (session: WebgpuSession, { actions }: BoundRun, runs: number): StagedUploads =>
   new StagedUploads(
     session,
-    roomFor(runs) *
+    roomFor(
+      runs,
       actions.reduce(
         (sum, each) => sum + (each.kind === "upload" || each.kind === "lay" ? wholeWords(each.to.byteLength) : 0),
         0,
       ),
+    ),
   );

@@ -121,13 +121,9 @@ const tokens: readonly Step[] = [
 const longer: readonly Step[] = [
   { before: [255, 3], length: 1, capacity: 640 },
   { before: [256], length: 1, capacity: 640 },
-  ...(soak
-    ? [
-        { before: [191, 192, 128], length: 1, capacity: 640 },
-        { before: [511, 512], length: 1, capacity: 640 },
-        { before: [2, 600, 64], length: 1, capacity: 640 },
-      ]
-    : []),
+  { before: [511, 512], length: 1, capacity: 640 },
+  { before: [2, 600, 64], length: 1, capacity: 640 },
+  ...(soak ? [{ before: [191, 192, 128], length: 1, capacity: 640 }] : []),
 ];
 const prompts: readonly Step[] = [
   { before: [0, 5], length: 3, capacity: 20 },

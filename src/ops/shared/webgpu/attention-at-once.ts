@@ -53,6 +53,16 @@ function codeOf(work: AttentionWork, rows: number, start: TileStart, device: Dev
   const { writes } = start;
   const bounds = `low = max(seenFrom, front);
     high = min(seenTo, front + ${tile});`;
+  /** Does something for each tile, from `front` on, whose rows were loaded; those of the next are loaded behind it. */
+  const forTiles = (done: string, load: string): string => `while (front < seenTo) {
+    ${done}
+    front += ${tile};
+    kept += ${tile}u;
+    if (front < seenTo) {
+      ${bounds}
+      ${load}
+    }
+  }`;
   const withSink =
     work.sink === undefined
       ? ""
@@ -77,33 +87,14 @@ function codeOf(work: AttentionWork, rows: number, start: TileStart, device: Dev
   let base = front;
   ${start.asked(shape)}
   var best = ${vector}(${hidden});
-  while (front < seenTo) {
-    ${code.keysAgain}
-    ${code.dots}
-    front += ${tile};
-    kept += ${tile}u;
-    if (front < seenTo) {
-      ${bounds}
-      ${code.loadKeys}
-    }
-  }
+  ${forTiles(`${code.keysAgain}\n    ${code.dots}`, code.loadKeys)}
   let count = kept;
   ${code.weigh}
   ${code.sums}
   front = base;
   kept = 0u;
-  low = max(seenFrom, front);
-  high = min(seenTo, front + ${tile});
-  while (front < seenTo) {
-    ${code.valuesAgain}
-    ${code.addValues}
-    front += ${tile};
-    kept += ${tile}u;
-    if (front < seenTo) {
-      ${bounds}
-      ${code.loadValues}
-    }
-  }
+  ${bounds}
+  ${forTiles(`${code.valuesAgain}\n    ${code.addValues}`, code.loadValues)}
   ${gathered(
     "sum",
     `let head = keyHead * p.group + row % p.group;

@@ -50,7 +50,7 @@ const bindingCount = (work: AttentionWork, step: FreshStep): number =>
 
 /** The queries and fresh rows, and how they are turned. */
 const queriesPart = (work: AttentionWork, step: FreshStep): Part =>
-  joined(freshPart(work.query, step), turningPart(step), squaresPart(work, step));
+  joined(freshPart(work.query, step), turningPart(step), keptPart(work, step));
 
 /** Records it. */
 export function recordStep(work: AttentionWork, step: FreshStep, recorder: WebgpuRecorder): void {
@@ -149,7 +149,7 @@ const subgroupFor = (
     ? subgroup
     : undefined;
 
-/** The quads of a head that each invocation of a subgroup has: how far they lie apart, and the last of them. */
+/** The quads of a head that each invocation of a subgroup has, counted from its place there. */
 const rawQuads = ({ query }: AttentionWork, subgroup: number): readonly number[] =>
   Array.from({ length: Math.ceil(query.size / 4 / subgroup) }, (_, at) => at * subgroup);
 
@@ -269,7 +269,7 @@ const ownBytes = (work: AttentionWork): number =>
   4 * (work.key.size + work.value.size + squareLanes * (divisionOf(work).rows + 1));
 
 /** What the new row and the squares of heads are kept in, and `inverseOf(head)`: the queries' first, then the key's. */
-function squaresPart(work: AttentionWork, { turnings }: FreshStep): Part {
+function keptPart(work: AttentionWork, { turnings }: FreshStep): Part {
   const { key, value } = work;
   return {
     code: `

@@ -315,7 +315,6 @@ function scoringCode(
 /** From `count` scores in `weights` to what they weigh, with their `top`. */
 function weighingCode(subgroup: number | undefined, shape: TileShape, vector: string): string {
   const weight = `select(exp(score - top), ${vector}(), score < ${vector}(${least}))`;
-  const keys = keysOf(shape) * shape.tiles;
   if (isWide(subgroup, shape)) {
     const groups = shape.invocations / subgroup;
     const steps = Array.from({ length: Math.log2(subgroup / lanes) }, (_, at) => lanes * 2 ** at);
@@ -325,7 +324,7 @@ function weighingCode(subgroup: number | undefined, shape: TileShape, vector: st
   var top = tops[0];
   for (var at = 1u; at < ${groups}u; at++) { top = max(top, tops[at]); }
   var weighed = ${vector}();
-  if (local < ${keys}u && local < count) {
+  if (local < count) {
     let score = weights[local];
     weighed = ${weight};
     weights[local] = weighed;

@@ -171,7 +171,7 @@ ${rows
     output.type,
     range(per).map(
       (at) =>
-        `resultOf(row, ${range(pairs)
+        `${gated ? "gatedOf" : "productOf"}(row, ${range(pairs)
           .map((of) => sumAt(at * pairs + of))
           .join(", ")}, ${nextTo(at)})${addend === undefined ? "" : ` + added${at}`}`,
     ),
@@ -187,11 +187,11 @@ fn productOf(row: u32, sum: f32, n: u32) -> f32 {
 }
 ${
   gated
-    ? `fn resultOf(row: u32, first: f32, second: f32, n: u32) -> f32 {
+    ? `fn gatedOf(row: u32, first: f32, second: f32, n: u32) -> f32 {
   let gate = productOf(row, first, 2u * n);
   return gate / (1.0 + exp(-gate)) * productOf(row, second, 2u * n + 1u);
 }`
-    : `fn resultOf(row: u32, sum: f32, n: u32) -> f32 { return productOf(row, sum, n); }`
+    : ""
 }
 ${addend === undefined ? "" : `fn addendOf(row: u32, n: u32) -> f32 { return ${read(addend.type, "addend", `p.addendOffset + row * ${resultColumns}u + n`)}; }`}
 ${direct ? "" : sumsCode(threads, lanes, width, sums, columns)}
