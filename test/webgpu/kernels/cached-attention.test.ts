@@ -224,8 +224,9 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
     expect(await problemsOf({ ...form, attrs }, steps)).toEqual([]);
   });
 
+  // In one dispatch or two: wide subgroups leave room to do a short context at once.
   test.each([
-    { size: 256, kernels: ["attentionStep", "attentionCombine"] },
+    { size: 256, kernels: ["attentionStep\\w*"] },
     { size: 512, kernels: apart },
   ])("large heads where workgroups have the 16 KiB of every device: %o", async (more) => {
     const small = PlacedSession.place(offeringGpu({ maxComputeWorkgroupStorageSize: 16_384 }));
