@@ -25,9 +25,10 @@ export default defineConfig({
   plugins: [builtWorkers],
   test: {
     include: ["test/**/*.test.{js,ts}"],
-    // Processes, one for each core and some at most: several suites read how much memory theirs takes.
+    // Processes, one more than there are cores, since suites wait for programs that they start, and some at most: several read how much memory
+    // theirs takes.
     pool: "forks",
-    maxWorkers: Math.min(8, availableParallelism()),
+    maxWorkers: Math.min(8, availableParallelism() + 1),
     isolate: false,
     env: {
       NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ""} --require ${JSON.stringify(oneCore)}`,

@@ -109,7 +109,7 @@ interface Shared {
 }
 
 /** Milliseconds that a device waits for the next session: those that follow each other need not compile their pipelines anew. */
-const keptTime = 500;
+const keptTime = 2_000;
 
 const shared = new WeakMap<Platform, Map<string, Shared>>();
 
