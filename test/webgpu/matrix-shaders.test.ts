@@ -1,37 +1,13 @@
-// Shaders that multiply matrices of subgroups, checked where no device does: Dawn's null backend knows every feature and runs nothing. They compile without a
+// Shaders that multiply matrices of subgroups, checked where no device does. They compile without a
 // warning, stay within the memory they were chosen for, and every array of theirs is a multiple of 16 bytes, as loads of matrices need.
 import { expect, test } from "vitest";
-import type { Device } from "../../src/backends/webgpu/device.js";
-import { shaderOf } from "../../src/backends/webgpu/pipelines.js";
 import { CallRecorder } from "../../src/backends/webgpu/recorder.js";
-import type { Operand } from "../../src/graph/kernel.js";
 import { recordInMatrices } from "../../src/ops/shared/webgpu/attention-matrices.js";
-import { blockWeights } from "../../src/ops/shared/webgpu/block-weights.js";
 import { headsOf } from "../../src/ops/shared/webgpu/heads.js";
 import { matrixProduct } from "../../src/ops/shared/webgpu/product-matrices.js";
-import { floatWeights, stridedHalves } from "../../src/ops/shared/webgpu/product-operands.js";
-import type { ElementType } from "../../src/tensor/element-type.js";
-import { View } from "../../src/tensor/view.js";
+import { stridedHalves } from "../../src/ops/shared/webgpu/product-operands.js";
 import type { DeviceTraits, Dispatch } from "../../src/webgpu-kernels/webgpu-kernel.js";
-
-const dawn = await import("webgpu").catch(() => undefined);
-
-const traitsWith = (workgroupBytes: number, subgroup = 32): DeviceTraits => ({
-  subgroup,
-  f16: true,
-  subgroupMatrix: { rows: 16, columns: 16, depth: 16 },
-  mostWorkgroups: 65535,
-  workgroupBytes,
-  mostBindings: 8,
-  mostBindingBytes: 2 ** 30,
-  mostInvocations: 256,
-});
-
-const operand = (type: ElementType, shape: readonly number[], constant = false): Operand => {
-  const view = View.allocate(type, shape);
-  const { strides } = view;
-  return { type, shape, strides, place: view, view, contiguous: true, constant, known: constant };
-};
+import { hasDawn, NullDevice, operand, traitsWith, weightsFor } from "./null-device.js";
 
 const plain = {
   functions: "fn finish(batch: u32, row: u32, column: u32, sum: f32) -> f32 { return sum; }",
@@ -46,19 +22,8 @@ function product(
   kind: "float16" | "blocks",
   traits: DeviceTraits,
 ): Dispatch | undefined {
-  const recorder = new CallRecorder(traits, new Set());
   const a = operand("float16", [m, k]);
-  const weights =
-    kind === "float16"
-      ? floatWeights(operand("float16", [k, n], true), { row: 1, k: n }, { n, k }, recorder)!
-      : blockWeights({
-          data: operand("uint8", [n, Math.ceil(k / 32), 16]),
-          scales: operand("float16", [n, Math.ceil(k / 32)]),
-          zeros: { kind: "one", value: 8 },
-          bits: 4,
-          blockSize: 32,
-          k,
-        });
+  const weights = weightsFor(kind, k, n, traits);
   const left = stridedHalves("left", a, { row: k, k: 1, batch: [] }, { rows: m, k });
   const output = operand("float16", [m, n]);
   return matrixProduct({ name: "p", m, n, k, batch: [], left, right: weights.halves!, finish: plain, output }, traits);
@@ -96,22 +61,10 @@ const arraysOf = (code: string): number[] =>
     ([, type, count]) => (type === "f16" ? 2 : 4) * Number(count),
   );
 
-test.skipIf(dawn === undefined)("they compile, fit, and lie so that matrices can be loaded", async () => {
-  Object.assign(globalThis, dawn!.globals);
-  const gpu = dawn!.create(["backend=null", "enable-dawn-features=allow_unsafe_apis"]);
-  const adapter = (await gpu.requestAdapter())!;
-  const matrices: string = "chromium-experimental-subgroup-matrix";
-  const requiredFeatures = ["shader-f16", "subgroups", matrices as GPUFeatureName] as const;
-  const device = await adapter.requestDevice({ requiredFeatures: [...requiredFeatures] });
+test.skipIf(!hasDawn)("they compile, fit, and lie so that matrices can be loaded", async () => {
+  const device = await NullDevice.open();
   const checked = async (dispatch: Dispatch, traits: DeviceTraits, what: string): Promise<void> => {
-    const module = device.createShaderModule({
-      code: shaderOf(dispatch, { traits } as Device, { bytes: 0, countOf: () => 1 }),
-    });
-    const { messages } = await module.getCompilationInfo();
-    expect(
-      messages.map(({ message, lineNum }) => `${lineNum}: ${message}`),
-      what,
-    ).toEqual([]);
+    expect(await device.messagesOf(dispatch, traits), what).toEqual([]);
     const arrays = arraysOf(dispatch.code);
     expect(arrays.length, what).toBeGreaterThan(1);
     for (const bytes of arrays) expect(bytes % 16, what).toBe(0);
@@ -150,7 +103,5 @@ test.skipIf(dawn === undefined)("they compile, fit, and lie so that matrices can
     }
   }
   expect(taken).toBeGreaterThan(40);
-  device.destroy();
-  // Devices must not outlive what they came from, which nothing else holds.
-  expect(gpu).toBeDefined();
+  device.release();
 });
