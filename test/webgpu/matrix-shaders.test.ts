@@ -1,5 +1,5 @@
-// Shaders that multiply matrices of subgroups, checked where no device does. They compile without a
-// warning, stay within the memory they were chosen for, and every array of theirs is a multiple of 16 bytes, as loads of matrices need.
+// Shaders that multiply matrices of subgroups, checked where no device does: they compile without a warning, stay within the memory they were chosen for, and every array of
+// theirs is a multiple of 16 bytes, as loads of matrices need.
 import { expect, test } from "vitest";
 import { CallRecorder } from "../../src/backends/webgpu/recorder.js";
 import { recordInMatrices } from "../../src/ops/shared/webgpu/attention-matrices.js";
@@ -7,7 +7,17 @@ import { headsOf } from "../../src/ops/shared/webgpu/heads.js";
 import { matrixProduct } from "../../src/ops/shared/webgpu/product-matrices.js";
 import { stridedHalves } from "../../src/ops/shared/webgpu/product-operands.js";
 import type { DeviceTraits, Dispatch } from "../../src/webgpu-kernels/webgpu-kernel.js";
-import { hasDawn, NullDevice, operand, traitsWith, weightsFor } from "./null-device.js";
+import { hasDawn, NullDevice, operand, traitsWith, type WeightKind, weightsFor } from "./null-device.js";
+
+const kinds: readonly WeightKind[] = [
+  "float16",
+  "2 bits, packed",
+  "4 bits, one",
+  "4 bits, packed",
+  "8 bits, one",
+  "8 bits, packed",
+  "8 bits, elements",
+];
 
 const plain = {
   functions: "fn finish(batch: u32, row: u32, column: u32, sum: f32) -> f32 { return sum; }",
@@ -15,13 +25,7 @@ const plain = {
   parameters: {},
 };
 
-function product(
-  m: number,
-  k: number,
-  n: number,
-  kind: "float16" | "blocks",
-  traits: DeviceTraits,
-): Dispatch | undefined {
+function product(m: number, k: number, n: number, kind: WeightKind, traits: DeviceTraits): Dispatch | undefined {
   const a = operand("float16", [m, k]);
   const weights = weightsFor(kind, k, n, traits);
   const left = stridedHalves("left", a, { row: k, k: 1, batch: [] }, { rows: m, k });
@@ -84,7 +88,7 @@ test.skipIf(!hasDawn)("they compile, fit, and lie so that matrices can be loaded
       [70, 40, 66],
       [1000, 256, 2048],
     ])
-      for (const kind of ["float16", "blocks"] as const) {
+      for (const kind of kinds) {
         const dispatch = product(m, k, n, kind, traits);
         if (dispatch === undefined) continue;
         taken++;

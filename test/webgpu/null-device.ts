@@ -31,18 +31,30 @@ export const operand = (type: ElementType, shape: readonly number[], constant = 
   return { type, shape, strides, place: view, view, contiguous: true, constant, known: constant };
 };
 
-/** Weights of n columns with k rows: floats, or blocks of 4 bits. */
-export const weightsFor = (kind: "float16" | "blocks", k: number, n: number, traits: DeviceTraits): Weights =>
-  kind === "float16"
-    ? floatWeights(operand("float16", [k, n], true), { row: 1, k: n }, { n, k }, new CallRecorder(traits, new Set()))!
-    : blockWeights({
-        data: operand("uint8", [n, Math.ceil(k / 32), 16]),
-        scales: operand("float16", [n, Math.ceil(k / 32)]),
-        zeros: { kind: "one", value: 8 },
-        bits: 4,
-        blockSize: 32,
-        k,
-      });
+/** Floats, or blocks of some bits with zero points of some kind. */
+export type WeightKind = "float16" | `${2 | 4 | 8} bits, ${"one" | "packed" | "elements"}`;
+
+/** Weights of n columns with k rows. */
+export function weightsFor(kind: WeightKind, k: number, n: number, traits: DeviceTraits): Weights {
+  if (kind === "float16") {
+    const recorder = new CallRecorder(traits, new Set());
+    return floatWeights(operand("float16", [k, n], true), { row: 1, k: n }, { n, k }, recorder)!;
+  }
+  const [bits, zeros] = [Number(kind[0]), kind.slice("4 bits, ".length) as "one" | "packed" | "elements"];
+  const blocks = Math.ceil(k / 32);
+  return blockWeights({
+    data: operand("uint8", [n, blocks, 4 * bits]),
+    scales: operand("float16", [n, blocks]),
+    zeros: {
+      one: { kind: "one", value: 2 ** (bits - 1) } as const,
+      packed: { kind: "packed", operand: operand("uint8", [n, Math.ceil((blocks * bits) / 8)]) } as const,
+      elements: { kind: "elements", operand: operand("float16", [n, blocks]), added: 0 } as const,
+    }[zeros],
+    bits,
+    blockSize: 32,
+    k,
+  });
+}
 
 /** Compiles the shaders of dispatches for devices with some traits: what Dawn has to say of each. */
 export class NullDevice {

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { stridedQuads } from "../../src/ops/shared/webgpu/product-operands.js";
 import { fitsWorkgroup, rowProjection } from "../../src/ops/shared/webgpu/projection-rows.js";
 import type { DeviceTraits, Dispatch } from "../../src/webgpu-kernels/webgpu-kernel.js";
-import { hasDawn, NullDevice, operand, traitsWith, weightsFor } from "./null-device.js";
+import { hasDawn, NullDevice, operand, traitsWith, type WeightKind, weightsFor } from "./null-device.js";
 
 interface Form {
   readonly name: string;
@@ -25,7 +25,7 @@ const forms: readonly Form[] = [
 /** The dispatch of one, and the chunks of a column. Operands tell types and places: what they hold plays no part. */
 function dispatchOf(
   { k, n, norm, gated = false, addend }: Form,
-  kind: "float16" | "blocks",
+  kind: WeightKind,
   traits: DeviceTraits,
 ): { readonly dispatch: Dispatch; readonly chunks: number } {
   const columns = gated ? n / 2 : n;
@@ -60,7 +60,7 @@ test.skipIf(!hasDawn)("teams of subgroups keep their sums, others are even, and 
   const device = await NullDevice.open();
   for (const subgroup of [32, undefined])
     for (const form of forms)
-      for (const kind of ["float16", "blocks"] as const) {
+      for (const kind of ["float16", "4 bits, one"] as const) {
         const traits = { ...traitsWith(49_152), subgroup };
         const { dispatch, chunks } = dispatchOf(form, kind, traits);
         const what = `${form.name}, ${kind}, subgroups of ${subgroup}`;

@@ -4,7 +4,7 @@
  */
 import type { Operand } from "../../../graph/kernel.js";
 import type { OperandForm } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { read } from "../../../webgpu-kernels/wgsl.js";
+import { perWord, read } from "../../../webgpu-kernels/wgsl.js";
 import { readLevel } from "./levels.js";
 import type { Weights } from "./product-operands.js";
 import { isFloatType } from "./quads.js";
@@ -102,18 +102,9 @@ fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
     halves:
       blockSize % 8 === 0
         ? {
-            functions: `${levels}
-fn weightHalves(start: u32, row: u32, k: u32) -> vec4u {
-  if (k >= p.k) { return vec4u(); }
-  let at = row * ${words}u * p.rowChunks + k * ${bits}u / 32u;
-  let first = weight[at] >> (k * ${bits}u % 32u);
-  let second = ${bits === 8 ? "weight[at + 1u]" : `first >> ${4 * bits}u`};
-  let block = k / p.blockSize;
-  let scale = scaleAt(row, block);
-  let zero = zeroAt(row, block);
-  let low = bitcast<vec2u>(vec4<f16>(scale * wholeQuad(first, zero)));
-  return vec4u(low, bitcast<vec2u>(vec4<f16>(scale * wholeQuad(second, zero))));
-}`,
+            functions: `${levels}${eightsCode(given, words)}`,
+            loaded: "Loaded",
+            halves: (loaded) => `weightHalves(${loaded})`,
             bindings: [{ name: "weight", of: data }, ...others],
             parameters,
           }
@@ -121,6 +112,43 @@ fn weightHalves(start: u32, row: u32, k: u32) -> vec4u {
     bindings: [{ name: "weight", of: data, element }, ...others],
     parameters,
   };
+}
+
+/** How a zero point is loaded, and what it is once it came. */
+function loadedZero(
+  zeros: Zeros,
+  bits: number,
+): { readonly fields: string; readonly load: string; readonly value: string } {
+  if (zeros.kind === "one") return { fields: "", load: "", value: `${magic.value} + ${zeros.value}.0` };
+  if (zeros.kind === "elements") return { fields: ", zero: f32", load: ", zeroAt(row, block)", value: "loaded.zero" };
+  const first = `8u * (p.zerosOffset + row * p.zeroRow) + block * ${bits}u`;
+  return {
+    fields: ", zero: u32, zeroBit: u32",
+    load: `, zeros[(${first}) / 32u], (${first}) % 32u`,
+    value: `${magic.value} + f32(extractBits(loaded.zero, loaded.zeroBit, ${bits}u))`,
+  };
+}
+
+/** Eight values at a time: what is loaded stays as it is until it is asked for, since whatever is made of it would wait for it. */
+function eightsCode({ scales, zeros, bits }: Blocks, words: number): string {
+  const each = perWord(scales.type);
+  const zero = loadedZero(zeros, bits);
+  const first = `weight[at]${bits < 4 ? ` >> (place * ${bits}u % 32u)` : ""}`;
+  return `
+struct Loaded { first: u32, ${bits === 8 ? "second: u32, " : ""}scale: u32, scaleIndex: u32${zero.fields} }
+fn weightLoaded(start: u32, row: u32, k: u32) -> Loaded {
+  let place = select(0u, k, k < p.k);
+  let at = row * ${words}u * p.rowChunks + place * ${bits}u / 32u;
+  let block = place / p.blockSize;
+  let scaleIndex = p.scalesOffset + row * p.scaleRow + block * p.scaleBlock;
+  return Loaded(${first}, ${bits === 8 ? "weight[at + 1u], " : ""}scales[scaleIndex / ${each}u], scaleIndex % ${each}u${zero.load});
+}
+fn weightHalves(loaded: Loaded) -> vec4u {
+  let scale = ${read(scales.type, "vec2u(loaded.scale, 0u)", "loaded.scaleIndex")};
+  let zero = ${zero.value};
+  let low = bitcast<vec2u>(vec4<f16>(scale * wholeQuad(loaded.first, zero)));
+  return vec4u(low, bitcast<vec2u>(vec4<f16>(scale * wholeQuad(${bits === 8 ? "loaded.second" : `loaded.first >> ${4 * bits}u`}, zero))));
+}`;
 }
 
 /** The zero point of a row and block. */

@@ -8,10 +8,14 @@
  */
 import type { DeviceTraits, Dispatch, SubgroupMatrix } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { packing } from "../../../webgpu-kernels/wgsl.js";
+import type { Eights } from "./product-operands.js";
 import { batchParameters, batchStarts, range, storedSums, type TileProduct } from "./product-tiles.js";
 
-/** A product whose pieces have `leftHalves` and `weightHalves`. */
-type MatrixProduct = TileProduct;
+/** A product whose pieces are read by eights, as `left` and as `weight`. */
+interface MatrixProduct extends Omit<TileProduct, "left" | "right"> {
+  readonly left: Eights;
+  readonly right: Eights;
+}
 
 /** How a workgroup computes: its tile, `depth` of k at a time, and how its subgroups divide the tile and, in slices, each depth. */
 interface MatrixTile {
@@ -86,7 +90,7 @@ export function matrixProduct(work: MatrixProduct, device: DeviceTraits): Dispat
 ${left.functions}
 ${right.functions}
 ${finish.functions}
-${matrixCode(tile, subgroupMatrix, subgroup, batchStarts(batch), stored.store("sums"))}`,
+${matrixCode(tile, subgroupMatrix, subgroup, { left, right }, batchStarts(batch), stored.store("sums"))}`,
     bindings: [...left.bindings, ...right.bindings, ...finish.bindings, stored.binding],
     parameters: {
       m,
@@ -109,7 +113,14 @@ export const matrixTypes = ({ rows, columns, depth }: SubgroupMatrix): Record<"l
   sums: `subgroup_matrix_result<f32, ${columns}, ${rows}>`,
 });
 
-function matrixCode(tile: MatrixTile, matrix: SubgroupMatrix, lanes: number, starts: string, store: string): string {
+function matrixCode(
+  tile: MatrixTile,
+  matrix: SubgroupMatrix,
+  lanes: number,
+  { left, right }: Pick<MatrixProduct, "left" | "right">,
+  starts: string,
+  store: string,
+): string {
   const { rows, columns, depth, down, across, slices, ahead } = tile;
   const subgroups = subgroupsOf(tile);
   const invocations = subgroups * lanes;
@@ -120,9 +131,19 @@ function matrixCode(tile: MatrixTile, matrix: SubgroupMatrix, lanes: number, sta
   const [rowsOfC, columnsOfC] = [range(ownRows / matrix.rows), range(ownColumns / matrix.columns)];
   const loads = { left: Math.ceil((rows * eights) / invocations), right: Math.ceil((columns * eights) / invocations) };
   const sides = [
-    { side: "left", count: loads.left, size: rows, front: 0, start: "leftStart", first: "firstRow", last: "p.m" },
+    {
+      side: "left",
+      of: left,
+      count: loads.left,
+      size: rows,
+      front: 0,
+      start: "leftStart",
+      first: "firstRow",
+      last: "p.m",
+    },
     {
       side: "weight",
+      of: right,
       count: loads.right,
       size: columns,
       front: rows * pitch,
@@ -145,17 +166,17 @@ function matrixCode(tile: MatrixTile, matrix: SubgroupMatrix, lanes: number, sta
   const load = (set: number, front: string): string =>
     each(
       ({ side, start, first, last }, at, i) =>
-        `${side}${set}_${i} = ${side}Halves(${start}, min(${first} + ${at} / ${eights}u, ${last} - 1u), ${front} + ${at} % ${eights}u * 8u);`,
+        `${side}${set}_${i} = ${side}Loaded(${start}, min(${first} + ${at} / ${eights}u, ${last} - 1u), ${front} + ${at} % ${eights}u * 8u);`,
     );
   const put = (set: number): string =>
-    each(({ side, front }, at, i) => {
+    each(({ side, of, front }, at, i) => {
       const place = `${front}u + ${at} / ${eights}u * ${pitch}u + ${at} % ${eights}u * 8u`;
       const parts = ["xy", "zw"].map((words, half) =>
         range(4)
-          .map((part) => `tiles[at + ${4 * half + part}u] = bitcast<vec4<f16>>(${side}${set}_${i}.${words})[${part}];`)
+          .map((part) => `tiles[at + ${4 * half + part}u] = bitcast<vec4<f16>>(eight.${words})[${part}];`)
           .join(" "),
       );
-      return `{ let at = ${place}; ${parts.join(" ")} }`;
+      return `{ let at = ${place}; let eight = ${of.halves(`${side}${set}_${i}`)}; ${parts.join(" ")} }`;
     });
   const multiply = range(depth / matrix.depth / slices)
     .map((step) => {
@@ -214,7 +235,9 @@ var<workgroup> sumsOf: array<f32, ${subgroups * size}>;
   let ownColumn = own / ${slices}u % ${across}u * ${ownColumns}u;
   ${rowsOfC.flatMap((i) => columnsOfC.map((j) => `var c${i}_${j} = ${types.sums}();`)).join("\n  ")}
   ${range(ahead)
-    .flatMap((set) => sides.flatMap(({ side, count }) => range(count).map((i) => `var ${side}${set}_${i}: vec4u;`)))
+    .flatMap((set) =>
+      sides.flatMap(({ side, of, count }) => range(count).map((i) => `var ${side}${set}_${i}: ${of.loaded};`)),
+    )
     .join(" ")}
   ${range(ahead)
     .map((set) => load(set, `${set * depth}u`))

@@ -72,49 +72,58 @@ fn ${name}Quad(start: u32, row: u32, k: u32) -> vec4f {
 }
 
 /**
- * A piece with `${name}Halves(start, row, k) -> vec4u`: eight float16 of a row from k on, 0 from p.k on; k is a multiple of 8. As they lie where
- * the operand is float16 in such eights, else of the quads that `quads` reads.
+ * A piece that reads eight float16 of a row at a time in two steps, between which the loads are on their way: `${name}Loaded(start, row, k)` asks for those from k on, a
+ * multiple of 8, and has the WGSL type `loaded`. From p.k on those of a left operand are 0, and others any numbers.
  */
+export interface Eights extends Piece {
+  readonly loaded: string;
+  /** The eight of what came, as four words. */
+  halves(loaded: string): string;
+}
+
+/** Eights whose loads bring them as they are. */
+const asLoaded = (piece: Piece): Eights => ({ ...piece, loaded: "vec4u", halves: (loaded) => loaded });
+
+/** The eights of an operand: as they lie where it is float16 in such eights, else of the quads that `stridedQuads` reads. */
 export function stridedHalves(
   name: string,
   operand: Operand,
   strides: Strides,
   sizes: { rows: number; k: number },
-): Piece {
+): Eights {
   const { type, place } = operand;
   const steps = [sizes.rows === 1 ? 0 : strides.row, ...strides.batch, place.offset, sizes.k];
   if (type !== "float16" || strides.k !== 1 || steps.some((step) => step % 8 !== 0))
     return halvesOfQuads(name, stridedQuads(name, operand, strides, sizes));
-  return {
+  return asLoaded({
     functions: `
-fn ${name}Halves(start: u32, row: u32, k: u32) -> vec4u {
+fn ${name}Loaded(start: u32, row: u32, k: u32) -> vec4u {
   if (k >= p.k) { return vec4u(); }
   return ${name}[(p.${name}Offset + start + row * p.${name}Row + k) >> 3u];
 }`,
     bindings: [{ name, of: operand, element: "vec4<u32>" }],
     parameters: { [`${name}Offset`]: place.offset, [`${name}Row`]: strides.row },
-  };
+  });
 }
 
-/** A piece that reads quads, with `${name}Halves` as above. */
-function halvesOfQuads(name: string, piece: Piece): Piece {
-  return {
+/** A piece that reads quads, by eights. */
+const halvesOfQuads = (name: string, piece: Piece): Eights =>
+  asLoaded({
     ...piece,
     functions: `${piece.functions}
-fn ${name}Halves(start: u32, row: u32, k: u32) -> vec4u {
+fn ${name}Loaded(start: u32, row: u32, k: u32) -> vec4u {
   let first = bitcast<vec2u>(vec4<f16>(${name}Quad(start, row, k)));
   return vec4u(first, bitcast<vec2u>(vec4<f16>(${name}Quad(start, row, k + 4u))));
 }`,
-  };
-}
+  });
 
 /**
  * Weights whose rows run along k, one for each column of the result. The piece has `weightQuad` as above, and `weightChunk(row, chunk)`: what one
  * load brings.
  */
 export interface Weights extends Piece {
-  /** A piece with `weightHalves` as above, where float16 holds the values. */
-  readonly halves: Piece | undefined;
+  /** The same by eights, where float16 holds the values. */
+  readonly halves: Eights | undefined;
   /** Values of a chunk. */
   readonly chunk: number;
   /** Chunks of a row. */
@@ -172,15 +181,15 @@ fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
 }`,
     halves:
       type === "float16"
-        ? {
+        ? asLoaded({
             functions: `${chunkAt}
-fn weightHalves(start: u32, row: u32, k: u32) -> vec4u {
+fn weightLoaded(start: u32, row: u32, k: u32) -> vec4u {
   if (k >= p.k) { return vec4u(); }
   return weightChunk(row, k >> 3u);
 }`,
             bindings,
             parameters,
-          }
+          })
         : undefined,
     bindings,
     parameters,
