@@ -11,12 +11,7 @@ import { hasDawn, NullDevice, operand, traitsWith, type WeightKind, weightsFor }
 
 const kinds: readonly WeightKind[] = [
   "float16",
-  "2 bits, packed",
-  "4 bits, one",
-  "4 bits, packed",
-  "8 bits, one",
-  "8 bits, packed",
-  "8 bits, elements",
+  ...([2, 4, 8] as const).flatMap((bits) => (["one", "packed", "elements"] as const).map((zeros) => ({ bits, zeros }))),
 ];
 
 const plain = {
@@ -92,7 +87,7 @@ test.skipIf(!hasDawn)("they compile, fit, and lie so that matrices can be loaded
         const dispatch = product(m, k, n, kind, traits);
         if (dispatch === undefined) continue;
         taken++;
-        await checked(dispatch, traits, `[${m},${k}] · [${k},${n}] ${kind}, ${told}`);
+        await checked(dispatch, traits, `[${m},${k}] · [${k},${n}] ${JSON.stringify(kind)}, ${told}`);
       }
     for (const [size, valueSize] of [
       [128, 128],

@@ -1,4 +1,4 @@
-// Shaders as a device would have them that is not there: its traits, operands for kernels, and Dawn's null backend, which knows every feature, compiles and runs nothing.
+// Shaders of a device that is not there: its traits, operands for kernels, and Dawn's null backend, which knows every feature, compiles, and runs nothing.
 import type { Device } from "../../src/backends/webgpu/device.js";
 import { shaderOf } from "../../src/backends/webgpu/pipelines.js";
 import { CallRecorder } from "../../src/backends/webgpu/recorder.js";
@@ -32,7 +32,7 @@ export const operand = (type: ElementType, shape: readonly number[], constant = 
 };
 
 /** Floats, or blocks of some bits with zero points of some kind. */
-export type WeightKind = "float16" | `${2 | 4 | 8} bits, ${"one" | "packed" | "elements"}`;
+export type WeightKind = "float16" | { readonly bits: 2 | 4 | 8; readonly zeros: "one" | "packed" | "elements" };
 
 /** Weights of n columns with k rows. */
 export function weightsFor(kind: WeightKind, k: number, n: number, traits: DeviceTraits): Weights {
@@ -40,16 +40,17 @@ export function weightsFor(kind: WeightKind, k: number, n: number, traits: Devic
     const recorder = new CallRecorder(traits, new Set());
     return floatWeights(operand("float16", [k, n], true), { row: 1, k: n }, { n, k }, recorder)!;
   }
-  const [bits, zeros] = [Number(kind[0]), kind.slice("4 bits, ".length) as "one" | "packed" | "elements"];
+  const { bits, zeros } = kind;
   const blocks = Math.ceil(k / 32);
   return blockWeights({
     data: operand("uint8", [n, blocks, 4 * bits]),
     scales: operand("float16", [n, blocks]),
-    zeros: {
-      one: { kind: "one", value: 2 ** (bits - 1) } as const,
-      packed: { kind: "packed", operand: operand("uint8", [n, Math.ceil((blocks * bits) / 8)]) } as const,
-      elements: { kind: "elements", operand: operand("float16", [n, blocks]), added: 0 } as const,
-    }[zeros],
+    zeros:
+      zeros === "one"
+        ? { kind: zeros, value: 2 ** (bits - 1) }
+        : zeros === "packed"
+          ? { kind: zeros, operand: operand("uint8", [n, Math.ceil((blocks * bits) / 8)]) }
+          : { kind: zeros, operand: operand("float16", [n, blocks]), added: 0 },
     bits,
     blockSize: 32,
     k,

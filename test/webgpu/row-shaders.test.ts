@@ -60,10 +60,10 @@ test.skipIf(!hasDawn)("teams of subgroups keep their sums, others are even, and 
   const device = await NullDevice.open();
   for (const subgroup of [32, undefined])
     for (const form of forms)
-      for (const kind of ["float16", "4 bits, one"] as const) {
+      for (const kind of ["float16", { bits: 4, zeros: "one" }] as const) {
         const traits = { ...traitsWith(49_152), subgroup };
         const { dispatch, chunks } = dispatchOf(form, kind, traits);
-        const what = `${form.name}, ${kind}, subgroups of ${subgroup}`;
+        const what = `${form.name}, ${JSON.stringify(kind)}, subgroups of ${subgroup}`;
         expect(await device.messagesOf(dispatch, traits), what).toEqual([]);
         expect(sumsApart.test(dispatch.code), what).toBe(subgroup === undefined || form.norm !== true);
         if (form.norm !== true) expect(chunks % threadsOf(dispatch.code), what).toBe(0);

@@ -10,8 +10,6 @@ import { keepDevice } from "../../support/device.js";
 import { offeringGpu, PlacedSession } from "../../support/gpu.js";
 import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
-
 interface Form {
   readonly type: "float32" | "float16";
   readonly size: number;
@@ -121,9 +119,9 @@ const tokens: readonly Step[] = [
 const longer: readonly Step[] = [
   { before: [255, 3], length: 1, capacity: 640 },
   { before: [256], length: 1, capacity: 640 },
+  { before: [191, 192, 128], length: 1, capacity: 640 },
   { before: [511, 512], length: 1, capacity: 640 },
   { before: [2, 600, 64], length: 1, capacity: 640 },
-  ...(soak ? [{ before: [191, 192, 128], length: 1, capacity: 640 }] : []),
 ];
 const prompts: readonly Step[] = [
   { before: [0, 5], length: 3, capacity: 20 },
@@ -190,7 +188,7 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
     expect(await problemsOf({ ...form, kernels: split }, [{ before, length: 1, capacity: 640 }])).toEqual([]);
   });
 
-  test.skipIf(!soak).each([{}, { attrs: { left_window_size: 4300 } }])(
+  test.each([{}, { attrs: { left_window_size: 4300 } }])(
     "more tiles than those who put them together have on their way at a time: %o",
     async (more) => {
       const form = { type: "float32", size: 128, heads: 2, shared: 1, pairs: 64, norm: true, packed: true } as const;

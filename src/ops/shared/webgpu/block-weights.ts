@@ -54,13 +54,13 @@ export function blockWeights(given: Blocks): Weights {
   const zeroAt = zeroExpression(zeros, bits);
   const word = (from: string, at: number): string => (words === 1 ? from : `${from}.${"xyzw"[at]}`);
   const quad = (bitsAt: string): string => `wholeQuad(${bitsAt}, `;
-  const levels = `
+  const wholeQuad = `
 /** Four values less their zero point${whole ? ", which `zero` holds together with 2^23" : ""}. */
 fn wholeQuad(bits: u32, zero: f32) -> vec4f {
   let values = bitcast<vec4f>((vec4u(${shifts}) & vec4u(${2 ** bits - 1}u)) | vec4u(${magic.bits}));
   return ${whole ? "values - zero" : `(values - ${magic.value}) - zero`};
-}
-fn scaleAt(row: u32, block: u32) -> f32 { return ${read(scales.type, "scales", "p.scalesOffset + row * p.scaleRow + block * p.scaleBlock")}; }
+}`;
+  const zeroFunction = `
 fn zeroAt(row: u32, block: u32) -> f32 { return ${whole ? `${magic.value} + ` : ""}${zeroAt}; }`;
   const others = [
     { name: "scales", of: scales },
@@ -86,7 +86,8 @@ fn zeroAt(row: u32, block: u32) -> f32 { return ${whole ? `${magic.value} + ` : 
           return `dot(${quad(shift === 0 ? own : `${own} >> ${shift}u`)}${from}.zero), ${value})`;
         })
         .join(" + ")})`,
-    functions: `${levels}
+    functions: `${wholeQuad}${zeroFunction}
+fn scaleAt(row: u32, block: u32) -> f32 { return ${read(scales.type, "scales", "p.scalesOffset + row * p.scaleRow + block * p.scaleBlock")}; }
 struct Chunk { words: ${element}, scale: f32, zero: f32 }
 fn weightChunk(row: u32, chunk: u32) -> Chunk {
   let block = chunk * ${chunk}u / p.blockSize;
@@ -102,7 +103,7 @@ fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
     halves:
       blockSize % 8 === 0
         ? {
-            functions: `${levels}${eightsCode(given, words)}`,
+            functions: `${wholeQuad}${zeros.kind === "elements" ? zeroFunction : ""}${eightsCode(given, words)}`,
             loaded: "Loaded",
             halves: (loaded) => `weightHalves(${loaded})`,
             bindings: [{ name: "weight", of: data }, ...others],
