@@ -16,6 +16,8 @@ interface PagedAttentionInputs {
   /** float32 [blocks, block size, heads]: for pages of int8 and float8. */
   readonly keyScale?: Tensor | undefined;
   readonly valueScale?: Tensor | undefined;
+  /** [samples + 1]: where each sample's tokens begin in a packed batch, and the end; the query's batch or its length is 1 then. */
+  readonly queryStarts?: Tensor | undefined;
 }
 
 /** Attributes of `pagedAttention`. */
@@ -50,6 +52,7 @@ export function pagedAttention(
       seq_lens: inputs.seqLens,
       key_scale: inputs.keyScale,
       value_scale: inputs.valueScale,
+      query_starts: inputs.queryStarts,
     },
     outputs: attentionSums === true ? ["Y", "attention_sums"] : ["Y"],
     options: { ...rest, cacheMode: cacheMode ?? "" },

@@ -4,6 +4,7 @@ import type { CaseAttribute } from "../../src/graph/case.js";
 import { type AttributeInput, float } from "../../src/onnx/build.js";
 import { differenceOf, openVariant, planOf, seed, type Variant } from "../wasm/fast-path.js";
 import { call, pagedCase } from "./attention-case.js";
+import { packedCase } from "./packed-case.js";
 import { runOn } from "../support/executable.js";
 
 const count = Number(process.env["INSITU_PAGED_CASES"] ?? (process.env["INSITU_SOAK"] === undefined ? 150 : 2_000));
@@ -50,5 +51,14 @@ test(`${count} random calls, from seed ${seed} on`, async () => {
     expect((variant.taken.get("PagedAttention") ?? 0) - before, `the fast path is taken, ${text}`).toBeGreaterThan(0);
     expect(differenceOf(results[0], y, tolerance, tolerance), `${variant.name}, ${text}`).toBe("");
     if (withSums) expect(differenceOf(results[1], sums, 2e-5, 2e-5), `sums on ${variant.name}, ${text}`).toBe("");
+  }
+});
+
+test(`${count} packed batches are their samples one by one, from seed ${seed} on`, () => {
+  for (let at = 0; at < count; at++) {
+    const { text, attrs, inputs, y, sums } = packedCase(seed + at);
+    const [slow, slowSums] = call("insitu", "PagedAttention", 1, attrs, inputs, [true, true]);
+    expect(differenceOf(slow!, y, 0), text).toBe("");
+    expect(differenceOf(slowSums!, sums, 0), `sums, ${text}`).toBe("");
   }
 });

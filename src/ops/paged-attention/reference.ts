@@ -10,7 +10,7 @@ import { attend } from "../attention/attend.js";
 import { headsView } from "../attention/heads.js";
 import { headPlacesOf, type PagedLayout } from "../shared/paged/layouts.js";
 import { type PagedAttributes, type PagedOperands, sizesOf } from "./sizes.js";
-import { readTables } from "./tables.js";
+import { readStarts, readTables } from "./tables.js";
 
 /** The call of the reference implementation. */
 interface PagedReference extends CallContext {
@@ -30,11 +30,13 @@ export function attendPages(call: PagedReference): void {
     seq_lens: factOfView(inputs.seq_lens),
     key_scale: inputs.key_scale && factOfView(inputs.key_scale),
     value_scale: inputs.value_scale && factOfView(inputs.value_scale),
+    query_starts: inputs.query_starts && factOfView(inputs.query_starts),
   };
   const known = { ...call, inputs: facts };
   const sizes = sizesOf(known);
   const tables = readTables(known, sizes)!;
-  const { batch, heads, queries, kvHeads, columns, blockSize } = sizes as { [N in keyof typeof sizes]: number };
+  const starts = readStarts(known, sizes);
+  const { batch, heads, kvHeads, columns, blockSize } = sizes as { [N in keyof typeof sizes]: number };
   const query = headsView(inputs.query, heads);
   const output = outputs.Y && headsView(outputs.Y, heads);
   const sums = outputs.attention_sums;
@@ -43,6 +45,10 @@ export function attendPages(call: PagedReference): void {
   const values = pageReader(inputs.value_cache, inputs.value_scale, attrs.cache_mode, sizes.pageHeads as number);
   const group = heads / kvHeads;
   for (let sample = 0; sample < batch; sample++) {
+    const asked = queriesOf(query, sample, starts);
+    const answered = output && queriesOf(output, sample, starts);
+    const queries = asked.shape[2];
+    if (queries === 0) continue;
     for (let kvHead = 0; kvHead < kvHeads; kvHead++) {
       const own = sample * kvHeads + kvHead;
       const length = tables.lengths[tables.perHeadLengths ? own : sample];
@@ -52,7 +58,7 @@ export function attendPages(call: PagedReference): void {
         return tables.entries[start + column] * blockSize + (row - column * blockSize);
       });
       const pageHead = tables.perHeadTables ? 0 : kvHead;
-      const part = query.slice(0, sample, sample + 1).slice(1, kvHead * group, (kvHead + 1) * group);
+      const part = asked.slice(1, kvHead * group, (kvHead + 1) * group);
       const result = output && View.allocate("float32", [1, group, queries, output.shape[3]]);
       const weights = sums && View.allocate("float32", [1, group, queries, length]);
       attend({
@@ -75,14 +81,27 @@ export function attendPages(call: PagedReference): void {
         softcap: attrs.softcap,
         softmaxType: "float32",
       });
-      if (output !== undefined)
-        writeNumbers(
-          output.slice(0, sample, sample + 1).slice(1, kvHead * group, (kvHead + 1) * group),
-          readNumbers(result!),
-        );
+      if (answered !== undefined)
+        writeNumbers(answered.slice(1, kvHead * group, (kvHead + 1) * group), readNumbers(result!));
       if (sums !== undefined) addUp(weights!, sums, sample, kvHead * group);
     }
   }
+}
+
+/** The queries of a sample in [batch, heads, rows, size], as [1, heads, queries, size]. */
+function queriesOf(rows: View, sample: number, starts: ArrayLike<number> | undefined): View {
+  if (starts === undefined) return rows.slice(0, sample, sample + 1);
+  const [batch, heads, length, size] = rows.shape;
+  const [batchStep, headStep, rowStep, step] = rows.strides;
+  // One of the two is 1.
+  const tokenStep = length === 1 ? batchStep : rowStep;
+  const tokens = new View(rows.type, [1, heads, batch * length, size], rows.data, rows.offset, [
+    0,
+    headStep,
+    tokenStep,
+    step,
+  ]);
+  return tokens.slice(2, starts[sample], starts[sample + 1]);
 }
 
 function toFloat32(view: View): View {

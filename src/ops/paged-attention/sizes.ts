@@ -1,5 +1,14 @@
 /** The rules of PagedAttention on types, ranks and dimensions, and the sizes that follow from them. Symbols welcome. */
-import { type Dim, divideExactly, isKnown, multiplyDims, productOf, type Shape, unknownDim } from "../../graph/dim.js";
+import {
+  addDims,
+  type Dim,
+  divideExactly,
+  isKnown,
+  multiplyDims,
+  productOf,
+  type Shape,
+  unknownDim,
+} from "../../graph/dim.js";
 import { type Fact, factText } from "../../graph/fact.js";
 import type { CallContext } from "../../graph/op.js";
 import { headsOf } from "../attention/heads.js";
@@ -15,6 +24,7 @@ export interface PagedOperands<V> {
   readonly seq_lens: V;
   readonly key_scale: V | undefined;
   readonly value_scale: V | undefined;
+  readonly query_starts: V | undefined;
 }
 
 /** Attributes by name. */
@@ -34,8 +44,11 @@ export type PagedCall = CallContext & { readonly inputs: PagedOperands<Fact>; re
 
 /** The dimensions of a call by meaning. */
 export interface PagedSizes {
+  /** Samples: those that have tables. */
   readonly batch: Dim;
   readonly heads: Dim;
+  /** The batch and the rows of `query`. With query_starts they hold the tokens of all samples, one sample behind the other. */
+  readonly queryBatch: Dim;
   readonly queries: Dim;
   readonly size: Dim;
   readonly valueSize: Dim;
@@ -89,12 +102,17 @@ export function sizesOf(call: PagedCall): PagedSizes {
     values.blockSize,
     "key_cache and value_cache must have the same block_size",
   );
-  const batch = unifyDims(call, query.batch, tables[0], "query and block_tables must agree in the batch");
+  const batch =
+    inputs.query_starts === undefined
+      ? unifyDims(call, query.batch, tables[0], "query and block_tables must agree in the batch")
+      : tables[0];
+  if (inputs.query_starts !== undefined) checkStarts(call, inputs.query_starts, batch, [query.batch, query.length]);
   checkLengths(call, batch, kvHeads);
   checkScales(call, [blocks, blockSize, pageHeads]);
   return {
     batch,
     heads: query.heads,
+    queryBatch: query.batch,
     queries: query.length,
     size: query.size,
     valueSize: values.size(pageHeads),
@@ -183,6 +201,22 @@ function checkLengths(call: PagedCall, batch: Dim, kvHeads: Dim): void {
   unifyDims(call, samples, batch, "seq_lens needs one entry a sample of the batch");
   if (heads !== undefined)
     unifyDims(call, heads, kvHeads, "seq_lens [batch, kv_heads] needs one column a head of the caches");
+}
+
+/** Tokens stand in one row, so that they are counted along it. */
+function checkStarts(call: PagedCall, starts: Fact, batch: Dim, [rows, tokens]: readonly [Dim, Dim]): void {
+  if (isKnown(rows) && isKnown(tokens))
+    call.check(
+      rows === 1 || tokens === 1,
+      () => `with query_starts, the batch of query or its length must be 1, got ${rows} and ${tokens}`,
+    );
+  checkRank(call, "query_starts", starts, 1);
+  unifyDims(
+    call,
+    dimsOf(starts, 1)[0],
+    addDims(batch, 1),
+    "query_starts needs an entry a sample of block_tables and one for the end",
+  );
 }
 
 function checkScales(call: PagedCall, dims: readonly Dim[]): void {

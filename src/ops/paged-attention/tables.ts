@@ -1,4 +1,4 @@
-/** What a call of PagedAttention reads: the lengths and tables of its samples, checked before any page is read. */
+/** What a call of PagedAttention reads: the lengths, tables and query_starts of its samples, checked before any page is read. */
 import { isKnown } from "../../graph/dim.js";
 import { checkTables, numbersOf, type Tables } from "../shared/paged/tables.js";
 import type { PagedCall, PagedSizes } from "./sizes.js";
@@ -20,4 +20,24 @@ export function readTables(call: PagedCall, sizes: PagedSizes): Tables | undefin
   };
   checkTables(call, tables, { batch, heads: kvHeads, columns, blocks, blockSize });
   return tables;
+}
+
+/** Reads and checks where the queries of samples begin; undefined where there is no query_starts, or where it or shapes are not known yet. */
+export function readStarts(call: PagedCall, { queryBatch, queries }: PagedSizes): ArrayLike<number> | undefined {
+  const starts = numbersOf(call.inputs.query_starts);
+  if (starts === undefined || !isKnown(queryBatch) || !isKnown(queries)) return undefined;
+  const tokens = queryBatch * queries;
+  const ends: readonly (readonly [at: number, must: number, what: string])[] = [
+    [0, 0, "0"],
+    [starts.length - 1, tokens, `${tokens}, the tokens of query`],
+  ];
+  for (const [at, must, what] of ends)
+    call.check(starts[at] === must, () => `query_starts[${at}] must be ${what}, got ${starts[at]}`, "invalid-argument");
+  for (let at = 1; at < starts.length; at++)
+    call.check(
+      starts[at] >= starts[at - 1],
+      () => `query_starts[${at}] must not lie before query_starts[${at - 1}] = ${starts[at - 1]}, got ${starts[at]}`,
+      "invalid-argument",
+    );
+  return starts;
 }

@@ -27,6 +27,7 @@ export const pagedAttention: WasmKernel = wasmKernel([PagedAttention], {
     const gap = Object.entries(call.inputs).find(([, operand]) => operand?.contiguous === false);
     if (gap !== undefined) return `${gap[0]} has gaps`;
     if (output.view.size === 0) return "there is nothing to compute";
+    if (call.inputs.query_starts !== undefined) return "packed batches have no kernel";
     const job = jobOf(call, output, () => 0, 1);
     return scratchBytes(job.queries === 1 ? "pagedDecode" : "pagedPrefill", job) <= mostScratch
       ? true

@@ -6,7 +6,8 @@
  *     Q, K ──▶ [heads normalized] ──▶ [RotaryEmbedding] ─┬▶ ScatterPaKvCache slot_mapping ──▶ present_key ───┐
  *     V ─────────────────────────────────────────────────┴──────────────────────────────────▶ present_value ─┴▶ PagedAttention ──▶ Y
  *
- * Q, K and V have heads side by side; where K and V are left out, Q holds all three.
+ * Q, K and V have heads side by side; where K and V are left out, Q holds all three. With query_starts the batch is packed, as PagedAttention
+ * has it.
  */
 import { flag, float, int, required } from "../../graph/attribute.js";
 import { float as floatValue, int as intValue, string as stringValue } from "../../graph/attribute-values.js";
@@ -33,6 +34,7 @@ import { attentionSteps } from "../shared/rules/work.js";
 
 /** What decides the body. */
 interface PagedCall extends TurningCall {
+  readonly inputs: TurningCall["inputs"] & { readonly query_starts: unknown };
   readonly attrs: TurningCall["attrs"] & {
     readonly cache_mode: "Norm" | "NHSD";
     readonly is_causal: boolean;
@@ -56,13 +58,14 @@ function bodyOf(call: PagedCall): readonly BodyStep[] {
   const { attrs } = call;
   const { q_num_heads: heads, kv_num_heads: shared, head_size: size } = attrs;
   const { steps, query, key, value } = turnedHeads(call);
+  const packed = call.inputs.query_starts === undefined ? [] : [undefined, undefined, "query_starts"];
   const vectors = (rows: string): BodyStep => step(Reshape, [rows, integers(-1, shared, size)], [`${rows} apart`], {});
   return [
     ...steps,
     vectors(key),
     vectors(value),
     scatterStep(`${key} apart`, `${value} apart`, call),
-    step(PagedAttention, [query, "present_key", "present_value", "block_tables", "seq_lens"], ["Y"], {
+    step(PagedAttention, [query, "present_key", "present_value", "block_tables", "seq_lens", ...packed], ["Y"], {
       cache_mode: stringValue(attrs.cache_mode),
       is_causal: intValue(attrs.is_causal ? 1 : 0),
       q_num_heads: intValue(heads),
@@ -80,7 +83,7 @@ export const PagedCachedAttention = defineOp({
   name: "PagedCachedAttention",
   domain: "insitu",
   since: 1,
-  types: { T: ["float32", "float16", "bfloat16"], I: indexTypes, B: indexTypes, L: indexTypes },
+  types: { T: ["float32", "float16", "bfloat16"], I: indexTypes, B: indexTypes, L: indexTypes, S: indexTypes },
   inputs: {
     Q: tensor("T"),
     K: optional(tensor("T")),
@@ -95,6 +98,7 @@ export const PagedCachedAttention = defineOp({
     position_ids: optional(tensor("int64")),
     q_norm_scale: optional(tensor("T")),
     k_norm_scale: optional(tensor("T")),
+    query_starts: optional(tensor("S")),
   },
   outputs: { Y: tensor("T"), present_key: optional(tensor("T")), present_value: optional(tensor("T")) },
   attrs: {
@@ -113,7 +117,7 @@ export const PagedCachedAttention = defineOp({
   },
   effects: { present_key: update("past_key"), present_value: update("past_value") },
   rows: { window: ({ left_window_size: left }) => (left < 0 ? undefined : left + 1) },
-  looksAt: ["slot_mapping", "block_tables", "seq_lens", "position_ids"],
+  looksAt: ["slot_mapping", "block_tables", "seq_lens", "position_ids", "query_starts"],
   validate: (call) => validateComposed(call, bodyOf),
   overwrites(call) {
     const { past_key, past_value, slot_mapping } = call.inputs;
