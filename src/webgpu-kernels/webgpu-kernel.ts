@@ -62,9 +62,13 @@ export interface Dispatch {
   readonly only?: Range;
 }
 
-/** Runs in which the largest number of an operand lies between two, both of them included. The operand is one that the host knows of. */
+/**
+ * Runs in which the largest number of an operand, or with `steps` the largest step from one number to the next, lies between two, both of them
+ * included. The operand is one that the host knows of.
+ */
 export interface Range {
   readonly of: Operand;
+  readonly steps?: boolean;
   readonly least: number;
   readonly most: number;
 }

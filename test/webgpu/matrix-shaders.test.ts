@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { CallRecorder } from "../../src/backends/webgpu/recorder.js";
 import { recordInMatrices } from "../../src/ops/shared/webgpu/attention-matrices.js";
 import { headsOf } from "../../src/ops/shared/webgpu/heads.js";
+import { ownTable } from "../../src/ops/shared/webgpu/tables.js";
 import { matrixProduct } from "../../src/ops/shared/webgpu/product-matrices.js";
 import { stridedHalves } from "../../src/ops/shared/webgpu/product-operands.js";
 import type { DeviceTraits, Dispatch } from "../../src/webgpu-kernels/webgpu-kernel.js";
@@ -28,7 +29,7 @@ function product(m: number, k: number, n: number, kind: WeightKind, traits: Devi
   return matrixProduct({ name: "p", m, n, k, batch: [], left, right: weights.halves!, finish: plain, output }, traits);
 }
 
-function attention(size: number, valueSize: number, traits: DeviceTraits): Dispatch | undefined {
+function attention(size: number, valueSize: number, traits: DeviceTraits, isPacked = false): Dispatch | undefined {
   const recorder = new CallRecorder(traits, new Set());
   const heads = (count: number, rows: number, width: number): ReturnType<typeof headsOf> =>
     headsOf(operand("float16", [1, count, rows, width]), count);
@@ -38,6 +39,9 @@ function attention(size: number, valueSize: number, traits: DeviceTraits): Dispa
       key: heads(2, 40, size),
       value: heads(2, 40, valueSize),
       output: heads(4, 20, valueSize),
+      packed: isPacked
+        ? { starts: ownTable("starts", operand("int64", [4])), samples: 3, serves: "several" }
+        : undefined,
       lengths: undefined,
       past: 20,
       causal: true,
@@ -95,10 +99,12 @@ test.skipIf(!hasDawn)("they compile, fit, and lie so that matrices can be loaded
       [32, 16],
       [80, 112],
     ]) {
-      const dispatch = attention(size, valueSize, traits);
-      if (dispatch === undefined) continue;
-      taken++;
-      await checked(dispatch, traits, `heads of ${size} and ${valueSize}, ${told}`);
+      for (const isPacked of [false, true]) {
+        const dispatch = attention(size, valueSize, traits, isPacked);
+        if (dispatch === undefined) continue;
+        taken++;
+        await checked(dispatch, traits, `heads of ${size} and ${valueSize}${isPacked ? ", packed" : ""}, ${told}`);
+      }
     }
   }
   expect(taken).toBeGreaterThan(40);

@@ -18,9 +18,10 @@ export interface Sent {
   isHeld: boolean;
 }
 
-/** Runs in which the largest number of a value that the host has lies between two. */
+/** Runs in which the largest number of a value that the host has, or the largest step between two that follow, lies in a range. */
 export interface HostRange {
   readonly of: Value;
+  readonly steps?: boolean;
   readonly least: number;
   readonly most: number;
 }

@@ -118,8 +118,8 @@ class Running {
   #overwrites = false;
   #overwrote = false;
   /** The value whose largest number was asked for last, and that number. */
-  #asked: Value | undefined;
-  #largest = 0;
+  readonly #largest = new Map<Value, number>();
+  readonly #largestSteps = new Map<Value, number>();
   #send: (view: View, to: DeviceBuffer) => void;
 
   constructor(session: WebgpuSession, bound: BoundRun, inputs: readonly Placed[]) {
@@ -177,13 +177,16 @@ class Running {
     pass.end();
   }
 
-  /** True if the largest number of a value lies within a range. All layers ask the same. */
-  #lies({ of, least, most }: HostRange): boolean {
-    if (this.#asked !== of) {
-      this.#asked = of;
-      this.#largest = readIntegers(this.#host.get(of)!).reduce((a, b) => Math.max(a, b), -Infinity);
+  /** True if the largest number of a value, or its largest step, lies within a range. All layers ask the same. */
+  #lies({ of, steps = false, least, most }: HostRange): boolean {
+    const asked = steps ? this.#largestSteps : this.#largest;
+    let largest = asked.get(of);
+    if (largest === undefined) {
+      const numbers = readIntegers(this.#host.get(of)!);
+      largest = numbers.reduce((a, b, at) => Math.max(a, steps ? (at === 0 ? a : b - numbers[at - 1]) : b), -Infinity);
+      asked.set(of, largest);
     }
-    return this.#largest >= least && this.#largest <= most;
+    return largest >= least && largest <= most;
   }
 
   /** Brings what is uploaded from now on by other means than at once. */

@@ -4,7 +4,8 @@ import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-ker
 import { pageHeadsOf, pageStrides } from "../shared/paged/strides.js";
 import { acceptsAttention, recordAttention } from "../shared/webgpu/attention.js";
 import type { CacheRows } from "../shared/webgpu/attention-parts.js";
-import { type Heads, headsOf } from "../shared/webgpu/heads.js";
+import { type Heads, headsOf, tokensOf } from "../shared/webgpu/heads.js";
+import { packedBatch } from "../shared/webgpu/packed-batch.js";
 import { PagedAttention } from "./op.js";
 
 type Call = CallOf<typeof PagedAttention>;
@@ -69,13 +70,16 @@ export const pagedAttention: WebgpuKernel = webgpuKernel([PagedAttention], {
     const { seq_lens: lengths } = inputs;
     const { query, key, value } = partsOf(call);
     const perHead = lengths.shape.length === 2;
+    const output = headsOf(outputs.Y!, query.heads); // or it was not accepted
+    const { packed, table } = packedBatch(inputs, recorder);
     recordAttention(
       {
-        query,
+        query: packed === undefined ? query : tokensOf(query),
         key,
         value,
-        output: headsOf(outputs.Y!, query.heads), // or it was not accepted
-        lengths: { of: lengths, sample: perHead ? key.heads : 1, head: perHead ? 1 : 0, add: 0 },
+        output: packed === undefined ? output : tokensOf(output),
+        packed,
+        lengths: { of: lengths, table, sample: perHead ? key.heads : 1, head: perHead ? 1 : 0, add: 0 },
         past: undefined,
         causal: attrs.is_causal,
         left: attrs.left_window_size,

@@ -4,7 +4,8 @@ import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-ker
 import { pageStrides } from "../shared/paged/strides.js";
 import { recordAttention } from "../shared/webgpu/attention.js";
 import type { CacheRows } from "../shared/webgpu/attention-parts.js";
-import { type Heads, headsOf } from "../shared/webgpu/heads.js";
+import { type Heads, headsOf, tokensOf } from "../shared/webgpu/heads.js";
+import { packedBatch } from "../shared/webgpu/packed-batch.js";
 import { acceptsFresh, freshHeads, headTurnings } from "../shared/webgpu/fresh-heads.js";
 import { moveRows, placeOf } from "../shared/webgpu/rows.js";
 import { ownTable } from "../shared/webgpu/tables.js";
@@ -57,9 +58,10 @@ export const pagedCachedAttention: WebgpuKernel = webgpuKernel([PagedCachedAtten
     const { Y, present_key, present_value } = outputs;
     if (Y === undefined || present_key === undefined || present_value === undefined)
       return "not both of output and presents are asked for";
-    const { past_key, past_value, slot_mapping, block_tables, seq_lens } = inputs;
-    for (const operand of [past_key, past_value, present_key, present_value, slot_mapping, block_tables, seq_lens])
-      if (!operand.contiguous) return "caches, slots or tables have gaps";
+    const { past_key, past_value, slot_mapping, block_tables, seq_lens, query_starts } = inputs;
+    const numbers = [slot_mapping, block_tables, seq_lens, query_starts];
+    for (const operand of [past_key, past_value, present_key, present_value, ...numbers])
+      if (operand?.contiguous === false) return "caches, slots or tables have gaps";
     if (present_key.place.buffer === present_value.place.buffer) return "both caches lie in one buffer";
     if (block_tables.place.size === 0) return "there is nothing to compute";
     return acceptsFresh(call, Y, [present_key, present_value]);
@@ -80,13 +82,16 @@ export const pagedCachedAttention: WebgpuKernel = webgpuKernel([PagedCachedAtten
     const { slot_mapping: slots, position_ids: positions } = inputs;
     const turnings = headTurnings(call, positions && ownTable("positions", positions), recorder);
     const turned = turnIntoPages({ query, key, value, turnings, slots, keys, values }, recorder);
+    const output = headsOf(outputs.Y!, attrs.q_num_heads); // or it was not accepted
+    const { packed, table } = packedBatch(inputs, recorder);
     recordAttention(
       {
-        query: turned,
+        query: packed === undefined ? turned : tokensOf(turned),
         key: keys,
         value: values,
-        output: headsOf(outputs.Y!, attrs.q_num_heads), // or it was not accepted
-        lengths: { of: inputs.seq_lens, sample: 1, head: 0, add: 0 },
+        output: packed === undefined ? output : tokensOf(output),
+        packed,
+        lengths: { of: inputs.seq_lens, table, sample: 1, head: 0, add: 0 },
         past: undefined,
         causal: attrs.is_causal,
         left: attrs.left_window_size,

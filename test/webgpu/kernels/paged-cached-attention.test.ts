@@ -32,16 +32,22 @@ interface Step {
   /** Rows of each sample before this step, and how many it adds. */
   readonly before: readonly number[];
   readonly length: number;
+  /** In a packed batch: how many each sample adds, and where they stand. */
+  readonly added?: { readonly each: readonly number[]; readonly as: "rows" | "samples" };
   /** Tokens that are not written, by position among all. */
   readonly skipped?: readonly number[];
 }
 
 const blockSize = 16;
 
-function call(random: () => number, form: Form, { before, length, skipped = [] }: Step): OneNode {
+function call(random: () => number, form: Form, { before, length, added, skipped = [] }: Step): OneNode {
   const { type, layout, size, heads, shared, pairs, norm = false, packed = false, attrs = {} } = form;
   const batch = before.length;
-  const columns = Math.ceil((Math.max(...before) + length) / blockSize) + 1;
+  const each = added?.each ?? before.map(() => length);
+  const starts = each.reduce((all, count) => [...all, all.at(-1)! + count], [0]);
+  const tokens = starts.at(-1)!;
+  const shape = added === undefined ? [batch, length] : added.as === "rows" ? [1, tokens] : [tokens, 1];
+  const columns = Math.ceil((Math.max(...before) + Math.max(...each)) / blockSize) + 1;
   const blocks = batch * columns + 2;
   // Blocks of samples lie in turn, from the last one down.
   const tables = Array.from({ length: batch * columns }, (_, at) => {
@@ -65,14 +71,16 @@ function call(random: () => number, form: Form, { before, length, skipped = [] }
     return view;
   };
   const make = (shape: readonly number[]): View => randomNumbers(random, type, shape);
-  const rows = (count: number): View => make([batch, length, count * size]);
+  const rows = (count: number): View => make([...shape, count * size]);
   const table = (): View | undefined => (pairs === undefined ? undefined : make([40, pairs]));
   const slots = before.flatMap((count, sample) =>
-    Array.from({ length }, (_, at) => (skipped.includes(sample * length + at) ? -1 : slotOf(sample, count + at))),
+    Array.from({ length: each[sample] }, (_, at) =>
+      skipped.includes(starts[sample] + at) ? -1 : slotOf(sample, count + at),
+    ),
   );
   // A token that is not written is no row of its sample.
-  const lengths = before.map((count, sample) => count + (skipped.includes(sample * length) ? 0 : length));
-  const positions = Array.from({ length: batch * length }, (_, at) => (5 * at + 3) % 40);
+  const lengths = before.map((count, sample) => count + (skipped.includes(starts[sample]) ? 0 : each[sample]));
+  const positions = Array.from({ length: tokens }, (_, at) => (5 * at + 3) % 40);
   return {
     op: "PagedCachedAttention",
     domain: "insitu",
@@ -98,9 +106,10 @@ function call(random: () => number, form: Form, { before, length, skipped = [] }
       integers("int64", lengths),
       table(),
       table(),
-      pairs === undefined ? undefined : integers("int64", positions, [batch, length]),
+      pairs === undefined ? undefined : integers("int64", positions, shape),
       norm ? make([size]) : undefined,
       norm ? make([size]) : undefined,
+      added && integers("int64", starts),
     ],
     outputs: [true, true, true],
     held: { 3: 1, 4: 2 },
@@ -128,6 +137,12 @@ const prompts: readonly Step[] = [
   { before: [0, 5], length: 3 },
   { before: [20], length: 70 },
 ];
+// Samples of one token, of several and of none.
+const batches: readonly Step[] = (["rows", "samples"] as const).flatMap((as) => [
+  { before: [0, 31, 7, 64, 12], length: 0, added: { each: [5, 1, 0, 1, 75], as } },
+  { before: [270, 2], length: 0, added: { each: [1, 1], as } },
+  { before: [40], length: 0, added: { each: [130], as } },
+]);
 
 describe.skipIf(noWebgpu !== undefined)("PagedCachedAttention on WebGPU", () => {
   let letGo: () => Promise<void>;
@@ -151,6 +166,21 @@ describe.skipIf(noWebgpu !== undefined)("PagedCachedAttention on WebGPU", () => 
     const { norm, pairs } = form;
     const isTurned = norm === true || pairs !== undefined;
     expect(await problemsOf(form, [...tokens, ...prompts], [isTurned ? "turnIntoPages" : "writePages"])).toEqual([]);
+  });
+
+  test.each<Form>([
+    { type: "float16", layout: "NHSD", size: 128, heads: 4, shared: 2, pairs: 64, norm: true, packed: true },
+    { type: "float16", layout: "NHSD", size: 64, heads: 3, shared: 1, attrs: { left_window_size: 20 } },
+    { type: "float32", layout: "Norm", size: 8, heads: 3, shared: 1, pairs: 3 },
+  ])("packed batches: %o", async (form) => {
+    expect(await problemsOf(form, batches)).toEqual([]);
+  });
+
+  test("packed batches with 8 bindings, without subgroups", async () => {
+    const place = PlacedSession.place(offeringGpu({ maxStorageBuffersPerShaderStage: 8 }));
+    const form = { type: "float16", layout: "NHSD", size: 32, heads: 4, shared: 2, pairs: 16, norm: true } as const;
+    const options = { webgpu: { subgroups: false } };
+    expect(await problemsOf({ ...form, packed: true, place, options }, batches)).toEqual([]);
   });
 
   test("where there are no subgroups", async () => {

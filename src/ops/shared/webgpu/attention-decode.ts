@@ -12,7 +12,7 @@ import {
   outputPart,
   type Part,
   quadsOf,
-  rowsPart,
+  queryPart,
   sinkPart,
   visiblePart,
 } from "./attention-parts.js";
@@ -63,7 +63,7 @@ export function recordDecode(work: AttentionWork, recorder: WebgpuRecorder): voi
   const { rows } = divisionOf(work);
   recordTiles(
     work,
-    rowsPart("query", work.query),
+    queryPart(work),
     { asked: (shape) => askedCode(work, rows, shape) },
     { apart: "attentionTiles", atOnce: "attentionAtOnce" },
     recorder,

@@ -16,12 +16,14 @@ import {
   joined,
   least,
   outputPart,
+  queryPart,
   rowsPart,
   scorePart,
   sinkPart,
   tablesPart,
   visiblePart,
 } from "./attention-parts.js";
+import { onlySeveral, queryTiles } from "./packed-batch.js";
 import { matrixTypes } from "./product-matrices.js";
 
 /** Subgroups of a workgroup: each has a matrix of query rows. */
@@ -77,9 +79,9 @@ export function recordInMatrices(work: AttentionWork, recorder: WebgpuRecorder):
   const sizes = sizesFor(work, device);
   if (sizes === undefined) return false;
   const group = query.heads / key.heads;
-  const groupRows = group * query.rows;
+  const tiles = queryTiles(work, sizes.rows);
   const part = joined(
-    rowsPart("query", query, 8),
+    queryPart(work, 8),
     rowsPart("key", key, 8),
     rowsPart("value", value, 8),
     tablesPart(key),
@@ -90,10 +92,11 @@ export function recordInMatrices(work: AttentionWork, recorder: WebgpuRecorder):
   );
   recorder.dispatch({
     name: "attentionInMatrices",
-    code: `${packing}\n${part.code}\n${matricesCode(work, sizes, device.subgroupMatrix!, device.subgroup!)}`,
+    code: `${packing}\n${part.code}\n${tiles.code}\n${matricesCode(work, sizes, device.subgroupMatrix!, device.subgroup!, tiles.find("places.x - 1u - place.x"))}`,
     bindings: part.bindings,
-    parameters: { ...part.parameters, group, groupRows, scale: { float: work.scale } },
-    workgroups: [Math.ceil(groupRows / sizes.rows), key.heads, query.batch],
+    parameters: { ...part.parameters, group, groupRows: group * query.rows, scale: { float: work.scale } },
+    workgroups: [tiles.count, key.heads, tiles.samples],
+    ...onlySeveral(work, recorder),
   });
   return true;
 }
@@ -106,6 +109,7 @@ function matricesCode(
   { keys, rows, halves, weights }: Sizes,
   matrix: SubgroupMatrix,
   lanes: number,
+  find: string,
 ): string {
   const types = matrixTypes(matrix);
   const invocations = subgroups * lanes;
@@ -180,11 +184,10 @@ var<workgroup> moved: array<atomic<u32>, 4>;
   @builtin(subgroup_id) subgroup: u32,
 ) {
   let own = subgroup % ${subgroups}u;
-  let sample = place.z;
-  let keyHead = place.y;
   // The last rows see the most keys: they begin.
-  let first = (places.x - 1u - place.x) * ${rows}u;
-  let final_ = min(first + ${rows}u, p.groupRows) - 1u;
+  ${find}
+  let keyHead = place.y;
+  let final_ = min(first + ${rows}u, groupRows) - 1u;
   // What a row sees grows with its query: the first and the last bound them all.
   let early = visible(sample, keyHead, first / p.group);
   let late = visible(sample, keyHead, final_ / p.group);
@@ -192,14 +195,14 @@ var<workgroup> moved: array<atomic<u32>, 4>;
   let high = max(early.y, late.y);
   let line = local / ${sides}u;
   let side = local % ${sides}u;
-  let row = min(first + line, p.groupRows - 1u);
+  let row = min(first + line, groupRows - 1u);
   let asking = row / p.group;
   let head = keyHead * p.group + row % p.group;
   let seen = visible(sample, keyHead, asking);
   var top = ${hidden};
   var total = 0.0;
 
-  ${eachEight(rows, query.size, (row, eight) => `{ let asked = min(first + ${row}, p.groupRows - 1u); let words = queryHalves(queryStart(sample, keyHead * p.group + asked % p.group, asked / p.group), ${eight}); ${put("words", row, eight, pitch.query)} }`)}
+  ${eachEight(rows, query.size, (row, eight) => `{ let asked = min(first + ${row}, groupRows - 1u); let words = queryHalves(queryStart(sample, keyHead * p.group + asked % p.group, asked / p.group), ${eight}); ${put("words", row, eight, pitch.query)} }`)}
   workgroupBarrier();
   ${times(depths, (d) => `let query${d} = subgroupMatrixLoad<${types.left}, row_major>(&halves, own * ${matrix.rows * pitch.query}u + ${d * matrix.depth}u, ${pitch.query}u);`)}
   ${times(across, (d) => `var sum${d} = ${types.sums}();`)}
@@ -288,7 +291,7 @@ var<workgroup> moved: array<atomic<u32>, 4>;
       (strip, s) => `workgroupBarrier();
   ${stored(strip)}
   workgroupBarrier();
-  if (first + line < p.groupRows) {
+  if (first + line < groupRows) {
     for (var quad = 0u; quad < ${(strip.length * matrix.columns) / 4 / sides}u; quad++) {
       writeQuad(sample, head, asking, ${(s * tiles * matrix.columns) / 4}u + side + quad * ${sides}u, select(${quadOf("quad")} * shrink / total, vec4f(), total == 0.0));
     }

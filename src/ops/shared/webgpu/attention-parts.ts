@@ -7,6 +7,7 @@ import type { ElementType } from "../../../tensor/element-type.js";
 import type { Binding, Parameter, Temporary } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { pack, read, readIndex } from "../../../webgpu-kernels/wgsl.js";
 import type { Heads } from "./heads.js";
+import { type Packed, queriesPart, tokenAt, unserved } from "./packed-batch.js";
 import { distinct, ownTable, type Table, tableBinding } from "./tables.js";
 
 /** Rows in pages: which block holds a row is data. */
@@ -64,6 +65,8 @@ export interface AttentionWork {
   readonly key: CacheRows;
   readonly value: CacheRows;
   readonly output: Heads;
+  /** Where the batch is packed; query and output have a batch of 1 then. */
+  readonly packed?: Packed | undefined;
   /** Undefined: all rows of the keys are valid. */
   readonly lengths: Lengths | undefined;
   /** Keys before the first query; undefined where the lengths tell, of which the queries are the last. */
@@ -132,9 +135,9 @@ export const wordsType = (rows: CacheRows): string => (liesByFours(rows) ? forms
 /**
  * Functions that read rows: `nameStart(sample, head, row)` is where a row begins, `nameQuad(start, quad)` four elements of it, `nameValues(nameWords(start, quad))`
  * the same in two steps, and `nameFactor(sample, head, row)` what bytes are multiplied by. By eights there is `nameHalves(start, eight)` in place of `nameQuad`: the words of eight
- * float16, of rows that lie so.
+ * float16, of rows that lie so. `rowAt` is where `row` of `sample` stands among the rows that lie there.
  */
-export function rowsPart(name: string, rows: CacheRows, width: 4 | 8 = 4): Part {
+export function rowsPart(name: string, rows: CacheRows, width: 4 | 8 = 4, rowAt = "row"): Part {
   const { of, type, offset, size, sample, head, row, pages } = rows;
   const form = forms[type]!;
   const array = `${name}s`;
@@ -151,7 +154,7 @@ fn ${name}Quad(start: u32, quad: u32) -> vec4f { return ${name}Values(${name}Wor
   const slot = `let block = u32(${pages === undefined ? "" : readIndex(pages.tables.type, "tables", "p.tableOffset + sample * p.tableSample + head * p.tableHead + row / p.blockSize")});`;
   const start =
     pages === undefined
-      ? `return p.${name}Offset + sample * p.${name}Sample + head * p.${name}Head + row * p.${name}Row;`
+      ? `return p.${name}Offset + sample * p.${name}Sample + head * p.${name}Head + ${rowAt} * p.${name}Row;`
       : `${slot} return p.${name}Offset + block * p.${name}Block + row % p.blockSize * p.${name}Row + head * p.${name}Head;`;
   const scales = pages?.scales;
   const factor =
@@ -178,6 +181,10 @@ fn ${name}Factor(sample: u32, head: u32, row: u32) -> f32 { ${factor} }`,
   };
 }
 
+/** Queries as `rowsPart` has rows. In a packed batch, `visiblePart` tells where those of a sample begin. */
+export const queryPart = (work: Pick<AttentionWork, "query" | "packed">, width: 4 | 8 = 4): Part =>
+  rowsPart("query", work.query, width, tokenAt(work));
+
 /** Where the tables of pages are; keys and values have them in common. */
 export function tablesPart({ pages }: CacheRows): Part {
   if (pages === undefined) return { code: "", bindings: [], parameters: {} };
@@ -195,17 +202,12 @@ export function tablesPart({ pages }: CacheRows): Part {
   };
 }
 
-/** `visible(sample, head, query)`: the keys that a query of a sample's key head may see for its place, from x to y; none where y ≤ x. */
-export function visiblePart({
-  query,
-  key,
-  lengths,
-  past,
-  causal,
-  left,
-  right,
-  window,
-}: Omit<AttentionWork, "output" | "sink">): Part {
+/**
+ * `visible(sample, head, query)`: the keys that a query of a sample's key head may see for its place, from x to y; none where y ≤ x, nor for samples
+ * that are not served. With it come `queriesOf(sample)` and, in a packed batch, `firstQuery(sample)`.
+ */
+export function visiblePart(work: Omit<AttentionWork, "output" | "sink">): Part {
+  const { packed, key, lengths, past, causal, left, right, window } = work;
   const entry = "p.lengthOffset + sample * p.lengthSample + head * p.lengthHead";
   const table = lengths && (lengths.table ?? ownTable("lengths", lengths.of));
   const valid =
@@ -214,8 +216,9 @@ export function visiblePart({
       : `${readIndex(lengths.of.type, table.array, entry)} + bitcast<i32>(p.lengthAdd)`;
   const code = `
 fn visible(sample: u32, head: u32, query: u32) -> vec2i {
+  ${unserved(packed, "vec2i()")}
   let valid = ${valid};
-  let position = i32(query) + ${past === undefined ? "valid - i32(p.queries)" : "i32(p.past)"};
+  let position = i32(query) + ${past === undefined ? "valid - i32(queriesOf(sample))" : "i32(p.past)"};
   var begin = 0;
   var end = valid;
   ${causal ? "end = min(end, position + 1);" : ""}
@@ -225,12 +228,11 @@ fn visible(sample: u32, head: u32, query: u32) -> vec2i {
   return vec2i(begin, end);
 }`;
   const bounded = (size: number): number => Math.min(Math.max(size, 0), 2 ** 29);
-  return {
+  return joined(queriesPart(work), {
     code,
     bindings: table === undefined ? [] : [tableBinding(table)],
     parameters: {
       keys: key.rows,
-      queries: query.rows,
       past: past ?? 0,
       left: bounded(left),
       right: bounded(right),
@@ -244,7 +246,7 @@ fn visible(sample: u32, head: u32, query: u32) -> vec2i {
             lengthAdd: lengths.add,
           }),
     },
-  };
+  });
 }
 
 /** `finished(score, sample, head, query, key)`: a visible key's score after softcap, padding and mask, or what stands for a hidden one. */
@@ -315,8 +317,8 @@ export function sinkPart({ sink }: AttentionWork): Part {
   };
 }
 
-/** `writeQuad(sample, head, row, quad, values)`: writes four elements of the output, whole words of them. */
-export function outputPart({ output }: Pick<AttentionWork, "output">): Part {
+/** `writeQuad(sample, head, row, quad, values)`: writes four elements of the output, whole words of them, for samples that are served. */
+export function outputPart({ output, packed }: Pick<AttentionWork, "output" | "packed">): Part {
   const { of, type, offset, size, sample, head, row } = output;
   const width = type === "float32" ? 1 : 2;
   const words = Array.from({ length: 4 / width }, (_, at) => {
@@ -334,7 +336,8 @@ export function outputPart({ output }: Pick<AttentionWork, "output">): Part {
   return {
     code: `
 fn writeQuad(sample: u32, head: u32, row: u32, quad: u32, values: vec4f) {
-  let start = p.outputOffset + sample * p.outputSample + head * p.outputHead + row * p.outputRow + 4u * quad;
+  ${unserved(packed, "")}
+  let start = p.outputOffset + sample * p.outputSample + head * p.outputHead + ${tokenAt({ packed })} * p.outputRow + 4u * quad;
   ${lines.join("\n  ")}
 }`,
     bindings: [{ name: "outputs", of, element: aligned ? element : "u32", writes: true }],

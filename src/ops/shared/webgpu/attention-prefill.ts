@@ -11,12 +11,14 @@ import {
   least,
   outputPart,
   quadsOf,
+  queryPart,
   rowsPart,
   scorePart,
   sinkPart,
   tablesPart,
   visiblePart,
 } from "./attention-parts.js";
+import { onlySeveral, queryTiles } from "./packed-batch.js";
 
 /** Rows of queries and keys of a tile. An invocation has two rows, and four keys or one quad of each chunk of values. */
 const tile = 32;
@@ -32,9 +34,9 @@ const times = (count: number, line: (at: number) => string): string =>
 export function recordPrefill(work: AttentionWork, recorder: WebgpuRecorder): void {
   const { query, key, value } = work;
   const group = query.heads / key.heads;
-  const groupRows = group * query.rows;
+  const tiles = queryTiles(work, tile);
   const part = joined(
-    rowsPart("query", query),
+    queryPart(work),
     rowsPart("key", key),
     rowsPart("value", value),
     tablesPart(key),
@@ -45,14 +47,15 @@ export function recordPrefill(work: AttentionWork, recorder: WebgpuRecorder): vo
   );
   recorder.dispatch({
     name: "attentionPrefill",
-    code: `${packing}\n${part.code}\n${prefillCode(work)}`,
+    code: `${packing}\n${part.code}\n${tiles.code}\n${prefillCode(work, tiles.find("place.x"))}`,
     bindings: part.bindings,
-    parameters: { ...part.parameters, group, groupRows, scale: { float: work.scale } },
-    workgroups: [Math.ceil(groupRows / tile), key.heads, query.batch],
+    parameters: { ...part.parameters, group, groupRows: group * query.rows, scale: { float: work.scale } },
+    workgroups: [tiles.count, key.heads, tiles.samples],
+    ...onlySeveral(work, recorder),
   });
 }
 
-function prefillCode(work: AttentionWork): string {
+function prefillCode(work: AttentionWork, find: string): string {
   const { query, key, value, mask, sink } = work;
   const quads = quadsOf(query.size);
   const valueQuads = quadsOf(value.size);
@@ -73,10 +76,9 @@ var<workgroup> weights: array<vec4f, ${tile * pitch}>;
 var<workgroup> exchange: array<f32, ${tile * 8}>;
 
 @compute @workgroup_size(${invocations}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
-  let sample = place.z;
+  ${find}
   let keyHead = place.y;
-  let first = place.x * ${tile}u;
-  let final_ = min(first + ${tile}u, p.groupRows) - 1u;
+  let final_ = min(first + ${tile}u, groupRows) - 1u;
   // What a row sees grows with its query: the first and the last bound them all.
   let early = visible(sample, keyHead, first / p.group);
   let late = visible(sample, keyHead, final_ / p.group);
@@ -87,8 +89,8 @@ var<workgroup> exchange: array<f32, ${tile * 8}>;
   ${times(
     2,
     (r) => `let row${r} = first + 2u * y + ${r}u;
-  let query${r} = min(row${r}, p.groupRows - 1u) / p.group;
-  let head${r} = keyHead * p.group + min(row${r}, p.groupRows - 1u) % p.group;
+  let query${r} = min(row${r}, groupRows - 1u) / p.group;
+  let head${r} = keyHead * p.group + min(row${r}, groupRows - 1u) % p.group;
   let seen${r} = visible(sample, keyHead, query${r});
   var top${r} = ${hidden};
   var total${r} = 0.0;
@@ -104,7 +106,7 @@ var<workgroup> exchange: array<f32, ${tile * 8}>;
         let quad = base + at % ${chunk}u;
         let inner = min(quad, ${quads - 1}u);
         let isIn = quad < ${quads}u;
-        let asked = min(first + row, p.groupRows - 1u);
+        let asked = min(first + row, groupRows - 1u);
         let start = queryStart(sample, keyHead * p.group + asked % p.group, asked / p.group);
         askedTile[row * ${pitch}u + at % ${chunk}u] = select(vec4f(), queryQuad(start, inner) * p.scale, isIn);
         let key = front + i32(row);
@@ -173,7 +175,7 @@ var<workgroup> exchange: array<f32, ${tile * 8}>;
     var total = 0.0;
     for (var at = 0u; at < 8u; at++) { total += exchange[(2u * y + ${r}u) * 8u + at]; }
     ${sink === undefined ? "let shrink = 1.0;" : `let shrink = exp(min(top${r} - sinkOf(head${r}), 0.0)); total = total * shrink + exp(min(sinkOf(head${r}) - top${r}, 0.0));`}
-    if (row${r} < p.groupRows) {
+    if (row${r} < groupRows) {
       ${times(
         valueChunks,
         (at) =>

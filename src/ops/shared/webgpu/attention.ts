@@ -34,9 +34,27 @@ export function acceptsAttention(
 
 /** Records an attention. */
 export function recordAttention(work: AttentionWork, recorder: WebgpuRecorder): void {
-  const { query } = work;
+  const { query, packed } = work;
+  if (packed !== undefined) return recordPacked(work, packed, recorder);
   if (query.rows <= fewQueries && holdsTiles(work, recorder.device)) recordDecode(work, recorder);
   else if (!recordInMatrices(work, recorder)) recordPrefill(work, recorder);
+}
+
+/** Samples of one query by splitting their keys, those of several in tiles. */
+function recordPacked(
+  work: AttentionWork,
+  packed: NonNullable<AttentionWork["packed"]>,
+  recorder: WebgpuRecorder,
+): void {
+  const one: AttentionWork = {
+    ...work,
+    query: { ...work.query, batch: packed.samples, rows: 1 },
+    packed: { ...packed, serves: "one" },
+  };
+  const splits = holdsTiles(one, recorder.device);
+  if (splits) recordDecode(one, recorder);
+  const others: AttentionWork = { ...work, packed: { ...packed, serves: splits ? "several" : "all" } };
+  if (!recordInMatrices(others, recorder)) recordPrefill(others, recorder);
 }
 
 /** A mask of up to 4 dimensions; a dimension of 1 broadcasts, the last one only where `broadcasts`. */

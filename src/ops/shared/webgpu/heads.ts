@@ -32,6 +32,15 @@ export function headsOf(operand: Operand, heads: number): Heads {
   return { of: operand, type, offset, batch, heads, rows, size, sample, head: size, row };
 }
 
+/** The tokens of a packed batch, whose samples or rows there is one of: rows of one sample. */
+export const tokensOf = (heads: Heads): Heads => ({
+  ...heads,
+  batch: 1,
+  rows: heads.batch * heads.rows,
+  sample: 0,
+  row: heads.rows === 1 ? heads.sample : heads.row,
+});
+
 /** True if the elements of a row lie side by side, else why they are not read. */
 export const acceptsRows = ({ shape, place }: Operand): true | string =>
   shape.at(-1) === 1 || place.strides.at(-1) === 1 ? true : "rows have gaps";
