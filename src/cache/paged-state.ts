@@ -8,18 +8,25 @@ import { valueText } from "../base/value-text.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
-import { Tensor } from "../tensor/tensor.js";
+import type { Tensor } from "../tensor/tensor.js";
 import { type AppendEntry, BlockPool, type BlockPoolOptions, rowsOf } from "./block-pool.js";
 import { Decoder } from "./decoder.js";
-import { int64, int64Table } from "./decoder-inputs.js";
 import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
+import type { Logits } from "./logits.js";
 import { keepRows, pageLayout } from "./page-bytes.js";
+import {
+  apartBatch,
+  type BatchFeeds,
+  filledBatch,
+  packedBatch,
+  paddedBatch,
+  type SequenceRows,
+} from "./paged-batch.js";
 import { applyPolicy, checkBudget, type EvictionPolicy, rowsInBlocks } from "./eviction.js";
-import { pageInputs, sumsName } from "../rewrite/page-names.js";
+import { packedInput, pageInputs, sumsName } from "../rewrite/page-names.js";
 import { RowChecks } from "./row-checks.js";
 import type { Sequence } from "./sequence.js";
 import { Turns } from "./turns.js";
-import { usualCount } from "./usual-count.js";
 
 /** How pages are made. */
 export interface PagedStateOptions extends Omit<BlockPoolOptions, "copy" | "blockSize"> {
@@ -47,22 +54,13 @@ interface RunEntry extends Omit<PagedEntry, "tokens"> {
 }
 
 /** One run: what a decoder is fed beside what it alone knows. */
-export interface PagedBatch {
-  /** As many for each sequence: shorter ones have zeros in front, which are written nowhere and see nothing. */
-  readonly tokens: readonly (readonly number[])[];
-  /** The position of each sequence's first column; below 0 in front of a text. */
-  readonly positions: readonly number[];
-  /** slot_mapping, block_tables and seq_lens. */
-  readonly feeds: Readonly<Record<string, Tensor>>;
+export interface PagedBatch extends BatchFeeds {
   /** The state to run with. */
   readonly state: State;
 }
 
-/** One run whose tokens are samples of their own, each of one token, one sequence behind the other. */
-interface ApartBatch extends PagedBatch {
-  /** The number of each sequence's last token. */
-  readonly last: readonly number[];
-}
+/** Makes a run's feeds. */
+type BatchMaker = (sequences: readonly SequenceRows[], columns: number) => BatchFeeds;
 
 /** What a sequence's tokens led to. */
 export interface PagedLogits {
@@ -95,6 +93,8 @@ export class PagedState {
   #decoder: Decoder | undefined;
   readonly #layout: "Norm" | "NHSD";
   readonly #columns: number;
+  /** True if the model takes packed batches: every run is one. */
+  readonly isPacked: boolean;
   /** Runs and evictions take turns. */
   readonly #turns = new Turns();
 
@@ -115,6 +115,7 @@ export class PagedState {
     this.#checks = new RowChecks(session);
     this.#state = session.createState({ dims: { num_blocks: options.blocks, block_size: blockSize } });
     this.#layout = pageLayout(session, this.#state);
+    this.isPacked = session.inputNames.includes(packedInput);
   }
 
   /** The pools of all layers, as the session holds them. */
@@ -145,32 +146,41 @@ export class PagedState {
   async step(entries: readonly PagedEntry[]): Promise<PagedLogits[]> {
     this.#checkEntries(entries);
     for (const { sequence, tokens } of entries) checkTokens(`sequence "${sequence.name}"`, tokens);
-    return this.run(entries, async ({ state, feeds, ...reading }) => {
+    return this.run(entries, async ({ state, feeds, last, ...reading }) => {
       this.#decoder ??= new Decoder(this.#session, { measures: sumsName("") });
-      const { logits, measured } = await this.#decoder.runMeasured(state, { ...reading, pages: feeds });
+      // In a packed batch every token is a sample of the logits.
+      const wanted = this.isPacked ? { wanted: reading.tokens.map((_, token) => token) } : {};
+      const { logits, measured } = await this.#decoder.runMeasured(state, { ...reading, ...wanted, pages: feeds });
       for (const sums of measured) addSums(sums, entries);
-      return entries.map(({ tokens }, at) => ({ last: logits.at(0, at), rows: logits.last(tokens.length, at) }));
+      return entries.map(({ tokens }, at) =>
+        this.isPacked
+          ? { last: logits.at(0, last[at]), rows: rowsBefore(logits, last[at], tokens.length) }
+          : { last: logits.at(0, at), rows: logits.last(tokens.length, at) },
+      );
     });
   }
 
-  /** Makes room for tokens, runs `body`, and keeps what it wrote; where it throws, the sequences are as before. Calls take turns. */
+  /**
+   * Makes room for tokens, runs `body`, and keeps what it wrote; where it throws, the sequences are as before. Calls take turns. Where the model
+   * takes packed batches, a sequence that reads no token has one that is written nowhere.
+   */
   async run<T>(entries: readonly RunEntry[], body: (batch: PagedBatch) => Promise<T>): Promise<T> {
-    return this.#take(entries, body, (positions, slots) => this.#batchOf(entries, positions, slots));
+    return this.#take(entries, body, this.isPacked ? packedBatch : paddedBatch);
   }
 
   /**
-   * The same with every token a sample of its own, which sees the rows up to its own: sequences that read many tokens and such that read one
-   * need no padding, and a token is computed alike whatever it is read with. A few samples of no token fill up to a number of samples that
-   * recurs: runs of the same shapes are prepared once.
+   * The same without padding between sequences that read many tokens and such that read one: a packed batch where the model takes it, else with every
+   * token a sample of its own, which sees the rows up to its own and is computed alike whatever it is read with. A few tokens of nobody fill up to
+   * a number that recurs: runs of the same shapes are prepared once.
    */
-  async runApart<T>(entries: readonly PagedEntry[], body: (batch: ApartBatch) => Promise<T>): Promise<T> {
-    return this.#take(entries, body, (positions, slots) => this.#apartBatchOf(entries, positions, slots));
+  async runApart<T>(entries: readonly PagedEntry[], body: (batch: PagedBatch) => Promise<T>): Promise<T> {
+    return this.#take(entries, body, this.isPacked ? filledBatch : apartBatch);
   }
 
-  async #take<T, B>(
+  async #take<T>(
     entries: readonly RunEntry[],
-    body: (batch: B) => Promise<T>,
-    batchOf: (positions: readonly number[], slots: readonly (readonly number[])[]) => B,
+    body: (batch: PagedBatch) => Promise<T>,
+    batchOf: BatchMaker,
   ): Promise<T> {
     this.#checkEntries(entries);
     if (typeof body !== "function")
@@ -178,10 +188,10 @@ export class PagedState {
     return this.#turns.take(() => this.#runEntries(entries, body, batchOf));
   }
 
-  async #runEntries<T, B>(
+  async #runEntries<T>(
     entries: readonly RunEntry[],
-    body: (batch: B) => Promise<T>,
-    batchOf: (positions: readonly number[], slots: readonly (readonly number[])[]) => B,
+    body: (batch: PagedBatch) => Promise<T>,
+    batchOf: BatchMaker,
   ): Promise<T> {
     const before = entries.map(({ sequence }) => [sequence.length, sequence.position] as const);
     try {
@@ -196,7 +206,11 @@ export class PagedState {
             `sequence "${sequence.name}" of ${sequence.length} rows`,
           );
       const slots = this.#reserve(entries);
-      const result = await body(batchOf(positions, slots));
+      const batch = batchOf(
+        entries.map((entry, at) => this.#rowsOf(entry, positions[at], slots[at])),
+        this.#columnsOf(entries),
+      );
+      const result = await body({ ...batch, state: this.#state });
       for (const { sequence, rows } of entries) if (rows === undefined) sequence.commit();
       return result;
     } catch (error) {
@@ -292,93 +306,27 @@ export class PagedState {
     });
   }
 
-  /** How many rows each sequence has after a run, and how many blocks tables tell. */
-  #reachOf(entries: readonly RunEntry[]): { readonly lengths: readonly number[]; readonly columns: number } {
-    const lengths = entries.map(({ sequence, rows }) => rows?.valid ?? sequence.length);
+  /** What a run needs to know of one sequence. */
+  #rowsOf({ sequence, tokens, rows }: RunEntry, position: number, slots: readonly number[]): SequenceRows {
+    const length = rows?.valid ?? sequence.length;
+    this.pool.checkTable(sequence.table, length, `sequence "${sequence.name}"`);
+    return { table: sequence.table, tokens, position, slots, length };
+  }
+
+  /** How many blocks tables tell. */
+  #columnsOf(entries: readonly RunEntry[]): number {
     const longest = Math.max(...entries.map(({ sequence }) => sequence.table.length));
     // Shapes that change at every block would make a program for each.
-    const columns = Math.min(
-      this.pool.blocks,
-      longest <= this.#columns ? this.#columns : 2 ** Math.ceil(Math.log2(longest)),
-    );
-    entries.forEach(({ sequence }, at) =>
-      this.pool.checkTable(sequence.table, lengths[at], `sequence "${sequence.name}"`),
-    );
-    return { lengths, columns };
+    return Math.min(this.pool.blocks, longest <= this.#columns ? this.#columns : 2 ** Math.ceil(Math.log2(longest)));
   }
+}
 
-  #apartBatchOf(
-    entries: readonly PagedEntry[],
-    positions: readonly number[],
-    slots: readonly (readonly number[])[],
-  ): ApartBatch {
-    const { lengths, columns } = this.#reachOf(entries);
-    const count = entries.reduce((sum, { tokens }) => sum + tokens.length, 0);
-    const samples = usualCount(count);
-    const tokens: number[][] = [];
-    const firsts: number[] = [];
-    const last: number[] = [];
-    const own = { slots: new BigInt64Array(samples).fill(-1n), lengths: new BigInt64Array(samples) };
-    const tables = new BigInt64Array(samples * columns).fill(-1n);
-    entries.forEach(({ sequence: { table }, tokens: read }, at) => {
-      const first = tokens.length;
-      const row = first * columns;
-      table.forEach((block, column) => (tables[row + column] = BigInt(block)));
-      read.forEach((token, index) => {
-        const sample = first + index;
-        if (index > 0) tables.copyWithin(sample * columns, row, row + columns);
-        own.slots[sample] = BigInt(slots[at][index]);
-        own.lengths[sample] = BigInt(lengths[at] - (read.length - 1 - index));
-        tokens.push([token]);
-        firsts.push(positions[at] + index);
-      });
-      last.push(tokens.length - 1);
-    });
-    while (tokens.length < samples) {
-      tokens.push([0]);
-      firsts.push(0);
-    }
-    return {
-      tokens,
-      positions: firsts,
-      last,
-      feeds: {
-        [pageInputs.slots]: new Tensor("int64", own.slots, [samples]),
-        [pageInputs.tables]: new Tensor("int64", tables, [samples, columns]),
-        [pageInputs.lengths]: new Tensor("int64", own.lengths, [samples]),
-      },
-      state: this.#state,
-    };
-  }
-
-  #batchOf(
-    entries: readonly RunEntry[],
-    positions: readonly number[],
-    slots: readonly (readonly number[])[],
-  ): PagedBatch {
-    const count = Math.max(...entries.map(({ tokens }) => rowsOf(tokens)));
-    const { lengths, columns } = this.#reachOf(entries);
-    const padded = <T>(list: readonly T[], length: number, by: T): T[] => [
-      ...Array.from({ length: length - list.length }, () => by),
-      ...list,
-    ];
-    return {
-      tokens: entries.map(({ tokens }) => padded(typeof tokens === "number" ? [] : tokens, count, 0)),
-      positions: positions.map((first, at) => first - (count - rowsOf(entries[at].tokens))),
-      feeds: {
-        [pageInputs.slots]: int64(
-          slots.flatMap((own) => padded(own, count, -1)),
-          [entries.length * count],
-        ),
-        [pageInputs.tables]: int64Table(
-          entries.map(({ sequence: { table } }) => table),
-          columns,
-        ),
-        [pageInputs.lengths]: int64(lengths, [entries.length]),
-      },
-      state: this.#state,
-    };
-  }
+/** The logits after each of so many tokens up to one, one row after another. */
+function rowsBefore(logits: Logits, last: number, count: number): Float32Array {
+  const rows = Array.from({ length: count }, (_, at) => logits.at(0, last - count + 1 + at));
+  const all = new Float32Array(rows.reduce((sum, { length }) => sum + length, 0));
+  rows.forEach((row, at) => all.set(row, at * row.length));
+  return all;
 }
 
 /** Adds the attention of one layer, over all heads, to what the rows of each sequence got. */

@@ -21,14 +21,19 @@ export function pages(given?: PagesOptions): (model: Model) => Promise<Model> {
   checkFlag("option perHead", options.perHead);
   checkFlag("option scores", options.scores);
   checkFlag("option logitRows", options.logitRows);
+  checkFlag("option packed", options.packed);
+  if (options.packed === true && options.perHead === true)
+    throw new InsituError("invalid-argument", "options packed and perHead do not go together: leave one of them out");
   return async (model) => {
     if (!isModel(model)) throw new InsituError("invalid-argument", `pages takes a model, got ${valueText(model)}`);
     const { rewriteIfGrowing } = await import("../rewrite/rewrite.js");
     const { pageModel } = await import("../rewrite/pages-model.js");
     // Windows are attributes of Attention from opset 25 on, and masks before.
-    const paged = pageModel(rewriteIfGrowing(model, { opset: 25 }), options);
-    if (options.logitRows !== true) return paged;
+    const linear = rewriteIfGrowing(model, { opset: 25 });
+    if (options.logitRows !== true) return pageModel(linear, options);
     const { withLogitRows } = await import("../rewrite/logit-rows-model.js");
-    return withLogitRows(paged);
+    const picked = withLogitRows(linear);
+    // Logits that are not picked would be made for every token of a packed batch.
+    return pageModel(picked, { ...options, packed: options.packed === true && picked !== linear });
   };
 }

@@ -61,7 +61,7 @@ export const pagedSessionOptions = ({
   cacheType,
 }: PagedOptions): Required<Pick<SessionOptions, "rewrite" | "change">> => ({
   rewrite: "never",
-  change: sampler(pages({ cacheType, logitRows: true })),
+  change: sampler((model, { isDevice }) => pages({ cacheType, logitRows: true, packed: isDevice })(model)),
 });
 
 /** What exporters call the last hidden state, [batch, tokens, size]. */
@@ -114,11 +114,12 @@ export class PagedDecoder implements StatefulDecoder {
       position: positions[sample],
       ...(rows === undefined ? {} : { rows: { start: rows.start[sample], valid: rows.valid[sample] } }),
     }));
-    const logits = this.#apart
-      ? await this.#runApart(entries, state, keep)
-      : await this.pages.run(entries, ({ state: pools, feeds, ...read }) =>
-          this.#decoder.run(pools, { ...read, pages: feeds, reader: state, ...(keep === undefined ? {} : { keep }) }),
-        );
+    const logits =
+      this.#apart || this.pages.isPacked
+        ? await this.#runApart(entries, state, keep)
+        : await this.pages.run(entries, ({ state: pools, feeds, last: _last, ...read }) =>
+            this.#decoder.run(pools, { ...read, pages: feeds, reader: state, ...(keep === undefined ? {} : { keep }) }),
+          );
     return reading.length === tokens.length
       ? logits
       : logits.placed(tokens.map((_, sample) => reading.indexOf(sample)));
@@ -136,6 +137,11 @@ export class PagedDecoder implements StatefulDecoder {
   /** Reads tokens of any number of texts in one run, as many of each as there are; the logits after the last one of each. */
   step(entries: readonly PagedEntry[]): Promise<Logits> {
     return this.#runApart(entries, this, 1);
+  }
+
+  /** Tokens of several texts that one run should read at most, so that the others need not wait long: a GPU is not busy with few. */
+  get usualTokens(): number {
+    return this.pages.isPacked ? 1024 : 256;
   }
 
   /** True if `stepDrawn` can be asked for. */
@@ -223,8 +229,8 @@ class PagedDrawer implements StatefulDrawer {
       tokens: tokens[sample],
       position: positions[sample],
     }));
-    return this.#pages.run(entries, ({ state, feeds, ...step }) =>
-      this.drawer.readStep(state, { ...step, pages: feeds }),
+    return this.#pages.run(entries, ({ state, feeds, last, ...step }) =>
+      this.drawer.readStep(state, { ...step, pages: feeds, wanted: last }),
     );
   }
 
@@ -240,8 +246,8 @@ class PagedDrawer implements StatefulDrawer {
       tokens: finished[sample] ? 0 : (tokens?.[sample] ?? 1),
       position: positions[sample],
     }));
-    return this.#pages.run(entries, ({ state, feeds, ...step }) =>
-      this.drawer.drawStep(state, { ...step, pages: feeds }, tokens === undefined, counter),
+    return this.#pages.run(entries, ({ state, feeds, last, ...step }) =>
+      this.drawer.drawStep(state, { ...step, pages: feeds, wanted: last }, tokens === undefined, counter),
     );
   }
 }

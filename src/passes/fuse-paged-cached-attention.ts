@@ -59,7 +59,7 @@ const inFront: Pattern = reshaped(swapped(attended(turnedHeads(queries))));
 
 /** The layout of the caches, where it is one in which heads lie together, written and read alike, with one table for all heads. */
 function layoutOf(scatter: Node, reads: Node): "Norm" | "NHSD" | undefined {
-  const [tables, lengths, ...scales] = reads.inputs.slice(3);
+  const [tables, lengths, ...scales] = reads.inputs.slice(3, 7);
   const { scatter_mode: mode, cache_mode: written, check } = scatter.attrs;
   const layout = mode === "NHSD" ? "NHSD" : mode === "None" ? written : undefined;
   const isAsked = reads.outputs.slice(1).some((value) => value !== undefined);
@@ -104,6 +104,7 @@ const withPages = (graph: Graph, operators: OperatorSet): Graph =>
           positions,
           q.norm?.scale,
           k.norm?.scale,
+          inputs[7],
         ],
         {
           ...own,

@@ -19,12 +19,20 @@ export interface PagesOptions {
   readonly perHead?: boolean;
   /** Adds an input `logit_rows`, which says of which tokens logits are computed, where the model's last product can be told. */
   readonly logitRows?: boolean;
+  /**
+   * Adds an input `query_starts`: batches are packed, sequences of any number of tokens one behind the other, as many samples of one token each. One table
+   * and one length a sequence. With `logitRows`, only where that can be had.
+   */
+  readonly packed?: boolean;
   /** Adds outputs `attention_sums.L`: how much attention each row got in a run. */
   readonly scores?: boolean;
 }
 
 /** The inputs that say where rows are written and read. */
 export const pageInputs = { slots: "slot_mapping", tables: "block_tables", lengths: "seq_lens" } as const;
+
+/** The input that says where each sequence's tokens begin in a packed batch, and where the last one's end. */
+export const packedInput = "query_starts";
 
 /** The input that says of which tokens logits are computed: their numbers among all tokens of a run. */
 export const logitRows = "logit_rows";

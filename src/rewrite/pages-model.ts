@@ -8,7 +8,7 @@ import { type AttributeInput, float, node as makeNode, value as makeValue } from
 import type { Model, ModelAttribute, ModelNode, ModelValue } from "../onnx/model.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { ModelEdit, readsOf } from "./model-edit.js";
-import { type PageLayout, pageInputs, type PagesOptions, sumsName } from "./page-names.js";
+import { packedInput, type PageLayout, pageInputs, type PagesOptions, sumsName } from "./page-names.js";
 import { type CacheTrail, type LayoutStep, ModelReader } from "./page-trail.js";
 
 const domain = "insitu";
@@ -29,7 +29,8 @@ export function pageModel(model: Model, options: PagesOptions = {}): Model {
       "invalid-graph",
       "the model has no Attention whose keys and values TensorScatter writes: rewrite it first (insitu rewrite)",
     );
-  for (const name of Object.values(pageInputs))
+  const packed = options.packed === true;
+  for (const name of [...Object.values(pageInputs), ...(packed ? [packedInput] : [])])
     if (edit.isTaken(name))
       throw new InsituError(
         "invalid-graph",
@@ -37,8 +38,8 @@ export function pageModel(model: Model, options: PagesOptions = {}): Model {
       );
   const outputs: ModelValue[] = [];
   const written = new Set<string>();
-  // Named as the caches named it, so that it is known to be the tokens' own.
-  const batch = trails[0].keys!.batch ?? "batch";
+  // Named as the caches named it, so that it is known to be the tokens' own; in a packed batch there are fewer sequences than tokens.
+  const batch = packed ? "sequences" : (trails[0].keys!.batch ?? "batch");
   let heads: number | undefined;
   trails.forEach(({ node, keys, values }, layer) => {
     const pages = new LayerPages(edit, keys!, values!, options);
@@ -57,11 +58,13 @@ export function pageModel(model: Model, options: PagesOptions = {}): Model {
   const caches = new Set(
     trails.flatMap(({ keys, values }) => [keys!.past, values!.past, keys!.present, values!.present]),
   );
-  for (const node of model.graph.nodes) if (caches.has(node.inputs[0])) takeBatchFromTables(edit, node);
+  for (const node of model.graph.nodes)
+    if (caches.has(node.inputs[0])) takeBatchFrom(edit, node, packed ? "input_ids" : pageInputs.tables);
   const perHead = options.perHead === true ? [heads] : [];
   edit.addInput(makeValue(pageInputs.slots, "int64", ["tokens"]));
   edit.addInput(makeValue(pageInputs.tables, "int64", [batch, ...perHead, "columns"]));
   edit.addInput(makeValue(pageInputs.lengths, "int64", [batch, ...perHead]));
+  if (packed) edit.addInput(makeValue(packedInput, "int64", ["starts"]));
   const changed = edit.finish();
   checkReaders(changed, caches);
   const stale = new Set([...written, ...changed.graph.outputs.map(({ name }) => name)]);
@@ -107,6 +110,7 @@ class LayerPages {
   readonly #layout: PageLayout;
   readonly #perHead: boolean;
   readonly #scores: boolean;
+  readonly #packed: boolean;
   readonly #type: ElementType | undefined;
 
   constructor(edit: ModelEdit, keys: CacheTrail, values: CacheTrail, options: PagesOptions) {
@@ -116,6 +120,7 @@ class LayerPages {
     this.#layout = options.layout ?? "NHSD";
     this.#perHead = options.perHead ?? false;
     this.#scores = options.scores ?? false;
+    this.#packed = options.packed ?? false;
     this.#type = options.cacheType === undefined || options.cacheType === "same" ? undefined : options.cacheType;
   }
 
@@ -177,10 +182,11 @@ class LayerPages {
       const count = intOf(node.attributes.get(name));
       if (count !== undefined) attributes[name] = count;
     }
-    const scales = this.#type === undefined ? [] : [`${keys.present}.scale`, `${values.present}.scale`];
+    const scales = this.#type === undefined ? ["", ""] : [`${keys.present}.scale`, `${values.present}.scale`];
+    const optional = this.#packed ? [...scales, packedInput] : this.#type === undefined ? [] : scales;
     const made = makeNode(
       "PagedAttention",
-      [node.inputs[0], keys.present, values.present, pageInputs.tables, pageInputs.lengths, ...scales],
+      [node.inputs[0], keys.present, values.present, pageInputs.tables, pageInputs.lengths, ...optional],
       [node.outputs[0], ...(this.#scores ? [sumsName(layer)] : [])],
       attributes,
       { domain, name: node.name },
@@ -210,11 +216,11 @@ function relay(edit: ModelEdit, from: string, step: LayoutStep): string {
     : edit.node("Reshape", [from, edit.integers(step.shape)]);
 }
 
-/** Pages have no batch: a Shape that takes it from a cache takes it from the block tables. */
-function takeBatchFromTables(edit: ModelEdit, node: ModelNode): void {
+/** Pages have no batch: a Shape that takes it from a cache takes it from another input. */
+function takeBatchFrom(edit: ModelEdit, node: ModelNode, input: string): void {
   const [start, end] = [intOf(node.attributes.get("start")) ?? 0, intOf(node.attributes.get("end"))];
   if (node.opType !== "Shape" || node.domain !== "" || start !== 0 || end !== 1) return;
-  edit.replaceBy(node.outputs[0], [{ ...node, inputs: [pageInputs.tables] }]);
+  edit.replaceBy(node.outputs[0], [{ ...node, inputs: [input] }]);
 }
 
 /** Fails where something else still reads a cache: it would see pages. */

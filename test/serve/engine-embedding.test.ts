@@ -82,6 +82,6 @@ test("a model that does not hand it out has no embeddings", async () => {
   const { contextLength, vocabulary } = model;
   const decoder = model.pagedDecoder!;
   const [step, sumHidden] = [decoder.step.bind(decoder), decoder.sumHidden.bind(decoder)];
-  const pagedDecoder = { pages: decoder.pages, givesHidden: false, step, sumHidden };
+  const pagedDecoder = { pages: decoder.pages, usualTokens: decoder.usualTokens, givesHidden: false, step, sumHidden };
   expect(createEngine({ contextLength, vocabulary, pagedDecoder }).embed).toBeUndefined();
 });

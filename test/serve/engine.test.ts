@@ -271,7 +271,13 @@ describe("faults", () => {
       );
       return logits;
     };
-    const same = { pages: decoder.pages, givesHidden: false, step, sumHidden: decoder.sumHidden.bind(decoder) };
+    const same = {
+      pages: decoder.pages,
+      usualTokens: decoder.usualTokens,
+      givesHidden: false,
+      step,
+      sumHidden: decoder.sumHidden.bind(decoder),
+    };
     return { contextLength: model.contextLength, vocabulary: model.vocabulary, pagedDecoder: same };
   };
 
@@ -302,7 +308,13 @@ describe("faults", () => {
       if (entries.some(({ sequence, tokens }) => sequence === bad && tokens.length === 1)) throw new Error("broken");
       return decoder.step(entries);
     };
-    const same = { pages: decoder.pages, givesHidden: false, step, sumHidden: decoder.sumHidden.bind(decoder) };
+    const same = {
+      pages: decoder.pages,
+      usualTokens: decoder.usualTokens,
+      givesHidden: false,
+      step,
+      sumHidden: decoder.sumHidden.bind(decoder),
+    };
     const engine = createEngine({ contextLength: context, vocabulary: model.vocabulary, pagedDecoder: same });
     const heard = prompts.map((prompt) => submit(engine, { prompt, maxTokens: 10 }));
     await Promise.all(heard.map(({ over }) => over));

@@ -8,7 +8,7 @@ import { type StepDecoder, TextEngine } from "./text-engine.js";
 
 /** How an engine works. */
 export interface EngineOptions {
-  /** Tokens that a run reads at most: 256 where left out. Prompts are read in chunks of at most so many. */
+  /** Tokens that a run reads at most: 256 where left out, and 1024 on a GPU. Prompts are read in chunks of at most so many. */
   readonly tokenBudget?: number;
   /** Texts that run at a time: 16 where left out. */
   readonly mostRunning?: number;
@@ -44,7 +44,7 @@ export function createEngine(model: EngineModel, options: EngineOptions = {}): E
   if (decoder === undefined)
     throw new InsituError("invalid-argument", 'an engine needs a model on pages: load it with cache: "paged"');
   const { blocks } = decoder.pages.pool;
-  const { tokenBudget = 256, mostWaiting = 64, mostPreemptions = 3, prefixes } = options;
+  const { tokenBudget = decoder.usualTokens, mostWaiting = 64, mostPreemptions = 3, prefixes } = options;
   const { mostRunning = Math.min(16, tokenBudget), watermark = Math.ceil(blocks / 100) } = options;
   const settings = { tokenBudget, mostRunning, mostWaiting, watermark, mostPreemptions, prefixes };
   return new TextEngine(decoder, model, settings);

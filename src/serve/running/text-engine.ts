@@ -18,7 +18,7 @@ import type { PrefixStore } from "./prefix-store.js";
 import { SavedPrefixes } from "./saved-prefixes.js";
 
 /** Reads tokens of many texts in one run; some draw the next ones as well. */
-export type StepDecoder = Pick<PagedDecoder, "pages" | "step" | "givesHidden" | "sumHidden"> &
+export type StepDecoder = Pick<PagedDecoder, "pages" | "step" | "usualTokens" | "givesHidden" | "sumHidden"> &
   Partial<Pick<PagedDecoder, "draws" | "stepDrawn">>;
 
 /** An engine's options without gaps. */
