@@ -23,8 +23,8 @@ const chosen = models.filter((model) => !biased.includes(model) && (soak || samp
 
 for (const model of chosen) {
   describe(model, () => {
-    test("the reference's logits, in place", async () => {
-      const session = await pagedSession(bytesOf(model), {}, { backend: "reference" });
+    test.each([{ packed: false }, { packed: true }])("the reference's logits, in place: %o", async (options) => {
+      const session = await pagedSession(bytesOf(model), options, { backend: "reference" });
       expect(session.explain({ json: true }).caches.map(({ op, inPlace }) => `${op} ${inPlace}`)).toEqual(
         Array.from({ length: 4 }, () => "ScatterPaKvCache true"),
       );

@@ -92,9 +92,9 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
 
   // Pages know no masks, on any backend: ALiBi is one.
   const paged = grown.filter((model) => !model.startsWith("bloom"));
-  test.each(soak ? paged : [])("%s, on pages", async (model) => {
-    const read = async (backend: string): Promise<Float32Array[]> => {
-      const session = await InferenceSession.create(bytesOf(model), { backend, change: pages() });
+  test.each(soak ? paged : [])("%s, on pages, padded and packed", async (model) => {
+    const read = async (backend: string, options = {}): Promise<Float32Array[]> => {
+      const session = await InferenceSession.create(bytesOf(model), { backend, change: pages(options) });
       const state = new PagedState(session, { blocks: 12, blockSize: 4 });
       const [one, two] = [state.add("one"), state.add("two")];
       const seen: Float32Array[] = [];
@@ -105,6 +105,10 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
         { sequence: one, tokens: [3, 1, 4, 1, 5, 9, 2] },
         { sequence: two, tokens: [2, 7] },
       ]);
+      await take([
+        { sequence: one, tokens: [8] },
+        { sequence: two, tokens: [2, 7, 1, 8, 2, 8] },
+      ]);
       for (const token of [6, 5, 3])
         await take([
           { sequence: one, tokens: [token] },
@@ -113,8 +117,11 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       await session.release();
       return seen;
     };
-    const [ours, theirs] = [await read("webgpu"), await read("wasm")];
-    expect(ours).toHaveLength(8);
-    ours.forEach((row, at) => expect(largestDifference(row, theirs[at])).toBeLessThan(toleranceOf(model)));
+    const theirs = await read("wasm");
+    for (const packed of [false, true]) {
+      const ours = await read("webgpu", { packed });
+      expect(ours).toHaveLength(10);
+      ours.forEach((row, at) => expect(largestDifference(row, theirs[at])).toBeLessThan(toleranceOf(model)));
+    }
   });
 });
