@@ -133,8 +133,11 @@ export interface BackendSession {
   describe(): readonly string[];
   /** Makes a plan ready. What was prepared for one session runs on each other's places, all in the order in which it was asked. */
   prepare(plan: Plan): Executable;
-  /** Gives back all memory. */
-  release(): void;
+  /**
+   * Gives back all memory, once everything is done that was asked before: resolves then. What is asked later does nothing, or is refused.
+   * Sessions on one device notice nothing of each other's.
+   */
+  release(): Promise<void>;
 }
 
 /** What becomes of operators that a device has no kernel for: they run on the host, which `explain` tells, or the run is refused. */

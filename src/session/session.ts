@@ -6,38 +6,37 @@ import type { Platform } from "../base/platform.js";
 import { valueText } from "../base/value-text.js";
 import type { BackendChoice, BackendSession, Executable, Transfer } from "../backends/backend.js";
 import type { Graph, Value } from "../graph/graph.js";
-import { isModel, type Model } from "../onnx/model.js";
+import type { Model } from "../onnx/model.js";
 import type { RemovedNode } from "../explain/caches.js";
 import { type ExplainJson, explainJson } from "../explain/json.js";
 import { explainPlan } from "../explain/text.js";
-import { makePlan } from "../plan/plan.js";
 import { isTensor, type Tensor } from "../tensor/tensor.js";
-import { CacheEdits } from "./cache-edits.js";
+import type { CacheEdits } from "./cache-edits.js";
 import { makeHoldings, type StateOptions } from "./create-state.js";
 import type { Feeds } from "./feeds.js";
 import { broughtToHost, lendTarget } from "./handles.js";
 import { type HeldInput, heldInputsOf } from "./held-inputs.js";
-import { keptModelOf } from "./kept-model.js";
 import { KeptPresents } from "./kept-presents.js";
 import { type PresentsExplanation, presentsJson, presentsText } from "./presents-explanation.js";
-import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
-import { MemoryLimit } from "./memory-limit.js";
+import type { ModelSource } from "./load.js";
+import type { MemoryLimit } from "./memory-limit.js";
 import { checkRunOptions, type OnnxruntimeRunOptions } from "./onnxruntime-options.js";
 import { memoryOf, type SessionMemoryUse } from "./memory-use.js";
 import { metadataOf, type ValueMetadata } from "./metadata.js";
-import { openBackend, type OpenedBackend } from "./open-backend.js";
-import { type InPlacePolicy, readOptions, type RewritePolicy, type SessionOptions } from "./options.js";
+import { openBackend } from "./open-backend.js";
+import { readOptions, type SessionOptions } from "./options.js";
 import type { StaysOnDevice } from "./output-locations.js";
-import { Pairings } from "./pairing.js";
+import type { Pairings } from "./pairing.js";
 import { runPlainly } from "./plain-run.js";
+import { prepareOn } from "./prepare.js";
 import { type Fetches, readFetches } from "./results.js";
 import { type RowRules, rowRulesOf } from "./row-rules.js";
 import { startSeries, type StartedSeries } from "./series-run.js";
 import { State } from "./state.js";
 import { makeSlot } from "./slots.js";
 import { runWithState, startWithState, type StartedRun } from "./stateful-run.js";
-import { ToldApart } from "./told-apart.js";
-import { heldBytes, namedWeightsOf } from "./weights.js";
+import type { ToldApart } from "./told-apart.js";
+import { Unfinished } from "./unfinished.js";
 
 /** Options of one run. */
 export interface RunOptions extends OnnxruntimeRunOptions {
@@ -57,7 +56,7 @@ export interface Parts {
   /** Backends that were tried before it, and why they were not taken. */
   readonly passedOver: readonly string[];
   readonly opened: BackendSession;
-  /** True once the session was released: its states are told. */
+  /** True once the session's memory was given back: its states are told. */
   released: boolean;
   /** For runs whose past is fed: no feed is ever written. */
   readonly functional: Executable;
@@ -85,6 +84,9 @@ export type SessionExplanation = ExplainJson & {
 /** A loaded model. `entry/` gives it a `create` that knows how to open files. */
 export class Session {
   #parts: Parts | undefined;
+  /** Runs that were asked for and are not over. */
+  readonly #unfinished = new Unfinished();
+  #releasing: Promise<void> | undefined;
   /** The model's inputs, in its own order. */
   readonly inputNames: readonly string[];
   /** The model's outputs, in its own order. */
@@ -149,17 +151,14 @@ export class Session {
   /** Computes outputs from feeds. The second argument is the options where it names no output. */
   async run(feeds: Feeds, fetches?: Fetches | RunOptions, options?: RunOptions): Promise<Record<string, Tensor>> {
     const { parts, wanted, state } = this.#asked(fetches, options);
-    if (state !== undefined) return runWithState(parts, feeds, wanted, state);
-    // What stands behind a name may be a getter: it is asked once.
-    const isObject = typeof feeds === "object" && feeds !== null && !Array.isArray(feeds) && !isTensor(feeds);
-    const given = isObject ? { ...feeds } : feeds;
-    const { presents } = parts;
-    if (!(presents instanceof KeptPresents)) return runPlainly(parts, given, wanted);
-    const brought = broughtToHost(given, parts, presents);
-    const fed = brought === undefined ? given : await brought;
-    return presents.run(parts, fed, wanted ?? parts.pairings.own.standing.outputs, (own) =>
-      runPlainly(parts, own, wanted),
-    );
+    this.#unfinished.begin();
+    try {
+      return await (state === undefined
+        ? runWithoutState(parts, feeds, wanted)
+        : runWithState(parts, feeds, wanted, state));
+    } finally {
+      this.#unfinished.end();
+    }
   }
 
   /**
@@ -169,7 +168,7 @@ export class Session {
   async start(feeds: Feeds, fetches: Fetches | undefined, options: RunOptions): Promise<StartedRun> {
     const { parts, wanted, state } = this.#asked(fetches, options);
     if (state === undefined) throw new InsituError("invalid-argument", "a run that is begun needs options.state");
-    return startWithState(parts, feeds, wanted, state);
+    return this.#started(() => startWithState(parts, feeds, wanted, state));
   }
 
   /**
@@ -185,7 +184,21 @@ export class Session {
     const { parts, wanted, state } = this.#asked(fetches, options);
     if (state === undefined) throw new InsituError("invalid-argument", "runs that are begun need options.state");
     checkList("what changes in a series", changes);
-    return startSeries(parts, feeds, changes, wanted, state);
+    return this.#started(() => startSeries(parts, feeds, changes, wanted, state));
+  }
+
+  /** What is begun is not over before its results are there. */
+  async #started<T extends { readonly results: Promise<unknown> }>(start: () => Promise<T>): Promise<T> {
+    const { begin, end } = this.#unfinished;
+    begin();
+    try {
+      const started = await start();
+      started.results.then(end, end);
+      return started;
+    } catch (error) {
+      end();
+      throw error;
+    }
   }
 
   /**
@@ -201,14 +214,7 @@ export class Session {
   }
 
   /** What a run's second and third argument ask for. */
-  #asked(
-    fetches: Fetches | RunOptions | undefined,
-    options: RunOptions | undefined,
-  ): {
-    readonly parts: Parts;
-    readonly wanted: ReadonlyMap<Value, Tensor | null> | undefined;
-    readonly state: State | undefined;
-  } {
+  #asked(fetches: Fetches | RunOptions | undefined, options: RunOptions | undefined): AskedRun {
     const parts = this.#live();
     // An output may be called `state` too.
     const isOptions = options === undefined && State.isState((fetches as RunOptions | null | undefined)?.state);
@@ -296,12 +302,15 @@ export class Session {
     return memoryOf(this.#live());
   }
 
-  /** Lets go of the model; the session cannot be used afterwards. */
-  async release(): Promise<void> {
-    if (this.#parts === undefined) return;
-    this.#parts.released = true;
-    this.#parts.opened.release();
+  /**
+   * Lets go of the model; the session refuses all that is asked afterwards. Runs that were asked for before are finished first. States
+   * go with the session.
+   */
+  release(): Promise<void> {
+    const parts = this.#parts;
     this.#parts = undefined;
+    if (parts !== undefined) this.#releasing = releaseAll(parts, this.#unfinished);
+    return this.#releasing!;
   }
 
   #live(): Parts {
@@ -310,57 +319,36 @@ export class Session {
   }
 }
 
-/** Loads a model and makes it ready on a backend, which is let go of where that fails. */
-async function prepareOn(
-  { name, isDevice, opened, hasKernel }: OpenedBackend,
-  source: ModelSource,
-  platform: Platform,
-  options: SessionOptions,
-  asked: Omit<ReturnType<typeof readOptions>, "candidates"> & { readonly passedOver: readonly string[] },
-): Promise<Parts> {
-  const { inPlace, level, rewrite, presents, passedOver, staysOnDevice } = asked;
-  try {
-    const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
-    const loaded = await loadModel(source, platform, options, limit.guard(opened));
-    const changed = await changedBy(options.change, loaded, isDevice);
-    const { model, notRewritten } = await rewritten(changed, rewrite, inPlace);
-    const prepared = preparedGraphOf(model, level, hasKernel);
-    const { graph, removed } = prepared;
-    const named = namedWeightsOf(graph);
-    const weights = [...named.keys()];
-    await opened.checkWeights?.([...named].map(([{ byteLength: bytes }, name]) => ({ name, bytes })));
-    const pairings = new Pairings(prepared, inPlace, options.pairs, opened, weights);
-    const policy = inPlace === "require" ? "prefer" : inPlace;
-    const functional = opened.prepare(makePlan(graph, { policy, pasts: "caller" }));
-    const parts: Parts = {
-      model,
-      notRewritten,
-      graph,
-      removed,
-      backend: name,
-      passedOver,
-      opened,
-      released: false,
-      functional,
-      apart: model === loaded ? new ToldApart(model, opened, policy, level, hasKernel) : undefined,
-      pairings,
-      edits: new CacheEdits(opened),
-      weightBytes: heldBytes(weights),
-      limit,
-      mayMove: inPlace !== "require",
-      staysOnDevice: isDevice ? staysOnDevice : undefined,
-      presents: undefined,
-    };
-    if (presents === "keep") {
-      const isRewritten = rewrite !== "never";
-      const kept = await keptModelOf(parts, level, { inPlace, isRewritten, pairs: options.pairs, hasKernel });
-      parts.presents = kept === undefined || typeof kept === "string" ? kept : new KeptPresents(kept);
-    }
-    return parts;
-  } catch (error) {
-    opened.release();
-    throw error;
-  }
+/** What a run's arguments ask for. */
+interface AskedRun {
+  readonly parts: Parts;
+  readonly wanted: ReadonlyMap<Value, Tensor | null> | undefined;
+  readonly state: State | undefined;
+}
+
+/** Runs the model on what is fed, with presents that stay inside where they may. */
+async function runWithoutState(
+  parts: Parts,
+  feeds: Feeds,
+  wanted: AskedRun["wanted"],
+): Promise<Record<string, Tensor>> {
+  // What stands behind a name may be a getter: it is asked once.
+  const isObject = typeof feeds === "object" && feeds !== null && !Array.isArray(feeds) && !isTensor(feeds);
+  const given = isObject ? { ...feeds } : feeds;
+  const { presents } = parts;
+  if (!(presents instanceof KeptPresents)) return runPlainly(parts, given, wanted);
+  const brought = broughtToHost(given, parts, presents);
+  const fed = brought === undefined ? given : await brought;
+  return presents.run(parts, fed, wanted ?? parts.pairings.own.standing.outputs, (own) =>
+    runPlainly(parts, own, wanted),
+  );
+}
+
+/** Gives everything back once nothing is under way. */
+async function releaseAll(parts: Parts, unfinished: Unfinished): Promise<void> {
+  await unfinished.over();
+  parts.released = true;
+  await parts.opened.release();
 }
 
 /** Lines under a heading; nothing where there are none. */
@@ -369,28 +357,3 @@ const section = (heading: string, lines: readonly string[]): readonly string[] =
 
 const transferText = ({ value, to, bytes }: Transfer): string =>
   to === "host" ? `${value.name}: ${bytes} bytes to the host` : `${value.name}: ${bytes} bytes from the host`;
-
-/** The model after the caller's own step; the same where it gives nothing back. */
-async function changedBy(change: SessionOptions["change"], model: Model, isDevice: boolean): Promise<Model> {
-  const changed: unknown = await change?.(model, { isDevice });
-  if (changed === undefined || isModel(changed)) return changed ?? model;
-  throw new InsituError("invalid-argument", `option change must give a model, got ${valueText(changed)}`);
-}
-
-/** The model as it will run. The room that rewrites is loaded where it is asked for. */
-async function rewritten(
-  model: Model,
-  asked: RewritePolicy,
-  inPlace: InPlacePolicy,
-): Promise<Pick<Parts, "model" | "notRewritten">> {
-  if (asked === "never") return { model, notRewritten: undefined };
-  const { rewriteIfGrowing } = await import("../rewrite/rewrite.js");
-  try {
-    return { model: rewriteIfGrowing(model), notRewritten: undefined };
-  } catch (error) {
-    const stays =
-      asked === "auto" && inPlace !== "require" && error instanceof InsituError && error.code !== "internal";
-    if (!stays) throw error;
-    return { model, notRewritten: error.message };
-  }
-}

@@ -14,8 +14,8 @@ beforeAll(async () => {
   variants.push(await openVariant(1, true), await openVariant(2, false), await openVariant(3, true));
 });
 
-afterAll(() => {
-  for (const { session } of variants) session.release();
+afterAll(async () => {
+  for (const { session } of variants) await session.release();
 });
 
 const modelAttributes = (attrs: Readonly<Record<string, CaseAttribute>>): Record<string, AttributeInput> =>

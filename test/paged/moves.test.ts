@@ -13,8 +13,8 @@ const variants: Variant[] = [];
 beforeAll(async () => {
   variants.push(await openVariant(1, true), await openVariant(3, false));
 });
-afterAll(() => {
-  for (const { session } of variants) session.release();
+afterAll(async () => {
+  for (const { session } of variants) await session.release();
 });
 
 const rounds = Number(process.env["INSITU_PAGED_MOVES"] ?? 150);

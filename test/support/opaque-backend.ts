@@ -69,18 +69,37 @@ function makeQueue(): Queue {
   };
 }
 
+/** What one session has of the device. */
+class OpaqueDevice {
+  readonly queue = makeQueue();
+  readonly #sealed = new Set<Sealed>();
+
+  seal(contents: View): Sealed {
+    const sealed = new Sealed(contents);
+    this.#sealed.add(sealed);
+    return sealed;
+  }
+
+  /** Nothing that lay here can be looked at any more. */
+  release(): Promise<void> {
+    return this.queue(async () => this.#sealed.forEach((sealed) => sealed.discard()));
+  }
+}
+
 /** The programs of one plan. */
 class OpaqueExecutable implements Executable {
   readonly location = "gpu-buffer";
   readonly plan: Plan;
+  readonly #device: OpaqueDevice;
   readonly #programs: ProgramCache;
   readonly #then: Queue;
   #transfers: readonly Transfer[] = [];
   readonly memory = { arenaBytes: 0, allocations: 0, allocatedBytes: 0 };
 
-  constructor(plan: Plan, queue: Queue) {
+  constructor(plan: Plan, device: OpaqueDevice) {
     this.plan = plan;
-    this.#then = queue;
+    this.#device = device;
+    this.#then = device.queue;
     this.#programs = new ProgramCache(plan);
   }
 
@@ -92,7 +111,7 @@ class OpaqueExecutable implements Executable {
     return caches.map(({ cache, type, shape }) => {
       const grows = this.plan.pairs.some(({ past, kind }) => past === cache && kind !== "update");
       const zeros = View.allocate(type, shape);
-      return new Placed(type, shape, new Sealed(grows ? poison(zeros) : zeros));
+      return new Placed(type, shape, this.#device.seal(grows ? poison(zeros) : zeros));
     });
   }
 
@@ -179,7 +198,7 @@ class OpaqueExecutable implements Executable {
 
   /** What stays on the device. */
   #sealed(place: Placed): Placed {
-    return place instanceof View ? new Placed(place.type, place.shape, new Sealed(cloneView(place))) : place;
+    return place instanceof View ? new Placed(place.type, place.shape, this.#device.seal(cloneView(place))) : place;
   }
 
   /** Checks on data: what they look at is read back. */
@@ -259,11 +278,11 @@ class OpaqueExecutable implements Executable {
 export const opaqueBackend: Backend = {
   name: "opaque",
   async open(): Promise<BackendSession> {
-    const queue = makeQueue();
+    const device = new OpaqueDevice();
     return {
       describe: () => [],
-      prepare: (plan) => new OpaqueExecutable(plan, queue),
-      release() {},
+      prepare: (plan) => new OpaqueExecutable(plan, device),
+      release: () => device.release(),
     };
   },
 };

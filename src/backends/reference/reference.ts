@@ -42,6 +42,6 @@ export const prepareReference = (plan: Plan): ProgramExecutor => new ProgramExec
 export const referenceBackend: Backend = {
   name: "reference",
   async open() {
-    return { describe: () => [], prepare: prepareReference, release() {} };
+    return { describe: () => [], prepare: prepareReference, release: async () => undefined };
   },
 };

@@ -156,19 +156,19 @@ export function wasmBackend(kernels: KernelTable<WasmKernel>): Backend {
       const turns = new Turns(() => platform.breathe());
       const choosing = { relaxed: machine.relaxed, batchInvariant };
       const engine = new WasmEngine(machine.memories, machine.pool, kernels, choosing, turns);
-      let released = false;
+      let releasing: Promise<void> | undefined;
       return {
         allocateBytes: (sizes) => engine.allocateBytes(sizes),
         describe: () => [...engine.describeMemories(), ...machine.pool.describe()],
         prepare: (plan: Plan): Executable => new ProgramExecutor(plan, engine),
-        release() {
-          if (released) return;
-          released = true;
-          turns.afterwards(() => {
-            engine.release();
-            leave();
-          });
-        },
+        release: () =>
+          (releasing ??= new Promise((done) =>
+            turns.afterwards(() => {
+              engine.release();
+              leave();
+              done();
+            }),
+          )),
       };
     },
   };

@@ -3,7 +3,8 @@ import { InsituError } from "../../base/error.js";
 import { cloneView } from "../../tensor/copy.js";
 import { Placed } from "../../tensor/placed.js";
 import { bytesIn, coversStorage, View } from "../../tensor/view.js";
-import { type Device, usage } from "./device.js";
+import { usage } from "./device.js";
+import type { DeviceShare } from "./device-share.js";
 
 /** A buffer on the device. */
 export class DeviceBuffer {
@@ -12,12 +13,15 @@ export class DeviceBuffer {
   readonly bytes: number;
   /** False once the device told that it had no memory for it, or it was let go of. */
   isOpen = true;
+  /** Whether the device had memory for it, once that is known. */
+  readonly isThere: Promise<boolean>;
   /** Stands for the buffer where kernels look at operands: it has no bytes, but tells buffers apart. */
   readonly token: Uint8Array = new Uint8Array(0);
 
-  constructor(pieces: readonly GPUBuffer[], bytes: number) {
+  constructor(pieces: readonly GPUBuffer[], bytes: number, isThere: Promise<boolean> = Promise.resolve(true)) {
     this.pieces = pieces;
     this.bytes = bytes;
+    this.isThere = isThere;
   }
 
   /** The buffer itself, where it is one. */
@@ -55,20 +59,24 @@ const triedBytes = 64 << 20;
 
 const modelWayOut = "take a model of fewer bits a weight or a smaller one, or use another backend";
 
-/** The buffers of one session. */
+/**
+ * The buffers of one session. One is destroyed when it is let go of: what was submitted before still has it, what is submitted later would be
+ * refused. So whoever lets go of one does it in the session's order, where nothing is recorded that is not submitted.
+ */
 export class DeviceMemory {
-  readonly device: Device;
+  readonly device: DeviceShare;
   readonly #open = new Set<DeviceBuffer>();
   #bytes = 0;
   /** Allocations whose outcome the device has still to tell. */
   #pending: Promise<void>[] = [];
+  #released = false;
 
   /** Bytes of one binding at most. */
   readonly #mostBytes: number;
 
-  constructor(device: Device) {
+  constructor(device: DeviceShare) {
     this.device = device;
-    const { maxBufferSize, maxStorageBufferBindingSize } = device.gpu.limits;
+    const { maxBufferSize, maxStorageBufferBindingSize } = device.limits;
     this.#mostBytes = Math.min(maxBufferSize, maxStorageBufferBindingSize);
   }
 
@@ -112,12 +120,17 @@ export class DeviceMemory {
   #create(pieces: readonly number[], label: string, uses: number): DeviceBuffer {
     const sizes = pieces.map((bytes) => Math.max(16, wholeWords(bytes)));
     const total = sizes.reduce((sum, size) => sum + size, 0);
-    const { gpu } = this.device;
+    if (this.#released)
+      throw new InsituError("released", `${label}: the session was released, and its memory with it; create a new one`);
     const what = `${label}: ${total} bytes beside ${this.#bytes} that the session has on ${this.device.description}`;
-    const { result, settled } = this.device.attempt(what, () =>
+    const { result, settled } = this.device.attempt(what, (gpu) =>
       sizes.map((size) => gpu.createBuffer({ label, size, usage: uses })),
     );
-    const buffer = new DeviceBuffer(result, total);
+    const isThere = settled.then(
+      () => true,
+      () => false,
+    );
+    const buffer = new DeviceBuffer(result, total, isThere);
     this.#open.add(buffer);
     this.#bytes += total;
     // What the device has no memory for is nobody's: who asks for it again asks the device again.
@@ -135,8 +148,8 @@ export class DeviceMemory {
    * which is asked for as a trial and given back.
    */
   async checkWeights(weights: readonly { readonly name: string; readonly bytes: number }[]): Promise<void> {
-    const { description, gpu } = this.device;
-    const { maxStorageBuffersPerShaderStage: most } = gpu.limits;
+    const { description, limits } = this.device;
+    const { maxStorageBuffersPerShaderStage: most } = limits;
     for (const { name, bytes } of weights) {
       const count = this.pieceCount(bytes);
       if (count + otherBindings > most)
@@ -176,18 +189,22 @@ export class DeviceMemory {
     for (const piece of buffer.pieces) piece.destroy();
   }
 
+  /** Lets go of all buffers: none is made from now on. */
   release(): void {
+    this.#released = true;
     for (const buffer of this.#open) this.free(buffer);
   }
 
   /** Writes a view's elements to the front of a buffer, in row-major order. */
   upload(view: View, to: DeviceBuffer): void {
     if (this.device.isImaginary) return;
+    // A buffer that there was no memory for is told of where it was asked for.
+    const matters = (): Promise<boolean> => to.isThere;
     const bytes = bytesIn(isWhole(view) ? view : cloneView(view));
     to.pieces.forEach((piece, at) => {
       const own = bytes.subarray(at * this.pieceBytes, to.pieces.length === 1 ? undefined : (at + 1) * this.pieceBytes);
       const whole = own.length % 4 === 0 ? own : padded(own);
-      this.device.queue.writeBuffer(piece, 0, whole as Uint8Array<ArrayBuffer>);
+      this.device.write(piece, whole, whole.length, matters);
     });
   }
 }

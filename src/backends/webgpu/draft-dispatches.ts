@@ -111,7 +111,7 @@ export class DraftDispatches {
   /** Fails where a shader would bind more buffers than the device allows, for weights that are in pieces. */
   #checkCount({ name, bindings }: Dispatch, countOf: (binding: Binding) => number): void {
     const { device, memory } = this.#session;
-    const { maxStorageBuffersPerShaderStage: most } = device.gpu.limits;
+    const { maxStorageBuffersPerShaderStage: most } = device.limits;
     const count = bindings.reduce((sum, binding) => sum + countOf(binding), 0);
     if (count > most)
       throw new InsituError(
@@ -140,16 +140,19 @@ export class DraftDispatches {
       bound instanceof DeviceBuffer
         ? bound
         : (forms.get(bound as OperandForm) ?? scratch.buffers[this.#slots.get(bound)!]);
-    return new Map(
-      this.#all.map((draft, at) => {
-        const ready = session.bind(
-          draft.dispatch,
-          pipelines[at],
-          (binding) => bufferOf(draft.bound.get(binding)!),
-          parameters.of(at),
-        );
-        return [draft, ready];
-      }),
+    return session.device.guard(
+      () =>
+        new Map(
+          this.#all.map((draft, at) => {
+            const ready = session.bind(
+              draft.dispatch,
+              pipelines[at],
+              (binding) => bufferOf(draft.bound.get(binding)!),
+              parameters.of(at),
+            );
+            return [draft, ready];
+          }),
+        ),
     );
   }
 

@@ -132,7 +132,7 @@ export class WebgpuExecutable implements Executable {
 
   read(place: Placed): Promise<View> {
     return this.#session.after(() => {
-      this.#session.check();
+      this.#session.device.check();
       return download(this.#session.memory, devicePlace(place));
     });
   }
@@ -178,7 +178,7 @@ export class WebgpuExecutable implements Executable {
     const session = this.#session;
     // Not the result itself: whoever comes next waits for what is resolved here.
     const begun = session.after(async (): Promise<{ readonly landed: Promise<T> }> => {
-      session.check();
+      session.device.check();
       await session.memory.settle();
       session.runs++;
       const bound = await this.#boundFor(program, given[0], results);
@@ -186,8 +186,7 @@ export class WebgpuExecutable implements Executable {
       if (bound.waits) {
         return { landed: Promise.resolve(finish(await this.#runEach(bound, given, results))) };
       }
-      const landed = submitBound(session, bound, given, results).then(finish);
-      landed.catch(() => undefined);
+      const landed = session.landing(submitBound(session, bound, given, results).then(finish));
       submitted?.(bound.outputs);
       return { landed };
     });
@@ -237,7 +236,7 @@ export class WebgpuExecutable implements Executable {
     const kept = this.#bound.get(program);
     this.#bound.delete(program);
     if (kept !== undefined)
-      void this.#session.after(async () => kept.drop(() => true).forEach((bound) => bound.release()));
+      this.#session.enqueue(async () => kept.drop(() => true).forEach((bound) => bound.release()));
   }
 }
 

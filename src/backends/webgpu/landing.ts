@@ -4,7 +4,7 @@ import { cloneView } from "../../tensor/copy.js";
 import { byteLengthOf, type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { View, viewOfBytes } from "../../tensor/view.js";
 import { type DeviceBuffer, type DeviceMemory, type DevicePlace, holds, wholeWords } from "./buffers.js";
-import { mapToRead, usage } from "./device.js";
+import { usage } from "./device.js";
 
 const mappable = usage.mapRead | usage.copyTarget;
 
@@ -76,9 +76,7 @@ export class Landing {
     const size = copies * this.#size;
     let bytes: Uint8Array;
     try {
-      await buffer.gpu.mapAsync(mapToRead, 0, size);
-      bytes = new Uint8Array(buffer.gpu.getMappedRange(0, size).slice(0));
-      buffer.gpu.unmap();
+      bytes = await this.#memory.device.read(buffer.gpu, size);
     } catch (cause) {
       this.#memory.free(buffer);
       this.#memory.device.check();
@@ -122,11 +120,10 @@ export async function download(memory: DeviceMemory, place: DevicePlace): Promis
   await memory.settle();
   const landing = new Landing(memory, place);
   const landed = landing.open(1);
-  const encoder = memory.device.gpu.createCommandEncoder();
-  landed.copy(encoder);
-  memory.device.queue.submit([encoder.finish()]);
+  memory.device.submit((encoder) => landed.copy(encoder));
   try {
     const [view] = await landed.read();
+    await memory.device.settle();
     return view;
   } finally {
     landing.release();

@@ -14,7 +14,7 @@ export class ParameterMemory {
   constructor(memory: DeviceMemory, dispatches: readonly Dispatch[]) {
     this.#memory = memory;
     const { device } = memory;
-    const { minUniformBufferOffsetAlignment: step } = device.gpu.limits;
+    const { minUniformBufferOffsetAlignment: step } = device.limits;
     // What is fixed stands in the shader.
     const all = dispatches.map(({ parameters, fixed }) => parameterBytes(fixed === true ? {} : parameters));
     let end = 0;
@@ -27,7 +27,8 @@ export class ParameterMemory {
     const bytes = new Uint8Array(end);
     all.forEach((own, at) => bytes.set(new Uint8Array(own), this.#places[at].offset));
     this.#buffer = memory.create(end, "parameters", usage.uniform | usage.copyTarget);
-    device.queue.writeBuffer(this.#buffer.gpu, 0, bytes);
+    const { gpu, isThere } = this.#buffer;
+    device.write(gpu, bytes, end, () => isThere);
   }
 
   /** Where those of the dispatch at a position are; undefined where it has none. */

@@ -84,8 +84,8 @@ class Pipelines {
     let pipeline = this.#known.get(shader);
     if (pipeline === undefined) {
       pipeline = this.#compile(name, shader);
-      // Whoever asked is told; one that gave up in between is not waited for.
-      pipeline.catch(() => undefined);
+      // Whoever asked is told, and the next one asks the device again; one that gave up in between is not waited for.
+      pipeline.catch(() => this.#known.delete(shader));
       this.#known.set(shader, pipeline);
     }
     return pipeline;

@@ -37,10 +37,9 @@ export async function runBound(
       const waiting = running.act(action);
       if (waiting !== undefined) await waiting;
     }
-    const encoder = session.device.gpu.createCommandEncoder();
     const landings = openLandings(bound, 1);
-    running.encodeEnd(encoder, landings);
-    const [outputs] = await submit(session, encoder, landings, [running], results);
+    session.device.submit((encoder) => running.encodeEnd(encoder, landings));
+    const [outputs] = await land(session, landings, [running], results);
     return outputs;
   } catch (cause) {
     throw running.failure(cause);
@@ -63,18 +62,21 @@ export function submitBound(
   };
   const landings = openLandings(bound, runs.length);
   try {
-    const encoder = session.device.gpu.createCommandEncoder();
-    const staged = runs.length === 1 ? undefined : stagedUploads(session, bound, runs.length);
-    runs.forEach((running, at) => {
-      // What the first run reads comes before the submission, what the others read when it is their turn.
-      if (at > 0) running.stage((view, to) => staged!.encode(encoder, view, to));
-      for (const action of bound.actions)
-        if (running.act(action) !== undefined)
-          throw new InsituError("internal", `${action.kind} was taken for no wait`);
-      running.encodeEnd(encoder, landings);
+    return session.device.guard(() => {
+      const staged = runs.length === 1 ? undefined : stagedUploads(session, bound, runs.length);
+      session.device.submit((encoder) => {
+        runs.forEach((running, at) => {
+          // What the first run reads comes before the submission, what the others read when it is their turn.
+          if (at > 0) running.stage((view, to) => staged!.encode(encoder, view, to));
+          for (const action of bound.actions)
+            if (running.act(action) !== undefined)
+              throw new InsituError("internal", `${action.kind} was taken for no wait`);
+          running.encodeEnd(encoder, landings);
+        });
+        staged?.send();
+      });
+      return land(session, landings, runs, results).catch(fail);
     });
-    staged?.send();
-    return submit(session, encoder, landings, runs, results).catch(fail);
   } catch (cause) {
     forgetSent(bound);
     for (const landing of landings.values()) landing.abandon();
@@ -86,21 +88,19 @@ export function submitBound(
 const openLandings = ({ landings }: BoundRun, runs: number): OpenLandings =>
   new Map([...landings].map(([value, landing]) => [value, landing.open(runs)]));
 
-/** Submits what was encoded, before this returns; the outputs of each run, once those wanted are on the host. */
-async function submit(
+/** The outputs of each run that was submitted, once those wanted are on the host. */
+async function land(
   { device }: WebgpuSession,
-  encoder: GPUCommandEncoder,
   landings: OpenLandings,
   runs: readonly Running[],
   results: ReadonlyMap<Value, Placed | null>,
 ): Promise<readonly Outputs[]> {
   for (const running of runs) running.note();
-  device.queue.submit([encoder.finish()]);
   const reading = [...landings.values()].map((landing) => landing.read());
   // What brings nothing to the host is over when the device says so.
-  if (reading.length === 0) await device.queue.onSubmittedWorkDone();
+  if (reading.length === 0) await device.finish();
   const landed = await Promise.all(reading);
-  device.check();
+  await device.settle();
   return runs.map((running, at) => {
     [...landings.keys()].forEach((value, which) => running.set(value, landed[which][at]));
     return running.outputs(results);
@@ -202,7 +202,7 @@ class Running {
     for (const landing of landings.values()) landing.copy(encoder);
   }
 
-  /** What was encoded is submitted now. */
+  /** What was encoded was submitted. */
   note(): void {
     this.#overwrote = this.#overwrites;
   }
@@ -275,10 +275,7 @@ class Running {
   #submit(): void {
     this.#overwrote = this.#overwrites;
     if (this.#waiting.length === 0) return;
-    const { device } = this.#session;
-    const encoder = device.gpu.createCommandEncoder();
-    this.#encode(encoder);
-    device.queue.submit([encoder.finish()]);
+    this.#session.device.submit((encoder) => this.#encode(encoder));
     this.#waiting = [];
   }
 }
@@ -287,9 +284,7 @@ class Running {
 const startOf = ({ offset, byteLength, size }: DevicePlace): number => (offset * byteLength) / size;
 
 function copyWhole({ device }: WebgpuSession, from: DeviceBuffer, to: DeviceBuffer): void {
-  const encoder = device.gpu.createCommandEncoder();
-  encoder.copyBufferToBuffer(from.gpu, 0, to.gpu, 0, from.bytes);
-  device.queue.submit([encoder.finish()]);
+  device.submit((encoder) => encoder.copyBufferToBuffer(from.gpu, 0, to.gpu, 0, from.bytes));
 }
 
 /** Brings a view to a place: straight where the place is the front of its buffer, else by a copy on the device. */

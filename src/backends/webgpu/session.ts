@@ -7,6 +7,7 @@ import type { Binding, Dispatch, WebgpuKernel } from "../../webgpu-kernels/webgp
 import type { FallbackPolicy } from "../backend.js";
 import { DeviceBuffer, DeviceMemory, devicePlace, holds } from "./buffers.js";
 import { type Device, usage } from "./device.js";
+import { DeviceShare } from "./device-share.js";
 import { FixedNumbers } from "./fixed-numbers.js";
 import { KeptForms } from "./kept-forms.js";
 import type { Bounds } from "./needs.js";
@@ -28,7 +29,7 @@ const valueWayOut = "ask for fewer tokens at a time or a smaller batch, or use a
 
 /** Device memory, queue and kernels of one session. */
 export class WebgpuSession {
-  readonly device: Device;
+  readonly device: DeviceShare;
   readonly memory: DeviceMemory;
   readonly scratch: Scratch;
   /** What becomes of steps without a kernel. */
@@ -53,9 +54,12 @@ export class WebgpuSession {
   readonly #seen = new WeakSet<Promise<GPUComputePipeline>>();
   #pipelines = 0;
   #compileTime = 0;
-  #failure: InsituError | undefined;
   /** Everything that was asked so far: what comes later waits for it. */
   #last: Promise<unknown> = Promise.resolve();
+  /** Results on their way to the host, of runs that made way for others. */
+  readonly #landing = new Set<Promise<unknown>>();
+  #releasing: Promise<void> | undefined;
+  #isReleased = false;
 
   constructor(
     device: Device,
@@ -63,10 +67,10 @@ export class WebgpuSession {
     fallback: FallbackPolicy,
     { onPipelines }: Pick<WebgpuSettings, "onPipelines">,
   ) {
-    this.device = device;
+    this.device = new DeviceShare(device);
     this.#onPipelines = onPipelines;
     this.fallback = fallback;
-    this.memory = new DeviceMemory(device);
+    this.memory = new DeviceMemory(this.device);
     this.scratch = new Scratch(this.memory);
     this.recorded = new RecordedSteps(kernels, device.traits);
   }
@@ -75,9 +79,13 @@ export class WebgpuSession {
     return this.device.traits.mostWorkgroups;
   }
 
-  /** Does work once everything is in line that was asked before: what was submitted comes first. */
+  /** Does work once everything is in line that was asked before: what was submitted comes first. None is done once all was given back. */
   after<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#last.then(work);
+    const result = this.#last.then(() => {
+      if (this.#isReleased)
+        throw new InsituError("released", "the session was released, and its memory with it; create a new one");
+      return work();
+    });
     this.#last = result.catch(() => undefined);
     return result;
   }
@@ -85,19 +93,16 @@ export class WebgpuSession {
   /** The same for work that nobody waits for: where it fails, all that is asked afterwards says so. */
   enqueue(work: () => Promise<void>): void {
     this.after(work).catch((error: unknown) => {
-      const reason = error instanceof Error ? error.message : String(error);
-      this.#failure ??= new InsituError(
-        error instanceof InsituError ? error.code : "internal",
-        `a copy or release on ${this.device.description} failed, and what lies there cannot be vouched for: ${reason}; create a new session`,
-        { cause: error },
-      );
+      if (!this.#isReleased) this.device.fail("a copy or release", error);
     });
   }
 
-  /** Throws once work failed that nobody waited for. */
-  check(): void {
-    this.device.check();
-    if (this.#failure !== undefined) throw this.#failure;
+  /** The results of a run that has made way for the next. */
+  landing<T>(results: Promise<T>): Promise<T> {
+    const over = (): void => void this.#landing.delete(results);
+    this.#landing.add(results);
+    results.then(over, over);
+    return results;
   }
 
   /** What is to be told of the device and of what the session has there. */
@@ -106,7 +111,7 @@ export class WebgpuSession {
     return [
       `${device.description}: ${memory.byteLength} bytes of this session`,
       `memory in between: ${this.scratch.byteLength} bytes, which all steps share`,
-      `${pipelineCount(device)} pipelines: this session waited ${Math.round(this.#compileTime)} ms for ${this.#pipelines} of them`,
+      `${pipelineCount(device.shared)} pipelines: this session waited ${Math.round(this.#compileTime)} ms for ${this.#pipelines} of them`,
     ];
   }
 
@@ -191,7 +196,8 @@ export class WebgpuSession {
     let pipeline = this.#pipelinesOf.get(dispatch);
     if (pipeline === undefined) {
       const pieces = { bytes: this.memory.pieceBytes, countOf };
-      pipeline = pipelineFor(this.device, dispatch.name, shaderOf(dispatch, this.device, pieces));
+      const { shared } = this.device;
+      pipeline = pipelineFor(shared, dispatch.name, shaderOf(dispatch, shared, pieces));
       this.#pipelinesOf.set(dispatch, pipeline);
     }
     return pipeline;
@@ -230,7 +236,7 @@ export class WebgpuSession {
       .flatMap((binding) => bufferOf(binding).pieces)
       .map((buffer, at) => ({ binding: at, resource: { buffer } }));
     if (parameters !== undefined) entries.push({ binding: entries.length, resource: parameters });
-    const group = this.device.gpu.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries });
+    const group = this.device.guard((gpu) => gpu.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries }));
     const [x, y = 1, z = 1] = workgroups;
     return { pipeline, group, workgroups: [x, y, z] };
   }
@@ -249,19 +255,25 @@ export class WebgpuSession {
     const countOf = (binding: Binding): number => bufferOf(binding).pieces.length;
     const pipelines = await Promise.all(dispatches.map((dispatch) => this.pipelineOf(dispatch, countOf)));
     const parameters = new ParameterMemory(this.memory, dispatches);
-    const ready = dispatches.map((dispatch, at) => this.bind(dispatch, pipelines[at], bufferOf, parameters.of(at)));
-    const encoder = this.device.gpu.createCommandEncoder();
-    const pass = new DispatchPass(encoder);
-    for (const dispatch of ready) pass.add(dispatch);
-    pass.end();
-    this.device.queue.submit([encoder.finish()]);
+    this.device.submit((encoder) => {
+      const ready = dispatches.map((dispatch, at) => this.bind(dispatch, pipelines[at], bufferOf, parameters.of(at)));
+      const pass = new DispatchPass(encoder);
+      for (const dispatch of ready) pass.add(dispatch);
+      pass.end();
+    });
     parameters.release();
   }
 
-  release(): void {
-    this.memory.release();
-    this.#weights.clear();
-    this.#forms.clear();
+  /** Gives everything back once all is done that was asked before, and results are where they go; what is asked later is refused. */
+  release(): Promise<void> {
+    this.#releasing ??= this.after(async () => {
+      await Promise.allSettled(this.#landing);
+      this.#isReleased = true;
+      this.memory.release();
+      this.#weights.clear();
+      this.#forms.clear();
+    });
+    return this.#releasing;
   }
 }
 

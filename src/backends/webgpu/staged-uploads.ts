@@ -34,8 +34,7 @@ class StagedUploads {
 
   /** Sends the bytes: before what was encoded is submitted. */
   send(): void {
-    const { device } = this.#session;
-    if (this.#at > 0 && !device.isImaginary) device.queue.writeBuffer(this.#buffer.gpu, 0, this.#bytes, 0, this.#at);
+    this.#session.device.write(this.#buffer.gpu, this.#bytes, this.#at);
   }
 }
 

@@ -31,17 +31,12 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
         throw new Unavailable("backend", "invalid-argument", `WebGPU has no GPU here: ${reason}`);
       }
       const session = new WebgpuSession(device, kernels, fallback ?? "host", read);
-      let released = false;
+      let releasing: Promise<void> | undefined;
       return {
         describe: () => session.describe(),
         checkWeights: (weights) => session.memory.checkWeights(weights),
         prepare: (plan: Plan): Executable => new WebgpuExecutable(plan, session),
-        release() {
-          if (released) return;
-          released = true;
-          session.release();
-          leave();
-        },
+        release: () => (releasing ??= session.release().finally(leave)),
       };
     },
   };

@@ -1,0 +1,95 @@
+/** What a session is made of: the model loaded, changed and rewritten, its plans ready on a backend that was opened. */
+import { InsituError } from "../base/error.js";
+import type { Platform } from "../base/platform.js";
+import { valueText } from "../base/value-text.js";
+import { isModel, type Model } from "../onnx/model.js";
+import { makePlan } from "../plan/plan.js";
+import { CacheEdits } from "./cache-edits.js";
+import { keptModelOf } from "./kept-model.js";
+import { KeptPresents } from "./kept-presents.js";
+import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
+import { MemoryLimit } from "./memory-limit.js";
+import type { OpenedBackend } from "./open-backend.js";
+import type { InPlacePolicy, readOptions, RewritePolicy, SessionOptions } from "./options.js";
+import { Pairings } from "./pairing.js";
+import type { Parts } from "./session.js";
+import { ToldApart } from "./told-apart.js";
+import { heldBytes, namedWeightsOf } from "./weights.js";
+
+/** Loads a model and makes it ready on a backend, which is let go of where that fails. */
+export async function prepareOn(
+  { name, isDevice, opened, hasKernel }: OpenedBackend,
+  source: ModelSource,
+  platform: Platform,
+  options: SessionOptions,
+  asked: Omit<ReturnType<typeof readOptions>, "candidates"> & { readonly passedOver: readonly string[] },
+): Promise<Parts> {
+  const { inPlace, level, rewrite, presents, passedOver, staysOnDevice } = asked;
+  try {
+    const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
+    const loaded = await loadModel(source, platform, options, limit.guard(opened));
+    const changed = await changedBy(options.change, loaded, isDevice);
+    const { model, notRewritten } = await rewritten(changed, rewrite, inPlace);
+    const prepared = preparedGraphOf(model, level, hasKernel);
+    const { graph, removed } = prepared;
+    const named = namedWeightsOf(graph);
+    const weights = [...named.keys()];
+    await opened.checkWeights?.([...named].map(([{ byteLength: bytes }, name]) => ({ name, bytes })));
+    const pairings = new Pairings(prepared, inPlace, options.pairs, opened, weights);
+    const policy = inPlace === "require" ? "prefer" : inPlace;
+    const functional = opened.prepare(makePlan(graph, { policy, pasts: "caller" }));
+    const parts: Parts = {
+      model,
+      notRewritten,
+      graph,
+      removed,
+      backend: name,
+      passedOver,
+      opened,
+      released: false,
+      functional,
+      apart: model === loaded ? new ToldApart(model, opened, policy, level, hasKernel) : undefined,
+      pairings,
+      edits: new CacheEdits(opened),
+      weightBytes: heldBytes(weights),
+      limit,
+      mayMove: inPlace !== "require",
+      staysOnDevice: isDevice ? staysOnDevice : undefined,
+      presents: undefined,
+    };
+    if (presents === "keep") {
+      const isRewritten = rewrite !== "never";
+      const kept = await keptModelOf(parts, level, { inPlace, isRewritten, pairs: options.pairs, hasKernel });
+      parts.presents = kept === undefined || typeof kept === "string" ? kept : new KeptPresents(kept);
+    }
+    return parts;
+  } catch (error) {
+    await opened.release();
+    throw error;
+  }
+}
+
+/** The model after the caller's own step; the same where it gives nothing back. */
+async function changedBy(change: SessionOptions["change"], model: Model, isDevice: boolean): Promise<Model> {
+  const changed: unknown = await change?.(model, { isDevice });
+  if (changed === undefined || isModel(changed)) return changed ?? model;
+  throw new InsituError("invalid-argument", `option change must give a model, got ${valueText(changed)}`);
+}
+
+/** The model as it will run. The room that rewrites is loaded where it is asked for. */
+async function rewritten(
+  model: Model,
+  asked: RewritePolicy,
+  inPlace: InPlacePolicy,
+): Promise<Pick<Parts, "model" | "notRewritten">> {
+  if (asked === "never") return { model, notRewritten: undefined };
+  const { rewriteIfGrowing } = await import("../rewrite/rewrite.js");
+  try {
+    return { model: rewriteIfGrowing(model), notRewritten: undefined };
+  } catch (error) {
+    const stays =
+      asked === "auto" && inPlace !== "require" && error instanceof InsituError && error.code !== "internal";
+    if (!stays) throw error;
+    return { model, notRewritten: error.message };
+  }
+}
