@@ -105,7 +105,7 @@ export class WebgpuExecutable implements Executable {
     const left = given.filter(({ from, to }) => !(to instanceof View) && !samePlace(from, to));
     // What no shader can copy is refused before anything is asked of the device.
     for (const { from, to } of left) copyOf(from, to, this.#session.mostWorkgroups);
-    if (left.length > 0) this.#session.enqueue(() => this.#move(left));
+    if (left.length > 0) this.#session.enqueueCopy(() => this.#move(left));
   }
 
   /** All moves as if at once: where a source is also a target, sources are read before the first is written. */
@@ -184,7 +184,8 @@ export class WebgpuExecutable implements Executable {
       const bound = await this.#boundFor(program, given[0], results);
       this.#last = bound;
       if (bound.waits) {
-        return { landed: Promise.resolve(finish(await this.#runEach(bound, given, results))) };
+        const outputs = await this.#runEach(bound, given, results);
+        return { landed: Promise.resolve(await session.taking(() => finish(outputs))) };
       }
       const landed = session.landing(submitBound(session, bound, given, results).then(finish));
       submitted?.(bound.outputs);
