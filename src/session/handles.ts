@@ -32,16 +32,20 @@ export class Conversation<Form = unknown> {
   readonly #shown = new Map<number, number>();
   /** The most rows that any may show. */
   #most = 0;
+  readonly #caches: readonly KeptCache[];
   readonly #ended: () => void;
   #runs = 0;
+  /** True once the caches were given back. */
+  #isOver = false;
   /** The rows on the host, by input, once the caches were given back before their tensors were. */
   #spilled: ReadonlyMap<string, View> | undefined;
 
   /** `ended` is called when the state was given back. */
-  constructor(owner: object, form: Form, state: State, ended: () => void) {
+  constructor(owner: object, form: Form, state: State, caches: readonly KeptCache[], ended: () => void) {
     this.owner = owner;
     this.form = form;
     this.state = state;
+    this.#caches = caches;
     this.#ended = ended;
   }
 
@@ -78,14 +82,25 @@ export class Conversation<Form = unknown> {
   }
 
   /** Gives the caches back and keeps what tensors show of them in arrays of the host, which are collected with those; false during a run. */
-  spill(caches: readonly KeptCache[]): boolean {
+  spill(): boolean {
     if (this.#runs > 0 || this.isSpilled) return false;
-    this.#spilled = new Map(
-      caches.map((cache) => [cache.input, cloneView(hostView(this.rowsOf(cache, this.#most)))] as const),
-    );
-    this.state.release();
-    this.#ended();
+    this.#keepOnHost(this.#caches.map((cache) => cloneView(hostView(this.rowsOf(cache, this.#most)))));
     return true;
+  }
+
+  /** The same where they cannot be looked at. No run may be under way or come. */
+  async bringOut(): Promise<void> {
+    const rows = this.#caches.map((cache) => {
+      const holding = this.state.cache(cache.input);
+      return holding.read(this.rowsOf(cache, this.#most));
+    });
+    const read = await Promise.all(rows);
+    if (!this.#isOver) this.#keepOnHost(read);
+  }
+
+  #keepOnHost(rows: readonly View[]): void {
+    this.#spilled = new Map(this.#caches.map(({ input }, at) => [input, rows[at]] as const));
+    this.#end();
   }
 
   /** Keeps the caches while a run goes on; `unhold` ends that. */
@@ -108,7 +123,12 @@ export class Conversation<Form = unknown> {
   }
 
   #settle(): void {
-    if (this.#runs > 0 || this.#shown.size > 0 || this.isSpilled) return;
+    if (this.#runs === 0 && this.#shown.size === 0) this.#end();
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
     this.state.release();
     this.#ended();
   }
@@ -174,7 +194,6 @@ export abstract class Inside extends Lender {
 class Handle extends Inside {
   readonly type: Lender["type"];
   readonly shape: readonly number[];
-  readonly location: Lender["location"];
   readonly cache: KeptCache;
   readonly shown: ShownRows;
   /** Undefined once the tensor was disposed. */
@@ -189,10 +208,13 @@ class Handle extends Inside {
     this.#hold = hold;
     this.cache = cache;
     this.#lent = lent;
-    const { type, location } = this.#holding;
-    this.type = type;
+    this.type = this.place.type;
     this.shape = shape;
-    this.location = location;
+  }
+
+  /** The host once the caches were given back. */
+  get location(): Lender["location"] {
+    return this.shown.conversation.isSpilled ? "cpu" : this.#holding.location;
   }
 
   get owner(): object {

@@ -291,11 +291,14 @@ export class KeptPresents {
     if (past === 0) statistics.started++;
     else if (conversation === undefined) statistics.imported++;
     else statistics.forked++;
-    const begun = new Conversation(this, form, state, () => {
+    const { parts, caches } = this.#kept;
+    const begun = new Conversation(this, form, state, caches, () => {
       statistics.heldBytes -= begun.state.byteLength;
       this.#living.delete(begun);
+      parts.handedOut.delete(begun);
     });
     this.#living.add(begun);
+    parts.handedOut.add(begun);
     // Not before its rows were copied: they may be those of the oldest.
     this.#spillOldest();
     return begun;
@@ -303,12 +306,12 @@ export class KeptPresents {
 
   /** Makes room for one more text: on the host, where programs dispose of nothing, those that ran longest ago give their caches back. */
   #spillOldest(): void {
-    const { parts, caches } = this.#kept;
+    const { parts } = this.#kept;
     if (parts.pairings.own.stateful.location !== "cpu") return;
     for (const oldest of this.#living) {
       const count = this.#living.size;
       if (count <= 2 || (count <= mostIdle && this.statistics.heldBytes < mostIdleBytes)) return;
-      if (oldest.spill(caches)) this.statistics.spilled++;
+      if (oldest.spill()) this.statistics.spilled++;
     }
   }
 

@@ -5,6 +5,7 @@ import { valueText } from "../base/value-text.js";
 import { isModel, type Model } from "../onnx/model.js";
 import { makePlan } from "../plan/plan.js";
 import { CacheEdits } from "./cache-edits.js";
+import { HandedOut } from "./handed-out.js";
 import { keptModelOf } from "./kept-model.js";
 import { KeptPresents } from "./kept-presents.js";
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
@@ -47,6 +48,7 @@ export async function prepareOn(
       passedOver,
       opened,
       released: false,
+      handedOut: new HandedOut(),
       functional,
       apart: model === loaded ? new ToldApart(model, opened, policy, level, hasKernel) : undefined,
       pairings,

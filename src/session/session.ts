@@ -14,6 +14,7 @@ import { isTensor, type Tensor } from "../tensor/tensor.js";
 import type { CacheEdits } from "./cache-edits.js";
 import { makeHoldings, type StateOptions } from "./create-state.js";
 import type { Feeds } from "./feeds.js";
+import type { HandedOut } from "./handed-out.js";
 import { broughtToHost, lendTarget } from "./handles.js";
 import { type HeldInput, heldInputsOf } from "./held-inputs.js";
 import { KeptPresents } from "./kept-presents.js";
@@ -58,6 +59,8 @@ export interface Parts {
   readonly opened: BackendSession;
   /** True once the session's memory was given back: its states are told. */
   released: boolean;
+  /** Memory that tensors show: it is brought to the host before that. */
+  readonly handedOut: HandedOut;
   /** For runs whose past is fed: no feed is ever written. */
   readonly functional: Executable;
   /** For those whose feeds give a symbol several sizes; undefined where the model was rewritten on the ground that it has one. */
@@ -303,8 +306,8 @@ export class Session {
   }
 
   /**
-   * Lets go of the model; the session refuses all that is asked afterwards. Runs that were asked for before are finished first. States
-   * go with the session.
+   * Lets go of the model; the session refuses all that is asked afterwards. Runs that were asked for before are finished first. Results that the
+   * caller has stay: those in the backend's memory, presents among them, are brought to the host. States go with the session.
    */
   release(): Promise<void> {
     const parts = this.#parts;
@@ -344,9 +347,10 @@ async function runWithoutState(
   );
 }
 
-/** Gives everything back once nothing is under way. */
+/** Gives everything back once nothing is under way, and what callers still have was brought out. */
 async function releaseAll(parts: Parts, unfinished: Unfinished): Promise<void> {
   await unfinished.over();
+  await parts.handedOut.bringOut();
   parts.released = true;
   await parts.opened.release();
 }

@@ -9,18 +9,19 @@ import { Lender } from "../tensor/lender.js";
 import type { Placed } from "../tensor/placed.js";
 import { isTensor, lentTensor, type Tensor } from "../tensor/tensor.js";
 import { hostView, View } from "../tensor/view.js";
+import type { HandedOut } from "./handed-out.js";
 
 /** The session behind a slot. */
 export interface SlotOwner {
   readonly released: boolean;
   /** Its backend: what runs there takes the slot as it lies. */
   readonly opened: object;
+  readonly handedOut: HandedOut;
 }
 
 class Slot extends Lender {
   readonly type: Lender["type"];
   readonly shape: readonly number[];
-  readonly location: Lender["location"];
   readonly place: Placed;
   readonly owner: SlotOwner;
   readonly #places: Places;
@@ -31,8 +32,11 @@ class Slot extends Lender {
     this.place = place;
     this.type = place.type;
     this.shape = place.shape;
-    this.location = places.location;
     this.#places = places;
+  }
+
+  get location(): Lender["location"] {
+    return this.#places.location;
   }
 
   check(): void {
@@ -56,22 +60,52 @@ class Slot extends Lender {
   }
 }
 
-/** What a run left on the device: given back once no tensor shows it. */
+/** What a run left on the device: given back once no tensor shows it, and brought to the host where the session goes before. */
 class ResultSlot extends Slot {
   #shown = 1;
+  /** The elements, once they were brought out. */
+  #host: View | undefined;
   readonly #free: () => void;
 
   constructor(owner: SlotOwner, places: Places, place: Placed) {
     super(owner, places, place);
+    owner.handedOut.add(this);
     this.#free = () => {
-      // The memory of a session that was released is gone already.
-      if (!owner.released) places.free(place);
+      owner.handedOut.delete(this);
+      // What was brought out, and the memory of a session that was released, was given back already.
+      if (this.#host === undefined && !owner.released) places.free(place);
     };
   }
 
+  override get location(): Lender["location"] {
+    return this.#host === undefined ? super.location : "cpu";
+  }
+
   override check(): void {
-    super.check();
+    if (this.#host === undefined) super.check();
     if (this.#shown === 0) throw new InsituError("released", "the tensor was disposed, and its memory given back");
+  }
+
+  override view(): View {
+    this.check();
+    return this.#host ?? super.view();
+  }
+
+  override lend(): View {
+    this.check();
+    return this.#host ?? super.lend();
+  }
+
+  override async read(): Promise<View> {
+    this.check();
+    return this.#host ?? super.read();
+  }
+
+  async bringOut(): Promise<void> {
+    const host = await super.read();
+    if (this.#shown === 0) return;
+    this.#free();
+    this.#host = host;
   }
 
   override again(): Slot {

@@ -9,11 +9,13 @@ import { cloneView } from "../tensor/copy.js";
 import type { Placed } from "../tensor/placed.js";
 import { lentTensor, type Tensor } from "../tensor/tensor.js";
 import { hostView, type View } from "../tensor/view.js";
+import type { HandedOut } from "./handed-out.js";
 import { Inside, insideOf } from "./handles.js";
 
 /** Who keeps such rows. */
 interface StillOwner {
   readonly released: boolean;
+  readonly handedOut: HandedOut;
 }
 
 /** Memory that is given back once, whoever says so first. */
@@ -38,6 +40,14 @@ export class StillMemory {
     this.free();
   }
 
+  /** The same where the elements cannot be looked at. */
+  async bringOut(): Promise<void> {
+    const host = await this.#places.read(this.place);
+    if (this.#isFree) return;
+    this.host = host;
+    this.free();
+  }
+
   free(): void {
     if (this.#isFree) return;
     this.#isFree = true;
@@ -58,7 +68,6 @@ const dropped = new FinalizationRegistry<StillMemory>((memory) => {
 class StillRows extends Inside {
   readonly type: Inside["type"];
   readonly shape: readonly number[];
-  readonly location: Inside["location"];
   readonly owner: object;
   readonly #session: StillOwner;
   readonly #places: Places;
@@ -74,8 +83,11 @@ class StillRows extends Inside {
     this.#memory = memory;
     this.type = type;
     this.shape = Object.freeze([...shape]);
-    this.location = places.location;
     dropped.register(this, memory);
+  }
+
+  get location(): Inside["location"] {
+    return this.#memory.host === undefined ? this.#places.location : "cpu";
   }
 
   get isLent(): boolean {
@@ -94,7 +106,7 @@ class StillRows extends Inside {
   }
 
   check(): void {
-    if (this.#session.released)
+    if (this.#session.released && this.#memory.host === undefined)
       throw new InsituError("released", "the tensor's session was released, and its memory with it");
   }
 
@@ -133,7 +145,12 @@ export function keptStill(
   const from = made.toView();
   const [place] = places.allocate([{ cache: input, type: from.type, shape: from.shape }]);
   places.copy([{ from, to: place }]);
-  const memory = new StillMemory(places, place, freed);
+  const { handedOut } = session;
+  const memory = new StillMemory(places, place, () => {
+    handedOut.delete(memory);
+    freed();
+  });
+  handedOut.add(memory);
   return { tensor: lentTensor(new StillRows(owner, session, places, memory)), memory };
 }
 

@@ -44,7 +44,10 @@ export interface Tensor<T extends ElementType = ElementType> {
   readonly size: number;
   /** The tensor's own array, packed as ONNX packs it; throws for a tensor on a device: `await getData()` works everywhere. */
   readonly data: DataTypes[T];
-  /** "cpu" or "gpu-buffer"; "none" once the tensor was disposed, or the state that it shows was released. The others are onnxruntime's. */
+  /**
+   * "cpu" or "gpu-buffer"; what a session left on a device is on the "cpu" once the session was released; "none" once the tensor was disposed, or
+   * the state that it shows was released. The others are onnxruntime's.
+   */
   readonly location: Tensor.DataLocation;
   /** `data`; for a tensor on a device, a copy of what it holds when this is called. */
   getData(releaseData?: boolean): Promise<DataTypes[T]>;

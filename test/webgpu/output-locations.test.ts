@@ -40,7 +40,26 @@ describe.skipIf(noWebgpu)("on WebGPU", () => {
     y.dispose();
     expect(y.location).toBe("none");
     await session.release();
-    expect(again["y"].location).toBe("none");
+    expect(y.location).toBe("none");
+  });
+
+  test("what is still held when its session is released is brought to the host", async () => {
+    const session = await InferenceSession.create(model, { backend: "webgpu", preferredOutputLocation: "gpu-buffer" });
+    const other = await InferenceSession.create(model, { backend: "webgpu" });
+    const { y, z } = await session.run({ x });
+    const [shaped, reading, running] = [z.reshape([1, 3]), y.getData(), session.run({ x: y })];
+    z.dispose();
+    await session.release();
+    expect(await reading).toEqual(Float32Array.of(-1, 2, -3));
+    const results = await running;
+    expect([y, shaped, results["y"]].map(({ location }) => location)).toEqual(["cpu", "cpu", "cpu"]);
+    expect(y.data).toEqual(Float32Array.of(-1, 2, -3));
+    expect(shaped.data).toEqual(Float32Array.of(1, 2, 3));
+    expect(await results["y"].getData()).toEqual(Float32Array.of(1, -2, 3));
+    expect((await other.run({ x: y }))["y"].data).toEqual(Float32Array.of(1, -2, 3));
+    y.dispose();
+    expect(y.location).toBe("none");
+    await other.release();
   });
 
   test("memory of what is disposed is given back", async () => {
