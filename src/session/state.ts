@@ -28,9 +28,9 @@ interface StateOwner {
   readonly edits: CacheEdits;
 }
 
-/** Gives back the memory of states that were dropped without `release`. */
-const dropped = new FinalizationRegistry<readonly Holding[]>((holdings) => {
-  for (const holding of holdings) {
+/** Gives back the memory of states that were dropped without `release`; that of a session that was released is gone already. */
+const dropped = new FinalizationRegistry<readonly [StateOwner, readonly Holding[]]>(([owner, holdings]) => {
+  for (const holding of owner.released ? [] : holdings) {
     try {
       holding.release();
     } catch {
@@ -118,7 +118,7 @@ export class State {
     this.pairing = pairing;
     this.#holdings = new Map(holdings.map((holding) => [holding.name, holding]));
     this.#lengths = [...lengths];
-    dropped.register(this, holdings, this);
+    dropped.register(this, [owner, holdings], this);
   }
 
   /** True for what `createState` or `fork` made. */

@@ -84,7 +84,8 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     expect(await state.save()).toEqual(before);
     await session.release();
     broken = false;
-    const other = await PlacedSession.on(PlacedSession.place(gpu), appending);
+    // The next session on the device asks for it again.
+    const other = await PlacedSession.on(platform, appending);
     const fresh = other.createState({ pairs });
     expect((await append(other, fresh, 0, 1)).sum.data).toEqual(Float32Array.of(10));
     await other.release();
@@ -101,9 +102,14 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
         },
       }),
     );
-    const session = await PlacedSession.on(PlacedSession.place(gpu), appending, { inPlace: "require" });
-    const state = session.createState({ pairs });
+    const platform = PlacedSession.place(gpu);
+    const [session, neighbour] = [
+      await PlacedSession.on(platform, appending, { inPlace: "require" }),
+      await PlacedSession.on(platform, appending, { inPlace: "require" }),
+    ];
+    const [state, other] = [session.createState({ pairs }), neighbour.createState({ pairs })];
     await append(session, state, 0, 1);
+    await append(neighbour, other, 0, 1);
     refuses = true;
     await expect(append(session, state, 1, 1)).rejects.toMatchObject({
       code: matching(/^(internal|state-lost)$/),
@@ -115,6 +121,9 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     await expect(append(session, state, 1, 1)).rejects.toThrow(/lost|vouched/);
     expect(() => session.createState({ pairs })).toThrow(/cannot be vouched for/);
     await session.release();
+    // Another session on the device has not been refused anything.
+    await append(neighbour, other, 1, 1);
+    await neighbour.release();
   });
 
   test("a lost device: the state, its reads and new ones say so", async () => {

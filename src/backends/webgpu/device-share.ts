@@ -87,7 +87,7 @@ export class DeviceShare {
     const errors = await Promise.all(scopes.map((scope) => scope.catch(() => null)));
     const error = errors.find((each) => each !== null);
     if (error === undefined || (await matters?.()) === false) return;
-    this.fail("what was asked of the GPU", new InsituError("internal", error.message));
+    this.#failure ??= this.shared.refusal(error.message);
   }
 
   /** Waits until it is known of every call so far whether it was refused; rejects where one was, and where the device is gone. */

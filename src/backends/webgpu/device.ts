@@ -72,11 +72,15 @@ export class Device {
         "device-lost",
         `the GPU ${this.description} was lost, and all that lay on it: ${this.#lost}; create a new session`,
       );
-    if (this.#refused !== undefined)
-      throw new InsituError(
-        "internal",
-        `internal: the GPU ${this.description} refused what it was given, and what lies there cannot be vouched for: ${this.#refused}; create a new session, on another backend if it comes again`,
-      );
+    if (this.#refused !== undefined) throw this.refusal(this.#refused);
+  }
+
+  /** What is said once WebGPU refused what it should not have: our own mistake, or the driver's. */
+  refusal(reason: string): InsituError {
+    return new InsituError(
+      "internal",
+      `internal: the GPU ${this.description} refused what it was given, and what lies there cannot be vouched for: ${reason}; create a new session, on another backend if it comes again`,
+    );
   }
 
   /** Does work whose failures WebGPU tells only afterwards: the result at once, and a promise that rejects with the failure. */
