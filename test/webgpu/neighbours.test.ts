@@ -2,12 +2,16 @@
 // loses, states of one session whose runs are asked for at once. What each says is the reference's.
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
+import { webgpu } from "../../src/entry/webgpu.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
+import { makePlan } from "../../src/plan/plan.js";
+import { preparedGraphOf } from "../../src/session/load.js";
 import type { Session } from "../../src/session/session.js";
 import type { State } from "../../src/session/state.js";
 import { noWebgpu } from "../support/backends.js";
 import { largestDifference } from "../support/compare.js";
+import { runOn } from "../support/executable.js";
 import { deviceOf, PlacedSession, proxied } from "../support/gpu.js";
 import {
   cachedModels,
@@ -19,7 +23,8 @@ import {
   said,
 } from "./beside/models.js";
 
-/** Refuses buffers that are called so, and keeps those that tests destroy. */
+/** Some buffers are refused by their name while there is no memory for them, some are kept for tests to destroy. */
+let hasMemory = false;
 const doomed: GPUBuffer[] = [];
 const platform = PlacedSession.place(
   deviceOf((device) =>
@@ -27,7 +32,7 @@ const platform = PlacedSession.place(
       createBuffer: (descriptor: GPUBufferDescriptor) => {
         const label = descriptor.label ?? "";
         const buffer = device.createBuffer(
-          label.includes("stillborn") ? { ...descriptor, usage: 1 | 128 } : descriptor,
+          label.includes("stillborn") && !hasMemory ? { ...descriptor, usage: 1 | 128 } : descriptor,
         );
         if (label.includes("doomed")) doomed.push(buffer);
         return buffer;
@@ -113,14 +118,21 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       opset: 24,
       inputs: [value("x", "float32", [1, 4])],
       outputs: [value("y", "float32", [1, 3])],
-      initializers: [initializer("stillborn", floats(new Float32Array(12), [4, 3]))],
+      initializers: [initializer("stillborn", floats(new Float32Array(12).fill(2), [4, 3]))],
       nodes: [node("MatMul", ["x", "stillborn"], ["y"])],
     });
     const failing: readonly (() => Promise<unknown>)[] = [
       // A weight, and caches that are set while nobody waits.
       async () => {
         const session = await open(writeModel(heavy));
-        await session.run({ x: floats([1, 2, 3, 4], [1, 4]) }).finally(() => session.release());
+        const run = async (): Promise<unknown> => (await session.run({ x: floats([1, 2, 3, 4], [1, 4]) }))["y"].data;
+        const failure: unknown = await run().catch((error: unknown) => error);
+        // Who asks again asks the device again.
+        hasMemory = true;
+        expect(await run()).toEqual(Float32Array.of(20, 20, 20));
+        hasMemory = false;
+        await session.release();
+        throw failure;
       },
       async () => {
         const session = await open(concatModel("stillborn").bytes);
@@ -141,6 +153,39 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       await expect(fail()).rejects.toBeInstanceOf(InsituError);
       await text.step();
     }
+    await neighbour.release();
+  });
+
+  test("a backend that is released brings results that are on their way, and refuses what is asked later", async () => {
+    const neighbour = await open(scatter.bytes, { inPlace: "require" });
+    const text = new Text(neighbour, scatter);
+    await text.step();
+    const negative = buildModel({
+      opset: 24,
+      inputs: [value("x", "float32", ["n"])],
+      outputs: [value("y", "float32", ["n"])],
+      nodes: [node("Neg", ["x"], ["y"])],
+    });
+    const { graph } = preparedGraphOf(negative);
+    const opened = await webgpu.open({ platform });
+    const executable = opened.prepare(makePlan(graph, { policy: "prefer" }));
+    const x = floats([1, -2, 3], [3]).toView();
+    const [cache] = executable.allocate([{ cache: graph.inputs[0], type: "float32", shape: [3] }]);
+    executable.copy([{ from: x, to: cache }]);
+    const reading = executable.read(cache);
+    const running = runOn(executable, [x]);
+    const releasing = opened.release();
+    executable.copy([{ from: x, to: cache }]);
+    const late = executable.read(cache);
+    expect((await reading).data).toEqual(Float32Array.of(1, -2, 3));
+    expect([...(await running).values()].map(({ data }) => data)).toEqual([Float32Array.of(-1, 2, -3)]);
+    await expect(late).rejects.toMatchObject({ code: "released" });
+    await Promise.all([releasing, opened.release()]);
+    expect(() => executable.allocate([{ cache: graph.inputs[0], type: "float32", shape: [3] }])).toThrow(
+      /was released/,
+    );
+    executable.free(cache);
+    await text.step();
     await neighbour.release();
   });
 });
