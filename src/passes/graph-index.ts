@@ -76,6 +76,18 @@ export class GraphIndex {
     return freed;
   }
 
+  /** True if one of the values is among `made`, or comes of one of them by whatever nodes in between. */
+  needs(values: Iterable<Value>, made: ReadonlySet<Value | undefined>): boolean {
+    // A set hands out what is added to it while it is walked.
+    const behind = new Set(values);
+    for (const value of behind) {
+      if (made.has(value)) return true;
+      const producer = this.#producers.get(value);
+      if (producer !== undefined) for (const read of readsOf(producer)) behind.add(read);
+    }
+    return false;
+  }
+
   /** True if the value is an output, or if a node that is not among `gone` reads it. */
   isNeededBeside(value: Value, gone: ReadonlySet<Node>): boolean {
     if (this.#outputs.has(value)) return true;

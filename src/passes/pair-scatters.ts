@@ -8,7 +8,7 @@
  * a past: readers of a cache that is updated stay where they are. PairedTensorScatter is insitu's own: only for backends that have a kernel for it.
  */
 import { int, string } from "../graph/attribute-values.js";
-import { type Graph, type Node, readsOf, type Value } from "../graph/graph.js";
+import { type Graph, type Node, readsOf } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { axisOf, haveSameShape, shapeOf, typeOf } from "./facts.js";
 import { GraphIndex } from "./graph-index.js";
@@ -45,7 +45,7 @@ function partnersOf(graph: Graph): ReadonlyMap<Node, Node> {
   for (const node of graph.nodes) {
     if (node.op.domain !== "" || node.op.name !== "TensorScatter" || index.readersOf(node.inputs[0]!).size > 1)
       continue;
-    if (first === undefined || !areAlike(first, node) || needs(node, first, index)) {
+    if (first === undefined || !areAlike(first, node) || index.needs(readsOf(node), new Set(first.outputs))) {
       first = node;
       continue;
     }
@@ -68,18 +68,4 @@ function areAlike(one: Node, other: Node): boolean {
     haveSameShape(past, other.inputs[0]) &&
     haveSameShape(rows, other.inputs[1])
   );
-}
-
-/** True if a node needs what an earlier one makes, by whatever nodes in between. */
-function needs(node: Node, earlier: Node, index: GraphIndex): boolean {
-  const seen = new Set<Value>();
-  const pending = [...readsOf(node)];
-  for (let value = pending.pop(); value !== undefined; value = pending.pop()) {
-    if (seen.has(value)) continue;
-    seen.add(value);
-    const producer = index.producerOf(value);
-    if (producer === earlier) return true;
-    if (producer !== undefined) pending.push(...readsOf(producer));
-  }
-  return false;
 }

@@ -1,13 +1,14 @@
 /**
  * Rewrites: wherever a pattern fits, other nodes take the place of those it spells out. A place is taken only if nothing outside reads
- * the nodes in between, and if the declarations of the new nodes accept their operands.
+ * the nodes in between, if the declarations of the new nodes accept their operands, and if the values that they take over keep their types and, whatever
+ * symbols stand for, their shapes.
  */
 import { InsituError, unreachable } from "../base/error.js";
 import { type AttributeValue, readAttributes } from "../graph/attribute.js";
 import { int } from "../graph/attribute-values.js";
 import { newestOpset } from "../graph/build.js";
 import { inferOutputs } from "../graph/call.js";
-import { isKnown, sameDim } from "../graph/dim.js";
+import { isKnown, sameDim, sameShape } from "../graph/dim.js";
 import { type Fact, factOfView } from "../graph/fact.js";
 import { type Graph, type Node, readsOf, type Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
@@ -105,6 +106,12 @@ export class Edit {
     // A replaced node may have more outputs than are taken over: nobody may need those.
     const lost = replaced.flatMap((gone) => gone.outputs).filter((value) => value !== undefined && !taken.has(value));
     if (lost.some((value) => reads.has(value!) || this.index.isNeededBeside(value!, freed))) return this.#undo();
+    // Several results that become one node's may stand before and behind each other: that node would need itself.
+    const over = new Set(
+      [...taken].filter((value) => value !== undefined && this.index.producerOf(value) !== undefined),
+    );
+    const outside = [...reads].filter((value) => !taken.has(value));
+    if (over.size > 1 && this.index.needs(outside, over)) return this.#undo();
     for (const gone of freed) this.index.remove(gone);
     for (const made of this.#fresh) this.index.add(made);
     this.#placed.set(node, this.#fresh);
@@ -242,13 +249,12 @@ function accepted(replace: () => boolean): boolean {
   }
 }
 
-/** True unless the two are known to differ in type or shape. */
-function alike(before: Fact, after: Fact): boolean {
-  if (before.type !== after.type) return false;
-  const [a, b] = [before.shape, after.shape];
-  if (a === undefined || b === undefined) return true;
-  return a.length === b.length && a.every((dim, axis) => !isKnown(dim) || !isKnown(b[axis]) || dim === b[axis]);
-}
+/** True if both have one type, and one shape for every value of their symbols: shapes that only may be the same are not. */
+const alike = (before: Fact, after: Fact): boolean =>
+  before.type === after.type &&
+  before.shape !== undefined &&
+  after.shape !== undefined &&
+  sameShape(before.shape, after.shape);
 
 function namesOf(graph: Graph): Set<string> {
   const names = new Set(graph.inputs.map((value) => value.name));
