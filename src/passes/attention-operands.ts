@@ -6,7 +6,8 @@ import { multiplyDims, type Shape } from "../graph/dim.js";
 import type { Node, Value } from "../graph/graph.js";
 import { fitsInto, numberOf, orderOf, same, sameNumbers, shapeOf, typeOf } from "./facts.js";
 import { isFiniteSum } from "./bounds.js";
-import { either, op, type Pattern, provided } from "./match.js";
+import { joined as joinedAt, parted as partedAt } from "./heads.js";
+import { either, op, type Pattern } from "./match.js";
 import { ints } from "../graph/attribute-values.js";
 import { type Edit } from "./rewrite.js";
 
@@ -15,25 +16,11 @@ const turns =
   (node: Node): boolean =>
     sameNumbers(orderOf(node, order.length), order);
 
-/** True if a shape is [batch · heads, rows, columns] of another's [batch, heads, rows, columns]. */
-const joinsHeads = (joined: Shape | undefined, whole: Shape | undefined): boolean =>
-  joined?.length === 3 &&
-  whole?.length === 4 &&
-  same(joined[0], multiplyDims(whole[0], whole[1])) &&
-  same(joined[1], whole[2]) &&
-  same(joined[2], whole[3]);
-
 /** A Reshape that joins batch and heads of a value of 4 dimensions. */
-export const joined = (pattern: Pattern): Pattern =>
-  provided(op("Reshape", [pattern], { more: true }), (value, match) =>
-    joinsHeads(shapeOf(value), shapeOf(match.index.producerOf(value)?.inputs[0])),
-  );
+export const joined = (pattern: Pattern): Pattern => joinedAt(pattern, 4, 0);
 
 /** A Reshape that takes batch and heads apart again. */
-export const parted = (pattern: Pattern): Pattern =>
-  provided(op("Reshape", [pattern], { more: true }), (value, match) =>
-    joinsHeads(shapeOf(match.index.producerOf(value)?.inputs[0]), shapeOf(value)),
-  );
+export const parted = (pattern: Pattern): Pattern => partedAt(pattern, 4, 0);
 
 /** Keys of 4 dimensions, transposed: at once, or with batch and heads joined meanwhile. `swapped` are keys as [batch, length, heads, size]. */
 export const transposedKeys = (keys: Pattern, swapped: Pattern): Pattern =>

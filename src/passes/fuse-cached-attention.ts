@@ -14,6 +14,7 @@ import { isKnown } from "../graph/dim.js";
 import type { Graph, Node, Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { axisOf, same, shapeOf } from "./facts.js";
+import { headsApart, headsTogether, swapped } from "./heads.js";
 import { bound, either, hole, type Match, op, type Pattern, shared } from "./match.js";
 import { int, string } from "../graph/attribute-values.js";
 import { type Edit, rewrite } from "./rewrite.js";
@@ -23,10 +24,8 @@ import {
   isSideBySide,
   type Preparation,
   preparationOf,
-  reshaped,
   scaled,
   side,
-  swapped,
   turnedHeads,
   turnedRows,
   withOneProduct,
@@ -50,8 +49,8 @@ const attended = (query: Pattern, key: Pattern, value: Pattern): Pattern =>
 
 const factor = hole();
 const packed: Pattern = attended(scaled(turnedRows(queries), factor), turnedRows(keys), values);
-const inFront: Pattern = reshaped(
-  swapped(attended(scaled(turnedHeads(queries), factor), turnedHeads(keys), swapped(reshaped(values)))),
+const inFront: Pattern = headsTogether(
+  swapped(attended(scaled(turnedHeads(queries), factor), turnedHeads(keys), swapped(headsApart(values)))),
 );
 
 const sources = (match: Match): Record<"queries" | "keys" | "values", Value> => ({
@@ -71,6 +70,8 @@ const withCaches = (graph: Graph, operators: OperatorSet): Graph =>
       const [rank, axis] = [cache?.length, cache?.length === 4 ? 2 : 1];
       if (cache === undefined || shapeOf(match.value(pastValue))?.length !== rank || (rank !== 4 && rank !== 3))
         return false;
+      // One cache for keys and values alike is written once: no node of two writes stands for that.
+      if (writes[0] === writes[1]) return false;
       const isFront = rank === 4;
       if (isFront === (match.value(attention) === root)) return false;
       const [heads, keyHeads] = isFront
@@ -86,12 +87,22 @@ const withCaches = (graph: Graph, operators: OperatorSet): Graph =>
       if (writes[0].inputs[2] !== writes[1].inputs[2] || writes[0].attrs["mode"] !== writes[1].attrs["mode"])
         return false;
       if (!isPlainAttention(node)) return false;
-      const [q, k] = [queries, keys].map((from) => preparationOf(match, from, size));
+      const rows = [node.inputs[0], writes[0].inputs[1], writes[1].inputs[1]];
+      const counts = [heads, keyHeads, keyHeads];
+      if (!rows.every((each, at) => isCutInto(each, counts[at], size, isFront))) return false;
+      const q = preparationOf(match, queries, heads, size);
+      const k = preparationOf(match, keys, keyHeads, size);
       if (q === undefined || k === undefined || !areAlike(q, k)) return false;
       makeNode(match, edit, root, { heads, keyHeads, size, axis, q, k });
       return true;
     },
   });
+
+/** True if rows have so many heads of a size, in front or side by side. */
+function isCutInto(rows: Value | undefined, heads: number, size: number, isFront: boolean): boolean {
+  const shape = shapeOf(rows);
+  return isFront ? shape?.length === 4 && shape[1] === heads && shape[3] === size : shape?.[2] === heads * size;
+}
 
 /** True if nothing is asked of the attention but its result over the caches as they are told to be filled. */
 function isPlainAttention({ inputs, outputs, attrs }: Node): boolean {

@@ -14,6 +14,7 @@ import { isKnown } from "../graph/dim.js";
 import type { Graph, Node, Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { shapeOf, typeOf } from "./facts.js";
+import { headsTogether, reshaped, swapped } from "./heads.js";
 import { bound, either, hole, type Match, op, type Pattern, shared } from "./match.js";
 import { rewrite } from "./rewrite.js";
 import {
@@ -21,11 +22,9 @@ import {
   attentionAttributes,
   isSideBySide,
   preparationOf,
-  reshaped,
   scaled,
   type Side,
   side,
-  swapped,
   turnedHeads,
   turnedRows,
   withOneProduct,
@@ -37,7 +36,7 @@ const more = { more: true } as const;
 const [queries, keys] = [side(), side()];
 const [values, pastKey, pastValue, slots, valueCache, write, attention, factor] = Array.from({ length: 8 }, hole);
 
-/** Rows as a list of tokens, by way of heads apart or not. */
+/** Rows as a list of tokens, by way of heads apart or not: whatever is in between, the order stays, and the write says what the last shape is. */
 const listed = (rows: Pattern): Pattern => either(reshaped(reshaped(rows)), reshaped(rows));
 
 /** Keys, turned as rows or with heads in front. */
@@ -55,7 +54,7 @@ const attended = (query: Pattern): Pattern =>
   bound(attention, op("PagedAttention", [scaled(query, factor), written, valueCache], { ...own, ...more }));
 
 const packed: Pattern = attended(turnedRows(queries));
-const inFront: Pattern = reshaped(swapped(attended(turnedHeads(queries))));
+const inFront: Pattern = headsTogether(swapped(attended(turnedHeads(queries))));
 
 /** The layout of the caches, where it is one in which heads lie together, written and read alike, with one table for all heads. */
 function layoutOf(scatter: Node, reads: Node): "Norm" | "NHSD" | undefined {
@@ -83,7 +82,8 @@ const withPages = (graph: Graph, operators: OperatorSet): Graph =>
       const isFront = match.value(attention) !== root;
       const sizes = sizesOf(match, node, isFront, layout);
       if (sizes === undefined) return false;
-      const [q, k] = [queries, keys].map((from) => preparationOf(match, from, sizes.size));
+      const q = preparationOf(match, queries, sizes.heads, sizes.size);
+      const k = preparationOf(match, keys, sizes.keyHeads, sizes.size);
       if (q === undefined || k === undefined || !areAlike(q, k)) return false;
       const sources = [queries.source, keys.source, values].map((from) => match.value(from));
       if ([match.value(pastKey), match.value(pastValue)].some((cache) => typeOf(cache) !== typeOf(sources[0])))

@@ -8,16 +8,14 @@
  * A RotaryEmbedding between Transpose and Attention is packed as well. All three operands must come that way: a cache of 4 dimensions
  * that is joined outside stands in the way, one that Attention itself joins does not.
  */
-import { isKnown, multiplyDims } from "../graph/dim.js";
-import type { Graph, Node, Value } from "../graph/graph.js";
+import { isKnown } from "../graph/dim.js";
+import type { Graph, Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
-import { orderOf, same, sameNumbers, shapeOf } from "./facts.js";
-import { bound, either, hole, type Match, op, type Pattern, provided, shared } from "./match.js";
+import { shapeOf } from "./facts.js";
+import { headsTogether, swapped } from "./heads.js";
+import { bound, either, hole, type Match, op, type Pattern, shared } from "./match.js";
 import { int } from "../graph/attribute-values.js";
 import { type Edit, rewrite } from "./rewrite.js";
-
-const swapsHeads = (node: Node): boolean => sameNumbers(orderOf(node, 4), [0, 2, 1, 3]);
-const swapped = (pattern: Pattern): Pattern => op("Transpose", [pattern], { where: swapsHeads });
 
 /** One operand: heads moved to the front, maybe rotated there. */
 interface Side {
@@ -31,19 +29,6 @@ const attention = hole();
 
 const comesFrom = ({ source, rotated }: Side): Pattern =>
   either(bound(rotated, op("RotaryEmbedding", [swapped(source)], { more: true })), swapped(source));
-
-/** A Reshape that joins the last two dimensions. */
-const flattened = (pattern: Pattern): Pattern =>
-  provided(op("Reshape", [pattern], { more: true }), (value, match) => {
-    const [before, after] = [shapeOf(match.index.producerOf(value)?.inputs[0]), shapeOf(value)];
-    return (
-      before?.length === 4 &&
-      after?.length === 3 &&
-      same(after[0], before[0]) &&
-      same(after[1], before[1]) &&
-      same(after[2], multiplyDims(before[2], before[3]))
-    );
-  });
 
 /** The operand with heads side by side, [batch, length, heads · size], and their number; undefined where that is no number. */
 function packed({ source, rotated }: Side, match: Match, edit: Edit): { value: Value; heads: number } | undefined {
@@ -69,7 +54,7 @@ const attended: Pattern = shared(
 /** The graph with attentions that read and write heads side by side, where that saves Transposes. */
 export const packAttentionHeads = (graph: Graph, operators: OperatorSet): Graph =>
   rewrite(graph, operators, {
-    pattern: flattened(swapped(attended)),
+    pattern: headsTogether(swapped(attended)),
     replace(match, edit, root) {
       const node = match.node(attention);
       const result = match.value(attention);

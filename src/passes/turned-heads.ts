@@ -6,9 +6,10 @@ import type { Graph, Node, Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { float, int } from "../graph/attribute-values.js";
 import type { AttributeValue } from "../graph/attribute.js";
-import { axisOf, orderOf, same, sameNumbers, shapeOf } from "./facts.js";
+import { axisOf, haveSameShape, lastDim, same, shapeOf } from "./facts.js";
 import { joinedOperands, projection } from "./fuse-projection.js";
-import { bound, either, hole, type Match, op, type Pattern, scalar, unordered } from "./match.js";
+import { headsApart, joins, reshaped, swapped } from "./heads.js";
+import { bound, either, hole, type Match, op, type Pattern, provided, scalar, unordered } from "./match.js";
 import { rewrite } from "./rewrite.js";
 
 const own = { domain: "insitu" } as const;
@@ -23,28 +24,32 @@ export interface Side {
 }
 export const side = (): Side => ({ source: hole(), scale: hole(), normalized: hole(), rotated: hole() });
 
-export const swapped = (pattern: Pattern): Pattern =>
-  op("Transpose", [pattern], { where: (node) => sameNumbers(orderOf(node, 4), [0, 2, 1, 3]) });
-export const reshaped = (pattern: Pattern): Pattern => op("Reshape", [pattern], more);
-
-/** Heads apart, [batch, sequence, heads, size], normalized or not. */
-const headsApart = ({ source, scale, normalized }: Side): Pattern => {
+/** Heads taken apart in any shape, normalized or not. */
+const ready = ({ source, scale, normalized }: Side): Pattern => {
   const split = reshaped(source);
   const norm = either(op("SimplifiedLayerNormalization", [split, scale]), op("RMSNormalization", [split, scale]));
   return either(bound(normalized, norm), split);
 };
 
-/** Rows with heads side by side. */
-const rows = (from: Side): Pattern => either(reshaped(headsApart(from)), from.source);
+/** Heads apart, [batch, length, heads, size] of rows [batch, length, heads · size]. */
+const readyHeads = (from: Side): Pattern =>
+  provided(ready(from), (value, match) => joins(shapeOf(value), shapeOf(match.value(from.source)), 2));
+
+/** Rows with heads side by side: in the shape that they had before heads were taken apart. */
+const rows = (from: Side): Pattern =>
+  either(
+    provided(reshaped(ready(from)), (value, match) => haveSameShape(value, match.value(from.source))),
+    from.source,
+  );
 export const turnedRows = (from: Side): Pattern =>
   either(bound(from.rotated, op("RotaryEmbedding", [rows(from)], more)), rows(from));
 
 /** The same with heads in front, turned before or behind the Transpose. */
 export const turnedHeads = (from: Side): Pattern =>
   either(
-    bound(from.rotated, op("RotaryEmbedding", [swapped(headsApart(from))], more)),
-    swapped(reshaped(turnedRows(from))),
-    swapped(headsApart(from)),
+    bound(from.rotated, op("RotaryEmbedding", [swapped(readyHeads(from))], more)),
+    swapped(headsApart(turnedRows(from))),
+    swapped(readyHeads(from)),
   );
 
 /** Queries times a number, which becomes part of the attention's scale. */
@@ -64,19 +69,27 @@ export interface Preparation {
   readonly turn: { readonly operands: readonly (Value | undefined)[]; readonly node: Node } | undefined;
 }
 
-export function preparationOf(match: Match, from: Side, size: number): Preparation | undefined {
+/** How `count` heads of a size are made ready; undefined where a norm or a turn is of other heads. */
+export function preparationOf(match: Match, from: Side, count: number, size: number): Preparation | undefined {
   const norm = match.find(from.normalized) === undefined ? undefined : match.node(from.normalized);
   const scale = match.find(from.scale);
   if (norm !== undefined) {
-    if (axisOf(norm.attrs["axis"] as number, 4) !== 3 || scale?.initializer === undefined) return undefined;
-    const shape = shapeOf(scale);
-    if (shape?.length !== 1 || shape[0] !== size) return undefined;
+    const [rank, shape] = [shapeOf(norm.inputs[0])?.length ?? 0, shapeOf(scale)];
+    if (axisOf(norm.attrs["axis"] as number, rank) !== rank - 1 || scale?.initializer === undefined) return undefined;
+    if (shape?.length !== 1 || shape[0] !== size || lastDim(norm.inputs[0]) !== size) return undefined;
   }
   const turn = match.find(from.rotated) === undefined ? undefined : match.node(from.rotated);
+  if (turn !== undefined && !turnsHeads(turn, count, size)) return undefined;
   return {
     norm: norm && { scale: scale!, epsilon: norm.attrs["epsilon"] as number },
     turn: turn && { operands: turn.inputs.slice(1), node: turn },
   };
+}
+
+/** True if a RotaryEmbedding turns so many heads of a size: rows are cut into as many as it says, heads in front are what they are. */
+function turnsHeads({ inputs, attrs }: Node, count: number, size: number): boolean {
+  const shape = shapeOf(inputs[0]);
+  return shape?.length === 4 ? shape[1] === count && shape[3] === size : attrs["num_heads"] === count;
 }
 
 /** True if both are turned alike, and both or neither normalized with the same epsilon. */
