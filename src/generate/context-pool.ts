@@ -58,7 +58,7 @@ export class ContextPool implements ContextSource {
     if (context === undefined)
       throw new InsituError(
         "invalid-state",
-        "there is nothing to save: generate first, with reuse, and without sliding",
+        'there is no context to save: generate first, with a model that keeps contexts (keep: 1 or more), and without going past the context (whenFull: "slide")',
       );
     const words = [context.tokens.length, ...context.tokens];
     const state = await context.state.save();

@@ -54,7 +54,7 @@ export class AddedRows {
 }
 
 /** The most rows that a writer brings to a pair's cache. */
-function rowsOf({ writers, axis }: Pair, factOf: (value: Value) => Fact | undefined): Dim | undefined {
+export function rowsOf({ writers, axis }: Pair, factOf: (value: Value) => Fact | undefined): Dim | undefined {
   let rows: Dim | undefined;
   for (const node of writers) {
     const written = node.outputs.findIndex((_, position) => effectOf(node, position)?.kind === "update");

@@ -7,10 +7,11 @@ import { InsituError } from "../base/error.js";
 import { isKnown } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
 import type { Pair } from "../plan/pairs.js";
+import { cloneView } from "../tensor/copy.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { TensorLocation } from "../tensor/lender.js";
 import { type Placed, sameNumbers } from "../tensor/placed.js";
-import { hostView, type View } from "../tensor/view.js";
+import { bytesIn, hostView, View } from "../tensor/view.js";
 
 /** A buffer that forks of a state may share until one of them writes. */
 interface Shared {
@@ -240,6 +241,30 @@ export class Holding {
       this.#places.copy([{ from, to: this.buffer.slice(axis, 0, from.shape[axis]) }]);
       this.#length = from.shape[axis];
     } else this.#places.copy([{ from, to: this.buffer }]);
+  }
+
+  /** The first rows along an axis, all where there are no more; what a run reads as the past where there is no axis. */
+  first(axis: number | undefined, rows: number): Placed {
+    return axis === undefined ? this.past : this.buffer.slice(axis, 0, Math.min(this.buffer.shape[axis], rows));
+  }
+
+  /** True if the rows of a cache on the host are bytes of zero, from one on. */
+  isZeroFrom(axis: number, row: number): boolean {
+    const count = this.buffer.shape[axis];
+    if (row >= count || this.type === "string") return true;
+    return bytesIn(cloneView(hostView(this.buffer.slice(axis, row, count)))).every((byte) => byte === 0);
+  }
+
+  /** Copies rows in from the first on; those behind them, up to number `touched`, become zeros. */
+  fill(axis: number, rows: Placed, touched: number): void {
+    const count = rows.shape[axis];
+    const end = Math.min(this.buffer.shape[axis], touched);
+    this.move((buffer) => [
+      { from: rows, to: buffer.slice(axis, 0, count) },
+      ...(end > count
+        ? [{ from: View.allocate(this.type, buffer.shape.with(axis, end - count)), to: buffer.slice(axis, count, end) }]
+        : []),
+    ]);
   }
 
   /** Forgets the rows after `length`. */

@@ -67,7 +67,7 @@ export class Pairings {
     const pairing: Pairing = {
       stateful,
       lengthInputs,
-      standing: new Standing(graph, plan.pairs, lengthInputs, this.#weights),
+      standing: new Standing(graph, plan, lengthInputs, this.#weights),
     };
     this.#made.set(key, pairing);
     return pairing;

@@ -1,12 +1,13 @@
 /**
  * A saved state, read and checked: nothing is taken over, and next to nothing allocated, before every word of the header has turned out to
- * be what `writeSaved` writes for a state of these caches.
+ * be what `writeSaved` writes for a state of these caches, of this capacity or of another.
  */
 import { InsituError } from "../base/error.js";
 import { byteLengthOf, type ElementType } from "../tensor/element-type.js";
 import { elementCount, type View, viewOfBytes } from "../tensor/view.js";
 import type { Holding } from "./holding.js";
-import { headerOf, metadataName, padded, storedAs, version } from "./saved-state.js";
+import type { FilledCache } from "./written-rows.js";
+import { headerOf, metadataName, padded, readableVersions, storedAs } from "./saved-state.js";
 
 /** A cache as the header describes it: its contents lie from `start` to `end` behind the header. */
 interface Described {
@@ -28,18 +29,26 @@ interface Saved {
 /**
  * Reads saved bytes for a state of these caches and so many samples. Throws `invalid-state`, naming what is wrong, for anything that
  * `writeSaved` would not write for such a state. `bounded` says that lengths are rows that some cache can hold. Takes no more memory than a
- * header of this state does.
+ * header of this state does. `filled` are the caches of which there may be fewer rows than this state has room for.
  */
-export function readSaved(bytes: Uint8Array, holdings: readonly Holding[], samples: number, bounded: boolean): Saved {
-  const { header, data } = readHeader(bytes, headerOf(holdings, new Array<number>(samples).fill(0)).length);
+export function readSaved(
+  bytes: Uint8Array,
+  holdings: readonly Holding[],
+  samples: number,
+  bounded: boolean,
+  filled: ReadonlyMap<string, FilledCache>,
+): Saved {
+  const own = holdings.map((holding) => ({ holding, place: holding.past }));
+  const { header, data } = readHeader(bytes, headerOf(own, new Array<number>(samples).fill(0)).length);
   const { lengths, types } = readMetadata(header);
   if (lengths.length !== samples) refuse(`has ${lengths.length} samples, this one has ${samples}`);
   const known = new Set(holdings.map(({ name }) => name));
   for (const name of [...Object.keys(header), ...Object.keys(types)])
     if (name !== metadataName && !known.has(name)) refuse(`holds "${name}", which is none of ${[...known].join(", ")}`);
-  const described = holdings.map((holding) => readEntry(holding, header, types));
+  const described = holdings.map((holding) => readEntry(holding, header, types, filled.get(holding.name)));
   checkTiles(described, data.length);
   if (bounded) checkLengths(described, lengths);
+  checkRings(described, lengths, filled);
   return {
     lengths,
     rows: new Map(
@@ -107,8 +116,10 @@ function readHeader(bytes: Uint8Array, usual: number): { readonly header: Fields
 function readMetadata(header: Fields): { readonly lengths: readonly number[]; readonly types: Fields } {
   const metadata = Object.hasOwn(header, metadataName) ? header[metadataName] : undefined;
   if (!isFields(metadata) || metadata["format"] !== "insitu-state") return refuse("was not written by insitu");
-  if (metadata["version"] !== version)
-    return refuse(`has version ${shown(metadata["version"]).replaceAll('"', "")}, this insitu reads ${version}`);
+  if (!readableVersions.some((version) => version === metadata["version"]))
+    return refuse(
+      `has version ${shown(metadata["version"]).replaceAll('"', "")}, this insitu reads ${readableVersions.join(" and ")}`,
+    );
   const [lengthText, typeText] = [metadata["lengths"], metadata["types"]];
   if (Object.keys(metadata).length !== 4 || typeof lengthText !== "string" || typeof typeText !== "string")
     return refuse(`has metadata that insitu does not write: ${shown(metadata)}`);
@@ -121,7 +132,7 @@ function readMetadata(header: Fields): { readonly lengths: readonly number[]; re
 }
 
 /** What the file says of a cache, where it fits. */
-function readEntry(holding: Holding, header: Fields, types: Fields): Described {
+function readEntry(holding: Holding, header: Fields, types: Fields, fills: FilledCache | undefined): Described {
   const { name, type, buffer, grows, pair } = holding;
   if (type === "string") return refuse(`cannot hold "${name}", which are strings`);
   const entry = Object.hasOwn(header, name) ? header[name] : undefined;
@@ -133,7 +144,12 @@ function readEntry(holding: Holding, header: Fields, types: Fields): Described {
   const fits =
     match[1] === type &&
     shape.length === buffer.rank &&
-    shape.every((dim, at) => dim === buffer.shape[at] || (grows && at === pair.axis));
+    shape.every((dim, at) => dim === buffer.shape[at] || ((grows || fills !== undefined) && at === pair.axis));
+  const rows = fits && fills !== undefined ? shape[fills.axis] : 0;
+  if (rows > (holding.capacity ?? rows))
+    return refuse(
+      `has ${rows} rows for cache "${name}", which has room for ${holding.capacity}: create the state with a capacity of ${rows} or more`,
+    );
   if (!fits) return refuse(`has ${shown(text)} for cache "${name}", which is ${buffer}`);
   const wanted = storedAs(type, shape);
   const offsets = isFields(entry) ? entry["data_offsets"] : undefined;
@@ -172,4 +188,19 @@ function checkLengths(described: readonly Described[], lengths: readonly number[
   const most = Math.max(...along.map(({ holding, shape }) => shape[holding.pair.axis!]));
   const sample = lengths.findIndex((length) => length > most);
   if (sample >= 0) refuse(`has ${lengths[sample]} rows for sample ${sample}, its caches hold ${most}`);
+}
+
+/** A ring that has come round goes on in one of its own size alone. */
+function checkRings(
+  described: readonly Described[],
+  lengths: readonly number[],
+  filled: ReadonlyMap<string, FilledCache>,
+): void {
+  for (const { holding, shape } of described) {
+    const { axis, wraps } = filled.get(holding.name) ?? { axis: 0, wraps: false };
+    if (!wraps || shape[axis] === holding.capacity || lengths.every((length) => length <= shape[axis])) continue;
+    refuse(
+      `has cache "${holding.name}" as a ring of ${shape[axis]} rows that has come round, which one of ${holding.capacity} cannot go on with`,
+    );
+  }
 }

@@ -1,11 +1,24 @@
-/** A state as bytes: safetensors' layout, with lengths and version in its metadata. Written here; read in read-saved-state.ts. */
+/**
+ * A state as bytes: safetensors' layout, with lengths and version in its metadata. Written here; read in read-saved-state.ts. Version 1 had
+ * every cache in its capacity, which a file of version 2 may have too.
+ */
 import { InsituError } from "../base/error.js";
 import { byteLengthOf, type ElementType } from "../tensor/element-type.js";
 import { bytesIn, elementCount } from "../tensor/view.js";
+import type { Placed } from "../tensor/placed.js";
 import type { Holding } from "./holding.js";
 
-/** Written by this version, and the only one it reads. */
-export const version = "1";
+/** Written by this version of insitu. */
+const version = "2";
+
+/** Read by it. */
+export const readableVersions: readonly string[] = ["1", version];
+
+/** A cache, and the part of it that is saved. */
+interface SavedCache {
+  readonly holding: Holding;
+  readonly place: Placed;
+}
 
 /** safetensors' names; types it has none for travel as bytes, with their own name in the metadata. */
 const dtypes: Readonly<Partial<Record<ElementType, string>>> = {
@@ -30,11 +43,11 @@ const dtypes: Readonly<Partial<Record<ElementType, string>>> = {
 export const metadataName = "__metadata__";
 
 /** The caches and lengths as bytes: as they are when this is called. */
-export async function writeSaved(holdings: readonly Holding[], lengths: readonly number[]): Promise<Uint8Array> {
-  const head = new TextEncoder().encode(headerOf(holdings, lengths));
-  const size = holdings.reduce((sum, { type, past }) => sum + byteLengthOf(type, past.size), 0);
+export async function writeSaved(caches: readonly SavedCache[], lengths: readonly number[]): Promise<Uint8Array> {
+  const head = new TextEncoder().encode(headerOf(caches, lengths));
+  const size = caches.reduce((sum, { place }) => sum + byteLengthOf(place.type, place.size), 0);
   // All are asked for before the first is waited for: no later run comes in between.
-  const contents = holdings.map((holding) => holding.read(holding.past));
+  const contents = caches.map(({ holding, place }) => holding.read(place));
   const bytes = new Uint8Array(8 + head.length + size);
   new DataView(bytes.buffer).setBigUint64(0, BigInt(head.length), true);
   bytes.set(head, 8);
@@ -48,17 +61,19 @@ export async function writeSaved(holdings: readonly Holding[], lengths: readonly
 }
 
 /** The header of a file, with spaces up to a multiple of 8 bytes. */
-export function headerOf(holdings: readonly Holding[], lengths: readonly number[]): string {
+export function headerOf(caches: readonly SavedCache[], lengths: readonly number[]): string {
   let end = 0;
-  const entries = holdings.map(({ name, type, past }) => {
+  const entries = caches.map(({ holding: { name, type }, place }) => {
     if (type === "string") throw new InsituError("invalid-state", `"${name}" holds strings, which cannot be saved`);
     if (name === metadataName)
       throw new InsituError("invalid-state", `"${name}" cannot be saved: safetensors keeps that name for itself`);
     const start = end;
-    end += byteLengthOf(type, past.size);
-    return [name, { ...storedAs(type, past.shape), data_offsets: [start, end] }] as const;
+    end += byteLengthOf(type, place.size);
+    return [name, { ...storedAs(type, place.shape), data_offsets: [start, end] }] as const;
   });
-  const types = Object.fromEntries(holdings.map(({ name, type, past }) => [name, describe(type, past.shape)]));
+  const types = Object.fromEntries(
+    caches.map(({ holding: { name, type }, place }) => [name, describe(type, place.shape)]),
+  );
   const metadata = {
     format: "insitu-state",
     version,

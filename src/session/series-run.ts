@@ -54,7 +54,7 @@ export async function startSeries(
     }
     if (series.isOneProgram) return begin(state, (begun) => runTogether(series, state, begun));
     // What was copied for a fork stays copied.
-    state.settle({ lengths: state.lengths, movedBytes: series.first.movedBytes, runs: 0 });
+    state.settle({ lengths: state.lengths, writtenRows: 0, movedBytes: series.first.movedBytes, runs: 0 });
   }
   return startEach(parts, feeds, changes, wanted, state);
 }
@@ -92,6 +92,8 @@ interface Series {
   readonly inputs: readonly (readonly Placed[])[];
   /** Rows of each sample when all are done. */
   readonly lengths: readonly number[];
+  /** Rows from the front of its caches that one of them may write. */
+  readonly writtenRows: number;
   /** False where lengths make them different programs: the rest says nothing then. */
   readonly isOneProgram: boolean;
 }
@@ -126,14 +128,17 @@ function prepareSeries(
     ({ name }) => feeds[name] === undefined,
   );
   const inputs = [inOrder(graph, first.inputs)];
+  const { standing } = pairing;
+  const { broughtRows } = standing.of(program);
   let lengths = after(state.lengths, first.inputs);
+  let { writtenRows } = first;
   let before = first.inputs;
   const views = laterViews.get(state) ?? [];
   laterViews.set(state, views);
   for (const [at, change] of changes.entries()) {
     const own = new Map(before);
     for (const [name, tensor] of Object.entries(change)) {
-      const value = pairing.standing.inputs.get(name);
+      const value = standing.inputs.get(name);
       if (value === undefined || holdings.has(name))
         throw new InsituError("invalid-feed", `${valueText(name)} is no input that a run of a series may change`);
       own.set(value, readReplacement(value, tensor, first.inputs.get(value), first.slotOf));
@@ -142,21 +147,23 @@ function prepareSeries(
     keepApart(own, graph.inputs, holdings, pairing.stateful);
     const lengthViews = (views[at] ??= new LengthViews());
     const next = programOf(graph, own, { pairing, lengths, lengthViews });
-    if (next.program !== program || next.added !== added) return { first, inputs, lengths, isOneProgram: false };
+    if (next.program !== program || next.added !== added)
+      return { first, inputs, lengths, writtenRows, isOneProgram: false };
     inputs.push(inOrder(graph, own));
     lengths = after(lengths, own);
+    writtenRows = Math.max(writtenRows, standing.writtenRows.of(own, broughtRows));
     before = own;
   }
-  return { first, inputs, lengths, isOneProgram: true };
+  return { first, inputs, lengths, writtenRows, isOneProgram: true };
 }
 
 function runTogether(
-  { first, inputs, lengths }: Series,
+  { first, inputs, lengths, writtenRows }: Series,
   { pairing: { stateful } }: State,
   begun: (outcome: Outcome) => void,
 ): Promise<{ readonly results: readonly Results[]; readonly outcome: Outcome }> {
   const { program, targets, taken, slotOf, movedBytes } = first;
-  const outcome = { lengths, movedBytes, runs: inputs.length };
+  const outcome = { lengths, writtenRows, movedBytes, runs: inputs.length };
   return stateful.runSeries!(
     program,
     inputs,

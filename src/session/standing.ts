@@ -4,11 +4,13 @@
  */
 import type { Graph, Value } from "../graph/graph.js";
 import type { Pair } from "../plan/pairs.js";
+import type { Uses } from "../plan/uses.js";
 import type { Program } from "../plan/program.js";
 import type { View } from "../tensor/view.js";
 import { AddedRows } from "./added-rows.js";
 import { areBounded, type LengthInputs } from "./lengths.js";
 import { Taken } from "./results.js";
+import { WrittenRows } from "./written-rows.js";
 
 /** What the shapes of a program decide for every run of it. */
 interface ProgramNotes {
@@ -16,6 +18,8 @@ interface ProgramNotes {
   readonly taken: Taken;
   /** Rows that a run adds to the caches it writes by index, where that is known beforehand. */
   readonly addedRows: number | undefined;
+  /** The most rows that it brings to a cache which fills up from the front; infinitely many where data decide it. */
+  readonly broughtRows: number;
   /** Set once every present was found to be one that its past can become: shapes decide it. */
   presentsFit: boolean;
 }
@@ -32,10 +36,17 @@ export class Standing {
   readonly unheldOutputs: ReadonlyMap<Value, null>;
   /** How many rows runs add. */
   readonly addedRows: AddedRows;
+  /** How far runs write. */
+  readonly writtenRows: WrittenRows;
   readonly #weights: Taken;
   readonly #notes = new WeakMap<Program, ProgramNotes>();
 
-  constructor(graph: Graph, pairs: readonly Pair[], lengths: LengthInputs, weights: Iterable<View>) {
+  constructor(
+    graph: Graph,
+    { pairs, uses }: { readonly pairs: readonly Pair[]; readonly uses: Uses },
+    lengths: LengthInputs,
+    weights: Iterable<View>,
+  ) {
     const held = new Set(pairs.map((pair) => pair.present));
     this.inputs = new Map(graph.inputs.map((value) => [value.name, value]));
     this.omissible = new Set([...lengths.start, ...lengths.end]);
@@ -43,6 +54,7 @@ export class Standing {
     this.outputs = new Map(graph.outputs.map((value) => [value, null]));
     this.unheldOutputs = new Map(graph.outputs.filter((value) => !held.has(value)).map((value) => [value, null]));
     this.addedRows = new AddedRows(graph, pairs);
+    this.writtenRows = new WrittenRows(pairs, lengths, uses);
     this.#weights = new Taken(weights);
   }
 
@@ -51,7 +63,12 @@ export class Standing {
     let notes = this.#notes.get(program);
     if (notes === undefined) {
       const taken = new Taken(program.constants.values(), this.#weights);
-      notes = { taken, addedRows: this.addedRows.ofProgram(program), presentsFit: false };
+      notes = {
+        taken,
+        addedRows: this.addedRows.ofProgram(program),
+        broughtRows: this.writtenRows.ofProgram(program),
+        presentsFit: false,
+      };
       this.#notes.set(program, notes);
     }
     return notes;

@@ -2,16 +2,18 @@
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { ElementType } from "../tensor/element-type.js";
-import { Lender, type TensorLocation } from "../tensor/lender.js";
 import { lentTensor, type Tensor } from "../tensor/tensor.js";
 import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
-import { bytesIn, sameNumbers, type View, viewOfBytes } from "../tensor/view.js";
+import { bytesIn, viewOfBytes } from "../tensor/view.js";
 import type { CacheEdit, CacheEdits, EditedCache } from "./cache-edits.js";
+import { HeldCache } from "./held-cache.js";
 import type { Holding } from "./holding.js";
 import { LengthViews } from "./lengths.js";
 import type { Pairing } from "./pairing.js";
 import { readSaved } from "./read-saved-state.js";
 import { writeSaved } from "./saved-state.js";
+import type { Outcome } from "./stateful-run.js";
+import { RowMarks } from "./written-rows.js";
 
 /** What happened to a state's bytes so far. */
 export interface StateStatistics {
@@ -52,49 +54,6 @@ function stretchesOf(numbers: readonly number[]): readonly (readonly [start: num
   return stretches;
 }
 
-/** A cache as tensors show it, for as long as `check` lets them and the reserve is the same. */
-class HeldCache extends Lender {
-  readonly type: ElementType;
-  readonly shape: readonly number[];
-  readonly location: TensorLocation;
-  readonly #holding: Holding;
-  readonly #check: () => void;
-
-  constructor(holding: Holding, check: () => void) {
-    super();
-    this.type = holding.type;
-    this.shape = holding.buffer.shape;
-    this.location = holding.location;
-    this.#holding = holding;
-    this.#check = check;
-  }
-
-  check(): void {
-    this.#check();
-    const { name, buffer } = this.#holding;
-    if (sameNumbers(this.shape, buffer.shape)) return;
-    throw new InsituError(
-      "invalid-state",
-      `cache "${name}" was [${this.shape.join(",")}] and is [${buffer.shape.join(",")}] since it has grown: ask state.get again`,
-    );
-  }
-
-  view(): View {
-    this.check();
-    return this.#holding.shown;
-  }
-
-  lend(): View {
-    this.check();
-    return this.#holding.lend();
-  }
-
-  async read(): Promise<View> {
-    this.check();
-    return this.#holding.read(this.#holding.buffer);
-  }
-}
-
 /** The caches of one conversation. Made by `session.createState`. */
 export class State {
   readonly #holdings: ReadonlyMap<string, Holding>;
@@ -105,6 +64,8 @@ export class State {
   readonly lengthViews: LengthViews = new LengthViews();
   /** Replaced, never written: what was handed out stays as it was. */
   #lengths: readonly number[];
+  /** Rows that are written, in caches that fill up from the front. */
+  readonly #rows: RowMarks;
   #busy = false;
   #released = false;
   /** Why the contents cannot be vouched for; undefined while they can. */
@@ -113,11 +74,18 @@ export class State {
   #movedBytes = 0;
 
   /** For sessions: `owner` is what a run checks the state against. */
-  constructor(owner: StateOwner, pairing: Pairing, holdings: readonly Holding[], lengths: readonly number[]) {
+  constructor(
+    owner: StateOwner,
+    pairing: Pairing,
+    holdings: readonly Holding[],
+    lengths: readonly number[],
+    rows: RowMarks = new RowMarks(lengths),
+  ) {
     this.#owner = owner;
     this.pairing = pairing;
     this.#holdings = new Map(holdings.map((holding) => [holding.name, holding]));
     this.#lengths = [...lengths];
+    this.#rows = rows;
     dropped.register(this, [owner, holdings], this);
   }
 
@@ -162,7 +130,7 @@ export class State {
       this.#whole();
     };
     check();
-    return lentTensor(new HeldCache(this.#holding(name), check));
+    return lentTensor(new HeldCache(this.#holding(name), check, () => this.#rows.lend()));
   }
 
   /** Copies a tensor into a cache. */
@@ -176,6 +144,7 @@ export class State {
     if (tensor === undefined)
       throw new InsituError("invalid-argument", `cache "${name}" takes a Tensor, got ${valueText(given)}`);
     holding.write(tensor.toView());
+    this.#rows.wrote(Infinity);
     if (holding.grows) this.#lengths = this.#lengths.map(() => holding.length);
   }
 
@@ -220,6 +189,7 @@ export class State {
     }
     for (const holding of this.#holdings.values()) holding.truncate(lengths[0] ?? 0);
     this.#lengths = lengths;
+    this.#rows.forgetBehind(lengths);
   }
 
   /**
@@ -238,6 +208,7 @@ export class State {
     this.#busy = true;
     try {
       this.#movedBytes += await this.#owner.edits.run(chosen);
+      if (chosen.length > 0) this.#rows.wrote(Infinity);
     } catch (error) {
       if (error instanceof InsituError && error.code === "state-lost") this.lose(error);
       throw error;
@@ -296,26 +267,50 @@ export class State {
       this.pairing,
       [...this.#holdings.values()].map((holding) => holding.fork()),
       this.#lengths,
+      this.#rows.fork(),
     );
   }
 
-  /** The state as bytes, in safetensors' layout: as it is when this is called. */
+  /**
+   * The state as bytes, in safetensors' layout: as it is when this is called. Of a cache that fills up from the front, the rows that were
+   * written, not its capacity; every other is saved whole.
+   */
   async save(): Promise<Uint8Array> {
     this.#idle();
-    return writeSaved([...this.#holdings.values()], this.#lengths);
+    const holdings = [...this.#holdings.values()];
+    const { filled } = this.pairing.standing.writtenRows;
+    const rows = this.#rows.saved(this.#lengths, (row) =>
+      [...filled].every(([name, { axis }]) => this.#holding(name).isZeroFrom(axis, row)),
+    );
+    const caches = holdings.map((holding) => ({ holding, place: holding.first(filled.get(holding.name)?.axis, rows) }));
+    return writeSaved(caches, this.#lengths);
   }
 
-  /** Takes over saved contents. Rejects, with nothing changed, where they are not whole or do not fit. */
+  /**
+   * Takes over saved contents, also of a state of another capacity where this one has room for its rows. Rejects, with nothing changed, where
+   * they are not whole or do not fit.
+   */
   async restore(bytes: Uint8Array): Promise<void> {
     this.#waiting();
     const holdings = [...this.#holdings.values()];
-    const saved = readSaved(bytes, holdings, this.#lengths.length, this.pairing.standing.hasBoundedLengths);
+    const { hasBoundedLengths, writtenRows } = this.pairing.standing;
+    const saved = readSaved(bytes, holdings, this.#lengths.length, hasBoundedLengths, writtenRows.filled);
     // Room is made before the first byte is written.
     for (const holding of holdings) {
       holding.detach();
       holding.reserve(saved.rows.get(holding) ?? 0, true);
     }
-    for (const holding of holdings) holding.write(saved.contentsOf(holding));
+    const { touched } = this.#rows;
+    this.#rows.restart();
+    for (const holding of holdings) {
+      const contents = saved.contentsOf(holding);
+      const axis = writtenRows.filled.get(holding.name)?.axis;
+      if (axis === undefined) holding.write(contents);
+      else {
+        holding.fill(axis, contents, touched);
+        this.#rows.wrote(contents.shape[axis]);
+      }
+    }
     this.#lengths = saved.lengths;
     this.#lost = undefined;
   }
@@ -345,12 +340,11 @@ export class State {
   }
 
   /** For sessions: ends a run, or several, with the new lengths where it succeeded. */
-  settle(
-    outcome: { readonly lengths: readonly number[]; readonly movedBytes: number; readonly runs?: number } | undefined,
-  ): void {
+  settle(outcome: Outcome | undefined): void {
     this.#busy = false;
     if (outcome === undefined) return;
     this.#lengths = outcome.lengths;
+    this.#rows.wrote(outcome.writtenRows);
     this.#runs += outcome.runs ?? 1;
     this.#movedBytes += outcome.movedBytes;
   }

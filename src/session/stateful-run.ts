@@ -96,6 +96,8 @@ export async function begin<T>(
 /** What a run made of a state. */
 export interface Outcome {
   readonly lengths: readonly number[];
+  /** Rows from the front of its caches that it may have written. */
+  readonly writtenRows: number;
   readonly movedBytes: number;
   /** One where left out. */
   readonly runs?: number;
@@ -111,6 +113,8 @@ export interface PreparedRun {
   readonly inputs: Map<Value, Placed>;
   /** Rows that it adds, where that is known beforehand. */
   readonly added: number | undefined;
+  /** Rows from the front of the caches that it may write. */
+  readonly writtenRows: number;
   /** The caches, in the order of the pairs. */
   readonly own: readonly Holding[];
   readonly slotOf: (tensor: unknown) => Placed | undefined;
@@ -160,7 +164,8 @@ export function prepareRun(
 
   const targets = targetsOnDevice(wanted ?? standing.unheldOutputs, parts.staysOnDevice, program, parts, stateful);
   const taken = new Taken(inputs.values(), notes.taken);
-  return { program, inputs, added, own, slotOf, targets, taken, movedBytes };
+  const writtenRows = standing.writtenRows.of(inputs, notes.broughtRows);
+  return { program, inputs, added, writtenRows, own, slotOf, targets, taken, movedBytes };
 }
 
 async function runOnce(
@@ -177,7 +182,7 @@ async function runOnce(
   const { stateful, lengthInputs } = pairing;
   const { pairs } = stateful.plan;
   const prepared = prepareRun(parts, feeds, wanted, holdings, state, insideOf);
-  const { program, inputs, added, own, slotOf, targets, taken } = prepared;
+  const { program, inputs, added, writtenRows, own, slotOf, targets, taken } = prepared;
   let { movedBytes } = prepared;
   /** Presents become pasts; `moves` are copied at once with them. */
   const adopt = (outputs: ReadonlyMap<Value, Placed>, moves: readonly Move[]): Outcome => {
@@ -190,7 +195,7 @@ async function runOnce(
       adoption.settle();
       movedBytes += adoption.movedBytes;
     }
-    return { lengths: after, movedBytes };
+    return { lengths: after, writtenRows, movedBytes };
   };
   let known: Outcome | undefined;
   return stateful.run(

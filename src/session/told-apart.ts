@@ -47,7 +47,9 @@ export class ToldApart {
       const graph = this.#prepare(toldApart(this.#model, symbols));
       const functional = this.#opened.prepare(makePlan(graph, { policy: this.#policy, pasts: "caller" }));
       const lengths = { start: new Set<never>(), end: new Set<never>(), told: new Map() };
-      parts = { graph, functional, standing: new Standing(graph, [], lengths, namedWeightsOf(graph).keys()) };
+      const { uses } = functional.plan;
+      const standing = new Standing(graph, { pairs: [], uses }, lengths, namedWeightsOf(graph).keys());
+      parts = { graph, functional, standing };
       this.#made.set(key, parts);
     }
     return parts;

@@ -1,9 +1,15 @@
 // Saved contexts, damaged: what is taken over is what the bytes say, or an error says what is wrong and the model has what it had.
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type { LoadLanguageModelOptions } from "../../src/generate/causal-lm.js";
 import { seededRandom } from "../../src/graph/call.js";
+import { noWebgpu } from "../support/backends.js";
+import { builtEntry } from "../support/built.js";
 import { hubFolder, tokensOf } from "./support.js";
 
 const soak = process.env["INSITU_SOAK"] === "1";
@@ -128,3 +134,47 @@ test("pages of other blocks, of another pool, or with no room for them", async (
   await expect(short.restoreContext(bytes)).rejects.toThrow(/tokens, this model's contexts hold 8/);
   for (const model of [lm, other, small, short]) await model.release();
 });
+
+test.each(["wasm", ...(noWebgpu === undefined ? ["webgpu"] : [])])(
+  "bytes are those of what was read, not of the context, and another process goes on from them: %s",
+  async (backend) => {
+    const load = (context: number): Promise<CausalLM> => CausalLM.load(folders.op24.path, { backend, context });
+    const [small, large] = [await load(32), await load(2048)];
+    const prompt = "One day";
+    const straight = await tokensOf(large.generate(prompt, { ...told, maxTokens: 12 }));
+    // Whoever has read more before does not save that.
+    await small.generate("A long day in the forest", told).text();
+    const sizes = [];
+    for (const lm of [small, large])
+      for (const maxTokens of [2, 6, 10]) {
+        await lm.generate(prompt, { ...told, maxTokens }).text();
+        sizes.push((await lm.saveContext()).length);
+      }
+    expect(sizes.slice(0, 3)).toEqual(sizes.slice(3));
+    // Four tokens more take as many bytes each time, but for digits in the header.
+    const perToken = (sizes[2] - sizes[1]) / 4;
+    expect(Math.abs(sizes[1] - sizes[0] - 4 * perToken)).toBeLessThan(100);
+    await small.generate(prompt, told).text();
+    const folder = mkdtempSync(join(tmpdir(), "insitu-saved-"));
+    writeFileSync(join(folder, "context"), await small.saveContext());
+    writeFileSync(
+      join(folder, "resume.mjs"),
+      `import { readFileSync } from "node:fs";
+      import { CausalLM } from ${JSON.stringify(builtEntry)};
+      const lm = await CausalLM.load(${JSON.stringify(folders.op24.path)}, { backend: "${backend}", context: 64 });
+      await lm.restoreContext(readFileSync("context"));
+      const prompt = [...lm.tokenizer.encode("${prompt}"), ...${JSON.stringify(straight.slice(0, 6).map(({ token }) => token))}];
+      const generation = lm.generate(prompt, ${JSON.stringify(told)});
+      const tokens = [];
+      for await (const { token } of generation) tokens.push(token);
+      console.log(JSON.stringify({ tokens, reused: generation.summary.reusedTokens, length: prompt.length }));
+      await lm.release();`,
+    );
+    const output = execFileSync(process.execPath, ["resume.mjs"], { cwd: folder, encoding: "utf8" });
+    const { tokens, reused, length } = JSON.parse(output) as { tokens: number[]; reused: number; length: number };
+    expect(tokens).toEqual(straight.slice(6).map(({ token }) => token));
+    expect(reused).toBe(length - 1);
+    rmSync(folder, { recursive: true });
+    await Promise.all([small.release(), large.release()]);
+  },
+);

@@ -131,6 +131,10 @@ function withHeader(bytes: Uint8Array, text: string, { pad = true }: { pad?: boo
   return made;
 }
 
+/** A file of the version before is one of this version with all its rows. */
+const asNow = (bytes: Uint8Array): Buffer =>
+  Buffer.from(Buffer.from(bytes).toString("latin1").replace('"version":"1"', '"version":"2"'), "latin1");
+
 /** Counts what became of damaged bytes: each is taken over to the bit, or refused with nothing changed. */
 class Judge {
   readonly #target: State;
@@ -159,7 +163,7 @@ class Judge {
         expect.fail(`${what}: ${error instanceof Error ? `${error.name}: ${error.message}` : String(error)}`);
       message = error.message;
     }
-    const wanted = message === undefined ? Buffer.from(bytes) : this.#before;
+    const wanted = message === undefined ? asNow(bytes) : this.#before;
     if (Buffer.compare(Buffer.from(await this.#target.save()), wanted) !== 0)
       expect.fail(
         `${what}: ${message === undefined ? "taken over otherwise than it says" : `changed, and ${message}`}`,
@@ -344,19 +348,20 @@ test("offsets that overlap, leave gaps, or lie outside; lengths above the capaci
   const judge = await Judge.of(await filledState());
   const change = (path: Path, by: unknown): Promise<string | undefined> =>
     judge.try(withHeader(bytes, JSON.stringify(replaced(JSON.parse(headerOf(bytes)), path, by))), path.join("/"));
-  const size = 4 * 2 * 4 * 2;
-  expect(await change(["constructor", "data_offsets"], [0, 32])).toMatch(
-    /has wrong offsets: "__proto__" begins at byte 0, what comes before it ends at 32$/,
+  // Three rows were written, of four that there are.
+  const size = 4 * 2 * 3 * 2;
+  expect(await change(["constructor", "data_offsets"], [0, 24])).toMatch(
+    /has wrong offsets: "__proto__" begins at byte 0, what comes before it ends at 24$/,
   );
   expect(await change(["__proto__", "data_offsets"], [size * 100, size * 101])).toMatch(/begins at byte/);
-  expect(await change(["past", "data_offsets"], [-16, 0])).toMatch(/wrong offsets for "past": \[-16,0\] for 16 bytes/);
+  expect(await change(["past", "data_offsets"], [-16, 0])).toMatch(/wrong offsets for "past": \[-16,0\] for 12 bytes/);
   expect(await change(["past", "data_offsets"], null)).toMatch(/wrong offsets for "past": null/);
   expect(await change(["past"], null)).toMatch(/has null for "past"/);
-  expect(await change(["past", "dtype"], "I8")).toMatch(/for "past", which as "bool\[2,4,2\]" is .*BOOL/);
+  expect(await change(["past", "dtype"], "I8")).toMatch(/for "past", which as "bool\[2,3,2\]" is .*BOOL/);
   expect(await change(["past", "shape"], [2, 8])).toMatch(/for "past"/);
   const metadata = ["__metadata__"] as const;
   expect(await change([...metadata, "lengths"], "[3,5]")).toBe(
-    "the saved state has 5 rows for sample 1, its caches hold 4",
+    "the saved state has 5 rows for sample 1, its caches hold 3",
   );
   expect(await change([...metadata, "lengths"], "[3]")).toBe("the saved state has 1 samples, this one has 2");
   expect(await change([...metadata, "lengths"], "[3,-1]")).toMatch(/no valid lengths: \[3,-1\]/);
@@ -408,6 +413,10 @@ test.each([
 test("what restoring takes is bounded by the file", async () => {
   const session = await decoderSession({ backend: "reference" });
   const state = session.createState({ dims: { batch: 1, capacity: 16_384 } });
+  const [name] = state.names;
+  // Whoever sets a cache has written every row of it.
+  const { size, dims } = state.get(name);
+  state.set(name, new Tensor("float32", new Float32Array(size), dims));
   const bytes = await state.save();
   const header = JSON.parse(headerOf(bytes)) as Record<string, { data_offsets: number[] }>;
   const [first] = Object.keys(header);

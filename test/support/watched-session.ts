@@ -68,4 +68,6 @@ export function poison(state: State): void {
     const { size, dims: shape } = state.get(name);
     state.set(name, new Tensor("float32", new Float32Array(size).fill(NaN), shape));
   }
+  // As if nothing had been written to them.
+  state.rewind(0);
 }
