@@ -18,6 +18,9 @@ export class AddedRows {
   /** Where inputs tell the symbols that count. */
   readonly #sizes: readonly { readonly symbol: string; readonly value: Value; readonly axis: number }[];
 
+  /** The input whose size along an axis is how many rows a run adds, where one is. */
+  readonly tokens: { readonly value: Value; readonly axis: number } | undefined;
+
   constructor(graph: Graph, pairs: readonly Pair[]) {
     this.#pairs = pairs.filter(({ kind, axis }) => kind === "update" && axis !== undefined);
     const [first] = this.#pairs;
@@ -29,6 +32,7 @@ export class AddedRows {
         return symbols.has(symbol) ? [{ symbol, value, axis }] : [];
       }),
     );
+    this.tokens = this.#sizes.find(({ symbol }) => symbol === String(this.#rows));
   }
 
   /** What the shapes of these inputs tell; undefined where they do not. */

@@ -11,6 +11,7 @@ import type { PairNames } from "../plan/named-pairs.js";
 import type { InPlacePolicy } from "../plan/plan.js";
 import type { ReplacedInput } from "../rewrite/replaced.js";
 import type { Rewritten } from "../rewrite/rewrite.js";
+import type { CountedDecoder } from "./counted-lengths.js";
 import type { KeptCache } from "./handles.js";
 import { preparedGraphOf } from "./load.js";
 import { Pairings } from "./pairing.js";
@@ -25,8 +26,10 @@ export interface KeptModel {
   readonly passed: readonly string[];
   /** Inputs that the original alone has. */
   readonly replaced: readonly ReplacedInput[];
+  /** Inputs of the original that are left out of a run: its lengths. */
+  readonly omitted: ReadonlySet<Value>;
   /** The positions of the rewritten form, whether the original is fed them too, and whether they may be others than those of rows. */
-  readonly positions: { readonly value: Value; readonly isFed: boolean; readonly mayJump: boolean };
+  readonly positions: { readonly value: Value; readonly isFed: boolean; readonly mayJump: boolean } | undefined;
   /** The input that says which rows are padding, [batch, capacity]; undefined where none may be. */
   readonly mask: Value | undefined;
   /** The form for texts with padding, made when it is asked for; undefined where there is none that is the same. */
@@ -54,6 +57,9 @@ export async function keptModelOf(
   { inPlace, isRewritten, pairs, hasKernel }: AskedBeside,
 ): Promise<KeptModel | string | undefined> {
   if (!mayHavePasts(original.graph)) return undefined;
+  const { counted } = original;
+  if (counted !== undefined && inPlace === "prefer" && !isRewritten && pairs === undefined)
+    return ownForm(original, counted);
   if (inPlace !== "prefer") return `the session was created with inPlace: "${inPlace}"`;
   if (isRewritten) return "the session was asked to rewrite the model, which is for states";
   if (pairs !== undefined) return "the session was created with pairs, which are for states";
@@ -125,27 +131,46 @@ function prepared(
   if (positions?.fact?.shape?.length !== 2 || !["int64", "int32"].includes(positions.fact.type))
     return `its ${positionsName} are no whole numbers of [batch, sequence]`;
   const isFed = original.graph.inputs.some(({ name }) => name === positionsName);
-  const parts: Parts = {
-    ...original,
-    model,
-    apart: undefined,
-    graph: ready.graph,
-    pairings,
-    presents: undefined,
-    mayMove: true,
-    get released() {
-      return original.released;
-    },
-  };
   return {
-    parts,
+    parts: innerParts(original, { model, graph: ready.graph, pairings }),
     caches,
     passed: inputs,
+    omitted: new Set(),
     replaced,
     positions: { value: positions, isFed, mayJump: isFed && !follows },
     mask: ready.graph.inputs.find(({ name }) => name === padding?.input),
     padded,
     still: stillOf(ready.graph, original.graph, new Set(inputs), replaced),
+    tokens,
+  };
+}
+
+/** The parts of a form that runs inside, on the memory of the original. */
+const innerParts = (original: Parts, form: Pick<Parts, "model" | "graph" | "pairings">): Parts => ({
+  ...original,
+  ...form,
+  apart: undefined,
+  presents: undefined,
+  mayMove: true,
+  get released() {
+    return original.released;
+  },
+});
+
+/** A decoder whose caches have a capacity already is its own rewritten form, for runs that leave lengths out. */
+function ownForm(original: Parts, { caches, lengths: omitted, tokens, positions }: CountedDecoder): KeptModel {
+  const cached = new Set(caches.map(({ input }) => input));
+  const isPassed = (value: Value): boolean => !omitted.has(value) && !cached.has(value.name) && value !== positions;
+  return {
+    parts: innerParts(original, original),
+    caches,
+    passed: original.graph.inputs.filter(isPassed).map(({ name }) => name),
+    omitted,
+    replaced: [],
+    positions: positions && { value: positions, isFed: true, mayJump: true },
+    mask: undefined,
+    padded: () => undefined,
+    still: new Map(),
     tokens,
   };
 }

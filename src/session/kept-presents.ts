@@ -30,7 +30,6 @@ const mostIdle = 16;
 const mostIdleBytes = 2 ** 28;
 
 const noPlaces: ReadonlyMap<Value, Placed> = new Map();
-const nothingOmitted: ReadonlySet<Value> = new Set();
 
 /** Rows that a conversation begins with room for. */
 const firstCapacity = 256;
@@ -77,6 +76,12 @@ export class KeptPresents {
     this.#forms.add(kept);
     this.#presents = new Map(kept.caches.map((cache) => [cache.output, cache]));
     this.#inputs = new Set(kept.caches.map(({ input }) => input));
+  }
+
+  /** These, to be told of: once they were asked for, where lengths had to be left out for it. */
+  get told(): this | undefined {
+    const { continued, started, forked, imported, copied } = this.statistics;
+    return this.#kept.omitted.size > 0 && continued + started + forked + imported + copied === 0 ? undefined : this;
   }
 
   /** The inputs that the last run in place brought to the backend's memory. */
@@ -179,7 +184,7 @@ export class KeptPresents {
       fedHandle(tensor, this)?.place ?? stillPlace(tensor, this) ?? placeInSlot(tensor, original);
     // Presents of one run fit each other: there is nothing to check in them.
     const others = isOne ? this.#withoutPasts(feeds) : feeds;
-    const omitted = isOne ? this.#pastsOf(known) : nothingOmitted;
+    const omitted = isOne ? this.#pastsOf(known) : this.#kept.omitted;
     const places = readFeeds(original.graph, known, others, noPlaces, omitted, placeOf, differing);
     // The rewritten form takes for granted that a symbol is one size.
     if (differing.size > 0) return undefined;
@@ -205,9 +210,10 @@ export class KeptPresents {
     return chosen && { ...chosen, conversation, places: () => pasts ?? handles.map((handle) => handle!.place), added };
   }
 
-  /** The inputs that pasts are fed to. */
+  /** The inputs that pasts are fed to, and those that nothing is. */
   #pastsOf(known: ReadonlyMap<string, Value>): ReadonlySet<Value> {
-    return (this.#pasts ??= new Set(this.#kept.caches.map(({ input }) => known.get(input)!)));
+    const { caches, omitted } = this.#kept;
+    return (this.#pasts ??= new Set([...omitted, ...caches.map(({ input }) => known.get(input)!)]));
   }
 
   #withoutPasts(feeds: Feeds): Feeds {

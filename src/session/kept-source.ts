@@ -36,14 +36,15 @@ export function formFor(
   added: AddedTokens,
 ): Pick<Source, "form" | "mask" | "passesPositions"> | undefined {
   // Positions of another shape are counted anew.
-  const arePassed = ({ positions: { mayJump, value } }: KeptModel): boolean =>
-    mayJump &&
-    at(value.name).type === value.fact!.type &&
-    sameNumbers(at(value.name).shape, [added.batch, added.tokens]);
+  const arePassed = ({ positions }: KeptModel): boolean => {
+    if (positions === undefined || !positions.mayJump) return false;
+    const place = at(positions.value.name);
+    return place.type === positions.value.fact!.type && sameNumbers(place.shape, [added.batch, added.tokens]);
+  };
   const maskFor = (form: KeptModel): View | boolean => {
     const { mask, replaced, positions } = form;
     if (!replaced.every((input) => saysTheSame(input, at(input.name), added))) return false;
-    if (positions.isFed && !arePassed(form) && !follow(at(positions.value.name), added)) return false;
+    if (positions?.isFed === true && !arePassed(form) && !follow(at(positions.value.name), added)) return false;
     if (mask === undefined) return true;
     const place = at(mask.name);
     return hidesOldRows(place, added) && place;
@@ -60,10 +61,12 @@ export function formFor(
 /** What the rewritten form is fed: its lengths come from the state. */
 export function innerFeeds(feeds: Feeds, { form, added, mask, passesPositions }: Source, capacity: number): Feeds {
   const { passed, positions } = form;
-  const { name: position } = positions.value;
   const own: Record<string, Feeds[string]> = {};
   for (const name of passed) if (feeds[name] !== undefined) own[name] = feeds[name];
-  own[position] = passesPositions ? feeds[position] : positionsOf(positions.value, added);
+  if (positions !== undefined) {
+    const { value } = positions;
+    own[value.name] = passesPositions ? feeds[value.name] : positionsOf(value, added);
+  }
   if (mask !== undefined) own[form.mask!.name] = widened(mask, capacity);
   return own;
 }

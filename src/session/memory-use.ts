@@ -12,7 +12,9 @@ export interface SessionMemoryUse extends MemoryUse {
 export function memoryOf({ functional, apart, pairings, edits, weightBytes, presents }: Parts): SessionMemoryUse {
   const kept = presents instanceof KeptPresents ? presents.executables : [];
   const plain = [functional, ...(apart?.executables ?? [])];
-  const uses = [...plain, ...pairings.executables, ...edits.executables, ...kept].map(({ memory }) => memory);
+  // What runs inside may be what runs with a state.
+  const all = new Set([...plain, ...pairings.executables, ...edits.executables, ...kept]);
+  const uses = [...all].map(({ memory }) => memory);
   const sum = (pick: (use: MemoryUse) => number): number => uses.reduce((total, use) => total + pick(use), 0);
   return {
     weightBytes,

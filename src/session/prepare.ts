@@ -5,6 +5,7 @@ import { valueText } from "../base/value-text.js";
 import { isModel, type Model } from "../onnx/model.js";
 import { makePlan } from "../plan/plan.js";
 import { CacheEdits } from "./cache-edits.js";
+import { countedDecoderOf } from "./counted-lengths.js";
 import { HandedOut } from "./handed-out.js";
 import { keptModelOf } from "./kept-model.js";
 import { KeptPresents } from "./kept-presents.js";
@@ -37,6 +38,7 @@ export async function prepareOn(
     const weights = [...named.keys()];
     await opened.checkWeights?.([...named].map(([{ byteLength: bytes }, name]) => ({ name, bytes })));
     const pairings = new Pairings(prepared, inPlace, options.pairs, opened, weights);
+    const counted = countedDecoderOf(pairings.own);
     const policy = inPlace === "require" ? "prefer" : inPlace;
     const functional = opened.prepare(makePlan(graph, { policy, pasts: "caller" }));
     const parts: Parts = {
@@ -57,6 +59,8 @@ export async function prepareOn(
       limit,
       mayMove: inPlace !== "require",
       staysOnDevice: isDevice ? staysOnDevice : undefined,
+      counted,
+      unnamed: new Set(options.executionProviders === undefined ? [] : counted?.lengths),
       presents: undefined,
     };
     if (presents === "keep") {

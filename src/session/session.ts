@@ -10,12 +10,13 @@ import type { Model } from "../onnx/model.js";
 import type { RemovedNode } from "../explain/caches.js";
 import { type ExplainJson, explainJson } from "../explain/json.js";
 import { explainPlan } from "../explain/text.js";
-import { isTensor, type Tensor } from "../tensor/tensor.js";
+import type { Tensor } from "../tensor/tensor.js";
 import type { CacheEdits } from "./cache-edits.js";
+import type { CountedDecoder } from "./counted-lengths.js";
 import { makeHoldings, type StateOptions } from "./create-state.js";
 import type { Feeds } from "./feeds.js";
 import type { HandedOut } from "./handed-out.js";
-import { broughtToHost, lendTarget } from "./handles.js";
+import { lendTarget } from "./handles.js";
 import { type HeldInput, heldInputsOf } from "./held-inputs.js";
 import { KeptPresents } from "./kept-presents.js";
 import { type PresentsExplanation, presentsJson, presentsText } from "./presents-explanation.js";
@@ -28,10 +29,10 @@ import { openBackend } from "./open-backend.js";
 import { readOptions, type SessionOptions } from "./options.js";
 import type { StaysOnDevice } from "./output-locations.js";
 import type { Pairings } from "./pairing.js";
-import { runPlainly } from "./plain-run.js";
 import { prepareOn } from "./prepare.js";
 import { type Fetches, readFetches } from "./results.js";
 import { type RowRules, rowRulesOf } from "./row-rules.js";
+import { runWithoutState } from "./run-without-state.js";
 import { startSeries, type StartedSeries } from "./series-run.js";
 import { State } from "./state.js";
 import { makeSlot } from "./slots.js";
@@ -74,6 +75,10 @@ export interface Parts {
   readonly mayMove: boolean;
   /** Outputs that stay on the device; undefined where none does. */
   readonly staysOnDevice: StaysOnDevice | undefined;
+  /** What the model is to runs without a state that leave lengths out; undefined where they must be fed. */
+  readonly counted: CountedDecoder | undefined;
+  /** Inputs that the session does not name, since programs for onnxruntime feed all that it does: lengths that may be left out. */
+  readonly unnamed: ReadonlySet<Value>;
   /** Presents that are kept inside, or why they are copied; undefined where nobody asked. */
   presents: KeptPresents | string | undefined;
 }
@@ -90,7 +95,10 @@ export class Session {
   /** Runs that were asked for and are not over. */
   readonly #unfinished = new Unfinished();
   #releasing: Promise<void> | undefined;
-  /** The model's inputs, in its own order. */
+  /**
+   * The model's inputs, in its own order; without lengths that may be left out where the session was asked for with `executionProviders`, since
+   * programs for onnxruntime feed all of these.
+   */
   readonly inputNames: readonly string[];
   /** The model's outputs, in its own order. */
   readonly outputNames: readonly string[];
@@ -105,7 +113,7 @@ export class Session {
     this.#parts = parts;
     this.inputMetadata = parts.graph.inputs.map(metadataOf);
     this.outputMetadata = parts.graph.outputs.map(metadataOf);
-    this.inputNames = this.inputMetadata.map(({ name }) => name);
+    this.inputNames = parts.graph.inputs.filter((value) => !parts.unnamed.has(value)).map(({ name }) => name);
     this.outputNames = this.outputMetadata.map(({ name }) => name);
     this.heldInputs = heldInputsOf(parts.pairings.own.stateful.plan.pairs);
   }
@@ -248,8 +256,9 @@ export class Session {
   explain(): string;
   explain(options: { readonly json: true }): SessionExplanation;
   explain(options?: { readonly json?: boolean }): string | SessionExplanation {
-    const { pairings, functional, edits, opened, passedOver, weightBytes, removed, notRewritten, presents } =
+    const { pairings, functional, edits, opened, passedOver, weightBytes, removed, notRewritten, ...parts } =
       this.#live();
+    const presents = parts.presents instanceof KeptPresents ? parts.presents.told : parts.presents;
     const { stateful } = pairings.own;
     const accounts = stateful.describeSteps() ?? functional.describeSteps();
     const told = accounts === undefined ? {} : { accounts };
@@ -327,24 +336,6 @@ interface AskedRun {
   readonly parts: Parts;
   readonly wanted: ReadonlyMap<Value, Tensor | null> | undefined;
   readonly state: State | undefined;
-}
-
-/** Runs the model on what is fed, with presents that stay inside where they may. */
-async function runWithoutState(
-  parts: Parts,
-  feeds: Feeds,
-  wanted: AskedRun["wanted"],
-): Promise<Record<string, Tensor>> {
-  // What stands behind a name may be a getter: it is asked once.
-  const isObject = typeof feeds === "object" && feeds !== null && !Array.isArray(feeds) && !isTensor(feeds);
-  const given = isObject ? { ...feeds } : feeds;
-  const { presents } = parts;
-  if (!(presents instanceof KeptPresents)) return runPlainly(parts, given, wanted);
-  const brought = broughtToHost(given, parts, presents);
-  const fed = brought === undefined ? given : await brought;
-  return presents.run(parts, fed, wanted ?? parts.pairings.own.standing.outputs, (own) =>
-    runPlainly(parts, own, wanted),
-  );
 }
 
 /** Gives everything back once nothing is under way, and what callers still have was brought out. */

@@ -1,13 +1,15 @@
 // transformers.js, unchanged, on insitu beside the same program on onnxruntime-node: each in a process of its own, and both say the same. A few
 // models here, on files that are installed for onnxruntime; in the soak all of them, in a project whose package.json has the one override.
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exportedEncoder, smallExportedSizes } from "../../src/demo/exported-encoder.js";
+import { CausalLM } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
+import { embeddedModel } from "../../src/platform/embedded-model.js";
 import type { SessionExplanation } from "../../src/session/session.js";
 import { exportedDecoders, exportedTolerance } from "../support/exported-decoders.js";
 import { sizesConfig, writeEmbedded, writeEncoderDecoder, writeExported, writeFolder } from "./folders.js";
@@ -118,6 +120,54 @@ describe.skipIf(missing !== undefined)("transformers.js", () => {
     const { stdout, stderr } = spawnSync(process.execPath, [main], { cwd: place, encoding: "utf8" });
     expect(stderr).toBe("");
     expect(stdout).toMatch(/^w5 w17 w3( w\d+)+ wasm\n$/);
+  });
+
+  test("the README's program, with the package's own model: the text that CausalLM makes of it", async () => {
+    const place = join(folder, "readme");
+    cpSync(embeddedModel(), join(place, "model"), { recursive: true });
+    const made = spawnSync(process.execPath, [
+      join(root, "training/hub-folder.mjs"),
+      join(place, "hub"),
+      "--variants",
+      "q8,fp32",
+    ]);
+    expect(String(made.stderr)).toBe("");
+    const page = readFileSync(join(root, "README.md"), "utf8");
+    const program = [...page.matchAll(/```js\n(.*?)```/gs)]
+      .map(([, text]) => text)
+      .find((text) => text.includes("pipeline"))!;
+    const run = (changes: readonly (readonly [string, string])[]): string => {
+      const client = join(ours.project, "node_modules/@huggingface/transformers/dist/transformers.node.mjs");
+      let text = program.replace('"@huggingface/transformers"', JSON.stringify(pathToFileURL(client).href));
+      for (const [from, to] of changes) {
+        expect(text).toContain(from);
+        text = text.replace(from, to);
+      }
+      const main = join(place, "main.mjs");
+      writeFileSync(main, text);
+      const hook = ours.standsIn ? ["--require", join(root, "test/clients/stand-in.cjs")] : [];
+      const { stdout, stderr } = spawnSync(process.execPath, [...hook, main], { cwd: place, encoding: "utf8" });
+      expect(stderr).toBe("");
+      return stdout;
+    };
+    // As it is printed, it draws; greedily it says what CausalLM says.
+    expect(run([])).toMatch(/generated_text: .Once upon a time/);
+    const greedy = ["max_new_tokens: 32", "max_new_tokens: 32, do_sample: false"] as const;
+    const lm = await CausalLM.load(join(place, "model"));
+    const settings = JSON.parse(readFileSync(join(place, "model/generation_config.json"), "utf8")) as Record<
+      string,
+      number
+    >;
+    const told = { maxTokens: 32, temperature: 0, repetitionPenalty: settings["repetition_penalty"] };
+    const wanted = await lm.generate("Once upon a time", told).text();
+    const copied = ['dtype: "fp32"', 'dtype: "fp32", session_options: { presents: "copy" }'] as const;
+    const said = JSON.stringify([{ generated_text: `Once upon a time${wanted}` }]);
+    const asJson = ["console.log(await", "console.log(JSON.stringify(await"] as const;
+    const closed = ["}));", "})));"] as const;
+    for (const changes of [[], [copied], [['"./model"', '"./hub"'] as const, ['"fp32"', '"q8"'] as const]])
+      expect(run([greedy, asJson, closed, ...changes]).trim()).toBe(said);
+    expect(run([greedy, ['"./model"', '"./hub"']])).toMatch(/generated_text: .Once upon a time/);
+    await lm.release();
   });
 
   test("embeds sentences as on onnxruntime-node", () => {
