@@ -24,7 +24,7 @@ export const rooms = {
   functions: { imports: ["base", "tensor", "graph", "ops"] },
   cache: { imports: ["base", "tensor", "onnx", "rewrite", "session"] },
   generate: { imports: ["base", "tensor", "session", "cache"] },
-  grammar: { imports: ["base", "generate"], node: true },
+  grammar: { imports: ["base", "generate"] },
   schedule: { imports: ["base"] },
   serve: { imports: ["base", "cache", "generate", "schedule"], inferred: true },
   hub: { imports: ["base"], node: true },

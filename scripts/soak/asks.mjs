@@ -63,8 +63,8 @@ function samplingOf(chance) {
 }
 
 /** What must come out, where there is a package that enforces it. */
-function formOf(chance, hasGrammar) {
-  if (!hasGrammar || chance.happens(0.75)) return {};
+function formOf(chance) {
+  if (chance.happens(0.75)) return {};
   const kind = chance.below(3);
   if (kind === 0) return { response_format: { type: "json_object" } };
   if (kind === 1)
@@ -72,8 +72,8 @@ function formOf(chance, hasGrammar) {
   return { tools, tool_choice: "required" };
 }
 
-function chatAsk(chance, hasGrammar) {
-  const form = formOf(chance, hasGrammar);
+function chatAsk(chance) {
+  const form = formOf(chance);
   const some = Object.keys(form).length === 0;
   const logprobs = chance.happens(0.15) ? { logprobs: true, top_logprobs: chance.below(21) } : {};
   return {
@@ -130,9 +130,9 @@ const smallAsk = (chance) =>
   ]);
 
 /** A request that is right. */
-export function rightAsk(chance, hasGrammar) {
+export function rightAsk(chance) {
   const kind = chance.below(10);
-  if (kind < 5) return chatAsk(chance, hasGrammar);
+  if (kind < 5) return chatAsk(chance);
   if (kind < 8) return completionAsk(chance);
   return kind < 9 ? responseAsk(chance) : smallAsk(chance);
 }
@@ -181,7 +181,7 @@ export function wrongAsk(chance) {
         messages: [{ role: "user", content: "x" }],
         response_format: {
           type: "json_schema",
-          json_schema: { name: "x", schema: { type: "string", pattern: "(?=a)" } },
+          json_schema: { name: "x", schema: { type: "string", pattern: "(a)\\1" } },
         },
         input: "x",
         prompt: "x",

@@ -9,15 +9,13 @@ const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, mill
 export class Clients {
   #address;
   #keys;
-  #hasGrammar;
   #longestStall;
   /** What was done, by kind, and the statuses that came. */
   counts = new Map();
 
-  constructor(address, keys, hasGrammar, longestStall) {
+  constructor(address, keys, longestStall) {
     this.#address = address;
     this.#keys = keys;
-    this.#hasGrammar = hasGrammar;
     this.#longestStall = longestStall;
   }
 
@@ -53,7 +51,7 @@ export class Clients {
   }
 
   async #read(chance, stream) {
-    const ask = rightAsk(chance, this.#hasGrammar);
+    const ask = rightAsk(chance);
     const text = JSON.stringify({ ...ask.body, ...(stream ? { stream } : {}) });
     const response = await this.#post(ask.path, text, chance);
     const told = await response.text();
@@ -67,7 +65,7 @@ export class Clients {
   }
 
   async #leaveEarly(chance) {
-    const ask = rightAsk(chance, this.#hasGrammar);
+    const ask = rightAsk(chance);
     const leaving = new AbortController();
     const asked = this.#post(
       ask.path,
@@ -83,7 +81,7 @@ export class Clients {
   }
 
   async #leaveInTheMiddle(chance) {
-    const ask = rightAsk(chance, this.#hasGrammar);
+    const ask = rightAsk(chance);
     const leaving = new AbortController();
     const text = JSON.stringify({ ...ask.body, stream: true });
     const response = await this.#post(ask.path, text, chance, leaving.signal);
@@ -129,7 +127,7 @@ export class Clients {
   }
 
   async #withoutKey(chance) {
-    const ask = rightAsk(chance, this.#hasGrammar);
+    const ask = rightAsk(chance);
     const response = await fetch(this.#address + ask.path, { method: "POST", body: JSON.stringify(ask.body) });
     const told = await response.text();
     this.#count("without a key");

@@ -1,7 +1,7 @@
 // The server under clients of every kind for minutes: after each phase all blocks are free, a known prompt gets its known text, and memory is
 // sampled. Exits with 1 where an answer is not what it may be, or memory grows. Needs a build.
 //   node scripts/soak/serve.mjs [--minutes 60] [--phase 30] [--svg file]      (minutes also by INSITU_SOAK_MINUTES, the seed by INSITU_SEED)
-import { existsSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { parseArgs } from "node:util";
 import { Chance } from "./asks.mjs";
@@ -26,7 +26,6 @@ const leastMinutes = 20;
 const settling = 1000;
 
 const known = { prompt: "There was once a wolf who", maxTokens: 24 };
-const hasGrammar = existsSync(new URL("../../node_modules/@mlc-ai/web-xgrammar", import.meta.url));
 const samples = [];
 let began = 0;
 const passed = () => (performance.now() - began) / 60_000;
@@ -95,10 +94,8 @@ async function run() {
   const server = await startServer();
   began = performance.now();
   try {
-    const clients = new Clients(server.address, keys, hasGrammar, Math.min(6000, phaseSeconds * 500));
-    console.log(
-      `seed ${seed}; memory in MiB${hasGrammar ? "" : "; without @mlc-ai/web-xgrammar no schemas are asked for"}`,
-    );
+    const clients = new Clients(server.address, keys, Math.min(6000, phaseSeconds * 500));
+    console.log(`seed ${seed}; memory in MiB`);
     console.log("minutes  clients  requests  resident  live heap  buffers  tokens made  reused  preempted");
     for (let number = 0; passed() < minutes; number++) {
       const count = await phase(server, clients, number);

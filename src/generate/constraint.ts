@@ -8,6 +8,10 @@ export interface TokenConstraint {
   accept(token: number): boolean;
   /** Takes back the last tokens. */
   rollback(count: number): void;
+  /** True if the text may end as it is; where left out, it may once nothing else may come. */
+  readonly mayEnd?: boolean;
+  /** True if this would be a whole text; where left out, none is that a stop string would cut off. */
+  allows?(text: string): boolean;
   /** True once nothing but an end token may come. */
   readonly terminated: boolean;
 }

@@ -28,7 +28,7 @@ export interface GenerateOptions extends SamplingOptions {
   readonly whenFull?: WhenFull;
   /** Added to the logits of tokens, by number. */
   readonly logitBias?: ReadonlyMap<number, number>;
-  /** The text is JSON that this schema allows, and nothing else. Needs the package @mlc-ai/web-xgrammar. */
+  /** The text is JSON that this schema allows, and nothing else. */
   readonly jsonSchema?: JsonSchema;
   /** What the text must obey, for one text; it stays its maker's to release. */
   readonly constraint?: TokenConstraint;

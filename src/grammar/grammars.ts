@@ -1,22 +1,15 @@
-/** Constraints by rules, on @mlc-ai/web-xgrammar: rules are tried out apart, compiled once, and followed token by token. */
+/** Constraints by rules: a rule becomes a grammar once, and each text is followed through it token by token. */
 import { InsituError } from "../base/error.js";
 import { Recent } from "../base/recent.js";
-import type {
-  CallForm,
-  Grammars,
-  GrammarVocabulary,
-  HeldConstraint,
-  JsonSchema,
-  TextRule,
-} from "../generate/constraint.js";
-import { enforceable } from "./schema.js";
-import { type Compiled, type Compiler, type Matcher, newInstance, type XGrammar } from "./xgrammar.js";
+import type { CallForm, Grammars, GrammarVocabulary, HeldConstraint, TextRule } from "../generate/constraint.js";
+import { TextUntil } from "./automaton.js";
+import { type GrammarPart, Machine, type Situation } from "./machine.js";
+import { checkSize, readSchema } from "./schema.js";
+import { later, ValueGrammars } from "./values.js";
+import { VocabularyTree } from "./vocabulary.js";
 
-/** Compiled rules that are kept. */
-const keptRules = 64;
-
-/** Blanks that may stand at one place: a model that goes on with nothing else would never end. */
-const mostBlanks = 1;
+/** Rules that are kept, and bytes that they and what was found out with them may take together. */
+const kept = { rules: 64, ruleBytes: 64 * 2 ** 20, foundBytes: 64 * 2 ** 20 } as const;
 
 /** Makes grammars for a vocabulary. */
 export async function makeGrammars(vocabulary: GrammarVocabulary): Promise<Grammars> {
@@ -25,234 +18,169 @@ export async function makeGrammars(vocabulary: GrammarVocabulary): Promise<Gramm
       "invalid-argument",
       "texts of this model cannot be kept to a schema: its tokenizer has neither bytes nor letters for spaces",
     );
-  const grammars = new CompiledGrammars(vocabulary);
-  await grammars.prepare();
-  return grammars;
+  return new RuleGrammars(await VocabularyTree.of(vocabulary));
 }
 
-async function compilerFor(library: XGrammar, { kind, spellings, endTokens }: GrammarVocabulary): Promise<Compiler> {
-  const info = await library.TokenizerInfo.createTokenizerInfo(spellings, kind, false, spellings.length, endTokens);
-  return library.GrammarCompiler.createGrammarCompiler(info, false);
+/** A rule that was made a grammar of. */
+interface KeptRule {
+  readonly key: string;
+  readonly machine: Machine;
+  readonly bytes: number;
 }
 
-/** An instance that compiles for the vocabulary, and what it has compiled. */
-interface Instance {
-  readonly library: XGrammar;
-  readonly compiler: Compiler;
-  readonly kept: Recent<{ readonly key: string; readonly compiled: Compiled }>;
-}
+class RuleGrammars implements Grammars {
+  readonly #tree: VocabularyTree;
+  readonly #rules = new Recent<KeptRule>(kept.rules);
 
-class CompiledGrammars implements Grammars {
-  readonly #vocabulary: GrammarVocabulary;
-  /** One rule is tried out and compiled at a time: what the package says is about one. */
-  #line: Promise<unknown> = Promise.resolve();
-  #instance: Promise<Instance> | undefined;
-  #trial: Promise<Trial> | undefined;
-
-  constructor(vocabulary: GrammarVocabulary) {
-    this.#vocabulary = vocabulary;
-  }
-
-  /** Makes the instance that is used. */
-  prepare(): Promise<Instance> {
-    this.#instance ??= (async () => {
-      const library = newInstance(() => {});
-      return { library, compiler: await compilerFor(library, this.#vocabulary), kept: new Recent(keptRules) };
-    })();
-    return this.#instance;
+  constructor(tree: VocabularyTree) {
+    this.#tree = tree;
   }
 
   async constrain(rule: TextRule): Promise<HeldConstraint> {
-    const work = this.#line.then(() => this.#begin(rule));
-    this.#line = work.catch(() => {});
-    return work;
-  }
-
-  async #begin(rule: TextRule): Promise<HeldConstraint> {
+    checkSize(rule);
     const key = JSON.stringify(rule);
-    const instance = await this.prepare();
-    const known = instance.kept.use((each) => each.key === key)?.compiled;
-    const read = known === undefined ? await this.#try(rule) : undefined;
-    try {
-      const compiled = known ?? (await compile(instance.compiler, read!));
-      if (known === undefined) instance.kept.add({ key, compiled })?.compiled.dispose();
-      const matcher = await instance.library.GrammarMatcher.createGrammarMatcher(compiled);
-      return new GrammarConstraint(matcher, this.#vocabulary);
-    } catch (cause) {
-      // What was tried out fails here only if the vocabulary is too much for it; what comes next begins anew.
-      this.#instance = undefined;
-      throw new InsituError("invalid-argument", "the schema cannot be enforced: its grammar is too large", { cause });
-    }
+    const known = this.#rules.use((each) => each.key === key);
+    const { machine } = known ?? (await this.#make(rule, key));
+    return new GrammarConstraint(machine, this.#tree, () => this.#forgetSome());
   }
 
-  /** A rule in the package's words. Throws for one that would end the instance, or of which it says that a part is passed over. */
-  async #try(rule: TextRule): Promise<ReadRule> {
-    const trial = await (this.#trial ??= Trial.begin());
-    try {
-      return await trial.read(rule);
-    } catch (error) {
-      // What has ended once is broken.
-      if (trial.spoiled) this.#trial = undefined;
-      throw error;
-    }
+  async #make(rule: TextRule, key: string): Promise<KeptRule> {
+    const values = new ValueGrammars();
+    const machine = new Machine(partOf(rule, values));
+    await values.makeAll();
+    const made = { key, machine, bytes: values.bytes + key.length };
+    this.#rules.add(made);
+    let bytes = 0;
+    // From the one that was used last on; that one stays in any case.
+    this.#rules.drop((each) => (bytes += each.bytes) > kept.ruleBytes && each !== made);
+    return made;
+  }
+
+  /** Forgets what was found out, where it has become much: it is found again where it is needed. */
+  #forgetSome(): void {
+    let bytes = 0;
+    for (const { machine } of this.#rules) bytes += machine.bytes;
+    if (bytes > kept.foundBytes) for (const { machine } of this.#rules) machine.forget();
   }
 }
 
-/** An instance to try rules out in. */
-class Trial {
-  readonly #library: XGrammar;
-  readonly #compiler: Compiler;
-  readonly #said: string[];
-  /** True once the package ended at a rule. */
-  spoiled = false;
-
-  private constructor(library: XGrammar, compiler: Compiler, said: string[]) {
-    this.#library = library;
-    this.#compiler = compiler;
-    this.#said = said;
-  }
-
-  static async begin(): Promise<Trial> {
-    const said: string[] = [];
-    const library = newInstance((text) => void said.push(text));
-    const vocabulary = { kind: "raw", spellings: ["a", "</s>"], endTokens: [1] } as const;
-    return new Trial(library, await compilerFor(library, vocabulary), said);
-  }
-
-  /** A rule in the package's words; throws where it cannot be compiled to the letter. */
-  async read(rule: TextRule): Promise<ReadRule> {
-    this.#said.length = 0;
-    const refuse = (why: string, cause?: unknown): never => {
-      throw new InsituError("invalid-argument", `the schema cannot be enforced: ${why}`, { cause });
-    };
-    try {
-      const read = await readRule(rule, this.#library);
-      (await compile(this.#compiler, read)).dispose();
-      const why = whyOf(this.#said);
-      return why === undefined ? read : refuse(why);
-    } catch (error) {
-      if (error instanceof InsituError) throw error;
-      this.spoiled = true;
-      return refuse(whyOf(this.#said) ?? String(error), error);
-    }
-  }
-}
-
-/** What the package said, without where in its source it said so. */
-function whyOf(said: readonly string[]): string | undefined {
-  const told = said.find((text) => /^\[(FATAL|WARNING)\]/.test(text));
-  return told?.replace(/^\[\w+\]\s+\S+:\d+:\s*/, "").replace(/^Check failed: \(.*?\) is false: /, "");
-}
-
-/** A rule in the package's words: a grammar, or one with parts that are begun and ended by fixed texts. */
-type ReadRule = string | object;
-
-async function readRule(rule: TextRule, library: XGrammar): Promise<ReadRule> {
-  const grammarOf = (schema: JsonSchema): Promise<string> =>
-    library.Testings._jsonSchemaToEBNF(JSON.stringify(enforceable(schema)), true, 2, undefined, true, mostBlanks);
-  const tagOf = async ({ begin, schema, end }: CallForm): Promise<object> => ({
-    type: "tag",
-    begin,
-    content: { type: "grammar", grammar: await grammarOf(schema) },
-    end,
+/** A rule as a grammar. */
+function partOf(rule: TextRule, values: ValueGrammars): GrammarPart {
+  const callOf = ({ begin, schema, end }: CallForm, from = 0): GrammarPart => ({
+    kind: "sequence",
+    parts: [values.text(begin.slice(from)), values.value(readSchema(schema)), values.text(end)],
   });
-  const tagsOf = async (forms: readonly CallForm[]): Promise<object[]> => {
-    const tags: object[] = [];
-    for (const form of forms) tags.push(await tagOf(form));
-    return tags;
-  };
   switch (rule.kind) {
     case "schema":
-      return grammarOf(rule.schema);
+      return values.value(readSchema(rule.schema));
     case "object":
-      return grammarOf({ type: "object" });
+      return values.anyObject;
     case "calls": {
-      const tags = await tagsOf(rule.forms);
-      const format = rule.single
-        ? { type: "or", elements: tags }
-        : { type: "tags_with_separator", tags, separator: rule.between, at_least_one: true, stop_after_first: false };
-      return { type: "structural_tag", format };
+      const call: GrammarPart = { kind: "choice", options: rule.forms.map((form) => callOf(form)) };
+      if (rule.single) return call;
+      const between = values.text(rule.between);
+      const more: GrammarPart = later(() => ({
+        kind: "choice",
+        options: [
+          { kind: "sequence", parts: [] },
+          { kind: "sequence", parts: [between, call, more] },
+        ],
+      }));
+      return { kind: "sequence", parts: [call, more] };
     }
     case "text-with-calls": {
-      const format = { type: "triggered_tags", triggers: [rule.trigger], tags: await tagsOf(rule.forms) };
-      return { type: "structural_tag", format };
+      const { trigger, forms } = rule;
+      const calls: GrammarPart = { kind: "choice", options: forms.map((form) => callOf(form, trigger.length)) };
+      const [until, without] = [true, false].map((ends): GrammarPart => ({
+        kind: "automaton",
+        automaton: new TextUntil(trigger, ends),
+      }));
+      const text: GrammarPart = later(() => ({
+        kind: "choice",
+        options: [without, { kind: "sequence", parts: [until, calls, text] }],
+      }));
+      return text;
     }
     default:
       return rule satisfies never;
   }
 }
 
-const compile = (compiler: Compiler, rule: ReadRule): Promise<Compiled> =>
-  typeof rule === "string" ? compiler.compileGrammar(rule) : compiler.compileStructuralTag(rule);
+/** What is known of the tokens that may come at a situation. */
+interface Allowed {
+  readonly mask: Uint32Array;
+  readonly isAll: boolean;
+}
+
+/** Where a text is that has ended. */
+const over: Situation = { places: [], mayEnd: false, next: [], byStates: new Map() };
 
 /** One text kept to a grammar. */
 class GrammarConstraint implements HeldConstraint {
-  readonly #size: number;
-  readonly #ends: Int32Array;
-  #matcher: Matcher | undefined;
-  /** What may come next, once it was asked for; it is asked for ahead, since the quick way to it takes a turn of promises. */
-  #mask: Int32Array | undefined;
-  #turn = 0;
+  readonly #machine: Machine;
+  readonly #tree: VocabularyTree;
+  readonly #found: () => void;
+  /** Where the text is after each of its tokens; undefined once it is released. */
+  #path: Situation[] | undefined;
 
-  constructor(matcher: Matcher, { spellings, endTokens }: GrammarVocabulary) {
-    this.#matcher = matcher;
-    this.#size = spellings.length;
-    this.#ends = new Int32Array(Math.ceil(spellings.length / 32));
-    for (const token of endTokens) this.#ends[token >>> 5] |= 1 << (token & 31);
-    this.#ask();
+  /** `found`: called when something was found out that takes memory. */
+  constructor(machine: Machine, tree: VocabularyTree, found: () => void) {
+    this.#machine = machine;
+    this.#tree = tree;
+    this.#found = found;
+    this.#path = [machine.start];
   }
 
   fillMask(mask: Uint32Array): boolean {
-    if (this.#matcher === undefined) return false;
-    const allowed = this.#allowed(this.#matcher);
+    const at = this.#path?.at(-1);
+    if (at === undefined) return false;
+    const allowed = this.#allowed(at);
     mask.fill(0);
-    mask.set(allowed.subarray(0, mask.length));
-    const last = this.#size & 31;
-    const full = (word: number, at: number): boolean =>
-      word === (at === allowed.length - 1 && last > 0 ? (1 << last) - 1 : -1);
-    return !allowed.every(full);
+    mask.set(allowed.mask.subarray(0, mask.length));
+    return !allowed.isAll;
   }
 
   accept(token: number): boolean {
-    if (this.#matcher === undefined) return true;
-    const accepted = this.#matcher.acceptToken(token);
-    if (accepted) this.#ask();
-    return accepted;
+    const path = this.#path;
+    if (path === undefined) return true;
+    const at = path.at(-1)!;
+    const next = this.#tree.isEnd(token) ? (at.mayEnd ? over : undefined) : this.#tree.follow(this.#machine, at, token);
+    if (next === undefined) return false;
+    path.push(next);
+    return true;
   }
 
   rollback(count: number): void {
-    this.#matcher?.rollBack(count);
-    this.#ask();
+    const path = this.#path;
+    if (path !== undefined) path.length = Math.max(1, path.length - count);
+  }
+
+  allows(text: string): boolean {
+    let at: Situation | null = this.#machine.start;
+    for (const byte of new TextEncoder().encode(text)) if ((at = this.#machine.step(at, byte)) === null) return false;
+    return at.mayEnd;
+  }
+
+  get mayEnd(): boolean {
+    return this.#path?.at(-1)?.mayEnd ?? true;
   }
 
   get terminated(): boolean {
-    if (this.#matcher === undefined) return false;
-    return this.#allowed(this.#matcher).every((word, at) => (word & ~this.#ends[at]) === 0);
+    const at = this.#path?.at(-1);
+    return at !== undefined && at.mayEnd && at.places.length === 0;
   }
 
   release(): void {
-    this.#matcher?.dispose();
-    this.#matcher = undefined;
-    this.#turn++;
+    this.#path = undefined;
   }
 
-  #ask(): void {
-    const turn = ++this.#turn;
-    this.#mask = undefined;
-    this.#matcher?.getNextTokenBitmask().then(
-      (mask) => {
-        if (turn === this.#turn) this.#mask = mask;
-      },
-      // Released in the meantime; or it fails again where it is needed.
-      () => {},
-    );
-  }
-
-  #allowed({ handle }: Matcher): Int32Array {
-    if (this.#mask !== undefined) return this.#mask;
-    const words = handle.GetNextTokenBitmask(this.#size);
-    this.#mask = Int32Array.from({ length: words.size() }, (_, at) => words.get(at));
-    words.delete();
-    return this.#mask;
+  #allowed(at: Situation): Allowed {
+    const known = at.note as Allowed | undefined;
+    if (known !== undefined) return known;
+    const mask = this.#tree.mask(this.#machine, at);
+    const found = { mask, isAll: this.#tree.isAll(mask) };
+    this.#machine.note(at, found, 4 * mask.length);
+    this.#found();
+    return found;
   }
 }

@@ -1,31 +1,26 @@
 /**
- * Which JSON Schemas can be enforced to the letter: what the grammar would pass over in silence is refused here, with the place and the keyword,
- * and what it would read too generously is written more narrowly. A text that obeys what comes out obeys what went in.
+ * Which JSON Schemas can be enforced to the letter: what is not known here is refused, with the place and the keyword, and what would allow texts
+ * that cannot be told from wrong ones is read more narrowly. A value that obeys what comes out obeys what went in.
  */
-import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { JsonSchema } from "../generate/constraint.js";
+import { areApart } from "./apart.js";
+import { requireEnds } from "./endless.js";
+import { formatPattern, isNamedPattern } from "./formats.js";
+import { limits, refusal } from "./limits.js";
+import type { ArrayRules, ObjectRules, ReadSchema, StringRules, Target } from "./read-schema.js";
+import { hasType, isObject, types } from "./value-types.js";
 
 type Json = Readonly<Record<string, unknown>>;
 
 /** Keywords that restrict nothing. */
-const annotations: ReadonlySet<string> = new Set([
-  "title",
-  "description",
-  "default",
-  "examples",
-  "deprecated",
-  "readOnly",
-  "writeOnly",
-  "$schema",
-  "$id",
-  "$comment",
-  "$anchor",
-  "contentEncoding",
-  "contentMediaType",
-]);
+const annotations: ReadonlySet<string> = new Set(
+  "title description default examples deprecated readOnly writeOnly $schema $id $comment $anchor contentEncoding contentMediaType".split(
+    " ",
+  ),
+);
 
-/** Keywords that hold other schemas by name. */
+/** Keywords that hold other schemas by name, for references. */
 const definitions: ReadonlySet<string> = new Set(["$defs", "definitions"]);
 
 /** Keywords for values of one type, and that type. */
@@ -34,6 +29,7 @@ const typeOfKeyword: Readonly<Record<string, string>> = {
   required: "object",
   additionalProperties: "object",
   unevaluatedProperties: "object",
+  propertyNames: "object",
   minProperties: "object",
   maxProperties: "object",
   items: "array",
@@ -44,203 +40,288 @@ const typeOfKeyword: Readonly<Record<string, string>> = {
   format: "string",
   minLength: "string",
   maxLength: "string",
-  minimum: "integer",
-  maximum: "integer",
-  exclusiveMinimum: "integer",
-  exclusiveMaximum: "integer",
+  minimum: "number",
+  maximum: "number",
+  exclusiveMinimum: "number",
+  exclusiveMaximum: "number",
 };
 
 /** Keywords that stand for all that a schema says: beside them only annotations may stand. */
 const whole: ReadonlySet<string> = new Set(["$ref", "anyOf", "oneOf", "allOf", "enum", "const"]);
 
-const types: ReadonlySet<unknown> = new Set(["string", "integer", "number", "boolean", "null", "array", "object"]);
+const allowed: ReadonlySet<string> = new Set([...Object.keys(typeOfKeyword), ...whole, ...definitions, "type"]);
 
-const formats: ReadonlySet<unknown> = new Set(
-  "date date-time time duration email uuid ipv4 ipv6 hostname uri uri-reference uri-template json-pointer relative-json-pointer".split(
-    " ",
-  ),
-);
+const any: ReadSchema = { kind: "any" };
 
-/** Bounds on what one schema may cost. */
-const limits = { depth: 32, schemas: 500, values: 1000, count: 1024, pattern: 1024, bytes: 256 * 1024 };
-
-/** A schema that can be enforced; throws for one that cannot be. */
-export function enforceable(schema: JsonSchema): JsonSchema {
-  const bytes = JSON.stringify(schema).length;
-  if (bytes > limits.bytes) throw refusal("", `may be ${limits.bytes} characters long, has ${bytes}`);
-  const checked = new SchemaCheck(schema).schema(schema, "", 0) as JsonSchema;
-  // The grammar's own name for any value.
-  return checked === true ? {} : checked;
+/** Reads a schema; throws for one that cannot be enforced. */
+export function readSchema(schema: JsonSchema): ReadSchema {
+  const read = new SchemaReader(schema).all();
+  requireEnds(read);
+  return read;
 }
 
-const refusal = (path: string, why: string): InsituError =>
-  new InsituError("invalid-argument", `the schema cannot be enforced${path === "" ? "" : ` at ${path}`}: it ${why}`);
+/** Throws for a value whose arrays and objects are nested too deep, or whose JSON is too long. Goes down without calling itself. */
+export function checkSize(value: unknown): void {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > limits.nesting) throw refusal("", `nests more than ${limits.nesting} arrays and objects`);
+    level = level.flatMap((each) =>
+      typeof each === "object" && each !== null ? (Object.values(each) as unknown[]) : [],
+    );
+  }
+  const bytes = (JSON.stringify(value) ?? "").length;
+  if (bytes > limits.bytes) throw refusal("", `may be ${limits.bytes} characters long, has ${bytes}`);
+}
 
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
-class SchemaCheck {
+class SchemaReader {
   readonly #root: unknown;
+  /** What is referred to, by where it stands. */
+  readonly #targets = new Map<unknown, Target>();
+  /** What was read already, by the same. */
+  readonly #done = new Map<unknown, ReadSchema>();
   #schemas = 0;
+  #values = 0;
 
   constructor(root: unknown) {
     this.#root = root;
   }
 
-  schema(given: unknown, path: string, depth: number): unknown {
-    if (given === true) return true;
+  all(): ReadSchema {
+    const read = this.read(this.#root, "", 0);
+    // Reading one may find others.
+    for (const [at, target] of this.#targets) target.schema = this.#done.get(at) ?? this.read(at, target.path, 0);
+    return read;
+  }
+
+  read(given: unknown, path: string, depth: number): ReadSchema {
+    const read = this.#read(given, path, depth);
+    this.#done.set(given, read);
+    return read;
+  }
+
+  #read(given: unknown, path: string, depth: number): ReadSchema {
+    if (given === true) return any;
     if (!isObject(given)) throw refusal(path, `must be an object of keywords or true, got ${valueText(given)}`);
     if (depth > limits.depth) throw refusal(path, `is nested more than ${limits.depth} deep`);
     if (++this.#schemas > limits.schemas) throw refusal(path, `has more than ${limits.schemas} parts`);
     const keys = Object.keys(given).filter((key) => !annotations.has(key));
-    const allowed = new Set([...Object.keys(typeOfKeyword), ...whole, ...definitions, "type"]);
     const unknown = keys.find((key) => !allowed.has(key) && !(key === "uniqueItems" && given[key] === false));
     if (unknown !== undefined) throw refusal(path, `has "${unknown}", which is not supported`);
-    const out: Record<string, unknown> = {};
-    for (const key of definitions)
-      if (given[key] !== undefined) out[key] = this.#named(given[key], `${path}/${key}`, depth);
+    for (const key of definitions) if (given[key] !== undefined) this.#readNamed(given[key], `${path}/${key}`, depth);
     const rest = keys.filter((key) => !definitions.has(key) && key !== "uniqueItems");
     const single = rest.find((key) => whole.has(key));
-    if (single === undefined) return { ...out, ...this.#typed(given, rest, path, depth) };
+    if (single === undefined) return this.#typed(given, rest, path, depth);
     const beside = rest.find((key) => key !== single && !(key === "type" && (single === "enum" || single === "const")));
     if (beside !== undefined) throw refusal(path, `has "${beside}" beside "${single}", of which only one would count`);
-    return { ...out, ...this.#single(given, single, path, depth) };
+    return this.#single(given, single, path, depth);
   }
 
-  #named(given: unknown, path: string, depth: number): object {
+  #readNamed(given: unknown, path: string, depth: number): readonly (readonly [string, ReadSchema])[] {
     if (!isObject(given)) throw refusal(path, `must hold schemas by name, got ${valueText(given)}`);
-    return Object.fromEntries(
-      Object.entries(given).map(([name, schema]) => [name, this.schema(schema, `${path}/${name}`, depth + 1)]),
-    );
+    return Object.entries(given).map(([name, schema]) => [name, this.read(schema, `${path}/${name}`, depth + 1)]);
   }
 
-  #list(given: unknown, path: string, depth: number): unknown[] {
+  #list(given: unknown, path: string, depth: number): readonly ReadSchema[] {
     if (!Array.isArray(given) || given.length === 0)
       throw refusal(path, `must be a list of schemas, got ${valueText(given)}`);
-    return given.map((schema: unknown, at) => this.schema(schema, `${path}/${at}`, depth + 1));
+    return given.map((schema: unknown, at) => this.read(schema, `${path}/${at}`, depth + 1));
   }
 
-  #single(given: Json, keyword: string, path: string, depth: number): object {
+  #single(given: Json, keyword: string, path: string, depth: number): ReadSchema {
     const value = given[keyword];
     switch (keyword) {
       case "$ref":
-        this.#reference(value, path);
-        return { $ref: value };
+        return this.#reference(value, path);
       case "anyOf":
-        return { anyOf: this.#list(value, `${path}/anyOf`, depth) };
+        return { kind: "choice", options: this.#list(value, `${path}/anyOf`, depth) };
       case "oneOf": {
-        const variants = this.#list(value, `${path}/oneOf`, depth);
-        if (!areApart(variants)) throw refusal(path, 'has "oneOf" with schemas that may both hold; say "anyOf"');
-        return { anyOf: variants };
+        const options = this.#list(value, `${path}/oneOf`, depth);
+        if (!areApart(options)) throw refusal(path, 'has "oneOf" with schemas that may both hold; say "anyOf"');
+        return { kind: "choice", options };
       }
       case "allOf": {
         const all = this.#list(value, `${path}/allOf`, depth);
         if (all.length > 1) throw refusal(path, 'has "allOf" with several schemas, which is not supported');
-        return all[0] === true ? {} : (all[0] as object);
+        return all[0];
       }
       default:
-        return this.#values(given, keyword, path);
+        return this.#valuesOf(given, keyword, path);
     }
   }
 
   /** enum and const; beside a type, the values that have it. */
-  #values(given: Json, keyword: string, path: string): object {
+  #valuesOf(given: Json, keyword: string, path: string): ReadSchema {
     const values = keyword === "const" ? [given["const"]] : given["enum"];
     if (!Array.isArray(values)) throw refusal(path, `has "enum" that is no list`);
-    if (values.length > limits.values) throw refusal(path, `has "enum" with more than ${limits.values} values`);
+    this.#values += values.length;
+    if (this.#values > limits.values) throw refusal(path, `has more than ${limits.values} values in all its "enum"`);
     const wanted = given["type"] === undefined ? undefined : typesOf(given["type"], path);
     const kept = values.filter((value: unknown) => wanted === undefined || wanted.some((type) => hasType(value, type)));
     if (kept.length === 0) throw refusal(path, `has "${keyword}" without a value that its type allows`);
-    return kept.length === 1 ? { const: kept[0] as unknown } : { enum: kept };
+    return { kind: "values", values: kept };
   }
 
-  #reference(value: unknown, path: string): void {
+  /** A reference into the schema itself. What it refers to is read when all else was. */
+  #reference(value: unknown, path: string): ReadSchema {
     if (typeof value !== "string" || !/^#(\/[^/~%]+)*$/.test(value))
       throw refusal(path, `has a reference that is none into the schema itself: ${valueText(value)}`);
-    let at: unknown = this.#root;
-    for (const part of value.split("/").slice(1)) at = isObject(at) && Object.hasOwn(at, part) ? at[part] : undefined;
-    if (at === undefined) throw refusal(path, `refers to ${value}, which is not there`);
     // A chain of references that comes back to where it was allows nothing and everything.
     const seen = new Set<unknown>();
-    for (let next = at; isObject(next) && typeof next["$ref"] === "string";) {
-      if (seen.has(next)) throw refusal(path, `refers to itself by ${value}`);
-      seen.add(next);
-      let target: unknown = this.#root;
-      for (const part of next["$ref"].split("/").slice(1)) target = isObject(target) ? target[part] : undefined;
-      next = target as Json;
+    let at = this.#find(value);
+    for (; isObject(at) && typeof at["$ref"] === "string"; at = this.#find(at["$ref"])) {
+      if (seen.has(at)) throw refusal(path, `refers to itself by ${value}`);
+      seen.add(at);
     }
+    if (at === undefined) throw refusal(path, `refers to ${value}, which is not there`);
+    const to = this.#targets.get(at) ?? { path: value.slice(1) };
+    this.#targets.set(at, to);
+    return { kind: "reference", to };
+  }
+
+  #find(reference: string): unknown {
+    let at: unknown = this.#root;
+    for (const part of reference.split("/").slice(1))
+      at = (isObject(at) || Array.isArray(at)) && Object.hasOwn(at, part) ? (at as Json)[part] : undefined;
+    return at;
   }
 
   /** A schema by its type. */
-  #typed(given: Json, keys: readonly string[], path: string, depth: number): object {
+  #typed(given: Json, keys: readonly string[], path: string, depth: number): ReadSchema {
     const wanted = given["type"] === undefined ? undefined : typesOf(given["type"], path);
-    const out: Record<string, unknown> = wanted === undefined ? {} : { type: wanted.length === 1 ? wanted[0] : wanted };
+    const mine: Record<string, unknown> = {};
     for (const key of keys) {
       if (key === "type") continue;
       const type = typeOfKeyword[key];
-      if (wanted === undefined && (type === "string" || type === "integer"))
+      if (wanted === undefined && (type === "string" || type === "number"))
         throw refusal(path, `has "${key}" without "type": "${type}"`);
-      if (type === "integer" && (wanted?.length !== 1 || wanted[0] !== "integer"))
-        throw refusal(path, `has "${key}" for numbers that are not integers alone, which is not supported`);
       // A keyword for values of another type says nothing.
-      if (wanted !== undefined && !wanted.includes(type)) continue;
-      out[key] = this.#keyword(given, key, path, depth);
+      if (wanted === undefined || wanted.includes(type) || (type === "number" && wanted.includes("integer")))
+        mine[key] = given[key];
     }
-    if (out["pattern"] !== undefined || out["format"] !== undefined) {
-      const more = ["pattern", "format", "minLength", "maxLength"].filter((key) => out[key] !== undefined);
-      if (more.length > 1) throw refusal(path, `has "${more[0]}" and "${more[1]}", of which only one would count`);
-    }
-    if ((wanted === undefined && out["properties"] !== undefined) || wanted?.includes("object"))
-      narrowObject(out, path);
-    return out;
+    if (wanted === undefined && Object.keys(mine).length === 0) return any;
+    // Without a type, what an object or an array must be is what is meant.
+    const meant = ["object", "array"].filter((type) => keys.some((key) => typeOfKeyword[key] === type));
+    return {
+      kind: "typed",
+      types: wanted ?? meant,
+      path,
+      string: stringRules(mine, path),
+      number: numberRules(mine, path),
+      array: this.#array(mine, path, depth),
+      object: this.#object(mine, path, depth),
+    };
   }
 
-  #keyword(given: Json, key: string, path: string, depth: number): unknown {
-    const value = given[key];
-    const place = `${path}/${key}`;
-    switch (key) {
-      case "properties":
-        return this.#named(value, place, depth);
-      case "prefixItems":
-        return this.#list(value, place, depth);
-      case "additionalProperties":
-      case "unevaluatedProperties":
-      case "items":
-        return value === false ? false : this.schema(value, place, depth + 1);
-      case "required":
-        if (!Array.isArray(value) || !value.every((name) => typeof name === "string"))
-          throw refusal(place, `must be a list of names, got ${valueText(value)}`);
-        return value;
-      case "pattern":
-        return patternOf(value, place);
-      case "format":
-        if (!formats.has(value)) throw refusal(path, `has the format ${valueText(value)}, which is not supported`);
-        return value;
-      default: {
-        const isBound = /^(exclusiveM|m)(in|ax)imum$/.test(key);
-        const most = isBound ? 2 ** 53 : limits.count;
-        if (!Number.isInteger(value) || Math.abs(value as number) > most || (!isBound && (value as number) < 0))
-          throw refusal(
-            path,
-            `has "${key}" that is no whole number ${isBound ? "" : "from 0 "}to ${most}: ${valueText(value)}`,
-          );
-        return value;
-      }
+  #array(given: Json, path: string, depth: number): ArrayRules {
+    const { prefixItems, items } = given;
+    const first = prefixItems === undefined ? [] : this.#list(prefixItems, `${path}/prefixItems`, depth);
+    const [least, most] = [countOf(given, "minItems", path) ?? 0, countOf(given, "maxItems", path) ?? Infinity];
+    // A list of first elements means that there are no others, where the schema does not say so.
+    const isClosed = items === false || (items === undefined && first.length > 0 && least <= first.length);
+    const others = isClosed ? false : items === undefined ? any : this.read(items, `${path}/items`, depth + 1);
+    const room = others === false ? Math.min(most, first.length) : most;
+    if (least > room) throw refusal(path, `has "minItems" ${least} where there may be ${room} elements`);
+    return { first, others, least: Math.max(least, Math.min(first.length, room)), most: room };
+  }
+
+  #object(given: Json, path: string, depth: number): ObjectRules {
+    const listed = given["properties"];
+    const properties = listed === undefined ? [] : this.#readNamed(listed, `${path}/properties`, depth);
+    const required = requiredOf(given, path);
+    const additional = given["additionalProperties"] ?? given["unevaluatedProperties"] ?? true;
+    const values = additional === false ? false : this.read(additional, `${path}/additionalProperties`, depth + 1);
+    const names: ReadSchema =
+      given["propertyNames"] === undefined
+        ? any
+        : this.read(given["propertyNames"], `${path}/propertyNames`, depth + 1);
+    const closed = properties.length > 0 ? properties : values === false ? [] : namedProperties(names, values);
+    const missing = required.find((name) => !closed.some(([each]) => each === name));
+    if (missing !== undefined) throw refusal(path, `requires "${missing}", which is not among its properties`);
+    const [least, most] = [
+      countOf(given, "minProperties", path) ?? 0,
+      countOf(given, "maxProperties", path) ?? Infinity,
+    ];
+    if (least > most) throw refusal(path, `has "minProperties" ${least} and "maxProperties" ${most}`);
+    if (closed.length > 0) {
+      for (const key of ["minProperties", "maxProperties"])
+        if (given[key] !== undefined) throw refusal(path, `has "${key}" beside properties, which is not supported`);
+      const wrong = properties.find(([name]) => !obeys(name, names));
+      if (wrong !== undefined)
+        throw refusal(path, `has "propertyNames" of which it cannot be told that "${wrong[0]}" obeys it`);
+      // What is listed may not come a second time as any other.
+      const isRequired = new Set(required);
+      return {
+        kind: "closed",
+        properties: closed.map(([name, schema]) => ({ name, schema, isRequired: isRequired.has(name) })),
+      };
     }
+    if (least > 1) throw refusal(path, `has "minProperties" above 1 for names that may be alike`);
+    if (least > 0 && values === false) throw refusal(path, 'has "minProperties" where there may be none');
+    return { kind: "open", names, values, least, most };
   }
 }
 
-/** Objects have the properties that are listed, or any: what is listed may not come a second time as any other. */
-function narrowObject(out: Record<string, unknown>, path: string): void {
-  const properties = Object.keys((out["properties"] ?? {}) as object);
-  const required = (out["required"] ?? []) as readonly string[];
-  const missing = required.find((name) => !properties.includes(name));
-  if (missing !== undefined) throw refusal(path, `requires "${missing}", which is not among its properties`);
-  delete out["unevaluatedProperties"];
-  if (properties.length === 0) return;
-  out["additionalProperties"] = false;
-  for (const key of ["minProperties", "maxProperties"])
-    if (out[key] !== undefined) throw refusal(path, `has "${key}" beside "properties", which is not supported`);
+/** Properties whose names are listed by what names must be. */
+function namedProperties(names: ReadSchema, values: ReadSchema): readonly (readonly [string, ReadSchema])[] {
+  if (names.kind !== "values") return [];
+  return names.values.flatMap((name) => (typeof name === "string" ? [[name, values] as const] : []));
+}
+
+/** True if a name is known to obey what names must be. */
+function obeys(name: string, names: ReadSchema): boolean {
+  if (names.kind === "any") return true;
+  if (names.kind === "values") return names.values.includes(name);
+  if (names.kind !== "typed" || !names.types.includes("string")) return false;
+  const { patterns, minLength, maxLength } = names.string;
+  const length = Array.from(name).length;
+  return patterns.length === 0 && length >= minLength && length <= maxLength;
+}
+
+function requiredOf({ required = [] }: Json, path: string): readonly string[] {
+  if (!Array.isArray(required) || !required.every((name) => typeof name === "string"))
+    throw refusal(`${path}/required`, `must be a list of names, got ${valueText(required)}`);
+  return required as readonly string[];
+}
+
+function countOf(given: Json, key: string, path: string): number | undefined {
+  const value = given[key];
+  if (value === undefined) return undefined;
+  if (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= limits.count) return value as number;
+  throw refusal(path, `has "${key}" that is no whole number from 0 to ${limits.count}: ${valueText(value)}`);
+}
+
+function stringRules(given: Json, path: string): StringRules {
+  const { pattern, format } = given;
+  const patterns: string[] = [];
+  if (pattern !== undefined) {
+    if (typeof pattern !== "string") throw refusal(path, `has "pattern" that is no text: ${valueText(pattern)}`);
+    if (pattern.length > limits.pattern) throw refusal(path, `has a pattern of more than ${limits.pattern} characters`);
+    patterns.push(pattern);
+  }
+  if (format !== undefined) {
+    const known = typeof format === "string" ? formatPattern(format) : undefined;
+    if (known !== undefined) patterns.push(known);
+    else if (typeof format !== "string" || !isNamedPattern(format) || pattern === undefined)
+      throw refusal(path, `has the format ${valueText(format)}, which is not supported`);
+  }
+  const [minLength, maxLength] = [
+    countOf(given, "minLength", path) ?? 0,
+    countOf(given, "maxLength", path) ?? Infinity,
+  ];
+  if (minLength > maxLength) throw refusal(path, `has "minLength" ${minLength} and "maxLength" ${maxLength}`);
+  return { patterns, minLength, maxLength };
+}
+
+function numberRules(given: Json, path: string): Readonly<Record<string, number>> {
+  const bounds: Record<string, number> = {};
+  for (const key of ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]) {
+    const value = given[key];
+    if (value === undefined) continue;
+    if (typeof value !== "number" || !(Math.abs(value) <= 2 ** 53))
+      throw refusal(path, `has "${key}" that is no number to 2^53: ${valueText(value)}`);
+    bounds[key] = value;
+  }
+  return bounds;
 }
 
 function typesOf(given: unknown, path: string): readonly string[] {
@@ -250,75 +331,3 @@ function typesOf(given: unknown, path: string): readonly string[] {
     throw refusal(path, `has the type ${valueText(given)}, which there is not`);
   return listed as readonly string[];
 }
-
-const hasType = (value: unknown, type: string): boolean =>
-  type === "integer"
-    ? Number.isInteger(value)
-    : type === "null"
-      ? value === null
-      : type === "array"
-        ? Array.isArray(value)
-        : type === "object"
-          ? isObject(value)
-          : typeof value === type;
-
-/** A pattern whose matches can stand in a JSON string as they are. */
-function patternOf(value: unknown, path: string): unknown {
-  if (typeof value !== "string") throw refusal(path, `must be text, got ${valueText(value)}`);
-  const classes = value.match(/\[(?:\\.|[^\]\\])*\]/g) ?? [];
-  const outside = value.replace(/\[(?:\\.|[^\]\\])*\]/g, "");
-  const free = /(^|[^\\])(\\\\)*\.|\\[^dw.^$*+?()[\]{}|/-]|"/u.test(outside) || hasControl(outside);
-  const open = classes.some((each) => /^\[\^|\\[^dw.^$*+?()[\]{}|/-]/.test(each) || matchesAny(each, path));
-  if (free || open)
-    throw refusal(path, `has a pattern that may match quotes, backslashes or control characters: ${valueText(value)}`);
-  if (value.length > limits.pattern) throw refusal(path, `has a pattern of more than ${limits.pattern} characters`);
-  // Repeats of repeats multiply.
-  const repeats = [...value.matchAll(/\{(\d+)(?:,(\d*))?\}/g)].map(([, least, most]) => Number(most || least) || 1);
-  if (repeats.reduce((all, count) => all * count, 1) > limits.count)
-    throw refusal(path, `repeats more than ${limits.count} times: ${valueText(value)}`);
-  return value;
-}
-
-/** True for a class of characters that has one which a JSON string must not have as it is. */
-function matchesAny(characters: string, path: string): boolean {
-  try {
-    const matches = new RegExp(characters);
-    return [34, 92, ...Array(32).keys()].some((code) => matches.test(String.fromCharCode(code)));
-  } catch {
-    throw refusal(path, `has a class that cannot be read: ${valueText(characters)}`);
-  }
-}
-
-const hasControl = (text: string): boolean => Array.from(text).some((character) => character < " ");
-
-/** True if no value can obey two of these: other types, or a property that must be there with other values. */
-function areApart(variants: readonly unknown[]): boolean {
-  return variants.every((one, at) => variants.slice(at + 1).every((other) => twoApart(one, other)));
-}
-
-function twoApart(a: unknown, b: unknown): boolean {
-  if (!isObject(a) || !isObject(b)) return false;
-  const [valuesA, valuesB] = [valuesIn(a), valuesIn(b)];
-  if (valuesA !== undefined && valuesB !== undefined) return valuesA.every((value) => !valuesB.includes(value));
-  const [typesA, typesB] = [typesIn(a), typesIn(b)];
-  if (typesA === undefined || typesB === undefined) return false;
-  const both = typesA.filter((type) => typesB.includes(type));
-  if (both.length === 0) return true;
-  if (both.some((type) => type !== "object")) return false;
-  const shared = (a["required"] as readonly string[] | undefined)?.filter((name) =>
-    (b["required"] as readonly string[] | undefined)?.includes(name),
-  );
-  return (shared ?? []).some((name) => twoApart((a["properties"] as Json)[name], (b["properties"] as Json)[name]));
-}
-
-const valuesIn = ({ const: only, enum: listed }: Json): readonly string[] | undefined =>
-  only !== undefined
-    ? [JSON.stringify(only)]
-    : (listed as readonly unknown[] | undefined)?.map((each) => JSON.stringify(each));
-
-const typesIn = ({ type }: Json): readonly string[] | undefined => {
-  if (type === undefined) return undefined;
-  const listed = (Array.isArray(type) ? type : [type]) as readonly string[];
-  // Every integer is a number.
-  return listed.includes("number") ? [...listed, "integer"] : listed;
-};

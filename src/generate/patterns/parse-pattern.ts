@@ -30,26 +30,31 @@ export interface ParsedPattern {
 /** What begins a group, longest first. */
 const groupBeginnings = ["(?<=", "(?<!", "(?=", "(?!", "(?:"] as const;
 
-/** Reads a pattern. */
-export function parsePattern(source: string): ParsedPattern {
+/** Throws for a pattern that cannot be read, with the reason why. */
+type Refuse = (source: string, why: string) => never;
+
+/** Reads a pattern; `refuse` has the words for what is not read. */
+export function parsePattern(source: string, refuse: Refuse = refusePattern): ParsedPattern {
   if (source.length > mostPatternLength)
-    refusePattern(source, `has ${source.length} characters, more than ${mostPatternLength}`);
-  const parser = new Parser(source);
+    refuse(source, `has ${source.length} characters, more than ${mostPatternLength}`);
+  const parser = new Parser(source, refuse);
   const tree = parser.choice(0);
   return { tree, groups: parser.groups };
 }
 
 class Parser {
   readonly #source: string;
+  readonly #refuse: Refuse;
   #at = 0;
   groups = 0;
 
-  constructor(source: string) {
+  constructor(source: string, refuse: Refuse) {
     this.#source = source;
+    this.#refuse = refuse;
   }
 
   choice(depth: number): Tree {
-    if (depth > mostNesting) refusePattern(this.#source, `nests more than ${mostNesting} groups`);
+    if (depth > mostNesting) this.#refuse(this.#source, `nests more than ${mostNesting} groups`);
     const options = [this.#sequence(depth)];
     while (this.#take("|")) options.push(this.#sequence(depth));
     return options.length === 1 ? options[0] : { kind: "choice", options };
@@ -97,7 +102,7 @@ class Parser {
     const beginning = groupBeginnings.find((text) => this.#source.startsWith(text, this.#at));
     const named = beginning === undefined ? /^\(\?<[^>]+>/.exec(this.#rest(200))?.[0] : undefined;
     if (beginning === undefined && named === undefined && this.#source[this.#at + 1] === "?")
-      refusePattern(this.#source, "has a group whose modifiers are not known");
+      this.#refuse(this.#source, "has a group whose modifiers are not known");
     this.#at += (beginning ?? named ?? "(").length;
     const index = beginning === undefined ? ++this.groups : 0;
     const body = this.choice(depth + 1);
@@ -117,8 +122,8 @@ class Parser {
 
   #escape(): Tree {
     const next = this.#source[this.#at + 1];
-    if (/[1-9k]/.test(next)) refusePattern(this.#source, "refers back to a group, which no bound can be given for");
-    if (next === "b" || next === "B") refusePattern(this.#source, "has a word boundary that was not written out");
+    if (/[1-9k]/.test(next)) this.#refuse(this.#source, "refers back to a group, which no bound can be given for");
+    if (next === "b" || next === "B") this.#refuse(this.#source, "has a word boundary that was not written out");
     const pair = /^\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}/.exec(this.#rest(12));
     const long = pair ?? /^\\(?:[pPu]\{[^}]*\}|u[\da-fA-F]{4}|x[\da-fA-F]{2}|c[A-Za-z])/.exec(this.#rest(200));
     const source = long?.[0] ?? this.#source.slice(this.#at, this.#at + 2);

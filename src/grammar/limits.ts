@@ -1,0 +1,38 @@
+/** What one rule for texts may cost, and the error of one that costs more or cannot be enforced. */
+import { InsituError } from "../base/error.js";
+
+/** Bounds on one schema, and on all of its patterns together. */
+export const limits: Readonly<
+  Record<
+    | "depth"
+    | "schemas"
+    | "values"
+    | "count"
+    | "pattern"
+    | "bytes"
+    | "nesting"
+    | "steps"
+    | "stepsOfProperty"
+    | "repeatedEdges",
+    number
+  >
+> = {
+  depth: 32,
+  schemas: 500,
+  values: 1000,
+  count: 1024,
+  pattern: 1024,
+  bytes: 256 * 1024,
+  /** Arrays and objects inside each other, in values too. */
+  nesting: 100,
+  /** Steps that making automata of its patterns, formats and bounds may take. */
+  steps: 1_500_000,
+  /** What a class by a property of Unicode counts for. */
+  stepsOfProperty: 60_000,
+  /** Times that a part with an anchor or a lookahead may be repeated. */
+  repeatedEdges: 16,
+};
+
+/** The error for a schema that cannot be enforced, at a place in it. */
+export const refusal = (path: string, why: string): InsituError =>
+  new InsituError("invalid-argument", `the schema cannot be enforced${path === "" ? "" : ` at ${path}`}: it ${why}`);

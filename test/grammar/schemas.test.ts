@@ -1,0 +1,94 @@
+// What a grammar lets through is what its schema allows: ajv, with the flag u and with formats, is the oracle. Texts are drawn from the masks, by
+// chance and without a model, so that they go where no model would; in the soak the embedded model draws them as well. The tests run a
+// sample of the schemas, always the same, with fewer texts; INSITU_SOAK=1 runs all, 8 texts each. INSITU_SEED repeats a seed.
+import { Ajv2020 } from "ajv/dist/2020.js";
+import addFormats from "ajv-formats";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { CausalLM } from "../../src/entry/node.js";
+import { seededRandom } from "../../src/graph/call.js";
+import type { JsonSchema } from "../../src/generate/constraint.js";
+import { schemas } from "./corpus.js";
+
+const soak = process.env["INSITU_SOAK"] !== undefined;
+const firstSeed = Number(process.env["INSITU_SEED"] ?? 1);
+const seeds = Array.from({ length: soak ? 8 : 3 }, (_, at) => firstSeed + at);
+const sample = schemas.filter((_, at) => soak || at % 4 === 0);
+/** Tokens of a text: what has not ended by then is cut, and says nothing. */
+const mostTokens = 120;
+
+const ajv = new Ajv2020({ strict: false, unicodeRegExp: true, logger: false });
+addFormats.default(ajv);
+
+let lm: CausalLM;
+beforeAll(async () => {
+  lm = await CausalLM.load(undefined, { threads: 1 });
+});
+afterAll(() => lm?.release());
+
+/** A text that masks allow; undefined for one that did not end. */
+async function drawn(schema: JsonSchema, random: () => number): Promise<string | undefined> {
+  const held = await lm.constrain({ kind: "schema", schema });
+  const ends = new Set(lm.defaults.endTokens);
+  const mask = new Uint32Array(Math.ceil(lm.vocabulary / 32));
+  const tokens: number[] = [];
+  try {
+    while (tokens.length < mostTokens) {
+      held.fillMask(mask);
+      const allowed: number[] = [];
+      for (let token = 0; token < lm.vocabulary; token++)
+        if (((mask[token >>> 5] >>> (token & 31)) & 1) === 1) allowed.push(token);
+      // A text that is stuck would be an error where a model draws it.
+      expect(allowed.length, `stuck after ${JSON.stringify(lm.tokenizer.decode(tokens))}`).toBeGreaterThan(0);
+      const mayEnd = allowed.some((token) => ends.has(token));
+      const rest = allowed.filter((token) => !ends.has(token));
+      expect(held.mayEnd).toBe(mayEnd);
+      if (mayEnd && (rest.length === 0 || random() < 0.3)) return lm.tokenizer.decode(tokens);
+      const closing = rest.filter((token) => /["}\]]/.test(lm.tokenizer.spellingOf(token) ?? ""));
+      const from = closing.length > 0 && random() < 0.25 ? closing : rest;
+      const token = from[Math.floor(random() * from.length)];
+      expect(held.accept(token)).toBe(true);
+      tokens.push(token);
+    }
+    return undefined;
+  } finally {
+    held.release();
+  }
+}
+
+/** Why a text is none that its schema allows; undefined for one that is. */
+function wrongWith(schema: JsonSchema, text: string): string | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    const validate = ajv.compile(schema);
+    return validate(value) ? undefined : ajv.errorsText(validate.errors);
+  } catch (error) {
+    return String(error);
+  }
+}
+
+test(`${sample.length} of ${schemas.length} schemas, ${seeds.length} texts each, from seed ${firstSeed} on: no text that ended is wrong`, async () => {
+  expect(schemas.length).toBeGreaterThanOrEqual(300);
+  let ended = 0;
+  for (const schema of sample)
+    for (const seed of seeds) {
+      const text = await drawn(schema, seededRandom(seed));
+      if (text === undefined) continue;
+      ended++;
+      expect({ seed, schema, text, wrong: wrongWith(schema, text) }).toEqual({ seed, schema, text });
+    }
+  expect(ended).toBeGreaterThan((sample.length * seeds.length) / 2);
+}, 600_000);
+
+test("and none that the model draws", async () => {
+  const asked = soak ? schemas : schemas.filter((_, at) => at % 24 === 0);
+  let ended = 0;
+  for (const jsonSchema of asked)
+    for (const seed of soak ? seeds : [firstSeed]) {
+      const made = lm.generate("Once", { jsonSchema, seed, temperature: 1.5, maxTokens: 60 });
+      const text = await made.text();
+      if (made.summary.finishReason !== "end") continue;
+      ended++;
+      expect({ seed, jsonSchema, text, wrong: wrongWith(jsonSchema, text) }).toEqual({ seed, jsonSchema, text });
+    }
+  expect(ended).toBeGreaterThan(asked.length / 4);
+}, 3_600_000);
