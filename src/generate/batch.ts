@@ -189,7 +189,7 @@ function choose(
   { logprobs }: Generating,
   full: boolean,
 ): BatchToken {
-  const token = typeof from === "number" ? checkToken(from) : sample.sampler.choose(from);
+  const token = typeof from === "number" ? checkToken(from) : sample.sampler.choose(from, sample.ending.barred);
   const { text, finish } = sample.ending.push(token, full);
   if (finish === undefined) {
     sample.sampler.accept(token);

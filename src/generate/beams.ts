@@ -1,6 +1,6 @@
 /** Beam search: the likeliest texts as a whole, each candidate on its own fork of the caches. */
 import type { Context } from "./context.js";
-import { contextFull, endsText, stillWanted } from "./ending.js";
+import { contextFull, stillWanted } from "./ending.js";
 import type { Generating } from "./options.js";
 import { likeliestTokens } from "./sampling.js";
 
@@ -45,22 +45,21 @@ export async function beamSearch(
     if (context.room === 0) throw contextFull(context.capacity);
     open = [{ context: context.fork(), tokens: [], sum: 0, logits: new Float32Array() }];
     open[0].logits = (await open[0].context.extend([last])).at(0).slice();
+    const { endTokens, minTokens } = options;
     for (let length = 1; length <= most && open.length > 0; length++) {
       await stillWanted(options);
       // Twice as many as there are beams: half of them may end here.
       const next = open
         .flatMap((from) =>
-          likeliestTokens(from.logits, 2 * beams).map(({ token, logprob }) => ({
-            from,
-            token,
-            sum: from.sum + logprob,
-          })),
+          likeliestTokens(from.logits, 2 * beams + (length > minTokens ? 0 : endTokens.size))
+            .filter(({ token }) => length > minTokens || !endTokens.has(token))
+            .map(({ token, logprob }) => ({ from, token, sum: from.sum + logprob })),
         )
         .sort((a, b) => b.sum - a.sum)
         .slice(0, 2 * beams);
       for (const { from, token, sum } of next)
-        if (endsText(options, token)) finished.push({ tokens: from.tokens, score: scoreOf(sum, length), ended: true });
-      const going = next.filter(({ token }) => !endsText(options, token)).slice(0, beams);
+        if (endTokens.has(token)) finished.push({ tokens: from.tokens, score: scoreOf(sum, length), ended: true });
+      const going = next.filter(({ token }) => !endTokens.has(token)).slice(0, beams);
       const best = scoreOf(going[0]?.sum ?? -Infinity, length);
       finished.sort((a, b) => b.score - a.score).splice(beams);
       const decided = finished.length === beams && finished[beams - 1].score >= best;

@@ -11,7 +11,7 @@ import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
 import { type Beam, type BeamOptions, beamSearch } from "./beams.js";
 import { Chat } from "./chat.js";
-import type { Grammars, HeldConstraint, MakeGrammars, TextRule } from "./constraint.js";
+import type { Grammars, HeldConstraint, JsonSchema, MakeGrammars, TextRule } from "./constraint.js";
 import type { Context } from "./context.js";
 import { ContextPool } from "./context-pool.js";
 import type { StatefulDecoder } from "./decoder.js";
@@ -216,7 +216,7 @@ export class LanguageModel {
   /** Continues a prompt: iterate over the result for tokens with their text. */
   generate(prompt: Prompt, options?: GenerateOptions): Generation {
     const given = optionsWithoutNull("the options of generate", options);
-    const generating = this.#read(given);
+    const generating = this.#read(given, isConversation(prompt));
     return this.#generate(this.#encode(prompt, given), generating, this.#pool);
   }
 
@@ -224,9 +224,9 @@ export class LanguageModel {
   generateBatch(prompts: readonly Prompt[], options?: GenerateOptions): AsyncGenerator<BatchToken, void, undefined> {
     const { decoder, tokenizer: text, context: capacity, reading } = this.#parts;
     const given = optionsWithoutNull("the options of generateBatch", options);
-    const generating = this.#read(given);
     if (!Array.isArray(prompts))
       throw new InsituError("invalid-argument", `a batch is a list of prompts, got ${valueText(prompts)}`);
+    const generating = this.#read(given, (prompts as readonly Prompt[]).some(isConversation));
     refuseLimits("generateBatch", given);
     const tokens = Array.from(prompts, (prompt: Prompt) => this.#encode(prompt, given));
     return generateBatch({ decoder, text, capacity, reading }, tokens, generating);
@@ -240,7 +240,7 @@ export class LanguageModel {
     const rule = `a whole number from 1 to ${mostSamples}`;
     checkRule("option count", count ?? NaN, rule, Number.isSafeInteger(count) && count >= 1 && count <= mostSamples);
     const given = optionsWithoutNull("the options of samples", options);
-    const generating = this.#read(given);
+    const generating = this.#read(given, isConversation(prompt));
     const tokens = this.#encode(prompt, given);
     const shared = new SharedPrompt(this.#pool, count, () => this.#readAllButLast(tokens, generating));
     // Texts of no token take no context.
@@ -261,7 +261,7 @@ export class LanguageModel {
     refuseLimits("beamSearch", given);
     checkCount("option beams", beams, 1);
     checkRule("option lengthPenalty", lengthPenalty, "a finite number", Number.isFinite(lengthPenalty));
-    const generating = this.#read(given);
+    const generating = this.#read(given, isConversation(prompt));
     const tokens = this.#encode(prompt, given);
     if (wantsNothing(generating)) return [];
     const context = await this.#readAllButLast(tokens, generating);
@@ -281,7 +281,7 @@ export class LanguageModel {
     return new Chat(
       this.#pool,
       (messages, wanted, source) =>
-        this.#generate(this.#encodeChat(messages, wanted), this.#read(withPlainStop(wanted, this.tokenizer)), source),
+        this.#generate(this.#encodeChat(messages, wanted), this.#read(wanted, true), source),
       said,
       given,
     );
@@ -329,10 +329,9 @@ export class LanguageModel {
     }
   }
 
-  #read(options: GenerateOptions): Generating {
-    return readGenerating(options, this.#parts.defaults, this.tokenizer, (schema) =>
-      this.constrain({ kind: "schema", schema }),
-    );
+  #read(options: GenerateOptions, isChat: boolean): Generating {
+    const constrain = (schema: JsonSchema): Promise<HeldConstraint> => this.constrain({ kind: "schema", schema });
+    return readGenerating(options, this.#parts.defaults, this.tokenizer, constrain, isChat);
   }
 
   /** The text of tokens that follow a prompt: a space between the two is kept. */
@@ -388,5 +387,5 @@ function madeFor(config: Json): number | undefined {
   return made;
 }
 
-const withPlainStop = (options: GenerateOptions, tokenizer: TextTokenizer): GenerateOptions =>
-  tokenizer.hasChatTemplate || options.stop !== undefined ? options : { ...options, stop: "\n" };
+/** True for messages of a conversation. */
+const isConversation = (prompt: Prompt): boolean => typeof prompt !== "string" && !isTokens(prompt);

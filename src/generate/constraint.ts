@@ -8,9 +8,9 @@ export interface TokenConstraint {
   accept(token: number): boolean;
   /** Takes back the last tokens. */
   rollback(count: number): void;
-  /** True if the text may end as it is; where left out, it may once nothing else may come. */
+  /** True if the text may end as it is; where left out, its masks say so. */
   readonly mayEnd?: boolean;
-  /** True if this would be a whole text; where left out, none is that a stop string would cut off. */
+  /** True if this would be a whole text: a stop string ends a text only where it is. Where left out, it is once the text has terminated. */
   allows?(text: string): boolean;
   /** True once nothing but an end token may come. */
   readonly terminated: boolean;

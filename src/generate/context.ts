@@ -115,8 +115,13 @@ export class Context {
     return this.#append(tokens, tokens.length);
   }
 
-  /** Reads tokens in chunks, which must have room; `check` is asked before each run. Draws the first token of a text where the model runs. */
-  async drawFirst(drawer: StatefulDrawer, tokens: readonly number[], check: () => Promise<void>): Promise<DrawnTokens> {
+  /** Reads tokens in chunks, which must have room; `check` is asked before each run. Draws number `counter` of a text's tokens where the model runs. */
+  async drawFirst(
+    drawer: StatefulDrawer,
+    tokens: readonly number[],
+    counter: number,
+    check: () => Promise<void>,
+  ): Promise<DrawnTokens> {
     const start = this.#tokens.length;
     let before: Promise<void> | undefined;
     for (let at = 0; ;) {
@@ -124,7 +129,8 @@ export class Context {
       const { part, fresh } = this.#nextPart(tokens.slice(at), start);
       at += fresh;
       this.#count(part.length);
-      if (at === tokens.length) return this.#took(part, await drawer.draw(this.#state, [part], [this.#position], 0));
+      if (at === tokens.length)
+        return this.#took(part, await drawer.draw(this.#state, [part], [this.#position], counter));
       const { over } = this.#took(part, await drawer.read(this.#state, [part], [this.#position]));
       // One chunk is on its way while the one before is read: who gives up does not leave a whole prompt to the device.
       await before;

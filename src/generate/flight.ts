@@ -33,13 +33,21 @@ function drawingFor(
   return drawing && { ...drawing, seeds, seen };
 }
 
-/** What makes a text on the device; undefined where the options, the context or the model ask for logits on the host. */
-export function flightFor(context: Context, prompt: readonly number[], options: Generating): Flight | undefined {
+/**
+ * What makes a text on the device, of which some tokens were made already; undefined where the options, the context or the model ask for logits on the
+ * host.
+ */
+export function flightFor(
+  context: Context,
+  prompt: readonly number[],
+  options: Generating,
+  made: readonly number[] = [],
+): Flight | undefined {
   const { sampling, whenFull, maxTokens = Infinity } = options;
-  const drawing = drawingFor(options, [sampling.seed], [prompt]);
+  const drawing = drawingFor(options, [sampling.seed], [[...prompt, ...made]]);
   const slides = whenFull === "slide" && prompt.length + maxTokens - 1 > context.capacity;
   const drawer = drawing === undefined || slides || context.slid ? undefined : context.takeDrawer(drawing);
-  return drawer && new Flight(context, drawer, maxTokens, options.tokensAtOnce);
+  return drawer && new Flight(context, drawer, { made: made.length, tokens: maxTokens, atOnce: options.tokensAtOnce });
 }
 
 /** What makes the texts of a batch on the device; undefined as above. */
@@ -49,6 +57,8 @@ export function batchFlightFor(
   options: Generating,
 ): BatchFlight | undefined {
   const { seed } = options.sampling;
+  // A device draws end tokens too, and only the host draws again for one text of several.
+  if (options.minTokens > 0) return undefined;
   const drawing = drawingFor(
     options,
     prompts.map((_, text) => seed + text),
@@ -203,12 +213,18 @@ export class Flight {
   #most = 0;
   #isOver = false;
 
-  /** `tokens`: how many the text may have. `atOnce`: how many are begun at once; as their pace says where left out. */
-  constructor(context: Context, drawer: StatefulDrawer, tokens: number, atOnce: number | undefined) {
+  /** `made`: how many tokens the text has, and `tokens`: how many it may have. `atOnce`: how many are begun at once; as their pace says where left out. */
+  constructor(
+    context: Context,
+    drawer: StatefulDrawer,
+    { made, tokens, atOnce }: { readonly made: number; readonly tokens: number; readonly atOnce: number | undefined },
+  ) {
     this.#context = context;
     this.#drawer = drawer;
     this.#tokens = tokens;
     this.#atOnce = atOnce;
+    this.#begun = made;
+    this.#arrived = made;
   }
 
   /** Tokens that were under way at a time at most. */
@@ -221,9 +237,9 @@ export class Flight {
     return this.#isOver ? this.#begun - this.#arrived : 0;
   }
 
-  /** Reads what is left of the prompt; `check` is asked before each run. */
+  /** Reads what was not read of prompt and text; `check` is asked before each run. */
   async begin(tokens: readonly number[], check: () => Promise<void>): Promise<void> {
-    this.#add(await this.#context.drawFirst(this.#drawer, tokens, check), 1);
+    this.#add(await this.#context.drawFirst(this.#drawer, tokens, this.#begun, check), 1);
   }
 
   /** The next token. Before one is waited for, runs that come after it are begun. */
@@ -270,6 +286,7 @@ export class Flight {
 
   /** Takes back what was begun and is not part of the text. */
   end(): void {
+    if (this.#isOver) return;
     this.#isOver = true;
     this.#context.forgetAhead();
     this.#context.giveDrawer(this.#drawer);

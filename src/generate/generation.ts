@@ -2,7 +2,7 @@
 import { InsituError } from "../base/error.js";
 import type { TokenConstraint } from "./constraint.js";
 import type { Context, ContextBytes } from "./context.js";
-import { Ending, endsText, type FinishReason, stillWanted, wantsNothing } from "./ending.js";
+import { Ending, type FinishReason, stillWanted, wantsNothing } from "./ending.js";
 import { Flight, flightFor } from "./flight.js";
 import { NgramLookup } from "./lookup.js";
 import type { Generating } from "./options.js";
@@ -82,7 +82,8 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   #reused = 0;
   #guessed = 0;
   #right = 0;
-  #flight: Flight | undefined;
+  /** What drew its tokens where the model runs, one after the other. */
+  readonly #flights: Flight[] = [];
   #text = "";
   #finish: FinishReason = "unfinished";
   #bytes: ContextBytes = { state: 0, written: 0, moved: 0, copying: 0 };
@@ -106,8 +107,8 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       tokensPerSecond: decoding > 0 ? ((this.#newTokens - 1) / decoding) * 1000 : 0,
       guessedTokens: this.#guessed,
       rightGuesses: this.#right,
-      tokensInFlight: this.#flight?.most ?? 0,
-      discardedTokens: this.#flight?.discarded ?? 0,
+      tokensInFlight: Math.max(0, ...this.#flights.map(({ most }) => most)),
+      discardedTokens: this.#flights.reduce((sum, { discarded }) => sum + discarded, 0),
       seed: this.#options.sampling.seed,
       stateBytes: this.#bytes.state,
       writtenBytes: this.#bytes.written,
@@ -150,10 +151,11 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       const note = (): void => void (this.#bytes = differenceOf(context.bytes, before));
       this.#reused = reused;
       try {
-        this.#flight = flightFor(context, this.#prompt, this.#options);
-        for await (const token of this.#flight === undefined
-          ? this.#tokens(context, constraint?.rule)
-          : this.#drawn(context, this.#flight)) {
+        const ending = new Ending(this.#source.decoder, this.#prompt, this.#options, constraint?.rule);
+        const flight = this.#fly(context, []);
+        for await (const token of flight === undefined
+          ? this.#tokens(context, ending, constraint?.rule)
+          : this.#drawn(context, ending, flight)) {
           note();
           this.#text += token.text;
           yield token;
@@ -167,34 +169,40 @@ export class Generation implements AsyncIterable<GeneratedToken> {
     }
   }
 
+  /** Chooses tokens by their logits, after those that were made; the last of these was not read. */
   async *#tokens(
     context: Context,
+    ending: Ending,
     constraint: TokenConstraint | undefined,
+    made: readonly number[] = [],
   ): AsyncGenerator<GeneratedToken, void, undefined> {
     const options = this.#options;
     const { sampling, speculate, logitBias } = options;
     const prompt = this.#prompt;
     const sampler = new Sampler(sampling, prompt, { bias: logitBias, constraint });
-    const ending = new Ending(this.#source.decoder, prompt, options);
+    sampler.resume(made);
     // A guess would have to be taken back from the constraint too.
     const lookup = constraint === undefined && speculate !== undefined ? new NgramLookup(speculate, prompt) : undefined;
-    let logits = await context.extend(prompt.slice(this.#reused), () => stillWanted(options));
+    const unread = made.length === 0 ? prompt.slice(this.#reused) : made.slice(-1);
+    let logits = await context.extend(unread, () => stillWanted(options));
     /** Tokens that were tried out, and how many of them are still to be confirmed. */
     let draft: readonly number[] = [];
     for (let open = 0; ;) {
       const row = logits.at(open);
-      const token = sampler.choose(row);
-      const confirmed = open > 0 && draft[draft.length - open] === token && !endsText(options, token);
+      const token = sampler.choose(row, ending.barred);
+      const ends = ending.endsWith(token);
+      const confirmed = open > 0 && draft[draft.length - open] === token && !ends;
       if (!confirmed) drop(context, open);
-      const { text, finish } = ending.push(token, !confirmed && context.room === 0);
+      // Before it is asked whether the text has ended: where there is a constraint, that says so.
+      if (!ends) sampler.accept(token);
+      const { text, finish } = ending.push(token, !confirmed && context.room === 0, ends);
       const described = { token, text, ...describeChoice(row, token, options.logprobs) };
-      if (finish === "end") {
-        this.#finish = finish;
+      if (ends) {
+        this.#finish = "end";
         if (text !== "") yield described;
         return;
       }
       this.#note();
-      sampler.accept(token);
       lookup?.push(token);
       if (confirmed) this.#right++;
       if (finish !== undefined) {
@@ -218,13 +226,19 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   }
 
   /** The tokens that the device draws, several of them under way. */
-  async *#drawn(context: Context, flight: Flight): AsyncGenerator<GeneratedToken, void, undefined> {
+  async *#drawn(context: Context, ending: Ending, first: Flight): AsyncGenerator<GeneratedToken, void, undefined> {
     const options = this.#options;
-    const ending = new Ending(this.#source.decoder, this.#prompt, options);
+    const check = (): Promise<void> => stillWanted(options);
+    const made: number[] = [];
+    let flight: Flight | undefined = first;
     try {
-      await flight.begin(this.#prompt.slice(this.#reused), () => stillWanted(options));
+      await flight.begin(this.#prompt.slice(this.#reused), check);
       for (;;) {
-        const token = await flight.next();
+        const drawn: number = await flight.next();
+        const isBarred = ending.barred?.has(drawn) === true;
+        // What a device draws it draws from all tokens.
+        if (isBarred) flight.end();
+        const token = isBarred ? await this.#chooseAgain(context, ending, made) : drawn;
         const { text, finish } = ending.push(token, context.tokens.length === context.capacity);
         if (finish !== undefined) this.#finish = finish;
         if (finish !== "end") this.#note();
@@ -233,13 +247,36 @@ export class Generation implements AsyncIterable<GeneratedToken> {
           ending.requireRoom(context.capacity);
           return;
         }
-        flight.accept(token);
+        made.push(token);
+        if (!isBarred) flight.accept(token);
+        else {
+          flight = this.#fly(context, made);
+          if (flight === undefined) return yield* this.#tokens(context, ending, undefined, made);
+          await flight.begin([token], check);
+        }
         // Waiting for a token serves events.
         options.signal?.throwIfAborted();
       }
     } finally {
-      flight.end();
+      flight?.end();
     }
+  }
+
+  /** What draws tokens where the model runs, after those that were made. */
+  #fly(context: Context, made: readonly number[]): Flight | undefined {
+    const flight = flightFor(context, this.#prompt, this.#options, made);
+    if (flight !== undefined) this.#flights.push(flight);
+    return flight;
+  }
+
+  /** The token that the host chooses where one was drawn that may not come: after all that was made, which has been read. */
+  async #chooseAgain(context: Context, ending: Ending, made: readonly number[]): Promise<number> {
+    const last = context.tokens.at(-1)!;
+    drop(context, 1);
+    const logits = await context.extend([last]);
+    const sampler = new Sampler(this.#options.sampling, this.#prompt);
+    sampler.resume(made);
+    return sampler.choose(logits.at(0), ending.barred);
   }
 
   #note(): void {
@@ -252,7 +289,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
 /** Takes back tokens that were tried out in vain. */
 function drop(context: Context, count: number): void {
   if (count > 0 && !context.rewind(context.tokens.length - count))
-    throw new InsituError("invalid-argument", "the model keeps a state that cannot go back: it cannot speculate");
+    throw new InsituError("invalid-argument", "the model keeps a state that cannot go back to a token before");
 }
 
 const differenceOf = (now: ContextBytes, before: ContextBytes): ContextBytes => ({

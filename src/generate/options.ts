@@ -2,6 +2,7 @@
 import { InsituError } from "../base/error.js";
 import { checkChoice, checkCount, checkFlag, checkRule, checkSignal } from "../base/arguments.js";
 import { valueText } from "../base/value-text.js";
+import { chatRules, type EndRules } from "./ending.js";
 import type { HeldConstraint, JsonSchema, TakenConstraint, TokenConstraint } from "./constraint.js";
 import type { Json } from "./model-folder.js";
 import { readSampling, type Sampling, type SamplingOptions } from "./sampling.js";
@@ -14,9 +15,14 @@ export type WhenFull = "stop" | "slide" | "error";
 export interface GenerateOptions extends SamplingOptions {
   /** New tokens at most; as many as fit the context where left out, 256 where the context slides. */
   readonly maxTokens?: number;
+  /**
+   * New tokens at least: before them no end token comes and no stop string ends the text, and a text that must have some has more than blanks. 1 where
+   * left out for answers in chats, and 0 for other texts. What obeys a schema ends where that does.
+   */
+  readonly minTokens?: number;
   /** True ends the text where a sentence ends, once three quarters of its tokens are made. */
   readonly endAtSentence?: boolean;
-  /** Texts that end the generation; they are not part of the result. */
+  /** Texts that end the generation; they are not part of the result. What obeys a schema is ended by them only where it is whole without them. */
   readonly stop?: string | readonly string[];
   /** Tokens, by number or spelling, that end it beside the model's own. */
   readonly stopTokens?: readonly (number | string)[];
@@ -51,11 +57,10 @@ export interface GenerateOptions extends SamplingOptions {
 }
 
 /** Options without gaps. */
-export interface Generating {
+export interface Generating extends EndRules {
   readonly sampling: Sampling;
   readonly maxTokens: number | undefined;
   readonly endAtSentence: boolean;
-  readonly stop: readonly string[];
   readonly endTokens: ReadonlySet<number>;
   readonly logprobs: number | undefined;
   readonly whenFull: WhenFull;
@@ -100,8 +105,14 @@ export function modelDefaults(config: Json, generationConfig: Json, endToken?: n
 /** Throws for values that mean nothing, whatever the model is. */
 export function checkGenerateOptions(options: GenerateOptions): void {
   readSampling(options);
-  const { maxTokens, logprobs, stop, stopTokens, ignoreEnd, speculate, templateOptions } = options;
+  const { maxTokens, minTokens, logprobs, stop, stopTokens, ignoreEnd, speculate, templateOptions } = options;
   checkCount("option maxTokens", maxTokens, 0);
+  checkCount("option minTokens", minTokens, 0);
+  if (minTokens !== undefined && maxTokens !== undefined && minTokens > maxTokens)
+    throw new InsituError(
+      "invalid-argument",
+      `option minTokens must be at most maxTokens, ${maxTokens}, got ${minTokens}`,
+    );
   checkCount("option tokensAtOnce", options.tokensAtOnce, 1);
   if (typeof logprobs !== "boolean") checkCount("option logprobs", logprobs, 0);
   checkChoice("option whenFull", options.whenFull, ["stop", "slide", "error"]);
@@ -150,19 +161,28 @@ const isBias = (given: unknown): boolean =>
     ([token, bias]) => Number.isSafeInteger(token) && (token as number) >= 0 && Number.isFinite(bias),
   );
 
-const stopsOf = ({ stop = [] }: GenerateOptions): readonly string[] => (typeof stop === "string" ? [stop] : stop);
+const stopsOf = ({ stop }: GenerateOptions): readonly string[] | undefined =>
+  typeof stop === "string" ? [stop] : stop;
+
+/** Where a text may end; `isChat` says that it is an answer. */
+function endRules(options: GenerateOptions, isChat: boolean, tokenizer: TextTokenizer): EndRules {
+  const { minTokens } = options;
+  if (isChat) return chatRules(tokenizer.hasChatTemplate, stopsOf(options), minTokens);
+  return { stop: stopsOf(options) ?? [], minTokens: minTokens ?? 0, stopsFrom: minTokens ?? 0 };
+}
 
 const speculationOf = ({ speculate }: GenerateOptions): { readonly ngram: number; readonly draft: number } => {
   const { ngram, draft } = typeof speculate === "object" ? speculate : {};
   return { ngram: ngram ?? 3, draft: draft ?? 6 };
 };
 
-/** The caller's options over the model's; throws for values that mean nothing. */
+/** The caller's options over the model's, for an answer in a chat or another text; throws for values that mean nothing. */
 export function readGenerating(
   options: GenerateOptions,
   defaults: ModelDefaults,
   tokenizer: TextTokenizer,
   constrain: (schema: JsonSchema) => Promise<HeldConstraint>,
+  isChat: boolean,
 ): Generating {
   checkGenerateOptions(options);
   const { maxTokens, logprobs, whenFull = "stop", speculate = false } = options;
@@ -172,7 +192,7 @@ export function readGenerating(
     sampling: readSampling(options, defaults.sampling),
     maxTokens: maxTokens ?? (whenFull === "slide" ? 256 : undefined),
     endAtSentence: options.endAtSentence === true,
-    stop: stopsOf(options),
+    ...endRules(options, isChat, tokenizer),
     endTokens: new Set([...ends, ...wanted]),
     logprobs: logprobs === undefined || logprobs === false ? undefined : logprobs === true ? 0 : logprobs,
     whenFull,

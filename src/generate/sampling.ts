@@ -110,11 +110,17 @@ export class Sampler {
     for (const token of prompt) this.#seen.add(token);
   }
 
-  /** The next token. The logits are left as they are. */
-  choose(logits: Float32Array): number {
+  /** Goes on with a text of which these tokens were made elsewhere. */
+  resume(tokens: readonly number[]): void {
+    this.#choices += tokens.length;
+    for (const token of tokens) this.accept(token);
+  }
+
+  /** The next token, none of those that are barred. The logits are left as they are. */
+  choose(logits: Float32Array, barred?: ReadonlySet<number>): number {
     const { temperature, topK, topP, minP } = this.#options;
     this.#noise.begin(this.#choices++);
-    const scores = this.#limited(this.#penalized(logits));
+    const scores = this.#without(this.#limited(this.#penalized(logits)), barred);
     const best = likeliest(scores);
     const most = scores[best];
     if (!Number.isFinite(most)) throw noChoice(String(most));
@@ -166,6 +172,14 @@ export class Sampler {
         for (let token = 32 * word; token < end; token++)
           if (((bits >>> (token & 31)) & 1) === 0) scores[token] = -Infinity;
     }
+    return scores;
+  }
+
+  /** Scores in which what is barred is -Infinity. */
+  #without(given: Float32Array, barred: ReadonlySet<number> | undefined): Float32Array {
+    if (barred === undefined || barred.size === 0) return given;
+    const scores = this.#own(given);
+    for (const token of barred) if (token < scores.length) scores[token] = -Infinity;
     return scores;
   }
 

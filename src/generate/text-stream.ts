@@ -79,24 +79,36 @@ function openLength(text: string): number {
 /** Looks for stop strings in a text that comes in pieces, and holds back what may be the beginning of one. */
 export class StopStrings {
   readonly #stops: readonly string[];
+  readonly #mayStop: (before: string) => boolean;
+  #told = "";
   #held = "";
 
-  constructor(stops: readonly string[]) {
+  /** `mayStop`: whether the text may be all that stands before a stop string; where it may not, that one is text as any other. */
+  constructor(stops: readonly string[], mayStop: (before: string) => boolean = () => true) {
     this.#stops = stops;
+    this.#mayStop = mayStop;
   }
 
   /** The text that may be shown; `stopped` once a stop string came, which itself is never shown. */
   push(text: string): { readonly text: string; readonly stopped: boolean } {
     if (this.#stops.length === 0) return { text, stopped: false };
     const all = this.#held + text;
-    const found = this.#stops.map((stop) => all.indexOf(stop)).filter((at) => at >= 0);
-    if (found.length > 0) {
+    for (let at = this.#find(all, 0); at !== undefined; at = this.#find(all, at + 1)) {
+      if (!this.#mayStop(this.#told + all.slice(0, at))) continue;
       this.#held = "";
-      return { text: all.slice(0, Math.min(...found)), stopped: true };
+      return { text: all.slice(0, at), stopped: true };
     }
     const held = Math.max(...this.#stops.map((stop) => overlap(all, stop)));
     this.#held = all.slice(all.length - held);
-    return { text: all.slice(0, all.length - held), stopped: false };
+    const certain = all.slice(0, all.length - held);
+    this.#told += certain;
+    return { text: certain, stopped: false };
+  }
+
+  /** Where the next stop string begins. */
+  #find(text: string, from: number): number | undefined {
+    const found = this.#stops.map((stop) => text.indexOf(stop, from)).filter((at) => at >= 0);
+    return found.length === 0 ? undefined : Math.min(...found);
   }
 
   /** What was held back for nothing. */

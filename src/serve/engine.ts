@@ -18,6 +18,8 @@ export interface TextRequest {
   readonly priority?: number;
   readonly prompt: readonly number[];
   readonly maxTokens: number;
+  /** Tokens before which no end token may come, where the listener does not say it better; 0 where left out. */
+  readonly minTokens?: number;
   readonly endTokens: ReadonlySet<number>;
   readonly sampling: Sampling;
   /** Added to the logits of these tokens, after penalties and before the constraint. */
@@ -47,6 +49,8 @@ export type TextEnd = "end-token" | "stopped" | "max-tokens" | "context-full";
 export interface TextListener {
   /** The prompt's first run began: so many of its tokens were reused. */
   started?(told: { readonly cachedTokens: number }): void;
+  /** False while no end token may come: asked before each token. It may where left out. */
+  mayEnd?(): boolean;
   /** A token; "stop" ends the text with it. */
   token(made: MadeToken): "stop" | undefined;
   ended(end: TextEnd): void;

@@ -107,12 +107,13 @@ class OneAtATime implements Engine {
   }
 
   async #make({ request, listener, stop }: Waiting): Promise<void> {
-    const { prompt, maxTokens, endTokens, sampling, logitBias, logprobs, constraint } = request;
+    const { prompt, maxTokens, minTokens, endTokens, sampling, logitBias, logprobs, constraint } = request;
     const { signal } = stop;
     try {
       const generation = this.#lm.generate(prompt, {
         ...sampling,
         maxTokens,
+        ...(minTokens === undefined ? {} : { minTokens }),
         stopTokens: [...endTokens],
         ignoreEnd: true,
         signal,

@@ -2,7 +2,8 @@
  * The texts of one request on the engine: tokens become text, stop strings end it, calls of tools are found in it, and what happens is told as
  * events. Knows no HTTP and no endpoint. Whatever way it ends, constraints are released and nothing is left running.
  */
-import { StopStrings, TextStream, type TokenDecoder } from "../generate/text-stream.js";
+import { type EndRules, TextEnds } from "../generate/ending.js";
+import { TextStream, type TokenDecoder } from "../generate/text-stream.js";
 import type { HeldConstraint } from "../generate/constraint.js";
 import type { Sampling } from "../generate/sampling.js";
 import type { Engine, MadeToken, RunningText, TextEnd, TextListener } from "./engine.js";
@@ -10,11 +11,10 @@ import type { Finish, TextEvent, ToldToken, Usage } from "./wire/text-event.js";
 import { CallReader, type CallMarks } from "./wire/tools/call-reader.js";
 
 /** One text that a request asks for. */
-export interface TextAsk {
+export interface TextAsk extends EndRules {
   readonly prompt: readonly number[];
   readonly maxTokens: number;
   readonly sampling: Sampling;
-  readonly stop: readonly string[];
   readonly endTokens: ReadonlySet<number>;
   readonly logitBias?: ReadonlyMap<number, number> | undefined;
   readonly logprobs?: number | undefined;
@@ -127,7 +127,7 @@ class OneText implements TextListener {
   readonly ask: TextAsk;
   readonly #tools: GroupTools;
   readonly #listener: OneTextListener;
-  readonly #stops: StopStrings;
+  readonly #ends: TextEnds;
   readonly #reader: CallReader | undefined;
   readonly #watch: TokenWatch;
   #stream: TextStream;
@@ -144,13 +144,13 @@ class OneText implements TextListener {
     this.#tools = tools;
     this.#listener = listener;
     this.#stream = new TextStream(tools.decoder, ask.prompt);
-    this.#stops = new StopStrings(ask.stop);
+    this.#ends = new TextEnds(ask, ask.constraint);
     this.#reader = ask.calls && new CallReader(ask.calls);
     this.#watch = tools.watch();
   }
 
   begin({ id, tenant, salt, priority }: Asker): void {
-    const { prompt, maxTokens, endTokens, sampling, logitBias, logprobs, constraint } = this.ask;
+    const { prompt, maxTokens, minTokens, endTokens, sampling, logitBias, logprobs, constraint } = this.ask;
     this.#running = this.#tools.engine.submit(
       {
         id,
@@ -158,6 +158,7 @@ class OneText implements TextListener {
         priority,
         prompt,
         maxTokens,
+        minTokens,
         endTokens,
         sampling,
         ...(salt === undefined ? {} : { salt }),
@@ -184,18 +185,19 @@ class OneText implements TextListener {
     if (this.tokens++ === 0) this.#watch.first();
     else this.#watch.next();
     if (this.ask.logprobs !== undefined) this.#pending.push({ token, logprob: logprob ?? 0, top });
-    const { text, stopped } = this.#stops.push(this.#textOf(token));
+    const { text, stopped } = this.#ends.push(this.#textOf(token));
     this.#tell(text);
     this.#stopped = stopped;
     return stopped ? "stop" : undefined;
   }
 
+  mayEnd(): boolean {
+    return this.#ends.mayEnd;
+  }
+
   ended(end: TextEnd): void {
     if (this.#over) return;
-    if (!this.#stopped) {
-      const { text, stopped } = this.#stops.push(this.#stream.end());
-      this.#tell(text + (stopped ? "" : this.#stops.end()), true);
-    }
+    if (!this.#stopped) this.#tell(this.#ends.end(this.#stream.end()), true);
     for (const event of this.#reader?.end() ?? []) this.#listener.event(event);
     const cut = end === "max-tokens" || end === "context-full";
     const reason = cut ? "length" : this.#reader !== undefined && this.#reader.calls > 0 ? "tool_calls" : "stop";

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
 import type { BatchToken } from "../../src/generate/batch.js";
+import type { HeldConstraint, JsonSchema } from "../../src/generate/constraint.js";
 import { Ending, type FinishReason } from "../../src/generate/ending.js";
 import type { GeneratedToken } from "../../src/generate/generation.js";
 import { type GenerateOptions, readGenerating, type WhenFull } from "../../src/generate/options.js";
@@ -54,9 +55,8 @@ test("a text ends where one that is looked at whole does, for the same reason, w
       fc.array(fc.nat({ max: spellings.length - 1 }), { minLength: 1, maxLength: 14 }),
       drawn,
       (tokens, draw) => {
-        const common = readGenerating({}, { sampling: {}, endTokens: [] }, lm.tokenizer, (schema) =>
-          lm.constrain({ kind: "schema", schema }),
-        );
+        const constrain = (schema: JsonSchema): Promise<HeldConstraint> => lm.constrain({ kind: "schema", schema });
+        const common = readGenerating({}, { sampling: {}, endTokens: [] }, lm.tokenizer, constrain, false);
         const { stop, ends, most, room, whenFull } = draw;
         const options = { ...common, stop, endTokens: new Set(ends), maxTokens: most, whenFull };
         const ending = new Ending({ decode }, [], options);

@@ -228,8 +228,8 @@ describe("what a text is held to", () => {
   test("a grammar: only what it allows; where it allows nothing, that text alone fails", async () => {
     const prompt = tokensOf("Once upon a time");
     const alone = await tokensAlone(model, prompt, { maxTokens: 8, ignoreEnd: true });
-    /** The tokens 100, 101, … one after another, `count` of them; then nothing. */
-    const counting = (count: number): TokenConstraint => {
+    /** The tokens 100, 101, … one after another, `count` of them; then nothing, which the text's end may or may not be. */
+    const counting = (count: number, ends: boolean): TokenConstraint => {
       let next = 100;
       return {
         fillMask(mask) {
@@ -239,18 +239,21 @@ describe("what a text is held to", () => {
         accept: (token) => token === next++,
         rollback: (back) => void (next -= back),
         get terminated() {
-          return next === 100 + count;
+          return ends && next === 100 + count;
         },
       };
     };
     const engine = createEngine(model);
     const sampling = { temperature: 1, topK: 5, topP: 0.5, repetitionPenalty: 1.3, seed: 7 };
-    const held = submit(engine, { prompt, maxTokens: 8, sampling, constraint: counting(8) });
-    const failing = submit(engine, { prompt, maxTokens: 8, constraint: counting(3) });
+    const held = submit(engine, { prompt, maxTokens: 8, sampling, constraint: counting(8, false) });
+    const failing = submit(engine, { prompt, maxTokens: 8, constraint: counting(3, false) });
+    const whole = submit(engine, { prompt, maxTokens: 8, constraint: counting(3, true) });
+    const exact = submit(engine, { prompt, maxTokens: 3, constraint: counting(3, true) });
     const plain = submit(engine, { prompt, maxTokens: 8 });
-    await Promise.all([held, failing, plain].map(({ over }) => over));
+    await Promise.all([held, failing, whole, exact, plain].map(({ over }) => over));
     expect(held.tokens).toEqual([100, 101, 102, 103, 104, 105, 106, 107]);
     expect([failing.tokens, failing.error?.message]).toEqual([[100, 101, 102], expect.stringContaining("grammar")]);
+    for (const { tokens, end } of [whole, exact]) expect([tokens, end]).toEqual([[100, 101, 102], "end-token"]);
     expect([plain.end, plain.tokens]).toEqual(["max-tokens", alone]);
     await expectAllFree(engine);
   });

@@ -80,6 +80,10 @@ describe("what is enforced", () => {
   test("objects whatever is in them, and calls", async () => {
     expect(await takes({ kind: "object" }, '{"a": [1, {}]}')).toBe(true);
     expect(await takes({ kind: "object" }, "[]")).toBe(false);
+    expect(await takes({ kind: "object" }, '{ "a" : 1 }')).toBe(false);
+    expect(await takes({ kind: "object" }, '{ "a": [ 1, 2 ] }')).toBe(true);
+    for (const blanks of ["  ", "\n", "\t"])
+      expect(await takes({ kind: "object" }, `{${blanks}"a": 1}`), JSON.stringify(blanks)).toBe(false);
     const forms = ["f", "g"].map((name) => ({
       begin: `<tool_call>\n{"name": "${name}", "arguments": `,
       schema: closed({ x: { type: "integer" } }),

@@ -154,7 +154,8 @@ test("control tokens that stand before calls are seen, though they are no text",
   };
   const heard: TextEvent[] = [];
   const sampling = readSampling({});
-  const ask = { prompt: [0], maxTokens: 9, sampling, stop: ["STOP"], endTokens: new Set<number>(), calls: mistral };
+  const ends = { stop: ["STOP"], minTokens: 0, stopsFrom: 0, endTokens: new Set<number>() };
+  const ask = { prompt: [0], maxTokens: 9, sampling, ...ends, calls: mistral };
   const watch = { first() {}, next() {}, ended() {} };
   const decode = (tokens: readonly number[]): string => tokens.map((token) => spelled[token]).join("");
   const markers = new Map([[2, "[TOOL_CALLS]"]]);

@@ -84,6 +84,31 @@ describe.skipIf(noWebgpu !== undefined).each(caches)("on a GPU, on %s", (place, 
     expect(plain.summary).toMatchObject({ tokensInFlight: 0, discardedTokens: 0 });
   });
 
+  test("a token that may not come yet is chosen again, and the text flies on", async () => {
+    for (const options of [{}, { temperature: 1.5, seed: 3, repetitionPenalty: 1.2 }] satisfies GenerateOptions[]) {
+      const all = { maxTokens: 12, tokensAtOnce, ...options };
+      const free = await idsOf(host.generate(prompt, all));
+      // What would come first, and what would come fourth, end the text: the first three tokens may not.
+      for (const stopTokens of [[free[0]], [free[3]], [free[0], free[1], free[3]]]) {
+        const wanted = { ...all, stopTokens, minTokens: 3 };
+        const generation = device.generate(prompt, wanted);
+        const ids = await idsOf(generation);
+        expect(ids).toEqual(await idsOf(host.generate(prompt, wanted)));
+        expect(ids.length).toBeGreaterThanOrEqual(3);
+        expect(generation.summary.tokensInFlight).toBeGreaterThan(0);
+      }
+      // The context is right for the next text.
+      expect(await idsOf(device.generate(prompt, all))).toEqual(free);
+    }
+    const batches: number[][] = [];
+    for (const lm of [device, host]) {
+      const made: number[] = [];
+      for await (const { token } of lm.generateBatch([prompt], { maxTokens: 6, minTokens: 4 })) made.push(token);
+      batches.push(made);
+    }
+    expect(batches[0]).toEqual(batches[1]);
+  });
+
   // Parts of few lengths, the last of which reads tokens once more: on the device, and where logits come to the host.
   test.skipIf(!soak)("prompts of many lengths, and what follows them", async () => {
     const context = 200;

@@ -44,6 +44,8 @@ export class Text {
 
   /** How its next token is drawn by whoever runs the model; undefined where its logits are needed here. */
   get drawing(): OneDrawing | undefined {
+    // A device draws from all tokens.
+    if (!this.#mayEnd) return undefined;
     const { seed } = this.request.sampling;
     return this.#drawing && { ...this.#drawing, seed, counter: this.#made, seen: this.tokens };
   }
@@ -53,13 +55,16 @@ export class Text {
    * there is none.
    */
   goOn(from: Float32Array | number, context: number): TextEnd | undefined {
-    const { endTokens, maxTokens, logprobs } = this.request;
-    const token = typeof from === "number" ? checkToken(from) : this.#sampler.choose(from);
-    if (endTokens.has(token)) return "end-token";
+    const { endTokens, maxTokens, logprobs, constraint } = this.request;
+    const mayEnd = this.#mayEnd;
+    const token =
+      typeof from === "number" ? checkToken(from) : this.#sampler.choose(from, mayEnd ? undefined : endTokens);
+    if (mayEnd && endTokens.has(token)) return "end-token";
     this.#sampler.accept(token);
     this.#made++;
     const made: MadeToken = { token, ...(typeof from === "number" ? {} : describeChoice(from, token, logprobs)) };
     if (this.#listener.token(made) === "stop") return "stopped";
+    if (constraint?.terminated === true) return "end-token";
     if (this.#made >= maxTokens) return "max-tokens";
     // All that is known was read: another one has no room.
     if (this.tokens.length >= context) return "context-full";
@@ -69,6 +74,10 @@ export class Text {
 
   get made(): number {
     return this.#made;
+  }
+
+  get #mayEnd(): boolean {
+    return this.#listener.mayEnd?.() ?? this.#made >= (this.request.minTokens ?? 0);
   }
 
   end(end: TextEnd): void {

@@ -6,10 +6,10 @@ import { commonFields, readBody, samplingFields, streamOptions, tokenCount } fro
 import type { RequestLimits } from "./limits.js";
 import { newId, nowSeconds } from "./identity.js";
 import { type ChatLogprobs, chatLogprobs } from "./logprobs.js";
-import { conversationStops, conversationTokens, messageField, templateMessage } from "./messages.js";
+import { conversationEnds, conversationTokens, messageField, templateMessage } from "./messages.js";
 import { asksOf, type Prepared } from "./prepared.js";
 import { formatRule, oneRule, responseFormat } from "./response-format.js";
-import { endTokensOf, logitBiasOf, maxTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
+import { endTokensOf, logitBiasOf, maxTokensOf, minTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
 import { functionFields, functionTool, type ToolChoice, toolUse } from "./tools/tools.js";
@@ -76,17 +76,13 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
     ...(tools.forTemplate.length === 0 ? {} : { tools: tools.forTemplate }),
   });
   const { max_completion_tokens, max_tokens } = body;
+  const wanted = { max_completion_tokens, max_tokens };
+  const maxTokens = maxTokensOf(wanted, "messages", prompt.length, model.engine.context, limits);
   const ask = {
     prompt,
-    maxTokens: maxTokensOf(
-      { max_completion_tokens, max_tokens },
-      "messages",
-      prompt.length,
-      model.engine.context,
-      limits,
-    ),
+    maxTokens,
     sampling: samplingOf(body, model.lm.defaults),
-    stop: conversationStops(model, stopsOf(body)),
+    ...conversationEnds(model, stopsOf(body), minTokensOf(body, maxTokens)),
     endTokens: endTokensOf(body, model.endTokens, rule !== undefined),
     logitBias: logitBiasOf(body, model.engine.vocabulary),
     logprobs: body.logprobs === true ? (body.top_logprobs ?? 0) : undefined,

@@ -10,7 +10,7 @@ import { newId, nowSeconds } from "./identity.js";
 import { completionLogprobs } from "./logprobs.js";
 import { asksOf, type Prepared } from "./prepared.js";
 import { formatRule, responseFormat } from "./response-format.js";
-import { endTokensOf, logitBiasOf, maxTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
+import { endTokensOf, logitBiasOf, maxTokensOf, minTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
 
@@ -59,15 +59,13 @@ export async function prepareCompletion(given: unknown, model: ServedModel, limi
   const logitBias = logitBiasOf(body, model.engine.vocabulary);
   const rule = formatRule(body.response_format);
   const max_tokens = body.max_tokens ?? Math.min(usualTokens, limits.newTokens);
-  const asks = prompts.map((prompt) => ({
-    prompt,
-    maxTokens: maxTokensOf({ max_tokens }, "prompt", prompt.length, model.engine.context, limits),
-    sampling,
-    stop,
-    endTokens: endTokensOf(body, model.endTokens, rule !== undefined),
-    logitBias,
-    logprobs: logprobs ?? undefined,
-  }));
+  const endTokens = endTokensOf(body, model.endTokens, rule !== undefined);
+  const asks = prompts.map((prompt) => {
+    const maxTokens = maxTokensOf({ max_tokens }, "prompt", prompt.length, model.engine.context, limits);
+    const minTokens = minTokensOf(body, maxTokens) ?? 0;
+    const ends = { stop, minTokens, stopsFrom: minTokens, endTokens };
+    return { prompt, maxTokens, sampling, ...ends, logitBias, logprobs: logprobs ?? undefined };
+  });
   const constraints = await model.constraints(rule, "response_format", prompts.length * n);
   const echoes =
     echo === true ? prompts.flatMap((prompt) => Array<string>(n).fill(model.lm.tokenizer.decode(prompt))) : [];

@@ -19,6 +19,8 @@ export const samplingFields = {
   logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullish(),
   /** Goes on past the model's end tokens, as vLLM and llama.cpp have it: for measurements. */
   ignore_eos: z.boolean().nullish(),
+  /** As vLLM has it: tokens before which no text ends. */
+  min_tokens: count(0),
   stop: z.union([z.string().min(1), z.array(z.string().min(1)).max(16)]).nullish(),
 };
 

@@ -1,5 +1,6 @@
 /** Messages as OpenAI's clients send them → messages as chat templates take them, and the tokens of a conversation. */
 import * as z from "zod";
+import { chatRules, type EndRules } from "../../generate/ending.js";
 import { type ChatMessage, plainText } from "../../generate/messages.js";
 import { badField } from "./api-error.js";
 import type { ServedModel } from "./served-model.js";
@@ -85,6 +86,6 @@ export function conversationTokens(
   );
 }
 
-/** What ends an answer beside the client's own stops: without a template it is one paragraph. */
-export const conversationStops = (model: ServedModel, stops: readonly string[]): readonly string[] =>
-  model.lm.tokenizer.hasChatTemplate || stops.length > 0 ? stops : ["\n"];
+/** Where an answer may end. */
+export const conversationEnds = (model: ServedModel, stops: readonly string[], minTokens?: number): EndRules =>
+  chatRules(model.lm.tokenizer.hasChatTemplate, stops.length === 0 ? undefined : stops, minTokens);

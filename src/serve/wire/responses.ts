@@ -5,11 +5,11 @@ import { ApiError, badField } from "./api-error.js";
 import { refuseFields } from "./chat.js";
 import { commonFields, readBody, samplingFields, tokenCount } from "./fields.js";
 import type { RequestLimits } from "./limits.js";
-import { contentText, conversationStops, conversationTokens, messageField, templateMessage } from "./messages.js";
+import { contentText, conversationEnds, conversationTokens, messageField, templateMessage } from "./messages.js";
 import { asksOf, type Prepared } from "./prepared.js";
 import { oneRule, textFormat, textRule } from "./response-format.js";
 import { ResponseAnswer } from "./response-answer.js";
-import { endTokensOf, logitBiasOf, maxTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
+import { endTokensOf, logitBiasOf, maxTokensOf, minTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { functionFields, functionTool, type ToolChoice, toolUse } from "./tools/tools.js";
 
@@ -78,11 +78,12 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
   const more = tools.forTemplate.length === 0 ? {} : { tools: tools.forTemplate };
   const prompt = conversationTokens(model, [...system, ...said], more, "input");
   const wantsLogprobs = body.include?.includes("message.output_text.logprobs") === true;
+  const maxTokens = maxTokensOf({ max_output_tokens }, "input", prompt.length, model.engine.context, limits);
   const ask = {
     prompt,
-    maxTokens: maxTokensOf({ max_output_tokens }, "input", prompt.length, model.engine.context, limits),
+    maxTokens,
     sampling: samplingOf(body, model.lm.defaults),
-    stop: conversationStops(model, stopsOf(body)),
+    ...conversationEnds(model, stopsOf(body), minTokensOf(body, maxTokens)),
     endTokens: endTokensOf(body, model.endTokens, rule !== undefined),
     logitBias: logitBiasOf(body, model.engine.vocabulary),
     logprobs: wantsLogprobs ? (body.top_logprobs ?? 0) : undefined,

@@ -74,6 +74,13 @@ export function maxTokensOf(
   return Math.min(wanted ?? Infinity, room, limits.newTokens);
 }
 
+/** Tokens before which a text does not end, where the client says so. */
+export function minTokensOf({ min_tokens }: SamplingBody, maxTokens: number): number | undefined {
+  if (typeof min_tokens === "number" && min_tokens > maxTokens)
+    throw badField("min_tokens", `min_tokens: the text has ${maxTokens} tokens at most, got ${min_tokens}`);
+  return min_tokens ?? undefined;
+}
+
 /** Whom the engine takes first: what a request says the other way round, as far as the operator lets it. */
 export function priorityOf(
   { priority }: { readonly priority?: number | null | undefined },
