@@ -1,6 +1,6 @@
 // What goes wrong on a GPU, each told with the thing, the reason and the way out: shaders that do not compile, work that is refused, a device that
 // is lost in the middle of a text, indices that only the device knows. Caches are as before, or the state says that it is lost.
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
@@ -128,13 +128,15 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
 
   test("a lost device: the state, its reads and new ones say so", async () => {
     let device: GPUDevice | undefined;
+    let ended = 0;
     const gpu = deviceOf((own) => {
       device = own;
       // What is destroyed from outside is lost to everybody.
       const lost = own.lost.then(({ message }) => ({ reason: "unknown", message: `${message} (in a test)` }));
-      return proxied(own, { lost });
+      return proxied(own, { lost, destroy: () => void ended++ });
     });
-    const session = await PlacedSession.on(PlacedSession.place(gpu), appending, { inPlace: "require" });
+    const platform = PlacedSession.place(gpu);
+    const session = await PlacedSession.on(platform, appending, { inPlace: "require" });
     const state = session.createState({ pairs });
     await append(session, state, 0, 1);
     const running = append(session, state, 1, 1);
@@ -146,7 +148,17 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     await expect(state.save()).rejects.toThrow(/lost/);
     await expect(state.get(state.names[0]).getData()).rejects.toThrow(/lost/);
     expect(() => session.createState({ pairs })).toThrow(/lost/);
-    await session.release();
+    // The next session has another device; both devices end with their last session.
+    const next = await PlacedSession.on(platform, appending, { inPlace: "require" });
+    expect((await append(next, next.createState({ pairs }), 0, 1)).sum.data).toEqual(Float32Array.of(10));
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      await Promise.all([session.release(), next.release()]);
+      vi.runAllTimers();
+      expect(ended).toBe(2);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   test("write indices that only the device knows are checked before anything is written", async () => {

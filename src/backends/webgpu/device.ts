@@ -200,11 +200,6 @@ export async function joinDevice(
   };
   try {
     const device = await entry.device;
-    // A device that was lost is nobody's any more: the next session opens another.
-    if (device.isLost) {
-      forget();
-      return await joinDevice(platform, settings);
-    }
     let left = false;
     const leave = (): void => {
       if (left) return;
@@ -218,7 +213,11 @@ export async function joinDevice(
       // In Node a process does not wait for it.
       (entry.ending as { unref?(): void }).unref?.();
     };
-    return { device, leave };
+    if (!device.isLost) return { device, leave };
+    // A device that was lost is nobody's any more: the next session opens another, and it ends with its last one.
+    leave();
+    forget();
+    return await joinDevice(platform, settings);
   } catch (error) {
     forget();
     throw error;
