@@ -7,6 +7,13 @@ import { capacity, type CachedModel, type Carried, emptyCaches, floats, said } f
 /** When an answer is looked at: at once, or after the session was released; or never, its tensors disposed of. */
 export type When = "now" | "late" | "never";
 
+/** A run without a state: what it says, and its caches after it. */
+export interface Functional {
+  readonly x: readonly number[];
+  readonly y: Float32Array;
+  readonly after: Carried;
+}
+
 /** One thing that is asked. States and saved ones have numbers. */
 export type Ask =
   | { readonly ask: "create"; readonly options: SessionOptions }
@@ -30,9 +37,8 @@ export type Ask =
   | {
       readonly ask: "functional";
       readonly carried: Carried;
-      readonly x: readonly number[];
-      readonly y: Float32Array;
-      readonly after: Carried;
+      /** Runs one after the other, each fed the presents of the one before. */
+      readonly steps: readonly Functional[];
       readonly when: When;
     }
   | { readonly ask: "fork"; readonly state: number; readonly to: number }
@@ -145,9 +151,12 @@ class Writer {
       this.asks.push({ ask: "series", state, xs, rows, ys, when });
     } else if (kind === 6) {
       const past = anyCaches(chance, model, chance.below(4));
-      const own = numbers(chance, model.rowSize);
-      const { y, after } = await said(model, past, own);
-      this.asks.push({ ask: "functional", carried: past, x: own, y, after, when });
+      const steps: Functional[] = [];
+      for (let count = 1 + chance.below(3); count > 0; count--) {
+        const own = numbers(chance, model.rowSize);
+        steps.push({ x: own, ...(await said(model, steps.at(-1)?.after ?? past, own)) });
+      }
+      this.asks.push({ ask: "functional", carried: past, steps, when });
     } else if (kind === 7 && this.#states.size < 4) {
       const to = this.#next++;
       this.#states.set(to, carried);
