@@ -57,7 +57,7 @@ export class WebgpuSession {
   /** Everything that was asked so far: what comes later waits for it. */
   #last: Promise<unknown> = Promise.resolve();
   /** Copies that belong to the work that is being done: undefined where none may be asked for. */
-  #own: Promise<void> | undefined;
+  #own: { copies: Promise<void> } | undefined;
   /** Results on their way to the host, of runs that made way for others. */
   readonly #landing = new Set<Promise<unknown>>();
   #releasing: Promise<void> | undefined;
@@ -102,19 +102,18 @@ export class WebgpuSession {
   /** The same for copies: those that work asks for while it is done come with it, before all that was asked meanwhile. */
   enqueueCopy(work: () => Promise<void>): void {
     if (this.#own === undefined) this.enqueue(work);
-    else this.#own = this.#own.then(work);
+    else this.#own.copies = this.#own.copies.then(work);
   }
 
   /** Lets work in line take what it made out of memory that the next one writes: the copies that `take` asks for are made when this resolves. */
   async taking<T>(take: () => T): Promise<T> {
-    this.#own = Promise.resolve();
-    let copies = this.#own;
+    const own = { copies: Promise.resolve() };
+    this.#own = own;
     try {
       return take();
     } finally {
-      copies = this.#own;
       this.#own = undefined;
-      await copies.catch((error: unknown) => {
+      await own.copies.catch((error: unknown) => {
         this.device.fail("a copy", error);
         throw error;
       });
