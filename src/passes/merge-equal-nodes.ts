@@ -59,7 +59,12 @@ function textOf(attributes: AttributeValues): string | undefined {
   const parts: string[] = [];
   for (const [name, attribute] of [...attributes].sort(([a], [b]) => (a < b ? -1 : 1))) {
     if (!("value" in attribute) || attribute.kind === "tensor") return undefined;
-    parts.push(`${name}=${attribute.kind}:${String(attribute.value)}`);
+    const { kind, value } = attribute;
+    const values = typeof value === "object" && Symbol.iterator in value ? [...value] : [value];
+    parts.push(JSON.stringify([name, kind, values.map(exactText)]));
   }
   return `{${parts.join(";")}}`;
 }
+
+/** A number or a text, as text that no other has: zero keeps its sign. */
+const exactText = (value: unknown): string => (Object.is(value, -0) ? "-0" : String(value));
