@@ -110,8 +110,7 @@ export class Edit {
     const over = new Set(
       [...taken].filter((value) => value !== undefined && this.index.producerOf(value) !== undefined),
     );
-    const outside = [...reads].filter((value) => !taken.has(value));
-    if (over.size > 1 && this.index.needs(outside, over)) return this.#undo();
+    if (over.size > 1 && this.index.needs(readFromOutside(this.#fresh), over)) return this.#undo();
     for (const gone of freed) this.index.remove(gone);
     for (const made of this.#fresh) this.index.add(made);
     this.#placed.set(node, this.#fresh);
@@ -237,6 +236,16 @@ export class Edit {
     names.add(name);
     return name;
   }
+}
+
+/** What nodes read that none before them among these makes. */
+function readFromOutside(nodes: readonly Node[]): Set<Value> {
+  const [read, made] = [new Set<Value>(), new Set<Value | undefined>()];
+  for (const node of nodes) {
+    for (const value of readsOf(node)) if (!made.has(value)) read.add(value);
+    for (const value of node.outputs) made.add(value);
+  }
+  return read;
 }
 
 /** True if the replacement was made; false where it gave up or a declaration refused it. */
