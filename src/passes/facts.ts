@@ -22,9 +22,18 @@ export function numberOf(value: Value | undefined): number | undefined {
 /** The contents of a constant integer tensor. */
 export const integersOf = (value: Value | undefined): readonly number[] | undefined => knownIntegers(value?.fact);
 
-/** How far a constant of this type may lie from the number it stands for: a few steps of the type, relative. */
-export const roundingOf = (type: ElementType | undefined): number =>
-  type === "float16" ? 2 ** -10 : type === "bfloat16" ? 2 ** -7 : 2 ** -20;
+/** How far a constant of this type may lie from the number it stands for, relative: half a step of narrow types, a few steps of wide ones. */
+const roundingOf = (type: ElementType | undefined): number =>
+  type === "float16" ? 2 ** -11 : type === "bfloat16" ? 2 ** -8 : type === "float64" ? 2 ** -48 : 2 ** -20;
+
+/** True if a constant of a type holds what `wanted` is in that type. Halves and whole numbers are none but themselves. */
+export const standsFor = (number: number, wanted: number, type: ElementType | undefined): boolean =>
+  number === wanted ||
+  (!Number.isInteger(2 * wanted) && Math.abs(number - wanted) <= roundingOf(type) * Math.abs(wanted));
+
+/** True if an attribute, which has 32 bits, holds a number as well as values of a type do. */
+export const fitsAttribute = (number: number, type: ElementType | undefined): boolean =>
+  type !== "float64" || Math.fround(number) === number;
 
 /** True if both shapes are known and are the same for every value of their symbols. */
 export const haveSameShape = (a: Value | undefined, b: Value | undefined): boolean => {

@@ -13,7 +13,7 @@
 import type { AttributeValue } from "../graph/attribute.js";
 import type { Graph, Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
-import { axisOf, numberOf, same, shapeOf, typeOf } from "./facts.js";
+import { axisOf, fitsAttribute, numberOf, same, shapeOf, typeOf } from "./facts.js";
 import {
   type Added,
   joined,
@@ -145,6 +145,7 @@ function replace(match: Match, edit: Edit, root: Value): boolean {
   if (mask === "unfit") return false;
   const type = typeOf(match.value(softmax));
   if (type !== typeOf(q) && !widens(typeOf(q), type)) return false;
+  if (![scaleOf(match), match.number(cap, 0)].every((number) => fitsAttribute(number, type))) return false;
   const attributes: Record<string, AttributeValue> = { scale: float(scaleOf(match)) };
   if (isCapped) attributes["softcap"] = float(numberOf(match.value(cap))!);
   if (type !== typeOf(q)) attributes["softmax_precision"] = int(type === "float64" ? 11 : 1);

@@ -10,7 +10,7 @@
  */
 import type { Graph } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
-import { typeOf } from "./facts.js";
+import { fitsAttribute, typeOf } from "./facts.js";
 import { either, hole, type Pattern } from "./match.js";
 import { normalizedOf, onesFor, overRoot, square, weighted } from "./normalization.js";
 import { float, int } from "../graph/attribute-values.js";
@@ -31,7 +31,7 @@ export const fuseRmsNormalization = (graph: Graph, operators: OperatorSet): Grap
       const given = match.find(weight);
       const found = normalizedOf(match, x, reduced, given === undefined ? [] : [given]);
       const scale = found && (given ?? onesFor(match.value(x), found.axis, edit));
-      if (scale === undefined) return false;
+      if (scale === undefined || !fitsAttribute(match.number(epsilon), typeOf(match.value(x)))) return false;
       edit.node("RMSNormalization", [found!.source, scale], {
         attributes: {
           axis: int(found!.axis),

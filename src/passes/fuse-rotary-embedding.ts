@@ -124,6 +124,7 @@ function replace(match: Match, edit: Edit, root: Value, pairing: Pairing, angles
   const axis = headAxis(shape, angles);
   const other = shapeOf(match.value(sin));
   if (axis === undefined || other === undefined || headAxis(shape, other) !== axis) return false;
+  if (other.at(-1) !== angles.at(-1)) return false;
   const heads = shape[axis];
   const tables = [cos, sin].map((table) =>
     anglesOf(match.value(table), axis, anglesTwice ? pairing : undefined, source, edit),

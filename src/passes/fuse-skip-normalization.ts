@@ -4,12 +4,12 @@
  *     x, y ──▶ Add ─┬─────────────────────────────▶ sum                x, y, weight ──▶ SkipSimplifiedLayerNormalization ─┬▶ sum
  *                   ╰▶ RMSNormalization weight ───▶ z             ⇒                                                       ╰▶ z
  *
- * LayerNormalization becomes SkipLayerNormalization likewise. Only where both summands have one shape and the weights are constants
+ * LayerNormalization becomes SkipLayerNormalization likewise, in float32. Only where both summands have one shape and the weights are constants
  * over the last axis.
  */
 import type { Graph } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
-import { axisOf, haveSameShape, shapeOf } from "./facts.js";
+import { axisOf, haveSameShape, shapeOf, typeOf } from "./facts.js";
 import { bound, either, hole, op, type Pattern, shared } from "./match.js";
 import { float } from "../graph/attribute-values.js";
 import { rewrite } from "./rewrite.js";
@@ -32,6 +32,8 @@ export const fuseSkipNormalization = (graph: Graph, operators: OperatorSet): Gra
       const weights = [weight, bias].flatMap((operand) => match.find(operand) ?? []);
       const rank = shapeOf(result)?.length ?? 0;
       const spansLast = axisOf(node.attrs["axis"] as number, rank) === rank - 1;
+      // Narrower types round the sum, and rows that hardly vary are then others: what is left is scaled up.
+      if (node.op.name === "LayerNormalization" && typeOf(result) !== "float32") return false;
       if (!spansLast || !haveSameShape(input, skip) || !haveSameShape(input, result)) return false;
       if (weights.some((value) => value.fact?.constant === undefined || shapeOf(value)?.length !== 1)) return false;
       const name = node.op.name === "RMSNormalization" ? "SkipSimplifiedLayerNormalization" : "SkipLayerNormalization";

@@ -11,7 +11,7 @@
  */
 import { unreachable } from "../base/error.js";
 import type { Node, Value } from "../graph/graph.js";
-import { numberOf, roundingOf, typeOf } from "./facts.js";
+import { numberOf, standsFor, typeOf } from "./facts.js";
 import type { GraphIndex } from "./graph-index.js";
 
 /** Hands out the ways in which a value fits, given what has been matched already. */
@@ -187,15 +187,12 @@ export function either(...patterns: readonly Pattern[]): Pattern {
 export const optional = (name: string, pattern: Pattern, options: Omit<OpOptions, "more"> = {}): Pattern =>
   either(op(name, [pattern], { ...options, more: true }), pattern);
 
-/** A constant of one element, near `wanted` or as it says, named by a hole where one is given. */
+/** A constant of one element, which is `wanted` in its type or as it says, named by a hole where one is given. */
 export function scalar(wanted: number | ((number: number) => boolean), as?: Pattern): Pattern {
   return (value, match) => {
     const number = numberOf(value);
     if (number === undefined) return nothing;
-    const fits =
-      typeof wanted === "number"
-        ? Math.abs(number - wanted) <= roundingOf(typeOf(value)) * Math.abs(wanted)
-        : wanted(number);
+    const fits = typeof wanted === "number" ? standsFor(number, wanted, typeOf(value)) : wanted(number);
     if (!fits) return nothing;
     const filled = as === undefined ? match : match.fill(as, value, false);
     return filled === undefined ? nothing : [filled];
