@@ -121,45 +121,70 @@ export class TextAutomaton implements Automaton {
   }
 }
 
-/** One of some texts, as bytes. */
+/** One of some texts, as bytes: a tree of them, in which a state is a node. */
 export class Literals implements Automaton {
   readonly start = 0;
-  /** For each state the next ones by byte. */
-  readonly #next: Map<number, number>[] = [new Map()];
-  readonly #ends = new Set<number>();
+  /** Of each node its byte, the first node below it, the next one beside it, and whether a text ends there; 0 where there is no node. */
+  readonly #byte: Uint8Array;
+  readonly #below: Int32Array;
+  readonly #beside: Int32Array;
+  readonly #ends: Uint8Array;
 
-  constructor(texts: Iterable<string>) {
+  constructor(texts: readonly string[]) {
     const encoder = new TextEncoder();
-    for (const text of texts) {
-      let state = 0;
-      for (const byte of encoder.encode(text)) {
-        let next = this.#next[state].get(byte);
-        if (next === undefined) {
-          next = this.#next.length;
-          this.#next[state].set(byte, next);
-          this.#next.push(new Map());
-        }
-        state = next;
+    const sorted = texts.map((text) => encoder.encode(text)).sort(compareBytes);
+    const nodes = 1 + sorted.reduce((sum, { length }) => sum + length, 0);
+    const [byte, below, beside] = [new Uint8Array(nodes), new Int32Array(nodes), new Int32Array(nodes)];
+    const ends = new Uint8Array(nodes);
+    let count = 1;
+    /** The nodes of the text before: what a text shares with it is there. */
+    let path = [0];
+    let before = new Uint8Array(0);
+    for (const text of sorted) {
+      let depth = 0;
+      while (depth < before.length && depth < text.length && before[depth] === text[depth]) depth++;
+      let sibling = path[depth + 1] ?? 0;
+      path = path.slice(0, depth + 1);
+      for (; depth < text.length; depth++, count++) {
+        byte[count] = text[depth];
+        if (sibling > 0) beside[sibling] = count;
+        else below[path[depth]] = count;
+        sibling = 0;
+        path.push(count);
       }
-      this.#ends.add(state);
+      ends[path[text.length]] = 1;
+      before = text;
     }
+    this.#byte = byte.slice(0, count);
+    this.#below = below.slice(0, count);
+    this.#beside = beside.slice(0, count);
+    this.#ends = ends.slice(0, count);
   }
 
   get bytes(): number {
-    return 120 * this.#next.length;
+    return 100 + 10 * this.#byte.length;
   }
 
   next(state: number, byte: number): number {
-    return this.#next[state].get(byte) ?? dead;
+    let node = this.#below[state];
+    while (node > 0 && this.#byte[node] !== byte) node = this.#beside[node];
+    return node > 0 ? node : dead;
   }
 
   accepts(state: number): boolean {
-    return this.#ends.has(state);
+    return this.#ends[state] === 1;
   }
 
   goesOn(state: number): boolean {
-    return this.#next[state].size > 0;
+    return this.#below[state] > 0;
   }
+}
+
+/** The order of texts by their bytes. */
+export function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  const length = Math.min(a.length, b.length);
+  for (let at = 0; at < length; at++) if (a[at] !== b[at]) return a[at] - b[at];
+  return a.length - b.length;
 }
 
 /** Any text up to a mark that comes first at its end; or, without its end, text in which the mark is not. */

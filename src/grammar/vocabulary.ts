@@ -1,6 +1,7 @@
 /** The tokens of a vocabulary by their bytes: which of them a grammar lets come next is found in one walk over what they begin with. */
 import type { GrammarVocabulary } from "../generate/constraint.js";
 import { pause } from "../generate/pause.js";
+import { compareBytes } from "./automaton.js";
 import type { Machine, Situation } from "./machine.js";
 
 /** Tokens whose bytes are sorted in before events are served. */
@@ -83,7 +84,7 @@ export class VocabularyTree {
     await pause();
     return new VocabularyTree(
       bytes,
-      tokens.sort((a, b) => compare(bytes[a], bytes[b])),
+      tokens.sort((a, b) => compareBytes(bytes[a], bytes[b])),
       ends,
     );
   }
@@ -134,10 +135,4 @@ export class VocabularyTree {
     if (from.mayEnd) for (const token of this.#ends) mask[token >>> 5] |= 1 << (token & 31);
     return mask;
   }
-}
-
-function compare(a: Uint8Array, b: Uint8Array): number {
-  const length = Math.min(a.length, b.length);
-  for (let at = 0; at < length; at++) if (a[at] !== b[at]) return a[at] - b[at];
-  return a.length - b.length;
 }
