@@ -111,7 +111,6 @@ const structures: readonly JsonSchema[] = [
   { anyOf: [{ type: "string", pattern: "^a+$" }, { type: "string", pattern: "^ab$" }, { const: "abb" }] },
   { allOf: [{ type: "boolean" }] },
   { properties: { a: { $ref: "#" }, n: { type: "null" } }, required: ["n"] },
-  { $defs: { a: { anyOf: [{ $ref: "#/$defs/a" }, { type: "null" }] } }, $ref: "#/$defs/a" },
   {
     $defs: { list: { type: "array", items: { anyOf: [{ $ref: "#/$defs/list" }, { type: "integer" }] } } },
     $ref: "#/$defs/list",

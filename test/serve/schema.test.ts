@@ -66,6 +66,7 @@ describe("what is enforced", () => {
     ],
     [{ type: "object", additionalProperties: { type: "integer" } }, ["{}", '{"x": 1}'], ['{"x": "y"}']],
     [{ $ref: "#/$defs/n", $defs: { n: { type: "integer" } } }, ["1"], ['"a"']],
+    [{ $ref: "#/$defs/n", $defs: { n: { anyOf: [{ $ref: "#/$defs/n" }, { type: "null" }] } } }, ["null"], ['"a"']],
     [
       closed({ next: { anyOf: [{ $ref: "#" }, { type: "null" }] } }),
       ['{"next": null}', '{"next": {"next": null}}'],
