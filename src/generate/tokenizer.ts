@@ -32,6 +32,14 @@ export interface EncodeOptions {
   readonly controlTokens?: ControlTokens;
 }
 
+/** How much a text may be before it is read no further: an error of the code "context-overflow". */
+export interface EncodeBounds {
+  readonly mostCharacters: number;
+  readonly mostTokens: number;
+}
+
+const noBounds: EncodeBounds = { mostCharacters: Infinity, mostTokens: Infinity };
+
 /** A model's tokenizer. */
 export class TextTokenizer implements TokenDecoder {
   readonly #pipeline: TokenPipeline;
@@ -100,11 +108,16 @@ export class TextTokenizer implements TokenDecoder {
 
   /** The tokens of a text, which must be Unicode. Special tokens that the model wants around it are added unless told otherwise. */
   encode(text: string, options?: EncodeOptions): number[] {
+    return through(this.encodeSteps(text, options));
+  }
+
+  /** For servers: the same in steps, between which others have their turn, and within bounds. */
+  encodeSteps(text: string, options?: EncodeOptions, bounds: EncodeBounds = noBounds): Iterator<void, number[]> {
     if (typeof text !== "string")
       throw new InsituError("invalid-argument", `only text can become tokens, got ${valueText(text)}`);
     const { specialTokens = true, controlTokens = "read" } = optionsWithoutNull("the options of encode", options);
     checkFlag("option specialTokens", specialTokens);
-    return this.#encode(MarkedText.of(text, markOf.caller), specialTokens, controlTokens);
+    return this.#encode(MarkedText.of(text, markOf.caller), specialTokens, controlTokens, bounds);
   }
 
   /**
@@ -117,7 +130,16 @@ export class TextTokenizer implements TokenDecoder {
     options?: Pick<EncodeOptions, "controlTokens">,
   ): number[] {
     const { controlTokens = "plain" } = optionsWithoutNull("the options of encodeChat", options);
-    return this.#encode(this.#render(messages, more), false, controlTokens);
+    return through(this.#encode(this.#render(messages, more), false, controlTokens, noBounds));
+  }
+
+  /** For servers: the same in steps and within bounds. */
+  encodeChatSteps(
+    messages: readonly AnyChatMessage[],
+    more: Readonly<Record<string, unknown>>,
+    bounds: EncodeBounds,
+  ): Iterator<void, number[]> {
+    return this.#encode(this.#render(messages, more), false, "plain", bounds);
   }
 
   /** The text of tokens, without special ones. Bytes that are no character become U+FFFD. */
@@ -154,7 +176,17 @@ export class TextTokenizer implements TokenDecoder {
     return this.#render(messages, more).text;
   }
 
-  #encode(text: MarkedText, around: boolean, controlTokens: ControlTokens): number[] {
+  #encode(
+    text: MarkedText,
+    around: boolean,
+    controlTokens: ControlTokens,
+    { mostCharacters, mostTokens }: EncodeBounds,
+  ): Iterator<void, number[]> {
+    if (text.length > mostCharacters)
+      throw new InsituError(
+        "context-overflow",
+        `the text has ${text.length} characters, at most ${mostCharacters} are read`,
+      );
     const half = text.text.search(/\p{Surrogate}/u);
     if (half >= 0)
       throw new InsituError(
@@ -163,7 +195,10 @@ export class TextTokenizer implements TokenDecoder {
       );
     checkChoice("option controlTokens", controlTokens, ["read", "plain"]);
     const allows = controlTokens === "plain" ? this.#allows : allowsAll;
-    return guarded("the tokenizer cannot read the text", () => this.#pipeline.encode(text, { around, allows }));
+    return guardedSteps(
+      "the tokenizer cannot read the text",
+      this.#pipeline.encode(text, { around, allows, mostTokens }),
+    );
   }
 
   #render(messages: readonly AnyChatMessage[], more: Readonly<Record<string, unknown>> | undefined): MarkedText {
@@ -209,9 +244,29 @@ function guarded<T>(what: string, work: () => T): T {
   try {
     return work();
   } catch (cause) {
-    if (cause instanceof InsituError) throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new InsituError("invalid-model", `${what}: ${why}`, { cause });
+    throw toldError(what, cause);
+  }
+}
+
+function* guardedSteps<T>(what: string, steps: Generator<void, T>): Generator<void, T> {
+  try {
+    return yield* steps;
+  } catch (cause) {
+    throw toldError(what, cause);
+  }
+}
+
+function toldError(what: string, cause: unknown): InsituError {
+  if (cause instanceof InsituError) return cause;
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new InsituError("invalid-model", `${what}: ${why}`, { cause });
+}
+
+/** All steps at once. */
+function through<T>(steps: Iterator<void, T>): T {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
   }
 }
 

@@ -1,4 +1,5 @@
 // The regular expressions with which the tokenizers of the field split and normalise texts, as tokenizer.json writes them.
+import { Tokenizer } from "@huggingface/tokenizers";
 
 const contractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
 const upper = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]";
@@ -33,4 +34,15 @@ export const patternStyles: Readonly<Record<string, readonly string[]>> = {
     `[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]+${contractions}?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|${tail}`,
   ],
   "spaces as normalisers have them": [" {2,}", "\\s+", "^\\s+|\\s+$", "\\u200b|\\ufeff"],
+};
+
+/** The pattern as the library writes it for RegExp. */
+export const nativeOf = (regex: string): RegExp => {
+  const split = { type: "Split", pattern: { Regex: regex }, behavior: "Isolated", invert: false };
+  const parts = { normalizer: null, post_processor: null, decoder: null, added_tokens: [] };
+  const model = { type: "BPE", vocab: {}, merges: [] };
+  const made = new Tokenizer({ ...parts, model, pre_tokenizer: split }, {}) as {
+    readonly pre_tokenizer: { readonly pattern: RegExp };
+  };
+  return made.pre_tokenizer.pattern;
 };

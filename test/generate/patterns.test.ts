@@ -1,12 +1,11 @@
 // A tokenizer's regular expressions within bounds: the matches are RegExp's own, for the patterns of the field and for random ones, and
 // the work grows with the text whatever the pattern is. What is counted are steps, not time.
-import { Tokenizer } from "@huggingface/tokenizers";
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { BoundedPattern } from "../../src/generate/patterns/bounded-pattern.js";
 import { mostStepsPerCharacter, PatternWork } from "../../src/generate/patterns/limits.js";
 import { seededRandom } from "../../src/graph/call.js";
-import { patternStyles } from "./pattern-styles.js";
+import { nativeOf, patternStyles } from "./pattern-styles.js";
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? 5_150_721);
@@ -33,17 +32,6 @@ const matchesOf = (text: string, pattern: RegExp): unknown => [
   text.split(pattern),
   text.replaceAll(pattern, "<>"),
 ];
-
-/** The pattern as the library writes it for RegExp. */
-const nativeOf = (regex: string): RegExp => {
-  const split = { type: "Split", pattern: { Regex: regex }, behavior: "Isolated", invert: false };
-  const parts = { normalizer: null, post_processor: null, decoder: null, added_tokens: [] };
-  const model = { type: "BPE", vocab: {}, merges: [] };
-  const made = new Tokenizer({ ...parts, model, pre_tokenizer: split }, {}) as {
-    readonly pre_tokenizer: { readonly pattern: RegExp };
-  };
-  return made.pre_tokenizer.pattern;
-};
 
 describe.each(Object.entries(patternStyles))("%s", (_, patterns) => {
   test.each(patterns)("/%s/", (regex) => {

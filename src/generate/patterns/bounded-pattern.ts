@@ -2,12 +2,14 @@
 import { compilePattern, type PatternProgram } from "./compile-pattern.js";
 import { mostStepsPerCharacter, PatternWork, refusePattern, stepsPerMatch } from "./limits.js";
 import { PatternMatcher } from "./match-pattern.js";
+import { PatternCuts } from "./pattern-cuts.js";
 import { parsePattern } from "./parse-pattern.js";
 
 /** A RegExp with the flag u whose matches take time that grows with the text, not faster. */
 export class BoundedPattern extends RegExp {
   readonly #program: PatternProgram;
   readonly #work: PatternWork;
+  #cuts: PatternCuts | undefined;
   /** The text that was matched last: what failed in it need not be tried again. */
   #matcher: PatternMatcher | undefined;
 
@@ -24,6 +26,12 @@ export class BoundedPattern extends RegExp {
       this.#program = compilePattern(this.source, parsePattern(this.source));
       this.#work = typeof from === "string" ? new PatternWork() : from;
     }
+  }
+
+  /** True if the matches of any text are those of its two parts where it is cut between these characters. */
+  cutsBetween(before: number, after: number): boolean {
+    this.#cuts ??= new PatternCuts(this.#program);
+    return this.#cuts.isBetween(before, after);
   }
 
   override exec(text: string): RegExpExecArray | null {

@@ -7,6 +7,8 @@ import { BoundedPattern } from "../patterns/bounded-pattern.js";
 import { PatternWork } from "../patterns/limits.js";
 import { type AddedToken, type Allows, allowsAll, type Section, TokenSplitter } from "./added-tokens.js";
 import { MarkedText, markOf } from "./marked-text.js";
+import { longWord, PairMerges } from "./pair-merges.js";
+import { firstPattern, windowsOf } from "./text-windows.js";
 
 /** The parts of a Tokenizer of @huggingface/tokenizers that are used. */
 export interface TokenizerParts {
@@ -19,6 +21,12 @@ export interface TokenizerParts {
     readonly unk_token?: string | null;
     readonly unk_token_id?: number | null;
     readonly end_of_word_suffix?: string | null;
+    /** Of byte-pair encoding alone: pairs in their order, what ends all pieces of a word but its last, pieces of words that came before. */
+    readonly merges?: readonly (readonly [string, string])[];
+    readonly bpe_ranks?: Map<string, number>;
+    readonly continuing_subword_suffix?: string | null;
+    readonly cache?: { get(word: string): string[] | undefined; put(word: string, pieces: string[]): void };
+    readonly max_length_to_cache?: number;
   };
   readonly post_processor: ((tokens: string[], pair: null, around: boolean) => { readonly tokens: string[] }) | null;
   readonly decoder: {
@@ -39,6 +47,8 @@ interface EncodeRules {
   /** True puts the tokens around it that the model wants there. */
   readonly around: boolean;
   readonly allows: Allows;
+  /** A text that has more is read no further. */
+  readonly mostTokens: number;
 }
 
 /** A tokenizer that was checked, bounded and made ready. */
@@ -50,6 +60,11 @@ export class TokenPipeline {
   readonly #addedById = new Map<number, AddedToken>();
   readonly #plain: TokenSplitter;
   readonly #normalized: TokenSplitter;
+  /** The pattern that splits a text first, where nothing else does. */
+  readonly #splits: BoundedPattern | undefined;
+  #merges: PairMerges | undefined;
+  /** A long word that was merged in steps. */
+  #ready: { readonly word: string; readonly pieces: string[] } | undefined;
 
   /** `parts` must have been made without added tokens: theirs would be normalised by patterns without a bound. */
   constructor(parts: TokenizerParts, added: readonly AddedToken[], rules: TextRules) {
@@ -57,6 +72,11 @@ export class TokenPipeline {
     this.#rules = rules;
     for (const part of [parts.normalizer, parts.pre_tokenizer, parts.decoder]) boundPatterns(part, this.#work);
     const { normalizer, decoder, model } = parts;
+    this.#splits = firstPattern(parts.pre_tokenizer);
+    if (model.merges !== undefined) {
+      Reflect.set(model, "bpe", (word: string) => this.#pieces(word));
+      model.bpe_ranks?.clear();
+    }
     const plain: [string, AddedToken][] = [];
     const normalized: [string, AddedToken][] = [];
     this.#work.begin(added.reduce((sum, { content }) => sum + content.length, 0));
@@ -80,12 +100,20 @@ export class TokenPipeline {
     return this.#added;
   }
 
-  /** The tokens of a text; throws where the vocabulary lacks one of them. */
-  encode(text: MarkedText, { around, allows }: EncodeRules): number[] {
+  /** The tokens of a text, in steps; throws where the vocabulary lacks one of them. */
+  *encode(text: MarkedText, { around, allows, mostTokens }: EncodeRules): Generator<void, number[]> {
     this.#work.begin(text.length);
-    const spellings = this.#plain
-      .split(text, allows)
-      .flatMap((section, index) => this.#section(section, index, allows));
+    const spellings: string[] = [];
+    for (const [index, section] of this.#plain.split(text, allows).entries())
+      for (const piece of this.#section(section, index, allows)) {
+        for (const spelling of piece ?? []) spellings.push(spelling);
+        if (spellings.length > mostTokens)
+          throw new InsituError("context-overflow", `the text has more than ${mostTokens} tokens`);
+        // What is left to this text is its own, whoever has a turn meanwhile.
+        const { left } = this.#work;
+        yield;
+        this.#work.left = left;
+      }
     const { post_processor } = this.#parts;
     const tokens = post_processor === null ? spellings : post_processor(spellings, null, around).tokens;
     return tokens.map((spelling) => {
@@ -119,16 +147,15 @@ export class TokenPipeline {
     return typeof spelling === "string" ? spelling : undefined;
   }
 
-  /** The spellings of the tokens of a section of the text as it was given. */
-  #section({ part, token }: Section, index: number, allows: Allows): string[] {
-    if (part.length === 0) return [];
-    if (token !== undefined) return [token.content];
+  /** The spellings of the tokens of a section of the text as it was given, some at a time; nothing where work is under way. */
+  *#section({ part, token }: Section, index: number, allows: Allows): Generator<Spellings, void> {
+    if (part.length === 0) return;
     // A section that is nothing but a token is one, however it would be normalised.
-    const whole = this.#added.get(part.text);
-    if (whole !== undefined && allows(whole.content, part.marks[0], part.marks.at(-1)!)) return [whole.content];
-    return this.#normalized
-      .split(this.#normalizedPart(part, allows), allows)
-      .flatMap((inner) => this.#subsection(inner, index, allows));
+    const whole = token ?? this.#added.get(part.text);
+    if (whole !== undefined && (whole === token || allows(whole.content, part.marks[0], part.marks.at(-1)!)))
+      return yield [whole.content];
+    for (const inner of this.#normalized.split(this.#normalizedPart(part, allows), allows))
+      yield* this.#subsection(inner, index, allows);
   }
 
   #normalize(given: string): string {
@@ -153,13 +180,61 @@ export class TokenPipeline {
     return MarkedText.join(pieces.map((piece, index) => MarkedText.of(piece, runs[index].marks[0])));
   }
 
-  #subsection({ part: { text }, token }: Section, index: number, allows: Allows): string[] {
-    if (text === "") return [];
-    if (token !== undefined) return [token.content];
-    const { pre_tokenizer, model } = this.#parts;
-    const pieces = pre_tokenizer === null ? [text] : pre_tokenizer(text, { section_index: index });
-    const spellings = model(pieces);
+  *#subsection({ part: { text }, token }: Section, index: number, allows: Allows): Generator<Spellings, void> {
+    if (text === "") return;
+    if (token !== undefined) return yield [token.content];
+    const { pre_tokenizer } = this.#parts;
+    for (const window of windowsOf(text, this.#splits)) {
+      const words = pre_tokenizer === null ? [window] : pre_tokenizer(window, { section_index: index });
+      const long = words.filter(({ length }) => length >= longWord);
+      if (long.length === 0) yield this.#spellings(words, allows);
+      else for (const word of words) yield* this.#longSpellings(word, allows);
+    }
+  }
+
+  #spellings(words: string[], allows: Allows): readonly string[] {
+    const spellings = this.#parts.model(words);
     return allows === allowsAll ? spellings : spellings.flatMap((spelling) => this.#spelledOut(spelling, allows));
+  }
+
+  /** Those of one word, which is merged in steps where it is long. */
+  *#longSpellings(word: string, allows: Allows): Generator<Spellings, void> {
+    if (word.length >= longWord && this.#parts.model.merges !== undefined) {
+      const merging = this.#merge(word);
+      for (;;) {
+        const { done, value } = merging.next();
+        if (done === true) {
+          this.#ready = { word, pieces: value };
+          break;
+        }
+        yield undefined;
+      }
+    }
+    const spellings = this.#spellings([word], allows);
+    this.#ready = undefined;
+    yield spellings;
+  }
+
+  /** What a word becomes by the model's merges. */
+  #pieces(word: string): string[] {
+    if (this.#ready?.word === word) return this.#ready.pieces;
+    const { cache, max_length_to_cache = 0 } = this.#parts.model;
+    const known = cache?.get(word);
+    if (known !== undefined) return known;
+    const merging = this.#merge(word);
+    let step = merging.next();
+    while (step.done !== true) step = merging.next();
+    if (word.length < max_length_to_cache) cache?.put(word, step.value);
+    return step.value;
+  }
+
+  *#merge(text: string): Generator<void, string[]> {
+    const { merges = [], end_of_word_suffix: end, continuing_subword_suffix: goesOn } = this.#parts.model;
+    this.#merges ??= new PairMerges(merges);
+    const word = Array.from(text);
+    if (end && word.length > 0) word[word.length - 1] += end;
+    const pieces = yield* this.#merges.merge(word);
+    return goesOn ? pieces.map((piece, at) => (at < pieces.length - 1 ? piece + goesOn : piece)) : pieces;
   }
 
   /** Plain text whose pieces the vocabulary knows as a control token becomes the tokens of its characters. */
@@ -176,6 +251,9 @@ export class TokenPipeline {
     return letters.length === 0 ? [spelling] : letters;
   }
 }
+
+/** Spellings of tokens; none yet where work is under way. */
+type Spellings = readonly string[] | undefined;
 
 /** Runes: letters without case, accents or other forms, which no normaliser changes. */
 const fences = Array.from({ length: 75 }, (_, index) => String.fromCodePoint(0x16a0 + index));
