@@ -209,8 +209,9 @@ function nameOf(model: string): string {
 
 function keysOf(file: string | undefined, environment: string | undefined): string[] {
   const lines = file === undefined ? [] : readKeyFile(file).split(/\r?\n/);
-  const keys = [...lines, ...(environment ?? "").split(",")].map((line) => line.trim());
-  const found = keys.filter((key) => key !== "" && !key.startsWith("#"));
+  // A comment has a line of its own, or a blank before it: keys may hold the sign.
+  const keys = [...lines.map((line) => line.replace(/(^|\s)#.*$/, "")), ...(environment ?? "").split(",")];
+  const found = keys.map((key) => key.trim()).filter((key) => key !== "" && !key.startsWith("#"));
   if (file !== undefined && found.length === 0)
     throw new InsituError("invalid-argument", `--api-key-file: there is no key in ${file}`);
   return found;

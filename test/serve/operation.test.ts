@@ -326,7 +326,7 @@ describe("insitu serve", () => {
   test("listens, answers curl, and at SIGTERM finishes what is under way", async () => {
     const folder = mkdtempSync(join(tmpdir(), "insitu-serve-"));
     const keys = join(folder, "keys");
-    writeFileSync(keys, "# mine\nkey-in-a-file\n");
+    writeFileSync(keys, "# mine\nkey-in-a-file \t# of this test\n");
     const child = spawn(
       process.execPath,
       [builtCommand, "serve", "--port", "0", "--api-key-file", keys, "--json-logs"],
