@@ -14,6 +14,9 @@ export interface Listening {
 /** How long a client may take to send a request. */
 const requestMilliseconds = 60_000;
 
+/** How often that is looked at. */
+const lookMilliseconds = 5_000;
+
 /** How long a client may read nothing of what waits for it. */
 const stalledMilliseconds = 60_000;
 
@@ -25,6 +28,7 @@ export async function listen(server: Server, host: string, port: number): Promis
   const http = createAdaptorServer({
     fetch: (request: Request) => server.fetch(request),
     overrideGlobalObjects: false,
+    serverOptions: { connectionsCheckingInterval: lookMilliseconds },
   }) as NodeServer;
   http.requestTimeout = requestMilliseconds;
   http.headersTimeout = requestMilliseconds / 2;

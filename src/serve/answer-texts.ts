@@ -3,9 +3,11 @@ import { EventStream, type StreamLoss } from "./event-stream.js";
 import type { Client } from "./keys.js";
 import type { Metrics } from "./metrics.js";
 import type { ServerLimits } from "./options.js";
+import { ClientGone, clientGone } from "./request-end.js";
 import type { RequestRecord } from "./request-record.js";
 import { type GroupListener, TextGroup, type TokenWatch } from "./text-group.js";
 import { ApiError, apiErrorOf, errorText } from "./wire/api-error.js";
+import { dataEvent } from "./wire/answer.js";
 import { newId } from "./wire/identity.js";
 import type { Prepared } from "./wire/prepared.js";
 import type { ServedModel } from "./wire/served-model.js";
@@ -17,34 +19,41 @@ export interface AnswerTools {
   readonly limits: ServerLimits;
   readonly client: Client;
   readonly record: RequestRecord;
+  /** Aborted when the request has to end. */
+  readonly signal: AbortSignal;
+  /** Has the request hold bytes until it is over; throws where all requests hold too many. */
+  readonly hold: (bytes: number) => void;
   /** Called once, when the request needs nothing any more. */
   readonly over: () => void;
 }
 
-/** The status that nobody reads: the client has left. */
-export const clientGone = 499;
+/** Texts that can be begun. */
+type ReadyTexts = Omit<Prepared, "shown">;
 
-/** What a request is told that took too long. */
-export const tooLate = (seconds: number): ApiError =>
-  new ApiError(504, `the request took longer than ${seconds} seconds`, { code: "timeout" });
+/** Bytes that one entry of a map takes. */
+const entryBytes = 64;
 
-/** Seconds as timers take them. */
-export const timerOf = (seconds: number): number => Math.min(seconds * 1000, 2 ** 31 - 1);
-
-/** Answers with texts. Throws for texts that the engine does not take, with nothing left behind. */
-export async function answerTexts(prepared: Prepared, signal: AbortSignal, tools: AnswerTools): Promise<Response> {
-  if (signal.aborted) {
-    for (const { constraint } of prepared.asks) constraint?.release();
-    tools.record.end = "gone";
-    tools.over();
-    return new Response(null, { status: clientGone });
-  }
-  return prepared.stream ? streamed(prepared, signal, tools) : whole(prepared, signal, tools);
+/** Bytes that a request holds beside its tokens while its texts wait and are made. */
+function heldBytes({ asks: [{ stop, logitBias }], answer }: ReadyTexts): number {
+  const stops = stop.reduce((sum, { length }) => sum + length, 0);
+  return stops + (logitBias?.size ?? 0) * entryBytes + answer.heldBytes;
 }
 
-/** Begins the texts; a timer ends them that take too long. */
-function begin(prepared: Prepared, tools: AnswerTools, listener: GroupListener): { readonly stop: () => void } {
-  const { model, metrics, limits, client, record } = tools;
+/** Answers with texts. Throws for texts that the engine does not take, and with the reason of a signal that ends the request; nothing is left behind. */
+export async function answerTexts(prepared: ReadyTexts, tools: AnswerTools): Promise<Response> {
+  try {
+    tools.signal.throwIfAborted();
+    tools.hold(heldBytes(prepared));
+  } catch (error) {
+    for (const { constraint } of prepared.asks) constraint?.release();
+    throw error;
+  }
+  return prepared.stream ? streamed(prepared, tools) : whole(prepared, tools);
+}
+
+/** Begins the texts. */
+function begin(prepared: ReadyTexts, tools: AnswerTools, listener: GroupListener): { readonly stop: () => void } {
+  const { model, metrics, client, record } = tools;
   const watch = (): TokenWatch => {
     const measured = metrics.watch(record.came);
     return {
@@ -59,7 +68,6 @@ function begin(prepared: Prepared, tools: AnswerTools, listener: GroupListener):
   const finish = (): boolean => {
     if (!open) return false;
     open = false;
-    clearTimeout(timer);
     record.usage = group.usage;
     tools.over();
     return true;
@@ -81,10 +89,6 @@ function begin(prepared: Prepared, tools: AnswerTools, listener: GroupListener):
       },
     },
   );
-  const timer = setTimeout(() => {
-    group.cancel();
-    if (finish()) listener.failed(tooLate(limits.seconds));
-  }, timerOf(limits.seconds));
   return {
     stop() {
       group.cancel();
@@ -93,68 +97,94 @@ function begin(prepared: Prepared, tools: AnswerTools, listener: GroupListener):
   };
 }
 
-function whole(prepared: Prepared, signal: AbortSignal, tools: AnswerTools): Promise<Response> {
+function whole(prepared: ReadyTexts, tools: AnswerTools): Promise<Response> {
   const { answer } = prepared;
+  const { signal } = tools;
   return new Promise((resolve, reject) => {
+    const fail = (error: unknown): void => {
+      signal.removeEventListener("abort", left);
+      running.stop();
+      reject(apiErrorOf(error));
+    };
+    const said = (say: () => void): void => {
+      try {
+        say();
+      } catch (error) {
+        fail(error);
+      }
+    };
     const running = begin(prepared, tools, {
-      event: (index, event) => void answer.event(index, event),
-      done(usage) {
-        signal.removeEventListener("abort", left);
-        resolve(Response.json(answer.body(usage)));
-      },
-      failed(error) {
-        signal.removeEventListener("abort", left);
-        reject(apiErrorOf(error));
-      },
+      event: (index, event) => said(() => void answer.event(index, event)),
+      done: (usage) =>
+        said(() => {
+          resolve(Response.json(answer.body(usage)));
+          signal.removeEventListener("abort", left);
+        }),
+      failed: fail,
     });
     const left = (): void => {
       running.stop();
-      tools.record.end = "gone";
-      resolve(new Response(null, { status: clientGone }));
+      reject(signal.reason as Error);
     };
     signal.addEventListener("abort", left, { once: true });
   });
 }
 
-function streamed(prepared: Prepared, signal: AbortSignal, tools: AnswerTools): Response {
+function streamed(prepared: ReadyTexts, tools: AnswerTools): Response {
   const { answer } = prepared;
-  const { record, metrics, limits } = tools;
+  const { record, metrics, limits, signal } = tools;
   record.streams = true;
   const close = (status: number): void => {
-    signal.removeEventListener("abort", gone);
+    signal.removeEventListener("abort", ended);
     stream.close();
     record.tell(status);
+  };
+  /** Says last what went wrong, in the answer's own words where it has any. */
+  const fail = (error: unknown): void => {
+    running?.stop();
+    const told = apiErrorOf(error);
+    record.error ??= errorText(told);
+    try {
+      stream.send(answer.failed(told));
+    } catch {
+      stream.send([dataEvent(told.body)]);
+    }
+    close(told.status);
+  };
+  const said = (say: () => void): void => {
+    try {
+      say();
+    } catch (error) {
+      fail(error);
+    }
   };
   const lose = (loss: StreamLoss): void => {
     running?.stop();
     record.end = loss;
     metrics.lost(loss);
-    close(clientGone);
+    if (loss === "slow") fail(tooSlow());
+    else close(clientGone);
   };
-  const gone = (): void => lose("gone");
+  const ended = (): void => (signal.reason instanceof ClientGone ? lose("gone") : fail(signal.reason));
   const stream = new EventStream(limits.waitingBytes, lose);
   let running: { readonly stop: () => void } | undefined;
   try {
     stream.send(answer.begin());
     running = begin(prepared, tools, {
-      event: (index, event) => stream.send(answer.event(index, event)),
-      done(usage) {
-        stream.send(answer.end(usage));
-        close(200);
-      },
-      failed(error) {
-        const told = apiErrorOf(error);
-        record.error = errorText(told);
-        stream.send(answer.failed(told));
-        close(told.status);
-      },
+      event: (index, event) => said(() => stream.send(answer.event(index, event))),
+      done: (usage) =>
+        said(() => {
+          stream.send(answer.end(usage));
+          close(200);
+        }),
+      failed: fail,
     });
   } catch (error) {
     record.streams = false;
     stream.close();
     throw error;
   }
-  signal.addEventListener("abort", gone, { once: true });
+  signal.addEventListener("abort", ended, { once: true });
   return new Response(stream.readable, {
     headers: {
       "content-type": "text/event-stream; charset=utf-8",
@@ -163,3 +193,7 @@ function streamed(prepared: Prepared, signal: AbortSignal, tools: AnswerTools): 
     },
   });
 }
+
+/** What a reader finds behind what it has not read. */
+const tooSlow = (): ApiError =>
+  new ApiError(clientGone, "the stream was not read for a time and is cut here", { code: "slow_reader" });

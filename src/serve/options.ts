@@ -10,9 +10,9 @@ import type { RequestLimits } from "./wire/limits.js";
 export interface ServerLimits extends RequestLimits {
   /** Bytes of a request's body. */
   readonly bodyBytes: number;
-  /** Requests that one key, or everybody where there are none, may have open at a time. */
+  /** Requests that one key, or everybody where there are none, may have open at a time: those whose bodies are there. */
   readonly openRequests: number;
-  /** Bytes that may wait for a reader; a stream that is read more slowly ends. */
+  /** Bytes that may wait for a reader that reads nothing for a time; then its stream ends, and says so. */
   readonly waitingBytes: number;
   /** Seconds that a request may take. */
   readonly seconds: number;

@@ -7,27 +7,31 @@ import { cors } from "hono/cors";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
-import { type AnswerTools, answerTexts, clientGone, timerOf, tooLate } from "./answer-texts.js";
+import { type AnswerTools, answerTexts } from "./answer-texts.js";
+import { BodyPlaces } from "./body-places.js";
 import type { Engine } from "./engine.js";
 import { withBreakEven } from "./running/break-even.js";
 import { createEngine } from "./running/create-engine.js";
 import { type Client, Keys } from "./keys.js";
 import { Metrics } from "./metrics.js";
 import { oneAtATime } from "./one-at-a-time.js";
+import { type OpenRequest, OpenRequests } from "./open-requests.js";
 import { readServerOptions, type ServerOptions, type ServerSettings } from "./options.js";
 import { pageResponse } from "./page.js";
 import { givenPrefixKey, prefixHeader, prefixKey } from "./prefix-key.js";
-import { readJson } from "./read-json.js";
+import { withJson } from "./read-json.js";
+import { ClientGone, clientGone, RequestEnd } from "./request-end.js";
 import { RequestRecord } from "./request-record.js";
 import { ApiError, apiErrorOf, errorText } from "./wire/api-error.js";
 import { prepareChat } from "./wire/chat.js";
 import { prepareCompletion } from "./wire/completions.js";
-import { embeddings } from "./wire/embeddings.js";
+import { prepareEmbeddings } from "./wire/embeddings.js";
 import type { RequestLimits } from "./wire/limits.js";
 import type { Prepared } from "./wire/prepared.js";
 import { prepareResponse } from "./wire/responses.js";
 import { ServedModel } from "./wire/served-model.js";
 import { detokenize, tokenize } from "./wire/tokens.js";
+import { WorkTurns } from "./work-turns.js";
 
 export type { LogEntry, ServerLimits, ServerOptions } from "./options.js";
 export type { Engine } from "./engine.js";
@@ -50,7 +54,14 @@ export interface Server {
   close(): Promise<void>;
 }
 
-type Reading = (body: unknown, model: ServedModel, limits: RequestLimits) => Promise<Prepared>;
+/** What is made of a request's body, which is needed no more then. */
+type Reading<T> = (body: unknown, model: ServedModel, limits: RequestLimits) => Promise<T>;
+/** An answer that is one object. */
+type Answering = (signal: AbortSignal) => Promise<object>;
+interface AskedTools extends AnswerTools {
+  /** Reads the body and makes something of it; from then on the request counts as open. */
+  read<T>(read: Reading<T>): Promise<T>;
+}
 interface Env {
   Variables: { record: RequestRecord; client: Client };
 }
@@ -82,7 +93,9 @@ class HttpServer implements Server {
   readonly #metrics: Metrics;
   readonly #keys: Keys;
   readonly #app: Hono<Env>;
-  readonly #open = new Map<string, number>();
+  readonly #open: OpenRequests;
+  readonly #places = new BodyPlaces();
+  readonly #turns = new WorkTurns();
   #status: ServerStatus = "loading";
   #model: ServedModel | undefined;
 
@@ -100,6 +113,7 @@ class HttpServer implements Server {
     makeEngine: (lm: LanguageModel) => Engine | Promise<Engine>,
   ) {
     this.#settings = settings;
+    this.#open = new OpenRequests(settings.limits);
     this.#keys = new Keys(settings.apiKeys, settings.sharePrefixes);
     this.#metrics = new Metrics(settings.metricsDialect, settings.model, () => this.#model?.engine.figures());
     this.#app = this.#routes();
@@ -130,7 +144,7 @@ class HttpServer implements Server {
       if (typeof loaded !== "object" || loaded === null || !("tokenizer" in loaded))
         throw new InsituError("invalid-argument", `a server is made of a language model, got ${valueText(loaded)}`);
       const engine = await makeEngine(loaded);
-      this.#model = new ServedModel(loaded, engine, this.#settings.model);
+      this.#model = new ServedModel(loaded, engine, this.#settings.model, this.#turns);
       if (this.#status === "loading") this.#status = "ready";
       else await engine.close();
     } catch (error) {
@@ -171,9 +185,9 @@ class HttpServer implements Server {
     this.#texts(app, "/v1/chat/completions", prepareChat);
     this.#texts(app, "/v1/completions", prepareCompletion);
     this.#texts(app, "/v1/responses", prepareResponse);
-    this.#plain(app, "/v1/embeddings", (body, model, { limits }, signal) => embeddings(body, model, limits, signal));
-    this.#plain(app, "/tokenize", (body, model, { limits }) => tokenize(body, model, limits));
-    this.#plain(app, "/detokenize", (body, model) => detokenize(body, model));
+    this.#plain(app, "/v1/embeddings", prepareEmbeddings);
+    this.#plain(app, "/tokenize", tokenize);
+    this.#plain(app, "/detokenize", detokenize);
     app.get("/v1/models", (c) => c.json({ object: "list", data: [this.#describe()] }));
     app.get("/v1/models/:model{.+}", (c) => {
       this.#requireModel().requireName(c.req.param("model"));
@@ -185,58 +199,71 @@ class HttpServer implements Server {
   }
 
   /** An endpoint that makes texts. */
-  #texts(app: Hono<Env>, path: string, read: Reading): void {
-    app.post(path, async (c) => {
-      const tools = this.#enter(c);
-      try {
-        const { raw } = c.req;
-        const body = await readJson(raw, tools.limits.bodyBytes);
-        const prepared = await read(body, tools.model, tools.limits);
-        if (this.#settings.logPrompts) tools.record.prompt = prepared.shown;
-        const response = await answerTexts(prepared, raw.signal, tools);
+  #texts(app: Hono<Env>, path: string, read: Reading<Prepared>): void {
+    app.post(path, (c) =>
+      this.#answer(c, async (tools) => {
+        const { shown, ...prepared } = await tools.read(read);
+        if (this.#settings.logPrompts) tools.record.prompt = shown;
+        const response = await answerTexts(prepared, tools);
         // What it was called by at first stays: the next turn is found where this one was read.
         const { salt } = tools.client;
         const key = givenPrefixKey(c.req.header(prefixHeader)) ?? prefixKey(salt, prepared.asks[0].prompt);
         response.headers.set(prefixHeader, key);
         return response;
-      } catch (error) {
-        tools.over();
-        throw error;
-      }
-    });
+      }),
+    );
   }
 
   /** An endpoint that answers with one object. */
-  #plain(
-    app: Hono<Env>,
-    path: string,
-    answer: (
-      body: unknown,
-      model: ServedModel,
-      settings: ServerSettings,
-      signal: AbortSignal,
-    ) => object | Promise<object>,
-  ): void {
-    app.post(path, async (c) => {
-      const { model, limits, record, over } = this.#enter(c);
-      const { raw } = c.req;
-      const ending = new AbortController();
-      const timer = setTimeout(() => ending.abort(tooLate(limits.seconds)), timerOf(limits.seconds));
-      const gone = (): void => ending.abort();
-      raw.signal.addEventListener("abort", gone, { once: true });
-      try {
-        const body = await readJson(raw, limits.bodyBytes);
-        return Response.json(await answer(body, model, this.#settings, ending.signal));
-      } catch (error) {
-        if (!raw.signal.aborted) throw error;
-        record.end = "gone";
-        return new Response(null, { status: clientGone });
-      } finally {
-        clearTimeout(timer);
-        raw.signal.removeEventListener("abort", gone);
-        over();
-      }
-    });
+  #plain(app: Hono<Env>, path: string, read: Reading<Answering>): void {
+    app.post(path, (c) =>
+      this.#answer(c, async (tools) => {
+        const answer = await tools.read(read);
+        const response = Response.json(await answer(tools.signal));
+        tools.over();
+        return response;
+      }),
+    );
+  }
+
+  /** One request to its end: whatever its work does, it is answered by its time, and counted out. */
+  async #answer(c: Asked, work: (asked: AskedTools) => Promise<Response>): Promise<Response> {
+    const { limits } = this.#settings;
+    const [model, client, record] = [this.#requireModel(), c.get("client"), c.get("record")];
+    this.#open.require(client.tenant);
+    const end = new RequestEnd(c.req.raw.signal, limits.seconds);
+    let open: OpenRequest | undefined;
+    const tools: AskedTools = {
+      model,
+      metrics: this.#metrics,
+      limits,
+      client,
+      record,
+      signal: end.signal,
+      // Open is what is there: bodies that come slowly take nobody's place.
+      read: (read) =>
+        withJson(
+          c.req.raw,
+          { mostBytes: limits.bodyBytes, places: this.#places, turns: this.#turns, signal: end.signal },
+          (body) => {
+            open = this.#open.enter(client.tenant);
+            return read(body, model, limits);
+          },
+        ),
+      hold: (bytes) => open?.hold(bytes),
+      over: () => {
+        end.over();
+        open?.over();
+      },
+    };
+    try {
+      return await end.race(work(tools));
+    } catch (error) {
+      tools.over();
+      if (!(error instanceof ClientGone)) throw error;
+      record.end = "gone";
+      return new Response(null, { status: clientGone });
+    }
   }
 
   /** Throws for a name that is not the server's, and for pages of origins that are not let in: they might ask without being able to read. */
@@ -248,7 +275,7 @@ class HttpServer implements Server {
     const origin = c.req.header("origin");
     if (origin === undefined || origins.includes("*") || origins.includes(origin)) return;
     const asking = hostOf(origin);
-    const own = [host, c.req.header("host"), c.req.header("x-forwarded-host")];
+    const own = [host, c.req.header("host")];
     if (asking === undefined || !own.includes(asking))
       throw new ApiError(403, `pages of ${origin} may not ask here`, { code: "unknown_origin" });
   }
@@ -260,30 +287,6 @@ class HttpServer implements Server {
     c.set("client", client);
     if (client.salt !== undefined) c.get("record").key = client.tenant;
     await next();
-  }
-
-  /** Counts a request in, or refuses it; `over` counts it out, once. */
-  #enter(c: Asked): AnswerTools {
-    const model = this.#requireModel();
-    const { limits } = this.#settings;
-    const client = c.get("client");
-    const { tenant } = client;
-    const open = this.#open.get(tenant) ?? 0;
-    if (open >= limits.openRequests)
-      throw new ApiError(429, `${open} requests are open with this key, and no more are taken`, {
-        code: "too_many_requests",
-        retryAfterSeconds: 1,
-      });
-    this.#open.set(tenant, open + 1);
-    let counted = true;
-    const over = (): void => {
-      if (!counted) return;
-      counted = false;
-      const left = this.#open.get(tenant)! - 1;
-      if (left === 0) this.#open.delete(tenant);
-      else this.#open.set(tenant, left);
-    };
-    return { model, metrics: this.#metrics, limits, client, record: c.get("record"), over };
   }
 
   #requireModel(): ServedModel {

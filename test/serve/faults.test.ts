@@ -156,13 +156,17 @@ test("a request that takes too long ends, whole or streamed", async () => {
 
 test("one text that fails takes its own request along, and no other", async () => {
   script = { text: "a long way ".repeat(20) };
+  running.engine.held = true;
   const other = running.post(chat, { messages });
-  await until(() => running.engine.requests.length > 0 && running.engine.figures().running > 0);
+  await until(() => running.engine.figures().waiting === 1);
   script = {
     text: "a",
     fails: new InsituError("invalid-model", "the model's logits are no numbers to choose by: the largest is NaN"),
   };
-  const failed = await running.post(chat, { messages });
+  const asked = running.post(chat, { messages });
+  await until(() => running.engine.figures().waiting === 2);
+  running.engine.go();
+  const failed = await asked;
   expect([failed.status, await failed.json()]).toMatchObject([500, { error: { code: "invalid-model" } }]);
   expect((await other).status).toBe(200);
 });

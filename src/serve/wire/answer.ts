@@ -10,6 +10,8 @@ export interface StreamEvent {
 
 /** The answer to one request. Events come in any order of texts; each text's own are in order. */
 export interface Answer {
+  /** Bytes of the request that the answer repeats. */
+  readonly heldBytes: number;
   /** What a stream begins with. */
   begin(): readonly StreamEvent[];
   /** Notes an event, and says what a stream tells of it. */

@@ -2,7 +2,16 @@
 import * as z from "zod";
 import { ApiError, badField } from "./api-error.js";
 import { type Answer, dataEvent, doneEvent, type StreamEvent, usageBody } from "./answer.js";
-import { commonFields, readBody, samplingFields, streamOptions, tokenCount } from "./fields.js";
+import {
+  commonFields,
+  listOf,
+  readBody,
+  recordOf,
+  refusedFields,
+  samplingFields,
+  streamOptions,
+  tokenCount,
+} from "./fields.js";
 import type { RequestLimits } from "./limits.js";
 import { newId, nowSeconds } from "./identity.js";
 import { type ChatLogprobs, chatLogprobs } from "./logprobs.js";
@@ -17,14 +26,23 @@ import { functionFields, functionTool, type ToolChoice, toolUse } from "./tools/
 const toolChoice = z
   .union([
     z.enum(["auto", "none", "required"]),
-    z.looseObject({ type: z.literal("function"), function: z.looseObject({ name: z.string() }) }),
+    z.object({ type: z.literal("function"), function: z.object({ name: z.string() }) }),
   ])
   .nullish();
 
-const chatBody = z.looseObject({
+/** Fields that would change the answer and are not there. */
+const refused = {
+  functions: "give them as tools",
+  function_call: "give it as tool_choice",
+  audio: "texts only",
+  web_search_options: "this server searches nothing",
+};
+
+const chatBody = z.object({
+  ...refusedFields(refused),
   ...commonFields,
   ...samplingFields,
-  messages: z.array(messageField).min(1),
+  messages: listOf(messageField, { least: 1 }),
   n: z.int().min(1).nullish(),
   max_tokens: tokenCount,
   max_completion_tokens: tokenCount,
@@ -32,23 +50,14 @@ const chatBody = z.looseObject({
   top_logprobs: z.int().min(0).max(20).nullish(),
   stream_options: streamOptions,
   response_format: responseFormat,
-  tools: z
-    .array(z.looseObject({ type: z.literal("function"), function: z.looseObject(functionFields) }))
-    .max(128)
-    .nullish(),
+  tools: listOf(z.object({ type: z.literal("function"), function: z.object(functionFields) }), {
+    most: 128,
+  }).nullish(),
   tool_choice: toolChoice,
   parallel_tool_calls: z.boolean().nullish(),
-  chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
-  modalities: z.array(z.literal("text")).nullish(),
+  chat_template_kwargs: recordOf<unknown>().nullish(),
+  modalities: listOf(z.literal("text")).nullish(),
 });
-
-/** Fields that would change the answer and are not there. */
-const refused: Readonly<Record<string, string>> = {
-  functions: "give them as tools",
-  function_call: "give it as tool_choice",
-  audio: "texts only",
-  web_search_options: "this server searches nothing",
-};
 
 /** Reads a request. */
 export async function prepareChat(given: unknown, model: ServedModel, limits: RequestLimits): Promise<Prepared> {
@@ -71,7 +80,7 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
     model.toolStyle,
   );
   const rule = oneRule(formatRule(body.response_format), tools.rule, tools.style !== undefined, "response_format");
-  const prompt = conversationTokens(model, messages.map(templateMessage), {
+  const prompt = await conversationTokens(model, messages.map(templateMessage), {
     ...body.chat_template_kwargs,
     ...(tools.forTemplate.length === 0 ? {} : { tools: tools.forTemplate }),
   });
@@ -120,6 +129,7 @@ interface Delta {
 
 /** The answer of one chat. */
 class ChatAnswer implements Answer {
+  readonly heldBytes = 0;
   readonly #model: ServedModel;
   readonly #texts: WholeText[];
   readonly #logprobs: boolean;

@@ -4,7 +4,17 @@ import type { ApiError } from "./api-error.js";
 import { badField } from "./api-error.js";
 import { type Answer, dataEvent, doneEvent, type StreamEvent, usageBody } from "./answer.js";
 import { choicesOf, refuseFields } from "./chat.js";
-import { commonFields, readBody, samplingFields, streamOptions, tokenCount } from "./fields.js";
+import {
+  commonFields,
+  listOf,
+  readBody,
+  refusedFields,
+  samplingFields,
+  streamOptions,
+  textsOf,
+  tokenCount,
+  tokensOf,
+} from "./fields.js";
 import type { RequestLimits } from "./limits.js";
 import { newId, nowSeconds } from "./identity.js";
 import { completionLogprobs } from "./logprobs.js";
@@ -14,12 +24,16 @@ import { endTokensOf, logitBiasOf, maxTokensOf, minTokensOf, priorityOf, samplin
 import type { ServedModel } from "./served-model.js";
 import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
 
-const tokens = z.array(z.int().min(0)).min(1);
+const tokens = tokensOf({ least: 1 });
+
+/** Fields that would change the answer and are not there. */
+const refused = { suffix: "texts are continued at their end only" };
 
 /** Text, tokens, or several of either. */
-export const promptField = z.union([z.string(), tokens, z.array(z.string()).min(1), z.array(tokens).min(1)]);
+export const promptField = z.union([z.string(), tokens, textsOf({ least: 1 }), listOf(tokens, { least: 1 })]);
 
-const completionBody = z.looseObject({
+const completionBody = z.object({
+  ...refusedFields(refused),
   ...commonFields,
   ...samplingFields,
   prompt: promptField,
@@ -38,7 +52,7 @@ const usualTokens = 16;
 /** Reads a request. */
 export async function prepareCompletion(given: unknown, model: ServedModel, limits: RequestLimits): Promise<Prepared> {
   const body = readBody(completionBody, given);
-  refuseFields(body, { suffix: "texts are continued at their end only" });
+  refuseFields(body, refused);
   model.requireName(body.model);
   const priority = priorityOf(body, limits);
   const { prompt: asked, stream, stream_options, best_of, echo, logprobs } = body;
@@ -48,12 +62,13 @@ export async function prepareCompletion(given: unknown, model: ServedModel, limi
     throw badField("best_of", "best_of: texts that are made and not shown are not supported", "unsupported");
   if (echo === true && typeof logprobs === "number")
     throw badField("echo", "echo: the prompt's log-probabilities are not told", "unsupported");
-  const prompts = promptsOf(asked, "prompt", model);
-  if (prompts.length * n > limits.choices)
+  const several = severalOf(asked);
+  if (several.length * n > limits.choices)
     throw badField(
       "prompt",
-      `prompt: at most ${limits.choices} texts may be asked for at once, got ${prompts.length * n}`,
+      `prompt: at most ${limits.choices} texts may be asked for at once, got ${several.length * n}`,
     );
+  const prompts = await promptsOf(several, "prompt", model);
   const stop = stopsOf(body);
   const sampling = samplingOf(body, model.lm.defaults);
   const logitBias = logitBiasOf(body, model.engine.vocabulary);
@@ -81,30 +96,40 @@ export async function prepareCompletion(given: unknown, model: ServedModel, limi
   };
 }
 
-/** The tokens of every prompt; throws for what is none of the vocabulary. */
-export function promptsOf(
-  given: z.infer<typeof promptField>,
+/** A prompt, as text or tokens. */
+type GivenPrompt = string | readonly number[];
+
+/** Every prompt by itself. */
+export const severalOf = (given: z.infer<typeof promptField>): readonly GivenPrompt[] =>
+  typeof given === "string"
+    ? [given]
+    : typeof given[0] === "number"
+      ? [given as number[]]
+      : (given as string[] | number[][]);
+
+/** The tokens of every prompt; throws for what is none of the vocabulary, and for texts that are too long before any is read. */
+export async function promptsOf(
+  several: readonly GivenPrompt[],
   param: string,
   model: ServedModel,
-): readonly (readonly number[])[] {
-  const several: readonly (string | readonly number[])[] =
-    typeof given === "string"
-      ? [given]
-      : typeof given[0] === "number"
-        ? [given as number[]]
-        : (given as string[] | number[][]);
-  return several.map((prompt) => {
+): Promise<readonly (readonly number[])[]> {
+  for (const prompt of several)
     if (typeof prompt === "string") model.requireLength(param, prompt.length);
-    if (typeof prompt === "string") return model.encode(param, (tokenizer) => tokenizer.encode(prompt));
-    const wrong = prompt.find((token) => token >= model.engine.vocabulary);
-    if (wrong !== undefined)
-      throw badField(param, `${param}: tokens must be below ${model.engine.vocabulary}, got ${wrong}`);
-    return prompt;
-  });
+    else requireTokens(prompt, param, model);
+  const prompts: (readonly number[])[] = [];
+  for (const prompt of several) prompts.push(typeof prompt === "string" ? await model.encode(param, prompt) : prompt);
+  return prompts;
+}
+
+/** Throws for what is no token of the vocabulary. */
+export function requireTokens(tokens: readonly number[], param: string, { engine }: ServedModel): void {
+  const wrong = tokens.find((token) => token >= engine.vocabulary);
+  if (wrong !== undefined) throw badField(param, `${param}: tokens must be below ${engine.vocabulary}, got ${wrong}`);
 }
 
 /** The answer of one completion. */
 class CompletionAnswer implements Answer {
+  readonly heldBytes = 0;
   readonly #model: ServedModel;
   readonly #texts: WholeText[];
   /** What stands before each text. */

@@ -1,12 +1,12 @@
 /** `/v1/embeddings`: the mean of the last hidden state, where the model hands it out. */
 import * as z from "zod";
 import { badField } from "./api-error.js";
-import { promptField, promptsOf } from "./completions.js";
+import { promptField, promptsOf, severalOf } from "./completions.js";
 import { readBody } from "./fields.js";
 import type { RequestLimits } from "./limits.js";
 import type { ServedModel } from "./served-model.js";
 
-const embeddingsBody = z.looseObject({
+const embeddingsBody = z.object({
   model: z.string().nullish(),
   input: promptField,
   encoding_format: z.enum(["float", "base64"]).nullish(),
@@ -14,21 +14,22 @@ const embeddingsBody = z.looseObject({
   user: z.string().nullish(),
 });
 
-/** The embeddings of a request's inputs, one after another. */
-export async function embeddings(
+/** Reads a request; what it comes to are the embeddings of its inputs, one after another. */
+export async function prepareEmbeddings(
   given: unknown,
   model: ServedModel,
   limits: RequestLimits,
-  signal: AbortSignal,
-): Promise<object> {
+): Promise<(signal: AbortSignal) => Promise<object>> {
   const body = readBody(embeddingsBody, given);
   model.requireName(body.model);
   const { engine } = model;
-  if (engine.embed === undefined)
+  const { embed } = engine;
+  if (embed === undefined)
     throw badField("model", `the model "${model.name}" has no embeddings: it hands out no hidden state`, "unsupported");
-  const inputs = promptsOf(body.input, "input", model);
-  if (inputs.length > limits.messages)
-    throw badField("input", `input: at most ${limits.messages} are taken, got ${inputs.length}`);
+  const several = severalOf(body.input);
+  if (several.length > limits.messages)
+    throw badField("input", `input: at most ${limits.messages} are taken, got ${several.length}`);
+  const inputs = await promptsOf(several, "input", model);
   const long = inputs.find(({ length }) => length > engine.context);
   if (long !== undefined)
     throw badField(
@@ -36,22 +37,22 @@ export async function embeddings(
       `input: has ${long.length} tokens, and the context holds ${engine.context}`,
       "context_length_exceeded",
     );
-  const data: object[] = [];
-  for (const [index, input] of inputs.entries()) {
-    const embedding = await engine.embed(input, signal);
-    if (typeof body.dimensions === "number" && body.dimensions !== embedding.length)
-      throw badField(
-        "dimensions",
-        `dimensions: the model's embeddings have ${embedding.length}, got ${body.dimensions}`,
-      );
-    data.push({
-      object: "embedding",
-      index,
-      embedding: body.encoding_format === "base64" ? base64(embedding) : [...embedding],
-    });
-  }
-  const tokens = inputs.reduce((sum, { length }) => sum + length, 0);
-  return { object: "list", model: model.name, data, usage: { prompt_tokens: tokens, total_tokens: tokens } };
+  const { encoding_format, dimensions } = body;
+  return async (signal) => {
+    const data: object[] = [];
+    for (const [index, input] of inputs.entries()) {
+      const embedding = await embed(input, signal);
+      if (typeof dimensions === "number" && dimensions !== embedding.length)
+        throw badField("dimensions", `dimensions: the model's embeddings have ${embedding.length}, got ${dimensions}`);
+      data.push({
+        object: "embedding",
+        index,
+        embedding: encoding_format === "base64" ? base64(embedding) : [...embedding],
+      });
+    }
+    const tokens = inputs.reduce((sum, { length }) => sum + length, 0);
+    return { object: "list", model: model.name, data, usage: { prompt_tokens: tokens, total_tokens: tokens } };
+  };
 }
 
 /** The bytes of float32 numbers, little-endian as OpenAI's. */

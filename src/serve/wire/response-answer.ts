@@ -4,7 +4,7 @@ import type { Answer, StreamEvent } from "./answer.js";
 import type { ApiError } from "./api-error.js";
 import { newId, nowSeconds } from "./identity.js";
 import { chatLogprobs } from "./logprobs.js";
-import type { ResponseRequest } from "./responses.js";
+import type { RepeatedRequest } from "./responses.js";
 import type { ServedModel } from "./served-model.js";
 import type { Finish, TextEvent, ToldToken, Usage } from "./text-event.js";
 
@@ -30,7 +30,8 @@ type Item = MessageItem | CallItem;
 /** One response in the making. */
 export class ResponseAnswer implements Answer {
   readonly #model: ServedModel;
-  readonly #request: ResponseRequest;
+  readonly heldBytes: number;
+  readonly #request: RepeatedRequest;
   readonly #sampling: Sampling;
   readonly #id = newId("resp_");
   readonly #created = nowSeconds();
@@ -38,7 +39,8 @@ export class ResponseAnswer implements Answer {
   #finish: Finish = "stop";
   #sequence = 0;
 
-  constructor(model: ServedModel, request: ResponseRequest, sampling: Sampling) {
+  constructor(model: ServedModel, request: RepeatedRequest, sampling: Sampling) {
+    this.heldBytes = JSON.stringify(request).length;
     this.#model = model;
     this.#request = request;
     this.#sampling = sampling;

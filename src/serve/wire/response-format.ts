@@ -4,23 +4,28 @@ import type { TextRule } from "../../generate/constraint.js";
 import { badField } from "./api-error.js";
 import { schemaField } from "./fields.js";
 
-const schemaParts = { name: z.string().nullish(), schema: schemaField, strict: z.boolean().nullish() };
+const schemaParts = {
+  name: z.string().nullish(),
+  description: z.string().nullish(),
+  schema: schemaField,
+  strict: z.boolean().nullish(),
+};
 
 /** `response_format` of chat and completions. */
 export const responseFormat = z
   .discriminatedUnion("type", [
-    z.looseObject({ type: z.literal("text") }),
-    z.looseObject({ type: z.literal("json_object") }),
-    z.looseObject({ type: z.literal("json_schema"), json_schema: z.looseObject(schemaParts) }),
+    z.object({ type: z.literal("text") }),
+    z.object({ type: z.literal("json_object") }),
+    z.object({ type: z.literal("json_schema"), json_schema: z.object(schemaParts) }),
   ])
   .nullish();
 
 /** `text.format` of responses. */
 export const textFormat = z
   .discriminatedUnion("type", [
-    z.looseObject({ type: z.literal("text") }),
-    z.looseObject({ type: z.literal("json_object") }),
-    z.looseObject({ type: z.literal("json_schema"), ...schemaParts }),
+    z.object({ type: z.literal("text") }),
+    z.object({ type: z.literal("json_object") }),
+    z.object({ type: z.literal("json_schema"), ...schemaParts }),
   ])
   .nullish();
 

@@ -3,7 +3,16 @@ import * as z from "zod";
 import type { ChatMessage } from "../../generate/messages.js";
 import { ApiError, badField } from "./api-error.js";
 import { refuseFields } from "./chat.js";
-import { commonFields, readBody, samplingFields, tokenCount } from "./fields.js";
+import {
+  commonFields,
+  listOf,
+  readBody,
+  recordOf,
+  refusedFields,
+  samplingFields,
+  textsOf,
+  tokenCount,
+} from "./fields.js";
 import type { RequestLimits } from "./limits.js";
 import { contentText, conversationEnds, conversationTokens, messageField, templateMessage } from "./messages.js";
 import { asksOf, type Prepared } from "./prepared.js";
@@ -16,39 +25,41 @@ import { functionFields, functionTool, type ToolChoice, toolUse } from "./tools/
 const item = z.looseObject({ type: z.string().nullish(), role: z.string().nullish() });
 
 const messageItem = messageField.extend({ type: z.literal("message").nullish() });
-const callItem = z.looseObject({ call_id: z.string(), name: z.string(), arguments: z.string() });
-const outputItem = z.looseObject({ call_id: z.string(), output: messageField.shape.content });
+const callItem = z.object({ call_id: z.string(), name: z.string(), arguments: z.string() });
+const outputItem = z.object({ call_id: z.string(), output: messageField.shape.content });
 
-const responseBody = z.looseObject({
-  ...commonFields,
-  ...samplingFields,
-  input: z.union([z.string(), z.array(item).min(1)]),
-  instructions: z.string().nullish(),
-  max_output_tokens: tokenCount,
-  top_logprobs: z.int().min(0).max(20).nullish(),
-  include: z.array(z.string()).nullish(),
-  text: z.looseObject({ format: textFormat }).nullish(),
-  tools: z
-    .array(z.looseObject({ type: z.literal("function"), ...functionFields }))
-    .max(128)
-    .nullish(),
-  tool_choice: z
-    .union([z.enum(["auto", "none", "required"]), z.looseObject({ type: z.literal("function"), name: z.string() })])
-    .nullish(),
-  parallel_tool_calls: z.boolean().nullish(),
-  metadata: z.record(z.string(), z.string()).nullish(),
-  truncation: z.enum(["auto", "disabled"]).nullish(),
-});
-
-/** What a request asked for, as the answer repeats it. */
-export type ResponseRequest = z.infer<typeof responseBody>;
-
-const refused: Readonly<Record<string, string>> = {
+/** Fields that would change the answer and are not there. */
+const refused = {
   previous_response_id: "nothing is kept between requests; send the conversation as input",
   conversation: "nothing is kept between requests; send the conversation as input",
   background: "answers are made while the request is open",
   prompt: "there are no stored prompts; send instructions and input",
 };
+
+const responseBody = z.object({
+  ...refusedFields(refused),
+  ...commonFields,
+  ...samplingFields,
+  input: z.union([z.string(), listOf(item, { least: 1 })]),
+  instructions: z.string().nullish(),
+  max_output_tokens: tokenCount,
+  top_logprobs: z.int().min(0).max(20).nullish(),
+  include: textsOf().nullish(),
+  text: z.object({ format: textFormat }).nullish(),
+  tools: listOf(z.object({ type: z.literal("function"), ...functionFields }), { most: 128 }).nullish(),
+  tool_choice: z
+    .union([z.enum(["auto", "none", "required"]), z.object({ type: z.literal("function"), name: z.string() })])
+    .nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  metadata: recordOf(z.string()).nullish(),
+  truncation: z.enum(["auto", "disabled"]).nullish(),
+});
+
+/** What a request asked for, as the answer repeats it. */
+export type RepeatedRequest = Pick<
+  z.infer<typeof responseBody>,
+  "instructions" | "metadata" | "max_output_tokens" | "text" | "tools" | "tool_choice" | "parallel_tool_calls" | "user"
+>;
 
 /** Reads a request. */
 export async function prepareResponse(given: unknown, model: ServedModel, limits: RequestLimits): Promise<Prepared> {
@@ -76,7 +87,7 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
   const rule = oneRule(textRule(body.text?.format), tools.rule, tools.style !== undefined, "text.format");
   const system = typeof instructions === "string" ? [{ role: "system", content: instructions }] : [];
   const more = tools.forTemplate.length === 0 ? {} : { tools: tools.forTemplate };
-  const prompt = conversationTokens(model, [...system, ...said], more, "input");
+  const prompt = await conversationTokens(model, [...system, ...said], more, "input");
   const wantsLogprobs = body.include?.includes("message.output_text.logprobs") === true;
   const maxTokens = maxTokensOf({ max_output_tokens }, "input", prompt.length, model.engine.context, limits);
   const ask = {
@@ -92,11 +103,17 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
   const constraints = await model.constraints(rule, tools.rule === undefined ? "text.format" : "tools", 1);
   return {
     asks: asksOf(ask, 1, constraints),
-    answer: new ResponseAnswer(model, body, ask.sampling),
+    answer: new ResponseAnswer(model, repeatedOf(body), ask.sampling),
     stream: body.stream === true,
     priority,
     shown: input,
   };
+}
+
+/** What is kept of a request while its text is made. */
+function repeatedOf(body: z.infer<typeof responseBody>): RepeatedRequest {
+  const { instructions, metadata, max_output_tokens, text, tools, tool_choice, parallel_tool_calls, user } = body;
+  return { instructions, metadata, max_output_tokens, text, tools, tool_choice, parallel_tool_calls, user };
 }
 
 /** The items of an input as messages; calls that follow each other are one message. */

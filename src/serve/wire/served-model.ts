@@ -2,13 +2,19 @@
 import type { HeldConstraint, TextRule } from "../../generate/constraint.js";
 import type { LanguageModel } from "../../generate/causal-lm.js";
 import { InsituError } from "../../base/error.js";
+import type { ChatMessage } from "../../generate/messages.js";
+import type { EncodeBounds, EncodeOptions } from "../../generate/tokenizer.js";
 import type { Engine } from "../engine.js";
 import { ApiError, apiErrorOf, badField } from "./api-error.js";
+import type { WorkTurns } from "../work-turns.js";
 import { nowSeconds } from "./identity.js";
 import { type ToolStyle, toolStyleOf } from "./tools/tool-style.js";
 
 /** Characters that a token may stand for, on average over a whole prompt; far more than any language needs. */
 const mostCharacters = 128;
+
+/** How often over a context may be filled before a text is read no further. */
+const mostContexts = 4;
 
 /** A model that is served. */
 export class ServedModel {
@@ -19,9 +25,11 @@ export class ServedModel {
   readonly endTokens: ReadonlySet<number>;
   /** Control tokens that stand in texts as they are spelled where calls of tools are looked for. */
   readonly markers: ReadonlyMap<number, string>;
+  readonly #turns: WorkTurns;
   #style: { readonly found: ToolStyle | undefined } | undefined;
 
-  constructor(lm: LanguageModel, engine: Engine, name: string) {
+  constructor(lm: LanguageModel, engine: Engine, name: string, turns: WorkTurns) {
+    this.#turns = turns;
     this.lm = lm;
     this.engine = engine;
     this.name = name;
@@ -51,14 +59,43 @@ export class ServedModel {
       });
   }
 
-  /** Tokens of what a client gave; what cannot become tokens is the client's to mend. */
-  encode(param: string, work: (tokenizer: LanguageModel["tokenizer"]) => readonly number[]): readonly number[] {
+  /** Tokens of a text that a client gave. */
+  encode(param: string, text: string, options?: EncodeOptions): Promise<readonly number[]> {
+    return this.#tokens(param, () => this.lm.tokenizer.encodeSteps(text, options, this.#bounds));
+  }
+
+  /** Tokens of a conversation that a client gave, by the model's template. */
+  encodeChat(
+    param: string,
+    messages: readonly ChatMessage[],
+    more: Readonly<Record<string, unknown>>,
+  ): Promise<readonly number[]> {
+    return this.#tokens(param, () => this.lm.tokenizer.encodeChatSteps(messages, more, this.#bounds));
+  }
+
+  get #bounds(): EncodeBounds {
+    return { mostCharacters: this.#mostCharacters, mostTokens: this.engine.context * mostContexts };
+  }
+
+  /** What is surely longer than any text that fits. */
+  get #mostCharacters(): number {
+    return Math.max(this.engine.context * mostCharacters, 4096);
+  }
+
+  /** What cannot become tokens is the client's to mend. */
+  async #tokens(param: string, begin: () => Iterator<void, readonly number[]>): Promise<readonly number[]> {
     let tokens: readonly number[];
     try {
-      tokens = work(this.lm.tokenizer);
+      tokens = await this.#turns.through(begin());
     } catch (error) {
       if (!(error instanceof InsituError)) throw apiErrorOf(error);
-      throw badField(param, `${param}: ${error.message}`);
+      const isLong = error.code === "context-overflow";
+      const context = isLong ? `, and the context holds ${this.engine.context} for prompt and text together` : "";
+      throw badField(
+        param,
+        `${param}: ${error.message}${context}`,
+        isLong ? "context_length_exceeded" : "invalid_value",
+      );
     }
     if (tokens.length === 0) throw badField(param, `${param}: there is nothing that a text could follow on`);
     return tokens;
@@ -66,8 +103,7 @@ export class ServedModel {
 
   /** Throws for a text that is longer than any that fits: it is not read to find out. */
   requireLength(param: string, characters: number): void {
-    const most = Math.max(this.engine.context * mostCharacters, 4096);
-    if (characters > most)
+    if (characters > this.#mostCharacters)
       throw badField(
         param,
         `${param}: has ${characters} characters, more than a context of ${this.engine.context} tokens holds`,

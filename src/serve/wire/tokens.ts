@@ -1,27 +1,32 @@
 /** `/tokenize` and `/detokenize`: text ↔ tokens, with the fields that vLLM and llama.cpp have. */
 import * as z from "zod";
 import { badField } from "./api-error.js";
-import { readBody } from "./fields.js";
+import { requireTokens } from "./completions.js";
+import { listOf, readBody, recordOf, tokensOf } from "./fields.js";
 import type { RequestLimits } from "./limits.js";
 import { conversationTokens, messageField, templateMessage } from "./messages.js";
 import type { ServedModel } from "./served-model.js";
 
-const tokenizeBody = z.looseObject({
+const tokenizeBody = z.object({
   model: z.string().nullish(),
   /** vLLM's name. */
   prompt: z.string().nullish(),
   /** llama.cpp's name. */
   content: z.string().nullish(),
-  messages: z.array(messageField).min(1).nullish(),
+  messages: listOf(messageField, { least: 1 }).nullish(),
   add_special_tokens: z.boolean().nullish(),
   return_token_strs: z.boolean().nullish(),
-  chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
+  chat_template_kwargs: recordOf<unknown>().nullish(),
 });
 
-const detokenizeBody = z.looseObject({ model: z.string().nullish(), tokens: z.array(z.int().min(0)).max(1 << 20) });
+const detokenizeBody = z.object({ model: z.string().nullish(), tokens: tokensOf({ most: 1 << 20 }) });
 
 /** The tokens of a text or of a conversation. */
-export function tokenize(given: unknown, model: ServedModel, limits: RequestLimits): object {
+export async function tokenize(
+  given: unknown,
+  model: ServedModel,
+  limits: RequestLimits,
+): Promise<() => Promise<object>> {
   const body = readBody(tokenizeBody, given);
   model.requireName(body.model);
   const { messages, add_special_tokens } = body;
@@ -34,24 +39,21 @@ export function tokenize(given: unknown, model: ServedModel, limits: RequestLimi
     typeof text === "string"
       ? text === ""
         ? []
-        : model.encode("prompt", (tokenizer) => tokenizer.encode(text, { specialTokens: add_special_tokens ?? true }))
-      : conversationTokens(model, messages!.map(templateMessage), body.chat_template_kwargs ?? {});
-  const spellings = tokens.map((token) => model.lm.tokenizer.spellingOf(token) ?? "");
-  return {
-    tokens,
-    count: tokens.length,
-    max_model_len: model.engine.context,
-    ...(body.return_token_strs === true ? { token_strs: spellings } : {}),
-  };
+        : await model.encode("prompt", text, { specialTokens: add_special_tokens ?? true })
+      : await conversationTokens(model, messages!.map(templateMessage), body.chat_template_kwargs ?? {});
+  const told = { tokens, count: tokens.length, max_model_len: model.engine.context };
+  const spellings =
+    body.return_token_strs === true
+      ? { token_strs: tokens.map((token) => model.lm.tokenizer.spellingOf(token) ?? "") }
+      : {};
+  return () => Promise.resolve({ ...told, ...spellings });
 }
 
 /** The text of tokens. */
-export function detokenize(given: unknown, model: ServedModel): object {
+export function detokenize(given: unknown, model: ServedModel): Promise<() => Promise<object>> {
   const body = readBody(detokenizeBody, given);
   model.requireName(body.model);
-  const wrong = body.tokens.find((token) => token >= model.engine.vocabulary);
-  if (wrong !== undefined)
-    throw badField("tokens", `tokens: tokens must be below ${model.engine.vocabulary}, got ${wrong}`);
+  requireTokens(body.tokens, "tokens", model);
   const text = model.lm.tokenizer.decode(body.tokens);
-  return { prompt: text, content: text };
+  return Promise.resolve(() => Promise.resolve({ prompt: text, content: text }));
 }
