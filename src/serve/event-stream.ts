@@ -1,11 +1,13 @@
-/** Server-sent events with a bound: what waits for a reader is counted, and a stream that is read too slowly ends. */
+/** Server-sent events. Whoever reads gets all of them, however much is said in one go; who reads nothing for a time while much waits is slow. */
 import type { StreamEvent } from "./wire/answer.js";
 
 /** How a stream ended that nobody closed. */
 export type StreamLoss = "gone" | "slow";
 
-/** How often a stream that has nothing to say shows that it is alive. */
-const aliveMilliseconds = 15_000;
+/** How often a stream is looked after, after how many looks without a read it is slow, and after how many it shows that it is alive. */
+const lookMilliseconds = 500;
+const stalledLooks = 4;
+const aliveLooks = 30;
 
 const encoder = new TextEncoder();
 
@@ -13,20 +15,31 @@ const encoder = new TextEncoder();
 export class EventStream {
   readonly readable: ReadableStream<Uint8Array>;
   readonly #lost: (loss: StreamLoss) => void;
+  readonly #waitingBytes: number;
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
-  #alive: ReturnType<typeof setInterval>;
+  readonly #timer: ReturnType<typeof setInterval>;
+  #written = 0;
+  /** Bytes that were read when it was last looked at, and how many looks ago that changed. */
+  #read = 0;
+  #stalled = 0;
+  #silent = 0;
 
-  /** `lost` is called once, if the reader leaves or is too slow. */
+  /** `lost` is called once, if the reader leaves, or stalls while more than so many bytes wait for it; the stream can still be told why. */
   constructor(waitingBytes: number, lost: (loss: StreamLoss) => void) {
     this.#lost = lost;
+    this.#waitingBytes = waitingBytes;
     this.readable = new ReadableStream<Uint8Array>(
       {
         start: (controller) => void (this.#controller = controller),
-        cancel: () => this.#lose("gone"),
+        cancel: () => {
+          if (this.#controller === undefined) return;
+          this.#forget();
+          lost("gone");
+        },
       },
       new ByteLengthQueuingStrategy({ highWaterMark: waitingBytes }),
     );
-    this.#alive = setInterval(() => this.#write(": still here\n\n"), aliveMilliseconds);
+    this.#timer = setInterval(() => this.#look(), lookMilliseconds);
   }
 
   send(events: readonly StreamEvent[]): void {
@@ -42,25 +55,26 @@ export class EventStream {
   }
 
   #write(text: string): void {
-    const controller = this.#controller;
-    if (controller === undefined) return;
-    if ((controller.desiredSize ?? 0) <= 0) {
-      // The reader finds the end of what it has not read, without a last word.
-      this.#lose("slow");
-      controller.close();
-      return;
-    }
-    controller.enqueue(encoder.encode(text));
+    const bytes = encoder.encode(text);
+    this.#silent = 0;
+    this.#written += bytes.length;
+    this.#controller?.enqueue(bytes);
   }
 
-  #lose(loss: StreamLoss): void {
-    if (this.#controller === undefined) return;
-    this.#forget();
-    this.#lost(loss);
+  /** Looks are what is counted, not the clock: while the server itself is held up nobody can read. */
+  #look(): void {
+    const waiting = this.#waitingBytes - (this.#controller?.desiredSize ?? 0);
+    const read = this.#written - waiting;
+    this.#stalled = read > this.#read || waiting <= this.#waitingBytes ? 0 : this.#stalled + 1;
+    this.#read = read;
+    if (this.#stalled >= stalledLooks) {
+      clearInterval(this.#timer);
+      this.#lost("slow");
+    } else if (++this.#silent >= aliveLooks) this.#write(": still here\n\n");
   }
 
   #forget(): void {
     this.#controller = undefined;
-    clearInterval(this.#alive);
+    clearInterval(this.#timer);
   }
 }

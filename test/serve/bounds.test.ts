@@ -391,3 +391,24 @@ describe("every request ends by its time", () => {
       expect(await answer(broken, true)).toMatchObject({ told: { error: { code: "internal_error" } }, status: 500 });
   });
 });
+
+describe("streams", () => {
+  const ask = {
+    input: "Once",
+    stream: true,
+    max_output_tokens: 400,
+    include: ["message.output_text.logprobs"],
+    top_logprobs: 20,
+  };
+
+  test("who reads has all of it, however much is said in one go", async () => {
+    script = { tokens: Array<number>(300).fill(300) };
+    const text = await (await running.post(responses, ask)).text();
+    expect(text.length).toBeGreaterThan(4 * limits.waitingBytes);
+    expect(text).toMatch(/event: response\.completed\ndata: .*\n\n$/);
+    script = { text: "a" };
+    const metadata = { note: "x".repeat(2 * limits.waitingBytes) };
+    const repeated = await (await running.post(responses, { input: "Once", stream: true, metadata })).text();
+    expect(repeated).toMatch(/event: response\.completed\ndata: .*\n\n$/);
+  });
+});

@@ -109,6 +109,12 @@ test("a reader that stalls: what waits is bounded, its text ends, others go on",
     expect(ends.map(({ end }) => end)).toEqual(["length", "slow"]);
     expect(wide.engine.figures()).toMatchObject({ running: 0, blocksUsed: 0 });
     expect(await (await fetch(`${wide.address}/metrics`)).text()).toContain('insitu_lost_streams_total{why="slow"} 1');
+    // Whoever reads on finds what waited, and that it is cut there.
+    let rest = "";
+    socket.on("data", (chunk) => void (rest = (rest + String(chunk)).slice(-1000)));
+    socket.resume();
+    await until(() => rest.endsWith("0\r\n\r\n"));
+    expect(rest).toContain('"code":"slow_reader"');
     socket.destroy();
   } finally {
     await wide.stop();
