@@ -16,8 +16,8 @@ const template = `{%- if tools %}{{- 'tools:' }}{%- for tool in tools %}{{- '\\n
 /** Keys that the server knows: prefixes are shared within each. */
 export const keys = ["first-soak-key", "second-soak-key", "third-soak-key"];
 
-/** Starts the server. */
-export async function startServer() {
+/** Starts the server, with options of its own where they are given; those that are undefined are left out. */
+export async function startServer(more = {}) {
   const folder = mkdtempSync(join(tmpdir(), "insitu-soak-"));
   const model = join(folder, "model");
   cpSync(place("models/embedded"), model, { recursive: true });
@@ -32,6 +32,7 @@ export async function startServer() {
     "prefix-cache": join(folder, "prefixes"),
     "prefix-cache-size": 64 << 20,
     "metrics-dialect": "vllm",
+    ...more,
   };
   const child = spawn(
     process.execPath,
@@ -42,7 +43,7 @@ export async function startServer() {
       main,
       "serve",
       "--quiet",
-      ...Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]),
+      ...Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, String(value)])),
     ],
     { stdio: ["ignore", "pipe", "inherit", "ipc"], env: { ...process.env, INSITU_API_KEY: keys.join() } },
   );
