@@ -1,18 +1,32 @@
 /** What callers hand in, checked: JavaScript lets anything through. Undefined stands for what is left out; the checks of options let it pass. */
 import { type BuiltInError, InsituError } from "./error.js";
+import { checkOptionNames, type OptionNames } from "./option-names.js";
 import { valueText } from "./value-text.js";
 
-/** The options that a caller gave, none where they are left out; null is a value like others. `what` names them. */
-export function optionsOf<T extends object>(what: string, given: T | undefined): Partial<T> {
+/** An object that a caller gave, with whatever names it has; an empty one where it is left out. `what` names it. */
+export function objectOf<T extends object>(what: string, given: T | undefined): Partial<T> {
   if (given === undefined) return {};
   if (typeof given === "object" && given !== null && !Array.isArray(given)) return given;
   throw new InsituError("invalid-argument", `${what} must be an object, got ${valueText(given)}`, { as: "TypeError" });
 }
 
+/** The options that a caller gave, none where they are left out; null is a value like others. Names that are none of `names` are refused. */
+export function optionsOf<T extends object>(what: string, given: T | undefined, names: OptionNames<T>): Partial<T> {
+  const options = objectOf(what, given);
+  checkOptionNames(what, options, names);
+  return options;
+}
+
 /** The same for options that may be null, each or all: null is left out. */
-export function optionsWithoutNull<T extends object>(what: string, given: T | null | undefined): T {
-  const options = optionsOf<T>(what, given ?? undefined);
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null && value !== undefined)) as T;
+export function optionsWithoutNull<T extends object>(
+  what: string,
+  given: T | null | undefined,
+  names: OptionNames<T>,
+): T {
+  const entries = Object.entries(objectOf<T>(what, given ?? undefined));
+  const options = Object.fromEntries(entries.filter(([, value]) => value !== null && value !== undefined)) as T;
+  checkOptionNames(what, options, names);
+  return options;
 }
 
 /** What is thrown for a value where a number is asked for: another number is out of its range. */
@@ -36,6 +50,12 @@ export function checkObject(what: string, given: unknown): void {
     throw new InsituError("invalid-argument", `${what} must be an object, got ${valueText(given)}`, {
       as: "TypeError",
     });
+}
+
+/** Throws unless options that must be there are an object with none but these names. */
+export function checkOptions<T extends object>(what: string, given: T, names: OptionNames<T>): void {
+  checkObject(what, given);
+  checkOptionNames(what, given, names);
 }
 
 /** Throws unless an option is a function or left out. */

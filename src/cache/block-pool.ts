@@ -2,8 +2,17 @@
  * A pool of blocks that sequences share: allocation, reference counts, copy on write, prefixes that are held once. Bookkeeping only: no
  * device and no bytes; copies are asked for through a callback, for all layers at once.
  */
-import { checkCallback, checkFlag, checkList, checkName, checkNumbers, checkObject } from "../base/arguments.js";
+import {
+  checkCallback,
+  checkFlag,
+  checkList,
+  checkName,
+  checkNumbers,
+  checkObject,
+  checkOptions,
+} from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { Blocks } from "./blocks.js";
 import { type PrefixHash, PrefixIndex } from "./prefix-index.js";
@@ -22,6 +31,14 @@ export interface BlockPoolOptions {
   /** How beginnings are found; what is found is verified by tokens. */
   readonly hash?: PrefixHash;
 }
+
+const blockPoolOptionNames: OptionNames<BlockPoolOptions> = {
+  blocks: true,
+  blockSize: true,
+  copy: true,
+  sharePrefixes: true,
+  hash: true,
+};
 
 /** What the sequences of a pool share with it. */
 export interface PoolParts {
@@ -86,7 +103,7 @@ export class BlockPool {
   #copies = 0;
 
   constructor(options: BlockPoolOptions) {
-    checkObject("the options of a pool", options);
+    checkOptions("the options of a pool", options, blockPoolOptionNames);
     const { blocks, blockSize, copy = () => {}, sharePrefixes = true, hash } = options;
     for (const [name, given] of Object.entries({ blocks, blockSize }))
       if (!Number.isSafeInteger(given) || given < 1)

@@ -4,6 +4,7 @@
  */
 import { checkFlag, checkNumbers } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
@@ -29,6 +30,13 @@ export interface EvictingStateOptions {
   readonly perHead?: boolean;
 }
 
+const evictingStateOptionNames: OptionNames<EvictingStateOptions> = {
+  capacity: true,
+  policy: true,
+  slack: true,
+  perHead: true,
+};
+
 /** The rows of the cache, or of one head of it. */
 interface Rows {
   positions: number[];
@@ -49,7 +57,7 @@ export class EvictingState {
   #moved = 0;
 
   constructor(session: Session, options: EvictingStateOptions) {
-    checkStateArguments("an evicting state", session, options);
+    checkStateArguments("an evicting state", session, options, evictingStateOptionNames);
     const { capacity, policy, slack, perHead = false } = options;
     if (!Number.isSafeInteger(capacity) || capacity < 2)
       throw new InsituError(

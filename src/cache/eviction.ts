@@ -21,7 +21,7 @@ export type EvictionPolicy = (rows: CachedRows) => readonly number[];
 
 /** Keeps the first positions of the text, which models lean on whatever they say, and the most recent ones. */
 export function recentWindow(options?: { readonly sinks?: number }): EvictionPolicy {
-  const { sinks = 4 } = optionsOf("the options of recentWindow", options);
+  const { sinks = 4 } = optionsOf("the options of recentWindow", options, { sinks: true });
   checkSinks(sinks);
   return ({ positions, budget }) => {
     const first = positions.filter((position) => position < sinks).length;
@@ -35,7 +35,7 @@ export function recentWindow(options?: { readonly sinks?: number }): EvictionPol
  * budget that goes to the latter, as far as the first positions leave room for them.
  */
 export function heavyHitters(options?: { readonly sinks?: number; readonly recent?: number }): EvictionPolicy {
-  const { sinks = 4, recent = 0.5 } = optionsOf("the options of heavyHitters", options);
+  const { sinks = 4, recent = 0.5 } = optionsOf("the options of heavyHitters", options, { sinks: true, recent: true });
   checkSinks(sinks);
   if (!(typeof recent === "number" && recent >= 0 && recent <= 1))
     throw new InsituError("invalid-argument", `option recent must be a share from 0 to 1, got ${valueText(recent)}`);

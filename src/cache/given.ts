@@ -1,15 +1,31 @@
 /** What callers of this room hand in, checked: sessions, sequences, tokens. */
-import { checkNumbers, checkObject } from "../base/arguments.js";
+import { checkNumbers, checkOptions } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { Session } from "../session/session.js";
+import type { PagedStateOptions } from "./paged-state.js";
 import { Sequence } from "./sequence.js";
 
-/** Throws unless the arguments of a state's constructor are a session and an object of options. */
-export function checkStateArguments(what: string, session: unknown, options: unknown): void {
+/** The names of a paged state's options. */
+export const pagedStateOptionNames: OptionNames<PagedStateOptions> = {
+  blocks: true,
+  blockSize: true,
+  sharePrefixes: true,
+  hash: true,
+  columns: true,
+};
+
+/** Throws unless the arguments of a state's constructor are a session and an object of options with these names. */
+export function checkStateArguments<T extends object>(
+  what: string,
+  session: unknown,
+  options: T,
+  names: OptionNames<T>,
+): void {
   if (!Session.isSession(session))
     throw new InsituError("invalid-argument", `${what} needs an InferenceSession, got ${valueText(session)}`);
-  checkObject(`the options of ${what}`, options);
+  checkOptions(`the options of ${what}`, options, names);
 }
 
 /** Throws unless this is a sequence. */

@@ -2,7 +2,7 @@
  * Sequences of different lengths on one set of pages: a session's state that holds the pools of all layers, and the block pool that
  * decides which rows are whose. One run reads tokens of any number of sequences. Chooses no token and knows no text.
  */
-import { checkCount, checkFlag, checkList, checkNumbers, checkObject } from "../base/arguments.js";
+import { checkCount, checkFlag, checkList, checkNumbers, checkObject, checkOptions } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { Session } from "../session/session.js";
@@ -11,7 +11,7 @@ import { readNumbers } from "../tensor/access.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { type AppendEntry, BlockPool, type BlockPoolOptions, rowsOf } from "./block-pool.js";
 import { Decoder } from "./decoder.js";
-import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
+import { checkSequence, checkStateArguments, checkTokens, pagedStateOptionNames } from "./given.js";
 import type { Logits } from "./logits.js";
 import { keepRows, pageLayout } from "./page-bytes.js";
 import {
@@ -100,7 +100,7 @@ export class PagedState {
 
   /** Pages for a session whose model reads and writes them. */
   constructor(session: Session, given: PagedStateOptions) {
-    checkStateArguments("a paged state", session, given);
+    checkStateArguments("a paged state", session, given, pagedStateOptionNames);
     const { blockSize = 16, columns = 64, ...options } = given;
     checkCount("option columns", columns, 1);
     this.#columns = columns;
@@ -261,7 +261,7 @@ export class PagedState {
     options: { readonly budget: number; readonly exact?: boolean },
   ): Promise<Evicted> {
     checkSequence("evict", sequence);
-    checkObject("the options of evict", options);
+    checkOptions("the options of evict", options, { budget: true, exact: true });
     const { budget, exact = false } = options;
     checkFlag("option exact", exact);
     return this.#turns.take(() => this.#evict(sequence, policy, budget, exact));

@@ -1,15 +1,25 @@
 /** `pages()`: the step from model to model that a session is given to run on pages; exported decoders are rewritten on the way. */
 import { checkFlag, choiceOf, optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { isModel, type Model } from "../onnx/model.js";
 import type { PagesOptions } from "../rewrite/page-names.js";
 
 export type { CacheType } from "../rewrite/page-names.js";
 
+const pagesOptionNames: OptionNames<PagesOptions> = {
+  cacheType: true,
+  layout: true,
+  perHead: true,
+  packed: true,
+  logitRows: true,
+  scores: true,
+};
+
 /** A change of model for `InferenceSession.create(path, { change: pages() })`. */
 export function pages(given?: PagesOptions): (model: Model) => Promise<Model> {
-  const options = optionsOf<PagesOptions>("the options of pages", given);
+  const options = optionsOf<PagesOptions>("the options of pages", given, pagesOptionNames);
   const { cacheType = "same" } = options;
   const types = ["same", "int8", "float8e4m3fn", "float8e5m2"];
   if (!types.includes(cacheType))

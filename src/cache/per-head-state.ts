@@ -51,7 +51,7 @@ export class PerHeadState {
   readonly #turns = new Turns();
 
   constructor(session: Session, options: Pick<PagedStateOptions, "blockSize" | "blocks">) {
-    checkStateArguments("a state with tables for each head", session, options);
+    checkStateArguments("a state with tables for each head", session, options, { blockSize: true, blocks: true });
     const { blockSize = 16, blocks } = options;
     const heads = session.inputMetadata.find(({ name }) => name === pageInputs.tables)?.shape[1];
     if (typeof heads !== "number")

@@ -1,8 +1,9 @@
 /** The session and the language model as Node has them: models and weights come from files. */
 import { optionsWithoutNull } from "../base/arguments.js";
 import { LanguageModel, type LoadLanguageModelOptions, placeOf } from "../generate/causal-lm.js";
+import { loadLanguageModelOptionNames } from "../generate/load-option-names.js";
 import type { MakeGrammars } from "../generate/constraint.js";
-import { fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";
+import { checkedHubOptions, fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";
 import { embeddedModel } from "../platform/embedded-model.js";
 import { nodePlatform } from "../platform/node.js";
 import type { LoadOptions } from "../onnx/load-options.js";
@@ -66,7 +67,11 @@ export class CausalLM extends LanguageModel {
     source?: string | URL,
     options?: LoadLanguageModelOptions & { readonly hub?: HubOptions },
   ): Promise<CausalLM> {
-    const { hub, ...rest } = optionsWithoutNull("the options of CausalLM.load", options);
+    const { hub, ...rest } = optionsWithoutNull("the options of CausalLM.load", options, {
+      ...loadLanguageModelOptionNames,
+      hub: true,
+    });
+    if (hub !== undefined) checkedHubOptions(hub);
     const variant = rest.variant === undefined ? {} : { variant: rest.variant };
     const given = placeOf(source ?? embeddedModel());
     const folder = isHubName(given) ? await fetchHubModel(given, { ...variant, ...hub }) : given;

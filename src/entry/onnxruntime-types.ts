@@ -2,7 +2,8 @@
 import type { ModelSource } from "../session/load.js";
 import type { SessionOptions } from "../session/options.js";
 import type { ValueMetadata } from "../session/metadata.js";
-import type { RunOptions, Session } from "../session/session.js";
+import type { RunOptions } from "../session/run-options.js";
+import type { Session } from "../session/session.js";
 import type { Tensor } from "../tensor/tensor.js";
 
 /** The same with properties that may be set one by one, as programs do with onnxruntime's. */

@@ -2,6 +2,7 @@
 import { optionsWithoutNull } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { LanguageModel, type LoadLanguageModelOptions, placeOf } from "../generate/causal-lm.js";
+import { loadLanguageModelOptionNames } from "../generate/load-option-names.js";
 import type { HubOptions } from "../hub/hub-model.js";
 import { webPlatform } from "../platform/web.js";
 import type { LoadOptions } from "../onnx/load-options.js";
@@ -65,7 +66,10 @@ export class CausalLM extends LanguageModel {
     source?: string | URL,
     options?: LoadLanguageModelOptions & { readonly hub?: HubOptions },
   ): Promise<CausalLM> {
-    const { hub, ...rest } = optionsWithoutNull("the options of CausalLM.load", options);
+    const { hub, ...rest } = optionsWithoutNull("the options of CausalLM.load", options, {
+      ...loadLanguageModelOptionNames,
+      hub: true,
+    });
     if (source === undefined)
       throw new InsituError(
         "invalid-argument",

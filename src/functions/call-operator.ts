@@ -1,5 +1,5 @@
 /** Calls one declared operator on tensors: what the functions of `ops` are made of. No graph, no session, no plan. */
-import { checkObject, optionsOf } from "../base/arguments.js";
+import { checkObject, objectOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import { type Attribute, type AttributeValue, readAttributes } from "../graph/attribute.js";
@@ -78,7 +78,7 @@ function readOptions(
 /** The options of a function, once both its arguments are known to be objects. */
 export function readArguments<T extends object>(label: string, inputs: unknown, options: T | undefined): Partial<T> {
   checkObject(`${label}: its inputs`, inputs);
-  return optionsOf(`${label}: its options`, options);
+  return objectOf(`${label}: its options`, options);
 }
 
 /** Throws unless an operand is a tensor or left out. */

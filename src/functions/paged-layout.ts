@@ -1,6 +1,7 @@
 /** The change of a paged cache from one layout to another. Moves elements; knows no operator. */
-import { checkObject } from "../base/arguments.js";
+import { checkOptions } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { fragmentLength, type PagedLayout, pagedTypes } from "../ops/shared/paged/layouts.js";
 import { copyView } from "../tensor/copy.js";
@@ -16,13 +17,15 @@ export interface PagedLayoutChange {
   readonly heads?: number;
 }
 
+const layoutChangeNames: OptionNames<PagedLayoutChange> = { from: true, to: true, heads: true };
+
 /** A copy of a paged cache in another layout. */
 export function convertPagedLayout(cache: Tensor, change: PagedLayoutChange): Tensor {
   const refuse = (message: string): never => {
     throw new InsituError("invalid-argument", `ops.convertPagedLayout: ${message}`);
   };
   if (!isTensor(cache)) refuse(`cache must be a Tensor, got ${valueText(cache)}`);
-  checkObject("ops.convertPagedLayout: the change", change);
+  checkOptions("ops.convertPagedLayout: the change", change, layoutChangeNames);
   const { from, to, heads } = change;
   for (const layout of [from, to])
     if (!["Norm", "PA_NZ", "NHSD"].includes(layout))

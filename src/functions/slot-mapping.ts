@@ -1,5 +1,6 @@
 /** The slots of positions: what a scheduler knows, block tables and positions, turned into what the paged write takes. */
 import { InsituError } from "../base/error.js";
+import { checkOptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { readNumbers, writeIntegers } from "../tensor/access.js";
 import { isTensor, Tensor } from "../tensor/tensor.js";
@@ -18,7 +19,9 @@ export interface SlotMappingInputs {
 
 /** The slots [tokens] of positions: block_tables[b][p div blockSize] * blockSize + p mod blockSize. Typed as the tables. */
 export function slotMapping(inputs: SlotMappingInputs, options: { readonly blockSize: number }): Tensor {
-  const { blockSize } = readArguments<{ readonly blockSize: number }>("ops.slotMapping", inputs, options);
+  const given = readArguments<{ readonly blockSize: number }>("ops.slotMapping", inputs, options);
+  checkOptionNames("ops.slotMapping: its options", given, { blockSize: true });
+  const { blockSize } = given;
   const { blockTables, positions, seqLens } = inputs;
   const refuse = (message: string): never => {
     throw new InsituError("invalid-argument", `ops.slotMapping: ${message}`);

@@ -17,12 +17,14 @@ import { ContextPool } from "./context-pool.js";
 import type { StatefulDecoder } from "./decoder.js";
 import { contextFull, stillWanted, wantsNothing } from "./ending.js";
 import { type ContextSource, Generation } from "./generation.js";
+import { beamSearchOptionNames, loadLanguageModelOptionNames } from "./load-option-names.js";
 import { type AnyChatMessage, checkMessages, plainText } from "./messages.js";
 import { type Json, readModelFolder } from "./model-folder.js";
 import {
   checkGenerateOptions,
   type GenerateOptions,
   type Generating,
+  generateOptionNames,
   type ModelDefaults,
   modelDefaults,
   readGenerating,
@@ -95,7 +97,7 @@ export class LanguageModel {
     options?: LoadLanguageModelOptions,
     makeGrammars?: MakeGrammars,
   ): Promise<LanguageModelParts> {
-    const given = optionsWithoutNull("the options of CausalLM.load", options);
+    const given = optionsWithoutNull("the options of CausalLM.load", options, loadLanguageModelOptionNames);
     const { context, chunk, sinks = 4, variant, keep = 1, chatTemplate, ...others } = given;
     const { cache, cacheType, blockSize, blocks, ...sessionOptions } = others;
     const paged = readCacheOptions({ cache, cacheType, blockSize, blocks });
@@ -215,7 +217,7 @@ export class LanguageModel {
 
   /** Continues a prompt: iterate over the result for tokens with their text. */
   generate(prompt: Prompt, options?: GenerateOptions): Generation {
-    const given = optionsWithoutNull("the options of generate", options);
+    const given = optionsWithoutNull("the options of generate", options, generateOptionNames);
     const generating = this.#read(given, isConversation(prompt));
     return this.#generate(this.#encode(prompt, given), generating, this.#pool);
   }
@@ -223,7 +225,7 @@ export class LanguageModel {
   /** Continues several prompts at once; tokens of all texts come as they are made. */
   generateBatch(prompts: readonly Prompt[], options?: GenerateOptions): AsyncGenerator<BatchToken, void, undefined> {
     const { decoder, tokenizer: text, context: capacity, reading } = this.#parts;
-    const given = optionsWithoutNull("the options of generateBatch", options);
+    const given = optionsWithoutNull("the options of generateBatch", options, generateOptionNames);
     if (!Array.isArray(prompts))
       throw new InsituError("invalid-argument", `a batch is a list of prompts, got ${valueText(prompts)}`);
     const generating = this.#read(given, (prompts as readonly Prompt[]).some(isConversation));
@@ -239,7 +241,7 @@ export class LanguageModel {
   async samples(prompt: Prompt, count: number, options?: GenerateOptions): Promise<Generation[]> {
     const rule = `a whole number from 1 to ${mostSamples}`;
     checkRule("option count", count ?? NaN, rule, Number.isSafeInteger(count) && count >= 1 && count <= mostSamples);
-    const given = optionsWithoutNull("the options of samples", options);
+    const given = optionsWithoutNull("the options of samples", options, generateOptionNames);
     const generating = this.#read(given, isConversation(prompt));
     const tokens = this.#encode(prompt, given);
     const shared = new SharedPrompt(this.#pool, count, () => this.#readAllButLast(tokens, generating));
@@ -257,7 +259,11 @@ export class LanguageModel {
     prompt: Prompt,
     options?: GenerateOptions & Partial<BeamOptions>,
   ): Promise<(Beam & { readonly text: string })[]> {
-    const { beams = 4, lengthPenalty = 1, ...given } = optionsWithoutNull("the options of beamSearch", options);
+    const {
+      beams = 4,
+      lengthPenalty = 1,
+      ...given
+    } = optionsWithoutNull("the options of beamSearch", options, beamSearchOptionNames);
     refuseLimits("beamSearch", given);
     checkCount("option beams", beams, 1);
     checkRule("option lengthPenalty", lengthPenalty, "a finite number", Number.isFinite(lengthPenalty));
@@ -275,7 +281,7 @@ export class LanguageModel {
    */
   chat(opening?: readonly AnyChatMessage[], options?: GenerateOptions): Chat {
     const said = opening ?? [];
-    const given = optionsWithoutNull("the options of chat", options);
+    const given = optionsWithoutNull("the options of chat", options, generateOptionNames);
     checkMessages(said);
     checkGenerateOptions(given);
     return new Chat(

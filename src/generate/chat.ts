@@ -6,7 +6,7 @@ import type { Context } from "./context.js";
 import type { ContextPool } from "./context-pool.js";
 import type { ContextSource, Generation, TakenContext } from "./generation.js";
 import { type AnyChatMessage, type ChatMessage, checkMessages } from "./messages.js";
-import type { GenerateOptions } from "./options.js";
+import { type GenerateOptions, generateOptionNames } from "./options.js";
 
 /** Makes a generation for a conversation. */
 type Answer = (messages: readonly AnyChatMessage[], options: GenerateOptions, source: ContextSource) => Generation;
@@ -40,7 +40,7 @@ export class Chat {
     const message = typeof content === "string" ? { role: "user", content } : content;
     const messages = [...this.messages, message];
     checkMessages(messages);
-    const given = { ...this.#options, ...optionsWithoutNull("the options of chat.send", options) };
+    const given = { ...this.#options, ...optionsWithoutNull("the options of chat.send", options, generateOptionNames) };
     const reply = this.#answer(messages, given, this.#source);
     this.#turns.add(message, reply);
     return reply;

@@ -1,11 +1,12 @@
 /** The options of a generation: the caller's, then what the model's generation_config.json says, then defaults. All are checked here. */
 import { InsituError } from "../base/error.js";
 import { checkChoice, checkCount, checkFlag, checkRule, checkSignal } from "../base/arguments.js";
+import { checkOptionNames, type OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { chatRules, type EndRules } from "./ending.js";
 import type { HeldConstraint, JsonSchema, TakenConstraint, TokenConstraint } from "./constraint.js";
 import type { Json } from "./model-folder.js";
-import { readSampling, type Sampling, type SamplingOptions } from "./sampling.js";
+import { readSampling, type Sampling, type SamplingOptions, samplingOptionNames } from "./sampling.js";
 import type { ControlTokens, TextTokenizer } from "./tokenizer.js";
 
 /** What happens when the context is full. */
@@ -55,6 +56,32 @@ export interface GenerateOptions extends SamplingOptions {
    */
   readonly controlTokens?: ControlTokens;
 }
+
+/** Their names. */
+export const generateOptionNames: OptionNames<GenerateOptions> = {
+  ...samplingOptionNames,
+  maxTokens: true,
+  minTokens: true,
+  endAtSentence: true,
+  stop: true,
+  stopTokens: true,
+  ignoreEnd: true,
+  logprobs: true,
+  whenFull: true,
+  logitBias: true,
+  jsonSchema: true,
+  constraint: true,
+  speculate: true,
+  tokensAtOnce: true,
+  signal: true,
+  templateOptions: true,
+  controlTokens: true,
+};
+
+const speculationNames: OptionNames<Exclude<GenerateOptions["speculate"], boolean | undefined>> = {
+  ngram: true,
+  draft: true,
+};
 
 /** Options without gaps. */
 export interface Generating extends EndRules {
@@ -147,6 +174,7 @@ export function checkGenerateOptions(options: GenerateOptions): void {
     "true, false or an object",
     typeof speculate === "boolean" || isObject(speculate),
   );
+  if (typeof speculate === "object") checkOptionNames("option speculate", speculate, speculationNames);
   const { ngram, draft } = speculationOf(options);
   checkCount("option speculate.ngram", ngram, 2);
   checkCount("option speculate.draft", draft, 1);

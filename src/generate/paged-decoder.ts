@@ -3,6 +3,7 @@
  * begin alike share their beginning; forks share all they have in common.
  */
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 import { checkCount } from "../base/arguments.js";
 import { Decoder, type DecoderStep } from "../cache/decoder.js";
 import type { Logits } from "../cache/logits.js";
@@ -28,6 +29,14 @@ export interface CacheOptions {
   /** Blocks of the pool: those of four whole contexts where left out. */
   readonly blocks?: number;
 }
+
+/** Their names. */
+export const cacheOptionNames: OptionNames<CacheOptions> = {
+  cache: true,
+  cacheType: true,
+  blockSize: true,
+  blocks: true,
+};
 
 /** Options of pages without gaps; the number of blocks may depend on the context. */
 interface PagedOptions {

@@ -1,5 +1,7 @@
 /** How a token is chosen from logits: its options, their checks, and the choice. Knows no model, tokenizer or state. */
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
+import { valueText } from "../base/value-text.js";
 import { leastTemperature, mostNoise, mostNucleus, TokenNoise } from "../base/token-noise.js";
 import type { DrawingOptions } from "../cache/token-drawer.js";
 import type { TokenConstraint } from "./constraint.js";
@@ -28,6 +30,18 @@ export interface SamplingOptions {
 /** Sampling options without gaps. */
 export type Sampling = Required<SamplingOptions>;
 
+/** Their names. */
+export const samplingOptionNames: OptionNames<SamplingOptions> = {
+  temperature: true,
+  topK: true,
+  topP: true,
+  minP: true,
+  repetitionPenalty: true,
+  presencePenalty: true,
+  frequencyPenalty: true,
+  seed: true,
+};
+
 /** Each option's default, and the rule it must obey. */
 const rules: Readonly<
   Record<keyof SamplingOptions, readonly [fallback: number, rule: string, holds: (x: number) => boolean]>
@@ -53,7 +67,7 @@ export function readSampling(options: SamplingOptions, defaults: SamplingOptions
     const given =
       options[name] ?? (unsampled ? undefined : defaults[name]) ?? (name === "seed" ? randomSeed() : fallback);
     if (typeof given !== "number" || !holds(given))
-      throw new InsituError("invalid-argument", `option ${name} must be ${rule}, got ${String(given)}`);
+      throw new InsituError("invalid-argument", `option ${name} must be ${rule}, got ${valueText(given)}`);
     return given;
   };
   return {

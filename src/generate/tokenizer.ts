@@ -1,6 +1,7 @@
 /** Text ↔ tokens and chat templates, by the libraries of the hub: they are loaded with the first tokenizer. */
 import { InsituError } from "../base/error.js";
 import { checkChoice, checkFlag, checkRule, optionsWithoutNull } from "../base/arguments.js";
+import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import type { GrammarVocabulary } from "./constraint.js";
 import { type AnyChatMessage, checkMessages } from "./messages.js";
@@ -31,6 +32,8 @@ export interface EncodeOptions {
   /** "read" where left out. */
   readonly controlTokens?: ControlTokens;
 }
+
+const encodeOptionNames: OptionNames<EncodeOptions> = { specialTokens: true, controlTokens: true };
 
 /** How much a text may be before it is read no further: an error of the code "context-overflow". */
 export interface EncodeBounds {
@@ -115,7 +118,11 @@ export class TextTokenizer implements TokenDecoder {
   encodeSteps(text: string, options?: EncodeOptions, bounds: EncodeBounds = noBounds): Iterator<void, number[]> {
     if (typeof text !== "string")
       throw new InsituError("invalid-argument", `only text can become tokens, got ${valueText(text)}`);
-    const { specialTokens = true, controlTokens = "read" } = optionsWithoutNull("the options of encode", options);
+    const { specialTokens = true, controlTokens = "read" } = optionsWithoutNull(
+      "the options of encode",
+      options,
+      encodeOptionNames,
+    );
     checkFlag("option specialTokens", specialTokens);
     return this.#encode(MarkedText.of(text, markOf.caller), specialTokens, controlTokens, bounds);
   }
@@ -129,7 +136,9 @@ export class TextTokenizer implements TokenDecoder {
     more?: Readonly<Record<string, unknown>>,
     options?: Pick<EncodeOptions, "controlTokens">,
   ): number[] {
-    const { controlTokens = "plain" } = optionsWithoutNull("the options of encodeChat", options);
+    const { controlTokens = "plain" } = optionsWithoutNull("the options of encodeChat", options, {
+      controlTokens: true,
+    });
     return through(this.#encode(this.#render(messages, more), false, controlTokens, noBounds));
   }
 

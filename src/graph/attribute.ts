@@ -1,5 +1,6 @@
 /** Attribute declarations: how an operator says which attributes it takes, of which kind, with which defaults. */
 import { InsituError } from "../base/error.js";
+import { meantName } from "../base/option-names.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { elementTypeOfCode } from "../tensor/element-type.js";
 import type { View } from "../tensor/view.js";
@@ -168,9 +169,10 @@ export function readAttributes(
   for (const name of given.keys()) {
     if (!Object.hasOwn(declared, name)) {
       const known = Object.keys(declared);
+      const meant = meantName(name, known);
       throw new InsituError(
         "invalid-graph",
-        `${label}: unknown attribute "${name}"; ${known.length === 0 ? "the operator has none" : `known are ${known.join(", ")}`}`,
+        `${label}: unknown attribute "${name}"; ${known.length === 0 ? "the operator has none" : `known are ${known.join(", ")}${meant === undefined ? "" : `; did you mean ${meant}?`}`}`,
       );
     }
   }

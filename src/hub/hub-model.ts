@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { InsituError } from "../base/error.js";
 import { isHubSpelling } from "../base/foreign-file.js";
 import { modelPaths } from "../base/model-files.js";
+import type { OptionNames } from "../base/option-names.js";
 import { checkCallback, checkName, checkRule, checkSignal, optionsWithoutNull } from "../base/arguments.js";
 import { downloadFile, notWritten, type RemoteFile } from "./download-file.js";
 import { folderOfModel, keptFolder, recordOf } from "./kept-models.js";
@@ -28,6 +29,16 @@ export interface HubOptions {
   readonly onProgress?: (progress: { readonly file: string; readonly bytes: number; readonly size: number }) => void;
 }
 
+const hubOptionNames: OptionNames<HubOptions> = {
+  revision: true,
+  variant: true,
+  cache: true,
+  hubUrl: true,
+  accessToken: true,
+  signal: true,
+  onProgress: true,
+};
+
 /** What is fetched beside the ONNX file, where it is there. */
 const companions = [
   "config.json",
@@ -42,7 +53,7 @@ export const isHubName = (text: string): boolean => isHubSpelling(text) && !exis
 
 /** Fetches what is missing of a model; the folder that holds it. */
 export async function fetchHubModel(name: string, given?: HubOptions): Promise<string> {
-  const options = checked(given);
+  const options = checkedHubOptions(given);
   const { revision = "main", variant, signal } = options;
   const folder = folderOfModel(options.cache ?? keptFolder(), name, revision);
   const record = join(folder, recordOf(variant));
@@ -65,8 +76,8 @@ export async function fetchHubModel(name: string, given?: HubOptions): Promise<s
 }
 
 /** The options as they must be; they are part of paths. */
-function checked(given: HubOptions | undefined): HubOptions {
-  const options = optionsWithoutNull("the options of hub", given);
+export function checkedHubOptions(given: HubOptions | undefined): HubOptions {
+  const options = optionsWithoutNull("the options of hub", given, hubOptionNames);
   for (const name of ["revision", "variant", "cache", "hubUrl", "accessToken"] as const)
     checkName(`option hub.${name}`, options[name]);
   const { revision, variant, hubUrl, onProgress } = options;

@@ -1,6 +1,7 @@
 /** What a caller hands in to load a model: its options and its source, checked before anything is done with them. */
-import { checkCallback, optionsOf } from "../base/arguments.js";
+import { checkCallback, objectOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import type { ExternalData } from "./external.js";
 
@@ -12,13 +13,16 @@ export interface LoadOptions {
   readonly onProgress?: (loaded: number, total: number) => void;
 }
 
+/** Their names. */
+export const loadOptionNames: OptionNames<LoadOptions> = { externalData: true, onProgress: true };
+
 const refuse = (message: string): never => {
   throw new InsituError("invalid-argument", message);
 };
 
 /** Throws `invalid-argument` for options that are not what they should be, naming the one. */
 export function checkLoadOptions(options: LoadOptions | undefined): void {
-  const { onProgress, externalData } = optionsOf<LoadOptions>("options", options);
+  const { onProgress, externalData } = objectOf<LoadOptions>("options", options);
   checkCallback("option onProgress", onProgress);
   const given: unknown = externalData;
   if (given === undefined) return;

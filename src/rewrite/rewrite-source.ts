@@ -3,14 +3,14 @@ import { optionsOf } from "../base/arguments.js";
 import type { Files } from "../base/platform.js";
 import { loadExternalData } from "../onnx/external.js";
 import { openModel } from "../onnx/load.js";
-import { bytesOf, checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
+import { bytesOf, checkLoadOptions, loadOptionNames, type LoadOptions } from "../onnx/load-options.js";
 import type { Model } from "../onnx/model.js";
 import { readModel } from "../onnx/read.js";
 import { withStandIns } from "../onnx/stand-ins.js";
 import { writeModel } from "../onnx/write.js";
 import { mostRead } from "./elements.js";
 import type { RewriteReport } from "./report.js";
-import { rewrite, type RewriteOptions } from "./rewrite.js";
+import { rewrite, type RewriteOptions, rewriteOptionNames } from "./rewrite.js";
 
 /** A rewritten model as bytes, and what was done. */
 export interface RewrittenBytes {
@@ -40,7 +40,7 @@ export async function rewriteSource(
   platform: Files,
   given?: RewriteOptions & LoadOptions,
 ): Promise<RewrittenBytes> {
-  const options = optionsOf("the options of rewrite", given);
+  const options = optionsOf("the options of rewrite", given, { ...rewriteOptionNames, ...loadOptionNames });
   const { model, report } = rewrite(await openForRewriting(source, platform, options), options);
   return { model: writeModel(model), report };
 }

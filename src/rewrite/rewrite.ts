@@ -4,6 +4,7 @@
  */
 import { checkFlag } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { isKnown, sameDim, sameShape } from "../graph/dim.js";
 import type { Model, ModelNode } from "../onnx/model.js";
@@ -30,6 +31,14 @@ export interface RewriteOptions {
   /** Takes the graph with caches of a decoder whose first runs need another one: they are the caller's to make with that. */
   readonly mayOnlyContinue?: boolean;
 }
+
+/** Their names. */
+export const rewriteOptionNames: OptionNames<RewriteOptions> = {
+  capacity: true,
+  opset: true,
+  keepMask: true,
+  mayOnlyContinue: true,
+};
 
 /** A rewritten model and what was done to it. */
 export interface Rewritten {

@@ -1,6 +1,7 @@
 /** What a server is told: its limits, keys and manners, with what each is where nobody says. */
 import { checkChoice, checkCount, checkName, checkRule, optionsWithoutNull } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
 import type { Engine } from "./engine.js";
 import type { PrefixStore } from "./running/prefix-store.js";
@@ -98,6 +99,33 @@ export interface ServerSettings {
   readonly logPrompts: boolean;
 }
 
+const serverOptionNames: OptionNames<ServerOptions> = {
+  model: true,
+  apiKeys: true,
+  cors: true,
+  hosts: true,
+  metricsDialect: true,
+  limits: true,
+  log: true,
+  logPrompts: true,
+  maxQueue: true,
+  maxRunning: true,
+  sharePrefixes: true,
+  prefixes: true,
+  engine: true,
+};
+
+const serverLimitNames: OptionNames<ServerLimits> = {
+  bodyBytes: true,
+  messages: true,
+  choices: true,
+  newTokens: true,
+  priority: true,
+  openRequests: true,
+  waitingBytes: true,
+  seconds: true,
+};
+
 const usualLimits: ServerLimits = {
   bodyBytes: 4 << 20,
   messages: 2048,
@@ -111,7 +139,7 @@ const usualLimits: ServerLimits = {
 
 /** Reads options; throws for values that mean nothing. */
 export function readServerOptions(given?: ServerOptions): ServerSettings {
-  const options = optionsWithoutNull("the options of createServer", given);
+  const options = optionsWithoutNull("the options of createServer", given, serverOptionNames);
   const { model = "insitu", apiKeys = [], cors = [], metricsDialect = "insitu", maxQueue = 256 } = options;
   checkCount("option maxQueue", maxQueue);
   checkCount("option maxRunning", options.maxRunning, 1);
@@ -121,7 +149,7 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
   for (const key of apiKeys)
     if (typeof key !== "string" || key.length < 8)
       throw new InsituError("invalid-argument", "option apiKeys: a key must have 8 characters or more");
-  const limits = { ...usualLimits, ...optionsWithoutNull("option limits", options.limits) };
+  const limits = { ...usualLimits, ...optionsWithoutNull("option limits", options.limits, serverLimitNames) };
   for (const [name, value] of Object.entries(limits))
     checkCount(`option limits.${name}`, value, name === "priority" ? 0 : 1);
   return {

@@ -1,7 +1,8 @@
 /** `createState`: finds the shape of every held input from what the caller names, and makes its buffer. */
 import type { Places } from "../backends/backend.js";
-import { optionsOf } from "../base/arguments.js";
+import { objectOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { bindDim, type Dim, isKnown, symbolsOf } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
@@ -23,6 +24,9 @@ export interface StateOptions {
   readonly pairs?: PairNames;
 }
 
+/** Their names. */
+export const stateOptionNames: OptionNames<StateOptions> = { dims: true, shapes: true, pairs: true };
+
 /** The holdings of a new state, and its number of samples. `check` hears how many bytes they take before any is taken. */
 export function makeHoldings(
   plan: Plan,
@@ -38,9 +42,9 @@ export function makeHoldings(
     );
   const shapes = new Map<string, readonly number[]>();
   const sizes = new Map<string, number>();
-  for (const [name, given] of Object.entries(optionsOf("option shapes", options.shapes)))
+  for (const [name, given] of Object.entries(objectOf("option shapes", options.shapes)))
     shapes.set(name, sizesOf(`shapes.${name}`, given));
-  for (const [name, given] of Object.entries(optionsOf("option dims", options.dims))) {
+  for (const [name, given] of Object.entries(objectOf("option dims", options.dims))) {
     if (Array.isArray(given)) shapes.set(name, sizesOf(`dims.${name}`, given));
     else if (isSize(given)) sizes.set(name, given);
     else throw new InsituError("invalid-argument", `dims.${name} must be a whole number, got ${valueText(given)}`);

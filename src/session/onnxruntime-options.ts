@@ -12,6 +12,7 @@ import {
   numberError,
 } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 
 /** Where onnxruntime puts data; insitu has "cpu", and "gpu-buffer" where a backend has a device. */
 type DataLocation = "none" | "cpu" | "cpu-pinned" | "texture" | "gpu-buffer" | "ml-tensor";
@@ -54,6 +55,24 @@ export interface IgnoredSessionOptions {
   readonly extra?: Record<string, unknown>;
 }
 
+/** Their names. */
+export const ignoredSessionOptionNames: OptionNames<IgnoredSessionOptions> = {
+  interOpNumThreads: true,
+  freeDimensionOverrides: true,
+  enableCpuMemArena: true,
+  enableMemPattern: true,
+  executionMode: true,
+  optimizedModelFilePath: true,
+  enableProfiling: true,
+  profileFilePrefix: true,
+  logId: true,
+  logSeverityLevel: true,
+  logVerbosityLevel: true,
+  preferredOutputLocation: true,
+  enableGraphCapture: true,
+  extra: true,
+};
+
 /** onnxruntime's options of a run. */
 export interface OnnxruntimeRunOptions {
   /** onnxruntime's: checked, and without effect. */
@@ -67,6 +86,15 @@ export interface OnnxruntimeRunOptions {
   /** onnxruntime's: checked, and without effect. */
   readonly extra?: Record<string, unknown>;
 }
+
+/** Their names. */
+export const onnxruntimeRunOptionNames: OptionNames<OnnxruntimeRunOptions> = {
+  logSeverityLevel: true,
+  logVerbosityLevel: true,
+  terminate: true,
+  tag: true,
+  extra: true,
+};
 
 /** Throws for an option of a session that is not what onnxruntime has it to be. */
 export function checkIgnoredOptions(options: IgnoredSessionOptions): void {

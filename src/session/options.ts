@@ -1,16 +1,22 @@
 /** The options of `InferenceSession.create`, insitu's own and onnxruntime's, read into one form. */
 import { type BackendChoice, type FallbackPolicy, mostThreads } from "../backends/backend.js";
-import type { BackendSettings } from "../backends/settings.js";
-import { checkCallback, checkFlag, choiceOf, numberError } from "../base/arguments.js";
+import { type BackendSettings, backendSettingNames } from "../backends/settings.js";
+import { checkCallback, checkFlag, choiceOf, numberError, objectOf, optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
-import { checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
+import { checkLoadOptions, loadOptionNames, type LoadOptions } from "../onnx/load-options.js";
 import type { Model } from "../onnx/model.js";
 import type { Level } from "../passes/optimize.js";
 import type { PairNames } from "../plan/named-pairs.js";
 import type { InPlacePolicy } from "../plan/plan.js";
 import { readOutputLocations, type StaysOnDevice } from "./output-locations.js";
-import { checkIgnoredOptions, type ExecutionProvider, type IgnoredSessionOptions } from "./onnxruntime-options.js";
+import {
+  checkIgnoredOptions,
+  type ExecutionProvider,
+  type IgnoredSessionOptions,
+  ignoredSessionOptionNames,
+} from "./onnxruntime-options.js";
 
 export type { InPlacePolicy } from "../plan/plan.js";
 
@@ -59,6 +65,51 @@ export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSes
   readonly intraOpNumThreads?: number;
   /** "disabled" runs the graph as the file has it, "basic" without what is redundant, the others with fused operators. */
   readonly graphOptimizationLevel?: "disabled" | "basic" | "extended" | "layout" | "all";
+}
+
+/** Names that are insitu's alone: whoever says one of them knows what it talks to. */
+const ownNames: OptionNames<
+  Omit<SessionOptions, keyof LoadOptions | keyof IgnoredSessionOptions | keyof typeof sharedNames>
+> = {
+  backend: true,
+  fallback: true,
+  inPlace: true,
+  threads: true,
+  pairs: true,
+  rewrite: true,
+  presents: true,
+  change: true,
+  onFallback: true,
+  batchInvariant: true,
+  memoryLimit: true,
+  ...backendSettingNames,
+};
+
+/** onnxruntime's names that mean something here. */
+const sharedNames = { executionProviders: true, intraOpNumThreads: true, graphOptimizationLevel: true } as const;
+
+/** The names of all of them. */
+export const sessionOptionNames: OptionNames<SessionOptions> = {
+  ...ownNames,
+  ...sharedNames,
+  ...loadOptionNames,
+  ...ignoredSessionOptionNames,
+};
+
+/** True for options in onnxruntime's words alone: of a program for it, which lets unknown ones be. */
+export const isOnnxruntimes = (options: object): boolean => {
+  const names = Object.keys(options);
+  return (
+    names.some((name) => Object.hasOwn(sharedNames, name) || Object.hasOwn(ignoredSessionOptionNames, name)) &&
+    !names.some((name) => Object.hasOwn(ownNames, name))
+  );
+};
+
+/** What a caller gave as options of a session: names that nobody knows are refused, but to programs for onnxruntime. */
+export function sessionOptionsOf(given: unknown): SessionOptions {
+  const what = "'options' of a session";
+  const options = objectOf<SessionOptions>(what, given as SessionOptions | undefined);
+  return isOnnxruntimes(options) ? options : optionsOf<SessionOptions>(what, options, sessionOptionNames);
 }
 
 /** The options, checked, with defaults filled in. `choices` are the backends that there are, the best first. */

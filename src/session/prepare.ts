@@ -12,7 +12,13 @@ import { KeptPresents } from "./kept-presents.js";
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
 import { MemoryLimit } from "./memory-limit.js";
 import type { OpenedBackend } from "./open-backend.js";
-import type { InPlacePolicy, readOptions, RewritePolicy, SessionOptions } from "./options.js";
+import {
+  type InPlacePolicy,
+  isOnnxruntimes,
+  type readOptions,
+  type RewritePolicy,
+  type SessionOptions,
+} from "./options.js";
 import { Pairings } from "./pairing.js";
 import type { Parts } from "./session.js";
 import { ToldApart } from "./told-apart.js";
@@ -59,6 +65,7 @@ export async function prepareOn(
       limit,
       mayMove: inPlace !== "require",
       staysOnDevice: isDevice ? staysOnDevice : undefined,
+      isOnnxruntimes: isOnnxruntimes(options),
       counted,
       unnamed: new Set(options.executionProviders === undefined ? [] : counted?.lengths),
       presents: undefined,

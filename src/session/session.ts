@@ -13,7 +13,7 @@ import { explainPlan } from "../explain/text.js";
 import type { Tensor } from "../tensor/tensor.js";
 import type { CacheEdits } from "./cache-edits.js";
 import type { CountedDecoder } from "./counted-lengths.js";
-import { makeHoldings, type StateOptions } from "./create-state.js";
+import { makeHoldings, type StateOptions, stateOptionNames } from "./create-state.js";
 import type { Feeds } from "./feeds.js";
 import type { HandedOut } from "./handed-out.js";
 import { lendTarget } from "./handles.js";
@@ -22,16 +22,16 @@ import { KeptPresents } from "./kept-presents.js";
 import { type PresentsExplanation, presentsJson, presentsText } from "./presents-explanation.js";
 import type { ModelSource } from "./load.js";
 import type { MemoryLimit } from "./memory-limit.js";
-import { checkRunOptions, type OnnxruntimeRunOptions } from "./onnxruntime-options.js";
 import { memoryOf, type SessionMemoryUse } from "./memory-use.js";
 import { metadataOf, type ValueMetadata } from "./metadata.js";
 import { openBackend } from "./open-backend.js";
-import { readOptions, type SessionOptions } from "./options.js";
+import { readOptions, type SessionOptions, sessionOptionsOf } from "./options.js";
 import type { StaysOnDevice } from "./output-locations.js";
 import type { Pairings } from "./pairing.js";
 import { prepareOn } from "./prepare.js";
 import { type Fetches, readFetches } from "./results.js";
 import { type RowRules, rowRulesOf } from "./row-rules.js";
+import { type RunOptions, runOptionsOf } from "./run-options.js";
 import { runWithoutState } from "./run-without-state.js";
 import { startSeries, type StartedSeries } from "./series-run.js";
 import { State } from "./state.js";
@@ -39,12 +39,6 @@ import { makeSlot } from "./slots.js";
 import { runWithState, startWithState, type StartedRun } from "./stateful-run.js";
 import type { ToldApart } from "./told-apart.js";
 import { Unfinished } from "./unfinished.js";
-
-/** Options of one run. */
-export interface RunOptions extends OnnxruntimeRunOptions {
-  /** Past inputs come from this state, present outputs stay in it. */
-  readonly state?: State;
-}
 
 /** Everything a session is made of. */
 export interface Parts {
@@ -77,6 +71,8 @@ export interface Parts {
   readonly staysOnDevice: StaysOnDevice | undefined;
   /** What the model is to runs without a state that leave lengths out; undefined where they must be fed. */
   readonly counted: CountedDecoder | undefined;
+  /** True if the session was asked for in onnxruntime's words alone. */
+  readonly isOnnxruntimes: boolean;
   /** Inputs that the session does not name, since programs for onnxruntime feed all that it does: lengths that may be left out. */
   readonly unnamed: ReadonlySet<Value>;
   /** Presents that are kept inside, or why they are copied; undefined where nobody asked. */
@@ -130,7 +126,7 @@ export class Session {
     backends: readonly BackendChoice[],
     given?: SessionOptions,
   ): Promise<Parts> {
-    const options = optionsOf<SessionOptions>("'options' of a session", given);
+    const options = sessionOptionsOf(given);
     const { candidates, ...read } = readOptions(options, backends);
     const passedOver: string[] = [];
     for (const [at, choice] of candidates.entries())
@@ -232,18 +228,14 @@ export class Session {
     const wanted = isOptions ? undefined : readFetches(fetches, parts.graph, options !== undefined);
     for (const target of wanted?.values() ?? []) lendTarget(target);
     const asked = options === undefined && wanted === undefined ? (fetches as RunOptions | undefined) : options;
-    const given = optionsOf<RunOptions>("'options' of a run", asked);
-    checkRunOptions(given);
-    const { state } = given;
-    if (state !== undefined && !State.isState(state))
-      throw new InsituError("invalid-state", `options.state must come from createState, got ${valueText(state)}`);
+    const { state } = runOptionsOf(asked, parts.isOnnxruntimes);
     return { parts, wanted, state };
   }
 
   /** A new state: the model's caches, empty, of the sizes given. */
   createState(given?: StateOptions): State {
     const parts = this.#live();
-    const options = optionsOf<StateOptions>("the options of a state", given);
+    const options = optionsOf<StateOptions>("the options of a state", given, stateOptionNames);
     const pairing = parts.pairings.with(options.pairs);
     const { stateful } = pairing;
     const { holdings, batch } = makeHoldings(stateful.plan, options, stateful, (bytes) =>
@@ -263,7 +255,7 @@ export class Session {
     const accounts = stateful.describeSteps() ?? functional.describeSteps();
     const told = accounts === undefined ? {} : { accounts };
     const facts = { weightBytes, arenaBytes: stateful.memory.arenaBytes, removed, ...told };
-    if (optionsOf("the options of explain", options).json === true)
+    if (optionsOf("the options of explain", options, { json: true }).json === true)
       return {
         ...explainJson(stateful.plan, facts),
         ...(notRewritten === undefined ? {} : { notRewritten }),

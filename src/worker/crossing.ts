@@ -1,5 +1,6 @@
 /** What cannot cross to another thread as it is: errors, functions among options, tensors. Told apart here and put together again. */
 import { type BuiltInError, type ErrorCode, InsituError } from "../base/error.js";
+import { checkOptionNames, type OptionNames } from "../base/option-names.js";
 import type { CrossingError, CrossingOptions, CrossingTensor } from "./messages.js";
 
 /** An error as plain data. */
@@ -27,11 +28,12 @@ const isPlain = (value: unknown): value is Readonly<Record<string, unknown>> =>
 
 /**
  * Options without their functions, and those functions by where they were. What is only told of something (`onProgress`) can be called
- * from afar; any other function is refused, since it would have to run in the thread.
+ * from afar; any other function is refused, since it would have to run in the thread. Names are checked by `names`, or by the thread.
  */
-export function splitOptions(
+export function splitOptions<T extends object>(
   what: string,
-  options: object | undefined,
+  options: T | undefined,
+  names?: OptionNames<T>,
 ): { readonly options: CrossingOptions; readonly listeners: ReadonlyMap<string, Heard> } {
   const listeners = new Map<string, Heard>();
   const walk = (given: Readonly<Record<string, unknown>>, before: string): Record<string, unknown> => {
@@ -50,9 +52,13 @@ export function splitOptions(
   };
   if (options !== undefined && options !== null && !isPlain(options))
     throw new InsituError("invalid-argument", `${what} must be a plain object`, { as: "TypeError" });
+  if (names !== undefined) checkOptionNames(what, withoutNull(options ?? {}), names);
   const plain = walk(options ?? {}, "");
   return { options: { plain, heard: [...listeners.keys()] }, listeners };
 }
+
+const withoutNull = (options: object): object =>
+  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null));
 
 /** The options again, with functions that tell of their calls. */
 export function joinOptions(

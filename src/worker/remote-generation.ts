@@ -2,7 +2,7 @@
 import { InsituError } from "../base/error.js";
 import { checkSignal } from "../base/arguments.js";
 import type { GeneratedToken, GenerationSummary } from "../generate/generation.js";
-import type { GenerateOptions } from "../generate/options.js";
+import { type GenerateOptions, generateOptionNames } from "../generate/options.js";
 import { errorOf, splitOptions } from "./crossing.js";
 import type { Link, StreamEvent } from "./link.js";
 
@@ -30,7 +30,7 @@ export class RemoteGeneration implements AsyncIterable<GeneratedToken> {
   ) {
     const { signal, ...options } = given ?? {};
     checkSignal(signal);
-    const { plain } = splitOptions(what, options).options;
+    const { plain } = splitOptions(what, options, generateOptionNames).options;
     this.#link = link;
     this.#stream = link.next();
     this.#signal = signal;

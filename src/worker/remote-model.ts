@@ -2,7 +2,7 @@
 import { ChatTurns } from "../generate/chat-turns.js";
 import type { LoadLanguageModelOptions, Prompt } from "../generate/causal-lm.js";
 import { type AnyChatMessage, type ChatMessage, checkMessages } from "../generate/messages.js";
-import type { GenerateOptions } from "../generate/options.js";
+import { type GenerateOptions, generateOptionNames } from "../generate/options.js";
 import type { EncodeOptions } from "../generate/tokenizer.js";
 import { splitOptions } from "./crossing.js";
 import { Link, type StartThread } from "./link.js";
@@ -104,7 +104,7 @@ export class RemoteChat {
   readonly #turns: ChatTurns<RemoteGeneration>;
 
   constructor(link: Link, opening: readonly AnyChatMessage[], options: GenerateOptions | undefined) {
-    const { plain } = splitOptions("the options of chat", options).options;
+    const { plain } = splitOptions("the options of chat", options, generateOptionNames).options;
     this.#link = link;
     this.#chat = link.next();
     this.#turns = new ChatTurns(opening);

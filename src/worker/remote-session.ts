@@ -1,5 +1,7 @@
 /** A session that a thread runs, and its states, as the page sees them. Tensors are copied on their way there and handed over on their way back. */
+import { optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import type { StateOptions } from "../session/create-state.js";
 import type { Feeds } from "../session/feeds.js";
@@ -19,6 +21,8 @@ interface RemoteRunOptions {
   /** Past inputs come from this state, present outputs stay in it. */
   readonly state?: RemoteState;
 }
+
+const remoteRunOptionNames: OptionNames<RemoteRunOptions> = { state: true };
 
 const isNames = (fetches: readonly string[] | RemoteRunOptions | undefined): fetches is readonly string[] =>
   Array.isArray(fetches);
@@ -79,7 +83,7 @@ export class RemoteSession {
     options?: RemoteRunOptions,
   ): Promise<Record<string, Tensor>> {
     const [names, second] = isNames(fetches) ? [fetches, undefined] : [undefined, fetches];
-    const { state } = options ?? second ?? {};
+    const { state } = optionsOf("'options' of a run", options ?? second, remoteRunOptionNames);
     if (typeof feeds !== "object" || feeds === null)
       throw new InsituError("invalid-feed", `feeds must be tensors by name, got ${valueText(feeds)}`);
     const transfer: ArrayBufferLike[] = [];

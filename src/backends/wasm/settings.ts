@@ -1,5 +1,6 @@
 /** The options that only the WASM backend has, under `wasm` in a session's options. */
 import { InsituError } from "../../base/error.js";
+import { checkOptionNames, type OptionNames } from "../../base/option-names.js";
 import { valueText } from "../../base/value-text.js";
 import { mostMemoryBytes } from "./memory.js";
 
@@ -11,6 +12,8 @@ export interface WasmSettings {
   readonly memoryBytes?: number;
 }
 
+const wasmSettingNames: OptionNames<WasmSettings> = { relaxedSimd: true, memoryBytes: true };
+
 /** Bytes of a memory below which kernels have no room to work. */
 const leastMemoryBytes = 2 ** 22;
 
@@ -21,13 +24,8 @@ export function readWasmSettings(given: unknown): { readonly allowRelaxed: boole
   };
   if (given === undefined) return { allowRelaxed: true, memoryBytes: mostMemoryBytes };
   if (typeof given !== "object" || given === null) return refuse("", "an object of settings", given);
-  const { relaxedSimd = true, memoryBytes = mostMemoryBytes, ...others } = given as Record<string, unknown>;
-  const [unknown] = Object.keys(others);
-  if (unknown !== undefined)
-    throw new InsituError(
-      "invalid-argument",
-      `option wasm.${unknown} is not known; there are wasm.relaxedSimd and wasm.memoryBytes`,
-    );
+  checkOptionNames("option wasm", given, wasmSettingNames);
+  const { relaxedSimd = true, memoryBytes = mostMemoryBytes } = given as Record<string, unknown>;
   if (typeof relaxedSimd !== "boolean") return refuse(".relaxedSimd", "true or false", relaxedSimd);
   const fits =
     typeof memoryBytes === "number" &&

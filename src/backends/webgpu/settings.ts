@@ -1,6 +1,7 @@
 /** The options that only the WebGPU backend has, under `webgpu` in a session's options. */
 import { InsituError } from "../../base/error.js";
 import { checkCallback, checkFlag, choiceOf } from "../../base/arguments.js";
+import { checkOptionNames, type OptionNames } from "../../base/option-names.js";
 import { valueText } from "../../base/value-text.js";
 
 /** How the WebGPU backend is set up. */
@@ -17,17 +18,20 @@ export interface WebgpuSettings {
   readonly onPipelines?: (ready: number, total: number) => void;
 }
 
+const webgpuSettingNames: OptionNames<WebgpuSettings> = {
+  powerPreference: true,
+  subgroups: true,
+  f16: true,
+  subgroupMatrices: true,
+  onPipelines: true,
+};
+
 /** The settings, checked. */
 export function readWebgpuSettings(given: unknown = {}): WebgpuSettings {
   if (typeof given !== "object" || given === null)
     throw new InsituError("invalid-argument", `option webgpu must be an object of settings, got ${valueText(given)}`);
-  const { powerPreference, subgroups, f16, subgroupMatrices, onPipelines, ...others } = given as WebgpuSettings;
-  const [unknown] = Object.keys(others);
-  if (unknown !== undefined)
-    throw new InsituError(
-      "invalid-argument",
-      `option webgpu.${unknown} is not known; there are webgpu.powerPreference, webgpu.subgroups, webgpu.f16, webgpu.subgroupMatrices and webgpu.onPipelines`,
-    );
+  checkOptionNames("option webgpu", given, webgpuSettingNames);
+  const { powerPreference, subgroups, f16, subgroupMatrices, onPipelines } = given as WebgpuSettings;
   checkFlag("option webgpu.subgroups", subgroups);
   checkFlag("option webgpu.f16", f16);
   checkFlag("option webgpu.subgroupMatrices", subgroupMatrices);
