@@ -176,13 +176,13 @@ export class PagedDecoder implements StatefulDecoder {
     return this.#hidden !== undefined;
   }
 
-  /** Reads tokens of one text; the sum of the last hidden state over them. */
-  sumHidden(entry: PagedEntry): Promise<Float64Array> {
+  /** Reads tokens of one text; the sum of the last hidden state over them and, one after the other as here, those `before`. */
+  sumHidden(entry: PagedEntry, before?: Float64Array): Promise<Float64Array> {
     return this.pages.runApart([entry], async ({ state: pools, feeds, last, ...read }) => {
       const { measured } = await this.#hidden!.runMeasured(pools, { ...read, pages: feeds, wanted: last });
       const rows = readNumbers(measured[0].toView());
       const size = measured[0].dims.at(-1)!;
-      const sums = new Float64Array(size);
+      const sums = before === undefined ? new Float64Array(size) : Float64Array.from(before);
       for (let at = 0; at < entry.tokens.length * size; at++) sums[at % size] += Number(rows[at]);
       return sums;
     });

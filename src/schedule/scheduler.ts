@@ -1,12 +1,20 @@
 /**
  * Which texts read which of their tokens in the next run. No phases: what has been read of each text catches up with what is known of it.
- * Texts that need one token go first, then prompts in chunks, then texts that wait, within a budget of tokens. Knows no model, no tokens and
- * no clock; driven step by step: `plan`, then `commit`.
+ * Texts that need one token go first, then prompts in chunks, those of texts that waited among them, within a budget of tokens. Knows no
+ * model, no tokens and no clock; driven step by step: `plan`, then `commit`.
  *
- * Out of blocks, the text that has read least gives all of its back and waits again, in front. One that this befell `mostPreemptions` times
- * comes back only when there is room for all that it may ever need, which is kept for it from then on.
+ * Tenants have equal shares of the places to run, of the budget and of the blocks, as far as they want them. One that waits with fewer texts
+ * running than another takes a place over: that text pauses with all that it has read. One that waits for blocks takes those of the tenant that
+ * has the most, whose newest text begins again. A tenant's oldest text is left alone by either, so that each goes on. One that has just come
+ * goes ahead: its first steps are for tenants like it alone, so that short texts wait for no large runs, with one for all now and then.
+ *
+ * Out of blocks, the text that has read least gives all of its back and waits again: of the tenant that has the most blocks, where it has
+ * several texts. One that this befell `mostPreemptions` times comes back only when there is room for all that it may ever need, which is
+ * kept for it from then on.
  */
 import { InsituError } from "../base/error.js";
+import { type AddedText, partOf, Step, type StepPlan, type Text } from "./step.js";
+import { byTenant, largestOf, leftOf, without } from "./tenants.js";
 import type { TextBlocks } from "./text-blocks.js";
 import { WaitingLine } from "./waiting-line.js";
 
@@ -18,53 +26,15 @@ export interface SchedulerOptions {
   readonly tokenBudget: number;
   /** Texts that run at a time, at most the budget. */
   readonly mostRunning: number;
-  /** Texts that wait at a time, those that ran before not counted. */
-  readonly mostWaiting: number;
   /** Blocks that stay free when a text is admitted beside others, for those to grow. */
   readonly watermark: number;
   /** How often a text may have to begin again. */
   readonly mostPreemptions: number;
 }
 
-/** A text that is asked for. */
-interface AddedText {
-  readonly id: string;
-  readonly tenant: string;
-  readonly priority: number;
-  /** Tokens that are known: the prompt's. */
-  readonly length: number;
-  /** Tokens that it may have in the end. */
-  readonly most: number;
-}
-
-/** Tokens of one text that a run reads. */
-interface TextPart {
-  readonly id: string;
-  readonly from: number;
-  readonly count: number;
-  /** True if these are its last ones: what comes after them is wanted. */
-  readonly isLast: boolean;
-}
-
-/** What happens in a step. Preempted texts have no blocks any more, admitted ones those that they share. */
-interface StepPlan {
-  readonly parts: readonly TextPart[];
-  /** Texts that begin, or begin again, and how many of their tokens were there already. */
-  readonly admitted: readonly { readonly id: string; readonly reused: number }[];
-  readonly preempted: readonly string[];
-  /** A text that runs alone and does not fit all the same: somebody else has the blocks. It can only be removed. */
-  readonly stuck: string | undefined;
-}
-
-interface Text extends AddedText {
-  readonly arrival: number;
-  /** Tokens known and tokens read. */
-  length: number;
-  computed: number;
-  /** Tokens that the step reads. */
-  reading: number;
-  preemptions: number;
-}
+/** Steps in which a tenant that has come is new, and those that such ones have before all others have one. */
+const headStart = 32;
+const mostAhead = 16;
 
 /** Schedules texts. */
 export class Scheduler {
@@ -74,10 +44,14 @@ export class Scheduler {
   readonly #waiting = new WaitingLine<Text>();
   /** In the order in which they were admitted. */
   #running: Text[] = [];
+  /** Those of the waiting that have blocks. */
+  #paused: Text[] = [];
+  /** Tenants that have texts, and in how many steps some were read since they came. */
+  readonly #tenants = new Map<string, { texts: number; steps: number }>();
+  /** Steps since the last one that was for all. */
+  #ahead = 0;
   #arrivals = 0;
   #preemptions = 0;
-  /** Those of the waiting that ran before. */
-  #returned = 0;
 
   constructor(options: SchedulerOptions, blocks: TextBlocks) {
     if (options.mostRunning > options.tokenBudget)
@@ -102,15 +76,17 @@ export class Scheduler {
     return this.#preemptions;
   }
 
-  /** False where as many texts wait as may. */
-  add(added: AddedText): boolean {
+  /** Has a text wait for its turn. */
+  add(added: AddedText): void {
     if (this.#texts.has(added.id))
       throw new InsituError("invalid-argument", `there is a text "${added.id}" already: names are given once`);
-    if (this.#waiting.count - this.#returned >= this.#options.mostWaiting) return false;
-    const text: Text = { ...added, arrival: this.#arrivals++, computed: 0, reading: 0, preemptions: 0 };
+    const arrival = this.#arrivals++;
+    const text: Text = { ...added, arrival, computed: 0, reading: 0, preemptions: 0 };
     this.#texts.set(added.id, text);
+    const present = this.#tenants.get(added.tenant);
+    if (present === undefined) this.#tenants.set(added.tenant, { texts: 1, steps: 0 });
+    else present.texts++;
     this.#waiting.add(text);
-    return true;
   }
 
   /** Ends a text, wherever it is: its blocks are free at once. Not while a run reads it. */
@@ -118,34 +94,42 @@ export class Scheduler {
     const text = this.#texts.get(id);
     if (text === undefined) return;
     this.#texts.delete(id);
-    if (this.#waiting.remove(text)) {
-      if (text.preemptions > 0) this.#returned--;
-      return;
-    }
-    this.#running = this.#running.filter((each) => each !== text);
-    this.#blocks.release(id);
+    if (--this.#tenants.get(text.tenant)!.texts === 0) this.#tenants.delete(text.tenant);
+    const hasBlocks = !this.#waiting.remove(text) || this.#paused.includes(text);
+    this.#running = without(this.#running, text);
+    this.#paused = without(this.#paused, text);
+    if (hasBlocks) this.#blocks.release(id);
   }
 
   /** What the next run reads. `commit` must follow. */
   plan(): StepPlan {
     const step = new Step(this.#options.tokenBudget);
     for (const text of this.#running) this.#shareMore(text, step);
-    for (const text of this.#running)
-      if (text.length - text.computed === 1 && this.#makeRoom(text, 1, step, () => true)) this.#read(text, 1, step);
-    for (const text of this.#running) if (text.reading === 0) this.#readPrompt(text, step);
     while (step.preempted.length === 0 && this.#admit(step));
-    const [only] = this.#running;
-    const isStuck = this.#running.length === 1 && only.reading === 0 && step.preempted.length === 0;
+    this.#resume(step);
+    const isAhead = this.#ahead < mostAhead && this.#running.some(({ tenant }) => this.#isNew(tenant));
+    this.#readTexts(step, ({ tenant }) => !isAhead || this.#isNew(tenant));
+    const isEmpty = this.#running.every(({ reading }) => reading === 0);
+    if (isEmpty) this.#readTexts(step, () => true);
+    this.#ahead = isAhead && !isEmpty ? this.#ahead + 1 : 0;
+    const { admitted, preempted, displaced, paused, resumed } = step;
+    const [only = this.#waiting.first(), next] = this.#running;
+    const isStuck = next === undefined && only?.reading === 0 && preempted.length + displaced.length === 0;
     return {
       parts: this.#running.flatMap(partOf),
-      admitted: step.admitted,
-      preempted: step.preempted,
-      stuck: isStuck ? only.id : undefined,
+      admitted,
+      preempted,
+      displaced,
+      paused,
+      resumed,
+      stuck: isStuck ? only?.id : undefined,
     };
   }
 
   /** The run is over: texts whose last tokens were read have one more now, but for those that ended and were removed. */
   commit(): void {
+    for (const tenant of new Set(this.#running.filter(({ reading }) => reading > 0).map((text) => text.tenant)))
+      this.#tenants.get(tenant)!.steps++;
     for (const text of this.#running) {
       text.computed += text.reading;
       if (text.reading > 0 && text.computed === text.length) text.length++;
@@ -166,42 +150,104 @@ export class Scheduler {
     if (this.#free() < 0) this.#preempt(text, step);
   }
 
-  /** A chunk of a text that was admitted before; the others' blocks are taken only from those that do not run now. */
-  #readPrompt(text: Text, step: Step): void {
-    if (!this.#running.includes(text) || step.budget === 0) return;
-    const count = this.#chunkOf(text, step);
+  #isNew(tenant: string): boolean {
+    return this.#tenants.get(tenant)!.steps < headStart;
+  }
+
+  /**
+   * Texts that need one token, then prompts, in chunks: each tenant reads an equal share of what is left of the budget, and what one does not want
+   * is the others'.
+   */
+  #readTexts(step: Step, isMeant: (text: Text) => boolean): void {
+    const meant = this.#running.filter(isMeant);
+    for (const text of meant)
+      if (text.length - text.computed === 1 && this.#makeRoom(text, 1, step, () => true)) this.#read(text, 1, step);
+    const unread = [...byTenant(meant.filter(({ reading }) => reading === 0))].toSorted(
+      ([, a], [, b]) => leftOf(a) - leftOf(b),
+    );
+    for (const [at, [, texts]] of unread.entries()) {
+      const until = step.budget - Math.ceil(step.budget / (unread.length - at));
+      for (const text of texts) this.#readPrompt(text, step.budget - until, step);
+    }
+  }
+
+  /** A chunk of a text; the others' blocks are taken only from those that do not run now. */
+  #readPrompt(text: Text, most: number, step: Step): void {
+    if (!this.#running.includes(text) || most === 0) return;
+    const count = this.#chunkOf(text, most, step);
     if (count === 0 || !this.#makeRoom(text, count, step, ({ reading }) => reading === 0)) return;
     this.#read(text, count, step);
   }
 
-  /** Admits the text whose turn it is, if all that is known of it fits; false where none is admitted. */
+  /** Admits the text whose turn it is, if there is a place and all that is known of it fits; false where none is admitted. */
   #admit(step: Step): boolean {
-    const text = this.#waiting.first;
-    if (text === undefined || step.budget === 0 || this.#running.length >= this.#options.mostRunning) return false;
-    const reused = this.#blocks.share(text.id);
-    const isProtected = this.#isProtected(text);
-    // Prompts that are not read to their end have spoken for blocks as well.
-    const others = this.#running.filter((other) => !this.#isProtected(other));
-    const spokenFor = others.reduce((sum, other) => sum + this.#blocksOf(other.length) - this.#reach(other), 0);
-    const watermark = isProtected || this.#running.length === 0 ? 0 : this.#options.watermark;
-    const wanted = this.#blocksOf(isProtected ? text.most : text.length) - this.#blocksOf(reused);
-    if (wanted > this.#free() - spokenFor - watermark) {
-      this.#blocks.release(text.id);
-      return false;
-    }
-    this.#waiting.takeFirst();
-    if (text.preemptions > 0) this.#returned--;
-    text.computed = reused;
+    const running = byTenant(this.#running);
+    const text = this.#waiting.first((tenant) => running.get(tenant)?.length ?? 0);
+    if (text === undefined || step.displaced.includes(text.id)) return false;
+    const own = running.get(text.tenant) ?? [];
+    const isFull = this.#running.length >= this.#options.mostRunning;
+    const pausing = isFull ? largestOf(text, own.length + 1, ({ length }) => length, running) : undefined;
+    if (isFull && pausing === undefined) return false;
+    // What its tenant's prompts take of the budget is read before it.
+    if (leftOf(own) >= step.budget || !this.#begin(text, own.length === 0, step)) return false;
+    // It may be gone already, for its blocks.
+    if (pausing !== undefined && this.#running.length >= this.#options.mostRunning) this.#pause(pausing, step);
+    this.#waiting.take(text);
     this.#running.push(text);
-    step.admitted.push({ id: text.id, reused });
-    const count = this.#chunkOf(text, step);
-    if (count > 0) this.#read(text, count, step);
     return true;
   }
 
+  /** Finds room for all that is known of a text that waits; false where there is none. `isFirst` where nothing of its tenant runs. */
+  #begin(text: Text, isFirst: boolean, step: Step): boolean {
+    if (this.#paused.includes(text)) {
+      this.#paused = without(this.#paused, text);
+      step.changed(text.id, step.resumed, step.paused);
+      return true;
+    }
+    const reused = this.#blocks.share(text.id);
+    const all = this.#blocksOf(this.#isProtected(text) ? text.most : text.length);
+    // Blocks stay free for others to grow; those of one that has nothing else are few.
+    const spare = this.#isProtected(text) || isFirst ? 0 : this.#options.watermark;
+    while (all - this.#blocksOf(reused) > this.#free() - this.#spokenFor() - spare) {
+      const holding = byTenant([...this.#running, ...this.#paused]);
+      const least = all + this.#heldBy(holding.get(text.tenant) ?? []);
+      const largest = isFirst ? largestOf(text, least, (texts) => this.#spareOf(texts), holding) : undefined;
+      if (largest === undefined) {
+        this.#blocks.release(text.id);
+        return false;
+      }
+      step.displaced.push(largest.id);
+      this.#giveBack(largest, step);
+      this.#waiting.add(largest);
+    }
+    text.computed = reused;
+    step.admitted.push({ id: text.id, reused });
+    return true;
+  }
+
+  /** A text gives its place to another tenant's, and keeps its blocks. */
+  #pause(text: Text, step: Step): void {
+    step.changed(text.id, step.paused, step.resumed);
+    step.budget += text.reading;
+    text.reading = 0;
+    this.#running = without(this.#running, text);
+    this.#paused.push(text);
+    this.#waiting.add(text);
+  }
+
+  /** Places that are free while those whose turn it is wait for blocks: who has blocks goes on, and gives them back in the end. */
+  #resume(step: Step): void {
+    for (const text of this.#paused) {
+      if (this.#running.length >= this.#options.mostRunning) return;
+      this.#begin(text, false, step);
+      this.#waiting.take(text);
+      this.#running.push(text);
+    }
+  }
+
   /** Tokens that a text reads now: none where another one is reading the same beginning, which it can take over afterwards. */
-  #chunkOf(text: Text, step: Step): number {
-    const count = Math.min(step.budget, text.length - text.computed);
+  #chunkOf(text: Text, most: number, step: Step): number {
+    const count = Math.min(most, text.length - text.computed);
     // The last token is read in any case: its logits are wanted.
     const names = this.#blocks.names(text.id, text.computed, Math.min(text.computed + count, text.length - 1));
     if (names.length > 0 && step.names.has(names[0])) return 0;
@@ -221,11 +267,16 @@ export class Scheduler {
     // What is kept for a text is there.
     if (needed === 0 || this.#isProtected(text)) return true;
     while (needed > this.#free()) {
-      const victims = this.#running.filter(
-        (other) => (other === text || mayLose(other)) && !this.#isProtected(other) && other.priority <= text.priority,
-      );
+      const all = [...this.#running, ...this.#paused];
+      const holding = byTenant(all);
+      const spareOf = ({ tenant }: Text): number => this.#spareOf(holding.get(tenant)!);
+      const victims = all.filter((other) => {
+        const mayGo = other === text || this.#paused.includes(other) || mayLose(other);
+        return mayGo && !this.#isProtected(other) && other.priority <= text.priority;
+      });
       const [least] = victims.toSorted(
-        (a, b) => a.priority - b.priority || a.computed - b.computed || b.arrival - a.arrival,
+        (a, b) =>
+          a.priority - b.priority || spareOf(b) - spareOf(a) || a.computed - b.computed || b.arrival - a.arrival,
       );
       // The others go on and give back what they have in the end.
       if (victims.length === 1) return false;
@@ -236,16 +287,38 @@ export class Scheduler {
   }
 
   #preempt(text: Text, step: Step): void {
-    step.budget += text.reading;
     step.preempted.push(text.id);
-    this.#running = this.#running.filter((each) => each !== text);
+    this.#giveBack(text, step);
+    text.preemptions++;
+    this.#waiting.putBack(text);
+  }
+
+  /** Takes all blocks of a text, and its place. */
+  #giveBack(text: Text, step: Step): void {
+    step.budget += text.reading;
+    this.#waiting.remove(text);
+    this.#running = without(this.#running, text);
+    this.#paused = without(this.#paused, text);
     this.#blocks.release(text.id);
     text.computed = 0;
     text.reading = 0;
-    text.preemptions++;
     this.#preemptions++;
-    this.#returned++;
-    this.#waiting.putBack(text);
+  }
+
+  /** Blocks that texts have, or have spoken for. */
+  #heldBy(texts: readonly Text[]): number {
+    return texts.reduce((sum, { length }) => sum + this.#blocksOf(length), 0);
+  }
+
+  /** The same of a tenant that has several texts; one that has only one keeps it. */
+  #spareOf(texts: readonly Text[]): number {
+    return texts.length < 2 ? 0 : this.#heldBy(texts);
+  }
+
+  /** Blocks that prompts will take which are not read to their end. */
+  #spokenFor(): number {
+    const others = [...this.#running, ...this.#paused].filter((other) => !this.#isProtected(other));
+    return others.reduce((sum, other) => sum + this.#blocksOf(other.length) - this.#reach(other), 0);
   }
 
   #isProtected({ preemptions }: Text): boolean {
@@ -254,7 +327,7 @@ export class Scheduler {
 
   /** Blocks that nobody has spoken for: not in this step, and not as what is kept for a text. */
   #free(): number {
-    return this.#running.reduce((free, text) => {
+    return [...this.#running, ...this.#paused].reduce((free, text) => {
       const until = this.#isProtected(text) ? this.#blocksOf(text.most) : this.#reach(text);
       return free - (until - this.#blocksOf(text.computed));
     }, this.#blocks.available);
@@ -269,19 +342,3 @@ export class Scheduler {
     return Math.ceil(rows / this.#options.blockSize);
   }
 }
-
-/** A step in the making. */
-class Step {
-  budget: number;
-  readonly admitted: { id: string; reused: number }[] = [];
-  readonly preempted: string[] = [];
-  /** Of blocks that are being written. */
-  readonly names = new Set<number>();
-
-  constructor(budget: number) {
-    this.budget = budget;
-  }
-}
-
-const partOf = ({ id, computed, reading, length }: Text): TextPart[] =>
-  reading === 0 ? [] : [{ id, from: computed, count: reading, isLast: computed + reading === length }];

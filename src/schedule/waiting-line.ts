@@ -1,6 +1,6 @@
 /**
- * Texts that wait: higher priorities first; within one those that were running before, then round robin over tenants, and each tenant's own
- * in the order in which they came. Knows no blocks.
+ * Texts that wait: higher priorities first; within one the tenant that has the fewest texts running, among equals turn by turn, and each
+ * tenant's own in the order in which they came. Knows no blocks.
  */
 
 /** What the line looks at. */
@@ -14,10 +14,8 @@ interface Waiting {
 /** The texts of one priority. */
 interface Rank<T> {
   readonly priority: number;
-  /** Those that were running before, by arrival. */
-  readonly returned: T[];
-  /** By tenant; the tenant whose turn is next comes first. No list is empty. */
-  readonly tenants: Map<string, T[]>;
+  /** By tenant, each by arrival; the tenant whose turn is next comes first. No list is empty. */
+  tenants: Map<string, T[]>;
 }
 
 /** A line of texts. */
@@ -30,42 +28,41 @@ export class WaitingLine<T extends Waiting> {
     return this.#count;
   }
 
-  /** Whose turn it is. */
-  get first(): T | undefined {
-    const rank = this.#ranks[0];
-    if (rank === undefined) return undefined;
-    if (rank.returned.length > 0) return rank.returned[0];
-    for (const [text] of rank.tenants.values()) return text;
-    return undefined;
+  /** Whose turn it is, where so many texts of a tenant run. */
+  first(running: (tenant: string) => number = () => 0): T | undefined {
+    let first: T | undefined;
+    let fewest = Infinity;
+    for (const [tenant, [text]] of this.#ranks[0]?.tenants ?? []) {
+      const count = running(tenant);
+      if (count >= fewest) continue;
+      first = text;
+      fewest = count;
+    }
+    return first;
   }
 
-  /** A text that came. */
+  /** A text that came, or gave its place to another tenant's. */
   add(text: T): void {
     const { tenants } = this.#rankOf(text.priority);
     const own = tenants.get(text.tenant);
     if (own === undefined) tenants.set(text.tenant, [text]);
-    else own.push(text);
+    else own.splice(own.findLastIndex(({ arrival }) => arrival < text.arrival) + 1, 0, text);
     this.#count++;
   }
 
-  /** A text that was running and waits again: in front of all that never ran. */
+  /** A text that was running and waits again without its tenant's doing: the tenant has its turn back. */
   putBack(text: T): void {
-    const { returned } = this.#rankOf(text.priority);
-    const at = returned.findIndex(({ arrival }) => arrival > text.arrival);
-    returned.splice(at < 0 ? returned.length : at, 0, text);
-    this.#count++;
+    this.add(text);
+    const rank = this.#rankOf(text.priority);
+    rank.tenants = new Map([[text.tenant, rank.tenants.get(text.tenant)!], ...rank.tenants]);
   }
 
-  /** Takes the first out of the line: the turn goes to the next tenant, unless the text had it before. */
-  takeFirst(): void {
-    const text = this.first;
-    if (text === undefined) return;
-    const { tenants, returned } = this.#ranks[0];
-    const hadItsTurn = returned.includes(text);
+  /** Takes out a text whose turn it was: its tenant has the next one after all others. */
+  take(text: T): void {
     this.remove(text);
-    if (hadItsTurn) return;
-    const own = tenants.get(text.tenant);
-    if (own === undefined) return;
+    const tenants = this.#ranks.find(({ priority }) => priority === text.priority)?.tenants;
+    const own = tenants?.get(text.tenant);
+    if (tenants === undefined || own === undefined) return;
     tenants.delete(text.tenant);
     tenants.set(text.tenant, own);
   }
@@ -74,21 +71,19 @@ export class WaitingLine<T extends Waiting> {
   remove(text: T): boolean {
     const rank = this.#ranks.find(({ priority }) => priority === text.priority);
     const own = rank?.tenants.get(text.tenant) ?? [];
-    const list = rank?.returned.includes(text) ? rank.returned : own;
-    const at = list.indexOf(text);
+    const at = own.indexOf(text);
     if (rank === undefined || at < 0) return false;
-    list.splice(at, 1);
+    own.splice(at, 1);
     this.#count--;
-    if (list === own && own.length === 0) rank.tenants.delete(text.tenant);
-    if (rank.returned.length === 0 && rank.tenants.size === 0)
-      this.#ranks = this.#ranks.filter((each) => each !== rank);
+    if (own.length === 0) rank.tenants.delete(text.tenant);
+    if (rank.tenants.size === 0) this.#ranks = this.#ranks.filter((each) => each !== rank);
     return true;
   }
 
   #rankOf(priority: number): Rank<T> {
     const found = this.#ranks.find((rank) => rank.priority === priority);
     if (found !== undefined) return found;
-    const rank: Rank<T> = { priority, returned: [], tenants: new Map() };
+    const rank: Rank<T> = { priority, tenants: new Map() };
     this.#ranks = [...this.#ranks, rank].toSorted((a, b) => b.priority - a.priority);
     return rank;
   }

@@ -27,6 +27,16 @@ export interface TextRequest {
   /** How many of the likeliest tokens are told beside each chosen one; undefined tells no log-probabilities. */
   readonly logprobs?: number;
   readonly constraint?: TokenConstraint;
+  /** Texts of the same request that are submitted right after this one: where there is no place for all of them, none is taken. */
+  readonly coming?: number;
+}
+
+/** Whom an embedding is for. */
+export interface EmbeddingAsker {
+  /** Turns go round over these. */
+  readonly tenant?: string;
+  /** True for all but the first of a request: what was taken in is not refused in the middle. */
+  readonly isNext?: boolean;
 }
 
 /** A token with its log-probability. */
@@ -106,11 +116,11 @@ export interface Engine {
   readonly vocabulary: number;
   /**
    * Takes a text in. Throws an InsituError with nothing begun: "queue-full" (with `retryAfterSeconds`), "context-overflow" (both numbers),
-   * "closed" (draining or closed).
+   * "closed" (draining or closed). A text that waits may fail with "queue-full" later, when tenants come that have fewer of them waiting.
    */
   submit(request: TextRequest, listener: TextListener): RunningText;
   /** The mean of the last hidden state; undefined where the model does not hand it out. */
-  readonly embed?: (tokens: readonly number[], signal?: AbortSignal) => Promise<Float32Array>;
+  readonly embed?: (tokens: readonly number[], signal?: AbortSignal, asker?: EmbeddingAsker) => Promise<Float32Array>;
   /** What /metrics tells of the engine. */
   figures(): EngineFigures;
   /** Takes nothing in any more, and is done when all texts are, or when the time is up: what is left then fails with "closed". */

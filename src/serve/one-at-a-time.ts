@@ -1,18 +1,18 @@
 /**
- * The simplest engine: texts wait in line, and each is made alone by `generate`. What batches is compared with it, and where nothing
- * batches it serves.
+ * The simplest engine: texts wait in line, turn by turn over tenants, and each is made alone by `generate`. What batches is compared with it,
+ * and where nothing batches it serves.
  */
 import { InsituError } from "../base/error.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
+import { FairPlaces } from "../schedule/fair-places.js";
+import { WaitingLine } from "../schedule/waiting-line.js";
 import type { Engine, EngineFigures, RunningText, TextEnd, TextListener, TextRequest } from "./engine.js";
-
-/** An error with the time after which to ask again. */
-const queueFull = (waiting: number, retryAfterSeconds: number): InsituError =>
-  Object.assign(new InsituError("queue-full", `${waiting} texts are waiting, and no more are taken`), {
-    retryAfterSeconds,
-  });
+import { QueueFullError } from "./running/queue-full.js";
 
 interface Waiting {
+  readonly tenant: string;
+  readonly priority: number;
+  readonly arrival: number;
   readonly request: TextRequest;
   readonly listener: TextListener;
   readonly stop: AbortController;
@@ -27,8 +27,9 @@ class OneAtATime implements Engine {
   readonly context: number;
   readonly vocabulary: number;
   readonly #lm: LanguageModel;
-  readonly #most: number;
-  readonly #line: Waiting[] = [];
+  readonly #places: FairPlaces<Waiting>;
+  readonly #line = new WaitingLine<Waiting>();
+  #arrivals = 0;
   #running: Waiting | undefined;
   #work: Promise<void> | undefined;
   #closed = false;
@@ -36,7 +37,7 @@ class OneAtATime implements Engine {
 
   constructor(lm: LanguageModel, most: number) {
     this.#lm = lm;
-    this.#most = most;
+    this.#places = new FairPlaces(most);
     this.context = lm.contextLength;
     const size = lm.config["vocab_size"];
     this.vocabulary = typeof size === "number" ? size : lm.tokenizer.grammarVocabulary(undefined, []).spellings.length;
@@ -50,23 +51,42 @@ class OneAtATime implements Engine {
         "context-overflow",
         `the prompt has ${prompt.length} tokens, and the context holds ${this.context} for prompt and text together`,
       );
-    if (this.#line.length >= this.#most) throw queueFull(this.#line.length, 1);
-    const text: Waiting = { request, listener, stop: new AbortController() };
-    this.#line.push(text);
+    const { tenant, priority = 0 } = request;
+    const text = { tenant, priority, arrival: this.#arrivals++, request, listener, stop: new AbortController() };
+    const yielding = this.#places.take(text, request.coming);
+    if (yielding === undefined) throw this.#queueFull(text);
+    for (const other of yielding) {
+      this.#line.remove(other);
+      other.listener.failed(this.#queueFull(other));
+    }
+    this.#line.add(text);
     this.#work ??= this.#loop();
     return {
       cancel: () => {
         text.stop.abort();
-        const at = this.#line.indexOf(text);
-        if (at >= 0) this.#line.splice(at, 1);
+        this.#places.leave(text);
+        this.#line.remove(text);
       },
     };
+  }
+
+  #queueFull({ tenant }: Waiting): QueueFullError {
+    return new QueueFullError(this.#places.takenBy(tenant), 1);
+  }
+
+  /** Takes the text whose turn it is out of the line. */
+  #next(): Waiting | undefined {
+    const text = this.#line.first();
+    if (text === undefined) return undefined;
+    this.#line.take(text);
+    this.#places.leave(text);
+    return text;
   }
 
   figures(): EngineFigures {
     return {
       ...this.#made,
-      waiting: this.#line.length,
+      waiting: this.#line.count,
       running: this.#running === undefined ? 0 : 1,
       blocks: 1,
       blocksUsed: this.#running === undefined ? 0 : 1,
@@ -86,7 +106,8 @@ class OneAtATime implements Engine {
 
   async close(): Promise<void> {
     this.#closed = true;
-    const left = [...this.#line.splice(0), ...(this.#running === undefined ? [] : [this.#running])];
+    const left = this.#running === undefined ? [] : [this.#running];
+    for (let next = this.#next(); next !== undefined; next = this.#next()) left.push(next);
     for (const { stop, listener } of left) {
       if (stop.signal.aborted) continue;
       stop.abort();
@@ -98,7 +119,7 @@ class OneAtATime implements Engine {
   async #loop(): Promise<void> {
     // Nothing is heard inside of submit.
     await Promise.resolve();
-    for (let next = this.#line.shift(); next !== undefined; next = this.#line.shift()) {
+    for (let next = this.#next(); next !== undefined; next = this.#next()) {
       this.#running = next;
       await this.#make(next);
       this.#running = undefined;

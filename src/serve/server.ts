@@ -20,6 +20,7 @@ import { readServerOptions, type ServerOptions, type ServerSettings } from "./op
 import { pageResponse } from "./page.js";
 import { givenPrefixKey, prefixHeader, prefixKey } from "./prefix-key.js";
 import { withJson } from "./read-json.js";
+import { Refusals } from "./refusals.js";
 import { ClientGone, clientGone, RequestEnd } from "./request-end.js";
 import { RequestRecord } from "./request-record.js";
 import { ApiError, apiErrorOf, errorText } from "./wire/api-error.js";
@@ -57,7 +58,7 @@ export interface Server {
 /** What is made of a request's body, which is needed no more then. */
 type Reading<T> = (body: unknown, model: ServedModel, limits: RequestLimits) => Promise<T>;
 /** An answer that is one object. */
-type Answering = (signal: AbortSignal) => Promise<object>;
+type Answering = (signal: AbortSignal, client: Client) => Promise<object>;
 interface AskedTools extends AnswerTools {
   /** Reads the body and makes something of it; from then on the request counts as open. */
   read<T>(read: Reading<T>): Promise<T>;
@@ -96,6 +97,7 @@ class HttpServer implements Server {
   readonly #open: OpenRequests;
   readonly #places = new BodyPlaces();
   readonly #turns = new WorkTurns();
+  readonly #refusals = new Refusals();
   #status: ServerStatus = "loading";
   #model: ServedModel | undefined;
 
@@ -219,7 +221,7 @@ class HttpServer implements Server {
     app.post(path, (c) =>
       this.#answer(c, async (tools) => {
         const answer = await tools.read(read);
-        const response = Response.json(await answer(tools.signal));
+        const response = Response.json(await answer(tools.signal, tools.client));
         tools.over();
         return response;
       }),
@@ -333,10 +335,11 @@ class HttpServer implements Server {
     return new ApiError(404, `there is no ${path} here`, { code: "unknown_url" }).toResponse();
   }
 
-  #refuse(error: Error, c: Asked): Response {
+  async #refuse(error: Error, c: Asked): Promise<Response> {
     const told = apiErrorOf(error);
     const record = c.get("record") as RequestRecord | undefined;
     if (record !== undefined) record.error = errorText(told);
+    if (told.status === 429) await this.#refusals.turn(c.get("client").tenant);
     return told.toResponse();
   }
 }

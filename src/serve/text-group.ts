@@ -69,7 +69,7 @@ export class TextGroup {
     this.#texts = asks.map((ask, index) => new OneText(ask, tools, this.#heard(index)));
     try {
       this.#texts.forEach((text, index) =>
-        text.begin(asks.length === 1 ? asker : { ...asker, id: `${asker.id}-${index}` }),
+        text.begin(asks.length === 1 ? asker : { ...asker, id: `${asker.id}-${index}` }, asks.length - 1 - index),
       );
     } catch (error) {
       this.cancel();
@@ -149,7 +149,7 @@ class OneText implements TextListener {
     this.#watch = tools.watch();
   }
 
-  begin({ id, tenant, salt, priority }: Asker): void {
+  begin({ id, tenant, salt, priority }: Asker, coming: number): void {
     const { prompt, maxTokens, minTokens, endTokens, sampling, logitBias, logprobs, constraint } = this.ask;
     this.#running = this.#tools.engine.submit(
       {
@@ -161,6 +161,7 @@ class OneText implements TextListener {
         minTokens,
         endTokens,
         sampling,
+        coming,
         ...(salt === undefined ? {} : { salt }),
         ...(logitBias === undefined ? {} : { logitBias }),
         ...(logprobs === undefined ? {} : { logprobs }),

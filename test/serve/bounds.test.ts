@@ -373,7 +373,8 @@ describe("every request ends by its time", () => {
       hold: () => {},
       over: () => over++,
     };
-    const ask = { prompt: [1], maxTokens: 9, stop: [], endTokens: new Set<number>() };
+    const ends = { stop: [], minTokens: 0, stopsFrom: 0, endTokens: new Set<number>() };
+    const ask = { prompt: [1], maxTokens: 9, ...ends };
     const sampling = { ...lm.defaults.sampling, seed: 1 } as never;
     const prepared = { asks: [{ ...ask, sampling }], answer: new Unwritable(broken), stream, priority: 0 };
     const response = await answerTexts(prepared, tools).catch((error: unknown) => error);

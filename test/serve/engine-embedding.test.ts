@@ -78,6 +78,52 @@ test("the mean of the last hidden state, beside a text that is not disturbed", a
   expect(engine.figures().blocksUsed).toBe(0);
 });
 
+test("beside texts that take all blocks they wait, each with the mean that it has alone", async () => {
+  const inputs = [tokens, tokens.slice(9), tokens].map((each, at) => [...each, ...tokens.slice(0, 20 + at)]);
+  const quiet = createEngine(model, { tokenBudget: 256 });
+  const alone: Float32Array[] = [];
+  for (const input of inputs) alone.push(await quiet.embed!(input));
+  await quiet.close();
+  const texts = Array.from({ length: 4 }, (_, at) => [5, 6, 7 + at]);
+  const made: number[][] = [];
+  for (const prompt of texts) made.push(await tokensAlone(model, prompt, { maxTokens: 45, ignoreEnd: true }));
+  // There is room for an embedding when it begins, and none any more when four texts have gone on beside it.
+  const engine = createEngine(model, { tokenBudget: 8, mostRunning: 8 });
+  const heard = texts.map((prompt) => submit(engine, { prompt, maxTokens: 45 }));
+  while (heard.some((text) => text.tokens.length < 27)) await new Promise((resolve) => setImmediate(resolve));
+  const means = await Promise.all(
+    inputs.map((input, at) => engine.embed!(input, undefined, { tenant: `tenant ${at}` })),
+  );
+  await Promise.all(heard.map(({ over }) => over));
+  expect(means).toEqual(alone);
+  expect(heard.map((text) => text.tokens)).toEqual(made);
+  expect(engine.figures().preemptions).toBeGreaterThan(0);
+  await engine.close();
+  expect(engine.figures().blocksUsed).toBe(0);
+});
+
+test("one that leaves while it waits is gone at once, and errors name nobody else's sequences", async () => {
+  const engine = createEngine(model, { mostRunning: 1 });
+  const text = submit(engine, { prompt: [5, 6, 7], maxTokens: 40 });
+  const leaving = new AbortController();
+  const waiting = engine.embed!(tokens, leaving.signal);
+  leaving.abort(new Error("not any more"));
+  await expect(waiting).rejects.toThrow("not any more");
+  expect(text.end).toBeUndefined();
+  // Blocks that the engine does not know of: what runs alone cannot go on.
+  const { pool } = model.pages!;
+  const foreign = pool.add("a foreign sequence");
+  pool.append([{ sequence: foreign, tokens: pool.room - 16 }]);
+  const failed = await engine.embed!(tokens).catch((error: unknown) => error);
+  await text.over;
+  foreign.release();
+  for (const error of [failed, text.error]) {
+    expect(error).toMatchObject({ code: "out-of-memory", message: expect.stringContaining("--blocks") as string });
+    expect((error as Error).message).not.toContain("foreign");
+  }
+  await engine.close();
+});
+
 test("a model that does not hand it out has no embeddings", async () => {
   const { contextLength, vocabulary } = model;
   const decoder = model.pagedDecoder!;

@@ -183,6 +183,38 @@ describe("how a text ends", () => {
     await expectAllFree(engine);
   });
 
+  test("a full line: the tenant with the most gives way, texts of one request come together or not at all", async () => {
+    const engine = createEngine(model, { mostRunning: 1, mostWaiting: 4 });
+    const first = Array.from({ length: 4 }, (_, at) => submit(engine, { prompt: [5 + at], maxTokens: 4, tenant: "a" }));
+    expect(() => submit(engine, { prompt: [9], tenant: "a" })).toThrow(expect.objectContaining({ code: "queue-full" }));
+    expect(() => submit(engine, { prompt: [9], tenant: "b", coming: 2 })).toThrow(/queue is full/);
+    const pair = [1, 0].map((coming) => submit(engine, { prompt: [20], maxTokens: 4, tenant: "b", coming }));
+    expect(first.map(({ end }) => end)).toEqual([undefined, undefined, "failed", "failed"]);
+    expect(first[3].error).toMatchObject({ code: "queue-full", retryAfterSeconds: expect.any(Number) as number });
+    await Promise.all([...first, ...pair].map(({ over }) => over));
+    expect(first.map(({ end }) => end)).toEqual(["max-tokens", "max-tokens", "failed", "failed"]);
+    expect(pair.map(({ end }) => end)).toEqual(["max-tokens", "max-tokens"]);
+    await expectAllFree(engine);
+  });
+
+  test("a tenant's short text does not wait for another's long ones, which go on where they were", async () => {
+    const engine = createEngine(model, { mostRunning: 2, tokenBudget: 48 });
+    const prompts = [[5], [6], [7]];
+    const alone: number[][] = [];
+    for (const prompt of prompts) alone.push(await tokensAlone(model, prompt, { maxTokens: 60, ignoreEnd: true }));
+    model.pages!.pool.forgetPrefixes();
+    const long = prompts.map((prompt) => submit(engine, { prompt, maxTokens: 60, tenant: "a" }));
+    while (long[1].tokens.length < 10) await tick();
+    const short = submit(engine, { prompt: [20], maxTokens: 4, tenant: "b" });
+    const { steps } = engine.figures();
+    await short.over;
+    expect(engine.figures().steps - steps).toBeLessThanOrEqual(6);
+    await Promise.all(long.map(({ over }) => over));
+    expect(long.map(({ tokens }) => tokens)).toEqual(alone);
+    expect(engine.figures().preemptions).toBe(0);
+    await expectAllFree(engine);
+  });
+
   test("what is left when the time to drain is up fails, and so does everything at a close", async () => {
     for (const end of [(engine: Engine) => engine.drain(0), (engine: Engine) => engine.close()]) {
       const engine = createEngine(model, { mostRunning: 1 });

@@ -1,89 +1,73 @@
-/** Texts that are read for the mean of their last hidden state alone: in chunks between the steps of others, on blocks of the same pool. */
-import type { InsituError } from "../../base/error.js";
-import type { PagedEntry, PagedState } from "../../cache/paged-state.js";
-import type { Sequence } from "../../cache/sequence.js";
+/** A text that is read for the mean of its last hidden state alone, in its turn beside others. Runs nothing and holds no blocks. */
+import type { PagedEntry } from "../../cache/paged-state.js";
 
-/** Reads tokens of one text; the sum of the last hidden state over them. */
+/** Adds up the last hidden state over tokens of one text, on top of the sums of those before them. */
 interface HiddenDecoder {
-  readonly pages: PagedState;
-  sumHidden(entry: PagedEntry): Promise<Float64Array>;
+  sumHidden(entry: PagedEntry, before?: Float64Array): Promise<Float64Array>;
 }
 
-interface Job {
+let named = 0;
+
+/** A text to embed. */
+export class Embedding {
+  readonly id = `embedding ${named++}`;
+  readonly tenant: string;
+  readonly priority = 0;
   readonly tokens: readonly number[];
-  readonly signal: AbortSignal | undefined;
-  readonly resolve: (mean: Float32Array) => void;
-  readonly reject: (error: unknown) => void;
-  sequence: Sequence | undefined;
-  sums: Float64Array | undefined;
-}
+  readonly mean: Promise<Float32Array>;
+  /** Nobody hears of it any more. */
+  isOver = false;
+  readonly #signal: AbortSignal | undefined;
+  readonly #resolve: (mean: Float32Array) => void;
+  readonly #reject: (error: unknown) => void;
+  #leave: (() => void) | undefined;
+  #sums: Float64Array | undefined;
+  #rounds = 0;
 
-/** Texts to embed, in the order in which they came. */
-export class Embeddings {
-  readonly #decoder: HiddenDecoder;
-  readonly #chunk: number;
-  readonly #jobs: Job[] = [];
-  #named = 0;
-  #closed: InsituError | undefined;
-
-  /** `chunk`: tokens that a run reads at most. */
-  constructor(decoder: HiddenDecoder, chunk: number) {
-    this.#decoder = decoder;
-    this.#chunk = chunk;
+  constructor(tokens: readonly number[], tenant: string, signal: AbortSignal | undefined) {
+    this.tokens = tokens;
+    this.tenant = tenant;
+    this.#signal = signal;
+    let [resolve, reject]: [(mean: Float32Array) => void, (error: unknown) => void] = [() => {}, () => {}];
+    this.mean = new Promise((done, failed) => ([resolve, reject] = [done, failed]));
+    [this.#resolve, this.#reject] = [resolve, reject];
   }
 
-  get count(): number {
-    return this.#jobs.length;
+  /** Rows that others have read, or that it has read before, would be missing from the mean: nothing is shared. */
+  get salt(): string {
+    return `${this.id}, ${this.#rounds++}`;
   }
 
-  /** True while one of them has blocks. */
-  get holdsBlocks(): boolean {
-    return this.#jobs[0]?.sequence !== undefined;
+  get mostRows(): number {
+    return this.tokens.length;
   }
 
-  add(tokens: readonly number[], signal: AbortSignal | undefined): Promise<Float32Array> {
-    return new Promise((resolve, reject) => {
-      this.#jobs.push({ tokens, signal, resolve, reject, sequence: undefined, sums: undefined });
-    });
+  /** Has `leave` called where whoever asked leaves. */
+  onLeave(leave: () => void): void {
+    this.#leave = leave;
+    this.#signal?.addEventListener("abort", leave, { once: true });
   }
 
-  /** Reads a chunk of the first one, if there are blocks for all of it; `isAlone` where nobody else will give some back. */
-  async step(isAlone: boolean): Promise<void> {
-    const [job] = this.#jobs;
-    if (job === undefined) return;
-    const { pool } = this.#decoder.pages;
-    try {
-      job.signal?.throwIfAborted();
-      if (this.#closed !== undefined) throw this.#closed;
-      if (job.sequence === undefined) {
-        const needed = Math.ceil(job.tokens.length / pool.blockSize);
-        if (needed * pool.blockSize > pool.room) {
-          if (isAlone) throw pool.exhausted(needed, "a text to embed");
-          return;
-        }
-        // Rows that others have read would be missing from the mean: nothing is shared.
-        job.sequence = pool.add(undefined, `embedding ${this.#named++}`);
-      }
-      const { sequence } = job;
-      const tokens = job.tokens.slice(sequence.length, sequence.length + this.#chunk);
-      const sums = await this.#decoder.sumHidden({ sequence, tokens });
-      job.sums = job.sums?.map((sum, at) => sum + sums[at]) ?? sums;
-      if (sequence.length < job.tokens.length) return;
-      this.#end(job);
-      job.resolve(Float32Array.from(job.sums, (sum) => sum / job.tokens.length));
-    } catch (error) {
-      this.#end(job);
-      job.reject(error);
-    }
+  /** Reads tokens of it; true where they were the last. */
+  async read(decoder: HiddenDecoder, entry: PagedEntry): Promise<boolean> {
+    this.#sums = await decoder.sumHidden(entry, entry.sequence.length === 0 ? undefined : this.#sums);
+    return entry.sequence.length === this.tokens.length;
   }
 
-  /** Each ends with the error when its turn comes. */
-  close(error: InsituError): void {
-    this.#closed = error;
+  /** All was read. */
+  end(): void {
+    const { length } = this.tokens;
+    this.#close();
+    this.#resolve(Float32Array.from(this.#sums ?? [], (sum) => sum / length));
   }
 
-  #end(job: Job): void {
-    this.#jobs.splice(this.#jobs.indexOf(job), 1);
-    job.sequence?.release();
+  fail(error: unknown): void {
+    this.#close();
+    this.#reject(error);
+  }
+
+  #close(): void {
+    this.isOver = true;
+    if (this.#leave !== undefined) this.#signal?.removeEventListener("abort", this.#leave);
   }
 }

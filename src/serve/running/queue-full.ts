@@ -1,13 +1,17 @@
-/** The refusal of an engine with as many texts waiting as it takes, and when to ask again. */
+/** The refusal of an engine with as many texts waiting as it takes, and when to ask again. Tells nobody how many others' wait. */
 import { InsituError } from "../../base/error.js";
 
-/** As many texts wait as may. */
+/** As many texts wait as may, and as many of one tenant as its share is. */
 export class QueueFullError extends InsituError {
   /** When it is worth asking again. */
   readonly retryAfterSeconds: number;
 
+  /** `waiting`: those of the tenant. */
   constructor(waiting: number, retryAfterSeconds: number) {
-    super("queue-full", `${waiting} texts wait already: ask again in ${retryAfterSeconds} s`);
+    super(
+      "queue-full",
+      `the queue is full, and this key has its share of it, with ${waiting} texts that wait: ask again in ${retryAfterSeconds} s`,
+    );
     this.retryAfterSeconds = retryAfterSeconds;
   }
 }

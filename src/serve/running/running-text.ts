@@ -34,6 +34,18 @@ export class Text {
     this.mostRows = Math.min(context, prompt.length + maxTokens - 1);
   }
 
+  get id(): string {
+    return this.request.id;
+  }
+
+  get tenant(): string {
+    return this.request.tenant;
+  }
+
+  get priority(): number {
+    return this.request.priority ?? 0;
+  }
+
   /** Its prompt begins to be read; true the first time. */
   start(cachedTokens: number): boolean {
     const isFirst = !this.#isStarted;

@@ -8,9 +8,10 @@ import { valueText } from "../../base/value-text.js";
 import type { PagedEntry } from "../../cache/paged-state.js";
 import type { PagedDecoder } from "../../generate/paged-decoder.js";
 import { pause } from "../../generate/pause.js";
+import { FairPlaces } from "../../schedule/fair-places.js";
 import { Scheduler, type SchedulerOptions } from "../../schedule/scheduler.js";
-import type { Engine, EngineFigures, RunningText, TextListener, TextRequest } from "../engine.js";
-import { Embeddings } from "./embedding.js";
+import type { EmbeddingAsker, Engine, EngineFigures, RunningText, TextListener, TextRequest } from "../engine.js";
+import { Embedding } from "./embedding.js";
 import { PoolBlocks } from "./pool-blocks.js";
 import { QueueFullError, RetryHint } from "./queue-full.js";
 import { Text } from "./running-text.js";
@@ -23,6 +24,8 @@ export type StepDecoder = Pick<PagedDecoder, "pages" | "step" | "usualTokens" | 
 
 /** An engine's options without gaps. */
 interface EngineSettings extends Omit<SchedulerOptions, "blockSize"> {
+  /** Texts that wait at a time, those that ran before not counted. */
+  readonly mostWaiting: number;
   readonly prefixes: PrefixStore | undefined;
 }
 
@@ -30,14 +33,14 @@ interface EngineSettings extends Omit<SchedulerOptions, "blockSize"> {
 export class TextEngine implements Engine {
   readonly context: number;
   readonly vocabulary: number;
-  readonly embed?: (tokens: readonly number[], signal?: AbortSignal) => Promise<Float32Array>;
-  readonly #embeddings: Embeddings;
+  readonly embed?: Engine["embed"];
   readonly #decoder: StepDecoder;
   readonly #scheduler: Scheduler;
   readonly #blocks: PoolBlocks;
-  readonly #texts = new Map<string, Text>();
+  readonly #texts = new Map<string, Text | Embedding>();
+  /** Those that had no turn yet. */
+  readonly #places: FairPlaces<Text | Embedding>;
   readonly #hint = new RetryHint();
-  readonly #mostWaiting: number;
   readonly #saved: SavedPrefixes | undefined;
   /** Texts that came where there is a store, those whose beginnings it is asked for, and those of which it has answered. */
   readonly #came: Text[] = [];
@@ -55,16 +58,15 @@ export class TextEngine implements Engine {
   constructor(
     decoder: StepDecoder,
     { contextLength, vocabulary }: { readonly contextLength: number; readonly vocabulary: number },
-    { prefixes, ...settings }: EngineSettings,
+    { prefixes, mostWaiting, ...settings }: EngineSettings,
   ) {
     const { blocks, blockSize } = decoder.pages.pool;
-    this.#mostWaiting = settings.mostWaiting;
+    this.#places = new FairPlaces(mostWaiting);
     this.#saved = prefixes && new SavedPrefixes(prefixes, decoder.pages);
     this.context = Math.min(contextLength, blocks * blockSize);
     this.vocabulary = vocabulary;
     this.#decoder = decoder;
-    this.#embeddings = new Embeddings(decoder, settings.tokenBudget);
-    if (decoder.givesHidden) this.embed = (tokens, signal) => this.#embed(tokens, signal);
+    if (decoder.givesHidden) this.embed = (tokens, signal, asker) => this.#embed(tokens, signal, asker);
     this.#blocks = new PoolBlocks(decoder.pages.pool, (id) => this.#texts.get(id)!);
     this.#scheduler = new Scheduler({ blockSize, ...settings }, this.#blocks);
   }
@@ -81,10 +83,10 @@ export class TextEngine implements Engine {
       queueMicrotask(() => text.end("max-tokens"));
       return { cancel: () => (text.isOver = true) };
     }
-    const isTaken = this.#saved === undefined ? this.#line(text) : this.#waiting < this.#mostWaiting;
-    if (!isTaken) throw new QueueFullError(this.#waiting, this.#hint.seconds(this.#waiting));
+    this.#takePlace(text, request.coming);
     this.#texts.set(id, text);
-    if (this.#saved !== undefined) this.#came.push(text);
+    if (this.#saved === undefined) this.#line(text);
+    else this.#came.push(text);
     this.#start();
     return { cancel: () => this.#cancel(text) };
   }
@@ -117,19 +119,36 @@ export class TextEngine implements Engine {
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const text of this.#texts.values()) this.#leave(text, () => text.fail(closed()));
-    this.#embeddings.close(closed());
     await this.#running;
     await this.#saved?.close();
   }
 
-  async #embed(tokens: readonly number[], signal: AbortSignal | undefined): Promise<Float32Array> {
+  async #embed(
+    tokens: readonly number[],
+    signal: AbortSignal | undefined,
+    { tenant = "", isNext = false }: EmbeddingAsker = {},
+  ): Promise<Float32Array> {
     if (this.#isClosed) throw closed();
     this.#checkPrompt(tokens);
-    const { count } = this.#embeddings;
-    if (count > this.#mostWaiting) throw new QueueFullError(count, this.#hint.seconds(count));
-    const mean = this.#embeddings.add(tokens, signal);
+    signal?.throwIfAborted();
+    const embedding = new Embedding(tokens, tenant, signal);
+    if (!isNext) this.#takePlace(embedding);
+    embedding.onLeave(() => this.#fail(embedding, signal?.reason));
+    this.#texts.set(embedding.id, embedding);
+    this.#line(embedding);
     this.#start();
-    return mean;
+    return embedding.mean;
+  }
+
+  /** Throws where the tenant has its share of a full queue; where others have more than theirs, their newest text gives way. */
+  #takePlace(text: Text | Embedding, coming?: number): void {
+    const yielding = this.#places.take(text, coming);
+    if (yielding === undefined) throw this.#queueFull(text);
+    for (const other of yielding) this.#fail(other, this.#queueFull(other));
+  }
+
+  #queueFull({ tenant }: Text | Embedding): QueueFullError {
+    return new QueueFullError(this.#places.takenBy(tenant), this.#hint.seconds(this.#waiting));
   }
 
   #checkPrompt(prompt: readonly number[]): void {
@@ -161,13 +180,12 @@ export class TextEngine implements Engine {
         this.#takeFetched();
         this.#sweep();
         for (const text of this.#came.splice(0)) if (!text.isOver) this.#fetch(text, this.#saved!);
-        if (this.#texts.size === 0 && this.#embeddings.count === 0 && !this.#isFetching) return;
-        await this.#embeddings.step(this.#scheduler.running === 0);
+        if (this.#texts.size === 0 && !this.#isFetching) return;
         if (this.#scheduler.waiting + this.#scheduler.running > 0) await this.#step();
-        else if (this.#embeddings.count === 0 && this.#fetched.length === 0) await this.#untilFetched();
+        else if (this.#fetched.length === 0) await this.#untilFetched();
       }
     } catch (error) {
-      for (const text of this.#texts.values()) this.#fail(text, asError(error));
+      for (const text of this.#texts.values()) this.#fail(text, error);
     } finally {
       this.#running = undefined;
     }
@@ -190,17 +208,16 @@ export class TextEngine implements Engine {
     await Promise.race([...this.#fetches, woken]);
   }
 
-  /** Has a text wait for its turn; false where too many do. */
-  #line(text: Text): boolean {
-    const { id, tenant, priority = 0, prompt } = text.request;
-    return this.#scheduler.add({ id, tenant, priority, length: prompt.length, most: text.mostRows });
+  /** Has a text wait for its turn. */
+  #line({ id, tenant, priority, tokens, mostRows }: Text | Embedding): void {
+    this.#scheduler.add({ id, tenant, priority, length: tokens.length, most: mostRows });
   }
 
   /** Asks the store for a text's beginning before the text waits for its turn; others run meanwhile. Between runs. */
   #fetch(text: Text, saved: SavedPrefixes): void {
     // Each text that runs may need a block before the store has answered.
     const reserved = saved.reserve(text, this.#scheduler.running + 1);
-    if (reserved === undefined) return this.#lineOrFail(text);
+    if (reserved === undefined) return this.#line(text);
     const fetch = saved.fetch(reserved).then((contents) => {
       this.#fetches.delete(fetch);
       this.#fetched.push({ text, bring: () => saved.bring(reserved, contents) });
@@ -213,35 +230,35 @@ export class TextEngine implements Engine {
     for (const { text, bring } of this.#fetched.splice(0)) {
       try {
         bring();
-        if (!text.isOver) this.#lineOrFail(text);
+        if (!text.isOver) this.#line(text);
       } catch (error) {
-        this.#fail(text, asError(error));
+        this.#fail(text, error);
       }
     }
-  }
-
-  #lineOrFail(text: Text): void {
-    if (!this.#line(text)) this.#fail(text, new QueueFullError(this.#waiting, this.#hint.seconds(this.#waiting)));
   }
 
   async #step(): Promise<void> {
     const { parts, admitted, stuck } = this.#scheduler.plan();
     for (const { id, reused } of admitted) this.#begin(this.#texts.get(id)!, reused);
-    if (stuck !== undefined && !this.#embeddings.holdsBlocks && !this.#isFetching) {
+    if (stuck !== undefined && !this.#isFetching) {
       const { pool } = this.#decoder.pages;
-      this.#fail(this.#texts.get(stuck)!, pool.exhausted(1, `the text "${stuck}", which runs alone,`));
+      this.#fail(this.#texts.get(stuck)!, pool.exhausted(1, `the text "${stuck}", beside which none runs,`));
     }
-    // Whom its listener did not want when it began is gone already.
-    const read = parts.flatMap(({ id, from, count, isLast }) => {
+    const read: ReadPart[] = [];
+    const summed: SummedPart[] = [];
+    for (const { id, from, count, isLast } of parts) {
       const text = this.#texts.get(id);
-      if (text === undefined) return [];
+      // Whom its listener did not want when it began is gone already.
+      if (text === undefined) continue;
       const entry = { sequence: this.#blocks.sequence(id), tokens: text.tokens.slice(from, from + count) };
-      return [{ text, entry, isLast }];
-    });
-    if (read.length === 0) return this.#scheduler.abandon();
+      if (text instanceof Embedding) summed.push({ text, entry });
+      else read.push({ text, entry, isLast });
+    }
+    if (read.length + summed.length === 0) return this.#scheduler.abandon();
     this.#isReading = true;
     try {
-      await this.#read(read);
+      if (read.length > 0) await this.#read(read);
+      for (const part of summed) await this.#sum(part);
     } finally {
       this.#isReading = false;
     }
@@ -261,10 +278,19 @@ export class TextEngine implements Engine {
       after = await this.#runParts(parts);
     } catch (error) {
       if (parts.length > 1) for (const part of parts) await this.#read([part]);
-      else this.#fail(parts[0].text, asError(error));
+      else this.#fail(parts[0].text, error);
       return;
     }
     for (const [index, { text, isLast }] of parts.entries()) if (isLast) this.#goOn(text, after(index));
+  }
+
+  /** Texts to embed are read one by one: each hands out a row for each of its tokens. */
+  async #sum({ text, entry }: SummedPart): Promise<void> {
+    try {
+      if (!text.isOver && (await text.read(this.#decoder, entry))) this.#leave(text, () => text.end());
+    } catch (error) {
+      this.#fail(text, error);
+    }
   }
 
   /** What comes after each part: the logits, or the token where it is drawn where the model runs. */
@@ -293,22 +319,23 @@ export class TextEngine implements Engine {
       this.#hint.finished();
       this.#leave(text, () => text.end(end));
     } catch (error) {
-      this.#fail(text, asError(error));
+      this.#fail(text, error);
     }
   }
 
-  #begin(text: Text, reused: number): void {
+  #begin(text: Text | Embedding, reused: number): void {
+    this.#places.leave(text);
     try {
-      if (!text.start(reused)) return;
+      if (text instanceof Embedding || !text.start(reused)) return;
       this.#counts.promptTokens += text.request.prompt.length;
       this.#counts.reusedTokens += reused;
     } catch (error) {
-      this.#fail(text, asError(error));
+      this.#fail(text, error);
     }
   }
 
-  #fail(text: Text, error: Error): void {
-    this.#leave(text, () => text.fail(error));
+  #fail(text: Text | Embedding, error: unknown): void {
+    this.#leave(text, () => text.fail(toldError(error)));
   }
 
   #cancel(text: Text): void {
@@ -316,7 +343,8 @@ export class TextEngine implements Engine {
   }
 
   /** Takes leave of a text: its blocks are free now, or after the run that is under way. */
-  #leave(text: Text, tell: () => void): void {
+  #leave(text: Text | Embedding, tell: () => void): void {
+    this.#places.leave(text);
     try {
       tell();
     } catch {
@@ -331,11 +359,11 @@ export class TextEngine implements Engine {
     for (const text of this.#texts.values()) if (text.isOver) this.#remove(text);
   }
 
-  #remove(text: Text): void {
-    const { id } = text.request;
+  #remove(text: Text | Embedding): void {
+    const { id } = text;
     if (!text.isOver || this.#texts.get(id) !== text) return;
     const sequence = this.#blocks.find(id);
-    if (text.isWhole && sequence !== undefined) this.#saved?.keep(text, sequence);
+    if (text instanceof Text && text.isWhole && sequence !== undefined) this.#saved?.keep(text, sequence);
     this.#scheduler.remove(id);
     this.#blocks.release(id);
     this.#texts.delete(id);
@@ -349,8 +377,19 @@ interface ReadPart {
   readonly isLast: boolean;
 }
 
+/** A part of a text to embed. */
+interface SummedPart {
+  readonly text: Embedding;
+  readonly entry: PagedEntry;
+}
+
 const closed = (): InsituError =>
   new InsituError("closed", "the engine takes nothing in any more: it drains, or was closed");
 
-const asError = (error: unknown): Error =>
-  error instanceof Error ? error : new InsituError("internal", `a text failed: ${valueText(error)}`);
+/** What is told of an error; who holds the blocks of a full pool is for the server's log alone. */
+function toldError(error: unknown): Error {
+  if (!(error instanceof Error)) return new InsituError("internal", `a text failed: ${valueText(error)}`);
+  if (!(error instanceof InsituError) || error.code !== "out-of-memory") return error;
+  const message = "the server has no room left for this text: ask again, ask for less, or serve with more --blocks";
+  return new InsituError("out-of-memory", message, { cause: error });
+}

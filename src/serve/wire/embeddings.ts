@@ -1,5 +1,6 @@
 /** `/v1/embeddings`: the mean of the last hidden state, where the model hands it out. */
 import * as z from "zod";
+import type { Client } from "../keys.js";
 import { badField } from "./api-error.js";
 import { promptField, promptsOf, severalOf } from "./completions.js";
 import { readBody } from "./fields.js";
@@ -19,7 +20,7 @@ export async function prepareEmbeddings(
   given: unknown,
   model: ServedModel,
   limits: RequestLimits,
-): Promise<(signal: AbortSignal) => Promise<object>> {
+): Promise<(signal: AbortSignal, client: Client) => Promise<object>> {
   const body = readBody(embeddingsBody, given);
   model.requireName(body.model);
   const { engine } = model;
@@ -38,10 +39,10 @@ export async function prepareEmbeddings(
       "context_length_exceeded",
     );
   const { encoding_format, dimensions } = body;
-  return async (signal) => {
+  return async (signal, { tenant }) => {
     const data: object[] = [];
     for (const [index, input] of inputs.entries()) {
-      const embedding = await embed(input, signal);
+      const embedding = await embed(input, signal, { tenant, isNext: index > 0 });
       if (typeof dimensions === "number" && dimensions !== embedding.length)
         throw badField("dimensions", `dimensions: the model's embeddings have ${embedding.length}, got ${dimensions}`);
       data.push({
