@@ -29,8 +29,11 @@ interface StagedAttention extends Omit<AttentionWork, "output" | "sink" | "paddi
 /** Scores that are held at once, at most: four bytes each. */
 export const mostScores = 1 << 25;
 
-/** Bits of a logit that takes no part: −∞. */
-const hidden = "0xff800000u";
+/** Bits of a logit that takes no part: a NaN that no arithmetic makes. */
+const hidden = "0xffffffffu";
+
+/** Bits of its weight: −0, which tells it from one that takes part and weighs nothing. Comparisons of floats may be false for NaN. */
+const weighsNot = "0x80000000u";
 
 /** Records the dispatches of an attention. */
 export function recordStages(work: StagedAttention, recorder: WebgpuRecorder): void {
@@ -144,7 +147,7 @@ function maskCode({ of }: MaskPlace, type: ElementType): string {
       ? "halfBits(added) == 0xfc00u"
       : type === "bfloat16"
         ? "bfloat(added) == 0xff80u"
-        : `bitcast<u32>(added) == ${hidden}`;
+        : "bitcast<u32>(added) == 0xff800000u";
   return `${added}
   isHidden = isHidden || key >= p.maskLength || ${lowest};
   logit = rounded(capped + rounded(added));`;
@@ -175,8 +178,8 @@ var<workgroup> exchange: array<f32, 64>;
   var total = 0.0;
   ${eachRun(`var run = 0.0;
     for (var at = start + front; at < end; at++) {
-      var weight = 0.0;
-      if (logits[at] != ${hidden}) { weight = stored(exponential(stored(stored(bitcast<f32>(logits[at])) - top))); }
+      if (logits[at] == ${hidden}) { logits[at] = ${weighsNot}; continue; }
+      let weight = stored(exponential(stored(stored(bitcast<f32>(logits[at])) - top)));
       logits[at] = bitcast<u32>(weight);
       ${adds}
     }
@@ -186,9 +189,10 @@ var<workgroup> exchange: array<f32, 64>;
   total = 0.0;
   for (var at = 0u; at < 64u; at++) { total += exchange[at]; }
   total = stored(total);
-  // A query that attends to nothing has a row of zeros.
-  if (total == 0.0) { return; }
+  // A query that attends to nothing has a row of zeros; one whose scores are all −∞ has no weights that are numbers.
+  if (total == 0.0) { total = notANumber(); }
   ${eachRun(`for (var at = start + front; at < end; at++) {
+      if (logits[at] == ${weighsNot}) { continue; }
       logits[at] = bitcast<u32>(rounded(stored(bitcast<f32>(logits[at]) / total)));
     }`)}
 }`;
@@ -204,13 +208,15 @@ var<workgroup> exchange: array<f32, 64>;
 /** The weights as they are handed out. */
 function shown(of: Operand, weights: Temporary, count: number, mostWorkgroups: number): Dispatch {
   const size = perWord(of.type);
-  const elements = Array.from({ length: size }, (_, at) => `weights[min(index * ${size}u + ${at}u, p.count - 1u)]`);
+  const elements = Array.from({ length: size }, (_, at) => `weightAt(min(index * ${size}u + ${at}u, p.count - 1u))`);
   const words = wordsOf(of.type, count);
   return {
     name: "attentionShown",
-    code: `${packing}\n${entry(64, `  if (index < p.words) { shown[index] = ${pack(of.type, elements)}; }`)}`,
+    code: `${packing}
+fn weightAt(at: u32) -> f32 { return bitcast<f32>(select(weights[at], 0u, weights[at] == ${weighsNot})); }
+${entry(64, `  if (index < p.words) { shown[index] = ${pack(of.type, elements)}; }`)}`,
     bindings: [
-      { name: "weights", of: weights, element: "f32" },
+      { name: "weights", of: weights },
       { name: "shown", of, writes: true },
     ],
     parameters: { count, words },
@@ -242,11 +248,11 @@ function weighed(
   for (var key = 0u; key < p.keys; key++) {
     let weight = weights[row * p.keys + key];
     // Rows without a weight may hold anything.
-    if (weight != 0.0) { sum += weight * valueQuad(valueStart(sample, head / p.group, key), quad); }
+    if (weight != ${weighsNot}) { sum += bitcast<f32>(weight) * valueQuad(valueStart(sample, head / p.group, key), quad); }
   }
   writeQuad(sample, head, query, quad, sum);`,
     )}`,
-    bindings: [...part.bindings, { name: "weights", of: weights, element: "f32" }],
+    bindings: [...part.bindings, { name: "weights", of: weights }],
     parameters: {
       ...part.parameters,
       count,

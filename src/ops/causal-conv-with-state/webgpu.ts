@@ -64,7 +64,7 @@ export const causalConvolution: WebgpuKernel = webgpuKernel([CausalConvWithState
   var sum = ${bias === undefined ? "0.0" : read(bias.type, "biases", "p.biasOffset + channel")};
   for (var i = 0u; i <= p.carried; i++) { sum += ${product}; }
   sum = rounded(sum);
-  return ${attrs.activation === "none" ? "sum" : "sum / (1.0 + exp(-sum))"};`,
+  return ${attrs.activation === "none" ? "sum" : "sum * sigmoid(sum)"};`,
       bindings: [
         { name: "inputs", of: input },
         { name: "weights", of: weight },

@@ -13,6 +13,7 @@ import {
 } from "../../webgpu-kernels/webgpu-kernel.js";
 import { entry, isShaderType, perWord, read, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
 import { elementWords } from "../shared/webgpu/element-words.js";
+import { functionsFor } from "../shared/webgpu/functions.js";
 import { acceptsRows, type Heads, headsOf } from "../shared/webgpu/heads.js";
 import { moveRows, placeOf } from "../shared/webgpu/rows.js";
 import { corrects, decays } from "./infer.js";
@@ -145,9 +146,10 @@ interface Operands extends Readonly<Record<"query" | "key" | "value", Heads>> {
 
 function codeOf({ query, key, value, gates, rates }: Operands): string {
   const state = (index: string): string => read("float32", "state", index);
-  const gate = gates && `exp(${read(gates.type, "gatess", gates.size === 1 ? "gateAt" : "gateAt + i")})`;
+  const gate = gates && `exponential(${read(gates.type, "gatess", gates.size === 1 ? "gateAt" : "gateAt + i")})`;
   const keyValue = read(key.type, "keys", "keyAt + i");
-  return entry(
+  const functions = gate === undefined ? "" : functionsFor(gate);
+  return `${functions}${entry(
     64,
     `  if (index >= p.count) { return; }
   let column = index % p.valueSize;
@@ -176,5 +178,5 @@ function codeOf({ query, key, value, gates, rates }: Operands): string {
       results[${startOf("result", "own", "token")} + column] = bitcast<u32>(p.scale * sum);
     }
   }`,
-  );
+  )}`;
 }

@@ -97,13 +97,12 @@ function recordWhole(
 function gateDispatch(pairs: Operand, addend: Operand | undefined, output: Operand, mostWorkgroups: number): Dispatch {
   const body = `
   let gate = ${read(pairs.type, "pairs", "2u * element")};
-  let gated = gate / (1.0 + exp(-gate)) * ${read(pairs.type, "pairs", "2u * element + 1u")};
+  let gated = gate * sigmoid(gate) * ${read(pairs.type, "pairs", "2u * element + 1u")};
   return gated${addend === undefined ? "" : ` + ${read(addend.type, "addend", "p.addendOffset + element")}`};`;
   return elementWords(
     {
       name: "gate",
       output,
-      functions: "",
       body,
       bindings: [{ name: "pairs", of: pairs }, ...(addend === undefined ? [] : [{ name: "addend", of: addend }])],
       parameters: addend === undefined ? {} : { addendOffset: addend.place.offset },

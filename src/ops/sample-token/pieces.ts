@@ -112,7 +112,7 @@ struct Worth { isOne: bool, last: vec2u, top: u32, scale: f32 }
 fn worthOf(text: u32, place: vec2u, worth: Worth) -> u32 {
   if (worth.isOne) { return 1u; }
   if (place.x <= below || !isBefore(place, worth.last)) { return 0u; }
-  return u32(exp((score(place.x) - score(worth.top)) / heat(text)) * worth.scale);
+  return u32(exp(max((score(place.x) - score(worth.top)) / heat(text), -104.0)) * worth.scale);
 }
 
 fn edgeBy(text: u32, first: u32, lane: u32, count: u32, enough: u32, worth: Worth) -> vec2u {

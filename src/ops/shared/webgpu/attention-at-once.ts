@@ -4,7 +4,7 @@
  */
 import type { DeviceTraits, Range, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { packing } from "../../../webgpu-kernels/wgsl.js";
-import { type AttentionWork, hidden, joined, outputPart, type Part, sinkPart } from "./attention-parts.js";
+import { type AttentionWork, joined, outputPart, type Part, sinkPart } from "./attention-parts.js";
 import {
   divisionOf,
   fitsWorkgroup,
@@ -15,6 +15,8 @@ import {
   type TileShape,
   type TileStart,
 } from "./attention-tile.js";
+import { functionsFor } from "./functions.js";
+import { hidden } from "./score-marks.js";
 
 /** A workgroup goes over four tiles at most: beyond, other workgroups would have done them sooner. */
 const shape: TileShape = { invocations: 256, tiles: 4 };
@@ -36,9 +38,10 @@ export function recordAtOnce(
   const { query, key } = work;
   const { rows, chunks } = divisionOf(work);
   const parts = joined(scoresPart(work, queries, start), sinkPart(work), outputPart(work));
+  const code = `${parts.code}\n${codeOf(work, rows, start, recorder.device)}`;
   recorder.dispatch({
     name,
-    code: `${packing}\n${parts.code}\n${codeOf(work, rows, start, recorder.device)}`,
+    code: `${packing}\n${functionsFor(code)}\n${code}`,
     bindings: parts.bindings,
     parameters: { ...parts.parameters, ...sizesOf(work), scale: { float: work.scale } },
     fixed: true,
@@ -66,7 +69,7 @@ function codeOf(work: AttentionWork, rows: number, start: TileStart, device: Dev
   const withSink =
     work.sink === undefined
       ? ""
-      : `let above = max(top[own], sinkOf(head));
+      : `above = max(above, sinkOf(head));
     sum *= exp(top[own] - above);
     weight = weight * exp(top[own] - above) + exp(sinkOf(head) - above);`;
   return `${memory}
@@ -99,8 +102,9 @@ function codeOf(work: AttentionWork, rows: number, start: TileStart, device: Dev
     "sum",
     `let head = keyHead * p.group + row % p.group;
     var weight = totalWeight()[own];
+    var above = top[own];
     ${withSink}
-    writeQuad(sample, head, row / p.group, local % ${valueQuads}u, select(sum / weight, vec4f(), weight == 0.0));`,
+    writeQuad(sample, head, row / p.group, local % ${valueQuads}u, weighedMean(sum, weight, above));`,
   )}
 }`;
 }

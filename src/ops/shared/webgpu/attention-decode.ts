@@ -7,7 +7,6 @@ import { packing } from "../../../webgpu-kernels/wgsl.js";
 import {
   type AttentionWork,
   between,
-  hidden,
   joined,
   outputPart,
   type Part,
@@ -29,6 +28,8 @@ import {
   type TileShape,
   type TileStart,
 } from "./attention-tile.js";
+import { functionsFor } from "./functions.js";
+import { hidden } from "./score-marks.js";
 
 const shape: TileShape = { invocations: 256, tiles: 1 };
 const { invocations } = shape;
@@ -101,9 +102,10 @@ export function recordTiles(
   const partials = recorder.temporary(tileBytes(work));
   const sizes = { ...sizesOf(work), tiles };
   const scores = joined(scoresPart(work, queries, start), between("partials", partials, true));
+  const scoring = `${scores.code}\n${tilesCode(work, rows, each, start, recorder.device)}`;
   recorder.dispatch({
     name: names.apart,
-    code: `${packing}\n${scores.code}\n${tilesCode(work, rows, each, start, recorder.device)}`,
+    code: `${packing}\n${functionsFor(scoring)}\n${scoring}`,
     bindings: scores.bindings,
     parameters: { ...scores.parameters, ...sizes, scale: { float: work.scale } },
     fixed: true,
@@ -111,9 +113,10 @@ export function recordTiles(
     ...only,
   });
   const result = joined(visiblePart(work), sinkPart(work), outputPart(work), between("partials", partials, false));
+  const combining = `${result.code}\n${combineCode(work)}`;
   recorder.dispatch({
     name: "attentionCombine",
-    code: `${packing}\n${result.code}\n${combineCode(work)}`,
+    code: `${packing}\n${functionsFor(combining)}\n${combining}`,
     bindings: result.bindings,
     parameters: { ...result.parameters, ...sizes },
     fixed: true,
@@ -246,7 +249,7 @@ var<workgroup> weighed: array<vec2f, ${parts * quads}>;
   var sum = vec4f();
   var total = 0.0;
   while (at < end) {
-    ${each((i) => `let counts${i} = at + ${i * parts}u < end && ends${i}.y != 0.0;`)}
+    ${each((i) => `let counts${i} = at + ${i * parts}u < end;`)}
     var above = best;
     ${each((i) => `above = max(above, select(${hidden}, ends${i}.x, counts${i}));`)}
     let before = exp(best - above);
@@ -270,7 +273,7 @@ var<workgroup> weighed: array<vec2f, ${parts * quads}>;
       sum += weight * exchange[at];
       total += weight * weighed[at].y;
     }
-    writeQuad(sample, head, query, local, select(sum / total, vec4f(), total == 0.0));
+    writeQuad(sample, head, query, local, weighedMean(sum, total, top));
   }
 }`;
 }

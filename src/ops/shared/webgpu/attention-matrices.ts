@@ -12,9 +12,7 @@ import { packing } from "../../../webgpu-kernels/wgsl.js";
 import {
   type AttentionWork,
   type CacheRows,
-  hidden,
   joined,
-  least,
   outputPart,
   queryPart,
   rowsPart,
@@ -23,8 +21,10 @@ import {
   tablesPart,
   visiblePart,
 } from "./attention-parts.js";
+import { functionsFor } from "./functions.js";
 import { onlySeveral, queryTiles } from "./packed-batch.js";
 import { matrixTypes } from "./product-matrices.js";
+import { hidden, least } from "./score-marks.js";
 
 /** Subgroups of a workgroup: each has a matrix of query rows. */
 const subgroups = 4;
@@ -90,9 +90,12 @@ export function recordInMatrices(work: AttentionWork, recorder: WebgpuRecorder):
     sinkPart(work),
     outputPart(work),
   );
+  const find = tiles.find("places.x - 1u - place.x");
+  const main = matricesCode(work, sizes, device.subgroupMatrix!, device.subgroup!, find);
+  const code = `${part.code}\n${tiles.code}\n${main}`;
   recorder.dispatch({
     name: "attentionInMatrices",
-    code: `${packing}\n${part.code}\n${tiles.code}\n${matricesCode(work, sizes, device.subgroupMatrix!, device.subgroup!, tiles.find("places.x - 1u - place.x"))}`,
+    code: `${packing}\n${functionsFor(code)}\n${code}`,
     bindings: part.bindings,
     parameters: { ...part.parameters, group, groupRows: group * query.rows, scale: { float: work.scale } },
     workgroups: [tiles.count, key.heads, tiles.samples],
@@ -285,7 +288,9 @@ var<workgroup> moved: array<atomic<u32>, 4>;
   }
 
   ${together((by) => `total += subgroupShuffleXor(total, ${by}u);`)}
-  ${sink === undefined ? "let shrink = 1.0;" : "let shrink = exp(min(top - sinkOf(head), 0.0)); total = total * shrink + exp(min(sinkOf(head) - top, 0.0));"}
+  var above = top;
+  ${sink === undefined ? "" : "above = max(above, sinkOf(head)); total = total * exp(top - above) + exp(sinkOf(head) - above);"}
+  let shrink = ${sink === undefined ? "1.0" : "exp(top - above)"};
   ${strips
     .map(
       (strip, s) => `workgroupBarrier();
@@ -293,7 +298,7 @@ var<workgroup> moved: array<atomic<u32>, 4>;
   workgroupBarrier();
   if (first + line < groupRows) {
     for (var quad = 0u; quad < ${(strip.length * matrix.columns) / 4 / sides}u; quad++) {
-      writeQuad(sample, head, asking, ${(s * tiles * matrix.columns) / 4}u + side + quad * ${sides}u, select(${quadOf("quad")} * shrink / total, vec4f(), total == 0.0));
+      writeQuad(sample, head, asking, ${(s * tiles * matrix.columns) / 4}u + side + quad * ${sides}u, weighedMean(${quadOf("quad")} * shrink, total, above));
     }
   }`,
     )

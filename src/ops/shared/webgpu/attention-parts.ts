@@ -8,6 +8,7 @@ import type { Binding, Parameter, Temporary } from "../../../webgpu-kernels/webg
 import { pack, read, readIndex } from "../../../webgpu-kernels/wgsl.js";
 import type { Heads } from "./heads.js";
 import { type Packed, queriesPart, tokenAt, unserved } from "./packed-batch.js";
+import { hidden } from "./score-marks.js";
 import { distinct, ownTable, type Table, tableBinding } from "./tables.js";
 
 /** Rows in pages: which block holds a row is data. */
@@ -99,10 +100,6 @@ export const joined = (...parts: readonly Part[]): Part => ({
   bindings: distinct(parts.flatMap(({ bindings }) => bindings)),
   parameters: Object.assign({}, ...parts.map(({ parameters }) => parameters)),
 });
-
-/** What stands for the score of a key that takes no part: scores that do are clamped above it. */
-export const hidden = "-3.4028234e38";
-export const least = "-3.0e38";
 
 /** Quads of elements: four at a time, the last one filled up. */
 export const quadsOf = (size: number): number => Math.ceil(size / 4);
@@ -249,9 +246,9 @@ fn visible(sample: u32, head: u32, query: u32) -> vec2i {
   });
 }
 
-/** `finished(score, sample, head, query, key)`: a visible key's score after softcap, padding and mask, or what stands for a hidden one. */
+/** `finished(score, sample, head, query, key)`: a visible key's score after softcap, padding and mask, or its mark. It calls `functions`. */
 export function scorePart({ mask, padding, softcap }: AttentionWork): Part {
-  const capped = softcap === 0 ? "score" : "p.softcap * tanh(score / p.softcap)";
+  const capped = softcap === 0 ? "score" : "p.softcap * hyperbolicTangent(score / p.softcap)";
   const padded = padding === undefined ? "" : " + select(0.0, p.padding, isPadding(sample, query, key))";
   const parts = [maskPart(mask, `${capped}${padded}`), ...(padding === undefined ? [] : [paddingPart(padding)])];
   return joined(...parts, {
@@ -263,7 +260,7 @@ export function scorePart({ mask, padding, softcap }: AttentionWork): Part {
 
 function maskPart(mask: MaskPlace | undefined, score: string): Part {
   const head = "fn finished(score: f32, sample: u32, head: u32, query: u32, key: u32) -> f32";
-  if (mask === undefined) return { code: `${head} { return max(${score}, ${least}); }`, bindings: [], parameters: {} };
+  if (mask === undefined) return { code: `${head} { return boundedScore(${score}); }`, bindings: [], parameters: {} };
   const { of, strides, length } = mask;
   // Whether a key is hidden is told by bits: shaders need not know infinities.
   const isHidden =
@@ -276,7 +273,7 @@ function maskPart(mask: MaskPlace | undefined, score: string): Part {
     code: `
 ${head} {
   let at = p.maskOffset + sample * p.maskSample + head * p.maskHead + query * p.maskQuery + min(key, p.maskLength - 1u) * p.maskKey;
-  let value = max(${score}${of.type === "bool" ? "" : ` + ${read(of.type, "mask", "at")}`}, ${least});
+  let value = boundedScore(${score}${of.type === "bool" ? "" : ` + ${read(of.type, "mask", "at")}`});
   return select(value, ${hidden}, key >= p.maskLength || ${isHidden});
 }`,
     bindings: [{ name: "mask", of }],
@@ -311,7 +308,7 @@ export function sinkPart({ sink }: AttentionWork): Part {
   if (sink === undefined || sink === "zero")
     return { code: `fn sinkOf(head: u32) -> f32 { return 0.0; }`, bindings: [], parameters: {} };
   return {
-    code: `fn sinkOf(head: u32) -> f32 { return ${read(sink.type, "sinks", "p.sinkOffset + head")}; }`,
+    code: `fn sinkOf(head: u32) -> f32 { return boundedScore(${read(sink.type, "sinks", "p.sinkOffset + head")}); }`,
     bindings: [{ name: "sinks", of: sink }],
     parameters: { sinkOffset: sink.place.offset },
   };

@@ -6,9 +6,7 @@ import type { WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { packing } from "../../../webgpu-kernels/wgsl.js";
 import {
   type AttentionWork,
-  hidden,
   joined,
-  least,
   outputPart,
   quadsOf,
   queryPart,
@@ -18,7 +16,9 @@ import {
   tablesPart,
   visiblePart,
 } from "./attention-parts.js";
+import { functionsFor } from "./functions.js";
 import { onlySeveral, queryTiles } from "./packed-batch.js";
+import { hidden, isHidden, least } from "./score-marks.js";
 
 /** Rows of queries and keys of a tile. An invocation has two rows, and four keys or one quad of each chunk of values. */
 const tile = 32;
@@ -45,9 +45,10 @@ export function recordPrefill(work: AttentionWork, recorder: WebgpuRecorder): vo
     sinkPart(work),
     outputPart(work),
   );
+  const code = `${part.code}\n${tiles.code}\n${prefillCode(work, tiles.find("place.x"))}`;
   recorder.dispatch({
     name: "attentionPrefill",
-    code: `${packing}\n${part.code}\n${tiles.code}\n${prefillCode(work, tiles.find("place.x"))}`,
+    code: `${packing}\n${functionsFor(code)}\n${code}`,
     bindings: part.bindings,
     parameters: { ...part.parameters, group, groupRows: group * query.rows, scale: { float: work.scale } },
     workgroups: [tiles.count, key.heads, tiles.samples],
@@ -62,12 +63,12 @@ function prefillCode(work: AttentionWork, find: string): string {
   const chunks = Math.ceil(quads / chunk);
   const valueChunks = Math.ceil(valueQuads / chunk);
   const scaled = key.pages?.scales !== undefined;
-  // Under a mask some rows may hold anything: where no weight is, nothing is added.
+  // Under a mask some rows may hold anything: of those it hides, whose weights are below 0, nothing is added.
   const added = (row: number, at: number, i: number): string => {
     const term = `p${row}.${"xyzw"[i]} * v${i}`;
     return mask === undefined
       ? `sum${row}_${at} += ${term};`
-      : `sum${row}_${at} += select(vec4f(), ${term}, p${row}.${"xyzw"[i]} > 0.0);`;
+      : `sum${row}_${at} += select(vec4f(), ${term}, p${row}.${"xyzw"[i]} >= 0.0);`;
   };
   return `
 var<workgroup> askedTile: array<vec4f, ${tile * pitch}>;
@@ -143,7 +144,7 @@ var<workgroup> exchange: array<f32, ${tile * 8}>;
     let scores${r} = vec4f(s${r}0, s${r}1, s${r}2, s${r}3);
     let own${r} = select(exp(scores${r} - top${r}), vec4f(), scores${r} < vec4f(${least}));
     total${r} = total${r} * shrink${r} + dot(own${r}, vec4f(1.0));
-    weights[(2u * y + ${r}u) * ${pitch}u + x] = own${r};
+    weights[(2u * y + ${r}u) * ${pitch}u + x] = ${mask === undefined ? `own${r}` : `select(own${r}, vec4f(-1.0), ${isHidden(`scores${r}`, "vec4f")})`};
     ${times(valueChunks, (at) => `sum${r}_${at} *= shrink${r};`)}`,
     )}
     ${times(
@@ -174,12 +175,14 @@ var<workgroup> exchange: array<f32, ${tile * 8}>;
     (r) => `{
     var total = 0.0;
     for (var at = 0u; at < 8u; at++) { total += exchange[(2u * y + ${r}u) * 8u + at]; }
-    ${sink === undefined ? "let shrink = 1.0;" : `let shrink = exp(min(top${r} - sinkOf(head${r}), 0.0)); total = total * shrink + exp(min(sinkOf(head${r}) - top${r}, 0.0));`}
+    var above = top${r};
+    ${sink === undefined ? "" : `above = max(above, sinkOf(head${r})); total = total * exp(top${r} - above) + exp(sinkOf(head${r}) - above);`}
+    let shrink = ${sink === undefined ? "1.0" : `exp(top${r} - above)`};
     if (row${r} < groupRows) {
       ${times(
         valueChunks,
         (at) =>
-          `if (${at * chunk}u + x < ${valueQuads}u) { writeQuad(sample, head${r}, query${r}, ${at * chunk}u + x, select(sum${r}_${at} * shrink / total, vec4f(), total == 0.0)); }`,
+          `if (${at * chunk}u + x < ${valueQuads}u) { writeQuad(sample, head${r}, query${r}, ${at * chunk}u + x, weighedMean(sum${r}_${at} * shrink, total, above)); }`,
       )}
     }
   }`,

@@ -5,9 +5,7 @@
 import type { DeviceTraits } from "../../../webgpu-kernels/webgpu-kernel.js";
 import {
   type AttentionWork,
-  hidden,
   joined,
-  least,
   type Part,
   quadsOf,
   rowsPart,
@@ -16,6 +14,7 @@ import {
   visiblePart,
   wordsType,
 } from "./attention-parts.js";
+import { hidden, isHidden, least } from "./score-marks.js";
 
 /** Invocations that share a key. */
 const lanes = 4;
@@ -179,7 +178,7 @@ export function tileCodeOf(
   const early = loadsEarly(work, shape);
   const keyQuad = (at: number): string => `min(lane + ${at * lanes}u, ${quads - 1}u)`;
   const keyUse = (at: number): string => `{
-    let values = keyValues(k${at});
+    let values = ${(at + 1) * lanes <= quads ? `keyValues(k${at})` : `select(vec4f(), keyValues(k${at}), lane + ${at * lanes}u < ${quads}u)`};
     ${times(rows, (r) => `dot${r} += dot(values, asked[${r * padded + at * lanes}u + lane]);`)} }`;
   const valueRow = (at: number): string => `u32(clamp(front + i32(part) + ${at * parts}, low, high - 1))`;
   const valueLoad = (at: number): string => `valueWords(valueStart(sample, keyHead, at${at}), column)`;
@@ -187,8 +186,8 @@ export function tileCodeOf(
   const valueUse = (at: number): string => `{
     let values = valueValues(v${at})${scaled ? ` * valueFactor(sample, keyHead, at${at})` : ""};
     let i = part + ${at * parts}u;
-    let w = ${tile % parts === 0 ? "weights[kept + i]" : `select(${vector}(), weights[kept + min(i, ${tile - 1}u)], i < ${tile}u)`};
-    ${times(rows, (r) => `sum${r} = select(sum${r}, sum${r} + w.${letterOf(r)} * values, w.${letterOf(r)} > 0.0);`)} }`;
+    let w = ${tile % parts === 0 ? "weights[kept + i]" : `select(${vector}(-1.0), weights[kept + min(i, ${tile - 1}u)], i < ${tile}u)`};
+    ${times(rows, (r) => `sum${r} = select(sum${r}, sum${r} + w.${letterOf(r)} * values, w.${letterOf(r)} >= 0.0);`)} }`;
   const batches = (count: number, load: (at: number) => string, use: (at: number) => string): string =>
     times(Math.ceil(count / inFlight), (batch) => {
       const own = Array.from({ length: Math.min(inFlight, count - batch * inFlight) }, (_, i) => batch * inFlight + i);
@@ -312,9 +311,11 @@ function scoringCode(
   workgroupBarrier();`;
 }
 
-/** From `count` scores in `weights` to what they weigh, with their `top`. */
+/** From `count` scores in `weights` to what they weigh, below 0 for hidden ones, with their `top`. */
 function weighingCode(subgroup: number | undefined, shape: TileShape, vector: string): string {
   const weight = `select(exp(score - top), ${vector}(), score < ${vector}(${least}))`;
+  // Hidden keys have a weight below 0, by which their values are told.
+  const kept = (weight: string): string => `select(${weight}, ${vector}(-1.0), ${isHidden("score", vector)})`;
   if (isWide(subgroup, shape)) {
     const groups = shape.invocations / subgroup;
     const steps = Array.from({ length: Math.log2(subgroup / lanes) }, (_, at) => lanes * 2 ** at);
@@ -327,7 +328,7 @@ function weighingCode(subgroup: number | undefined, shape: TileShape, vector: st
   if (local < count) {
     let score = weights[local];
     weighed = ${weight};
-    weights[local] = weighed;
+    weights[local] = ${kept("weighed")};
   }
   weighed = subgroupAdd(weighed);
   if (local % ${subgroup}u == 0u) { totals[local / ${subgroup}u] = weighed; }
@@ -343,12 +344,12 @@ function weighingCode(subgroup: number | undefined, shape: TileShape, vector: st
   ${times(7, (at) => `top = max(top, tops[${at + 1}]);`)}
   if (local < count) {
     let score = weights[local];
-    weights[local] = ${weight};
+    weights[local] = ${kept(weight)};
   }
   workgroupBarrier();
   if (local < 8u) {
     var sum = vec4f();
-    for (var at = local; at < count; at += 8u) { sum += weights[at]; }
+    for (var at = local; at < count; at += 8u) { sum += max(weights[at], vec4f()); }
     totals[local] = sum;
   }`;
 }

@@ -2,6 +2,7 @@
 import type { Operand } from "../../../graph/kernel.js";
 import type { Binding, Dispatch, Parameter } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { entry, pack, packing, perWord, scalarOf, wordsOf, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import { functionsFor } from "./functions.js";
 
 /** The work of such a shader. */
 interface ElementWords {
@@ -10,7 +11,7 @@ interface ElementWords {
   readonly output: Operand;
   /** The body of a function from `element`, its row-major position, to its value in the output's scalar. */
   readonly body: string;
-  /** Functions that it calls. */
+  /** Functions that it calls, but for those of `functions.ts`. */
   readonly functions?: string;
   readonly bindings: readonly Binding[];
   readonly parameters: Readonly<Record<string, Parameter>>;
@@ -27,6 +28,7 @@ export function elementWords(
   return {
     name,
     code: `${packing}
+${functionsFor(body)}
 ${functions}
 fn elementAt(element: u32) -> ${scalarOf(output.type)} {
 ${body}

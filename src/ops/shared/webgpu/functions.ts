@@ -2,9 +2,11 @@
  * Functions of floats in WGSL, as exact as float32 asks and right for NaN and infinities, which shaders may otherwise take for absent:
  * the builtins' own errors are bounded only loosely. A kernel names what it calls; `functionsFor` finds the rest.
  */
+import { scoreFunctions } from "./score-marks.js";
 
 /** Functions by name. What a text names is declared with it. */
 const functions: Readonly<Record<string, string>> = {
+  ...scoreFunctions,
   isNan: `fn isNan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }`,
   isInfinite: `fn isInfinite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }`,
   // Constants that are no finite numbers are refused: these are made when the shader runs.
@@ -21,10 +23,8 @@ const functions: Readonly<Record<string, string>> = {
   return select(y, x, x < y);
 }`,
   exponential: `fn exponential(x: f32) -> f32 {
-  if (isNan(x)) { return x; }
-  if (x > 88.72284) { return infinity(); }
-  if (x < -104.0) { return 0.0; }
-  return exp(x);
+  let y = select(exp(clamp(x, -104.0, 88.72284)), 0.0, x < -104.0);
+  return select(select(y, infinity(), x > 88.72284), x, isNan(x));
 }`,
   // e^x − 1.
   exponentialLess1: `fn exponentialLess1(x: f32) -> f32 {
@@ -34,13 +34,14 @@ const functions: Readonly<Record<string, string>> = {
   // ln x by its exponent and 2·artanh of the rest, which lies in [√½, √2].
   logarithm: `fn logarithm(x: f32) -> f32 {
   let given = bitcast<u32>(x);
-  if (x == 0.0) { return -infinity(); }
+  if ((given & 0x7fffffffu) == 0u) { return -infinity(); }
   if (isNan(x) || given == 0x7f800000u) { return x; }
   if (given > 0x7f800000u) { return notANumber(); }
+  // Of subnormal numbers, which devices may take for 0, the bits are a whole number of 2^-149.
   let small = given < 0x00800000u;
-  let bits = select(given, bitcast<u32>(x * 16777216.0), small);
+  let bits = select(given, bitcast<u32>(f32(given)), small);
   let shifted = bits - 0x3f3504f3u;
-  let power = (bitcast<i32>(shifted) >> 23u) - select(0, 24, small);
+  let power = (bitcast<i32>(shifted) >> 23u) - select(0, 149, small);
   let rest = bitcast<f32>((shifted & 0x007fffffu) + 0x3f3504f3u);
   let s = (rest - 1.0) / (rest + 1.0);
   let q = s * s;
@@ -60,15 +61,13 @@ const functions: Readonly<Record<string, string>> = {
   if (isNan(x)) { return x; }
   return max(x, 0.0) + logarithmOf1Plus(exponential(-abs(x)));
 }`,
+  // Without branches: attention calls it for every score, and drivers take their time over what is inlined many times.
   hyperbolicTangent: `fn hyperbolicTangent(x: f32) -> f32 {
-  if (isNan(x)) { return x; }
   let size = abs(x);
-  if (size < 0.625) {
-    let q = x * x;
-    return x + x * q * (-0.33333282 + q * (0.13331442 + q * (-0.053739716 + q * (0.02063909 + q * -0.0057049887))));
-  }
-  let y = 1.0 - 2.0 / (exponential(2.0 * min(size, 20.0)) + 1.0);
-  return select(y, -y, x < 0.0);
+  let q = min(x * x, 1.0);
+  let near = x + x * q * (-0.33333282 + q * (0.13331442 + q * (-0.053739716 + q * (0.02063909 + q * -0.0057049887))));
+  let far = 1.0 - 2.0 / (exp(2.0 * min(size, 20.0)) + 1.0);
+  return select(select(select(far, -far, x < 0.0), near, size < 0.625), x, isNan(x));
 }`,
   // The complement of the error function, to a part in ten million also where it is small.
   errorComplement: `fn errorComplement(x: f32) -> f32 {

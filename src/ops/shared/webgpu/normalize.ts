@@ -176,7 +176,10 @@ fn moments(row: u32, local: u32, scale: f32) -> vec2f {
     scale = min(bitcast<f32>((254u - exponent) << 23u), p.mostScale);
     found = moments(row, local, scale);
   }
-  let inverse = 1.0 / sqrt(found.y / p.size + p.epsilon * scale * scale);
+  let variance = found.y / p.size + p.epsilon * scale * scale;
+  // Of equal numbers whose scale takes the epsilon out of range nothing is left to divide.
+  let isEqual = variance == 0.0 && p.epsilon > 0.0;
+  let inverse = select(1.0 / sqrt(variance), 0.0, isEqual);
   for (var at = local; at < p.units; at += ${threads}u) {
     let values = valuesAt(row, at);
     let place = row * p.units + at;
@@ -188,7 +191,7 @@ fn moments(row: u32, local: u32, scale: f32) -> vec2f {
   }
   if (local == 0u) {
     ${mean === undefined ? "" : "means[p.meansOffset + row] = bitcast<u32>(found.x / scale);"}
-    ${inverse === undefined ? "" : "inverses[p.inversesOffset + row] = bitcast<u32>(inverse * scale);"}
+    ${inverse === undefined ? "" : "inverses[p.inversesOffset + row] = bitcast<u32>(select(inverse * scale, 1.0 / sqrt(p.epsilon), isEqual));"}
   }
 }`;
   const operands = operandsOf(job);

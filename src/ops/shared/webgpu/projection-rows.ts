@@ -6,6 +6,7 @@
 import type { Operand } from "../../../graph/kernel.js";
 import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { pack, packing, perWord, read, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import { functionsFor } from "./functions.js";
 import type { Piece, Weights } from "./product-operands.js";
 
 /** One product of few rows. Its result has n columns, or n / 2 where pairs of them are a gate and what it lets through. */
@@ -177,6 +178,7 @@ ${rows
     ),
   )};`;
   const code = `${packing}
+${gated ? functionsFor("sigmoid(") : ""}
 ${left.functions}
 ${norm?.factor.functions ?? ""}
 ${weights.functions}
@@ -189,7 +191,7 @@ ${
   gated
     ? `fn gatedOf(row: u32, first: f32, second: f32, n: u32) -> f32 {
   let gate = productOf(row, first, 2u * n);
-  return gate / (1.0 + exp(-gate)) * productOf(row, second, 2u * n + 1u);
+  return gate * sigmoid(gate) * productOf(row, second, 2u * n + 1u);
 }`
     : ""
 }
