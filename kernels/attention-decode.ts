@@ -2,9 +2,10 @@
  * Attention of one query a sample over a cache. Work is cut into tasks, one for each sample, key head and split of the keys' range; a
  * task walks its range in blocks with an online softmax, so that scratch does not grow with the length.
  */
-import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf } from "./attention-range";
+import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf, takesPart } from "./attention-range";
 import { APART, BLOCK, chunkOf, headBytes, scoreRows } from "./attention-rows";
-import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
+import { capScores, inverse, LOWEST, scaleRow, weighScores } from "./attention-softmax";
+import { meetSpecials } from "./attention-specials";
 import { addRows } from "./attention-values";
 import { FLOAT16, FLOAT32 } from "./codes";
 import { expNegative } from "./exponential";
@@ -163,6 +164,7 @@ function decodeTask<T>(job: Attention, sample: i32, kvHead: i32, split: i32, fro
   for (let block = from; block < to; block += BLOCK) {
     const rows = min(BLOCK, to - block);
     scoreRows<T>(key + block * keyBytes, keyBytes, rows, queries, size, heads, scores);
+    meetSpecials<T>(key + block * keyBytes, keyBytes, rows, queries, size, heads, scores, false, false);
     let hidden = 0;
     for (let head = 0; head < heads; head++) {
       const scoresRow = scores + <usize>head * APART;
@@ -173,18 +175,20 @@ function decodeTask<T>(job: Attention, sample: i32, kvHead: i32, split: i32, fro
     }
     // Values of hidden keys may be anything: nothing times NaN is not nothing.
     addRows<T>(value + block * valueBytes, valueBytes, rows, scores, valueSize, heads, accumulators, hidden != 0);
+    meetSpecials<T>(value + block * valueBytes, valueBytes, rows, accumulators, valueSize, heads, scores, true, hidden != 0);
   }
   for (let head = 0; head < heads; head++) {
     unweave(accumulators, row, head, heads, valueSize);
     const highest = load<f32>(states + head * 8);
     const total = load<f32>(states + head * 8, 4);
+    const tookPart = total == 0 && takesPart(job, sample, firstHead + head, 0, from, to);
     if (job.splits == 1) {
-      scaleRow(row, headBytes(valueSize), inverse(total));
+      scaleRow(row, headBytes(valueSize), inverse(total, tookPart));
       writeOutput(job, sample, firstHead + head, row);
     } else {
       const task = (sample * job.heads + firstHead + head) * job.splits + split;
       const partial = job.partials + <usize>task * partialBytes(job);
-      store<f32>(partial, highest);
+      store<f32>(partial, tookPart ? LOWEST : highest);
       store<f32>(partial, total, 4);
       memory.copy(partial + 8, row, <usize>valueSize << 2);
     }
@@ -215,14 +219,14 @@ export function writeOutput(job: Attention, sample: i32, head: i32, source: usiz
 /** The first vector of a head among woven ones: they are woven in fours. */
 // @ts-ignore: decorator
 @inline
-function wovenStart(head: i32, size: i32): usize {
+export function wovenStart(head: i32, size: i32): usize {
   return (head & ~3) * headBytes(size) + ((head & 3) << 4);
 }
 
 /** The bytes between vectors of a head among woven ones. */
 // @ts-ignore: decorator
 @inline
-function wovenStride(head: i32, heads: i32): usize {
+export function wovenStride(head: i32, heads: i32): usize {
   return chunkOf(heads - (head & ~3)) << 4;
 }
 
@@ -255,7 +259,8 @@ export function attentionMerge(job: Attention, part: i32, parts: i32, scratch: u
     const first = job.partials + <usize>task * splits * bytes;
     let highest: f32 = -Infinity;
     for (let split = 0; split < splits; split++) highest = max(highest, load<f32>(first + split * bytes));
-    if (highest == -Infinity) highest = 0;
+    const tookPart = highest != -Infinity;
+    if (!tookPart) highest = 0;
     let total: f32 = 0;
     memory.fill(scratch, 0, bytes);
     for (let split = 0; split < splits; split++) {
@@ -267,7 +272,7 @@ export function attentionMerge(job: Attention, part: i32, parts: i32, scratch: u
         store<f32>(sum, load<f32>(sum) + load<f32>(partial + i) * factor);
       }
     }
-    scaleRow(scratch, headBytes(job.valueSize), inverse(total));
+    scaleRow(scratch, headBytes(job.valueSize), inverse(total, tookPart));
     writeOutput(job, task / job.heads, task % job.heads, scratch);
   }
 }

@@ -3,7 +3,7 @@
  * tile are the queries of all heads that share a key head, so that a tile of keys and values is packed once for all of them.
  */
 import { Attention } from "./attention-decode";
-import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf } from "./attention-range";
+import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf, takesPart } from "./attention-range";
 import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
 import { FLOAT16, FLOAT32 } from "./codes";
 import { expNegative } from "./exponential";
@@ -137,10 +137,19 @@ function attendTile(job: Attention, tile: Tile): void {
   const type = job.queryType;
   for (let row = 0; row < tile.count; row++) {
     const sums = tile.sums + row * tile.valueBytes;
-    scaleRow(sums, tile.valueBytes, inverse(load<f32>(tile.states + ((<usize>row) << 3), 4)));
+    scaleRow(sums, tile.valueBytes, inverseOf(job, tile, row, length, position));
     const at = sample * job.outputSample + headOf(tile, row) * job.outputHead + queryOf(tile, row) * job.outputRow;
     writeRow(sums, job.output + at * widthOf(type), type, job.valueSize);
   }
+}
+
+/** What turns the sum of a row's weights into 1. */
+function inverseOf(job: Attention, tile: Tile, row: i32, length: i32, position: i32): f32 {
+  const total = load<f32>(tile.states + ((<usize>row) << 3), 4);
+  if (total != 0) return inverse(total, true);
+  const query = queryOf(tile, row);
+  const from = firstKey(job, position + query), to = endKey(job, length, position + query);
+  return inverse(total, takesPart(job, tile.sample, headOf(tile, row), query, from, to));
 }
 
 /** The tile's queries, scaled; rows that are not there are zero. */
@@ -368,7 +377,7 @@ function addSums(job: Attention, tile: Tile, first: i32, end: i32, length: i32, 
       const state = tile.states + ((<usize>row) << 3);
       const highest = load<f32>(state);
       if (highest == -Infinity) continue;
-      const factor = inverse(load<f32>(state, 4));
+      const factor = inverse(load<f32>(state, 4), true);
       const head = tile.sample * job.heads + headOf(tile, row);
       const sums = pages.sums + ((<usize>(head * pages.sumsHead + key)) << 2);
       const scores = tile.scores + ((<usize>(row * KEYS)) << 2);

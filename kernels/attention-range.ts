@@ -44,6 +44,21 @@ export function maskRow(job: Attention, sample: i32, head: i32, query: i32): usi
   return job.mask + (sample * job.maskSample + head * job.maskHead + query * job.maskQuery) * width;
 }
 
+/** True if the mask leaves a query any of the keys from `from` to `to`. */
+export function takesPart(job: Attention, sample: i32, head: i32, query: i32, from: i32, to: i32): bool {
+  if (!job.mask) return from < to;
+  const row = maskRow(job, sample, head, query);
+  for (let key = from; key < to; key++) if (biasOf(job, row, key) != -Infinity) return true;
+  return false;
+}
+
+/** What the mask adds to the score of a key. */
+function biasOf(job: Attention, row: usize, key: i32): f32 {
+  const at = key * job.maskKey, type = job.maskType;
+  if (type == BOOL) return load<u8>(row + at) ? 0 : -Infinity;
+  return readOne(row + at * (type == FLOAT32 ? 4 : 2), type);
+}
+
 /**
  * Adds the mask's entries from `key` on to `count` scores; a key it hides gets -infinity, whatever its score was.
  * Returns how many were hidden.
@@ -71,10 +86,7 @@ export function addMask(job: Attention, row: usize, key: i32, scores: usize, cou
     }
   }
   for (; count > 0; count--, key++, scores += 4) {
-    const at = key * job.maskKey;
-    let bias: f32;
-    if (type == BOOL) bias = load<u8>(row + at) ? 0 : -Infinity;
-    else bias = readOne(row + at * (type == FLOAT32 ? 4 : 2), type);
+    const bias = biasOf(job, row, key);
     if (bias == -Infinity) hidden++;
     store<f32>(scores, bias == -Infinity ? bias : load<f32>(scores) + bias);
   }

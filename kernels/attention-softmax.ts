@@ -2,12 +2,15 @@
 import { expNegative, tanh } from "./exponential";
 import { gain, largest, sum } from "./simd";
 
-/** What turns a sum of weights into 1; 0 where no key took part, so that the output is zero. */
+/** What turns a sum of weights into 1; 0 where no key took part, so that the output is zero, and NaN where all that did scored −infinity. */
 // @ts-ignore: decorator
 @inline
-export function inverse(total: f32): f32 {
-  return total == 0 ? 0 : 1 / total;
+export function inverse(total: f32, tookPart: bool): f32 {
+  return total == 0 ? (tookPart ? NaN : 0) : 1 / total;
 }
+
+/** Of a split whose keys took part and all scored −infinity, the largest score that its partial shows. */
+export const LOWEST: f32 = -3.4028234663852886e38;
 
 /** Multiplies whole vectors. */
 export function scaleRow(row: usize, bytes: usize, factor: f32): void {

@@ -4,10 +4,11 @@
  * each has its sum of products.
  */
 import { FLOAT16 } from "./codes";
-import { readElements, widthOf } from "./float-types";
+import { readElements, readOne, widthOf } from "./float-types";
 import { MatMul } from "./matmul";
 import { shareStart } from "./share";
 import { fma, gain, load4, loadTail, sum, sums, zero } from "./simd";
+import { hasSpecials, isSpecial } from "./specials";
 
 const SUMS: i32 = 32768; // sums of all rows that stay in the second cache while long lines of b go by
 const PIECE: i32 = 1024; // columns of b that all rows of a meet before the next are read
@@ -73,6 +74,7 @@ function multiplyLines<T>(job: MatMul, batch: i32, split: i32, from: i32, column
       }
     }
   }
+  addSpecials<T>(job, b, pitch, count, columns, true, scratch, count, y, yRow);
   for (let row = 0; row < job.m; row++) {
     const x = scratch + ((<usize>(row * count)) << 2);
     if (vectors < columns) addSingly<T>(x, 0, quarter << 2, b, pitch, y + row * yRow, vectors, columns);
@@ -189,6 +191,30 @@ function multiplyColumns<T>(job: MatMul, batch: i32, from: i32, to: i32, scratch
     const w = job.b + <usize>(batch * job.bBatch + column * job.bN) * sizeof<T>();
     for (let row = 0; row < job.m; row++) {
       put<T>(job, batch, row, column, oneColumn<T>(scratch + ((<usize>(row * job.k)) << 2), job.k, w));
+    }
+  }
+  const first = job.b + <usize>(batch * job.bBatch + from * job.bN) * sizeof<T>();
+  addSpecials<T>(job, first, pitch, to - from, job.k, false, scratch, job.k, cOf(job, batch, 0, from), (<usize>job.cRow) << 2);
+}
+
+/**
+ * Adds to y what infinities and NaN of float16 give, which load4 takes for numbers: of `lines` lines of b, `bytes` apart, of `size` elements each. They are
+ * b's rows (`areRows`), each met by an element of x, or its columns, each of which is an element of y.
+ */
+function addSpecials<T>(
+  job: MatMul, b: usize, bytes: usize, lines: i32, size: i32, areRows: bool, x: usize, xRow: i32, y: usize, yRow: usize,
+): void {
+  if (!job.looks || !hasSpecials<T>(b, bytes, lines, size)) return;
+  for (let line = 0; line < lines; line++, b += bytes) {
+    for (let i = 0; i < size; i++) {
+      const p = b + ((<usize>i) << 1);
+      if (!isSpecial(p)) continue;
+      const special = readOne(p, FLOAT16);
+      for (let row = 0; row < job.m; row++) {
+        const factor = load<f32>(x + ((<usize>(row * xRow + (areRows ? line : i))) << 2));
+        const at = y + row * yRow + ((<usize>(areRows ? i : line)) << 2);
+        store<f32>(at, load<f32>(at) + special * factor);
+      }
     }
   }
 }

@@ -37,6 +37,7 @@ export class MatMul {
   bBatch: i32; // 0 to share
   cBatch: i32;
   splits: i32; // of k, for few rows and bN = 1; else 1
+  looks: i32; // 1: b of float16 may hold infinities and NaN; 0: it is known to hold none
   scale: usize; // float32, for a levelCode: b is [k, n], batch is 1; for few rows a is float32 with contiguous rows
   zero: usize; // of b's type, optional
   scaleK: i32; // strides of both: from block to block, and from column to column, which is 0 or 1

@@ -5,7 +5,7 @@
 import { Attention, partialBytes, readQuery, scaleWoven, unweave, weave, writeOutput } from "./attention-decode";
 import { endKey, firstKey } from "./attention-range";
 import { APART, BLOCK, headBytes } from "./attention-rows";
-import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
+import { capScores, inverse, LOWEST, scaleRow, weighScores } from "./attention-softmax";
 import { FLOAT16, FLOAT32, PAGE_INT8 } from "./codes";
 import { expNegative } from "./exponential";
 import { pageLength, pageWidth } from "./pages";
@@ -193,14 +193,15 @@ function decodeHeads<T>(
     unweave(accumulators + (head / group) * group * headBytes(valueSize), row, head % group, group, valueSize);
     const highest = load<f32>(states + head * 8);
     const total = load<f32>(states + head * 8, 4);
+    const tookPart = from < to;
     if (job.splits == 1) {
-      if (job.sums) normalizeSums(job, sumsRow(job, sample, firstHead + head), from, to, highest, inverse(total));
-      scaleRow(row, headBytes(valueSize), inverse(total));
+      if (job.sums) normalizeSums(job, sumsRow(job, sample, firstHead + head), from, to, highest, inverse(total, tookPart));
+      scaleRow(row, headBytes(valueSize), inverse(total, tookPart));
       writeOutput(all, sample, firstHead + head, row);
     } else {
       const task = (sample * job.heads + firstHead + head) * job.splits + split;
       const partial = job.partials + <usize>task * partialBytes(all);
-      store<f32>(partial, highest);
+      store<f32>(partial, total == 0 && tookPart ? LOWEST : highest);
       store<f32>(partial, total, 4);
       memory.copy(partial + 8, row, <usize>valueSize << 2);
     }
@@ -261,6 +262,6 @@ export function pagedSums(job: PagedAttention, part: i32, parts: i32, scratch: u
     const length = pageLength(job, sample, head / (job.heads / job.kvHeads));
     const from = firstKey(all, length - 1);
     const to = max(from, endKey(all, length, length - 1));
-    normalizeSums(job, sumsRow(job, sample, head), from, to, highest, inverse(total));
+    normalizeSums(job, sumsRow(job, sample, head), from, to, highest, inverse(total, from < to));
   }
 }

@@ -7,6 +7,7 @@
  * pieces or of bytes are unpacked, a few at a time, into a tile of float32.
  */
 import { APART, headBytes, score1x1, scoreRun1, scoreRun2, scoreRun3, scoreRun4, streamRows, streamsOf } from "./attention-rows";
+import { meetSpecials } from "./attention-specials";
 import { add1x1, addRun1, addRun2, addRun3, addRun4 } from "./attention-values";
 import { PagedAttention } from "./paged-decode";
 import { readIndex, scaleOf, unpackRow } from "./pages";
@@ -127,11 +128,26 @@ export function scaleScores(job: PagedAttention, walk: Walk, row: usize): void {
 /** scores[head][i] = row i · query of head */
 export function scorePages<T>(job: PagedAttention, walk: Walk): void {
   walkChunks<T>(job, walk, false);
+  walkSpecials<T>(walk, false);
 }
 
 /** accumulator[head] += Σ weights[head][i] · row i */
 export function addPages<T>(job: PagedAttention, walk: Walk): void {
   walkChunks<T>(job, walk, true);
+  walkSpecials<T>(walk, true);
+}
+
+/** What infinities and NaN among the rows do to scores or sums. */
+function walkSpecials<T>(walk: Walk, adds: bool): void {
+  if (isFloat<T>() || isSigned<T>()) return;
+  for (let row = 0, rows = 0; row < walk.rows; row += rows) {
+    rows = runAt(walk, row, walk.rows - row);
+    let p = rowAt(walk, row) + walk.pageHead * walk.headStep;
+    for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++, p += walk.headStep) {
+      const scores = walk.scores + kvHead * walk.scoresStep + ((<usize>row) << 2);
+      meetSpecials<T>(p, walk.rowStep, rows, walk.vectors + kvHead * walk.vectorsStep, walk.size, walk.group, scores, adds, false);
+    }
+  }
 }
 
 function walkChunks<T>(job: PagedAttention, walk: Walk, adds: bool): void {

@@ -46,7 +46,7 @@ export function largest(a: v128): f32 {
 
 /**
  * Four elements of type T at p. float16 comes out divided by 2^112, which the caller multiplies back where it costs least (`gain`);
- * its infinities and NaN come out as numbers. Integers of 8 bits come out times `byteGain`.
+ * its infinities and NaN come out as numbers, which `hasSpecials` tells. Integers of 8 bits come out times `byteGain`.
  */
 // @ts-ignore: decorator
 @inline

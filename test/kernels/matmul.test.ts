@@ -85,6 +85,7 @@ function checkMatmul(
     bBatch: strided ? 2 * k * n : k * n,
     cBatch: m * cRow,
     splits,
+    looks: random.pick([0, 1]),
     scale: 0,
     zero: 0,
     scaleK: 0,
@@ -161,6 +162,7 @@ function checkLevels(random: Random, variant: Variant): void {
     bBatch: 0,
     cBatch: 0,
     splits,
+    looks: 0,
     scale: bench.place(scales, 4),
     zero: zeros ? bench.place(packed(zeros), 1) : 0,
     scaleK,
@@ -303,7 +305,7 @@ function packed(bench: Workbench, a: number, aType: number, m: number, k: number
   const bytes = packedRowBytes({ batch: 1, m, k });
   const rows = bench.reserve(bytes, 4);
   const unused = { b: 0, c: 0, bias: 0, partials: 0, bType: 0, bK: 0, bN: 0, cRow: 0, aBatch: 0, bBatch: 0, cBatch: 0 };
-  const levels = { scale: 0, zero: 0, scaleK: 0, scaleN: 0, block: 1, panels: 1, splits: 1, n: 1 };
+  const levels = { scale: 0, zero: 0, scaleK: 0, scaleN: 0, block: 1, panels: 1, splits: 1, looks: 0, n: 1 };
   bench.run("packRows", { ...unused, ...levels, a, rows, aType, m, k, aRow: k, aColumn: 1, batch: 1 }, [
     { at: rows, bytes },
   ]);

@@ -131,6 +131,7 @@ function multiply(trial: TrialMemory, m: number, { turned, packed, splits, level
     bBatch: 0,
     cBatch: 0,
     splits,
+    looks: 0,
     scale: levels ? trial.place([1]) : 0,
     zero: 0,
     scaleK: 0,

@@ -8,6 +8,7 @@ import { type JobOf, packedRowBytes, quantizedBytes, scratchBytes } from "../../
 import { elementCode } from "../../../wasm-kernels/jobs.js";
 import type { Recorder } from "../../../wasm-kernels/wasm-kernel.js";
 import { isProductType, type ProductType, productParts, recordConversion, recordPacking } from "./matmul.js";
+import { holdsSpecials } from "./specials.js";
 
 /** What one of the products multiplies by, and where its result goes. */
 interface BlockWeights {
@@ -37,6 +38,8 @@ export function acceptsBlocks({ a, bits, products }: BlockProducts): true | stri
   if (![2, 4, 8].includes(bits)) return "there are kernels for 2, 4 and 8 bits";
   for (const { scales, zeros, bias, output } of products) {
     if (!isProductType(scales.type)) return `there is no kernel for ${scales.type}`;
+    if (scales.type === "float16" && scales.known && holdsSpecials(scales)) return "a scale is infinite or NaN";
+    if (zeros?.type === "float16" && zeros.known && holdsSpecials(zeros)) return "a zero point is infinite or NaN";
     if (zeros !== undefined && zeros.type !== "uint8" && !isProductType(zeros.type))
       return `there is no kernel for zero points of ${zeros.type}`;
     if (bias !== undefined && (bias.type !== "float32" || !bias.contiguous)) return "the bias is not float32";

@@ -4,6 +4,7 @@ import { elementCode } from "../../../wasm-kernels/jobs.js";
 import type { Operand } from "../../../graph/kernel.js";
 import { type Recorder, wasmFamily } from "../../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../../tensor/element-type.js";
+import { holdsSpecials } from "./specials.js";
 import { partsEach } from "./work.js";
 
 /** The float types that products take. */
@@ -136,6 +137,7 @@ export function recordProductAt(recorder: Recorder, work: ProductParts, c: numbe
     bBatch,
     cBatch: m * n,
     splits,
+    looks: streamed && !("address" in b) && b.type === "float16" && holdsSpecials(b) ? 1 : 0,
     ...levelFields(recorder, levels),
     panels: panelsAtOnce(n, recorder.scratchBytes),
   };
@@ -171,6 +173,7 @@ export function recordPacking(
     aColumn: 1,
     batch: 1,
     splits: 1,
+    looks: 0,
     panels: 1,
   };
   recorder.run("packRows", job, m * k < smallWork ? 1 : recorder.threads);
