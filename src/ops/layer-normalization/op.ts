@@ -11,7 +11,7 @@ import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js"
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { moments, product } from "../shared/loops/rows.js";
+import { meanSquare, moments, product } from "../shared/loops/rows.js";
 import { float64Scratch } from "../shared/loops/scratch.js";
 import { normalizeAxis } from "../shared/rules/shapes.js";
 import { floats } from "../shared/rules/types.js";
@@ -116,9 +116,7 @@ export const RMSNormalization = defineOp({
     const values = readNumbers(X);
     const result = float64Scratch(X.size);
     for (let start = 0; start < values.length; start += length) {
-      let squares = 0;
-      for (let i = start; i < start + length; i++) squares += values[i] * values[i];
-      const root = Math.sqrt(squares / length + call.attrs.epsilon);
+      const root = Math.sqrt(meanSquare(values, start, length) + call.attrs.epsilon);
       for (let i = start; i < start + length; i++) result[i] = values[i] / root;
     }
     scaleAndStore(call.outputs.Y, result, scale);

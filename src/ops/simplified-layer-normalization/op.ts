@@ -7,7 +7,7 @@ import { isKnown, shapeText } from "../../graph/dim.js";
 import { reuse } from "../../graph/effect.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
-import { product } from "../shared/loops/rows.js";
+import { meanSquare, product } from "../shared/loops/rows.js";
 import { float64Scratch } from "../shared/loops/scratch.js";
 import { normalizeAxis } from "../shared/rules/shapes.js";
 import { floats } from "../shared/rules/types.js";
@@ -56,9 +56,7 @@ const declare = (domain: string) =>
       const inverses = float64Scratch(rows);
       for (let row = 0; row < rows; row++) {
         const [start, end] = [row * length, (row + 1) * length];
-        let squares = 0;
-        for (let i = start; i < end; i++) squares += values[i] * values[i];
-        inverses[row] = 1 / Math.sqrt(squares / length + call.attrs.epsilon);
+        inverses[row] = 1 / Math.sqrt(meanSquare(values, start, length) + call.attrs.epsilon);
         for (let i = start; i < end; i++) result[i] = values[i] * inverses[row] * scales[i];
       }
       writeNumbers(Y, result);

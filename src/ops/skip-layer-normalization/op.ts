@@ -7,7 +7,7 @@ import { type CallContext, defineOp, optional, type OutputFact, tensor } from ".
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
-import { moments } from "../shared/loops/rows.js";
+import { meanSquare, moments } from "../shared/loops/rows.js";
 import { float64Scratch } from "../shared/loops/scratch.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
@@ -95,7 +95,8 @@ function normalize(
     const start = row * width;
     const { mean, variance } = moments(sums, start, width);
     const center = simplified ? 0 : mean;
-    const inverse = 1 / Math.sqrt((simplified ? variance + mean * mean : variance) + epsilon);
+    const spread = simplified ? meanSquare(sums, start, width) : variance;
+    const inverse = 1 / Math.sqrt(spread + epsilon);
     for (let i = 0; i < width; i++) {
       result[start + i] = (sums[start + i] - center) * inverse * scales[i] + (shifts === undefined ? 0 : shifts[i]);
     }

@@ -35,6 +35,13 @@ export function mapRows(from: View, to: View, axes: readonly number[], rule: Row
   writeNumbers(axesLast(to, axes), result);
 }
 
+/** The mean of the squares of `length` numbers from `start`. */
+export function meanSquare(values: Numbers, start: number, length: number): number {
+  let squares = 0;
+  for (let i = start; i < start + length; i++) squares += values[i] * values[i];
+  return squares / length;
+}
+
 /** Mean and variance of `length` numbers from `start`; the variance is that of a whole population. */
 export function moments(values: Numbers, start: number, length: number): { mean: number; variance: number } {
   const end = start + length;
