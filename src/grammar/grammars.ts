@@ -31,6 +31,7 @@ interface KeptRule {
 class RuleGrammars implements Grammars {
   readonly #tree: VocabularyTree;
   readonly #rules = new Recent<KeptRule>(kept.rules);
+  #line: Promise<unknown> = Promise.resolve();
 
   constructor(tree: VocabularyTree) {
     this.#tree = tree;
@@ -39,8 +40,18 @@ class RuleGrammars implements Grammars {
   async constrain(rule: TextRule): Promise<HeldConstraint> {
     checkSize(rule);
     const key = JSON.stringify(rule);
-    const known = this.#rules.use((each) => each.key === key);
-    const { machine } = known ?? (await this.#make(rule, key));
+    const known = this.#rules.use((each) => each.key === key) ?? (await this.#inLine(rule, key));
+    return this.#constraint(known.machine);
+  }
+
+  /** Makes one rule at a time: each takes a little of every turn of the event loop, and others want theirs. */
+  #inLine(rule: TextRule, key: string): Promise<KeptRule> {
+    const made = this.#line.then(() => this.#rules.use((each) => each.key === key) ?? this.#make(rule, key));
+    this.#line = made.catch(() => {});
+    return made;
+  }
+
+  #constraint(machine: Machine): GrammarConstraint {
     return new GrammarConstraint(machine, this.#tree, () => this.#forgetSome());
   }
 
@@ -48,6 +59,8 @@ class RuleGrammars implements Grammars {
     const values = new ValueGrammars();
     const machine = new Machine(partOf(rule, values));
     await values.makeAll();
+    // What cannot even begin is refused now.
+    this.#constraint(machine).fillMask(new Uint32Array(this.#tree.words));
     const made = { key, machine, bytes: values.bytes + key.length };
     this.#rules.add(made);
     let bytes = 0;

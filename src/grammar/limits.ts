@@ -13,6 +13,7 @@ export const limits: Readonly<
     | "nesting"
     | "steps"
     | "stepsOfProperty"
+    | "stepsOfToken"
     | "repeatedEdges",
     number
   >
@@ -29,6 +30,8 @@ export const limits: Readonly<
   steps: 1_500_000,
   /** What a class by a property of Unicode counts for. */
   stepsOfProperty: 60_000,
+  /** Bytes that automata may read to find the tokens that may come next: many alternatives that go on alike take that many. */
+  stepsOfToken: 250_000,
   /** Times that a part with an anchor or a lookahead may be repeated. */
   repeatedEdges: 16,
 };

@@ -2,6 +2,7 @@
 import type { GrammarVocabulary } from "../generate/constraint.js";
 import { pause } from "../generate/pause.js";
 import { compareBytes } from "./automaton.js";
+import { limits, refusal } from "./limits.js";
 import type { Machine, Situation } from "./machine.js";
 
 /** Tokens whose bytes are sorted in before events are served. */
@@ -114,11 +115,18 @@ export class VocabularyTree {
     const mask = new Uint32Array(this.words);
     const byte = this.#byte;
     const count = byte.length;
+    const mostSteps = machine.steps + limits.stepsOfToken;
     const path: Situation[] = Array<Situation>(this.#deepest + 2).fill(from);
     for (let node = 0; node < count;) {
       const depth = this.#depth[node];
       const before = path[depth];
-      const next = before.next[byte[node]] ?? machine.step(before, byte[node]);
+      const known = before.next[byte[node]];
+      const next = known === undefined ? machine.step(before, byte[node]) : known;
+      if (machine.steps > mostSteps)
+        throw refusal(
+          "",
+          `has so many alternatives that go on alike that a token takes more than ${limits.stepsOfToken} steps`,
+        );
       if (next === null) {
         node = this.#end[node];
         continue;

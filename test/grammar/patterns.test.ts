@@ -82,3 +82,33 @@ test(`random patterns, seed ${seed}`, async () => {
   expect(compared).toBeGreaterThan(count * 4);
   expect(found).toBeGreaterThan(compared / 10);
 }, 600_000);
+
+test("alternatives of which a token would take too many steps are refused, and few are not", async () => {
+  const small = Array.from("abcdefghijklmnopqrst");
+  const words = small.flatMap((a) => small.flatMap((b) => small.map((c) => a + b + c)));
+  const wide = await makeGrammars({
+    kind: "byte_fallback",
+    spellings: [...spellings, ...words, ""],
+    endTokens: [8256],
+  });
+  const begun = async (count: number): Promise<boolean> => {
+    const patterns = words.slice(0, count * 20).filter((_, at) => at % 20 === 0);
+    const anyOf = patterns.map((pattern) => ({ type: "string", pattern: `${pattern}.*${pattern}` }));
+    const held = await wide.constrain({ kind: "schema", schema: { anyOf } });
+    held.accept(0x22);
+    return held.fillMask(new Uint32Array(Math.ceil(8257 / 32)));
+  };
+  expect(await begun(10)).toBe(true);
+  await expect(begun(200)).rejects.toThrow("a token takes more than 250000 steps");
+});
+
+test("one rule that is asked for many times at once is made once, and others are made meanwhile", async () => {
+  const rule = { kind: "schema", schema: { type: "string", pattern: "^[a-z]{300}[0-9]{300}$" } } as const;
+  const made = await Promise.all([
+    ...Array.from({ length: 8 }, async () => (await grammars).constrain(rule)),
+    (await grammars).constrain({ kind: "schema", schema: { const: 1 } }),
+  ]);
+  for (const held of made.slice(0, 8))
+    expect([held.accept(0x22), held.accept(0x61), held.accept(0x30)]).toEqual([true, true, false]);
+  expect([made[8].accept(0x31), made[8].terminated]).toEqual([true, true]);
+});

@@ -317,6 +317,27 @@ describe("the embedded model, kept to a schema", () => {
     }
   });
 
+  test("patterns hold in the arguments of strict tools", async () => {
+    for (const pattern of ["^yes|no$", "^[а-я]{3}$"]) {
+      const parameters = z.toJSONSchema(z.object({ a: z.string().regex(new RegExp(pattern)).max(9), b: z.null() }));
+      const { choices } = await own.chat.completions.create({
+        model: "embedded",
+        messages,
+        seed: 1,
+        n: 4,
+        max_tokens: 200,
+        tool_choice: "required",
+        parallel_tool_calls: false,
+        tools: [{ type: "function", function: { name: "say", strict: true, parameters } }],
+      });
+      for (const { message } of choices) {
+        const [call] = message.tool_calls! as OpenAI.ChatCompletionMessageFunctionToolCall[];
+        const { a, b } = JSON.parse(call.function.arguments) as { a: string; b: null };
+        expect([a, new RegExp(pattern, "u").test(a), b]).toEqual([a, true, null]);
+      }
+    }
+  });
+
   test("what cannot be enforced is refused, and says what it is", async () => {
     const schema = (of: object): OpenAI.ResponseFormatJSONSchema => ({
       type: "json_schema",
