@@ -184,7 +184,7 @@ export interface BackendChoice {
   readonly isDevice?: boolean;
   /** Where it comes among those that are tried when the caller leaves the choice open, from 0 on; left out where it is not. */
   readonly automatic?: number;
-  /** True for what is taken, where the caller allows it, when the one asked for cannot be had. */
+  /** True for what is taken, where the caller allows it, when neither the one asked for nor those that are tried after it can be had. */
   readonly lastResort?: boolean;
   load(): Promise<Backend>;
 }

@@ -1,4 +1,4 @@
-/** Opens the backend that a session asks for, or the next best one where the caller allows it: never without saying so. */
+/** Opens the backend that a session asks for, and says which one comes after it: where the caller allows that, never without saying so. */
 import type { Backend, BackendChoice, BackendOptions, BackendSession } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
 import { Unavailable } from "../backends/unavailable.js";
@@ -13,9 +13,21 @@ export interface OpenedBackend {
   readonly hasKernel: Backend["hasKernel"];
 }
 
-/** Opens a backend. `onFallback` allows one thread in place of several and the last resort in place of what is not there, and hears why. */
-export async function openBackend(
+/** What may stand in for a backend, best first: those that are chosen by themselves after it, then the last resort. */
+export function nextBest(
   choices: readonly BackendChoice[],
+  { automatic = -1, lastResort }: BackendChoice,
+): BackendChoice[] {
+  if (lastResort === true) return [];
+  const after = choices.filter((each) => each.automatic !== undefined && each.automatic > automatic);
+  return [
+    ...after.toSorted((a, b) => a.automatic! - b.automatic!),
+    ...choices.filter((each) => each.lastResort === true),
+  ];
+}
+
+/** Opens a backend. `onFallback` allows one thread in place of several, and hears why. */
+export async function openBackend(
   choice: BackendChoice,
   options: BackendOptions,
   onFallback: ((message: string) => void) | undefined,
@@ -31,14 +43,8 @@ export async function openBackend(
     const opened = await backend.open(options);
     return { name, isDevice: choice.isDevice === true, opened, hasKernel: backend.hasKernel };
   } catch (error) {
-    if (!(error instanceof Unavailable) || onFallback === undefined) throw error;
-    if (error.what === "threads") {
-      onFallback(`one thread instead of several: ${error.message}`);
-      return openBackend(choices, choice, { ...options, threads: 1 }, onFallback);
-    }
-    const last = choices.find(({ lastResort }) => lastResort === true);
-    if (last === undefined) throw error;
-    onFallback(`backend "${last.name}", which is slow, instead of "${name}": ${error.message}`);
-    return openBackend(choices, last, { ...options, settings: undefined }, undefined);
+    if (!(error instanceof Unavailable) || error.what !== "threads" || onFallback === undefined) throw error;
+    onFallback(`one thread instead of several: ${error.message}`);
+    return openBackend(choice, { ...options, threads: 1 }, onFallback);
   }
 }

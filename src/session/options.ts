@@ -48,8 +48,8 @@ export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSes
   /** A step from model to model before anything else is done with it: `pages()` is one. It is told what the model is to run on. */
   readonly change?: (model: Model, on: { readonly isDevice: boolean }) => Model | Promise<Model>;
   /**
-   * Allows the next best choice where the backend cannot have what it needs (one thread where workers are refused, the reference backend, never fast, where
-   * the backend itself cannot run), and hears which it was and why. Without it, creating the session fails.
+   * Allows the next best choice where the backend cannot have what it needs (one thread where workers are refused; where the backend itself cannot run WASM in
+   * place of WebGPU, else the reference backend, which is slow), and hears which it was and why. Without it, creating the session fails.
    */
   readonly onFallback?: (message: string) => void;
   /**

@@ -24,7 +24,7 @@ import type { ModelSource } from "./load.js";
 import type { MemoryLimit } from "./memory-limit.js";
 import { memoryOf, type SessionMemoryUse } from "./memory-use.js";
 import { metadataOf, type ValueMetadata } from "./metadata.js";
-import { openBackend } from "./open-backend.js";
+import { nextBest, openBackend } from "./open-backend.js";
 import { readOptions, type SessionOptions, sessionOptionsOf } from "./options.js";
 import type { StaysOnDevice } from "./output-locations.js";
 import type { Pairings } from "./pairing.js";
@@ -127,30 +127,31 @@ export class Session {
     given?: SessionOptions,
   ): Promise<Parts> {
     const options = sessionOptionsOf(given);
-    const { candidates, ...read } = readOptions(options, backends);
+    const { candidates: asked, ...read } = readOptions(options, backends);
+    const { onFallback } = options;
+    const mayFall = onFallback !== undefined && !read.automatic && read.fallback !== "never";
+    const candidates = mayFall ? [...asked, ...nextBest(backends, asked.at(-1)!)] : asked;
     const passedOver: string[] = [];
     for (const [at, choice] of candidates.entries())
       try {
-        const asked = {
+        const settings = {
           platform,
           threads: read.threads,
           settings: read.settingsOf(choice),
           fallback: read.fallback,
           batchInvariant: read.batchInvariant,
+          automatic: read.automatic,
         };
-        const isLast = at === candidates.length - 1;
-        const opened = await openBackend(
-          backends,
-          choice,
-          { ...asked, automatic: read.automatic },
-          isLast && !read.automatic ? options.onFallback : undefined,
-        );
+        const hears = at >= asked.length - 1 && !read.automatic;
+        const opened = await openBackend(choice, settings, hears ? onFallback : undefined);
         return await prepareOn(opened, source, platform, options, { ...read, passedOver });
       } catch (error) {
-        const next = error instanceof Unavailable || (error instanceof InsituError && error.code === "out-of-memory");
-        if (!next || at === candidates.length - 1) throw error;
+        const isSmall = error instanceof InsituError && error.code === "out-of-memory" && at + 1 < asked.length;
+        const next = candidates.at(at + 1);
+        if (!(error instanceof Unavailable || isSmall) || next === undefined) throw error;
         passedOver.push(`${choice.name}: ${error.message}`);
-        options.onFallback?.(`backend "${candidates[at + 1].name}" instead of "${choice.name}": ${error.message}`);
+        const slow = next.lastResort === true ? ", which is slow," : "";
+        onFallback?.(`backend "${next.name}"${slow} instead of "${choice.name}": ${error.message}`);
       }
     throw new InsituError("internal", "there is no backend to try");
   }

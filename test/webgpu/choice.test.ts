@@ -1,10 +1,12 @@
 // Which backend runs a session, and what is said where a GPU cannot be had, is no GPU, is too small, or goes away.
 import { describe, expect, test } from "vitest";
 import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { backends } from "../../src/entry/backends.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { nodePlatform } from "../../src/platform/node.js";
+import { nextBest } from "../../src/session/open-backend.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { noWebgpu } from "../support/backends.js";
@@ -27,6 +29,23 @@ test("without WebGPU a session is refused with the way out, and auto takes the n
     /backends that were passed over\n {2}webgpu: WebGPU cannot be had here: no package/,
   );
   await session.release();
+});
+
+test("where WebGPU is asked for and onFallback allows another, the next best is WASM, and the reference only after it", async () => {
+  const gpu = async (): Promise<string> => "no package";
+  const said: string[] = [];
+  const onFallback = (message: string): void => void said.push(message);
+  const session = await placed(gpu, { backend: "webgpu", onFallback });
+  expect(session.backend).toBe("wasm");
+  expect(said).toEqual(['backend "wasm" instead of "webgpu": WebGPU cannot be had here: no package']);
+  await session.release();
+  await expect(placed(gpu, { backend: "webgpu", onFallback, fallback: "never" })).rejects.toThrow("no package");
+  const after = (name: string): string[] =>
+    nextBest(
+      backends,
+      backends.find((choice) => choice.name === name)!,
+    ).map((choice) => choice.name);
+  expect([after("webgpu"), after("wasm"), after("reference")]).toEqual([["wasm", "reference"], ["reference"], []]);
 });
 
 test("what is no backend, and what only devices have, is refused", async () => {
