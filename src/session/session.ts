@@ -3,7 +3,6 @@ import { checkList, optionsOf } from "../base/arguments.js";
 import { Unavailable } from "../backends/unavailable.js";
 import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
-import { valueText } from "../base/value-text.js";
 import type { BackendChoice, BackendSession, Executable, Transfer } from "../backends/backend.js";
 import type { Graph, Value } from "../graph/graph.js";
 import type { Model } from "../onnx/model.js";
