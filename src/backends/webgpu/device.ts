@@ -65,6 +65,11 @@ export class Device {
     return this.#lost !== undefined || this.#refused !== undefined;
   }
 
+  /** Gives back what the device has; one that went away by itself has nothing, and is not asked: bindings end the process then. */
+  destroy(): void {
+    if (this.#lost === undefined) this.gpu.destroy();
+  }
+
   /** Throws once the device is gone, or what it computes cannot be vouched for. */
   check(): void {
     if (this.#lost !== undefined)
@@ -207,14 +212,14 @@ export async function joinDevice(
       if (--entry.sessions > 0) return;
       const end = (): void => {
         forget();
-        device.gpu.destroy();
+        device.destroy();
       };
       entry.ending = setTimeout(end, keptTime);
       // In Node a process does not wait for it.
       (entry.ending as { unref?(): void }).unref?.();
     };
     if (!device.isLost) return { device, leave };
-    // A device that was lost is nobody's any more: the next session opens another, and it ends with its last one.
+    // A device that was lost or given up is nobody's any more: the next session opens another, and it ends with its last one.
     leave();
     forget();
     return await joinDevice(platform, settings);
