@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
+import { allowanceOf } from "../conformance/allowances.js";
 import { type CaseFiles, type CaseResult, runCase } from "../conformance/case.js";
 import type { BackendName } from "../entry/backends.js";
 import type { Command } from "./command.js";
@@ -112,7 +113,10 @@ export const conformance: Command = {
     const count = (status: CaseResult["status"]): number => results.filter((result) => result.status === status).length;
     const [passed, failed, skipped] = [count("passed"), count("failed"), count("skipped")];
     if (json) console.log(JSON.stringify({ passed, failed, skipped, cases: results }, null, 2));
-    else for (const [reason, number] of countReasons(results)) console.log(`skipped ${number}: ${reason}`);
+    else {
+      for (const [reason, number] of countReasons(results)) console.log(`skipped ${number}: ${reason}`);
+      for (const [reason, number] of countAllowances(results)) console.log(`allowed ${number}: ${reason}`);
+    }
     // With --json the sentence goes beside the object, so that standard output stays JSON.
     (json ? process.stderr : process.stdout).write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`);
     return failed > 0 ? 1 : 0;
@@ -120,6 +124,16 @@ export const conformance: Command = {
 };
 
 const caseName = (root: string, folder: string): string => relative(root, folder) || basename(folder);
+
+/** Cases that passed and have an allowance, by its reason. */
+function countAllowances(results: readonly CaseResult[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { name, status } of results) {
+    const reason = status === "passed" ? allowanceOf(name)?.reason : undefined;
+    if (reason !== undefined) counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  }
+  return counts;
+}
 
 /** Skipped cases by reason, without the node's own name, most frequent first. */
 function countReasons(results: readonly CaseResult[]): [string, number][] {

@@ -5,6 +5,7 @@ import { tensorView } from "../onnx/model.js";
 import type { Session } from "../session/session.js";
 import { Tensor } from "../tensor/tensor.js";
 import type { View } from "../tensor/view.js";
+import { allowanceOf } from "./allowances.js";
 import { difference, formDifference, type Tolerance, toleranceProblem } from "./compare.js";
 
 /** The files of one case, read by whoever finds them. */
@@ -35,13 +36,20 @@ const defaults: Tolerance = { rtol: 1e-3, atol: 1e-7 };
 /** Errors that mean "insitu does not have this", not "insitu has it wrong". */
 const notThere = new Set<unknown>(["unsupported-operator", "unsupported-type", "unsupported-opset"]);
 
+/** What a case says, else ONNX's defaults, with what it is allowed beyond them. Checked before it is used. */
+function toleranceOf({ name, tolerance }: CaseFiles): Tolerance {
+  const said = { ...defaults, ...tolerance } as Tolerance;
+  const allowed = allowanceOf(name);
+  return allowed === undefined || said.atol !== defaults.atol ? said : { ...said, atol: allowed.atol };
+}
+
 /** Runs one case. Never throws for what a case does. A case that compares nothing, or leaves an output out, has failed. */
 export async function runCase(
   files: CaseFiles,
   create: (model: Uint8Array | string) => Promise<Session>,
 ): Promise<CaseResult> {
   const { name } = files;
-  const tolerance = { ...defaults, ...files.tolerance } as Tolerance; // checked before it is used
+  const tolerance = toleranceOf(files);
   const failed = (reason: string): CaseResult => ({ name, status: "failed", reason });
   let session: Session | undefined;
   try {
