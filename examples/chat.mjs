@@ -13,7 +13,7 @@ async function say(text) {
 
 await say("There was once a poor miller who had three sons.");
 await say("The eldest went out into the world.");
-chat.rewind(1); // as if the second turn had never been
+chat.undo(); // as if the second turn had never been
 await say("The youngest stayed at home with the cat.");
 console.log(chat.messages.map(({ role, content }) => `${role}: ${content}`).join("\n"));
 

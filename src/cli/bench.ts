@@ -77,7 +77,7 @@ function chosenLoads(name: string | undefined, backend: BackendName | undefined)
   try {
     return findLoads(name, backend);
   } catch (error) {
-    throw error instanceof InsituError ? new UsageError(error.message, error) : error;
+    throw error instanceof InsituError ? new UsageError(`${error.message}, serve`, error) : error;
   }
 }
 

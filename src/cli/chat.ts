@@ -91,7 +91,7 @@ function obey(line: string, conversation: Chat): string {
   const [, count] = /^\/back(?:\s+(\d+))?\s*$/.exec(line) ?? [undefined, undefined];
   if (!line.startsWith("/back")) return help;
   try {
-    conversation.rewind(conversation.turns - Number(count ?? 1));
+    conversation.rewindTo(conversation.turns - Number(count ?? 1));
     return `${conversation.turns} turns are left\n`;
   } catch (error) {
     if (error instanceof InsituError) return error.message;

@@ -30,7 +30,7 @@ import {
   readGenerating,
 } from "./options.js";
 import { type CacheOptions, PagedDecoder, pagedSessionOptions, readCacheOptions } from "./paged-decoder.js";
-import { isTokens, notEmpty } from "./prompt-items.js";
+import { isTokens, notEmpty, vocabularyOf } from "./prompt-items.js";
 import type { PromptReading } from "./prompt-parts.js";
 import { SharedPrompt } from "./shared-prompt.js";
 import { TextTokenizer } from "./tokenizer.js";
@@ -165,9 +165,8 @@ export class LanguageModel {
 
   /** How many tokens there are to choose from. */
   get vocabulary(): number {
-    const { session, config } = this.#parts;
-    const known = session.outputMetadata.find(({ name }) => name === "logits")?.shape.at(-1) ?? config["vocab_size"];
-    if (typeof known === "number") return known;
+    const known = vocabularyOf(this.session, this.config);
+    if (known !== undefined) return known;
     throw new InsituError(
       "invalid-model",
       "neither the model's logits nor config.json tell how large the vocabulary is",
@@ -347,7 +346,8 @@ export class LanguageModel {
   }
 
   #encode(prompt: Prompt, options: GenerateOptions): readonly number[] {
-    if (typeof prompt !== "string") return isTokens(prompt) ? prompt : this.#encodeMessages(prompt, options);
+    if (typeof prompt !== "string")
+      return isTokens(prompt, vocabularyOf(this.session, this.config)) ? prompt : this.#encodeMessages(prompt, options);
     const { controlTokens = "read" } = options;
     return notEmpty(this.tokenizer.encode(prompt, { controlTokens }));
   }

@@ -1,5 +1,6 @@
 /** What was said in a conversation, turn by turn, wherever its answers are made. */
 import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import type { AnyChatMessage, ChatMessage } from "./messages.js";
 
 /** Messages and the answers to them, behind how the conversation opened. */
@@ -28,12 +29,23 @@ export class ChatTurns<Reply extends { readonly textSoFar: string }> {
     this.#turns.push({ message, reply });
   }
 
+  /** Forgets the last `count` turns; how many are left. */
+  undo(count: number): number {
+    if (!Number.isInteger(count) || count < 0 || count > this.#turns.length)
+      throw new InsituError(
+        "invalid-argument",
+        `the conversation has ${this.#turns.length} turns and cannot take back ${valueText(count)}`,
+      );
+    this.rewind(this.#turns.length - count);
+    return this.#turns.length;
+  }
+
   /** Forgets every turn after the first `turns`. */
   rewind(turns: number): void {
     if (!Number.isInteger(turns) || turns < 0 || turns > this.#turns.length)
       throw new InsituError(
         "invalid-argument",
-        `the conversation has ${this.#turns.length} turns and cannot go back to ${turns}`,
+        `the conversation has ${this.#turns.length} turns and cannot go back to ${valueText(turns)}`,
       );
     this.#turns.length = turns;
   }

@@ -46,9 +46,19 @@ export class Chat {
     return reply;
   }
 
-  /** Takes back every turn after the first `turns`. */
-  rewind(turns: number): void {
+  /** Takes back the last `count` turns: one where left out. */
+  undo(count = 1): void {
+    this.#turns.undo(count);
+  }
+
+  /** Goes back to the first `turns` turns: those after them are taken back. */
+  rewindTo(turns: number): void {
     this.#turns.rewind(turns);
+  }
+
+  /** The former name of `rewindTo`. */
+  rewind(turns: number): void {
+    this.rewindTo(turns);
   }
 
   /** Gives the caches back. */

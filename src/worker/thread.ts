@@ -67,7 +67,7 @@ export class ModelThread {
         return;
       case "rewind": {
         const chat = this.#chats.get(message.chat);
-        if (chat !== undefined && "rewind" in chat) chat.rewind(message.turns);
+        if (chat !== undefined && "rewindTo" in chat) chat.rewindTo(message.turns);
         return;
       }
       default:

@@ -180,7 +180,8 @@ test("the command prints JSON and nothing else, and draws; installed peers agree
 });
 
 test.each([
-  [["bench", "nonsense"], "is no load of insitu bench"],
+  [["bench", "nonsense"], "is no load of insitu bench; there are scatter"],
+  [["bench", "foo"], "device, serve"],
   [["bench", "scatter", "more"], "takes 0 to 1 argument"],
   [["bench", "--nonsense"], "--nonsense"],
   [["bench", "--quick", "--only", "nonsense"], 'has no group with "nonsense" in its name'],

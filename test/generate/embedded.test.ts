@@ -129,7 +129,33 @@ test("a turn that is taken back leaves no trace", async () => {
   chat.rewind(1);
   expect(await chat.send("One day he met the devil.").text()).toBe(first);
   expect(() => chat.rewind(3)).toThrow(/has 2 turns and cannot go back to 3/);
+  expect(() => chat.rewindTo(-1)).toThrow(/has 2 turns and cannot go back to -1/);
+  expect(() => chat.undo(3)).toThrow(/has 2 turns and cannot take back 3/);
+  chat.undo(0);
+  expect(chat.turns).toBe(2);
+  chat.undo();
+  expect(chat.turns).toBe(1);
+  chat.rewindTo(0);
+  expect(chat.turns).toBe(0);
   chat.release();
+});
+
+test("what is wrong with a call is told in its own words", async () => {
+  for (const call of [
+    () => lm.generate([1, 2, 99_999]),
+    () => lm.generateBatch([[1, 2, 99_999]]),
+    () => lm.beamSearch([1, 2, 4096 + 95_903]),
+  ])
+    await expect((async () => call())()).rejects.toThrow(
+      "a prompt's tokens must be below 4096, as many as the model has, got 99999 at 2",
+    );
+  expect(() => lm.generate("Once", { temperature: "0.5" as never })).toThrow(
+    'option temperature must be a number from 0 on, got "0.5"',
+  );
+  const fresh = await CausalLM.load(undefined, { keep: 0 });
+  await fresh.generate("Once", { ...greedy, maxTokens: 2 }).text();
+  await expect(fresh.saveContext()).rejects.toThrow(/no context to save: generate first, .*keep: 1 or more/);
+  await fresh.release();
 });
 
 test("the same seed tells the same story, whatever was told before and on however many threads", async () => {

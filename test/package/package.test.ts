@@ -97,6 +97,16 @@ test("docs/package.md tells how large its parts are", () => {
   }
 });
 
+test("the pages say how large it is", () => {
+  const packed = (installed.tarballBytes / 1e6).toFixed(1);
+  const said = ["README.md", "docs/browsers.md", "docs/package.md"].map((page) => {
+    const text = readFileSync(new URL(`../../${page}`, import.meta.url), "utf8");
+    return /(\d+\.\d) MB packed|\| `insitu` \| (\d+\.\d) MB|tarball's (\d+\.\d) MB/.exec(text)?.slice(1).find(Boolean);
+  });
+  // To a few tenths: the library grows while the model, which is most of it, stays.
+  for (const size of said) expect(Math.abs(Number(size) - Number(packed))).toBeLessThan(0.35);
+});
+
 test("every file that a packed file names is packed too", () => {
   const packed = new Set(installed.files);
   const missing: string[] = [];

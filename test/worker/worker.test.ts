@@ -82,10 +82,13 @@ describe("a language model", () => {
     ];
     for (const said of ["one", "two"]) expect(await remote.send(said).text()).toBe(await own.send(said).text());
     for await (const _ of remote.send("three")) break;
-    remote.rewind(1);
+    remote.undo();
+    own.undo();
+    remote.rewindTo(1);
     own.rewind(1);
     expect(remote.messages).toEqual(own.messages);
     expect(await remote.send("four").text()).toBe(await own.send("four").text());
+    expect(() => remote.undo(3)).toThrow(/the conversation has 2 turns and cannot take back 3/);
     expect(() => remote.rewind(7)).toThrow(/the conversation has 2 turns and cannot go back to 7/);
     await remote.release();
     own.release();
