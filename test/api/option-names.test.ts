@@ -126,6 +126,7 @@ const doors: Readonly<Record<string, (options: object) => unknown>> = {
   "LanguageModel.chat": (options) => lm.chat([], options),
   "Chat.send": (options) => chat.send("One", options),
   "TextTokenizer.encode": (options) => lm.tokenizer.encode("One", options),
+  "TextTokenizer.encodeSteps": (options) => lm.tokenizer.encodeSteps("One", options),
   "TextTokenizer.encodeChat": (options) => lm.tokenizer.encodeChat([], {}, options),
   "InferenceSession.create": (options) => InferenceSession.create(decoder, options),
   "Session.run": (options) => session!.run({}, ["logits"], options),
