@@ -1,7 +1,9 @@
 // Gelu, Swish and SwiGLU as exporters write them out, and what must not be taken for them.
 import { expect, test } from "vitest";
-import { node } from "../../src/onnx/build.js";
+import { initializer, node, value } from "../../src/onnx/build.js";
 import type { Model, ModelNode, ModelTensor } from "../../src/onnx/model.js";
+import type { ElementType } from "../../src/tensor/element-type.js";
+import { tensorOf } from "./near-misses/draft.js";
 import { constant, expectLeftAlone, expectSameResults, modelOf, onlyNode, operatorsOf, optimized } from "./support.js";
 
 const dims = { batch: 2 };
@@ -82,7 +84,41 @@ test("no Gelu: other constants, another value inside, inner results that others 
   for (const inner of ["erf", "above", "rest"]) expectLeftAlone(model([...byDiv, ...endings[0]], [], ["y", inner]));
 });
 
+/** Nodes that read x, in another type, with constants of that type. */
+const typed = (type: ElementType, nodes: readonly ModelNode[], numbers: Readonly<Record<string, number>>): Model =>
+  modelOf({
+    inputs: { x: value("x", type, shape) },
+    outputs: ["y"],
+    nodes,
+    constants: Object.entries(numbers).map(([name, number]) => initializer(name, tensorOf(type, [], [number]))),
+  });
+
+test("constants are the numbers themselves, rounded to their type", () => {
+  const numbers = { half: 0.5, one: 1, root_two: Math.SQRT2 };
+  const gelu = [...byDiv, ...endings[1]];
+  for (const [type, step] of [
+    ["float16", 2 ** -10],
+    ["bfloat16", 2 ** -7],
+  ] as const) {
+    expect(operatorsOf(typed(type, gelu, numbers))).toEqual(["Gelu"]);
+    for (const [name, number] of Object.entries(numbers))
+      expectLeftAlone(typed(type, gelu, { ...numbers, [name]: number * (1 + step) }));
+  }
+  expect(operatorsOf(typed("float64", gelu, numbers))).toEqual(["Gelu"]);
+  expectLeftAlone(typed("float64", gelu, { ...numbers, root_two: Math.fround(Math.SQRT2) }));
+});
+
 const sigmoid = node("Sigmoid", ["x"], ["gate"]);
+
+test("a slope in float64 stays where an attribute of 32 bits would round it", () => {
+  const steep = [
+    node("Mul", ["x", "quick"], ["steep"]),
+    node("Sigmoid", ["steep"], ["gate"]),
+    node("Mul", ["x", "gate"], ["y"]),
+  ];
+  expect(operatorsOf(typed("float64", steep, { quick: 1.75 }))).toEqual(["Swish"]);
+  expectLeftAlone(typed("float64", steep, { quick: 1.702 }));
+});
 
 test("Swish, with and without a slope", async () => {
   const plain = model([sigmoid, node("Mul", ["x", "gate"], ["y"])]);
