@@ -96,6 +96,10 @@ function trailsOf(
   const [keys, values] = [reader.trailOf(key, count), reader.trailOf(value, count)];
   if (typeof keys === "string") return { reason: keys };
   if (typeof values === "string") return { reason: values };
+  if (keys.past === values.past)
+    return {
+      reason: `"${keys.past}" is both its keys and its values: pages are for two caches; write values into one of their own`,
+    };
   return { keys, values };
 }
 

@@ -73,6 +73,19 @@ describe("what cannot be paged", () => {
     expect(() => pageModel(model)).toThrow(/it reads a mask, .* with opset 25, where windows are attributes/);
   });
 
+  test("one cache for keys and values", () => {
+    const model = readModel(bytesOf("llama_op24"));
+    const whole = rewrite(model).model;
+    const writes = whole.graph.nodes.filter(({ opType }) => opType === "TensorScatter");
+    const [keys, values] = writes.map(({ outputs }) => outputs[0]);
+    const nodes = whole.graph.nodes
+      .filter((node) => node !== writes[1])
+      .map((node) => ({ ...node, inputs: node.inputs.map((name) => (name === values ? keys : name)) }));
+    expect(() => pageModel({ ...whole, graph: { ...whole.graph, nodes } })).toThrow(
+      /^Attention ".*" cannot read pages: ".*key.*" is both its keys and its values: pages are for two caches/,
+    );
+  });
+
   test("a decoder whose caches grow", () => {
     expect(() => pageModel(readModel(bytesOf("qwen3_op23_sdpa")))).toThrow(
       /^Attention "node_scaled_dot_product_attention" cannot read pages: it reads a mask, "expand": /,
