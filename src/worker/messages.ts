@@ -35,6 +35,7 @@ export interface ModelFacts {
 /** What is known of a session once it is created. */
 export interface SessionFacts {
   readonly backend: string;
+  readonly inputNames: readonly string[];
   readonly inputMetadata: readonly ValueMetadata[];
   readonly outputMetadata: readonly ValueMetadata[];
 }

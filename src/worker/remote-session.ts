@@ -69,7 +69,7 @@ export class RemoteSession {
   }
 
   get inputNames(): readonly string[] {
-    return this.inputMetadata.map(({ name }) => name);
+    return this.#facts.inputNames;
   }
 
   get outputNames(): readonly string[] {

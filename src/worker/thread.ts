@@ -107,8 +107,8 @@ export class ModelThread {
       },
       createSession: async (given, id) => {
         this.#session = await this.#platform.createSession(given.source, optionsOf(given, id));
-        const { backend, inputMetadata, outputMetadata } = this.#session;
-        return { backend, inputMetadata, outputMetadata };
+        const { backend, inputNames, inputMetadata, outputMetadata } = this.#session;
+        return { backend, inputNames, inputMetadata, outputMetadata };
       },
       encode: ({ text, options }) => this.#loaded.tokenizer.encode(text, options),
       decode: ({ tokens }) => this.#loaded.tokenizer.decode(tokens),
