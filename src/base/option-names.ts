@@ -93,13 +93,14 @@ const plain = (name: string): string => name.replace(/[^\p{L}\p{N}]/gu, "").toLo
 export function checkOptionNames(what: string, given: object, known: Readonly<Record<string, true>>): void {
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined || Object.hasOwn(known, name)) continue;
-    throw new InsituError("invalid-argument", `${what}: ${nameText(name)} is no option; ${wayOut(name, known)}`, {
-      as: "TypeError",
-    });
+    const shown = name.length > 60 ? `${name.slice(0, 60)}…` : name;
+    // Names within an option are told with it.
+    const unknown = what.startsWith("option ")
+      ? `${what}.${shown} is not known`
+      : `${what}: ${JSON.stringify(shown)} is no option`;
+    throw new InsituError("invalid-argument", `${unknown}; ${wayOut(name, known)}`, { as: "TypeError" });
   }
 }
-
-const nameText = (name: string): string => JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}…` : name);
 
 /** The name that was meant, where one can be told; else those that there are. */
 function wayOut(name: string, known: Readonly<Record<string, true>>): string {
