@@ -95,8 +95,13 @@ const escapes: Readonly<Record<string, CharacterSet>> = {
   0: setOf("\0"),
 };
 
-/** Properties of Unicode by their source; there are a few hundred names. */
+/** Properties of Unicode that were looked up, by their source, the last of them. */
 const properties = new Map<string, CharacterSet>();
+const keptProperties = 64;
+
+/** Properties in a set's source that are still to be looked up, which takes long. */
+export const freshProperties = (source: string): number =>
+  new Set(source.match(/\\[pP]\{[^}]*\}/g)?.filter((each) => !properties.has(each))).size;
 
 /** All characters in order, to look properties up in. */
 const textOfAll = (): string => {
@@ -118,6 +123,8 @@ function property(source: string): CharacterSet {
     });
     found = new CharacterSet(ranges);
     properties.set(source, found);
+    const [oldest] = properties.keys();
+    if (properties.size > keptProperties) properties.delete(oldest);
   }
   return found;
 }

@@ -9,7 +9,7 @@ import { later, ValueGrammars } from "./values.js";
 import { VocabularyTree } from "./vocabulary.js";
 
 /** Rules that are kept, and bytes that they and what was found out with them may take together. */
-const kept = { rules: 64, ruleBytes: 64 * 2 ** 20, foundBytes: 64 * 2 ** 20 } as const;
+const kept = { rules: 64, ruleBytes: 32 * 2 ** 20, foundBytes: 32 * 2 ** 20 } as const;
 
 /** Makes grammars for a vocabulary. */
 export async function makeGrammars(vocabulary: GrammarVocabulary): Promise<Grammars> {

@@ -3,7 +3,7 @@
  * anchors, alternatives and lookaheads mean what they mean there.
  */
 import { parsePattern, type Tree } from "../generate/patterns/parse-pattern.js";
-import { readSet } from "./characters.js";
+import { freshProperties, readSet } from "./characters.js";
 import { limits } from "./limits.js";
 import type { Regular, Regulars } from "./regular.js";
 
@@ -110,7 +110,7 @@ class PatternReader {
     regulars.spend(1);
     switch (tree.kind) {
       case "set":
-        if (/\\[pP]/.test(tree.source)) regulars.spend(limits.stepsOfProperty);
+        regulars.spend(limits.stepsOfProperty * freshProperties(tree.source));
         return regulars.set(readSet(tree.source));
       case "sequence":
         return regulars.sequence(...tree.parts.map((part) => this.#plain(part)));

@@ -39,14 +39,11 @@ const mostMilliseconds = 5;
 interface PendingAutomaton {
   readonly automaton: TextAutomaton;
   readonly path: string;
-  readonly expression: () => Regular;
+  readonly expression: (regulars: Regulars) => Regular;
 }
 
 /** Makes the grammars of one rule's schemas. What they have in common is made once, and what they cost is counted together. */
 export class ValueGrammars {
-  readonly #regulars = new Regulars(limits.steps, () => {
-    throw refusal("", `takes more than ${limits.steps} steps to make automata of its patterns, formats and bounds`);
-  });
   readonly #automata = new Map<string, PendingAutomaton>();
   readonly #parts = new Map<ReadSchema, GrammarPart>();
   readonly #referred: ReadSchema[] = [];
@@ -61,6 +58,10 @@ export class ValueGrammars {
 
   /** Makes all automata, with events served meanwhile; throws for patterns and bounds that cannot be had. */
   async makeAll(): Promise<void> {
+    // Here and not in a field: what the grammar keeps hold of does not keep all expressions.
+    const regulars = new Regulars(limits.steps, () => {
+      throw refusal("", `takes more than ${limits.steps} steps to make automata of its patterns, formats and bounds`);
+    });
     let turn = performance.now();
     const breathe = async (): Promise<void> => {
       if (performance.now() - turn < mostMilliseconds) return;
@@ -69,9 +70,11 @@ export class ValueGrammars {
     };
     for (const { automaton, path, expression } of this.#automata.values()) {
       await breathe();
-      if (!(await automaton.make(this.#regulars, expression(), breathe))) throw refusal(path, "allows no value at all");
+      const isThere = await automaton.make(regulars, expression(regulars), breathe);
+      if (!isThere) throw refusal(path, "allows no value at all");
       this.#bytes += automaton.bytes;
     }
+    this.#automata.clear();
   }
 
   /** About what all of it takes. */
@@ -191,7 +194,7 @@ export class ValueGrammars {
     const name = `${encoding} ${key}`;
     let pending = this.#automata.get(name);
     if (pending === undefined) {
-      pending = { automaton: new TextAutomaton(encoding), path, expression: () => make(this.#regulars) };
+      pending = { automaton: new TextAutomaton(encoding), path, expression: make };
       this.#automata.set(name, pending);
     }
     return pending.automaton;
