@@ -172,6 +172,27 @@ function matrixForms(type) {
   return forms;
 }
 
+/** Masks of the lowest number in place of −∞, as exporters write them, and float16 operands whose scores leave float16. */
+function edgeForms(type) {
+  const { forms, add } = attentions(type);
+  const lowest = { float32: -3.4028234663852886e38, float16: -65504 }[type];
+  for (const S of [1, 20]) {
+    const [q, k, m] = [[1, 2, S, 8], [1, 2, 24, 8], [S, 24]];
+    const masked = (label, hides) => ({
+      label,
+      feeds: { q: tensor(type, q, numbers(q)), k: tensor(type, k, numbers(k)), v: tensor(type, k, numbers(k)), m: tensor(type, m, Array.from({ length: S * 24 }, (_, i) => (hides(i % 24) ? lowest : 0))) },
+    });
+    add(`attention_lowest_${S}`, { S, mask: "float", sets: [masked("half the keys", (key) => key % 2 === 0), masked("all keys", () => true)] });
+    const large = (scale) => ({
+      label: `operands times ${scale}`,
+      feeds: { q: tensor(type, q, numbers(q, scale)), k: tensor(type, k, numbers(k, scale)), v: tensor(type, k, numbers(k)) },
+    });
+    add(`attention_large_${S}`, { S, sets: [30, 200, 1000].map(large) });
+    add(`attention_large_softcap_${S}`, { S, attrs: { softcap: float(5) }, sets: [30, 200, 1000].map(large) });
+  }
+  return forms;
+} // prettier-ignore
+
 /** A cache that is written in place and read up to its length: what lies beyond may be anything, and is NaN. */
 function cacheForms(type, S) {
   const [heads, kv, D, capacity, length] = [4, 2, 16, 40, 20 + S];
@@ -368,4 +389,6 @@ export const forms = () => [
   ]),
   ...attentionForms("bfloat16").filter(({ name }) => /^attention(_softcap)?_(1|20)_/.test(name)),
   ...matrixForms("float16"),
+  ...edgeForms("float32"),
+  ...edgeForms("float16"),
 ]; // prettier-ignore
