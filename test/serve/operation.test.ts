@@ -221,8 +221,12 @@ test("embeddings end with their client, and when they take too long", async () =
     log: (entry) => log.push(entry),
     limits: { seconds: 1 },
   });
+  let asked = 0;
   const untilEnded = (_: unknown, signal?: AbortSignal): Promise<Float32Array> =>
-    new Promise((_resolve, reject) => signal!.addEventListener("abort", () => reject(signal!.reason as Error)));
+    new Promise((_resolve, reject) => {
+      asked++;
+      signal!.addEventListener("abort", () => reject(signal!.reason as Error));
+    });
   engine.embed = untilEnded;
   const leaving = new AbortController();
   const left = post("/v1/embeddings", { input: "x" }, { signal: leaving.signal });
@@ -231,7 +235,7 @@ test("embeddings end with their client, and when they take too long", async () =
   expect([late.status, await late.json()]).toMatchObject([504, { error: { code: "timeout" } }]);
   const again = post("/v1/embeddings", { input: "x" }, { signal: leaving.signal });
   again.catch(() => {});
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  await until(() => asked === 3);
   leaving.abort();
   await until(() => log.length === 3);
   expect(log.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([499, 504, 504]);
