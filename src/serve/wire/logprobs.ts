@@ -20,22 +20,36 @@ const least = -9999;
 
 const encoder = new TextEncoder();
 
-/** A token's text; its spelling where it is no text. */
-function textOf(token: number, tokenizer: TextTokenizer): string {
-  const text = tokenizer.decode([token]);
-  return text === "" ? (tokenizer.spellingOf(token) ?? "") : text;
+/** What is told of a token whatever its probability: texts tell the same ones again and again. */
+interface KnownToken {
+  readonly token: string;
+  readonly bytes: readonly number[] | null;
 }
 
+const known = new WeakMap<TextTokenizer, Map<number, KnownToken>>();
+
+function knownToken(token: number, tokenizer: TextTokenizer): KnownToken {
+  let tokens = known.get(tokenizer);
+  if (tokens === undefined) known.set(tokenizer, (tokens = new Map()));
+  let found = tokens.get(token);
+  if (found === undefined) {
+    const decoded = tokenizer.decode([token]);
+    // Its spelling where it is no text.
+    const text = decoded === "" ? (tokenizer.spellingOf(token) ?? "") : decoded;
+    found = { token: text, bytes: text.includes("\uFFFD") ? null : [...encoder.encode(text)] };
+    tokens.set(token, found);
+  }
+  return found;
+}
+
+const textOf = (token: number, tokenizer: TextTokenizer): string => knownToken(token, tokenizer).token;
+
 function told(
-  { token, logprob }: { readonly token: number; readonly logprob: number },
+  { token: number, logprob }: { readonly token: number; readonly logprob: number },
   tokenizer: TextTokenizer,
 ): ToldText {
-  const text = textOf(token, tokenizer);
-  return {
-    token: text,
-    logprob: Math.max(least, logprob),
-    bytes: text.includes("\uFFFD") ? null : [...encoder.encode(text)],
-  };
+  const { token, bytes } = knownToken(number, tokenizer);
+  return { token, logprob: Math.max(least, logprob), bytes };
 }
 
 /** Tokens as chat tells them. */
