@@ -299,6 +299,12 @@ describe("texts that are too long", () => {
     }
   });
 
+  test("tokens that are too many become no text", async () => {
+    const { message } = await refused("/detokenize", { tokens: Array<number>(65_537).fill(5) });
+    expect(message).toBe("tokens: at most 65536 become text, got 65537");
+    expect((await running.post("/detokenize", { tokens: Array<number>(65_536).fill(5) })).status).toBe(200);
+  });
+
   test("prompts are counted before they become tokens", async () => {
     const { message } = await refused(completions, { prompt: Array(60).fill(word.slice(0, 60_000)) });
     expect(message).toBe("prompt: at most 16 texts may be asked for at once, got 60");

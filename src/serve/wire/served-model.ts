@@ -16,6 +16,9 @@ const mostCharacters = 128;
 /** How often over a context may be filled before a text is read no further. */
 const mostContexts = 4;
 
+/** Tokens that become text in one go, whatever the context holds. */
+const anyTokens = 65_536;
+
 /** A model that is served. */
 export class ServedModel {
   readonly lm: LanguageModel;
@@ -109,6 +112,13 @@ export class ServedModel {
         `${param}: has ${characters} characters, more than a context of ${this.engine.context} tokens holds`,
         "context_length_exceeded",
       );
+  }
+
+  /** Throws for more tokens than become text in one go. */
+  requireCount(param: string, count: number): void {
+    const most = Math.max(this.engine.context * mostContexts, anyTokens);
+    if (count > most)
+      throw badField(param, `${param}: at most ${most} become text, got ${count}`, "context_length_exceeded");
   }
 
   /** What keeps each of `count` texts to a rule; a rule that cannot be kept is the client's to mend. */

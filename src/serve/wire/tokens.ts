@@ -53,6 +53,7 @@ export async function tokenize(
 export function detokenize(given: unknown, model: ServedModel): Promise<() => Promise<object>> {
   const body = readBody(detokenizeBody, given);
   model.requireName(body.model);
+  model.requireCount("tokens", body.tokens.length);
   requireTokens(body.tokens, "tokens", model);
   const text = model.lm.tokenizer.decode(body.tokens);
   return Promise.resolve(() => Promise.resolve({ prompt: text, content: text }));
