@@ -9,6 +9,12 @@ const lookMilliseconds = 500;
 const stalledLooks = 4;
 const aliveLooks = 30;
 
+/** How often the bytes that may wait are so many that half the time is enough. */
+const heavy = 16;
+
+/** How long a slow reader has for what waited and for why it is cut; then that is let go of. */
+const graceMilliseconds = 10_000;
+
 const encoder = new TextEncoder();
 
 /** A stream of events. */
@@ -22,6 +28,7 @@ export class EventStream {
   /** Bytes that were read when it was last looked at, and how many looks ago that changed. */
   #read = 0;
   #stalled = 0;
+  #isSlow = false;
   #silent = 0;
 
   /** `lost` is called once, if the reader leaves, or stalls while more than so many bytes wait for it; the stream can still be told why. */
@@ -52,6 +59,12 @@ export class EventStream {
     const controller = this.#controller;
     this.#forget();
     controller?.close();
+    if (!this.#isSlow || controller === undefined) return;
+    const timer = setTimeout(() => controller.error(new Error("the stream was not read")), graceMilliseconds) as
+      | number
+      | { unref(): void };
+    // In Node nobody is waited for.
+    if (typeof timer === "object") timer.unref();
   }
 
   #write(text: string): void {
@@ -67,8 +80,10 @@ export class EventStream {
     const read = this.#written - waiting;
     this.#stalled = read > this.#read || waiting <= this.#waitingBytes ? 0 : this.#stalled + 1;
     this.#read = read;
-    if (this.#stalled >= stalledLooks) {
+    const most = waiting > heavy * this.#waitingBytes ? stalledLooks / 2 : stalledLooks;
+    if (this.#stalled >= most) {
       clearInterval(this.#timer);
+      this.#isSlow = true;
       this.#lost("slow");
     } else if (++this.#silent >= aliveLooks) this.#write(": still here\n\n");
   }

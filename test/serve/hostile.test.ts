@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 
 const script = fileURLToPath(new URL("../../scripts/soak/hostile.mjs", import.meta.url));
 const soak = process.env["INSITU_SOAK"] !== undefined;
-const counts = soak ? ["--count", "10000", "--judge-time"] : ["--count", "80", "--timeout", "5"];
+const counts = soak ? ["--count", "10000", "--judge-time"] : ["--count", "60", "--timeout", "5"];
 
 test("requests that mean harm harm nobody", () => {
   const seed = process.env["INSITU_SEED"] ?? (soak ? undefined : "20");
