@@ -2,6 +2,7 @@
  * Which scores stay when only the likeliest may be chosen: the least of them, and how many there are. Finds them without sorting a whole
  * vocabulary. Draws nothing.
  */
+import { replaceRoot } from "./heap.js";
 
 /** What stays: scores above `least`, and the first of those that equal it until there are `count`. */
 interface Kept {
@@ -72,18 +73,4 @@ function nucleus(sorted: Float32Array, best: number, temperature: number, wanted
     if (sum >= wanted) return { least: sorted[at], count: at + 1 };
   }
   return undefined;
-}
-
-/** Puts a larger score in the place of a heap's smallest. */
-function replaceRoot(heap: Float32Array, score: number): void {
-  let at = 0;
-  for (;;) {
-    let child = 2 * at + 1;
-    if (child >= heap.length) break;
-    if (child + 1 < heap.length && heap[child + 1] < heap[child]) child++;
-    if (heap[child] >= score) break;
-    heap[at] = heap[child];
-    at = child;
-  }
-  heap[at] = score;
 }

@@ -2,6 +2,7 @@
  * Byte-pair encoding of one word: of the pairs that the vocabulary merges the first of its list goes first, and of equals the leftmost. Takes time for
  * the length of the word times its logarithm, in steps. In place of the library's own, whose pairs are looked up as texts.
  */
+import { replaceRoot } from "../heap.js";
 
 /** Merges between two steps. */
 const mergesPerStep = 4_096;
@@ -102,16 +103,7 @@ class LeastFirst {
     const least = heap[0];
     const last = heap.pop();
     if (last === undefined || heap.length === 0) return last;
-    let at = 0;
-    for (;;) {
-      let child = 2 * at + 1;
-      if (child >= heap.length) break;
-      if (child + 1 < heap.length && heap[child + 1] < heap[child]) child++;
-      if (heap[child] >= last) break;
-      heap[at] = heap[child];
-      at = child;
-    }
-    heap[at] = last;
+    replaceRoot(heap, last);
     return least;
   }
 }
