@@ -95,7 +95,14 @@ async function run() {
   try {
     await look();
     [late, held] = [0, 0];
-    const looking = setInterval(() => void look().catch(() => {}), 100);
+    let isAsked = false;
+    const looking = setInterval(() => {
+      if (isAsked) return;
+      isAsked = true;
+      void look()
+        .catch(() => {})
+        .then(() => (isAsked = false));
+    }, 100);
     const began = performance.now();
     await Promise.all(Array.from({ length: atOnce }, client));
     const passed = (performance.now() - began) / 1000;
