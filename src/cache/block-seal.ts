@@ -31,6 +31,11 @@ export class BlockSeal {
     this.#key = crypto.subtle.importKey("raw", new Uint8Array(secret), hmac, false, ["sign", "verify"]);
   }
 
+  /** Bytes that a store keeps of a block. */
+  sizeOf(block: NamedBlock, byteLength: number): number {
+    return this.#head(block, byteLength).length + byteLength + proofBytes;
+  }
+
   /** What a store is to keep of a block. */
   async seal(block: NamedBlock, bytes: Uint8Array): Promise<Uint8Array> {
     const head = this.#head(block, bytes.length);

@@ -214,6 +214,9 @@ function keysOf(file: string | undefined, environment: string | undefined): stri
   const found = keys.map((key) => key.trim()).filter((key) => key !== "" && !key.startsWith("#"));
   if (file !== undefined && found.length === 0)
     throw new InsituError("invalid-argument", `--api-key-file: there is no key in ${file}`);
+  // Unset, or set to nothing, it asks for no keys; what was meant to be one must not open the server to all.
+  if (environment !== undefined && environment !== "" && !environment.split(",").some((key) => key.trim() !== ""))
+    throw new InsituError("invalid-argument", "INSITU_API_KEY: there is no key in it; unset it to serve without keys");
   return found;
 }
 

@@ -1,7 +1,9 @@
 /**
  * A connection to one Redis or Valkey, or to a cluster of them. The keys of a cluster are spread by their own digests: those that begin alike would
- * otherwise fill the one server that their beginning belongs to. Whoever reads many asks all servers at once, each in one go.
+ * otherwise fill the one server that their beginning belongs to. Whoever reads many asks all servers at once, each in one go. A server that answers
+ * with more than was asked for is left.
  */
+import { AnswerBound } from "./answer-bound.js";
 import type { RedisAddress } from "./redis-address.js";
 
 /** The package, which is loaded where a store is wanted. */
@@ -9,7 +11,8 @@ export type ClientRoom = typeof import("@redis/client");
 
 /** What is asked of a connection: values are bytes. */
 export interface Connection {
-  readonly read: (keys: string[]) => Promise<unknown[]>;
+  /** Values of so many bytes at most. */
+  readonly read: (keys: string[], mostBytes: number) => Promise<unknown[]>;
   readonly write: (key: string, value: Buffer) => Promise<unknown>;
 }
 
@@ -31,6 +34,9 @@ export function connectRedis(
     : connectOne(room, address, secondsToLive, leave);
 }
 
+/** Bytes of an answer with values; each also has its length written before it. */
+const answerBytes = (keys: readonly string[], mostBytes: number): number => keys.length * (mostBytes + 64);
+
 // A connection is made anew by whoever asks next, not by itself.
 const common = { disableOfflineQueue: true, disableClientInfo: true, maintNotifications: "disabled" } as const;
 
@@ -40,11 +46,15 @@ function connectOne(room: ClientRoom, { urls: [url] }: RedisAddress, seconds: nu
   client.on("end", leave);
   const bytes = client.withTypeMapping({ [room.RESP_TYPES.BLOB_STRING]: Buffer });
   const expiration = { type: "EX", value: seconds } as const;
+  const bound = new AnswerBound();
   const connection: Connection = {
-    read: (keys) => bytes.mGet(keys),
+    read: (keys, mostBytes) => bound.during(answerBytes(keys, mostBytes), () => bytes.mGet(keys)),
     write: (key, value) => client.set(key, value, { expiration }),
   };
-  return { made: client.connect().then(() => connection), destroy: () => client.destroy() };
+  return {
+    made: bound.during(0, () => client.connect()).then(() => connection),
+    destroy: () => client.destroy(),
+  };
 }
 
 /** How long a server of a cluster may take to say which others there are: who asks leaves earlier, its connection stays until then. */
@@ -68,9 +78,14 @@ function connectCluster(room: ClientRoom, address: RedisAddress, seconds: number
   cluster.on("error", () => {});
   const bytes = cluster.withTypeMapping({ [room.RESP_TYPES.BLOB_STRING]: Buffer });
   const expiration = { type: "EX", value: seconds } as const;
+  const bound = new AnswerBound();
   const connection: Connection = {
-    read: (keys) => Promise.all(keys.map((key) => bytes.get(key))),
-    write: (key, value) => cluster.set(key, value, { expiration }),
+    read: (keys, mostBytes) =>
+      bound.during(answerBytes(keys, mostBytes), () => Promise.all(keys.map((key) => bytes.get(key)))),
+    write: (key, value) => bound.during(0, () => cluster.set(key, value, { expiration })),
   };
-  return { made: cluster.connect().then(() => connection), destroy: () => cluster.destroy() };
+  return {
+    made: bound.during(0, () => cluster.connect()).then(() => connection),
+    destroy: () => cluster.destroy(),
+  };
 }

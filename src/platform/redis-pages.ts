@@ -45,10 +45,15 @@ class RedisPages implements PageStore {
     this.#secondsToLive = secondsToLive;
   }
 
-  async load(names: readonly string[], signal: AbortSignal): Promise<readonly (Uint8Array | undefined)[]> {
+  async load(
+    names: readonly string[],
+    signal: AbortSignal,
+    mostBytes = Infinity,
+  ): Promise<readonly (Uint8Array | undefined)[]> {
     if (names.length === 0) return [];
     const values = await this.#with(signal, async ({ read }) => {
-      const answer: unknown = await read(names.map((name) => prefix + name));
+      const keys = names.map((name) => prefix + name);
+      const answer: unknown = await read(keys, mostBytes);
       if (Array.isArray(answer) && answer.length === names.length) return answer as unknown[];
       throw new Error(`it did not answer with ${names.length} values`);
     });

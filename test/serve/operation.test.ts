@@ -3,7 +3,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
 import { createServer, type LogEntry } from "../../src/serve/server.js";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
@@ -376,6 +376,15 @@ describe("insitu serve", () => {
   test("refuses what it cannot do in one sentence", async () => {
     const port = await insituHere(["serve", "--port", "99999"]);
     expect([port.status, port.stderr.trim()]).toEqual([2, expect.stringMatching(/^insitu: a port is .*99999$/)]);
+    for (const blank of [" ", " , ", ",,"]) {
+      vi.stubEnv("INSITU_API_KEY", blank);
+      const none = await insituHere(["serve", "--port", "0"]);
+      vi.unstubAllEnvs();
+      expect([none.status, none.stderr]).toEqual([
+        1,
+        expect.stringMatching(/^insitu: INSITU_API_KEY: there is no key/),
+      ]);
+    }
     const key = await insituHere(["serve", "--api-key-file", "no-such-file"]);
     expect([key.status, key.stderr.trim()]).toEqual([
       1,

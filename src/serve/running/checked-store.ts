@@ -86,7 +86,8 @@ export class CheckedStore {
   async load(blocks: readonly NamedBlock[]): Promise<readonly Uint8Array[]> {
     const names = blocks.map(({ name }) => name);
     const found = await this.#ask(this.#reading, async (signal) => {
-      const values = await this.#store.load(names, signal);
+      const mostBytes = Math.max(0, ...blocks.map((block) => this.#seal.sizeOf(block, this.#blockBytes)));
+      const values = await this.#store.load(names, signal, mostBytes);
       const there: Promise<Uint8Array | undefined>[] = [];
       for (const [at, block] of blocks.entries()) {
         const value: unknown = values[at];
