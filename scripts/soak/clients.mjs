@@ -59,6 +59,8 @@ export class Clients {
     this.#check(ask, response, told, text);
     if (!stream || response.status !== 200 || !response.headers.get("content-type").startsWith("text/event-stream"))
       return;
+    // It waited, and gave its place to a key with fewer texts in the queue.
+    if (/"(queue_full|rate_limit_exceeded)"/.test(told)) return this.#count("streams that gave way");
     const end = ask.path === "/v1/responses" ? /event: response\.(completed|incomplete)\n/ : /data: \[DONE\]\n\n$/;
     if (!end.test(told) || told.includes('data: {"error"'))
       throw new Error(`a stream of ${ask.path} ended with ${told.slice(-300)}\nto ${text}`);
