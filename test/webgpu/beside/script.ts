@@ -46,7 +46,7 @@ export type Ask =
       readonly ask: "save";
       readonly state: number;
       readonly to: number;
-      readonly contents: Float32Array;
+      readonly carried: Carried;
       readonly when: When;
     }
   | { readonly ask: "restore"; readonly state: number; readonly from: number }
@@ -164,8 +164,7 @@ class Writer {
     } else if (kind === 8) {
       const to = this.#next++;
       this.#saved.set(to, carried);
-      const contents = Float32Array.from(Object.values(caches).flatMap(({ data }) => [...(data as Float32Array)]));
-      this.asks.push({ ask: "save", state, to, contents, when });
+      this.asks.push({ ask: "save", state, to, carried, when });
     } else if (kind === 9 && this.#saved.size > 0) {
       const from = chance.oneOf([...this.#saved.keys()]);
       this.#states.set(state, this.#saved.get(from)!);
