@@ -4,12 +4,17 @@ import { knownIntegers } from "../graph/fact.js";
 import type { Node, Value } from "../graph/graph.js";
 import { readNumbers } from "../tensor/access.js";
 import { type ElementType, traitsOf } from "../tensor/element-type.js";
+import type { View } from "../tensor/view.js";
 
 /** The value's shape, where its rank is known. */
 export const shapeOf = (value: Value | undefined): Shape | undefined => value?.fact?.shape;
 
 /** The value's element type. */
 export const typeOf = (value: Value | undefined): ElementType | undefined => value?.fact?.type;
+
+/** True for what the model itself holds and no feed replaces: an initializer that is an input too may be fed. */
+export const isConstant = (value: Value | undefined): value is Value & { readonly initializer: View } =>
+  value?.initializer !== undefined && value.fact?.constant !== undefined;
 
 /** The number in a constant of one element, whatever its rank. */
 export function numberOf(value: Value | undefined): number | undefined {

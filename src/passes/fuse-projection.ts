@@ -16,7 +16,7 @@
 import type { Graph, Node, Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import type { View } from "../tensor/view.js";
-import { axisOf, haveSameShape, lastDim, shapeOf, typeOf } from "./facts.js";
+import { axisOf, haveSameShape, isConstant, lastDim, shapeOf, typeOf } from "./facts.js";
 import { type ColumnOrder, joinByColumn, joinViews } from "./join-weights.js";
 import { bound, either, hole, op, type Pattern, shared, unordered } from "./match.js";
 import { float, int } from "../graph/attribute-values.js";
@@ -29,9 +29,6 @@ const microsoft = { domain: "com.microsoft" } as const;
 const at = { A: 0, B: 1, scales: 2, zeroPoints: 3, bias: 4, normScale: 5, addend: 6 } as const;
 
 const types: ReadonlySet<string | undefined> = new Set(["float32", "float16", "bfloat16"]);
-
-const isConstant = (value: Value | undefined): value is Value & { readonly initializer: View } =>
-  value?.initializer !== undefined;
 
 const [x, weight, bias, scale, first, second, product, added] = Array.from({ length: 8 }, hole);
 

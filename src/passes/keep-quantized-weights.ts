@@ -7,9 +7,9 @@
  * The same with MatMulBias, whose bias comes along. DequantizeMatMul is insitu's own. Only 8 and 4 bits, in float32: other types round the
  * dequantized weights.
  */
-import type { Graph, Value } from "../graph/graph.js";
+import type { Graph } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
-import { axisOf, shapeOf, typeOf } from "./facts.js";
+import { axisOf, isConstant, shapeOf, typeOf } from "./facts.js";
 import { bound, either, hole, op } from "./match.js";
 import { int } from "../graph/attribute-values.js";
 import { rewrite } from "./rewrite.js";
@@ -17,8 +17,6 @@ import { rewrite } from "./rewrite.js";
 const [x, weight, scale, bias, dequantized] = [hole(), hole(), hole(), hole(), hole()];
 const weights = bound(dequantized, op("DequantizeLinear", [weight, scale], { more: true }));
 const kept: ReadonlySet<string> = new Set(["int8", "uint8", "int4", "uint4"]);
-
-const isConstant = (value: Value | undefined): boolean => value?.initializer !== undefined;
 
 /** The graph with dequantization of weights taken into the products. */
 export const keepQuantizedWeights = (graph: Graph, operators: OperatorSet): Graph =>

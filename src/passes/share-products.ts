@@ -8,10 +8,10 @@
  * Weights stay as they are. Where more than three read the value, as all layers read what an encoder made, they stay apart: results would
  * wait for their readers. SharedProducts is insitu's own: only for backends that have a kernel for it.
  */
-import type { Graph, Node, Value } from "../graph/graph.js";
+import type { Graph, Node } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { int } from "../graph/attribute-values.js";
-import { typeOf } from "./facts.js";
+import { isConstant, typeOf } from "./facts.js";
 import { hole, op } from "./match.js";
 import { rewrite } from "./rewrite.js";
 
@@ -23,8 +23,6 @@ const at = { A: 0, B: 1, scales: 2, zeroPoints: 3, groups: 4, bias: 5 } as const
 
 const isProduct = (node: Node): boolean =>
   node.op.name === "MatMulNBits" && node.op.domain === microsoft.domain && node.inputs[at.groups] === undefined;
-
-const isConstant = (value: Value | undefined): boolean => value === undefined || value.initializer !== undefined;
 
 /** What must be the same for products that are computed alike. */
 function formOf({ inputs, attrs }: Node): string {
@@ -43,7 +41,13 @@ export const shareProducts = (graph: Graph, operators: OperatorSet): Graph =>
       const [node, a] = [match.index.producerOf(root)!, match.value(x)];
       const products = [...match.index.readersOf(a)].filter((reader) => isProduct(reader) && reader.inputs[at.A] === a);
       if (products.length < 2 || products.length > most || !products.includes(node)) return false;
-      if (!products.every((each) => formOf(each) === formOf(node) && each.inputs.slice(1).every(isConstant)))
+      if (
+        !products.every(
+          (each) =>
+            formOf(each) === formOf(node) &&
+            each.inputs.slice(1).every((value) => value === undefined || isConstant(value)),
+        )
+      )
         return false;
       const { K, bits, block_size, accuracy_level } = node.attrs as Record<string, number>;
       const columns = products.map((each, index) => [`N${index + 1}`, int(each.attrs["N"] as number)] as const);

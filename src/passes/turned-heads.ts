@@ -6,7 +6,7 @@ import type { Graph, Node, Value } from "../graph/graph.js";
 import type { OperatorSet } from "../graph/op.js";
 import { float, int } from "../graph/attribute-values.js";
 import type { AttributeValue } from "../graph/attribute.js";
-import { axisOf, haveSameShape, lastDim, same, shapeOf } from "./facts.js";
+import { axisOf, haveSameShape, isConstant, lastDim, same, shapeOf } from "./facts.js";
 import { joinedOperands, projection } from "./fuse-projection.js";
 import { headsApart, joins, reshaped, swapped } from "./heads.js";
 import { bound, either, hole, type Match, op, type Pattern, provided, scalar, unordered } from "./match.js";
@@ -75,7 +75,7 @@ export function preparationOf(match: Match, from: Side, count: number, size: num
   const scale = match.find(from.scale);
   if (norm !== undefined) {
     const [rank, shape] = [shapeOf(norm.inputs[0])?.length ?? 0, shapeOf(scale)];
-    if (axisOf(norm.attrs["axis"] as number, rank) !== rank - 1 || scale?.initializer === undefined) return undefined;
+    if (axisOf(norm.attrs["axis"] as number, rank) !== rank - 1 || !isConstant(scale)) return undefined;
     if (shape?.length !== 1 || shape[0] !== size || lastDim(norm.inputs[0]) !== size) return undefined;
   }
   const turn = match.find(from.rotated) === undefined ? undefined : match.node(from.rotated);
