@@ -8,8 +8,14 @@ import { checkSize, readSchema } from "./schema.js";
 import { later, ValueGrammars } from "./values.js";
 import { VocabularyTree } from "./vocabulary.js";
 
-/** Rules that are kept, and bytes that they and what was found out with them may take together. */
-const kept = { rules: 64, ruleBytes: 32 * 2 ** 20, foundBytes: 32 * 2 ** 20 } as const;
+/** Rules that are kept, the bytes that they may take together, and the situations of texts whose tokens are remembered. */
+const kept = { rules: 64, ruleBytes: 8 * 2 ** 20, situations: 4096 } as const;
+
+/** About what a character of a rule comes to, as the rule is kept: its schemas as they were read, and the parts of its grammar. */
+const bytesOfCharacter = 40;
+
+/** About what a situation takes beside its mask. */
+const situationBytes = 3072;
 
 /** Makes grammars for a vocabulary. */
 export async function makeGrammars(vocabulary: GrammarVocabulary): Promise<Grammars> {
@@ -61,7 +67,7 @@ class RuleGrammars implements Grammars {
     await values.makeAll();
     // What cannot even begin is refused now.
     this.#constraint(machine).fillMask(new Uint32Array(this.#tree.words));
-    const made = { key, machine, bytes: values.bytes + key.length };
+    const made = { key, machine, bytes: values.bytes + bytesOfCharacter * key.length };
     this.#rules.add(made);
     let bytes = 0;
     // From the one that was used last on; that one stays in any case.
@@ -73,7 +79,8 @@ class RuleGrammars implements Grammars {
   #forgetSome(): void {
     let bytes = 0;
     for (const { machine } of this.#rules) bytes += machine.bytes;
-    if (bytes > kept.foundBytes) for (const { machine } of this.#rules) machine.forget();
+    const most = kept.situations * (situationBytes + 4 * this.#tree.words);
+    if (bytes > most) for (const { machine } of this.#rules) machine.forget();
   }
 }
 

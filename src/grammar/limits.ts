@@ -27,7 +27,7 @@ export const limits: Readonly<
   /** Arrays and objects inside each other, in values too. */
   nesting: 100,
   /** Steps that making automata of its patterns, formats and bounds may take. */
-  steps: 1_500_000,
+  steps: 500_000,
   /** What a property of Unicode counts for that was not asked for before. */
   stepsOfProperty: 60_000,
   /** Bytes that automata may read to find the tokens that may come next: many alternatives that go on alike take that many. */
