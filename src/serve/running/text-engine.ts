@@ -7,7 +7,7 @@ import { InsituError } from "../../base/error.js";
 import { valueText } from "../../base/value-text.js";
 import type { PagedEntry } from "../../cache/paged-state.js";
 import type { PagedDecoder } from "../../generate/paged-decoder.js";
-import { pause } from "../../generate/pause.js";
+import { longPause } from "../../generate/pause.js";
 import { FairPlaces } from "../../schedule/fair-places.js";
 import { Scheduler, type SchedulerOptions } from "../../schedule/scheduler.js";
 import type { EmbeddingAsker, Engine, EngineFigures, RunningText, TextListener, TextRequest } from "../engine.js";
@@ -172,11 +172,11 @@ export class TextEngine implements Engine {
     this.#wake();
   }
 
-  /** Steps until no text is left, with a turn of the event loop before each. */
+  /** Steps until no text is left, with turns of the event loop before each. */
   async #run(): Promise<void> {
     try {
       for (;;) {
-        await pause();
+        await longPause();
         this.#takeFetched();
         this.#sweep();
         for (const text of this.#came.splice(0)) if (!text.isOver) this.#fetch(text, this.#saved!);
