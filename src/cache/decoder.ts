@@ -9,7 +9,7 @@ import { readNumbers } from "../tensor/access.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { logitRows } from "../rewrite/page-names.js";
-import { samplingInputs, samplingOutputs, seenWords } from "../rewrite/sampling-names.js";
+import { samplingInputs, samplingOutputs } from "../rewrite/sampling-names.js";
 import {
   type DecoderInput,
   decoderInputNames,
@@ -21,7 +21,8 @@ import {
   tellsOfRows,
 } from "./decoder-inputs.js";
 import { Logits } from "./logits.js";
-import { type Drawing, drawingFeeds, type OneDrawing, TokenDrawer, tokensOf } from "./token-drawer.js";
+import { SlotPool } from "./slot-pool.js";
+import { TokenDrawer } from "./token-drawer.js";
 
 /** Tokens to run. */
 export interface DecoderStep {
@@ -67,8 +68,7 @@ export class Decoder {
   readonly #results: WeakMap<object, Map<number, Tensor>> | undefined;
   /** Tokens of the vocabulary, where the model draws from it. */
   readonly #vocabulary: number | undefined;
-  /** Slots that no drawer has, by type and shape: programs are bound to them, so that they are used again. */
-  readonly #slots = new Map<string, Tensor[]>();
+  readonly #slots: SlotPool;
   /** True if each sample's rows have their own length and are written where the host says: samples may be rewound one by one. */
   readonly ragged: boolean;
   /** True if new rows may be written over old ones. */
@@ -79,6 +79,7 @@ export class Decoder {
   /** Throws for a model that is no text decoder. */
   constructor(session: Session, { measures, overwriteLogits = false }: DecoderOptions = {}) {
     this.#session = session;
+    this.#slots = new SlotPool(session);
     this.#results = overwriteLogits ? new WeakMap() : undefined;
     refuseEncoder(session);
     this.#types = typesOf(session);
@@ -116,53 +117,19 @@ export class Decoder {
     return this.#measured.length > 0;
   }
 
-  /** Draws the tokens of texts where the model runs; undefined where that is the host's to do. `giveBack` lets others have its place. */
-  drawer(drawing: Drawing): TokenDrawer | undefined {
-    if (this.#vocabulary === undefined || !this.ragged) return undefined;
-    const batch = drawing.seeds.length;
-    const bounds = [0, this.#vocabulary - 1] as const;
-    const tokens = this.#slotFor("input_ids", "int64", [batch, 1], bounds);
-    const words = seenWords(this.#vocabulary);
-    const seen =
-      drawing.repetitionPenalty === 1 ? undefined : this.#slotFor(samplingInputs.seen, "int32", [batch, words]);
-    return new TokenDrawer(this.#session, this, { tokens, seen }, drawing);
+  /** True if runs can draw tokens where the model runs: behind the last row of each sample, or behind each row that is wanted. */
+  get draws(): boolean {
+    return this.#vocabulary !== undefined && this.ragged;
   }
 
-  /** Takes a drawer back that is needed no more. */
-  giveBack({ slots: { tokens, seen } }: TokenDrawer): void {
-    for (const slot of [tokens, seen])
-      if (slot !== undefined) this.#slots.set(slotKey(slot), [...(this.#slots.get(slotKey(slot)) ?? []), slot]);
+  /** Draws the tokens of runs that follow each other, where `draws`. */
+  drawer(): TokenDrawer {
+    return new TokenDrawer(this.#session, this, this.#slots, this.#vocabulary!);
   }
 
-  /** One that was given back, or a new one. */
-  #slotFor(
-    input: string,
-    type: ElementType,
-    dims: readonly number[],
-    bounds?: readonly [least: number, most: number],
-  ): Tensor {
-    return this.#slots.get(slotKey({ type, dims }))?.pop() ?? this.#session.createSlot(input, dims, bounds);
-  }
-
-  /** True if a run can draw a token behind each row of logits that it is asked for. */
-  get drawsRows(): boolean {
-    return this.#vocabulary !== undefined && this.#types.has(logitRows);
-  }
-
-  /** Runs tokens on a state and draws one behind each row that is wanted, where `drawsRows`; logits come along where they are asked for. */
-  async runDrawn(
-    state: State,
-    step: DecoderStep & { readonly wanted: readonly number[] },
-    drawings: readonly OneDrawing[],
-    tellsLogits: boolean,
-  ): Promise<{ readonly tokens: readonly number[]; readonly logits: Logits | undefined }> {
-    const feeds = { ...this.feedsOf(state, step), ...drawingFeeds(drawings, this.#vocabulary!) };
-    const wanted = { [samplingOutputs.token]: null, ...(tellsLogits ? { [this.#logits]: null } : {}) };
-    const results = await this.#session.run(feeds, wanted, { state });
-    return {
-      tokens: tokensOf(results),
-      logits: tellsLogits ? this.#logitsOf(results[this.#logits], step) : undefined,
-    };
+  /** What logits are called. */
+  get logitsName(): string {
+    return this.#logits;
   }
 
   /** Caches for `batch` samples of at most `capacity` tokens. */
@@ -172,26 +139,51 @@ export class Decoder {
 
   /** Runs tokens on a state. */
   async run(state: State, step: DecoderStep): Promise<Logits> {
-    return (await this.#run(state, step, [])).logits;
+    const { results } = await this.start(state, step, true);
+    return (await results)!;
+  }
+
+  /** Begins a run on a state. Where the model runs on the host, it is over when this resolves. The logits come where they are asked for. */
+  async start(
+    state: State,
+    step: DecoderStep,
+    tellsLogits: boolean,
+  ): Promise<{ readonly results: Promise<Logits | undefined> }> {
+    const feeds = this.feedsOf(state, step);
+    if (!this.#session.isDevice) {
+      const { wanted, took } = this.#target(state, step);
+      const results = await this.#session.run(feeds, wanted, { state });
+      return { results: Promise.resolve(this.logitsOf(took(results[this.#logits]), step)) };
+    }
+    const wanted = tellsLogits ? { [this.#logits]: null } : {};
+    const { results } = await this.#session.start(feeds, wanted, { state });
+    const told = results.then((all) => (tellsLogits ? this.logitsOf(all[this.#logits], step) : undefined));
+    told.catch(() => undefined);
+    return { results: told };
   }
 
   /** Runs tokens on a state, and measures the attention of this run. */
-  runMeasured(state: State, step: DecoderStep): Promise<DecoderResults> {
-    return this.#run(state, step, this.#measured);
+  async runMeasured(state: State, step: DecoderStep): Promise<DecoderResults> {
+    const measured = this.#measured;
+    const { wanted, took } = this.#target(state, step);
+    const asked = { ...wanted, ...Object.fromEntries(measured.map((name) => [name, null])) };
+    const results = await this.#session.run(this.feedsOf(state, step), asked, { state });
+    const logits = this.logitsOf(took(results[this.#logits]), step);
+    return { logits, measured: measured.map((name) => results[name]) };
   }
 
-  async #run(state: State, step: DecoderStep, measured: readonly string[]): Promise<DecoderResults> {
-    const [batch, count] = [step.tokens.length, step.tokens[0].length];
-    const feeds = this.feedsOf(state, step);
-    // Tensors are kept by the rows of logits.
-    const kept = this.#types.has(logitRows) ? (step.wanted?.length ?? batch) : batch;
-    const own = count === 1 ? this.#resultsOf(step.reader ?? state) : undefined;
-    const target = own?.get(kept);
-    const wanted = { [this.#logits]: target ?? null, ...Object.fromEntries(measured.map((name) => [name, null])) };
-    const results = await this.#session.run(feeds, wanted, { state });
-    const tensor = results[this.#logits];
-    own?.set(kept, tensor);
-    return { logits: this.#logitsOf(tensor, step), measured: measured.map((name) => results[name]) };
+  /** Where the logits of a run go: those of single tokens into the tensor that its reader has for as many rows. */
+  #target(
+    state: State,
+    { tokens, wanted, reader = state }: DecoderStep,
+  ): { readonly wanted: Record<string, Tensor | null>; readonly took: (logits: Tensor) => Tensor } {
+    const kept = this.#types.has(logitRows) ? (wanted?.length ?? tokens.length) : tokens.length;
+    const own = tokens[0].length === 1 ? this.#resultsOf(reader) : undefined;
+    const took = (logits: Tensor): Tensor => {
+      own?.set(kept, logits);
+      return logits;
+    };
+    return { wanted: { [this.#logits]: own?.get(kept) ?? null }, took };
   }
 
   /** The tensors of a reader: what one was told is not written over by what another asks for meanwhile. */
@@ -204,7 +196,7 @@ export class Decoder {
   }
 
   /** What came as logits, by samples. */
-  #logitsOf(tensor: Tensor, { tokens, wanted: picked }: DecoderStep): Logits {
+  logitsOf(tensor: Tensor, { tokens, wanted: picked }: DecoderStep): Logits {
     const picks = this.#types.has(logitRows);
     const [given, each, vocabulary] = tensor.dims;
     const rows = picks ? given / (picked?.length ?? tokens.length) : each;
@@ -228,7 +220,7 @@ export class Decoder {
   /** Of what a run of these tokens is fed that which tells of rows, where `ahead` rows more than the state has are there before it. */
   laterFeedsOf(state: State, step: DecoderStep, ahead: number): Record<string, Tensor> {
     const reading = this.#readingOf(state, step, ahead);
-    const feeds: Record<string, Tensor> = {};
+    const feeds: Record<string, Tensor> = { ...step.pages };
     for (const [name, type] of this.#types) {
       const tensor = tellsOfRows(name) ? fill(name, type, reading) : undefined;
       if (tensor !== undefined) feeds[name] = tensor;
@@ -291,6 +283,3 @@ function typesOf({ inputMetadata, heldInputs }: Session): ReadonlyMap<DecoderInp
   }
   return types;
 }
-
-/** Slots of one type and shape serve alike. */
-const slotKey = ({ type, dims }: Pick<Tensor, "type" | "dims">): string => `${type} ${dims.join()}`;

@@ -171,28 +171,27 @@ export class PagedState {
   /**
    * The same without padding between sequences that read many tokens and such that read one: a packed batch where the model takes it, else with every
    * token a sample of its own, which sees the rows up to its own and is computed alike whatever it is read with. A few tokens of nobody fill up to
-   * a number that recurs: runs of the same shapes are prepared once.
+   * a number that recurs: runs of the same shapes are prepared once. With a `count` there is room for so many runs that each read one token of
+   * every sequence, and `body` is given what the later ones are fed in place of what the first is.
    */
-  async runApart<T>(entries: readonly PagedEntry[], body: (batch: PagedBatch) => Promise<T>): Promise<T> {
-    return this.#take(entries, body, this.isPacked ? filledBatch : apartBatch);
+  async runApart<T>(
+    entries: readonly RunEntry[],
+    body: (batch: PagedBatch, later: readonly BatchFeeds[]) => Promise<T>,
+    count = 1,
+  ): Promise<T> {
+    return this.#take(entries, body, this.isPacked ? filledBatch : apartBatch, count);
   }
 
   async #take<T>(
     entries: readonly RunEntry[],
-    body: (batch: PagedBatch) => Promise<T>,
+    body: (batch: PagedBatch, later: readonly BatchFeeds[]) => Promise<T>,
     batchOf: BatchMaker,
+    count = 1,
   ): Promise<T> {
     this.#checkEntries(entries);
     if (typeof body !== "function")
       throw new InsituError("invalid-argument", `a run needs a function, got ${valueText(body)}`);
-    return this.#turns.take(() => this.#runEntries(entries, body, batchOf));
-  }
-
-  async #runEntries<T>(
-    entries: readonly RunEntry[],
-    body: (batch: PagedBatch) => Promise<T>,
-    batchOf: BatchMaker,
-  ): Promise<T> {
+    const leave = await this.#turns.enter();
     const before = entries.map(({ sequence }) => [sequence.length, sequence.position] as const);
     try {
       const positions = entries.map(({ sequence, position }) => position ?? sequence.position);
@@ -205,18 +204,21 @@ export class PagedState {
             sequence.position,
             `sequence "${sequence.name}" of ${sequence.length} rows`,
           );
-      const slots = this.#reserve(entries);
-      const batch = batchOf(
-        entries.map((entry, at) => this.#rowsOf(entry, positions[at], slots[at])),
-        this.#columnsOf(entries),
+      const slots = this.#reserve(count === 1 ? entries : entries.map((entry) => ({ ...entry, tokens: count })));
+      const columns = this.#columnsOf(entries);
+      const rows = entries.map((entry, at) => this.#rowsOf(entry, positions[at], slots[at]));
+      const [batch, ...later] = Array.from({ length: count }, (_, run) =>
+        batchOf(count === 1 ? rows : rows.map((own) => rowsInRun(own, run, count)), columns),
       );
-      const result = await body({ ...batch, state: this.#state });
-      for (const { sequence, rows } of entries) if (rows === undefined) sequence.commit();
+      const result = await body({ ...batch, state: this.#state }, later);
+      for (const { sequence, rows: again } of entries) if (again === undefined) sequence.commit();
       return result;
     } catch (error) {
       for (const [at, { sequence }] of entries.entries())
         if (sequence.length > before[at][0]) sequence.truncate(...before[at]);
       throw error;
+    } finally {
+      leave();
     }
   }
 
@@ -320,6 +322,14 @@ export class PagedState {
     return Math.min(this.pool.blocks, longest <= this.#columns ? this.#columns : 2 ** Math.ceil(Math.log2(longest)));
   }
 }
+
+/** What one of several runs needs to know of a sequence, of which each reads a token. */
+const rowsInRun = (own: SequenceRows, run: number, count: number): SequenceRows => ({
+  ...own,
+  position: own.position + run,
+  slots: own.slots.slice(run, run + 1),
+  length: own.length - (count - 1 - run),
+});
 
 /** The logits after each of so many tokens up to one, one row after another. */
 function rowsBefore(logits: Logits, last: number, count: number): Float32Array {

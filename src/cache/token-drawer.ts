@@ -1,6 +1,7 @@
 /**
- * A decoder that draws its own tokens: each run leaves the next token on the device, where the run after it reads it, so that runs are begun
- * before the tokens of those before them are known. Knows no text; how many are begun ahead is the caller's matter.
+ * Runs of a decoder that draw tokens where the model runs: each leaves what it drew on the device, where the run after it reads it, so that runs are
+ * begun before the tokens of those before them are known to the host. One drawer serves runs that follow each other. Knows no text; how many are begun
+ * ahead is the caller's matter.
  */
 import { InsituError } from "../base/error.js";
 import { samplingInputs, samplingOutputs, seenWords } from "../rewrite/sampling-names.js";
@@ -10,6 +11,8 @@ import type { State } from "../session/state.js";
 import { Tensor } from "../tensor/tensor.js";
 import type { Decoder, DecoderStep } from "./decoder.js";
 import { int64 } from "./decoder-inputs.js";
+import type { Logits } from "./logits.js";
+import type { SlotPool } from "./slot-pool.js";
 
 /** How tokens are drawn, as far as chance has no say in it. */
 export interface DrawingOptions {
@@ -23,145 +26,188 @@ export interface DrawingOptions {
   readonly repetitionPenalty: number;
 }
 
-/** How the tokens of several texts are drawn. */
-export interface Drawing extends DrawingOptions {
-  /** One for each text. */
-  readonly seeds: readonly number[];
-  /** The tokens of each text's prompt; only a repetition penalty looks at them. */
-  readonly seen: readonly (readonly number[])[];
-}
-
 /** How one token is drawn: the number `counter` of a text with this seed. */
-export interface OneDrawing extends DrawingOptions {
+export interface OneDrawing {
+  readonly options: DrawingOptions;
   readonly seed: number;
   readonly counter: number;
-  /** The tokens of the text so far, its prompt included; only a repetition penalty looks at them. */
+  /** The tokens of the text so far, its prompt included; only a repetition penalty looks at them, unless the run before has noted them. */
   readonly seen: readonly number[];
 }
 
-/** A run that was begun. */
-export interface BegunRun {
-  /**
-   * The token that it drew for each text, once they have come to the host: `checkToken` tells which are none. Rejects where the run failed,
-   * and the state is lost then.
-   */
-  readonly tokens: Promise<readonly number[]>;
+/** What a run that draws is told. */
+interface DrawAsk {
+  /** For each row of logits. */
+  readonly drawings: readonly OneDrawing[];
+  /** For each token of the step the row of the run before that drew it; undefined for a token that the step names. All are named where left out. */
+  readonly from?: readonly (number | undefined)[];
+  /** True where logits come to the host as well. */
+  readonly tellsLogits?: boolean;
+}
+
+/** What a run that draws told. */
+export interface DrawnRun {
+  /** The token behind each row of logits: `checkToken` tells which are none. */
+  readonly tokens: readonly number[];
+  readonly logits: Logits | undefined;
 }
 
 /** Runs that were begun at once, each of which reads what the one before it drew. */
-export interface BegunSeries {
-  /** The tokens of each run as `BegunRun` has them, once all of them have come to the host. */
-  readonly runs: Promise<readonly (readonly number[])[]>;
+interface BegunRuns {
+  /** What each told, once all of it has come to the host. Rejects where a run failed, and the state is lost then. */
+  readonly results: Promise<readonly DrawnRun[]>;
 }
 
 /** The largest number of float32. */
 const mostFloat = 3.4028234663852886e38;
 
-/** Where what a run draws lies for the next one: the tokens, and which tokens there have been, where a penalty asks for it. */
-interface DrawerSlots {
+/** What a run left on the device. */
+interface Left {
   readonly tokens: Tensor;
+  /** Which tokens there have been, where a penalty asks for it. */
   readonly seen: Tensor | undefined;
 }
 
-/** Draws the tokens of some texts: the options are fed again and again, and the tokens that were drawn last lie in their slot. */
+/** Options that many runs have in common, as they are fed. */
+interface Common {
+  readonly options: readonly DrawingOptions[];
+  readonly seeds: readonly number[];
+  readonly feeds: Feeds;
+}
+
+/** Draws tokens, run after run. */
 export class TokenDrawer {
   readonly #session: Session;
   readonly #decoder: Decoder;
-  /** For decoders. */
-  readonly slots: DrawerSlots;
-  readonly #feeds: Feeds;
-  /** What the first run is told of the prompts. */
-  readonly #seen: Feeds;
-  /** What is asked of each run that draws. */
-  readonly #wanted: Readonly<Record<string, Tensor | null>>;
+  readonly #slots: SlotPool;
+  readonly #vocabulary: number;
+  #left: Left | undefined;
+  #common: Common | undefined;
 
   /** For decoders. */
-  constructor(session: Session, decoder: Decoder, slots: DrawerSlots, drawing: Drawing) {
+  constructor(session: Session, decoder: Decoder, slots: SlotPool, vocabulary: number) {
     this.#session = session;
     this.#decoder = decoder;
-    this.slots = slots;
-    const { seeds, seen } = drawing;
-    this.#feeds = { ...optionFeeds([drawing]), [samplingInputs.seed]: int64(seeds, [seeds.length]) };
-    this.#seen = slots.seen === undefined ? {} : { [samplingInputs.seen]: seenTensor(seen, slots.seen.dims[1]) };
-    this.#wanted = {
+    this.#slots = slots;
+    this.#vocabulary = vocabulary;
+  }
+
+  /**
+   * True if a run reads all its tokens as the last one left them, and finds noted there what penalties ask for: nothing of it comes from the host. Only
+   * then runs may be begun at once, and penalties go on from tokens that the host does not know.
+   */
+  goesOn(from: readonly (number | undefined)[], drawings: readonly OneDrawing[]): boolean {
+    return this.#isAsLeft(from) && (this.#left?.seen !== undefined || !isPenalized(drawings));
+  }
+
+  #isAsLeft(from: readonly (number | undefined)[]): boolean {
+    return this.#left?.tokens.dims[0] === from.length && from.every((row, at) => row === at);
+  }
+
+  /** Begins a run, or where it `goesOn` several of which each reads what the one before it drew: `later` are the steps of those. */
+  async begin(state: State, step: DecoderStep, ask: DrawAsk, later: readonly DecoderStep[] = []): Promise<BegunRuns> {
+    const { drawings, from, tellsLogits = false } = ask;
+    const left = this.#slotsFor(drawings);
+    const isAsLeft = from !== undefined && this.#isAsLeft(from);
+    const counters = (by: number): Tensor =>
+      int64(
+        drawings.map(({ counter }) => counter + by),
+        [drawings.length],
+      );
+    const feeds = {
+      ...this.#decoder.feedsOf(state, step),
+      ...(from === undefined ? {} : { input_ids: isAsLeft ? this.#left!.tokens : this.#compose(step, from) }),
+      ...this.#commonOf(drawings),
+      ...(left.seen === undefined ? {} : { [samplingInputs.seen]: this.#seenBefore(isAsLeft, drawings) }),
+      [samplingInputs.counter]: counters(0),
+    };
+    const logits = this.#decoder.logitsName;
+    const wanted = {
       [samplingOutputs.token]: null,
-      [samplingOutputs.input]: slots.tokens,
-      ...(slots.seen === undefined ? {} : { [samplingOutputs.seen]: slots.seen }),
+      [samplingOutputs.input]: left.tokens,
+      ...(left.seen === undefined ? {} : { [samplingOutputs.seen]: left.seen }),
+      ...(tellsLogits ? { [logits]: null } : {}),
     };
-  }
-
-  /** Begins a run that reads tokens whose logits nobody needs. What it returns resolves when the run is over. */
-  read(
-    state: State,
-    tokens: readonly (readonly number[])[],
-    positions: readonly number[],
-  ): Promise<{ readonly over: Promise<void> }> {
-    return this.readStep(state, { tokens, positions });
-  }
-
-  /**
-   * Begins a run that reads tokens, as many for each text, or those that were drawn last where left out, and draws the one after them: number
-   * `counter` of its text.
-   */
-  draw(
-    state: State,
-    tokens: readonly (readonly number[])[] | undefined,
-    positions: readonly number[],
-    counter: number,
-  ): Promise<BegunRun> {
-    return this.drawStep(
-      state,
-      { tokens: tokens ?? positions.map(() => [0]), positions },
-      tokens === undefined,
-      counter,
-    );
-  }
-
-  /** `read`, with all that a step may say. */
-  async readStep(state: State, step: DecoderStep): Promise<{ readonly over: Promise<void> }> {
-    const feeds = this.#decoder.feedsOf(state, { ...step, keep: 1 });
-    const { results } = await this.#session.start(feeds, {}, { state });
-    return { over: quiet(results.then(() => undefined)) };
-  }
-
-  /** `draw`, with all that a step may say; `goesOn` where the tokens drawn last are read in place of the step's. */
-  async drawStep(state: State, step: DecoderStep, goesOn: boolean, counter: number): Promise<BegunRun> {
-    const { results } = await this.#session.start(this.#feedsOf(state, step, goesOn, counter), this.#wanted, { state });
-    return { tokens: quiet(results.then(tokensOf)) };
-  }
-
-  /**
-   * Begins `count` runs, the first of which reads the tokens that were drawn last, each other one those of the run before it: they draw the numbers from
-   * `counter` on.
-   */
-  async drawSeries(state: State, positions: readonly number[], counter: number, count: number): Promise<BegunSeries> {
-    const step = (by: number): DecoderStep => ({
-      tokens: positions.map(() => [0]),
-      positions: positions.map((position) => position + by),
+    const told = (results: Readonly<Record<string, Tensor>>, own: DecoderStep): DrawnRun => ({
+      tokens: Array.from(results[samplingOutputs.token].data as BigInt64Array, Number),
+      logits: tellsLogits ? this.#decoder.logitsOf(results[logits], own) : undefined,
     });
-    const changes = Array.from({ length: count - 1 }, (_, at) => ({
-      ...this.#decoder.laterFeedsOf(state, step(at + 1), at + 1),
-      [samplingInputs.counter]: int64([counter + at + 1], [1]),
+    this.#left = left;
+    if (later.length === 0) {
+      const { results } = await this.#session.start(feeds, wanted, { state });
+      return { results: quiet(results.then((one) => [told(one, step)])) };
+    }
+    const changes = later.map((own, at) => ({
+      ...this.#decoder.laterFeedsOf(state, own, at + 1),
+      [samplingInputs.counter]: counters(at + 1),
     }));
-    const feeds = this.#feedsOf(state, step(0), true, counter);
-    const { results } = await this.#session.startSeries(feeds, changes, this.#wanted, { state });
-    return { runs: quiet(results.then((all) => all.map(tokensOf))) };
+    const { results } = await this.#session.startSeries(feeds, changes, wanted, { state });
+    return { results: quiet(results.then((all) => all.map((one, at) => told(one, [step, ...later][at])))) };
   }
 
-  /** What a run that draws is fed. */
-  #feedsOf(state: State, step: DecoderStep, goesOn: boolean, counter: number): Feeds {
-    const { tokens, seen } = this.slots;
-    return {
-      ...this.#decoder.feedsOf(state, { ...step, keep: 1 }),
-      ...(goesOn ? { input_ids: tokens } : {}),
-      ...this.#feeds,
-      [samplingInputs.counter]: int64([counter], [1]),
-      ...(seen === undefined ? {} : goesOn ? { [samplingInputs.seen]: seen } : this.#seen),
-    };
+  /** Lets others have what lies on the device: nothing is read from it any more. */
+  release(): void {
+    this.#slots.giveAll(this);
+    this.#left = undefined;
+  }
+
+  #slotsFor(drawings: readonly OneDrawing[]): Left {
+    const rows = drawings.length;
+    const tokens = this.#slots.take(this, "input_ids", [rows, 1], [0, this.#vocabulary - 1]);
+    if (!isPenalized(drawings)) return { tokens, seen: undefined };
+    return { tokens, seen: this.#slots.take(this, samplingInputs.seen, [rows, seenWords(this.#vocabulary)]) };
+  }
+
+  /** The tokens of a run, some of which the last one drew, put together on the device. */
+  #compose({ tokens }: DecoderStep, from: readonly (number | undefined)[]): Tensor {
+    const drawn = this.#left;
+    const named = tokens.map(([token]) => token);
+    const wrong = named.find((token, at) => from[at] === undefined && !(token >= 0 && token < this.#vocabulary));
+    if (wrong !== undefined)
+      throw new InsituError("invalid-argument", `a token must be from 0 to ${this.#vocabulary - 1}, got ${wrong}`);
+    const target = this.#slots.take(this, "input_ids", [from.length, 1], [0, this.#vocabulary - 1], "composed");
+    const host = int64(named, [from.length, 1]);
+    const pieces = [];
+    for (let at = 0; at < from.length;) {
+      const [start, row] = [at, from[at]];
+      // What lies side by side on both ends is one copy.
+      do at++;
+      while (at < from.length && from[at] === (row === undefined ? undefined : row + at - start));
+      pieces.push({
+        from: row === undefined ? host : drawn!.tokens,
+        start: row ?? start,
+        at: start,
+        count: at - start,
+      });
+    }
+    this.#session.fillSlot(target, pieces);
+    return target;
+  }
+
+  /** Options and seeds, which stay the same from run to run as long as the texts do. */
+  #commonOf(drawings: readonly OneDrawing[]): Feeds {
+    const before = this.#common;
+    const isSame =
+      before?.options.length === drawings.length &&
+      drawings.every(({ options, seed }, at) => options === before.options[at] && seed === before.seeds[at]);
+    if (isSame) return before.feeds;
+    const [options, seeds] = [drawings.map((each) => each.options), drawings.map(({ seed }) => seed)];
+    this.#common = { options, seeds, feeds: optionFeeds(options, seeds) };
+    return this.#common.feeds;
+  }
+
+  #seenBefore(isAsLeft: boolean, drawings: readonly OneDrawing[]): Tensor {
+    const known = isAsLeft ? this.#left?.seen : undefined;
+    if (known !== undefined) return known;
+    const seen = drawings.map((drawing) => (drawing.options.repetitionPenalty === 1 ? [] : drawing.seen));
+    return seenTensor(seen, seenWords(this.#vocabulary));
   }
 }
 
-function optionFeeds(options: readonly DrawingOptions[]): Feeds {
+const isPenalized = (drawings: readonly OneDrawing[]): boolean =>
+  drawings.some(({ options }) => options.repetitionPenalty !== 1);
+
+function optionFeeds(options: readonly DrawingOptions[], seeds: readonly number[]): Feeds {
   const count = options.length;
   const numbers = options.flatMap(({ temperature, topP, minP, repetitionPenalty }) => [
     Math.min(temperature, mostFloat),
@@ -175,6 +221,7 @@ function optionFeeds(options: readonly DrawingOptions[]): Feeds {
       options.map(({ topK }) => topK),
       [count],
     ),
+    [samplingInputs.seed]: int64(seeds, [count]),
   };
 }
 
@@ -186,30 +233,6 @@ function seenTensor(texts: readonly (readonly number[])[], words: number): Tenso
   });
   return new Tensor("int32", bits, [texts.length, words]);
 }
-
-/** What a run is fed that draws a token behind each row of its logits. */
-export function drawingFeeds(drawings: readonly OneDrawing[], vocabulary: number): Feeds {
-  const dims = [drawings.length];
-  const seen = drawings.map((drawing) => (drawing.repetitionPenalty === 1 ? [] : drawing.seen));
-  return {
-    ...optionFeeds(drawings),
-    ...(seen.some(({ length }) => length > 0)
-      ? { [samplingInputs.seen]: seenTensor(seen, seenWords(vocabulary)) }
-      : {}),
-    [samplingInputs.seed]: int64(
-      drawings.map(({ seed }) => seed),
-      dims,
-    ),
-    [samplingInputs.counter]: int64(
-      drawings.map(({ counter }) => counter),
-      dims,
-    ),
-  };
-}
-
-/** The tokens that a run drew: `checkToken` tells which are none. */
-export const tokensOf = (results: Readonly<Record<string, Tensor>>): readonly number[] =>
-  Array.from(results[samplingOutputs.token].data as BigInt64Array, Number);
 
 /** Throws for what is no token: the logits had no largest number. */
 export function checkToken(token: number): number {

@@ -1,10 +1,22 @@
 /** Work that takes turns: each begins when everything that was asked for before it is over, whether it went well or not. */
 export class Turns {
-  #last: Promise<unknown> = Promise.resolve();
+  #last: Promise<void> = Promise.resolve();
 
-  take<T>(work: () => T | Promise<T>): Promise<T> {
-    const result = this.#last.then(work);
-    this.#last = result.catch(() => undefined);
-    return result;
+  /** Resolves when it is the caller's turn; what it resolves to ends the turn. */
+  async enter(): Promise<() => void> {
+    const before = this.#last;
+    let leave = (): void => {};
+    this.#last = new Promise((resolve) => (leave = resolve));
+    await before;
+    return leave;
+  }
+
+  async take<T>(work: () => T | Promise<T>): Promise<T> {
+    const leave = await this.enter();
+    try {
+      return await work();
+    } finally {
+      leave();
+    }
   }
 }

@@ -1,7 +1,7 @@
 /** `insitu generate`: text, token by token, then a summary of what it took. */
 import { readFileSync } from "node:fs";
 import type { CausalLM } from "../entry/node.js";
-import type { JsonSchema } from "../generate/constraint.js";
+import type { JsonSchema } from "../engine/constraint.js";
 import type { Generation } from "../generate/generation.js";
 import type { Command } from "./command.js";
 import { Interrupt, interruptedCode } from "./interrupt.js";

@@ -2,7 +2,8 @@
 import type { CacheType } from "../cache/pages.js";
 import { CausalLM } from "../entry/node.js";
 import type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
-import { checkGenerateOptions, type GenerateOptions, type WhenFull } from "../generate/options.js";
+import type { WhenFull } from "../engine/text-ask.js";
+import { checkGenerateOptions, type GenerateOptions } from "../generate/options.js";
 import type { ControlTokens } from "../generate/tokenizer.js";
 import { bytesText } from "../base/bytes-text.js";
 import type { BackendName } from "../entry/backends.js";

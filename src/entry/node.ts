@@ -2,7 +2,7 @@
 import { optionsWithoutNull } from "../base/arguments.js";
 import { LanguageModel, type LoadLanguageModelOptions, placeOf } from "../generate/causal-lm.js";
 import { loadLanguageModelOptionNames } from "../generate/load-option-names.js";
-import type { MakeGrammars } from "../generate/constraint.js";
+import type { MakeGrammars } from "../engine/constraint.js";
 import { checkedHubOptions, fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";
 import { embeddedModel } from "../platform/embedded-model.js";
 import { nodePlatform } from "../platform/node.js";

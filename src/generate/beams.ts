@@ -1,8 +1,10 @@
 /** Beam search: the likeliest texts as a whole, each candidate on its own fork of the caches. */
-import type { Context } from "./context.js";
-import { contextFull, stillWanted } from "./ending.js";
+import type { Context } from "../engine/context.js";
+import { contextFull } from "../engine/ending.js";
+import { readTokens } from "../engine/pulled-text.js";
+import { likeliestTokens } from "../engine/sampling.js";
+import type { TokenEngine } from "../engine/token-engine.js";
 import type { Generating } from "./options.js";
-import { likeliestTokens } from "./sampling.js";
 
 /** One result of a beam search. */
 export interface Beam {
@@ -32,6 +34,7 @@ interface Candidate {
 
 /** The best texts after a prompt, best first. `context` must have read all of the prompt but its last token; it is given back. */
 export async function beamSearch(
+  engine: TokenEngine,
   context: Context,
   last: number,
   { beams, lengthPenalty }: BeamOptions,
@@ -43,11 +46,12 @@ export async function beamSearch(
   let open: Candidate[] = [];
   try {
     if (context.room === 0) throw contextFull(context.capacity);
+    const stillWanted = (): void => options.signal?.throwIfAborted();
     open = [{ context: context.fork(), tokens: [], sum: 0, logits: new Float32Array() }];
-    open[0].logits = (await open[0].context.extend([last])).at(0).slice();
+    await readLast(engine, open, () => last, stillWanted);
     const { endTokens, minTokens } = options;
     for (let length = 1; length <= most && open.length > 0; length++) {
-      await stillWanted(options);
+      stillWanted();
       // Twice as many as there are beams: half of them may end here.
       const next = open
         .flatMap((from) =>
@@ -63,7 +67,7 @@ export async function beamSearch(
       const best = scoreOf(going[0]?.sum ?? -Infinity, length);
       finished.sort((a, b) => b.score - a.score).splice(beams);
       const decided = finished.length === beams && finished[beams - 1].score >= best;
-      open = decided ? close(open) : await advance(open, going, length < most);
+      open = decided ? close(open) : await advance(engine, open, going, length < most, stillWanted);
       if (length === most)
         finished.push(...open.map(({ tokens, sum }) => ({ tokens, score: scoreOf(sum, tokens.length), ended: false })));
     }
@@ -76,9 +80,11 @@ export async function beamSearch(
 
 /** The candidates of the next round. A context with several successors is forked, one with none is let go of. */
 async function advance(
+  engine: TokenEngine,
   open: readonly Candidate[],
   going: readonly { readonly from: Candidate; readonly token: number; readonly sum: number }[],
   more: boolean,
+  stillWanted: () => void,
 ): Promise<Candidate[]> {
   const successors = new Map(open.map((candidate) => [candidate, going.filter(({ from }) => from === candidate)]));
   const next: Candidate[] = [];
@@ -91,15 +97,25 @@ async function advance(
       });
     }
     if (!more) return next;
-    for (const candidate of next) {
-      if (candidate.context.room === 0) throw contextFull(candidate.context.capacity);
-      candidate.logits = (await candidate.context.extend([candidate.tokens.at(-1)!])).at(0).slice();
-    }
+    for (const { context } of next) if (context.room === 0) throw contextFull(context.capacity);
+    await readLast(engine, next, ({ tokens }) => tokens.at(-1)!, stillWanted);
     return next;
   } catch (error) {
     close(next);
     throw error;
   }
+}
+
+/** Reads a token of each candidate in one step; the logits after it are the candidate's. */
+async function readLast(
+  engine: TokenEngine,
+  candidates: readonly Candidate[],
+  lastOf: (candidate: Candidate) => number,
+  stillWanted: () => void,
+): Promise<void> {
+  const parts = candidates.map((candidate) => ({ context: candidate.context, tokens: [lastOf(candidate)] }));
+  const logits = await readTokens(engine, parts, true, stillWanted);
+  for (const [at, candidate] of candidates.entries()) candidate.logits = logits[at]!;
 }
 
 /** Lets go of contexts; none are left. */

@@ -3,7 +3,6 @@ import { InsituError } from "../base/error.js";
 import { checkCount, checkName, checkRule, optionsWithoutNull } from "../base/arguments.js";
 import { valueText } from "../base/value-text.js";
 import type { FolderPlatform } from "../base/platform.js";
-import { Decoder } from "../cache/decoder.js";
 import type { PagedState } from "../cache/paged-state.js";
 import { picker, sampler } from "../cache/sampler.js";
 import type { SessionOptions } from "../session/options.js";
@@ -11,15 +10,23 @@ import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
 import { type Beam, type BeamOptions, beamSearch } from "./beams.js";
 import { Chat } from "./chat.js";
-import type { Grammars, HeldConstraint, JsonSchema, MakeGrammars, TextRule } from "./constraint.js";
-import type { Context } from "./context.js";
-import { ContextPool } from "./context-pool.js";
-import type { StatefulDecoder } from "./decoder.js";
-import { contextFull, stillWanted, wantsNothing } from "./ending.js";
-import { type ContextSource, Generation } from "./generation.js";
+import type { Grammars, HeldConstraint, JsonSchema, MakeGrammars, TextRule } from "../engine/constraint.js";
+import type { Context } from "../engine/context.js";
+import { type DecoderEngine, linearEngine, pagedEngine } from "../engine/decoder-engine.js";
+import { contextFull } from "../engine/ending.js";
+import {
+  type CacheOptions,
+  type PagedDecoder,
+  pagedSessionOptions,
+  readCacheOptions,
+} from "../engine/paged-decoder.js";
+import { readTokens } from "../engine/pulled-text.js";
+import type { TokenEngine } from "../engine/token-engine.js";
+import { ContextPool, type ContextSource } from "./context-pool.js";
+import { Generation, type Maker, stillWanted, wantsNothing } from "./generation.js";
 import { beamSearchOptionNames, loadLanguageModelOptionNames } from "./load-option-names.js";
 import { type AnyChatMessage, checkMessages, plainText } from "./messages.js";
-import { type Json, readModelFolder } from "./model-folder.js";
+import { type Json, madeFor, readModelFolder } from "./model-folder.js";
 import {
   checkGenerateOptions,
   type GenerateOptions,
@@ -29,9 +36,7 @@ import {
   modelDefaults,
   readGenerating,
 } from "./options.js";
-import { type CacheOptions, PagedDecoder, pagedSessionOptions, readCacheOptions } from "./paged-decoder.js";
 import { isTokens, notEmpty, vocabularyOf } from "./prompt-items.js";
-import type { PromptReading } from "./prompt-parts.js";
 import { SharedPrompt } from "./shared-prompt.js";
 import { TextTokenizer } from "./tokenizer.js";
 
@@ -51,23 +56,20 @@ export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
   readonly keep?: number;
 }
 
-/** Prompt tokens of a run: a GPU is not busy with few; a processor should come up for air. */
-const [hostChunk, deviceChunk] = [128, 512];
-
 /** What text can follow on: text, messages of a conversation, or tokens. */
 export type Prompt = string | readonly AnyChatMessage[] | readonly number[];
 
 /** Everything a language model is made of. */
 interface LanguageModelParts {
   readonly session: Session;
-  readonly decoder: StatefulDecoder;
+  readonly model: DecoderEngine;
   readonly tokenizer: TextTokenizer;
   readonly config: Json;
   readonly defaults: ModelDefaults;
   readonly context: number;
-  readonly reading: PromptReading;
-  readonly sinks: number;
   readonly keep: number;
+  /** Asked when pages are full: contexts that wait give way. */
+  readonly onFull: { makeRoom: () => boolean };
   readonly makeGrammars: MakeGrammars | undefined;
 }
 
@@ -85,8 +87,8 @@ export class LanguageModel {
 
   protected constructor(parts: LanguageModelParts) {
     this.#parts = parts;
-    const { context: capacity, reading, sinks } = parts;
-    this.#pool = new ContextPool(parts.decoder, parts.tokenizer, { capacity, ...reading, sinks }, parts.keep);
+    this.#pool = new ContextPool(parts.model, parts.context, parts.keep);
+    parts.onFull.makeRoom = () => this.#pool.drop();
   }
 
   /** Reads a folder, or the folder around an ONNX file, and makes the model ready. */
@@ -113,36 +115,28 @@ export class LanguageModel {
     const defaults = modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken);
     const length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
     const own = paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged);
-    let isDevice = false;
-    const session = await openSession(folder.model, {
-      rewrite: "auto",
-      ...sessionOptions,
-      ...own,
-      change: (model, on) => {
-        ({ isDevice } = on);
-        return own.change(model, on);
-      },
-    });
-    let decoder: StatefulDecoder;
+    const session = await openSession(folder.model, { rewrite: "auto", ...sessionOptions, ...own });
+    const reading = { capacity: length, chunk, sinks };
+    const onFull = { makeRoom: () => false };
+    let model: DecoderEngine;
     try {
-      decoder =
+      model =
         paged === undefined
-          ? new Decoder(session, { overwriteLogits: true })
-          : new PagedDecoder(session, paged, length, sessionOptions.batchInvariant === true);
+          ? linearEngine(session, reading)
+          : pagedEngine(session, paged, reading, sessionOptions.batchInvariant === true, onFull);
     } catch (error) {
       await session.release();
       throw error;
     }
     return {
       session,
-      decoder,
+      model,
       tokenizer,
       config: folder.config,
       defaults,
       context: length,
-      reading: { chunk: chunk ?? (isDevice ? deviceChunk : hostChunk), recurs: isDevice },
-      sinks,
       keep,
+      onFull,
       makeGrammars,
     };
   }
@@ -159,8 +153,12 @@ export class LanguageModel {
 
   /** For servers: what reads tokens of any number of texts in one run, where the model was loaded with cache: "paged". */
   get pagedDecoder(): PagedDecoder | undefined {
-    const { decoder } = this.#parts;
-    return decoder instanceof PagedDecoder ? decoder : undefined;
+    return this.#parts.model.paged;
+  }
+
+  /** For servers: what makes texts, and the contexts that they are made on. */
+  get forServers(): { readonly engine: TokenEngine; readonly contexts: ContextSource } {
+    return { engine: this.#parts.model.engine, contexts: this.#pool };
   }
 
   /** How many tokens there are to choose from. */
@@ -223,14 +221,14 @@ export class LanguageModel {
 
   /** Continues several prompts at once; tokens of all texts come as they are made. */
   generateBatch(prompts: readonly Prompt[], options?: GenerateOptions): AsyncGenerator<BatchToken, void, undefined> {
-    const { decoder, tokenizer: text, context: capacity, reading } = this.#parts;
+    const { model, context: capacity } = this.#parts;
     const given = optionsWithoutNull("the options of generateBatch", options, generateOptionNames);
     if (!Array.isArray(prompts))
       throw new InsituError("invalid-argument", `a batch is a list of prompts, got ${valueText(prompts)}`);
     const generating = this.#read(given, (prompts as readonly Prompt[]).some(isConversation));
     refuseLimits("generateBatch", given);
     const tokens = Array.from(prompts, (prompt: Prompt) => this.#encode(prompt, given));
-    return generateBatch({ decoder, text, capacity, reading }, tokens, generating);
+    return generateBatch(this.#maker, model.openTogether, capacity, tokens, generating);
   }
 
   /**
@@ -270,7 +268,7 @@ export class LanguageModel {
     const tokens = this.#encode(prompt, given);
     if (wantsNothing(generating)) return [];
     const context = await this.#readAllButLast(tokens, generating);
-    const found = await beamSearch(context, tokens.at(-1)!, { beams, lengthPenalty }, generating);
+    const found = await beamSearch(this.#maker.engine, context, tokens.at(-1)!, { beams, lengthPenalty }, generating);
     return found.map((beam) => ({ ...beam, text: this.#continuation(tokens, beam.tokens) }));
   }
 
@@ -305,8 +303,12 @@ export class LanguageModel {
   /** Lets go of the model. */
   async release(): Promise<void> {
     this.#pool.release();
-    this.#parts.decoder.release?.();
+    this.#parts.model.release();
     await this.#parts.session.release();
+  }
+
+  get #maker(): Maker {
+    return { engine: this.#parts.model.engine, decoder: this.tokenizer };
   }
 
   #generate(tokens: readonly number[], options: Generating, source: ContextSource): Generation {
@@ -316,7 +318,7 @@ export class LanguageModel {
         "context-full",
         `the prompt has ${tokens.length} tokens, the context holds ${context}: ask for a longer context or for whenFull: "slide"`,
       );
-    return new Generation(source, tokens, options);
+    return new Generation(this.#maker, source, tokens, options);
   }
 
   /** A context that has read all of a prompt but its last token. Where reading ends before, what was read waits for others. */
@@ -326,7 +328,8 @@ export class LanguageModel {
     const { context, reused } = this.#pool.take(tokens);
     try {
       const last = tokens.length - 1;
-      if (reused < last) await context.extend(tokens.slice(reused, last), () => stillWanted(options));
+      const read = [{ context, tokens: tokens.slice(reused, last) }];
+      if (reused < last) await readTokens(this.#maker.engine, read, false, () => options.signal?.throwIfAborted());
       return context;
     } catch (error) {
       this.#pool.give(context);
@@ -381,16 +384,6 @@ function refuseLimits(where: string, options: GenerateOptions): void {
 export function placeOf(source: string | URL): string {
   if (source instanceof URL || (typeof source === "string" && source !== "")) return String(source);
   throw new InsituError("invalid-argument", `a model is loaded from a path or a URL, got ${valueText(source)}`);
-}
-
-/** What a model was made for, where config.json says so. */
-function madeFor(config: Json): number | undefined {
-  const name = config["max_position_embeddings"] === undefined ? "n_positions" : "max_position_embeddings";
-  const made = config[name];
-  if (typeof made !== "number") return undefined;
-  if (!Number.isSafeInteger(made) || made < 2)
-    throw new InsituError("invalid-model", `config.json: ${name} must be a whole number from 2 on, got ${made}`);
-  return made;
 }
 
 /** True for messages of a conversation. */

@@ -2,9 +2,9 @@
 import { ChatTurns } from "./chat-turns.js";
 import { InsituError } from "../base/error.js";
 import { optionsWithoutNull } from "../base/arguments.js";
-import type { Context } from "./context.js";
-import type { ContextPool } from "./context-pool.js";
-import type { ContextSource, Generation, TakenContext } from "./generation.js";
+import type { Context } from "../engine/context.js";
+import type { ContextPool, ContextSource, TakenContext } from "./context-pool.js";
+import type { Generation } from "./generation.js";
 import { type AnyChatMessage, type ChatMessage, checkMessages } from "./messages.js";
 import { type GenerateOptions, generateOptionNames } from "./options.js";
 
@@ -69,14 +69,12 @@ export class Chat {
 
 /** One context of its own, lent to one generation at a time. */
 class OwnContext implements ContextSource {
-  readonly decoder: ContextSource["decoder"];
   readonly #pool: ContextPool;
   #context: Context | undefined;
   #lent = false;
 
   constructor(pool: ContextPool) {
     this.#pool = pool;
-    this.decoder = pool.decoder;
   }
 
   take(prompt: readonly number[]): TakenContext {

@@ -1,25 +1,33 @@
 /** The contexts of one model: those that wait keep what they have read, so that a prompt which begins alike is not read again. */
 import { InsituError } from "../base/error.js";
-import { Context, type ContextOptions } from "./context.js";
-import type { StatefulDecoder } from "./decoder.js";
-import type { ContextSource, TakenContext } from "./generation.js";
-import type { TokenDecoder } from "./text-stream.js";
+import type { Context } from "../engine/context.js";
+import type { DecoderEngine } from "../engine/decoder-engine.js";
+
+/** A context, and how many tokens of the prompt it has read. */
+export interface TakenContext {
+  readonly context: Context;
+  readonly reused: number;
+}
+
+/** Where a generation gets its context, and gives it back. */
+export interface ContextSource {
+  take(prompt: readonly number[]): TakenContext | Promise<TakenContext>;
+  give(context: Context): void;
+}
 
 /** Hands out contexts and takes them back. */
 export class ContextPool implements ContextSource {
-  readonly decoder: TokenDecoder;
-  readonly #model: StatefulDecoder;
-  readonly #options: ContextOptions;
+  readonly #model: DecoderEngine;
+  readonly #capacity: number;
   /** How many wait at most. */
   readonly #kept: number;
   /** The one that was used last comes last. */
   readonly #waiting: Context[] = [];
   #released = false;
 
-  constructor(model: StatefulDecoder, decoder: TokenDecoder, options: ContextOptions, kept: number) {
+  constructor(model: DecoderEngine, capacity: number, kept: number) {
     this.#model = model;
-    this.decoder = decoder;
-    this.#options = options;
+    this.#capacity = capacity;
     this.#kept = kept;
   }
 
@@ -38,7 +46,7 @@ export class ContextPool implements ContextSource {
         for (const reused of [Math.min(commonLength(context, prompt), prompt.length - 1), 0])
           if (context.rewind(reused)) return { context, reused: context.share(prompt.slice(0, -1)) };
       context?.release();
-      context = new Context(this.#model, this.#options);
+      context = this.#model.open();
       return { context, reused: context.share(prompt.slice(0, -1)) };
     } catch (error) {
       context?.release();
@@ -49,7 +57,14 @@ export class ContextPool implements ContextSource {
   /** Takes a context back. */
   give(context: Context): void {
     this.#waiting.push(context);
-    while (this.#waiting.length > (this.#released ? 0 : this.#kept)) this.#waiting.shift()!.release();
+    while (this.#waiting.length > (this.#released ? 0 : this.#kept)) this.drop();
+  }
+
+  /** Lets go of the context that has waited longest; false where none waits. */
+  drop(): boolean {
+    const oldest = this.#waiting.shift();
+    oldest?.release();
+    return oldest !== undefined;
   }
 
   /** What the context that was used last has read, as bytes; rejects where none waits. */
@@ -61,7 +76,7 @@ export class ContextPool implements ContextSource {
         'there is no context to save: generate first, with a model that keeps contexts (keep: 1 or more), and without going past the context (whenFull: "slide")',
       );
     const words = [context.tokens.length, ...context.tokens];
-    const state = await context.state.save();
+    const state = await context.rows.save();
     const bytes = new Uint8Array(4 * words.length + state.byteLength);
     const view = new DataView(bytes.buffer);
     words.forEach((word, at) => view.setUint32(4 * at, word, true));
@@ -78,27 +93,23 @@ export class ContextPool implements ContextSource {
     if (bytes.length < 4) refuse(`is cut off: it has ${bytes.length} bytes`);
     const words = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const count = words.getUint32(0, true);
-    const { capacity } = this.#options;
     if (4 * (1 + count) > bytes.length)
       refuse(`is cut off: its ${count} tokens take more than its ${bytes.length} bytes`);
-    if (count > capacity) refuse(`has ${count} tokens, this model's contexts hold ${capacity}`);
+    if (count > this.#capacity) refuse(`has ${count} tokens, this model's contexts hold ${this.#capacity}`);
     const tokens = Array.from({ length: count }, (_, at) => words.getUint32(4 * (1 + at), true));
-    const state = this.#model.createState(1, capacity);
-    try {
-      await state.restore(bytes.subarray(4 * (1 + count)));
-      const [rows] = state.lengths;
-      if (state.countsRows && rows !== count) refuse(`has ${count} tokens and ${rows} rows of keys and values`);
-    } catch (error) {
-      state.release();
-      throw error;
+    const context = await this.#model.restore(bytes.subarray(4 * (1 + count)), tokens);
+    const { countedRows = count } = context.rows;
+    if (countedRows !== count) {
+      context.release();
+      refuse(`has ${count} tokens and ${countedRows} rows of keys and values`);
     }
-    this.give(new Context(this.#model, this.#options, { state, tokens }));
+    this.give(context);
   }
 
   /** Gives everything back. */
   release(): void {
     this.#released = true;
-    for (const context of this.#waiting.splice(0)) context.release();
+    while (this.drop());
   }
 }
 

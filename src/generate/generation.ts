@@ -1,13 +1,25 @@
-/** One text in the making: an async iterable of tokens, and a summary of what it took. The decode loop is here. */
+/** One text in the making: an async iterable of tokens, and a summary of what it took. The engine makes it while it is iterated. */
 import { InsituError } from "../base/error.js";
-import type { TokenConstraint } from "./constraint.js";
-import type { Context, ContextBytes } from "./context.js";
-import { Ending, type FinishReason, stillWanted, wantsNothing } from "./ending.js";
-import { Flight, flightFor } from "./flight.js";
-import { NgramLookup } from "./lookup.js";
+import type { ContextBytes } from "../engine/context.js";
+import { contextFull } from "../engine/ending.js";
+import { pause } from "../engine/pause.js";
+import { type PulledToken, PulledText } from "../engine/pulled-text.js";
+import type { TextEnd } from "../engine/text-ask.js";
+import type { TokenDecoder } from "../engine/text-stream.js";
+import type { TokenEngine } from "../engine/token-engine.js";
+import type { ContextSource, TakenContext } from "./context-pool.js";
 import type { Generating } from "./options.js";
-import { describeChoice, Sampler } from "./sampling.js";
-import type { TokenDecoder } from "./text-stream.js";
+
+/** Why a text ended: the model's end token, a stop string, the most tokens, a full context, or it did not. */
+export type FinishReason = "end" | "stop" | "length" | "context" | "unfinished";
+
+/** The same as the engine says it. */
+export const finishReasons: Readonly<Record<TextEnd, FinishReason>> = {
+  "end-token": "end",
+  stopped: "stop",
+  "max-tokens": "length",
+  "context-full": "context",
+};
 
 /** A token of the text. */
 export interface GeneratedToken {
@@ -57,21 +69,16 @@ export interface GenerationSummary {
   readonly copyingBytes: number;
 }
 
-/** A context, and how many tokens of the prompt it has read. */
-export interface TakenContext {
-  readonly context: Context;
-  readonly reused: number;
-}
-
-/** Where a generation gets its context, and gives it back. */
-export interface ContextSource {
+/** What texts are made with. */
+export interface Maker {
+  readonly engine: TokenEngine;
+  /** What makes text of tokens. */
   readonly decoder: TokenDecoder;
-  take(prompt: readonly number[]): TakenContext | Promise<TakenContext>;
-  give(context: Context): void;
 }
 
 /** A text in the making. It is made while it is iterated, and iterated once. */
 export class Generation implements AsyncIterable<GeneratedToken> {
+  readonly #maker: Maker;
   readonly #source: ContextSource;
   readonly #prompt: readonly number[];
   readonly #options: Generating;
@@ -80,15 +87,14 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   #lastToken = 0;
   #newTokens = 0;
   #reused = 0;
-  #guessed = 0;
-  #right = 0;
-  /** What drew its tokens where the model runs, one after the other. */
-  readonly #flights: Flight[] = [];
+  #made: PulledText | undefined;
   #text = "";
   #finish: FinishReason = "unfinished";
   #bytes: ContextBytes = { state: 0, written: 0, moved: 0, copying: 0 };
+  #discarded = 0;
 
-  constructor(source: ContextSource, prompt: readonly number[], options: Generating) {
+  constructor(maker: Maker, source: ContextSource, prompt: readonly number[], options: Generating) {
+    this.#maker = maker;
     this.#source = source;
     this.#prompt = prompt;
     this.#options = options;
@@ -97,6 +103,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   /** What it took so far. */
   get summary(): GenerationSummary {
     const decoding = this.#lastToken - this.#firstToken;
+    const { mostAhead = 0, guessed = 0, right = 0 } = this.#made?.text.figures ?? {};
     return {
       promptTokens: this.#prompt.length,
       reusedTokens: this.#reused,
@@ -105,10 +112,10 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       firstTokenMilliseconds: this.#newTokens === 0 ? 0 : this.#firstToken - this.#started,
       milliseconds: this.#newTokens === 0 ? 0 : this.#lastToken - this.#started,
       tokensPerSecond: decoding > 0 ? ((this.#newTokens - 1) / decoding) * 1000 : 0,
-      guessedTokens: this.#guessed,
-      rightGuesses: this.#right,
-      tokensInFlight: Math.max(0, ...this.#flights.map(({ most }) => most)),
-      discardedTokens: this.#flights.reduce((sum, { discarded }) => sum + discarded, 0),
+      guessedTokens: guessed,
+      rightGuesses: right,
+      tokensInFlight: mostAhead,
+      discardedTokens: this.#discarded,
       seed: this.#options.sampling.seed,
       stateBytes: this.#bytes.state,
       writtenBytes: this.#bytes.written,
@@ -146,150 +153,51 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       throw error;
     }
     const { context, reused } = taken;
+    const before = context.bytes;
+    const note = (): void => void (this.#bytes = differenceOf(context.bytes, before));
+    this.#reused = reused;
     try {
-      const before = context.bytes;
-      const note = (): void => void (this.#bytes = differenceOf(context.bytes, before));
-      this.#reused = reused;
+      const { engine, decoder } = this.#maker;
+      const ask = { ...this.#options, prompt: this.#prompt, constraint: constraint?.rule, decoder };
+      const made = new PulledText(engine, ask, context, () => this.#options.signal?.throwIfAborted());
+      this.#made = made;
       try {
-        const ending = new Ending(this.#source.decoder, this.#prompt, this.#options, constraint?.rule);
-        const flight = this.#fly(context, []);
-        for await (const token of flight === undefined
-          ? this.#tokens(context, ending, constraint?.rule)
-          : this.#drawn(context, ending, flight)) {
+        for (let next = await made.next(); next !== undefined; next = await made.next()) {
           note();
-          this.#text += token.text;
-          yield token;
+          yield* this.#tell(next);
+          if (next.end === "context-full" && this.#options.whenFull === "error") throw contextFull(context.capacity);
+          this.#options.signal?.throwIfAborted();
         }
       } finally {
-        note();
+        this.#discarded = made.discarded;
+        await made.leave();
       }
     } finally {
+      note();
       constraint?.release();
       this.#source.give(context);
     }
   }
 
-  /** Chooses tokens by their logits, after those that were made; the last of these was not read. */
-  async *#tokens(
-    context: Context,
-    ending: Ending,
-    constraint: TokenConstraint | undefined,
-    made: readonly number[] = [],
-  ): AsyncGenerator<GeneratedToken, void, undefined> {
-    const options = this.#options;
-    const { sampling, speculate, logitBias } = options;
-    const prompt = this.#prompt;
-    const sampler = new Sampler(sampling, prompt, { bias: logitBias, constraint });
-    sampler.resume(made);
-    // A guess would have to be taken back from the constraint too.
-    const lookup = constraint === undefined && speculate !== undefined ? new NgramLookup(speculate, prompt) : undefined;
-    const unread = made.length === 0 ? prompt.slice(this.#reused) : made.slice(-1);
-    let logits = await context.extend(unread, () => stillWanted(options));
-    /** Tokens that were tried out, and how many of them are still to be confirmed. */
-    let draft: readonly number[] = [];
-    for (let open = 0; ;) {
-      const row = logits.at(open);
-      const token = sampler.choose(row, ending.barred);
-      const ends = ending.endsWith(token);
-      const confirmed = open > 0 && draft[draft.length - open] === token && !ends;
-      if (!confirmed) drop(context, open);
-      // Before it is asked whether the text has ended: where there is a constraint, that says so.
-      if (!ends) sampler.accept(token);
-      const { text, finish } = ending.push(token, !confirmed && context.room === 0, ends);
-      const described = { token, text, ...describeChoice(row, token, options.logprobs) };
-      if (ends) {
-        this.#finish = "end";
-        if (text !== "") yield described;
-        return;
-      }
-      this.#note();
-      lookup?.push(token);
-      if (confirmed) this.#right++;
-      if (finish !== undefined) {
-        this.#finish = finish;
-        if (confirmed) drop(context, open - 1);
-        yield described;
-        ending.requireRoom(context.capacity);
-        return;
-      }
-      yield described;
-      await stillWanted(options);
-      if (confirmed) open--;
-      else {
-        const guess = lookup?.guess().slice(0, Math.max(0, Math.min(ending.remaining, context.room) - 1)) ?? [];
-        draft = guess;
-        open = guess.length;
-        this.#guessed += guess.length;
-        logits = guess.length === 0 ? await context.extend([token]) : await context.tryOut([token, ...guess]);
-      }
+  *#tell({ made, isToken, end }: PulledToken): Generator<GeneratedToken, void, undefined> {
+    if (end !== undefined) this.#finish = finishReasons[end];
+    this.#text += made.text;
+    if (isToken) {
+      this.#newTokens++;
+      this.#lastToken = performance.now();
+      if (this.#newTokens === 1) this.#firstToken = this.#lastToken;
     }
-  }
-
-  /** The tokens that the device draws, several of them under way. */
-  async *#drawn(context: Context, ending: Ending, first: Flight): AsyncGenerator<GeneratedToken, void, undefined> {
-    const options = this.#options;
-    const check = (): Promise<void> => stillWanted(options);
-    const made: number[] = [];
-    let flight: Flight | undefined = first;
-    try {
-      await flight.begin(this.#prompt.slice(this.#reused), check);
-      for (;;) {
-        const drawn: number = await flight.next();
-        const isBarred = ending.barred?.has(drawn) === true;
-        // What a device draws it draws from all tokens.
-        if (isBarred) flight.end();
-        const token = isBarred ? await this.#chooseAgain(context, ending, made) : drawn;
-        const { text, finish } = ending.push(token, context.tokens.length === context.capacity);
-        if (finish !== undefined) this.#finish = finish;
-        if (finish !== "end") this.#note();
-        if (finish !== "end" || text !== "") yield { token, text };
-        if (finish !== undefined) {
-          ending.requireRoom(context.capacity);
-          return;
-        }
-        made.push(token);
-        if (!isBarred) flight.accept(token);
-        else {
-          flight = this.#fly(context, made);
-          if (flight === undefined) return yield* this.#tokens(context, ending, undefined, made);
-          await flight.begin([token], check);
-        }
-        // Waiting for a token serves events.
-        options.signal?.throwIfAborted();
-      }
-    } finally {
-      flight?.end();
-    }
-  }
-
-  /** What draws tokens where the model runs, after those that were made. */
-  #fly(context: Context, made: readonly number[]): Flight | undefined {
-    const flight = flightFor(context, this.#prompt, this.#options, made);
-    if (flight !== undefined) this.#flights.push(flight);
-    return flight;
-  }
-
-  /** The token that the host chooses where one was drawn that may not come: after all that was made, which has been read. */
-  async #chooseAgain(context: Context, ending: Ending, made: readonly number[]): Promise<number> {
-    const last = context.tokens.at(-1)!;
-    drop(context, 1);
-    const logits = await context.extend([last]);
-    const sampler = new Sampler(this.#options.sampling, this.#prompt);
-    sampler.resume(made);
-    return sampler.choose(logits.at(0), ending.barred);
-  }
-
-  #note(): void {
-    this.#newTokens++;
-    this.#lastToken = performance.now();
-    if (this.#newTokens === 1) this.#firstToken = this.#lastToken;
+    if (isToken || made.text !== "") yield made;
   }
 }
 
-/** Takes back tokens that were tried out in vain. */
-function drop(context: Context, count: number): void {
-  if (count > 0 && !context.rewind(context.tokens.length - count))
-    throw new InsituError("invalid-argument", "the model keeps a state that cannot go back to a token before");
+/** True if no token is wanted: the text has ended before it began. */
+export const wantsNothing = ({ maxTokens }: Generating): boolean => maxTokens === 0;
+
+/** Lets events be served, and throws if the caller no longer wants the text. */
+export async function stillWanted({ signal }: Generating): Promise<void> {
+  await pause();
+  signal?.throwIfAborted();
 }
 
 const differenceOf = (now: ContextBytes, before: ContextBytes): ContextBytes => ({

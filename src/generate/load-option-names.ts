@@ -4,7 +4,7 @@ import { sessionOptionNames } from "../session/options.js";
 import type { BeamOptions } from "./beams.js";
 import type { LoadLanguageModelOptions } from "./causal-lm.js";
 import { type GenerateOptions, generateOptionNames } from "./options.js";
-import { cacheOptionNames } from "./paged-decoder.js";
+import { cacheOptionNames } from "../engine/paged-decoder.js";
 
 /** Of `CausalLM.load`. */
 export const loadLanguageModelOptionNames: OptionNames<LoadLanguageModelOptions> = {

@@ -3,14 +3,12 @@ import { InsituError } from "../base/error.js";
 import { checkChoice, checkCount, checkFlag, checkRule, checkSignal } from "../base/arguments.js";
 import { checkOptionNames, type OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
-import { chatRules, type EndRules } from "./ending.js";
-import type { HeldConstraint, JsonSchema, TakenConstraint, TokenConstraint } from "./constraint.js";
+import { chatRules, type EndRules } from "../engine/ending.js";
+import type { HeldConstraint, JsonSchema, TakenConstraint, TokenConstraint } from "../engine/constraint.js";
 import type { Json } from "./model-folder.js";
-import { readSampling, type Sampling, type SamplingOptions, samplingOptionNames } from "./sampling.js";
+import type { TextAsk, WhenFull } from "../engine/text-ask.js";
+import { readSampling, type SamplingOptions, samplingOptionNames } from "../engine/sampling.js";
 import type { ControlTokens, TextTokenizer } from "./tokenizer.js";
-
-/** What happens when the context is full. */
-export type WhenFull = "stop" | "slide" | "error";
 
 /** How text is generated. */
 export interface GenerateOptions extends SamplingOptions {
@@ -83,19 +81,10 @@ const speculationNames: OptionNames<Exclude<GenerateOptions["speculate"], boolea
   draft: true,
 };
 
-/** Options without gaps. */
-export interface Generating extends EndRules {
-  readonly sampling: Sampling;
-  readonly maxTokens: number | undefined;
-  readonly endAtSentence: boolean;
-  readonly endTokens: ReadonlySet<number>;
-  readonly logprobs: number | undefined;
-  readonly whenFull: WhenFull;
-  readonly logitBias: ReadonlyMap<number, number> | undefined;
+/** Options without gaps: what a text is asked to be, but for its prompt. */
+export interface Generating extends EndRules, Omit<TextAsk, "prompt" | "constraint" | keyof EndRules> {
   /** Makes what the text must obey, for one text. */
   readonly constraint: (() => Promise<TakenConstraint>) | undefined;
-  readonly speculate: { readonly ngram: number; readonly draft: number } | undefined;
-  readonly tokensAtOnce: number | undefined;
   readonly signal: AbortSignal | undefined;
 }
 

@@ -2,14 +2,11 @@
  * The prompt that several texts follow on, read once: each text goes on from its own fork. What was read is held while one of the texts is
  * being made, and otherwise goes where contexts wait; a text that is never begun holds nothing.
  */
-import type { Context } from "./context.js";
-import type { ContextPool } from "./context-pool.js";
-import type { ContextSource, TakenContext } from "./generation.js";
-import type { TokenDecoder } from "./text-stream.js";
+import type { Context } from "../engine/context.js";
+import type { ContextPool, ContextSource, TakenContext } from "./context-pool.js";
 
 /** A source of contexts that have read one prompt but for its last token. */
 export class SharedPrompt implements ContextSource {
-  readonly decoder: TokenDecoder;
   readonly #pool: ContextPool;
   readonly #read: () => Promise<Context>;
   /** Texts that were not begun yet. */
@@ -25,7 +22,6 @@ export class SharedPrompt implements ContextSource {
 
   /** `read` makes a context that has read all of the prompt but its last token. */
   constructor(pool: ContextPool, texts: number, read: () => Promise<Context>) {
-    this.decoder = pool.decoder;
     this.#pool = pool;
     this.#open = texts;
     this.#read = read;

@@ -3,7 +3,7 @@
  * that cannot be told from wrong ones is read more narrowly. A value that obeys what comes out obeys what went in.
  */
 import { valueText } from "../base/value-text.js";
-import type { JsonSchema } from "../generate/constraint.js";
+import type { JsonSchema } from "../engine/constraint.js";
 import { areApart } from "./apart.js";
 import { requireEnds } from "./endless.js";
 import { formatPattern, isNamedPattern } from "./formats.js";

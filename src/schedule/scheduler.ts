@@ -101,20 +101,30 @@ export class Scheduler {
     if (hasBlocks) this.#blocks.release(id);
   }
 
-  /** What the next run reads. `commit` must follow. */
-  plan(): StepPlan {
+  /** What is true of a text now: tokens read, those of runs that were begun among them, and tokens known or about to be. */
+  told(id: string, computed: number, length: number): void {
+    const text = this.#texts.get(id);
+    if (text === undefined) return;
+    text.length = length;
+    if (this.#running.includes(text) || this.#paused.includes(text)) text.computed = computed;
+  }
+
+  /** What the next run reads of texts that can be read now: of all where left out. `commit` must follow. */
+  plan(isReady: (id: string) => boolean = () => true): StepPlan {
     const step = new Step(this.#options.tokenBudget);
     for (const text of this.#running) this.#shareMore(text, step);
     while (step.preempted.length === 0 && this.#admit(step));
     this.#resume(step);
     const isAhead = this.#ahead < mostAhead && this.#running.some(({ tenant }) => this.#isNew(tenant));
-    this.#readTexts(step, ({ tenant }) => !isAhead || this.#isNew(tenant));
+    const ready = new Set(this.#running.filter(({ id }) => isReady(id)));
+    this.#readTexts(step, (text) => ready.has(text) && (!isAhead || this.#isNew(text.tenant)));
     const isEmpty = this.#running.every(({ reading }) => reading === 0);
-    if (isEmpty) this.#readTexts(step, () => true);
+    if (isEmpty) this.#readTexts(step, (text) => ready.has(text));
     this.#ahead = isAhead && !isEmpty ? this.#ahead + 1 : 0;
     const { admitted, preempted, displaced, paused, resumed } = step;
     const [only = this.#waiting.first(), next] = this.#running;
-    const isStuck = next === undefined && only?.reading === 0 && preempted.length + displaced.length === 0;
+    const isIdle = next === undefined && only?.reading === 0 && preempted.length + displaced.length === 0;
+    const isStuck = isIdle && isReady(only.id);
     return {
       parts: this.#running.flatMap(partOf),
       admitted,
@@ -137,9 +147,10 @@ export class Scheduler {
     }
   }
 
-  /** The run failed and changed nothing. */
-  abandon(): void {
-    for (const text of this.#running) text.reading = 0;
+  /** A text is not read after all. */
+  skip(id: string): void {
+    const text = this.#texts.get(id);
+    if (text !== undefined) text.reading = 0;
   }
 
   /** What others have read meanwhile of a prompt need not be read again. Before anything else: blocks that were spoken for are not taken. */

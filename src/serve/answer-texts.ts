@@ -34,7 +34,7 @@ type ReadyTexts = Omit<Prepared, "shown">;
 const entryBytes = 64;
 
 /** Bytes that a request holds beside its tokens while its texts wait and are made. */
-function heldBytes({ asks: [{ stop, logitBias }], answer }: ReadyTexts): number {
+function heldBytes({ asks: [{ stop = [], logitBias }], answer }: ReadyTexts): number {
   const stops = stop.reduce((sum, { length }) => sum + length, 0);
   return stops + (logitBias?.size ?? 0) * entryBytes + answer.heldBytes;
 }

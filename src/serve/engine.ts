@@ -1,32 +1,22 @@
 /**
  * What the door (HTTP, wire/) asks of the engine behind it (running/, over the scheduler): texts in tokens, many at once, on one pool of pages.
- * The door knows no model and no pages; the engine knows no text, no stop strings and no HTTP.
+ * The door knows no model and no pages; the engine knows no HTTP.
  */
-import type { TokenConstraint } from "../generate/constraint.js";
-import type { Sampling } from "../generate/sampling.js";
+import type { MadeToken, TextListener, TokenLogprob } from "../engine/made-text.js";
+import type { TextAsk, TextEnd } from "../engine/text-ask.js";
 
-export type { TokenConstraint };
+export type { MadeToken, TextEnd, TextListener, TokenLogprob };
 
-/** One text that is asked for. */
-export interface TextRequest {
+/** One text that is asked for, and whom it is for. */
+export interface TextRequest extends TextAsk {
   readonly id: string;
-  /** Whom it is for: turns go round over these. What is shared between them is said by `salt`. */
+  /** Turns go round over these. What is shared between them is said by `salt`. */
   readonly tenant: string;
   /** Prefixes are shared between requests of one salt only. */
   readonly salt?: string;
   /** Higher ones first; 0 where left out. */
   readonly priority?: number;
-  readonly prompt: readonly number[];
   readonly maxTokens: number;
-  /** Tokens before which no end token may come, where the listener does not say it better; 0 where left out. */
-  readonly minTokens?: number;
-  readonly endTokens: ReadonlySet<number>;
-  readonly sampling: Sampling;
-  /** Added to the logits of these tokens, after penalties and before the constraint. */
-  readonly logitBias?: ReadonlyMap<number, number>;
-  /** How many of the likeliest tokens are told beside each chosen one; undefined tells no log-probabilities. */
-  readonly logprobs?: number;
-  readonly constraint?: TokenConstraint;
   /** Texts of the same request that are submitted right after this one: where there is no place for all of them, none is taken. */
   readonly coming?: number;
 }
@@ -37,35 +27,6 @@ export interface EmbeddingAsker {
   readonly tenant?: string;
   /** True for all but the first of a request: what was taken in is not refused in the middle. */
   readonly isNext?: boolean;
-}
-
-/** A token with its log-probability. */
-export interface TokenLogprob {
-  readonly token: number;
-  readonly logprob: number;
-}
-
-/** A token of a text, as it was made. */
-export interface MadeToken {
-  readonly token: number;
-  readonly logprob?: number;
-  readonly top?: readonly TokenLogprob[];
-}
-
-/** Why a text ended: an end token (which is not told as a token), the listener, the count of tokens, a full context. */
-export type TextEnd = "end-token" | "stopped" | "max-tokens" | "context-full";
-
-/** Who hears of a text. Calls come in order, outside of `submit`, and must not throw; nothing comes after ended, failed, or cancel. */
-export interface TextListener {
-  /** The prompt's first run began: so many of its tokens were reused. */
-  started?(told: { readonly cachedTokens: number }): void;
-  /** False while no end token may come: asked before each token. It may where left out. */
-  mayEnd?(): boolean;
-  /** A token; "stop" ends the text with it. */
-  token(made: MadeToken): "stop" | undefined;
-  ended(end: TextEnd): void;
-  /** The text cannot go on; the InsituError says why. Others are not touched. */
-  failed(error: Error): void;
 }
 
 /** A text that was taken in. */

@@ -1,12 +1,13 @@
 /**
- * The simplest engine: texts wait in line, turn by turn over tenants, and each is made alone by `generate`. What batches is compared with it,
+ * The simplest engine: texts wait in line, turn by turn over tenants, and each is made alone. What batches is compared with it,
  * and where nothing batches it serves.
  */
 import { InsituError } from "../base/error.js";
+import { PulledText } from "../engine/pulled-text.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
 import { FairPlaces } from "../schedule/fair-places.js";
 import { WaitingLine } from "../schedule/waiting-line.js";
-import type { Engine, EngineFigures, RunningText, TextEnd, TextListener, TextRequest } from "./engine.js";
+import type { Engine, EngineFigures, RunningText, TextListener, TextRequest } from "./engine.js";
 import { QueueFullError } from "./running/queue-full.js";
 
 interface Waiting {
@@ -128,42 +129,32 @@ class OneAtATime implements Engine {
   }
 
   async #make({ request, listener, stop }: Waiting): Promise<void> {
-    const { prompt, maxTokens, minTokens, endTokens, sampling, logitBias, logprobs, constraint } = request;
     const { signal } = stop;
+    const { engine, contexts } = this.#lm.forServers;
     try {
-      const generation = this.#lm.generate(prompt, {
-        ...sampling,
-        maxTokens,
-        ...(minTokens === undefined ? {} : { minTokens }),
-        stopTokens: [...endTokens],
-        ignoreEnd: true,
-        signal,
-        ...(logitBias === undefined ? {} : { logitBias }),
-        ...(logprobs === undefined ? {} : { logprobs }),
-        ...(constraint === undefined ? {} : { constraint }),
-      });
-      let end: TextEnd | undefined;
-      let count = 0;
-      for await (const { token, logprob, top } of generation) {
-        if (signal.aborted) return;
-        if (count === 0) this.#began(generation.summary.reusedTokens, prompt.length, listener);
-        // Text that an end token leaves behind is no token.
-        if (generation.summary.newTokens === count) break;
-        count++;
-        this.#made.madeTokens++;
-        this.#made.steps++;
-        const told = { token, ...(logprob === undefined ? {} : { logprob }), ...(top === undefined ? {} : { top }) };
-        if (listener.token(told) === "stop") {
-          end = "stopped";
-          break;
-        }
+      const { context, reused } = await contexts.take(request.prompt);
+      const text = new PulledText(engine, request, context, () => signal.throwIfAborted());
+      try {
+        this.#began(reused, request.prompt.length, listener);
+        await this.#tell(text, listener);
+      } finally {
+        await text.leave();
+        contexts.give(context);
       }
-      if (signal.aborted) return;
-      const { finishReason, reusedTokens } = generation.summary;
-      if (count === 0) this.#began(reusedTokens, prompt.length, listener);
-      listener.ended(end ?? endOf(finishReason));
     } catch (error) {
       if (!signal.aborted) listener.failed(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  async #tell(text: PulledText, listener: TextListener): Promise<void> {
+    for (let next = await text.next(); next !== undefined; next = await text.next()) {
+      const { made, isToken, end } = next;
+      if (isToken) {
+        this.#made.madeTokens++;
+        this.#made.steps++;
+        if (listener.token(made) === "stop") return listener.ended(end ?? "stopped");
+      }
+      if (end !== undefined) return listener.ended(end, isToken ? undefined : made);
     }
   }
 
@@ -173,6 +164,3 @@ class OneAtATime implements Engine {
     listener.started?.({ cachedTokens });
   }
 }
-
-const endOf = (finish: string): TextEnd =>
-  finish === "length" ? "max-tokens" : finish === "context" ? "context-full" : "end-token";

@@ -2,22 +2,16 @@
  * The texts of one request on the engine: tokens become text, stop strings end it, calls of tools are found in it, and what happens is told as
  * events. Knows no HTTP and no endpoint. Whatever way it ends, constraints are released and nothing is left running.
  */
-import { type EndRules, TextEnds } from "../generate/ending.js";
-import { TextStream, type TokenDecoder } from "../generate/text-stream.js";
-import type { HeldConstraint } from "../generate/constraint.js";
-import type { Sampling } from "../generate/sampling.js";
+import type { HeldConstraint } from "../engine/constraint.js";
+import type { TextAsk } from "../engine/text-ask.js";
+import type { TokenDecoder } from "../engine/text-stream.js";
 import type { Engine, MadeToken, RunningText, TextEnd, TextListener } from "./engine.js";
 import type { Finish, TextEvent, ToldToken, Usage } from "./wire/text-event.js";
 import { CallReader, type CallMarks } from "./wire/tools/call-reader.js";
 
 /** One text that a request asks for. */
-export interface TextAsk extends EndRules {
-  readonly prompt: readonly number[];
+export interface RequestedText extends Omit<TextAsk, "decoder" | "markers"> {
   readonly maxTokens: number;
-  readonly sampling: Sampling;
-  readonly endTokens: ReadonlySet<number>;
-  readonly logitBias?: ReadonlyMap<number, number> | undefined;
-  readonly logprobs?: number | undefined;
   readonly constraint?: HeldConstraint | undefined;
   /** How calls of tools stand in the text; undefined where there are none to be found. */
   readonly calls?: CallMarks | undefined;
@@ -63,7 +57,7 @@ export class TextGroup {
   #over = false;
 
   /** Begins all texts, or throws with none begun. */
-  constructor(asks: readonly TextAsk[], asker: Asker, tools: GroupTools, listener: GroupListener) {
+  constructor(asks: readonly RequestedText[], asker: Asker, tools: GroupTools, listener: GroupListener) {
     this.#listener = listener;
     this.#open = asks.length;
     this.#texts = asks.map((ask, index) => new OneText(ask, tools, this.#heard(index)));
@@ -124,51 +118,31 @@ interface OneTextListener {
 
 /** One text: tokens in, events out. */
 class OneText implements TextListener {
-  readonly ask: TextAsk;
+  readonly ask: RequestedText;
   readonly #tools: GroupTools;
   readonly #listener: OneTextListener;
-  readonly #ends: TextEnds;
   readonly #reader: CallReader | undefined;
   readonly #watch: TokenWatch;
-  #stream: TextStream;
   #running: RunningText | undefined;
   /** Tokens whose text is not certain yet. */
   #pending: ToldToken[] = [];
-  #stopped = false;
   #over = false;
   tokens = 0;
   cachedTokens = 0;
 
-  constructor(ask: TextAsk, tools: GroupTools, listener: OneTextListener) {
+  constructor(ask: RequestedText, tools: GroupTools, listener: OneTextListener) {
     this.ask = ask;
     this.#tools = tools;
     this.#listener = listener;
-    this.#stream = new TextStream(tools.decoder, ask.prompt);
-    this.#ends = new TextEnds(ask, ask.constraint);
     this.#reader = ask.calls && new CallReader(ask.calls);
     this.#watch = tools.watch();
   }
 
   begin({ id, tenant, salt, priority }: Asker, coming: number): void {
-    const { prompt, maxTokens, minTokens, endTokens, sampling, logitBias, logprobs, constraint } = this.ask;
-    this.#running = this.#tools.engine.submit(
-      {
-        id,
-        tenant,
-        priority,
-        prompt,
-        maxTokens,
-        minTokens,
-        endTokens,
-        sampling,
-        coming,
-        ...(salt === undefined ? {} : { salt }),
-        ...(logitBias === undefined ? {} : { logitBias }),
-        ...(logprobs === undefined ? {} : { logprobs }),
-        ...(constraint === undefined ? {} : { constraint }),
-      },
-      this,
-    );
+    const { decoder, markers, engine } = this.#tools;
+    const spelled = this.#reader === undefined ? {} : { markers };
+    const owner = { id, tenant, priority, coming, ...(salt === undefined ? {} : { salt }) };
+    this.#running = engine.submit({ ...this.ask, ...owner, ...spelled, decoder }, this);
   }
 
   cancel(): void {
@@ -181,24 +155,18 @@ class OneText implements TextListener {
     this.cachedTokens = cachedTokens;
   }
 
-  token({ token, logprob, top = [] }: MadeToken): "stop" | undefined {
+  token({ token, text, logprob, top = [] }: MadeToken): "stop" | undefined {
     if (this.#over) return "stop";
     if (this.tokens++ === 0) this.#watch.first();
     else this.#watch.next();
     if (this.ask.logprobs !== undefined) this.#pending.push({ token, logprob: logprob ?? 0, top });
-    const { text, stopped } = this.#ends.push(this.#textOf(token));
     this.#tell(text);
-    this.#stopped = stopped;
-    return stopped ? "stop" : undefined;
+    return undefined;
   }
 
-  mayEnd(): boolean {
-    return this.#ends.mayEnd;
-  }
-
-  ended(end: TextEnd): void {
+  ended(end: TextEnd, last?: MadeToken): void {
     if (this.#over) return;
-    if (!this.#stopped) this.#tell(this.#ends.end(this.#stream.end()), true);
+    this.#tell(last?.text ?? "", true);
     for (const event of this.#reader?.end() ?? []) this.#listener.event(event);
     const cut = end === "max-tokens" || end === "context-full";
     const reason = cut ? "length" : this.#reader !== undefined && this.#reader.calls > 0 ? "tool_calls" : "stop";
@@ -212,15 +180,6 @@ class OneText implements TextListener {
     if (this.#over) return;
     this.#close();
     this.#listener.failed(error);
-  }
-
-  /** The text that is certain with a token. */
-  #textOf(token: number): string {
-    const marker = this.#tools.markers.get(token);
-    if (marker === undefined || this.#reader === undefined) return this.#stream.push(token);
-    const before = this.#stream.end();
-    this.#stream = new TextStream(this.#tools.decoder);
-    return before + marker;
   }
 
   #tell(text: string, last = false): void {

@@ -1,5 +1,5 @@
 /** Turns for work on requests that takes the thread: one piece of one request, then whatever else waits, then the next one's. */
-import { pause } from "../generate/pause.js";
+import { pause } from "../engine/pause.js";
 
 /** Milliseconds after which work lets others have their turn. */
 const pieceMilliseconds = 8;

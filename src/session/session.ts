@@ -34,7 +34,7 @@ import { type RunOptions, runOptionsOf } from "./run-options.js";
 import { runWithoutState } from "./run-without-state.js";
 import { startSeries, type StartedSeries } from "./series-run.js";
 import { State } from "./state.js";
-import { makeSlot } from "./slots.js";
+import { fillSlot, makeSlot, type SlotPiece } from "./slots.js";
 import { runWithState, startWithState, type StartedRun } from "./stateful-run.js";
 import type { ToldApart } from "./told-apart.js";
 import { Unfinished } from "./unfinished.js";
@@ -220,6 +220,12 @@ export class Session {
     return makeSlot(parts, stateful, value, dims, bounds);
   }
 
+  /** For decoders: writes rows of a slot, those of other slots or of the host: what runs that were begun before read and write comes first. */
+  fillSlot(target: Tensor, pieces: readonly SlotPiece[]): void {
+    const parts = this.#live();
+    fillSlot(parts, parts.pairings.own.stateful, target, pieces);
+  }
+
   /** What a run's second and third argument ask for. */
   #asked(fetches: Fetches | RunOptions | undefined, options: RunOptions | undefined): AskedRun {
     const parts = this.#live();
@@ -289,6 +295,11 @@ export class Session {
   /** The name of the backend that the session runs on. */
   get backend(): string {
     return this.#live().backend;
+  }
+
+  /** True if it runs on a device whose memory the host cannot read: what is begun there goes on by itself. */
+  get isDevice(): boolean {
+    return this.#live().pairings.own.stateful.location !== "cpu";
   }
 
   /** True if a result depends on chance: a second run may differ. */

@@ -164,3 +164,23 @@ export function placeInSlot(tensor: unknown, owner: SlotOwner): Placed | undefin
   slot.check();
   return slot.place;
 }
+
+/** Rows of a tensor, a slot or the host's own, that go to rows of a slot. */
+export interface SlotPiece {
+  readonly from: Tensor;
+  readonly start: number;
+  readonly count: number;
+  /** The first row that they go to. */
+  readonly at: number;
+}
+
+/** Writes rows of a slot. */
+export function fillSlot(owner: SlotOwner, places: Places, target: Tensor, pieces: readonly SlotPiece[]): void {
+  const to = placeInSlot(target, owner) ?? target.toView();
+  places.copy(
+    pieces.map(({ from, start, count, at }) => ({
+      from: (placeInSlot(from, owner) ?? from.toView()).slice(0, start, start + count),
+      to: to.slice(0, at, at + count),
+    })),
+  );
+}

@@ -6,7 +6,7 @@ import { brotliDecompressSync } from "node:zlib";
 import { expect, test } from "vitest";
 import type { CacheType } from "../../src/rewrite/page-names.js";
 import { CausalLM } from "../../src/entry/node.js";
-import { logSumExp } from "../../src/generate/sampling.js";
+import { logSumExp } from "../../src/engine/sampling.js";
 
 const soak = process.env["INSITU_SOAK"] === "1";
 const length = 512;

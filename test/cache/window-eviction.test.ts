@@ -8,9 +8,9 @@ import { PerHeadState } from "../../src/cache/per-head-state.js";
 import type { Sequence } from "../../src/cache/sequence.js";
 import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
-import { Context } from "../../src/generate/context.js";
-import { Decoder } from "../../src/cache/decoder.js";
-import { PagedDecoder } from "../../src/generate/paged-decoder.js";
+import type { Context } from "../../src/engine/context.js";
+import { type DecoderEngine, linearEngine, pagedEngine } from "../../src/engine/decoder-engine.js";
+import { readTokens } from "../../src/engine/pulled-text.js";
 import { attributes, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { maskedLogits } from "./masked.js";
@@ -99,16 +99,22 @@ test("a mask over rows is a reason to refuse", async () => {
 test.each(["linear", "paged"] as const)("a context that slides reads its latest tokens again: %s", async (cache) => {
   const session = await (cache === "linear" ? InferenceSession.create(windowBytes(5)) : pagedSession(windowBytes(5)));
   const options = { cacheType: "same", blockSize: 4, blocks: 64 } as const;
-  const decoder = cache === "linear" ? new Decoder(session) : new PagedDecoder(session, options, 40);
-  const context = new Context(decoder, { capacity: 16, chunk: 5, sinks: 2 });
+  const engineOf = (capacity: number, chunk: number): DecoderEngine => {
+    const reading = { capacity, chunk, sinks: 2 };
+    return cache === "linear" ? linearEngine(session, reading) : pagedEngine(session, options, reading, false, {});
+  };
+  const [sliding, whole] = [engineOf(16, 5), engineOf(40, 40)];
+  const extend = async ({ engine }: DecoderEngine, own: Context, tokens: readonly number[]): Promise<Float32Array> =>
+    (await readTokens(engine, [{ context: own, tokens }], true, () => {}))[0]!;
+  const context = sliding.open();
   let kept: number[] = [];
   for (const token of text.slice(0, 40)) {
     // When full: the sinks, and half of the others.
     if (kept.length === 16) kept = [...kept.slice(0, 2), ...kept.slice(-7)];
     kept.push(token);
-    const row = (await context.extend([token])).at(0).slice();
-    const fresh = new Context(decoder, { capacity: 40, chunk: 40, sinks: 2 });
-    expect(distance(row, (await fresh.extend(kept)).at(0))).toBeLessThan(1e-4);
+    const row = await extend(sliding, context, [token]);
+    const fresh = whole.open();
+    expect(distance(row, await extend(whole, fresh, kept))).toBeLessThan(1e-4);
     fresh.release();
   }
   context.release();

@@ -1,10 +1,9 @@
 // Prompts in parts: every token is read, in its order; on a device parts of all prompts together are of few lengths, and few for each prompt.
 import { expect, test, vi } from "vitest";
 import { Decoder } from "../../src/cache/decoder.js";
-import { Context } from "../../src/generate/context.js";
-import type { StatefulDecoder } from "../../src/generate/decoder.js";
-import { nextPart, nextRows, tokensFrom } from "../../src/generate/prompt-parts.js";
+import { nextPart, nextRows } from "../../src/engine/prompt-parts.js";
 import { largestDifference } from "../support/compare.js";
+import { ReadContext } from "../support/contexts.js";
 import { decoderSession, tokenAt } from "../support/decoding.js";
 
 /** The lengths of the parts of a prompt behind `before` tokens; throws where one reads what it must not. */
@@ -54,25 +53,20 @@ test("prompts beside each other are padded where there is room", () => {
   expect(nextRows(3, 100, { chunk: 5, recurs: true })).toBe(5);
 });
 
-test("tokens of a prompt, and none around it", () => {
-  expect(tokensFrom([5, 6, 7], -1, 3)).toEqual([0, 5, 6]);
-  expect(tokensFrom([5, 6, 7], 2, 3)).toEqual([7, 0, 0]);
-});
-
 const capacity = 200;
 
 /** The logits behind a prompt and behind what follows it, and what the context has read then. */
 async function readBy(
-  decoder: StatefulDecoder,
+  decoder: Decoder,
   options: { readonly chunk: number; readonly recurs?: boolean },
   parts: readonly (readonly number[])[],
 ): Promise<{ readonly logits: readonly Float32Array[]; readonly tokens: readonly number[]; readonly runs: number }> {
   const run = vi.spyOn(decoder, "run");
-  const context = new Context(decoder, { capacity, sinks: 4, ...options });
+  const reader = new ReadContext(decoder, { capacity, sinks: 4, ...options });
   const logits: Float32Array[] = [];
-  for (const part of parts) logits.push((await context.extend(part)).at(0, 0).slice());
-  const tokens = [...context.tokens];
-  context.release();
+  for (const part of parts) logits.push(await reader.extend(part));
+  const tokens = [...reader.context.tokens];
+  reader.context.release();
   const runs = run.mock.calls.length;
   run.mockRestore();
   return { logits, tokens, runs };

@@ -2,13 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { gumbel, mostNoise, threefry } from "../../src/base/token-noise.js";
-import {
-  likeliestTokens,
-  logSumExp,
-  readSampling,
-  Sampler,
-  type SamplingOptions,
-} from "../../src/generate/sampling.js";
+import { likeliestTokens, logSumExp, readSampling, Sampler, type SamplingOptions } from "../../src/engine/sampling.js";
 
 const logits = Float32Array.of(1, 3, 2, -1, 3, 0.5);
 

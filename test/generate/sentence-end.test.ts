@@ -3,8 +3,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
-import { readSampling } from "../../src/generate/sampling.js";
-import { SentenceEnd } from "../../src/generate/sentence-end.js";
+import { readSampling } from "../../src/engine/sampling.js";
+import { SentenceEnd } from "../../src/engine/sentence-end.js";
 
 /** The text up to the first end of a sentence that shows itself, fed in pieces of these lengths in turn. */
 function firstSentence(text: string, lengths: readonly number[]): string | undefined {

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
-import { Context } from "../../src/generate/context.js";
 import { Decoder } from "../../src/cache/decoder.js";
-import { logSumExp } from "../../src/generate/sampling.js";
+import { logSumExp } from "../../src/engine/sampling.js";
+import { ReadContext } from "../support/contexts.js";
 import { decoderSession, tokenAt } from "../support/decoding.js";
 import { embedded } from "./support.js";
 
@@ -60,22 +60,22 @@ test("the model follows a text as well after sliding as before", async () => {
   const session = await InferenceSession.create(join(embedded, "onnx/model.onnx"), { inPlace: "require" });
   const decoder = new Decoder(session);
   // The model's own likeliest text under a long context, which a short one that slides must find likely too.
-  const writer = new Context(decoder, { capacity: 400, chunk: 64, sinks: 4 });
+  const writer = new ReadContext(decoder, { capacity: 400, chunk: 64, sinks: 4 });
   const tokens = [500, 501];
-  for (let row = (await writer.extend(tokens)).at(0); tokens.length < 300;) {
+  for (let row = await writer.extend(tokens); tokens.length < 300;) {
     const best = row.reduce((most, score, token) => (score > row[most] ? token : most), 0);
     tokens.push(best);
-    row = (await writer.extend([best])).at(0);
+    row = await writer.extend([best]);
   }
-  const reader = new Context(decoder, { capacity: 96, chunk: 64, sinks: 4 });
+  const reader = new ReadContext(decoder, { capacity: 96, chunk: 64, sinks: 4 });
   const losses: number[] = [];
   for (let at = 0; at + 1 < tokens.length; at++) {
-    const row = (await reader.extend([tokens[at]])).at(0);
+    const row = await reader.extend([tokens[at]]);
     losses.push(logSumExp(row) - row[tokens[at + 1]]);
   }
   const mean = (from: number, to: number): number =>
     losses.slice(from, to).reduce((sum, loss) => sum + loss, 0) / (to - from);
-  expect(reader.slid).toBe(true);
+  expect(reader.context.slid).toBe(true);
   expect(mean(150, 299)).toBeLessThan(mean(0, 90) + 1);
   await session.release();
 });
@@ -84,9 +84,10 @@ test("rows that are written over give what fresh caches of the same rows give", 
   const session = await decoderSession({ backend: "reference" });
   const never = await decoderSession({ backend: "reference", inPlace: "never" });
   const rowsOf = async (from: InferenceSession): Promise<number[]> => {
-    const context = new Context(new Decoder(from), { capacity: 12, chunk: 5, sinks: 3 });
+    const reader = new ReadContext(new Decoder(from), { capacity: 12, chunk: 5, sinks: 3 });
     const last: number[] = [];
-    for (let at = 0; at < 40; at++) last.push(...(await context.extend([tokenAt(at)])).at(0).slice(0, 4));
+    for (let at = 0; at < 40; at++) last.push(...(await reader.extend([tokenAt(at)])).slice(0, 4));
+    const { context } = reader;
     expect(context.rewind(5)).toBe(false);
     expect(context.rewind(0)).toBe(true);
     expect(context.slid).toBe(false);

@@ -1,8 +1,8 @@
 // Text out of tokens: whole characters only, nothing lost, nothing of a stop string shown.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { StopStrings, TextStream } from "../../src/generate/text-stream.js";
-import { NgramLookup } from "../../src/generate/lookup.js";
+import { StopStrings, TextStream } from "../../src/engine/text-stream.js";
+import { NgramLookup } from "../../src/engine/lookup.js";
 
 /** Tokens are bytes. */
 const bytes = { decode: (tokens: readonly number[]): string => new TextDecoder().decode(Uint8Array.from(tokens)) };

@@ -1,7 +1,7 @@
 // Tokenizers as the models of the field have them: text streams out of each as it went in, whole characters and leading spaces included.
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
-import { TextStream } from "../../src/generate/text-stream.js";
+import { TextStream } from "../../src/engine/text-stream.js";
 import { TextTokenizer } from "../../src/generate/tokenizer.js";
 import { tokenizerStyles } from "./tokenizer-styles.js";
 

@@ -67,12 +67,12 @@ async function allRead(texts: readonly AsyncIterable<unknown>[]): Promise<void> 
 /** What looks at runs. */
 let watching: { mockRestore(): void } | undefined;
 
-/** Lets something happen when the model runs for the nth time from now on. */
+/** Lets something happen when the model runs for the nth time from now on, and each time after that: what fails for several texts is tried for each. */
 function atRun(lm: CausalLM, count: number, happens: () => void): void {
   const run = lm.session.run.bind(lm.session);
   let runs = 0;
   watching = vi.spyOn(lm.session, "run").mockImplementation(async (...given) => {
-    if (++runs === count) happens();
+    if (++runs >= count) happens();
     return run(...given);
   });
 }
@@ -306,7 +306,8 @@ test("the prompt of samples is read once, side by side and one after another", a
       const texts = await lm.samples(prompt, 3, options);
       if (order === "side by side") await Promise.all(texts.map((text) => text.text()));
       else for (const text of texts) await text.text();
-      const read = run.mock.calls.reduce((sum, [feeds]) => sum + feeds["input_ids"].dims[1], 0);
+      const tokensIn = ([samples, tokens]: readonly number[]): number => samples * tokens;
+      const read = run.mock.calls.reduce((sum, [feeds]) => sum + tokensIn(feeds["input_ids"].dims), 0);
       // All but the last token once; then each text reads that one, and all its own tokens but the last.
       expect(read, `${cache}, ${order}`).toBe(length - 1 + 3 * 6);
       for (const text of texts) expect(text.summary.reusedTokens).toBe(length - 1);

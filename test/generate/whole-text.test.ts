@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CausalLM, InferenceSession } from "../../src/entry/node.js";
 import { Decoder } from "../../src/cache/decoder.js";
-import { likeliestTokens } from "../../src/generate/sampling.js";
+import { likeliestTokens } from "../../src/engine/sampling.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { embedded, tie, tokensOf } from "./support.js";
 

@@ -44,14 +44,13 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
 
   test("texts of several ways beside each other, and no logits on the host", async () => {
     const decoder = device.pagedDecoder!;
-    const [step, stepDrawn] = [vi.spyOn(decoder, "step"), vi.spyOn(decoder, "stepDrawn")];
+    const begin = vi.spyOn(decoder, "begin");
     const engine = createEngine(device);
     const heard = drawn.map((sampling, at) => submit(engine, { prompt: prompts[at], maxTokens: 8, sampling }));
     await Promise.all(heard.map(({ over }) => over));
     expect(heard.map(({ tokens }) => tokens)).toEqual(await alone());
-    expect(step).not.toHaveBeenCalled();
-    expect(stepDrawn.mock.calls.some(([entries]) => entries.length === drawn.length)).toBe(true);
-    expect(stepDrawn.mock.calls.every(([, , tellsLogits]) => !tellsLogits)).toBe(true);
+    expect(begin.mock.calls.some(([parts]) => parts.length === drawn.length)).toBe(true);
+    expect(begin.mock.calls.every(([parts]) => parts.every(({ wantsLogits }) => !wantsLogits))).toBe(true);
     expect(engine.figures()).toMatchObject({ blocksUsed: 0 });
     await engine.close();
     vi.restoreAllMocks();

@@ -2,7 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LanguageModel } from "../../src/generate/causal-lm.js";
 import { CausalLM } from "../../src/index.node.js";
-import type { TokenConstraint } from "../../src/generate/constraint.js";
+import { rowsOf } from "../../src/cache/block-pool.js";
+import type { TokenConstraint } from "../../src/engine/constraint.js";
+import type { PagedDecoder } from "../../src/engine/paged-decoder.js";
 import type { Engine } from "../../src/serve/engine.js";
 import { createEngine, type EngineModel, type EngineOptions } from "../../src/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
@@ -252,7 +254,7 @@ describe("what a text is held to", () => {
     const plain = submit(engine, { prompt, maxTokens: 4, logprobs: 3 });
     const biased = submit(engine, { prompt, maxTokens: 4, logitBias: new Map([[1234, 100]]) });
     await Promise.all([plain.over, biased.over]);
-    expect(plain.made).toEqual(wanted);
+    expect(plain.made.map(({ token, logprob, top }) => ({ token, logprob, top }))).toEqual(wanted);
     expect(biased.tokens).toEqual([1234, 1234, 1234, 1234]);
     await expectAllFree(engine);
   });
@@ -292,28 +294,31 @@ describe("what a text is held to", () => {
 });
 
 describe("faults", () => {
+  type Begin = PagedDecoder["begin"];
+
+  /** The model with runs that are begun otherwise. */
+  const begunBy = (begin: Begin): EngineModel => {
+    const pagedDecoder = new Proxy(model.pagedDecoder!, {
+      get(decoder, name) {
+        const value: unknown = name === "begin" ? begin : Reflect.get(decoder, name, decoder);
+        return typeof value === "function" ? (value.bind(decoder) as unknown) : value;
+      },
+    });
+    return { contextLength: model.contextLength, vocabulary: model.vocabulary, pagedDecoder };
+  };
+
   /** The model with steps that a test spoils. */
-  const spoiled = (spoil: (step: number, rows: Float32Array[], sizes: readonly number[]) => void): EngineModel => {
-    const decoder = model.pagedDecoder!;
+  const spoiled = (spoil: (step: number, rows: Float32Array[]) => void): EngineModel => {
     let steps = 0;
-    const step: typeof decoder.step = async (entries) => {
-      const logits = await decoder.step(entries);
-      const rows = entries.map((_, at) => logits.at(0, at));
+    return begunBy(async (parts, ...others) => {
+      const begun = await model.pagedDecoder!.begin(parts, ...others);
+      const [{ logitsOf }] = await begun.results;
       spoil(
         steps++,
-        rows,
-        entries.map(({ tokens }) => tokens.length),
+        parts.map((_, at) => logitsOf(at, 0)),
       );
-      return logits;
-    };
-    const same = {
-      pages: decoder.pages,
-      usualTokens: decoder.usualTokens,
-      givesHidden: false,
-      step,
-      sumHidden: decoder.sumHidden.bind(decoder),
-    };
-    return { contextLength: model.contextLength, vocabulary: model.vocabulary, pagedDecoder: same };
+      return begun;
+    });
   };
 
   test("logits that are no numbers fail their text and no other", async () => {
@@ -336,21 +341,15 @@ describe("faults", () => {
     const prompts = ["Once upon a time", "The wolf", "In the forest"].map(tokensOf);
     const alone: number[][] = [];
     for (const prompt of prompts) alone.push(await tokensAlone(model, prompt, { maxTokens: 10, ignoreEnd: true }));
-    const decoder = model.pagedDecoder!;
     let bad: unknown;
-    const step: typeof decoder.step = async (entries) => {
-      bad ??= entries[1].sequence;
-      if (entries.some(({ sequence, tokens }) => sequence === bad && tokens.length === 1)) throw new Error("broken");
-      return decoder.step(entries);
-    };
-    const same = {
-      pages: decoder.pages,
-      usualTokens: decoder.usualTokens,
-      givesHidden: false,
-      step,
-      sumHidden: decoder.sumHidden.bind(decoder),
-    };
-    const engine = createEngine({ contextLength: context, vocabulary: model.vocabulary, pagedDecoder: same });
+    const isBad = ({ sequence, tokens }: Parameters<Begin>[0][number]): boolean =>
+      sequence === bad && rowsOf(tokens) === 1;
+    const broken = begunBy(async (parts, ...others) => {
+      bad ??= parts[1].sequence;
+      if (parts.some(isBad)) throw new Error("broken");
+      return model.pagedDecoder!.begin(parts, ...others);
+    });
+    const engine = createEngine(broken);
     const heard = prompts.map((prompt) => submit(engine, { prompt, maxTokens: 10 }));
     await Promise.all(heard.map(({ over }) => over));
     expect(heard.map(({ end }) => end)).toEqual(["max-tokens", "failed", "max-tokens"]);

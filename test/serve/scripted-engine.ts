@@ -1,6 +1,7 @@
 // What the tests of the server share: the embedded model with a chat template of its own, an engine that says what it is told to, and servers.
 import { InsituError } from "../../src/base/error.js";
 import { listen, type Listening } from "../../src/cli/listen.js";
+import { Ending } from "../../src/engine/ending.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type {
   Engine,
@@ -10,7 +11,6 @@ import type {
   TextEnd,
   TextListener,
   TextRequest,
-  TokenConstraint,
   TokenLogprob,
 } from "../../src/serve/engine.js";
 import { createServer, type Server, type ServerOptions } from "../../src/serve/server.js";
@@ -40,6 +40,7 @@ interface Slot {
   readonly listener: TextListener;
   readonly tokens: readonly number[];
   readonly script: Script;
+  readonly ending: Ending;
   next: number;
   blocks: number;
 }
@@ -87,7 +88,7 @@ export class ScriptedEngine implements Engine {
     this.requests.push(request);
     const script = this.#script(request);
     const tokens = script.tokens ?? this.#lm.tokenizer.encode(script.text ?? "", { specialTokens: false });
-    const slot: Slot = { request, listener, tokens, script, next: 0, blocks: 0 };
+    const slot: Slot = { request, listener, tokens, script, ending: new Ending(request), next: 0, blocks: 0 };
     this.#waiting.push(slot);
     this.#turn();
     return { cancel: () => this.#drop(slot) };
@@ -156,7 +157,7 @@ export class ScriptedEngine implements Engine {
   }
 
   #make(slot: Slot): void {
-    const { request, listener, script, tokens } = slot;
+    const { request, listener, script, tokens, ending } = slot;
     if (!this.#running.includes(slot)) return;
     const over = (end: TextEnd): void => {
       this.#drop(slot);
@@ -165,19 +166,22 @@ export class ScriptedEngine implements Engine {
     if (slot.next >= tokens.length) {
       this.#drop(slot);
       if (script.fails !== undefined) listener.failed(script.fails);
-      else listener.ended(script.end ?? "end-token");
+      else {
+        const { text } = ending.push(0, false, true);
+        listener.ended(script.end ?? "end-token", { token: 0, text });
+      }
       return;
     }
     const token = tokens[slot.next++];
     this.#made.madeTokens++;
     slot.blocks = Math.ceil((request.prompt.length + slot.next) / blockSize);
-    const constraint: TokenConstraint | undefined = request.constraint;
-    if (constraint?.accept(token) === false) {
+    if (request.constraint?.accept(token) === false) {
       this.#drop(slot);
       return listener.failed(new InsituError("internal", `the script breaks the grammar with token ${token}`));
     }
-    if (listener.token(told(token, request.logprobs)) === "stop") return over("stopped");
-    if (slot.next >= request.maxTokens) over("max-tokens");
+    const { text, end } = ending.push(token, false, false);
+    const stop = listener.token({ ...told(token, request.logprobs), text });
+    if (end !== undefined || stop === "stop") over(end ?? "stopped");
   }
 
   #drop(slot: Slot): void {
@@ -190,7 +194,7 @@ export class ScriptedEngine implements Engine {
 }
 
 /** Log-probabilities that a test can recognise. */
-function told(token: number, logprobs: number | undefined): MadeToken {
+function told(token: number, logprobs: number | undefined): Omit<MadeToken, "text"> {
   if (logprobs === undefined) return { token };
   const top: TokenLogprob[] = Array.from({ length: logprobs }, (_, at) => ({ token: at + 1, logprob: -1 - at }));
   return { token, logprob: -0.5, top };

@@ -1,7 +1,8 @@
 // Calls of tools: found in texts however they are cut into pieces, in the ways that published models write them.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { readSampling } from "../../src/generate/sampling.js";
+import { Ending } from "../../src/engine/ending.js";
+import { readSampling } from "../../src/engine/sampling.js";
 import { TextTokenizer } from "../../src/generate/tokenizer.js";
 import type { Engine, TextListener } from "../../src/serve/engine.js";
 import { TextGroup } from "../../src/serve/text-group.js";
@@ -139,11 +140,13 @@ describe("a text in pieces", () => {
 test("control tokens that stand before calls are seen, though they are no text", () => {
   const spelled = ["Well", ".", "", '[{"name": "f", ', '"arguments": {}}]', "STOP"];
   let listener: TextListener | undefined;
+  let ending: Ending | undefined;
   const engine: Engine = {
     context: 64,
     vocabulary: spelled.length,
-    submit(_, given) {
+    submit(request, given) {
       listener = given;
+      ending = new Ending(request);
       return { cancel: () => {} };
     },
     figures: () => {
@@ -169,8 +172,11 @@ test("control tokens that stand before calls are seen, though they are no text",
       failed: () => {},
     },
   );
-  for (const token of [0, 1, 2, 3, 4]) expect(listener!.token({ token })).toBeUndefined();
-  expect(listener!.token({ token: 5 })).toBe("stop");
+  for (const token of [0, 1, 2, 3, 4, 5]) {
+    const { text, end } = ending!.push(token, false, false);
+    expect(end).toBe(token === 5 ? "stopped" : undefined);
+    listener!.token({ token, text });
+  }
   listener!.ended("stopped");
   expect(heard).toMatchObject([
     { kind: "content", text: "Well" },

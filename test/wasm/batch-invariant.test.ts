@@ -118,7 +118,7 @@ describe("rows that come out alike", () => {
       const sequence = pages.pool.add();
       let logits = new Float32Array();
       for (let at = 0, index = 0; index < parts.length; at += parts[index++])
-        logits = (await step([{ sequence, tokens: tokens.slice(at, at + parts[index]) }])).at(0).slice();
+        logits = (await step([{ sequence, tokens: tokens.slice(at, at + parts[index]) }])).at(0)!.slice();
       sequence.release();
       pages.pool.forgetPrefixes();
       return logits;
@@ -135,7 +135,7 @@ describe("rows that come out alike", () => {
       { sequence: other, tokens: tokens.slice(20, 21) },
       { sequence: one, tokens: tokens.slice(50, 90) },
     ]);
-    expect(beside.at(0, 1)).toEqual(whole);
+    expect(beside[1]).toEqual(whole);
     // As padded runs compute them, but for rounding.
     const plainModel = await CausalLM.load(embedded, { cache: "paged", context: 100, keep: 0, blocks: 40 });
     const [{ last }] = await plainModel.pages!.step([{ sequence: plainModel.pages!.pool.add(), tokens }]);

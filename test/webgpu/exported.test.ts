@@ -17,6 +17,7 @@ import { bytesOf, lastRows, logitsName, models, packedSteps, toleranceOf } from 
 import { noWebgpu } from "../support/backends.js";
 import { compareViews, largestDifference } from "../support/compare.js";
 import { keepDevice } from "../support/device.js";
+import { DrawnRuns } from "../support/drawn-runs.js";
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
 const grown = models.filter((model) => !model.includes("static"));
@@ -70,7 +71,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     const state = decoder.createState(1, 64);
     poison(state);
     const drawing = { temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, seeds: [1], seen: [[]] };
-    const drawer = decoder.drawer(drawing)!;
+    const drawer = new DrawnRuns(decoder, drawing);
     const prompt = [3, 1, 4, 1, 5];
     const drawn = [...(await (await drawer.draw(state, [prompt], [0], 0)).tokens)];
     for (const count of [3, 5]) {

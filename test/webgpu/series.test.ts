@@ -15,6 +15,7 @@ import { noWebgpu } from "../support/backends.js";
 import { largestDifference } from "../support/compare.js";
 import { int64, step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
 import { poison, WatchedSession } from "../support/watched-session.js";
+import { DrawnRuns } from "../support/drawn-runs.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
 const capacity = 16;
@@ -127,7 +128,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     const model = new Decoder(session);
     const state = model.createState(1, 64);
     const drawing = { temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1.2, seeds: [3], seen: [[1, 2]] };
-    const drawer = model.drawer(drawing)!;
+    const drawer = new DrawnRuns(model, drawing);
     await (
       await drawer.draw(state, [[5, 6, 7]], [0], 0)
     ).tokens;
@@ -202,7 +203,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     const ours = decoding.createState(1, capacity);
     poison(ours);
     const drawing = { temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, seeds: [1], seen: [[]] };
-    const drawer = decoding.drawer(drawing)!;
+    const drawer = new DrawnRuns(decoding, drawing);
     const prompt = [5, 6, 7];
     const drawn = [...(await (await drawer.draw(ours, [prompt], [0], 0)).tokens)];
     for (const [position, count] of [

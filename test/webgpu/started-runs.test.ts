@@ -15,6 +15,7 @@ import { noWebgpu } from "../support/backends.js";
 import { largestDifference } from "../support/compare.js";
 import { step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
 import { poison, WatchedSession } from "../support/watched-session.js";
+import { DrawnRuns } from "../support/drawn-runs.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
 const dims = { batch: 1, capacity: 16 };
@@ -76,7 +77,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     const session = await WatchedSession.open(decoder, { inPlace: "require" });
     const model = new Decoder(session);
     const state = model.createState(1, 64);
-    const drawer = model.drawer(drawing)!;
+    const drawer = new DrawnRuns(model, drawing);
     const underWay = [await drawer.draw(state, [tokens(0, 3)], [0], 0)];
     let made = 0;
     for (let count = 1; count < 40; count++) {
@@ -94,7 +95,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     const session = await WatchedSession.open(decoder);
     const model = new Decoder(session);
     const [state, other] = [model.createState(1, 64), model.createState(1, 64)];
-    const drawer = model.drawer(drawing)!;
+    const drawer = new DrawnRuns(model, drawing);
     await (
       await drawer.draw(state, [tokens(0, 3)], [0], 0)
     ).tokens;

@@ -5,7 +5,7 @@
  */
 import { type NamedBlock, nameBlocks } from "../../cache/block-names.js";
 import type { PagedState } from "../../cache/paged-state.js";
-import type { PagedDecoder } from "../../generate/paged-decoder.js";
+import type { PagedDecoder } from "../../engine/paged-decoder.js";
 import { CheckedStore } from "./checked-store.js";
 import { pageFingerprint, type PrefixStore } from "./prefix-store.js";
 

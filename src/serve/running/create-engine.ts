@@ -4,7 +4,8 @@ import { InsituError } from "../../base/error.js";
 import type { LanguageModel } from "../../generate/causal-lm.js";
 import type { Engine } from "../engine.js";
 import type { PrefixStore } from "./prefix-store.js";
-import { type StepDecoder, TextEngine } from "./text-engine.js";
+import type { PagedDecoder } from "../../engine/paged-decoder.js";
+import { TextEngine } from "./text-engine.js";
 
 /** How an engine works. */
 export interface EngineOptions {
@@ -26,7 +27,7 @@ type CountOption = Exclude<keyof EngineOptions, "prefixes">;
 
 /** What an engine runs on: a language model that was loaded with cache: "paged". */
 export interface EngineModel extends Pick<LanguageModel, "contextLength" | "vocabulary"> {
-  readonly pagedDecoder: StepDecoder | undefined;
+  readonly pagedDecoder: PagedDecoder | undefined;
 }
 
 /** An engine over a model's pages. The model must do nothing else meanwhile, and is released by its owner. */

@@ -1,6 +1,6 @@
 /** Messages as OpenAI's clients send them → messages as chat templates take them, and the tokens of a conversation. */
 import * as z from "zod";
-import { chatRules, type EndRules } from "../../generate/ending.js";
+import { chatRules, type EndRules } from "../../engine/ending.js";
 import { type ChatMessage, plainText } from "../../generate/messages.js";
 import { JsonBounds } from "../json-bounds.js";
 import { badField } from "./api-error.js";

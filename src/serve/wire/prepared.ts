@@ -1,11 +1,11 @@
 /** A request that was read: its texts, and what becomes of what they tell. */
-import type { HeldConstraint } from "../../generate/constraint.js";
-import type { TextAsk } from "../text-group.js";
+import type { HeldConstraint } from "../../engine/constraint.js";
+import type { RequestedText } from "../text-group.js";
 import type { Answer } from "./answer.js";
 
 /** What an endpoint hands to the server. Once it is there, its asks' constraints are the server's to release. */
 export interface Prepared {
-  readonly asks: readonly TextAsk[];
+  readonly asks: readonly RequestedText[];
   readonly answer: Answer;
   readonly stream: boolean;
   /** Higher ones first. */
@@ -15,7 +15,7 @@ export interface Prepared {
 }
 
 /** Several texts of one prompt: each with a seed and a constraint of its own. */
-export const asksOf = (ask: TextAsk, count: number, constraints: readonly HeldConstraint[]): TextAsk[] =>
+export const asksOf = (ask: RequestedText, count: number, constraints: readonly HeldConstraint[]): RequestedText[] =>
   Array.from({ length: count }, (_, index) => ({
     ...ask,
     sampling: { ...ask.sampling, seed: ask.sampling.seed + index },

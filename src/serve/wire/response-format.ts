@@ -1,6 +1,6 @@
 /** What a client wants the text to be: text, an object, or what a JSON Schema allows. Chat and responses write it differently. */
 import * as z from "zod";
-import type { TextRule } from "../../generate/constraint.js";
+import type { TextRule } from "../../engine/constraint.js";
 import { badField } from "./api-error.js";
 import { schemaField } from "./fields.js";
 

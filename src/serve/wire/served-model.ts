@@ -1,5 +1,5 @@
 /** The model behind the endpoints, as they see it: its names, its tokenizer, its engine, and how it writes calls of tools. */
-import type { HeldConstraint, TextRule } from "../../generate/constraint.js";
+import type { HeldConstraint, TextRule } from "../../engine/constraint.js";
 import type { LanguageModel } from "../../generate/causal-lm.js";
 import { InsituError } from "../../base/error.js";
 import type { ChatMessage } from "../../generate/messages.js";

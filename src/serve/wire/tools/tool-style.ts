@@ -1,5 +1,5 @@
 /** How a model writes calls of tools: found out by having its own chat template write one. */
-import type { CallForm, TextRule } from "../../../generate/constraint.js";
+import type { CallForm, TextRule } from "../../../engine/constraint.js";
 import type { TextTokenizer } from "../../../generate/tokenizer.js";
 import type { FunctionTool } from "./tools.js";
 import type { CallMarks } from "./call-reader.js";

@@ -1,6 +1,6 @@
 /** The tools of a request: functions that the model may call, whether it must, and what its texts have to obey for it. */
 import * as z from "zod";
-import type { JsonSchema, TextRule } from "../../../generate/constraint.js";
+import type { JsonSchema, TextRule } from "../../../engine/constraint.js";
 import { badField } from "../api-error.js";
 import { schemaField } from "../fields.js";
 import { mustCall, type ToolStyle } from "./tool-style.js";

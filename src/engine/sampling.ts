@@ -124,10 +124,9 @@ export class Sampler {
     for (const token of prompt) this.#seen.add(token);
   }
 
-  /** Goes on with a text of which these tokens were made elsewhere. */
-  resume(tokens: readonly number[]): void {
-    this.#choices += tokens.length;
-    for (const token of tokens) this.accept(token);
+  /** The next token is chosen elsewhere. */
+  skip(): void {
+    this.#choices++;
   }
 
   /** The next token, none of those that are barred. The logits are left as they are. */

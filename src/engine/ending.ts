@@ -1,16 +1,12 @@
 /**
  * How a text ends: at a token that ends it, at a stop string, where its grammar does, after the most tokens, at a full context, or because nobody
- * wants it any more. Decided here alone, for single texts, samples, batches, beams and servers. Runs no model and chooses no token.
+ * wants it any more. Decided here alone, for every text that the engine makes. Runs no model and chooses no token.
  */
 import { InsituError } from "../base/error.js";
 import type { TokenConstraint } from "./constraint.js";
-import type { Generating } from "./options.js";
-import { pause } from "./pause.js";
 import { SentenceEnd } from "./sentence-end.js";
-import { StopStrings, TextStream, type TokenDecoder } from "./text-stream.js";
-
-/** Why a text ended: the model's end token, a stop string, the most tokens, a full context, or it did not. */
-export type FinishReason = "end" | "stop" | "length" | "context" | "unfinished";
+import type { TextAsk, TextEnd } from "./text-ask.js";
+import { StopStrings, TextStream } from "./text-stream.js";
 
 /** The part of a text's most tokens after which it may end at a sentence. */
 const leastPart = 3 / 4;
@@ -19,8 +15,8 @@ const leastPart = 3 / 4;
 interface Continued {
   /** The text that became certain with it. */
   readonly text: string;
-  /** Why the text ended with it, where it did. A token that ends the text ("end") is no part of it. */
-  readonly finish: FinishReason | undefined;
+  /** Why the text ended with it, where it did. An end token is no part of it. */
+  readonly end: TextEnd | undefined;
 }
 
 /** Where a text may end, as far as its caller and its model's way of chatting say so. */
@@ -49,16 +45,18 @@ export function chatRules(hasTemplate: boolean, stop: readonly string[] | undefi
  * Whether a text may end: not before it has its least tokens and, where it must have some, anything but blanks; and not before its grammar does,
  * which decides alone once there is anything. A stop string ends it only where the text would be whole without it.
  */
-export class TextEnds {
+class TextEnds {
   readonly #rules: EndRules;
   readonly #constraint: TokenConstraint | undefined;
   readonly #stops: StopStrings;
   #tokens = 0;
-  #isVisible = false;
+  #isVisible: boolean;
 
-  constructor(rules: EndRules, constraint: TokenConstraint | undefined) {
+  /** `hasText`: what is not seen to be blank counts where there is no text. */
+  constructor(rules: EndRules, constraint: TokenConstraint | undefined, hasText = true) {
     this.#rules = rules;
     this.#constraint = constraint;
+    this.#isVisible = !hasText;
     this.#stops = new StopStrings(rules.stop, (before) => this.#mayStop(before));
   }
 
@@ -102,86 +100,69 @@ export class TextEnds {
 
 /** One text on its way to its end. */
 export class Ending {
-  readonly #options: Generating;
-  readonly #stream: TextStream;
-  readonly #constraint: TokenConstraint | undefined;
+  readonly #ask: TextAsk;
+  #stream: TextStream | undefined;
   readonly #ends: TextEnds;
   readonly #sentence = new SentenceEnd();
   #tokens = 0;
-  #finish: FinishReason = "unfinished";
 
-  constructor(decoder: TokenDecoder, prompt: readonly number[], options: Generating, constraint?: TokenConstraint) {
-    this.#options = options;
-    this.#stream = new TextStream(decoder, prompt);
-    this.#constraint = constraint;
-    this.#ends = new TextEnds(options, constraint);
-  }
-
-  /** Why the text ended. */
-  get finish(): FinishReason {
-    return this.#finish;
+  constructor(ask: TextAsk) {
+    const { stop = [], minTokens = 0, stopsFrom = minTokens, constraint, decoder, prompt } = ask;
+    this.#ask = ask;
+    this.#stream = decoder && new TextStream(decoder, prompt);
+    this.#ends = new TextEnds({ stop, minTokens, stopsFrom }, constraint, decoder !== undefined);
   }
 
   /** Tokens that may still come. */
   get remaining(): number {
-    return (this.#options.maxTokens ?? Infinity) - this.#tokens;
+    return (this.#ask.maxTokens ?? Infinity) - this.#tokens;
   }
 
   get #mayEndAtSentence(): boolean {
-    const { endAtSentence, maxTokens = Infinity } = this.#options;
+    const { endAtSentence = false, maxTokens = Infinity } = this.#ask;
     return endAtSentence && this.#tokens >= leastPart * maxTokens;
   }
 
   /** Tokens that may not come next, since they would end the text. A constraint rules out by itself what it does not have. */
   get barred(): ReadonlySet<number> | undefined {
-    const isFree = this.#ends.hasLeast || this.#constraint?.mayEnd === false || this.#ends.isOver;
-    return isFree ? undefined : this.#options.endTokens;
+    const isFree = this.#ends.hasLeast || this.#ask.constraint?.mayEnd === false || this.#ends.isOver;
+    return isFree ? undefined : this.#ask.endTokens;
   }
 
   /** True for a token that ends the text here. */
   endsWith(token: number): boolean {
-    return this.#options.endTokens.has(token) && this.#ends.mayEnd;
+    return this.#ask.endTokens.has(token) && this.#ends.mayEnd;
   }
 
   /** Adds a token, which the text's constraint has taken already unless it ends the text. `full` says that the context has no room to read it. */
   push(token: number, full: boolean, ends: boolean = this.endsWith(token)): Continued {
-    if (ends) return this.#end("end", "");
+    if (ends) return this.#end("end-token", "");
     this.#tokens++;
-    const { text, stopped } = this.#ends.push(this.#stream.push(token));
-    if (stopped) {
-      this.#finish = "stop";
-      return { text, finish: "stop" };
-    }
-    if (this.#ends.isOver) return this.#end("end", text);
+    const { text, stopped } = this.#ends.push(this.#textOf(token));
+    if (stopped) return { text, end: "stopped" };
+    if (this.#ends.isOver) return this.#end("end-token", text);
     const sentence = this.#sentence.push(text);
-    if (sentence !== undefined && this.#mayEndAtSentence) {
-      this.#finish = "length";
-      return { text: sentence, finish: "length" };
-    }
-    if (this.remaining <= 0) return this.#end("length", text);
-    if (full && this.#options.whenFull !== "slide") return this.#end("context", text);
-    return { text, finish: undefined };
+    if (sentence !== undefined && this.#mayEndAtSentence) return { text: sentence, end: "max-tokens" };
+    if (this.remaining <= 0) return this.#end("max-tokens", text);
+    if (full && this.#ask.whenFull !== "slide") return this.#end("context-full", text);
+    return { text, end: undefined };
   }
 
-  /** Throws for a text that ended for want of room where that is an error: asked once its last token was handed out. */
-  requireRoom(capacity: number): void {
-    if (this.#finish === "context" && this.#options.whenFull === "error") throw contextFull(capacity);
+  /** The text that is certain with a token. */
+  #textOf(token: number): string {
+    const { decoder, markers } = this.#ask;
+    if (this.#stream === undefined || decoder === undefined) return "";
+    const marker = markers?.get(token);
+    if (marker === undefined) return this.#stream.push(token);
+    const before = this.#stream.end();
+    this.#stream = new TextStream(decoder);
+    return before + marker;
   }
 
   /** Ends the text with what was held back of it, as far as no stop string is in that. */
-  #end(finish: FinishReason, before: string): Continued {
-    this.#finish = finish;
-    return { text: before + this.#ends.end(this.#stream.end()), finish };
+  #end(end: TextEnd, before: string): Continued {
+    return { text: before + this.#ends.end(this.#stream?.end() ?? ""), end };
   }
-}
-
-/** True if no token is wanted: the text has ended before it began. */
-export const wantsNothing = ({ maxTokens }: Generating): boolean => maxTokens === 0;
-
-/** Lets events be served, and throws if the caller no longer wants the text. */
-export async function stillWanted({ signal }: Generating): Promise<void> {
-  await pause();
-  signal?.throwIfAborted();
 }
 
 /** The error of whenFull: "error", and of a prompt that does not fit. */

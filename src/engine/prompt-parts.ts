@@ -45,7 +45,3 @@ export function nextRows(left: number, room: number, { chunk, recurs = false }: 
   const padded = Math.min(lengthFor(left), chunk);
   return padded <= room ? padded : left;
 }
-
-/** Some tokens of a prompt; zeros before its first one and behind its last. */
-export const tokensFrom = (prompt: readonly number[], start: number, count: number): readonly number[] =>
-  Array.from({ length: count }, (_, index) => prompt[start + index] ?? 0);

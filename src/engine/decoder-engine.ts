@@ -1,0 +1,89 @@
+/** A model made ready to be driven: its decoder, the engine over it, and empty contexts of its layout. */
+import { Decoder } from "../cache/decoder.js";
+import type { Session } from "../session/session.js";
+import { Context, type ContextOptions } from "./context.js";
+import { LinearLayout } from "./linear-layout.js";
+import { PagedDecoder, type PagedOptions } from "./paged-decoder.js";
+import { PagedLayout } from "./paged-layout.js";
+import { type EngineWatch, TokenEngine } from "./token-engine.js";
+import { budget } from "./tuning.js";
+
+/** How texts are read. */
+interface ReadingOptions {
+  /** Tokens that prompt and text may take together. */
+  readonly capacity: number;
+  /** Prompt tokens of one run at most; by the device where left out. */
+  readonly chunk: number | undefined;
+  /** Tokens at the beginning that stay when a context slides. */
+  readonly sinks: number;
+}
+
+/** A model that texts are made with. */
+export interface DecoderEngine {
+  readonly engine: TokenEngine;
+  /** Its pages, where texts lie on such. */
+  readonly paged: PagedDecoder | undefined;
+  /** An empty context, whose rows are restored from bytes where some are given. */
+  open(): Context;
+  restore(bytes: Uint8Array, tokens: readonly number[]): Promise<Context>;
+  /** Empty contexts for texts that are made together, behind prompts of these lengths, of at most `capacity` tokens each. */
+  readonly openTogether: (prompts: readonly number[], capacity: number) => readonly Context[];
+  /** Lets go of all contexts that there are. */
+  release(): void;
+}
+
+/** An engine over linear caches. Throws for a model that is no text decoder. */
+export function linearEngine(session: Session, { capacity, chunk, sinks }: ReadingOptions): DecoderEngine {
+  const decoder = new Decoder(session, { overwriteLogits: true });
+  const { isDevice } = session;
+  const reading = { chunk: chunk ?? (isDevice ? budget.deviceChunk : budget.hostChunk), recurs: isDevice };
+  const shape = { sinks, overwrites: decoder.overwrites, isWhole: decoder.ragged };
+  const open = (): Context => LinearLayout.open(decoder, { capacity, ...shape })[0];
+  return {
+    engine: new TokenEngine(new LinearLayout(decoder, reading, isDevice)),
+    paged: undefined,
+    open,
+    restore: (bytes, tokens) => restored(open(), { capacity, ...shape }, bytes, tokens),
+    openTogether: (prompts, most) => LinearLayout.open(decoder, { ...shape, capacity: most }, prompts),
+    release: () => {},
+  };
+}
+
+/** An engine over pages. `apart`: a token comes out alike whatever it is read with. */
+export function pagedEngine(
+  session: Session,
+  paged: PagedOptions,
+  { capacity, chunk, sinks }: ReadingOptions,
+  apart: boolean,
+  watch: EngineWatch,
+): DecoderEngine {
+  const decoder = new PagedDecoder(session, paged, capacity, apart);
+  const tokenBudget = chunk ?? decoder.usualTokens;
+  const settings = { tokenBudget, mostRunning: tokenBudget, watermark: 0, mostPreemptions: 3 };
+  const shape = { capacity, sinks, overwrites: decoder.overwrites, isWhole: true };
+  const open = (): Context => PagedLayout.open(decoder, shape);
+  return {
+    engine: new TokenEngine(new PagedLayout(decoder, settings), watch),
+    paged: decoder,
+    open,
+    restore: (bytes, tokens) => restored(open(), shape, bytes, tokens),
+    openTogether: (prompts) => prompts.map(open),
+    release: () => decoder.release(),
+  };
+}
+
+/** An empty context with saved rows of these tokens; the caller looks at how many rows there are. */
+async function restored(
+  empty: Context,
+  options: ContextOptions,
+  bytes: Uint8Array,
+  tokens: readonly number[],
+): Promise<Context> {
+  try {
+    await empty.rows.restore(bytes);
+  } catch (error) {
+    empty.release();
+    throw error;
+  }
+  return new Context(empty.rows, options, tokens);
+}

@@ -1,0 +1,228 @@
+/**
+ * Texts on linear caches: each has a state of its own, or several that are made together are the samples of one. Prompts are read in chunks; the samples
+ * of one state go on step by step beside each other, those that have ended too.
+ */
+import type { Decoder } from "../cache/decoder.js";
+import type { DrawnRun, OneDrawing } from "../cache/token-drawer.js";
+import { Context, type ContextOptions } from "./context.js";
+import type { Lane } from "./lane.js";
+import { LinearGroup, LinearRows } from "./linear-rows.js";
+import { MadeText } from "./made-text.js";
+import { nextPart, nextRows, type PromptReading } from "./prompt-parts.js";
+import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan } from "./step.js";
+import type { EngineText } from "./text.js";
+
+/** States, and the texts that lie there. */
+export class LinearLayout implements Layout {
+  readonly draws: boolean;
+  readonly goesAhead: boolean;
+  readonly #decoder: Decoder;
+  readonly #reading: PromptReading;
+  /** The texts of each group, by sample. */
+  readonly #groups = new Map<LinearGroup, (EngineText | undefined)[]>();
+
+  constructor(decoder: Decoder, reading: PromptReading, goesAhead: boolean) {
+    this.#decoder = decoder;
+    this.#reading = reading;
+    this.goesAhead = goesAhead;
+    this.draws = goesAhead && decoder.draws;
+  }
+
+  /** Empty contexts for texts that are made together: for one, or for several with prompts of these lengths. */
+  static open(decoder: Decoder, options: ContextOptions, prompts: readonly number[] = [0]): Context[] {
+    const { capacity } = options;
+    const longest = Math.max(...prompts);
+    const padding = prompts.map((length) => (decoder.ragged ? 0 : longest - length));
+    const group = new LinearGroup(decoder, decoder.createState(prompts.length, capacity), capacity, padding);
+    return prompts.map((_, sample) => new Context(new LinearRows(group, sample), options));
+  }
+
+  add(text: EngineText): void {
+    const { group, sample } = rowsOf(text);
+    const texts = this.#groups.get(group) ?? new Array<EngineText | undefined>(group.samples).fill(undefined);
+    texts[sample] = text;
+    this.#groups.set(group, texts);
+    text.start();
+  }
+
+  remove(text: EngineText): void {
+    const { group, sample } = rowsOf(text);
+    const texts = this.#groups.get(group);
+    if (texts?.[sample] !== text) return;
+    texts[sample] = undefined;
+    if (texts.some((other) => other !== undefined)) return;
+    this.#groups.delete(group);
+    group.rest();
+    group.lane.drawn = new Map();
+  }
+
+  laneOf(text: EngineText): Lane {
+    return rowsOf(text).group.lane;
+  }
+
+  plan(isReady: (text: EngineText) => boolean): StepPlan {
+    const steps: Step[] = [];
+    for (const [group, all] of this.#groups) {
+      const texts = all.filter((text): text is EngineText => text !== undefined && !text.isOver);
+      const ready = texts.filter(isReady);
+      // Those of one state go on together: none is left behind by one that has to wait.
+      const mayGo = group.samples === 1 ? ready.length === 1 : texts.every((text) => text.isReady(group.lane));
+      if (ready.length === 0 || !mayGo) continue;
+      const parts = group.samples === 1 ? [this.#partOf(ready[0])] : this.#partsOf(group, texts);
+      if (!this.#isLate(group, parts)) steps.push({ lane: group.lane, parts });
+    }
+    return { steps };
+  }
+
+  /** Penalties go by tokens: those of texts whose last one is not known go on only where the device has noted it. */
+  #isLate(group: LinearGroup, parts: readonly StepPart[]): boolean {
+    const isPenalized = ({ tokens, text }: StepPart): boolean =>
+      tokens === "drawn" && text instanceof MadeText && text.drawing!.options.repetitionPenalty !== 1;
+    return (
+      parts.some(isPenalized) && !parts.every(({ tokens, text }) => tokens === "drawn" && group.lane.drawn.has(text))
+    );
+  }
+
+  /** The next part of a text that is alone in its state. */
+  #partOf(text: EngineText): StepPart {
+    const { context, unread } = text;
+    if (text.slides || text.pending === 0) return text.part(1);
+    if (text.triesOut) return text.part(unread);
+    const left = Math.min(unread, context.room);
+    const { count, again } = nextPart(left, context.length, this.#reading);
+    if (text.readAgain(again)) return text.part(count);
+    // A state that cannot go back reads on from where it is.
+    return text.part(nextPart(left, 0, this.#reading).count);
+  }
+
+  /** The next parts of texts in one state: prompts but for their last tokens, which are read together, since a model may have logits of the last one alone. */
+  #partsOf(group: LinearGroup, texts: readonly EngineText[]): readonly StepPart[] {
+    const { chunk } = this.#reading;
+    if (!this.#decoder.ragged) {
+      const [rows] = group.state.lengths;
+      const end = Math.max(...texts.map((text) => paddingOf(text) + text.context.length + text.unread));
+      const count = Math.min(chunk, end - rows);
+      // Those that are short begin when the others have come so far.
+      return texts.flatMap((text) => {
+        const own = rows + count - paddingOf(text) - text.context.length;
+        return own > 0 ? [text.part(own)] : [];
+      });
+    }
+    const left = Math.max(...texts.map(({ unread }) => unread)) - 1;
+    if (left === 0) return texts.map((text) => text.part(1));
+    const rows = { ...this.#reading, chunk: this.goesAhead ? Math.max(1, Math.floor(chunk / group.samples)) : chunk };
+    const longest = Math.max(...texts.map(({ context }) => context.length));
+    const count = nextRows(left, group.capacity - longest, rows);
+    return texts.flatMap((text) => (text.unread > 1 ? [text.part(Math.min(count, text.unread - 1))] : []));
+  }
+
+  mayRepeat({ lane, parts }: Step, count: number): boolean {
+    const { group } = rowsOf(parts[0].text);
+    const drawings = this.#drawingsOf(group, parts);
+    const from = Array.from({ length: group.samples }, (_, row) => row);
+    return (
+      this.goesAhead &&
+      parts.every(({ tokens, text }) => tokens === "drawn" && lane.drawn.has(text) && text.context.room >= count) &&
+      group.capacity > count &&
+      group.drawer.goesOn(from, drawings)
+    );
+  }
+
+  async begin({ lane, parts }: Step, count: number): Promise<BegunRuns> {
+    const { group } = rowsOf(parts[0].text);
+    const { state, padding, samples } = group;
+    const { ragged } = this.#decoder;
+    const length = Math.max(...parts.map(({ tokens }) => (tokens === "drawn" ? 1 : tokens.length)));
+    const own = Array.from({ length: samples }, (_, sample) =>
+      parts.find(({ text }) => rowsOf(text).sample === sample),
+    );
+    // One that has ended, or does not read now, needs rows to write to, too.
+    if (ragged && samples > 1)
+      state.rewind(
+        state.lengths.map((rows, sample) => (own[sample] ? rows : Math.min(rows, group.capacity - length * count))),
+      );
+    const before = state.lengths;
+    const [only] = parts;
+    const step = {
+      tokens: own.map((part) => tokensOf(part, length, ragged)),
+      positions: own.map((part, sample) => {
+        if (part === undefined) return before[sample] - padding[sample];
+        const zeros = ragged || part.tokens === "drawn" ? 0 : length - part.tokens.length;
+        return part.over?.position ?? part.text.context.position - zeros;
+      }),
+      padding,
+      keep: Math.max(...parts.map(({ keep }) => keep)),
+      ...(only.over && { rows: { start: [only.over.rows.start], valid: [only.over.rows.valid] } }),
+    };
+    const tellsLogits = parts.some(({ wants }) => wants === "logits");
+    let results: BegunRuns["results"];
+    if (parts.every(({ wants }) => wants !== "token")) {
+      const begun = await this.#decoder.start(state, step, tellsLogits);
+      results = begun.results.then((logits) => [parts.map((part) => resultOf(part, { tokens: [], logits }))]);
+    } else {
+      const from = sourcesOf(lane, own);
+      const ask = { drawings: this.#drawingsOf(group, parts), tellsLogits, ...(from && { from }) };
+      const later = Array.from({ length: count - 1 }, (_, at) => ({
+        ...step,
+        positions: step.positions.map((position) => position + at + 1),
+      }));
+      const begun = await group.drawer.begin(state, step, ask, later);
+      results = begun.results.then((runs) => runs.map((run) => parts.map((part) => resultOf(part, run))));
+    }
+    // Nobody has to wait for them.
+    results.catch(() => undefined);
+    // What was read behind a text's own tokens is forgotten.
+    if (ragged && samples > 1)
+      state.rewind(
+        before.map((rows, sample) => {
+          const tokens = own[sample]?.tokens;
+          return rows + (tokens === undefined ? 0 : tokens === "drawn" ? count : tokens.length);
+        }),
+      );
+    lane.drawn = new Map(parts.flatMap(({ text, wants }) => (wants === "token" ? [[text, rowsOf(text).sample]] : [])));
+    return { results };
+  }
+
+  /** How the token of each sample is drawn; what is drawn for those that take no part nobody reads. */
+  #drawingsOf(group: LinearGroup, parts: readonly StepPart[]): readonly OneDrawing[] {
+    const drawings = parts.map(({ text }) => (text instanceof MadeText ? text.drawing : undefined));
+    const usual = drawings.find((drawing) => drawing !== undefined)!;
+    return Array.from({ length: group.samples }, (_, sample) => {
+      const at = parts.findIndex(({ text }) => rowsOf(text).sample === sample);
+      return (at < 0 ? undefined : drawings[at]) ?? usual;
+    });
+  }
+
+  settle(): void {}
+}
+
+const rowsOf = (text: EngineText): LinearRows => text.context.rows as LinearRows;
+
+const paddingOf = (text: EngineText): number => {
+  const { group, sample } = rowsOf(text);
+  return group.padding[sample];
+};
+
+/** So many tokens of a sample: zeros behind its own, or in front of them where all samples have one length. */
+function tokensOf(part: StepPart | undefined, length: number, ragged: boolean): readonly number[] {
+  const own = part === undefined || part.tokens === "drawn" ? [] : part.tokens;
+  const zeros = Array<number>(length - own.length).fill(0);
+  return ragged ? [...own, ...zeros] : [...zeros, ...own];
+}
+
+/** For each sample the row of the run before that drew its token; those that do not read go on from their own. Undefined where none was drawn. */
+function sourcesOf(lane: Lane, own: readonly (StepPart | undefined)[]): readonly (number | undefined)[] | undefined {
+  if (!own.some((part) => part?.tokens === "drawn")) return undefined;
+  return own.map((part, sample) => {
+    if (part === undefined) return sample;
+    return part.tokens === "drawn" ? lane.drawn.get(part.text) : undefined;
+  });
+}
+
+/** What a run told of a part. */
+function resultOf(part: StepPart, { tokens, logits }: DrawnRun): PartResult {
+  const { sample } = rowsOf(part.text);
+  if (part.wants === "token") return { kind: "token", token: tokens[sample] };
+  if (part.wants !== "logits") return { kind: "nothing" };
+  return { kind: "logits", at: (fromEnd) => logits!.at(fromEnd, sample) };
+}

@@ -1,0 +1,113 @@
+/**
+ * Linear caches: a state of a session for one text, or for several that are read together, a sample each. Where samples have one length for all, shorter
+ * prompts are padded at the front.
+ */
+import type { Decoder } from "../cache/decoder.js";
+import type { TokenDrawer } from "../cache/token-drawer.js";
+import type { State } from "../session/state.js";
+import { Lane } from "./lane.js";
+import type { Rows } from "./rows.js";
+
+/** Texts that lie in one state. */
+export class LinearGroup {
+  readonly lane: Lane = new Lane();
+  readonly state: State;
+  readonly capacity: number;
+  /** Slots in front of each text. */
+  readonly padding: readonly number[];
+  readonly #decoder: Decoder;
+  #drawer: TokenDrawer | undefined;
+  #open: number;
+
+  constructor(decoder: Decoder, state: State, capacity: number, padding: readonly number[]) {
+    this.#decoder = decoder;
+    this.state = state;
+    this.capacity = capacity;
+    this.padding = padding;
+    this.#open = padding.length;
+  }
+
+  get samples(): number {
+    return this.padding.length;
+  }
+
+  /** Draws its tokens. */
+  get drawer(): TokenDrawer {
+    return (this.#drawer ??= this.#decoder.drawer());
+  }
+
+  /** Lets others have the slots of what was drawn: nobody reads it any more. */
+  rest(): void {
+    this.#drawer?.release();
+    this.#drawer = undefined;
+  }
+
+  fork(): LinearGroup {
+    return new LinearGroup(this.#decoder, this.state.fork(), this.capacity, this.padding);
+  }
+
+  /** One text lets go: the state goes with the last. */
+  leave(): void {
+    if (--this.#open > 0) return;
+    this.rest();
+    this.state.release();
+  }
+}
+
+/** One text of a group. */
+export class LinearRows implements Rows {
+  readonly group: LinearGroup;
+  readonly sample: number;
+  #isReleased = false;
+
+  constructor(group: LinearGroup, sample: number) {
+    this.group = group;
+    this.sample = sample;
+  }
+
+  get byteLength(): number {
+    return this.group.state.byteLength / this.group.samples;
+  }
+
+  get heldBytes(): number {
+    return this.byteLength;
+  }
+
+  get movedBytes(): number {
+    return this.group.state.statistics.movedBytes;
+  }
+
+  rewind(length: number): void {
+    const { state } = this.group;
+    state.rewind(this.group.samples === 1 ? length : state.lengths.with(this.sample, length));
+  }
+
+  fork(): LinearRows {
+    return new LinearRows(this.group.fork(), this.sample);
+  }
+
+  share(_tokens: readonly number[], length: number): number {
+    return length;
+  }
+
+  learn(): void {}
+
+  get countedRows(): number | undefined {
+    const { state } = this.group;
+    return state.countsRows ? state.lengths[this.sample] : undefined;
+  }
+
+  save(): Promise<Uint8Array> {
+    return this.group.state.save();
+  }
+
+  restore(bytes: Uint8Array): Promise<void> {
+    return this.group.state.restore(bytes);
+  }
+
+  release(): void {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.group.leave();
+  }
+}

@@ -1,0 +1,221 @@
+/** A text whose tokens are made: how the next one is chosen or drawn, what is guessed, and when it ends. The one place where that is decided. */
+import { InsituError } from "../base/error.js";
+import { checkToken, type DrawingOptions, type OneDrawing } from "../cache/token-drawer.js";
+import type { Context } from "./context.js";
+import { Ending } from "./ending.js";
+import { NgramLookup } from "./lookup.js";
+import { describeChoice, drawingOf, Sampler } from "./sampling.js";
+import type { PartResult, Want } from "./step.js";
+import { EngineText, type TextOwner } from "./text.js";
+import type { TextAsk, TextEnd } from "./text-ask.js";
+
+/** A token with its log-probability. */
+export interface TokenLogprob {
+  readonly token: number;
+  readonly logprob: number;
+}
+
+/** A token of a text, as it was made. */
+export interface MadeToken {
+  readonly token: number;
+  /** The text that became certain with it. */
+  readonly text: string;
+  readonly logprob?: number;
+  readonly top?: readonly TokenLogprob[];
+}
+
+/** Who hears of a text. Calls come in order; nothing comes after ended, failed, or once it left. One that throws fails its text alone. */
+export interface TextListener {
+  /** The prompt's first run begins: so many of its tokens were reused. */
+  started?(told: { readonly cachedTokens: number }): void;
+  /** True if it wants the text to go on now; it does where left out. */
+  readonly isAsking?: boolean;
+  /** A token; "stop" ends the text with it. */
+  token(made: MadeToken): "stop" | undefined;
+  /** `last`: a token that only ended the text, with text that was held back before it. */
+  ended(end: TextEnd, last?: MadeToken): void;
+  /** The text cannot go on; the InsituError says why. Others are not touched. */
+  failed(error: Error): void;
+}
+
+/** A text in the making. */
+export class MadeText extends EngineText {
+  readonly ask: TextAsk;
+  readonly #listener: TextListener;
+  readonly #sampler: Sampler;
+  readonly #ending: Ending;
+  readonly #drawing: DrawingOptions | undefined;
+  readonly #lookup: NgramLookup | undefined;
+  /** Tokens that are tried out behind the last one. */
+  #guesses: readonly number[] = [];
+  #made = 0;
+  #drawnAhead = 0;
+  #mostAhead = 0;
+  #isStarted = false;
+  #guessed = 0;
+  #right = 0;
+
+  /** `draws`: tokens can be drawn where the model runs. */
+  constructor(ask: TextAsk, owner: TextOwner, context: Context, listener: TextListener, draws: boolean) {
+    super(owner, context, ask.prompt);
+    const { sampling, prompt, constraint, logitBias: bias, speculate, logprobs, whenFull, maxTokens = Infinity } = ask;
+    this.ask = ask;
+    this.#listener = listener;
+    this.#sampler = new Sampler(sampling, prompt, { bias, constraint });
+    this.#ending = new Ending(ask);
+    // A guess would have to be taken back from the constraint too.
+    this.#lookup = constraint === undefined && speculate !== undefined ? new NgramLookup(speculate, prompt) : undefined;
+    const needsLogits = [bias, constraint, logprobs, speculate].some((option) => option !== undefined);
+    const slides = whenFull === "slide" && prompt.length + maxTokens - 1 > context.capacity;
+    this.#drawing = needsLogits || slides || context.slid || !draws ? undefined : drawingOf(sampling);
+  }
+
+  get mostRows(): number {
+    const { prompt, maxTokens = Infinity } = this.ask;
+    return Math.min(this.context.capacity, prompt.length + maxTokens - 1);
+  }
+
+  get isAsked(): boolean {
+    return this.#listener.isAsking !== false;
+  }
+
+  override get drawnAhead(): number {
+    return this.#drawnAhead;
+  }
+
+  /** Tokens that were made. */
+  get made(): number {
+    return this.#made;
+  }
+
+  /** Tokens that were under way at a time at most; guesses that were checked, and those of them that were right. */
+  get figures(): { readonly mostAhead: number; readonly guessed: number; readonly right: number } {
+    return { mostAhead: this.#mostAhead, guessed: this.#guessed, right: this.#right };
+  }
+
+  /** Tokens that may still be asked for. */
+  get remaining(): number {
+    return this.#ending.remaining - this.#drawnAhead;
+  }
+
+  override isReady(lane: Parameters<EngineText["isReady"]>[0]): boolean {
+    return this.remaining > 0 && super.isReady(lane);
+  }
+
+  protected get wants(): Want {
+    // A device draws from all tokens.
+    return this.#drawing === undefined || this.#ending.barred !== undefined ? "logits" : "token";
+  }
+
+  protected override get keep(): number {
+    return 1 + this.#guesses.length;
+  }
+
+  /** How its next token is drawn where the model runs. */
+  get drawing(): OneDrawing | undefined {
+    return (
+      this.#drawing && {
+        options: this.#drawing,
+        seed: this.ask.sampling.seed,
+        counter: this.#made + this.#drawnAhead,
+        seen: this.tokens,
+      }
+    );
+  }
+
+  override start(): void {
+    if (this.#isStarted) return;
+    this.#isStarted = true;
+    this.#listener.started?.({ cachedTokens: this.context.length });
+  }
+
+  override begun(...[part, count]: Parameters<EngineText["begun"]>): void {
+    super.begun(part, count);
+    if (part.wants !== "token") return;
+    this.#drawnAhead += count;
+    this.#mostAhead = Math.max(this.#mostAhead, this.#drawnAhead);
+  }
+
+  protected landed(result: PartResult): void {
+    if (result.kind === "token") {
+      this.#drawnAhead--;
+      this.#sampler.skip();
+      this.#accept(checkToken(result.token), undefined, 0);
+    } else if (result.kind === "logits") this.#choose(result.at);
+  }
+
+  /** Chooses by the logits after the last token, and after each guess as long as guesses are right. */
+  #choose(at: (fromEnd: number) => Float32Array): void {
+    const guesses = this.#guesses;
+    for (let open = guesses.length; !this.isOver;) {
+      const row = at(open);
+      const token = this.#sampler.choose(row, this.#ending.barred);
+      const isRight = open > 0 && guesses[guesses.length - open] === token && !this.#ending.endsWith(token);
+      if (!isRight) this.#takeBack(open);
+      this.#accept(token, row, isRight ? open : 0);
+      if (!isRight) return;
+      open--;
+    }
+  }
+
+  /** A token comes next; `open` guesses, this one among them, were read already. */
+  #accept(token: number, logits: Float32Array | undefined, open: number): void {
+    const ending = this.#ending;
+    const ends = ending.endsWith(token);
+    // Before it is asked whether the text has ended: where there is a constraint, that says so.
+    if (!ends) this.#sampler.accept(token);
+    // All that is known was read, or is under way: another one has no room.
+    const isFull = open === 0 && this.context.room + this.context.ahead === 0;
+    const { text, end } = ending.push(token, isFull, ends);
+    const made: MadeToken = {
+      token,
+      text,
+      ...(logits === undefined ? {} : describeChoice(logits, token, this.ask.logprobs)),
+    };
+    if (ends) return this.#end("end-token", made);
+    this.#made++;
+    this.#lookup?.push(token);
+    if (open > 0) this.#right++;
+    const isStopped = this.#listener.token(made) === "stop";
+    if (this.isOver) return;
+    if (end !== undefined || isStopped) {
+      if (open > 1) this.#takeBack(open - 1);
+      return this.#end(end ?? "stopped");
+    }
+    if (open > 0) return this.confirm(token);
+    this.#guesses = this.#guess();
+    this.#guessed += this.#guesses.length;
+    this.append(token, this.#guesses);
+  }
+
+  /** What may come next by what came before, as far as there is room. */
+  #guess(): readonly number[] {
+    const most = Math.min(this.#ending.remaining, this.context.room) - 1;
+    return this.#lookup?.guess().slice(0, Math.max(0, most)) ?? [];
+  }
+
+  /** Takes back guesses that were read in vain. */
+  #takeBack(count: number): void {
+    const { context } = this;
+    // Rows that were lost are gone anyway.
+    if (count === 0 || context.length === 0 || context.rewind(context.length - count)) return;
+    throw new InsituError("invalid-argument", "the model keeps a state that cannot go back to a token before");
+  }
+
+  override loseRows(): void {
+    super.loseRows();
+    this.#guesses = [];
+  }
+
+  #end(end: TextEnd, last?: MadeToken): void {
+    this.isOver = true;
+    this.isWhole = true;
+    this.#listener.ended(end, last);
+  }
+
+  fail(error: Error): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.#listener.failed(error);
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * Texts on pages: all of them lie in blocks of one pool, and one run reads tokens of any number of them. Who reads how much next is the scheduler's to say,
+ * which counts tokens and blocks.
+ */
+import type { InsituError } from "../base/error.js";
+import type { OneDrawing, TokenDrawer } from "../cache/token-drawer.js";
+import { Scheduler, type SchedulerOptions } from "../schedule/scheduler.js";
+import type { TextBlocks } from "../schedule/text-blocks.js";
+import { Context, type ContextOptions } from "./context.js";
+import { EmbeddedText } from "./embedded-text.js";
+import { Lane } from "./lane.js";
+import { MadeText } from "./made-text.js";
+import type { PagedDecoder, PagedPart, PagedResult } from "./paged-decoder.js";
+import { PagedRows } from "./paged-rows.js";
+import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan } from "./step.js";
+import type { EngineText } from "./text.js";
+
+/** Pages, and the texts that lie there. */
+export class PagedLayout implements Layout, TextBlocks {
+  readonly draws: boolean;
+  readonly goesAhead: boolean;
+  readonly #decoder: PagedDecoder;
+  readonly #scheduler: Scheduler;
+  readonly #lane = new Lane();
+  readonly #texts = new Map<string, EngineText>();
+  #drawer: TokenDrawer | undefined;
+
+  constructor(decoder: PagedDecoder, settings: Omit<SchedulerOptions, "blockSize">) {
+    this.#decoder = decoder;
+    this.draws = decoder.draws;
+    this.goesAhead = decoder.goesAhead;
+    this.#scheduler = new Scheduler({ ...settings, blockSize: decoder.pages.pool.blockSize }, this);
+  }
+
+  /** What waits, runs and had to begin again. */
+  get figures(): { readonly waiting: number; readonly running: number; readonly preemptions: number } {
+    const { waiting, running, preemptions } = this.#scheduler;
+    return { waiting, running, preemptions };
+  }
+
+  /** An empty context for a text that shares beginnings with those of its salt. */
+  static open(decoder: PagedDecoder, options: ContextOptions, salt = ""): Context {
+    const { pages } = decoder;
+    return new Context(new PagedRows(pages, pages.pool.add(undefined, salt), options.capacity), options);
+  }
+
+  add(text: EngineText): void {
+    const { id, tenant, priority } = text.owner;
+    const { length } = text.context;
+    this.#scheduler.add({ id, tenant, priority, length: length + text.unread, most: text.mostRows });
+    this.#texts.set(id, text);
+  }
+
+  remove(text: EngineText): void {
+    const { id } = text.owner;
+    this.#texts.delete(id);
+    this.#scheduler.remove(id);
+    if (this.#texts.size > 0) return;
+    this.#drawer?.release();
+    this.#drawer = undefined;
+    this.#lane.drawn = new Map();
+  }
+
+  laneOf(): Lane {
+    return this.#lane;
+  }
+
+  plan(isReady: (text: EngineText) => boolean): StepPlan {
+    const texts = [...this.#texts.values()];
+    // What a text that slides writes over is its own already.
+    const slides = new Set(texts.filter((text) => text.slides));
+    const sliding = [...slides].filter(isReady).map((text) => text.part(1));
+    for (const { owner, context, unread } of texts)
+      this.#scheduler.told(owner.id, context.length, context.length + unread);
+    const isPlanned = (id: string): boolean => {
+      const text = this.#texts.get(id)!;
+      return !slides.has(text) && isReady(text);
+    };
+    const { parts, admitted, stuck } = this.#scheduler.plan(isPlanned);
+    for (const { id } of admitted) this.#texts.get(id)!.start();
+    const planned = parts.map(({ id, count }) => this.#texts.get(id)!.part(count));
+    const all = this.#withoutLatePenalties([...planned.filter(({ text }) => !text.isOver), ...sliding]);
+    const steps = all.length === 0 ? [] : [{ lane: this.#lane, parts: all }];
+    if (stuck === undefined) return { steps };
+    const { pool } = this.#decoder.pages;
+    const text = this.#texts.get(stuck)!;
+    const { sequence } = text.context.rows as PagedRows;
+    const error = (): InsituError => pool.exhausted(1, `${text.unread} rows of "${sequence.name}"`);
+    return { steps, stuck: { text, error } };
+  }
+
+  /** Penalties go by tokens: those of texts whose last one is not known go on only where the device has noted it. */
+  #withoutLatePenalties(parts: readonly StepPart[]): readonly StepPart[] {
+    const isLate = ({ text, tokens }: StepPart): boolean =>
+      tokens === "drawn" && drawingOf(text)!.options.repetitionPenalty !== 1;
+    if (!parts.some(isLate) || this.#goesOn(parts)) return parts;
+    for (const part of parts.filter(isLate)) this.#scheduler.skip(part.text.owner.id);
+    return parts.filter((part) => !isLate(part));
+  }
+
+  /** True if a step reads what the one before drew, row by row. */
+  #goesOn(parts: readonly StepPart[]): boolean {
+    const drawings = parts.flatMap(({ text }) => drawingOf(text) ?? []);
+    return (
+      parts.every(({ tokens, text }, at) => tokens === "drawn" && this.#lane.drawn.get(text) === at) &&
+      this.#drawer?.goesOn(
+        this.#decoder.rowsFor(parts.length).map((_, at) => at),
+        drawings,
+      ) === true
+    );
+  }
+
+  mayRepeat({ parts }: Step, count: number): boolean {
+    const { pool } = this.#decoder.pages;
+    const blocks = parts.reduce((sum, { text }) => {
+      const { length } = text.context;
+      return sum + Math.ceil((length + count) / pool.blockSize) - Math.ceil(length / pool.blockSize);
+    }, 0);
+    return this.#decoder.goesAhead && blocks <= pool.room / pool.blockSize && this.#goesOn(parts);
+  }
+
+  async begin({ lane, parts }: Step, count: number): Promise<BegunRuns> {
+    const others = parts.filter(({ wants }) => wants !== "hidden");
+    const draws = others.some(({ wants }) => wants === "token");
+    this.#drawer ??= draws ? this.#decoder.drawer() : undefined;
+    const read = others.map((part): PagedPart => ({
+      ...this.#entryOf(part),
+      keep: part.keep,
+      wantsLogits: part.wants === "logits",
+      drawing: part.wants === "token" ? drawingOf(part.text) : undefined,
+      from: part.tokens === "drawn" ? lane.drawn.get(part.text) : undefined,
+    }));
+    const begun =
+      read.length === 0 ? undefined : await this.#decoder.begin(read, draws ? this.#drawer : undefined, count);
+    lane.drawn = new Map(others.flatMap(({ text, wants }, at) => (wants === "token" ? [[text, begun!.rows[at]]] : [])));
+    const sums = new Map<StepPart, Float64Array>();
+    // Each hands out a row for each of its tokens: they are read one by one.
+    for (const part of parts)
+      if (part.wants === "hidden")
+        sums.set(part, await this.#decoder.sumHidden(this.#entryOf(part), (part.text as EmbeddedText).sums));
+    const runs = begun?.results ?? Promise.resolve([noResult]);
+    const results = runs.then((all) =>
+      all.map(({ tokens, logitsOf }) =>
+        parts.map((part): PartResult => {
+          const at = others.indexOf(part);
+          if (part.wants === "token") return { kind: "token", token: tokens[at] };
+          if (part.wants === "logits") return { kind: "logits", at: (fromEnd) => logitsOf(at, fromEnd) };
+          return part.wants === "hidden" ? { kind: "hidden", sums: sums.get(part)! } : { kind: "nothing" };
+        }),
+      ),
+    );
+    // Nobody has to wait for them.
+    results.catch(() => undefined);
+    return { results };
+  }
+
+  #entryOf({ text, tokens, over }: StepPart): Pick<PagedPart, "sequence" | "tokens" | "position" | "rows"> {
+    const { sequence } = text.context.rows as PagedRows;
+    return {
+      sequence,
+      tokens: tokens === "drawn" ? 1 : tokens,
+      ...(over && { position: over.position, rows: over.rows }),
+    };
+  }
+
+  settle({ parts }: Step, isBegun: boolean): void {
+    if (isBegun) return this.#scheduler.commit();
+    for (const { text } of parts) this.#scheduler.skip(text.owner.id);
+  }
+
+  get available(): number {
+    const { pool } = this.#decoder.pages;
+    return pool.room / pool.blockSize;
+  }
+
+  share(id: string): number {
+    const text = this.#texts.get(id)!;
+    const { context } = text;
+    if (!text.sharesRows || text.pending === 0 || context.ahead > 0) return context.length;
+    const before = context.length;
+    const length = context.share(text.tokens.slice(0, -1));
+    if (length > before) text.catchUp();
+    return length;
+  }
+
+  names(id: string, _from: number, to: number): readonly number[] {
+    const text = this.#texts.get(id)!;
+    const { sequence } = text.context.rows as PagedRows;
+    return text.sharesRows && !text.slides ? sequence.blockHashes(text.tokens, to) : [];
+  }
+
+  release(id: string): void {
+    this.#texts.get(id)?.loseRows();
+  }
+}
+
+/** Of a run that nothing was asked of. */
+const noResult: PagedResult = { tokens: [], logitsOf: () => new Float32Array() };
+
+const drawingOf = (text: EngineText): OneDrawing | undefined => (text instanceof MadeText ? text.drawing : undefined);

@@ -1,0 +1,71 @@
+/** A text on pages: a sequence of the block pool. Beginnings are shared with other texts, forks share all they have in common. */
+import { readBlocks, writeBlocks } from "../cache/page-bytes.js";
+import type { PagedState } from "../cache/paged-state.js";
+import type { Sequence } from "../cache/sequence.js";
+import type { Rows } from "./rows.js";
+
+/** Gives back the blocks of texts that were dropped without `release`. */
+const dropped = new FinalizationRegistry<Sequence>((sequence) => sequence.release());
+
+/** The blocks of one text. */
+export class PagedRows implements Rows {
+  readonly sequence: Sequence;
+  readonly #pages: PagedState;
+  readonly #capacity: number;
+  readonly #copiesBefore: number;
+
+  /** `capacity`: rows that it may have. */
+  constructor(pages: PagedState, sequence: Sequence, capacity: number) {
+    this.#pages = pages;
+    this.sequence = sequence;
+    this.#capacity = capacity;
+    this.#copiesBefore = pages.pool.copies;
+    dropped.register(this, sequence, this);
+  }
+
+  get byteLength(): number {
+    return (this.#pages.blockBytes / this.#pages.pool.blockSize) * this.#capacity;
+  }
+
+  get heldBytes(): number {
+    return this.sequence.table.length * this.#pages.blockBytes;
+  }
+
+  get movedBytes(): number {
+    return (this.#pages.pool.copies - this.#copiesBefore) * this.#pages.blockBytes;
+  }
+
+  rewind(length: number): void {
+    this.sequence.truncate(length);
+  }
+
+  fork(): PagedRows {
+    return new PagedRows(this.#pages, this.sequence.fork(), this.#capacity);
+  }
+
+  share(tokens: readonly number[], length: number): number {
+    const { sequence } = this;
+    return sequence.position === sequence.tokens.length ? sequence.share(tokens) : length;
+  }
+
+  learn(tokens: readonly number[]): void {
+    this.sequence.learn(tokens);
+  }
+
+  get countedRows(): number {
+    return this.sequence.length;
+  }
+
+  save(): Promise<Uint8Array> {
+    return readBlocks(this.#pages, [this.sequence]);
+  }
+
+  async restore(bytes: Uint8Array): Promise<void> {
+    writeBlocks(this.#pages, [this.sequence], bytes, this.#capacity);
+  }
+
+  release(): void {
+    dropped.unregister(this);
+    this.sequence.release();
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * The words of a step: one run of the model reads tokens of any number of texts, and something is wanted after the last token of each. Reading a prompt,
+ * drawing a token, checking guesses and embedding are parts of steps; nobody else drives a decoder.
+ */
+import type { InsituError } from "../base/error.js";
+import type { SlidingRead } from "./context.js";
+import type { Lane } from "./lane.js";
+import type { EngineText } from "./text.js";
+
+/** What is wanted after a part's last token: logits come to the host, a token is drawn where the model runs, hidden states are added up. */
+export type Want = "nothing" | "logits" | "token" | "hidden";
+
+/** One text's part of a step. */
+export interface StepPart {
+  readonly text: EngineText;
+  /** What is read; "drawn": the token that the step before drew, whatever it is. */
+  readonly tokens: readonly number[] | "drawn";
+  readonly wants: Want;
+  /** The last tokens whose logits are wanted. */
+  readonly keep: number;
+  /** Where it is read over old rows: which ones. */
+  readonly over?: SlidingRead;
+}
+
+/** The parts of one run, and the lane whose caches it is on. */
+export interface Step {
+  readonly lane: Lane;
+  readonly parts: readonly StepPart[];
+}
+
+/** What came of a part. */
+export type PartResult =
+  | { readonly kind: "nothing" }
+  /** The logits after the token that comes `fromEnd` tokens before the part's last. */
+  | { readonly kind: "logits"; readonly at: (fromEnd: number) => Float32Array }
+  | { readonly kind: "token"; readonly token: number }
+  | { readonly kind: "hidden"; readonly sums: Float64Array };
+
+/** What comes of runs that were begun. */
+export interface BegunRuns {
+  /** What came of each part, run by run. Rejects where one failed after it was begun. */
+  readonly results: Promise<readonly (readonly PartResult[])[]>;
+}
+
+/** Steps that were begun, one after the other, with the same parts: all but the first read what the one before drew. */
+export interface BegunStep extends Step, BegunRuns {
+  readonly count: number;
+}
+
+/** The next steps, one a lane; none where nothing can be read. */
+export interface StepPlan {
+  readonly steps: readonly Step[];
+  /** A text that is ready and has no room, though no other has any that it could wait for. */
+  readonly stuck?: { readonly text: EngineText; readonly error: () => InsituError } | undefined;
+}
+
+/** How texts lie in the caches, and what follows from that for steps: who reads next, and how a step is run. */
+export interface Layout {
+  /** True if tokens can be drawn where the model runs. */
+  readonly draws: boolean;
+  /** True if what was begun goes on by itself: more can be begun before it has come to the host. */
+  readonly goesAhead: boolean;
+  /** A text takes part from now on, until it is removed. */
+  add(text: EngineText): void;
+  remove(text: EngineText): void;
+  laneOf(text: EngineText): Lane;
+  /** What the next steps read of texts that are ready. */
+  plan(isReady: (text: EngineText) => boolean): StepPlan;
+  /** True if so many steps of the same parts may be begun at once. */
+  mayRepeat(step: Step, count: number): boolean;
+  /** Begins a step, `count` times. Rejects where it is refused: nothing was written then. */
+  begin(step: Step, count: number): Promise<BegunRuns>;
+  /** Notes what became of a planned step: it was begun, or not. */
+  settle(step: Step, isBegun: boolean): void;
+}

@@ -1,0 +1,39 @@
+/** What a text is asked to be: the one description of a text, for every door. What fills it from options or from a request checks it. */
+import type { TokenConstraint } from "./constraint.js";
+import type { EndRules } from "./ending.js";
+import type { Sampling } from "./sampling.js";
+import type { TokenDecoder } from "./text-stream.js";
+
+/** What happens when the context is full. */
+export type WhenFull = "stop" | "slide" | "error";
+
+/** One text. */
+export interface TextAsk extends Partial<EndRules> {
+  /** At least one token. */
+  readonly prompt: readonly number[];
+  /** New tokens at most; as many as fit where left out. */
+  readonly maxTokens?: number | undefined;
+  /** Tokens that end it; they are no part of it. */
+  readonly endTokens: ReadonlySet<number>;
+  readonly sampling: Sampling;
+  /** Added to the logits of these tokens, after penalties and before the constraint. */
+  readonly logitBias?: ReadonlyMap<number, number> | undefined;
+  /** How many of the likeliest tokens are told beside each chosen one; undefined tells no log-probabilities. */
+  readonly logprobs?: number | undefined;
+  readonly constraint?: TokenConstraint | undefined;
+  /** True ends the text where a sentence ends, once three quarters of its tokens are made. */
+  readonly endAtSentence?: boolean;
+  /** "stop" where left out. */
+  readonly whenFull?: WhenFull;
+  /** How tokens are guessed and checked in one run; none are where left out. */
+  readonly speculate?: { readonly ngram: number; readonly draft: number } | undefined;
+  /** Tokens that a device is asked for at once; by their pace where left out. */
+  readonly tokensAtOnce?: number | undefined;
+  /** What makes text of its tokens: stop strings and sentences are found in that. No text is made where left out. */
+  readonly decoder?: TokenDecoder;
+  /** Control tokens that stand in the text as they are spelled. */
+  readonly markers?: ReadonlyMap<number, string> | undefined;
+}
+
+/** Why a text ended: an end token, which is not told as a token; a stop string or its listener; the count of tokens; a full context. */
+export type TextEnd = "end-token" | "stopped" | "max-tokens" | "context-full";
