@@ -66,4 +66,95 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     expect(heard.map(({ made }) => made.every(({ top }) => top?.length === 2))).toEqual(drawn.map((_, at) => at === 1));
     await engine.close();
   });
+
+  /** Counts the steps that are under way at a time, and those that are begun at once. */
+  const watched = (): { readonly most: () => number; readonly counts: number[] } => {
+    const decoder = device.pagedDecoder!;
+    const begin = decoder.begin.bind(decoder);
+    const counts: number[] = [];
+    let [underWay, most] = [0, 0];
+    vi.spyOn(decoder, "begin").mockImplementation(async (...given) => {
+      const begun = await begin(...given);
+      counts.push(given[2]);
+      most = Math.max(most, ++underWay);
+      const over = (): void => void underWay--;
+      begun.results.then(over, over);
+      return begun;
+    });
+    return { most: () => most, counts };
+  };
+
+  test("steps are begun before the ids of those before them have come, and several at once", async () => {
+    const watch = watched();
+    const engine = createEngine(device);
+    const heard = drawn.map((sampling, at) =>
+      submit(engine, { prompt: prompts[at], maxTokens: 24, sampling, tokensAtOnce: 4 }),
+    );
+    await Promise.all(heard.map(({ over }) => over));
+    const wanted = await Promise.all(
+      drawn.map((options, at) => tokensAlone(host, prompts[at], { maxTokens: 24, ...options })),
+    );
+    expect(heard.map(({ tokens }) => tokens)).toEqual(wanted);
+    expect(watch.most()).toBeGreaterThan(1);
+    expect(Math.max(...watch.counts)).toBe(4);
+    await engine.close();
+    vi.restoreAllMocks();
+  });
+
+  test("texts come and leave at any time, in a pool that is too small for them", async () => {
+    const seed = Number(process.env["INSITU_SEED"] ?? (soak ? Math.floor(Math.random() * 2 ** 31) : 20261118));
+    console.log(`INSITU_SEED=${seed}`);
+    let state = seed >>> 0;
+    const random = (below: number): number => {
+      state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+      return Math.floor((state / 2 ** 32) * below);
+    };
+    const { path } = folder;
+    const lm = await CausalLM.load(path, {
+      backend: "webgpu",
+      context: 40,
+      cache: "paged",
+      blockSize: 4,
+      keep: 0,
+      blocks: 24,
+    });
+    const engine = createEngine(lm, { tokenBudget: 12, mostRunning: 6, mostWaiting: 500, mostPreemptions: 2 });
+    const ways: readonly (readonly [GenerateOptions, Partial<Parameters<typeof submit>[1]>])[] = [
+      ...drawn.map((sampling) => [sampling, {}] as const),
+      [{ presencePenalty: 0.5 }, {}],
+      [{ temperature: 1, seed: 5 }, { logprobs: 2 }],
+      [{ temperature: 1.5, seed: 9 }, { minTokens: 5 }],
+      [{ repetitionPenalty: 1.2 }, { tokensAtOnce: 3 }],
+    ];
+    const beginning = [9, 8, 7, 6, 5, 4, 3, 2, 1];
+    const asked = Array.from({ length: soak ? 200 : 16 }, () => {
+      const own = Array.from({ length: 1 + random(12) }, () => random(256));
+      const [sampling, more] = ways[random(ways.length)];
+      const maxTokens = 6 + random(16);
+      return { prompt: random(2) === 0 ? own : [...beginning, ...own], sampling, more, maxTokens };
+    });
+    const heard = [];
+    const cancelled = new Set<number>();
+    for (const [at, { prompt, sampling, more, maxTokens }] of asked.entries()) {
+      heard.push(submit(engine, { prompt, maxTokens, sampling, tenant: `tenant ${random(3)}`, ...more }));
+      for (let turns = random(8); turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve));
+      const other = random(at + 1);
+      if (random(6) > 0 || heard[other].end !== undefined) continue;
+      cancelled.add(other);
+      heard[other].text.cancel();
+    }
+    await Promise.all(heard.flatMap(({ over }, at) => (cancelled.has(at) ? [] : [over])));
+    for (const [at, { prompt, sampling, maxTokens }] of asked.entries()) {
+      const alone = await tokensAlone(host, prompt, { maxTokens, ...sampling });
+      expect(heard[at].error, `text ${at}`).toBeUndefined();
+      expect(heard[at].tokens, `text ${at}`).toEqual(alone.slice(0, heard[at].tokens.length));
+      if (!cancelled.has(at)) expect(heard[at].tokens).toHaveLength(alone.length);
+    }
+    const { preemptions, steps, reusedTokens } = engine.figures();
+    console.log({ preemptions, steps, reusedTokens, cancelled: cancelled.size });
+    expect(preemptions).toBeGreaterThan(0);
+    expect(engine.figures()).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0 });
+    await engine.close();
+    await lm.release();
+  });
 });
