@@ -25,6 +25,8 @@ export class EventStream {
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   readonly #timer: ReturnType<typeof setInterval>;
   #written = 0;
+  /** What was said in this turn of the event loop: it is one write. */
+  #said = "";
   /** Bytes that were read when it was last looked at, and how many looks ago that changed. */
   #read = 0;
   #stalled = 0;
@@ -57,6 +59,7 @@ export class EventStream {
   /** Ends the stream; what waits is still read. */
   close(): void {
     const controller = this.#controller;
+    this.#flush();
     this.#forget();
     controller?.close();
     if (!this.#isSlow || controller === undefined) return;
@@ -68,7 +71,14 @@ export class EventStream {
   }
 
   #write(text: string): void {
-    const bytes = encoder.encode(text);
+    if (this.#said === "") queueMicrotask(() => this.#flush());
+    this.#said += text;
+  }
+
+  #flush(): void {
+    if (this.#said === "") return;
+    const bytes = encoder.encode(this.#said);
+    this.#said = "";
     this.#silent = 0;
     this.#written += bytes.length;
     this.#controller?.enqueue(bytes);

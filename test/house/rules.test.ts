@@ -6,6 +6,7 @@ import { operators } from "../../src/ops/index.js";
 import {
   attributeNames,
   backendNames,
+  decodeLoops,
   doubleCasts,
   operatorNames,
   roomProblems,
@@ -43,6 +44,10 @@ describe("the house", () => {
 
   test("shared rooms name no backend", () => {
     expect(backendNames(sources, devices)).toEqual([]);
+  });
+
+  test("one loop drives decoders", () => {
+    expect(decodeLoops(sources)).toEqual([]);
   });
 
   test("no type is claimed by way of unknown", () => {
@@ -110,6 +115,15 @@ describe("the rules bite", () => {
     expect(asks('node.attrs["mode"] === "circular"')).toEqual(["src/session/a.ts:1"]);
     expect(asks("attrs.mode")).toHaveLength(1);
     expect(asks("node.attrs[op.appends.along]")).toEqual([]);
+  });
+
+  test("a second loop; what only names a type of drawing is none", () => {
+    const drives = (path: string, text: string): number => decodeLoops([file(path, text)]).length;
+    expect(drives("src/generate/a.ts", 'import { Decoder } from "../cache/decoder.js";')).toBe(1);
+    expect(drives("src/serve/a.ts", 'import type { TokenDrawer } from "../cache/token-drawer.js";')).toBe(1);
+    expect(drives("src/engine/a.ts", "await this.layout.begin(step, 1);")).toBe(1);
+    expect(drives("src/generate/a.ts", 'import type { OneDrawing } from "../cache/token-drawer.js";')).toBe(0);
+    expect(drives("src/engine/a.ts", 'import { Decoder } from "../cache/decoder.js";')).toBe(0);
   });
 
   test("a cast by way of unknown, in parentheses too; unknown alone is honest", () => {

@@ -26,6 +26,22 @@ export function roomProblems(sources: readonly Source[], rooms: Rooms): string[]
   return [...new Set(found)];
 }
 
+/** What runs a text decoder. Layouts of caches alone hold it: whoever wants text asks the engine. */
+const decoders: ReadonlySet<string> = new Set(["src/cache/decoder.ts", "src/cache/token-drawer.ts"]);
+const runsDecoders: ReadonlySet<string> = new Set(["Decoder", "TokenDrawer"]);
+
+/** Files outside of the engine and of the caches that drive a decoder, and layouts that begin steps outside of the one loop. */
+export function decodeLoops(sources: readonly Source[]): string[] {
+  return sources.flatMap((source) => {
+    const { path, room, uses, text } = source;
+    if (room === undefined) return [];
+    const drives = uses.some(({ file, name }) => decoders.has(file) && (name === "*" || runsDecoders.has(name)));
+    const isHome = room === "cache" || room === "engine";
+    const begins = /\blayout\.begin\(/.test(text) && path !== "src/engine/token-engine.ts";
+    return (drives && !isHome) || begins ? [`${path} drives a decoder`] : [];
+  });
+}
+
 /** Rooms whose business operators' names are: they declare them, rewrite them, call them, or make and measure models of them. */
 const roomsOfOperators: ReadonlySet<string> = new Set([
   "ops",
