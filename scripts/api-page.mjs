@@ -13,7 +13,7 @@ const dist = join(root, "dist");
 const sections = [
   {
     title: "Text",
-    rooms: ["generate", "hub"],
+    rooms: ["generate", "engine", "hub"],
     also: ["CausalLM"],
     first: ["CausalLM", "GenerateOptions", "Generation"],
   },

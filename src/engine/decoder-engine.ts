@@ -59,7 +59,7 @@ export function pagedEngine(
 ): DecoderEngine {
   const decoder = new PagedDecoder(session, paged, capacity, apart);
   const tokenBudget = chunk ?? decoder.usualTokens;
-  const settings = { tokenBudget, mostRunning: tokenBudget, watermark: 0, mostPreemptions: 3 };
+  const settings = { tokenBudget, mostRunning: Infinity, watermark: 0, mostPreemptions: 3 };
   const shape = { capacity, sinks, overwrites: decoder.overwrites, isWhole: true };
   const open = (): Context => PagedLayout.open(decoder, shape);
   return {

@@ -24,7 +24,7 @@ export interface SchedulerOptions {
   readonly blockSize: number;
   /** Tokens that a run reads at most. */
   readonly tokenBudget: number;
-  /** Texts that run at a time, at most the budget. */
+  /** Texts that run at a time, at most the budget; Infinity for all there are, whatever a run reads then. */
   readonly mostRunning: number;
   /** Blocks that stay free when a text is admitted beside others, for those to grow. */
   readonly watermark: number;
@@ -54,7 +54,7 @@ export class Scheduler {
   #preemptions = 0;
 
   constructor(options: SchedulerOptions, blocks: TextBlocks) {
-    if (options.mostRunning > options.tokenBudget)
+    if (options.mostRunning > options.tokenBudget && options.mostRunning !== Infinity)
       throw new InsituError(
         "invalid-argument",
         `${options.mostRunning} texts that run at a time need a budget of as many tokens, got ${options.tokenBudget}`,
@@ -120,7 +120,8 @@ export class Scheduler {
     this.#readTexts(step, (text) => ready.has(text) && (!isAhead || this.#isNew(text.tenant)));
     const isEmpty = this.#running.every(({ reading }) => reading === 0);
     if (isEmpty) this.#readTexts(step, (text) => ready.has(text));
-    this.#ahead = isAhead && !isEmpty ? this.#ahead + 1 : 0;
+    // A step in which nothing can be read is none.
+    if (this.#running.some(({ reading }) => reading > 0)) this.#ahead = isAhead && !isEmpty ? this.#ahead + 1 : 0;
     const { admitted, preempted, displaced, paused, resumed } = step;
     const [only = this.#waiting.first(), next] = this.#running;
     const isIdle = next === undefined && only?.reading === 0 && preempted.length + displaced.length === 0;
