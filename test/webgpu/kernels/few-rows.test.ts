@@ -57,12 +57,13 @@ const asNumbers = (tensor: Tensor | undefined): ArrayLike<number> | undefined =>
 
 /** The result in float64, and what the absolute values of its terms come to. */
 function exactly(
-  { bits = 0 }: Kind,
+  kind: Kind,
   { gated = false }: Around,
   { rows, k, n }: Sizes,
   operands: readonly (Tensor | undefined)[],
 ): { readonly values: number[]; readonly sizes: number[] } {
   const [a, b, scales, zeros, bias, factors, addend] = operands.map(asNumbers);
+  const bits: number = kind.bits ?? 0;
   const blocks = Math.ceil(k / blockSize);
   const level = (bytes: ArrayLike<number>, at: number): number =>
     (bytes[Math.floor((at * bits) / 8)] >> ((at * bits) % 8)) & (2 ** bits - 1);

@@ -43,6 +43,12 @@ const mostTerms = 256;
 /** Bytes of a vec4f. */
 const vectorBytes = 16;
 
+/**
+ * Vectors from one quad of all chunks to the next, where rows are held quad by quad: an odd number, so that neighbours who write the quads of one chunk meet
+ * different banks.
+ */
+export const planeOf = (chunks: number): number => chunks | 1;
+
 interface Sizes {
   readonly m: number;
   readonly n: number;
@@ -117,6 +123,6 @@ export function divideFewRows(sizes: Sizes, { subgroup = 1, workgroupBytes }: De
   const turns = workgroups < 2 * manyWorkgroups ? 1 : Math.min(mostTurns, Math.floor(workgroups / manyWorkgroups));
   const span = Math.max(subgroup, threads / rows);
   const taken = partsBytes(rows, threads, lanes, subgroup) + (hasNorm ? (8 * rows * span) / subgroup : 0);
-  const room = Math.floor((workgroupBytes - taken) / (4 * chunk * chunks));
+  const room = Math.floor((workgroupBytes - taken) / (4 * chunk * planeOf(chunks)));
   return { rows, threads, lanes, ahead, turns, held: isShared ? Math.min(rows, room) : 0, span };
 }
