@@ -1,7 +1,7 @@
 // What a step of several texts takes on a GPU: the dispatches of one step of `generate` or `generateBatch`, counted by kernel, in the shape of Qwen3-0.6B,
 // on linear caches and on pages. With --times they are run again and again by themselves, and timed.
-// Usage: node bench/webgpu/steps.mjs [--layers 28] [--vocabulary 151936] [--bits 4|16] [--context 64] [--cache linear|paged] [--times] [--imagine] <texts> …
-// --imagine: a device with an H200's limits that computes nothing (Dawn's null backend), where there is no GPU.
+// Usage: node bench/webgpu/steps.mjs [--layers 28] [--vocabulary 151936] [--bits 4|16] [--context 64] [--cache linear|paged] [--times] [--imagine [--memory 49152]] <texts> …
+// --imagine: a device with an H200's limits, or less workgroup memory, that computes nothing (Dawn's null backend), where there is no GPU.
 import { create, globals } from "webgpu";
 import { ModelFiles } from "../../dist/bench/device/model-files.js";
 import { promptOf } from "../../dist/bench/device/sizes.js";
@@ -23,6 +23,7 @@ const vocabulary = Number(option("--vocabulary", qwen3.sizes.vocabulary));
 const kind = option("--bits", "4") === "4" ? "int4" : "plain";
 const context = Number(option("--context", 64));
 const cache = option("--cache", "linear");
+const memory = Number(option("--memory", 49_152));
 const counts = process.argv.slice(2).map(Number);
 
 /** An object of the platform's with some members in the place of its own. */
@@ -64,11 +65,11 @@ if (imagine) {
       const info = { vendor, architecture, description, ...sizes, subgroupMatrixConfigs: [matrix] };
       return changed(adapter, {
         info,
-        limits: changed(adapter.limits, { maxComputeWorkgroupStorageSize: 49_152, maxStorageBuffersPerShaderStage: 8 }),
+        limits: changed(adapter.limits, { maxComputeWorkgroupStorageSize: memory, maxStorageBuffersPerShaderStage: 8 }),
         requestDevice: async (descriptor) => {
           const device = await adapter.requestDevice({ ...descriptor, requiredLimits: {} });
           return changed(device, {
-            limits: changed(device.limits, { maxComputeWorkgroupStorageSize: 49_152 }),
+            limits: changed(device.limits, { maxComputeWorkgroupStorageSize: memory }),
             createShaderModule: (given) => device.createShaderModule({ ...given, code: emptied(given.code) }),
           });
         },
