@@ -57,6 +57,11 @@ export interface Dispatch {
    * what runs for every token, with the same numbers in every layer.
    */
   readonly fixed?: boolean;
+  /**
+   * Parameters that are no constants though the others are fixed: dispatches that differ in these alone share a pipeline. The shader reads them by
+   * `openOf`.
+   */
+  readonly open?: readonly string[];
   readonly workgroups: readonly [x: number, y?: number, z?: number];
   /** In which runs it is done; in all where left out. */
   readonly only?: Range;

@@ -185,6 +185,9 @@ export const entry = (size: number, body: string): string => `
 ${body}
 }`;
 
+/** An open parameter, as a shader reads it. */
+export const openOf = (name: string): string => `open_${name}()`;
+
 /** Parameters that describe a shape or strides: `name0`, `name1`, … */
 export const listed = (name: string, numbers: readonly number[]): Readonly<Record<string, Parameter>> =>
   Object.fromEntries(numbers.map((number, at) => [`${name}${at}`, number]));

@@ -32,7 +32,8 @@ export class FixedNumbers {
     const key = `${position} ${dispatch.name}`;
     let given = ofNode.get(key);
     if (given === undefined) ofNode.set(key, (given = { fixed: new Set(), run: -Infinity, inARow: 0 }));
-    const numbers = JSON.stringify(dispatch.parameters);
+    const { parameters, open = [] } = dispatch;
+    const numbers = JSON.stringify(Object.entries(parameters).filter(([name]) => !open.includes(name)));
     if (given.fixed.has(numbers)) return dispatch;
     given.inARow = run - given.run <= lasting ? given.inARow + 1 : 0;
     given.run = run;

@@ -15,8 +15,7 @@ export class ParameterMemory {
     this.#memory = memory;
     const { device } = memory;
     const { minUniformBufferOffsetAlignment: step } = device.limits;
-    // What is fixed stands in the shader.
-    const all = dispatches.map(({ parameters, fixed }) => parameterBytes(fixed === true ? {} : parameters));
+    const all = dispatches.map((dispatch) => parameterBytes(inMemory(dispatch)));
     let end = 0;
     this.#places = all.map(({ byteLength }) => {
       const place = { offset: end, size: Math.ceil(byteLength / 16) * 16 };
@@ -41,6 +40,10 @@ export class ParameterMemory {
     if (this.#buffer !== undefined) this.#memory.free(this.#buffer);
   }
 }
+
+/** The parameters that lie in memory: what is fixed stands in the shader, but for what is open. */
+const inMemory = ({ parameters, fixed, open = [] }: Dispatch): Dispatch["parameters"] =>
+  fixed === true ? Object.fromEntries(open.map((name) => [name, parameters[name]])) : parameters;
 
 /** The bytes of a dispatch's parameters. */
 function parameterBytes(parameters: Readonly<Record<string, Parameter>>): ArrayBuffer {

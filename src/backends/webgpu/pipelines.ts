@@ -1,6 +1,7 @@
 /** Pipelines by their code: compiled once for a device, in parallel, and shared by all programs of its sessions. */
 import { InsituError } from "../../base/error.js";
 import type { Binding, Dispatch, Parameter } from "../../webgpu-kernels/webgpu-kernel.js";
+import { openOf } from "../../webgpu-kernels/wgsl.js";
 import type { Device } from "./device.js";
 import { bytesOfElement, pieceFunctions, throughPieces } from "./pieces.js";
 
@@ -14,7 +15,7 @@ interface PieceLayout {
 
 /** A dispatch's shader, whole: features, bindings, parameters, then its own code. */
 export function shaderOf(
-  { code, bindings, parameters, fixed = false }: Dispatch,
+  { code, bindings, parameters, fixed = false, open = [] }: Dispatch,
   device: Device,
   pieces: PieceLayout,
 ): string {
@@ -26,8 +27,9 @@ export function shaderOf(
       ? ["enable chromium_experimental_subgroup_matrix;"]
       : []),
   ];
-  const names = Object.entries(parameters);
-  const members = names.map(([name, value]) => `${name}: ${typeof value === "number" ? "u32" : "f32"}`);
+  const names = Object.entries(parameters).filter(([name]) => !fixed || !open.includes(name));
+  const typeOf = (value: Parameter): string => (typeof value === "number" ? "u32" : "f32");
+  const members = names.map(([name, value]) => `${name}: ${typeOf(value)}`);
   const declared: string[] = [];
   let whole = code;
   let at = 0;
@@ -52,6 +54,16 @@ export function shaderOf(
         ? `const p = Parameters(${names.map(([, value]) => literal(value)).join(", ")});`
         : `@group(0) @binding(${at}) var<uniform> p: Parameters;`,
     );
+  if (open.length > 0) {
+    const opened = open.map((name) => ({ name, type: typeOf(parameters[name]) }));
+    if (fixed)
+      declared.push(
+        `struct Opened { ${opened.map(({ name, type }) => `${name}: ${type}`).join(", ")} }`,
+        `@group(0) @binding(${at}) var<uniform> opened: Opened;`,
+      );
+    for (const { name, type } of opened)
+      declared.push(`fn ${openOf(name)} -> ${type} { return ${fixed ? "opened" : "p"}.${name}; }`);
+  }
   return [...enables, ...declared, whole].join("\n");
 }
 

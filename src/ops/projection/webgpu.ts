@@ -1,6 +1,6 @@
 /**
- * Projection on WebGPU: few rows in one dispatch, norm, gate and addend included; many rows as a norm, a product in tiles and a gate, each a
- * dispatch of its own. Sums are float32.
+ * Projection on WebGPU: one row, or up to 8 of them, in one dispatch, norm, gate and addend included; many rows as a norm, a product in tiles and a gate,
+ * each a dispatch of its own. Sums are float32.
  */
 import type { CallOf, Operand } from "../../graph/kernel.js";
 import {
@@ -9,13 +9,15 @@ import {
   webgpuKernel,
   type WebgpuRecorder,
 } from "../../webgpu-kernels/webgpu-kernel.js";
-import { read } from "../../webgpu-kernels/wgsl.js";
+import { perWord, read } from "../../webgpu-kernels/wgsl.js";
 import { blockWeights, zeroPointsOf } from "../shared/webgpu/block-weights.js";
 import { elementWords } from "../shared/webgpu/element-words.js";
 import { normalize } from "../shared/webgpu/normalize.js";
-import { acceptsBlocks, plain, recordBlocks, recordProduct } from "../shared/webgpu/product.js";
-import { floatWeights, stridedQuads, type Weights } from "../shared/webgpu/product-operands.js";
-import { fewRows } from "../shared/webgpu/product-rows.js";
+import { fewRowsProduct } from "../shared/webgpu/few-rows.js";
+import { fewRows } from "../shared/webgpu/few-rows-division.js";
+import { functionsFor } from "../shared/webgpu/functions.js";
+import { acceptsBlocks, finishing, plain, recordBlocks, recordProduct } from "../shared/webgpu/product.js";
+import { floatWeights, type Piece, rowQuads, stridedQuads, type Weights } from "../shared/webgpu/product-operands.js";
 import { fitsWorkgroup, rowProjection } from "../shared/webgpu/projection-rows.js";
 import { isFloatType } from "../shared/webgpu/quads.js";
 import { Projection } from "./op.js";
@@ -37,6 +39,8 @@ export const projection: WebgpuKernel = webgpuKernel([Projection], {
     for (const operand of [b, scales, zeros, norm_scale, addend])
       if (operand?.contiguous === false) return "an operand has gaps";
     if (!b.constant || b.place.offset !== 0) return "the weights are no constant that begins where its memory does";
+    if (norm_scale !== undefined && a.place.size / attrs.K > fewRows && attrs.K % perWord(a.type) !== 0)
+      return "rows that are normalized by themselves are an odd number of halves of a word";
     return acceptsBlocks({ a, bias, output, n: attrs.gated ? attrs.N / 2 : attrs.N, k: attrs.K });
   },
   record(call, recorder) {
@@ -49,9 +53,17 @@ export const projection: WebgpuKernel = webgpuKernel([Projection], {
     const { device } = recorder;
     const weights = m <= fewRows ? weightsOf(call, recorder) : undefined;
     if (weights !== undefined) {
-      const left = stridedQuads("left", a, { row: k, k: 1, batch: [] }, { rows: m, k });
       const factor = scale && stridedQuads("factor", scale, { row: 0, k: 1, batch: [] }, { rows: 1, k });
-      const work = { m, n, k, left, weights, norm: factor && { factor, epsilon }, bias, gated, addend, output };
+      const common = { n, k, weights, norm: factor && { factor, epsilon }, output };
+      if (m > 1) {
+        const left = rowQuads("left", a, { row: k, k: 1 }, { rows: m, k });
+        const around = gated
+          ? { name: "gatedProjection", finish: finishOf(bias, undefined, n), gate: gatePiece(addend, n / 2) }
+          : { name: "projection", finish: finishOf(bias, addend, n) };
+        return recorder.dispatch(fewRowsProduct({ ...common, m, left, ...around }, device));
+      }
+      const left = stridedQuads("left", a, { row: k, k: 1, batch: [] }, { rows: 1, k });
+      const work = { ...common, left, bias, gated, addend };
       if (fitsWorkgroup(work, device)) return recorder.dispatch(rowProjection(work, device));
     }
     const rows = scale === undefined ? a : normalized(a, scale, k, epsilon, recorder);
@@ -59,6 +71,24 @@ export const projection: WebgpuKernel = webgpuKernel([Projection], {
     recordWhole(call, rows, product, gated ? undefined : addend, recorder);
     if (gated) recorder.dispatch(gateDispatch(product, addend, output, device.mostWorkgroups));
   },
+});
+
+/** What is done with the sums of a product: a bias for each column, and an addend for each element. */
+const finishOf = (bias: Operand | undefined, addend: Operand | undefined, n: number): Piece =>
+  finishing({
+    ...plain,
+    addend: bias && { operand: bias, row: 0, column: 1 },
+    residual: addend && { operand: addend, row: n, column: 1 },
+  });
+
+/** SwiGLU of a gate and what it lets through, with an addend for each element of a result of n columns: `gated(row, column, gate, up)`. */
+const gatePiece = (addend: Operand | undefined, n: number): Piece => ({
+  functions: `${functionsFor("sigmoid(")}
+fn gated(row: u32, column: u32, gate: f32, up: f32) -> f32 {
+  return gate * sigmoid(gate) * up${addend === undefined ? "" : ` + ${read(addend.type, "gateAddend", `p.gateAddendOffset + row * ${n}u + column`)}`};
+}`,
+  bindings: addend === undefined ? [] : [{ name: "gateAddend", of: addend }],
+  parameters: addend === undefined ? {} : { gateAddendOffset: addend.place.offset },
 });
 
 /** The rows after the norm, in memory of the call's own. */

@@ -25,7 +25,7 @@ describe.skipIf(noWebgpu !== undefined)(`norms on WebGPU${noWebgpu === undefined
           const x = randomTensor(type, shape, at, 3);
           const [scale, bias] = [randomTensor(type, [size], at + 100), randomTensor(type, [size], at + 200)];
           const isServed = type === "float32" || size % 2 === 0;
-          const run = (op: string, kernel: string, rest: object): Promise<void> =>
+          const run = (op: string, kernel: string, rest: object): Promise<unknown> =>
             compareOneNode(`${op} of ${size}`, {
               op,
               operands: [x, scale],

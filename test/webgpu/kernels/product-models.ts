@@ -1,5 +1,6 @@
 // Models of one node on WebGPU beside the reference implementation: what the suites of kernels have in common.
 import { expect } from "vitest";
+import type { Platform } from "../../../src/base/platform.js";
 import { InferenceSession } from "../../../src/entry/node.js";
 import { seededRandom } from "../../../src/graph/call.js";
 import { type AttributeInput, buildModel, initializer, node, value } from "../../../src/onnx/build.js";
@@ -10,6 +11,7 @@ import { Tensor } from "../../../src/tensor/tensor.js";
 import { View } from "../../../src/tensor/view.js";
 import { compareViews } from "../../support/compare.js";
 import { hasSubgroupMatrices } from "../../support/device.js";
+import { PlacedSession } from "../../support/gpu.js";
 
 /** A node, its operands (some of them weights) and the kernel that must have run. */
 export interface OneNode {
@@ -29,6 +31,8 @@ export interface OneNode {
   readonly subgroups?: boolean;
   /** False does without matrices of subgroups. */
   readonly subgroupMatrices?: boolean;
+  /** Where its GPU is; the machine's own where left out. */
+  readonly place?: Platform;
 }
 
 /** The kernel that so many rows of a type run on: with matrices of subgroups where the device has them, else in slices or in tiles. */
@@ -79,8 +83,11 @@ const settingsOf = (subgroups: boolean, subgroupMatrices = true): object =>
     ? {}
     : { webgpu: { ...(subgroups ? {} : { subgroups }), ...(subgroupMatrices ? {} : { subgroupMatrices }) } };
 
-/** Fails unless WebGPU gives what the reference implementation gives, by the kernel that is named. */
-export async function compareOneNode(what: string, given: OneNode): Promise<void> {
+/** Fails unless WebGPU gives what the reference implementation gives, by the kernel that is named; the results, and what the session told. */
+export async function compareOneNode(
+  what: string,
+  given: OneNode,
+): Promise<{ readonly results: ReadonlyMap<string, View>; readonly told: string }> {
   const { op, domain = "", opset = 24, attrs = {}, operands, weights = [], outputs = [true], kernel } = given;
   const present = operands.flatMap((tensor, at) => (tensor === undefined ? [] : [{ tensor, at, name: `o${at}` }]));
   const fed = present.filter(({ at }) => !weights.includes(at));
@@ -104,8 +111,12 @@ export async function compareOneNode(what: string, given: OneNode): Promise<void
     }),
   );
   const feeds = Object.fromEntries(fed.map(({ tensor, name }) => [name, tensor]));
-  const run = async (options: object): Promise<{ results: Map<string, View>; told: string }> => {
-    const session = await InferenceSession.create(bytes, { ...options, graphOptimizationLevel: "disabled" });
+  const run = async (options: object, place?: Platform): Promise<{ results: Map<string, View>; told: string }> => {
+    const settings = { ...options, graphOptimizationLevel: "disabled" } as const;
+    const session =
+      place === undefined
+        ? await InferenceSession.create(bytes, settings)
+        : await PlacedSession.on(place, bytes, settings);
     try {
       const results = await session.run(feeds);
       return {
@@ -117,8 +128,10 @@ export async function compareOneNode(what: string, given: OneNode): Promise<void
     }
   };
   const expected = await run({ backend: "reference" });
-  const actual = await run({ backend: "webgpu", ...settingsOf(given.subgroups ?? true, given.subgroupMatrices) });
+  const settings = settingsOf(given.subgroups ?? true, given.subgroupMatrices);
+  const actual = await run({ backend: "webgpu", ...settings }, given.place);
   for (const [name, view] of expected.results)
     expect(compareViews(actual.results.get(name)!, view, { tolerance: given.tolerance }), `${what}, ${name}`).toBe("");
   expect(actual.told, what).toContain(kernel === undefined ? "reference" : kernel && `by ${kernel}`);
+  return actual;
 }

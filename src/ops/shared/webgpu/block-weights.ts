@@ -53,7 +53,6 @@ export function blockWeights(given: Blocks): Weights {
   const shifts = [0, 1, 2, 3].map((at) => `bits >> ${at * bits}u`).join(", ");
   const zeroAt = zeroExpression(zeros, bits);
   const word = (from: string, at: number): string => (words === 1 ? from : `${from}.${"xyzw"[at]}`);
-  const quad = (bitsAt: string): string => `wholeQuad(${bitsAt}, `;
   const wholeQuad = `
 /** Four values less their zero point${whole ? ", which `zero` holds together with 2^23" : ""}. */
 fn wholeQuad(bits: u32, zero: f32) -> vec4f {
@@ -78,14 +77,13 @@ fn zeroAt(row: u32, block: u32) -> f32 { return ${whole ? `${magic.value} + ` : 
   return {
     chunk,
     chunks: (blocks * blockSize) / chunk,
-    dot: (from, values) =>
-      `${from}.scale * (${values
-        .map((value, at) => {
-          const own = word(`${from}.words`, Math.floor(at / quadsInWord));
-          const shift = (at % quadsInWord) * 4 * bits;
-          return `dot(${quad(shift === 0 ? own : `${own} >> ${shift}u`)}${from}.zero), ${value})`;
-        })
-        .join(" + ")})`,
+    quads: (from) =>
+      Array.from({ length: chunk / 4 }, (_, at) => {
+        const own = word(`${from}.words`, Math.floor(at / quadsInWord));
+        const shift = (at % quadsInWord) * 4 * bits;
+        return `wholeQuad(${shift === 0 ? own : `${own} >> ${shift}u`}, ${from}.zero)`;
+      }),
+    scale: (from) => `${from}.scale`,
     functions: `${wholeQuad}${zeroFunction}
 fn scaleAt(row: u32, block: u32) -> f32 { return ${read(scales.type, "scales", "p.scalesOffset + row * p.scaleRow + block * p.scaleBlock")}; }
 struct Chunk { words: ${element}, scale: f32, zero: f32 }

@@ -71,6 +71,41 @@ fn ${name}Quad(start: u32, row: u32, k: u32) -> vec4f {
   };
 }
 
+/** Rows as a piece with `${name}Quad`, and with `${name}Eight(row, k)` where a load of 16 bytes brings eight values. */
+export interface RowQuads extends Piece {
+  /** The eight of what `${name}Eight` brought, as two vec4f; undefined where there is no such function. */
+  readonly eight: ((loaded: string) => readonly [string, string]) | undefined;
+}
+
+/** Rows along k, by eights where elements of 16 bits lie in such. */
+export function rowQuads(
+  name: string,
+  operand: Operand,
+  strides: Pick<Strides, "row" | "k">,
+  sizes: { rows: number; k: number },
+): RowQuads {
+  const { type, place } = operand;
+  const steps = [sizes.rows === 1 ? 0 : strides.row, place.offset, sizes.k];
+  if (!isFloatType(type) || perWord(type) !== 2 || strides.k !== 1 || steps.some((step) => step % 8 !== 0))
+    return { ...stridedQuads(name, operand, { ...strides, batch: [] }, sizes), eight: undefined };
+  const quads = quadsOf(type);
+  return {
+    functions: `
+fn ${name}Eight(row: u32, k: u32) -> vec4u {
+  if (k >= p.k) { return vec4u(); }
+  return ${name}[(p.${name}Offset + row * p.${name}Row + k) >> 3u];
+}
+fn ${name}Quad(start: u32, row: u32, k: u32) -> vec4f {
+  let eight = ${name}Eight(row, k);
+  let words = select(eight.xy, eight.zw, (k & 4u) != 0u);
+  return ${quads.unpack("words")};
+}`,
+    bindings: [{ name, of: operand, element: "vec4<u32>" }],
+    parameters: { [`${name}Offset`]: place.offset, [`${name}Row`]: strides.row },
+    eight: (loaded) => [quads.unpack(`${loaded}.xy`), quads.unpack(`${loaded}.zw`)],
+  };
+}
+
 /**
  * A piece that reads eight float16 of a row at a time in two steps, between which the loads are on their way: `${name}Loaded(start, row, k)` asks for those from k on, a
  * multiple of 8, and has the WGSL type `loaded`. From p.k on those of a left operand are 0, and others any numbers.
@@ -128,8 +163,20 @@ export interface Weights extends Piece {
   readonly chunk: number;
   /** Chunks of a row. */
   readonly chunks: number;
-  /** The sum of a chunk's products with as many values, given as vec4f. */
-  dot(chunk: string, values: readonly string[]): string;
+  /** A chunk's values by fours, as vec4f, before they are scaled. */
+  quads(chunk: string): readonly string[];
+  /** What all of a chunk's values are multiplied by; undefined where that is nothing. */
+  scale(chunk: string): string | undefined;
+}
+
+/** The sum of a chunk's products with as many values, given as vec4f. */
+export function dotOf(weights: Weights, chunk: string, values: readonly string[]): string {
+  const sum = weights
+    .quads(chunk)
+    .map((quad, at) => `dot(${quad}, ${values[at]})`)
+    .join(" + ");
+  const scale = weights.scale(chunk);
+  return scale === undefined ? sum : `${scale} * (${sum})`;
 }
 
 /** Elements that 16 bytes hold. */
@@ -170,8 +217,8 @@ fn weightChunk(row: u32, chunk: u32) -> vec4u { return weight[p.weightStart + ro
   return {
     chunk,
     chunks: Math.ceil(k / chunk),
-    dot: (words, values) =>
-      parts.map((part, at) => `dot(${quads.unpack(`${words}${part}`)}, ${values[at]})`).join(" + "),
+    quads: (words) => parts.map((part) => quads.unpack(`${words}${part}`)),
+    scale: () => undefined,
     functions: `${chunkAt}
 fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
   if (k >= p.k) { return vec4f(); }

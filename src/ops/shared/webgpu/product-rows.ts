@@ -1,18 +1,16 @@
 /**
- * Products of a few rows with weights whose rows run along k: what a decoder does for each token. Lanes share a column's k, load several chunks
- * before the first sum, and put their sums together at the end.
+ * Products of one row with weights whose rows run along k: what a decoder does for each token of one text. Lanes share a column's k, load several chunks
+ * before the first sum, and put their sums together at the end. Several rows are in `few-rows.ts`.
  */
 import type { Operand } from "../../../graph/kernel.js";
 import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { pack, packing, perWord, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
-import type { Piece, Weights } from "./product-operands.js";
-
-/** Rows up to which weights are streamed. */
-export const fewRows = 8;
+import { powerOfTwo } from "./few-rows-division.js";
+import { dotOf, type Piece, type Weights } from "./product-operands.js";
+import { range } from "./product-tiles.js";
 
 interface RowProduct {
   readonly name: string;
-  readonly m: number;
   readonly n: number;
   readonly k: number;
   /** Has `leftQuad`. */
@@ -37,79 +35,67 @@ interface Division {
 /** Chunks that are on their way at a time, over all columns of an invocation. */
 const loads = 8;
 
-const powerOfTwo = (least: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, least)));
-
-function divide({ m, n, weights: { chunks } }: RowProduct, { subgroup = 1 }: DeviceTraits): Division {
+function divide({ n, weights: { chunks } }: RowProduct, { subgroup = 1 }: DeviceTraits): Division {
   const threads = Math.max(128, subgroup);
   const lanes = Math.min(threads, Math.max(8, subgroup, powerOfTwo(chunks / 4)));
   const each = powerOfTwo(chunks / lanes);
   // More columns an invocation are fewer invocations: only where there are columns enough to keep a device busy.
-  const columns = n < 4096 ? 2 : n < 8192 || each > 1 || m > 2 ? 4 : 8;
+  const columns = n < 4096 ? 2 : n < 8192 || each > 1 ? 4 : 8;
   return { threads, lanes, columns, ahead: Math.min(loads / columns, each) };
 }
 
-const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
-
 /** The dispatch of such a product. Elements of the output must not share words over rows. */
 export function rowProduct(work: RowProduct, device: DeviceTraits): Dispatch {
-  const { name, m, n, k, left, weights, finish, output } = work;
+  const { name, n, k, left, weights, finish, output } = work;
   const { threads, lanes, columns, ahead } = divide(work, device);
-  const [rowsOfC, alongC, steps] = [range(m), range(columns), range(ahead)];
+  const [alongC, steps] = [range(columns), range(ahead)];
   const width = device.subgroup ?? 1;
-  const sums = m * columns;
   const groups = threads / lanes;
   const each = perWord(output.type);
   const quads = range(weights.chunk / 4);
   const products = steps.map(
     (step) => `if (at${step} < p.chunks) {
-${rowsOfC
-  .map(
-    (row) => `{
-  ${quads.map((quad) => `let a${quad} = leftQuad(0u, ${row}u, at${step} * ${weights.chunk}u + ${4 * quad}u);`).join(" ")}
+{
+  ${quads.map((quad) => `let a${quad} = leftQuad(0u, 0u, at${step} * ${weights.chunk}u + ${4 * quad}u);`).join(" ")}
   ${alongC
     .map(
       (column) =>
-        `s${row}_${column} += ${weights.dot(
+        `s0_${column} += ${dotOf(
+          weights,
           `w${step}_${column}`,
           quads.map((quad) => `a${quad}`),
         )};`,
     )
     .join("\n  ")}
-}`,
-  )
-  .join("\n")}
+}
 }`,
   );
-  const all = rowsOfC.flatMap((row) =>
-    alongC.map((column) => ({ sum: `s${row}_${column}`, at: row * columns + column })),
-  );
+  const all = alongC.map((column) => ({ sum: `s0_${column}`, at: column }));
   const reduction =
     width > 1
       ? `${all.map(({ sum }) => `${sum} = subgroupAdd(${sum});`).join("\n  ")}
-  if (local % ${width}u == 0u) { ${all.map(({ sum, at }) => `parts[(local / ${width}u) * ${sums}u + ${at}u] = ${sum};`).join(" ")} }
+  if (local % ${width}u == 0u) { ${all.map(({ sum, at }) => `parts[(local / ${width}u) * ${columns}u + ${at}u] = ${sum};`).join(" ")} }
   workgroupBarrier();`
-      : `${all.map(({ sum, at }) => `parts[local * ${sums}u + ${at}u] = ${sum};`).join(" ")}
+      : `${all.map(({ sum, at }) => `parts[local * ${columns}u + ${at}u] = ${sum};`).join(" ")}
   workgroupBarrier();
   for (var half = ${lanes / 2}u; half > 0u; half >>= 1u) {
     if (lane < half) {
-      for (var at = 0u; at < ${sums}u; at++) { parts[local * ${sums}u + at] += parts[(local + half) * ${sums}u + at]; }
+      for (var at = 0u; at < ${columns}u; at++) { parts[local * ${columns}u + at] += parts[(local + half) * ${columns}u + at]; }
     }
     workgroupBarrier();
   }`;
-  const words = columns / each; // of a row of a group
+  const words = columns / each; // of a group
   const sumAt = (at: number): string =>
     width > 1
       ? range(lanes / width)
-          .map(
-            (part) => `parts[(team * ${lanes / width}u + ${part}u) * ${sums}u + row * ${columns}u + column + ${at}u]`,
-          )
+          .map((part) => `parts[(team * ${lanes / width}u + ${part}u) * ${columns}u + column + ${at}u]`)
           .join(" + ")
-      : `parts[team * ${lanes}u * ${sums}u + row * ${columns}u + column + ${at}u]`;
+      : `parts[team * ${lanes}u * ${columns}u + column + ${at}u]`;
   const code = `${packing}
 ${left.functions}
 ${weights.functions}
 ${finish.functions}
-var<workgroup> parts: array<f32, ${(threads / width) * sums}>;
+var<workgroup> parts: array<f32, ${(threads / width) * columns}>;
 @compute @workgroup_size(${threads}) fn main(
   @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32,
 ) {
@@ -128,15 +114,14 @@ var<workgroup> parts: array<f32, ${(threads / width) * sums}>;
     ${products.join("\n")}
   }
   ${reduction}
-  for (var at = local; at < ${groups * m * words}u; at += ${threads}u) {
-    let team = at / ${m * words}u;
-    let row = (at % ${m * words}u) / ${words}u;
+  for (var at = local; at < ${groups * words}u; at += ${threads}u) {
+    let team = at / ${words}u;
     let column = (at % ${words}u) * ${each}u;
     let n = base + team * ${columns}u + column;
     if (n < p.n) {
-      result[(p.resultOffset + row * p.n + n) / ${each}u] = ${pack(
+      result[(p.resultOffset + n) / ${each}u] = ${pack(
         output.type,
-        range(each).map((at) => `finish(0u, row, min(n + ${at}u, p.n - 1u), ${sumAt(at)})`),
+        range(each).map((at) => `finish(0u, 0u, min(n + ${at}u, p.n - 1u), ${sumAt(at)})`),
       )};
     }
   }

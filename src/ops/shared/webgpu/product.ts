@@ -13,8 +13,10 @@ import {
 import { perWord, read } from "../../../webgpu-kernels/wgsl.js";
 import { elementWords } from "./element-words.js";
 import { matrixProduct } from "./product-matrices.js";
-import { floatWeights, type Piece, stridedHalves, stridedQuads, type Weights } from "./product-operands.js";
-import { fewRows, rowProduct } from "./product-rows.js";
+import { fewRowsProduct } from "./few-rows.js";
+import { fewRows } from "./few-rows-division.js";
+import { floatWeights, type Piece, rowQuads, stridedHalves, stridedQuads, type Weights } from "./product-operands.js";
+import { rowProduct } from "./product-rows.js";
 import { sliceProduct } from "./product-slices.js";
 import { type BatchDimension, batchParameters, batchStarts, tileProduct, type TileProduct } from "./product-tiles.js";
 import { isFloatType } from "./quads.js";
@@ -55,7 +57,7 @@ interface Finish {
 export const plain: Finish = { alpha: 1, beta: 1 };
 
 /** The piece with `finish(batch, row, column, sum)`. */
-function finishing({ alpha, beta, addend, residual }: Finish): Piece {
+export function finishing({ alpha, beta, addend, residual }: Finish): Piece {
   const place = (name: string): string => `p.${name}Offset + row * p.${name}Row + column * p.${name}Column`;
   const placed = (name: string, given: Addend | undefined): Record<string, number> =>
     given === undefined
@@ -109,10 +111,14 @@ function fast(work: Product, recorder: WebgpuRecorder): Dispatch | undefined {
   const matrices = batch.reduce((count, { size }) => count * size, 1);
   if (k === 0 || !hasWordRows(output, m * matrices, n)) return undefined;
   const finish = finishing(work.finish);
-  const left = stridedQuads("left", a, { row: aRow, k: aK, batch: batch.map((each) => each.left) }, { rows: m, k });
   const weights = matrices === 1 ? floatWeights(b, { row: bN, k: bK }, { n, k }, recorder) : undefined;
-  if (weights !== undefined && m <= fewRows)
-    return rowProduct({ name: "productOfRows", m, n, k, left, weights, finish, output }, recorder.device);
+  if (weights !== undefined && m > 1 && m <= fewRows) {
+    const left = rowQuads("left", a, { row: aRow, k: aK }, { rows: m, k });
+    return fewRowsProduct({ name: "productOfRows", m, n, k, left, weights, finish, output }, recorder.device);
+  }
+  const left = stridedQuads("left", a, { row: aRow, k: aK, batch: batch.map((each) => each.left) }, { rows: m, k });
+  if (weights !== undefined && m === 1)
+    return rowProduct({ name: "productOfRows", n, k, left, weights, finish, output }, recorder.device);
   if (weights === undefined && matrices * m * n * k < smallWork) return undefined;
   const strides = { row: bN, k: bK, batch: batch.map((each) => each.right) };
   const common = { m, n, k, batch, finish, output };
@@ -194,19 +200,25 @@ export function recordBlocks(
   recorder: WebgpuRecorder,
 ): void {
   const m = a.place.size / k;
-  const left = stridedQuads("left", a, { row: k, k: 1, batch: [] }, { rows: m, k });
   const finish = finishing({
     ...plain,
     addend: bias && { operand: bias, row: 0, column: 1 },
     residual: residual && { operand: residual, row: n, column: 1 },
   });
+  const { device } = recorder;
+  if (m > 1 && m <= fewRows) {
+    const left = rowQuads("left", a, { row: k, k: 1 }, { rows: m, k });
+    return recorder.dispatch(fewRowsProduct({ name: "blocksOfRows", m, n, k, left, weights, finish, output }, device));
+  }
+  const left = stridedQuads("left", a, { row: k, k: 1, batch: [] }, { rows: m, k });
   const common = { m, n, k, left, finish, output };
+  const many = { ...common, batch: [], right: weights };
   const dispatch =
-    m <= fewRows
-      ? rowProduct({ ...common, name: "blocksOfRows", weights }, recorder.device)
-      : (blocksInMatrices({ ...common, a, weights }, recorder.device) ??
-        sliceProduct({ ...common, name: "blocksInSlices", batch: [], right: weights }, recorder.device) ??
-        tileProduct({ ...common, name: "blocksInTiles", batch: [], right: weights }, recorder.device));
+    m === 1
+      ? rowProduct({ ...common, name: "blocksOfRows", weights }, device)
+      : (blocksInMatrices({ ...common, a, weights }, device) ??
+        sliceProduct({ ...many, name: "blocksInSlices" }, device) ??
+        tileProduct({ ...many, name: "blocksInTiles" }, device));
   recorder.dispatch(dispatch ?? unreachable(`a grid for ${m} rows and ${n} columns`));
 }
 

@@ -1,17 +1,18 @@
 /**
- * Products of a few rows with all that stands around them, in one dispatch: what a decoder does for each token. A workgroup keeps the rows, times
- * the norm's factors, in its memory; the norm itself is one number a row, which the sums are multiplied by at the end. Lanes share a team's
- * columns, load their weights before they wait for the rows, and put their sums together.
+ * Products of one row with all that stands around them, in one dispatch: what a decoder does for each token of one text. A workgroup keeps the row, times
+ * the norm's factors, in its memory; the norm itself is one number, which the sums are multiplied by at the end. Lanes share a team's columns, load their
+ * weights before they wait for the row, and put their sums together. Several rows are in `few-rows.ts`.
  */
 import type { Operand } from "../../../graph/kernel.js";
 import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { pack, packing, perWord, read, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
 import { functionsFor } from "./functions.js";
-import type { Piece, Weights } from "./product-operands.js";
+import { aloneTeam, powerOfTwo } from "./few-rows-division.js";
+import { dotOf, type Piece, type Weights } from "./product-operands.js";
+import { range } from "./product-tiles.js";
 
-/** One product of few rows. Its result has n columns, or n / 2 where pairs of them are a gate and what it lets through. */
+/** One product of one row. Its result has n columns, or n / 2 where pairs of them are a gate and what it lets through. */
 interface RowProjection {
-  readonly m: number;
   readonly n: number;
   readonly k: number;
   /** Has `leftQuad`. */
@@ -38,64 +39,49 @@ interface Division {
   readonly turns: number;
 }
 
-const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
-const powerOfTwo = (least: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, least)));
-
 /** Workgroups that keep a device busy: with more of them, each does several turns. */
 const enoughWorkgroups = 2048;
 
 /** Products of four that an invocation writes out one by one. */
 const mostTerms = 256;
 
-/**
- * A team that is a workgroup: of at most 128 invocations with as many chunks each where there is such a number. Without subgroups it must be a power of two.
- */
-function alone(chunks: number, least: number, subgroup: number): readonly [threads: number, lanes: number] {
-  const even = [128, 96, 64, 32].find(
-    (lanes) => chunks % lanes === 0 && lanes >= least && (subgroup > 1 ? lanes % subgroup === 0 : lanes !== 96),
-  );
-  if (even !== undefined) return [even, even];
-  const threads = Math.min(256, Math.max(64, least, 2 ** Math.floor(Math.log2(chunks))));
-  return [threads, Math.min(threads, Math.max(least, powerOfTwo(chunks)))];
-}
-
 function divide(work: RowProjection, { subgroup = 1 }: DeviceTraits): Division {
-  const { m, n, weights, norm, gated, output } = work;
+  const { n, weights, norm, gated, output } = work;
   const { chunk, chunks } = weights;
-  // With a norm, all of a workgroup share the rows that it keeps. Without, one team has the workgroup for itself and reads what it needs.
+  // With a norm, all of a workgroup share the row that it keeps. Without, one team has the workgroup for itself and reads what it needs.
   const least = Math.max(32, subgroup);
   const together = Math.min(least, Math.max(2, subgroup, powerOfTwo(chunks)));
-  const [threads, lanes] = norm === undefined ? alone(chunks, least, subgroup) : [Math.max(128, together), together];
+  const [threads, lanes] =
+    norm === undefined ? aloneTeam(chunks, least, subgroup) : [Math.max(128, together), together];
   // A team writes whole words of the result.
-  const columns = Math.max(2, perWord(output.type) * (gated ? 2 : 1), n > 32 * enoughWorkgroups && m <= 2 ? 4 : 2);
-  const most = Math.min(24 / columns, mostTerms / (columns * m * (chunk / 4)));
+  const columns = Math.max(2, perWord(output.type) * (gated ? 2 : 1), n > 32 * enoughWorkgroups ? 4 : 2);
+  const most = Math.min(24 / columns, mostTerms / (columns * (chunk / 4)));
   const ahead = Math.min(Math.ceil(chunks / lanes), Math.max(1, Math.floor(most)));
   const workgroups = n / ((threads / lanes) * columns);
   const turns = workgroups < 2 * enoughWorkgroups ? 1 : Math.min(8, Math.floor(workgroups / enoughWorkgroups));
   return { threads, lanes, columns, ahead, turns };
 }
 
-/** Rows are kept where their norm is taken, or where several teams read them. */
+/** The row is kept where its norm is taken, or where several teams read it. */
 const isStaged = ({ norm }: RowProjection, teams: number): boolean => norm !== undefined || teams > 1;
 
-/** True if a workgroup can hold what it keeps: rows, sums and squares. */
+/** True if a workgroup can hold what it keeps: the row, sums and squares. */
 export function fitsWorkgroup(work: RowProjection, device: DeviceTraits): boolean {
-  const { m, norm, weights } = work;
+  const { norm, weights } = work;
   const { threads, lanes, columns } = divide(work, device);
   const parts = threads / (device.subgroup ?? 1);
-  const rows = isStaged(work, threads / lanes) ? 4 * m * weights.chunk * weights.chunks : 0;
-  return rows + 4 * parts * m * columns + (norm === undefined ? 0 : 8 * parts * m) <= device.workgroupBytes;
+  const row = isStaged(work, threads / lanes) ? 4 * weights.chunk * weights.chunks : 0;
+  return row + 4 * parts * columns + (norm === undefined ? 0 : 8 * parts) <= device.workgroupBytes;
 }
 
 /** The dispatch of such a product. Elements of the output must not share words over rows. */
 export function rowProjection(work: RowProjection, device: DeviceTraits): Dispatch {
-  const { m, n, k, left, weights, norm, bias, gated, addend, output } = work;
+  const { n, k, left, weights, norm, bias, gated, addend, output } = work;
   const { threads, lanes, columns, ahead, turns } = divide(work, device);
   const { chunk, chunks } = weights;
-  const [rows, own, steps, quads] = [range(m), range(columns), range(ahead), range(chunk / 4)];
+  const [own, steps, quads] = [range(columns), range(ahead), range(chunk / 4)];
   const width = device.subgroup ?? 1;
   const teams = threads / lanes;
-  const sums = m * columns;
   const per = perWord(output.type);
   const pairs = gated ? 2 : 1;
   const made = columns / pairs;
@@ -111,54 +97,50 @@ export function rowProjection(work: RowProjection, device: DeviceTraits): Dispat
       .join("\n    ");
   const whole = chunks % (lanes * ahead) === 0;
   // A team that is a subgroup has its sums at hand: its first lanes write them.
-  const direct = lanes === width && words <= width && m === 1;
+  const direct = lanes === width && words <= width;
   const once = each <= ahead;
   const staged = isStaged(work, teams);
   const multiply = steps
     .map(
       (step) => `${whole ? "" : `if (at${step} < ${chunks}u) `}{
-${rows
-  .map(
-    (row) => `    {
+    {
       ${quads
         .map((quad) =>
           staged
-            ? `let a${quad} = held[${(row * quads.length + quad) * chunks}u + at${step}];`
-            : `let a${quad} = leftQuad(0u, ${row}u, at${step} * ${chunk}u + ${4 * quad}u);`,
+            ? `let a${quad} = held[${quad * chunks}u + at${step}];`
+            : `let a${quad} = leftQuad(0u, 0u, at${step} * ${chunk}u + ${4 * quad}u);`,
         )
         .join(" ")}
       ${own
         .map(
           (column) =>
-            `s${row}_${column} += ${weights.dot(
+            `s0_${column} += ${dotOf(
+              weights,
               `w${step}_${column}`,
               quads.map((quad) => `a${quad}`),
             )};`,
         )
         .join("\n      ")}
-    }`,
-  )
-  .join("\n")}
+    }
     }`,
     )
     .join("\n    ");
-  const all = rows.flatMap((row) => own.map((column) => ({ sum: `s${row}_${column}`, at: row * columns + column })));
+  const all = own.map((column) => ({ sum: `s0_${column}`, at: column }));
   /** Words of the result that a workgroup makes in a turn: where an invocation has one at most, it knows from the beginning which. */
-  const places = teams * m * words;
+  const places = teams * words;
   const early = turns === 1 && (direct || places <= threads);
   const writes = `${direct ? `lane < ${words}u` : `local < ${places}u`} && n < ${resultColumns}u`;
   const nextTo = (at: number): string => (at === 0 ? "n" : `min(n + ${at}u, ${resultColumns - 1}u)`);
-  /** From an invocation's place to the row and the columns, from n on, of the word that it writes. */
+  /** From an invocation's place to the columns, from n on, of the word that it writes. */
   const placeCode = (base: string, at: string): string =>
     direct
-      ? `let row = 0u; let column = lane * ${per}u; let n = ${base}${gated ? " / 2u" : ""} + local / ${lanes}u * ${made}u + column;`
-      : `let team = ${at} / ${m * words}u;
-    let row = ${at} % ${m * words}u / ${words}u;
+      ? `let column = lane * ${per}u; let n = ${base}${gated ? " / 2u" : ""} + local / ${lanes}u * ${made}u + column;`
+      : `let team = ${at} / ${words}u;
     let column = ${at} % ${words}u * ${per}u;
     let n = ${base}${gated ? " / 2u" : ""} + team * ${made}u + column;`;
   const addedOf = (declare: string): string =>
     range(per)
-      .map((at) => `${declare}added${at} = addendOf(row, ${nextTo(at)});`)
+      .map((at) => `${declare}added${at} = addendOf(${nextTo(at)});`)
       .join(" ");
   /** The sum of a column, counted from `column` on; of pairs where there is a gate. */
   const sumAt = (at: number): string =>
@@ -167,12 +149,12 @@ ${rows
           (otherwise, word) => `select(${otherwise}, s0_${word * per * pairs + at}, lane == ${word}u)`,
           `s0_${(words - 1) * per * pairs + at}`,
         )
-      : `sumOf(row, team, ${pairs === 1 ? "" : "2u * "}column + ${at}u)`;
-  const store = `result[(p.resultOffset + row * ${resultColumns}u + n) / ${per}u] = ${pack(
+      : `sumOf(team, ${pairs === 1 ? "" : "2u * "}column + ${at}u)`;
+  const store = `result[(p.resultOffset + n) / ${per}u] = ${pack(
     output.type,
     range(per).map(
       (at) =>
-        `${gated ? "gatedOf" : "productOf"}(row, ${range(pairs)
+        `${gated ? "gatedOf" : "productOf"}(${range(pairs)
           .map((of) => sumAt(at * pairs + of))
           .join(", ")}, ${nextTo(at)})${addend === undefined ? "" : ` + added${at}`}`,
     ),
@@ -182,21 +164,21 @@ ${gated ? functionsFor("sigmoid(") : ""}
 ${left.functions}
 ${norm?.factor.functions ?? ""}
 ${weights.functions}
-${staged ? `var<workgroup> held: array<vec4f, ${m * quads.length * chunks}>;` : ""}
+${staged ? `var<workgroup> held: array<vec4f, ${quads.length * chunks}>;` : ""}
 ${norm === undefined ? "" : squaresCode(work, threads, width)}
-fn productOf(row: u32, sum: f32, n: u32) -> f32 {
-  return ${norm === undefined ? "sum" : "inverse(row) * sum"}${bias === undefined ? "" : ` + ${read(bias.type, "bias", "p.biasOffset + n")}`};
+fn productOf(sum: f32, n: u32) -> f32 {
+  return ${norm === undefined ? "sum" : "inverse() * sum"}${bias === undefined ? "" : ` + ${read(bias.type, "bias", "p.biasOffset + n")}`};
 }
 ${
   gated
-    ? `fn gatedOf(row: u32, first: f32, second: f32, n: u32) -> f32 {
-  let gate = productOf(row, first, 2u * n);
-  return gate * sigmoid(gate) * productOf(row, second, 2u * n + 1u);
+    ? `fn gatedOf(first: f32, second: f32, n: u32) -> f32 {
+  let gate = productOf(first, 2u * n);
+  return gate * sigmoid(gate) * productOf(second, 2u * n + 1u);
 }`
     : ""
 }
-${addend === undefined ? "" : `fn addendOf(row: u32, n: u32) -> f32 { return ${read(addend.type, "addend", `p.addendOffset + row * ${resultColumns}u + n`)}; }`}
-${direct ? "" : sumsCode(threads, lanes, width, sums, columns)}
+${addend === undefined ? "" : `fn addendOf(n: u32) -> f32 { return ${read(addend.type, "addend", "p.addendOffset + n")}; }`}
+${direct ? "" : sumsCode(threads, lanes, width, columns)}
 @compute @workgroup_size(${threads}) fn main(
   @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32,
 ) {
@@ -230,12 +212,12 @@ ${direct ? "" : sumsCode(threads, lanes, width, sums, columns)}
     direct
       ? ""
       : width > 1
-        ? `if (local % ${width}u == 0u) { ${all.map(({ sum, at }) => `parts[(local / ${width}u) * ${sums}u + ${at}u] = ${sum};`).join(" ")} }
+        ? `if (local % ${width}u == 0u) { ${all.map(({ sum, at }) => `parts[(local / ${width}u) * ${columns}u + ${at}u] = ${sum};`).join(" ")} }
   workgroupBarrier();`
-        : `${all.map(({ sum, at }) => `parts[local * ${sums}u + ${at}u] = ${sum};`).join(" ")}
+        : `${all.map(({ sum, at }) => `parts[local * ${columns}u + ${at}u] = ${sum};`).join(" ")}
   workgroupBarrier();
   for (var half = ${lanes / 2}u; half > 0u; half >>= 1u) {
-    if (lane < half) { for (var at = 0u; at < ${sums}u; at++) { parts[local * ${sums}u + at] += parts[(local + half) * ${sums}u + at]; } }
+    if (lane < half) { for (var at = 0u; at < ${columns}u; at++) { parts[local * ${columns}u + at] += parts[(local + half) * ${columns}u + at]; } }
     workgroupBarrier();
   }`
   }
@@ -278,54 +260,53 @@ ${direct ? "" : sumsCode(threads, lanes, width, sums, columns)}
   };
 }
 
-/** Memory in which subgroups or invocations leave their sums, and `sumOf(row, team, column)`. */
-const sumsCode = (threads: number, lanes: number, width: number, sums: number, columns: number): string => `
-var<workgroup> parts: array<f32, ${(threads / width) * sums}>;
-fn sumOf(row: u32, team: u32, column: u32) -> f32 {
+/** Memory in which subgroups or invocations leave their sums, and `sumOf(team, column)`. */
+const sumsCode = (threads: number, lanes: number, width: number, columns: number): string => `
+var<workgroup> parts: array<f32, ${(threads / width) * columns}>;
+fn sumOf(team: u32, column: u32) -> f32 {
   ${
     width > 1
       ? `var sum = 0.0;
-  for (var part = 0u; part < ${lanes / width}u; part++) { sum += parts[(team * ${lanes / width}u + part) * ${sums}u + row * ${columns}u + column]; }
+  for (var part = 0u; part < ${lanes / width}u; part++) { sum += parts[(team * ${lanes / width}u + part) * ${columns}u + column]; }
   return sum;`
-      : `return parts[team * ${lanes}u * ${sums}u + row * ${columns}u + column];`
+      : `return parts[team * ${lanes}u * ${columns}u + column];`
   }
 }`;
 
 /** 2^-72: brings squares of what overflows float32 back into its range. */
 const small = "2.117582368135751e-22";
 
-/** `inverse(row)`: one by the root of a row's mean square. Squares are summed as they are and of values made smaller, for rows that overflow. */
-function squaresCode({ m, k }: RowProjection, threads: number, width: number): string {
+/** `inverse()`: one by the root of the row's mean square. Squares are summed as they are and of values made smaller, for rows that overflow. */
+function squaresCode({ k }: RowProjection, threads: number, width: number): string {
   const count = threads / width;
   return `
-var<workgroup> squares: array<vec2f, ${m * count}>;
-fn inverse(row: u32) -> f32 {
+var<workgroup> squares: array<vec2f, ${count}>;
+fn inverse() -> f32 {
   var sum = vec2f();
-  for (var at = 0u; at < ${count}u; at++) { sum += squares[row * ${count}u + at]; }
+  for (var at = 0u; at < ${count}u; at++) { sum += squares[at]; }
   if (sum.x > 3.0e38) { return ${small} * inverseSqrt(sum.y / ${k}.0); }
   return inverseSqrt(sum.x / ${k}.0 + p.epsilon);
 }`;
 }
 
-/** Brings rows into workgroup memory: quads of a chunk apart, so that lanes with neighbouring chunks read neighbours. */
-function stageCode({ m, norm, weights: { chunk, chunks } }: RowProjection, threads: number, width: number): string {
+/** Brings the row into workgroup memory: quads of a chunk apart, so that lanes with neighbouring chunks read neighbours. */
+function stageCode({ norm, weights: { chunk, chunks } }: RowProjection, threads: number, width: number): string {
   const quads = chunk / 4;
-  const count = threads / width;
   const sum = norm !== undefined;
-  return `for (var row = 0u; row < ${m}u; row++) {
+  return `{
     ${sum ? "var square = vec2f();" : ""}
     for (var quad = local; quad < ${quads * chunks}u; quad += ${threads}u) {
-      let values = leftQuad(0u, row, 4u * quad);
+      let values = leftQuad(0u, 0u, 4u * quad);
       ${sum ? `let reduced = ${small} * values; square += vec2f(dot(values, values), dot(reduced, reduced));` : ""}
-      held[(row * ${quads}u + quad % ${quads}u) * ${chunks}u + quad / ${quads}u] = values${sum ? " * factorQuad(0u, 0u, 4u * quad)" : ""};
+      held[quad % ${quads}u * ${chunks}u + quad / ${quads}u] = values${sum ? " * factorQuad(0u, 0u, 4u * quad)" : ""};
     }
     ${
       !sum
         ? ""
         : width > 1
           ? `square = subgroupAdd(square);
-    if (local % ${width}u == 0u) { squares[row * ${count}u + local / ${width}u] = square; }`
-          : `squares[row * ${count}u + local] = square;`
+    if (local % ${width}u == 0u) { squares[local / ${width}u] = square; }`
+          : `squares[local] = square;`
     }
   }`;
 }
