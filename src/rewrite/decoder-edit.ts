@@ -119,7 +119,11 @@ class DecoderEdit {
     this.#declarePositions(samples, columns);
     for (const name of this.#pointless()) this.#edit.changeInput(name, undefined);
     for (const trail of trails) {
-      const shape = this.#shapeOf(trail.past.name).with(cacheAxis(trail)!, this.#options.capacity);
+      // Sizes that the file names and the replaced operator fixed: what stands in its place does not tell them.
+      const fixed = trail.past.fact?.shape;
+      const shape = this.#shapeOf(trail.past.name)
+        .map((dim, axis) => (fixed !== undefined && isKnown(fixed[axis]) ? fixed[axis] : dim))
+        .with(cacheAxis(trail)!, this.#options.capacity);
       this.#edit.changeInput(trail.past.name, reshaped(this.#declared(trail.past.name), shape, trail.past));
       this.#edit.changeOutput(trail.present.name, reshaped(this.#declared(trail.present.name), shape, trail.past));
     }

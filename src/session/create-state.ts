@@ -99,13 +99,33 @@ function checkNames(
     "capacity",
     ...pairs.flatMap((pair) => (pair.past.fact?.shape ?? []).flatMap((dim) => [...symbolsOf(dim)])),
   ]);
-  for (const name of sizes.keys()) {
-    if (!symbols.has(name))
+  const fixed = fixedSizes(pairs);
+  for (const [name, size] of sizes) {
+    const known = fixed.get(name);
+    if (known !== undefined && !known.has(size))
+      throw new InsituError(
+        "invalid-argument",
+        `dims.${name} is ${[...known].join(" or ")}, as the model's operators have it, got ${size}`,
+      );
+    if (!symbols.has(name) && known === undefined)
       throw new InsituError(
         "invalid-argument",
         `dims.${name} names no dimension of a cache; known are ${[...symbols].join(", ")}`,
       );
   }
+}
+
+/** Sizes of caches that the file names and operators fix, by name. */
+function fixedSizes(pairs: readonly Pair[]): ReadonlyMap<string, ReadonlySet<number>> {
+  const sizes = new Map<string, Set<number>>();
+  for (const { past } of pairs)
+    past.declared?.shape?.forEach((dim, axis) => {
+      const known = past.fact?.shape?.[axis];
+      if (isKnown(dim) || known === undefined || !isKnown(known)) return;
+      const name = String(dim);
+      sizes.set(name, (sizes.get(name) ?? new Set()).add(known));
+    });
+  return sizes;
 }
 
 /** A shape given in full: for a growing cache its sequence is the reserve. */
