@@ -43,7 +43,7 @@ export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
   readonly chunk?: number;
   /** Tokens at the beginning that stay when a context slides. */
   readonly sinks?: number;
-  /** Which of the folder's ONNX files: "q4" is onnx/model_q4.onnx. */
+  /** Which of the folder's ONNX files: "q4" is onnx/model_q4.onnx; or which folder in it, by its name. */
   readonly variant?: string;
   /** The chat template to use in place of the folder's own. */
   readonly chatTemplate?: string;
@@ -110,7 +110,7 @@ export class LanguageModel {
     const folder = await readModelFolder(source, platform, variant);
     const template = chatTemplate ?? folder.template;
     const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
-    const defaults = modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken);
+    const defaults = modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken, folder.generationFile);
     const length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
     const own = paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged);
     let isDevice = false;

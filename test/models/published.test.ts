@@ -1,0 +1,72 @@
+// Text of published folders as they are: greedy tokens with their probabilities beside onnxruntime's, on linear caches and on pages, prompts whole and in
+// parts, two texts of different length in one batch. The soak runs the reference implementation too.
+import { describe, expect, test } from "vitest";
+import { CausalLM } from "../../src/entry/node.js";
+import { type Answers, publishedAnswers, publishedFiles, writeFolder } from "../support/published-folders.js";
+
+const soak = process.env["INSITU_SOAK"] !== undefined;
+
+/** How far a log-probability may be from onnxruntime's: its float16 rounds elsewhere, and a file of another provider multiplies otherwise. */
+const cases: readonly [folder: string, answers: string, tolerance: number, caches: readonly ("linear" | "paged")[]][] =
+  [
+    ["llama-int4-cpu", "llama-int4-cpu", 1e-4, ["linear", "paged"]],
+    ["llama-int4-webgpu", "llama-int4-webgpu", 2e-2, ["linear", "paged"]],
+    ["mistral-int4-webgpu", "mistral-int4-webgpu", 2e-2, ["linear", "paged"]],
+    ["qwen3-int4-cpu", "qwen3-int4-cpu", 1e-4, ["linear", "paged"]],
+    ["qwen3-int4-webgpu", "qwen3-int4-cpu", 0.1, ["linear", "paged"]],
+  ];
+
+interface Step {
+  readonly token: number;
+  readonly logprob?: number;
+}
+
+/** Log-probabilities of logits. */
+function logprobs(logits: readonly number[]): number[] {
+  const most = Math.max(...logits);
+  const sum = Math.log(logits.reduce((all, logit) => all + Math.exp(logit - most), 0)) + most;
+  return logits.map((logit) => logit - sum);
+}
+
+/** Fails unless each token is onnxruntime's choice, or as good as it, with its probability. */
+function expectAnswers(steps: readonly Step[], answers: Answers, tolerance: number): void {
+  expect(steps.length).toBe(answers.steps.length);
+  for (const [at, { token, logprob }] of steps.entries()) {
+    const wanted = logprobs(answers.steps[at]);
+    expect(Math.abs(logprob! - wanted[token]), `step ${at}`).toBeLessThan(tolerance);
+    const best = wanted.indexOf(Math.max(...wanted));
+    if (token === best) continue;
+    // Two tokens as likely as each other: from here on the texts differ.
+    expect(wanted[best] - wanted[token], `step ${at}: ${token} in place of ${best}`).toBeLessThan(2 * tolerance);
+    return;
+  }
+}
+
+async function textOf(lm: CausalLM, prompt: readonly number[]): Promise<Step[]> {
+  const steps: Step[] = [];
+  for await (const step of lm.generate(prompt, { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true }))
+    steps.push(step);
+  return steps;
+}
+
+describe.each(cases)("%s", (name, from, tolerance, caches) => {
+  const answers = publishedAnswers(from)!;
+  for (const cache of caches)
+    for (const backend of soak ? ["reference", "wasm"] : ["wasm"])
+      test(`${cache} caches on ${backend}`, async () => {
+        const folder = writeFolder(publishedFiles(name));
+        const lm = await CausalLM.load(folder.path, { cache, backend, threads: 1 });
+        expectAnswers(await textOf(lm, answers.prompt), answers, tolerance);
+        const parts = await CausalLM.load(folder.path, { cache, backend, threads: 1, chunk: 4, keep: 0 });
+        expectAnswers(await textOf(parts, answers.prompt), answers, tolerance);
+        const short = answers.prompt.slice(4);
+        const alone = await textOf(parts, short);
+        const texts: Step[][] = [[], []];
+        const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
+        for await (const step of lm.generateBatch([answers.prompt, short], options)) texts[step.sample].push(step);
+        expectAnswers(texts[0], answers, tolerance);
+        expect(texts[1].map(({ token }) => token)).toEqual(alone.map(({ token }) => token));
+        await Promise.all([lm.release(), parts.release()]);
+        folder.remove();
+      });
+});
