@@ -44,13 +44,15 @@ interface BatchPlace {
 
 /** Makes one text for each prompt. Texts that are finished keep their place, unread, until the last one is. */
 export async function* generateBatch(
-  place: BatchPlace,
+  given: BatchPlace,
   prompts: readonly (readonly number[])[],
   options: Generating,
 ): AsyncGenerator<BatchToken, void, undefined> {
   if (prompts.length === 0) return;
   const check = (): Promise<void> => stillWanted(options);
   await check();
+  // Texts beside each other are not read anew one by one: they stay short ones.
+  const place = { ...given, capacity: Math.min(given.capacity, given.reading.longFrom ?? Infinity) };
   const { decoder, capacity } = place;
   const longest = Math.max(...prompts.map(({ length }) => length));
   if (longest > capacity) throw contextFull(capacity);

@@ -6,6 +6,7 @@ import type { FolderPlatform } from "../base/platform.js";
 import { Decoder } from "../cache/decoder.js";
 import type { PagedState } from "../cache/paged-state.js";
 import { picker, sampler } from "../cache/sampler.js";
+import { wholeModel } from "../cache/whole-model.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
@@ -19,7 +20,7 @@ import { contextFull, stillWanted, wantsNothing } from "./ending.js";
 import { type ContextSource, Generation } from "./generation.js";
 import { beamSearchOptionNames, loadLanguageModelOptionNames } from "./load-option-names.js";
 import { type AnyChatMessage, checkMessages, plainText } from "./messages.js";
-import { type Json, readModelFolder } from "./model-folder.js";
+import { type Json, madeFor, readModelFolder } from "./model-folder.js";
 import {
   checkGenerateOptions,
   type GenerateOptions,
@@ -31,7 +32,7 @@ import {
 } from "./options.js";
 import { type CacheOptions, PagedDecoder, pagedSessionOptions, readCacheOptions } from "./paged-decoder.js";
 import { isTokens, notEmpty, vocabularyOf } from "./prompt-items.js";
-import type { PromptReading } from "./prompt-parts.js";
+import { type PromptReading, shortLength } from "./prompt-parts.js";
 import { SharedPrompt } from "./shared-prompt.js";
 import { TextTokenizer } from "./tokenizer.js";
 
@@ -111,20 +112,22 @@ export class LanguageModel {
     const template = chatTemplate ?? folder.template;
     const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
     const defaults = modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken, folder.generationFile);
-    const length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
+    let length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
     const own = paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged);
-    let isDevice = false;
+    let [isDevice, longFrom]: [boolean, number | undefined] = [false, undefined];
     const session = await openSession(folder.model, {
       rewrite: "auto",
       ...sessionOptions,
       ...own,
-      change: (model, on) => {
-        ({ isDevice } = on);
-        return own.change(model, on);
+      change: async (loaded, on) => {
+        const whole = await wholeModel(loaded, folder);
+        [isDevice, longFrom] = [on.isDevice, whole.longFrom];
+        return own.change(whole.model, on);
       },
     });
     let decoder: StatefulDecoder;
     try {
+      if (paged !== undefined) length = shortLength(length, context, longFrom);
       decoder =
         paged === undefined
           ? new Decoder(session, { overwriteLogits: true })
@@ -140,7 +143,7 @@ export class LanguageModel {
       config: folder.config,
       defaults,
       context: length,
-      reading: { chunk: chunk ?? (isDevice ? deviceChunk : hostChunk), recurs: isDevice },
+      reading: { chunk: chunk ?? (isDevice ? deviceChunk : hostChunk), recurs: isDevice, longFrom },
       sinks,
       keep,
       makeGrammars,
@@ -381,16 +384,6 @@ function refuseLimits(where: string, options: GenerateOptions): void {
 export function placeOf(source: string | URL): string {
   if (source instanceof URL || (typeof source === "string" && source !== "")) return String(source);
   throw new InsituError("invalid-argument", `a model is loaded from a path or a URL, got ${valueText(source)}`);
-}
-
-/** What a model was made for, where config.json says so. */
-function madeFor(config: Json): number | undefined {
-  const name = config["max_position_embeddings"] === undefined ? "n_positions" : "max_position_embeddings";
-  const made = config[name];
-  if (typeof made !== "number") return undefined;
-  if (!Number.isSafeInteger(made) || made < 2)
-    throw new InsituError("invalid-model", `config.json: ${name} must be a whole number from 2 on, got ${made}`);
-  return made;
 }
 
 /** True for messages of a conversation. */

@@ -94,8 +94,9 @@ export class Context {
   }
 
   /** Reads tokens in chunks, sliding past the capacity; `check` is asked before each run. The logits of the last run. */
-  async extend(tokens: readonly number[], check?: () => Promise<void>): Promise<Logits> {
+  async extend(given: readonly number[], check?: () => Promise<void>): Promise<Logits> {
     let logits: Logits | undefined;
+    const tokens = this.#turnsLong(given.length) ? this.#fromTheFirst(given) : given;
     const start = this.#tokens.length;
     for (let at = 0; at < tokens.length;) {
       await check?.();
@@ -108,6 +109,30 @@ export class Context {
     }
     if (logits === undefined) throw new InsituError("internal", "a context was extended by nothing");
     return logits;
+  }
+
+  /** Tokens that may be read and forgotten again: a text that has become a long one does not become short. */
+  get guessRoom(): number {
+    const short = (this.#options.longFrom ?? Infinity) - this.#tokens.length;
+    return short < 0 ? this.room : Math.min(this.room, short);
+  }
+
+  /** True if so many tokens more make a long text of a short one. */
+  #turnsLong(more: number): boolean {
+    const { longFrom = Infinity } = this.#options;
+    const length = this.#tokens.length;
+    return !this.slid && length <= longFrom && length + more > longFrom;
+  }
+
+  /** The tokens with all that came before them, which is forgotten here. */
+  #fromTheFirst(tokens: readonly number[]): readonly number[] {
+    const all = [...this.#tokens, ...tokens];
+    if (!this.rewind(0))
+      throw new InsituError(
+        "invalid-state",
+        "the text has become a long one, and the model's state cannot go back to read it as one",
+      );
+    return all;
   }
 
   /** Reads tokens in one run, which must have room for them; the logits after each. */
@@ -147,6 +172,12 @@ export class Context {
 
   /** The tokens of the next run, and how many of those that are left are among them: some in front of these are forgotten here and read again. */
   #nextPart(left: readonly number[], start: number): { readonly part: readonly number[]; readonly fresh: number } {
+    // The first run of a long text makes it one: it is longer than any short one.
+    const { longFrom = Infinity, chunk } = this.#options;
+    if (this.#turnsLong(left.length)) {
+      const part = left.slice(0, Math.max(longFrom + 1, chunk));
+      return { part, fresh: part.length };
+    }
     // Rows on pages may be others' too: what was there at the start stays.
     const before = this.#tokens.length - (this.#state.sharedRows === undefined ? 0 : start);
     const { count, again } = nextPart(left.length, before, this.#options);
@@ -200,7 +231,8 @@ export class Context {
 
   /** What draws a text's tokens where the model runs; undefined where the host does. To be given back. */
   takeDrawer(...drawing: Parameters<NonNullable<StatefulDecoder["drawer"]>>): StatefulDrawer | undefined {
-    return this.#decoder.drawer?.(...drawing);
+    // Tokens that are drawn ahead cannot be read anew where a text becomes a long one.
+    return this.capacity > (this.#options.longFrom ?? Infinity) ? undefined : this.#decoder.drawer?.(...drawing);
   }
 
   giveDrawer(drawer: StatefulDrawer): void {
@@ -211,6 +243,8 @@ export class Context {
   rewind(length: number): boolean {
     if (length === this.#tokens.length && !this.slid) return true;
     if (this.slid && length > 0) return false;
+    const { longFrom = Infinity } = this.#options;
+    if (length > 0 && length <= longFrom && this.#tokens.length > longFrom) return false;
     try {
       this.#state.rewind(length);
     } catch (error) {

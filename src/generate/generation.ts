@@ -216,7 +216,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       await stillWanted(options);
       if (confirmed) open--;
       else {
-        const guess = lookup?.guess().slice(0, Math.max(0, Math.min(ending.remaining, context.room) - 1)) ?? [];
+        const guess = lookup?.guess().slice(0, Math.max(0, Math.min(ending.remaining, context.guessRoom) - 1)) ?? [];
         draft = guess;
         open = guess.length;
         this.#guessed += guess.length;

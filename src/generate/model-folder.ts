@@ -110,6 +110,16 @@ async function readTexts(
 const objectOf = (value: unknown): Json =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : {};
 
+/** What a model was made for, where config.json says so. */
+export function madeFor(config: Json): number | undefined {
+  const name = config["max_position_embeddings"] === undefined ? "n_positions" : "max_position_embeddings";
+  const made = config[name];
+  if (typeof made !== "number") return undefined;
+  if (!Number.isSafeInteger(made) || made < 2)
+    throw new InsituError("invalid-model", `config.json: ${name} must be a whole number from 2 on, got ${made}`);
+  return made;
+}
+
 /** Throws: there is a tokenizer and no model. */
 async function refuseAbsent(
   root: string,

@@ -6,6 +6,7 @@ import { value as makeValue } from "../onnx/build.js";
 import type { Model, ModelDimension, ModelValue } from "../onnx/model.js";
 import { traitsOf } from "../tensor/element-type.js";
 import type { Analysis } from "./analysis.js";
+import { names } from "./decoder-names.js";
 import { emitAttention } from "./emit-attention.js";
 import { emitMask, type MaskSources } from "./emit-mask.js";
 import { ModelEdit, readsOf } from "./model-edit.js";
@@ -23,9 +24,6 @@ interface DecoderOptions {
   /** Positions may get a dimension for the samples where they had none. */
   readonly mayChangeRank: boolean;
 }
-
-/** The names that generation code feeds. */
-export const names = { starts: "write_indices", lengths: "nonpad_kv_seqlen", positions: "position_ids" } as const;
 
 /** A changed decoder, and the changes for the report. */
 interface ChangedDecoder {

@@ -12,6 +12,8 @@ const cases: readonly [folder: string, answers: string, tolerance: number, cache
     ["llama-int4-cpu", "llama-int4-cpu", 1e-4, ["linear", "paged"]],
     ["llama-int4-webgpu", "llama-int4-webgpu", 2e-2, ["linear", "paged"]],
     ["mistral-int4-webgpu", "mistral-int4-webgpu", 2e-2, ["linear", "paged"]],
+    ["mistral-int4-cpu", "mistral-int4-webgpu", 0.1, ["linear", "paged"]],
+    ["phi3-long-int4-cpu", "phi3-long-int4-cpu", 2e-3, ["linear", "paged"]],
     ["qwen3-int4-cpu", "qwen3-int4-cpu", 1e-4, ["linear", "paged"]],
     ["qwen3-int4-webgpu", "qwen3-int4-cpu", 0.1, ["linear", "paged"]],
   ];
