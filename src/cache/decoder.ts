@@ -73,6 +73,8 @@ export class Decoder {
   readonly ragged: boolean;
   /** True if new rows may be written over old ones. */
   readonly overwrites: boolean;
+  /** True if a sample's rows may have padding in front of them, which the mask hides. */
+  readonly padsFront: boolean;
   /** True if one run may read more tokens of one sample than of another. */
   readonly uneven = false;
 
@@ -102,7 +104,8 @@ export class Decoder {
     this.#vocabulary = hasSampler && typeof vocabulary === "number" ? vocabulary : undefined;
     this.ragged = session.heldInputs.every(({ kind }) => kind === "update");
     // Windows and masks go by the order of rows.
-    const { window, masked } = session.rowRules;
+    const { window, masked, fromFront } = session.rowRules;
+    this.padsFront = !fromFront;
     this.overwrites =
       this.ragged &&
       this.#types.has("write_indices") &&

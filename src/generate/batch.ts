@@ -59,6 +59,14 @@ export async function* generateBatch(
   if (options.whenFull === "slide")
     throw new InsituError("invalid-argument", 'a batch cannot slide: choose whenFull: "stop" or "error"');
   if (wantsNothing(options)) return;
+  // Without lengths of their own and without padding, texts are made one after the other.
+  if (!decoder.ragged && decoder.padsFront === false && prompts.length > 1) {
+    for (const [sample, prompt] of prompts.entries()) {
+      const sampling = { ...options.sampling, seed: options.sampling.seed + sample };
+      for await (const token of generateBatch(place, [prompt], { ...options, sampling })) yield { ...token, sample };
+    }
+    return;
+  }
   const samples = prompts.map((prompt, index): Sample => ({
     prompt,
     sampler: new Sampler({ ...options.sampling, seed: options.sampling.seed + index }, prompt),

@@ -52,6 +52,8 @@ export interface StatefulDecoder {
   readonly ragged: boolean;
   /** True if new rows may be written over old ones. */
   readonly overwrites: boolean;
+  /** False if a sample's rows may have no padding in front of them; true where left out. */
+  readonly padsFront?: boolean;
   /** True if one run may read more tokens of one sample than of another. */
   readonly uneven: boolean;
   /** Caches for `batch` samples of at most `capacity` tokens. */

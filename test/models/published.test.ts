@@ -51,6 +51,20 @@ async function textOf(lm: CausalLM, prompt: readonly number[]): Promise<Step[]> 
   return steps;
 }
 
+test("as the file has it, caches growing: texts beside each other are those that are made alone", async () => {
+  const answers = publishedAnswers("llama-int4-cpu")!;
+  const folder = writeFolder(publishedFiles("llama-int4-cpu"));
+  const lm = await CausalLM.load(folder.path, { rewrite: "never", threads: 1 });
+  const prompts = [answers.prompt.slice(4), answers.prompt];
+  const texts: Step[][] = [[], []];
+  const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
+  for await (const step of lm.generateBatch(prompts, options)) texts[step.sample].push(step);
+  expectAnswers(texts[1], answers, 1e-4);
+  expect(texts[0].map(({ token }) => token)).toEqual((await textOf(lm, prompts[0])).map(({ token }) => token));
+  await lm.release();
+  folder.remove();
+});
+
 describe.each(cases)("%s", (name, from, tolerance, caches) => {
   const answers = publishedAnswers(from)!;
   for (const cache of caches)
