@@ -120,7 +120,7 @@ export class LanguageModel {
       ...sessionOptions,
       ...own,
       change: async (loaded, on) => {
-        const whole = await wholeModel(loaded, folder);
+        const whole = await wholeModel(loaded, folder, platform);
         [isDevice, longFrom] = [on.isDevice, whole.longFrom];
         return own.change(whole.model, on);
       },
