@@ -97,6 +97,11 @@ export class Decoder {
       );
     if (kept.size === 0)
       throw new InsituError("invalid-model", "the model has no cache: export it with past and present keys and values");
+    if (this.#types.has("attention_mask") && session.heldInputs.every(({ keepsLast }) => keepsLast === true))
+      throw new InsituError(
+        "invalid-model",
+        'the model\'s caches keep their last rows only, and nothing counts those before them: load it with rewrite: "auto"',
+      );
     this.#logits = logits.name;
     const hasSampler =
       session.inputNames.includes(samplingInputs.counter) && session.outputNames.includes(samplingOutputs.input);

@@ -146,6 +146,13 @@ function fromShape(pair: Pair, shape: readonly number[], sizes: ReadonlyMap<stri
   return cacheShape(pair, fact.type, shape, reserve);
 }
 
+/** Rows beyond those that must be kept: the oldest are dropped once for so many tokens. */
+const slack = 64;
+
+/** The rows of a cache that keeps the last ones, no more than a text may have. */
+const rowsToKeep = (rows: number, capacity: number = Infinity): number =>
+  Math.max(rows, Math.min(rows + slack, capacity));
+
 function fromSizes(pair: Pair, sizes: ReadonlyMap<string, number>): CacheShape {
   const fact = pair.past.fact!;
   if (fact.shape === undefined)
@@ -161,6 +168,7 @@ function fromSizes(pair: Pair, sizes: ReadonlyMap<string, number>): CacheShape {
     if (axis === pair.axis && sizes.has("capacity")) return sizes.get("capacity")!;
     const bound = bindDim(dim, bindings);
     if (isKnown(bound)) return bound;
+    if (axis === pair.keeps?.axis) return rowsToKeep(pair.keeps.rows, sizes.get("capacity"));
     if (axis === 0 && pair.axis !== 0) return sizes.get("batch") ?? 1;
     const hint =
       axis === pair.axis ? `dims: { capacity: N } or dims: { "${String(dim)}": N }` : `dims: { "${String(dim)}": N }`;

@@ -63,7 +63,13 @@ export const GroupQueryAttention = defineOp({
     softcap: float(0),
     v_quant_type: oneOf(quantizations, "NONE"),
   },
-  effects: { present_key: update("past_key", { grows: 2 }), present_value: update("past_value", { grows: 2 }) },
+  effects: {
+    present_key: update("past_key", { grows: 2, keeps: { where: "sliding_window_cache", rows: "local_window_size" } }),
+    present_value: update("past_value", {
+      grows: 2,
+      keeps: { where: "sliding_window_cache", rows: "local_window_size" },
+    }),
+  },
   rows: {
     window: ({ local_window_size: size }) => (size < 0 ? undefined : size),
     masks: ["attention_bias"],
