@@ -110,7 +110,8 @@ export class Decoder {
     this.ragged = session.heldInputs.every(({ kind }) => kind === "update");
     // Windows and masks go by the order of rows.
     const { window, masked, fromFront } = session.rowRules;
-    this.padsFront = !fromFront;
+    // Padding that a state without rows has read is part of it.
+    this.padsFront = !fromFront && session.heldInputs.every(({ axis }) => axis !== undefined);
     this.overwrites =
       this.ragged &&
       this.#types.has("write_indices") &&

@@ -111,8 +111,9 @@ export class Context {
     return logits;
   }
 
-  /** Tokens that may be read and forgotten again: a text that has become a long one does not become short. */
+  /** Tokens that may be read and forgotten again: a text that has become a long one does not become short, and some states do not go back. */
   get guessRoom(): number {
+    if (this.#state.goesBack === false) return 0;
     const short = (this.#options.longFrom ?? Infinity) - this.#tokens.length;
     return short < 0 ? this.room : Math.min(this.room, short);
   }

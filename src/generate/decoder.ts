@@ -9,6 +9,8 @@ export interface DecoderState {
   readonly lengths: readonly number[];
   /** True if there is a row for each token that was read; states without rows do not count. */
   readonly countsRows: boolean;
+  /** False if a part of it has no rows to go back to; true where left out. */
+  readonly goesBack?: boolean;
   /** Bytes of the caches in their full capacity. */
   readonly byteLength: number;
   /** Bytes in use, where that is less. */

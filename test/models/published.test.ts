@@ -2,6 +2,11 @@
 // parts, two texts of different length in one batch. The soak runs the reference implementation too.
 import { describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
+import { attributes, initializer, node } from "../../src/onnx/build.js";
+import type { ModelValue } from "../../src/onnx/model.js";
+import { readModel } from "../../src/onnx/read.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { Tensor } from "../../src/tensor/tensor.js";
 import { type Answers, publishedAnswers, publishedFiles, writeFolder } from "../support/published-folders.js";
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
@@ -17,6 +22,37 @@ const cases: readonly [folder: string, answers: string, tolerance: number, cache
     ["qwen3-int4-cpu", "qwen3-int4-cpu", 1e-4, ["linear", "paged"]],
     ["qwen3-int4-webgpu", "qwen3-int4-cpu", 0.1, ["linear", "paged"]],
   ];
+
+/** A file whose caches hold keys and values as integers, with one scale for all. */
+function withQuantizedCaches(bits: number): Uint8Array {
+  const model = readModel(publishedFiles("llama-int4-cpu").get("model.onnx")!);
+  const { graph } = model;
+  const type = bits === 8 ? "int8" : "uint8";
+  const held = (each: ModelValue): ModelValue =>
+    /^(past|present)/.test(each.name) && each.type?.kind === "tensor"
+      ? { ...each, type: { ...each.type, elementType: type } }
+      : each;
+  const quantized = { k_quant_type: "PER_TENSOR", v_quant_type: "PER_TENSOR", kv_cache_bit_width: bits };
+  const scale = new Tensor("float32", Float32Array.of(bits === 8 ? 0.03 : 0.3), [1]);
+  return writeModel({
+    ...model,
+    graph: {
+      ...graph,
+      inputs: graph.inputs.map(held),
+      outputs: graph.outputs.map(held),
+      valueInfo: graph.valueInfo.map(held),
+      initializers: [...graph.initializers, initializer("scale", scale)],
+      nodes: graph.nodes.map((each) =>
+        each.opType === "GroupQueryAttention"
+          ? {
+              ...node(each.opType, [...each.inputs, "scale", "scale"], each.outputs, {}, { domain: each.domain }),
+              attributes: new Map([...each.attributes, ...attributes(quantized)]),
+            }
+          : each,
+      ),
+    },
+  });
+}
 
 interface Step {
   readonly token: number;
@@ -61,6 +97,43 @@ test("as the file has it, caches growing: texts beside each other are those that
   for await (const step of lm.generateBatch(prompts, options)) texts[step.sample].push(step);
   expectAnswers(texts[1], answers, 1e-4);
   expect(texts[0].map(({ token }) => token)).toEqual((await textOf(lm, prompts[0])).map(({ token }) => token));
+  await lm.release();
+  folder.remove();
+});
+
+test("a state without rows: texts are onnxruntime's, in parts, with guesses, again and beside each other", async () => {
+  const answers = publishedAnswers("lfm2-int4-cpu")!;
+  const folder = writeFolder(publishedFiles("lfm2-int4-cpu"));
+  const lm = await CausalLM.load(folder.path, { threads: 1, chunk: 4 });
+  const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
+  const first = await textOf(lm, answers.prompt);
+  expectAnswers(first, answers, 1e-4);
+  // The state cannot go back to where the prompts part: another one is read from the first token on.
+  const longer = [...answers.prompt, ...first.slice(0, 3).map(({ token }) => token)];
+  expectAnswers((await textOf(lm, longer)).slice(0, 9), { ...answers, steps: answers.steps.slice(3) }, 1e-4);
+  const guessed: Step[] = [];
+  for await (const step of lm.generate(answers.prompt, { ...options, speculate: { ngram: 2, draft: 3 } }))
+    guessed.push(step);
+  expectAnswers(guessed, answers, 1e-4);
+  const texts: Step[][] = [[], []];
+  for await (const step of lm.generateBatch([answers.prompt.slice(4), answers.prompt], options))
+    texts[step.sample].push(step);
+  expectAnswers(texts[1], answers, 1e-4);
+  expect(texts[0].map(({ token }) => token)).toEqual(
+    (await textOf(lm, answers.prompt.slice(4))).map(({ token }) => token),
+  );
+  await lm.release();
+  folder.remove();
+});
+
+test.each([8, 4])("caches of %i bits: text as that of the file's own caches, nearly", async (bits) => {
+  const answers = publishedAnswers("llama-int4-cpu")!;
+  const folder = writeFolder([...publishedFiles("llama-int4-cpu"), ["model.onnx", withQuantizedCaches(bits)]]);
+  const lm = await CausalLM.load(folder.path, { threads: 1 });
+  const [step] = await textOf(lm, answers.prompt);
+  const wanted = logprobs(answers.steps[0]);
+  expect(Math.abs(step.logprob! - wanted[step.token])).toBeLessThan(bits === 8 ? 0.02 : 0.1);
+  expect(lm.session.explain()).toMatch(/4 cache updates, all in place/);
   await lm.release();
   folder.remove();
 });
