@@ -81,3 +81,25 @@ test("a cache that is shorter than the window is refused", async () => {
   );
   state.release();
 });
+
+test("without a state presents have as many rows as pasts, whoever keeps them", async () => {
+  const rows = 12;
+  const path = join(folder.path, "model.onnx");
+  const sessions = [session, await InferenceSession.create(path, { presents: "keep", threads: 1 })];
+  const pasts = session.inputNames.filter((name) => name.startsWith("past"));
+  const results: { dims: readonly number[]; logits: number[] }[][] = [[], []];
+  for (const [at, own] of sessions.entries()) {
+    let carried: Record<string, Tensor> = {};
+    for (const name of pasts) carried[name] = new Tensor("float32", new Float32Array(2 * rows * 16), [1, 2, rows, 16]);
+    for (const [from, to] of [[0, rows], ...Array.from({ length: 8 }, (_, step) => [rows + step, rows + step + 1])]) {
+      const feeds = { input_ids: int64(text.slice(from, to)), attention_mask: int64(text.slice(0, to).map(() => 1)) };
+      const outputs = await own.run({ ...feeds, ...carried });
+      carried = Object.fromEntries(pasts.map((name) => [name, outputs[name.replace("past_key_values", "present")]]));
+      const { dims } = carried["past_key_values.0.key"];
+      results[at].push({ dims, logits: Array.from((outputs["logits"].data as Float32Array).slice(-160)) });
+    }
+  }
+  expect(results[1]).toEqual(results[0]);
+  expect(new Set(results[1].map(({ dims }) => dims.join()))).toEqual(new Set([`1,2,${rows},16`]));
+  await sessions[1].release();
+});
