@@ -4,7 +4,7 @@
  */
 import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf, takesPart } from "./attention-range";
 import { APART, BLOCK, chunkOf, headBytes, scoreRows } from "./attention-rows";
-import { capScores, inverse, LOWEST, scaleRow, weighScores } from "./attention-softmax";
+import { beginWeights, capScores, inverse, LOWEST, scaleRow, weighScores } from "./attention-softmax";
 import { meetSpecials } from "./attention-specials";
 import { addRows } from "./attention-values";
 import { FLOAT16, FLOAT32 } from "./codes";
@@ -57,6 +57,7 @@ export class Attention {
   softcap: f32; // 0 for none
   splits: i32; // decode: parts of the keys' range; more than 1 needs partials and attentionMerge
   partials: usize; // float32[batch, heads, splits, 2 + valueSize], optional with splits = 1
+  sinks: usize; // [heads] of queryType, optional: scores that take part in each softmax and bring no value
 }
 
 /** Attention that first writes the new key and value of each sample into the cache: the pair TensorScatter, Attention in one pass. */
@@ -153,8 +154,7 @@ function decodeTask<T>(job: Attention, sample: i32, kvHead: i32, split: i32, fro
   for (let head = 0; head < heads; head++) {
     readQuery<T>(job, sample, firstHead + head, row);
     weave(row, queries, head, heads, size);
-    store<f32>(states + head * 8, -Infinity);
-    store<f32>(states + head * 8, 0, 4);
+    beginWeights(states + head * 8, split == 0 ? job.sinks : 0, job.queryType, firstHead + head);
   }
   memory.fill(accumulators, 0, heads * headBytes(valueSize));
   const keyBytes = <usize>job.keyRow * sizeof<T>();

@@ -4,7 +4,7 @@
  */
 import { Attention } from "./attention-decode";
 import { addMask, endKey, firstKey, lengthOf, maskRow, positionOf, takesPart } from "./attention-range";
-import { capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
+import { beginWeights, capScores, inverse, scaleRow, weighScores } from "./attention-softmax";
 import { FLOAT16, FLOAT32 } from "./codes";
 import { expNegative } from "./exponential";
 import { fromFloat16, readOne, readRow, widthOf, writeRow } from "./float-types";
@@ -121,8 +121,7 @@ function attendTile(job: Attention, tile: Tile): void {
   packQueries(job, tile);
   memory.fill(tile.sums, 0, tile.valueBytes * ROWS);
   for (let row = 0; row < ROWS; row++) {
-    store<f32>(tile.states + ((<usize>row) << 3), -Infinity);
-    store<f32>(tile.states + ((<usize>row) << 3), 0, 4);
+    beginWeights(tile.states + ((<usize>row) << 3), row < tile.count ? job.sinks : 0, job.queryType, headOf(tile, row));
   }
   for (let key = from; key < to; key += KEYS) {
     const keys = min(KEYS, to - key);

@@ -1,5 +1,6 @@
 /** The middle of an attention: scores become weights, relative to the largest score so far. */
 import { expNegative, tanh } from "./exponential";
+import { readOne, widthOf } from "./float-types";
 import { gain, largest, sum } from "./simd";
 
 /** What turns a sum of weights into 1; 0 where no key took part, so that the output is zero, and NaN where all that did scored −infinity. */
@@ -11,6 +12,13 @@ export function inverse(total: f32, tookPart: bool): f32 {
 
 /** Of a split whose keys took part and all scored −infinity, the largest score that its partial shows. */
 export const LOWEST: f32 = -3.4028234663852886e38;
+
+/** Where a head's weights begin: at nothing, or at its sink, a score that takes part and brings no value. */
+export function beginWeights(state: usize, sinks: usize, type: i32, head: i32): void {
+  const sink = sinks ? readOne(sinks + <usize>(head * widthOf(type)), type) : -Infinity;
+  store<f32>(state, sink);
+  store<f32>(state, sink == -Infinity ? 0 : 1, 4);
+}
 
 /** Multiplies whole vectors. */
 export function scaleRow(row: usize, bytes: usize, factor: f32): void {

@@ -5,7 +5,7 @@
 import { Attention, partialBytes, readQuery, scaleWoven, unweave, weave, writeOutput } from "./attention-decode";
 import { endKey, firstKey } from "./attention-range";
 import { APART, BLOCK, headBytes } from "./attention-rows";
-import { capScores, inverse, LOWEST, scaleRow, weighScores } from "./attention-softmax";
+import { beginWeights, capScores, inverse, LOWEST, scaleRow, weighScores } from "./attention-softmax";
 import { FLOAT16, FLOAT32, PAGE_INT8 } from "./codes";
 import { expNegative } from "./exponential";
 import { pageLength, pageWidth } from "./pages";
@@ -145,8 +145,7 @@ function decodeHeads<T>(
   for (let head = 0; head < heads; head++) {
     readQuery<T>(all, sample, firstHead + head, row);
     weave(row, queries + (head / group) * group * headBytes(size), head % group, group, size);
-    store<f32>(states + head * 8, -Infinity);
-    store<f32>(states + head * 8, 0, 4);
+    beginWeights(states + head * 8, split == 0 ? job.sinks : 0, job.queryType, firstHead + head);
   }
   memory.fill(accumulators, 0, heads * headBytes(valueSize));
   walk.group = group;

@@ -54,4 +54,6 @@ export interface FolderPlatform extends Platform {
   whyAbsent?(path: string): Promise<string>;
   /** What is at a path, undefined where there is nothing; left out where nobody can tell. */
   kindOf?(path: string): Promise<"file" | "folder" | undefined>;
+  /** The names of the folders in a folder; left out where nobody can tell. */
+  foldersIn?(path: string): Promise<readonly string[]>;
 }

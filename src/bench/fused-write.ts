@@ -113,6 +113,7 @@ const attentionJobOf = (sizes: AttentionSizes, places: Places): JobOf<"scatterAt
     softcap: 0,
     splits: 1,
     partials: 0,
+    sinks: 0,
     newKeySample: kvHeads * head,
     newKeyHead: head,
     newValueSample: kvHeads * head,

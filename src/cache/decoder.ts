@@ -73,6 +73,8 @@ export class Decoder {
   readonly ragged: boolean;
   /** True if new rows may be written over old ones. */
   readonly overwrites: boolean;
+  /** True if a sample's rows may have padding in front of them, which the mask hides. */
+  readonly padsFront: boolean;
   /** True if one run may read more tokens of one sample than of another. */
   readonly uneven = false;
 
@@ -96,6 +98,11 @@ export class Decoder {
       );
     if (kept.size === 0)
       throw new InsituError("invalid-model", "the model has no cache: export it with past and present keys and values");
+    if (this.#types.has("attention_mask") && session.heldInputs.every(({ keepsLast }) => keepsLast === true))
+      throw new InsituError(
+        "invalid-model",
+        'the model\'s caches keep their last rows only, and nothing counts those before them: load it with rewrite: "auto"',
+      );
     this.#logits = logits.name;
     const hasSampler =
       session.inputNames.includes(samplingInputs.counter) && session.outputNames.includes(samplingOutputs.input);
@@ -103,7 +110,9 @@ export class Decoder {
     this.#vocabulary = hasSampler && typeof vocabulary === "number" ? vocabulary : undefined;
     this.ragged = session.heldInputs.every(({ kind }) => kind === "update");
     // Windows and masks go by the order of rows.
-    const { window, masked } = session.rowRules;
+    const { window, masked, fromFront } = session.rowRules;
+    // Padding that a state without rows has read is part of it.
+    this.padsFront = !fromFront && session.heldInputs.every(({ axis }) => axis !== undefined);
     this.overwrites =
       this.ragged &&
       this.#types.has("write_indices") &&

@@ -39,7 +39,8 @@ export function pages(given?: PagesOptions): (model: Model) => Promise<Model> {
     const { rewriteIfGrowing } = await import("../rewrite/rewrite.js");
     const { pageModel } = await import("../rewrite/pages-model.js");
     // Windows are attributes of Attention from opset 25 on, and masks before.
-    const linear = rewriteIfGrowing(model, { opset: 25 });
+    // Texts of many lengths share pages: none may be longer than tables for short texts reach.
+    const linear = rewriteIfGrowing(model, { opset: 25, shortTexts: true });
     if (options.logitRows !== true) return pageModel(linear, options);
     const { withLogitRows } = await import("../rewrite/logit-rows-model.js");
     const picked = withLogitRows(linear);

@@ -13,6 +13,8 @@ export interface ContextOptions {
   readonly sinks: number;
   /** True if new rows may be written over old ones. */
   readonly overwrites: boolean;
+  /** Texts of more tokens than this are read with other rotary tables, from their first token on; left out where there is one kind of text. */
+  readonly longFrom?: number | undefined;
   /** True if a runtime that copies moves whole caches: they have their full capacity from the beginning. */
   readonly isWhole: boolean;
 }
@@ -88,6 +90,24 @@ export class Context {
     return this.slid ? 0 : this.capacity - this.length;
   }
 
+  /** Tokens that may be read and forgotten again: a text that has become a long one does not become short, and some states do not go back. */
+  get guessRoom(): number {
+    if (!this.rows.goesBack) return 0;
+    const short = (this.#options.longFrom ?? Infinity) - this.length;
+    return short < 0 ? this.room : Math.min(this.room, short);
+  }
+
+  /** The tokens that the first run must read at least, where so many more make a long text of a short one; 0 where they do not. */
+  longPart(more: number): number {
+    const { longFrom = Infinity } = this.#options;
+    return !this.slid && this.length <= longFrom && this.length + more > longFrom ? longFrom + 1 : 0;
+  }
+
+  /** True if texts of all lengths that fit are read alike: tokens that are drawn ahead cannot be read anew. */
+  get isOneKind(): boolean {
+    return this.capacity <= (this.#options.longFrom ?? Infinity);
+  }
+
   get slid(): boolean {
     return this.#slid > 0 || this.#sinksAreRead;
   }
@@ -132,6 +152,8 @@ export class Context {
   rewind(length: number): boolean {
     if (length === this.length && !this.slid) return true;
     if (this.slid && length > 0) return false;
+    const { longFrom = Infinity } = this.#options;
+    if (length > 0 && length <= longFrom && this.length > longFrom) return false;
     try {
       this.rows.rewind(length);
     } catch (error) {

@@ -16,6 +16,8 @@ interface ReadingOptions {
   readonly chunk: number | undefined;
   /** Tokens at the beginning that stay when a context slides. */
   readonly sinks: number;
+  /** Texts of more tokens than this are read otherwise, from their first token on; left out where there is one kind of text. */
+  readonly longFrom?: number | undefined;
 }
 
 /** A model that texts are made with. */
@@ -33,18 +35,26 @@ export interface DecoderEngine {
 }
 
 /** An engine over linear caches. Throws for a model that is no text decoder. */
-export function linearEngine(session: Session, { capacity, chunk, sinks }: ReadingOptions): DecoderEngine {
+export function linearEngine(session: Session, { capacity, chunk, sinks, longFrom }: ReadingOptions): DecoderEngine {
   const decoder = new Decoder(session, { overwriteLogits: true });
   const { isDevice } = session;
   const reading = { chunk: chunk ?? (isDevice ? budget.deviceChunk : budget.hostChunk), recurs: isDevice };
-  const shape = { sinks, overwrites: decoder.overwrites, isWhole: decoder.ragged };
+  const shape = { sinks, longFrom, overwrites: decoder.overwrites, isWhole: decoder.ragged };
+  // Without lengths of their own and without padding in front, texts are read one by one.
+  const isApart = !decoder.ragged && !decoder.padsFront;
   const open = (): Context => LinearLayout.open(decoder, { capacity, ...shape })[0];
   return {
     engine: new TokenEngine(new LinearLayout(decoder, reading, isDevice)),
     paged: undefined,
     open,
     restore: (bytes, tokens) => restored(open(), { capacity, ...shape }, bytes, tokens),
-    openTogether: (prompts, most) => LinearLayout.open(decoder, { ...shape, capacity: most }, prompts),
+    openTogether(prompts, most) {
+      // Texts in one state are not read anew one by one: they stay short ones.
+      const options = { ...shape, capacity: Math.min(most, longFrom ?? Infinity) };
+      return isApart
+        ? prompts.flatMap(() => LinearLayout.open(decoder, options))
+        : LinearLayout.open(decoder, options, prompts);
+    },
     release: () => {},
   };
 }

@@ -2,6 +2,7 @@
  * Texts on linear caches: each has a state of its own, or several that are made together are the samples of one. Prompts are read in chunks; the samples
  * of one state go on step by step beside each other, those that have ended too.
  */
+import { InsituError } from "../base/error.js";
 import type { Decoder } from "../cache/decoder.js";
 import type { DrawnRun, OneDrawing } from "../cache/token-drawer.js";
 import { Context, type ContextOptions } from "./context.js";
@@ -9,7 +10,7 @@ import type { Lane } from "./lane.js";
 import { LinearGroup, LinearRows } from "./linear-rows.js";
 import { MadeText } from "./made-text.js";
 import { nextPart, nextRows, type PromptReading } from "./prompt-parts.js";
-import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan } from "./step.js";
+import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan, TextFailure } from "./step.js";
 import type { EngineText } from "./text.js";
 
 /** States, and the texts that lie there. */
@@ -62,16 +63,21 @@ export class LinearLayout implements Layout {
 
   plan(isReady: (text: EngineText) => boolean): StepPlan {
     const steps: Step[] = [];
+    const failed: TextFailure[] = [];
     for (const [group, all] of this.#groups) {
       const texts = all.filter((text): text is EngineText => text !== undefined && !text.isOver);
       const ready = texts.filter(isReady);
       // Those of one state go on together: none is left behind by one that has to wait.
       const mayGo = group.samples === 1 ? ready.length === 1 : texts.every((text) => text.isReady(group.lane));
       if (ready.length === 0 || !mayGo) continue;
-      const parts = group.samples === 1 ? [this.#partOf(ready[0])] : this.#partsOf(group, texts);
-      if (!this.#isLate(group, parts)) steps.push({ lane: group.lane, parts });
+      try {
+        const parts = group.samples === 1 ? [this.#partOf(ready[0])] : this.#partsOf(group, texts);
+        if (!this.#isLate(group, parts)) steps.push({ lane: group.lane, parts });
+      } catch (error) {
+        failed.push(...texts.map((text) => ({ text, error })));
+      }
     }
-    return { steps };
+    return { steps, failed };
   }
 
   /** Penalties go by tokens: those of texts whose last one is not known go on only where the device has noted it. */
@@ -87,6 +93,14 @@ export class LinearLayout implements Layout {
   #partOf(text: EngineText): StepPart {
     const { context, unread } = text;
     if (text.slides || text.pending === 0) return text.part(1);
+    const long = context.longPart(text.pending);
+    if (long > 0) {
+      if (text.readAgain(context.length)) return text.part(Math.max(long, this.#reading.chunk));
+      throw new InsituError(
+        "invalid-state",
+        "the text has become a long one, and the model's state cannot go back to read it as one",
+      );
+    }
     if (text.triesOut) return text.part(unread);
     const left = Math.min(unread, context.room);
     const { count, again } = nextPart(left, context.length, this.#reading);

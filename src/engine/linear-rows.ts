@@ -77,6 +77,10 @@ export class LinearRows implements Rows {
     return this.group.state.statistics.movedBytes;
   }
 
+  get goesBack(): boolean {
+    return this.group.state.goesBack;
+  }
+
   rewind(length: number): void {
     const { state } = this.group;
     state.rewind(this.group.samples === 1 ? length : state.lengths.with(this.sample, length));

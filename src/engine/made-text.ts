@@ -67,7 +67,8 @@ export class MadeText extends EngineText {
     this.#lookup = constraint === undefined && speculate !== undefined ? new NgramLookup(speculate, prompt) : undefined;
     const needsLogits = [bias, constraint, logprobs, speculate].some((option) => option !== undefined);
     const slides = whenFull === "slide" && prompt.length + maxTokens - 1 > context.capacity;
-    this.#drawing = needsLogits || slides || context.slid || !draws ? undefined : drawingOf(sampling);
+    const isChosen = needsLogits || slides || context.slid || !context.isOneKind || !draws;
+    this.#drawing = isChosen ? undefined : drawingOf(sampling);
   }
 
   get mostRows(): number {
@@ -190,7 +191,7 @@ export class MadeText extends EngineText {
 
   /** What may come next by what came before, as far as there is room. */
   #guess(): readonly number[] {
-    const most = Math.min(this.#ending.remaining, this.context.room) - 1;
+    const most = Math.min(this.#ending.remaining, this.context.guessRoom) - 1;
     return this.#lookup?.guess().slice(0, Math.max(0, most)) ?? [];
   }
 

@@ -12,7 +12,7 @@ import { Lane } from "./lane.js";
 import { MadeText } from "./made-text.js";
 import type { PagedDecoder, PagedPart, PagedResult } from "./paged-decoder.js";
 import { PagedRows } from "./paged-rows.js";
-import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan } from "./step.js";
+import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan, TextFailure } from "./step.js";
 import type { EngineText } from "./text.js";
 
 /** Pages, and the texts that lie there. */
@@ -69,7 +69,15 @@ export class PagedLayout implements Layout, TextBlocks {
     const texts = [...this.#texts.values()];
     // What a text that slides writes over is its own already.
     const slides = new Set(texts.filter((text) => text.slides));
-    const sliding = [...slides].filter(isReady).map((text) => text.part(1));
+    const failed: TextFailure[] = [];
+    const sliding = [...slides].filter(isReady).flatMap((text) => {
+      try {
+        return [text.part(1)];
+      } catch (error) {
+        failed.push({ text, error });
+        return [];
+      }
+    });
     for (const { owner, context, unread } of texts)
       this.#scheduler.told(owner.id, context.length, context.length + unread);
     const isPlanned = (id: string): boolean => {
@@ -81,12 +89,12 @@ export class PagedLayout implements Layout, TextBlocks {
     const planned = parts.map(({ id, count }) => this.#texts.get(id)!.part(count));
     const all = this.#withoutLatePenalties([...planned.filter(({ text }) => !text.isOver), ...sliding]);
     const steps = all.length === 0 ? [] : [{ lane: this.#lane, parts: all }];
-    if (stuck === undefined) return { steps };
+    if (stuck === undefined) return { steps, failed };
     const { pool } = this.#decoder.pages;
     const text = this.#texts.get(stuck)!;
     const { sequence } = text.context.rows as PagedRows;
     const error = (): InsituError => pool.exhausted(1, `${text.unread} rows of "${sequence.name}"`);
-    return { steps, stuck: { text, error } };
+    return { steps, failed, stuck: { text, error } };
   }
 
   /** Penalties go by tokens: those of texts whose last one is not known go on only where the device has noted it. */

@@ -9,6 +9,7 @@ const dropped = new FinalizationRegistry<Sequence>((sequence) => sequence.releas
 
 /** The blocks of one text. */
 export class PagedRows implements Rows {
+  readonly goesBack = true;
   readonly sequence: Sequence;
   readonly #pages: PagedState;
   readonly #capacity: number;

@@ -8,6 +8,8 @@ export interface Rows {
   readonly heldBytes: number;
   /** Bytes that had to be moved so far. */
   readonly movedBytes: number;
+  /** False if a part of them has no rows to go back to. */
+  readonly goesBack: boolean;
   /** Forgets every row from `length` on. Throws "invalid-argument" where the caches cannot go back: nothing changed then. */
   rewind(length: number): void;
   /** A second text with the same rows; bytes are copied when one of the two is written. */

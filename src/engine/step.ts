@@ -47,9 +47,16 @@ export interface BegunStep extends Step, BegunRuns {
   readonly count: number;
 }
 
+/** A text that cannot go on, and why. */
+export interface TextFailure {
+  readonly text: EngineText;
+  readonly error: unknown;
+}
+
 /** The next steps, one a lane; none where nothing can be read. */
 export interface StepPlan {
   readonly steps: readonly Step[];
+  readonly failed: readonly TextFailure[];
   /** A text that is ready and has no room, though no other has any that it could wait for. */
   readonly stuck?: { readonly text: EngineText; readonly error: () => InsituError } | undefined;
 }

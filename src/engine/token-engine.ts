@@ -90,7 +90,8 @@ export class TokenEngine {
   /** Plans steps and begins them; true if more may be begun before anything lands. */
   async #begin(): Promise<boolean> {
     const { layout } = this;
-    const { steps, stuck } = layout.plan((text) => text.isAsked && this.#mayBegin(text));
+    const { steps, failed, stuck } = layout.plan((text) => text.isAsked && this.#mayBegin(text));
+    for (const { text, error } of failed) this.fail(text, error);
     if (stuck !== undefined && steps.length + this.#underWay.length === 0 && this.#watch.isWaiting?.() !== true) {
       if (this.#watch.makeRoom?.() === true) return true;
       this.fail(stuck.text, stuck.error());

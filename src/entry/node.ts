@@ -1,6 +1,7 @@
 /** The session and the language model as Node has them: models and weights come from files. */
 import { optionsWithoutNull } from "../base/arguments.js";
-import { LanguageModel, type LoadLanguageModelOptions, placeOf } from "../generate/causal-lm.js";
+import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
+import { placeOf } from "../generate/model-folder.js";
 import { loadLanguageModelOptionNames } from "../generate/load-option-names.js";
 import type { MakeGrammars } from "../engine/constraint.js";
 import { checkedHubOptions, fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";

@@ -1,7 +1,8 @@
 /** The session and the language model as browsers have them: models and weights come by fetch. */
 import { optionsWithoutNull } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
-import { LanguageModel, type LoadLanguageModelOptions, placeOf } from "../generate/causal-lm.js";
+import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
+import { placeOf } from "../generate/model-folder.js";
 import { loadLanguageModelOptionNames } from "../generate/load-option-names.js";
 import type { HubOptions } from "../hub/hub-model.js";
 import { webPlatform } from "../platform/web.js";

@@ -46,9 +46,11 @@ export async function* generateBatch(
   // Caches by need: the last token of a text is not read.
   const needed = Math.ceil((longest + (options.maxTokens ?? capacity) - 1) / capacityStep) * capacityStep;
   const contexts = open(lengths, Math.min(capacity, needed));
+  const [{ capacity: room }] = contexts;
   let going: { readonly sample: number; readonly text: PulledText }[] = [];
   const all: PulledText[] = [];
   try {
+    if (longest > room) throw contextFull(room);
     const { constraint: _none, ...shared } = options;
     const { seed } = options.sampling;
     for (const [sample, prompt] of prompts.entries()) {
@@ -65,7 +67,7 @@ export async function* generateBatch(
         if (next === undefined) continue;
         const { made, end } = next;
         yield { sample, ...made, ...(end === undefined ? {} : { finishReason: finishReasons[end] }) };
-        if (end === "context-full" && options.whenFull === "error") throw contextFull(capacity);
+        if (end === "context-full" && options.whenFull === "error") throw contextFull(room);
       }
       going = going.filter(({ text }) => !text.isOver);
       options.signal?.throwIfAborted();

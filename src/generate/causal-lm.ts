@@ -5,6 +5,7 @@ import { valueText } from "../base/value-text.js";
 import type { FolderPlatform } from "../base/platform.js";
 import type { PagedState } from "../cache/paged-state.js";
 import { picker, sampler } from "../cache/sampler.js";
+import { wholeModel } from "../cache/whole-model.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
@@ -20,6 +21,7 @@ import {
   pagedSessionOptions,
   readCacheOptions,
 } from "../engine/paged-decoder.js";
+import { shortLength } from "../engine/prompt-parts.js";
 import { readTokens } from "../engine/pulled-text.js";
 import type { TokenEngine } from "../engine/token-engine.js";
 import { ContextPool, type ContextSource } from "./context-pool.js";
@@ -48,7 +50,7 @@ export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
   readonly chunk?: number;
   /** Tokens at the beginning that stay when a context slides. */
   readonly sinks?: number;
-  /** Which of the folder's ONNX files: "q4" is onnx/model_q4.onnx. */
+  /** Which of the folder's ONNX files: "q4" is onnx/model_q4.onnx; or which folder in it, by its name. */
   readonly variant?: string;
   /** The chat template to use in place of the folder's own. */
   readonly chatTemplate?: string;
@@ -112,14 +114,25 @@ export class LanguageModel {
     const folder = await readModelFolder(source, platform, variant);
     const template = chatTemplate ?? folder.template;
     const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
-    const defaults = modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken);
-    const length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
+    const defaults = modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken, folder.generationFile);
+    let length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
     const own = paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged);
-    const session = await openSession(folder.model, { rewrite: "auto", ...sessionOptions, ...own });
-    const reading = { capacity: length, chunk, sinks };
+    let longFrom: number | undefined;
+    const session = await openSession(folder.model, {
+      rewrite: "auto",
+      ...sessionOptions,
+      ...own,
+      change: async (loaded, on) => {
+        const whole = await wholeModel(loaded, folder, platform);
+        ({ longFrom } = whole);
+        return own.change(whole.model, on);
+      },
+    });
     const onFull = { makeRoom: () => false };
     let model: DecoderEngine;
     try {
+      if (paged !== undefined) length = shortLength(length, context, longFrom);
+      const reading = { capacity: length, chunk, sinks, longFrom };
       model =
         paged === undefined
           ? linearEngine(session, reading)
@@ -378,12 +391,6 @@ function refuseLimits(where: string, options: GenerateOptions): void {
   const name = (["jsonSchema", "constraint", "logitBias"] as const).find((each) => options[each] !== undefined);
   if (name !== undefined)
     throw new InsituError("invalid-argument", `${where} does not take ${name}: ask generate or samples for the texts`);
-}
-
-/** Where a model is, as text; throws for what is neither a path nor a URL. */
-export function placeOf(source: string | URL): string {
-  if (source instanceof URL || (typeof source === "string" && source !== "")) return String(source);
-  throw new InsituError("invalid-argument", `a model is loaded from a path or a URL, got ${valueText(source)}`);
 }
 
 /** True for messages of a conversation. */

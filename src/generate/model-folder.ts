@@ -1,24 +1,29 @@
 /**
- * A language model as the hub lays it out: config.json, generation_config.json, tokenizer.json, tokenizer_config.json and
- * onnx/model*.onnx. Finds and reads what is there, through the platform: a folder of files or of URLs.
+ * A language model as it is published: config.json and generation_config.json or genai_config.json, tokenizer.json, tokenizer_config.json,
+ * chat_template.jinja and the ONNX files. Reads what is there, through the platform: a folder of files or of URLs.
  */
 import { InsituError } from "../base/error.js";
 import { foreignFile, hubFolderUrl, hubNameOf, isHubSpelling } from "../base/foreign-file.js";
-import { modelFileOf, modelPaths } from "../base/model-files.js";
+import { genaiConfigName, modelFileOf, modelPaths, splitPaths } from "../base/model-files.js";
 import type { FolderPlatform } from "../base/platform.js";
+import { valueText } from "../base/value-text.js";
+import { findFolder, findModel, type ModelFiles } from "./find-model.js";
+import { type GenaiConfig, readGenaiConfig } from "./genai-config.js";
 
 /** A JSON object. */
 export type Json = Readonly<Record<string, unknown>>;
 
 /** What a folder holds. */
-interface ModelFolder {
-  /** The path or URL of the ONNX file. */
-  readonly model: string;
+interface ModelFolder extends ModelFiles {
   readonly config: Json;
   readonly generationConfig: Json;
+  /** The file that says how text is generated, for messages. */
+  readonly generationFile: string;
   readonly tokenizer: object;
   readonly tokenizerConfig: Json | undefined;
   readonly template: string | undefined;
+  /** The row where rotary tables for long texts begin, where they lie behind those for short ones. */
+  readonly rotaryOffset: number | undefined;
 }
 
 /** Bytes that a file of text may have: engines hold no longer texts. */
@@ -34,13 +39,51 @@ export async function readModelFolder(
   const isFile = /\.onnx$/i.test(source);
   const folder = isFile ? folderOf(source) : source.replace(/[\\/]+$/, "") || "/";
   const root = isFile && /(^|[\\/])onnx$/i.test(folder) ? folderOf(folder) : folder;
-  const read = (name: string): Promise<string | undefined> => readText(`${root}/${name}`, platform);
+  const own = await readGenai(root, platform);
+  const files = isFile ? { model: source } : await findModel(root, platform, variant, own);
+  if (files === undefined) {
+    // Several models of one name lie in folders of their own; what they have in common lies beside those.
+    const below = own === undefined ? await findFolder(root, platform, variant) : undefined;
+    const genai = below === undefined ? undefined : await readGenai(below, platform);
+    const found = below === undefined ? undefined : await findModel(below, platform, undefined, genai);
+    if (below !== undefined && found !== undefined) return readTexts(source, [below, root], platform, found, genai);
+  }
+  return readTexts(source, [root], platform, files, own, variant);
+}
+
+/** What genai_config.json says; undefined where there is none. */
+async function readGenai(root: string, platform: FolderPlatform): Promise<GenaiConfig | undefined> {
+  const path = `${root}/${genaiConfigName}`;
+  const json = parse(await readText(path, platform), path);
+  return json && readGenaiConfig(json, path);
+}
+
+/** The model with its configuration and tokenizer, each from the first of the folders that has it. Throws where the model or what it needs is missing. */
+async function readTexts(
+  source: string,
+  folders: readonly string[],
+  platform: FolderPlatform,
+  files: ModelFiles | undefined,
+  genai: GenaiConfig | undefined,
+  variant?: string,
+): Promise<ModelFolder> {
+  const [root] = folders;
+  const read = async (name: string): Promise<{ readonly text: string; readonly path: string } | undefined> => {
+    for (const folder of folders) {
+      const text = await readText(`${folder}/${name}`, platform);
+      if (text !== undefined) return { text, path: `${folder}/${name}` };
+    }
+    return undefined;
+  };
+  const readJson = async (name: string): Promise<Json | undefined> => {
+    const found = await read(name);
+    return found && parse(found.text, found.path);
+  };
   const tokenizer = await read("tokenizer.json");
-  const config = await read("config.json");
-  const model = isFile ? source : await findModel(root, platform, variant);
+  const isEmpty = files === undefined && genai === undefined && (await read("config.json")) === undefined;
   if (tokenizer === undefined) {
-    await refuseStranger(source, platform, isFile || (model === undefined && config === undefined));
-    const isEmpty = model === undefined && config === undefined;
+    const isFile = /\.onnx$/i.test(source);
+    await refuseStranger(source, platform, isFile || isEmpty);
     const why = await whyAbsent(`${root}/tokenizer.json`, platform);
     throw new InsituError(
       "invalid-model",
@@ -49,27 +92,58 @@ export async function readModelFolder(
         : `"${root}" has no tokenizer.json: text cannot become tokens without it${why}`,
     );
   }
-  if (model === undefined) {
-    if (await platform.exists(`${root}/onnx/encoder_model.onnx`))
+  if (files === undefined) return refuseAbsent(root, platform, genai, variant);
+  const config = await readJson("config.json");
+  const generation = await readJson("generation_config.json");
+  return {
+    ...files,
+    // Models that read more than text have what is said of their texts in a part of its own.
+    config: { ...genai?.config, ...objectOf(config?.["text_config"]), ...config },
+    generationConfig: { ...genai?.generationConfig, ...generation },
+    generationFile: genai === undefined || generation !== undefined ? "generation_config.json" : genaiConfigName,
+    tokenizer: parse(tokenizer.text, tokenizer.path)!,
+    tokenizerConfig: await readJson("tokenizer_config.json"),
+    template: (await read("chat_template.jinja"))?.text,
+    rotaryOffset: genai?.rotaryOffset,
+  };
+}
+
+const objectOf = (value: unknown): Json =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : {};
+
+/** What a model was made for, where config.json says so. */
+export function madeFor(config: Json): number | undefined {
+  const name = config["max_position_embeddings"] === undefined ? "n_positions" : "max_position_embeddings";
+  const made = config[name];
+  if (typeof made !== "number") return undefined;
+  if (!Number.isSafeInteger(made) || made < 2)
+    throw new InsituError("invalid-model", `config.json: ${name} must be a whole number from 2 on, got ${made}`);
+  return made;
+}
+
+/** Throws: there is a tokenizer and no model. */
+async function refuseAbsent(
+  root: string,
+  platform: FolderPlatform,
+  genai: GenaiConfig | undefined,
+  variant: string | undefined,
+): Promise<never> {
+  for (const name of ["onnx/encoder_model.onnx", "encoder_model.onnx"])
+    if (await platform.exists(`${root}/${name}`))
       throw new InsituError(
         "invalid-model",
         `"${root}" holds an encoder and a decoder apart, as models that translate and transcribe have them: texts are continued by a decoder alone; transformers.js runs such models with insitu/onnxruntime`,
       );
-    const names =
-      variant === undefined ? "onnx/model.onnx, model.onnx or a quantised variant of them" : modelFileOf(variant);
-    const why = await whyAbsent(`${root}/${modelPaths(variant)[0]}`, platform);
-    throw new InsituError("invalid-model", `"${root}" has no ${names}${why}`);
-  }
-  const generation = await read("generation_config.json");
-  const tokenizerConfig = await read("tokenizer_config.json");
-  return {
-    model,
-    config: parse(config, `${root}/config.json`) ?? {},
-    generationConfig: parse(generation, `${root}/generation_config.json`) ?? {},
-    tokenizer: parse(tokenizer, `${root}/tokenizer.json`)!,
-    tokenizerConfig: parse(tokenizerConfig, `${root}/tokenizer_config.json`),
-    template: await read("chat_template.jinja"),
-  };
+  for (const path of splitPaths(variant).decoder)
+    if (await platform.exists(`${root}/${path}`))
+      throw new InsituError(
+        "invalid-model",
+        `"${root}" has ${path}, which reads embeddings, and no embed_tokens.onnx beside it to make them of tokens`,
+      );
+  const wanted = genai?.decoder ?? "onnx/model.onnx, model.onnx or a quantised variant of them";
+  const names = variant === undefined ? wanted : modelFileOf(variant);
+  const why = await whyAbsent(`${root}/${genai?.decoder ?? modelPaths(variant)[0]}`, platform);
+  throw new InsituError("invalid-model", `"${root}" has no ${names}${why}`);
 }
 
 /** Throws for a page of the hub where URLs are fetched: pages of other origins cannot even be asked whether they hold a model. */
@@ -117,15 +191,6 @@ const hubHint = (source: string, platform: FolderPlatform): string =>
     ? `; names on the hub are looked up in Node alone: for "${source}" there, give "${hubFolderUrl(source)}"`
     : "";
 
-async function findModel(
-  root: string,
-  platform: FolderPlatform,
-  variant: string | undefined,
-): Promise<string | undefined> {
-  for (const name of modelPaths(variant)) if (await platform.exists(`${root}/${name}`)) return `${root}/${name}`;
-  return undefined;
-}
-
 const folderOf = (path: string): string => {
   const cut = Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\"));
   return cut < 0 ? "." : path.slice(0, cut) || "/";
@@ -165,12 +230,8 @@ function parse(text: string | undefined, path: string): Json | undefined {
   throw new InsituError("invalid-model", `${path} must hold a JSON object`);
 }
 
-/** What a model was made for, where config.json says so. */
-export function madeFor(config: Json): number | undefined {
-  const name = config["max_position_embeddings"] === undefined ? "n_positions" : "max_position_embeddings";
-  const made = config[name];
-  if (typeof made !== "number") return undefined;
-  if (!Number.isSafeInteger(made) || made < 2)
-    throw new InsituError("invalid-model", `config.json: ${name} must be a whole number from 2 on, got ${made}`);
-  return made;
+/** Where a model is, as text; throws for what is neither a path nor a URL. */
+export function placeOf(source: string | URL): string {
+  if (source instanceof URL || (typeof source === "string" && source !== "")) return String(source);
+  throw new InsituError("invalid-argument", `a model is loaded from a path or a URL, got ${valueText(source)}`);
 }

@@ -94,8 +94,13 @@ export interface ModelDefaults {
   readonly endTokens: readonly number[];
 }
 
-/** Reads config.json and generation_config.json; where neither names an end token, the tokenizer's is one. */
-export function modelDefaults(config: Json, generationConfig: Json, endToken?: number): ModelDefaults {
+/** Reads config.json and generation_config.json, or what stands for it in `file`; where neither names an end token, the tokenizer's is one. */
+export function modelDefaults(
+  config: Json,
+  generationConfig: Json,
+  endToken?: number,
+  file = "generation_config.json",
+): ModelDefaults {
   const number = (name: string): number | undefined => {
     const given = generationConfig[name];
     return typeof given === "number" ? given : undefined;
@@ -112,7 +117,7 @@ export function modelDefaults(config: Json, generationConfig: Json, endToken?: n
     readSampling(sampling);
   } catch (cause) {
     const why = cause instanceof InsituError ? cause.message.replace(/^option /, "") : String(cause);
-    throw new InsituError("invalid-model", `generation_config.json: ${why}`, { cause });
+    throw new InsituError("invalid-model", `${file}: ${why}`, { cause });
   }
   const ends = [generationConfig["eos_token_id"] ?? config["eos_token_id"] ?? endToken].flat();
   return { sampling, endTokens: ends.filter((token): token is number => typeof token === "number") };

@@ -16,6 +16,11 @@ export const reuse = (...of: string[]): Effect => ({ kind: "reuse", of });
 interface UpdateOptions {
   /** The output is longer than the operand along this axis: a longer view of the same reserved buffer. */
   readonly grows?: number;
+  /**
+   * Where the attribute `where` is set, the output does not grow: it has the operand's shape, and of what was written the last rows at least, as
+   * many as the attribute `rows` says.
+   */
+  readonly keeps?: { readonly where: string; readonly rows: string };
   /** The attribute that names the axis of the sequence, along which rows are written. */
   readonly along?: string;
   /**

@@ -8,6 +8,7 @@ import { View } from "../tensor/view.js";
 import { callReference, inferOutputs, workOf } from "./call.js";
 import { isFresh, isKnownShape, type Shape, withTermAllowance } from "./dim.js";
 import { type Fact, factOfView, knownSize, knownView, sameFact } from "./fact.js";
+import { fixedShapes } from "./fixed-sizes.js";
 import { type Graph, type Node, readsOf, type Value } from "./graph.js";
 import { type Expense, Inference } from "./inference.js";
 
@@ -37,7 +38,7 @@ function countNodes(graph: Graph): number {
   return count;
 }
 
-/** Infers a main graph from its declared inputs and stores each fact in its value. */
+/** Infers a main graph from its declared inputs, and from the sizes of them that its operators fix, and stores each fact in its value. */
 export function inferGraph(graph: Graph): void {
   const facts: Facts = new Map();
   const inputs = graph.inputs.map((value): Fact => {
@@ -47,6 +48,15 @@ export function inferGraph(graph: Graph): void {
     return { type, shape: value.declared?.shape };
   });
   inferring(graph, true, (inference) => infer(graph, inputs, facts, inference));
+  const fixed = fixedShapes(graph, facts);
+  if (fixed.size > 0) {
+    const known = graph.inputs.map((value, at): Fact => ({
+      ...inputs[at],
+      shape: fixed.get(value) ?? inputs[at].shape,
+    }));
+    facts.clear();
+    inferring(graph, true, (inference) => infer(graph, known, facts, inference));
+  }
   for (const [value, fact] of facts) value.fact = fact;
 }
 

@@ -174,11 +174,13 @@ interface Declaration<I extends Parameters, O extends Parameters, A extends Attr
   };
   /**
    * What is decided by the number of a cache's row, which is no position any more once rows are taken out from between: a window of so many
-   * rows, the query's own among them, and inputs that have a column for each row.
+   * rows, the query's own among them, and inputs that have a column for each row. `fromFront`: a sample's rows are those in front, as many as
+   * a length says, whatever a mask may mean by padding before them.
    */
   readonly rows?: {
     window?(attrs: AttributeResults<A>): number | undefined;
     readonly masks?: readonly (keyof I & string)[];
+    readonly fromFront?: boolean;
   };
   /** Inputs of which only the shape or the type is looked at, never the bytes. */
   readonly readsOnlyShape?: readonly (keyof I & string)[];
@@ -203,7 +205,11 @@ export interface Op {
     | { readonly input: string; order(attrs: AttributeRecord, rank: number): readonly number[] }
     | undefined;
   readonly lengths: { readonly start?: string; readonly end?: string; wraps(attrs: AttributeRecord): boolean };
-  readonly rows: { window(attrs: AttributeRecord): number | undefined; readonly masks: readonly string[] };
+  readonly rows: {
+    window(attrs: AttributeRecord): number | undefined;
+    readonly masks: readonly string[];
+    readonly fromFront: boolean;
+  };
   readonly largest: boolean;
   infer(
     call: InferCall<Parameters, Parameters, unknown>,
@@ -262,6 +268,7 @@ export function defineOp<
     rows: {
       window: (given) => declaration.rows?.window?.(given as AttributeResults<A>),
       masks: declaration.rows?.masks ?? [],
+      fromFront: declaration.rows?.fromFront ?? false,
     },
     infer: (call) => declaration.infer(call as InferCall<I, O, A>) as Record<string, OutputFact>,
     validates: declaration.validate !== undefined,

@@ -4,7 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { InsituError } from "../base/error.js";
 import { isHubSpelling } from "../base/foreign-file.js";
-import { modelPaths } from "../base/model-files.js";
+import { genaiConfigName, modelPaths, preferredFolder, splitPaths } from "../base/model-files.js";
 import type { OptionNames } from "../base/option-names.js";
 import { checkCallback, checkName, checkRule, checkSignal, optionsWithoutNull } from "../base/arguments.js";
 import { downloadFile, notWritten, type RemoteFile } from "./download-file.js";
@@ -15,7 +15,7 @@ import { listModel } from "./list-model.js";
 export interface HubOptions {
   /** A branch, tag or commit; "main" where left out. */
   readonly revision?: string;
-  /** Which ONNX file: "q4" is onnx/model_q4.onnx. */
+  /** Which ONNX file: "q4" is onnx/model_q4.onnx; or which folder, by its name, where models lie in folders of their own. */
   readonly variant?: string;
   /** Where models are kept: INSITU_CACHE, or .cache/insitu in the home folder. */
   readonly cache?: string;
@@ -43,6 +43,7 @@ const hubOptionNames: OptionNames<HubOptions> = {
 const companions = [
   "config.json",
   "generation_config.json",
+  genaiConfigName,
   "tokenizer.json",
   "tokenizer_config.json",
   "chat_template.jinja",
@@ -102,17 +103,38 @@ function isComplete(folder: string, record: string): boolean {
   }
 }
 
-/** The paths that are needed: the ONNX file, its weight files, the tokenizer and the configuration. */
+/** The paths that are needed: the ONNX files, their weight files, the tokenizer and the configuration. */
 function choose(name: string, files: ReadonlyMap<string, RemoteFile>, variant: string | undefined): string[] {
-  const model = modelPaths(variant).find((path) => files.has(path));
-  if (model === undefined) {
-    const there = [...files.keys()].filter((path) => path.endsWith(".onnx"));
+  const all = [...files.keys()];
+  const models = chooseModels(files, variant);
+  const below = models === undefined ? preferredFolder(genaiFolders(all), variant) : undefined;
+  if (models === undefined && below === undefined) {
+    const there = all.filter((path) => path.endsWith(".onnx"));
     throw new InsituError(
       "download",
       `"${name}" has no ONNX file of that kind; it has ${there.join(", ") || "none at all"}`,
     );
   }
-  if (!files.has("tokenizer.json")) throw new InsituError("download", `"${name}" has no tokenizer.json`);
-  const weights = [...files.keys()].filter((path) => path.startsWith(`${model}_data`) || path === `${model}.data`);
-  return [...companions.filter((path) => files.has(path)), model, ...weights];
+  // A folder of its own holds one model: whatever its weights are called, they lie there.
+  const own = below === undefined ? [] : all.filter((path) => path.startsWith(`${below}/`));
+  if (!files.has("tokenizer.json") && !own.includes(`${below}/tokenizer.json`))
+    throw new InsituError("download", `"${name}" has no tokenizer.json`);
+  const weights = all.filter((path) =>
+    models?.some((model) => path.startsWith(`${model}_data`) || path.startsWith(`${model}.data`)),
+  );
+  return [...companions.filter((path) => files.has(path)), ...(models ?? []), ...weights, ...own];
 }
+
+/** The ONNX files of a variant in the hub's layout: one, or a decoder and its embedding. */
+function chooseModels(files: ReadonlyMap<string, RemoteFile>, variant: string | undefined): string[] | undefined {
+  const first = (paths: readonly string[]): string | undefined => paths.find((path) => files.has(path));
+  const model = first(modelPaths(variant));
+  if (model !== undefined) return [model];
+  const split = splitPaths(variant);
+  const [decoder, embedding] = [first(split.decoder), first(split.embedding)];
+  return decoder === undefined || embedding === undefined ? undefined : [decoder, embedding];
+}
+
+/** The folders that hold a model of onnxruntime-genai's. */
+const genaiFolders = (paths: readonly string[]): string[] =>
+  paths.flatMap((path) => (path.endsWith(`/${genaiConfigName}`) ? [path.slice(0, -genaiConfigName.length - 1)] : []));

@@ -21,6 +21,8 @@ export interface Pair {
   readonly writers: readonly Node[];
   /** The axis of the sequence, counted from the front, where a declaration tells. */
   readonly axis: number | undefined;
+  /** For a cache of the last rows, which counts none: the axis that they lie along, and how many there must be. */
+  readonly keeps?: { readonly axis: number; readonly rows: number } | undefined;
 }
 
 interface Step {
@@ -28,6 +30,7 @@ interface Step {
   readonly node: Node;
   readonly kind: PairKind | "view";
   readonly axis?: number | undefined;
+  readonly keeps?: Pair["keeps"];
 }
 
 /** Every pair that structure suggests, in the order of the graph's outputs: several of them may have the same past. */
@@ -54,6 +57,7 @@ export function candidatePairs(graph: Graph): Pair[] {
       present,
       kind,
       axis: along,
+      ...(trail.keeps === undefined ? {} : { keeps: trail.keeps }),
       // Of many candidates along one chain few are chosen.
       get writers() {
         return (writers ??= writersOf(present, trails));
@@ -109,14 +113,22 @@ interface Trail {
   /** Of the steps that are no plain update, the one nearest to the origin tells. */
   readonly kind: PairKind;
   readonly axis: number | undefined;
+  readonly keeps: Pair["keeps"];
 }
 
 function follow(step: Step, before: Trail | undefined): Trail {
   const origin = before?.origin ?? step.source;
   if (step.kind === "view")
-    return { step, origin, written: before?.written ?? false, kind: before?.kind ?? "update", axis: before?.axis };
+    return {
+      step,
+      origin,
+      written: before?.written ?? false,
+      kind: before?.kind ?? "update",
+      axis: before?.axis,
+      keeps: before?.keeps,
+    };
   const kind = before === undefined || before.kind === "update" ? step.kind : before.kind;
-  return { step, origin, written: true, kind, axis: before?.axis ?? step.axis };
+  return { step, origin, written: true, kind, axis: before?.axis ?? step.axis, keeps: before?.keeps ?? step.keeps };
 }
 
 /** The nodes that write on the way to a value, the first one first. */
@@ -132,7 +144,8 @@ function stepOf(node: Node, position: number): Step | undefined {
   const effect = effectOf(node, position);
   if (effect?.kind === "update") {
     const [source] = effect.sources;
-    return { source, node, kind: effect.grows === undefined ? "update" : "grow", axis: effect.axis };
+    const { grows, axis, keeps } = effect;
+    return { source, node, kind: grows === undefined ? "update" : "grow", axis, keeps };
   }
   if (effect?.kind === "view") return { source: effect.sources[0], node, kind: "view" };
   const { appends } = node.op;

@@ -26,6 +26,8 @@ interface DeclaredEffect {
   /** Where the first of them stands among the node's inputs: the same value may stand elsewhere too. */
   readonly position: number;
   readonly grows?: number | undefined;
+  /** For an output that keeps the last rows: along which axis, and how many at least. */
+  readonly keeps?: { readonly axis: number; readonly rows: number } | undefined;
   readonly general: boolean;
   /** The axis of the sequence, as the node writes it (negative ones count from the end). */
   readonly axis?: number | undefined;
@@ -44,7 +46,12 @@ export function effectOf(node: Node, position: number): DeclaredEffect | undefin
     .filter((at) => node.inputs[at] !== undefined);
   if (positions.length === 0) return undefined;
   const sources = positions.map((at) => node.inputs[at]!);
-  const { grows, general = false, along, brings } = effect.kind === "update" ? effect : {};
+  const { grows: longer, keeps: kept, general = false, along, brings } = effect.kind === "update" ? effect : {};
+  const keeps =
+    kept !== undefined && longer !== undefined && node.attrs[kept.where] === true
+      ? { axis: longer, rows: Number(node.attrs[kept.rows]) }
+      : undefined;
+  const grows = keeps === undefined ? longer : undefined;
   const axis = grows ?? (along === undefined ? undefined : Number(node.attrs[along]));
   const rows = brings && node.inputs[inputPosition(node, brings.input)];
   return {
@@ -52,6 +59,7 @@ export function effectOf(node: Node, position: number): DeclaredEffect | undefin
     sources,
     position: positions[0],
     grows,
+    ...(keeps === undefined ? {} : { keeps }),
     general,
     axis,
     ...(brings === undefined || rows === undefined ? {} : { brings: { value: rows, axis: brings.axis } }),

@@ -1,6 +1,6 @@
 /** Node's file system as insitu's platform. Weight files are opened only inside the model's folder, as regular files. */
 import { type BigIntStats, constants, type Stats } from "node:fs";
-import { type FileHandle, open, realpath, stat } from "node:fs/promises";
+import { type FileHandle, open, readdir, realpath, stat } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { availableParallelism, totalmem } from "node:os";
@@ -110,6 +110,11 @@ async function found(path: string): Promise<Stats | undefined> {
 async function kindOf(path: string): Promise<"file" | "folder" | undefined> {
   const there = await found(path);
   return there && (there.isDirectory() ? "folder" : "file");
+}
+
+async function foldersIn(path: string): Promise<readonly string[]> {
+  const entries = await readdir(toPath(path), { withFileTypes: true }).catch(() => []);
+  return entries.flatMap((entry) => (entry.isDirectory() ? [entry.name] : [])).sort();
 }
 
 /** Why there is no model at a path, and where there may be one. */
@@ -256,6 +261,7 @@ export const nodePlatform: FolderPlatform = {
   open: openModel,
   exists: async (path) => (await found(path))?.isFile() ?? false,
   kindOf,
+  foldersIn,
   openBeside,
   threads: { count: availableParallelism() },
   get memoryBytes() {

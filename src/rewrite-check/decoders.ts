@@ -2,7 +2,7 @@
 import { bindShape, type Dim, isKnown, sameDim, symbolsOf } from "../graph/dim.js";
 import type { Value } from "../graph/graph.js";
 import type { Analysis } from "../rewrite/analysis.js";
-import { names } from "../rewrite/decoder-edit.js";
+import { names } from "../rewrite/decoder-names.js";
 import { cacheAxis } from "../rewrite/roles.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";

@@ -22,6 +22,7 @@ import type { Assumptions } from "./elements.js";
 import { batch, past, type Roles } from "./role-words.js";
 import { assignRoles, tokensOf } from "./roles.js";
 import { operatorAttention } from "./operator-attention.js";
+import { tablesOf } from "./rotary-tables.js";
 import { findTrails, type LostTrail, type Trail } from "./trail.js";
 import { type Surroundings, writtenAttention } from "./written-attention.js";
 
@@ -89,9 +90,10 @@ function look(model: Model, foreign: ReadonlySet<string>): Analysis {
   );
   const counters = graph.inputs.filter((value) => isCounter(value, tokens, indices.has(value)));
   const { writes, unwritten, start } = findWrites(trails, graph, { assumed: assumedElements([], counters, past) });
+  const tables = tablesOf(model);
   const lookWith = (masks: readonly Value[], padding?: Value): Found => {
     const assumptions: Assumptions = { assumed: assumedElements(masks, counters, past, padding) };
-    return { assumptions, ...findAttentions({ graph, index, trails, assumptions, past: start }) };
+    return { assumptions, ...findAttentions({ graph, index, trails, assumptions, past: start, tables }) };
   };
   const candidates = graph.inputs.filter((value) => isMask(value, tokens));
   const assumed = lookWith(candidates);

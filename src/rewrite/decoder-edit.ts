@@ -6,6 +6,7 @@ import { value as makeValue } from "../onnx/build.js";
 import type { Model, ModelDimension, ModelValue } from "../onnx/model.js";
 import { traitsOf } from "../tensor/element-type.js";
 import type { Analysis } from "./analysis.js";
+import { names } from "./decoder-names.js";
 import { emitAttention } from "./emit-attention.js";
 import { emitMask, type MaskSources } from "./emit-mask.js";
 import { ModelEdit, readsOf } from "./model-edit.js";
@@ -23,9 +24,6 @@ interface DecoderOptions {
   /** Positions may get a dimension for the samples where they had none. */
   readonly mayChangeRank: boolean;
 }
-
-/** The names that generation code feeds. */
-export const names = { starts: "write_indices", lengths: "nonpad_kv_seqlen", positions: "position_ids" } as const;
 
 /** A changed decoder, and the changes for the report. */
 interface ChangedDecoder {
@@ -119,7 +117,11 @@ class DecoderEdit {
     this.#declarePositions(samples, columns);
     for (const name of this.#pointless()) this.#edit.changeInput(name, undefined);
     for (const trail of trails) {
-      const shape = this.#shapeOf(trail.past.name).with(cacheAxis(trail)!, this.#options.capacity);
+      // Sizes that the file names and the replaced operator fixed: what stands in its place does not tell them.
+      const fixed = trail.past.fact?.shape;
+      const shape = this.#shapeOf(trail.past.name)
+        .map((dim, axis) => (fixed !== undefined && isKnown(fixed[axis]) ? fixed[axis] : dim))
+        .with(cacheAxis(trail)!, this.#options.capacity);
       this.#edit.changeInput(trail.past.name, reshaped(this.#declared(trail.past.name), shape, trail.past));
       this.#edit.changeOutput(trail.present.name, reshaped(this.#declared(trail.present.name), shape, trail.past));
     }

@@ -24,7 +24,7 @@ export function operatorAttention(node: Node, around: Surroundings): CachedAtten
     trails.find(({ written }) => written === value),
   );
   if (keys === undefined || values === undefined) return refuse("its keys and its values are not both caches");
-  const taken = takeOperator(node);
+  const taken = takeOperator(node, around);
   if (typeof taken === "string") return refuse(taken);
   const masked = maskOf(node, taken, around);
   if (typeof masked === "string") return refuse(masked);

@@ -5,9 +5,13 @@
 import { isKnown } from "../graph/dim.js";
 import type { Node, Value } from "../graph/graph.js";
 import { float } from "../onnx/build.js";
+import { traitsOf } from "../tensor/element-type.js";
 import type { CachedAttention, Form, OperatorParts } from "./attention.js";
+import { names } from "./decoder-names.js";
 import { relay } from "./emit-attention.js";
 import type { ModelEdit } from "./model-edit.js";
+import type { RotaryTables } from "./rotary-tables.js";
+import type { Surroundings } from "./written-attention.js";
 
 /** An operator taken apart. */
 export interface TakenOperator extends Pick<CachedAttention, "heads" | "scale" | "softcap" | "precision"> {
@@ -29,7 +33,7 @@ export interface TakenOperator extends Pick<CachedAttention, "heads" | "scale" |
 type Operands = Readonly<Record<string, Value | undefined>>;
 
 /** The operands and attributes of a node; a sentence where something has no counterpart. */
-export function takeOperator(node: Node): TakenOperator | string {
+export function takeOperator(node: Node, around: Pick<Surroundings, "index" | "tables">): TakenOperator | string {
   const operands: Operands = Object.fromEntries(Object.keys(node.op.inputs).map((name, at) => [name, node.inputs[at]]));
   const [size, valueSize] = [lastDim(operands["past_key"]), lastDim(operands["past_value"])];
   if (size === undefined || valueSize === undefined) return "the size of its heads is not known";
@@ -38,7 +42,7 @@ export function takeOperator(node: Node): TakenOperator | string {
     case "Attention":
       return takeAttention(node, operands, size, valueSize);
     case "GroupQueryAttention":
-      return takeGroupQuery(node, operands, size);
+      return takeGroupQuery(node, operands, size, around);
     default:
       return takeMultiHead(node, operands, size, valueSize);
   }
@@ -95,25 +99,35 @@ function takeAttention(
   };
 }
 
-function takeGroupQuery(node: Node, operands: Operands, size: number): TakenOperator | string {
+function takeGroupQuery(
+  node: Node,
+  operands: Operands,
+  size: number,
+  { index, tables }: Pick<Surroundings, "index" | "tables">,
+): TakenOperator | string {
   const { attrs } = node;
   const { query, key, value, cos_cache: cos, sin_cache: sin, position_ids: own, attention_bias: mask } = operands;
   for (const name of ["head_sink", "k_scale", "v_scale"])
     if (operands[name] !== undefined) return `it has ${name}, for which Attention has no counterpart`;
-  for (const name of ["smooth_softmax", "sliding_window_cache"])
-    if (attrs[name] === true) return `it has ${name}, for which Attention has no counterpart`;
+  if (attrs["smooth_softmax"] === true) return "it has smooth_softmax, for which Attention has no counterpart";
   if (attrs["kv_cache_bit_width"] !== 0) return "its caches are quantized";
   const [heads, kvHeads] = [attrs["num_heads"] as number, attrs["kv_num_heads"] as number];
   const rotates = attrs["do_rotary"] === true;
   const pairs = lastDim(cos);
   if (query === undefined || (rotates && (cos === undefined || sin === undefined || pairs === undefined)))
     return "its rotary embedding has no tables of known size";
+  if (rotates && [cos, sin].some((table) => (index.producerOf(table!)?.bodies.size ?? 0) > 0))
+    return "its rotary tables are chosen while the model runs, and not by the mask's columns alone";
+  const isChosen = tables !== undefined && rotates && tables.names.includes(cos!.name);
+  if (isChosen && own !== undefined) return "it has positions of its own beside rotary tables for short and long texts";
   const split = (edit: ModelEdit, part: 0 | 1 | 2): string => {
     if (key !== undefined && value !== undefined) return [query, key, value][part].name;
     const widths = [heads, kvHeads, kvHeads].map((count) => count * size);
     const start = widths.slice(0, part).reduce((sum, width) => sum + width, 0);
     return slice(edit, query.name, 2, start, start + widths[part]);
   };
+  const rows = (edit: ModelEdit, positions: string): string =>
+    isChosen ? chosenRows(edit, positions, tables) : positions;
   const turned = (edit: ModelEdit, part: 0 | 1, count: number, positions: string): string => {
     const name = normalized(edit, split(edit, part), operands[part === 0 ? "q_norm_weight" : "k_norm_weight"], {
       heads: count,
@@ -121,7 +135,7 @@ function takeGroupQuery(node: Node, operands: Operands, size: number): TakenOper
       epsilon: attrs["qk_norm_epsilon"] as number,
     });
     return rotates
-      ? edit.node("RotaryEmbedding", [name, cos!.name, sin!.name, own?.name ?? positions], {
+      ? edit.node("RotaryEmbedding", [name, cos!.name, sin!.name, own?.name ?? rows(edit, positions)], {
           attributes: {
             num_heads: count,
             interleaved: attrs["rotary_interleaved"] === true ? 1 : 0,
@@ -152,6 +166,17 @@ function takeGroupQuery(node: Node, operands: Operands, size: number): TakenOper
     },
   };
 }
+
+/** The rows of joined tables at these positions: those of long texts, and of positions that no short one has, stand behind the others. */
+const chosenRows = (edit: ModelEdit, positions: string, { limit, offset }: RotaryTables): string =>
+  edit.atFront(() => {
+    const isText = edit.node("Greater", [names.lengths, edit.scalar("int64", limit)]);
+    const isBeyond = edit.node("GreaterOrEqual", [positions, edit.scalar("int64", offset)]);
+    const isLong = edit.node("Or", [edit.node("Unsqueeze", [isText, edit.integers([1])]), isBeyond]);
+    const number = edit.node("Cast", [isLong], { attributes: { to: traitsOf("int64").code } });
+    const further = edit.node("Mul", [number, edit.scalar("int64", offset)]);
+    return edit.node("Add", [positions, further], { as: "table_rows" });
+  });
 
 /** Heads side by side, each brought to a root mean square of 1 and scaled, where there are weights for that. */
 function normalized(

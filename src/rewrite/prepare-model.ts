@@ -9,6 +9,7 @@ import { attributes as makeAttributes, initializer } from "../onnx/build.js";
 import type { Model, ModelAttribute, ModelGraph, ModelNode, ModelTensor } from "../onnx/model.js";
 import { operators } from "../ops/index.js";
 import { Tensor } from "../tensor/tensor.js";
+import { joinTables } from "./rotary-tables.js";
 import { takeBranch } from "./take-branch.js";
 
 /** The oldest opset that is carried over. */
@@ -33,7 +34,7 @@ export function prepareModel(model: Model, opset: number, mayOnlyContinue = fals
     );
   const plain = withConstants(model);
   const single = takeBranch(plain, mayOnlyContinue)?.model ?? plain;
-  return withAssignments(converted(single, from, Math.max(from, opset)));
+  return withAssignments(converted(joinTables(single), from, Math.max(from, opset)));
 }
 
 /** Before IR version 4 every weight had to be listed among the inputs, and was a constant all the same. */

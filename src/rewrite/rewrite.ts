@@ -17,6 +17,7 @@ import type { RewriteReport } from "./report.js";
 import type { Blame } from "./resolve.js";
 import { valuesByName } from "./resolve.js";
 import { cacheAxis } from "./roles.js";
+import { takeShortTables } from "./rotary-tables.js";
 import { takeBranch } from "./take-branch.js";
 import { verify } from "./verify.js";
 
@@ -30,6 +31,8 @@ export interface RewriteOptions {
   readonly keepMask?: boolean;
   /** Takes the graph with caches of a decoder whose first runs need another one: they are the caller's to make with that. */
   readonly mayOnlyContinue?: boolean;
+  /** Takes the rotary tables for short texts alone, where there are others for long ones: texts are the caller's to keep short. */
+  readonly shortTexts?: boolean;
 }
 
 /** Their names. */
@@ -38,6 +41,7 @@ export const rewriteOptionNames: OptionNames<RewriteOptions> = {
   opset: true,
   keepMask: true,
   mayOnlyContinue: true,
+  shortTexts: true,
 };
 
 /** A rewritten model and what was done to it. */
@@ -51,11 +55,12 @@ export const rewrite = (model: Model, options: RewriteOptions = {}): Rewritten =
   withEffort(model.graph, () => rewritten(model, options));
 
 function rewritten(model: Model, options: RewriteOptions): Rewritten {
-  const { opset = 24, keepMask = false, mayOnlyContinue = false } = options;
+  const { opset = 24, keepMask = false, mayOnlyContinue = false, shortTexts = false } = options;
   if (opset !== 24 && opset !== 25)
     throw new InsituError("invalid-argument", `option opset must be 24 or 25, got ${valueText(opset)}`);
   checkFlag("option keepMask", keepMask);
-  const prepared = prepareModel(model, opset, mayOnlyContinue);
+  checkFlag("option shortTexts", shortTexts);
+  const prepared = prepareModel(shortTexts ? takeShortTables(model) : model, opset, mayOnlyContinue);
   const foreign = new Set<string>();
   for (;;) {
     const did = attempt(model, prepared, analyse(prepared, foreign), options);

@@ -118,11 +118,14 @@ function longEnoughAtom({ key, operation }: SymbolicDim["terms"][number]["atoms"
   }
 }
 
-/** An input's declared fact, in the words of the roles. */
+/** An input's declared fact with the sizes that operators fix, in the words of the roles. */
 function inputFact(value: Value, roles: Roles): Fact {
   const type = value.declared?.type ?? value.initializer?.type;
   if (type === undefined) throw new InsituError("invalid-graph", `input "${value.name}" has no element type`);
-  const shape: Shape | undefined = value.declared?.shape?.map((dim) => bindDim(dim, roles));
+  const fixed = value.fact?.shape;
+  const shape: Shape | undefined = value.declared?.shape?.map((dim, axis) =>
+    fixed !== undefined && isKnown(fixed[axis]) ? fixed[axis] : bindDim(dim, roles),
+  );
   return { type, shape };
 }
 

@@ -12,6 +12,7 @@ import { type Assumptions, Elements } from "./elements.js";
 import { meaningOf } from "./mask.js";
 import { Ranges } from "./ranges.js";
 import { batch, positiveSizes } from "./role-words.js";
+import type { RotaryTables } from "./rotary-tables.js";
 import { splitScores } from "./scores.js";
 import type { Trail } from "./trail.js";
 
@@ -23,6 +24,8 @@ export interface Surroundings {
   readonly assumptions: Assumptions;
   /** Rows before the first query, as masks count them. */
   readonly past: Dim;
+  /** Rotary tables for short and for long texts that lie one behind the other. */
+  readonly tables: RotaryTables | undefined;
 }
 
 /** The indices of one attention. */

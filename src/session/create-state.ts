@@ -99,13 +99,33 @@ function checkNames(
     "capacity",
     ...pairs.flatMap((pair) => (pair.past.fact?.shape ?? []).flatMap((dim) => [...symbolsOf(dim)])),
   ]);
-  for (const name of sizes.keys()) {
-    if (!symbols.has(name))
+  const fixed = fixedSizes(pairs);
+  for (const [name, size] of sizes) {
+    const known = fixed.get(name);
+    if (known !== undefined && !known.has(size))
+      throw new InsituError(
+        "invalid-argument",
+        `dims.${name} is ${[...known].join(" or ")}, as the model's operators have it, got ${size}`,
+      );
+    if (!symbols.has(name) && known === undefined)
       throw new InsituError(
         "invalid-argument",
         `dims.${name} names no dimension of a cache; known are ${[...symbols].join(", ")}`,
       );
   }
+}
+
+/** Sizes of caches that the file names and operators fix, by name. */
+function fixedSizes(pairs: readonly Pair[]): ReadonlyMap<string, ReadonlySet<number>> {
+  const sizes = new Map<string, Set<number>>();
+  for (const { past } of pairs)
+    past.declared?.shape?.forEach((dim, axis) => {
+      const known = past.fact?.shape?.[axis];
+      if (isKnown(dim) || known === undefined || !isKnown(known)) return;
+      const name = String(dim);
+      sizes.set(name, (sizes.get(name) ?? new Set()).add(known));
+    });
+  return sizes;
 }
 
 /** A shape given in full: for a growing cache its sequence is the reserve. */
@@ -126,6 +146,13 @@ function fromShape(pair: Pair, shape: readonly number[], sizes: ReadonlyMap<stri
   return cacheShape(pair, fact.type, shape, reserve);
 }
 
+/** Rows beyond those that must be kept: the oldest are dropped once for so many tokens. */
+const slack = 64;
+
+/** The rows of a cache that keeps the last ones, no more than a text may have. */
+const rowsToKeep = (rows: number, capacity: number = Infinity): number =>
+  Math.max(rows, Math.min(rows + slack, capacity));
+
 function fromSizes(pair: Pair, sizes: ReadonlyMap<string, number>): CacheShape {
   const fact = pair.past.fact!;
   if (fact.shape === undefined)
@@ -141,6 +168,7 @@ function fromSizes(pair: Pair, sizes: ReadonlyMap<string, number>): CacheShape {
     if (axis === pair.axis && sizes.has("capacity")) return sizes.get("capacity")!;
     const bound = bindDim(dim, bindings);
     if (isKnown(bound)) return bound;
+    if (axis === pair.keeps?.axis) return rowsToKeep(pair.keeps.rows, sizes.get("capacity"));
     if (axis === 0 && pair.axis !== 0) return sizes.get("batch") ?? 1;
     const hint =
       axis === pair.axis ? `dims: { capacity: N } or dims: { "${String(dim)}": N }` : `dims: { "${String(dim)}": N }`;

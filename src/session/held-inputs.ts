@@ -11,8 +11,16 @@ export interface HeldInput {
   readonly kind: PairKind;
   /** The axis of its rows, counted from the front; undefined for a state without rows. */
   readonly axis: number | undefined;
+  /** True for a cache of the last rows alone, which counts none. */
+  readonly keepsLast?: true;
 }
 
 /** The pairs of a plan, for callers. */
 export const heldInputsOf = (pairs: readonly Pair[]): readonly HeldInput[] =>
-  pairs.map(({ past, present, kind, axis }) => ({ input: past.name, output: present.name, kind, axis }));
+  pairs.map(({ past, present, kind, axis, keeps }) => ({
+    input: past.name,
+    output: present.name,
+    kind,
+    axis,
+    ...(keeps === undefined ? {} : { keepsLast: true as const }),
+  }));

@@ -63,6 +63,8 @@ export async function keptModelOf(
   if (inPlace !== "prefer") return `the session was created with inPlace: "${inPlace}"`;
   if (isRewritten) return "the session was asked to rewrite the model, which is for states";
   if (pairs !== undefined) return "the session was created with pairs, which are for states";
+  if (original.pairings.own.stateful.plan.pairs.some(({ keeps }) => keeps !== undefined))
+    return "the model's caches keep their last rows only, and its presents have as many rows as its pasts";
   try {
     const { rewriteGrowing } = await import("../rewrite/rewrite.js");
     const rewritten = rewriteGrowing(original.model, { mayOnlyContinue: true });

@@ -10,6 +10,8 @@ export interface RowRules {
   readonly window: number | undefined;
   /** A node that reads a mask over the rows of a cache. */
   readonly masked: string | undefined;
+  /** True if a node counts a sample's rows from the front: there can be no padding before them. */
+  readonly fromFront: boolean;
 }
 
 /** The rules of a graph, and of the graphs inside it. */
@@ -19,7 +21,11 @@ export function rowRulesOf(graph: Graph): RowRules {
   const masked = nodes.find(({ op, inputs }) =>
     Object.keys(op.inputs).some((name, at) => op.rows.masks.includes(name) && inputs[at] !== undefined),
   );
-  return { window: windows.length === 0 ? undefined : Math.max(...windows), masked: masked?.name };
+  return {
+    window: windows.length === 0 ? undefined : Math.max(...windows),
+    masked: masked?.name,
+    fromFront: nodes.some(({ op }) => op.rows.fromFront),
+  };
 }
 
 const allNodes = ({ nodes }: Graph): Node[] =>

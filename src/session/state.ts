@@ -109,6 +109,11 @@ export class State {
     return [...this.#holdings.values()].some(({ pair }) => pair.axis !== undefined);
   }
 
+  /** For generation: true if every cache has rows to go back to. */
+  get goesBack(): boolean {
+    return [...this.#holdings.values()].every(({ pair }) => pair.axis !== undefined);
+  }
+
   /** Bytes of all caches in their full capacity. */
   get byteLength(): number {
     return [...this.#holdings.values()].reduce((sum, holding) => sum + holding.buffer.byteLength, 0);

@@ -13,6 +13,7 @@ import { TokenEngine } from "../../src/engine/token-engine.js";
 /** Rows that nothing lies in. */
 class NoRows implements Rows {
   readonly byteLength = 0;
+  readonly goesBack = true;
   readonly heldBytes = 0;
   readonly movedBytes = 0;
   readonly countedRows = 0;
@@ -76,7 +77,7 @@ class PlayedLayout implements Layout {
 
   plan(isReady: (text: EngineText) => boolean): StepPlan {
     const parts = [...this.#texts].filter(isReady).map((text) => text.part(4));
-    return { steps: parts.length === 0 ? [] : [{ lane: this.lane, parts }] };
+    return { steps: parts.length === 0 ? [] : [{ lane: this.lane, parts }], failed: [] };
   }
 
   mayRepeat({ parts }: Step): boolean {

@@ -262,6 +262,30 @@ test("a variant by any of its names, with its weights beside it", async () => {
   expect(await fetched("q4")).toEqual(["model_q4.onnx", "model_q4.onnx_data", "model_q4.onnx_data_1"]);
 });
 
+test("models in folders of their own, and in two files: what one needs is fetched, and nothing else", async () => {
+  const fetched = async (variant?: string): Promise<string[]> => {
+    rmSync(cache, { recursive: true, force: true });
+    const folder = await fetchHubModel("tales/small", { hubUrl, cache, ...(variant === undefined ? {} : { variant }) });
+    return filesBelow(folder)
+      .filter((name) => !name.startsWith("complete"))
+      .toSorted();
+  };
+  files.delete("onnx/model.onnx");
+  for (const folder of ["gpu/gpu-int4", "cpu/cpu-int4", "cpu/cpu-fp32"])
+    for (const name of ["genai_config.json", "model.onnx", "model.onnx.data", "tokenizer.json"])
+      files.set(`${folder}/${name}`, Uint8Array.of(1));
+  const common = ["config.json", "tokenizer.json", "tokenizer_config.json"];
+  const own = (folder: string): string[] =>
+    ["genai_config.json", "model.onnx", "model.onnx.data", "tokenizer.json"].map((name) => `${folder}/${name}`);
+  expect(await fetched()).toEqual([...own("cpu/cpu-int4"), ...common].toSorted());
+  expect(await fetched("gpu-int4")).toEqual([...own("gpu/gpu-int4"), ...common].toSorted());
+  for (const name of ["decoder_model_merged_q4.onnx", "decoder_model_merged_q4.onnx_data", "embed_tokens.onnx"])
+    files.set(`onnx/${name}`, Uint8Array.of(1));
+  files.set("onnx/vision_encoder.onnx", Uint8Array.of(1));
+  const split = ["decoder_model_merged_q4.onnx", "decoder_model_merged_q4.onnx_data", "embed_tokens.onnx"];
+  expect(await fetched("q4")).toEqual([...split.map((name) => `onnx/${name}`), ...common].toSorted());
+});
+
 test("a cache that cannot be written: one sentence", async () => {
   writeFileSync(join(cache, "file"), "");
   const inside = join(cache, "file", "models");

@@ -24,6 +24,8 @@ interface Case {
   readonly softcap: number;
   readonly packed: boolean; // [batch, length, heads · size]
   readonly splits: number;
+  /** True if each head has a score that takes part and brings no value. */
+  readonly sinks: boolean;
 }
 
 function randomCase(random: Random, queries: number): Case {
@@ -52,6 +54,7 @@ function randomCase(random: Random, queries: number): Case {
     softcap: random.unit() < 0.3 ? 2.5 : 0,
     packed: random.unit() < 0.5,
     splits: random.pick([1, 1, 2, 3]),
+    sinks: random.unit() < 0.3,
   };
 }
 
@@ -66,6 +69,7 @@ function attend(
   key: Float32Array,
   value: Float32Array,
   bias: ((sample: number, head: number, query: number, key: number) => number) | undefined,
+  sinks: Float32Array | undefined,
 ): Float32Array {
   const output = new Float32Array(c.batch * c.heads * c.queries * c.valueSize);
   const [qs, qh, qr] = stridesOf(c.packed, c.heads, c.queries, c.headSize);
@@ -94,8 +98,12 @@ function attend(
           if (c.softcap) dot = c.softcap * Math.tanh(dot / c.softcap);
           scores.push([j, dot + added]);
         }
-        const top = Math.max(...scores.map(([, score]) => score));
-        const total = scores.reduce((sum, [, score]) => sum + Math.exp(score - top), 0);
+        const sink = sinks === undefined ? [] : [sinks[h]];
+        const top = Math.max(...sink, ...scores.map(([, score]) => score));
+        const total = [...sink, ...scores.map(([, score]) => score)].reduce(
+          (sum, score) => sum + Math.exp(score - top),
+          0,
+        );
         for (let d = 0; d < c.valueSize; d++) {
           let sum = 0;
           for (const [j, score] of scores) sum += (Math.exp(score - top) / total) * value[b * vs + g * vh + j * vr + d];
@@ -117,6 +125,7 @@ function check(
   const query = encode(c.type, random.floats(c.batch * c.heads * c.queries * c.headSize, 2));
   const key = encode(c.type, random.floats(c.batch * c.kvHeads * c.capacity * c.headSize, 2));
   const value = encode(c.type, random.floats(c.batch * c.kvHeads * c.capacity * c.valueSize, 2));
+  const sinks = c.sinks ? encode(c.type, random.floats(c.heads, 2)) : undefined;
   // The mask: [1 or batch, 1 or heads, 1 or queries, maskLength].
   const [mb, mh, mq] = [random.pick([1, c.batch]), random.pick([1, c.heads]), random.pick([1, c.queries])];
   const hides = random.pick([0, 0.3, 0.95]);
@@ -145,7 +154,7 @@ function check(
     maskType = code;
     bias = (b, h, i, j) => rounded[b * maskStrides[0] + h * maskStrides[1] + i * maskStrides[2] + j];
   }
-  const expected = attend(c, query.rounded, key.rounded, value.rounded, bias);
+  const expected = attend(c, query.rounded, key.rounded, value.rounded, bias, sinks?.rounded);
   // What nobody may see is NaN.
   if (c.lengths !== undefined) {
     for (const [operand, size] of [
@@ -211,6 +220,7 @@ function check(
     softcap: c.softcap,
     splits,
     partials,
+    sinks: sinks === undefined ? 0 : bench.place(sinks.data, 4),
   };
   if (splits === 1) bench.run(kernel, job, [{ at: output, bytes: outputBytes }]);
   else {
@@ -266,6 +276,7 @@ function plainJob(
     softcap: 0,
     splits: 1,
     partials: 0,
+    sinks: 0,
   };
 }
 

@@ -63,8 +63,18 @@ export const GroupQueryAttention = defineOp({
     softcap: float(0),
     v_quant_type: oneOf(quantizations, "NONE"),
   },
-  effects: { present_key: update("past_key", { grows: 2 }), present_value: update("past_value", { grows: 2 }) },
-  rows: { window: ({ local_window_size: size }) => (size < 0 ? undefined : size), masks: ["attention_bias"] },
+  effects: {
+    present_key: update("past_key", { grows: 2, keeps: { where: "sliding_window_cache", rows: "local_window_size" } }),
+    present_value: update("past_value", {
+      grows: 2,
+      keeps: { where: "sliding_window_cache", rows: "local_window_size" },
+    }),
+  },
+  rows: {
+    window: ({ local_window_size: size }) => (size < 0 ? undefined : size),
+    masks: ["attention_bias"],
+    fromFront: true,
+  },
   looksAt: ["seqlens_k", "total_sequence_length", "position_ids"],
   validate: validateGroupQuery,
   overwrites: writtenRows,

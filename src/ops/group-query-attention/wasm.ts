@@ -21,6 +21,7 @@ import {
   takeOver,
   temporaryHeads,
 } from "../shared/wasm/attention.js";
+import { acceptsHeads, normalizeHeads } from "../shared/wasm/normalize.js";
 import { runRotation } from "../shared/wasm/rotate.js";
 import { type FloatType, oneFloatType } from "../shared/wasm/work.js";
 import { GroupQueryAttention } from "./op.js";
@@ -52,6 +53,8 @@ interface Parts {
   readonly tables: { readonly cos: Operand; readonly sin: Operand } | undefined;
   readonly positions: Operand | undefined;
   readonly bias: Operand | undefined;
+  readonly sink: Operand | undefined;
+  readonly norms: { readonly query: Operand; readonly key: Operand } | undefined;
   /** What no kernel knows of. */
   readonly extras: boolean;
   readonly output: Operand | undefined;
@@ -61,6 +64,7 @@ const cacheOf = (key: Operand | undefined, value: Operand | undefined): Cache | 
   key && value && { key, value };
 
 function partsOf({ inputs, outputs, attrs }: Call): Parts {
+  const { q_norm_weight: queryNorm, k_norm_weight: keyNorm } = inputs;
   const { query, key, value, cos_cache: cos, sin_cache: sin, position_ids: positions } = inputs;
   const { num_heads: heads, kv_num_heads: shared } = attrs;
   const packed = key === undefined ? headsView(query.view, heads + 2 * shared) : undefined;
@@ -80,14 +84,9 @@ function partsOf({ inputs, outputs, attrs }: Call): Parts {
     tables: attrs.do_rotary && cos && sin ? { cos, sin } : undefined,
     positions: attrs.do_rotary ? positions : undefined,
     bias: inputs.attention_bias,
-    extras: [
-      inputs.head_sink,
-      inputs.k_scale,
-      inputs.v_scale,
-      inputs.q_norm_weight,
-      inputs.k_norm_weight,
-      outputs.output_qk,
-    ].some((operand) => operand !== undefined),
+    sink: inputs.head_sink,
+    norms: queryNorm && keyNorm && { query: queryNorm, key: keyNorm },
+    extras: [inputs.k_scale, inputs.v_scale, outputs.output_qk].some((operand) => operand !== undefined),
     output: outputs.output,
   };
 }
@@ -95,22 +94,28 @@ function partsOf({ inputs, outputs, attrs }: Call): Parts {
 /** Attends over past and fresh keys; writes the fresh ones behind the past. */
 export const groupQueryAttention: WasmKernel = wasmKernel([GroupQueryAttention], {
   accepts(call) {
-    const { attrs, query, key, value, past, present, tables, totalLength, bias, extras, output, ...rest } =
+    const { attrs, query, key, value, past, present, tables, totalLength, bias, sink, norms, extras, output, ...rest } =
       partsOf(call);
     const caches = [past?.key, past?.value, present?.key, present?.value];
     const all = [query.operand, key.operand, value.operand, ...caches, tables?.cos, tables?.sin, bias, output];
+    all.push(sink, norms?.query, norms?.key);
     const types = oneFloatType(all);
     if (types !== true) return types;
-    if (output === undefined || present === undefined) return "not both of output and present are asked for";
-    if (extras || attrs.smooth_softmax) return "there is no kernel for sinks, norms of heads, scores or scales";
+    if (output === undefined) return "only the present is asked for";
+    if ((call.outputs.present_key === undefined) !== (call.outputs.present_value === undefined))
+      return "keys or values alone are asked for";
+    if (extras) return "there is no kernel for scores or scales";
+    if (norms !== undefined && ![query, key].every(({ view }) => acceptsHeads(view))) return "there are too many heads";
     if (attrs.sliding_window_cache) return "there is no kernel for a cache as short as the window";
     if (attrs.local_window_size === 0) return "there is no kernel for a window of nothing";
     if (!totalLength.known) return "total_sequence_length is data";
     const [batch, , length] = query.view.shape;
-    if (query.view.size === 0 || key.view.shape[2] !== length) return "the fresh keys are not those of the queries";
+    const fresh = key.view.shape[2];
+    if (query.view.size === 0 || (fresh !== length && !(fresh === 0 && past !== undefined)))
+      return "the fresh keys are not those of the queries";
     if (length !== totalOf(totalLength) && length !== 1 && batch !== 1)
       return "samples have several queries after a past";
-    const packed = [tables?.cos, tables?.sin, rest.positions, rest.seqlens].every(
+    const packed = [tables?.cos, tables?.sin, rest.positions, rest.seqlens, sink, norms?.query, norms?.key].every(
       (operand) => operand?.contiguous !== false,
     );
     const whole = [query, key, value].every(({ view }) => view.strides[3] === 1 || view.shape[3] === 1);
@@ -118,27 +123,36 @@ export const groupQueryAttention: WasmKernel = wasmKernel([GroupQueryAttention],
   },
   record(call, recorder) {
     const parts = partsOf(call);
-    const { attrs, past, seqlens, bias } = parts;
-    const [output, present] = [parts.output!, parts.present!]; // or it was not accepted
+    const { attrs, past, present, seqlens, bias, sink, norms } = parts;
+    const output = parts.output!; // or it was not accepted
     const placed = ({ operand, view }: Part): Heads => headsAt(recorder, operand, view);
-    const [queries, keys, values] = [placed(parts.query), placed(parts.key), placed(parts.value)];
+    const queries = placed(parts.query);
     const { rows: length, size } = queries;
-    const prompt = length === totalOf(parts.totalLength);
-    recorder.when(lengthsFit(parts, present, prompt));
+    const total = totalOf(parts.totalLength);
+    const prompt = length === total;
+    const hasFresh = parts.key.view.size > 0;
+    const rows = present?.key.shape[2] ?? Math.max(total, past?.key.shape[2] ?? 0);
+    recorder.when(lengthsFit(parts, rows, hasFresh, prompt));
     const lengths = lengthsPlus(recorder, seqlens, queries.batch, 1);
     const turn = turning(recorder, parts, prompt);
     const starts = past === undefined || prompt ? 0 : lengthsPlus(recorder, seqlens, queries.batch, 1 - length);
-    const append = (before: Operand | undefined, fresh: Heads, after: Operand): Heads => {
-      const target = headsOf(recorder, after, undefined);
-      takeOver(recorder, before && headsOf(recorder, before, undefined), target);
+    const normed = (heads: Heads, weight: Operand | undefined): Heads =>
+      weight === undefined ? heads : normalizeHeads(recorder, heads, weight, attrs.qk_norm_epsilon);
+    const append = (before: Operand | undefined, fresh: Heads | undefined, after: Operand | undefined): Heads => {
+      const old = before && headsOf(recorder, before, undefined);
+      // What is neither extended nor handed out is read where it lies.
+      if (after === undefined && fresh === undefined) return old!;
+      const target = after ? headsOf(recorder, after, undefined) : temporaryHeads(recorder, { ...fresh!, rows });
+      takeOver(recorder, old, target);
       clearHeads(recorder, target, before?.shape[2] ?? 0);
-      scatterHeads(recorder, fresh, target, starts);
+      if (fresh !== undefined) scatterHeads(recorder, fresh, target, starts);
       return target;
     };
-    const key = append(past?.key, turn(keys), present.key);
-    const value = append(past?.value, values, present.value);
+    const keys = hasFresh ? turn(normed(placed(parts.key), norms?.key)) : undefined;
+    const key = append(past?.key, keys, present?.key);
+    const value = append(past?.value, hasFresh ? placed(parts.value) : undefined, present?.value);
     recordAttention(recorder, {
-      query: turn(queries),
+      query: turn(normed(queries, norms?.query)),
       key,
       value,
       output: headsOf(recorder, output, attrs.num_heads),
@@ -151,9 +165,16 @@ export const groupQueryAttention: WasmKernel = wasmKernel([GroupQueryAttention],
       mask: bias === undefined ? noMask : maskAt(recorder.address(bias), bias.type as FloatType, bias),
       scale: attrs.scale === 0 ? 1 / Math.sqrt(size) : attrs.scale,
       softcap: attrs.softcap,
+      sinks: sinksOf(recorder, sink, attrs),
     });
   },
 });
+
+/** Where the sinks of all heads are: given, zeros for a smooth softmax, or none. */
+function sinksOf(recorder: Recorder, given: Operand | undefined, attrs: Call["attrs"]): number {
+  if (given !== undefined) return recorder.address(given);
+  return attrs.smooth_softmax ? recorder.words(Array.from({ length: attrs.num_heads }, () => ({ word: 0 }))) : 0;
+}
 
 const totalOf = ({ view }: Operand): number => readIntegers(view)[0];
 
@@ -185,21 +206,24 @@ function turning(recorder: Recorder, parts: Parts, prompt: boolean): (heads: Hea
 }
 
 /** A test that the lengths, and the positions that follow from them or are given, are such as the reference implementation would not refuse. */
-function lengthsFit(parts: Parts, present: Cache, prompt: boolean): () => boolean {
+function lengthsFit(parts: Parts, present: number, hasFresh: boolean, prompt: boolean): () => boolean {
   const { attrs, past, seqlens, tables, positions, bias } = parts;
   const [batch, , length] = parts.query.view.shape;
   const total = totalOf(parts.totalLength);
   const rows = tables?.cos.shape[0] ?? Infinity;
   const lasts = wordsOf(seqlens, 1);
-  const capacity = Math.min(present.key.shape[2], bias === undefined ? Infinity : total);
+  const capacity = Math.min(present, bias === undefined ? Infinity : total);
   const least = prompt ? 0 : length - 1;
   // Past the end of a padded prompt the window is counted from the last key.
   const whole = prompt && batch > 1 && attrs.local_window_size > 0;
-  const most = Math.min(capacity - 1, past === undefined || prompt ? Infinity : past.key.shape[2] + length - 1);
+  const behind = past === undefined || prompt || !hasFresh ? Infinity : past.key.shape[2] + length - 1;
+  const most = Math.min(capacity - 1, behind);
   const given = positions && wordsOf(positions, 2);
   const counted = given === undefined ? 0 : prompt ? 1 : positions!.view.size;
   const highest = prompt ? rows - length : rows - 1;
+  const holdsAll = hasFresh || total <= (past?.key.shape[2] ?? 0);
   return () => {
+    if (!holdsAll) return false;
     for (let sample = 0; sample < lasts.length; sample++) {
       const last = lasts[sample];
       if (last < least || last > most || (whole && last !== length - 1)) return false;

@@ -119,6 +119,7 @@ function jobOf(
     softcap: attrs.softcap,
     splits,
     partials: 0,
+    sinks: 0,
     tables: address(tables),
     tableBytes: indexBytes(tables),
     tableSample: perHead ? kvHeads * columns : columns,

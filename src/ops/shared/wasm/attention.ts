@@ -185,6 +185,8 @@ interface AttentionWork {
   readonly mask: MaskPlace;
   readonly scale: number;
   readonly softcap: number;
+  /** Scores of the queries' type at this address, one a head, that take part in each softmax and bring no value. */
+  readonly sinks?: number;
 }
 
 /** Queues an attention. */
@@ -236,6 +238,7 @@ export function recordAttention(recorder: Recorder, work: AttentionWork): void {
     softcap: work.softcap,
     splits,
     partials: 0,
+    sinks: work.sinks ?? 0,
   };
   const bytes = partialBytes(job);
   const withPartials = bytes === 0 ? job : { ...job, partials: recorder.temporary(bytes) };

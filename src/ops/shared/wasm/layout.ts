@@ -37,7 +37,7 @@ export interface Rows {
 }
 
 /** The most jobs that one call is cut into. */
-const mostJobs = 256;
+export const mostJobs = 256;
 
 /** The layout as rows: the longest dimension is walked by a kernel, the others become jobs. Undefined where those are too many. */
 export function rowsOf({ shape, strides }: Layout): Rows | undefined {

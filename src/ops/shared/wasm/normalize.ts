@@ -1,8 +1,10 @@
 /** Normalisations of rows as jobs: what the fast paths of LayerNormalization, RMSNormalization and their kin share. */
 import type { Operand } from "../../../graph/kernel.js";
 import { type Recorder, wasmFamily } from "../../../wasm-kernels/wasm-kernel.js";
+import { InsituError } from "../../../base/error.js";
 import { byteLengthOf } from "../../../tensor/element-type.js";
-import { joinDimensions, productOf, type Rows, rowsOf } from "./layout.js";
+import { type Heads, temporaryHeads } from "./attention.js";
+import { joinDimensions, mostJobs, productOf, type Rows, rowsOf } from "./layout.js";
 import { codeOf, oneFloatType, partsFor } from "./work.js";
 
 /** One normalisation of the axes from `axis` on. */
@@ -93,6 +95,47 @@ export function rowLayout(
   if (inner.shape.length > 1 || inner.strides.some((own) => own.length === 1 && own[0] !== 1)) return "rows have gaps";
   return rowsOf(outer) ?? "rows lie apart along too many dimensions";
 }
+
+/** Heads of the same sizes, each brought to a root mean square of 1 and scaled by a weight for each of its places, in memory of the program's own. */
+export function normalizeHeads(recorder: Recorder, from: Heads, weight: Operand, epsilon: number): Heads {
+  const { batch, heads, rows, size } = from;
+  // Laid as most sources are, so that all heads are rows at one distance.
+  const to = { ...temporaryHeads(recorder, from), sample: rows * heads * size, head: size, row: heads * size };
+  const strides = [to, from].map(({ sample, row, head }) => [sample, row, head]);
+  const outer = joinDimensions([batch, rows, heads], strides);
+  const layout = rowsOf(outer);
+  if (layout === undefined) throw new InsituError("internal", "heads lie apart along too many dimensions");
+  const address = ({ address: start, type }: Heads, at: number): number => start + byteLengthOf(type, at);
+  for (const [target, source] of layout.starts)
+    recorder.run(
+      "rmsNormalize",
+      {
+        source: address(from, source),
+        skip: 0,
+        sum: 0,
+        scale: recorder.address(weight),
+        bias: 0,
+        output: address(to, target),
+        type: codeOf(from.type),
+        rows: layout.rows,
+        size,
+        sourceRow: layout.rowStrides[1],
+        skipRow: 0,
+        sumRow: 0,
+        outputRow: layout.rowStrides[0],
+        epsilon,
+        addend: 0,
+        mean: 0,
+        inverse: 0,
+      },
+      partsFor(recorder, layout.rows * (20 + size * 0.6)),
+    );
+  return to;
+}
+
+/** True if heads of this many tokens can be normalised: rows that lie apart become jobs of their own. */
+export const acceptsHeads = ({ shape: [batch, heads, rows] }: { readonly shape: readonly number[] }): boolean =>
+  Math.min(heads, batch * rows) <= mostJobs && (batch === 1 || rows === 1 || batch * Math.min(heads, rows) <= mostJobs);
 
 /** Queues a normalisation that `normalizable` holds of. */
 function recordNormalization(recorder: Recorder, job: Normalization): void {

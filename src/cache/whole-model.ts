@@ -1,0 +1,35 @@
+/** `wholeModel()`: the step from what a file holds to the decoder that is meant, where other files say more of it. Runs before every other change. */
+import { InsituError } from "../base/error.js";
+import type { Files } from "../base/platform.js";
+import { loadModel } from "../onnx/load.js";
+import type { Model } from "../onnx/model.js";
+
+/** What other files say. */
+interface BesideModel {
+  /** The path or URL of the ONNX file that makes embeddings of tokens, where it is another. */
+  readonly embedding?: string | undefined;
+  /** The row where rotary tables for long texts begin, where they lie behind those for short ones. */
+  readonly rotaryOffset?: number | undefined;
+}
+
+/** The model, and the length from which on its texts are long ones, where it has tables for two kinds. */
+export async function wholeModel(
+  model: Model,
+  { embedding, rotaryOffset }: BesideModel,
+  files: Files,
+): Promise<{ readonly model: Model; readonly longFrom: number | undefined }> {
+  const { longTextsFrom, splitTables } = await import("../rewrite/rotary-tables.js");
+  const { flatPositions } = await import("../rewrite/flat-positions.js");
+  const { joinEmbedding, readsEmbeddings } = await import("../rewrite/join-embedding.js");
+  let whole = flatPositions(model);
+  if (readsEmbeddings(whole)) {
+    if (embedding === undefined)
+      throw new InsituError(
+        "invalid-model",
+        'the decoder reads embeddings, "inputs_embeds", and no file beside it makes them of tokens: embed_tokens.onnx, or what genai_config.json names as model.embedding',
+      );
+    whole = joinEmbedding(await loadModel(embedding, files), whole);
+  }
+  if (rotaryOffset !== undefined) whole = splitTables(whole, rotaryOffset);
+  return { model: whole, longFrom: longTextsFrom(whole) };
+}

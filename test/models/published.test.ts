@@ -1,0 +1,161 @@
+// Text of published folders as they are: greedy tokens with their probabilities beside onnxruntime's, on linear caches and on pages, prompts whole and in
+// parts, two texts of different length in one batch. The soak runs the reference implementation too.
+import { describe, expect, test } from "vitest";
+import { CausalLM } from "../../src/entry/node.js";
+import { attributes, initializer, node } from "../../src/onnx/build.js";
+import type { ModelValue } from "../../src/onnx/model.js";
+import { readModel } from "../../src/onnx/read.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { Tensor } from "../../src/tensor/tensor.js";
+import { type Answers, publishedAnswers, publishedFiles, writeFolder } from "../support/published-folders.js";
+
+const soak = process.env["INSITU_SOAK"] !== undefined;
+
+/** How far a log-probability may be from onnxruntime's: its float16 rounds elsewhere, and a file of another provider multiplies otherwise. */
+const cases: readonly [folder: string, answers: string, tolerance: number, caches: readonly ("linear" | "paged")[]][] =
+  [
+    ["llama-int4-cpu", "llama-int4-cpu", 1e-4, ["linear", "paged"]],
+    ["llama-int4-webgpu", "llama-int4-webgpu", 2e-2, ["linear", "paged"]],
+    ["mistral-int4-webgpu", "mistral-int4-webgpu", 2e-2, ["linear", "paged"]],
+    ["mistral-int4-cpu", "mistral-int4-webgpu", 0.1, ["linear", "paged"]],
+    ["phi3-long-int4-cpu", "phi3-long-int4-cpu", 2e-3, ["linear", "paged"]],
+    ["qwen3-int4-cpu", "qwen3-int4-cpu", 1e-4, ["linear", "paged"]],
+    ["qwen3-int4-webgpu", "qwen3-int4-cpu", 0.1, ["linear", "paged"]],
+  ];
+
+/** A file whose caches hold keys and values as integers, with one scale for all. */
+function withQuantizedCaches(bits: number): Uint8Array {
+  const model = readModel(publishedFiles("llama-int4-cpu").get("model.onnx")!);
+  const { graph } = model;
+  const type = bits === 8 ? "int8" : "uint8";
+  const held = (each: ModelValue): ModelValue =>
+    /^(past|present)/.test(each.name) && each.type?.kind === "tensor"
+      ? { ...each, type: { ...each.type, elementType: type } }
+      : each;
+  const quantized = { k_quant_type: "PER_TENSOR", v_quant_type: "PER_TENSOR", kv_cache_bit_width: bits };
+  const scale = new Tensor("float32", Float32Array.of(bits === 8 ? 0.03 : 0.3), [1]);
+  return writeModel({
+    ...model,
+    graph: {
+      ...graph,
+      inputs: graph.inputs.map(held),
+      outputs: graph.outputs.map(held),
+      valueInfo: graph.valueInfo.map(held),
+      initializers: [...graph.initializers, initializer("scale", scale)],
+      nodes: graph.nodes.map((each) =>
+        each.opType === "GroupQueryAttention"
+          ? {
+              ...node(each.opType, [...each.inputs, "scale", "scale"], each.outputs, {}, { domain: each.domain }),
+              attributes: new Map([...each.attributes, ...attributes(quantized)]),
+            }
+          : each,
+      ),
+    },
+  });
+}
+
+interface Step {
+  readonly token: number;
+  readonly logprob?: number;
+}
+
+/** Log-probabilities of logits. */
+function logprobs(logits: readonly number[]): number[] {
+  const most = Math.max(...logits);
+  const sum = Math.log(logits.reduce((all, logit) => all + Math.exp(logit - most), 0)) + most;
+  return logits.map((logit) => logit - sum);
+}
+
+/** Fails unless each token is onnxruntime's choice, or as good as it, with its probability. */
+function expectAnswers(steps: readonly Step[], answers: Answers, tolerance: number): void {
+  expect(steps.length).toBe(answers.steps.length);
+  for (const [at, { token, logprob }] of steps.entries()) {
+    const wanted = logprobs(answers.steps[at]);
+    expect(Math.abs(logprob! - wanted[token]), `step ${at}`).toBeLessThan(tolerance);
+    const best = wanted.indexOf(Math.max(...wanted));
+    if (token === best) continue;
+    // Two tokens as likely as each other: from here on the texts differ.
+    expect(wanted[best] - wanted[token], `step ${at}: ${token} in place of ${best}`).toBeLessThan(2 * tolerance);
+    return;
+  }
+}
+
+async function textOf(lm: CausalLM, prompt: readonly number[]): Promise<Step[]> {
+  const steps: Step[] = [];
+  for await (const step of lm.generate(prompt, { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true }))
+    steps.push(step);
+  return steps;
+}
+
+test("as the file has it, caches growing: texts beside each other are those that are made alone", async () => {
+  const answers = publishedAnswers("llama-int4-cpu")!;
+  const folder = writeFolder(publishedFiles("llama-int4-cpu"));
+  const lm = await CausalLM.load(folder.path, { rewrite: "never", threads: 1 });
+  const prompts = [answers.prompt.slice(4), answers.prompt];
+  const texts: Step[][] = [[], []];
+  const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
+  for await (const step of lm.generateBatch(prompts, options)) texts[step.sample].push(step);
+  expectAnswers(texts[1], answers, 1e-4);
+  expect(texts[0].map(({ token }) => token)).toEqual((await textOf(lm, prompts[0])).map(({ token }) => token));
+  await lm.release();
+  folder.remove();
+});
+
+test("a state without rows: texts are onnxruntime's, in parts, with guesses, again and beside each other", async () => {
+  const answers = publishedAnswers("lfm2-int4-cpu")!;
+  const folder = writeFolder(publishedFiles("lfm2-int4-cpu"));
+  const lm = await CausalLM.load(folder.path, { threads: 1, chunk: 4 });
+  const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
+  const first = await textOf(lm, answers.prompt);
+  expectAnswers(first, answers, 1e-4);
+  // The state cannot go back to where the prompts part: another one is read from the first token on.
+  const longer = [...answers.prompt, ...first.slice(0, 3).map(({ token }) => token)];
+  expectAnswers((await textOf(lm, longer)).slice(0, 9), { ...answers, steps: answers.steps.slice(3) }, 1e-4);
+  const guessed: Step[] = [];
+  for await (const step of lm.generate(answers.prompt, { ...options, speculate: { ngram: 2, draft: 3 } }))
+    guessed.push(step);
+  expectAnswers(guessed, answers, 1e-4);
+  const texts: Step[][] = [[], []];
+  for await (const step of lm.generateBatch([answers.prompt.slice(4), answers.prompt], options))
+    texts[step.sample].push(step);
+  expectAnswers(texts[1], answers, 1e-4);
+  expect(texts[0].map(({ token }) => token)).toEqual(
+    (await textOf(lm, answers.prompt.slice(4))).map(({ token }) => token),
+  );
+  await lm.release();
+  folder.remove();
+});
+
+test.each([8, 4])("caches of %i bits: text as that of the file's own caches, nearly", async (bits) => {
+  const answers = publishedAnswers("llama-int4-cpu")!;
+  const folder = writeFolder([...publishedFiles("llama-int4-cpu"), ["model.onnx", withQuantizedCaches(bits)]]);
+  const lm = await CausalLM.load(folder.path, { threads: 1 });
+  const [step] = await textOf(lm, answers.prompt);
+  const wanted = logprobs(answers.steps[0]);
+  expect(Math.abs(step.logprob! - wanted[step.token])).toBeLessThan(bits === 8 ? 0.02 : 0.1);
+  expect(lm.session.explain()).toMatch(/4 cache updates, all in place/);
+  await lm.release();
+  folder.remove();
+});
+
+describe.each(cases)("%s", (name, from, tolerance, caches) => {
+  const answers = publishedAnswers(from)!;
+  for (const cache of caches)
+    for (const backend of soak ? ["reference", "wasm"] : ["wasm"])
+      test(`${cache} caches on ${backend}`, async () => {
+        const folder = writeFolder(publishedFiles(name));
+        const lm = await CausalLM.load(folder.path, { cache, backend, threads: 1 });
+        expectAnswers(await textOf(lm, answers.prompt), answers, tolerance);
+        const parts = await CausalLM.load(folder.path, { cache, backend, threads: 1, chunk: 4, keep: 0 });
+        expectAnswers(await textOf(parts, answers.prompt), answers, tolerance);
+        const short = answers.prompt.slice(4);
+        const alone = await textOf(parts, short);
+        const texts: Step[][] = [[], []];
+        const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
+        for await (const step of lm.generateBatch([answers.prompt, short], options)) texts[step.sample].push(step);
+        expectAnswers(texts[0], answers, tolerance);
+        expect(texts[1].map(({ token }) => token)).toEqual(alone.map(({ token }) => token));
+        await Promise.all([lm.release(), parts.release()]);
+        folder.remove();
+      });
+});
