@@ -112,7 +112,9 @@ export class LanguageModel {
     const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
     const defaults = modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken);
     const length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
-    const own = paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged);
+    const apart = sessionOptions.batchInvariant === true;
+    const own =
+      paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged, apart);
     let isDevice = false;
     const session = await openSession(folder.model, {
       rewrite: "auto",
@@ -128,7 +130,7 @@ export class LanguageModel {
       decoder =
         paged === undefined
           ? new Decoder(session, { overwriteLogits: true })
-          : new PagedDecoder(session, paged, length, sessionOptions.batchInvariant === true);
+          : new PagedDecoder(session, paged, length, apart);
     } catch (error) {
       await session.release();
       throw error;

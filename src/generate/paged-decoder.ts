@@ -65,12 +65,13 @@ export function readCacheOptions({
 /** Columns of tables that texts of any length are given. */
 const mostColumns = 256;
 
-/** What a session needs to run on pages. */
-export const pagedSessionOptions = ({
-  cacheType,
-}: PagedOptions): Required<Pick<SessionOptions, "rewrite" | "change">> => ({
+/** What a session needs to run on pages; `apart`: every token is to be a sample of its own. */
+export const pagedSessionOptions = (
+  { cacheType }: PagedOptions,
+  apart: boolean,
+): Required<Pick<SessionOptions, "rewrite" | "change">> => ({
   rewrite: "never",
-  change: sampler((model, { isDevice }) => pages({ cacheType, logitRows: true, packed: isDevice })(model)),
+  change: sampler((model) => pages({ cacheType, logitRows: true, packed: !apart })(model)),
 });
 
 /** What exporters call the last hidden state, [batch, tokens, size]. */
@@ -150,7 +151,7 @@ export class PagedDecoder implements StatefulDecoder {
 
   /** Tokens of several texts that one run should read at most, so that the others need not wait long: a GPU is not busy with few. */
   get usualTokens(): number {
-    return this.pages.isPacked ? 1024 : 256;
+    return this.draws ? 1024 : 256;
   }
 
   /** True if `stepDrawn` can be asked for. */
