@@ -13,12 +13,12 @@ import { PagedAttention } from "./paged-decode";
 import { locateRows, pageLength, pageWidth, scaleOf, unpackRow, unpacks } from "./pages";
 import { fma, zero } from "./simd";
 
-const ROWS: i32 = 64;
+export const ROWS: i32 = 64;
 export const KEYS: i32 = 64;
 
 /** A tile's place in scratch, and where its rows begin. */
 @unmanaged
-class Tile {
+export class Tile {
   queries: usize; // [ROWS / 4][headSize][4]
   keys: usize; // [KEYS / 8][headSize][8]
   values: usize; // [valuePanels][KEYS][8]
@@ -61,24 +61,20 @@ export function prefill(at: usize, part: i32, parts: i32, scratch: usize, pages:
   const rows = group * job.queries;
   const tiles = (rows + ROWS - 1) / ROWS;
   const tasks = job.batch * job.kvHeads * tiles;
-  const tile = layOut(job, scratch);
-  tile.group = group;
-  tile.pages = pages;
-  tile.type = pages && unpacks(changetype<PagedAttention>(pages)) ? FLOAT32 : job.cacheType;
+  const tile = layOut(job, scratch, pages);
   const sums = pages ? changetype<PagedAttention>(pages).sums : 0;
   for (let task = 0; task < tasks; task++) {
     if ((sums ? task / tiles : task) % parts != part) continue;
-    tile.firstRow = (task % tiles) * ROWS;
-    tile.count = min(ROWS, rows - tile.firstRow);
-    tile.kvHead = (task / tiles) % job.kvHeads;
-    tile.sample = task / tiles / job.kvHeads;
-    if (sums && tile.firstRow == 0) clearSums(changetype<PagedAttention>(pages), tile);
-    attendTile(job, tile);
+    attendTile(job, tile, task / tiles / job.kvHeads, (task / tiles) % job.kvHeads, (task % tiles) * ROWS);
   }
 }
 
-function layOut(job: Attention, scratch: usize): Tile {
+/** A tile in scratch, for any of the job's rows. */
+export function layOut(job: Attention, scratch: usize, pages: usize): Tile {
   const tile = changetype<Tile>(scratch);
+  tile.group = job.heads / job.kvHeads;
+  tile.pages = pages;
+  tile.type = pages && unpacks(changetype<PagedAttention>(pages)) ? FLOAT32 : job.cacheType;
   const size = (<usize>job.headSize + 3) & ~3;
   tile.valueBytes = ((<usize>job.valueSize + 7) & ~7) << 2;
   tile.queries = scratch + 128;
@@ -110,15 +106,20 @@ function headOf(tile: Tile, row: i32): i32 {
   return tile.kvHead * tile.group + ((tile.firstRow + row) % tile.group);
 }
 
-function attendTile(job: Attention, tile: Tile): void {
-  const sample = tile.sample;
+/** The rows from `firstRow` on of the heads of a key head. */
+export function attendTile(job: Attention, tile: Tile, sample: i32, kvHead: i32, firstRow: i32): void {
+  tile.sample = sample;
+  tile.kvHead = kvHead;
+  tile.firstRow = firstRow;
+  tile.count = min(ROWS, tile.group * job.queries - firstRow);
   const pages = changetype<PagedAttention>(tile.pages);
+  if (tile.pages && pages.sums && firstRow == 0) clearSums(pages, tile);
   const length = tile.pages ? pageLength(pages, sample, tile.kvHead) : lengthOf(job, sample);
   const position = tile.pages ? length - job.queries : positionOf(job, sample);
   // The keys that any row may see: ranges move on with the query.
   const from = firstKey(job, position + queryOf(tile, 0));
   const to = endKey(job, length, position + queryOf(tile, tile.count - 1));
-  packQueries(job, tile);
+  if (from < to) packQueries(job, tile);
   memory.fill(tile.sums, 0, tile.valueBytes * ROWS);
   for (let row = 0; row < ROWS; row++) {
     beginWeights(tile.states + ((<usize>row) << 3), row < tile.count ? job.sinks : 0, job.queryType, headOf(tile, row));

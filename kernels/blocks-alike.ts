@@ -1,7 +1,7 @@
 /**
  * Few rows of activations of 16 bits times rows of block-quantized weights, bit for bit as tiles compute them: integers are summed over a
- * step, and the steps of a column are added up one after another, times the scales of column and row. Weights are read as they lie. Two
- * rows meet two columns, a single row four. For weights of 8 or 4 bits with float32 scales and no zero points, in blocks of 32 or more.
+ * step, and the steps of a column are added up one after another, times the scales of column and row. Weights are read as they lie. Four rows
+ * of 8-bit weights, or two rows, meet two columns, a single row four. For weights of 8 or 4 bits with float32 scales and no zero points, in blocks of 32 or more.
  */
 import { blocksOf, weightBytes } from "./blocks";
 import { MatMulBlocks } from "./matmul-blocks";
@@ -19,6 +19,11 @@ function multiply<B>(job: MatMulBlocks, from: i32, to: i32): void {
   for (let column = from; column < to; column += 4) {
     const end = min(column + 4, to);
     let row = 0;
+    if (sizeof<B>() == 1) {
+      for (; row + 3 <= job.m; row += 4) {
+        for (let first = column; first < end; first += 2) fourRows(job, row, first, min(first + 1, end - 1));
+      }
+    }
     for (; row + 2 <= job.m; row += 2) {
       for (let first = column; first < end; first += 2) twoRows<B>(job, row, first, min(first + 1, end - 1));
     }
@@ -115,6 +120,69 @@ function oneRow<B>(job: MatMulBlocks, row: i32, first: i32, count: i32): void {
   for (let i = 0; i < count; i++) {
     store<f32>(c + ((<usize>i) << 2), f32x4.extract_lane(totals, 0));
     totals = v128.shuffle<i32>(totals, totals, 1, 2, 3, 0);
+  }
+}
+
+/** Up to four rows from `row` on, at least three, and two columns of 8-bit weights, which may be the same one. */
+function fourRows(job: MatMulBlocks, row: i32, first: i32, second: i32): void {
+  const length = paddedLength(job.k, job.blockSize);
+  const shift = ctz(job.blockSize);
+  const wide = <usize>weightBytes(job), scaleWide = (<usize>blocksOf(job)) << 2;
+  const span = <usize>(second - first) * wide, scaleSpan = <usize>(second - first) * scaleWide;
+  const scales = job.scales + <usize>first * scaleWide;
+  let w = job.b + <usize>first * wide;
+  const bytes = (<usize>length) << 1;
+  // Where there are three rows, the fourth is the third again.
+  const row3 = <usize>min(3, job.m - 1 - row);
+  const x1 = bytes, x2 = bytes * 2, x3 = bytes * row3;
+  let x = job.values + <usize>row * bytes;
+  const scaleBytes = (<usize>((length + 255) >> 8)) << 2;
+  const xScales = job.aScales + <usize>row * scaleBytes;
+  const half = i16x8.splat(128);
+  let left = zero(), right = zero();
+  if (job.bias) {
+    left = v128.load_splat<f32>(job.bias + ((<usize>first) << 2));
+    right = v128.load_splat<f32>(job.bias + ((<usize>second) << 2));
+  }
+  const run = min(job.blockSize, 256);
+  let at = 0;
+  do {
+    let a0 = zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+    const end = x + ((<usize>run) << 1);
+    do {
+      const p = i16x8.sub(v128.load_ext<u8>(w), half), q = i16x8.sub(v128.load_ext<u8>(w + span), half);
+      let s = v128.load(x);
+      a0 = i32x4.add(a0, i32x4.dot_i16x8_s(p, s));
+      b0 = i32x4.add(b0, i32x4.dot_i16x8_s(q, s));
+      s = v128.load(x + x1);
+      a1 = i32x4.add(a1, i32x4.dot_i16x8_s(p, s));
+      b1 = i32x4.add(b1, i32x4.dot_i16x8_s(q, s));
+      s = v128.load(x + x2);
+      a2 = i32x4.add(a2, i32x4.dot_i16x8_s(p, s));
+      b2 = i32x4.add(b2, i32x4.dot_i16x8_s(q, s));
+      s = v128.load(x + x3);
+      a3 = i32x4.add(a3, i32x4.dot_i16x8_s(p, s));
+      b3 = i32x4.add(b3, i32x4.dot_i16x8_s(q, s));
+      x += 16;
+      w += 8;
+    } while (x < end);
+    const q = xScales + ((<usize>(at >> 8)) << 2);
+    let t = v128.load_zero<f32>(q);
+    t = v128.load_lane<f32>(q + scaleBytes, t, 1);
+    t = v128.load_lane<f32>(q + scaleBytes * 2, t, 2);
+    t = v128.load_lane<f32>(q + scaleBytes * row3, t, 3);
+    const p = scales + ((<usize>(at >> shift)) << 2);
+    left = fma(f32x4.convert_i32x4_s(integerSums(a0, a1, a2, a3)), f32x4.mul(v128.load_splat<f32>(p), t), left);
+    right = fma(f32x4.convert_i32x4_s(integerSums(b0, b1, b2, b3)), f32x4.mul(v128.load_splat<f32>(p + scaleSpan), t), right);
+    at += run;
+  } while (at < length);
+  let c = job.c + ((<usize>(row * job.cRow)) << 2);
+  const l = (<usize>first) << 2, r = (<usize>second) << 2;
+  for (const end = min(row + 4, job.m); row < end; row++, c += (<usize>job.cRow) << 2) {
+    store<f32>(c + r, f32x4.extract_lane(right, 0));
+    store<f32>(c + l, f32x4.extract_lane(left, 0));
+    left = v128.shuffle<i32>(left, left, 1, 2, 3, 0);
+    right = v128.shuffle<i32>(right, right, 1, 2, 3, 0);
   }
 }
 

@@ -54,34 +54,55 @@ const TOGETHER_BYTES: i32 = 1 << 19;
 export function pagedDecode(job: PagedAttention, part: i32, parts: i32, scratch: usize): void {
   const splits = job.splits;
   const kvHeads = job.kvHeads;
-  if (job.lengthHead || job.tableHead) {
-    // Nothing that heads could share.
+  if (isHeadByHead(job)) {
     const tasks = job.batch * kvHeads * splits;
     const end = shareStart(tasks, part + 1, parts);
     for (let task = shareStart(tasks, part, parts); task < end; task++) {
-      decode(job, task / splits / kvHeads, (task / splits) % kvHeads, 1, 1, task % splits, scratch);
+      const kvHead = (task / splits) % kvHeads;
+      decodeSample(job, task / splits / kvHeads, kvHead, kvHead + 1, task % splits, scratch);
     }
     return;
   }
-  const group = job.heads / kvHeads;
-  const sideBySide = job.keyHead < job.keyRow;
-  const headBytes = job.keyHead * pageWidth(job.cacheType);
-  const near = sideBySide ? kvHeads : unpacksRows(job) ? 1 : (TOGETHER_BYTES + headBytes - 1) / headBytes;
-  const most = max(1, min(TOGETHER / group, unpacksRows(job) ? UNPACKED : kvHeads));
   const tasks = job.batch * kvHeads;
   const start = shareStart(tasks, part, parts);
   const end = shareStart(tasks, part + 1, parts);
   for (let sample = 0; sample < job.batch; sample++) {
-    // Parts share the splits of a long range, and walk all heads of theirs: less than whole blocks is what hardware prefetches worst.
-    const length = pageLength(job, sample, 0);
-    const bytes = <i64>length * job.keyRow * pageWidth(job.cacheType);
-    const whole = splitsUsed(keysOf(job, length), splits) > 1 || (sideBySide && bytes >= WIDE);
+    const whole = walksAllHeads(job, pageLength(job, sample, 0));
     const from = whole ? 0 : max(0, start - sample * kvHeads), to = whole ? kvHeads : min(kvHeads, end - sample * kvHeads);
     for (let split = 0; split < splits; split++) {
       if (whole && (sample * splits + split) % parts != part) continue;
-      for (let kvHead = from; kvHead < to; kvHead += most) decode(job, sample, kvHead, min(most, to - kvHead), near, split, scratch);
+      decodeSample(job, sample, from, to, split, scratch);
     }
   }
+}
+
+/** True if heads have nothing that they could share. */
+// @ts-ignore: decorator
+@inline
+export function isHeadByHead(job: PagedAttention): bool {
+  return job.lengthHead != 0 || job.tableHead != 0;
+}
+
+/**
+ * True if parts share the splits of a sample with `length` rows and walk all heads of theirs: a long range, where less than whole blocks is what
+ * hardware prefetches worst.
+ */
+export function walksAllHeads(job: PagedAttention, length: i32): bool {
+  const bytes = <i64>length * job.keyRow * pageWidth(job.cacheType);
+  return splitsUsed(keysOf(job, length), job.splits) > 1 || (job.keyHead < job.keyRow && bytes >= WIDE);
+}
+
+/** The key heads from `from` to `to` of a sample over one split of what its query sees. */
+export function decodeSample(job: PagedAttention, sample: i32, from: i32, to: i32, split: i32, scratch: usize): void {
+  if (isHeadByHead(job)) {
+    for (let kvHead = from; kvHead < to; kvHead++) decode(job, sample, kvHead, 1, 1, split, scratch);
+    return;
+  }
+  const group = job.heads / job.kvHeads;
+  const bytes = job.keyHead * pageWidth(job.cacheType);
+  const near = job.keyHead < job.keyRow ? job.kvHeads : unpacksRows(job) ? 1 : (TOGETHER_BYTES + bytes - 1) / bytes;
+  const most = max(1, min(TOGETHER / group, unpacksRows(job) ? UNPACKED : job.kvHeads));
+  for (let kvHead = from; kvHead < to; kvHead += most) decode(job, sample, kvHead, min(most, to - kvHead), near, split, scratch);
 }
 
 /** The walk; for each head that is walked its query, accumulator, scores and state; a row, and tiles of unpacked ones. */

@@ -188,6 +188,8 @@ function quantizeRow(
     if (there > 0) readRow(source + start * width, job.type, scratch, there);
     const highest = largestMagnitude(scratch, size);
     const scale = highest / limit;
+    // Infinity and NaN are in the scale; no integer stands for them.
+    if (!(highest < Infinity)) memory.fill(scratch, 0, (<usize>size) << 2);
     store<f32>(scales, scale);
     if (tiled && !(start & (depth - 1))) {
       const before = start * rows + (row & ~3) * min(depth, length - start);
@@ -216,9 +218,11 @@ function quantizeRow(
   }
 }
 
+/** NaN where one is NaN: as integers, magnitudes have the order of the numbers, and NaN lies above all. */
 function largestMagnitude(p: usize, count: i32): f32 {
-  let top = f32x4.splat(0);
-  for (const end = p + ((<usize>count) << 2); p < end; p += 16) top = f32x4.max(top, f32x4.abs(v128.load(p)));
+  const magnitude = i32x4.splat(0x7fffffff);
+  let top = i32x4.splat(0);
+  for (const end = p + ((<usize>count) << 2); p < end; p += 16) top = i32x4.max_s(top, v128.and(v128.load(p), magnitude));
   return largest(top);
 }
 
@@ -278,10 +282,11 @@ function quantizePiece(job: QuantizeRows, p: usize, count: i32, factor: f32, val
   return i32x4.extract_lane(total, 0) + i32x4.extract_lane(total, 1);
 }
 
+/** The integers nearest to a · factor, which are below 2^22: next to a number of 24 bits there is no room for fractions. */
 // @ts-ignore: decorator
 @inline
 function nearest(a: v128, factor: v128): v128 {
-  return i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(a, factor)));
+  return i32x4.sub(f32x4.add(f32x4.mul(a, factor), f32x4.splat(12582912)), i32x4.splat(0x4b400000));
 }
 
 /** Writes four times four bytes `step` bytes apart; the address behind them. */

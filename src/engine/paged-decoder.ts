@@ -63,12 +63,13 @@ export function readCacheOptions({
 /** Columns of tables that texts of any length are given. */
 const mostColumns = 256;
 
-/** What a session needs to run on pages. */
-export const pagedSessionOptions = ({
-  cacheType,
-}: PagedOptions): Required<Pick<SessionOptions, "rewrite" | "change">> => ({
+/** What a session needs to run on pages; `apart`: every token is to be a sample of its own. */
+export const pagedSessionOptions = (
+  { cacheType }: PagedOptions,
+  apart: boolean,
+): Required<Pick<SessionOptions, "rewrite" | "change">> => ({
   rewrite: "never",
-  change: sampler((model, { isDevice }) => pages({ cacheType, logitRows: true, packed: isDevice })(model)),
+  change: sampler((model) => pages({ cacheType, logitRows: true, packed: !apart })(model)),
 });
 
 /** What exporters call the last hidden state, [batch, tokens, size]. */

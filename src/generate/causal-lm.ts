@@ -116,7 +116,9 @@ export class LanguageModel {
     const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
     const defaults = modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken, folder.generationFile);
     let length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
-    const own = paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged);
+    const apart = sessionOptions.batchInvariant === true;
+    const own =
+      paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged, apart);
     let longFrom: number | undefined;
     const session = await openSession(folder.model, {
       rewrite: "auto",
@@ -134,9 +136,7 @@ export class LanguageModel {
       if (paged !== undefined) length = shortLength(length, context, longFrom);
       const reading = { capacity: length, chunk, sinks, longFrom };
       model =
-        paged === undefined
-          ? linearEngine(session, reading)
-          : pagedEngine(session, paged, reading, sessionOptions.batchInvariant === true, onFull);
+        paged === undefined ? linearEngine(session, reading) : pagedEngine(session, paged, reading, apart, onFull);
     } catch (error) {
       await session.release();
       throw error;

@@ -23,8 +23,12 @@ const chosen = models.filter((model) => !biased.includes(model) && (soak || samp
 
 for (const model of chosen) {
   describe(model, () => {
-    test.each([{ packed: false }, { packed: true }])("the reference's logits, in place: %o", async (options) => {
-      const session = await pagedSession(bytesOf(model), options, { backend: "reference" });
+    test.each([
+      { packed: false, backend: "reference" },
+      { packed: true, backend: "reference" },
+      { packed: true, backend: "wasm" },
+    ] as const)("the reference's logits, in place: %o", async ({ packed, backend }) => {
+      const session = await pagedSession(bytesOf(model), { packed }, { backend });
       expect(session.explain({ json: true }).caches.map(({ op, inPlace }) => `${op} ${inPlace}`)).toEqual(
         Array.from({ length: 4 }, () => "ScatterPaKvCache true"),
       );
@@ -55,6 +59,11 @@ for (const model of chosen) {
           });
         }
         pages.release();
+      }
+      if (backend === "wasm") {
+        const text = session.explain();
+        expect(text).toContain("by pagedPacked");
+        expect(text).toContain("none on the reference");
       }
       await session.release();
     });

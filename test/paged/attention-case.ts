@@ -8,6 +8,7 @@ import { evaluate, seededRandom } from "../../src/graph/call.js";
 import { factOfView } from "../../src/graph/fact.js";
 import { operators } from "../../src/ops/index.js";
 import { numberReader, numberWriter, readNumbers, writeNumbers } from "../../src/tensor/access.js";
+import { type AttributeInput, float } from "../../src/onnx/build.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import { View } from "../../src/tensor/view.js";
 
@@ -45,6 +46,15 @@ export function call(
     none,
   );
 }
+
+/** Attributes of a case as a model's node has them. */
+export const modelAttributes = (attrs: Readonly<Record<string, CaseAttribute>>): Record<string, AttributeInput> =>
+  Object.fromEntries(
+    Object.entries(attrs).map(([name, given]) => [
+      name,
+      typeof given === "object" && "float" in given ? float(given.float) : (given as AttributeInput),
+    ]),
+  );
 
 const product = (dims: readonly number[]): number => dims.reduce((a, b) => a * b, 1);
 

@@ -1,9 +1,7 @@
 // PagedAttention, the reference implementation and WASM, against ONNX's Attention over the same rows without pages: random calls with printed seeds.
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { CaseAttribute } from "../../src/graph/case.js";
-import { type AttributeInput, float } from "../../src/onnx/build.js";
 import { differenceOf, openVariant, planOf, seed, type Variant } from "../wasm/fast-path.js";
-import { call, pagedCase } from "./attention-case.js";
+import { call, modelAttributes, pagedCase } from "./attention-case.js";
 import { packedCase } from "./packed-case.js";
 import { runOn } from "../support/executable.js";
 
@@ -17,14 +15,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const { session } of variants) await session.release();
 });
-
-const modelAttributes = (attrs: Readonly<Record<string, CaseAttribute>>): Record<string, AttributeInput> =>
-  Object.fromEntries(
-    Object.entries(attrs).map(([name, given]) => [
-      name,
-      typeof given === "object" && "float" in given ? float(given.float) : (given as AttributeInput),
-    ]),
-  );
 
 test(`${count} random calls, from seed ${seed} on`, async () => {
   for (let at = 0; at < count; at++) {

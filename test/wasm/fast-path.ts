@@ -47,7 +47,7 @@ export interface Variant {
   readonly taken: Map<string, number>;
 }
 
-export async function openVariant(threads: number, relaxedSimd: boolean): Promise<Variant> {
+export async function openVariant(threads: number, relaxedSimd: boolean, batchInvariant = false): Promise<Variant> {
   const taken = new Map<string, number>();
   const counted = (kernel: WasmKernel, { name }: Op): WasmKernel => ({
     ...kernel,
@@ -57,8 +57,14 @@ export async function openVariant(threads: number, relaxedSimd: boolean): Promis
     },
   });
   const kernels = new Map([...wasmKernels].map(([op, list]) => [op, list.map((kernel) => counted(kernel, op))]));
-  const session = await wasmBackend(kernels).open({ platform: nodePlatform, threads, settings: { relaxedSimd } });
-  return { name: `${threads} threads, ${relaxedSimd ? "relaxed" : "plain"} SIMD`, session, taken };
+  const session = await wasmBackend(kernels).open({
+    platform: nodePlatform,
+    threads,
+    settings: { relaxedSimd },
+    batchInvariant,
+  });
+  const alike = batchInvariant ? ", rows alike" : "";
+  return { name: `${threads} threads, ${relaxedSimd ? "relaxed" : "plain"} SIMD${alike}`, session, taken };
 }
 
 const tensorOf = (view: View): Tensor => new Tensor(view.type, contiguous(view).data, view.shape);

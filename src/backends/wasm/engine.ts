@@ -46,9 +46,12 @@ interface Staged {
   readonly copy: View;
 }
 
-/** Copies of one input's feeds that are kept for shapes that come again, and the bytes up to which they are. */
-const mostStaged = 4;
-const smallFeed = 1 << 14;
+/**
+ * Copies of one input's feeds that are kept for shapes that come again, and the bytes up to which they are. As many as programs are kept: a program
+ * whose feeds come to lie elsewhere is bound and recorded anew.
+ */
+const mostStaged = 32;
+const smallFeed = 1 << 17;
 
 /** Recordings of a step that are kept: conversations that take turns without being recorded anew. */
 const mostRecordings = 16;

@@ -1,6 +1,6 @@
 /**
- * PagedAttention on WASM: one query a sample (decode) or many (prefill) over pages where they lie. Computes in float32 whatever pages
- * are kept in; bytes are unpacked a few rows at a time.
+ * PagedAttention on WASM: one query a sample (decode), many (prefill), or both in one packed batch, over pages where they lie. Computes in float32
+ * whatever pages are kept in; bytes are unpacked a few rows at a time.
  */
 import { partialBytes, scratchBytes } from "../../wasm-kernels/exports.js";
 import type { JobOf } from "../../wasm-kernels/exports.js";
@@ -27,14 +27,21 @@ export const pagedAttention: WasmKernel = wasmKernel([PagedAttention], {
     const gap = Object.entries(call.inputs).find(([, operand]) => operand?.contiguous === false);
     if (gap !== undefined) return `${gap[0]} has gaps`;
     if (output.view.size === 0) return "there is nothing to compute";
-    if (call.inputs.query_starts !== undefined) return "packed batches have no kernel";
     const job = jobOf(call, output, () => 0, 1);
-    return scratchBytes(job.queries === 1 ? "pagedDecode" : "pagedPrefill", job) <= mostScratch
+    const needed =
+      call.inputs.query_starts === undefined
+        ? scratchBytes(job.queries === 1 ? "pagedDecode" : "pagedPrefill", job)
+        : scratchBytes(
+            "pagedPacked",
+            packedJob(job, call, () => 0, false),
+          );
+    return needed <= mostScratch
       ? true
       : `heads of ${job.headSize} and ${job.valueSize} need more scratch than there is`;
   },
   record(call, recorder) {
     const output = call.outputs.Y!; // or it was not accepted
+    if (call.inputs.query_starts !== undefined) return recordPacked(call, output, recorder);
     const { batch, heads, kvHeads, queries, sumsHead } = jobOf(call, output, () => 0, 1);
     const { splits, parts } = sharesOf({ batch, heads, kvHeads, queries, keys: sumsHead }, recorder);
     const job = jobOf(call, output, (operand) => recorder.address(operand), splits);
@@ -52,6 +59,35 @@ function decode(job: JobOf<"pagedDecode">, parts: number, recorder: Recorder): v
   if (job.sums !== 0) recorder.run("pagedSums", withPartials, Math.min(parts, job.batch * job.heads));
 }
 
+/** Parts for each thread: a part may be held up, and how long samples are is not known here. */
+const partsPerThread = 4;
+
+function recordPacked(call: Call, output: Operand, recorder: Recorder): void {
+  const { batch, heads, kvHeads, queries, sumsHead } = jobOf(call, output, () => 0, 1);
+  // How ranges are split follows from the samples as if each had one query, which are those that are split.
+  const { splits } = sharesOf({ batch, heads, kvHeads, queries: 1, keys: sumsHead }, recorder);
+  const { parts } = sharesOf({ batch: 1, heads, kvHeads, queries: Math.max(2, queries), keys: sumsHead }, recorder);
+  const address = (operand: Operand): number => recorder.address(operand);
+  const job = packedJob(jobOf(call, output, address, splits), call, address, recorder.batchInvariant);
+  const bytes = partialBytes(job);
+  const withPartials = bytes === 0 ? job : { ...job, partials: recorder.temporary(bytes) };
+  recorder.run("pagedPacked", withPartials, parts === 1 ? 1 : parts * partsPerThread);
+  if (splits > 1) recorder.run("packedMerge", withPartials, Math.min(parts, batch));
+}
+
+/** The job of a call with query_starts. */
+const packedJob = (
+  job: JobOf<"pagedDecode">,
+  { inputs: { query_starts: starts } }: Call,
+  address: (operand: Operand) => number,
+  alike: boolean,
+): JobOf<"pagedPacked"> => ({
+  ...job,
+  starts: address(starts!),
+  startBytes: indexBytes(starts!),
+  alike: alike ? 1 : 0,
+});
+
 function jobOf(
   { inputs, outputs, attrs }: Call,
   output: Operand,
@@ -62,10 +98,13 @@ function jobOf(
   const { key_scale: keyScale, value_scale: valueScale } = inputs;
   const { attention_sums: sums } = outputs;
   const { cache_mode: layout } = attrs;
-  const packed = query.shape.length === 3;
-  const [batch, queries] = packed ? query.shape : [query.shape[0], query.shape[2]];
-  const heads = packed ? attrs.q_num_heads! : query.shape[1];
-  const headSize = packed ? query.shape[2] / heads : query.shape[3];
+  const wide = query.shape.length === 3;
+  const isPacked = inputs.query_starts !== undefined;
+  const [samples, rows] = wide ? query.shape : [query.shape[0], query.shape[2]];
+  // A packed batch has its queries in one row, whichever dimension counts them.
+  const [batch, queries] = isPacked ? [tables.shape[0], samples * rows] : [samples, rows];
+  const heads = wide ? attrs.q_num_heads! : query.shape[1];
+  const headSize = wide ? query.shape[2] / heads : query.shape[3];
   const perHead = tables.shape.length === 3;
   const pageHeads = perHead ? 1 : pageHeadsOf(layout, key.shape, headSize);
   const kvHeads = perHead ? tables.shape[1] : pageHeads;
@@ -74,7 +113,9 @@ function jobOf(
   const columns = tables.shape.at(-1)!;
   const lengthsPerHead = lengths.shape.length === 2;
   const strides = (size: number): [sample: number, head: number, row: number] =>
-    packed ? [queries * heads * size, size, heads * size] : [heads * queries * size, queries * size, size];
+    wide || (isPacked && rows === 1)
+      ? [queries * heads * size, size, heads * size]
+      : [heads * queries * size, queries * size, size];
   const [querySample, queryHead, queryRow] = strides(headSize);
   const [outputSample, outputHead, outputRow] = strides(values.size);
   return {

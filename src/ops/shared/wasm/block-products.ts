@@ -89,7 +89,9 @@ function formOf(recorder: Recorder, { a, k, bits, blockSize, level, products }: 
   const coarse = level === 4 && recorder.relaxed && bits === 4 && blockSize >= 32;
   const precision = level < 2 ? 32 : coarse ? 8 : 16;
   const asTiles = precision === 16 && bits !== 2 && blockSize >= 32 && scales.type === "float32" && zeros === undefined;
-  const alike = !recorder.batchInvariant ? 0 : asTiles && m <= mostStreamed ? 2 : 1;
+  // Kernels whose rows come out alike are also the fastest for a few rows of 8-bit weights.
+  const isWanted = recorder.batchInvariant || (asTiles && bits === 8 && m >= leastAlike);
+  const alike = !isWanted ? 0 : asTiles && m <= mostStreamed(bits) ? 2 : 1;
   return { m, k, blockSize, bits, precision, alike };
 }
 
@@ -142,8 +144,11 @@ function quantized(recorder: Recorder, a: Operand, form: Form): Activations {
   return { values, aScales, aSums, a: 0, aType: 0, rows: 0 };
 }
 
-/** Rows of activations up to which weights are streamed where rows must come out alike: more of them pay for unpacking. */
-const mostStreamed = 4;
+/** Rows of activations up to which weights are streamed where rows come out alike: more of them pay for unpacking. Four rows share weights of 8 bits. */
+const mostStreamed = (bits: number): number => (bits === 8 ? 8 : 4);
+
+/** Rows from which on that is worth it where they need not come out alike. */
+const leastAlike = 3;
 
 /** Rows of activations below which weights are unpacked for each. */
 const manyRows = 4;
