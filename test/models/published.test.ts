@@ -143,17 +143,19 @@ describe.each(cases)("%s", (name, from, tolerance, caches) => {
   for (const cache of caches)
     for (const backend of soak ? ["reference", "wasm"] : ["wasm"])
       test(`${cache} caches on ${backend}`, async () => {
+        // onnxruntime and WASM round activations to bytes where a file allows it, the reference implementation does not.
+        const far = backend === "reference" ? Math.max(tolerance, 0.1) : tolerance;
         const folder = writeFolder(publishedFiles(name));
         const lm = await CausalLM.load(folder.path, { cache, backend, threads: 1 });
-        expectAnswers(await textOf(lm, answers.prompt), answers, tolerance);
+        expectAnswers(await textOf(lm, answers.prompt), answers, far);
         const parts = await CausalLM.load(folder.path, { cache, backend, threads: 1, chunk: 4, keep: 0 });
-        expectAnswers(await textOf(parts, answers.prompt), answers, tolerance);
+        expectAnswers(await textOf(parts, answers.prompt), answers, far);
         const short = answers.prompt.slice(4);
         const alone = await textOf(parts, short);
         const texts: Step[][] = [[], []];
         const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
         for await (const step of lm.generateBatch([answers.prompt, short], options)) texts[step.sample].push(step);
-        expectAnswers(texts[0], answers, tolerance);
+        expectAnswers(texts[0], answers, far);
         expect(texts[1].map(({ token }) => token)).toEqual(alone.map(({ token }) => token));
         await Promise.all([lm.release(), parts.release()]);
         folder.remove();
