@@ -26,6 +26,8 @@ export interface DeviceServeSizes {
   readonly loads: readonly DeviceLoad[];
   /** Rounds in which everyone has a turn, where nobody says how many. */
   readonly rounds: number;
+  /** Rounds before them that do not count: for what is compiled, or made, when it is first asked for. */
+  readonly warmUps: number;
 }
 
 /** Tokens of the long prompt's own text. */
@@ -47,6 +49,8 @@ export const fullServeSizes: DeviceServeSizes = {
     ...[1, 2, 4, 8].map((texts) => ({ kind: "step", texts, prompt: 128, tokens: 65 }) as const),
   ],
   rounds: 3,
+  // Many clients come together in steps of many sizes.
+  warmUps: 2,
 };
 
 /** For a program that plays a GPU: shows that everything works, measures nothing. */
@@ -60,6 +64,7 @@ export const smallServeSizes: DeviceServeSizes = {
     ...[1, 2].map((texts) => ({ kind: "step", texts, prompt: 8, tokens: 4 }) as const),
   ],
   rounds: 1,
+  warmUps: 1,
 };
 
 /** A load in words. */

@@ -103,15 +103,13 @@ export async function runDeviceServeBench(options: DeviceServeOptions): Promise<
     for (const load of loads) {
       const who = load.kind === "step" ? [generate] : [generate, ours, ...llamas.tellers(load)];
       const turns: Turn[][] = who.map(() => []);
-      // The first round is for what is compiled, or made, when it is first asked for: it does not count.
-      for (let round = 0; round <= rounds; round++)
+      for (let round = 1 - sizes.warmUps; round <= rounds; round++)
         for (const [at, teller] of who.entries()) {
-          onProgress(
-            `${loadText(load)}: ${round === 0 ? "warming up" : `round ${round} of ${rounds}`}, ${teller.name}`,
-          );
+          const counts = round > 0;
+          onProgress(`${loadText(load)}: ${counts ? `round ${round} of ${rounds}` : "warming up"}, ${teller.name}`);
           const turn = (): Promise<Turn> => measureLoad(teller, load, promptOf);
-          const done = await (round === 0 ? turn() : awake(turn, sizes.device.wakeMilliseconds));
-          if (round > 0) turns[at].push(done);
+          const done = await (counts ? awake(turn, sizes.device.wakeMilliseconds) : turn());
+          if (counts) turns[at].push(done);
         }
       rows.push(...rowsOf(load, who, turns));
     }
