@@ -1,12 +1,16 @@
 // llama.cpp through node-llama-cpp as a server, for `insitu bench serve`: prompts of token ids become streams of token ids, in OpenAI's form. Texts
 // are sequences of one context, which node-llama-cpp reads in batches; each goes to the free sequence that begins most like it.
-//   node node-llama-cpp.mjs model.gguf texts contextSize threads
+//   node node-llama-cpp.mjs model.gguf texts contextSize threads [layers]
+// With the number of the model's layers it computes on a GPU, by Vulkan.
 import { createServer } from "node:http";
 import { openLlama } from "../llama.mjs";
 
-const [gguf, texts, contextSize, threads] = process.argv.slice(2);
-const llama = await openLlama({ gguf, threads: Number(threads) });
-const { sequences: free } = await llama.createSequences(Number(contextSize), Number(texts));
+const [gguf, texts, contextSize, threads, layers] = process.argv.slice(2);
+const device = layers === undefined ? {} : { gpu: "vulkan", layers: Number(layers) };
+const llama = await openLlama({ gguf, threads: Number(threads), ...device });
+// A GPU reads prompts in as many tokens at a time as llama.cpp's own server takes.
+const batchSize = layers === undefined ? 512 : 2048;
+const { sequences: free } = await llama.createSequences(Number(contextSize), Number(texts), batchSize);
 const waiting = [];
 
 const alike = (sequence, tokens) => {

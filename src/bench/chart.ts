@@ -25,14 +25,16 @@ const timesOf = ({ medianMs, kernelMs }: ContestantReport): number[] =>
 
 /** The report as an SVG document. */
 export function reportSvg(report: Report): string {
-  const groups = report.loads.flatMap((load) => load.groups);
+  const groups = report.loads.flatMap((load) => load.groups).filter(({ contestants }) => contestants.length > 0);
   const all = groups.flatMap(({ contestants }) => contestants);
-  const times = all.flatMap(timesOf);
+  const drawn = all.flatMap(timesOf);
+  // A report may have nothing to draw: what there was not enough memory for has no time.
+  const times = drawn.length === 0 ? [1] : drawn;
   const from = Math.floor(Math.log10(Math.min(...times)));
   const to = Math.max(from + 1, Math.ceil(Math.log10(Math.max(...times))));
   const x = (time: number): number =>
     left + ((Math.log10(Math.max(time, 10 ** from)) - from) / (to - from)) * plotWidth;
-  const widest = Math.max(...all.map((each) => textWidth(figuresOf(each), "sans")));
+  const widest = Math.max(0, ...all.map((each) => textWidth(figuresOf(each), "sans")));
   const width = left + plotWidth + widest + 12 + margin;
   const parts: string[] = [];
   let y = margin + 14;

@@ -45,6 +45,8 @@ export interface Contestant {
   /** "insitu", or the name of a peer. */
   readonly runtime: string;
   readonly costs?: Costs;
+  /** True if it is left out, and that is told, where there is not enough memory for it to start. */
+  readonly mayLackMemory?: boolean;
   start(): Promise<Running>;
 }
 

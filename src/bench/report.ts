@@ -30,7 +30,7 @@ export interface ContestantReport extends Timing {
 export interface GroupReport {
   readonly name: string;
   readonly contestants: readonly ContestantReport[];
-  /** Peers that could not do the work here, and why. */
+  /** Peers that could not do the work here, and what there is not enough memory for: why. */
   readonly failed: readonly { readonly name: string; readonly problem: string }[];
 }
 

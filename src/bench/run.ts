@@ -110,9 +110,11 @@ async function runGroup(
       try {
         started.push(await startAndTry(contestant));
       } catch (error) {
-        // insitu must not fail; what a peer says is told.
-        if (contestant.runtime === "insitu") throw error;
-        failed.push({ name: contestant.name, problem: messageOf(error) });
+        // insitu must not fail, but for a lack of memory where that may be; what a peer says is told.
+        const lacksMemory = contestant.mayLackMemory === true && isOutOfMemory(error);
+        if (contestant.runtime === "insitu" && !lacksMemory) throw error;
+        const problem = lacksMemory ? `there is not enough memory for it: ${messageOf(error)}` : messageOf(error);
+        failed.push({ name: contestant.name, problem });
       }
     }
     const problems = group.check(new Map(started.map(({ contestant, result }) => [contestant.name, result])));
@@ -186,6 +188,8 @@ interface Failure {
 }
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+const isOutOfMemory = (error: unknown): boolean => error instanceof InsituError && error.code === "out-of-memory";
 
 /** The work of a contestant; a peer that fails in the middle of it is asked no more. */
 function guarded({ contestant: { name, runtime }, running }: Started, failed: Failure[]): Pick<Running, "run"> {

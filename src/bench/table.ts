@@ -55,7 +55,7 @@ function groupText(group: GroupReport): string {
     ...group.contestants.map((each) => columns.map(([, cell]) => cell(each))),
   ];
   const widths = columns.map((_, at) => Math.max(...rows.map((row) => row[at].length)));
-  const lines = rows.map((row) =>
+  const lines = (group.contestants.length === 0 ? [] : rows).map((row) =>
     row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at]) : cell.padStart(widths[at]))).join("  "),
   );
   const problems = group.contestants.flatMap(({ name, problem }) => (problem === null ? [] : [`${name}: ${problem}`]));

@@ -4,6 +4,7 @@ import { serveSvg, serveText } from "../bench/serve/print.js";
 import { policiesSvg, policiesText } from "../bench/serve/policies-print.js";
 import { runServeBench } from "../bench/serve/run.js";
 import { runTargetBench } from "../bench/serve/targets.js";
+import { benchServeDevice, serveDeviceOptions } from "./bench-serve-device.js";
 import type { Arguments, CommandOption } from "./command.js";
 import { UsageError } from "./usage.js";
 
@@ -24,10 +25,20 @@ export const serveBenchOptions: Readonly<Record<string, CommandOption>> = {
     describes:
       "serve: workers that run already, asked round-robin and by a hash; name=http://host:port is a balancer that decides itself",
   },
+  ...serveDeviceOptions,
 };
 
 /** Measures servers. */
 export async function benchServe(options: Arguments["options"], onProgress: (text: string) => void): Promise<number> {
+  const backend = options["backend"] ?? "wasm";
+  if (backend === "webgpu") return benchServeDevice(options, onProgress);
+  if (backend !== "wasm")
+    throw new UsageError(`insitu bench serve: --backend must be wasm or webgpu, got "${backend}"`);
+  const foreign = Object.keys(serveDeviceOptions).find((name) => options[name] !== undefined);
+  if (foreign !== undefined)
+    throw new UsageError(
+      `insitu bench serve: --${foreign} needs --backend webgpu: without a GPU the embedded model is measured, as it is`,
+    );
   if (options["targets"] !== undefined) return benchTargets(options, onProgress);
   const quick = options["quick"] === true;
   const text = (name: string): string | undefined => {
@@ -93,8 +104,10 @@ function positive(option: string, text: string): number {
 const commandOf = (options: Arguments["options"]): string =>
   [
     "npx insitu bench serve",
-    ...["concurrency", "rate", "requests", "url", "targets", "only", "threads", "alone", "quick"].flatMap((name) => {
-      const value = options[name];
-      return value === undefined ? [] : value === true ? [`--${name}`] : [`--${name}`, String(value)];
-    }),
+    ...["backend", "concurrency", "rate", "requests", "url", "targets", "only", "threads", "alone", "quick"].flatMap(
+      (name) => {
+        const value = options[name];
+        return value === undefined ? [] : value === true ? [`--${name}`] : [`--${name}`, String(value)];
+      },
+    ),
   ].join(" ");

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { InsituError } from "../../src/base/error.js";
 import { reportSvg } from "../../src/bench/chart.js";
 import { differentBits, differentNumbers, likeTheFirst, type Load, type Setting } from "../../src/bench/load.js";
 import { findLoads, loads } from "../../src/bench/loads.js";
@@ -88,6 +89,30 @@ test("a wrong result is named, keeps its time and gets no ratio", async () => {
   // A dot a contestant.
   expect(svg.match(/<circle [^>]*r="5"/g)).toHaveLength(3);
   expect(svg).not.toContain("var(");
+});
+
+test("what there is not enough memory for is told, and nothing else fails; without leave it does", async () => {
+  const lacking = (mayLackMemory: boolean, others: Load): Load => ({
+    ...others,
+    groups: (setting) => {
+      const [group] = others.groups(setting);
+      const start = (): never => {
+        throw new InsituError("out-of-memory", "caches of 4 GiB cannot be allocated");
+      };
+      const large = { name: "large", runtime: "insitu", mayLackMemory, start };
+      return [{ ...group, contestants: [...group.contestants, large] }];
+    },
+  });
+  const problem = "there is not enough memory for it: caches of 4 GiB cannot be allocated";
+  for (const results of [[1], []]) {
+    const report = await runBench([lacking(true, made(results))], { quick: true, found: alone });
+    const [{ contestants, failed }] = report.loads[0].groups;
+    expect([contestants.length, failed]).toEqual([results.length, [{ name: "large", problem }]]);
+    expect(reportText(report)).toContain(`large failed: ${problem}`);
+    expect(reportSvg(report)).toContain("</svg>");
+  }
+  const refused = runBench([lacking(false, made([1]))], { quick: true, found: alone });
+  await expect(refused).rejects.toThrow("caches of 4 GiB");
 });
 
 test("everyone has a turn in every round, in changing order", async () => {

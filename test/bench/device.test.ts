@@ -26,7 +26,7 @@ const hasDevice = await keepDevice().then(
 test("tokens by generate, by session.run and on pages are the same", async () => {
   const report = await runBench([device], { quick: true, repeats: 1, alone: true, backend: "wasm", only: "weights" });
   const { groups } = report.loads[0];
-  expect(groups).toHaveLength(10);
+  expect(groups).toHaveLength(14);
   for (const { name, contestants, failed } of groups) {
     expect(failed).toEqual([]);
     for (const { name: who, problem } of contestants) expect(problem, `${name}: ${who}`).toBeNull();
@@ -34,10 +34,29 @@ test("tokens by generate, by session.run and on pages are the same", async () =>
   const batch = groups.find(({ name }) => name.startsWith("a step of 3 texts"))!;
   expect(batch.contestants.map(({ name }) => name)).toEqual([
     "insitu, generate",
+    "insitu, generateBatch, default options",
     "insitu, generate, on pages",
     "insitu, session.run, ArgMax in the graph",
     "insitu, session.run, on pages, ArgMax in the graph",
   ]);
+  const namesOf = (group: string): string[] =>
+    groups.find(({ name }) => name.startsWith(group))!.contestants.map(({ name }) => name);
+  expect(namesOf("a prompt of 24 tokens")).toEqual([
+    "insitu, generate, the prompt in one run",
+    "insitu, generate, default chunk",
+    "insitu, session.run, ArgMax in the graph, the prompt in one run",
+  ]);
+  expect(namesOf("a prompt of 96 tokens")).toEqual(["insitu, generate, default chunk"]);
+  const whole = groups.find(({ name }) => name.startsWith("3 texts of 4 tokens behind 8, prompts counted"))!;
+  expect(whole.contestants.map(({ name }) => name)).toEqual([
+    "insitu, generateBatch, default options",
+    "insitu, generate, on pages",
+  ]);
+  for (const { medianMs, figures } of whole.contestants)
+    expect(figures).toMatchObject({
+      "tokens a second": expect.closeTo(12_000 / medianMs, 6),
+      "ms to the first token": expect.any(Number),
+    });
   for (const { medianMs, figures } of batch.contestants)
     expect(figures["tokens a second"]).toBeCloseTo(3000 / medianMs, 6);
   expect(reportText(report)).toContain("tokens a second");
@@ -84,6 +103,8 @@ test("the full sizes are those that are spoken of", () => {
     "one token at context 128, float16 weights, 28 layers of 1024, vocabulary 151,936",
     "one token at context 4096, int4 weights",
     "a prompt of 4096 tokens, float16 weights",
+    "a prompt of 32768 tokens, int4 weights",
+    "32 texts of 128 tokens behind 1024, prompts counted, int4 weights",
     "a step of 32 texts at context 1024, int4 weights",
     "32 samples of 8192 rows, 16/8 heads of 128, float16",
   ])

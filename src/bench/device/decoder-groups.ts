@@ -14,8 +14,10 @@ const mayDiffer = 2;
 
 /** Tokens agree with the first contestant's but for a few. */
 const tokensAgree: Group["check"] = (results) => {
-  const [first, ...others] = results;
   const problems = new Map<string, string>();
+  const [first, ...others] = results;
+  // Where there is not enough memory for anybody, nobody has a result.
+  if (first === undefined) return problems;
   const expected = first[1] as Int32Array;
   for (const [name, result] of others) {
     const differing = expected.filter((token, at) => token !== (result as Int32Array)[at]).length;
@@ -32,9 +34,10 @@ function contestant(
   sizes: DeviceSizes,
   work: Work,
   figures: (medianMs: number, decoder: DeviceDecoder) => Figures = () => ({}),
+  name = kept.name,
 ): Contestant {
   return {
-    name: kept.name,
+    name,
     runtime: kept.runtime,
     async start() {
       const decoder = await kept.get();
@@ -105,9 +108,10 @@ function growthGroup(
   };
 }
 
-/** A prompt, read from its beginning. */
-function promptGroup(kind: WeightKind, decoders: readonly KeptDecoder[], sizes: DeviceSizes): Group {
+/** A prompt, read from its beginning: by those who read it in one run, which their rows say, and by others as they do it. */
+function promptGroup(kind: WeightKind, { single, chunked }: Entrants, sizes: DeviceSizes): Group {
   let text = 2000;
+  const decoders = [...single.slice(0, 1), chunked, ...single.slice(1)];
   return {
     name: `a prompt of ${sizes.prompt} tokens, ${weightsText(kind, sizes)}, and the token behind it`,
     // Each run reads another text: nothing of it was read before.
@@ -117,9 +121,35 @@ function promptGroup(kind: WeightKind, decoders: readonly KeptDecoder[], sizes: 
         sizes,
         (decoder) => decoder.prefill(promptOf(text++, sizes.prompt, sizes.model)),
         (medianMs) => ({ "tokens a second": (sizes.prompt * 1000) / medianMs }),
+        kept === chunked || kept.runtime !== "insitu" ? kept.name : `${kept.name}, the prompt in one run`,
       ),
     ),
     repeats: 9,
+    check: tokensAgree,
+  };
+}
+
+/** A long prompt, as users have it read. */
+function longPromptGroup(kind: WeightKind, kept: KeptDecoder, sizes: DeviceSizes): Group {
+  const { longPrompt, model } = sizes;
+  let text = 4000;
+  const read = (decoder: DeviceDecoder): Promise<number> => decoder.prefill(promptOf(text++, longPrompt, model));
+  const reading = contestant(kept, sizes, read, (medianMs) => ({ "tokens a second": (longPrompt * 1000) / medianMs }));
+  return {
+    name: `a prompt of ${longPrompt} tokens, ${weightsText(kind, sizes)}, and the token behind it`,
+    contestants: [
+      {
+        ...reading,
+        mayLackMemory: true,
+        // What there is not enough memory for is known once it was done.
+        start: async () => {
+          await read(await kept.get());
+          return reading.start();
+        },
+      },
+    ],
+    repeats: 3,
+    stop: () => kept.stop(),
     check: tokensAgree,
   };
 }
@@ -143,26 +173,63 @@ function batchGroup(kind: WeightKind, decoders: readonly KeptDecoder[], sizes: D
   };
 }
 
+/** Many texts at once from their prompts to their ends, as users have them made, and on pages. */
+function wholeBatchGroup(kind: WeightKind, decoders: readonly KeptDecoder[], sizes: DeviceSizes): Group {
+  const { texts, context, tokens } = sizes.batch;
+  let text = 5000;
+  return {
+    name: `${texts} texts of ${tokens} tokens behind ${context}, prompts counted, ${weightsText(kind, sizes)}`,
+    contestants: decoders.map((kept) =>
+      contestant(
+        kept,
+        sizes,
+        (decoder) =>
+          decoder.batch!(
+            Array.from({ length: texts }, () => promptOf(text++, context, sizes.model)),
+            tokens,
+          ),
+        (medianMs, { firstTokenMs }) => ({
+          "tokens a second": (texts * tokens * 1000) / medianMs,
+          ...(firstTokenMs === undefined ? {} : { "ms to the first token": firstTokenMs }),
+        }),
+      ),
+    ),
+    repeats: 3,
+    check: tokensAgree,
+  };
+}
+
 /** Who takes part in what. */
 interface Entrants {
   /** One text. */
   readonly single: readonly KeptDecoder[];
+  /** One text whose prompt is read in the runtime's own chunks, and one who has room for the long prompt. */
+  readonly chunked: KeptDecoder;
+  readonly long: KeptDecoder;
   /** Many texts at once. */
   readonly many: readonly KeptDecoder[];
+  /** Many texts at once, prompts counted. */
+  readonly whole: readonly KeptDecoder[];
 }
 
 /** All groups of one kind of weights. `attention`: what attention alone takes longer behind the long context. */
-export const decoderGroups = (
+export function decoderGroups(
   kind: WeightKind,
-  { single, many }: Entrants,
+  entrants: Entrants,
   sizes: DeviceSizes,
   attention: Contestant,
-): Group[] => [
-  ...sizes.contexts.map((context) => tokenGroup(kind, single, sizes, context)),
-  growthGroup(kind, single, sizes, attention),
-  { ...promptGroup(kind, single, sizes), stop: () => stopAll(single.filter((kept) => !many.includes(kept))) },
-  { ...batchGroup(kind, many, sizes), stop: () => stopAll([...single, ...many]) },
-];
+): Group[] {
+  const { single, chunked, long, many, whole } = entrants;
+  const only = (decoders: readonly KeptDecoder[]): KeptDecoder[] => decoders.filter((kept) => !many.includes(kept));
+  return [
+    ...sizes.contexts.map((context) => tokenGroup(kind, single, sizes, context)),
+    growthGroup(kind, single, sizes, attention),
+    { ...promptGroup(kind, entrants, sizes), stop: () => stopAll(only([...single, chunked])) },
+    longPromptGroup(kind, long, sizes),
+    batchGroup(kind, many, sizes),
+    { ...wholeBatchGroup(kind, whole, sizes), stop: () => stopAll([...single, ...many, ...whole]) },
+  ];
+}
 
 /** A GPU need not hold what is measured no more. */
 async function stopAll(decoders: readonly KeptDecoder[]): Promise<void> {

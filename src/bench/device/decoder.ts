@@ -11,6 +11,10 @@ export interface DeviceDecoder {
   prefill(prompt: readonly number[]): Promise<number>;
   /** The token behind each of some prompts. */
   next(prompts: readonly (readonly number[])[]): Promise<readonly number[]>;
+  /** Reads prompts from their beginnings and makes so many tokens behind each, all texts at once: milliseconds. Where it can be asked. */
+  batch?(prompts: readonly (readonly number[])[], tokens: number): Promise<number>;
+  /** Milliseconds to the first token of the first text that had one, in the last `batch`. */
+  readonly firstTokenMs?: number | undefined;
   /** Bytes of the buffers that each step of the last `decode` made on the device; undefined where nobody counts. */
   readonly bytesAStep?: number | undefined;
   /** Tokens that the last `decode` had under way at a time, where it asks for some before others have come. */

@@ -7,7 +7,7 @@ import type { DecoderEntry } from "./decoder.js";
 import { decoderGroups } from "./decoder-groups.js";
 import { firstTokenGroup } from "./first-token.js";
 import { isSoftware } from "./gpu.js";
-import { byGenerate } from "./insitu-decoders.js";
+import { byDefault, byGenerate } from "./insitu-decoders.js";
 import { KeptDecoder } from "./kept.js";
 import { ModelFiles, type WeightKind } from "./model-files.js";
 import { attentionGroup, attentionGrowth, writeGroup } from "./operator-groups.js";
@@ -46,6 +46,9 @@ export const device: Load = {
       const batched = keep(byGenerate(of, sizes, setting.backend, "linear", batchText(sizes)));
       const run = keep(byRun(of, sizes, setting.backend, "linear"));
       const runPaged = keep(byRun(of, sizes, setting.backend, "paged"));
+      const chunked = keep(byDefault(of, setting.backend, "insitu, generate, default chunk", longestText(sizes)));
+      const long = keep(byDefault(of, setting.backend, "insitu, generate, default chunk", sizes.longPrompt + 8));
+      const usual = keep(byDefault(of, setting.backend, "insitu, generateBatch, default options"));
       const paged = keep(byGenerate(of, sizes, setting.backend, "paged", batchText(sizes)));
       const told = async () => ({
         sizes: sizes.model,
@@ -58,7 +61,10 @@ export const device: Load = {
         kind,
         {
           single: [generate, run, ...others],
-          many: [batched, paged, run, runPaged, ...others],
+          chunked,
+          long,
+          many: [batched, usual, paged, run, runPaged, ...others],
+          whole: [usual, paged],
         },
         sizes,
         growth,

@@ -20,6 +20,7 @@ class GeneratingDecoder implements DeviceDecoder {
   readonly #lm: CausalLM;
   readonly #bytes: StepBytes;
   tokensInFlight: number | undefined;
+  firstTokenMs: number | undefined;
 
   constructor(lm: CausalLM, bytes: StepBytes) {
     this.#lm = lm;
@@ -54,6 +55,14 @@ class GeneratingDecoder implements DeviceDecoder {
     return performance.now() - start;
   }
 
+  async batch(prompts: Prompts, tokens: number): Promise<number> {
+    const start = performance.now();
+    this.firstTokenMs = undefined;
+    for await (const _ of this.#lm.generateBatch(prompts, { ...greedy, maxTokens: tokens }))
+      this.firstTokenMs ??= performance.now() - start;
+    return performance.now() - start;
+  }
+
   async next(prompts: Prompts): Promise<readonly number[]> {
     const tokens: number[] = [];
     for (const prompt of prompts)
@@ -66,7 +75,7 @@ class GeneratingDecoder implements DeviceDecoder {
   }
 }
 
-/** `generate`, for one text and for many, of `context` tokens at most. */
+/** `generate`, for one text and for many, of `context` tokens at most, prompts read in one run. */
 export const byGenerate = (
   files: () => ModelFolder,
   sizes: DeviceSizes,
@@ -93,6 +102,25 @@ export const byGenerate = (
             blocks: poolBlocks(sizes),
           }
         : {}),
+    });
+    return new GeneratingDecoder(lm, bytes);
+  },
+});
+
+/** The same as users have it: prompts are read in the runs that the runtime chooses. Without a context the model's own is taken. */
+export const byDefault = (
+  files: () => ModelFolder,
+  backend: BackendName | undefined,
+  name: string,
+  context?: number,
+): DecoderEntry => ({
+  name,
+  runtime: "insitu",
+  async open() {
+    const bytes = await StepBytes.start(backend);
+    const lm = await CausalLM.load(files().folder, {
+      ...(backend === undefined ? {} : { backend }),
+      ...(context === undefined ? {} : { context }),
     });
     return new GeneratingDecoder(lm, bytes);
   },

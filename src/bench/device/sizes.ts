@@ -13,8 +13,15 @@ export interface DeviceSizes {
   readonly tokens: number;
   /** Tokens of the prompt that is read. */
   readonly prompt: number;
-  /** Several texts at once: how many, the context of each, and the steps of one run. */
-  readonly batch: { readonly texts: number; readonly context: number; readonly steps: number };
+  /** Tokens of a prompt that is read where memory allows it. */
+  readonly longPrompt: number;
+  /** Several texts at once: how many, the context of each, the steps of one run, and the tokens of each text where prompts count too. */
+  readonly batch: {
+    readonly texts: number;
+    readonly context: number;
+    readonly steps: number;
+    readonly tokens: number;
+  };
   /** Caches that are written, and the rows that each has room for. */
   readonly writes: { readonly caches: number; readonly rows: number };
   /** Attention alone: samples, valid rows of each, and the layers by which a longer chain is longer. */
@@ -32,7 +39,8 @@ export const fullSizes: DeviceSizes = {
   contexts: [128, 4096],
   tokens: 64,
   prompt: 4096,
-  batch: { texts: 32, context: 1024, steps: 32 },
+  longPrompt: 32_768,
+  batch: { texts: 32, context: 1024, steps: 32, tokens: 128 },
   writes: { caches: 128, rows: 4096 },
   attention: { samples: 32, rows: 8192, layers: 4 },
   copyBytes: 2 ** 30,
@@ -46,7 +54,8 @@ export const smallSizes: DeviceSizes = {
   contexts: [8, 40],
   tokens: 4,
   prompt: 24,
-  batch: { texts: 3, context: 8, steps: 3 },
+  longPrompt: 96,
+  batch: { texts: 3, context: 8, steps: 3, tokens: 4 },
   writes: { caches: 4, rows: 16 },
   attention: { samples: 2, rows: 48, layers: 2 },
   copyBytes: 2 ** 16,
@@ -55,18 +64,20 @@ export const smallSizes: DeviceSizes = {
 
 /** The rows that the longest text takes, and some more. */
 export const longestText = ({ contexts, tokens, prompt, batch }: DeviceSizes): number =>
-  Math.max(contexts[1] + tokens, prompt, batch.context + batch.steps) + 8;
+  Math.max(contexts[1] + tokens, prompt, batch.context + batch.steps, batch.context + batch.tokens) + 8;
 
 /** The rows that a text of a batch takes, and some more. */
-export const batchText = ({ batch }: DeviceSizes): number => batch.context + batch.steps + 8;
+export const batchText = ({ batch }: DeviceSizes): number => batch.context + Math.max(batch.steps, batch.tokens) + 8;
 
 /** Rows in a block of pages. */
 export const blockSize = 16;
 
 /** Blocks that all texts of a batch take beside the longest text. */
 export const poolBlocks = (sizes: DeviceSizes): number => {
-  const { texts, context, steps } = sizes.batch;
-  return texts * (Math.ceil((context + steps) / blockSize) + 1) + Math.ceil(longestText(sizes) / blockSize);
+  const { texts, context, steps, tokens } = sizes.batch;
+  return (
+    texts * (Math.ceil((context + Math.max(steps, tokens)) / blockSize) + 1) + Math.ceil(longestText(sizes) / blockSize)
+  );
 };
 
 /** `28 layers of 1024, vocabulary 151,936` */

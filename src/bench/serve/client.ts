@@ -35,8 +35,12 @@ interface Chunk {
   readonly error?: { readonly message: string };
 }
 
-/** Asks, and waits for the whole text. Never rejects. */
-export async function request(target: Target, { prompt, tokens, maxTokens, key: prefix }: Ask): Promise<Answered> {
+/** Asks, and waits for the whole text; `onPiece` is told how many pieces have come. Never rejects. */
+export async function request(
+  target: Target,
+  { prompt, tokens, maxTokens, key: prefix }: Ask,
+  onPiece?: (count: number) => void,
+): Promise<Answered> {
   const { address, model, key, takesTokens } = target;
   const began = performance.now();
   const pieces: number[] = [];
@@ -66,7 +70,10 @@ export async function request(target: Target, { prompt, tokens, maxTokens, key: 
       for await (const chunk of chunksOf(response.body!)) {
         if (chunk.error !== undefined) error = chunk.error.message;
         const piece = chunk.choices?.[0]?.text ?? "";
-        if (piece !== "") pieces.push(performance.now() - began);
+        if (piece !== "") {
+          pieces.push(performance.now() - began);
+          onPiece?.(pieces.length);
+        }
         text += piece;
         usage = chunk.usage ?? usage;
       }

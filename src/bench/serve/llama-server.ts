@@ -21,15 +21,12 @@ export function llamaVersion(): string | undefined {
   return (JSON.parse(readFileSync(place, "utf8")) as { readonly version: string }).version;
 }
 
-/** Starts it with room for so many texts at a time; the files that it reads go with its process. */
+/** Starts it on the embedded model with room for so many texts at a time; the files that it reads go with its process. */
 export function startLlama(texts: number, threads: number = availableParallelism()): ChildProcess {
   const folder = mkdtempSync(join(tmpdir(), "insitu-bench-llama-"));
   const model = join(folder, "embedded.gguf");
   writeEmbeddedGguf(model);
-  const script = join(peers, "serve", "node-llama-cpp.mjs");
-  const child = spawn(process.execPath, [script, model, ...[texts, contextSize, threads].map(String)], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const child = start([model, texts, contextSize, threads], "inherit");
   const remove = (): void => rmSync(folder, { recursive: true, force: true });
   process.once("exit", remove);
   child.once("exit", () => {
@@ -38,3 +35,12 @@ export function startLlama(texts: number, threads: number = availableParallelism
   });
   return child;
 }
+
+/** Starts it on a GPU with room for so many texts of so many tokens, all `layers` of the model there. What it complains of is piped. */
+export const startLlamaOnGpu = (model: string, texts: number, context: number, layers: number): ChildProcess =>
+  start([model, texts, context, availableParallelism(), layers], "pipe");
+
+const start = (args: readonly (string | number)[], complaints: "inherit" | "pipe"): ChildProcess =>
+  spawn(process.execPath, [join(peers, "serve", "node-llama-cpp.mjs"), ...args.map(String)], {
+    stdio: ["ignore", "pipe", complaints],
+  });

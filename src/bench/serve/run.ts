@@ -2,7 +2,6 @@
  * `insitu bench serve`: servers in processes of their own, asked by the same clients in turn, load by load and pace by pace. Ours and llama.cpp's
  * are given prompts in tokens, which are the same for both.
  */
-import { type ChildProcess, spawn } from "node:child_process";
 import { InsituError } from "../../base/error.js";
 import { describeMachine } from "../report.js";
 import { request, type Target } from "./client.js";
@@ -10,6 +9,7 @@ import { drive, type Pace } from "./drive.js";
 import { figuresOf, inTime, type ServeFigures } from "./figures.js";
 import { howToInstallLlama, llamaVersion, startLlama } from "./llama-server.js";
 import { processorSeconds } from "./processor-time.js";
+import { serveCommand, ServerProcesses } from "./server-processes.js";
 import { type Ask, type Workload, workloads } from "./workload.js";
 
 /** What is measured. */
@@ -72,22 +72,22 @@ export async function runServeBench(options: ServeBenchOptions): Promise<ServeRe
     ...options.concurrencies.map((concurrency) => ({ concurrency })),
     ...options.rates.map((rate) => ({ rate })),
   ];
-  const children: ChildProcess[] = [];
   const version = options.alone ? undefined : llamaVersion();
   const others = options.others.map(otherServer);
-  // Servers end with what measures them, however that ends.
-  const endAll = (): void => children.forEach((child) => void child.kill());
-  process.once("exit", endAll).once("SIGINT", interrupted).once("SIGTERM", interrupted);
+  const servers = new ServerProcesses();
+  const threads = options.threads === undefined ? [] : ["--threads", String(options.threads)];
+  const start = (name: string, ...more: readonly string[]): Promise<Target> =>
+    servers.start(name, serveCommand(options.program, [...threads, ...more]));
   try {
-    const ours = await startServer("insitu", [], options, children);
+    const ours = await start("insitu");
     const targets = [ours, ...others];
-    if (!options.alone) targets.push(await startServer("one at a time", ["--one-at-a-time"], options, children));
+    if (!options.alone) targets.push(await start("one at a time", "--one-at-a-time"));
     if (version !== undefined) {
       const child = startLlama(
         Math.max(1, ...options.concurrencies.filter((count) => count <= mostTexts)),
         options.threads,
       );
-      targets.push(await listening("node-llama-cpp", child, children));
+      targets.push(await servers.add("node-llama-cpp", child));
     }
     const rows: ServeRow[] = [];
     let same = 0;
@@ -125,12 +125,9 @@ export async function runServeBench(options: ServeBenchOptions): Promise<ServeRe
       missing: version === undefined && !options.alone ? [{ name: "node-llama-cpp", install: howToInstallLlama }] : [],
     };
   } finally {
-    process.off("exit", endAll).off("SIGINT", interrupted).off("SIGTERM", interrupted);
-    endAll();
+    servers.end();
   }
 }
-
-const interrupted = (): never => process.exit(130);
 
 /** Texts that llama.cpp is given room for at most: others wait for one to end, as ours do. */
 const mostTexts = 16;
@@ -167,43 +164,6 @@ export const paceText = (pace: Pace): string =>
 async function warm(target: Target, ask: Ask): Promise<void> {
   const { error } = await request(target, ask);
   if (error !== undefined) throw new InsituError("invalid-argument", `${target.name} at ${target.address}: ${error}`);
-}
-
-/** A server of ours in a process of its own. */
-async function startServer(
-  name: string,
-  more: readonly string[],
-  { program: [command, ...before], threads }: ServeBenchOptions,
-  children: ChildProcess[],
-): Promise<Target> {
-  const given = threads === undefined ? [] : ["--threads", String(threads)];
-  const args = [
-    ...before,
-    "serve",
-    "--port",
-    "0",
-    "--quiet",
-    "--max-queue",
-    "1024",
-    "--max-open",
-    "4096",
-    ...given,
-    ...more,
-  ];
-  return listening(name, spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] }), children);
-}
-
-/** A server of the embedded model that was started: once it says where it listens. */
-async function listening(name: string, child: ChildProcess, children: ChildProcess[]): Promise<Target> {
-  children.push(child);
-  let said = "";
-  for await (const chunk of child.stdout!.setEncoding("utf8")) {
-    said += String(chunk);
-    const address = /listening on (\S+)/.exec(said)?.[1];
-    if (address !== undefined)
-      return { name, address, model: "embedded", key: undefined, takesTokens: true, pid: child.pid };
-  }
-  throw new InsituError("invalid-argument", `the server "${name}" ended before it listened`);
 }
 
 function otherServer(text: string): Target {
