@@ -74,6 +74,7 @@ function exactly(
     const zero = zeros === undefined ? 2 ** (bits - 1) : level(zeros, (column * zeroRow) / bits + block);
     return scales[column * blocks + block] * (level(b!, column * blocks * blockSize + at) - zero);
   };
+  const weights = Float64Array.from({ length: n * k }, (_, at) => weight(Math.floor(at / k), at % k)); // [n, k]
   const [values, sizes]: [number[], number[]] = [[], []];
   for (let row = 0; row < rows; row++) {
     const own = Array.from({ length: k }, (_, at) => a![row * k + at]);
@@ -81,12 +82,14 @@ function exactly(
     const scaled =
       factors === undefined ? own : own.map((x, at) => (x * factors[at]) / Math.sqrt(square + Math.fround(epsilon)));
     const products = Array.from({ length: n }, (_, column) => {
-      const terms = scaled.map((x, at) => x * weight(column, at));
-      const added = bias?.[column] ?? 0;
-      return {
-        sum: terms.reduce((sum, x) => sum + x, added),
-        size: terms.reduce((sum, x) => sum + Math.abs(x), Math.abs(added)),
-      };
+      let sum = bias?.[column] ?? 0;
+      let size = Math.abs(sum);
+      for (let at = 0; at < k; at++) {
+        const term = scaled[at] * weights[column * k + at];
+        sum += term;
+        size += Math.abs(term);
+      }
+      return { sum, size };
     });
     for (let column = 0; column < (gated ? n / 2 : n); column++) {
       const added = addend?.[row * (gated ? n / 2 : n) + column] ?? 0;
