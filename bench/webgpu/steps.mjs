@@ -2,12 +2,12 @@
 // on linear caches and on pages. With --times they are run again and again by themselves, and timed.
 // Usage: node bench/webgpu/steps.mjs [--layers 28] [--vocabulary 151936] [--bits 4|16] [--context 64] [--cache linear|paged] [--times] [--imagine [--memory 49152]] <texts> …
 // --imagine: a device with an H200's limits, or less workgroup memory, that computes nothing (Dawn's null backend), where there is no GPU.
-import { create, globals } from "webgpu";
+import { globals } from "webgpu";
 import { ModelFiles } from "../../dist/bench/device/model-files.js";
 import { promptOf } from "../../dist/bench/device/sizes.js";
 import { qwen3 } from "../../dist/demo/published-shapes.js";
 import { CausalLM } from "../../dist/index.node.js";
-import { nodePlatform } from "../../dist/platform/node.js";
+import { imagineDevice } from "./imagined-device.mjs";
 
 const flag = (name) => {
   const at = process.argv.indexOf(name);
@@ -26,57 +26,7 @@ const cache = option("--cache", "linear");
 const memory = Number(option("--memory", 49_152));
 const counts = process.argv.slice(2).map(Number);
 
-/** An object of the platform's with some members in the place of its own. */
-const changed = (of, members) =>
-  new Proxy(of, {
-    get(target, name) {
-      if (name in members) return members[name];
-      const member = Reflect.get(target, name);
-      return typeof member === "function" ? member.bind(target) : member;
-    },
-  });
-
-/** A shader that binds what it bound and does nothing: the null backend has no more than 16 KiB of workgroup memory. */
-function emptied(code) {
-  const start = code.indexOf("{", code.indexOf(") ", code.search(/fn main\(/)));
-  let [depth, end] = [0, start];
-  do depth += { "{": 1, "}": -1 }[code[end++]] ?? 0;
-  while (depth > 0);
-  const names = [...code.matchAll(/@binding\(\d+\) var(?:<[^>]*>)? (\w+)/g)].map(([, name]) => `_ = &${name};`);
-  return `${code.slice(0, start)}{ ${names.join(" ")} }${code.slice(end)}`;
-}
-
-if (imagine) {
-  Object.assign(globalThis, globals);
-  // What it brings back is whatever lay there: tokens are 0 instead.
-  const { getMappedRange } = globals.GPUBuffer.prototype;
-  globals.GPUBuffer.prototype.getMappedRange = function (...given) {
-    const range = getMappedRange.apply(this, given);
-    if (this.usage & 1) new Uint8Array(range).fill(0);
-    return range;
-  };
-  const gpu = create(["backend=null", "enable-dawn-features=allow_unsafe_apis"]);
-  nodePlatform.gpu = async () => ({
-    requestAdapter: async () => {
-      const adapter = await gpu.requestAdapter();
-      const { vendor, architecture, description } = adapter.info;
-      const matrix = { componentType: "f16", resultComponentType: "f32", M: 16, N: 16, K: 16 };
-      const sizes = { subgroupMinSize: 32, subgroupMaxSize: 32, isFallbackAdapter: false };
-      const info = { vendor, architecture, description, ...sizes, subgroupMatrixConfigs: [matrix] };
-      return changed(adapter, {
-        info,
-        limits: changed(adapter.limits, { maxComputeWorkgroupStorageSize: memory, maxStorageBuffersPerShaderStage: 8 }),
-        requestDevice: async (descriptor) => {
-          const device = await adapter.requestDevice({ ...descriptor, requiredLimits: {} });
-          return changed(device, {
-            limits: changed(device.limits, { maxComputeWorkgroupStorageSize: memory }),
-            createShaderModule: (given) => device.createShaderModule({ ...given, code: emptied(given.code) }),
-          });
-        },
-      });
-    },
-  });
-}
+if (imagine) await imagineDevice(memory);
 
 const { GPUAdapter, GPUComputePassEncoder } = globals;
 const { requestDevice } = GPUAdapter.prototype;
