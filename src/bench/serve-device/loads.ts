@@ -20,7 +20,7 @@ export interface ServerSizes {
 }
 
 /** The model, the server and its loads. */
-export interface DeviceServeSizes {
+interface DeviceServeSizes {
   readonly device: DeviceSizes;
   readonly server: ServerSizes;
   readonly loads: readonly DeviceLoad[];
