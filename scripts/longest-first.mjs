@@ -14,6 +14,7 @@ const long = [
   "package/package",
   "hostile/bombs",
   "bench/loads",
+  "bench/serve-device",
   "clients/transformers",
   "serve/soak",
   "wasm/pool",

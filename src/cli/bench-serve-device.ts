@@ -54,10 +54,12 @@ export async function benchServeDevice(
   console.log(options["json"] === true ? JSON.stringify(report, null, 2) : deviceServeText(report));
   const failed = report.rows.find(({ runtime, errors }) => runtime === "insitu" && errors > 0);
   if (failed !== undefined) console.error(`insitu: ${failed.who}, ${failed.load}: ${failed.firstError}`);
-  const { same, compared } = report.agreement;
-  if (!agrees(report))
-    console.error(`insitu: the server and generate agree on the next token of ${same} prompts of ${compared} only`);
-  return failed === undefined && agrees(report) ? 0 : 1;
+  const wrong = report.agreement.find((each) => each.runtime === "insitu" && !agrees(each));
+  if (wrong !== undefined)
+    console.error(
+      `insitu: ${wrong.who} chooses the next token of only ${wrong.same} prompts of ${wrong.compared} as generate does`,
+    );
+  return failed === undefined && wrong === undefined ? 0 : 1;
 }
 
 const commandOf = (options: Arguments["options"]): string =>

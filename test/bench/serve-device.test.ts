@@ -120,7 +120,7 @@ test("every load runs, the server beside generate and generateBatch", async () =
     }),
   );
   expectFigures(report);
-  expect(report.agreement).toEqual({ compared: 8, same: 8 });
+  expect(report.agreement).toEqual([{ who: "insitu serve", runtime: "insitu", compared: 8, same: 8 }]);
   expect([report.skipped, report.failed, report.missing]).toEqual([[], [], []]);
   const text = deviceServeText(report);
   for (const part of ["÷ generate", "longest gap", "tokens/s whole", "÷ one text's", "--context 128 --blocks 40"])

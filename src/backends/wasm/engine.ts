@@ -47,10 +47,11 @@ interface Staged {
 }
 
 /**
- * Copies of one input's feeds that are kept for shapes that come again, and the bytes up to which they are. As many as programs are kept: a program
- * whose feeds come to lie elsewhere is bound and recorded anew.
+ * Copies of one input's feeds that are kept for shapes that come again, and the bytes up to which they are. As many as there are
+ * numbers of texts that recur in a server's steps, up to 64: a program whose feeds come to lie elsewhere is bound and recorded anew. More of those that grow
+ * with every token would leave gaps in the memory.
  */
-const mostStaged = 32;
+const mostStaged = 12;
 const smallFeed = 1 << 17;
 
 /** Recordings of a step that are kept: conversations that take turns without being recorded anew. */

@@ -70,10 +70,12 @@ export function deviceServeText(report: DeviceServeReport): string {
   if (wrong !== undefined) lines.push(`the first error: ${wrong.who}, ${wrong.load}: ${wrong.firstError}`);
   for (const { name, problem } of report.failed) lines.push(`${name} could not run here: ${problem}`);
   for (const { name, install } of report.missing) lines.push(`${name} is not installed: ${install}`);
-  const judged = agrees(report) ? "" : ": too few";
+  for (const each of agreement)
+    lines.push(
+      `${each.who} chooses the next token of ${each.same} prompts of ${each.compared} as generate does${agrees(each) ? "" : ": wrong result"}.`,
+    );
   lines.push(
-    `Of ${agreement.compared} prompts the server's next token is that of generate for ${agreement.same}${judged}.`,
-    `Medians of ${report.rounds} interleaved rounds, times in milliseconds. ÷ generate: the figure divided by the same one of generate, or of generateBatch.`,
+    `Medians of interleaved rounds (${report.rounds}), times in milliseconds. ÷ generate: the figure divided by the same one of generate, or of generateBatch.`,
     Object.entries(versions)
       .map((entry) => entry.join(" "))
       .join(", "),

@@ -36,6 +36,14 @@ interface DeviceServeOptions {
   readonly onProgress: (text: string) => void;
 }
 
+/** How often one who was asked chose as `generate` does. */
+interface Agreement {
+  readonly who: string;
+  readonly runtime: string;
+  readonly compared: number;
+  readonly same: number;
+}
+
 /** All that was found. */
 export interface DeviceServeReport {
   readonly command: string;
@@ -47,8 +55,8 @@ export interface DeviceServeReport {
   readonly model: string;
   readonly server: ServerSizes;
   readonly rounds: number;
-  /** Of how many prompts the server's next token is that of `generate`. */
-  readonly agreement: { readonly compared: number; readonly same: number };
+  /** Of how many prompts the next token of each server is that of `generate`. */
+  readonly agreement: readonly Agreement[];
   readonly rows: readonly DeviceServeRow[];
   /** Loads that were left out, and why. */
   readonly skipped: readonly { readonly load: string; readonly reason: string }[];
@@ -62,8 +70,8 @@ const seed = 20_263;
 /** Prompts whose next token must be the same, and how many tokens they have. Random weights have close calls: so many may differ. */
 const [compared, comparedLength, mayDiffer] = [8, 8, 2];
 
-/** True if the server makes what `generate` makes. */
-export const agrees = ({ agreement: { compared: all, same } }: DeviceServeReport): boolean => all - same <= mayDiffer;
+/** True if it makes what `generate` makes. */
+export const agrees = ({ compared: all, same }: Agreement): boolean => all - same <= mayDiffer;
 
 /** Measures. */
 export async function runDeviceServeBench(options: DeviceServeOptions): Promise<DeviceServeReport> {
@@ -97,7 +105,10 @@ export async function runDeviceServeBench(options: DeviceServeOptions): Promise<
     const llamas = await startLlamas(version === undefined ? undefined : model.llama, loads, servers);
     const promptOf = prompts(model.vocabulary);
     onProgress("comparing what the server makes with generate");
-    const same = await sameTokens(ours, generate, promptOf);
+    // The words of a model that is made are its tokens' numbers, and so are llama.cpp's texts.
+    const wordOf = (text: string): string => (model.llama === undefined ? text : text.replace(/\D/g, ""));
+    const asked = [ours, ...loads.slice(0, 1).flatMap((load) => llamas.tellers(load))];
+    const agreement = await agreementOf(generate, asked, promptOf, wordOf);
     const rounds = options.rounds ?? sizes.rounds;
     const rows: DeviceServeRow[] = [];
     for (const load of loads) {
@@ -122,7 +133,7 @@ export async function runDeviceServeBench(options: DeviceServeOptions): Promise<
       model: model.description,
       server,
       rounds,
-      agreement: { compared, same },
+      agreement,
       rows,
       skipped,
       failed: llamas.failed,
@@ -164,20 +175,24 @@ function prompts(vocabulary: number): (length: number) => readonly number[] {
   return (length) => Array.from({ length }, () => 3 + Math.floor(random() * (vocabulary - 10)));
 }
 
-/** Of how many prompts both have the same next token. */
-async function sameTokens(
-  one: Teller,
-  other: Teller,
+/** Of how many prompts others have the next token that the first one has. */
+async function agreementOf(
+  first: Teller,
+  others: readonly Teller[],
   promptOf: (length: number) => readonly number[],
-): Promise<number> {
-  let same = 0;
+  wordOf: (text: string) => string,
+): Promise<Agreement[]> {
+  const same = others.map(() => 0);
+  const wordBy = async (teller: Teller, prompt: readonly number[]): Promise<string> => {
+    const { text, error } = await teller.stream(prompt, 1);
+    if (error !== undefined && teller.runtime === "insitu")
+      throw new InsituError("invalid-argument", `insitu bench serve: ${teller.name}, a text of one token: ${error}`);
+    return wordOf(text);
+  };
   for (let at = 0; at < compared; at++) {
     const prompt = promptOf(comparedLength);
-    const [own, their] = [await one.stream(prompt, 1), await other.stream(prompt, 1)];
-    const error = own.error ?? their.error;
-    if (error !== undefined)
-      throw new InsituError("invalid-argument", `insitu bench serve: a text of one token: ${error}`);
-    if (own.text === their.text) same++;
+    const wanted = await wordBy(first, prompt);
+    for (const [other, teller] of others.entries()) if ((await wordBy(teller, prompt)) === wanted) same[other]++;
   }
-  return same;
+  return others.map(({ name: who, runtime }, at) => ({ who, runtime, compared, same: same[at] }));
 }
