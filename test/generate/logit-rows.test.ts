@@ -2,7 +2,12 @@
 // over the reference implementation, which computes all rows.
 import { join } from "node:path";
 import { afterAll, describe, expect, test, vi } from "vitest";
+import { publishedDecoder } from "../../src/demo/published-decoder.js";
 import { CausalLM, InferenceSession } from "../../src/entry/node.js";
+import { initializer, node } from "../../src/onnx/build.js";
+import type { Model } from "../../src/onnx/model.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { withLogitRows } from "../../src/rewrite/logit-rows-model.js";
 import { Decoder } from "../../src/cache/decoder.js";
 import { expectSameTokens, hubFolder, tokensOf } from "./support.js";
 
@@ -91,4 +96,70 @@ test("who runs the session of a language model and says nothing of rows is given
   expect(session.inputNames).toContain("logit_rows");
   await lm.release();
   folder.remove();
+});
+
+/** A decoder that picks the last row before its head, in other words than its exporter's. */
+function pruned(
+  form: "as exported" | "list" | "slice",
+  change: { readonly at?: bigint; readonly read?: true } = {},
+): Model {
+  const model = publishedDecoder(undefined, { type: "float32", logits: "last" });
+  const { graph } = model;
+  const unsqueeze = graph.nodes.find(({ name }) => name === "/lm_head/prune/Unsqueeze")!;
+  const gather = graph.nodes.find(({ name }) => name === "/lm_head/prune/Gather")!;
+  const [hidden] = gather.inputs;
+  const [last] = unsqueeze.outputs;
+  const { at = -1n } = change;
+  const list = (name: string, value: bigint) => initializer(name, "int64", [value], [1]);
+  const picks = {
+    "as exported": at === -1n ? [gather, unsqueeze] : [{ ...gather, inputs: [hidden, "pick.at"] }, unsqueeze],
+    list: [node("Gather", [hidden, "pick.at"], [last], { axis: 1 })],
+    slice: [node("Slice", [hidden, "pick.at", "pick.end", "pick.axis"], [last])],
+  };
+  const others = graph.nodes.filter((each) => each !== gather && each !== unsqueeze);
+  const head = others.findIndex(({ inputs }) => inputs.includes(last));
+  const spied = change.read === true ? [node("Identity", [last], ["spied"])] : [];
+  return {
+    ...model,
+    graph: {
+      ...graph,
+      initializers: [
+        ...graph.initializers,
+        list("pick.at", at),
+        list("pick.end", 2n ** 31n - 1n),
+        list("pick.axis", 1n),
+      ],
+      nodes: [...others.slice(0, head), ...picks[form], ...spied, ...others.slice(head)],
+    },
+  };
+}
+
+describe.each(["as exported", "list", "slice"] as const)("a head that was pruned to the last row, %s", (form) => {
+  test("has the rows that are asked for, on pages and beside others", async () => {
+    const model = pruned(form);
+    const folder = hubFolder("llama_op24", { "onnx/model.onnx": writeModel(model) });
+    const wanted = await Promise.all(others.map((tokens) => slowly(join(folder.path, "onnx/model.onnx"), tokens)));
+    const options = { maxTokens: newTokens, temperature: 0, ignoreEnd: true };
+    for (const cache of ["linear", "paged"] as const) {
+      const lm = await CausalLM.load(folder.path, { context: 64, threads: 1, cache });
+      expect(lm.session.inputNames).toContain("logit_rows");
+      if (cache === "paged") expect(lm.pages!.isPacked).toBe(true);
+      for (const [at, tokens] of others.entries())
+        expect(
+          (await tokensOf(lm.generate(tokens, { ...options, speculate: true }))).map(({ token }) => token),
+        ).toEqual(wanted[at]);
+      const texts: number[][] = others.map(() => []);
+      for await (const { sample, token } of lm.generateBatch(others, options)) texts[sample].push(token);
+      expect(texts).toEqual(wanted);
+      await lm.release();
+    }
+    folder.remove();
+  });
+
+  test("and is left as it is where it picks another row, or somebody else reads it", () => {
+    for (const change of [{ at: -2n }, { at: 0n }, { read: true }] as const) {
+      const model = pruned(form, change);
+      expect(withLogitRows(model)).toBe(model);
+    }
+  });
 });
