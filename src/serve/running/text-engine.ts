@@ -17,6 +17,7 @@ import { TokenEngine } from "../../engine/token-engine.js";
 import { FairPlaces } from "../../schedule/fair-places.js";
 import type { SchedulerOptions } from "../../schedule/scheduler.js";
 import type { EmbeddingAsker, Engine, EngineFigures, RunningText, TextListener, TextRequest } from "../engine.js";
+import { isLoss, LostError } from "../lost-error.js";
 import { QueueFullError, RetryHint } from "./queue-full.js";
 import type { PrefixStore } from "./prefix-store.js";
 import { SavedPrefixes } from "./saved-prefixes.js";
@@ -35,6 +36,7 @@ export class TextEngine implements Engine {
   readonly context: number;
   readonly vocabulary: number;
   readonly embed?: Engine["embed"];
+  readonly lost: Promise<Error>;
   readonly #decoder: PagedDecoder;
   readonly #layout: PagedLayout;
   readonly #engine: TokenEngine;
@@ -53,7 +55,9 @@ export class TextEngine implements Engine {
   readonly #counts = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0 };
   /** Turns, until no text is left. */
   #running: Promise<void> | undefined;
-  #isClosed = false;
+  /** Why nothing is taken in any more. */
+  #refusal: InsituError | undefined;
+  #tellLost: (error: Error) => void = () => {};
 
   constructor(
     decoder: PagedDecoder,
@@ -66,6 +70,8 @@ export class TextEngine implements Engine {
     this.context = Math.min(contextLength, blocks * blockSize);
     this.vocabulary = vocabulary;
     this.#decoder = decoder;
+    this.lost = new Promise((resolve) => void (this.#tellLost = resolve));
+    void decoder.lost?.then((error) => this.#lose(error));
     if (decoder.givesHidden) this.embed = (tokens, signal, asker) => this.#embed(tokens, signal, asker);
     this.#layout = new PagedLayout(decoder, settings);
     this.#engine = new TokenEngine(this.#layout, {
@@ -77,7 +83,7 @@ export class TextEngine implements Engine {
   }
 
   submit(request: TextRequest, listener: TextListener): RunningText {
-    if (this.#isClosed) throw closed();
+    if (this.#refusal !== undefined) throw this.#refusal;
     const { id, tenant, priority = 0, salt = "", maxTokens, prompt } = request;
     checkCount("maxTokens of a text", maxTokens, 0);
     this.#checkPrompt(prompt);
@@ -119,8 +125,22 @@ export class TextEngine implements Engine {
         this.#hint.finished();
         listener.ended(...end);
       },
-      failed: (error) => listener.failed(toldError(error)),
+      failed: (error) => this.#failed(error, listener),
     };
+  }
+
+  /** Tells that a text failed. Where the pages were lost with it, all texts have. */
+  #failed(error: Error, listener: Pick<TextListener, "failed">): void {
+    listener.failed(toldError(error));
+    if (isLoss(error)) this.#lose(error);
+  }
+
+  /** The pages are gone, or what they hold cannot be told any more: no text goes on, and none begins. Runs that are under way are not waited for. */
+  #lose(cause: Error): void {
+    if (this.#refusal !== undefined) return;
+    this.#refusal = new LostError(cause);
+    for (const text of this.#texts.values()) this.#fail(text, this.#refusal);
+    this.#tellLost(cause);
   }
 
   figures(): EngineFigures {
@@ -138,7 +158,7 @@ export class TextEngine implements Engine {
   }
 
   async drain(limitMilliseconds: number): Promise<void> {
-    this.#isClosed = true;
+    this.#refusal ??= closed();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, limitMilliseconds);
@@ -149,9 +169,10 @@ export class TextEngine implements Engine {
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#refusal ??= closed();
     for (const text of this.#texts.values()) this.#fail(text, closed());
-    await this.#running;
+    // A run on a device that is gone may never end.
+    if (!(this.#refusal instanceof LostError)) await this.#running;
     await this.#saved?.close();
   }
 
@@ -160,7 +181,7 @@ export class TextEngine implements Engine {
     signal: AbortSignal | undefined,
     { tenant = "", isNext = false }: EmbeddingAsker = {},
   ): Promise<Float32Array> {
-    if (this.#isClosed) throw closed();
+    if (this.#refusal !== undefined) throw this.#refusal;
     this.#checkPrompt(tokens);
     signal?.throwIfAborted();
     const id = `embedding ${embedded++}`;
@@ -175,9 +196,9 @@ export class TextEngine implements Engine {
           over();
           resolve(mean);
         },
-        failed(error) {
+        failed: (error) => {
           over();
-          reject(toldError(error));
+          this.#failed(error, { failed: reject });
         },
       });
       signal?.addEventListener("abort", leave, { once: true });
@@ -322,6 +343,7 @@ const closed = (): InsituError =>
 
 /** What is told of an error; who holds the blocks of a full pool is for the server's log alone. */
 function toldError(error: Error): Error {
+  if (isLoss(error)) return error instanceof LostError ? error : new LostError(error);
   if (!(error instanceof InsituError) || error.code !== "out-of-memory") return error;
   const message = "the server has no room left for this text: ask again, ask for less, or serve with more --blocks";
   return new InsituError("out-of-memory", message, { cause: error });
