@@ -100,6 +100,8 @@ export class ModelLife {
     const { engine } = model;
     this.#model = model;
     if (this.#closing.signal.aborted) return engine.close();
+    await engine.warm?.();
+    if (this.#closing.signal.aborted) return;
     this.#status = "ready";
     void engine.lost?.then((error) => this.#lost(lm, error));
   }

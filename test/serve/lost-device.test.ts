@@ -6,7 +6,7 @@ import { CausalLM } from "../../src/entry/node.js";
 import type { LanguageModel, LoadLanguageModelOptions } from "../../src/generate/causal-lm.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { Engine } from "../../src/serve/engine.js";
-import { createEngine } from "../../src/serve/running/create-engine.js";
+import { createEngine, type EngineOptions } from "../../src/serve/running/create-engine.js";
 import { createServer, oneAtATime, type Server, type ServerOptions } from "../../src/serve/server.js";
 import { hubFolder } from "../generate/support.js";
 import { noWebgpu } from "../support/backends.js";
@@ -19,6 +19,10 @@ interface Told {
   readonly choices?: readonly { readonly text: string }[];
   readonly usage?: { readonly prompt_tokens_details: { readonly cached_tokens: number } };
 }
+
+/** An engine that compiles what texts need, which is less than what is usual. */
+const coldEngine = (lm: LanguageModel, options: EngineOptions = {}): Engine =>
+  Object.assign(createEngine(lm, { mostRunning: 2, ...options }), { warm: undefined });
 
 describe.skipIf(noWebgpu !== undefined)("on a GPU that goes away", () => {
   let folder: ReturnType<typeof hubFolder>;
@@ -52,7 +56,8 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU that goes away", () => {
   });
 
   const serve = async (options: ServerOptions = {}, lm = load()): Promise<Server> => {
-    server = createServer(lm, { reload: () => load(), tell: (line) => void lines.push(line), ...options });
+    const tell = (line: string): void => void lines.push(line);
+    server = createServer(lm, { engine: coldEngine, reload: () => load(), tell, ...options });
     listening = await listen(server, "127.0.0.1", 0);
     return server;
   };
@@ -71,7 +76,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU that goes away", () => {
 
   test("while it loads; with a stream and a queue: all end with the error, and the next text is the one before", async () => {
     gpu.onDevice = () => void (gpu.opened === 1 && setTimeout(() => gpu.lose()));
-    const { ready } = await serve({ maxRunning: 2 });
+    const { ready } = await serve();
     expect(await health()).toBe(503);
     await ready;
     expect(loads).toBe(2);
@@ -111,9 +116,8 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU that goes away", () => {
 
   test("a second loss, one while the model is loaded again, and beginnings that a store has", async () => {
     const store = new MemoryStore();
-    const engine = (lm: LanguageModel): Engine =>
-      createEngine(lm as CausalLM, { prefixes: { store, fingerprint: "of a test", leastTokens: 4 } });
-    const { ready } = await serve({ engine });
+    const prefixes = { store, fingerprint: "of a test", leastTokens: 4 };
+    const { ready } = await serve({ engine: (lm) => coldEngine(lm, { prefixes }) });
     await ready;
     const prompt = Array.from({ length: 24 }, (_, at) => at + 3);
     const before = await textOf({ prompt });
@@ -144,6 +148,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU that goes away", () => {
     const none = createServer(load(), { tell: (line) => void lines.push(line), engine: (lm) => oneAtATime(lm) });
     const failed: string[] = [];
     const closing = createServer(load(), {
+      engine: coldEngine,
       tell: (line) => void failed.push(line),
       reload: () => Promise.reject(new Error("no GPU is left (in a test)")),
     });

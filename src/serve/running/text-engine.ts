@@ -14,6 +14,8 @@ import type { PagedRows } from "../../engine/paged-rows.js";
 import { longPause } from "../../engine/pause.js";
 import type { EngineText, TextOwner } from "../../engine/text.js";
 import { TokenEngine } from "../../engine/token-engine.js";
+import { warming } from "../../engine/tuning.js";
+import { usualSteps, warmStep, warmTokens } from "../../engine/warm-texts.js";
 import { FairPlaces } from "../../schedule/fair-places.js";
 import type { SchedulerOptions } from "../../schedule/scheduler.js";
 import type { EmbeddingAsker, Engine, EngineFigures, RunningText, TextListener, TextRequest } from "../engine.js";
@@ -36,6 +38,7 @@ export class TextEngine implements Engine {
   readonly context: number;
   readonly vocabulary: number;
   readonly embed?: Engine["embed"];
+  readonly warm?: Engine["warm"];
   readonly lost: Promise<Error>;
   readonly #decoder: PagedDecoder;
   readonly #layout: PagedLayout;
@@ -55,6 +58,7 @@ export class TextEngine implements Engine {
   readonly #counts = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0 };
   /** Turns, until no text is left. */
   #running: Promise<void> | undefined;
+  #warming: Promise<void> | undefined;
   /** Why nothing is taken in any more. */
   #refusal: InsituError | undefined;
   #tellLost: (error: Error) => void = () => {};
@@ -74,6 +78,7 @@ export class TextEngine implements Engine {
     void decoder.lost?.then((error) => this.#lose(error));
     if (decoder.givesHidden) this.embed = (tokens, signal, asker) => this.#embed(tokens, signal, asker);
     this.#layout = new PagedLayout(decoder, settings);
+    if (decoder.goesAhead) this.warm = (limit) => (this.#warming ??= this.#warm(settings, limit));
     this.#engine = new TokenEngine(this.#layout, {
       begun: () => void this.#counts.steps++,
       // Blocks are reserved for what a store may have.
@@ -172,7 +177,7 @@ export class TextEngine implements Engine {
     this.#refusal ??= closed();
     for (const text of this.#texts.values()) this.#fail(text, closed());
     // A run on a device that is gone may never end.
-    if (!(this.#refusal instanceof LostError)) await this.#running;
+    if (!(this.#refusal instanceof LostError)) await Promise.allSettled([this.#running, this.#warming]);
     await this.#saved?.close();
   }
 
@@ -206,6 +211,27 @@ export class TextEngine implements Engine {
       this.#engine.add(text);
       this.#start();
     });
+  }
+
+  /** Runs the usual steps, one after the other. What fails for a reason of its own is left to the texts that need it. */
+  async #warm(
+    { mostRunning, tokenBudget }: Pick<SchedulerOptions, "mostRunning" | "tokenBudget">,
+    limitMilliseconds: number = warming.milliseconds,
+  ): Promise<void> {
+    const { blockSize } = this.#decoder.pages.pool;
+    const until = performance.now() + limitMilliseconds;
+    for (const lengths of usualSteps({ texts: mostRunning, tokens: tokenBudget, context: this.context })) {
+      // One that has to pause for others would be read again.
+      const blocks = lengths.reduce((sum, length) => sum + Math.ceil((length + warmTokens) / blockSize), 0);
+      if (blocks > this.#layout.available) continue;
+      if (this.#refusal !== undefined || performance.now() > until) break;
+      const step = warmStep(this.#engine, (salt) => this.#open(salt), lengths);
+      // A run on a device that is gone may never end.
+      const error = await Promise.race([step, this.lost]).catch((failure: unknown) => failure);
+      if (isLoss(error)) this.#lose(error);
+      if (error !== undefined) break;
+    }
+    if (this.#refusal instanceof LostError) throw this.#refusal;
   }
 
   /** An empty context for a text. */
