@@ -26,20 +26,21 @@ const mostTexts = 64;
 const shortPrompt = 5;
 
 /**
- * The usual steps, each as the lengths of the prompts that are read at once, in the order in which they are needed: one text, the longest prompt and
- * shorter ones, then numbers of texts.
+ * The usual steps, each as the lengths of the prompts that are read at once, in the order in which they are needed: one text, its prompts from the
+ * shortest, which takes least, to the longest that one run reads, then numbers of texts.
  */
 export function usualSteps({ texts, tokens, context }: StepBounds): readonly (readonly number[])[] {
   const longest = Math.max(1, Math.min(tokens, context - 1));
-  const prompts = usualCounts(longest).filter((count) => count > 1 && count < longest);
+  // A run that has to be filled up has a sequence more.
+  const prompts = usualCounts(longest - 1).map((count) => (usualCount(count - 1) === count ? count - 1 : count));
+  const counts = usualCounts(Math.min(texts, tokens, mostTexts)).slice(1);
   return [
-    [1],
+    ...prompts.map((length) => [length]),
     [longest],
-    // A run that has to be filled up has a sequence more.
-    ...prompts.map((count) => [usualCount(count - 1) === count ? count - 1 : count]),
-    ...usualCounts(Math.min(texts, tokens, mostTexts))
-      .filter((count) => count > 1)
-      .map((count) => new Array<number>(count).fill(Math.min(shortPrompt, Math.floor(tokens / count), longest))),
+    ...counts.map((count) => {
+      const length = Math.min(shortPrompt, Math.floor(tokens / count), longest);
+      return new Array<number>(count).fill(length);
+    }),
   ];
 }
 

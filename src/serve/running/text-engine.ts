@@ -220,16 +220,20 @@ export class TextEngine implements Engine {
   ): Promise<void> {
     const { blockSize } = this.#decoder.pages.pool;
     const until = performance.now() + limitMilliseconds;
+    let took = 0;
     for (const lengths of usualSteps({ texts: mostRunning, tokens: tokenBudget, context: this.context })) {
       // One that has to pause for others would be read again.
       const blocks = lengths.reduce((sum, length) => sum + Math.ceil((length + warmTokens) / blockSize), 0);
       if (blocks > this.#layout.available) continue;
-      if (this.#refusal !== undefined || performance.now() > until) break;
+      const began = performance.now();
+      // The next one takes as long as the last, or longer.
+      if (this.#refusal !== undefined || began + took > until) break;
       const step = warmStep(this.#engine, (salt) => this.#open(salt), lengths);
       // A run on a device that is gone may never end.
       const error = await Promise.race([step, this.lost]).catch((failure: unknown) => failure);
       if (isLoss(error)) this.#lose(error);
       if (error !== undefined) break;
+      took = performance.now() - began;
     }
     if (this.#refusal instanceof LostError) throw this.#refusal;
   }
