@@ -176,8 +176,9 @@ export class TextEngine implements Engine {
   async close(): Promise<void> {
     this.#refusal ??= closed();
     for (const text of this.#texts.values()) this.#fail(text, closed());
-    // A run on a device that is gone may never end.
-    if (!(this.#refusal instanceof LostError)) await Promise.allSettled([this.#running, this.#warming]);
+    // Runs and reads on a device that is gone may never end.
+    if (this.#refusal instanceof LostError) return void this.#saved?.close();
+    await Promise.allSettled([this.#running, this.#warming]);
     await this.#saved?.close();
   }
 
