@@ -2,6 +2,7 @@
  * What a backend is: it takes a plan once, compiles it for the shapes it meets and runs the programs. No call per operator
  * crosses this interface; uploads and downloads stay on the backend's side.
  */
+import type { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
 import type { Fact } from "../graph/fact.js";
 import type { Node, Value } from "../graph/graph.js";
@@ -131,6 +132,8 @@ export interface BackendSession {
   checkWeights?(weights: readonly { readonly name: string; readonly bytes: number }[]): Promise<void>;
   /** What is to be told of the backend's memories, a line each; nothing where there is one. */
   describe(): readonly string[];
+  /** Resolves once nothing can be computed any more, with what all that is asked says from then on; left out where a device cannot go away. */
+  readonly lost?: Promise<InsituError>;
   /** Makes a plan ready. What was prepared for one session runs on each other's places, all in the order in which it was asked. */
   prepare(plan: Plan): Executable;
   /**

@@ -70,13 +70,16 @@ export const serve: Command = {
     const model = options["model"] === "embedded" ? undefined : options["model"];
     // A text is the same whatever else runs, where a backend can promise it.
     const batchInvariant = (options["backend"] ?? "wasm") === "wasm";
-    const lm = loadModel({ cache: "paged", ...options, model }, undefined, { batchInvariant });
+    const loads = new ModelLoads((backend) =>
+      loadModel({ cache: "paged", ...options, model, ...backend }, undefined, { batchInvariant }),
+    );
+    const lm = loads.load();
     const giveUp = (error: unknown): never => {
       void lm.then((loaded) => loaded.release());
       throw error;
     };
-    const prefixes = await prefixesOf(lm, options).catch(giveUp);
-    const server = createServer(lm, { ...settings, ...prefixes });
+    const prefixes = await prefixesOf(loads.first, options).catch(giveUp);
+    const server = createServer(lm, { ...settings, ...prefixes, reload: () => loads.load(), tell: teller(options) });
     const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(giveUp);
     if (!isLocal(host) && settings.apiKeys?.length === 0)
       console.error(
@@ -97,6 +100,27 @@ export const serve: Command = {
     }
   },
 };
+
+/** Loads a model, and again as it was: on the backend that was taken the first time. */
+class ModelLoads {
+  readonly #load: (backend: { readonly backend?: string }) => Promise<CausalLM>;
+  /** The first that could be loaded. */
+  readonly first: Promise<CausalLM>;
+  #loaded: (lm: CausalLM) => void = () => {};
+  #backend: { readonly backend?: string } = {};
+
+  constructor(load: (backend: { readonly backend?: string }) => Promise<CausalLM>) {
+    this.#load = load;
+    this.first = new Promise((resolve) => void (this.#loaded = resolve));
+  }
+
+  async load(): Promise<CausalLM> {
+    const lm = await this.#load(this.#backend);
+    this.#backend = { backend: lm.session.backend };
+    this.#loaded(lm);
+    return lm;
+  }
+}
 
 /** Waits for SIGTERM or Ctrl-C, then for texts to finish. The second one ends the process, as without this. */
 async function untilTold(
@@ -194,10 +218,14 @@ function prefixesOf(lm: Promise<CausalLM>, options: Arguments["options"]): Retur
     deadlineMilliseconds: numberOf(options, "store-deadline"),
     settings: [textOf(options, "variant"), textOf(options, "cache-type")],
   };
+  return openPrefixes(lm, given, options["quiet"] === true ? undefined : teller(options));
+}
+
+/** Puts a sentence on standard error. */
+function teller(options: Arguments["options"]): (line: string) => void {
   const print =
     options["json-logs"] === true ? (message: string) => JSON.stringify({ message }) : (line: string) => line;
-  const tell = options["quiet"] === true ? undefined : (line: string) => console.error(print(`insitu: ${line}`));
-  return openPrefixes(lm, given, tell);
+  return (line) => console.error(print(`insitu: ${line}`));
 }
 
 /** The folder's name for a path, all of it for a model of the hub. */

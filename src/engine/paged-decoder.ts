@@ -113,6 +113,8 @@ export class PagedDecoder {
   readonly pages: PagedState;
   /** True if what was begun goes on by itself. */
   readonly goesAhead: boolean;
+  /** Resolves once the device is gone, with why; undefined where there is none. */
+  readonly lost: Promise<InsituError> | undefined;
   readonly #decoder: Decoder;
   /** True if every token is read as a sample of its own: what comes of it does not depend on what is read with it. */
   readonly #apart: boolean;
@@ -123,6 +125,7 @@ export class PagedDecoder {
   constructor(session: Session, { blockSize, blocks }: PagedOptions, context: number, apart = false) {
     this.#apart = apart;
     this.goesAhead = session.isDevice;
+    this.lost = session.lost;
     const hidden = hiddenOutputs.find((name) => session.outputNames.includes(name));
     this.#hidden = hidden === undefined ? undefined : new Decoder(session, { measures: hidden });
     this.#decoder = new Decoder(session, { overwriteLogits: true });

@@ -82,6 +82,13 @@ export interface Engine {
   submit(request: TextRequest, listener: TextListener): RunningText;
   /** The mean of the last hidden state; undefined where the model does not hand it out. */
   readonly embed?: (tokens: readonly number[], signal?: AbortSignal, asker?: EmbeddingAsker) => Promise<Float32Array>;
+  /**
+   * Compiles what the usual runs need before the first text comes: no more is begun after the time, half a minute where left out. Rejects where the model
+   * was lost meanwhile. Left out where nothing is compiled.
+   */
+  readonly warm?: (limitMilliseconds?: number) => Promise<void>;
+  /** Resolves once no text can be made any more, with why: all texts have failed with it, and what is asked later throws it. Left out where that is not known. */
+  readonly lost?: Promise<Error>;
   /** What /metrics tells of the engine. */
   figures(): EngineFigures;
   /** Takes nothing in any more, and is done when all texts are, or when the time is up: what is left then fails with "closed". */

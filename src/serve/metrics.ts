@@ -204,8 +204,9 @@ export class Metrics {
       collect() {
         const now = figures();
         const count = now === undefined ? 0 : read(now);
-        this.inc(labels, Math.max(0, count - told));
-        told = Math.max(told, count);
+        // An engine in the place of a lost one counts from 0.
+        this.inc(labels, count >= told ? count - told : count);
+        told = count;
       },
     });
   }

@@ -8,6 +8,7 @@ import type { LanguageModel } from "../generate/causal-lm.js";
 import { FairPlaces } from "../schedule/fair-places.js";
 import { WaitingLine } from "../schedule/waiting-line.js";
 import type { Engine, EngineFigures, RunningText, TextListener, TextRequest } from "./engine.js";
+import { isLoss, LostError } from "./lost-error.js";
 import { QueueFullError } from "./running/queue-full.js";
 
 interface Waiting {
@@ -27,25 +28,29 @@ export function oneAtATime(lm: LanguageModel, maxQueue = 256): Engine {
 class OneAtATime implements Engine {
   readonly context: number;
   readonly vocabulary: number;
+  readonly lost: Promise<Error>;
   readonly #lm: LanguageModel;
   readonly #places: FairPlaces<Waiting>;
   readonly #line = new WaitingLine<Waiting>();
   #arrivals = 0;
   #running: Waiting | undefined;
   #work: Promise<void> | undefined;
-  #closed = false;
+  /** Why nothing is taken in any more. */
+  #refusal: InsituError | undefined;
   #made = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0 };
 
   constructor(lm: LanguageModel, most: number) {
     this.#lm = lm;
     this.#places = new FairPlaces(most);
     this.context = lm.contextLength;
+    // Where there is no device there is nothing to lose but one text at a time.
+    this.lost = (lm.session.lost ?? new Promise<never>(() => {})).then((error) => this.#lose(error));
     const size = lm.config["vocab_size"];
     this.vocabulary = typeof size === "number" ? size : lm.tokenizer.grammarVocabulary(undefined, []).spellings.length;
   }
 
   submit(request: TextRequest, listener: TextListener): RunningText {
-    if (this.#closed) throw new InsituError("closed", "the server takes no texts any more");
+    if (this.#refusal !== undefined) throw this.#refusal;
     const { prompt } = request;
     if (prompt.length >= this.context)
       throw new InsituError(
@@ -97,7 +102,7 @@ class OneAtATime implements Engine {
   }
 
   async drain(limitMilliseconds: number): Promise<void> {
-    this.#closed = true;
+    this.#refusal ??= closed();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<void>((resolve) => void (timer = setTimeout(resolve, limitMilliseconds)));
     await Promise.race([this.#work ?? Promise.resolve(), late]);
@@ -106,15 +111,28 @@ class OneAtATime implements Engine {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#refusal ??= closed();
+    this.#failAll(new InsituError("closed", "the server was closed before the text was finished"));
+    // A run on a device that is gone may never end.
+    if (!(this.#refusal instanceof LostError)) await this.#work;
+  }
+
+  /** The device is gone: no text goes on, and none begins. */
+  #lose(cause: Error): Error {
+    const error = new LostError(cause);
+    this.#refusal ??= error;
+    this.#failAll(error);
+    return cause;
+  }
+
+  #failAll(error: InsituError): void {
     const left = this.#running === undefined ? [] : [this.#running];
     for (let next = this.#next(); next !== undefined; next = this.#next()) left.push(next);
     for (const { stop, listener } of left) {
       if (stop.signal.aborted) continue;
       stop.abort();
-      listener.failed(new InsituError("closed", "the server was closed before the text was finished"));
+      listener.failed(error);
     }
-    await this.#work;
   }
 
   async #loop(): Promise<void> {
@@ -142,7 +160,7 @@ class OneAtATime implements Engine {
         contexts.give(context);
       }
     } catch (error) {
-      if (!signal.aborted) listener.failed(error instanceof Error ? error : new Error(String(error)));
+      if (!signal.aborted) listener.failed(toldError(error));
     }
   }
 
@@ -163,4 +181,11 @@ class OneAtATime implements Engine {
     this.#made.reusedTokens += cachedTokens;
     listener.started?.({ cachedTokens });
   }
+}
+
+const closed = (): InsituError => new InsituError("closed", "the server takes no texts any more");
+
+function toldError(error: unknown): Error {
+  if (isLoss(error)) return new LostError(error);
+  return error instanceof Error ? error : new Error(String(error));
 }

@@ -1,5 +1,5 @@
 /** What a server is told: its limits, keys and manners, with what each is where nobody says. */
-import { checkChoice, checkCount, checkName, checkRule, optionsWithoutNull } from "../base/arguments.js";
+import { checkCallback, checkChoice, checkCount, checkName, checkRule, optionsWithoutNull } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
@@ -81,6 +81,10 @@ export interface ServerOptions {
   readonly prefixes?: PrefixStore | Promise<PrefixStore>;
   /** Makes what runs the texts, in place of the server's own. */
   readonly engine?: (lm: LanguageModel) => Engine | Promise<Engine>;
+  /** Loads the model again once it was lost with its GPU: it is the server's to release. Where left out, all requests are refused from then on. */
+  readonly reload?: () => Promise<LanguageModel>;
+  /** Hears in a sentence when the model was lost, and when it is there again. */
+  readonly tell?: (line: string) => void;
 }
 
 /** Options without gaps. */
@@ -97,6 +101,8 @@ export interface ServerSettings {
   readonly limits: ServerLimits;
   readonly log: (entry: LogEntry) => void;
   readonly logPrompts: boolean;
+  readonly reload: (() => Promise<LanguageModel>) | undefined;
+  readonly tell: (line: string) => void;
 }
 
 const serverOptionNames: OptionNames<ServerOptions> = {
@@ -113,6 +119,8 @@ const serverOptionNames: OptionNames<ServerOptions> = {
   sharePrefixes: true,
   prefixes: true,
   engine: true,
+  reload: true,
+  tell: true,
 };
 
 const serverLimitNames: OptionNames<ServerLimits> = {
@@ -144,6 +152,8 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
   checkCount("option maxQueue", maxQueue);
   checkCount("option maxRunning", options.maxRunning, 1);
   checkName("option model", model);
+  checkCallback("option reload", options.reload);
+  checkCallback("option tell", options.tell);
   checkChoice("option metricsDialect", metricsDialect, ["insitu", "vllm"]);
   checkRule("option apiKeys", apiKeys, "a list of texts", Array.isArray(apiKeys));
   for (const key of apiKeys)
@@ -166,5 +176,7 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
     limits,
     log: options.log ?? (() => {}),
     logPrompts: options.logPrompts === true,
+    reload: options.reload,
+    tell: options.tell ?? (() => {}),
   };
 }

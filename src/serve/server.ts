@@ -14,6 +14,7 @@ import { withBreakEven } from "./running/break-even.js";
 import { createEngine } from "./running/create-engine.js";
 import { type Client, Keys } from "./keys.js";
 import { Metrics } from "./metrics.js";
+import { ModelLife, usualRetry } from "./model-life.js";
 import { oneAtATime } from "./one-at-a-time.js";
 import { type OpenRequest, OpenRequests } from "./open-requests.js";
 import { readServerOptions, type ServerOptions, type ServerSettings } from "./options.js";
@@ -39,7 +40,7 @@ export type { Engine } from "./engine.js";
 export { oneAtATime } from "./one-at-a-time.js";
 
 /** What a server does right now. */
-export type ServerStatus = "loading" | "ready" | "draining" | "closed";
+export type ServerStatus = "loading" | "ready" | "lost" | "draining" | "closed";
 
 /** A server. It listens nowhere: whoever does hands requests to `fetch`. */
 export interface Server {
@@ -51,7 +52,7 @@ export interface Server {
   readonly status: ServerStatus;
   /** Takes nothing in any more, lets texts finish within the time, and closes; those that are left then end with an error. */
   drain(limitMilliseconds?: number): Promise<void>;
-  /** Ends everything now. The model is its owner's to release. */
+  /** Ends everything now. The model is its owner's to release; one that `reload` gave is released here. */
   close(): Promise<void>;
 }
 
@@ -98,8 +99,9 @@ class HttpServer implements Server {
   readonly #places = new BodyPlaces();
   readonly #turns = new WorkTurns();
   readonly #refusals = new Refusals();
-  #status: ServerStatus = "loading";
-  #model: ServedModel | undefined;
+  readonly #life: ModelLife;
+  /** Set once the server takes nothing in any more. */
+  #ending: "draining" | "closed" | undefined;
 
   readonly fetch = async (request: Request): Promise<Response> => {
     try {
@@ -117,42 +119,38 @@ class HttpServer implements Server {
     this.#settings = settings;
     this.#open = new OpenRequests(settings.limits);
     this.#keys = new Keys(settings.apiKeys, settings.sharePrefixes);
-    this.#metrics = new Metrics(settings.metricsDialect, settings.model, () => this.#model?.engine.figures());
+    this.#metrics = new Metrics(settings.metricsDialect, settings.model, () => this.#life.model?.engine.figures());
     this.#app = this.#routes();
-    this.ready = this.#load(lm, makeEngine);
+    this.#life = new ModelLife(lm, {
+      prepare: (loaded) => this.#prepare(loaded, makeEngine),
+      reload: settings.reload,
+      tell: settings.tell,
+    });
+    this.ready = this.#life.ready;
     // Who does not ask for it hears of it from /health.
-    this.ready.catch(() => {});
+    this.ready.catch(() => void (this.#ending = "closed"));
   }
 
   get status(): ServerStatus {
-    return this.#status;
+    return this.#ending ?? this.#life.status;
   }
 
   async drain(limitMilliseconds = 30_000): Promise<void> {
-    if (this.#status === "closed") return;
-    this.#status = "draining";
-    await this.#model?.engine.drain(limitMilliseconds);
+    if (this.#ending === "closed") return;
+    this.#ending = "draining";
+    await this.#life.model?.engine.drain(limitMilliseconds);
     await this.close();
   }
 
   async close(): Promise<void> {
-    this.#status = "closed";
-    await this.#model?.engine.close();
+    this.#ending = "closed";
+    await this.#life.close();
   }
 
-  async #load(lm: Promise<LanguageModel>, makeEngine: (lm: LanguageModel) => Engine | Promise<Engine>): Promise<void> {
-    try {
-      const loaded = await lm;
-      if (typeof loaded !== "object" || loaded === null || !("tokenizer" in loaded))
-        throw new InsituError("invalid-argument", `a server is made of a language model, got ${valueText(loaded)}`);
-      const engine = await makeEngine(loaded);
-      this.#model = new ServedModel(loaded, engine, this.#settings.model, this.#turns);
-      if (this.#status === "loading") this.#status = "ready";
-      else await engine.close();
-    } catch (error) {
-      this.#status = "closed";
-      throw error;
-    }
+  async #prepare(lm: LanguageModel, makeEngine: (lm: LanguageModel) => Engine | Promise<Engine>): Promise<ServedModel> {
+    if (typeof lm !== "object" || lm === null || !("tokenizer" in lm))
+      throw new InsituError("invalid-argument", `a server is made of a language model, got ${valueText(lm)}`);
+    return new ServedModel(lm, await makeEngine(lm), this.#settings.model, this.#turns);
   }
 
   #routes(): Hono<Env> {
@@ -292,21 +290,18 @@ class HttpServer implements Server {
   }
 
   #requireModel(): ServedModel {
-    if (this.#status === "ready" && this.#model !== undefined) return this.#model;
-    const why = {
-      loading: "the model is being loaded",
-      ready: "",
-      draining: "the server is closing",
-      closed: "the server is closed",
-    };
-    throw new ApiError(503, why[this.#status], { code: this.#status, retryAfterSeconds: 5 });
+    const { status } = this;
+    const life = this.#life;
+    if (status === "ready" && life.model !== undefined) return life.model;
+    const why = status === "draining" ? "the server is closing" : "the server is closed";
+    const [told, retryAfterSeconds] =
+      this.#ending === undefined ? [life.reason, life.retryAfterSeconds] : [why, usualRetry];
+    throw new ApiError(503, told, { code: status, retryAfterSeconds });
   }
 
   #health(): Response {
-    return Response.json(
-      { status: this.#status === "ready" ? "ok" : this.#status },
-      { status: this.#status === "ready" ? 200 : 503 },
-    );
+    const { status } = this;
+    return Response.json({ status: status === "ready" ? "ok" : status }, { status: status === "ready" ? 200 : 503 });
   }
 
   #describe(): object {

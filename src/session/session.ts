@@ -302,6 +302,11 @@ export class Session {
     return this.#live().pairings.own.stateful.location !== "cpu";
   }
 
+  /** For servers: resolves once the device is gone, with what all runs say from then on; undefined where there is none. */
+  get lost(): Promise<InsituError> | undefined {
+    return this.#live().opened.lost;
+  }
+
   /** True if a result depends on chance: a second run may differ. */
   get random(): boolean {
     return this.#live().graph.nodes.some((node) => node.op.random);

@@ -10,7 +10,10 @@ import { type Device, mapToRead } from "./device.js";
 export class DeviceShare {
   /** What all sessions on it have in common, as its pipelines. */
   readonly shared: Device;
+  /** Resolves with what `check` throws once it does. */
+  readonly lost: Promise<InsituError>;
   #failure: InsituError | undefined;
+  #tellLost: (error: InsituError) => void = () => {};
   /** True within `guard`. */
   #isGuarded = false;
   /** Ends when it is known of every call so far whether it was refused. */
@@ -18,6 +21,8 @@ export class DeviceShare {
 
   constructor(device: Device) {
     this.shared = device;
+    this.lost = new Promise((resolve) => void (this.#tellLost = resolve));
+    void device.gone.then(() => this.#tell());
   }
 
   get limits(): GPUSupportedLimits {
@@ -54,6 +59,16 @@ export class DeviceShare {
       `${what} on ${this.description} failed, and what lies there cannot be vouched for: ${reason}; create a new session`,
       { cause },
     );
+    this.#tell();
+  }
+
+  /** Whoever waits for it hears that nothing more can be had. */
+  #tell(): void {
+    try {
+      this.check();
+    } catch (error) {
+      if (error instanceof InsituError) this.#tellLost(error);
+    }
   }
 
   /** Does work whose failures WebGPU tells only afterwards: the result at once, and a promise that rejects with the failure. */
@@ -88,6 +103,7 @@ export class DeviceShare {
     const error = errors.find((each) => each !== null);
     if (error === undefined || (await matters?.()) === false) return;
     this.#failure ??= this.shared.refusal(error.message);
+    this.#tell();
   }
 
   /** Waits until it is known of every call so far whether it was refused; rejects where one was, and where the device is gone. */

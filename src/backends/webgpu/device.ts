@@ -27,6 +27,8 @@ export class Device {
   #lost: string | undefined;
   /** What WebGPU refused when nobody was listening: results since then are nobody's. */
   #refused: string | undefined;
+  /** Resolves once `check` throws. */
+  readonly gone: Promise<void>;
 
   constructor(gpu: GPUDevice, adapter: GPUAdapter, settings: WebgpuSettings, isImaginary = false) {
     this.gpu = gpu;
@@ -51,12 +53,17 @@ export class Device {
     };
     this.description = [description || vendor, architecture].filter((text) => text !== "").join(" ") || "unnamed";
     this.isSoftware = adapter.info.isFallbackAdapter;
-    gpu.addEventListener("uncapturederror", (event) => {
-      event.preventDefault();
-      this.#refused ??= event.error.message;
-    });
-    void gpu.lost.then(({ reason, message }) => {
-      if (reason !== "destroyed") this.#lost = message || "no reason was given";
+    this.gone = new Promise((resolve) => {
+      gpu.addEventListener("uncapturederror", (event) => {
+        event.preventDefault();
+        this.#refused ??= event.error.message;
+        resolve();
+      });
+      void gpu.lost.then(({ reason, message }) => {
+        if (reason === "destroyed") return;
+        this.#lost = message || "no reason was given";
+        resolve();
+      });
     });
   }
 

@@ -34,6 +34,7 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
       let releasing: Promise<void> | undefined;
       return {
         describe: () => session.describe(),
+        lost: session.device.lost,
         checkWeights: (weights) => session.memory.checkWeights(weights),
         prepare: (plan: Plan): Executable => new WebgpuExecutable(plan, session),
         release: () => (releasing ??= session.release().finally(leave)),

@@ -14,9 +14,12 @@ import type { PagedRows } from "../../engine/paged-rows.js";
 import { longPause } from "../../engine/pause.js";
 import type { EngineText, TextOwner } from "../../engine/text.js";
 import { TokenEngine } from "../../engine/token-engine.js";
+import { warming } from "../../engine/tuning.js";
+import { usualSteps, warmStep, warmTokens } from "../../engine/warm-texts.js";
 import { FairPlaces } from "../../schedule/fair-places.js";
 import type { SchedulerOptions } from "../../schedule/scheduler.js";
 import type { EmbeddingAsker, Engine, EngineFigures, RunningText, TextListener, TextRequest } from "../engine.js";
+import { isLoss, LostError } from "../lost-error.js";
 import { QueueFullError, RetryHint } from "./queue-full.js";
 import type { PrefixStore } from "./prefix-store.js";
 import { SavedPrefixes } from "./saved-prefixes.js";
@@ -35,6 +38,8 @@ export class TextEngine implements Engine {
   readonly context: number;
   readonly vocabulary: number;
   readonly embed?: Engine["embed"];
+  readonly warm?: Engine["warm"];
+  readonly lost: Promise<Error>;
   readonly #decoder: PagedDecoder;
   readonly #layout: PagedLayout;
   readonly #engine: TokenEngine;
@@ -53,7 +58,10 @@ export class TextEngine implements Engine {
   readonly #counts = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0 };
   /** Turns, until no text is left. */
   #running: Promise<void> | undefined;
-  #isClosed = false;
+  #warming: Promise<void> | undefined;
+  /** Why nothing is taken in any more. */
+  #refusal: InsituError | undefined;
+  #tellLost: (error: Error) => void = () => {};
 
   constructor(
     decoder: PagedDecoder,
@@ -66,8 +74,11 @@ export class TextEngine implements Engine {
     this.context = Math.min(contextLength, blocks * blockSize);
     this.vocabulary = vocabulary;
     this.#decoder = decoder;
+    this.lost = new Promise((resolve) => void (this.#tellLost = resolve));
+    void decoder.lost?.then((error) => this.#lose(error));
     if (decoder.givesHidden) this.embed = (tokens, signal, asker) => this.#embed(tokens, signal, asker);
     this.#layout = new PagedLayout(decoder, settings);
+    if (decoder.goesAhead) this.warm = (limit) => (this.#warming ??= this.#warm(settings, limit));
     this.#engine = new TokenEngine(this.#layout, {
       begun: () => void this.#counts.steps++,
       // Blocks are reserved for what a store may have.
@@ -77,7 +88,7 @@ export class TextEngine implements Engine {
   }
 
   submit(request: TextRequest, listener: TextListener): RunningText {
-    if (this.#isClosed) throw closed();
+    if (this.#refusal !== undefined) throw this.#refusal;
     const { id, tenant, priority = 0, salt = "", maxTokens, prompt } = request;
     checkCount("maxTokens of a text", maxTokens, 0);
     this.#checkPrompt(prompt);
@@ -119,8 +130,22 @@ export class TextEngine implements Engine {
         this.#hint.finished();
         listener.ended(...end);
       },
-      failed: (error) => listener.failed(toldError(error)),
+      failed: (error) => this.#failed(error, listener),
     };
+  }
+
+  /** Tells that a text failed. Where the pages were lost with it, all texts have. */
+  #failed(error: Error, listener: Pick<TextListener, "failed">): void {
+    listener.failed(toldError(error));
+    if (isLoss(error)) this.#lose(error);
+  }
+
+  /** The pages are gone, or what they hold cannot be told any more: no text goes on, and none begins. Runs that are under way are not waited for. */
+  #lose(cause: Error): void {
+    if (this.#refusal !== undefined) return;
+    this.#refusal = new LostError(cause);
+    for (const text of this.#texts.values()) this.#fail(text, this.#refusal);
+    this.#tellLost(cause);
   }
 
   figures(): EngineFigures {
@@ -138,7 +163,7 @@ export class TextEngine implements Engine {
   }
 
   async drain(limitMilliseconds: number): Promise<void> {
-    this.#isClosed = true;
+    this.#refusal ??= closed();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, limitMilliseconds);
@@ -149,9 +174,11 @@ export class TextEngine implements Engine {
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#refusal ??= closed();
     for (const text of this.#texts.values()) this.#fail(text, closed());
-    await this.#running;
+    // Runs and reads on a device that is gone may never end.
+    if (this.#refusal instanceof LostError) return void this.#saved?.close();
+    await Promise.allSettled([this.#running, this.#warming]);
     await this.#saved?.close();
   }
 
@@ -160,7 +187,7 @@ export class TextEngine implements Engine {
     signal: AbortSignal | undefined,
     { tenant = "", isNext = false }: EmbeddingAsker = {},
   ): Promise<Float32Array> {
-    if (this.#isClosed) throw closed();
+    if (this.#refusal !== undefined) throw this.#refusal;
     this.#checkPrompt(tokens);
     signal?.throwIfAborted();
     const id = `embedding ${embedded++}`;
@@ -175,9 +202,9 @@ export class TextEngine implements Engine {
           over();
           resolve(mean);
         },
-        failed(error) {
+        failed: (error) => {
           over();
-          reject(toldError(error));
+          this.#failed(error, { failed: reject });
         },
       });
       signal?.addEventListener("abort", leave, { once: true });
@@ -185,6 +212,31 @@ export class TextEngine implements Engine {
       this.#engine.add(text);
       this.#start();
     });
+  }
+
+  /** Runs the usual steps, one after the other. What fails for a reason of its own is left to the texts that need it. */
+  async #warm(
+    { mostRunning, tokenBudget }: Pick<SchedulerOptions, "mostRunning" | "tokenBudget">,
+    limitMilliseconds: number = warming.milliseconds,
+  ): Promise<void> {
+    const { blockSize } = this.#decoder.pages.pool;
+    const until = performance.now() + limitMilliseconds;
+    let took = 0;
+    for (const lengths of usualSteps({ texts: mostRunning, tokens: tokenBudget, context: this.context })) {
+      // One that has to pause for others would be read again.
+      const blocks = lengths.reduce((sum, length) => sum + Math.ceil((length + warmTokens) / blockSize), 0);
+      if (blocks > this.#layout.available) continue;
+      const began = performance.now();
+      // The next one takes as long as the last, or longer.
+      if (this.#refusal !== undefined || began + took > until) break;
+      const step = warmStep(this.#engine, (salt) => this.#open(salt), lengths);
+      // A run on a device that is gone may never end.
+      const error = await Promise.race([step, this.lost]).catch((failure: unknown) => failure);
+      if (isLoss(error)) this.#lose(error);
+      if (error !== undefined) break;
+      took = performance.now() - began;
+    }
+    if (this.#refusal instanceof LostError) throw this.#refusal;
   }
 
   /** An empty context for a text. */
@@ -322,6 +374,7 @@ const closed = (): InsituError =>
 
 /** What is told of an error; who holds the blocks of a full pool is for the server's log alone. */
 function toldError(error: Error): Error {
+  if (isLoss(error)) return error instanceof LostError ? error : new LostError(error);
   if (!(error instanceof InsituError) || error.code !== "out-of-memory") return error;
   const message = "the server has no room left for this text: ask again, ask for less, or serve with more --blocks";
   return new InsituError("out-of-memory", message, { cause: error });

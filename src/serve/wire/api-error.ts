@@ -69,6 +69,9 @@ export function apiErrorOf(error: unknown, param?: string): ApiError {
     case "closed":
     case "released":
       return new ApiError(503, message, { code: "unavailable", retryAfterSeconds: 5, cause: error });
+    case "device-lost":
+    case "state-lost":
+      return new ApiError(503, message, { code: error.code, retryAfterSeconds: 5, cause: error.cause ?? error });
     case "invalid-argument":
       return new ApiError(400, message, { code: "invalid_value", param, cause: error });
     default:

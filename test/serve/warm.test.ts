@@ -1,0 +1,101 @@
+// A server on a GPU compiles the shaders of usual steps before it is ready, and nothing of that is left in its pool.
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { usualSteps } from "../../src/engine/warm-texts.js";
+import { CausalLM } from "../../src/entry/node.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { createEngine } from "../../src/serve/running/create-engine.js";
+import { createServer } from "../../src/serve/server.js";
+import { hubFolder } from "../generate/support.js";
+import { noWebgpu } from "../support/backends.js";
+import { LosableGpu } from "../support/losable-gpu.js";
+import { until } from "./scripted-engine.js";
+
+test("the usual steps: one text with short prompts first, within what a server allows", () => {
+  const told = (texts: number, tokens: number, context: number): readonly string[] =>
+    usualSteps({ texts, tokens, context }).map((lengths) => `${lengths.length} × ${lengths[0]}`);
+  expect(told(6, 1024, 30)).toEqual(
+    ["1 × 1", "1 × 2", "1 × 3", "1 × 4", "1 × 5", "1 × 7", "1 × 11", "1 × 15", "1 × 23", "1 × 29"].concat(
+      [2, 3, 4, 6].map((count) => `${count} × 5`),
+    ),
+  );
+  expect(told(1000, 60, 2).slice(0, 2)).toEqual(["1 × 1", "2 × 1"]);
+  expect(told(1000, 60, 2).at(-1)).toBe("48 × 1");
+  expect(told(5, 3, 8)).toEqual(["1 × 1", "1 × 2", "1 × 3", "2 × 1", "3 × 1"]);
+});
+
+test("on a processor there is nothing to compile", async () => {
+  const lm = await CausalLM.load(undefined, { threads: 1, cache: "paged" });
+  const engine = createEngine(lm);
+  expect(engine.warm).toBeUndefined();
+  await engine.close();
+  await lm.release();
+});
+
+describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
+  let folder: ReturnType<typeof hubFolder>;
+  let gpu: LosableGpu;
+  beforeAll(() => {
+    gpu = new LosableGpu();
+    folder = hubFolder("llama", {
+      "onnx/model.onnx": writeModel(generatedDecoder({ ...smallSizes, vocabulary: 256 })),
+      "generation_config.json": { eos_token_id: 256 },
+    });
+  });
+  afterAll(() => {
+    gpu?.restore();
+    folder?.remove();
+  });
+
+  test("first requests compile nothing, and find the pool as it was", async () => {
+    let compiled = 0;
+    const lm = await CausalLM.load(folder.path, {
+      backend: "webgpu",
+      context: 64,
+      cache: "paged",
+      blockSize: 4,
+      webgpu: { onPipelines: () => void compiled++ },
+    });
+    const engine = createEngine(lm, { mostRunning: 4 });
+    const { warm } = engine;
+    // However long it takes.
+    const server = createServer(lm, { engine: () => Object.assign(engine, { warm: () => warm!(Infinity) }) });
+    expect((await server.fetch(new Request("http://localhost/health"))).status).toBe(503);
+    await server.ready;
+    expect((await server.fetch(new Request("http://localhost/health"))).status).toBe(200);
+    expect(compiled).toBeGreaterThan(0);
+    expect(lm.pages!.pool.statistics).toMatchObject({ blocks: 64, used: 0, kept: 0, free: 64 });
+    expect(lm.pages!.pool.sequences).toEqual([]);
+    const ready = gpu.pipelines;
+    expect(ready).toBeGreaterThan(0);
+    const ask = async (prompt: number): Promise<void> => {
+      const body = { prompt: Array.from({ length: prompt }, (_, at) => prompt + at), max_tokens: 6, ignore_eos: true };
+      const request = new Request("http://localhost/v1/completions", { method: "POST", body: JSON.stringify(body) });
+      const response = await server.fetch(request);
+      expect(((await response.json()) as { usage: object }).usage).toMatchObject({
+        completion_tokens: 6,
+        prompt_tokens_details: { cached_tokens: 0 },
+      });
+    };
+    for (const length of [5, 20, 37, 55, 9, 1]) await ask(length);
+    expect(gpu.pipelines).toBe(ready);
+    await server.close();
+    await lm.release();
+  });
+
+  test("a device that is lost while shaders are compiled is one that is lost", async () => {
+    gpu.lose();
+    const load = (): Promise<CausalLM> =>
+      CausalLM.load(folder.path, { backend: "webgpu", context: 32, cache: "paged", blockSize: 4 });
+    const lines: string[] = [];
+    const server = createServer(load(), { maxRunning: 1, reload: load, tell: (line) => void lines.push(line) });
+    const [opened, before] = [gpu.opened, gpu.pipelines];
+    await until(() => gpu.opened > opened && gpu.pipelines > before);
+    gpu.lose();
+    await server.ready;
+    expect(gpu.opened).toBe(opened + 2);
+    expect(lines).toHaveLength(2);
+    expect(server.status).toBe("ready");
+    await server.close();
+  });
+});
