@@ -20,7 +20,7 @@ export const flight = {
 /** What is run before the first text of a server. */
 export const warming = {
   /** Milliseconds after which no further step is begun: the server is waited for, and what is not compiled then is compiled when a text needs it. */
-  milliseconds: 30_000,
+  milliseconds: 10_000,
 } as const;
 
 /** Tokens that a step reads at most where the caller does not say. */

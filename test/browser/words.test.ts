@@ -71,7 +71,7 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
     );
     expect(await load("/broken")).toMatch(/^invalid-model: \/broken\/tokenizer\.json is not JSON/);
     expect(await load(`${other.base}/app`)).toMatch(
-      /^invalid-argument: .*tokenizer\.json cannot be fetched: nothing answers there, or its server does not let pages of http:\S+ read it \(the header Access-Control-Allow-Origin\)/,
+      /^invalid-argument: .*(?:genai_config|tokenizer)\.json cannot be fetched: nothing answers there, or its server does not let pages of http:\S+ read it \(the header Access-Control-Allow-Origin\)/,
     );
     expect(await create("/app/model.onnx")).toMatch(/^invalid-model: .*app\/model\.onnx is an HTML page/);
     expect(await create("/none.onnx")).toMatch(
