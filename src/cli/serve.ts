@@ -23,7 +23,7 @@ const declared: Readonly<Record<string, CommandOption>> = {
   blocks,
   "block-size": blockSize,
   "cache-type": cacheType,
-  "max-running": { value: "N", describes: "texts that are made at a time (16)" },
+  "max-running": { value: "N", describes: "texts that are made at a time (16, and 64 on a GPU)" },
   "prefix-cache": { value: "folder", describes: "keeps beginnings of texts there, for after a restart" },
   "prefix-cache-size": { value: "bytes", describes: "bytes of that folder at most (4294967296)" },
   store: {

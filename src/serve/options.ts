@@ -73,7 +73,7 @@ export interface ServerOptions {
   readonly logPrompts?: boolean;
   /** Texts that may wait; 256 where left out. */
   readonly maxQueue?: number;
-  /** Texts that are made at a time, where the model was loaded with cache: "paged"; 16 where left out. */
+  /** Texts that are made at a time, where the model was loaded with cache: "paged"; 16 where left out, and 64 on a GPU. */
   readonly maxRunning?: number;
   /** True shares beginnings of texts between keys: who asks can tell by the time of an answer what others asked before. */
   readonly sharePrefixes?: boolean;

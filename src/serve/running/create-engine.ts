@@ -5,13 +5,14 @@ import type { LanguageModel } from "../../generate/causal-lm.js";
 import type { Engine } from "../engine.js";
 import type { PrefixStore } from "./prefix-store.js";
 import type { PagedDecoder } from "../../engine/paged-decoder.js";
+import { running } from "../../engine/tuning.js";
 import { TextEngine } from "./text-engine.js";
 
 /** How an engine works. */
 export interface EngineOptions {
   /** Tokens that a run reads at most: 256 where left out, and 1024 on a GPU. Prompts are read in chunks of at most so many. */
   readonly tokenBudget?: number;
-  /** Texts that run at a time: 16 where left out. */
+  /** Texts that run at a time: 16 where left out, and 64 on a GPU. */
   readonly mostRunning?: number;
   /** Texts that wait at a time: 64 where left out. */
   readonly mostWaiting?: number;
@@ -46,7 +47,8 @@ export function createEngine(model: EngineModel, options: EngineOptions = {}): E
     throw new InsituError("invalid-argument", 'an engine needs a model on pages: load it with cache: "paged"');
   const { blocks } = decoder.pages.pool;
   const { tokenBudget = decoder.usualTokens, mostWaiting = 64, mostPreemptions = 3, prefixes } = options;
-  const { mostRunning = Math.min(16, tokenBudget), watermark = Math.ceil(blocks / 100) } = options;
+  const usual = decoder.goesAhead ? running.device : running.host;
+  const { mostRunning = Math.min(usual, tokenBudget), watermark = Math.ceil(blocks / 100) } = options;
   const settings = { tokenBudget, mostRunning, mostWaiting, watermark, mostPreemptions, prefixes };
   return new TextEngine(decoder, model, settings);
 }
