@@ -7,7 +7,7 @@ import { isLittleEndian } from "../tensor/access.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { Tensor } from "../tensor/tensor.js";
 import { logitRows, packedInput, pageInputs } from "../rewrite/page-names.js";
-import { samplingInputs } from "../rewrite/sampling-names.js";
+import { hostRows, samplingInputs } from "../rewrite/sampling-names.js";
 
 /** An input that is filled from what a run reads. */
 export type DecoderInput =
@@ -79,7 +79,7 @@ export const isOfPages = (name: string): boolean => pageNames.includes(name);
 /** True for an input that says how a token is drawn: it has a default. */
 export const isOfSampling = (name: string): boolean => samplingNames.includes(name);
 
-const samplingNames: readonly string[] = Object.values(samplingInputs);
+const samplingNames: readonly string[] = [...Object.values(samplingInputs), hostRows];
 
 const pageNames: readonly string[] = [...Object.values(pageInputs), packedInput];
 

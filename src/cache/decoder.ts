@@ -5,7 +5,6 @@
 import { InsituError } from "../base/error.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
-import { readNumbers } from "../tensor/access.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { logitRows } from "../rewrite/page-names.js";
@@ -20,7 +19,7 @@ import {
   type Reading,
   tellsOfRows,
 } from "./decoder-inputs.js";
-import { Logits } from "./logits.js";
+import { floatsOf, Logits } from "./logits.js";
 import { SlotPool } from "./slot-pool.js";
 import { TokenDrawer } from "./token-drawer.js";
 
@@ -136,11 +135,6 @@ export class Decoder {
     return new TokenDrawer(this.#session, this, this.#slots, this.#vocabulary!);
   }
 
-  /** What logits are called. */
-  get logitsName(): string {
-    return this.#logits;
-  }
-
   /** Caches for `batch` samples of at most `capacity` tokens. */
   createState(batch: number, capacity: number): State {
     return this.#session.createState({ dims: { batch, capacity } });
@@ -209,8 +203,7 @@ export class Decoder {
     const picks = this.#types.has(logitRows);
     const [given, each, vocabulary] = tensor.dims;
     const rows = picks ? given / (picked?.length ?? tokens.length) : each;
-    const numbers = tensor.type === "float32" ? (tensor.data as Float32Array) : readNumbers(tensor.toView());
-    const data = numbers instanceof Float32Array ? numbers : Float32Array.from(numbers);
+    const data = floatsOf(tensor);
     // Where all rows come, those that are wanted are samples of one row each.
     return picks || picked === undefined ? new Logits(data, rows, vocabulary) : new Logits(data, 1, vocabulary, picked);
   }

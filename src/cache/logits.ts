@@ -1,6 +1,8 @@
 /** What a decoder's run said of the next token, row by row for each sample. Chooses nothing. */
 
 import { InsituError } from "../base/error.js";
+import { readNumbers } from "../tensor/access.js";
+import type { Tensor } from "../tensor/tensor.js";
 
 /** Logits of the last rows of each sample. */
 export class Logits {
@@ -48,4 +50,10 @@ export class Logits {
     const end = ((this.#places?.[sample] ?? sample) + 1) * this.#count;
     return this.#rows.subarray((end - Math.min(tokens, this.#count)) * this.#vocabulary, end * this.#vocabulary);
   }
+}
+
+/** Numbers as float32. */
+export function floatsOf(tensor: Tensor): Float32Array {
+  const numbers = tensor.type === "float32" ? (tensor.data as Float32Array) : readNumbers(tensor.toView());
+  return numbers instanceof Float32Array ? numbers : Float32Array.from(numbers);
 }

@@ -4,14 +4,14 @@
  * ahead is the caller's matter.
  */
 import { InsituError } from "../base/error.js";
-import { samplingInputs, samplingOutputs, seenWords } from "../rewrite/sampling-names.js";
+import { hostLogits, hostRows, samplingInputs, samplingOutputs, seenWords } from "../rewrite/sampling-names.js";
 import type { Feeds } from "../session/feeds.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
 import { Tensor } from "../tensor/tensor.js";
 import type { Decoder, DecoderStep } from "./decoder.js";
 import { int64 } from "./decoder-inputs.js";
-import type { Logits } from "./logits.js";
+import { floatsOf, Logits } from "./logits.js";
 import type { SlotPool } from "./slot-pool.js";
 
 /** How tokens are drawn, as far as chance has no say in it. */
@@ -41,14 +41,15 @@ interface DrawAsk {
   readonly drawings: readonly OneDrawing[];
   /** For each token of the step the row of the run before that drew it; undefined for a token that the step names. All are named where left out. */
   readonly from?: readonly (number | undefined)[];
-  /** True where logits come to the host as well. */
-  readonly tellsLogits?: boolean;
+  /** Rows of logits that come to the host as well. */
+  readonly hostRows?: readonly number[];
 }
 
 /** What a run that draws told. */
 export interface DrawnRun {
   /** The token behind each row of logits: `checkToken` tells which are none. */
   readonly tokens: readonly number[];
+  /** Of the rows that were asked for, each a sample. */
   readonly logits: Logits | undefined;
 }
 
@@ -106,7 +107,7 @@ export class TokenDrawer {
 
   /** Begins a run, or where it `goesOn` several of which each reads what the one before it drew: `later` are the steps of those. */
   async begin(state: State, step: DecoderStep, ask: DrawAsk, later: readonly DecoderStep[] = []): Promise<BegunRuns> {
-    const { drawings, from, tellsLogits = false } = ask;
+    const { drawings, from, hostRows: rows = [] } = ask;
     const left = this.#slotsFor(drawings);
     const isAsLeft = from !== undefined && this.#isAsLeft(from);
     const counters = (by: number): Tensor =>
@@ -119,30 +120,30 @@ export class TokenDrawer {
       ...(from === undefined ? {} : { input_ids: isAsLeft ? this.#left!.tokens : this.#compose(step, from) }),
       ...this.#commonOf(drawings),
       ...(left.seen === undefined ? {} : { [samplingInputs.seen]: this.#seenBefore(isAsLeft, drawings) }),
+      ...(rows.length === 0 ? {} : { [hostRows]: int64(likeOthers(rows), [likeOthers(rows).length]) }),
       [samplingInputs.counter]: counters(0),
     };
-    const logits = this.#decoder.logitsName;
     const wanted = {
       [samplingOutputs.token]: null,
       [samplingOutputs.input]: left.tokens,
       ...(left.seen === undefined ? {} : { [samplingOutputs.seen]: left.seen }),
-      ...(tellsLogits ? { [logits]: null } : {}),
+      ...(rows.length === 0 ? {} : { [hostLogits]: null }),
     };
-    const told = (results: Readonly<Record<string, Tensor>>, own: DecoderStep): DrawnRun => ({
+    const told = (results: Readonly<Record<string, Tensor>>): DrawnRun => ({
       tokens: Array.from(results[samplingOutputs.token].data as BigInt64Array, Number),
-      logits: tellsLogits ? this.#decoder.logitsOf(results[logits], own) : undefined,
+      logits: rows.length === 0 ? undefined : logitsIn(results[hostLogits], rows, drawings.length),
     });
     this.#left = left;
     if (later.length === 0) {
       const { results } = await this.#session.start(feeds, wanted, { state });
-      return { results: quiet(results.then((one) => [told(one, step)])) };
+      return { results: quiet(results.then((one) => [told(one)])) };
     }
     const changes = later.map((own, at) => ({
       ...this.#decoder.laterFeedsOf(state, own, at + 1),
       [samplingInputs.counter]: counters(at + 1),
     }));
     const { results } = await this.#session.startSeries(feeds, changes, wanted, { state });
-    return { results: quiet(results.then((all) => all.map((one, at) => told(one, [step, ...later][at])))) };
+    return { results: quiet(results.then((all) => all.map(told))) };
   }
 
   /** Lets others have what lies on the device: nothing is read from it any more. */
@@ -202,6 +203,19 @@ export class TokenDrawer {
     const seen = drawings.map((drawing) => (drawing.options.repetitionPenalty === 1 ? [] : drawing.seen));
     return seenTensor(seen, seenWords(this.#vocabulary));
   }
+}
+
+/** Rows filled up to a number that recurs: runs of the same shapes are prepared once. */
+const likeOthers = (rows: readonly number[]): readonly number[] => [
+  ...rows,
+  ...Array<number>(2 ** Math.ceil(Math.log2(rows.length)) - rows.length).fill(rows[0]),
+];
+
+/** Logits of some rows, by their numbers among all. */
+function logitsIn(tensor: Tensor, rows: readonly number[], all: number): Logits {
+  const [, count, vocabulary] = tensor.dims;
+  const places = Array.from({ length: all }, (_, row) => rows.indexOf(row));
+  return new Logits(floatsOf(tensor), count, vocabulary, places);
 }
 
 const isPenalized = (drawings: readonly OneDrawing[]): boolean =>

@@ -175,7 +175,8 @@ export class LinearLayout implements Layout {
       results = begun.results.then((logits) => [parts.map((part) => resultOf(part, { tokens: [], logits }))]);
     } else {
       const from = sourcesOf(lane, own);
-      const ask = { drawings: this.#drawingsOf(group, parts), tellsLogits, ...(from && { from }) };
+      const hostRows = parts.flatMap(({ text, wants }) => (wants === "logits" ? [rowsOf(text).sample] : []));
+      const ask = { drawings: this.#drawingsOf(group, parts), hostRows, ...(from && { from }) };
       const later = Array.from({ length: count - 1 }, (_, at) => ({
         ...step,
         positions: step.positions.map((position) => position + at + 1),

@@ -196,7 +196,10 @@ export class PagedDecoder {
         }
         const usual = parts.find(({ drawing }) => drawing !== undefined)!.drawing!;
         const drawings = wanted.map((_, row) => parts[rows.indexOf(row)]?.drawing ?? usual);
-        const ask = { drawings, from: sourcesOf(parts, read.tokens.length), tellsLogits };
+        const hostRows = parts.flatMap(({ wantsLogits, keep }, at) =>
+          wantsLogits ? Array.from({ length: keep }, (_, row) => rows[at] - keep + 1 + row) : [],
+        );
+        const ask = { drawings, from: sourcesOf(parts, read.tokens.length), hostRows };
         const steps = later.map(({ feeds: own, last: _last, ...other }) => ({ ...other, pages: own, wanted }));
         const { results } = await drawer.begin(state, step, ask, steps);
         return { rows, results: quiet(results.then((all) => all.map((run) => resultOf(run.tokens, run.logits)))) };

@@ -3,15 +3,17 @@
  *
  * before: … → logits
  * after:  … → logits → SampleToken(…, options, top_k, seed, counter, seen) → next_token, next_input_ids, next_sampling_seen
+ *                     → Gather(sampling_host_rows) → host_logits
  */
 import { initializer, node, value } from "../onnx/build.js";
 import type { Model, ModelValue } from "../onnx/model.js";
+import type { ElementType } from "../tensor/element-type.js";
 import { logitsOf } from "./logits-output.js";
-import { samplingInputs, samplingOutputs, seenWords } from "./sampling-names.js";
+import { hostLogits, hostRows, samplingInputs, samplingOutputs, seenWords } from "./sampling-names.js";
 
 const shapeOf = (value: ModelValue | undefined): readonly unknown[] | undefined =>
   value?.type?.kind === "tensor" ? value.type.shape : undefined;
-const typeOf = (value: ModelValue | undefined): string | undefined =>
+const typeOf = (value: ModelValue | undefined): ElementType | undefined =>
   value?.type?.kind === "tensor" ? value.type.elementType : undefined;
 
 /** Types of logits that devices draw from. */
@@ -27,7 +29,7 @@ export function withSampling(model: Model): Model {
   const [inputs, outputs] = [Object.values(samplingInputs), Object.values(samplingOutputs)];
   if (logits === undefined || (shapeOf(logits)?.length ?? 3) !== 3 || shapeOf(tokens)?.length !== 2) return model;
   if (typeOf(tokens) !== "int64" || !logitTypes.includes(typeOf(logits))) return model;
-  if ([...inputs, ...outputs].some((name) => named.has(name))) return model;
+  if ([...inputs, ...outputs, hostRows, hostLogits].some((name) => named.has(name))) return model;
   const { options, topK, seed, counter, seen } = samplingInputs;
   const vocabulary = shapeOf(logits)?.[2];
   if (typeof vocabulary !== "number") return model;
@@ -44,6 +46,7 @@ export function withSampling(model: Model): Model {
         value(seed, "int64", [undefined]),
         value(counter, "int64", [undefined]),
         value(seen, "int32", [undefined, words]),
+        value(hostRows, "int64", [undefined]),
       ],
       initializers: [
         ...graph.initializers,
@@ -52,16 +55,19 @@ export function withSampling(model: Model): Model {
         initializer(seed, "int64", [0n], [1]),
         initializer(counter, "int64", [0n], [1]),
         initializer(seen, "int32", new Array<number>(words).fill(0), [1, words]),
+        initializer(hostRows, "int64", [0n], [1]),
       ],
       nodes: [
         ...graph.nodes,
         node("SampleToken", [logits.name, ...inputs], outputs, {}, { name: "sample_token", domain: "insitu" }),
+        node("Gather", [logits.name, hostRows], [hostLogits], { axis: 0 }, { name: "pick_host_logits" }),
       ],
       outputs: [
         ...graph.outputs,
         value(samplingOutputs.token, "int64", [undefined, 1]),
         value(samplingOutputs.input, "int64", [undefined, 1]),
         value(samplingOutputs.seen, "int32", [undefined, words]),
+        value(hostLogits, typeOf(logits)!, [undefined, undefined, vocabulary]),
       ],
     },
   };

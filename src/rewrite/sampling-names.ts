@@ -15,5 +15,9 @@ export const samplingInputs = {
 /** The outputs: the token, −1 where the logits are no numbers to choose by; the same as the next run reads it, and the tokens that were seen then. */
 export const samplingOutputs = { token: "next_token", input: "next_input_ids", seen: "next_sampling_seen" } as const;
 
+/** The input that says which rows of logits come to the host beside tokens that are drawn, and the output that has them. */
+export const hostRows = "sampling_host_rows";
+export const hostLogits = "host_logits";
+
 /** Words of 32 bits, one bit a token, that tell which tokens of a vocabulary were seen. */
 export const seenWords = (vocabulary: number): number => Math.ceil(vocabulary / 32);

@@ -56,7 +56,15 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     vi.restoreAllMocks();
   });
 
-  test.skipIf(!soak)("a text that needs its logits has them beside others that do not", async () => {
+  test("a text that needs its logits has them beside others that do not, and theirs stay where they are", async () => {
+    const rows: (readonly number[])[] = [];
+    const start = device.session.start.bind(device.session);
+    vi.spyOn(device.session, "start").mockImplementation(async (...given) => {
+      const begun = await start(...given);
+      expect(Object.keys(given[1] ?? {})).not.toContain("logits");
+      void begun.results.then(({ host_logits: logits }) => logits && rows.push(logits.dims.slice(0, 2)));
+      return begun;
+    });
     const engine = createEngine(device);
     const heard = drawn.map((sampling, at) =>
       submit(engine, { prompt: prompts[at], maxTokens: 8, sampling, ...(at === 1 ? { logprobs: 2 } : {}) }),
@@ -64,7 +72,10 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     await Promise.all(heard.map(({ over }) => over));
     expect(heard.map(({ tokens }) => tokens)).toEqual(await alone());
     expect(heard.map(({ made }) => made.every(({ top }) => top?.length === 2))).toEqual(drawn.map((_, at) => at === 1));
+    expect(rows.length).toBeGreaterThan(0);
+    for (const dims of rows) expect(dims).toEqual([1, 1]);
     await engine.close();
+    vi.restoreAllMocks();
   });
 
   /** Counts the steps that are under way at a time, and those that are begun at once. */
