@@ -120,7 +120,7 @@ export class TokenDrawer {
       ...(from === undefined ? {} : { input_ids: isAsLeft ? this.#left!.tokens : this.#compose(step, from) }),
       ...this.#commonOf(drawings),
       ...(left.seen === undefined ? {} : { [samplingInputs.seen]: this.#seenBefore(isAsLeft, drawings) }),
-      ...(rows.length === 0 ? {} : { [hostRows]: int64(likeOthers(rows), [likeOthers(rows).length]) }),
+      ...(rows.length === 0 ? {} : { [hostRows]: rowsTensor(rows) }),
       [samplingInputs.counter]: counters(0),
     };
     const wanted = {
@@ -206,10 +206,10 @@ export class TokenDrawer {
 }
 
 /** Rows filled up to a number that recurs: runs of the same shapes are prepared once. */
-const likeOthers = (rows: readonly number[]): readonly number[] => [
-  ...rows,
-  ...Array<number>(2 ** Math.ceil(Math.log2(rows.length)) - rows.length).fill(rows[0]),
-];
+function rowsTensor(rows: readonly number[]): Tensor {
+  const count = 2 ** Math.ceil(Math.log2(rows.length));
+  return int64([...rows, ...Array<number>(count - rows.length).fill(rows[0])], [count]);
+}
 
 /** Logits of some rows, by their numbers among all. */
 function logitsIn(tensor: Tensor, rows: readonly number[], all: number): Logits {

@@ -98,7 +98,7 @@ export class LinearLayout implements Layout {
       if (text.readAgain(context.length)) return text.part(Math.max(long, this.#reading.chunk));
       throw new InsituError(
         "invalid-state",
-        "the text has become a long one, and the model's state cannot go back to read it as one",
+        `a text of more than ${long - 1} tokens is read with other rotary tables from its first token on, and the model's state cannot go back: load the model with context: ${long - 1}, or less`,
       );
     }
     if (text.triesOut) return text.part(unread);

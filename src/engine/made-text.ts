@@ -200,7 +200,10 @@ export class MadeText extends EngineText {
     const { context } = this;
     // Rows that were lost are gone anyway.
     if (count === 0 || context.length === 0 || context.rewind(context.length - count)) return;
-    throw new InsituError("invalid-argument", "the model keeps a state that cannot go back to a token before");
+    throw new InsituError(
+      "invalid-argument",
+      "the model keeps a state that cannot go back to a token before: leave option speculate out",
+    );
   }
 
   override loseRows(): void {

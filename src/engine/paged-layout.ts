@@ -85,9 +85,17 @@ export class PagedLayout implements Layout, TextBlocks {
       return !slides.has(text) && isReady(text);
     };
     const { parts, admitted, stuck } = this.#scheduler.plan(isPlanned);
-    for (const { id } of admitted) this.#texts.get(id)!.start();
+    for (const { id } of admitted) {
+      const text = this.#texts.get(id)!;
+      try {
+        text.start();
+      } catch (error) {
+        failed.push({ text, error });
+      }
+    }
     const planned = parts.map(({ id, count }) => this.#texts.get(id)!.part(count));
-    const all = this.#withoutLatePenalties([...planned.filter(({ text }) => !text.isOver), ...sliding]);
+    const isLeft = ({ text }: StepPart): boolean => text.isOver || failed.some((other) => other.text === text);
+    const all = this.#withoutLatePenalties([...planned, ...sliding].filter((part) => !isLeft(part)));
     const steps = all.length === 0 ? [] : [{ lane: this.#lane, parts: all }];
     if (stuck === undefined) return { steps, failed };
     const { pool } = this.#decoder.pages;
@@ -111,10 +119,7 @@ export class PagedLayout implements Layout, TextBlocks {
     const drawings = parts.flatMap(({ text }) => drawingOf(text) ?? []);
     return (
       parts.every(({ tokens, text }, at) => tokens === "drawn" && this.#lane.drawn.get(text) === at) &&
-      this.#drawer?.goesOn(
-        this.#decoder.rowsFor(parts.length).map((_, at) => at),
-        drawings,
-      ) === true
+      this.#drawer?.goesOn(this.#decoder.rowsFor(parts.length), drawings) === true
     );
   }
 
@@ -141,11 +146,9 @@ export class PagedLayout implements Layout, TextBlocks {
     const begun =
       read.length === 0 ? undefined : await this.#decoder.begin(read, draws ? this.#drawer : undefined, count);
     lane.drawn = new Map(others.flatMap(({ text, wants }, at) => (wants === "token" ? [[text, begun!.rows[at]]] : [])));
-    const sums = new Map<StepPart, Float64Array>();
-    // Each hands out a row for each of its tokens: they are read one by one.
-    for (const part of parts)
-      if (part.wants === "hidden")
-        sums.set(part, await this.#decoder.sumHidden(this.#entryOf(part), (part.text as EmbeddedText).sums));
+    const summed = new Map<StepPart, PartResult>();
+    // Each hands out a row for each of its tokens: they are read one by one. What the run before wrote stays written where one fails.
+    for (const part of parts) if (part.wants === "hidden") summed.set(part, await this.#sum(part));
     const runs = begun?.results ?? Promise.resolve([noResult]);
     const results = runs.then((all) =>
       all.map(({ tokens, logitsOf }) =>
@@ -153,13 +156,22 @@ export class PagedLayout implements Layout, TextBlocks {
           const at = others.indexOf(part);
           if (part.wants === "token") return { kind: "token", token: tokens[at] };
           if (part.wants === "logits") return { kind: "logits", at: (fromEnd) => logitsOf(at, fromEnd) };
-          return part.wants === "hidden" ? { kind: "hidden", sums: sums.get(part)! } : { kind: "nothing" };
+          return summed.get(part) ?? { kind: "nothing" };
         }),
       ),
     );
     // Nobody has to wait for them.
     results.catch(() => undefined);
     return { results };
+  }
+
+  async #sum(part: StepPart): Promise<PartResult> {
+    try {
+      const { sums } = part.text as EmbeddedText;
+      return { kind: "hidden", sums: await this.#decoder.sumHidden(this.#entryOf(part), sums) };
+    } catch (error) {
+      return { kind: "failed", error };
+    }
   }
 
   #entryOf({ text, tokens, over }: StepPart): Pick<PagedPart, "sequence" | "tokens" | "position" | "rows"> {

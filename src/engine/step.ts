@@ -34,7 +34,9 @@ export type PartResult =
   /** The logits after the token that comes `fromEnd` tokens before the part's last. */
   | { readonly kind: "logits"; readonly at: (fromEnd: number) => Float32Array }
   | { readonly kind: "token"; readonly token: number }
-  | { readonly kind: "hidden"; readonly sums: Float64Array };
+  | { readonly kind: "hidden"; readonly sums: Float64Array }
+  /** It could not be read: the others of the step were. */
+  | { readonly kind: "failed"; readonly error: unknown };
 
 /** What comes of runs that were begun. */
 export interface BegunRuns {

@@ -133,8 +133,9 @@ export abstract class EngineText {
     this.#isWaiting = wants === "logits" || wants === "hidden";
   }
 
-  /** Takes what came of a part. */
+  /** Takes what came of a part. Throws where the text cannot go on. */
   land(result: PartResult): void {
+    if (result.kind === "failed") throw result.error;
     if (result.kind === "logits" || result.kind === "hidden") this.#isWaiting = false;
     if (!this.isOver) this.landed(result);
   }

@@ -124,6 +124,26 @@ test("one that leaves while it waits is gone at once, and errors name nobody els
   await engine.close();
 });
 
+test("one that fails fails alone: the texts that were read in its step go on as they do alone", async () => {
+  const prompt = [5, 6, 7];
+  const alone = await tokensAlone(model, prompt, { maxTokens: 12 });
+  const pagedDecoder = new Proxy(model.pagedDecoder!, {
+    get(decoder, name) {
+      const value: unknown = Reflect.get(decoder, name, decoder);
+      if (name === "sumHidden") return () => Promise.reject(new Error("no sums"));
+      return typeof value === "function" ? (value.bind(decoder) as unknown) : value;
+    },
+  });
+  const { contextLength, vocabulary } = model;
+  const engine = createEngine({ contextLength, vocabulary, pagedDecoder });
+  const text = submit(engine, { prompt, maxTokens: 12 });
+  const embeddings = await Promise.allSettled([engine.embed!(tokens), engine.embed!(tokens)]);
+  await text.over;
+  for (const each of embeddings) expect(each).toMatchObject({ status: "rejected", reason: { message: "no sums" } });
+  expect([text.error, text.tokens]).toEqual([undefined, alone]);
+  await engine.close();
+});
+
 test("a model that does not hand it out has no embeddings", async () => {
   const { contextLength, vocabulary } = model;
   const decoder = model.pagedDecoder!;

@@ -5,6 +5,7 @@ import { CausalLM } from "../../src/index.node.js";
 import { rowsOf } from "../../src/cache/block-pool.js";
 import type { TokenConstraint } from "../../src/engine/constraint.js";
 import type { PagedDecoder } from "../../src/engine/paged-decoder.js";
+import { readSampling } from "../../src/engine/sampling.js";
 import type { Engine } from "../../src/serve/engine.js";
 import { createEngine, type EngineModel, type EngineOptions } from "../../src/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
@@ -370,6 +371,35 @@ describe("faults", () => {
     const plain = submit(engine, { prompt, maxTokens: 6 });
     await Promise.all([throwing.over, plain.over]);
     expect([throwing.end, plain.tokens]).toEqual(["failed", alone]);
+    await expectAllFree(engine);
+  });
+
+  test("a listener that throws when its text begins harms nobody else", async () => {
+    const engine = createEngine(model);
+    const prompt = tokensOf("Once upon a time");
+    const alone = await tokensAlone(model, prompt, { maxTokens: 6, ignoreEnd: true });
+    let failed: Error | undefined;
+    engine.submit(
+      {
+        id: "throws",
+        tenant: "",
+        prompt,
+        maxTokens: 6,
+        endTokens: new Set(),
+        sampling: readSampling({ temperature: 0 }),
+      },
+      {
+        started() {
+          throw new Error("a listener's own");
+        },
+        token: () => undefined,
+        ended() {},
+        failed: (error) => void (failed = error),
+      },
+    );
+    const plain = submit(engine, { prompt, maxTokens: 6 });
+    await plain.over;
+    expect([failed?.message, plain.tokens]).toEqual(["a listener's own", alone]);
     await expectAllFree(engine);
   });
 
