@@ -58,6 +58,9 @@ test("a state that a run lost is lost for all texts", async () => {
   await lm.release();
 });
 
+/** Sessions that ask alike share a device, for a while after the last of them too: no other suite asks for this one. */
+const ownDevice = { backend: "webgpu", webgpu: { powerPreference: "low-power", f16: false } } as const;
+
 describe.skipIf(noWebgpu !== undefined)("on a GPU that goes away", () => {
   let folder: ReturnType<typeof hubFolder>;
   let gpu: LosableGpu;
@@ -68,7 +71,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU that goes away", () => {
 
   const load = (more: LoadLanguageModelOptions = {}): Promise<CausalLM> => {
     loads++;
-    return CausalLM.load(folder.path, { backend: "webgpu", context: 64, cache: "paged", blockSize: 4, ...more });
+    return CausalLM.load(folder.path, { ...ownDevice, context: 64, cache: "paged", blockSize: 4, ...more });
   };
 
   beforeAll(() => {
@@ -214,7 +217,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU that goes away", () => {
   });
 
   test("generate and generateBatch reject, on linear caches and on pages", async () => {
-    const models = await Promise.all([load(), CausalLM.load(folder.path, { backend: "webgpu", context: 64 })]);
+    const models = await Promise.all([load(), CausalLM.load(folder.path, { ...ownDevice, context: 64 })]);
     const failure = async (texts: AsyncIterable<unknown>): Promise<unknown> => {
       try {
         for await (const _ of texts);

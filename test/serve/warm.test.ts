@@ -32,6 +32,9 @@ test("on a processor there is nothing to compile", async () => {
   await lm.release();
 });
 
+/** Sessions that ask alike share a device, for a while after the last of them too: no other suite asks for this one. */
+const ownDevice = { backend: "webgpu", webgpu: { powerPreference: "low-power", subgroupMatrices: false } } as const;
+
 describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   let folder: ReturnType<typeof hubFolder>;
   let gpu: LosableGpu;
@@ -50,11 +53,11 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   test("first requests compile nothing, and find the pool as it was", async () => {
     let compiled = 0;
     const lm = await CausalLM.load(folder.path, {
-      backend: "webgpu",
+      ...ownDevice,
       context: 64,
       cache: "paged",
       blockSize: 4,
-      webgpu: { onPipelines: () => void compiled++ },
+      webgpu: { ...ownDevice.webgpu, onPipelines: () => void compiled++ },
     });
     const engine = createEngine(lm, { mostRunning: 4 });
     const { warm } = engine;
@@ -86,7 +89,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   test("a device that is lost while shaders are compiled is one that is lost", async () => {
     gpu.lose();
     const load = (): Promise<CausalLM> =>
-      CausalLM.load(folder.path, { backend: "webgpu", context: 32, cache: "paged", blockSize: 4 });
+      CausalLM.load(folder.path, { ...ownDevice, context: 32, cache: "paged", blockSize: 4 });
     const lines: string[] = [];
     const server = createServer(load(), { maxRunning: 1, reload: load, tell: (line) => void lines.push(line) });
     const [opened, before] = [gpu.opened, gpu.pipelines];
