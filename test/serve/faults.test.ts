@@ -95,13 +95,13 @@ test("the client leaves in the middle", async () => {
 
 test("a reader that stalls: what waits is bounded, its text ends, others go on", async () => {
   const ends: LogEntry[] = [];
-  const wide = await serveScript(lm, () => ({ tokens: Array<number>(60_000).fill(300) }), {
+  const wide = await serveScript(lm, () => ({ tokens: Array<number>(2_000_000).fill(300) }), {
     log: (entry) => ends.push(entry),
     limits: { waitingBytes: 20_000 },
-    context: 100_000,
+    context: 4_000_000,
   });
   try {
-    // More than the system's own buffers take.
+    // More than the system's own buffers take, and more than any machine makes before the stall is noticed.
     const socket = await rawRequest(wide.address, { messages, stream: true, logprobs: true, top_logprobs: 20 });
     const other = await wide.post(chat, { messages, stream: true, max_tokens: 50 });
     expect(eventsOf(await other.text()).at(-1)).toBe("[DONE]");
