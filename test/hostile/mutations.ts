@@ -9,7 +9,7 @@ import { type Fact, knownSize } from "../../src/graph/fact.js";
 import type { Graph } from "../../src/graph/graph.js";
 import { ModelProtoSchema } from "../../src/onnx/onnx_pb.js";
 import { readModel } from "../../src/onnx/read.js";
-import { drawPlan } from "../../src/explain/draw.js";
+import { drawPlan } from "../../tools/pictures/draw.js";
 import { explainJson } from "../../src/explain/json.js";
 import { explainPlan } from "../../src/explain/text.js";
 import { makePlan } from "../../src/plan/plan.js";

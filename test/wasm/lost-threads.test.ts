@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { writeModel } from "../../src/onnx/write.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));

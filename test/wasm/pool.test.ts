@@ -10,7 +10,7 @@ import type { WorkerHandle } from "../../src/base/platform.js";
 import type { WorkerStart } from "../../src/backends/wasm/control.js";
 import { WasmMemory } from "../../src/backends/wasm/memory.js";
 import { KernelPool } from "../../src/backends/wasm/pool.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import type { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { nodePlatform } from "../../src/platform/node.js";
