@@ -57,15 +57,8 @@ function packCases(all: readonly CaseFiles[]): { json: string; bytes: Uint8Array
   return { json: JSON.stringify(index), bytes: Buffer.concat(pieces) };
 }
 
-const protobuf = "/modules/@bufbuild/protobuf/dist/esm";
 const html = `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">
-<script type="importmap">${JSON.stringify({
-  imports: {
-    "#insitu/": "/dist/",
-    "@bufbuild/protobuf": `${protobuf}/index.js`,
-    "@bufbuild/protobuf/codegenv2": `${protobuf}/codegenv2/index.js`,
-  },
-})}</script><script type="module" src="/page.js"></script>`;
+<script type="importmap">${JSON.stringify({ imports: { "#insitu/": "/dist/" } })}</script><script type="module" src="/page.js"></script>`;
 
 interface Decoded {
   readonly memories: number;

@@ -7,7 +7,7 @@ import { InsituError } from "../../src/base/error.js";
 import { seededRandom, workOf } from "../../src/graph/call.js";
 import { type Fact, knownSize } from "../../src/graph/fact.js";
 import type { Graph } from "../../src/graph/graph.js";
-import { ModelProtoSchema } from "../../src/onnx/onnx_pb.js";
+import { ModelProtoSchema } from "../onnx/onnx_pb.js";
 import { readModel } from "../../src/onnx/read.js";
 import { drawPlan } from "../../tools/pictures/draw.js";
 import { explainJson } from "../../src/explain/json.js";
