@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Folders of dist/ that are not src/'s. */
-const others = ["browser", ".tsbuildinfo"];
+const others = ["browser", "node", ".tsbuildinfo"];
 
 /** Prunes a folder of dist/, given from there with a slash at its end. */
 export function pruneDist(folder = "") {

@@ -9,7 +9,7 @@ import { models } from "./models.js";
 import { serve } from "./serve.js";
 import { loadTools, type LoadTools, toolSummaries } from "./tools.js";
 import { asTyped, UsageError } from "./usage.js";
-import { insituVersion } from "./version.js";
+import { asksForVersion, insituVersion } from "./version.js";
 
 const commands: readonly Command[] = [generate, chat, serve, inspect, models];
 
@@ -40,7 +40,7 @@ async function run(argv: readonly string[], tools: LoadTools): Promise<number> {
     else console.log(overview());
     return name === undefined ? usageCode : 0;
   }
-  if (name === "--version" || name === "-v" || name === "-V" || name === "version") {
+  if (asksForVersion(name)) {
     console.log(insituVersion());
     return 0;
   }

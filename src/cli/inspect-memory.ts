@@ -28,7 +28,7 @@ export interface MemoryForecast {
 }
 
 /** Node with the library loaded and a model's graph prepared, garbage of the engine's young generation included; and each further thread. */
-const [nodeBytes, threadBytes] = [100e6, 10e6];
+const [nodeBytes, threadBytes] = [80e6, 10e6];
 
 /** A token of the vocabulary, or a merge of two, in the tables that a tokenizer makes of it. */
 const entryBytes = 450;
