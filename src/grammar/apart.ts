@@ -7,7 +7,14 @@ export function areApart(options: readonly ReadSchema[]): boolean {
   return options.every((one, at) => options.slice(at + 1).every((other) => twoApart(one, other)));
 }
 
-function twoApart(a: ReadSchema, b: ReadSchema): boolean {
+/** Properties inside of properties that are looked into. */
+const mostDepth = 8;
+
+function twoApart(first: ReadSchema, second: ReadSchema, depth = 0): boolean {
+  if (depth > mostDepth) return false;
+  const [a, b] = [followed(first), followed(second)];
+  if (a.kind === "choice") return a.options.every((each) => twoApart(each, b, depth + 1));
+  if (b.kind === "choice") return twoApart(b, a, depth + 1);
   if (a.kind === "values" && b.kind === "values") {
     const texts = new Set(b.values.map(canonicalText));
     return a.values.every((value) => !texts.has(canonicalText(value)));
@@ -18,8 +25,11 @@ function twoApart(a: ReadSchema, b: ReadSchema): boolean {
   if (both.length === 0) return true;
   if (both.some((type) => type !== "object") || a.kind !== "typed" || b.kind !== "typed") return false;
   const [inA, inB] = [requiredIn(a.object), requiredIn(b.object)];
-  return [...inA].some(([name, schema]) => inB.has(name) && twoApart(schema, inB.get(name)!));
+  return [...inA].some(([name, schema]) => inB.has(name) && twoApart(schema, inB.get(name)!, depth + 1));
 }
+
+/** What a reference refers to. */
+const followed = (schema: ReadSchema): ReadSchema => (schema.kind === "reference" ? (schema.to.schema ?? schema) : schema);
 
 const requiredIn = (rules: ObjectRules): ReadonlyMap<string, ReadSchema> =>
   new Map(

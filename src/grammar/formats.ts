@@ -54,6 +54,12 @@ const formats: Readonly<Record<string, string>> = {
   "uri-reference": reference,
   "uri-template": `(?:[A-Za-z0-9._~!$&()*+,;=:@/?#\\[\\]-]|${escaped}|\\{[+#./;?&]?${variable}(?:,${variable})*\\})*`,
   "json-pointer": pointer,
+  // Those with letters beyond ASCII have these among them.
+  "idn-email": `${atom}(?:\\.${atom})*@(?:${label}\\.)+${label}`,
+  "idn-hostname": hostname,
+  iri: uri,
+  "iri-reference": reference,
+  byte: "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?",
   "relative-json-pointer": `(?:0|[1-9]\\d{0,8})(?:#|${pointer})`,
 };
 
@@ -70,3 +76,9 @@ export const formatPattern = (format: string): string | undefined =>
 
 /** True for the name of a pattern, which must stand beside it. */
 export const isNamedPattern = (format: string): boolean => named.has(format);
+
+/** Names of OpenAPI that tell how a text is shown or kept, and nothing of what is in it. */
+const shown: ReadonlySet<string> = new Set(["password", "binary", "markdown", "html", "multi-line"]);
+
+/** True for a format that restricts nothing. */
+export const isAnnotation = (format: string): boolean => shown.has(format);
