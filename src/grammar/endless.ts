@@ -41,6 +41,8 @@ function mayEnd(schema: ReadSchema, ended: ReadonlySet<ReadSchema>): boolean {
     if (type !== "object") return true;
     if (object.kind === "open") return object.least === 0 || object.members.some(({ values }) => isEnded(values));
     const properties = object.properties.filter((each) => isEnded(each.schema));
-    return properties.length >= object.least && object.properties.every((each) => !each.isRequired || isEnded(each.schema));
+    return (
+      properties.length >= object.least && object.properties.every((each) => !each.isRequired || isEnded(each.schema))
+    );
   });
 }

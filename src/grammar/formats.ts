@@ -15,14 +15,14 @@ const ipv6 = `(?:(?:${h16}:){7}${h16}|(?:${h16}:){6}${ipv4}|(?:${h16}:){1,7}:|:(
   .join("|")}|::)`;
 
 const label = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
-/** At most 253 characters: few labels, or shorter ones. */
-const hostname = [
+/** At most 253 characters: few labels, or shorter ones. Two hyphens in a row would begin what stands for other letters. */
+const hostname = `(?!.*--)(?:${[
   [60, 3],
   [28, 7],
 ]
   .map(([length, more]) => [`[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,${length}}[a-zA-Z0-9])?`, more] as const)
   .map(([each, more]) => `${each}(?:\\.${each}){0,${more}}`)
-  .join("|");
+  .join("|")})`;
 const atom = "[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+";
 
 const escaped = "%[0-9A-Fa-f]{2}";
@@ -36,7 +36,7 @@ const variable = `(?:[A-Za-z0-9_]|${escaped})+(?::[1-9]\\d{0,3}|\\*)?`;
 
 const pointer = "(?:/(?:[^~/]|~[01])*)*";
 const count = "\\d{1,9}";
-const timeOfDuration = `T(?:${count}H(?:${count}M)?(?:${count}S)?|${count}M(?:${count}S)?|${count}S)`;
+const timeOfDuration = `T(?:${count}H(?:${count}M(?:${count}S)?)?|${count}M(?:${count}S)?|${count}S)`;
 const dateOfDuration = `(?:${count}Y(?:${count}M(?:${count}D)?)?|${count}M(?:${count}D)?|${count}D)`;
 
 /** Patterns of the formats that there are, from the first to the last character. */

@@ -55,3 +55,13 @@ export class NoValue extends InsituError {
     super("invalid-argument", refusalText(path, why));
   }
 }
+
+/** What a part comes to; nothing where no value obeys it. */
+export function unlessNone<T>(make: () => T): readonly T[] {
+  try {
+    return [make()];
+  } catch (error) {
+    if (error instanceof NoValue) return [];
+    throw error;
+  }
+}

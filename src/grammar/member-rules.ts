@@ -1,5 +1,5 @@
 /** What arrays and objects must be, of what a schema says of their elements and properties. */
-import { limits, NoValue, refusal } from "./limits.js";
+import { limits, NoValue, refusal, unlessNone } from "./limits.js";
 import { obeys, type SchemaTools } from "./obeys.js";
 import type { Located, PlainSchema } from "./plain-schema.js";
 import type { ArrayRules, Member, ObjectRules, ReadSchema } from "./read-schema.js";
@@ -48,7 +48,8 @@ export function objectRules(plain: PlainSchema, path: string, depth: number, rea
   const isName = (name: string): boolean =>
     names !== undefined && plain.names.every(({ schema }) => obeys(name, schema, reader.tools));
   const known = new Set([...properties.keys(), ...required]);
-  const byNames = known.size === 0 && names?.kind === "values" ? names.values.filter((name) => typeof name === "string") : [];
+  const byNames =
+    known.size === 0 && names?.kind === "values" ? names.values.filter((name) => typeof name === "string") : [];
   const closed = [...known, ...byNames].flatMap((name) => {
     const rule = isName(name) ? rulesOf(name, plain, reader) : undefined;
     const schema = rule && reader.readAll(rule, depth + 1);
@@ -78,20 +79,40 @@ function rulesOf(name: string, plain: PlainSchema, { tools }: RuleReader): reado
   return listed === undefined && byPattern.length === 0 ? plain.additional : [...(listed ?? []), ...patterned];
 }
 
-/** Properties by patterns of their names, each name by one pattern alone, and those that no pattern is for. */
-function membersOf(plain: PlainSchema, names: ReadSchema, path: string, depth: number, reader: RuleReader): readonly Member[] {
+/** Patterns of which names may obey several. */
+const mostPatterns = 4;
+
+/** Some of the patterns, in every way; one by one where they are many. */
+function subsetsOf(patterns: readonly string[]): readonly (readonly string[])[] {
+  if (patterns.length > mostPatterns) return patterns.map((each) => [each]);
+  return patterns.reduce<readonly (readonly string[])[]>(
+    (found, each) => [...found, [each], ...found.map((some) => [...some, each])],
+    [],
+  );
+}
+
+/** Properties by the patterns of their names, and those that no pattern is for. */
+function membersOf(
+  plain: PlainSchema,
+  names: ReadSchema,
+  path: string,
+  depth: number,
+  reader: RuleReader,
+): readonly Member[] {
   const { patternProperties } = plain;
   const patterns = [...new Set(patternProperties.map(([pattern]) => pattern))];
   const tooLong = patterns.find(({ length }) => length > limits.pattern);
   if (tooLong !== undefined) throw refusal(path, `has a pattern of more than ${limits.pattern} characters`);
   if (patterns.length > 0 && names.kind !== "any")
     throw refusal(path, 'has "propertyNames" beside "patternProperties", which is not supported');
-  const byPattern = patterns.flatMap((pattern) => {
-    const rules = patternProperties.flatMap(([each, schema]) => (each === pattern ? [schema] : []));
-    const values = reader.readAll(rules, depth + 1);
-    const string = { patterns: [pattern], without: [], minLength: 0, maxLength: Infinity };
+  const byPattern = subsetsOf(patterns).flatMap((some) => {
+    const rules = patternProperties.flatMap(([each, schema]) => (some.includes(each) ? [schema] : []));
+    const [values] = unlessNone(() => reader.readAll(rules, depth + 1));
+    const string = { patterns: some, without: [], minLength: 0, maxLength: Infinity };
     const wanted = stringSchema(string, path);
-    return values === undefined ? [] : [{ names: wanted, without: patterns.filter((each) => each !== pattern), values }];
+    return values === undefined
+      ? []
+      : [{ names: wanted, without: patterns.filter((each) => !some.includes(each)), values }];
   });
   const values = reader.readAll(plain.additional, depth + 1);
   return values === undefined ? byPattern : [...byPattern, { names, without: patterns, values }];

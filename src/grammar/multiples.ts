@@ -45,7 +45,8 @@ export class MultipleAutomaton implements Automaton {
     const { units, places } = this.#multiple;
     const inner = this.#decimals;
     // Of the digits: how many stand behind the point, one more; 0 before it.
-    const keyOf = (state: number, behind: number, left: number): number => (state * (places + 2) + behind) * units + left;
+    const keyOf = (state: number, behind: number, left: number): number =>
+      (state * (places + 2) + behind) * units + left;
     const states: { readonly state: number; readonly behind: number; readonly left: number }[] = [
       { state: inner.start, behind: 0, left: 0 },
     ];

@@ -25,6 +25,9 @@ export function obeys(value: unknown, schema: unknown, tools: SchemaTools, depth
   if (!list("allOf").every(also)) return false;
   if (anyOf !== undefined && !list("anyOf").some(also)) return false;
   if (oneOf !== undefined && list("oneOf").filter(also).length !== 1) return false;
+  if (schema["not"] !== undefined && also(schema["not"])) return false;
+  const { if: condition, then = true, else: otherwise = true } = schema;
+  if (condition !== undefined && !also(also(condition) ? then : otherwise)) return false;
   if (schema["const"] !== undefined && !isSame(value, schema["const"])) return false;
   if (schema["enum"] !== undefined && !list("enum").some((each) => isSame(value, each))) return false;
   const types = type === undefined ? undefined : ([type, nullable === true ? "null" : []].flat() as string[]);
@@ -87,10 +90,19 @@ function obeysObject(value: Json, given: Json, part: Part, matches: Matches): bo
   return (
     countIn(names.length, given, "minProperties", "maxProperties") &&
     required.every((name) => Object.hasOwn(value, name)) &&
+    ["dependentRequired", "dependentSchemas", "dependencies"].every((key) =>
+      Object.entries((given[key] ?? {}) as Json).every(
+        ([name, needs]) =>
+          !Object.hasOwn(value, name) ||
+          (Array.isArray(needs) ? needs.every((each) => Object.hasOwn(value, String(each))) : part(value, needs)),
+      ),
+    ) &&
     names.every((name) => {
       const by = patterned.filter(([pattern]) => matches(pattern, name)).map(([, schema]) => schema);
       if (Object.hasOwn(properties, name)) by.push(properties[name]);
-      return part(name, propertyNames) && (by.length === 0 ? [additional] : by).every((each) => part(value[name], each));
+      return (
+        part(name, propertyNames) && (by.length === 0 ? [additional] : by).every((each) => part(value[name], each))
+      );
     })
   );
 }

@@ -75,7 +75,9 @@ export const typeOfKeyword: Readonly<Record<string, string>> = {
 
 /** Reads what a schema says by keywords of its own. */
 export function plainSchema(given: Json, path: string): PlainSchema {
-  const says = new Set(Object.keys(given).flatMap((key) => (Object.hasOwn(typeOfKeyword, key) ? typeOfKeyword[key] : [])));
+  const says = new Set(
+    Object.keys(given).flatMap((key) => (Object.hasOwn(typeOfKeyword, key) ? typeOfKeyword[key] : [])),
+  );
   const at = (key: string): readonly Located[] =>
     given[key] === undefined ? [] : [{ schema: given[key], path: `${path}/${key}` }];
   return {

@@ -7,8 +7,9 @@ import type { JsonSchema } from "../engine/constraint.js";
 import { areApart } from "./apart.js";
 import { requireEnds } from "./endless.js";
 import { formatPattern, isAnnotation, isNamedPattern } from "./formats.js";
-import { limits, NoValue, refusal } from "./limits.js";
+import { limits, NoValue, refusal, unlessNone } from "./limits.js";
 import { arrayRules, objectRules, type RuleReader } from "./member-rules.js";
+import { negated } from "./negation.js";
 import { obeys, type SchemaTools } from "./obeys.js";
 import { PatternMatcher } from "./pattern.js";
 import { both, type Located, type PlainSchema, plainSchema, typeOfKeyword } from "./plain-schema.js";
@@ -28,7 +29,9 @@ const annotations: ReadonlySet<string> = new Set(
 const definitions: ReadonlySet<string> = new Set(["$defs", "definitions"]);
 
 /** Keywords that say that other schemas hold. */
-const combining: ReadonlySet<string> = new Set(["$ref", "anyOf", "oneOf", "allOf"]);
+const combining: ReadonlySet<string> = new Set(
+  "$ref anyOf oneOf allOf not if then else dependentRequired dependentSchemas dependencies".split(" "),
+);
 
 const allowed: ReadonlySet<string> = new Set([
   ...Object.keys(typeOfKeyword),
@@ -72,6 +75,8 @@ class SchemaReader implements RuleReader {
   readonly #numbers = new Map<unknown, number>();
   /** What must turn out to be apart, once all was read. */
   readonly #apart: { readonly options: readonly ReadSchema[]; readonly path: string }[] = [];
+  /** Schemas that say what must not hold: the properties that they name are not evaluated. */
+  #negations = 0;
   #schemas = 0;
   #values = 0;
   readonly tools: SchemaTools = {
@@ -136,45 +141,45 @@ class SchemaReader implements RuleReader {
     if (combined.length === 1 && own.length === 0) {
       const [keyword] = combined;
       if (keyword === "$ref") return this.#reference(schema["$ref"], path);
-      if (keyword !== "allOf") return this.#choice(schema, keyword, path, depth);
+      if (keyword === "anyOf" || keyword === "oneOf") return this.#choice(schema, keyword, path, depth);
     }
-    const read = this.#alternatives(schema, path, depth).flatMap((plain) => this.#unlessNone(() => this.#typed(plain, schema, path, depth)));
+    const read = this.#alternatives(schema, path, depth).flatMap((plain) =>
+      unlessNone(() => this.#typed(plain, schema, path, depth)),
+    );
     if (read.length === 0) throw new NoValue(path, "says at once what no value obeys");
     return read.length === 1 ? read[0] : { kind: "choice", options: read };
   }
 
   /** The keywords of a schema that restrict anything, those that combine others apart; what stands in its definitions is read. */
-  #keysOf(given: unknown, path: string, depth: number): { readonly own: readonly string[]; readonly combined: readonly string[] } {
+  #keysOf(
+    given: unknown,
+    path: string,
+    depth: number,
+  ): { readonly own: readonly string[]; readonly combined: readonly string[] } {
     if (!isObject(given)) throw refusal(path, `must be an object of keywords or true, got ${valueText(given)}`);
     if (depth > limits.depth) throw refusal(path, `is nested more than ${limits.depth} deep`);
     if (++this.#schemas > limits.schemas) throw refusal(path, `has more than ${limits.schemas} parts`);
     const keys = Object.keys(given).filter((key) => !annotations.has(key) && !key.startsWith("x-"));
     const unknown = keys.find((key) => !allowed.has(key));
     if (unknown !== undefined) throw refusal(path, `has "${unknown}", which is not supported`);
+    if (path !== "" && typeof given["$id"] === "string" && JSON.stringify(given).includes('"$ref":'))
+      throw refusal(path, 'has "$id" around references, which would mean other places than they name');
     for (const key of definitions)
       if (given[key] !== undefined) {
-        if (!isObject(given[key])) throw refusal(`${path}/${key}`, `must hold schemas by name, got ${valueText(given[key])}`);
+        if (!isObject(given[key]))
+          throw refusal(`${path}/${key}`, `must hold schemas by name, got ${valueText(given[key])}`);
         for (const [name, schema] of Object.entries(given[key]))
-          if (typeof schema !== "boolean" && !this.#done.has(schema)) this.read(schema, `${path}/${key}/${name}`, depth + 1);
+          if (typeof schema !== "boolean" && !this.#done.has(schema))
+            this.read(schema, `${path}/${key}/${name}`, depth + 1);
       }
     const rest = keys.filter((key) => !definitions.has(key) && !(key === "uniqueItems" && given[key] === false));
     return { own: rest.filter((key) => !combining.has(key)), combined: rest.filter((key) => combining.has(key)) };
   }
 
-  /** What a part comes to; nothing where no value obeys it. */
-  #unlessNone<T>(make: () => T): readonly T[] {
-    try {
-      return [make()];
-    } catch (error) {
-      if (error instanceof NoValue) return [];
-      throw error;
-    }
-  }
-
   /** anyOf and oneOf by themselves. */
   #choice(given: Json, keyword: string, path: string, depth: number): ReadSchema {
     const options = listOf(given[keyword], `${path}/${keyword}`).flatMap((schema, at) =>
-      this.#unlessNone(() => this.read(schema, `${path}/${keyword}/${at}`, depth + 1)),
+      unlessNone(() => this.read(schema, `${path}/${keyword}/${at}`, depth + 1)),
     );
     if (options.length === 0) throw new NoValue(path, `has "${keyword}" of which no value obeys any`);
     if (keyword === "oneOf") this.#apart.push({ options, path });
@@ -188,9 +193,13 @@ class SchemaReader implements RuleReader {
     const { combined } = this.#keysOf(given, path, depth);
     const { unevaluatedProperties, ...schema } = given as Json;
     const isClosed = combined.length > 0 && unevaluatedProperties === false;
-    if (combined.length > 0 && ((!isClosed && unevaluatedProperties !== undefined) || schema["unevaluatedItems"] !== undefined))
+    if (
+      combined.length > 0 &&
+      ((!isClosed && unevaluatedProperties !== undefined) || schema["unevaluatedItems"] !== undefined)
+    )
       throw refusal(path, 'has "unevaluated…" beside schemas that it combines, which is not supported');
     const own = combined.length > 0 ? schema : (given as Json);
+    const negations = this.#negations;
     let found: readonly PlainSchema[] = [plainSchema(own, path)];
     for (const keyword of combined)
       for (const options of this.#parts(own, keyword, path, depth)) {
@@ -198,6 +207,8 @@ class SchemaReader implements RuleReader {
         if (found.length > limits.alternatives)
           throw refusal(path, `has more than ${limits.alternatives} ways in which all of it may hold`);
       }
+    if (isClosed && this.#negations > negations)
+      throw refusal(path, 'has "unevaluatedProperties" beside "if", "not" or dependencies, which is not supported');
     // What nobody lists may not be there.
     return isClosed ? found.map((each) => ({ ...each, additional: [{ schema: false, path }] })) : found;
   }
@@ -208,11 +219,35 @@ class SchemaReader implements RuleReader {
       const { schema, at } = this.#referred(given["$ref"], path);
       return [this.#alternatives(schema, at, depth + 1)];
     }
+    if (/^(not|if|depend)/.test(keyword)) this.#negations++;
+    if (keyword === "not") {
+      const broken = negated(given["not"], this.tools.find);
+      if (broken === undefined) throw refusal(path, 'has "not" of a schema whose opposite cannot be said');
+      return [this.#alternatives(broken, `${path}/not`, depth + 1)];
+    }
+    if (keyword === "then" || keyword === "else") return [];
+    if (keyword === "if") {
+      const [then, otherwise] = [given["then"] ?? true, given["else"] ?? true];
+      if (then === true && otherwise === true) return [];
+      const broken = negated(given["if"], this.tools.find) ?? false;
+      const both = { anyOf: [{ allOf: [given["if"], then] }, { allOf: [broken, otherwise] }] };
+      return [this.#alternatives(both, `${path}/if`, depth + 1)];
+    }
+    if (keyword.startsWith("depend")) {
+      const named = given[keyword];
+      if (!isObject(named)) throw refusal(path, `has "${keyword}" that is no object: ${valueText(named)}`);
+      return Object.entries(named).map(([name, needs]) =>
+        this.#alternatives(dependency(name, needs), `${path}/${keyword}/${name}`, depth + 1),
+      );
+    }
     const listed = listOf(given[keyword], `${path}/${keyword}`);
     const several = listed.map((schema, at) => this.#alternatives(schema, `${path}/${keyword}/${at}`, depth + 1));
     if (keyword === "allOf") return several;
     if (keyword === "oneOf")
-      this.#apart.push({ options: listed.flatMap((schema, at) => this.#unlessNone(() => this.read(schema, `${path}/oneOf/${at}`, depth + 1))), path });
+      this.#apart.push({
+        options: listed.flatMap((schema, at) => unlessNone(() => this.read(schema, `${path}/oneOf/${at}`, depth + 1))),
+        path,
+      });
     return [several.flat()];
   }
 
@@ -264,7 +299,9 @@ class SchemaReader implements RuleReader {
       types: meant,
       path,
       string: stringRules(has("string") ? plain : nothing, path),
-      number: has("number", "integer") ? { bounds: plain.bounds, multiples: plain.multiples } : { bounds: {}, multiples: [] },
+      number: has("number", "integer")
+        ? { bounds: plain.bounds, multiples: plain.multiples }
+        : { bounds: {}, multiples: [] },
       array: arrayRules(has("array") ? plain : nothing, path, depth, this),
       object: objectRules(has("object") ? plain : nothing, path, depth, this),
     };
@@ -280,6 +317,13 @@ class SchemaReader implements RuleReader {
     if (kept.length === 0) throw new NoValue(path, `has "enum" or "const" without a value that all else allows`);
     return { kind: "values", values: kept };
   }
+}
+
+/** What must hold where a property is there: it is not, or it is and others are, or a schema holds. */
+function dependency(name: string, needs: unknown): Json {
+  const there = { required: [name] };
+  const also = Array.isArray(needs) ? { required: needs as readonly unknown[] } : needs;
+  return { anyOf: [{ properties: { [name]: false } }, { allOf: [there, also] }] };
 }
 
 function listOf(given: unknown, path: string): readonly unknown[] {

@@ -50,6 +50,8 @@ const mostMilliseconds = 5;
 interface PendingAutomaton {
   readonly automaton: TextAutomaton;
   readonly path: string;
+  /** True where there need be no text at all: names by several patterns. */
+  readonly mayBeNone: boolean;
   readonly expression: (regulars: Regulars) => Regular;
 }
 
@@ -81,10 +83,10 @@ export class ValueGrammars {
       await pause();
       turn = performance.now();
     };
-    for (const { automaton, path, expression } of this.#automata.values()) {
+    for (const { automaton, path, mayBeNone, expression } of this.#automata.values()) {
       await breathe();
       const isThere = await automaton.make(regulars, expression(regulars), breathe);
-      if (!isThere) throw refusal(path, "allows no value at all");
+      if (!isThere && !mayBeNone) throw refusal(path, "allows no value at all");
       this.#bytes += automaton.bytes;
     }
     for (const make of this.#derived) {
@@ -180,28 +182,36 @@ export class ValueGrammars {
     return choice(...types.map((type) => byType[type]()));
   }
 
-  #string(rules: StringRules, path: string): GrammarPart {
+  #string(rules: StringRules, path: string, mayBeNone = false): GrammarPart {
     const { patterns, without, minLength, maxLength } = rules;
     const quote = this.text('"');
     // What no pattern asks for may be escaped where it need not be.
     const encoding = patterns.length + without.length === 0 ? "free-string" : "string";
     const key = JSON.stringify([patterns, without, minLength, String(maxLength)]);
-    const text = this.#automaton(key, encoding, path, (regulars) => {
-      const texts = (pattern: string): Regular =>
-        patternTexts(regulars, pattern, (why) => {
-          throw refusal(path, `${why}: ${JSON.stringify(pattern)}`);
-        });
-      return regulars.and(
-        ...patterns.map(texts),
-        ...without.map((pattern) => regulars.not(texts(pattern))),
-        regulars.repeat(regulars.any, minLength, maxLength),
-      );
-    });
+    const text = this.#automaton(
+      key,
+      encoding,
+      path,
+      (regulars) => {
+        const texts = (pattern: string): Regular =>
+          patternTexts(regulars, pattern, (why) => {
+            throw refusal(path, `${why}: ${JSON.stringify(pattern)}`);
+          });
+        return regulars.and(
+          ...patterns.map(texts),
+          ...without.map((pattern) => regulars.not(texts(pattern))),
+          regulars.repeat(regulars.any, minLength, maxLength),
+        );
+      },
+      mayBeNone,
+    );
     return sequence(quote, automatonPart(text), quote);
   }
 
   #number(bounds: NumberBounds, multiples: readonly number[], path: string): GrammarPart {
-    const decimals = this.#automaton(JSON.stringify(bounds), "plain", path, (regulars) => numberTexts(regulars, bounds));
+    const decimals = this.#automaton(JSON.stringify(bounds), "plain", path, (regulars) =>
+      numberTexts(regulars, bounds),
+    );
     if (multiples.length === 0) return automatonPart(decimals);
     const refuse = (): never => {
       throw refusal(path, `has "multipleOf" ${multiples.join(" and ")}, which takes too many steps to be told`);
@@ -217,11 +227,17 @@ export class ValueGrammars {
   }
 
   /** An automaton that is there once all were made. */
-  #automaton(key: string, encoding: Encoding, path: string, make: (regulars: Regulars) => Regular): Automaton {
-    const name = `${encoding} ${key}`;
+  #automaton(
+    key: string,
+    encoding: Encoding,
+    path: string,
+    make: (regulars: Regulars) => Regular,
+    mayBeNone = false,
+  ): Automaton {
+    const name = `${encoding} ${mayBeNone ? "?" : ""}${key}`;
     let pending = this.#automata.get(name);
     if (pending === undefined) {
-      pending = { automaton: new TextAutomaton(encoding), path, expression: make };
+      pending = { automaton: new TextAutomaton(encoding), path, mayBeNone, expression: make };
       this.#automata.set(name, pending);
     }
     return pending.automaton;
@@ -325,7 +341,7 @@ export class ValueGrammars {
   #name(names: ReadSchema, without: readonly string[], path: string): GrammarPart | undefined {
     switch (names.kind) {
       case "any":
-        return this.#string({ ...anyText, without }, path);
+        return this.#string({ ...anyText, without }, path, without.length > 0);
       case "reference":
         return this.#name(names.to.schema!, without, path);
       case "choice": {
@@ -337,7 +353,7 @@ export class ValueGrammars {
         return texts.length === 0 ? undefined : this.text(...texts.map((text) => JSON.stringify(text)));
       }
       case "typed":
-        return names.types.includes("string") ? this.#string({ ...names.string, without }, path) : undefined;
+        return names.types.includes("string") ? this.#string({ ...names.string, without }, path, true) : undefined;
       default:
         return names satisfies never;
     }

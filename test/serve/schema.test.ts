@@ -70,16 +70,37 @@ describe("what is enforced", () => {
     [{ minimum: 1 }, ["1", "2.5"], ["0"]],
     [{ type: "integer", multipleOf: 5, minimum: -10, maximum: 20 }, ["-10", "0", "15"], ["-15", "3", "25", "5.0"]],
     [{ type: "number", multipleOf: 0.25, minimum: 0 }, ["0", "1.25", "7.5", "3"], ["0.1", "-1", "1.250"]],
-    [{ allOf: [{ type: "integer", multipleOf: 2 }, { multipleOf: 3, minimum: 5 }] }, ["6", "12"], ["4", "9", "0"]],
-    [{ allOf: [closed({ a: { type: "null" } }), closed({ b: { type: "null" } })] }, ['{"a": null, "b": null}'], ['{"a": null}']],
+    [
+      {
+        allOf: [
+          { type: "integer", multipleOf: 2 },
+          { multipleOf: 3, minimum: 5 },
+        ],
+      },
+      ["6", "12"],
+      ["4", "9", "0"],
+    ],
+    [
+      { allOf: [closed({ a: { type: "null" } }), closed({ b: { type: "null" } })] },
+      ['{"a": null, "b": null}'],
+      ['{"a": null}'],
+    ],
     [{ $ref: "#/$defs/n", maximum: 3, $defs: { n: { type: "integer" } } }, ["3", "-7"], ["4", '"a"']],
     [
-      { type: "object", anyOf: [{ required: ["a"] }, { required: ["b"] }], properties: { a: { const: 1 }, b: { const: 2 } } },
+      {
+        type: "object",
+        anyOf: [{ required: ["a"] }, { required: ["b"] }],
+        properties: { a: { const: 1 }, b: { const: 2 } },
+      },
       ['{"a": 1}', '{"b": 2}', '{"a": 1, "b": 2}'],
       ["{}"],
     ],
     [
-      { type: "object", patternProperties: { "^n": { type: "integer" }, "^s": { type: "string" } }, additionalProperties: false },
+      {
+        type: "object",
+        patternProperties: { "^n": { type: "integer" }, "^s": { type: "string" } },
+        additionalProperties: false,
+      },
       ["{}", '{"n": 1, "s": "x"}'],
       ['{"n": "x"}', '{"x": 1}'],
     ],
@@ -90,7 +111,11 @@ describe("what is enforced", () => {
       ['{"a": 1}'],
     ],
     [
-      { ...(closed({ a: { const: 1 }, b: { const: 2 }, c: { const: 3 } }, ["b"]) as object), minProperties: 2, maxProperties: 2 },
+      {
+        ...(closed({ a: { const: 1 }, b: { const: 2 }, c: { const: 3 } }, ["b"]) as object),
+        minProperties: 2,
+        maxProperties: 2,
+      },
       ['{"a": 1, "b": 2}', '{"b": 2, "c": 3}'],
       ['{"b": 2}', '{"a": 1, "c": 3}', '{"a": 1, "b": 2, "c": 3}'],
     ],
@@ -154,8 +179,8 @@ describe("what is refused", () => {
     [{ type: "integer", multipleOf: 5, minimum: 1, maximum: 4 }, "no value"],
     [{ type: "array", uniqueItems: true }, "uniqueItems"],
     [{ type: "array", contains: { const: 1 } }, "contains"],
-    [{ not: { type: "string" } }, "not"],
-    [{ if: {}, else: {} }, "if"],
+    [{ not: {} }, "not"],
+    [{ type: "array", items: { type: "string" }, uniqueItems: true }, "uniqueItems"],
     [{ allOf: [{ type: "integer" }, { type: "string" }] }, "no value"],
     [{ oneOf: [{ type: "integer" }, { type: "number" }] }, "oneOf"],
     [{ properties: { a: false }, required: ["a"] }, '"a"'],
