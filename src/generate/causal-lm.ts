@@ -11,7 +11,7 @@ import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
 import { type Beam, type BeamOptions, beamSearch } from "./beams.js";
 import { Chat } from "./chat.js";
-import type { Grammars, HeldConstraint, JsonSchema, MakeGrammars, TextRule } from "../engine/constraint.js";
+import type { Grammars, HeldConstraint, MakeGrammars, TextRule } from "../engine/constraint.js";
 import type { Context } from "../engine/context.js";
 import { type DecoderEngine, linearEngine, pagedEngine } from "../engine/decoder-engine.js";
 import { contextFull } from "../engine/ending.js";
@@ -37,6 +37,7 @@ import {
   type ModelDefaults,
   modelDefaults,
   readGenerating,
+  structureNames,
 } from "./options.js";
 import { isTokens, notEmpty, vocabularyOf } from "./prompt-items.js";
 import { SharedPrompt } from "./shared-prompt.js";
@@ -72,7 +73,7 @@ interface LanguageModelParts {
   readonly keep: number;
   /** Asked when pages are full: contexts that wait give way. */
   readonly onFull: { makeRoom: () => boolean };
-  readonly makeGrammars: MakeGrammars | undefined;
+  readonly makeGrammars: MakeGrammars;
 }
 
 /** The longest context that is taken without being asked for. */
@@ -98,8 +99,8 @@ export class LanguageModel {
     source: string,
     platform: FolderPlatform,
     openSession: (model: string, options: SessionOptions) => Promise<Session>,
-    options?: LoadLanguageModelOptions,
-    makeGrammars?: MakeGrammars,
+    options: LoadLanguageModelOptions | undefined,
+    makeGrammars: MakeGrammars,
   ): Promise<LanguageModelParts> {
     const given = optionsWithoutNull("the options of CausalLM.load", options, loadLanguageModelOptionNames);
     const { context, chunk, sinks = 4, variant, keep = 1, chatTemplate, ...others } = given;
@@ -204,11 +205,9 @@ export class LanguageModel {
     return this.#parts.defaults;
   }
 
-  /** For servers: what keeps a text to a rule. Throws for a rule that cannot be enforced, and where there is nothing to enforce it with. */
+  /** For servers: what keeps a text to a rule. Throws for a rule that cannot be enforced. */
   async constrain(rule: TextRule): Promise<HeldConstraint> {
     const { makeGrammars, tokenizer, config, defaults } = this.#parts;
-    if (makeGrammars === undefined)
-      throw new InsituError("invalid-argument", "texts that obey a schema can be had in Node only");
     this.#grammars ??= makeGrammars(tokenizer.grammarVocabulary(config["vocab_size"], defaults.endTokens));
     try {
       return await (await this.#grammars).constrain(rule);
@@ -351,8 +350,7 @@ export class LanguageModel {
   }
 
   #read(options: GenerateOptions, isChat: boolean): Generating {
-    const constrain = (schema: JsonSchema): Promise<HeldConstraint> => this.constrain({ kind: "schema", schema });
-    return readGenerating(options, this.#parts.defaults, this.tokenizer, constrain, isChat);
+    return readGenerating(options, this.#parts.defaults, this.tokenizer, (rule) => this.constrain(rule), isChat);
   }
 
   /** The text of tokens that follow a prompt: a space between the two is kept. */
@@ -388,7 +386,7 @@ export class LanguageModel {
 
 /** Throws for options that only texts made one by one know. */
 function refuseLimits(where: string, options: GenerateOptions): void {
-  const name = (["jsonSchema", "constraint", "logitBias"] as const).find((each) => options[each] !== undefined);
+  const name = ([...structureNames, "logitBias"] as const).find((each) => options[each] !== undefined);
   if (name !== undefined)
     throw new InsituError("invalid-argument", `${where} does not take ${name}: ask generate or samples for the texts`);
 }

@@ -3,7 +3,7 @@ import type { Automaton } from "./automaton.js";
 import { dead } from "./encoding.js";
 
 /** What decimals must be multiples of: so many units of the last place that they may have. */
-export interface Multiple {
+interface Multiple {
   readonly units: number;
   readonly places: number;
 }

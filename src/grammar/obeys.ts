@@ -108,7 +108,7 @@ function obeysObject(value: Json, given: Json, part: Part, matches: Matches): bo
 }
 
 /** True for values alike, whatever the order of their properties. */
-export function isSame(a: unknown, b: unknown): boolean {
+function isSame(a: unknown, b: unknown): boolean {
   if (Array.isArray(a) && Array.isArray(b))
     return a.length === b.length && a.every((each, at) => isSame(each, (b as readonly unknown[])[at]));
   if (!isObject(a) || !isObject(b)) return a === b;

@@ -2,8 +2,10 @@
  * Schemas → the grammar of their JSON. Texts are compact: at most one blank stands at each place, and no line ends. Properties come in the order in
  * which the schema lists them.
  */
+import { InsituError } from "../base/error.js";
 import { pause } from "../engine/pause.js";
 import { type Automaton, Literals, TextAutomaton } from "./automaton.js";
+import type { CharacterSet } from "./characters.js";
 import type { Encoding } from "./encoding.js";
 import { limits, refusal } from "./limits.js";
 import type { GrammarPart } from "./machine.js";
@@ -107,6 +109,23 @@ export class ValueGrammars {
     const literals = new Literals(texts);
     this.#bytes += literals.bytes;
     return automatonPart(literals);
+  }
+
+  /** One character of a set. */
+  characters(set: CharacterSet): GrammarPart {
+    return automatonPart(this.#automaton(`set ${set.key}`, "plain", "", (regulars) => regulars.set(set)));
+  }
+
+  /** Texts that a pattern matches from the first to the last character. */
+  pattern(pattern: string): GrammarPart {
+    const refuse = (why: string): never => {
+      throw new InsituError("invalid-argument", `the regular expression cannot be enforced: it ${why}`);
+    };
+    if (pattern.length > limits.pattern) refuse(`has more than ${limits.pattern} characters`);
+    const texts = this.#automaton(JSON.stringify(pattern), "plain", "", (regulars) =>
+      patternTexts(regulars, `^(?:${pattern})$`, refuse),
+    );
+    return automatonPart(texts);
   }
 
   /** JSON that a schema allows. */

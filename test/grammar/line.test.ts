@@ -39,6 +39,7 @@ const ajv = new Ajv2020({
   logger: false,
   multipleOfPrecision: 9,
   validateSchema: false,
+  ownProperties: true,
 });
 addFormats.default(ajv);
 /** ajv's words for what older drafts and OpenAPI say. */
