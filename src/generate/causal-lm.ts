@@ -28,6 +28,7 @@ import { ContextPool, type ContextSource } from "./context-pool.js";
 import { Generation, type Maker, stillWanted, wantsNothing } from "./generation.js";
 import { beamSearchOptionNames, loadLanguageModelOptionNames } from "./load-option-names.js";
 import { type AnyChatMessage, checkMessages, plainText } from "./messages.js";
+import { type GeneratedObject, generateObject, type ObjectOptions, type ObjectStream, streamObject } from "./object.js";
 import { type Json, madeFor, readModelFolder } from "./model-folder.js";
 import {
   checkGenerateOptions,
@@ -37,10 +38,11 @@ import {
   type ModelDefaults,
   modelDefaults,
   readGenerating,
-  structureNames,
+  refuseLimits,
 } from "./options.js";
-import { isTokens, notEmpty, vocabularyOf } from "./prompt-items.js";
+import { isConversation, isTokens, notEmpty, type Prompt, vocabularyOf } from "./prompt-items.js";
 import { SharedPrompt } from "./shared-prompt.js";
+import type { ObjectSchema } from "./standard-schema.js";
 import { TextTokenizer } from "./tokenizer.js";
 
 /** How a language model is loaded: a session's options, and these. */
@@ -58,9 +60,6 @@ export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
   /** Contexts that are kept to be reused by prompts that begin alike; 0 keeps none. */
   readonly keep?: number;
 }
-
-/** What text can follow on: text, messages of a conversation, or tokens. */
-export type Prompt = string | readonly AnyChatMessage[] | readonly number[];
 
 /** Everything a language model is made of. */
 interface LanguageModelParts {
@@ -231,6 +230,16 @@ export class LanguageModel {
     return this.#generate(this.#encode(prompt, given), generating, this.#pool);
   }
 
+  /** An object that a schema of zod, valibot or arktype, or a JSON Schema, takes: the text can be nothing else. Throws where it was cut. */
+  generateObject<T>(schema: ObjectSchema<T>, prompt: Prompt, options?: ObjectOptions): Promise<GeneratedObject<T>> {
+    return generateObject(schema, options, (text) => this.generate(prompt, text));
+  }
+
+  /** The same while it is made: iterate over the result for what there is so far. */
+  streamObject<T>(schema: ObjectSchema<T>, prompt: Prompt, options?: ObjectOptions): ObjectStream<T> {
+    return streamObject(schema, options, (text) => this.generate(prompt, text));
+  }
+
   /** Continues several prompts at once; tokens of all texts come as they are made. */
   generateBatch(prompts: readonly Prompt[], options?: GenerateOptions): AsyncGenerator<BatchToken, void, undefined> {
     const { model, context: capacity } = this.#parts;
@@ -383,13 +392,3 @@ export class LanguageModel {
     });
   }
 }
-
-/** Throws for options that only texts made one by one know. */
-function refuseLimits(where: string, options: GenerateOptions): void {
-  const name = ([...structureNames, "logitBias"] as const).find((each) => options[each] !== undefined);
-  if (name !== undefined)
-    throw new InsituError("invalid-argument", `${where} does not take ${name}: ask generate or samples for the texts`);
-}
-
-/** True for messages of a conversation. */
-const isConversation = (prompt: Prompt): boolean => typeof prompt !== "string" && !isTokens(prompt);

@@ -168,7 +168,7 @@ export function checkGenerateOptions(options: GenerateOptions): void {
 }
 
 /** Options that say what a text must be; one at most is given. */
-export const structureNames = ["jsonSchema", "regex", "grammar", "constraint"] as const;
+const structureNames = ["jsonSchema", "regex", "grammar", "constraint"] as const;
 
 function checkStructure({ jsonSchema, regex, grammar, constraint, ...options }: GenerateOptions): void {
   const given = { jsonSchema, regex, grammar, constraint };
@@ -270,4 +270,11 @@ function stopToken(token: number | string, tokenizer: TextTokenizer): number {
   if (found === undefined || !Number.isSafeInteger(found) || found < 0)
     throw new InsituError("invalid-argument", `option stopTokens: ${valueText(token)} is no token of the vocabulary`);
   return found;
+}
+
+/** Throws for options that only texts made one by one know. */
+export function refuseLimits(where: string, options: GenerateOptions): void {
+  const name = ([...structureNames, "logitBias"] as const).find((each) => options[each] !== undefined);
+  if (name !== undefined)
+    throw new InsituError("invalid-argument", `${where} does not take ${name}: ask generate or samples for the texts`);
 }

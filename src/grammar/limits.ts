@@ -35,7 +35,7 @@ export const limits: Readonly<
   /** Bytes that automata may read to find the tokens that may come next: many alternatives that go on alike take that many. */
   stepsOfToken: 250_000,
   /** Times that a part with an anchor or a lookahead may be repeated. */
-  repeatedEdges: 16,
+  repeatedEdges: 64,
   /** Ways in which schemas that hold at once may all hold. */
   alternatives: 64,
   /** Remainders that multiples are told by. */
