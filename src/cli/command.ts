@@ -1,5 +1,6 @@
 /** What a command of the command line is, and how its options are read: unknown ones are refused, every command has --help. */
 import { parseArgs } from "node:util";
+import { meantName } from "../base/option-names.js";
 import type { LoadTools } from "./tools.js";
 import { UsageError } from "./usage.js";
 
@@ -58,6 +59,7 @@ export function readArguments(command: Command, argv: readonly string[]): Argume
       },
     ]),
   );
+  const unknown = unknownOption(argv, declared);
   const refuse = (message: string, cause?: unknown): never => {
     throw new UsageError(`insitu ${command.name}: ${message}; see insitu ${command.name} --help`, cause);
   };
@@ -77,6 +79,7 @@ export function readArguments(command: Command, argv: readonly string[]): Argume
     return { positionals, options: values };
   } catch (error) {
     if (error instanceof UsageError) throw error;
+    if (unknown !== undefined) return refuse(unknown, error);
     return refuse(
       String((error as Error).message)
         .split(/\.\s/)[0]
@@ -84,6 +87,16 @@ export function readArguments(command: Command, argv: readonly string[]): Argume
       error,
     );
   }
+}
+
+/** What is said of the first option that there is not, with the one that was meant. */
+function unknownOption(argv: readonly string[], declared: Readonly<Record<string, unknown>>): string | undefined {
+  const end = argv.indexOf("--");
+  const names = (end < 0 ? argv : argv.slice(0, end)).flatMap((each) => /^--(?:no-)?([^=]+)/.exec(each)?.[1] ?? []);
+  const name = names.find((each) => !Object.hasOwn(declared, each));
+  if (name === undefined) return undefined;
+  const meant = meantName(name, Object.keys(declared));
+  return `unknown option --${name}${meant === undefined ? "" : `; did you mean --${meant.split(" ")[0]}?`}`;
 }
 
 /** `--option -1` as `--option=-1`: what looks like an option is a number where one is wanted. */

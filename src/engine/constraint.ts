@@ -43,6 +43,12 @@ export type TextRule =
   | { readonly kind: "schema"; readonly schema: JsonSchema }
   /** An object, whatever is in it. */
   | { readonly kind: "object" }
+  /** Text that a regular expression matches from its first to its last character. */
+  | { readonly kind: "regex"; readonly pattern: string }
+  /** Text by a grammar as llama.cpp has it (GBNF), from its rule "root" on. */
+  | { readonly kind: "grammar"; readonly grammar: string }
+  /** One of these texts. */
+  | { readonly kind: "choice"; readonly texts: readonly string[] }
   /** Calls and nothing else, at least one. */
   | { readonly kind: "calls"; readonly forms: readonly CallForm[]; readonly between: string; readonly single: boolean }
   /** Any text; from a trigger on, a call. */

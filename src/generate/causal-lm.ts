@@ -11,7 +11,7 @@ import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
 import { type Beam, type BeamOptions, beamSearch } from "./beams.js";
 import { Chat } from "./chat.js";
-import type { Grammars, HeldConstraint, JsonSchema, MakeGrammars, TextRule } from "../engine/constraint.js";
+import type { Grammars, HeldConstraint, MakeGrammars, TextRule } from "../engine/constraint.js";
 import type { Context } from "../engine/context.js";
 import { type DecoderEngine, linearEngine, pagedEngine } from "../engine/decoder-engine.js";
 import { contextFull } from "../engine/ending.js";
@@ -28,6 +28,7 @@ import { ContextPool, type ContextSource } from "./context-pool.js";
 import { Generation, type Maker, stillWanted, wantsNothing } from "./generation.js";
 import { beamSearchOptionNames, loadLanguageModelOptionNames } from "./load-option-names.js";
 import { type AnyChatMessage, checkMessages, plainText } from "./messages.js";
+import { type GeneratedObject, generateObject, type ObjectOptions, type ObjectStream, streamObject } from "./object.js";
 import { type Json, madeFor, readModelFolder } from "./model-folder.js";
 import {
   checkGenerateOptions,
@@ -37,9 +38,11 @@ import {
   type ModelDefaults,
   modelDefaults,
   readGenerating,
+  refuseLimits,
 } from "./options.js";
-import { isTokens, notEmpty, vocabularyOf } from "./prompt-items.js";
+import { isConversation, isTokens, notEmpty, type Prompt, vocabularyOf } from "./prompt-items.js";
 import { SharedPrompt } from "./shared-prompt.js";
+import type { ObjectSchema } from "./standard-schema.js";
 import { TextTokenizer } from "./tokenizer.js";
 
 /** How a language model is loaded: a session's options, and these. */
@@ -58,9 +61,6 @@ export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
   readonly keep?: number;
 }
 
-/** What text can follow on: text, messages of a conversation, or tokens. */
-export type Prompt = string | readonly AnyChatMessage[] | readonly number[];
-
 /** Everything a language model is made of. */
 interface LanguageModelParts {
   readonly session: Session;
@@ -72,7 +72,7 @@ interface LanguageModelParts {
   readonly keep: number;
   /** Asked when pages are full: contexts that wait give way. */
   readonly onFull: { makeRoom: () => boolean };
-  readonly makeGrammars: MakeGrammars | undefined;
+  readonly makeGrammars: MakeGrammars;
 }
 
 /** The longest context that is taken without being asked for. */
@@ -98,8 +98,8 @@ export class LanguageModel {
     source: string,
     platform: FolderPlatform,
     openSession: (model: string, options: SessionOptions) => Promise<Session>,
-    options?: LoadLanguageModelOptions,
-    makeGrammars?: MakeGrammars,
+    options: LoadLanguageModelOptions | undefined,
+    makeGrammars: MakeGrammars,
   ): Promise<LanguageModelParts> {
     const given = optionsWithoutNull("the options of CausalLM.load", options, loadLanguageModelOptionNames);
     const { context, chunk, sinks = 4, variant, keep = 1, chatTemplate, ...others } = given;
@@ -204,11 +204,9 @@ export class LanguageModel {
     return this.#parts.defaults;
   }
 
-  /** For servers: what keeps a text to a rule. Throws for a rule that cannot be enforced, and where there is nothing to enforce it with. */
+  /** For servers: what keeps a text to a rule. Throws for a rule that cannot be enforced. */
   async constrain(rule: TextRule): Promise<HeldConstraint> {
     const { makeGrammars, tokenizer, config, defaults } = this.#parts;
-    if (makeGrammars === undefined)
-      throw new InsituError("invalid-argument", "texts that obey a schema can be had in Node only");
     this.#grammars ??= makeGrammars(tokenizer.grammarVocabulary(config["vocab_size"], defaults.endTokens));
     try {
       return await (await this.#grammars).constrain(rule);
@@ -230,6 +228,16 @@ export class LanguageModel {
     const given = optionsWithoutNull("the options of generate", options, generateOptionNames);
     const generating = this.#read(given, isConversation(prompt));
     return this.#generate(this.#encode(prompt, given), generating, this.#pool);
+  }
+
+  /** An object that a schema of zod, valibot or arktype, or a JSON Schema, takes: the text can be nothing else. Throws where it was cut. */
+  generateObject<T>(schema: ObjectSchema<T>, prompt: Prompt, options?: ObjectOptions): Promise<GeneratedObject<T>> {
+    return generateObject(schema, options, (text) => this.generate(prompt, text));
+  }
+
+  /** The same while it is made: iterate over the result for what there is so far. */
+  streamObject<T>(schema: ObjectSchema<T>, prompt: Prompt, options?: ObjectOptions): ObjectStream<T> {
+    return streamObject(schema, options, (text) => this.generate(prompt, text));
   }
 
   /** Continues several prompts at once; tokens of all texts come as they are made. */
@@ -351,8 +359,7 @@ export class LanguageModel {
   }
 
   #read(options: GenerateOptions, isChat: boolean): Generating {
-    const constrain = (schema: JsonSchema): Promise<HeldConstraint> => this.constrain({ kind: "schema", schema });
-    return readGenerating(options, this.#parts.defaults, this.tokenizer, constrain, isChat);
+    return readGenerating(options, this.#parts.defaults, this.tokenizer, (rule) => this.constrain(rule), isChat);
   }
 
   /** The text of tokens that follow a prompt: a space between the two is kept. */
@@ -385,13 +392,3 @@ export class LanguageModel {
     });
   }
 }
-
-/** Throws for options that only texts made one by one know. */
-function refuseLimits(where: string, options: GenerateOptions): void {
-  const name = (["jsonSchema", "constraint", "logitBias"] as const).find((each) => options[each] !== undefined);
-  if (name !== undefined)
-    throw new InsituError("invalid-argument", `${where} does not take ${name}: ask generate or samples for the texts`);
-}
-
-/** True for messages of a conversation. */
-const isConversation = (prompt: Prompt): boolean => typeof prompt !== "string" && !isTokens(prompt);

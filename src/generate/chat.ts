@@ -2,6 +2,7 @@
 import { ChatTurns } from "./chat-turns.js";
 import { InsituError } from "../base/error.js";
 import { optionsWithoutNull } from "../base/arguments.js";
+import { warnOnce } from "../base/warn-once.js";
 import type { Context } from "../engine/context.js";
 import type { ContextPool, ContextSource, TakenContext } from "./context-pool.js";
 import type { Generation } from "./generation.js";
@@ -56,8 +57,9 @@ export class Chat {
     this.#turns.rewind(turns);
   }
 
-  /** The former name of `rewindTo`. */
+  /** @deprecated The former name of `rewindTo`, which goes with the next version. */
   rewind(turns: number): void {
+    warnOnce("chat.rewind", "chat.rewind is called chat.rewindTo; chat.undo takes back the last turns");
     this.rewindTo(turns);
   }
 

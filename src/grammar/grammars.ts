@@ -3,6 +3,7 @@ import { InsituError } from "../base/error.js";
 import { Recent } from "../base/recent.js";
 import type { CallForm, Grammars, GrammarVocabulary, HeldConstraint, TextRule } from "../engine/constraint.js";
 import { TextUntil } from "./automaton.js";
+import { grammarPart } from "./grammar-rules.js";
 import { type GrammarPart, Machine, type Situation } from "./machine.js";
 import { checkSize, readSchema } from "./schema.js";
 import { later, ValueGrammars } from "./values.js";
@@ -95,6 +96,12 @@ function partOf(rule: TextRule, values: ValueGrammars): GrammarPart {
       return values.value(readSchema(rule.schema));
     case "object":
       return values.anyObject;
+    case "regex":
+      return values.pattern(rule.pattern);
+    case "grammar":
+      return grammarPart(rule.grammar, values);
+    case "choice":
+      return values.text(...rule.texts);
     case "calls": {
       const call: GrammarPart = { kind: "choice", options: rule.forms.map((form) => callOf(form)) };
       if (rule.single) return call;

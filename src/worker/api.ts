@@ -1,7 +1,8 @@
 /** What `insitu/worker` exports beside its two classes, in every place alike. */
 export { InsituError, type ErrorCode } from "../base/error.js";
 export { Tensor } from "../tensor/tensor.js";
-export type { LoadLanguageModelOptions, Prompt } from "../generate/causal-lm.js";
+export type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
+export type { Prompt } from "../generate/prompt-items.js";
 export type { GeneratedToken, GenerationSummary } from "../generate/generation.js";
 export type { AnyChatMessage, ChatMessage } from "../generate/messages.js";
 export type { GenerateOptions } from "../generate/options.js";

@@ -1,7 +1,7 @@
 /** What a page and the thread that runs its model say to one another. Structured data alone; numbers that name streams, chats and states are the page's. */
 import type { GeneratedToken, GenerationSummary } from "../generate/generation.js";
 import type { AnyChatMessage } from "../generate/messages.js";
-import type { Prompt } from "../generate/causal-lm.js";
+import type { Prompt } from "../generate/prompt-items.js";
 import type { ValueMetadata } from "../session/metadata.js";
 import type { StateOptions } from "../session/create-state.js";
 import type { EncodeOptions } from "../generate/tokenizer.js";

@@ -1,6 +1,8 @@
 /** A language model that a thread runs, and its conversations, as the page sees them: `CausalLM`'s names, without its blocking the page. */
+import { warnOnce } from "../base/warn-once.js";
 import { ChatTurns } from "../generate/chat-turns.js";
-import type { LoadLanguageModelOptions, Prompt } from "../generate/causal-lm.js";
+import type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
+import type { Prompt } from "../generate/prompt-items.js";
 import { type AnyChatMessage, type ChatMessage, checkMessages } from "../generate/messages.js";
 import { type GenerateOptions, generateOptionNames } from "../generate/options.js";
 import type { EncodeOptions } from "../generate/tokenizer.js";
@@ -144,8 +146,9 @@ export class RemoteChat {
     this.#link.send({ kind: "rewind", chat: this.#chat, turns });
   }
 
-  /** The former name of `rewindTo`. */
+  /** @deprecated The former name of `rewindTo`, which goes with the next version. */
   rewind(turns: number): void {
+    warnOnce("chat.rewind", "chat.rewind is called chat.rewindTo; chat.undo takes back the last turns");
     this.rewindTo(turns);
   }
 

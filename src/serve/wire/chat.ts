@@ -17,7 +17,7 @@ import { newId, nowSeconds } from "./identity.js";
 import { type ChatLogprobs, chatLogprobs } from "./logprobs.js";
 import { conversationEnds, conversationTokens, messageField, templateMessage } from "./messages.js";
 import { asksOf, type Prepared } from "./prepared.js";
-import { formatRule, oneRule, responseFormat } from "./response-format.js";
+import { oneRule, structureFields, structureRule } from "./response-format.js";
 import { endTokensOf, logitBiasOf, maxTokensOf, minTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
@@ -49,7 +49,7 @@ const chatBody = z.object({
   logprobs: z.boolean().nullish(),
   top_logprobs: z.int().min(0).max(20).nullish(),
   stream_options: streamOptions,
-  response_format: responseFormat,
+  ...structureFields,
   tools: listOf(z.object({ type: z.literal("function"), function: z.object(functionFields) }), {
     most: 128,
   }).nullish(),
@@ -79,7 +79,8 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
     body.parallel_tool_calls !== false,
     model.toolStyle,
   );
-  const rule = oneRule(formatRule(body.response_format), tools.rule, tools.style !== undefined, "response_format");
+  const structure = structureRule(body);
+  const rule = oneRule(structure.rule, tools.rule, tools.style !== undefined, structure.param);
   const prompt = await conversationTokens(model, messages.map(templateMessage), {
     ...body.chat_template_kwargs,
     ...(tools.forTemplate.length === 0 ? {} : { tools: tools.forTemplate }),
@@ -97,7 +98,7 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
     logprobs: body.logprobs === true ? (body.top_logprobs ?? 0) : undefined,
     calls: tools.style?.marks,
   };
-  const constraints = await model.constraints(rule, tools.rule === undefined ? "response_format" : "tools", n);
+  const constraints = await model.constraints(rule, tools.rule === undefined ? structure.param : "tools", n);
   return {
     asks: asksOf(ask, n, constraints),
     answer: new ChatAnswer(model, n, ask.logprobs !== undefined, stream_options?.include_usage === true),

@@ -19,6 +19,14 @@ const mostContexts = 4;
 /** Tokens that become text in one go, whatever the context holds. */
 const anyTokens = 65_536;
 
+/** The error for a model that is not there. */
+export const unknownModel = (name: string, names: readonly string[]): ApiError =>
+  new ApiError(
+    404,
+    `the model "${name}" is not served here; there ${names.length === 1 ? "is" : "are"} ${names.map((each) => `"${each}"`).join(", ")}`,
+    { param: "model", code: "model_not_found" },
+  );
+
 /** A model that is served. */
 export class ServedModel {
   readonly lm: LanguageModel;
@@ -31,8 +39,18 @@ export class ServedModel {
   readonly #turns: WorkTurns;
   #style: { readonly found: ToolStyle | undefined } | undefined;
 
-  constructor(lm: LanguageModel, engine: Engine, name: string, turns: WorkTurns) {
+  /** Other names that requests may have it by. */
+  readonly #aliases: ReadonlySet<string>;
+
+  constructor(
+    lm: LanguageModel,
+    engine: Engine,
+    name: string,
+    turns: WorkTurns,
+    aliases: ReadonlySet<string> = new Set(),
+  ) {
     this.#turns = turns;
+    this.#aliases = aliases;
     this.lm = lm;
     this.engine = engine;
     this.name = name;
@@ -55,11 +73,8 @@ export class ServedModel {
 
   /** Throws where a request names another model. */
   requireName(name: string | null | undefined): void {
-    if (name !== undefined && name !== null && name !== this.name)
-      throw new ApiError(404, `the model "${name}" is not served here; there is "${this.name}"`, {
-        param: "model",
-        code: "model_not_found",
-      });
+    if (name === undefined || name === null || name === this.name || this.#aliases.has(name)) return;
+    throw unknownModel(name, [this.name]);
   }
 
   /** Tokens of a text that a client gave. */
