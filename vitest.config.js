@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import LongestFirst from "./scripts/longest-first.mjs";
+import { folderOf, rooms } from "./scripts/rooms.mjs";
 
 /** Workers started from a source file must be JavaScript: the tests use the built ones. */
 const builtWorkers = {
@@ -23,8 +24,13 @@ const oneCore = fileURLToPath(new URL("test/support/one-core.cjs", import.meta.u
 
 export default defineConfig({
   plugins: [builtWorkers],
-  // The tools reach the library as files of dist/; under test they share the sources with the suites.
-  resolve: { alias: { "#insitu": fileURLToPath(new URL("src", import.meta.url)) } },
+  // Tools and packages are reached as files of dist/; under test all are the sources that the suites import.
+  resolve: {
+    alias: Object.keys(rooms).map((room) => ({
+      find: `#insitu/${room}`,
+      replacement: fileURLToPath(new URL(folderOf(room), import.meta.url)),
+    })),
+  },
   test: {
     include: ["test/**/*.test.{js,ts}"],
     // Processes, one more than there are cores, since suites wait for programs that they start, and some at most: several read how much memory

@@ -79,7 +79,7 @@ export class CausalLM extends LanguageModel {
     const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
       InferenceSession.create(model, more);
     const makeGrammars: MakeGrammars = async (vocabulary) => {
-      const grammars = await import("../grammar/grammars.js");
+      const grammars = await import("#insitu/grammar/grammars.js");
       return grammars.makeGrammars(vocabulary);
     };
     const lm = new CausalLM(await LanguageModel.prepare(folder, nodePlatform, open, rest, makeGrammars));

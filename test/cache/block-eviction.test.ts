@@ -1,10 +1,10 @@
 // What an eviction promises, whatever the policy: all rows that it names stay, fewer others than a block has, and the logits afterwards are
 // those of a long cache in which a mask shows each query what was there. Policies are written out a second time here.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { EvictingState } from "../../src/cache/evicting-state.js";
+import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { type EvictionPolicy, heavyHitters, recentWindow, rowsInBlocks } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
-import { PerHeadState } from "../../src/cache/per-head-state.js";
+import { PerHeadState } from "../../packages/eviction/per-head-state.js";
 import type { Sequence } from "../../src/cache/sequence.js";
 import { smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";

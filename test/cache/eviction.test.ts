@@ -13,9 +13,9 @@ import {
   recentWindow,
   rowsInBlocks,
 } from "../../src/cache/eviction.js";
-import { EvictingState } from "../../src/cache/evicting-state.js";
+import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { type Evicted, PagedState } from "../../src/cache/paged-state.js";
-import { PerHeadState } from "../../src/cache/per-head-state.js";
+import { PerHeadState } from "../../packages/eviction/per-head-state.js";
 import { withAttentionScores } from "../../src/rewrite/scores-model.js";
 import { smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";

@@ -2,8 +2,8 @@
 // the work grows with the text whatever the pattern is. What is counted are steps, not time.
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
-import { BoundedPattern } from "../../src/generate/patterns/bounded-pattern.js";
-import { mostStepsPerCharacter, PatternWork } from "../../src/generate/patterns/limits.js";
+import { BoundedPattern } from "../../packages/text/patterns/bounded-pattern.js";
+import { mostStepsPerCharacter, PatternWork } from "../../packages/text/patterns/limits.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { nativeOf, patternStyles } from "./pattern-styles.js";
 

@@ -3,7 +3,7 @@
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
-import { ChatTemplate, type ChatValues } from "../../src/generate/template/chat-template.js";
+import { ChatTemplate, type ChatValues } from "../../packages/text/template/chat-template.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { randomTemplate } from "./random-template.js";
 import { templateStyles, tools } from "./template-styles.js";

@@ -1,8 +1,8 @@
 // Beginnings in a real Redis Cluster of three servers: keys are spread over all of them, one that is killed makes texts go on by computing, and
 // one that takes its place is found.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { readRedisAddress } from "../../src/platform/redis-address.js";
-import { openRedisPages } from "../../src/platform/redis-pages.js";
+import { readRedisAddress } from "../../packages/stores/redis-address.js";
+import { openRedisPages } from "../../packages/stores/redis-pages.js";
 import { RedisCluster, redisServer } from "../support/redis.js";
 import { Crowd, short, soak } from "./store-support.js";
 import { submit } from "./engine-support.js";

@@ -2,7 +2,7 @@
 // is made alone, nobody waits beyond the deadline, and the figures tell it.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { seededRandom } from "../../tools/bench/serve/seeded-random.js";
-import { openRedisPages } from "../../src/platform/redis-pages.js";
+import { openRedisPages } from "../../packages/stores/redis-pages.js";
 import { howToInstallRedis, Redis, redisServer } from "../support/redis.js";
 import { TcpProxy } from "../support/tcp-proxy.js";
 import { Crowd, long, secondsToLive, short, soak } from "./store-support.js";

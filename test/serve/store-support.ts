@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 import type { LanguageModel } from "../../src/generate/causal-lm.js";
 import { CausalLM } from "../../src/index.node.js";
-import { openRedisPages } from "../../src/platform/redis-pages.js";
+import { openRedisPages } from "../../packages/stores/redis-pages.js";
 import type { Engine, StoreFigures } from "../../src/serve/engine.js";
 import { createEngine } from "../../src/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";

@@ -9,7 +9,7 @@ import type { ModelSource } from "../../src/session/load.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { Session } from "../../src/session/session.js";
 import type { State } from "../../src/session/state.js";
-import { EvictingState } from "../../src/cache/evicting-state.js";
+import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";

@@ -1,6 +1,6 @@
 // States whose caches lie on a GPU: what they hold, and what runs make of it, against the reference on the host.
 import { describe, expect, test } from "vitest";
-import { EvictingState } from "../../src/cache/evicting-state.js";
+import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";

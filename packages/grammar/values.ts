@@ -2,7 +2,7 @@
  * Schemas → the grammar of their JSON. Texts are compact: at most one blank stands at each place, and no line ends. Properties come in the order in
  * which the schema lists them.
  */
-import { pause } from "../engine/pause.js";
+import { pause } from "#insitu/engine/pause.js";
 import { type Automaton, Literals, TextAutomaton } from "./automaton.js";
 import type { Encoding } from "./encoding.js";
 import { limits, refusal } from "./limits.js";
