@@ -11,8 +11,8 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { decoderBytes, distance, pagedSession } from "./support.js";
 import { maskedLogits } from "./masked.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const seed = Number(process.env["INSITU_SEED"] ?? 4711);
 const bytes = decoderBytes({}, { ...smallSizes, positions: 4096 });
 

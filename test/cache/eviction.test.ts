@@ -21,8 +21,8 @@ import { smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { decoderBytes, distance, pagedSession } from "./support.js";
 import { maskedLogits } from "./masked.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const sizes = { ...smallSizes, positions: 16_384 };
 const text = (count: number): number[] => Array.from({ length: count }, (_, at) => (at * at * 7 + at * 3 + 5) % 128);
 

@@ -7,8 +7,8 @@ import { type EncodeBounds, TextTokenizer } from "../../src/generate/tokenizer.j
 import { seededRandom } from "../../src/graph/call.js";
 import { nativeOf, patternStyles } from "./pattern-styles.js";
 import { tokenizerStyles } from "./tokenizer-styles.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? 7_310_245);
 
 const pieces = [

@@ -6,8 +6,8 @@ import { BoundedPattern } from "../../packages/text/patterns/bounded-pattern.js"
 import { mostStepsPerCharacter, PatternWork } from "../../packages/text/patterns/limits.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { nativeOf, patternStyles } from "./pattern-styles.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? 5_150_721);
 
 const texts = [

@@ -7,8 +7,8 @@ import { ChatTemplate, type ChatValues } from "../../packages/text/template/chat
 import { seededRandom } from "../../src/graph/call.js";
 import { randomTemplate } from "./random-template.js";
 import { templateStyles, tools } from "./template-styles.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? 31_337);
 
 const call = {

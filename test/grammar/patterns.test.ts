@@ -5,8 +5,8 @@ import { makeGrammars } from "../../packages/grammar/grammars.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { InsituError } from "../../src/base/error.js";
 import { patterns } from "./corpus.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? 1);
 const count = soak ? 3000 : 250;
 

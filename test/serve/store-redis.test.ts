@@ -5,7 +5,8 @@ import { seededRandom } from "../../tools/bench/serve/seeded-random.js";
 import { openRedisPages } from "../../packages/stores/redis-pages.js";
 import { howToInstallRedis, Redis, redisServer } from "../support/redis.js";
 import { TcpProxy } from "../support/tcp-proxy.js";
-import { Crowd, long, secondsToLive, short, soak } from "./store-support.js";
+import { Crowd, long, secondsToLive, short } from "./store-support.js";
+import { soak } from "../support/soak.js";
 import { submit } from "./engine-support.js";
 
 const size = soak ? 200 : 4;

@@ -8,9 +8,6 @@ import { createEngine } from "../../src/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
 import { submit, tokensAlone } from "./engine-support.js";
 
-/** The whole counts, and longer. */
-export const soak = process.env["INSITU_SOAK"] !== undefined;
-
 /** How long the store may take where it must answer, however busy the machine is, and where it does not answer. */
 export const long = 30_000;
 export const short = 150;

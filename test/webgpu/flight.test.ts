@@ -8,8 +8,8 @@ import type { GenerateOptions } from "../../src/generate/options.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { hubFolder, tokensOf } from "../generate/support.js";
 import { noWebgpu } from "../support/backends.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const prompt = [11, 7, 200, 31, 5];
 const capacity = 40;
 
