@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import { wholeSuites } from "./scripts/gate.mjs";
 import LongestFirst from "./scripts/longest-first.mjs";
 import { folderOf, rooms } from "./scripts/rooms.mjs";
 
@@ -21,6 +22,8 @@ const swiftShader = "/usr/lib/chromium/vk_swiftshader_icd.json";
 if (process.env.VK_ICD_FILENAMES === undefined && existsSync(swiftShader)) process.env.VK_ICD_FILENAMES = swiftShader;
 
 const oneCore = fileURLToPath(new URL("test/support/one-core.cjs", import.meta.url));
+
+const whole = wholeSuites();
 
 export default defineConfig({
   plugins: [builtWorkers],
@@ -42,6 +45,7 @@ export default defineConfig({
       NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ""} --require ${JSON.stringify(oneCore)}`,
       // The compiler and the linter for types are programs in Go that end soon: collecting their garbage would take a third of their time.
       GOGC: "400",
+      INSITU_WHOLE_SUITES: whole.join(","),
     },
     globalSetup: ["test/support/shared-folder.ts"],
     setupFiles: ["test/support/sample-setup.ts", "test/support/equality-setup.ts"],

@@ -1,4 +1,5 @@
 // The house rules that tools can check: format, lint, types, generated files, file sizes. For the rooms see rules.test.ts.
+// Tripwires among them: 400 lines a file, and the order of the rooms in ARCHITECTURE.md.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";

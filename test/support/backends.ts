@@ -2,6 +2,7 @@
 import { nodePlatform } from "../../src/platform/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { soak } from "./soak.js";
+import { noteMissing } from "./missing.js";
 
 /** What a backend does not do as the others, and why. One that starts passing fails the suite. */
 export interface Exception {
@@ -37,6 +38,7 @@ const webgpuExceptions: readonly Exception[] = [
 
 /** Why there is no GPU to test on; undefined where there is one. Set INSITU_NO_WEBGPU to do without. */
 export const noWebgpu: string | undefined = await whyNoWebgpu();
+if (noWebgpu !== undefined) noteMissing("GPU", noWebgpu);
 
 async function whyNoWebgpu(): Promise<string | undefined> {
   if (process.env["INSITU_NO_WEBGPU"] !== undefined) return "INSITU_NO_WEBGPU is set";
