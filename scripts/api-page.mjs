@@ -25,7 +25,7 @@ const sections = [
   { title: "Operators as functions", rooms: ["functions"] },
   {
     title: "Pages and eviction",
-    rooms: ["cache"],
+    rooms: ["cache", "eviction"],
     also: ["CacheType", "PageLayout", "PagesOptions"],
     first: ["PagedState"],
   },
@@ -50,7 +50,9 @@ function read(path) {
   const file = { path, text, declared: new Map(), imported: new Map(), exported: new Map(), stars: [] };
   files.set(path, file);
   const target = ({ value }) =>
-    value.startsWith(".") ? join(dirname(path), value.replace(/\.js$/, ".d.ts")) : undefined;
+    /^(\.|#insitu\/)/.test(value)
+      ? join(value.startsWith("#") ? dist : dirname(path), value.replace("#insitu/", "").replace(/\.js$/, ".d.ts"))
+      : undefined;
   const nameOf = (node) => node.name ?? node.value;
   const declare = (node, start) => {
     const names =

@@ -4,15 +4,16 @@ import { readdirSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { sourceOf } from "./rooms.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** Tools reach the library by a name that stands for dist/: in a bundle both are made of the same sources. */
+/** Tools and packages are reached by a name that stands for dist/: in a bundle all are made of the same sources. */
 const sources = {
   name: "sources",
   setup(bundle) {
     bundle.onResolve({ filter: /^#insitu\// }, ({ path }) => ({
-      path: join(root, "src", path.replace("#insitu/", "").replace(/\.js$/, ".ts")),
+      path: join(root, sourceOf(path)),
       sideEffects: false,
     }));
   },

@@ -8,6 +8,7 @@ import { buildKernels } from "./build-kernels.mjs";
 import { writeMessageTables } from "./message-tables.mjs";
 import { writeOperatorIndex } from "./operator-index.mjs";
 import { pruneDist } from "./prune-dist.mjs";
+import { relink } from "./relink.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 writeOperatorIndex();
@@ -16,4 +17,5 @@ await buildKernels();
 const result = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", "-b"], { cwd: root, stdio: "inherit" });
 if (result.status !== 0) process.exit(result.status ?? 1);
 pruneDist();
+relink();
 await Promise.all([buildBrowser(), buildNode()]);

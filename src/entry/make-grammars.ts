@@ -3,6 +3,6 @@ import type { MakeGrammars } from "../engine/constraint.js";
 
 /** Makes grammars for a vocabulary. */
 export const makeGrammars: MakeGrammars = async (vocabulary) => {
-  const grammars = await import("../grammar/grammars.js");
+  const grammars = await import("#insitu/grammar/grammars.js");
   return grammars.makeGrammars(vocabulary);
 };

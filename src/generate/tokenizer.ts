@@ -5,12 +5,12 @@ import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import type { GrammarVocabulary } from "../engine/constraint.js";
 import { type AnyChatMessage, checkMessages } from "./messages.js";
-import { ChatTemplate } from "./template/chat-template.js";
+import { ChatTemplate } from "#insitu/text/template/chat-template.js";
 import type { TokenDecoder } from "../engine/text-stream.js";
-import { type AddedToken, type Allows, allowsAll, allowsWritten } from "./tokens/added-tokens.js";
-import { checkTokenizer } from "./tokens/check-tokenizer.js";
-import { MarkedText, markOf } from "./tokens/marked-text.js";
-import { TokenPipeline, type TokenizerParts } from "./tokens/token-pipeline.js";
+import { type AddedToken, type Allows, allowsAll, allowsWritten } from "#insitu/text/tokens/added-tokens.js";
+import { checkTokenizer } from "#insitu/text/tokens/check-tokenizer.js";
+import { MarkedText, markOf } from "#insitu/text/tokens/marked-text.js";
+import { TokenPipeline, type TokenizerParts } from "#insitu/text/tokens/token-pipeline.js";
 
 /** What a tokenizer is made of: the parsed files of a model's folder. */
 interface TokenizerFiles {

@@ -5,11 +5,11 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { checkOptionNames } from "../../src/base/option-names.js";
 import { BlockPool } from "../../src/cache/block-pool.js";
-import { EvictingState } from "../../src/cache/evicting-state.js";
+import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { heavyHitters, recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
-import { PerHeadState } from "../../src/cache/per-head-state.js";
+import { PerHeadState } from "../../packages/eviction/per-head-state.js";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { CausalLM, InferenceSession, rewrite } from "../../src/entry/node.js";
 import { ops } from "../../src/functions/ops.js";
@@ -27,13 +27,16 @@ const dist = fileURLToPath(new URL("../../dist", import.meta.url));
 function read(file: string): { readonly text: string; readonly places: ReadonlyMap<string, string> } {
   const text = readFileSync(join(dist, file), "utf8");
   const places = new Map<string, string>();
-  for (const [, names, from] of text.matchAll(/(?:import|export)(?: type)? \{([^}]*)\} from "(\.[^"]*)"/g))
+  for (const [, names, from] of text.matchAll(
+    /(?:import|export)(?: type)? \{([^}]*)\} from "((?:\.|#insitu\/)[^"]*)"/g,
+  ))
     for (const name of names.split(",")) {
       const [own, as = own] = name
         .replace(/\btype\b/, "")
         .trim()
         .split(/ as /);
-      if (own !== "") places.set(as, `${join(dirname(file), from).replace(/\.js$/, ".d.ts")}#${own}`);
+      const place = from.startsWith("#") ? from.replace("#insitu/", "") : join(dirname(file), from);
+      if (own !== "") places.set(as, `${place.replace(/\.js$/, ".d.ts")}#${own}`);
     }
   return { text, places };
 }

@@ -18,6 +18,7 @@ import { bytesOf } from "../rewrite/exports.js";
 import { noWebgpu } from "../support/backends.js";
 import { type InstalledPackage, installPackage } from "../support/installed-package.js";
 import { type Block, blocks, notPrograms } from "./blocks.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const transformers = join(peers, "node_modules/@huggingface/transformers");
@@ -142,8 +143,6 @@ test.each([
 /** A program in TypeScript as it was compiled. */
 const compiledOf = ({ page, line }: Block): string => join(installed.project, "compiled", page, `line-${line}.js`);
 const runProgram = (block: Block): Promise<Ended> => run(block.page, process.execPath, [compiledOf(block)]);
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
 
 /** A line that needs nothing but the package: no server, no terminal, no model of one's own. */
 const isRun = (line: string): boolean => /(^|\| )npx insitu (?!serve)/.test(line) && !/ # needs /.test(line);

@@ -8,6 +8,7 @@ import { afterAll, expect, test } from "vitest";
 import { writeModelFolder } from "../../tools/bench/device/model-files.js";
 import type { MemoryForecast } from "../../src/cli/inspect-memory.js";
 import { publishedDecoder, type PublishedForm, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "insitu-memory-"));
@@ -65,7 +66,7 @@ test
       () => madeModel("unpacked", { type: "float32", weights: int4, embeddings: "unpacked" }),
       64,
     ],
-    ...(process.env["INSITU_SOAK"] === undefined
+    ...(!soak
       ? []
       : [
           [

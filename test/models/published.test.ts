@@ -8,8 +8,7 @@ import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { type Answers, publishedAnswers, publishedFiles, writeFolder } from "../support/published-folders.js";
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
+import { soak } from "../support/soak.js";
 
 /** How far a log-probability may be from onnxruntime's: its float16 rounds elsewhere, and a file of another provider multiplies otherwise. */
 const cases: readonly [folder: string, answers: string, tolerance: number, caches: readonly ("linear" | "paged")[]][] =

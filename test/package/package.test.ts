@@ -9,6 +9,7 @@ import { generatedDecoder } from "../../tools/demo/decoder.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { type InstalledPackage, installPackage } from "../support/installed-package.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 let installed: InstalledPackage;
@@ -260,7 +261,7 @@ test("under onnxruntime's names it runs their programs", () => {
   expect(required).toMatchObject({ status: 0, stdout: "function\n" });
 });
 
-test.runIf(process.env["INSITU_SOAK"] !== undefined)("npm's overrides put it there", () => {
+test.runIf(soak)("npm's overrides put it there", () => {
   const project = join(installed.project, "overriding");
   mkdirSync(join(project, "client"), { recursive: true });
   writeFileSync(join(project, "neg.onnx"), negation);

@@ -16,10 +16,10 @@ import {
   serveScript,
   until,
 } from "./scripted-engine.js";
+import { soak } from "../support/soak.js";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? Date.now() % 1e9);
 
 let lm: CausalLM;

@@ -13,8 +13,8 @@ import { noWebgpu } from "../support/backends.js";
 import { largestDifference } from "../support/compare.js";
 import { int64, step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
 import { limitedGpu, PlacedSession, smallGpu } from "../support/gpu.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const sizes = { ...smallSizes, layers: 1, vocabulary: 600, positions: 64 };
 const decoder = writeModel(generatedDecoder(sizes));
 

@@ -1,5 +1,6 @@
 // Products of one row as an NVIDIA GPU has them, checked where there is none. Behind a norm several teams share a workgroup: with subgroups of 32 each is one, and its sums
 // stay in registers. Without a norm one team is the workgroup, and every invocation has as many chunks. Shapes are those of Qwen3-0.6B.
+// A tripwire: it reads the text of shaders, and a change of how they are written may have to change it too.
 import { expect, test } from "vitest";
 import { stridedQuads } from "../../src/ops/shared/webgpu/product-operands.js";
 import { fitsWorkgroup, rowProjection } from "../../src/ops/shared/webgpu/projection-rows.js";

@@ -17,6 +17,7 @@ import { largestDifference } from "../support/compare.js";
 import { step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
 import { poison, WatchedSession } from "../support/watched-session.js";
 import { DrawnRuns } from "../support/drawn-runs.js";
+import { soak } from "../support/soak.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
 const dims = { batch: 1, capacity: 16 };
@@ -37,8 +38,6 @@ async function begin(session: Session, state: State, ids: readonly number[]): Pr
   const { results } = await session.start(tokenFeeds([ids], state.lengths), ["logits"], { state });
   return [results.then(({ logits }) => (logits.data as Float32Array).slice(-smallSizes.vocabulary))];
 }
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
 
 describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   test("states are used, rewound, forked, saved and released while runs are under way", async () => {

@@ -1,5 +1,5 @@
 /** Rules for values of JSON that came from outside: each refuses a value by its path. Used for tokenizer.json; knows nothing of tokenizers. */
-import { InsituError } from "../../base/error.js";
+import { InsituError } from "#insitu/base/error.js";
 
 /** An object of JSON. */
 type Json = Readonly<Record<string, unknown>>;

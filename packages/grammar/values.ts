@@ -2,8 +2,8 @@
  * Schemas → the grammar of their JSON. Texts are compact: at most one blank stands at each place, and no line ends. Properties come in the order in
  * which the schema lists them.
  */
-import { InsituError } from "../base/error.js";
-import { pause } from "../engine/pause.js";
+import { InsituError } from "#insitu/base/error.js";
+import { pause } from "#insitu/engine/pause.js";
 import { type Automaton, Literals, TextAutomaton } from "./automaton.js";
 import type { CharacterSet } from "./characters.js";
 import type { Encoding } from "./encoding.js";

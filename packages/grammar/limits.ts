@@ -1,5 +1,5 @@
 /** What one rule for texts may cost, and the error of one that costs more or cannot be enforced. */
-import { InsituError } from "../base/error.js";
+import { InsituError } from "#insitu/base/error.js";
 
 /** Bounds on one schema, and on all of its patterns together. */
 export const limits: Readonly<

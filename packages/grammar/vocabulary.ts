@@ -1,6 +1,6 @@
 /** The tokens of a vocabulary by their bytes: which of them a grammar lets come next is found in one walk over what they begin with. */
-import type { GrammarVocabulary } from "../engine/constraint.js";
-import { pause } from "../engine/pause.js";
+import type { GrammarVocabulary } from "#insitu/engine/constraint.js";
+import { pause } from "#insitu/engine/pause.js";
 import { compareBytes } from "./automaton.js";
 import { limits, refusal } from "./limits.js";
 import type { Machine, Situation } from "./machine.js";

@@ -2,21 +2,21 @@
  * A text that may be longer than its cache: when a linear cache is full, a policy says which rows stay, and they move together in place.
  * Keys stay as they were turned, and the host goes on counting positions: the model never learns that rows moved. One sample.
  */
-import { checkFlag, checkNumbers } from "../base/arguments.js";
-import { InsituError } from "../base/error.js";
-import type { OptionNames } from "../base/option-names.js";
-import { valueText } from "../base/value-text.js";
-import type { Session } from "../session/session.js";
-import type { State } from "../session/state.js";
-import { readNumbers } from "../tensor/access.js";
-import type { Tensor } from "../tensor/tensor.js";
-import { Decoder } from "./decoder.js";
-import { int64 } from "./decoder-inputs.js";
-import { applyPolicy, type EvictionPolicy } from "./eviction.js";
-import { checkStateArguments } from "./given.js";
-import { attentionScores } from "../rewrite/page-names.js";
-import { repacking } from "./page-bytes.js";
-import { RowChecks } from "./row-checks.js";
+import { checkFlag, checkNumbers } from "#insitu/base/arguments.js";
+import { InsituError } from "#insitu/base/error.js";
+import type { OptionNames } from "#insitu/base/option-names.js";
+import { valueText } from "#insitu/base/value-text.js";
+import type { Session } from "#insitu/session/session.js";
+import type { State } from "#insitu/session/state.js";
+import { readNumbers } from "#insitu/tensor/access.js";
+import type { Tensor } from "#insitu/tensor/tensor.js";
+import { Decoder } from "#insitu/cache/decoder.js";
+import { int64 } from "#insitu/cache/decoder-inputs.js";
+import { applyPolicy, type EvictionPolicy } from "#insitu/cache/eviction.js";
+import { checkStateArguments } from "#insitu/cache/given.js";
+import { attentionScores } from "#insitu/rewrite/page-names.js";
+import { repacking } from "#insitu/cache/page-bytes.js";
+import { RowChecks } from "#insitu/cache/row-checks.js";
 
 /** How a cache is kept within its capacity. */
 export interface EvictingStateOptions {

@@ -2,7 +2,7 @@
  * What a schema says by keywords of its own, beside references and alternatives, and what two such schemas say together. A value obeys what they
  * say together if and only if it obeys both. What cannot be said together is refused, with its place.
  */
-import { valueText } from "../base/value-text.js";
+import { valueText } from "#insitu/base/value-text.js";
 import { limits, refusal } from "./limits.js";
 import { isObject, types as allTypes } from "./value-types.js";
 

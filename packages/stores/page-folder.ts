@@ -6,9 +6,9 @@
 import { constants } from "node:fs";
 import { chmod, lstat, mkdir, open, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { checkCount } from "../base/arguments.js";
-import { InsituError } from "../base/error.js";
-import type { PageStore } from "../base/page-store.js";
+import { checkCount } from "#insitu/base/arguments.js";
+import { InsituError } from "#insitu/base/error.js";
+import type { PageStore } from "#insitu/base/page-store.js";
 
 const ending = ".page";
 

@@ -2,23 +2,23 @@
  * Texts whose heads keep different rows, and different numbers of them: pages of one head each, with a block table and a length for every
  * key/value head. What one head lets go of, another may take. Layers share the tables.
  */
-import { checkList, checkName, checkObject } from "../base/arguments.js";
-import { InsituError } from "../base/error.js";
-import type { Session } from "../session/session.js";
-import type { State } from "../session/state.js";
-import { readNumbers } from "../tensor/access.js";
-import type { Tensor } from "../tensor/tensor.js";
-import { BlockPool } from "./block-pool.js";
-import { Decoder } from "./decoder.js";
-import { int64 } from "./decoder-inputs.js";
-import { applyPolicy, checkBudget, type EvictionPolicy } from "./eviction.js";
-import { checkSequence, checkStateArguments, checkTokens } from "./given.js";
-import { keepRows, pageLayout } from "./page-bytes.js";
-import type { PagedLogits, PagedStateOptions } from "./paged-state.js";
-import { pageInputs, sumsName } from "../rewrite/page-names.js";
-import { RowChecks } from "./row-checks.js";
-import type { Sequence } from "./sequence.js";
-import { Turns } from "./turns.js";
+import { checkList, checkName, checkObject } from "#insitu/base/arguments.js";
+import { InsituError } from "#insitu/base/error.js";
+import type { Session } from "#insitu/session/session.js";
+import type { State } from "#insitu/session/state.js";
+import { readNumbers } from "#insitu/tensor/access.js";
+import type { Tensor } from "#insitu/tensor/tensor.js";
+import { BlockPool } from "#insitu/cache/block-pool.js";
+import { Decoder } from "#insitu/cache/decoder.js";
+import { int64 } from "#insitu/cache/decoder-inputs.js";
+import { applyPolicy, checkBudget, type EvictionPolicy } from "#insitu/cache/eviction.js";
+import { checkSequence, checkStateArguments, checkTokens } from "#insitu/cache/given.js";
+import { keepRows, pageLayout } from "#insitu/cache/page-bytes.js";
+import type { PagedLogits, PagedStateOptions } from "#insitu/cache/paged-state.js";
+import { pageInputs, sumsName } from "#insitu/rewrite/page-names.js";
+import { RowChecks } from "#insitu/cache/row-checks.js";
+import type { Sequence } from "#insitu/cache/sequence.js";
+import { Turns } from "#insitu/cache/turns.js";
 
 /** A text: a sequence of rows for each key/value head. */
 export interface PerHeadText {

@@ -2,7 +2,7 @@
  * Grammars as llama.cpp and vLLM take them (GBNF, an EBNF): rules by name, texts in quotes, classes of characters, groups and repeats. Reads them;
  * what they come to is grammar-rules.ts's.
  */
-import { InsituError } from "../base/error.js";
+import { InsituError } from "#insitu/base/error.js";
 import { limits } from "./limits.js";
 
 /** A part of a rule. */

@@ -2,7 +2,7 @@
  * Byte-pair encoding of one word: of the pairs that the vocabulary merges the first of its list goes first, and of equals the leftmost. Takes time for
  * the length of the word times its logarithm, in steps. In place of the library's own, whose pairs are looked up as texts.
  */
-import { replaceRoot } from "../../base/heap.js";
+import { replaceRoot } from "#insitu/base/heap.js";
 
 /** Merges between two steps. */
 const mergesPerStep = 4_096;

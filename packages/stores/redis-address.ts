@@ -1,5 +1,5 @@
 /** The address of a Redis or Valkey, or of a cluster of them, taken apart. What it may have of a password is never told. */
-import { InsituError } from "../base/error.js";
+import { InsituError } from "#insitu/base/error.js";
 
 /** Where a store is. */
 export interface RedisAddress {

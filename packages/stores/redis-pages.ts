@@ -2,9 +2,9 @@
  * Blocks of pages in Redis or Valkey, which several processes share. How much is kept, and what goes first, is the server's to say (maxmemory,
  * allkeys-lru); each value also has a time to live. A connection that fails or is late is given up, and the next call makes another.
  */
-import { checkCount } from "../base/arguments.js";
-import { InsituError } from "../base/error.js";
-import type { PageStore } from "../base/page-store.js";
+import { checkCount } from "#insitu/base/arguments.js";
+import { InsituError } from "#insitu/base/error.js";
+import type { PageStore } from "#insitu/base/page-store.js";
 import { readRedisAddress, type RedisAddress } from "./redis-address.js";
 import { type ClientRoom, type Connection, connectRedis } from "./redis-connection.js";
 

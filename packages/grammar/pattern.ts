@@ -2,7 +2,7 @@
  * Patterns of JSON Schema → regular expressions of whole texts. A pattern is one of ECMA-262 with the flag u, and is looked for anywhere in a text:
  * anchors, alternatives and lookaheads mean what they mean there.
  */
-import { parsePattern, type Tree } from "../generate/patterns/parse-pattern.js";
+import { parsePattern, type Tree } from "#insitu/text/patterns/parse-pattern.js";
 import { freshProperties, readSet } from "./characters.js";
 import { limits } from "./limits.js";
 import { type Regular, Regulars } from "./regular.js";

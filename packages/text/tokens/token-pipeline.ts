@@ -2,7 +2,7 @@
  * Text → tokens → text, on the parts that @huggingface/tokenizers makes of tokenizer.json: normaliser, splitting, model, what is put
  * around a text, decoder. The order of things is here, because it must know where each character of a text comes from.
  */
-import { InsituError } from "../../base/error.js";
+import { InsituError } from "#insitu/base/error.js";
 import { BoundedPattern } from "../patterns/bounded-pattern.js";
 import { PatternWork } from "../patterns/limits.js";
 import { type AddedToken, type Allows, allowsAll, type Section, TokenSplitter } from "./added-tokens.js";

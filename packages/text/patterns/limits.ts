@@ -1,5 +1,5 @@
 /** What a tokenizer's regular expression may cost, and the error of one that costs more. */
-import { InsituError } from "../../base/error.js";
+import { InsituError } from "#insitu/base/error.js";
 
 /** Characters of a pattern. */
 export const mostPatternLength = 20_000;

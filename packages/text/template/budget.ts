@@ -1,5 +1,5 @@
 /** What rendering a chat template may cost. Templates come with models, and models come from anywhere. */
-import { InsituError } from "../../base/error.js";
+import { InsituError } from "#insitu/base/error.js";
 
 /** Characters of a template, and of white space in one piece: reading one takes time for the product of the two. */
 export const mostTemplateLength = 500_000;

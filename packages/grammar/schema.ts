@@ -2,8 +2,8 @@
  * Which JSON Schemas can be enforced to the letter: what is not known here is refused, with the place and the keyword, and what would allow texts
  * that cannot be told from wrong ones is read more narrowly. A value that obeys what comes out obeys what went in.
  */
-import { valueText } from "../base/value-text.js";
-import type { JsonSchema } from "../engine/constraint.js";
+import { valueText } from "#insitu/base/value-text.js";
+import type { JsonSchema } from "#insitu/engine/constraint.js";
 import { areApart } from "./apart.js";
 import { requireEnds } from "./endless.js";
 import { formatPattern, isAnnotation, isNamedPattern } from "./formats.js";

@@ -2,7 +2,7 @@
  * What tokenizer.json must look like: checked before anything is made of it, so that a file that is damaged, or means harm, is refused by
  * the name of its part. Says nothing about what the parts do.
  */
-import { InsituError } from "../../base/error.js";
+import { InsituError } from "#insitu/base/error.js";
 import type { AddedToken } from "./added-tokens.js";
 import {
   fields,

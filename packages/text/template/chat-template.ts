@@ -1,5 +1,5 @@
 /** A model's chat template: read by @huggingface/jinja, rendered here. */
-import { InsituError } from "../../base/error.js";
+import { InsituError } from "#insitu/base/error.js";
 import { MarkedText, markOf } from "../tokens/marked-text.js";
 import { mostTemplateLength, mostWhiteSpace, TemplateBudget } from "./budget.js";
 import { addGlobals } from "./globals.js";
