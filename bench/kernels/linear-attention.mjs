@@ -70,5 +70,5 @@ for (const threads of [1, 2]) {
   console.log(
     `${threads} threads, 512 tokens: ${whole.median.toFixed(1)} ms; the reference implementation ${reference.toFixed(0)} ms: ${(reference / whole.median).toFixed(1)} ×`,
   );
-  team.stop?.();
+  await team.stop();
 }

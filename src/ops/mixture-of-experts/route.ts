@@ -18,7 +18,7 @@ export interface Routes {
 /** Scores further below the best than this share of the larger of both are left out by the sparse mixer. */
 const nearness = 0.02;
 
-/** The routes of the token whose scores start at `start`. `given` has weights that replace those of the scores. */
+/** The routes of the token whose scores start at `start`. `given` has weights that replace those of scores and mixer. */
 export function routeToken(
   scores: Numbers,
   start: number,
@@ -28,8 +28,8 @@ export function routeToken(
 ): Routes {
   const row = Array.from({ length: count }, (_, expert) => Number(scores[start + expert]));
   const experts = bestOf(row, k);
-  if (sparseMixer) return { experts, weights: mixed(row, experts) };
   if (given === undefined) {
+    if (sparseMixer) return { experts, weights: mixed(row, experts) };
     const most = row[experts[0]];
     const over = normalize ? experts : row.keys();
     let sum = 0;
