@@ -36,8 +36,11 @@ export class PagedRows implements Rows {
     return (this.#pages.pool.copies - this.#copiesBefore) * this.#pages.blockBytes;
   }
 
-  rewind(length: number): void {
+  mark(): void {}
+
+  rewind(length: number): number {
     this.sequence.truncate(length);
+    return length;
   }
 
   fork(): PagedRows {

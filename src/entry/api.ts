@@ -14,6 +14,7 @@ export type { Fetches } from "../session/results.js";
 export type { HeldInput } from "../session/held-inputs.js";
 export type { StateOptions } from "../session/create-state.js";
 export type { PairNames } from "../plan/named-pairs.js";
+export { Checkpoint } from "../session/checkpoint.js";
 export { State, type StateStatistics } from "../session/state.js";
 export type { CacheEdit, EditAttribute, EditedCache } from "../session/cache-edits.js";
 export type { ValueMetadata } from "../session/metadata.js";

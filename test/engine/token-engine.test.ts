@@ -19,8 +19,10 @@ class NoRows implements Rows {
   readonly countedRows = 0;
   readonly rewinds: number[] = [];
   readonly learnt: number[] = [];
-  rewind(length: number): void {
+  mark(): void {}
+  rewind(length: number): number {
     this.rewinds.push(length);
+    return length;
   }
   fork(): Rows {
     return new NoRows();
