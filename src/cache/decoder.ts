@@ -107,10 +107,11 @@ export class Decoder {
       session.inputNames.includes(samplingInputs.counter) && session.outputNames.includes(samplingOutputs.input);
     const [, , vocabulary] = logits.shape;
     this.#vocabulary = hasSampler && typeof vocabulary === "number" ? vocabulary : undefined;
-    this.ragged = session.heldInputs.every(({ kind }) => kind === "update");
+    const isPaged = session.inputNames.some(isOfPages);
+    // A state without rows has read all that is fed, padding too.
+    this.ragged = session.heldInputs.every(({ kind, axis }) => kind === "update" && (isPaged || axis !== undefined));
     // Windows and masks go by the order of rows.
     const { window, masked, fromFront } = session.rowRules;
-    // Padding that a state without rows has read is part of it.
     this.padsFront = !fromFront && session.heldInputs.every(({ axis }) => axis !== undefined);
     this.overwrites =
       this.ragged &&

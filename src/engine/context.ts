@@ -92,6 +92,7 @@ export class Context {
 
   /** Tokens that may be read and forgotten again: a text that has become a long one does not become short. */
   get guessRoom(): number {
+    if (!this.rows.mayGuess) return 0;
     const short = (this.#options.longFrom ?? Infinity) - this.length;
     return short < 0 ? this.room : Math.min(this.room, short);
   }

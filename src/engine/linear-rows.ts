@@ -85,6 +85,10 @@ export class LinearRows implements Rows {
     return this.group.state.goesBack;
   }
 
+  get mayGuess(): boolean {
+    return this.goesBack || this.group.samples === 1;
+  }
+
   mark(length: number, why: MarkReason): void {
     if (!this.goesBack && this.group.samples === 1) this.#checkpoints.mark(this.group.state, length, why);
   }

@@ -13,6 +13,8 @@ export interface Rows {
   readonly movedBytes: number;
   /** False if a part of them has no rows: it goes back to checkpoints alone. */
   readonly goesBack: boolean;
+  /** True if tokens may be read that turn out wrong: going back does not cost more than they save. */
+  readonly mayGuess: boolean;
   /** Notes that so many tokens were read, where checkpoints are needed to go back: whether this is a place for one is decided here. */
   mark(length: number, why: MarkReason): void;
   /**

@@ -4,6 +4,7 @@
  */
 import { type Dim, isKnown, symbol } from "../graph/dim.js";
 import { type Graph, type Node, readsOf, type Value } from "../graph/graph.js";
+import { findPairs } from "../plan/named-pairs.js";
 import { spend } from "./effort.js";
 import { Elements } from "./elements.js";
 import { Ranges } from "./ranges.js";
@@ -67,7 +68,10 @@ export function findTrails(graph: Graph): Trails {
   const lost: LostTrail[] = [];
   const taken = new Set<Value>();
   const shown = new Set<Value>();
+  const carried = statesWithoutRows(graph);
+  const next = new Set(carried.values());
   for (const present of graph.outputs) {
+    if (next.has(present)) continue;
     const rank = present.fact?.shape?.length;
     if (rank === undefined || rank < 3) continue;
     const trail = followBack(present, rank, graph, inputs);
@@ -81,10 +85,24 @@ export function findTrails(graph: Graph): Trails {
   }
   // An input that leaves as it came, such as an encoder's keys, is no cache.
   const presents = new Set(found.map(({ present }) => present));
-  for (const past of inputs) if (!taken.has(past) && !shown.has(past)) lost.push(...unfinished(past, graph, presents));
+  for (const past of inputs)
+    if (!taken.has(past) && !shown.has(past) && !carried.has(past)) lost.push(...unfinished(past, graph, presents));
   const place = new Map(graph.inputs.map((value, at) => [value, at]));
   found.sort((a, b) => place.get(a.past)! - place.get(b.past)!);
   return { found, lost };
+}
+
+/** States that have no rows, and what becomes of them: they stay as they are, whatever becomes of the caches. */
+export function statesWithoutRows(graph: Graph): ReadonlyMap<Value, Value> {
+  const { pairs } = findPairs(graph, {});
+  const isWithoutRows = ({ past, kind, axis, writers }: (typeof pairs)[number]): boolean =>
+    kind === "update" &&
+    axis === undefined &&
+    past.fact?.shape?.slice(1).every(isKnown) === true &&
+    writers.every(({ op }) =>
+      Object.values(op.effects).every((effect) => effect.kind === "update" && effect.general !== true),
+    );
+  return new Map(pairs.filter(isWithoutRows).map(({ past, present }) => [past, present]));
 }
 
 /** The trail behind an output; undefined where nothing on the way looks like a cache. */

@@ -14,6 +14,7 @@ import { TokenEngine } from "../../src/engine/token-engine.js";
 class NoRows implements Rows {
   readonly byteLength = 0;
   readonly goesBack = true;
+  readonly mayGuess = true;
   readonly heldBytes = 0;
   readonly movedBytes = 0;
   readonly countedRows = 0;

@@ -49,8 +49,10 @@ function expectSame(actual: readonly Step[], wanted: readonly Step[], what: stri
     expect(Math.abs(actual[at].logprob! - logprob!), `${what}, token ${at}`).toBeLessThan(2e-3);
 }
 
-test("a chat of ten turns reads each token once", async () => {
-  const lm = await CausalLM.load(folder.path, { threads: 1 });
+const caches = ["linear", "paged"] as const;
+
+test.each(caches)("a chat of ten turns reads each token once, %s", async (cache) => {
+  const lm = await CausalLM.load(folder.path, { threads: 1, cache });
   const chat = lm.chat([{ role: "system", content: "be brief ".repeat(9) }], { ...greedy, maxTokens: 20 });
   const { read } = listen(lm);
   let readInAll = 0;
@@ -68,8 +70,8 @@ test("a chat of ten turns reads each token once", async () => {
   await lm.release();
 });
 
-test("turns taken back, asked again and answered again are read from a checkpoint on", async () => {
-  const lm = await CausalLM.load(folder.path, { threads: 1, keep: 0 });
+test.each(caches)("turns taken back, asked again and answered again are read from a checkpoint on, %s", async (cache) => {
+  const lm = await CausalLM.load(folder.path, { threads: 1, keep: 0, cache });
   const fresh = await CausalLM.load(folder.path, { threads: 1, keep: 0 });
   const chat = lm.chat([{ role: "system", content: "be brief ".repeat(20) }], greedy);
   const { read } = listen(lm);
@@ -90,19 +92,20 @@ test("turns taken back, asked again and answered again are read from a checkpoin
   await Promise.all([lm.release(), fresh.release()]);
 });
 
-for (const [name, path, vocabulary] of [
-  ["three kinds of layers", folder.path, 250],
-  ["LFM2 as it is published", published.path, 150],
+for (const [name, path, vocabulary, cache] of [
+  ["three kinds of layers", folder.path, 250, "linear"],
+  ["three kinds of layers", folder.path, 250, "paged"],
+  ["LFM2 as it is published", published.path, 150, "linear"],
+  ["LFM2 as it is published", published.path, 150, "paged"],
 ] as const)
-  test(`${name}: prompts that part anywhere from those before, as a fresh reading has them`, async () => {
+  test(`${name}, ${cache}: prompts that part anywhere from those before, as a fresh reading has them`, async () => {
     const random = seededRandom(7);
     const below = (count: number): number => Math.floor(random() * count);
-    const chunk = 24;
-    const lm = await CausalLM.load(path, { threads: 1, chunk, keep: 2 });
+    const lm = await CausalLM.load(path, { threads: 1, chunk: 24, keep: 2, cache });
     const fresh = await CausalLM.load(path, { threads: 1, keep: 0 });
     let prompt = Array.from({ length: 90 }, () => 3 + below(vocabulary));
     const { read } = listen(lm);
-    for (let round = 0; round < (soak ? 60 : 12); round++) {
+    for (let round = 0; round < (soak ? 60 : 6); round++) {
       const texts = await tokensOf(lm.generate(prompt, greedy));
       expectSame(texts, await tokensOf(fresh.generate(prompt, greedy)), `round ${round}`);
       read();
@@ -126,8 +129,8 @@ test("guesses that were wrong are taken back", async () => {
   await lm.release();
 });
 
-test("samples, beams and saved contexts go on from what was read", async () => {
-  const lm = await CausalLM.load(folder.path, { threads: 1 });
+test.each(caches)("samples, beams and saved contexts go on from what was read, %s", async (cache) => {
+  const lm = await CausalLM.load(folder.path, { threads: 1, cache });
   const fresh = await CausalLM.load(folder.path, { threads: 1, keep: 0 });
   const prompt = Array.from({ length: 70 }, (_, at) => 3 + ((at * 37) % 240));
   const wanted = await tokensOf(fresh.generate(prompt, greedy));
@@ -138,7 +141,7 @@ test("samples, beams and saved contexts go on from what was read", async () => {
   expect(beam.tokens).toEqual(wanted.map(({ token }) => token));
   await tokensOf(lm.generate(prompt, greedy));
   const saved = await lm.saveContext();
-  const other = await CausalLM.load(folder.path, { threads: 1 });
+  const other = await CausalLM.load(folder.path, { threads: 1, cache });
   await other.restoreContext(saved);
   const heard = listen(other);
   const longer = [...prompt, ...wanted.slice(0, 5).map(({ token }) => token), 9, 9];
