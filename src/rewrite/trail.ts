@@ -68,10 +68,7 @@ export function findTrails(graph: Graph): Trails {
   const lost: LostTrail[] = [];
   const taken = new Set<Value>();
   const shown = new Set<Value>();
-  const carried = statesWithoutRows(graph);
-  const next = new Set(carried.values());
   for (const present of graph.outputs) {
-    if (next.has(present)) continue;
     const rank = present.fact?.shape?.length;
     if (rank === undefined || rank < 3) continue;
     const trail = followBack(present, rank, graph, inputs);
@@ -85,11 +82,12 @@ export function findTrails(graph: Graph): Trails {
   }
   // An input that leaves as it came, such as an encoder's keys, is no cache.
   const presents = new Set(found.map(({ present }) => present));
-  for (const past of inputs)
-    if (!taken.has(past) && !shown.has(past) && !carried.has(past)) lost.push(...unfinished(past, graph, presents));
+  for (const past of inputs) if (!taken.has(past) && !shown.has(past)) lost.push(...unfinished(past, graph, presents));
   const place = new Map(graph.inputs.map((value, at) => [value, at]));
   found.sort((a, b) => place.get(a.past)! - place.get(b.past)!);
-  return { found, lost };
+  // Nor is what keeps its size and has no rows: it stays as it is.
+  const states = lost.length === 0 ? new Map<Value, Value>() : statesWithoutRows(graph);
+  return { found, lost: lost.filter(({ from }) => !states.has(from)) };
 }
 
 /** States that have no rows, and what becomes of them: they stay as they are, whatever becomes of the caches. */

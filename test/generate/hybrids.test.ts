@@ -70,27 +70,30 @@ test.each(caches)("a chat of ten turns reads each token once, %s", async (cache)
   await lm.release();
 });
 
-test.each(caches)("turns taken back, asked again and answered again are read from a checkpoint on, %s", async (cache) => {
-  const lm = await CausalLM.load(folder.path, { threads: 1, keep: 0, cache });
-  const fresh = await CausalLM.load(folder.path, { threads: 1, keep: 0 });
-  const chat = lm.chat([{ role: "system", content: "be brief ".repeat(20) }], greedy);
-  const { read } = listen(lm);
-  for (let turn = 0; turn < 4; turn++) await tokensOf(chat.send(`question ${turn}`));
-  for (const [count, words] of [
-    [1, "question 3"],
-    [1, "another one"],
-    [3, "further back"],
-  ] as const) {
-    chat.undo(count);
-    read();
-    const again = await tokensOf(chat.send(words));
-    // What is new, the answer, and what lies behind the nearest checkpoint.
-    expect(read(), words).toBeLessThan(greedy.maxTokens + words.length + 28);
-    const wanted = await tokensOf(fresh.generate(chat.messages.slice(0, -1), greedy));
-    expectSame(again, wanted, words);
-  }
-  await Promise.all([lm.release(), fresh.release()]);
-});
+test.each(caches)(
+  "turns taken back, asked again and answered again are read from a checkpoint on, %s",
+  async (cache) => {
+    const lm = await CausalLM.load(folder.path, { threads: 1, keep: 0, cache });
+    const fresh = await CausalLM.load(folder.path, { threads: 1, keep: 0 });
+    const chat = lm.chat([{ role: "system", content: "be brief ".repeat(20) }], greedy);
+    const { read } = listen(lm);
+    for (let turn = 0; turn < 4; turn++) await tokensOf(chat.send(`question ${turn}`));
+    for (const [count, words] of [
+      [1, "question 3"],
+      [1, "another one"],
+      [3, "further back"],
+    ] as const) {
+      chat.undo(count);
+      read();
+      const again = await tokensOf(chat.send(words));
+      // What is new, the answer, and what lies behind the nearest checkpoint.
+      expect(read(), words).toBeLessThan(greedy.maxTokens + words.length + 28);
+      const wanted = await tokensOf(fresh.generate(chat.messages.slice(0, -1), greedy));
+      expectSame(again, wanted, words);
+    }
+    await Promise.all([lm.release(), fresh.release()]);
+  },
+);
 
 for (const [name, path, vocabulary, cache] of [
   ["three kinds of layers", folder.path, 250, "linear"],
