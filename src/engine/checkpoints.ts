@@ -2,6 +2,7 @@
  * Where a text in a state without rows can go back to: checkpoints behind prompts and parts of them, and now and then behind tokens that were made. A
  * bounded number of them, close together near the end and further apart before it; what comes behind the nearest one is read again.
  */
+import { mostCheckpoints } from "../base/checkpoint-bounds.js";
 import { InsituError } from "../base/error.js";
 import type { Checkpoint } from "../session/checkpoint.js";
 import type { State } from "../session/state.js";
@@ -48,7 +49,7 @@ export class Checkpoints {
     const point = taken(state);
     if (point === undefined) return;
     this.#marks.push({ length, point });
-    const most = Math.min(tuning.most, Math.max(tuning.least, Math.floor(tuning.bytes / point.byteLength)));
+    const most = mostCheckpoints(point.byteLength);
     while (this.#marks.length > most) this.#drop(this.#dispensable());
   }
 

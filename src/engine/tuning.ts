@@ -31,14 +31,8 @@ export const warming = {
   milliseconds: 10_000,
 } as const;
 
-/** Where texts go back to in states without rows: more of them are more memory, and less that is read again. */
+/** Where texts go back to in states without rows; how many there are is told in `base`. */
 export const checkpoints = {
-  /** Checkpoints of one text at most: a chat of ten turns has three a turn. */
-  most: 32,
-  /** So many, however large the state is: the last turns can be taken back. */
-  least: 4,
-  /** Bytes that those of one text take at most, beyond the least. */
-  bytes: 268_435_456,
   /** Tokens that are made between two of them: what is read again takes as long as few of them took. */
   tokens: 64,
   /** Prompts are read up to a multiple of this, and then to their end: a prompt that comes again is read from there on. */

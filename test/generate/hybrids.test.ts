@@ -201,3 +201,45 @@ async function loaded(): Promise<{
     },
   };
 }
+
+test("states are paired by what depends on them, whatever they are called; one that cannot be paired is told with the way out", async () => {
+  const layers = ["conv", "recurrent", "attention", "conv", "recurrent"] as const;
+  const prompt = Array.from({ length: 20 }, (_, at) => 40 + ((at * 7) % 80));
+  const usual = hybridFolder({ layers });
+  const wanted = await textIn(usual.path, prompt);
+  usual.remove();
+  for (const names of [
+    (layer: number, kind: string) => [`${kind}_state_in.${layer}`, `${kind}_state_out.${layer}`],
+    (layer: number, kind: string) => [`past_key_values.${layer}.${kind}_state`, `present.${layer}.${kind}_state`],
+    (layer: number, kind: string) => [`state.${layer}.${kind}`, `new_state.${layer}.${kind}`],
+  ] as const) {
+    const own = hybridFolder({ layers, names: (...of) => names(...of) as [string, string] });
+    expect(await textIn(own.path, prompt), names(0, "conv").join()).toEqual(wanted);
+    own.remove();
+  }
+  const odd = hybridFolder({ names: (layer, kind) => [`${kind}_memory.${layer}`, `z${"q".repeat(layer + 1)}`] });
+  await expect(CausalLM.load(odd.path, { threads: 1 })).rejects.toThrow(
+    /input "conv_memory\.0" looks like a state, float32\[batch,32,3\], and no output is known .* "zq": name one, pairs: \{ "conv_memory\.0": "zq" \}/,
+  );
+  const pairs = { "conv_memory.0": "zq" };
+  const lm = await CausalLM.load(odd.path, { threads: 1, pairs });
+  expect((await tokensOf(lm.generate(prompt, greedy))).length).toBe(greedy.maxTokens);
+  expect(lm.session.explain()).toMatch(
+    /checkpoint +1\.4 KiB × batch: ".*" and 1 more have no rows to go back to; a text keeps 32 at most/,
+  );
+  await lm.release();
+  odd.remove();
+});
+
+async function textIn(path: string, prompt: readonly number[]): Promise<number[]> {
+  const lm = await CausalLM.load(path, { threads: 1 });
+  const tokens = await tokensOf(lm.generate(prompt, greedy));
+  await lm.release();
+  return tokens.map(({ token }) => token);
+}
+
+test("a context past the rotary tables is refused when the model is loaded, with table, node and file", async () => {
+  await expect(CausalLM.load(folder.path, { context: 5000 })).rejects.toThrow(
+    /option context is 5000, and the rotary table "table_0" of GroupQueryAttention "node_attended_1" in ".*model\.onnx" has 1024 rows: ask for context: 1024 or less/,
+  );
+});
