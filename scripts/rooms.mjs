@@ -21,7 +21,7 @@ export const rooms = {
   plan: { imports: ["base", "tensor", "graph"] },
   backends: { imports: ["base", "tensor", "graph", "wasm-kernels", "webgpu-kernels", "plan"] },
   explain: { imports: ["base", "tensor", "graph", "plan", "backends"] },
-  rewrite: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes"] },
+  rewrite: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes", "plan"] },
   session: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes", "plan", "backends", "explain", "rewrite"] },
   functions: { imports: ["base", "tensor", "graph", "ops"] },
   cache: { imports: ["base", "tensor", "onnx", "rewrite", "session"] },

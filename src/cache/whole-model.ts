@@ -12,13 +12,17 @@ interface BesideModel {
   readonly rotaryOffset?: number | undefined;
 }
 
+/** A context's length that the model has tables for; throws for one that was asked for and is longer. */
+type Within = (length: number, asked: number | undefined, file: string) => number;
+
 /** The model, and the length from which on its texts are long ones, where it has tables for two kinds. */
 export async function wholeModel(
   model: Model,
   { embedding, rotaryOffset }: BesideModel,
   files: Files,
-): Promise<{ readonly model: Model; readonly longFrom: number | undefined }> {
+): Promise<{ readonly model: Model; readonly longFrom: number | undefined; readonly within: Within }> {
   const { longTextsFrom, splitTables } = await import("../rewrite/rotary-tables.js");
+  const { rotaryReach, withinReach } = await import("../rewrite/rotary-reach.js");
   const { flatPositions } = await import("../rewrite/flat-positions.js");
   const { joinEmbedding, readsEmbeddings } = await import("../rewrite/join-embedding.js");
   let whole = flatPositions(model);
@@ -31,5 +35,10 @@ export async function wholeModel(
     whole = joinEmbedding(await loadModel(embedding, files), whole);
   }
   if (rotaryOffset !== undefined) whole = splitTables(whole, rotaryOffset);
-  return { model: whole, longFrom: longTextsFrom(whole) };
+  const reach = rotaryReach(whole);
+  return {
+    model: whole,
+    longFrom: longTextsFrom(whole),
+    within: (length, asked, file) => withinReach(length, asked, reach, file),
+  };
 }

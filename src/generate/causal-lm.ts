@@ -127,6 +127,7 @@ export class LanguageModel {
       change: async (loaded, on) => {
         const whole = await wholeModel(loaded, folder, platform);
         ({ longFrom } = whole);
+        length = whole.within(length, context, folder.model);
         return own.change(whole.model, on);
       },
     });
