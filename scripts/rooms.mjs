@@ -75,6 +75,7 @@ export const rooms = {
   cli: {
     imports: [
       "base",
+      "tensor",
       "onnx",
       "graph",
       "plan",

@@ -12,11 +12,12 @@ interface BesideModel {
   readonly rotaryOffset?: number | undefined;
 }
 
-/** The model, and the length from which on its texts are long ones, where it has tables for two kinds. */
+/** The model, and the length from which on its texts are long ones, where it has tables for two kinds. `open` reads the file of embeddings. */
 export async function wholeModel(
   model: Model,
   { embedding, rotaryOffset }: BesideModel,
   files: Files,
+  open: (path: string, files: Files) => Promise<Model> = loadModel,
 ): Promise<{ readonly model: Model; readonly longFrom: number | undefined }> {
   const { longTextsFrom, splitTables } = await import("../rewrite/rotary-tables.js");
   const { flatPositions } = await import("../rewrite/flat-positions.js");
@@ -28,7 +29,7 @@ export async function wholeModel(
         "invalid-model",
         'the decoder reads embeddings, "inputs_embeds", and no file beside it makes them of tokens: embed_tokens.onnx, or what genai_config.json names as model.embedding',
       );
-    whole = joinEmbedding(await loadModel(embedding, files), whole);
+    whole = joinEmbedding(await open(embedding, files), whole);
   }
   if (rotaryOffset !== undefined) whole = splitTables(whole, rotaryOffset);
   return { model: whole, longFrom: longTextsFrom(whole) };

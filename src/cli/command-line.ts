@@ -3,6 +3,7 @@ import { InsituError } from "../base/error.js";
 import { insituVersion } from "../bench/report.js";
 import { bench } from "./bench.js";
 import { chat } from "./chat.js";
+import { check } from "./check.js";
 import { type Command, helpOf, readArguments } from "./command.js";
 import { conformance } from "./conformance.js";
 import { generate } from "./generate.js";
@@ -14,7 +15,19 @@ import { rewrite } from "./rewrite.js";
 import { serve } from "./serve.js";
 import { asTyped, UsageError } from "./usage.js";
 
-const commands: readonly Command[] = [generate, chat, serve, bench, conformance, inspect, pages, rewrite, models, pull];
+const commands: readonly Command[] = [
+  generate,
+  chat,
+  serve,
+  bench,
+  conformance,
+  inspect,
+  check,
+  pages,
+  rewrite,
+  models,
+  pull,
+];
 
 const overview = (): string => {
   const width = Math.max(...commands.map(({ name }) => name.length)) + 2;

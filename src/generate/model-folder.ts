@@ -35,6 +35,22 @@ export async function readModelFolder(
   platform: FolderPlatform,
   variant?: string,
 ): Promise<ModelFolder> {
+  const { folders, files, genai, isBelow } = await findFolderFiles(source, platform, variant);
+  return readTexts(source, folders, platform, files, genai, isBelow ? undefined : variant);
+}
+
+/** Where the files of a model are. */
+interface FoundFiles {
+  /** The folders that its texts lie in, the first choice first. */
+  readonly folders: readonly string[];
+  readonly files: ModelFiles | undefined;
+  readonly genai: GenaiConfig | undefined;
+  /** True if it lies in a folder further down. */
+  readonly isBelow: boolean;
+}
+
+/** Finds the ONNX files of the folder at `source`, or around the file there. Reads no more than genai_config.json. */
+export async function findFolderFiles(source: string, platform: FolderPlatform, variant?: string): Promise<FoundFiles> {
   refusePage(source, platform);
   const isFile = /\.onnx$/i.test(source);
   const folder = isFile ? folderOf(source) : source.replace(/[\\/]+$/, "") || "/";
@@ -46,9 +62,10 @@ export async function readModelFolder(
     const below = own === undefined ? await findFolder(root, platform, variant) : undefined;
     const genai = below === undefined ? undefined : await readGenai(below, platform);
     const found = below === undefined ? undefined : await findModel(below, platform, undefined, genai);
-    if (below !== undefined && found !== undefined) return readTexts(source, [below, root], platform, found, genai);
+    if (below !== undefined && found !== undefined)
+      return { folders: [below, root], files: found, genai, isBelow: true };
   }
-  return readTexts(source, [root], platform, files, own, variant);
+  return { folders: [root], files, genai: own, isBelow: false };
 }
 
 /** What genai_config.json says; undefined where there is none. */

@@ -79,7 +79,7 @@ export function checkedHubOptions(given: HubOptions | undefined): HubOptions {
 }
 
 /** The files of a model on the hub, with what they are asked with. */
-async function listOnHub(
+export async function listOnHub(
   name: string,
   options: HubOptions,
 ): Promise<{ readonly files: Map<string, RemoteFile>; readonly headers: Readonly<Record<string, string>> }> {

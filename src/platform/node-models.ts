@@ -9,7 +9,7 @@ import type { HubOptions, Models } from "../hub/models-api.js";
 import { folderStore, keptFolder } from "./model-folder-store.js";
 
 /** What is not said in the options, from the environment. */
-function withEnvironment(options: HubOptions): HubOptions {
+export function withEnvironment(options: HubOptions): HubOptions {
   const { HF_ENDPOINT: hubUrl, HF_TOKEN: accessToken } = process.env;
   return {
     cache: keptFolder(),
