@@ -31,8 +31,8 @@ export const rooms = {
   generate: { imports: ["base", "text", "session", "cache", "engine"] },
   grammar: { imports: ["base", "text", "engine"], apart: true },
   serve: { imports: ["base", "cache", "schedule", "engine", "generate"], inferred: true },
-  hub: { imports: ["base"], node: true },
-  platform: { imports: ["base", "backends"], node: true },
+  hub: { imports: ["base"] },
+  platform: { imports: ["base", "backends", "hub"], node: true },
   stores: { imports: ["base"], node: true, apart: true },
   entry: {
     imports: [
@@ -58,6 +58,7 @@ export const rooms = {
   cli: {
     imports: [
       "base",
+      "tensor",
       "onnx",
       "graph",
       "plan",

@@ -15,11 +15,12 @@ interface BesideModel {
 /** A context's length that the model has tables for; throws for one that was asked for and is longer. */
 type Within = (length: number, asked: number | undefined, file: string) => number;
 
-/** The model, and the length from which on its texts are long ones, where it has tables for two kinds. */
+/** The model, and the length from which on its texts are long ones, where it has tables for two kinds. `open` reads the file of embeddings. */
 export async function wholeModel(
   model: Model,
   { embedding, rotaryOffset }: BesideModel,
   files: Files,
+  open: (path: string, files: Files) => Promise<Model> = loadModel,
 ): Promise<{ readonly model: Model; readonly longFrom: number | undefined; readonly within: Within }> {
   const { longTextsFrom, splitTables } = await import("../rewrite/rotary-tables.js");
   const { rotaryReach, withinReach } = await import("../rewrite/rotary-reach.js");
@@ -32,7 +33,7 @@ export async function wholeModel(
         "invalid-model",
         'the decoder reads embeddings, "inputs_embeds", and no file beside it makes them of tokens: embed_tokens.onnx, or what genai_config.json names as model.embedding',
       );
-    whole = joinEmbedding(await loadModel(embedding, files), whole);
+    whole = joinEmbedding(await open(embedding, files), whole);
   }
   if (rotaryOffset !== undefined) whole = splitTables(whole, rotaryOffset);
   const reach = rotaryReach(whole);

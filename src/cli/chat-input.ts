@@ -1,7 +1,7 @@
 /** What is typed into a conversation: messages of one or several lines, commands, and what was typed before. Knows no model. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { keptFolder } from "../hub/kept-models.js";
+import { keptFolder } from "../platform/model-folder-store.js";
 
 /** What a line came to: more is wanted, a message to send, or a command with what stands behind it. */
 export type Typed =

@@ -6,10 +6,9 @@ import { ChatInput, keepHistory, readHistory } from "./chat-input.js";
 import type { Command } from "./command.js";
 import { finish } from "./generate.js";
 import { Interrupt, interruptedCode } from "./interrupt.js";
-import { generateOptions, loadModel, pageOptions, textOptions } from "./language-model.js";
+import { generateOptions, loadModel, pageOptions, textOptions, withModel } from "./language-model.js";
 import { decodeUtf8 } from "./standard-input.js";
 import { printSummary } from "./summary.js";
-import { UsageError } from "./usage.js";
 import { textOutput } from "./word-wrap.js";
 
 const help = [
@@ -25,17 +24,16 @@ export const chat: Command = {
   name: "chat",
   positionals: "[model]",
   arity: [0, 1],
-  summary: "a conversation of several turns; each turn reads only what is new. The embedded model by default",
+  summary:
+    "a conversation of several turns with a model, such as qwen3-0.6b; each turn reads only what is new. The embedded model by default",
   options: {
     ...textOptions,
     ...pageOptions,
     system: { value: "text", describes: "what the model is told before the conversation" },
     quiet: { describes: "no summaries" },
   },
-  async run({ positionals: [named], options: given }) {
-    if (named !== undefined && given["model"] !== undefined)
-      throw new UsageError(`two models are named: ${named} and --model ${String(given["model"])}`);
-    const options = named === undefined ? given : { ...given, model: named };
+  async run(args) {
+    const options = withModel(args);
     const wanted = { whenFull: "slide", ...generateOptions(options) } as const;
     const interrupt = new Interrupt();
     const lm = await interrupt.during(loadModel(options, interrupt.signal));

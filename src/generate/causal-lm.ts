@@ -6,6 +6,7 @@ import type { FolderPlatform } from "../base/platform.js";
 import type { PagedState } from "../cache/paged-state.js";
 import { picker, sampler } from "../cache/sampler.js";
 import { wholeModel } from "../cache/whole-model.js";
+import { refuseMissingOperators } from "../session/missing-operators.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
@@ -112,6 +113,7 @@ export class LanguageModel {
     checkName("option variant", variant);
     checkName("option chatTemplate", chatTemplate);
     const folder = await readModelFolder(source, platform, variant);
+    if (platform.kindOf !== undefined) await refuseMissingOperators(folder.model, platform);
     const template = chatTemplate ?? folder.template;
     const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
     const defaults = modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken, folder.generationFile);
