@@ -1,7 +1,6 @@
 /** What a client wants the text to be: text, an object, or what a JSON Schema allows. Chat and responses write it differently. */
 import * as z from "zod";
 import type { TextRule } from "../../engine/constraint.js";
-import { badField } from "./api-error.js";
 import { schemaField } from "./fields.js";
 
 const schemaParts = {
@@ -39,20 +38,4 @@ export function textRule(format: z.infer<typeof textFormat>): TextRule | undefin
   if (format?.type === "json_object") return { kind: "object" };
   if (format?.type !== "json_schema") return undefined;
   return { kind: "schema", schema: format.schema };
-}
-
-/** Of two rules the one there is; a text that must obey both cannot be had. */
-export function oneRule(
-  format: TextRule | undefined,
-  tools: TextRule | undefined,
-  hasTools: boolean,
-  param: string,
-): TextRule | undefined {
-  if (format === undefined) return tools;
-  if (!hasTools) return format;
-  throw badField(
-    param,
-    `${param}: a text that may call tools cannot be kept to a format as well; set tool_choice to "none", or leave one of them out`,
-    "unsupported",
-  );
 }
