@@ -13,7 +13,7 @@ export type ToolChoice = "auto" | "none" | "required" | { readonly name: string 
 export type ThoughtState = "open" | "closed" | "free";
 
 /** How much a model is asked to think. */
-export interface ThinkingWish {
+interface ThinkingWish {
   /** "none", "minimal", "low", "medium", "high", or what else the template knows. */
   readonly effort?: string | undefined;
   readonly enabled?: boolean | undefined;
@@ -26,7 +26,7 @@ const harmonyEfforts: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** What a reply has to be. */
-export interface ReplyRule {
+interface ReplyRule {
   readonly tools: readonly ToolSpec[];
   readonly choice: ToolChoice;
   readonly parallel: boolean;
@@ -139,10 +139,7 @@ export class Dialogue {
   }
 
   /** Messages as the template takes them: calls and thoughts where it looks for them, and tools in words where it has no place for them. */
-  messages<Message extends AnyMessage>(
-    messages: readonly Message[],
-    tools: readonly ToolSpec[] = [],
-  ): readonly Message[] {
+  messages(messages: readonly AnyMessage[], tools: readonly ToolSpec[] = []): readonly AnyMessage[] {
     return this.family === undefined ? messages : this.#messageForms.all(messages, tools);
   }
 

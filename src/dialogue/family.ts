@@ -44,7 +44,7 @@ export interface ThinkingMarks {
 }
 
 /** Calls as a text must write them: a mark, and what follows on it. */
-export interface CallStructure {
+interface CallStructure {
   /** What a reply that must call begins with, before the mark. */
   readonly prefix?: string;
   /** Empty where a call has no mark, and is known by what it begins with. */

@@ -25,7 +25,7 @@ export class MessageForms {
     this.#template = template;
   }
 
-  all<Message extends AnyMessage>(messages: readonly Message[], tools: readonly ToolSpec[]): readonly Message[] {
+  all(messages: readonly AnyMessage[], tools: readonly ToolSpec[]): readonly AnyMessage[] {
     const names = new Map<unknown, string>();
     const said = tools.length === 0 || this.#knowsTools ? messages : this.#withTools(messages, tools);
     return said.map((message) => {
@@ -43,7 +43,7 @@ export class MessageForms {
   }
 
   /** The tools in words, at the end of the system's message. */
-  #withTools<Message extends AnyMessage>(messages: readonly Message[], tools: readonly ToolSpec[]): readonly Message[] {
+  #withTools(messages: readonly AnyMessage[], tools: readonly ToolSpec[]): readonly AnyMessage[] {
     const [first] = messages;
     const hasSystem = first?.role === "system" && typeof first.content === "string";
     const others = hasSystem ? messages.slice(1) : messages;
@@ -51,7 +51,7 @@ export class MessageForms {
       const content = hasSystem ? first.content : "You are a helpful assistant with some tools.";
       const listed = tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
       const system = { ...(hasSystem ? first : {}), role: "system", content, tools: JSON.stringify(listed) };
-      return [system as unknown as Message, ...others];
+      return [system, ...others];
     }
     const example = this.#family!.write(
       [{ name: "function_name", arguments: { parameter: "value" } }],
@@ -65,11 +65,11 @@ export class MessageForms {
     const system = hasSystem
       ? { ...first, content: `${String(first.content)}\n\n${words}` }
       : { role: "system", content: words };
-    return [system as unknown as Message, ...others];
+    return [system, ...others];
   }
 
   /** Results say whose they are: some templates look for the name. */
-  #result<Message extends AnyMessage>(message: Message, names: ReadonlyMap<unknown, string>): Message {
+  #result(message: AnyMessage, names: ReadonlyMap<unknown, string>): AnyMessage {
     const { tool_call_id: id, name } = message;
     const known = names.get(id);
     return {
@@ -79,18 +79,18 @@ export class MessageForms {
     };
   }
 
-  #assistant<Message extends AnyMessage>(message: Message): Message {
+  #assistant(message: AnyMessage): AnyMessage {
     const { reasoning, tool_calls: _, ...rest } = message;
     const thoughts = message["reasoning_content"] ?? reasoning;
     const field = this.#family?.reasoningField ?? "reasoning_content";
     const told =
       typeof thoughts === "string" && thoughts !== "" ? { reasoning_content: thoughts, [field]: thoughts } : {};
     const calls = callsOf(message);
-    if (calls.length === 0) return { ...rest, ...told } as unknown as Message;
+    if (calls.length === 0) return { ...rest, ...told };
     if (this.#form === "content") {
       const written = this.#family!.write(calls, this.#template!);
       const content = typeof message.content === "string" && message.content !== "" ? `${message.content}\n` : "";
-      return { ...rest, ...told, content: content + written } as unknown as Message;
+      return { ...rest, ...told, content: content + written };
     }
     // Harmony's template takes thoughts or text beside a call, not both.
     const both = field === "thinking" && "thinking" in told ? { content: "" } : {};
@@ -103,7 +103,7 @@ export class MessageForms {
         arguments: this.#form === "texts" && typeof value !== "string" ? JSON.stringify(value) : value,
       },
     }));
-    return { ...rest, ...told, ...both, ...empty, tool_calls: given } as unknown as Message;
+    return { ...rest, ...told, ...both, ...empty, tool_calls: given };
   }
 
   /** How the template takes calls: with arguments as objects or as texts, or not at all. */

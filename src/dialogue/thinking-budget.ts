@@ -4,7 +4,7 @@ import { type TokenDecoder, TextStream } from "../engine/text-stream.js";
 import type { ThinkingMarks } from "./family.js";
 
 /** What a budget knows of the model. */
-export interface BudgetParts {
+interface BudgetParts {
   readonly marks: ThinkingMarks;
   /** Tokens of thought at most. */
   readonly most: number;

@@ -6,7 +6,9 @@ import type { PagedState } from "../cache/paged-state.js";
 import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
 import { type Beam, type BeamOptions, beamSearch } from "./beams.js";
-import { Chat } from "./chat.js";
+import { Chat, chatArguments, type MakeRound } from "./chat.js";
+import { chatRound } from "./chat-model.js";
+import { type ChatOptions, chatOptionNames, checkChatOptions } from "./chat-options.js";
 import type { Grammars, HeldConstraint, JsonSchema, TextRule } from "../engine/constraint.js";
 import type { Context } from "../engine/context.js";
 import { contextFull } from "../engine/ending.js";
@@ -18,7 +20,6 @@ import { Generation, type Maker, stillWanted, wantsNothing } from "./generation.
 import { beamSearchOptionNames } from "./load-option-names.js";
 import { type AnyChatMessage, checkMessages, plainText } from "./messages.js";
 import {
-  checkGenerateOptions,
   type GenerateOptions,
   type Generating,
   generateOptionNames,
@@ -197,20 +198,23 @@ export class LanguageModel {
 
   /**
    * A conversation of several turns; `opening` is what was said before, a system message for one. Without a chat template each message
-   * is a paragraph, and the answer is the next one.
+   * is a paragraph, and the answer is the next one. Options alone will do: `chat({ tools })`.
    */
-  chat(opening?: readonly AnyChatMessage[], options?: GenerateOptions): Chat {
-    const said = opening ?? [];
-    const given = optionsWithoutNull("the options of chat", options, generateOptionNames);
+  chat(opening?: readonly AnyChatMessage[] | ChatOptions, options?: ChatOptions): Chat {
+    const [said, wanted] = chatArguments(opening, options);
+    const given = optionsWithoutNull("the options of chat", wanted, chatOptionNames);
     checkMessages(said);
-    checkGenerateOptions(given);
-    return new Chat(
-      this.#pool,
-      (messages, wanted, source) =>
-        this.#generate(this.#encodeChat(messages, wanted), this.#read(wanted, true), source),
-      said,
-      given,
-    );
+    checkChatOptions(given);
+    const maker = {
+      dialogue: this.dialogue,
+      encode: (messages: readonly AnyChatMessage[], of: GenerateOptions) => this.#encodeChat(messages, of),
+      read: (of: GenerateOptions) => this.#read(of, true),
+      generate: (tokens: readonly number[], of: Generating, source: ContextSource) =>
+        this.#generate(tokens, of, source),
+      constrain: (rule: TextRule) => this.constrain(rule),
+    };
+    const round: MakeRound = (messages, of, source) => chatRound(maker, messages, of, source);
+    return new Chat(this.#pool, round, said, given);
   }
 
   /** What the latest generation has read, as bytes: caches and tokens. */

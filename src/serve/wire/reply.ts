@@ -20,7 +20,7 @@ export const reasoningFields = {
 };
 
 /** What a request wants of its replies. */
-export interface ReplyWish {
+interface ReplyWish {
   readonly messages: readonly ChatMessage[];
   /** The field that the messages came in. */
   readonly param: "messages" | "input";
@@ -56,13 +56,14 @@ export async function readReply(model: ServedModel, wish: ReplyWish): Promise<Re
   const tools = usableTools(wish.tools, choice, model);
   const prompt = await conversationTokens(
     model,
-    dialogue.messages(wish.messages, tools),
+    wish.messages,
     {
       ...dialogue.thinkingOptions(wish),
       ...wish.more,
       ...(tools.length === 0 ? {} : { tools: tools.map(templateTool) }),
     },
     wish.param,
+    (messages) => dialogue.messages(messages, tools),
   );
   const thoughts = dialogue.thoughtsAfter(prompt);
   const rule = ruleOf(() => dialogue.rule({ tools, choice, parallel, format, thoughts }));

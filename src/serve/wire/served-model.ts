@@ -2,7 +2,7 @@
 import type { HeldConstraint, TextRule } from "../../engine/constraint.js";
 import type { LanguageModel } from "../../generate/causal-lm.js";
 import { InsituError } from "../../base/error.js";
-import type { ChatMessage } from "../../generate/messages.js";
+import type { AnyChatMessage } from "../../generate/messages.js";
 import type { EncodeBounds, EncodeOptions } from "../../generate/tokenizer.js";
 import type { Engine } from "../engine.js";
 import { ApiError, apiErrorOf, badField } from "./api-error.js";
@@ -57,7 +57,7 @@ export class ServedModel {
   /** Tokens of a conversation that a client gave, by the model's template. */
   encodeChat(
     param: string,
-    messages: readonly ChatMessage[],
+    messages: readonly AnyChatMessage[],
     more: Readonly<Record<string, unknown>>,
   ): Promise<readonly number[]> {
     return this.#tokens(param, () => this.lm.tokenizer.encodeChatSteps(messages, more, this.#bounds));

@@ -21,7 +21,7 @@ export function functionTool(given: z.infer<z.ZodObject<typeof functionFields>>)
   return {
     name: given.name,
     description: given.description ?? undefined,
-    parameters: given.parameters ?? { type: "object", properties: {} },
+    parameters: given.parameters ?? { type: "object", properties: {}, additionalProperties: false },
     strict: given.strict === true,
   };
 }
