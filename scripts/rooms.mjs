@@ -53,6 +53,7 @@ export const rooms = {
       "platform",
     ],
   },
+  ai: { imports: ["base", "engine", "generate"] },
   worker: { imports: ["base", "tensor", "generate", "session", "hub", "platform", "entry"], node: true },
   bench: {
     imports: [

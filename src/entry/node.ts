@@ -3,7 +3,6 @@ import { optionsWithoutNull } from "../base/arguments.js";
 import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
 import { placeOf } from "../generate/model-folder.js";
 import { loadLanguageModelOptionNames } from "../generate/load-option-names.js";
-import type { MakeGrammars } from "../engine/constraint.js";
 import { checkedHubOptions, fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";
 import { embeddedModel } from "../platform/embedded-model.js";
 import { nodePlatform } from "../platform/node.js";
@@ -16,6 +15,7 @@ import type { SessionOptions } from "../session/options.js";
 import { Session } from "../session/session.js";
 import { backends } from "./backends.js";
 import { optionsWithEnv } from "./env.js";
+import { makeGrammars } from "./grammars.js";
 import type { SessionTypes } from "./onnxruntime-types.js";
 
 /** A loaded model. */
@@ -78,10 +78,6 @@ export class CausalLM extends LanguageModel {
     const folder = isHubName(given) ? await fetchHubModel(given, { ...variant, ...hub }) : given;
     const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
       InferenceSession.create(model, more);
-    const makeGrammars: MakeGrammars = async (vocabulary) => {
-      const grammars = await import("../grammar/grammars.js");
-      return grammars.makeGrammars(vocabulary);
-    };
     const lm = new CausalLM(await LanguageModel.prepare(folder, nodePlatform, open, rest, makeGrammars));
     lm.#source = folder;
     return lm;

@@ -15,6 +15,7 @@ import type { SessionOptions } from "../session/options.js";
 import { Session } from "../session/session.js";
 import { backends } from "./backends.js";
 import { optionsWithEnv } from "./env.js";
+import { makeGrammars } from "./grammars.js";
 import type { SessionTypes } from "./onnxruntime-types.js";
 
 /** A loaded model. */
@@ -84,7 +85,7 @@ export class CausalLM extends LanguageModel {
     const folder = placeOf(source);
     const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
       InferenceSession.create(model, more);
-    const lm = new CausalLM(await LanguageModel.prepare(folder, webPlatform, open, rest));
+    const lm = new CausalLM(await LanguageModel.prepare(folder, webPlatform, open, rest, makeGrammars));
     lm.#source = folder;
     return lm;
   }

@@ -6,7 +6,8 @@ import type { PagedState } from "../cache/paged-state.js";
 import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
 import { type Beam, type BeamOptions, beamSearch } from "./beams.js";
-import { Chat, chatArguments, type MakeRound } from "./chat.js";
+import { Chat, chatArguments, type MakeRound, replyTo } from "./chat.js";
+import type { ChatReply } from "./chat-reply.js";
 import { chatRound } from "./chat-model.js";
 import { type ChatOptions, chatOptionNames, checkChatOptions } from "./chat-options.js";
 import type { Grammars, HeldConstraint, JsonSchema, TextRule } from "../engine/constraint.js";
@@ -113,11 +114,9 @@ export class LanguageModel {
     return this.#parts.defaults;
   }
 
-  /** For servers: what keeps a text to a rule. Throws for a rule that cannot be enforced, and where there is nothing to enforce it with. */
+  /** For servers: what keeps a text to a rule. Throws for a rule that cannot be enforced. */
   async constrain(rule: TextRule): Promise<HeldConstraint> {
     const { makeGrammars, tokenizer, config, defaults, dialogue } = this.#parts;
-    if (makeGrammars === undefined)
-      throw new InsituError("invalid-argument", "texts that obey a schema can be had in Node only");
     this.#grammars ??= makeGrammars(
       tokenizer.grammarVocabulary(config["vocab_size"], defaults.endTokens, new Set(dialogue.grammarMarkers)),
     );
@@ -205,16 +204,15 @@ export class LanguageModel {
     const given = optionsWithoutNull("the options of chat", wanted, chatOptionNames);
     checkMessages(said);
     checkChatOptions(given);
-    const maker = {
-      dialogue: this.dialogue,
-      encode: (messages: readonly AnyChatMessage[], of: GenerateOptions) => this.#encodeChat(messages, of),
-      read: (of: GenerateOptions) => this.#read(of, true),
-      generate: (tokens: readonly number[], of: Generating, source: ContextSource) =>
-        this.#generate(tokens, of, source),
-      constrain: (rule: TextRule) => this.constrain(rule),
-    };
-    const round: MakeRound = (messages, of, source) => chatRound(maker, messages, of, source);
-    return new Chat(this.#pool, round, said, given);
+    return new Chat(this.#pool, this.#round, said, given);
+  }
+
+  /** The answer to a conversation that its caller keeps: as a chat's, with tools and reasoning, on any context that was kept. */
+  reply(messages: readonly AnyChatMessage[], options?: ChatOptions): ChatReply {
+    const given = optionsWithoutNull("the options of reply", options, chatOptionNames);
+    checkMessages(messages);
+    checkChatOptions(given);
+    return replyTo(messages, given, (said, of) => this.#round(said, of, this.#pool));
   }
 
   /** What the latest generation has read, as bytes: caches and tokens. */
@@ -233,6 +231,17 @@ export class LanguageModel {
     this.#parts.model.release();
     await this.#parts.session.release();
   }
+
+  readonly #round: MakeRound = (messages, options, source) => {
+    const maker = {
+      dialogue: this.dialogue,
+      encode: (said: readonly AnyChatMessage[], of: GenerateOptions) => this.#encodeChat(said, of),
+      read: (of: GenerateOptions) => this.#read(of, true),
+      generate: (tokens: readonly number[], of: Generating, from: ContextSource) => this.#generate(tokens, of, from),
+      constrain: (rule: TextRule) => this.constrain(rule),
+    };
+    return chatRound(maker, messages, options, source);
+  };
 
   get #maker(): Maker {
     return { engine: this.#parts.model.engine, decoder: this.tokenizer };

@@ -53,18 +53,9 @@ export class Chat {
     const given = { ...this.#options, ...optionsWithoutNull("the options of chat.send", options, chatOptionNames) };
     checkMessages([...this.messages, ...said]);
     checkChatOptions(given);
-    const before = this.messages;
-    // What is wrong with a message is told at once, not when its answer is iterated.
-    const first = this.#round([...before, ...said], given, this.#source);
-    const { toolChoice, ...later } = given;
-    const afterCalls = toolChoice === "none" ? given : later;
-    const reply = new ChatReply({
-      first,
-      ask: (more) => this.#round([...before, ...said, ...more], afterCalls, this.#source),
-      tools: given.tools ?? {},
-      maxRounds: given.maxRounds ?? defaultRounds,
-      signal: given.signal,
-    });
+    const reply = replyTo([...this.messages, ...said], given, (messages, of) =>
+      this.#round(messages, of, this.#source),
+    );
     this.#turns.add(said, reply);
     return reply;
   }
@@ -88,6 +79,22 @@ export class Chat {
   release(): void {
     this.#source.release();
   }
+}
+
+/** The answer to messages, round by round. What is wrong with a message is told at once, not when its answer is iterated. */
+export function replyTo(
+  messages: readonly AnyChatMessage[],
+  options: ChatOptions,
+  round: (messages: readonly AnyChatMessage[], options: ChatOptions) => Round<GenerationSummary>,
+): ChatReply {
+  const { toolChoice, ...later } = options;
+  return new ChatReply({
+    first: round(messages, options),
+    ask: (more) => round([...messages, ...more], toolChoice === "none" ? options : later),
+    tools: options.tools ?? {},
+    maxRounds: options.maxRounds ?? defaultRounds,
+    signal: options.signal,
+  });
 }
 
 /** What a chat opens with, and its options: either may be left out. */

@@ -48,7 +48,7 @@ export interface LanguageModelParts {
   readonly keep: number;
   /** Asked when pages are full: contexts that wait give way. */
   readonly onFull: { makeRoom: () => boolean };
-  readonly makeGrammars: MakeGrammars | undefined;
+  readonly makeGrammars: MakeGrammars;
 }
 
 /** The longest context that is taken without being asked for. */
@@ -59,8 +59,8 @@ export async function prepareModel(
   source: string,
   platform: FolderPlatform,
   openSession: (model: string, options: SessionOptions) => Promise<Session>,
-  options?: LoadLanguageModelOptions,
-  makeGrammars?: MakeGrammars,
+  options: LoadLanguageModelOptions | undefined,
+  makeGrammars: MakeGrammars,
 ): Promise<LanguageModelParts> {
   const given = optionsWithoutNull("the options of CausalLM.load", options, loadLanguageModelOptionNames);
   const { context, chunk, sinks = 4, variant, keep = 1, chatTemplate, toolFormat, ...others } = given;
