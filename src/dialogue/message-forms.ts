@@ -169,3 +169,9 @@ function objectOf(given: unknown): unknown {
     return given;
   }
 }
+
+/** A tool as templates know it. */
+export const templateTool = ({ name, description, parameters }: ToolSpec): object => ({
+  type: "function",
+  function: { name, ...(description === undefined ? {} : { description }), parameters },
+});

@@ -1,5 +1,6 @@
 /** Rounds of a chat on a model: the prompt with its tools, what the reply must obey, and how it is read. */
 import { InsituError } from "../base/error.js";
+import { templateTool } from "../dialogue/message-forms.js";
 import type { HeldConstraint, TextRule } from "../engine/constraint.js";
 import { type ChatOptions, generateOptionsOf } from "./chat-options.js";
 import { ReadRound, type Round } from "./chat-round.js";
@@ -37,9 +38,7 @@ export function chatRound(
   const templateOptions = {
     ...dialogue.thinkingOptions({ effort: reasoning?.effort }),
     ...given.templateOptions,
-    ...(tools.length === 0
-      ? {}
-      : { tools: tools.map(({ strict: _, ...tool }) => ({ type: "function", function: tool })) }),
+    ...(tools.length === 0 ? {} : { tools: tools.map(templateTool) }),
   };
   const tokens = encode(dialogue.messages(messages, tools) as readonly AnyChatMessage[], { ...given, templateOptions });
   if (tools.length === 0 && !dialogue.hasParts) return generate(tokens, read(given), source);

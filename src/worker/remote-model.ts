@@ -189,7 +189,8 @@ export class RemoteChat {
 type RemoteReply = ChatReply<GenerationSummary | undefined>;
 
 /** Options without what stays on this side: functions run here, and schemas cross as JSON. */
-function crossingChat({ tools, maxRounds: _, ...options }: ChatOptions): ChatOptions {
+function crossingChat(given: ChatOptions): ChatOptions {
+  const { tools, maxRounds: _, ...options } = given;
   if (tools === undefined) return options;
   const plain = toolSpecs(tools).map(({ name, description, parameters, strict }) => [
     name,

@@ -2,6 +2,7 @@
 import * as z from "zod";
 import type { ToolChoice } from "../../dialogue/dialogue.js";
 import type { ToolSpec } from "../../dialogue/family.js";
+import { templateTool } from "../../dialogue/message-forms.js";
 import { InsituError } from "../../base/error.js";
 import type { HeldConstraint, TextRule } from "../../engine/constraint.js";
 import type { ChatMessage } from "../../generate/messages.js";
@@ -9,7 +10,7 @@ import type { RequestedText } from "../text-group.js";
 import { badField } from "./api-error.js";
 import { conversationTokens } from "./messages.js";
 import type { ServedModel } from "./served-model.js";
-import { templateTool, usableTools } from "./tools.js";
+import { usableTools } from "./tools.js";
 
 /** How much the model is to think, as chat has it: OpenAI's field, Qwen's, and a bound under vLLM's name and another. */
 export const reasoningFields = {

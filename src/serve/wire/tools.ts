@@ -43,9 +43,3 @@ export function usableTools(tools: readonly ToolSpec[], choice: ToolChoice, mode
     );
   return tools;
 }
-
-/** A tool as templates know it. */
-export const templateTool = ({ name, description, parameters }: ToolSpec): object => ({
-  type: "function",
-  function: { name, ...(description === undefined ? {} : { description }), parameters },
-});
