@@ -28,9 +28,10 @@ export const rooms = {
   schedule: { imports: ["base"] },
   engine: { imports: ["base", "tensor", "session", "cache", "schedule"] },
   eviction: { imports: ["base", "tensor", "rewrite", "session", "cache"], apart: true },
-  generate: { imports: ["base", "text", "session", "cache", "engine"] },
+  dialogue: { imports: ["base", "engine"] },
+  generate: { imports: ["base", "text", "session", "cache", "engine", "dialogue"] },
   grammar: { imports: ["base", "text", "engine"], apart: true },
-  serve: { imports: ["base", "cache", "schedule", "engine", "generate"], inferred: true },
+  serve: { imports: ["base", "cache", "schedule", "engine", "dialogue", "generate"], inferred: true },
   hub: { imports: ["base"] },
   platform: { imports: ["base", "backends", "hub"], node: true },
   stores: { imports: ["base"], node: true, apart: true },
@@ -54,6 +55,7 @@ export const rooms = {
       "platform",
     ],
   },
+  ai: { imports: ["base", "engine", "generate"] },
   worker: { imports: ["base", "tensor", "generate", "session", "hub", "platform", "entry"], node: true },
   cli: {
     imports: [

@@ -229,3 +229,28 @@ export class TextUntil implements Automaton {
     return 0;
   }
 }
+
+/** Any text whose first byte, but for blanks, is none of these letters. */
+export class TextNotBeginning implements Automaton {
+  readonly start = 0;
+  readonly #letters: ReadonlySet<number>;
+  readonly bytes = 128;
+
+  constructor(letters: string) {
+    this.#letters = new Set(new TextEncoder().encode(letters));
+  }
+
+  next(state: number, byte: number): number {
+    if (state === 1) return 1;
+    if (byte === 0x20 || (byte >= 9 && byte <= 13)) return 0;
+    return this.#letters.has(byte) ? dead : 1;
+  }
+
+  accepts(): boolean {
+    return true;
+  }
+
+  goesOn(): boolean {
+    return true;
+  }
+}

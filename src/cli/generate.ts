@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { CausalLM } from "../entry/node.js";
 import type { JsonSchema } from "../engine/constraint.js";
-import type { Generation } from "../generate/generation.js";
+import type { GeneratedToken, Generation } from "../generate/generation.js";
 import type { Command } from "./command.js";
 import { Interrupt, interruptedCode } from "./interrupt.js";
 import { generateOptions, loadModel, pageOptions, textOptions } from "./language-model.js";
@@ -116,7 +116,7 @@ async function printJson(lm: CausalLM, generation: Generation, prompt: string, s
 
 /** Makes the whole text, or what there is of it when the signal comes. */
 export async function finish(
-  generation: Generation,
+  generation: AsyncIterable<GeneratedToken>,
   signal: AbortSignal,
   show: (text: string, token: number) => void,
 ): Promise<void> {

@@ -26,6 +26,11 @@ export const textOptions: Readonly<Record<string, CommandOption>> = {
   "repetition-penalty": { value: "R", describes: "above 1, tokens that were there get less likely" },
   "presence-penalty": { value: "R", describes: "above 0, tokens of the new text get less likely" },
   "frequency-penalty": { value: "R", describes: "the same, for each time they came" },
+  "tool-format": {
+    value: "family",
+    describes:
+      "how the model writes tool calls and reasoning, where its chat template does not tell: hermes, llama3, …",
+  },
   seed: { value: "S", describes: "the same seed gives the same text" },
   context: { value: "N", describes: "tokens that prompt and text may take together" },
   "when-full": { value: "what", describes: "stop, slide (forget the oldest tokens) or error when the context is full" },
@@ -70,6 +75,7 @@ export function loadModel(
     ...given("threads", countOf(options, "threads")),
     ...given("backend", backend as BackendName | undefined),
     ...given("variant", variant as string | undefined),
+    ...given("toolFormat", options["tool-format"] as string | undefined),
     ...given("cache", options["cache"] as "linear" | "paged" | undefined),
     ...given("cacheType", options["cache-type"] as CacheType | undefined),
     ...given("blockSize", numberOf(options, "block-size")),

@@ -9,7 +9,7 @@ import { loadModel, numberOf, pageOptions, textOptions, withModel } from "./lang
 import { listen, type Listening } from "./listen.js";
 import { openPrefixes, type PrefixOptions } from "./prefix-store.js";
 
-const { model, variant, context, backend, threads } = textOptions;
+const { model, variant, context, backend, threads, "tool-format": toolFormat } = textOptions;
 const { blocks, "block-size": blockSize, "cache-type": cacheType } = pageOptions;
 
 const declared: Readonly<Record<string, CommandOption>> = {
@@ -20,6 +20,7 @@ const declared: Readonly<Record<string, CommandOption>> = {
   port: { value: "N", describes: "on which port (8080); 0 picks one" },
   "api-key-file": { value: "file", describes: "keys that clients must show, one a line; or INSITU_API_KEY" },
   context,
+  "tool-format": toolFormat,
   blocks,
   "block-size": blockSize,
   "cache-type": cacheType,

@@ -35,6 +35,10 @@ export type { FinishReason, GeneratedToken, Generation, GenerationSummary } from
 export type { BatchToken } from "../generate/batch.js";
 export type { Beam, BeamOptions } from "../generate/beams.js";
 export type { Chat } from "../generate/chat.js";
+export type { ChatOptions, ReasoningOptions } from "../generate/chat-options.js";
+export type { ChatEvent, ChatReply } from "../generate/chat-reply.js";
+export type { ChatToken } from "../generate/chat-round.js";
+export type { ChatTool, ChatTools, StandardParameters, ToolCall } from "../generate/chat-tools.js";
 export type { AnyChatMessage, ChatMessage, ChatPart, ChatPartsMessage } from "../generate/messages.js";
 export type { ControlTokens, EncodeOptions, TextTokenizer } from "../generate/tokenizer.js";
 export type {

@@ -91,7 +91,7 @@ export type ToThread =
       readonly kind: "send";
       readonly stream: number;
       readonly chat: number;
-      readonly message: string | AnyChatMessage;
+      readonly message: readonly AnyChatMessage[];
       readonly options: object;
     }
   /** So many tokens more may come. */

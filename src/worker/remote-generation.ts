@@ -1,6 +1,7 @@
 /** A text that a thread makes, as the page sees it: an async iterable of tokens. The thread runs ahead of the reader by a few tokens and no more. */
 import { InsituError } from "../base/error.js";
 import { checkSignal } from "../base/arguments.js";
+import type { OptionNames } from "../base/option-names.js";
 import type { GeneratedToken, GenerationSummary } from "../generate/generation.js";
 import { type GenerateOptions, generateOptionNames } from "../generate/options.js";
 import { errorOf, splitOptions } from "./crossing.js";
@@ -27,10 +28,11 @@ export class RemoteGeneration implements AsyncIterable<GeneratedToken> {
     what: string,
     given: GenerateOptions | undefined,
     begin: (stream: number, options: object) => void,
+    names: OptionNames<GenerateOptions> = generateOptionNames,
   ) {
     const { signal, ...options } = given ?? {};
     checkSignal(signal);
-    const { plain } = splitOptions(what, options, generateOptionNames).options;
+    const { plain } = splitOptions(what, options, names).options;
     this.#link = link;
     this.#stream = link.next();
     this.#signal = signal;

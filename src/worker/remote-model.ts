@@ -1,10 +1,16 @@
 /** A language model that a thread runs, and its conversations, as the page sees them: `CausalLM`'s names, without its blocking the page. */
+import { optionsWithoutNull } from "../base/arguments.js";
 import { warnOnce } from "../base/warn-once.js";
 import { ChatTurns } from "../generate/chat-turns.js";
 import type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
 import type { Prompt } from "../generate/prompt-items.js";
 import { type AnyChatMessage, type ChatMessage, checkMessages } from "../generate/messages.js";
-import { type GenerateOptions, generateOptionNames } from "../generate/options.js";
+import { chatArguments, defaultRounds, messagesOf } from "../generate/chat.js";
+import { type ChatOptions, chatOptionNames } from "../generate/chat-options.js";
+import { ChatReply } from "../generate/chat-reply.js";
+import { type ChatTools, toolSpecs } from "../generate/chat-tools.js";
+import type { GenerationSummary } from "../generate/generation.js";
+import type { GenerateOptions } from "../generate/options.js";
 import type { EncodeOptions } from "../generate/tokenizer.js";
 import { splitOptions } from "./crossing.js";
 import { Link, type StartThread } from "./link.js";
@@ -73,9 +79,10 @@ export class RemoteModel {
   }
 
   /** A conversation of several turns; `opening` is what was said before, a system message for one. */
-  chat(opening?: readonly AnyChatMessage[], options?: GenerateOptions): RemoteChat {
-    checkMessages(opening ?? []);
-    return new RemoteChat(this.#link, opening ?? [], options);
+  chat(opening?: readonly AnyChatMessage[] | ChatOptions, options?: ChatOptions): RemoteChat {
+    const [said, given] = chatArguments(opening, options);
+    checkMessages(said);
+    return new RemoteChat(this.#link, said, given);
   }
 
   /** The tokens of a text. */
@@ -103,12 +110,15 @@ export class RemoteModel {
 export class RemoteChat {
   readonly #link: Link;
   readonly #chat: number;
-  readonly #turns: ChatTurns<RemoteGeneration>;
+  readonly #options: ChatOptions;
+  readonly #turns: ChatTurns<RemoteReply>;
 
-  constructor(link: Link, opening: readonly AnyChatMessage[], options: GenerateOptions | undefined) {
-    const { plain } = splitOptions("the options of chat", options, generateOptionNames).options;
+  constructor(link: Link, opening: readonly AnyChatMessage[], options: ChatOptions | undefined) {
+    const given = optionsWithoutNull("the options of chat", options, chatOptionNames);
+    const { plain } = splitOptions("the options of chat", crossingChat(given), chatOptionNames).options;
     this.#link = link;
     this.#chat = link.next();
+    this.#options = given;
     this.#turns = new ChatTurns(opening);
     link.send({ kind: "chat", chat: this.#chat, opening, options: plain });
   }
@@ -123,15 +133,35 @@ export class RemoteChat {
     return this.#turns.count;
   }
 
-  /** Says something; the answer is made while it is iterated. The answer before must be finished or given up. */
-  send(content: string | AnyChatMessage, options?: GenerateOptions): RemoteGeneration {
-    const message = typeof content === "string" ? { role: "user", content } : content;
-    checkMessages([message]);
-    const chat = this.#chat;
-    const reply = new RemoteGeneration(this.#link, "the options of chat.send", options, (stream, plain) =>
-      this.#link.send({ kind: "send", stream, chat, message, options: plain }),
-    );
-    this.#turns.add(message, reply);
+  /** Says something; the answer is made while it is iterated. The answer before must be finished or given up. Tools run here, not in the thread. */
+  send(content: string | AnyChatMessage | readonly AnyChatMessage[], options?: ChatOptions): RemoteReply {
+    const said = messagesOf(content);
+    checkMessages(said);
+    const own = optionsWithoutNull("the options of chat.send", options, chatOptionNames);
+    const given = { ...this.#options, ...own };
+    const round = (messages: readonly AnyChatMessage[], of: ChatOptions): RemoteGeneration =>
+      new RemoteGeneration(
+        this.#link,
+        "the options of chat.send",
+        crossingChat(of),
+        (stream, plain) =>
+          this.#link.send({ kind: "send", stream, chat: this.#chat, message: messages, options: plain }),
+        chatOptionNames,
+      );
+    let sent = 0;
+    const reply: RemoteReply = new ChatReply({
+      first: round(said, own),
+      // The thread has what the model said; it is sent the results of its calls.
+      ask: (more) => {
+        const fresh = more.slice(sent).filter(({ role }) => role === "tool");
+        sent = more.length;
+        return round(fresh, { ...own, toolChoice: given.toolChoice === "none" ? "none" : "auto" });
+      },
+      tools: given.tools ?? {},
+      maxRounds: given.maxRounds ?? defaultRounds,
+      signal: given.signal,
+    });
+    this.#turns.add(said, reply);
     return reply;
   }
 
@@ -156,4 +186,18 @@ export class RemoteChat {
   release(): Promise<void> {
     return this.#link.ask("releaseChat", { chat: this.#chat });
   }
+}
+
+/** An answer that a thread makes. */
+type RemoteReply = ChatReply<GenerationSummary | undefined>;
+
+/** Options without what stays on this side: functions run here, and schemas cross as JSON. */
+function crossingChat(given: ChatOptions): ChatOptions {
+  const { tools, maxRounds: _, ...options } = given;
+  if (tools === undefined) return options;
+  const plain = toolSpecs(tools).map(({ name, description, parameters, strict }) => [
+    name,
+    { parameters, strict: strict === true, ...(description === undefined ? {} : { description }) },
+  ]);
+  return { ...options, tools: Object.fromEntries(plain) as ChatTools };
 }

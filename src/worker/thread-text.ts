@@ -1,4 +1,5 @@
 /** One text in the thread that makes it: begun when tokens are asked for, ahead of the reader by what it allows, given up when it says so. */
+import type { ChatReply } from "../generate/chat-reply.js";
 import type { Generation } from "../generate/generation.js";
 import { errorData } from "./crossing.js";
 import type { FromThread } from "./messages.js";
@@ -8,7 +9,7 @@ export class ThreadText {
   readonly #stream: number;
   readonly #post: (message: FromThread) => void;
   readonly #stopping = new AbortController();
-  #generation: Generation | undefined;
+  #generation: Generation | ChatReply | undefined;
   /** Why there is no text to make. */
   #refusal: unknown;
   #allowed = 0;
@@ -16,7 +17,11 @@ export class ThreadText {
   #wake: (() => void) | undefined;
 
   /** `make` begins the text; what it throws is told when the first token is asked for. */
-  constructor(stream: number, post: (message: FromThread) => void, make: (signal: AbortSignal) => Generation) {
+  constructor(
+    stream: number,
+    post: (message: FromThread) => void,
+    make: (signal: AbortSignal) => Generation | ChatReply,
+  ) {
     this.#stream = stream;
     this.#post = post;
     try {
@@ -57,7 +62,7 @@ export class ThreadText {
     this.#wake?.();
   }
 
-  async #run(generation: Generation): Promise<void> {
+  async #run(generation: Generation | ChatReply): Promise<void> {
     const { signal } = this.#stopping;
     for await (const token of generation) {
       this.#post({ kind: "token", stream: this.#stream, token, summary: generation.summary });

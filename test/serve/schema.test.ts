@@ -140,22 +140,31 @@ describe("what is enforced", () => {
     expect(await takes({ kind: "object" }, '{ "a": [ 1, 2 ] }')).toBe(true);
     for (const blanks of ["  ", "\n", "\t"])
       expect(await takes({ kind: "object" }, `{${blanks}"a": 1}`), JSON.stringify(blanks)).toBe(false);
-    const forms = ["f", "g"].map((name) => ({
-      begin: `<tool_call>\n{"name": "${name}", "arguments": `,
-      schema: closed({ x: { type: "integer" } }),
-      end: "}\n</tool_call>",
-    }));
+    const rest = {
+      choice: ["f", "g"].map((name) => ({
+        sequence: [
+          `\n{"name": "${name}", "arguments": `,
+          { schema: closed({ x: { type: "integer" } }) },
+          "}\n</tool_call>",
+        ],
+      })),
+    };
     const call = (name: string, given: string): string =>
       `<tool_call>\n{"name": "${name}", "arguments": ${given}}\n</tool_call>`;
-    const must = { kind: "calls", forms, between: "\n", single: false } as const;
+    const each = { sequence: ["<tool_call>", rest] };
+    const must = { kind: "structure", part: { repeat: each, between: "\n" } } as const;
     expect(await takes(must, call("f", '{"x": 1}'))).toBe(true);
     expect(await takes(must, `${call("f", '{"x": 1}')}\n${call("g", '{"x": 2}')}`)).toBe(true);
     for (const wrong of ["", "Well.", call("h", "{}"), call("f", '{"y": 1}')])
       expect(await takes(must, wrong)).toBe(false);
-    const may = { kind: "text-with-calls", forms, trigger: "<tool_call>" } as const;
+    const text = { repeat: { sequence: [{ until: "<tool_call>" }, rest] }, between: "", least: 0 } as const;
+    const may = { kind: "structure", part: { sequence: [text, { without: "<tool_call>" }] } } as const;
     expect(await takes(may, "Well.")).toBe(true);
     expect(await takes(may, `Well.\n${call("f", '{"x": 1}')}`)).toBe(true);
     expect(await takes(may, `Well.\n${call("f", '{"x": "1"}')}`)).toBe(false);
+    const other = { kind: "structure", part: { choice: [{ object: true }, { notBeginning: "{[" }] } } as const;
+    for (const right of ['{"a": 1}', " so {it} is", ""]) expect(await takes(other, right)).toBe(true);
+    for (const wrong of ["{so", " [1]"]) expect(await takes(other, wrong)).toBe(false);
   });
 
   test("tokens are taken back, and an end is known", async () => {

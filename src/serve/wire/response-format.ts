@@ -112,19 +112,3 @@ export function textRule(format: z.infer<typeof textFormat>): TextRule | undefin
   if (format?.type !== "json_schema") return undefined;
   return { kind: "schema", schema: format.schema };
 }
-
-/** Of two rules the one there is; a text that must obey both cannot be had. */
-export function oneRule(
-  format: TextRule | undefined,
-  tools: TextRule | undefined,
-  hasTools: boolean,
-  param: string,
-): TextRule | undefined {
-  if (format === undefined) return tools;
-  if (!hasTools) return format;
-  throw badField(
-    param,
-    `${param}: a text that may call tools cannot be kept to a format as well; set tool_choice to "none", or leave one of them out`,
-    "unsupported",
-  );
-}

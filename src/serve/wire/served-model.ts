@@ -1,14 +1,13 @@
-/** The model behind the endpoints, as they see it: its names, its tokenizer, its engine, and how it writes calls of tools. */
+/** The model behind the endpoints, as they see it: its names, its tokenizer and its engine. */
 import type { HeldConstraint, TextRule } from "../../engine/constraint.js";
 import type { LanguageModel } from "../../generate/causal-lm.js";
 import { InsituError } from "../../base/error.js";
-import type { ChatMessage } from "../../generate/messages.js";
+import type { AnyChatMessage } from "../../generate/messages.js";
 import type { EncodeBounds, EncodeOptions } from "../../generate/tokenizer.js";
 import type { Engine } from "../engine.js";
 import { ApiError, apiErrorOf, badField } from "./api-error.js";
 import type { WorkTurns } from "../work-turns.js";
 import { nowSeconds } from "./identity.js";
-import { type ToolStyle, toolStyleOf } from "./tools/tool-style.js";
 
 /** Characters that a token may stand for, on average over a whole prompt; far more than any language needs. */
 const mostCharacters = 128;
@@ -34,10 +33,7 @@ export class ServedModel {
   readonly name: string;
   readonly created: number = nowSeconds();
   readonly endTokens: ReadonlySet<number>;
-  /** Control tokens that stand in texts as they are spelled where calls of tools are looked for. */
-  readonly markers: ReadonlyMap<number, string>;
   readonly #turns: WorkTurns;
-  #style: { readonly found: ToolStyle | undefined } | undefined;
 
   /** Other names that requests may have it by. */
   readonly #aliases: ReadonlySet<string>;
@@ -55,21 +51,12 @@ export class ServedModel {
     this.engine = engine;
     this.name = name;
     this.endTokens = new Set(lm.defaults.endTokens);
-    const { tokenizer } = lm;
-    this.markers = new Map(
-      ["<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>"].flatMap((spelling) => {
-        const token = tokenizer.tokenOf(spelling);
-        // Those that are text already stay as they are.
-        return token === undefined || tokenizer.decode([token]) !== "" ? [] : [[token, spelling] as const];
-      }),
-    );
   }
 
-  /** How the model writes calls; undefined where it makes none that can be read. */
-  readonly toolStyle = (): ToolStyle | undefined => {
-    this.#style ??= { found: this.lm.tokenizer.hasChatTemplate ? toolStyleOf(this.lm.tokenizer) : undefined };
-    return this.#style.found;
-  };
+  /** Control tokens that stand in texts as they are spelled, where reasoning and calls are told apart. */
+  get markers(): ReadonlyMap<number, string> {
+    return this.lm.dialogue.markerTokens;
+  }
 
   /** Throws where a request names another model. */
   requireName(name: string | null | undefined): void {
@@ -85,7 +72,7 @@ export class ServedModel {
   /** Tokens of a conversation that a client gave, by the model's template. */
   encodeChat(
     param: string,
-    messages: readonly ChatMessage[],
+    messages: readonly AnyChatMessage[],
     more: Readonly<Record<string, unknown>>,
   ): Promise<readonly number[]> {
     return this.#tokens(param, () => this.lm.tokenizer.encodeChatSteps(messages, more, this.#bounds));
