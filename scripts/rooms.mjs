@@ -25,7 +25,7 @@ export const rooms = {
   cache: { imports: ["base", "tensor", "onnx", "rewrite", "session"] },
   schedule: { imports: ["base"] },
   engine: { imports: ["base", "tensor", "session", "cache", "schedule"] },
-  generate: { imports: ["base", "session", "cache", "engine"] },
+  generate: { imports: ["base", "tensor", "session", "cache", "engine"] },
   grammar: { imports: ["base", "engine", "generate"] },
   serve: { imports: ["base", "cache", "schedule", "engine", "generate"], inferred: true },
   hub: { imports: ["base"], node: true },

@@ -1,4 +1,5 @@
 /** The public API in browsers and every other place that has fetch; Node resolves to index.node.ts. */
 export * from "./entry/api.js";
+export { EmbeddingModel } from "./entry/embedding-web.js";
 export { CausalLM, InferenceSession, rewrite } from "./entry/web.js";
 export * as default from "./entry/onnxruntime-web.js";

@@ -47,6 +47,11 @@ const companions = [
   "tokenizer.json",
   "tokenizer_config.json",
   "chat_template.jinja",
+  // What embedding models say of themselves, as sentence-transformers writes it.
+  "modules.json",
+  "1_Pooling/config.json",
+  "config_sentence_transformers.json",
+  "sentence_bert_config.json",
 ];
 
 /** True if a text can only be a model's name on the hub: `owner/name`, with nothing at that path. */

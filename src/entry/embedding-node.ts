@@ -1,0 +1,26 @@
+/** The embedding model as Node has it: its files come from folders, or from the hub. */
+import { optionsWithoutNull } from "../base/arguments.js";
+import { placeOf } from "../generate/model-folder.js";
+import { loadEmbeddingOptionNames, type LoadEmbeddingOptions, TextEmbedder } from "../generate/text-embedder.js";
+import { checkedHubOptions, fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";
+import { nodePlatform } from "../platform/node.js";
+import { InferenceSession } from "./node.js";
+
+/** A model that makes embeddings of texts, or ranks them. */
+export class EmbeddingModel extends TextEmbedder {
+  /** Loads a model from a folder in the hub's layout, from an ONNX file with its tokenizer beside it, or by its name on the hub. */
+  static async load(
+    source: string | URL,
+    options?: LoadEmbeddingOptions & { readonly hub?: HubOptions },
+  ): Promise<EmbeddingModel> {
+    const names = { ...loadEmbeddingOptionNames, hub: true } as const;
+    const { hub, ...rest } = optionsWithoutNull("the options of EmbeddingModel.load", options, names);
+    if (hub !== undefined) checkedHubOptions(hub);
+    const variant = rest.variant === undefined ? {} : { variant: rest.variant };
+    const given = placeOf(source);
+    const folder = isHubName(given) ? await fetchHubModel(given, { ...variant, ...hub }) : given;
+    return new EmbeddingModel(
+      await TextEmbedder.prepare(folder, nodePlatform, (model, more) => InferenceSession.create(model, more), rest),
+    );
+  }
+}
