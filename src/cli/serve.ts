@@ -7,7 +7,7 @@ import type { Arguments, Command, CommandOption } from "./command.js";
 import { loadModel, numberOf, pageOptions, textOptions } from "./language-model.js";
 import { listen, type Listening } from "./listen.js";
 import { openPrefixes, type PrefixOptions } from "./prefix-store.js";
-import { aliasesOf, bytesOption, namedModels, servedText, sourcesOf } from "./served-sources.js";
+import { aliasesOf, bytesOption, loadEmbedders, namedModels, servedText, sourcesOf } from "./served-sources.js";
 import { UsageError } from "./usage.js";
 
 const { variant, context, backend, threads } = textOptions;
@@ -34,6 +34,11 @@ const declared: Readonly<Record<string, CommandOption>> = {
     value: "other=name",
     several: true,
     describes: "another name of a model, for programs whose names are fixed: gpt-4o=qwen3-0.6b",
+  },
+  embeddings: {
+    value: "name",
+    several: true,
+    describes: "an embedding model or a cross encoder, for /v1/embeddings and /v1/rerank; a place, or name=place",
   },
   name: { value: "name", describes: "what the model is called in requests (its folder's name; embedded)" },
   host: { value: "address", describes: "where to listen (127.0.0.1: this machine alone)" },
@@ -93,11 +98,12 @@ export const serve: Command = {
     const isOne = named.length === 1;
     const own = textOf(options, "name");
     if (!isOne && own !== undefined) throw new UsageError("--name is for one model: give --model name=place for each");
+    const namedEmbedders = (lists["embeddings"] ?? []).flatMap((each) => namedModels([each]));
     const called = isOne && own !== undefined ? [{ ...named[0], name: own }] : named;
     const settings = {
       ...serverOptions(options, own ?? name, oneAtATime),
       ...hosts,
-      aliases: aliasesOf(lists["alias"] ?? [], called),
+      aliases: aliasesOf(lists["alias"] ?? [], [...called, ...namedEmbedders]),
     };
     // A text is the same whatever else runs, where a backend can promise it.
     const batchInvariant = (options["backend"] ?? "wasm") === "wasm";
@@ -107,6 +113,7 @@ export const serve: Command = {
         ...(limit === undefined ? {} : { memoryLimit: limit }),
       });
     const tell = teller(options);
+    const embedders = await loadEmbedders(namedEmbedders, textOf(options, "backend"));
     const loads = isOne ? new ModelLoads((more) => load(named[0].model, memory, more)) : undefined;
     const lm = loads?.load();
     const giveUp = (error: unknown): never => {
@@ -120,11 +127,12 @@ export const serve: Command = {
       loads === undefined || lm === undefined
         ? createServer(sourcesOf(called, lists["pin"] ?? [], load), {
             ...settings,
+            embedders,
             ...(memory === undefined ? {} : { memory }),
             ...(keepAlive === undefined ? {} : { keepAlive }),
             tell,
           })
-        : createServer(lm, { ...settings, ...prefixes, reload: () => loads.load(), tell });
+        : createServer(lm, { ...settings, embedders, ...prefixes, reload: () => loads.load(), tell });
     const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(giveUp);
     if (!isLocal(host) && settings.apiKeys?.length === 0)
       console.error(
@@ -139,6 +147,7 @@ export const serve: Command = {
     } finally {
       await server.close();
       await listening.close();
+      for (const each of Object.values(embedders)) await each.release();
       await lm?.then(
         (loaded: CausalLM) => loaded.release(),
         () => {},

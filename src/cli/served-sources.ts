@@ -1,6 +1,8 @@
 /** Which models `insitu serve` serves: their names, where they are, which stay, and what is told of them. */
 import { basename, dirname } from "node:path";
 import { bytesText } from "../base/bytes-text.js";
+import type { BackendName } from "../entry/backends.js";
+import { EmbeddingModel } from "../entry/embedding-node.js";
 import type { CausalLM } from "../entry/node.js";
 import { bytesOf } from "../serve/served-models.js";
 import type { ModelSource } from "../serve/server.js";
@@ -46,6 +48,20 @@ export function sourcesOf(
       `--pin ${wrong}: there is no such model; there are ${named.map(({ name }) => name).join(", ")}`,
     );
   return named.map(({ name, model }) => ({ name, pinned: pinned.includes(name), load: (limit) => load(model, limit) }));
+}
+
+/** Loads embedding models, by their names. */
+export async function loadEmbedders(
+  named: readonly NamedModel[],
+  backend: string | undefined,
+): Promise<Readonly<Record<string, EmbeddingModel>>> {
+  const loaded: Record<string, EmbeddingModel> = {};
+  const settings = backend === undefined ? {} : { backend: backend as BackendName };
+  for (const { name, model } of named) {
+    if (model === undefined) throw new UsageError("--embeddings: the embedded model hands out no hidden state");
+    loaded[name] = await EmbeddingModel.load(model, settings);
+  }
+  return loaded;
 }
 
 /** `--alias other=name`, as many as there are. */

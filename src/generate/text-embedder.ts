@@ -184,13 +184,10 @@ export class TextEmbedder {
 
   /** Documents by how well they fit a query, the best first: by a cross encoder's scores, or by the angle between embeddings. */
   async rank(query: string, documents: readonly string[], options?: EmbedOptions): Promise<RankedDocument[]> {
+    const given = optionsWithoutNull("the options of rank", options, embedOptionNames);
     const scores = this.isCrossEncoder
-      ? await this.#scores(
-          query,
-          documents,
-          optionsWithoutNull("the options of rank", options, embedOptionNames).signal,
-        )
-      : await this.#angles(query, documents, options);
+      ? await this.#scores(query, documents, given.signal)
+      : await this.#angles(query, documents, given);
     return scores.map((score, index) => ({ index, score })).toSorted((a, b) => b.score - a.score || a.index - b.index);
   }
 
@@ -207,7 +204,7 @@ export class TextEmbedder {
     return (await this.#run(pairs, signal)).map((logits) => 1 / (1 + Math.exp(-logits.at(-1)!)));
   }
 
-  async #angles(query: string, documents: readonly string[], options: EmbedOptions = {}): Promise<number[]> {
+  async #angles(query: string, documents: readonly string[], options: EmbedOptions): Promise<number[]> {
     const { query: asking, document = this.prompts["passage"] } = this.prompts;
     const withPrompt = (prompt: string | undefined): EmbedOptions =>
       prompt === undefined ? options : { ...options, prompt };
