@@ -29,7 +29,7 @@ export const rooms = {
   engine: { imports: ["base", "tensor", "session", "cache", "schedule"] },
   eviction: { imports: ["base", "tensor", "rewrite", "session", "cache"], apart: true },
   dialogue: { imports: ["base", "engine"] },
-  generate: { imports: ["base", "text", "session", "cache", "engine", "dialogue"] },
+  generate: { imports: ["base", "text", "tensor", "session", "cache", "engine", "dialogue"] },
   grammar: { imports: ["base", "text", "engine"], apart: true },
   serve: { imports: ["base", "cache", "schedule", "engine", "dialogue", "generate"], inferred: true },
   hub: { imports: ["base"] },

@@ -8,6 +8,8 @@ import { UsageError } from "./usage.js";
 export interface CommandOption {
   readonly value?: string;
   readonly short?: string;
+  /** True for one that may be given several times. */
+  readonly several?: boolean;
   readonly describes: string;
 }
 
@@ -15,6 +17,8 @@ export interface CommandOption {
 export interface Arguments {
   readonly positionals: readonly string[];
   readonly options: Readonly<Record<string, string | boolean | undefined>>;
+  /** All values of those that may be given several times. */
+  readonly lists?: Readonly<Record<string, readonly string[]>>;
 }
 
 /** One command. */
@@ -51,10 +55,11 @@ export function helpOf(command: Command): string {
 /** Reads the arguments of a command; throws UsageError for anything it does not know. */
 export function readArguments(command: Command, argv: readonly string[]): Arguments {
   const declared = Object.fromEntries(
-    Object.entries({ ...command.options, ...common }).map(([name, { value, short }]) => [
+    Object.entries({ ...command.options, ...common }).map(([name, { value, short, several = false }]) => [
       name,
       {
         type: value === undefined ? ("boolean" as const) : ("string" as const),
+        multiple: several,
         ...(short === undefined ? {} : { short }),
       },
     ]),
@@ -76,7 +81,7 @@ export function readArguments(command: Command, argv: readonly string[]): Argume
         `takes ${least === most ? least : `${least} to ${most}`} argument${most === 1 ? "" : "s"} (${command.positionals}), got ${positionals.length}`,
       );
     }
-    return { positionals, options: values };
+    return { positionals, ...withLists(values) };
   } catch (error) {
     if (error instanceof UsageError) throw error;
     if (unknown !== undefined) return refuse(unknown, error);
@@ -87,6 +92,14 @@ export function readArguments(command: Command, argv: readonly string[]): Argume
       error,
     );
   }
+}
+
+/** Options that were given several times as lists, and the last of each beside the others. */
+function withLists(values: Readonly<Record<string, unknown>>): Pick<Arguments, "options" | "lists"> {
+  const lists = Object.entries(values).filter((entry): entry is [string, string[]] => Array.isArray(entry[1]));
+  const last = lists.map(([name, list]) => [name, list.at(-1)]);
+  const options = { ...values, ...Object.fromEntries(last) } as Arguments["options"];
+  return { options, lists: Object.fromEntries(lists) };
 }
 
 /** What is said of the first option that there is not, with the one that was meant. */

@@ -30,6 +30,8 @@ export type { Prompt } from "../generate/prompt-items.js";
 export type { GenerateOptions } from "../generate/options.js";
 export type { GeneratedObject, ObjectOptions, ObjectStream, PartialObject } from "../generate/object.js";
 export type { ObjectSchema, StandardSchema } from "../generate/standard-schema.js";
+export type { Pooling } from "../generate/pooling.js";
+export type { EmbedOptions, LoadEmbeddingOptions, RankedDocument } from "../generate/text-embedder.js";
 export type { WhenFull } from "../engine/text-ask.js";
 export type { FinishReason, GeneratedToken, Generation, GenerationSummary } from "../generate/generation.js";
 export type { BatchToken } from "../generate/batch.js";

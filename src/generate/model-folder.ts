@@ -15,6 +15,8 @@ export type Json = Readonly<Record<string, unknown>>;
 
 /** What a folder holds. */
 interface ModelFolder extends ModelFiles {
+  /** The folder itself. */
+  readonly root: string;
   readonly config: Json;
   readonly generationConfig: Json;
   /** The file that says how text is generated, for messages. */
@@ -114,6 +116,7 @@ async function readTexts(
   const generation = await readJson("generation_config.json");
   return {
     ...files,
+    root,
     // Models that read more than text have what is said of their texts in a part of its own.
     config: { ...genai?.config, ...objectOf(config?.["text_config"]), ...config },
     generationConfig: { ...genai?.generationConfig, ...generation },
@@ -239,6 +242,17 @@ function parse(text: string | undefined, path: string): Json | undefined {
     throw new InsituError("invalid-model", `${path} ${why}`, { cause });
   }
   throw new InsituError("invalid-model", `${path} must hold a JSON object`);
+}
+
+/** What a JSON file holds; undefined where there is none. */
+export async function readJsonFile(path: string, platform: FolderPlatform): Promise<unknown> {
+  const text = await readText(path, platform);
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (cause) {
+    throw new InsituError("invalid-model", `${path} is not JSON: ${(cause as Error).message}`, { cause });
+  }
 }
 
 /** Where a model is, as text; throws for what is neither a path nor a URL. */

@@ -12,6 +12,11 @@ const companions = [
   "tokenizer.json",
   "tokenizer_config.json",
   "chat_template.jinja",
+  // What embedding models say of themselves, as sentence-transformers writes it.
+  "modules.json",
+  "1_Pooling/config.json",
+  "config_sentence_transformers.json",
+  "sentence_bert_config.json",
 ];
 
 /** Variants in the order in which they are taken where nobody names one: 4 bits first, in float16 where a GPU computes. */

@@ -11,6 +11,7 @@ import {
 import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
+import type { TextEmbedder } from "../generate/text-embedder.js";
 import type { Engine } from "./engine.js";
 import type { PrefixStore } from "./running/prefix-store.js";
 import type { RequestLimits } from "./wire/limits.js";
@@ -93,6 +94,8 @@ export interface ServerOptions {
   readonly reload?: () => Promise<LanguageModel>;
   /** Hears in a sentence when the model was lost, and when it is there again. */
   readonly tell?: (line: string) => void;
+  /** Embedding models and cross encoders by their names, for /v1/embeddings and /v1/rerank; they are their owner's to release. */
+  readonly embedders?: Readonly<Record<string, TextEmbedder>>;
   /** Other names of models, such as `{ "gpt-4o": "qwen3-0.6b" }`: for programs whose names are fixed. */
   readonly aliases?: Readonly<Record<string, string>>;
   /** Bytes that all models that are loaded may take together, where there are several; no bound where left out. */
@@ -118,6 +121,7 @@ export interface ServerSettings {
   readonly reload: (() => Promise<LanguageModel>) | undefined;
   readonly tell: (line: string) => void;
   readonly aliases: ReadonlyMap<string, string>;
+  readonly embedders: ReadonlyMap<string, TextEmbedder>;
   readonly memory: number;
   readonly keepAlive: number;
 }
@@ -139,6 +143,7 @@ const serverOptionNames: OptionNames<ServerOptions> = {
   reload: true,
   tell: true,
   aliases: true,
+  embedders: true,
   memory: true,
   keepAlive: true,
 };
@@ -169,8 +174,9 @@ const usualLimits: ServerLimits = {
 export function readServerOptions(given?: ServerOptions): ServerSettings {
   const options = optionsWithoutNull("the options of createServer", given, serverOptionNames);
   const { model = "insitu", apiKeys = [], cors = [], metricsDialect = "insitu", maxQueue = 256 } = options;
-  const { aliases = {}, memory = Infinity, keepAlive = Infinity } = options;
+  const { aliases = {}, embedders = {}, memory = Infinity, keepAlive = Infinity } = options;
   checkObject("option aliases", aliases);
+  checkObject("option embedders", embedders);
   for (const [alias, name] of Object.entries(aliases)) checkName(`option aliases: what ${alias} stands for`, name);
   checkRule("option memory", memory, "a number of bytes above 0", memory > 0);
   checkRule("option keepAlive", keepAlive, "a number of seconds from 0 on", keepAlive >= 0);
@@ -204,6 +210,7 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
     reload: options.reload,
     tell: options.tell ?? (() => {}),
     aliases: new Map(Object.entries(aliases)),
+    embedders: new Map(Object.entries(embedders)),
     memory,
     keepAlive,
   };

@@ -7,6 +7,7 @@ import { cors } from "hono/cors";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
+import type { TextEmbedder } from "../generate/text-embedder.js";
 import { type AnswerTools, answerTexts } from "./answer-texts.js";
 import { BodyPlaces } from "./body-places.js";
 import type { Engine, EngineFigures } from "./engine.js";
@@ -14,6 +15,7 @@ import { engineFor } from "./engine-for.js";
 import { type Client, Keys } from "./keys.js";
 import { Metrics } from "./metrics.js";
 import { ModelLife, usualRetry } from "./model-life.js";
+import { ModelList } from "./model-list.js";
 import { type OpenRequest, OpenRequests } from "./open-requests.js";
 import { readServerOptions, type ServerOptions, type ServerSettings } from "./options.js";
 import { pageResponse } from "./page.js";
@@ -26,13 +28,13 @@ import { RequestRecord } from "./request-record.js";
 import { ApiError, apiErrorOf, badField, errorText } from "./wire/api-error.js";
 import { prepareChat } from "./wire/chat.js";
 import { prepareCompletion } from "./wire/completions.js";
-import { prepareEmbeddings } from "./wire/embeddings.js";
-import { nowSeconds } from "./wire/identity.js";
+import { prepareEmbedded, prepareEmbeddings } from "./wire/embeddings.js";
 import type { RequestLimits } from "./wire/limits.js";
 import type { Prepared } from "./wire/prepared.js";
+import { prepareRanked, prepareRerank } from "./wire/rerank.js";
 import { prepareResponse } from "./wire/responses.js";
 import { type ModelSource, ServedModels, type TakenModel } from "./served-models.js";
-import { ServedModel, unknownModel } from "./wire/served-model.js";
+import { ServedModel } from "./wire/served-model.js";
 import { detokenize, tokenize } from "./wire/tokens.js";
 import { WorkTurns } from "./work-turns.js";
 
@@ -60,11 +62,13 @@ export interface Server {
 
 /** What is made of a request's body, which is needed no more then. */
 type Reading<T> = (body: unknown, model: ServedModel, limits: RequestLimits) => Promise<T>;
+/** The same for an embedding model. */
+type Embedding<T> = (body: unknown, name: string, embedder: TextEmbedder, limits: RequestLimits) => Promise<T>;
 /** An answer that is one object. */
 type Answering = (signal: AbortSignal, client: Client) => Promise<object>;
 interface AskedTools extends AnswerTools {
-  /** Reads the body and makes something of it; from then on the request counts as open. */
-  read<T>(read: Reading<T>): Promise<T>;
+  /** Reads the body and makes something of it, for the model that it names; from then on the request counts as open. */
+  read<T>(read: Reading<T>, embeds?: Embedding<T>): Promise<T>;
 }
 interface Env {
   Variables: { record: RequestRecord; client: Client };
@@ -91,10 +95,10 @@ class HttpServer implements Server {
   readonly #places = new BodyPlaces();
   readonly #turns = new WorkTurns();
   readonly #refusals = new Refusals();
-  readonly #created = nowSeconds();
   /** The one model; none where there are several. */
   readonly #life: ModelLife | undefined;
   readonly #models: ServedModels | undefined;
+  readonly #list: ModelList;
   /** Set once the server takes nothing in any more. */
   #ending: "draining" | "closed" | undefined;
 
@@ -131,6 +135,7 @@ class HttpServer implements Server {
       this.#models = new ServedModels(given, { memory, keepAlive, prepare, tell });
       this.ready = this.#models.begin();
     }
+    this.#list = new ModelList(settings, this.#models);
     // Who does not ask for it hears of it from /health.
     this.ready.catch(() => void (this.#ending = "closed"));
   }
@@ -160,8 +165,7 @@ class HttpServer implements Server {
   ): Promise<ServedModel> {
     if (typeof lm !== "object" || lm === null || !("tokenizer" in lm))
       throw new InsituError("invalid-argument", `a server is made of a language model, got ${valueText(lm)}`);
-    const aliases = [...this.#settings.aliases].flatMap(([alias, of]) => (of === name ? [alias] : []));
-    return new ServedModel(lm, await makeEngine(lm), name, this.#turns, new Set(aliases));
+    return new ServedModel(lm, await makeEngine(lm), name, this.#turns, new Set(this.#list.aliasesOf(name)));
   }
 
   #routes(): Hono<Env> {
@@ -196,13 +200,14 @@ class HttpServer implements Server {
     this.#texts(app, "/v1/chat/completions", prepareChat);
     this.#texts(app, "/v1/completions", prepareCompletion);
     this.#texts(app, "/v1/responses", prepareResponse);
-    this.#plain(app, "/v1/embeddings", prepareEmbeddings);
+    this.#plain(app, "/v1/embeddings", prepareEmbeddings, prepareEmbedded);
+    this.#plain(app, "/v1/rerank", prepareRerank, prepareRanked);
     this.#plain(app, "/tokenize", tokenize);
     this.#plain(app, "/detokenize", detokenize);
-    app.get("/v1/models", (c) => c.json({ object: "list", data: this.#describe() }));
+    app.get("/v1/models", (c) => c.json({ object: "list", data: this.#list.described(this.#requireOpen()) }));
     app.get("/v1/models/:model{.+}", (c) => {
-      const name = this.#nameOf(c.req.param("model"));
-      return c.json(this.#describe().find(({ id }) => id === name));
+      const name = this.#list.nameOf(c.req.param("model"));
+      return c.json(this.#list.described(this.#requireOpen()).find(({ id }) => id === name));
     });
     app.notFound((c) => this.#notFound(c));
     app.onError((error, c) => this.#refuse(error, c));
@@ -226,10 +231,10 @@ class HttpServer implements Server {
   }
 
   /** An endpoint that answers with one object. */
-  #plain(app: Hono<Env>, path: string, read: Reading<Answering>): void {
+  #plain(app: Hono<Env>, path: string, read: Reading<Answering>, embeds?: Embedding<Answering>): void {
     app.post(path, (c) =>
       this.#answer(c, async (tools) => {
-        const answer = await tools.read(read);
+        const answer = await tools.read(read, embeds);
         const response = Response.json(await answer(tools.signal, tools.client));
         tools.over();
         return response;
@@ -256,12 +261,14 @@ class HttpServer implements Server {
       record,
       signal: end.signal,
       // Open is what is there: bodies that come slowly take nobody's place.
-      read: (read) =>
+      read: (read, embeds) =>
         withJson(
           c.req.raw,
           { mostBytes: limits.bodyBytes, places: this.#places, turns: this.#turns, signal: end.signal },
           async (body) => {
             open = this.#open.enter(client.tenant);
+            const embedder = embeds && this.#list.embedderOf(body);
+            if (embedder !== undefined) return embeds!(body, ...embedder, limits);
             taken = await this.#take(body, end.signal);
             // Who waited for a model may have left when it came.
             if (isOver) taken.release();
@@ -301,18 +308,9 @@ class HttpServer implements Server {
     const asked = (body as { readonly model?: unknown } | null)?.model;
     if (asked !== undefined && asked !== null && typeof asked !== "string")
       throw badField("model", `model: must be a name, got ${valueText(asked)}`);
-    return this.#models.take(this.#nameOf(asked ?? this.#names[0]), signal);
-  }
-
-  get #names(): readonly string[] {
-    return this.#models?.facts.map(({ name }) => name) ?? [this.#settings.model];
-  }
-
-  /** The name that stands for a model, by its own or another one; throws where there is none. */
-  #nameOf(asked: string): string {
-    const name = this.#names.includes(asked) ? asked : this.#settings.aliases.get(asked);
-    if (name === undefined || !this.#names.includes(name)) throw unknownModel(asked, this.#names);
-    return name;
+    const name = this.#list.nameOf(asked ?? this.#list.names[0]);
+    if (!this.#models.has(name)) throw badField("model", `model: "${name}" makes embeddings, not texts`, "unsupported");
+    return this.#models.take(name, signal);
   }
 
   /** Throws where nothing can be asked now; the one model, where there is one. */
@@ -335,26 +333,6 @@ class HttpServer implements Server {
   #health(): Response {
     const { status } = this;
     return Response.json({ status: status === "ready" ? "ok" : status }, { status: status === "ready" ? 200 : 503 });
-  }
-
-  #describe(): readonly { readonly id: string }[] {
-    const one = this.#requireOpen();
-    const about = { object: "model", owned_by: "insitu" };
-    const told = (name: string, model: ServedModel | undefined) => ({
-      id: name,
-      ...about,
-      created: model?.created ?? this.#created,
-      ...(model === undefined ? {} : { max_model_len: model.engine.context }),
-    });
-    if (this.#models === undefined) return [told(this.#settings.model, one)];
-    return this.#models.facts.map(({ name, model, state, pinned, bytes, waiting }) => ({
-      ...told(name, model),
-      state,
-      pinned,
-      waiting,
-      ...(bytes === undefined ? {} : { memory_bytes: bytes }),
-      aliases: [...this.#settings.aliases].flatMap(([alias, of]) => (of === name ? [alias] : [])),
-    }));
   }
 
   #routesOf(path: string): Hono<Env>["routes"] {

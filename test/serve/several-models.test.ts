@@ -2,7 +2,11 @@
 // counted here, by wrappers around loading and releasing. The tests alternate 20 times; INSITU_SOAK=1 does so 100 times, one by one and at once.
 import { afterEach, expect, test } from "vitest";
 import OpenAI from "openai";
-import { CausalLM } from "../../src/entry/node.js";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CausalLM, EmbeddingModel } from "../../src/index.node.js";
+import { writeEncoder, writeRanker } from "../generate/embedding-folders.js";
 import { createServer, type ModelSource, type Server, type ServerOptions } from "../../src/serve/server.js";
 
 const rounds = process.env["INSITU_SOAK"] === undefined ? 20 : 100;
@@ -186,4 +190,82 @@ test("who leaves while a model is loaded leaves nothing behind; one that fails t
   fails = false;
   expect((await ask("fox")).status).toBe(200);
   expect((await ask("wolf")).status).toBe(200);
+});
+
+test("embeddings and ranking by models of their own, and by official clients", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "insitu-served-embeddings-"));
+  const loads = new Loads();
+  const encoder = await EmbeddingModel.load(
+    writeEncoder(join(folder, "encoder"), "mean_tokens", {
+      "config_sentence_transformers.json": { prompts: { query: "w50 " } },
+    }),
+    { threads: 1 },
+  );
+  const ranker = await EmbeddingModel.load(writeRanker(join(folder, "ranker")), { threads: 1 });
+  try {
+    serve([loads.source("wolf")], { embedders: { encoder, ranker }, aliases: { "text-embedding-3-small": "encoder" } });
+    const client = new OpenAI({
+      apiKey: "none",
+      baseURL: "http://localhost/v1",
+      fetch: (url, init) => server!.fetch(new Request(url as string, init as RequestInit)),
+    });
+    const input = ["w5 w6", "w7 w8 w9"];
+    const wanted = await encoder.embed(input);
+    for (const model of ["encoder", "text-embedding-3-small"]) {
+      // The client asks for base64 and reads it by itself.
+      const { data, usage } = await client.embeddings.create({ model, input });
+      expect(data.map(({ embedding }) => embedding)).toEqual(wanted.map((vector) => [...vector]));
+      expect(usage.prompt_tokens).toBe(9);
+    }
+    const cut = await client.embeddings.create({
+      model: "encoder",
+      input: "w5",
+      dimensions: 8,
+      encoding_format: "float",
+    });
+    expect(cut.data[0].embedding).toEqual([...(await encoder.embed("w5", { dimensions: 8 }))[0]]);
+    const post = async (path: string, body: object): Promise<{ status: number; body: Record<string, unknown> }> => {
+      const request = new Request(`http://localhost/v1/${path}`, { method: "POST", body: JSON.stringify(body) });
+      const answer = await server!.fetch(request);
+      return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+    };
+    const asked = await post("embeddings", { model: "encoder", input: "w5", prompt_name: "query" });
+    expect(asked.body["data"]).toMatchObject([{ embedding: [...(await encoder.embed("w5", { prompt: "query" }))[0]] }]);
+    for (const model of [encoder, ranker]) {
+      const documents = ["w5 w6", "w30 w31", { text: "w7" }];
+      const ranked = await model.rank("w5", ["w5 w6", "w30 w31", "w7"]);
+      const name = model === encoder ? "encoder" : "ranker";
+      const { body } = await post("rerank", { model: name, query: "w5", documents, top_n: 2, return_documents: true });
+      expect(body["results"]).toMatchObject(
+        ranked
+          .slice(0, 2)
+          .map(({ index, score }) => ({
+            index,
+            relevance_score: score,
+            document: { text: ["w5 w6", "w30 w31", "w7"][index] },
+          })),
+      );
+    }
+    for (const [path, body, status, why] of [
+      ["embeddings", { model: "encoder", input: [5] }, 400, "not tokens"],
+      ["embeddings", { model: "encoder", input: "w5", dimensions: 65 }, 400, "at most 64"],
+      ["embeddings", { model: "encoder", input: "w5", prompt_name: "bear" }, 400, "query"],
+      ["embeddings", { model: "ranker", input: "w5" }, 400, "cross encoder"],
+      ["embeddings", { model: "wolf", input: "w5" }, 400, "no hidden state"],
+      ["rerank", { model: "wolf", query: "w5", documents: ["w5"] }, 400, "no hidden state"],
+      ["rerank", { model: "encoder", query: "w5", documents: [] }, 400, "documents"],
+      ["completions", { model: "encoder", prompt: "w5" }, 400, "makes embeddings"],
+    ] as const) {
+      const answer = await post(path, body);
+      expect([answer.status, JSON.stringify(answer.body)]).toEqual([status, expect.stringContaining(why)]);
+    }
+    expect(await models()).toMatchObject([
+      { id: "wolf" },
+      { id: "encoder", task: "embed", max_model_len: 64 },
+      { id: "ranker", task: "rerank" },
+    ]);
+  } finally {
+    await Promise.all([encoder.release(), ranker.release()]);
+    rmSync(folder, { recursive: true });
+  }
 });
