@@ -52,7 +52,7 @@ export const rooms = {
       "platform",
     ],
   },
-  worker: { imports: ["base", "tensor", "generate", "session", "hub", "platform", "entry"], node: true },
+  worker: { imports: ["base", "tensor", "session", "cache", "generate", "hub", "platform", "entry"], node: true },
   bench: {
     imports: [
       "base",

@@ -4,6 +4,7 @@ import { InsituError } from "../base/error.js";
 import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
 import { placeOf } from "../generate/model-folder.js";
 import { loadLanguageModelOptionNames } from "../generate/load-option-names.js";
+import type { MakeGrammars } from "../engine/constraint.js";
 import type { HubOptions } from "../hub/hub-model.js";
 import { webPlatform } from "../platform/web.js";
 import type { LoadOptions } from "../onnx/load-options.js";
@@ -84,7 +85,12 @@ export class CausalLM extends LanguageModel {
     const folder = placeOf(source);
     const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
       InferenceSession.create(model, more);
-    const lm = new CausalLM(await LanguageModel.prepare(folder, webPlatform, open, rest));
+    // A file of its own, which a page fetches with its first schema.
+    const makeGrammars: MakeGrammars = async (vocabulary) => {
+      const grammars = await import("../grammar/grammars.js");
+      return grammars.makeGrammars(vocabulary);
+    };
+    const lm = new CausalLM(await LanguageModel.prepare(folder, webPlatform, open, rest, makeGrammars));
     lm.#source = folder;
     return lm;
   }

@@ -72,7 +72,7 @@ interface LanguageModelParts {
   readonly keep: number;
   /** Asked when pages are full: contexts that wait give way. */
   readonly onFull: { makeRoom: () => boolean };
-  readonly makeGrammars: MakeGrammars | undefined;
+  readonly makeGrammars: MakeGrammars;
 }
 
 /** The longest context that is taken without being asked for. */
@@ -98,8 +98,8 @@ export class LanguageModel {
     source: string,
     platform: FolderPlatform,
     openSession: (model: string, options: SessionOptions) => Promise<Session>,
-    options?: LoadLanguageModelOptions,
-    makeGrammars?: MakeGrammars,
+    options: LoadLanguageModelOptions | undefined,
+    makeGrammars: MakeGrammars,
   ): Promise<LanguageModelParts> {
     const given = optionsWithoutNull("the options of CausalLM.load", options, loadLanguageModelOptionNames);
     const { context, chunk, sinks = 4, variant, keep = 1, chatTemplate, ...others } = given;
@@ -204,11 +204,9 @@ export class LanguageModel {
     return this.#parts.defaults;
   }
 
-  /** For servers: what keeps a text to a rule. Throws for a rule that cannot be enforced, and where there is nothing to enforce it with. */
+  /** For servers: what keeps a text to a rule. Throws for a rule that cannot be enforced. */
   async constrain(rule: TextRule): Promise<HeldConstraint> {
     const { makeGrammars, tokenizer, config, defaults } = this.#parts;
-    if (makeGrammars === undefined)
-      throw new InsituError("invalid-argument", "texts that obey a schema can be had in Node only");
     this.#grammars ??= makeGrammars(tokenizer.grammarVocabulary(config["vocab_size"], defaults.endTokens));
     try {
       return await (await this.#grammars).constrain(rule);
@@ -294,7 +292,7 @@ export class LanguageModel {
     const given = optionsWithoutNull("the options of chat", options, generateOptionNames);
     checkMessages(said);
     checkGenerateOptions(given);
-    return new Chat(
+    return Chat.open(
       this.#pool,
       (messages, wanted, source) =>
         this.#generate(this.#encodeChat(messages, wanted), this.#read(wanted, true), source),

@@ -21,6 +21,13 @@ export class ChatTurns<Reply extends { readonly textSoFar: string }> {
     return [...this.#opening, ...said] as readonly ChatMessage[];
   }
 
+  /** The same turns, to go on from in another way. */
+  fork(): ChatTurns<Reply> {
+    const fork = new ChatTurns<Reply>(this.#opening);
+    fork.#turns.push(...this.#turns);
+    return fork;
+  }
+
   get count(): number {
     return this.#turns.length;
   }

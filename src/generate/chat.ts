@@ -18,11 +18,16 @@ export class Chat {
   readonly #options: GenerateOptions;
   readonly #turns: ChatTurns<Generation>;
 
-  constructor(pool: ContextPool, answer: Answer, opening: readonly AnyChatMessage[], options: GenerateOptions) {
-    this.#source = new OwnContext(pool);
+  constructor(source: OwnContext, answer: Answer, turns: ChatTurns<Generation>, options: GenerateOptions) {
+    this.#source = source;
     this.#answer = answer;
-    this.#turns = new ChatTurns(opening);
+    this.#turns = turns;
     this.#options = options;
+  }
+
+  /** For language models: a conversation on a context of its own. */
+  static open(pool: ContextPool, answer: Answer, opening: readonly AnyChatMessage[], options: GenerateOptions): Chat {
+    return new Chat(new OwnContext(pool), answer, new ChatTurns(opening), options);
   }
 
   /** Everything said so far, answers in the making included. A message that was given in parts is there in parts. */
@@ -61,6 +66,14 @@ export class Chat {
     this.rewindTo(turns);
   }
 
+  /**
+   * A second conversation with the same turns: the two go on apart, and what they have in common is not read again. The answer before must be
+   * finished or given up.
+   */
+  fork(): Chat {
+    return new Chat(this.#source.fork(), this.#answer, this.#turns.fork(), this.#options);
+  }
+
   /** Gives the caches back. */
   release(): void {
     this.#source.release();
@@ -73,16 +86,19 @@ class OwnContext implements ContextSource {
   #context: Context | undefined;
   #lent = false;
 
-  constructor(pool: ContextPool) {
+  constructor(pool: ContextPool, context?: Context) {
     this.#pool = pool;
+    this.#context = context;
+  }
+
+  /** Another one with the same contents. What has slid is read anew. */
+  fork(): OwnContext {
+    this.#requireFree();
+    return new OwnContext(this.#pool, this.#context?.slid === false ? this.#context.fork() : undefined);
   }
 
   take(prompt: readonly number[]): TakenContext {
-    if (this.#lent)
-      throw new InsituError(
-        "invalid-state",
-        "the answer before is still being made: finish it or leave its loop first",
-      );
+    this.#requireFree();
     const before = this.#context;
     // Where it fails, what there was is let go of.
     this.#context = undefined;
@@ -94,6 +110,14 @@ class OwnContext implements ContextSource {
 
   give(): void {
     this.#lent = false;
+  }
+
+  #requireFree(): void {
+    if (this.#lent)
+      throw new InsituError(
+        "invalid-state",
+        "the answer before is still being made: finish it or leave its loop first",
+      );
   }
 
   release(): void {

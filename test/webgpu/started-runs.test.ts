@@ -26,7 +26,10 @@ class LostModel extends LanguageModel {
     folder: string,
     open: (model: string, options: SessionOptions) => Promise<Session>,
   ): Promise<LostModel> {
-    return new LostModel(await LanguageModel.prepare(folder, nodePlatform, open, { backend: "webgpu", context: 64 }));
+    const noGrammars = (): Promise<never> => Promise.reject(new Error("no text of this obeys a schema"));
+    return new LostModel(
+      await LanguageModel.prepare(folder, nodePlatform, open, { backend: "webgpu", context: 64 }, noGrammars),
+    );
   }
 }
 
