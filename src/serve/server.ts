@@ -25,6 +25,7 @@ import { Refusals } from "./refusals.js";
 import { ClientGone, clientGone, RequestEnd } from "./request-end.js";
 import { RequestRecord } from "./request-record.js";
 import { ApiError, apiErrorOf, errorText } from "./wire/api-error.js";
+import { cacheBody, planBody } from "./wire/cache.js";
 import { prepareChat } from "./wire/chat.js";
 import { prepareCompletion } from "./wire/completions.js";
 import { prepareEmbeddings } from "./wire/embeddings.js";
@@ -178,7 +179,7 @@ class HttpServer implements Server {
       this.#requirePlace(c);
       await next();
     });
-    app.get("/", () => pageResponse());
+    app.get("/", async () => (await pageResponse("/"))!);
     app.get("/health", () => this.#health());
     app.get("/metrics", () => this.#metrics.response());
     for (const path of ["/v1/*", "/tokenize", "/detokenize"]) app.use(path, (c, next) => this.#authorize(c, next));
@@ -188,12 +189,14 @@ class HttpServer implements Server {
     this.#plain(app, "/v1/embeddings", prepareEmbeddings);
     this.#plain(app, "/tokenize", tokenize);
     this.#plain(app, "/detokenize", detokenize);
+    app.get("/v1/cache", (c) => c.json(cacheBody(this.#requireModel().engine.pool?.(c.get("client").tenant))));
+    app.get("/v1/cache/plan", (c) => c.json(planBody(this.#requireModel())));
     app.get("/v1/models", (c) => c.json({ object: "list", data: [this.#describe()] }));
     app.get("/v1/models/:model{.+}", (c) => {
       this.#requireModel().requireName(c.req.param("model"));
       return c.json(this.#describe());
     });
-    app.notFound((c) => this.#notFound(c));
+    app.notFound(async (c) => (c.req.method === "GET" && (await pageResponse(c.req.path))) || this.#notFound(c));
     app.onError((error, c) => this.#refuse(error, c));
     return app;
   }
@@ -305,8 +308,12 @@ class HttpServer implements Server {
   }
 
   #describe(): object {
-    const { name, created, engine } = this.#requireModel();
-    return { id: name, object: "model", created, owned_by: "insitu", max_model_len: engine.context };
+    const { name, created, engine, lm } = this.#requireModel();
+    const { session, tokenizer, defaults } = lm;
+    const { sampling } = defaults;
+    // What a page must know of it beside OpenAI's fields.
+    const insitu = { chat_template: tokenizer.hasChatTemplate, backend: session.backend, sampling };
+    return { id: name, object: "model", created, owned_by: "insitu", max_model_len: engine.context, insitu };
   }
 
   #routesOf(path: string): Hono<Env>["routes"] {
