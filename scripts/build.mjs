@@ -1,15 +1,17 @@
-// Builds dist/: writes the generated list of operators; builds the page that the server ships, if it changed; writes the lists of kernels and compiles these if they changed; compiles every room with
+// Builds dist/: writes the generated lists of operators and of models, and those of kernels; compiles these and the page that the server ships, if they changed; compiles every room with
 // tsc in import order, without what is left of sources that are gone; then bundles what pages load without a bundler.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { buildBrowser } from "./build-browser.mjs";
 import { buildKernels } from "./build-kernels.mjs";
 import { buildPage } from "./build-site.mjs";
+import { writeCatalogueIndex } from "./catalogue-index.mjs";
 import { writeOperatorIndex } from "./operator-index.mjs";
 import { pruneDist } from "./prune-dist.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 writeOperatorIndex();
+writeCatalogueIndex();
 await buildKernels();
 buildPage();
 const result = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", "-b"], { cwd: root, stdio: "inherit" });

@@ -28,10 +28,10 @@ export const rooms = {
   generate: { imports: ["base", "session", "cache", "engine"] },
   grammar: { imports: ["base", "engine", "generate"] },
   serve: { imports: ["base", "cache", "schedule", "engine", "generate"], inferred: true },
-  hub: { imports: ["base"], node: true },
+  hub: { imports: ["base"] },
   conformance: { imports: ["base", "tensor", "onnx", "session"] },
   "rewrite-check": { imports: ["base", "tensor", "onnx", "graph", "rewrite", "session", "conformance"] },
-  platform: { imports: ["base", "backends"], node: true },
+  platform: { imports: ["base", "backends", "hub"], node: true },
   demo: { imports: ["tensor", "onnx", "graph"] },
   entry: {
     imports: [

@@ -36,7 +36,7 @@ export default defineConfig({
   base: "./",
   define: { HOST: JSON.stringify(host) },
   resolve: {
-    alias: { "insitu/worker": here("../dist/worker.js"), "insitu/models": here("src/hosts/no-models.ts") },
+    alias: { "insitu/worker": here("../dist/worker.js"), "insitu/models": here("../dist/platform/web-models.js") },
   },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   worker: { format: "es" },

@@ -5,7 +5,7 @@ import type { Chat } from "../generate/chat.js";
 import type { Command } from "./command.js";
 import { finish } from "./generate.js";
 import { Interrupt, interruptedCode } from "./interrupt.js";
-import { generateOptions, loadModel, pageOptions, textOptions } from "./language-model.js";
+import { generateOptions, loadModel, pageOptions, textOptions, withModel } from "./language-model.js";
 import { decodeUtf8 } from "./standard-input.js";
 import { printSummary } from "./summary.js";
 import { textOutput } from "./word-wrap.js";
@@ -18,16 +18,17 @@ const help = [
 /** Talks with a model; each turn reads only what is new. */
 export const chat: Command = {
   name: "chat",
-  positionals: "",
-  arity: [0, 0],
-  summary: "a conversation of several turns; each turn reads only what is new",
+  positionals: "[model]",
+  arity: [0, 1],
+  summary: "a conversation of several turns with a model, such as qwen3-0.6b; each turn reads only what is new",
   options: {
     ...textOptions,
     ...pageOptions,
     system: { value: "text", describes: "what the model is told before the conversation" },
     quiet: { describes: "no summaries" },
   },
-  async run({ options }) {
+  async run(args) {
+    const options = withModel(args);
     const wanted = { whenFull: "slide", ...generateOptions(options) } as const;
     const interrupt = new Interrupt();
     const lm = await interrupt.during(loadModel(options, interrupt.signal));

@@ -8,13 +8,13 @@ import { conformance } from "./conformance.js";
 import { generate } from "./generate.js";
 import { inspect } from "./inspect.js";
 import { Interrupted, interruptedCode } from "./interrupt.js";
-import { models } from "./models.js";
+import { models, pull } from "./models.js";
 import { pages } from "./pages.js";
 import { rewrite } from "./rewrite.js";
 import { serve } from "./serve.js";
 import { asTyped, UsageError } from "./usage.js";
 
-const commands: readonly Command[] = [generate, chat, serve, bench, conformance, inspect, pages, rewrite, models];
+const commands: readonly Command[] = [generate, chat, serve, bench, conformance, inspect, pages, rewrite, models, pull];
 
 const overview = (): string => {
   const width = Math.max(...commands.map(({ name }) => name.length)) + 2;

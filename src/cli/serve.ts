@@ -5,7 +5,7 @@ import { InsituError } from "../base/error.js";
 import type { CausalLM } from "../entry/node.js";
 import type { LogEntry, Server, ServerOptions } from "../serve/server.js";
 import type { Arguments, Command, CommandOption } from "./command.js";
-import { loadModel, numberOf, pageOptions, textOptions } from "./language-model.js";
+import { loadModel, numberOf, pageOptions, textOptions, withModel } from "./language-model.js";
 import { listen, type Listening } from "./listen.js";
 import { openPrefixes, type PrefixOptions } from "./prefix-store.js";
 
@@ -57,12 +57,12 @@ const declared: Readonly<Record<string, CommandOption>> = {
 /** Serves a model until it is told to end. */
 export const serve: Command = {
   name: "serve",
-  positionals: "",
-  arity: [0, 0],
+  positionals: "[model]",
+  arity: [0, 1],
   summary: "serves a model with OpenAI's HTTP interface; the embedded one by default",
   options: declared,
-  async run({ options: given }) {
-    const options = withEnvironment(given, process.env);
+  async run(args) {
+    const options = withEnvironment(withModel(args), process.env);
     const { createServer, oneAtATime } = await loadServer();
     const host = textOf(options, "host") ?? "127.0.0.1";
     const hosts = isLocal(host) ? { hosts: ["localhost", "127.0.0.1", "[::1]", host] } : {};

@@ -33,7 +33,16 @@ export type { Beam, BeamOptions } from "../generate/beams.js";
 export type { Chat } from "../generate/chat.js";
 export type { AnyChatMessage, ChatMessage, ChatPart, ChatPartsMessage } from "../generate/messages.js";
 export type { ControlTokens, EncodeOptions, TextTokenizer } from "../generate/tokenizer.js";
-export type { HubOptions } from "../hub/hub-model.js";
+export type {
+  CatalogueModel,
+  CatalogueVariant,
+  DownloadPlan,
+  DownloadProgress,
+  HubOptions,
+  KeptModel,
+  Models,
+  ModelStorage,
+} from "../hub/models-api.js";
 export { BlockPool } from "../cache/block-pool.js";
 export type { AppendEntry, BlockDescription, BlockPoolOptions, PoolStatistics } from "../cache/block-pool.js";
 export type { PrefixHash } from "../cache/prefix-index.js";

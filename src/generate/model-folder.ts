@@ -3,7 +3,7 @@
  * chat_template.jinja and the ONNX files. Reads what is there, through the platform: a folder of files or of URLs.
  */
 import { InsituError } from "../base/error.js";
-import { foreignFile, hubFolderUrl, hubNameOf, isHubSpelling } from "../base/foreign-file.js";
+import { foreignFile, hubFolderUrl, hubNameOf } from "../base/foreign-file.js";
 import { genaiConfigName, modelFileOf, modelPaths, splitPaths } from "../base/model-files.js";
 import type { FolderPlatform } from "../base/platform.js";
 import { valueText } from "../base/value-text.js";
@@ -88,7 +88,7 @@ async function readTexts(
     throw new InsituError(
       "invalid-model",
       isEmpty
-        ? `"${source}" holds no language model: there is no tokenizer.json, no config.json and no ONNX file${why}${hubHint(source, platform)}`
+        ? `"${source}" holds no language model: there is no tokenizer.json, no config.json and no ONNX file${why}`
         : `"${root}" has no tokenizer.json: text cannot become tokens without it${why}`,
     );
   }
@@ -184,12 +184,6 @@ async function whyAbsent(path: string, platform: FolderPlatform): Promise<string
   const why = await platform.whyAbsent?.(path);
   return why === undefined ? "" : `; ${why}`;
 }
-
-/** The way out for a name on the hub where names are not looked up there: without files of its own a platform knows URLs alone. */
-const hubHint = (source: string, platform: FolderPlatform): string =>
-  platform.kindOf === undefined && isHubSpelling(source)
-    ? `; names on the hub are looked up in Node alone: for "${source}" there, give "${hubFolderUrl(source)}"`
-    : "";
 
 const folderOf = (path: string): string => {
   const cut = Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\"));

@@ -72,7 +72,7 @@ export interface StateFacts {
 
 /** Everything that is asked once and answered once, by name. */
 export interface Calls {
-  loadModel(given: { readonly source: string | undefined; readonly options: CrossingOptions }): ModelFacts;
+  loadModel(given: { readonly source: string | object | undefined; readonly options: CrossingOptions }): ModelFacts;
   createSession(given: {
     readonly source: string | Uint8Array | ArrayBufferLike;
     readonly options: CrossingOptions;

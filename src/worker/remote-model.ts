@@ -36,7 +36,7 @@ export class RemoteModel {
   /** Starts a thread and loads the model there; the thread ends where that fails. */
   protected static async prepare(
     start: StartThread,
-    source: string | URL | undefined,
+    source: string | object | undefined,
     options: LoadLanguageModelOptions | undefined,
     base: string | undefined,
   ): Promise<{ readonly link: Link; readonly facts: ModelFacts }> {
@@ -44,7 +44,7 @@ export class RemoteModel {
     const link = new Link(start);
     try {
       if (base !== undefined) link.send({ kind: "base", url: base });
-      const given = { source: source === undefined ? undefined : String(source), options: split.options };
+      const given = { source: source instanceof URL ? source.href : source, options: split.options };
       return { link, facts: await link.ask("loadModel", given, { listeners: split.listeners }) };
     } catch (error) {
       link.end();

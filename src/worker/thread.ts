@@ -12,7 +12,7 @@ import { ThreadText } from "./thread-text.js";
 
 /** What a platform gives the thread. */
 interface ThreadPlatform {
-  loadModel(source: string | undefined, options: LoadLanguageModelOptions): Promise<LanguageModel>;
+  loadModel(source: string | object | undefined, options: LoadLanguageModelOptions): Promise<LanguageModel>;
   createSession(source: string | Uint8Array | ArrayBufferLike, options: SessionOptions): Promise<Session>;
   /** Takes the page's base for relative URLs; left out where there is none. */
   setBase?(url: string): void;

@@ -72,7 +72,9 @@ test("models that were fetched are listed and removed", async () => {
   const cache = mkdtempSync(join(tmpdir(), "insitu-models-"));
   const models = (...words: string[]): Promise<Ended> => insituHere(["models", ...words, "--cache", cache]);
   try {
-    expect((await models()).stdout).toBe(`no models are kept in ${cache}; --model owner/name fetches one\n`);
+    expect((await models()).stdout.split("\n")[0]).toBe(
+      `no models are kept in ${cache}; insitu chat or insitu pull with a name fetches one`,
+    );
     for (const [name, revision, record] of [
       ["one--first", "main", "complete-q4.json"],
       ["one--first", "v%2F2", "complete.json"],
@@ -81,7 +83,7 @@ test("models that were fetched are listed and removed", async () => {
       const folder = join(cache, name, revision);
       mkdirSync(join(folder, "onnx"), { recursive: true });
       writeFileSync(join(folder, "onnx", "model.onnx"), new Uint8Array(2048));
-      if (record !== undefined) writeFileSync(join(folder, record), "[]");
+      if (record !== undefined) writeFileSync(join(folder, record), '["onnx/model.onnx"]');
     }
     const listed = (await models()).stdout.split("\n");
     expect(listed[0]).toMatch(/^one\/first +2\.0 KiB {2}q4$/);

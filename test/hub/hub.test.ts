@@ -14,14 +14,24 @@ import {
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
 import { InsituError } from "../../src/base/error.js";
-import { downloadFile } from "../../src/hub/download-file.js";
-import { fetchHubModel } from "../../src/hub/hub-model.js";
+import { downloadFile as downloadInto } from "../../src/hub/download-file.js";
+import type { HubOptions } from "../../src/hub/models-api.js";
+import { folderStore } from "../../src/platform/model-folder-store.js";
+import { fetchNamedModel } from "../../src/platform/node-models.js";
 import { builtCommand } from "../support/built.js";
-import { hubFolder } from "./support.js";
+import { hubFolder } from "../generate/support.js";
+
+const fetchHubModel = async (name: string, options: HubOptions): Promise<string> =>
+  (await fetchNamedModel(name, options, false)).folder;
+const downloadFile = async (
+  file: Parameters<typeof downloadInto>[0],
+  target: string,
+  options?: Parameters<typeof downloadInto>[2],
+): Promise<void> => downloadInto(file, await folderStore(dirname(target)).partial(basename(target)), options);
 
 const gitHash = (bytes: Uint8Array): string =>
   createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
@@ -256,7 +266,7 @@ test("a variant by any of its names, with its weights beside it", async () => {
       .filter((name) => name.startsWith("model"))
       .toSorted();
   };
-  expect(await fetched()).toEqual(["model.onnx"]);
+  expect(await fetched()).toEqual(["model_q4.onnx", "model_q4.onnx_data", "model_q4.onnx_data_1"]);
   expect(await fetched("fp32")).toEqual(["model.onnx"]);
   expect(await fetched("q8")).toEqual(["model_quantized.onnx"]);
   expect(await fetched("q4")).toEqual(["model_q4.onnx", "model_q4.onnx_data", "model_q4.onnx_data_1"]);
@@ -314,7 +324,9 @@ describe("on the command line", () => {
 
   test("a model is fetched by its name, then found without a network", async () => {
     const first = await insitu(model);
-    expect(first.stderr).toMatch(/^(fetching \S+, .*\n){4}\[3 prompt tokens, 4 new.*\n$/);
+    expect(first.stderr).toMatch(
+      /^fetching tales\/small, fp32: \d.* into .*\n(fetching \S+, .*\n){4}\[3 prompt tokens, 4 new.*\n$/,
+    );
     expect(first.status).toBe(0);
     const second = await insitu(model, { endpoint: "http://127.0.0.1:1" });
     expect([second.status, second.stderr]).toEqual([0, expect.stringMatching(/^\[3 prompt tokens, 4 new.*\n$/)]);
@@ -456,7 +468,7 @@ describe("a hub that cannot be trusted", () => {
         JSON.stringify([...entries, ...outside.map((path) => ({ type: "file", path, size: 1, oid: "0" }))]),
       );
     const folder = await fetched();
-    expect(filesBelow(folder).toSorted()).toEqual([...files.keys(), "complete.json"].toSorted());
+    expect(filesBelow(folder).toSorted()).toEqual([...files.keys(), "complete-fp32.json"].toSorted());
     expect(filesBelow(cache)).toHaveLength(filesBelow(folder).length);
     expect(requests).toHaveLength(1 + files.size);
   });
