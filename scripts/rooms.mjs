@@ -56,7 +56,7 @@ export const rooms = {
     ],
   },
   ai: { imports: ["base", "engine", "generate"] },
-  worker: { imports: ["base", "tensor", "generate", "session", "hub", "platform", "entry"], node: true },
+  worker: { imports: ["base", "tensor", "session", "cache", "generate", "hub", "platform", "entry"], node: true },
   cli: {
     imports: [
       "base",

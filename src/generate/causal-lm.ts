@@ -215,7 +215,7 @@ export class LanguageModel {
     const given = optionsWithoutNull("the options of chat", wanted, chatOptionNames);
     checkMessages(said);
     checkChatOptions(given);
-    return new Chat(this.#pool, this.#round, said, given);
+    return Chat.open(this.#pool, this.#round, said, given);
   }
 
   /** The answer to a conversation that its caller keeps: as a chat's, with tools and reasoning, on any context that was kept. */

@@ -19,6 +19,13 @@ export class ChatTurns<Reply extends { readonly messages: readonly AnyChatMessag
     return [...this.#opening, ...said] as readonly ChatMessage[];
   }
 
+  /** The same turns, to go on from in another way. */
+  fork(): ChatTurns<Reply> {
+    const fork = new ChatTurns<Reply>(this.#opening);
+    fork.#turns.push(...this.#turns);
+    return fork;
+  }
+
   get count(): number {
     return this.#turns.length;
   }

@@ -28,11 +28,16 @@ export class Chat {
   readonly #options: ChatOptions;
   readonly #turns: ChatTurns<ChatReply>;
 
-  constructor(pool: ContextPool, round: MakeRound, opening: readonly AnyChatMessage[], options: ChatOptions) {
-    this.#source = new OwnContext(pool);
+  constructor(source: OwnContext, round: MakeRound, turns: ChatTurns<ChatReply>, options: ChatOptions) {
+    this.#source = source;
     this.#round = round;
-    this.#turns = new ChatTurns(opening);
+    this.#turns = turns;
     this.#options = options;
+  }
+
+  /** For language models: a conversation on a context of its own. */
+  static open(pool: ContextPool, round: MakeRound, opening: readonly AnyChatMessage[], options: ChatOptions): Chat {
+    return new Chat(new OwnContext(pool), round, new ChatTurns(opening), options);
   }
 
   /** Everything said so far, answers in the making included. A message that was given in parts is there in parts. */
@@ -75,6 +80,14 @@ export class Chat {
   rewind(turns: number): void {
     warnOnce("chat.rewind", "chat.rewind is called chat.rewindTo; chat.undo takes back the last turns");
     this.rewindTo(turns);
+  }
+
+  /**
+   * A second conversation with the same turns: the two go on apart, and what they have in common is not read again. The answer before must be
+   * finished or given up.
+   */
+  fork(): Chat {
+    return new Chat(this.#source.fork(), this.#round, this.#turns.fork(), this.#options);
   }
 
   /** Gives the caches back. */
@@ -121,16 +134,19 @@ class OwnContext implements ContextSource {
   #context: Context | undefined;
   #lent = false;
 
-  constructor(pool: ContextPool) {
+  constructor(pool: ContextPool, context?: Context) {
     this.#pool = pool;
+    this.#context = context;
+  }
+
+  /** Another one with the same contents. What has slid is read anew. */
+  fork(): OwnContext {
+    this.#requireFree();
+    return new OwnContext(this.#pool, this.#context?.slid === false ? this.#context.fork() : undefined);
   }
 
   take(prompt: readonly number[]): TakenContext {
-    if (this.#lent)
-      throw new InsituError(
-        "invalid-state",
-        "the answer before is still being made: finish it or leave its loop first",
-      );
+    this.#requireFree();
     const before = this.#context;
     // Where it fails, what there was is let go of.
     this.#context = undefined;
@@ -142,6 +158,14 @@ class OwnContext implements ContextSource {
 
   give(): void {
     this.#lent = false;
+  }
+
+  #requireFree(): void {
+    if (this.#lent)
+      throw new InsituError(
+        "invalid-state",
+        "the answer before is still being made: finish it or leave its loop first",
+      );
   }
 
   release(): void {

@@ -52,7 +52,7 @@ export class ModelList {
       object: "model",
       owned_by: "insitu",
       created: model?.created ?? this.#created,
-      ...(model === undefined ? {} : { max_model_len: model.engine.context }),
+      ...(model === undefined ? {} : { max_model_len: model.engine.context, insitu: factsOf(model) }),
     });
     const embedders = Array.from(this.#settings.embedders, ([name, { maxTokens, isCrossEncoder }]) => ({
       ...told(name, undefined),
@@ -71,3 +71,10 @@ export class ModelList {
     return [...models, ...embedders];
   }
 }
+
+/** What a page must know of a model beside OpenAI's fields. */
+const factsOf = ({ lm: { session, tokenizer, defaults } }: ServedModel): object => ({
+  chat_template: tokenizer.hasChatTemplate,
+  backend: session.backend,
+  sampling: defaults.sampling,
+});

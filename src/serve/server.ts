@@ -26,6 +26,7 @@ import { Refusals } from "./refusals.js";
 import { ClientGone, clientGone, RequestEnd } from "./request-end.js";
 import { RequestRecord } from "./request-record.js";
 import { ApiError, apiErrorOf, badField, errorText } from "./wire/api-error.js";
+import { cacheBody, planBody } from "./wire/cache.js";
 import { prepareChat } from "./wire/chat.js";
 import { prepareCompletion } from "./wire/completions.js";
 import { prepareEmbedded, prepareEmbeddings } from "./wire/embeddings.js";
@@ -193,7 +194,7 @@ class HttpServer implements Server {
       requirePlace(c.req.raw, this.#settings);
       await next();
     });
-    app.get("/", () => pageResponse());
+    app.get("/", async () => (await pageResponse("/"))!);
     app.get("/health", () => this.#health());
     app.get("/metrics", () => this.#metrics.response());
     for (const path of ["/v1/*", "/tokenize", "/detokenize"]) app.use(path, (c, next) => this.#authorize(c, next));
@@ -204,12 +205,14 @@ class HttpServer implements Server {
     this.#plain(app, "/v1/rerank", prepareRerank, prepareRanked);
     this.#plain(app, "/tokenize", tokenize);
     this.#plain(app, "/detokenize", detokenize);
+    app.get("/v1/cache", (c) => c.json(cacheBody(this.#lookedAt(c)?.engine.pool?.(c.get("client").tenant))));
+    app.get("/v1/cache/plan", (c) => c.json(planBody(this.#lookedAt(c))));
     app.get("/v1/models", (c) => c.json({ object: "list", data: this.#list.described(this.#requireOpen()) }));
     app.get("/v1/models/:model{.+}", (c) => {
       const name = this.#list.nameOf(c.req.param("model"));
       return c.json(this.#list.described(this.#requireOpen()).find(({ id }) => id === name));
     });
-    app.notFound((c) => this.#notFound(c));
+    app.notFound(async (c) => (c.req.method === "GET" && (await pageResponse(c.req.path))) || this.#notFound(c));
     app.onError((error, c) => this.#refuse(error, c));
     return app;
   }
@@ -311,6 +314,14 @@ class HttpServer implements Server {
     const name = this.#list.nameOf(asked ?? this.#list.names[0]);
     if (!this.#models.has(name)) throw badField("model", `model: "${name}" makes embeddings, not texts`, "unsupported");
     return this.#models.take(name, signal);
+  }
+
+  /** The model that a query names, where it is there: none is loaded to be looked at. */
+  #lookedAt(c: Context<Env>): ServedModel | undefined {
+    const one = this.#requireOpen();
+    if (this.#models === undefined) return one;
+    const name = this.#list.nameOf(c.req.query("model") ?? this.#list.names[0]);
+    return this.#models.facts.find((each) => each.name === name)?.model;
   }
 
   /** Throws where nothing can be asked now; the one model, where there is one. */

@@ -1,30 +1,39 @@
 /** A language model that a thread runs, and its conversations, as the page sees them: `CausalLM`'s names, without its blocking the page. */
-import { optionsWithoutNull } from "../base/arguments.js";
-import { warnOnce } from "../base/warn-once.js";
-import { ChatTurns } from "../generate/chat-turns.js";
+import { optionsOf } from "../base/arguments.js";
+import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
+import type { BatchToken } from "../generate/batch.js";
+import type { Beam, BeamOptions } from "../generate/beams.js";
 import type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
+import { chatArguments } from "../generate/chat.js";
+import type { ChatOptions } from "../generate/chat-options.js";
+import { beamSearchOptionNames } from "../generate/load-option-names.js";
+import { type AnyChatMessage, checkMessages } from "../generate/messages.js";
+import { type GenerateOptions, generateOptionNames, type ModelDefaults } from "../generate/options.js";
 import type { Prompt } from "../generate/prompt-items.js";
-import { type AnyChatMessage, type ChatMessage, checkMessages } from "../generate/messages.js";
-import { chatArguments, defaultRounds, messagesOf } from "../generate/chat.js";
-import { type ChatOptions, chatOptionNames } from "../generate/chat-options.js";
-import { ChatReply } from "../generate/chat-reply.js";
-import { type ChatTools, toolSpecs } from "../generate/chat-tools.js";
-import type { GenerationSummary } from "../generate/generation.js";
-import type { GenerateOptions } from "../generate/options.js";
 import type { EncodeOptions } from "../generate/tokenizer.js";
+import type { SessionExplanation } from "../session/session.js";
 import { splitOptions } from "./crossing.js";
 import { Link, type StartThread } from "./link.js";
-import type { ModelFacts } from "./messages.js";
-import { RemoteGeneration } from "./remote-generation.js";
+import type { ModelFacts, PagesDescription } from "./messages.js";
+import { RemoteChat } from "./remote-chat.js";
+import { crossingOptions, remoteBatch, RemoteGeneration } from "./remote-generation.js";
+import { RemoteTokenizer } from "./remote-tokenizer.js";
+
+/** The most texts that one prompt is continued to at once: the page counts them before it asks. */
+const mostSamples = 65_536;
 
 /** A model in a thread of its own. */
 export class RemoteModel {
   readonly #link: Link;
   readonly #facts: ModelFacts;
+  /** What makes tokens of text, and text of tokens. */
+  readonly tokenizer: RemoteTokenizer;
 
   protected constructor({ link, facts }: { readonly link: Link; readonly facts: ModelFacts }) {
     this.#link = link;
     this.#facts = facts;
+    this.tokenizer = new RemoteTokenizer(link, facts);
   }
 
   /** Starts a thread and loads the model there; the thread ends where that fails. */
@@ -71,133 +80,91 @@ export class RemoteModel {
     return this.#facts.hasChatTemplate;
   }
 
+  /** How the model wants to be used: its sampling, and the tokens that end a text. */
+  get defaults(): ModelDefaults {
+    return this.#facts.defaults;
+  }
+
   /** Continues a prompt: iterate over the result for tokens with their text. What is wrong with a prompt is told there. */
   generate(prompt: Prompt, options?: GenerateOptions): RemoteGeneration {
-    return new RemoteGeneration(this.#link, "the options of generate", options, (stream, plain) =>
+    return RemoteGeneration.begin(this.#link, "the options of generate", options, (stream, plain) =>
       this.#link.send({ kind: "generate", stream, prompt, options: plain }),
     );
+  }
+
+  /** Continues several prompts at once; tokens of all texts come as they are made. What is wrong with a prompt is told there. */
+  generateBatch(prompts: readonly Prompt[], options?: GenerateOptions): AsyncGenerator<BatchToken, void, undefined> {
+    const { plain, signal } = crossingOptions("the options of generateBatch", options, generateOptionNames);
+    const stream = this.#link.next();
+    this.#link.send({ kind: "batch", stream, prompts, options: plain });
+    return remoteBatch(this.#link, stream, signal);
+  }
+
+  /** Several texts for one prompt, which is read here, once: each text goes on from its own fork of the caches, with its own seed. */
+  async samples(prompt: Prompt, count: number, options?: GenerateOptions): Promise<RemoteGeneration[]> {
+    if (!Number.isSafeInteger(count) || count < 1 || count > mostSamples)
+      throw new InsituError(
+        "invalid-argument",
+        `option count must be a whole number from 1 to ${mostSamples}, got ${valueText(count)}`,
+        { as: "RangeError" },
+      );
+    const { plain, signal } = crossingOptions("the options of samples", options, generateOptionNames);
+    const streams = Array.from({ length: count }, () => this.#link.next());
+    await this.#link.ask("samples", { streams, prompt, options: plain }, { signal });
+    return streams.map((stream) => new RemoteGeneration(this.#link, stream, signal));
+  }
+
+  /** The likeliest texts as a whole, best first. Sampling options have no say. */
+  async beamSearch(
+    prompt: Prompt,
+    options?: GenerateOptions & Partial<BeamOptions>,
+  ): Promise<readonly (Beam & { readonly text: string })[]> {
+    const { plain, signal } = crossingOptions("the options of beamSearch", options, beamSearchOptionNames);
+    return this.#link.ask("beamSearch", { prompt, options: plain }, { signal });
+  }
+
+  /** What the latest generation has read, as bytes: caches and tokens. */
+  saveContext(): Promise<Uint8Array> {
+    return this.#link.ask("saveContext", {});
+  }
+
+  /** Takes over a saved context: prompts that begin as it does are not read again. */
+  restoreContext(bytes: Uint8Array): Promise<void> {
+    return this.#link.ask("restoreContext", { bytes });
   }
 
   /** A conversation of several turns; `opening` is what was said before, a system message for one. */
   chat(opening?: readonly AnyChatMessage[] | ChatOptions, options?: ChatOptions): RemoteChat {
     const [said, given] = chatArguments(opening, options);
     checkMessages(said);
-    return new RemoteChat(this.#link, said, given);
+    return RemoteChat.open(this.#link, said, given);
   }
 
   /** The tokens of a text. */
   encode(text: string, options?: EncodeOptions): Promise<readonly number[]> {
-    return this.#link.ask("encode", { text, options });
+    return this.tokenizer.encode(text, options);
   }
 
   /** The text of tokens. */
   decode(tokens: readonly number[]): Promise<string> {
-    return this.#link.ask("decode", { tokens: [...tokens] });
+    return this.tokenizer.decode(tokens);
   }
 
-  /** The plan that runs the model, as text. */
-  explain(): Promise<string> {
-    return this.#link.ask("explain", {});
+  /** The plan that runs the model, as text, or as data that tools read. */
+  explain(): Promise<string>;
+  explain(options: { readonly json: true }): Promise<SessionExplanation>;
+  async explain(options?: { readonly json?: boolean }): Promise<string | SessionExplanation> {
+    const { json } = optionsOf("the options of explain", options, { json: true });
+    return this.#link.ask("explain", { json: json === true });
+  }
+
+  /** The blocks of the pages that texts lie on, and who has them; undefined unless the model was loaded with cache: "paged". */
+  pages(): Promise<PagesDescription | undefined> {
+    return this.#link.ask("pages", {});
   }
 
   /** Lets go of the model and ends its thread. */
   release(): Promise<void> {
     return this.#link.release();
   }
-}
-
-/** A conversation. */
-export class RemoteChat {
-  readonly #link: Link;
-  readonly #chat: number;
-  readonly #options: ChatOptions;
-  readonly #turns: ChatTurns<RemoteReply>;
-
-  constructor(link: Link, opening: readonly AnyChatMessage[], options: ChatOptions | undefined) {
-    const given = optionsWithoutNull("the options of chat", options, chatOptionNames);
-    const { plain } = splitOptions("the options of chat", crossingChat(given), chatOptionNames).options;
-    this.#link = link;
-    this.#chat = link.next();
-    this.#options = given;
-    this.#turns = new ChatTurns(opening);
-    link.send({ kind: "chat", chat: this.#chat, opening, options: plain });
-  }
-
-  /** Everything said so far, answers in the making included. */
-  get messages(): readonly ChatMessage[] {
-    return this.#turns.messages;
-  }
-
-  /** How many times the user has spoken. */
-  get turns(): number {
-    return this.#turns.count;
-  }
-
-  /** Says something; the answer is made while it is iterated. The answer before must be finished or given up. Tools run here, not in the thread. */
-  send(content: string | AnyChatMessage | readonly AnyChatMessage[], options?: ChatOptions): RemoteReply {
-    const said = messagesOf(content);
-    checkMessages(said);
-    const own = optionsWithoutNull("the options of chat.send", options, chatOptionNames);
-    const given = { ...this.#options, ...own };
-    const round = (messages: readonly AnyChatMessage[], of: ChatOptions): RemoteGeneration =>
-      new RemoteGeneration(
-        this.#link,
-        "the options of chat.send",
-        crossingChat(of),
-        (stream, plain) =>
-          this.#link.send({ kind: "send", stream, chat: this.#chat, message: messages, options: plain }),
-        chatOptionNames,
-      );
-    let sent = 0;
-    const reply: RemoteReply = new ChatReply({
-      first: round(said, own),
-      // The thread has what the model said; it is sent the results of its calls.
-      ask: (more) => {
-        const fresh = more.slice(sent).filter(({ role }) => role === "tool");
-        sent = more.length;
-        return round(fresh, { ...own, toolChoice: given.toolChoice === "none" ? "none" : "auto" });
-      },
-      tools: given.tools ?? {},
-      maxRounds: given.maxRounds ?? defaultRounds,
-      signal: given.signal,
-    });
-    this.#turns.add(said, reply);
-    return reply;
-  }
-
-  /** Takes back the last `count` turns: one where left out. */
-  undo(count = 1): void {
-    this.#link.send({ kind: "rewind", chat: this.#chat, turns: this.#turns.undo(count) });
-  }
-
-  /** Goes back to the first `turns` turns: those after them are taken back. */
-  rewindTo(turns: number): void {
-    this.#turns.rewind(turns);
-    this.#link.send({ kind: "rewind", chat: this.#chat, turns });
-  }
-
-  /** @deprecated The former name of `rewindTo`, which goes with the next version. */
-  rewind(turns: number): void {
-    warnOnce("chat.rewind", "chat.rewind is called chat.rewindTo; chat.undo takes back the last turns");
-    this.rewindTo(turns);
-  }
-
-  /** Gives the caches back. */
-  release(): Promise<void> {
-    return this.#link.ask("releaseChat", { chat: this.#chat });
-  }
-}
-
-/** An answer that a thread makes. */
-type RemoteReply = ChatReply<GenerationSummary | undefined>;
-
-/** Options without what stays on this side: functions run here, and schemas cross as JSON. */
-function crossingChat(given: ChatOptions): ChatOptions {
-  const { tools, maxRounds: _, ...options } = given;
-  if (tools === undefined) return options;
-  const plain = toolSpecs(tools).map(({ name, description, parameters, strict }) => [
-    name,
-    { parameters, strict: strict === true, ...(description === undefined ? {} : { description }) },
-  ]);
-  return { ...options, tools: Object.fromEntries(plain) as ChatTools };
 }

@@ -194,6 +194,13 @@ const doors: Readonly<Record<string, (options: object) => unknown>> = {
   "worker CausalLM.load": (options) => worker.CausalLM.load(folder.path, options),
   "worker InferenceSession.create": (options) => worker.InferenceSession.create(decoder, options),
   "worker RemoteModel.generate": (options) => remote.generate("One", options),
+  "worker RemoteModel.generateBatch": (options) => remote.generateBatch(["One"], options),
+  "worker RemoteModel.samples": (options) => remote.samples("One", 1, options),
+  "worker RemoteModel.beamSearch": (options) => remote.beamSearch("One", options),
+  "worker RemoteModel.explain": (options) => remote.explain(options as { json: true }),
+  "worker RemoteTokenizer.encode": (options) => remote.tokenizer.encode("One", options),
+  "worker RemoteTokenizer.encodeChat": (options) => remote.tokenizer.encodeChat([], {}, options),
+  "worker RemoteSession.explain": (options) => remoteSession.explain(options as { json: true }),
   "worker RemoteModel.chat": (options) => remote.chat([], options),
   "worker RemoteModel.encode": (options) => remote.encode("One", options),
   "worker RemoteChat.send": (options) => remote.chat().send("One", options),
@@ -205,6 +212,9 @@ const doors: Readonly<Record<string, (options: object) => unknown>> = {
 /** Doors whose options are not what this is about. */
 const others: Readonly<Record<string, string>> = {
   Chat: "made by LanguageModel.chat",
+  "Chat.open": "for language models",
+  "worker RemoteChat.open": "for models",
+  "worker RemoteGeneration.begin": "for models",
   Generation: "made by LanguageModel.generate",
   "State.set": "a tensor is given",
   "worker RemoteChat": "made by RemoteModel.chat",
