@@ -81,7 +81,8 @@ export function backendNames(sources: readonly Source[], names: ReadonlySet<stri
   const found: string[] = [];
   for (const source of inRooms(sources, sharedRooms)) {
     for (const { file } of source.uses)
-      if (/^src\/(backends\/[^/]+|wasm-kernels)\//.test(file)) found.push(`${source.path} imports ${file}`);
+      if (/^src\/(backends\/[^/]+|wasm-kernels|webgpu-kernels)\//.test(file))
+        found.push(`${source.path} imports ${file}`);
     source.visit({
       ...quoted((text, node) => {
         if (names.has(text)) found.push(`${source.at(node)} names ${text}`);
