@@ -84,11 +84,11 @@ export const isNamed = (suite, args) =>
       !arg.endsWith("/"),
   );
 
-/** Suites that one change may have run whole. What touches more is sampled, and wants `npm run soak`. */
-const mostTouched = 8;
+/** Files up to which a change has the suites run whole that it touches. One that sweeps through the house touches all of them, and wants `npm run soak`. */
+const mostChanged = 150;
 
 /**
- * The sampled suites that run whole: all below test/, by what was typed and by what changed. A change that touches very many has them sampled.
+ * The sampled suites that run whole: all below test/, by what was typed and by what changed, unless nearly everything did.
  * INSITU_WHOLE=none leaves all to the sample.
  */
 export function wholeSuites(args = process.argv.slice(2), changed = changedFiles()) {
@@ -97,8 +97,8 @@ export function wholeSuites(args = process.argv.slice(2), changed = changedFiles
   const chosen = (asks) =>
     samples.flatMap((sample) => suites.filter((suite) => isOf(sample, suite) && asks(sample, suite)));
   const named = chosen((_, suite) => isNamed(suite, args));
-  const touched = chosen((sample, suite) => touches(sample, suite, changed));
-  return touched.length > mostTouched ? named : [...new Set([...named, ...touched])];
+  if (changed.length > mostChanged) return named;
+  return [...new Set([...named, ...chosen((sample, suite) => touches(sample, suite, changed))])];
 }
 
 /**
