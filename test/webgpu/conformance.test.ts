@@ -29,6 +29,24 @@ function reasonsOf(session: InferenceSession): string[] {
 }
 
 describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
+  test("onnxruntime's linear attention and its convolution pass, on the device", async () => {
+    const own = archivedCases(new URL("../conformance/onnxruntime-decoders.tar.br", import.meta.url))
+      .filter(({ name }) => /linearattention_|causalconv/.test(name))
+      .filter((_, at) => soak || at % 8 === 0);
+    for (const files of own) {
+      const result = await runCase(files, async (model) => {
+        const session = await InferenceSession.create(model, { backend: "webgpu" });
+        const release = session.release.bind(session);
+        session.release = () => {
+          expect(reasonsOf(session), files.name).toEqual([]);
+          return release();
+        };
+        return session;
+      });
+      expect(result).toEqual({ name: files.name, status: "passed" });
+    }
+  });
+
   test("the KV family passes", async () => {
     const problems: string[] = [];
     const onHost = new Map<string, string[]>();

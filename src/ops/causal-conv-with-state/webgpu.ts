@@ -7,7 +7,7 @@ import { isShaderType, pack, packing, perWord, read, roundingTo, scalarOf } from
 import { elementWords } from "../shared/webgpu/element-words.js";
 import { functionsPart } from "../shared/webgpu/functions.js";
 import { moveRows, placeOf } from "../shared/webgpu/rows.js";
-import { CausalConvWithState } from "./op.js";
+import { CausalConvWithState, MicrosoftCausalConvWithState } from "./op.js";
 
 /** Value `t` of a row's past followed by its input, read as a type. */
 const valueAt = (type: ElementType, inputs: Variable): string => `
@@ -17,9 +17,10 @@ fn valueAt(row: u32, t: u32) -> ${scalarOf(type)} {
 }`;
 
 /** Convolves each channel, and carries its last values on. */
-export const causalConvolution: WebgpuKernel = webgpuKernel([CausalConvWithState], {
-  accepts({ inputs, outputs: { output, present_state: present } }) {
+export const causalConvolution: WebgpuKernel = webgpuKernel([CausalConvWithState, MicrosoftCausalConvWithState], {
+  accepts({ inputs, outputs: { output, present_state: present }, attrs }) {
     if (output === undefined || present === undefined) return "not both outputs are asked for";
+    if ("state_window" in attrs && attrs.state_window > 0) return "the state has a window";
     for (const operand of [...Object.values(inputs), output, present]) {
       if (operand === undefined) continue;
       if (!isShaderType(operand.type)) return `there is no kernel for ${operand.type}`;

@@ -18,13 +18,14 @@ import { elementWords } from "../shared/webgpu/element-words.js";
 import { functionsPart } from "../shared/webgpu/functions.js";
 import { acceptsRows, type Heads, headsOf } from "../shared/webgpu/heads.js";
 import { moveRows, placeOf } from "../shared/webgpu/rows.js";
-import { corrects, decays } from "./infer.js";
-import { LinearAttention } from "./op.js";
+import { corrects, decays, headCounts } from "./infer.js";
+import { LinearAttention, MicrosoftLinearAttention } from "./op.js";
 
 /** Updates the state with each token and reads it. */
-export const linearAttention: WebgpuKernel = webgpuKernel([LinearAttention], {
-  accepts({ inputs, outputs: { output, present_state: present } }) {
+export const linearAttention: WebgpuKernel = webgpuKernel([LinearAttention, MicrosoftLinearAttention], {
+  accepts({ inputs, outputs: { output, present_state: present }, attrs }) {
     if (output === undefined || present === undefined) return "not both outputs are asked for";
+    if ("state_window" in attrs && attrs.state_window > 0) return "the state has a window";
     for (const operand of [...Object.values(inputs), output, present]) {
       if (operand === undefined) continue;
       if (!isShaderType(operand.type)) return `there is no kernel for ${operand.type}`;
@@ -40,12 +41,13 @@ export const linearAttention: WebgpuKernel = webgpuKernel([LinearAttention], {
     return output.contiguous ? true : "the output has gaps";
   },
   record({ inputs, outputs, attrs }, recorder) {
-    const { q_num_heads: heads, kv_num_heads: kvHeads, update_rule: rule } = attrs;
+    const { kv_num_heads: kvHeads, update_rule: rule } = attrs;
+    const counts = headCounts(attrs, inputs.query.shape[2], inputs.key.shape[2]);
     const { past_state: past, decay, beta } = inputs;
     const [output, present] = [outputs.output!, outputs.present_state!]; // or it was not accepted
     const [query, key, value] = [
-      headsOf(inputs.query, heads),
-      headsOf(inputs.key, kvHeads),
+      headsOf(inputs.query, counts.queries),
+      headsOf(inputs.key, counts.keys),
       headsOf(inputs.value, kvHeads),
     ];
     if (past === undefined || !isInPlace(past, present)) {
@@ -59,7 +61,8 @@ export const linearAttention: WebgpuKernel = webgpuKernel([LinearAttention], {
     const rates = corrects(rule) ? headsOf(beta!, beta!.shape[2]) : undefined;
     const { device } = recorder;
     const wide = (operand: Operand): boolean => operand.type === "float32";
-    const result = wide(output) ? headsOf(output, heads) : asFloats(headsOf(output, heads), recorder);
+    const results = headsOf(output, counts.outputs);
+    const result = wide(output) ? results : asFloats(results, recorder);
     const state = wide(present) ? headsOf(present, kvHeads) : asFloats(headsOf(present, kvHeads), recorder);
     if (!wide(present)) recorder.dispatch(widened(present, state.of as Temporary, device));
     const operands = {
@@ -80,7 +83,9 @@ export const linearAttention: WebgpuKernel = webgpuKernel([LinearAttention], {
           parameters: {
             count,
             kvHeads,
-            group: heads / kvHeads,
+            group: counts.outputs / kvHeads,
+            perKey: kvHeads / counts.keys,
+            perQuery: counts.outputs / counts.queries,
             tokens: query.rows,
             size: query.size,
             valueSize: value.size,
@@ -177,7 +182,7 @@ function workOf({ query, key, value, gates, rates, ...written }: Operands): {
   let sample = index / (p.valueSize * p.kvHeads);
   let first = ${startOf("state", "head", "0u")} + column;
   for (var token = 0u; token < p.tokens; token++) {
-    let keyAt = ${startOf("key", "head", "token")};
+    let keyAt = ${startOf("key", "head / p.perKey", "token")};
     ${gates === undefined ? "" : `let gateAt = ${startOf("gates", "head", "token")};`}
     var added = ${values.load(`${startOf("value", "head", "token")} + column`)};
     ${
@@ -192,7 +197,7 @@ function workOf({ query, key, value, gates, rates, ...written }: Operands): {
       state[place] = bitcast<u32>(${state("place")}${gate === undefined ? "" : ` * ${gate}`} + ${keyValue} * added);
     }
     for (var own = head * p.group; own < (head + 1u) * p.group; own++) {
-      let queryAt = ${startOf("query", "own", "token")};
+      let queryAt = ${startOf("query", "own / p.perQuery", "token")};
       var sum = 0.0;
       for (var i = 0u; i < p.size; i++) { sum += ${querys.load("queryAt + i")} * ${state("first + i * p.stateRow")}; }
       results[${startOf("result", "own", "token")} + column] = bitcast<u32>(p.scale * sum);

@@ -1,5 +1,5 @@
-// The operators of newer decoders that clients.mjs draws cases of: experts, linear attention and what stands around them, within what
-// onnxruntime's CPU provider has kernels for.
+// The operators of newer decoders, and recurrent networks, that clients.mjs draws cases of: experts, linear attention and what stands around
+// them, within what onnxruntime's CPU provider has kernels for.
 
 const domain = "com.microsoft";
 const float = (value) => ({ kind: "float", value: Math.fround(value) });
@@ -242,6 +242,69 @@ function multimodalRotary(draw) {
   };
 }
 
+function bitsandbytes(draw) {
+  const [rows, N, K, block] = [draw.whole(1, 5), draw.whole(1, 9), draw.pick(16, 24, 64), draw.pick(16, 32, 64)];
+  // onnxruntime multiplies by the transposed weights whatever transB says.
+  const size = N * K;
+  return {
+    opset: 21,
+    attrs: { K, N, block_size: block, quant_type: draw.whole(0, 1) },
+    inputs: [
+      scaled(draw, [rows, K], 1),
+      new draw.Tensor(
+        "uint8",
+        Uint8Array.from({ length: Math.ceil(size / 2) }, () => draw.random() * 256),
+        [Math.ceil(size / 2)],
+      ),
+      scaled(draw, [Math.ceil(size / block)], 1),
+    ],
+    constants: [1, 2],
+    outputs: ["float32"],
+  };
+}
+
+/** LSTM, GRU and RNN: `gates` of them, `functions` in each direction. */
+function recurrent(draw, gates, functions, more = {}) {
+  const { pick, chance, whole } = draw;
+  const direction = pick("forward", "reverse", "bidirectional");
+  const directions = direction === "bidirectional" ? 2 : 1;
+  const [length, batch, width, size] = [whole(1, 6), whole(1, 3), whole(1, 5), whole(1, 6)];
+  const isLong = gates === 4;
+  const names = ["Sigmoid", "Tanh", "Relu", "Softsign", "HardSigmoid"];
+  return {
+    opset: pick(7, 14, 22),
+    attrs: {
+      direction,
+      hidden_size: size,
+      ...(chance(0.4) ? { activations: Array.from({ length: directions * functions }, () => pick(...names)) } : {}),
+      ...(chance(0.3) ? { clip: float(0.75) } : {}),
+      ...more,
+    },
+    inputs: [
+      scaled(draw, [length, batch, width], 1),
+      scaled(draw, [directions, gates * size, width], 1),
+      scaled(draw, [directions, gates * size, size], 1),
+      chance(0.6) ? scaled(draw, [directions, 2 * gates * size], 1) : undefined,
+      chance(0.5)
+        ? draw.integers(
+            Array.from({ length: batch }, () => whole(1, length)),
+            [batch],
+            "int32",
+          )
+        : undefined,
+      chance(0.5) ? scaled(draw, [directions, batch, size], 1) : undefined,
+      ...(isLong
+        ? [
+            chance(0.5) ? scaled(draw, [directions, batch, size], 1) : undefined,
+            chance(0.4) ? scaled(draw, [directions, 3 * size], 1) : undefined,
+          ]
+        : []),
+    ],
+    constants: [1, 2, 3],
+    outputs: isLong ? ["float32", "float32", "float32"] : ["float32", "float32"],
+  };
+}
+
 export const operators = {
   MoE: { count: 24, domain, make: (draw) => experts(draw) },
   QMoE: { count: 60, domain, atol: 2e-3, make: (draw) => experts(draw, draw.pick(4, 4, 8, 2)) },
@@ -251,4 +314,8 @@ export const operators = {
   GatedRMSNorm: { count: 15, domain, make: gatedNorm },
   GatedAdd: { count: 10, domain, make: gatedAdd },
   MRotaryEmbedding: { count: 25, domain, make: multimodalRotary },
+  MatMulBnb4: { count: 25, domain, make: bitsandbytes },
+  LSTM: { count: 40, make: (draw) => recurrent(draw, 4, 3) },
+  GRU: { count: 30, make: (draw) => recurrent(draw, 3, 2, { linear_before_reset: draw.whole(0, 1) }) },
+  RNN: { count: 20, make: (draw) => recurrent(draw, 1, 1) },
 };
