@@ -82,8 +82,10 @@ export async function readBlocks(
     pageNames,
   );
   // Asked for before the blocks have come: no later run comes in between.
-  const own = sequences.map((sequence) => states && state.readParts([states.own(sequence)], stateNames));
-  for (const part of [...(await blocks), ...(await Promise.all(own)).flatMap((parts) => parts ?? [])]) {
+  const own = Promise.all(
+    states === undefined ? [] : sequences.map((sequence) => state.readParts([states.own(sequence)], stateNames)),
+  );
+  for (const part of [...(await blocks), ...(await own).flat()]) {
     bytes.set(part, at);
     at += part.length;
   }

@@ -2,7 +2,7 @@
  * Sequences of different lengths on one set of pages: a session's state that holds the pools of all layers, and the block pool that
  * decides which rows are whose. One run reads tokens of any number of sequences. Chooses no token and knows no text.
  */
-import { checkCount, checkFlag, checkList, checkNumbers, checkObject, checkOptions } from "../base/arguments.js";
+import { checkCount, checkFlag, checkNumbers, checkOptions } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { Session } from "../session/session.js";
@@ -84,9 +84,11 @@ export class PagedState {
   #decoder: Decoder | undefined;
   readonly #layout: "Norm" | "NHSD";
   readonly #columns: number;
-  /** For engines: where texts keep states without rows, where the model has such; their caches, and the bytes of one text's. */
+  /** For engines: where texts keep states without rows, where the model has such. */
   readonly states: StateSlots | undefined;
+  /** The caches that hold those. */
   readonly stateNames: readonly string[];
+  /** Bytes that those of one text take. */
   readonly stateBytes: number;
   /** True if the model takes packed batches: every run is one. */
   readonly isPacked: boolean;

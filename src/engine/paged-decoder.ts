@@ -12,7 +12,7 @@ import { sampler } from "../cache/sampler.js";
 import type { Sequence } from "../cache/sequence.js";
 import type { OneDrawing, TokenDrawer } from "../cache/token-drawer.js";
 import { usualCount } from "../cache/usual-count.js";
-import { stateInput } from "../rewrite/page-names.js";
+import { pooledStatesOf } from "../cache/state-slots.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { readNumbers } from "../tensor/access.js";
@@ -125,7 +125,8 @@ export class PagedDecoder {
 
   /** `context`: the tokens of one text at most; `apart`: a token comes out alike whatever it is read with. */
   constructor(session: Session, { blockSize, blocks }: PagedOptions, context: number, apart = false) {
-    if (apart && session.inputNames.includes(stateInput))
+    const keepsStates = pooledStatesOf(session).names.length > 0;
+    if (apart && keepsStates)
       throw new InsituError(
         "invalid-argument",
         'option batchInvariant has every token of pages be a sample of its own, and the model keeps states without rows, which read a text in order: load it with cache: "linear"',
@@ -137,7 +138,7 @@ export class PagedDecoder {
     this.#hidden = hidden === undefined ? undefined : new Decoder(session, { measures: hidden });
     this.#decoder = new Decoder(session, { overwriteLogits: true });
     // A window goes by the order of rows.
-    this.overwrites = session.rowRules.window === undefined && !session.inputNames.includes(stateInput);
+    this.overwrites = session.rowRules.window === undefined && !keepsStates;
     const most = Math.ceil(context / blockSize);
     this.pages = new PagedState(session, {
       blockSize,

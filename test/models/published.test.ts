@@ -20,6 +20,7 @@ const cases: readonly [folder: string, answers: string, tolerance: number, cache
     ["phi3-long-int4-cpu", "phi3-long-int4-cpu", 2e-3, ["linear", "paged"]],
     ["qwen3-int4-cpu", "qwen3-int4-cpu", 1e-4, ["linear", "paged"]],
     ["qwen3-int4-webgpu", "qwen3-int4-cpu", 0.1, ["linear", "paged"]],
+    ["lfm2-int4-cpu", "lfm2-int4-cpu", 1e-4, ["linear", "paged"]],
     ["gptoss-int4-webgpu", "gptoss-int4-webgpu", 2e-2, ["linear"]],
     ["gptoss-int4-cpu", "gptoss-int4-webgpu", 0.1, ["linear"]],
   ];
@@ -109,7 +110,7 @@ test("a state without rows: texts are onnxruntime's, in parts, with guesses, aga
   const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
   const first = await textOf(lm, answers.prompt);
   expectAnswers(first, answers, 1e-4);
-  // The state cannot go back to where the prompts part: another one is read from the first token on.
+  // What comes behind the last checkpoint before the place where the prompts part is read again.
   const longer = [...answers.prompt, ...first.slice(0, 3).map(({ token }) => token)];
   expectAnswers((await textOf(lm, longer)).slice(0, 9), { ...answers, steps: answers.steps.slice(3) }, 1e-4);
   const guessed: Step[] = [];

@@ -51,7 +51,7 @@ test("random requests on few blocks: each text is the one that a fresh reading m
       const kind = below(kinds.length);
       const { prompt, maxTokens } = kinds[kind];
       const sampling = { temperature: 0 };
-      const own = submit(engine, { prompt, maxTokens, sampling, ignoreEnd: true, tenant: `tenant ${below(3)}` });
+      const own = submit(engine, { prompt, maxTokens, sampling, tenant: `tenant ${below(3)}` });
       const isCancelled = below(10) === 0;
       if (isCancelled) setTimeout(() => own.text.cancel(), below(40));
       const over = own.over.then(() => {
@@ -75,7 +75,7 @@ test("of a prefix of 2,000 tokens that was seen, only its last block is read aga
   const engine = createEngine(lm);
   const prompt = Array.from({ length: 2000 }, (_, at) => 33 + ((at * 7 + (at >> 5)) % 90));
   const read = countRead(lm);
-  const ask = { prompt, maxTokens: 1, sampling: { temperature: 0 }, ignoreEnd: true, tenant: "one" };
+  const ask = { prompt, maxTokens: 1, sampling: { temperature: 0 }, tenant: "one" };
   const first = submit(engine, ask);
   await first.over;
   const cold = read();

@@ -5,7 +5,6 @@ import {
   isKnown,
   maxDim,
   minDim,
-  multiplyDims,
   subtractDims,
   addDims,
   unknownDim,
