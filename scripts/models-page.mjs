@@ -102,7 +102,7 @@ function reportColumns({ problems, caches, pages, drawsOnDevice, kernels = [] })
 /** Rows of the folders that onnxruntime-genai's builder wrote. */
 async function builderRows({ CausalLM, openChecked, checkModel }) {
   const files = archive("published");
-  const folders = [...new Set([...files.keys()].map((each) => each.split("/")[0]))].sort();
+  const folders = [...new Set([...files.keys()].map((each) => each.split("/")[0]))].sort((a, b) => (a < b ? -1 : 1));
   const answersOf = (folder) => {
     const bytes = files.get(`${folder}/answers.json`);
     return bytes && JSON.parse(new TextDecoder().decode(bytes));
@@ -130,7 +130,9 @@ async function builderRows({ CausalLM, openChecked, checkModel }) {
 /** Rows of the decoders that PyTorch exported. */
 async function exportRows({ openChecked, checkModel }) {
   const files = new Map([...archive("decoders"), ...archive("architectures")]);
-  const names = [...files.keys()].flatMap((each) => (each.endsWith("/model.onnx") ? [each.split("/")[0]] : [])).sort();
+  const names = [...files.keys()]
+    .flatMap((each) => (each.endsWith("/model.onnx") ? [each.split("/")[0]] : []))
+    .sort((a, b) => (a < b ? -1 : 1));
   const rows = [];
   for (const name of names) {
     const [, architecture, opset, form] = /^(.*)_op(\d+)_?(.*)$/.exec(name);

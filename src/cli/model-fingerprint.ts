@@ -1,6 +1,6 @@
 /** What saved prefixes depend on beside tokens: the model's and the tokenizer's bytes, the version that computed them, and how. */
 import { createHash } from "node:crypto";
-import { createReadStream, existsSync, readdirSync, statSync } from "node:fs";
+import { createReadStream, readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { env } from "../entry/env.js";
@@ -17,16 +17,13 @@ export async function modelFingerprint(source: string, settings: readonly unknow
   return digest.digest("hex");
 }
 
-/** Everything that lies beside the model: weights have any name. */
+/** Everything that lies in the model's folder, however deep, or beside its file: weights have any name. */
 function filesOf(source: string): string[] {
-  const folder = statSync(source).isDirectory() ? source : dirname(source);
-  return [folder, join(folder, "onnx")].flatMap((each) =>
-    existsSync(each)
-      ? readdirSync(each, { withFileTypes: true })
-          .filter((entry) => !entry.isDirectory())
-          .map(({ name }) => join(each, name))
-          .filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile() === true)
-          .toSorted()
-      : [],
-  );
+  const isFolder = statSync(source).isDirectory();
+  const folder = isFolder ? source : dirname(source);
+  return readdirSync(folder, { withFileTypes: true, recursive: isFolder })
+    .filter((entry) => !entry.isDirectory())
+    .map(({ parentPath, name }) => join(parentPath, name))
+    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile() === true)
+    .toSorted();
 }

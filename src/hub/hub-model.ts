@@ -115,7 +115,7 @@ async function fetchInto(
   const { signal, onPlan, onProgress } = options;
   const { files, headers } = await listOnHub(name, options);
   const { variant, paths } = chooseFiles(name, files, options.variant, onDevice);
-  const here = await store.files();
+  const here = await store.files(folder);
   const bytes = paths.reduce((sum, path) => sum + files.get(path)!.size, 0);
   const partOf = (path: string): number => here.get(`${folder}/${path}`) ?? here.get(`${folder}/${path}.part`) ?? 0;
   const bytesHere = paths.reduce((sum, path) => sum + Math.min(partOf(path), files.get(path)!.size), 0);

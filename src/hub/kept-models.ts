@@ -16,7 +16,7 @@ const recordPattern = /^complete(?:-([^/]+))?\.json$/;
 
 /** The variants of a folder that are there as a whole; "" for a model that comes in one form. */
 export async function completeVariants(store: ModelStore, folder: string): Promise<readonly string[]> {
-  return wholeIn(store, folder, await store.files());
+  return wholeIn(store, folder, await store.files(folder));
 }
 
 async function wholeIn(store: ModelStore, folder: string, files: ReadonlyMap<string, number>): Promise<string[]> {

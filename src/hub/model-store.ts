@@ -35,8 +35,8 @@ export interface ModelStore {
   readonly kind: ModelStorage["kind"];
   /** Where it is, for people. */
   readonly place: string;
-  /** Every file with its bytes; those of unfinished ones count too. */
-  files(): Promise<ReadonlyMap<string, number>>;
+  /** Every file with its bytes, or those below a folder; unfinished ones count too, and end in .part. */
+  files(below?: string): Promise<ReadonlyMap<string, number>>;
   /** Opens a whole file; undefined where there is none. */
   open(path: string): Promise<ReadableFile | undefined>;
   /** Writes a small file at once. */

@@ -19,7 +19,7 @@ const underWay = new Map<string, Promise<unknown>>();
 export const folderStore = (folder: string): ModelStore => ({
   kind: "folder",
   place: folder,
-  files: () => filesBelow(folder),
+  files: (below) => filesBelow(folder, below),
   async open(path): Promise<ReadableFile | undefined> {
     const file = join(folder, path);
     return (await nodePlatform.exists(file)) ? nodePlatform.open(file) : undefined;
@@ -62,8 +62,8 @@ const makeFolder = async (file: string): Promise<void> => {
   await mkdir(dirname(file), { recursive: true }).catch((error: unknown) => notWritten(dirname(file), error));
 };
 
-async function filesBelow(folder: string): Promise<ReadonlyMap<string, number>> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
+async function filesBelow(folder: string, below = ""): Promise<ReadonlyMap<string, number>> {
+  const entries = await readdir(join(folder, below), { recursive: true, withFileTypes: true }).catch(() => []);
   const files = new Map<string, number>();
   for (const entry of entries) {
     if (!entry.isFile()) continue;

@@ -9,8 +9,8 @@ export interface BlobStore {
   get(key: string): Promise<Blob | undefined>;
   put(key: string, bytes: Uint8Array<ArrayBuffer>): Promise<void>;
   delete(key: string): Promise<void>;
-  /** Every key with its bytes. */
-  sizes(): Promise<Map<string, number>>;
+  /** Every key with its bytes, or those that begin with a folder's. */
+  sizes(folder?: string): Promise<Map<string, number>>;
 }
 
 /** What models lie in, in either storage. */
@@ -68,9 +68,10 @@ class FileBlobs implements BlobStore {
     await this.#remove(this.#root, parts);
   }
 
-  async sizes(): Promise<Map<string, number>> {
+  async sizes(folder?: string): Promise<Map<string, number>> {
     const sizes = new Map<string, number>();
-    await this.#walk(this.#root, "", sizes);
+    const [start] = folder === undefined ? [this.#root] : await this.#folderOf(`${folder}/`, false);
+    if (start !== undefined) await this.#walk(start, folder === undefined ? "" : `${folder}/`, sizes);
     return sizes;
   }
 
@@ -138,10 +139,11 @@ class CacheBlobs implements BlobStore {
     await this.#cache.delete(urlOf(key));
   }
 
-  async sizes(): Promise<Map<string, number>> {
+  async sizes(folder?: string): Promise<Map<string, number>> {
     const sizes = new Map<string, number>();
     for (const request of await this.#cache.keys()) {
       const key = decodeURIComponent(request.url.slice(base.length));
+      if (folder !== undefined && !key.startsWith(`${folder}/`)) continue;
       const response = await this.#cache.match(request);
       sizes.set(key, Number(response?.headers.get("content-length") ?? 0));
       await response?.body?.cancel();

@@ -30,7 +30,7 @@ function storeOf(blobs: BlobStore | string): ModelStore {
   return {
     kind: blobs.kind,
     place: blobs.kind === "opfs" ? "the browser's private file system" : "the browser's cache",
-    files: () => filesIn(blobs),
+    files: (below) => filesIn(blobs, below),
     async open(path) {
       const end = await endOf(blobs, path);
       return end && new BlockFile(blobs, path, end);
@@ -46,7 +46,7 @@ function storeOf(blobs: BlobStore | string): ModelStore {
       return part;
     },
     async remove(folder) {
-      for (const key of (await blobs.sizes()).keys()) if (key.startsWith(`${folder}/`)) await blobs.delete(key);
+      for (const key of (await blobs.sizes(folder)).keys()) await blobs.delete(key);
     },
     exclusive: async (name, signal, work) =>
       globalThis.navigator?.locks === undefined
@@ -84,10 +84,10 @@ async function endOf(blobs: BlobStore, path: string): Promise<End | undefined> {
   return blob && (JSON.parse(await blob.text()) as End);
 }
 
-async function filesIn(blobs: BlobStore): Promise<Map<string, number>> {
+async function filesIn(blobs: BlobStore, below?: string): Promise<Map<string, number>> {
   const bytes = new Map<string, number>();
   const whole = new Set<string>();
-  for (const [key, size] of await blobs.sizes()) {
+  for (const [key, size] of await blobs.sizes(below)) {
     const [, path, part] = keyPattern.exec(key) ?? [];
     if (path === undefined) continue;
     if (part === "end") whole.add(path);

@@ -124,7 +124,12 @@ async function loadKeeping<T>(
   return store.exclusive(folder, options.signal, async () => {
     if (await isKept()) return load(opened(storedTree(store, folder)));
     const keeping = new KeepingTree(root, folder, store, options);
-    const result = await load(opened(keeping)).catch((error: unknown) => clearFull(store, folder, error));
+    const result = await load(opened(keeping)).catch(async (error: unknown) => {
+      // What came is gone on from where the network failed. Where the model itself is refused, another may lie there the next time.
+      const isNetwork = error instanceof InsituError && error.code === "download";
+      if (!isNetwork && (await completeVariants(store, folder)).length === 0) await store.remove(folder);
+      return clearFull(store, folder, error);
+    });
     await store.write(`${folder}/${recordOf(variant)}`, JSON.stringify(keeping.paths));
     return result;
   });

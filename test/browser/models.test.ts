@@ -107,6 +107,8 @@ describe.skipIf(chromium === undefined)("models in a browser", () => {
     hub = await startHub(new Map([[name, repository]]));
     const files = new Map<string, Uint8Array | string>([["/index.html", html]]);
     for (const [path, bytes] of repository) files.set(`/models/story/${path}`, bytes);
+    for (const path of ["config.json", "tokenizer.json"]) files.set(`/models/broken/${path}`, repository.get(path)!);
+    files.set("/models/broken/onnx/model.onnx", "no model");
     server = await startServer({ headers: {}, folders: { "/dist/": join(root, "dist") }, files });
   });
   beforeEach(async () => {
@@ -256,6 +258,9 @@ describe.skipIf(chromium === undefined)("models in a browser", () => {
       const { models } = globalThis.insitu;
       await models.remove(url);
     }, `${server.base}/models/story`);
+    expect(await kept(second)).toMatchObject({ names: [], used: 0 });
+    // What is refused is not kept: another model may lie there the next time.
+    expect(await tell(second, "/models/broken", {})).toMatch(/^invalid-model: /);
     expect(await kept(second)).toMatchObject({ names: [], used: 0 });
   });
 

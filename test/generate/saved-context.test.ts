@@ -50,6 +50,21 @@ describe.each(forms)("%s", (name, folder, options) => {
     await Promise.all([first.release(), second.release()]);
   });
 
+  test("weigh what was read, whatever the context has room for", async () => {
+    const bytesAt = async (context: number, maxTokens: number): Promise<number> => {
+      const lm = await load({ context });
+      await lm.generate("One day", { ...told, maxTokens }).text();
+      const { length } = await lm.saveContext();
+      await lm.release();
+      return length;
+    };
+    const [short, roomy, longer] = [await bytesAt(32, 2), await bytesAt(128, 2), await bytesAt(128, 20)];
+    expect(roomy).toBe(short);
+    expect(longer).toBeGreaterThan(short);
+    // 8 rows, and 26: as many times the bytes, but for a header.
+    expect(longer / short).toBeLessThan(26 / 8 + 0.5);
+  });
+
   test("damaged ones are refused or taken over to the bit", async () => {
     const lm = await load();
     await lm.generate("One day", told).text();
