@@ -17,6 +17,8 @@ interface Continued {
   readonly text: string;
   /** Why the text ended with it, where it did. An end token is no part of it. */
   readonly end: TextEnd | undefined;
+  /** The stop string that ended it. */
+  readonly stop?: string;
 }
 
 /** Where a text may end, as far as its caller and its model's way of chatting say so. */
@@ -78,7 +80,7 @@ class TextEnds {
   }
 
   /** The text of one more token; what may be shown of it, and whether it ends there. */
-  push(text: string): { readonly text: string; readonly stopped: boolean } {
+  push(text: string): ReturnType<StopStrings["push"]> {
     this.#tokens++;
     this.#isVisible ||= /\S/.test(text);
     return this.#stops.push(text);
@@ -138,8 +140,8 @@ export class Ending {
   push(token: number, full: boolean, ends: boolean = this.endsWith(token)): Continued {
     if (ends) return this.#end("end-token", "");
     this.#tokens++;
-    const { text, stopped } = this.#ends.push(this.#textOf(token));
-    if (stopped) return { text, end: "stopped" };
+    const { text, stopped, ...which } = this.#ends.push(this.#textOf(token));
+    if (stopped) return { text, end: "stopped", ...which };
     if (this.#ends.isOver) return this.#end("end-token", text);
     const sentence = this.#sentence.push(text);
     if (sentence !== undefined && this.#mayEndAtSentence) return { text: sentence, end: "max-tokens" };

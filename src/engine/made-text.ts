@@ -22,6 +22,8 @@ export interface MadeToken {
   readonly text: string;
   readonly logprob?: number;
   readonly top?: readonly TokenLogprob[];
+  /** The stop string that ends the text with it. */
+  readonly stop?: string;
 }
 
 /** Who hears of a text. Calls come in order; nothing comes after ended, failed, or once it left. One that throws fails its text alone. */
@@ -167,10 +169,11 @@ export class MadeText extends EngineText {
     if (!ends) this.#sampler.accept(token);
     // All that is known was read, or is under way: another one has no room.
     const isFull = open === 0 && this.context.room + this.context.ahead === 0;
-    const { text, end } = ending.push(token, isFull, ends);
+    const { text, end, stop } = ending.push(token, isFull, ends);
     const made: MadeToken = {
       token,
       text,
+      ...(stop === undefined ? {} : { stop }),
       ...(logits === undefined ? {} : describeChoice(logits, token, this.ask.logprobs)),
     };
     if (ends) return this.#end("end-token", made);

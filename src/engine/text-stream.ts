@@ -89,14 +89,14 @@ export class StopStrings {
     this.#mayStop = mayStop;
   }
 
-  /** The text that may be shown; `stopped` once a stop string came, which itself is never shown. */
-  push(text: string): { readonly text: string; readonly stopped: boolean } {
+  /** The text that may be shown; `stopped` once a stop string came, which itself is never shown, with which one it was. */
+  push(text: string): { readonly text: string; readonly stopped: boolean; readonly stop?: string } {
     if (this.#stops.length === 0) return { text, stopped: false };
     const all = this.#held + text;
     for (let at = this.#find(all, 0); at !== undefined; at = this.#find(all, at + 1)) {
       if (!this.#mayStop(this.#told + all.slice(0, at))) continue;
       this.#held = "";
-      return { text: all.slice(0, at), stopped: true };
+      return { text: all.slice(0, at), stopped: true, stop: this.#stops.find((stop) => all.startsWith(stop, at))! };
     }
     const held = Math.max(...this.#stops.map((stop) => overlap(all, stop)));
     this.#held = all.slice(all.length - held);

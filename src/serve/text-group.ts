@@ -135,6 +135,7 @@ class OneText implements TextListener {
   #pending: ToldToken[] = [];
   #over = false;
   #hasCalled = false;
+  #stop: string | undefined;
   tokens = 0;
   reasoningTokens = 0;
   cachedTokens = 0;
@@ -164,8 +165,9 @@ class OneText implements TextListener {
     this.cachedTokens = cachedTokens;
   }
 
-  token({ token, text, logprob, top = [] }: MadeToken): "stop" | undefined {
+  token({ token, text, logprob, top = [], stop }: MadeToken): "stop" | undefined {
     if (this.#over) return "stop";
+    this.#stop = stop;
     if (this.tokens++ === 0) this.#watch.first();
     else this.#watch.next();
     if (this.ask.logprobs !== undefined) this.#pending.push({ token, logprob: logprob ?? 0, top });
@@ -184,7 +186,8 @@ class OneText implements TextListener {
     const reason = cut ? "length" : this.#reader !== undefined && this.#reader.calls > 0 ? "tool_calls" : "stop";
     this.#close();
     this.#watch.ended(reason);
-    this.#listener.event({ kind: "finish", reason });
+    const stop = this.#stop === undefined ? {} : { stop: this.#stop };
+    this.#listener.event({ kind: "finish", reason, ...stop });
     this.#listener.ended();
   }
 

@@ -179,9 +179,10 @@ export class ScriptedEngine implements Engine {
       this.#drop(slot);
       return listener.failed(new InsituError("internal", `the script breaks the grammar with token ${token}`));
     }
-    const { text, end } = ending.push(token, false, false);
-    const stop = listener.token({ ...told(token, request.logprobs), text });
-    if (end !== undefined || stop === "stop") over(end ?? "stopped");
+    const { text, end, stop } = ending.push(token, false, false);
+    const made = { ...told(token, request.logprobs), text, ...(stop === undefined ? {} : { stop }) };
+    const isStopped = listener.token(made) === "stop";
+    if (end !== undefined || isStopped) over(end ?? "stopped");
   }
 
   #drop(slot: Slot): void {

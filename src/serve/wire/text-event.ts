@@ -20,7 +20,8 @@ export type TextEvent =
   | { readonly kind: "call"; readonly call: number; readonly id: string; readonly name: string }
   /** A piece of a call's arguments, which are JSON as a whole. */
   | { readonly kind: "arguments"; readonly call: number; readonly text: string }
-  | { readonly kind: "finish"; readonly reason: Finish };
+  /** The end; `stop` is the stop string that it came with. */
+  | { readonly kind: "finish"; readonly reason: Finish; readonly stop?: string };
 
 /** What a request's texts took. */
 export interface Usage {
