@@ -7,10 +7,11 @@ import { ClientGone, clientGone } from "./request-end.js";
 import type { RequestRecord } from "./request-record.js";
 import { type GroupListener, TextGroup, type TokenWatch } from "./text-group.js";
 import { ApiError, apiErrorOf, errorText } from "./wire/api-error.js";
-import { dataEvent } from "./wire/answer.js";
+import { dataEvent, sentEvents } from "./wire/answer.js";
 import { newId } from "./wire/identity.js";
 import type { Prepared } from "./wire/prepared.js";
 import type { ServedModel } from "./wire/served-model.js";
+import type { Usage } from "./wire/text-event.js";
 
 /** What an answer is made with. */
 export interface AnswerTools {
@@ -27,6 +28,8 @@ export interface AnswerTools {
   readonly over: () => void;
 }
 
+const noUsage: Usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
+
 /** Texts that can be begun. */
 type ReadyTexts = Omit<Prepared, "shown">;
 
@@ -41,6 +44,10 @@ function heldBytes({ asks: [{ stop = [], logitBias }], answer }: ReadyTexts): nu
 
 /** Answers with texts. Throws for texts that the engine does not take, and with the reason of a signal that ends the request; nothing is left behind. */
 export async function answerTexts(prepared: ReadyTexts, tools: AnswerTools): Promise<Response> {
+  if (prepared.asks.length === 0) {
+    tools.over();
+    return Response.json(prepared.answer.body(noUsage));
+  }
   try {
     tools.signal.throwIfAborted();
     tools.hold(heldBytes(prepared));
@@ -132,6 +139,7 @@ function whole(prepared: ReadyTexts, tools: AnswerTools): Promise<Response> {
 
 function streamed(prepared: ReadyTexts, tools: AnswerTools): Response {
   const { answer } = prepared;
+  const { form = sentEvents } = answer;
   const { record, metrics, limits, signal } = tools;
   record.streams = true;
   const close = (status: number): void => {
@@ -166,7 +174,7 @@ function streamed(prepared: ReadyTexts, tools: AnswerTools): Response {
     else close(clientGone);
   };
   const ended = (): void => (signal.reason instanceof ClientGone ? lose("gone") : fail(signal.reason));
-  const stream = new EventStream(limits.waitingBytes, lose);
+  const stream = new EventStream(limits.waitingBytes, form, lose);
   let running: { readonly stop: () => void } | undefined;
   try {
     stream.send(answer.begin());
@@ -187,7 +195,7 @@ function streamed(prepared: ReadyTexts, tools: AnswerTools): Response {
   signal.addEventListener("abort", ended, { once: true });
   return new Response(stream.readable, {
     headers: {
-      "content-type": "text/event-stream; charset=utf-8",
+      "content-type": form.contentType,
       "cache-control": "no-cache",
       "x-accel-buffering": "no",
     },

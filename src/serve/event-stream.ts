@@ -1,5 +1,5 @@
-/** Server-sent events. Whoever reads gets all of them, however much is said in one go; who reads nothing for a time while much waits is slow. */
-import type { StreamEvent } from "./wire/answer.js";
+/** A stream of events, in the form that its answer has. Whoever reads gets all of them, however much is said in one go; who reads nothing for a time while much waits is slow. */
+import type { StreamEvent, StreamForm } from "./wire/answer.js";
 
 /** How a stream ended that nobody closed. */
 export type StreamLoss = "gone" | "slow";
@@ -22,6 +22,7 @@ export class EventStream {
   readonly readable: ReadableStream<Uint8Array>;
   readonly #lost: (loss: StreamLoss) => void;
   readonly #waitingBytes: number;
+  readonly #form: StreamForm;
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   readonly #timer: ReturnType<typeof setInterval>;
   #written = 0;
@@ -34,7 +35,8 @@ export class EventStream {
   #silent = 0;
 
   /** `lost` is called once, if the reader leaves, or stalls while more than so many bytes wait for it; the stream can still be told why. */
-  constructor(waitingBytes: number, lost: (loss: StreamLoss) => void) {
+  constructor(waitingBytes: number, form: StreamForm, lost: (loss: StreamLoss) => void) {
+    this.#form = form;
     this.#lost = lost;
     this.#waitingBytes = waitingBytes;
     this.readable = new ReadableStream<Uint8Array>(
@@ -52,8 +54,7 @@ export class EventStream {
   }
 
   send(events: readonly StreamEvent[]): void {
-    for (const { event, data } of events)
-      this.#write(event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`);
+    for (const event of events) this.#write(this.#form.written(event));
   }
 
   /** Ends the stream; what waits is still read. */
@@ -71,6 +72,7 @@ export class EventStream {
   }
 
   #write(text: string): void {
+    if (text === "") return;
     if (this.#said === "") queueMicrotask(() => this.#flush());
     this.#said += text;
   }
@@ -95,7 +97,7 @@ export class EventStream {
       clearInterval(this.#timer);
       this.#isSlow = true;
       this.#lost("slow");
-    } else if (++this.#silent >= aliveLooks) this.#write(": still here\n\n");
+    } else if (++this.#silent >= aliveLooks) this.#write(this.#form.alive ?? "");
   }
 
   #forget(): void {

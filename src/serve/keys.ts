@@ -45,10 +45,10 @@ export class Keys {
     );
   }
 
-  /** Whose key a header shows; undefined where it shows none that is known. Every key is looked at. */
-  async clientOf(authorization: string | null | undefined): Promise<Client | undefined> {
+  /** Whose key a header shows, OpenAI's or Anthropic's; undefined where it shows none that is known. Every key is looked at. */
+  async clientOf(authorization: string | undefined, apiKey?: string): Promise<Client | undefined> {
     if (this.#open) return everybody;
-    const shown = await digest(/^Bearer\s+(.+)$/i.exec(authorization ?? "")?.[1].trim() ?? "");
+    const shown = await digest(/^Bearer\s+(.+)$/i.exec(authorization ?? "")?.[1].trim() ?? apiKey?.trim() ?? "");
     let found: Client | undefined;
     for (const { digest: own, client } of await this.#known) if (equal(own, shown)) found = client;
     return found;

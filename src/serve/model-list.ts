@@ -3,7 +3,8 @@ import type { TextEmbedder } from "../generate/text-embedder.js";
 import type { ServerSettings } from "./options.js";
 import type { ServedModels } from "./served-models.js";
 import { nowSeconds } from "./wire/identity.js";
-import { type ServedModel, unknownModel } from "./wire/served-model.js";
+import type { ListedModel } from "./wire/ollama-models.js";
+import { type ServedModel, unknownModel, untagged } from "./wire/served-model.js";
 
 /** Names and what is told of them. */
 export class ModelList {
@@ -25,7 +26,9 @@ export class ModelList {
   /** The name that stands for a model, by its own or another one; throws where there is none. */
   nameOf(asked: string): string {
     const names = [...this.names, ...this.#settings.embedders.keys()];
-    const name = names.includes(asked) ? asked : this.#settings.aliases.get(asked);
+    const known = (each: string): string | undefined =>
+      names.includes(each) ? each : this.#settings.aliases.get(each);
+    const name = known(asked) ?? known(untagged(asked));
     if (name === undefined || !names.includes(name)) throw unknownModel(asked, names);
     return name;
   }
@@ -40,9 +43,22 @@ export class ModelList {
     const { embedders, aliases } = this.#settings;
     const asked = (body as { readonly model?: unknown } | null)?.model;
     if (typeof asked !== "string") return [...embedders][0];
-    const name = embedders.has(asked) ? asked : (aliases.get(asked) ?? asked);
-    const found = embedders.get(name);
-    return found && [name, found];
+    for (const given of [asked, untagged(asked)]) {
+      const name = embedders.has(given) ? given : (aliases.get(given) ?? given);
+      const found = embedders.get(name);
+      if (found !== undefined) return [name, found];
+    }
+    return undefined;
+  }
+
+  /** What Ollama's door tells of. */
+  listed(one: ServedModel | undefined): readonly ListedModel[] {
+    const models = this.#models?.facts ?? [{ name: this.#settings.model, model: one, bytes: undefined }];
+    const created = this.#created;
+    return [
+      ...models.map(({ name, model, bytes }) => ({ name, model, bytes, created: model?.created ?? created })),
+      ...Array.from(this.#settings.embedders, ([name, embedder]) => ({ name, embedder, created })),
+    ];
   }
 
   /** What /v1/models tells; `one` is the model where there is one alone. */

@@ -1,13 +1,12 @@
 /**
- * OpenAI's HTTP interface over a language model, as one function from requests to responses: `insitu/serve`. Node, Bun and Deno can listen with
- * it. Which paths there are, who may ask, and what state the server is in are decided here; what requests say is read in wire/.
+ * OpenAI's HTTP interface over a language model, and others (other-doors.ts), as one function from requests to responses: `insitu/serve`. Node, Bun
+ * and Deno can listen with it. Which paths there are, who may ask, and what state the server is in are decided here; what requests say is read in wire/.
  */
 import { Hono, type Context } from "hono";
 import { cors } from "hono/cors";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
-import type { TextEmbedder } from "../generate/text-embedder.js";
 import { type AnswerTools, answerTexts } from "./answer-texts.js";
 import { BodyPlaces } from "./body-places.js";
 import type { Engine, EngineFigures } from "./engine.js";
@@ -17,6 +16,7 @@ import { Metrics } from "./metrics.js";
 import { ModelLife, usualRetry } from "./model-life.js";
 import { ModelList } from "./model-list.js";
 import { type OpenRequest, OpenRequests } from "./open-requests.js";
+import { openOtherDoors } from "./other-doors.js";
 import { type ModelSource, readServerOptions, type ServerOptions, type ServerSettings } from "./options.js";
 import { pageResponse } from "./page.js";
 import { givenPrefixKey, prefixHeader, prefixKey } from "./prefix-key.js";
@@ -30,8 +30,8 @@ import { cacheBody, planBody } from "./wire/cache.js";
 import { prepareChat } from "./wire/chat.js";
 import { prepareCompletion } from "./wire/completions.js";
 import { prepareEmbedded, prepareEmbeddings } from "./wire/embeddings.js";
-import type { RequestLimits } from "./wire/limits.js";
-import type { Prepared } from "./wire/prepared.js";
+import { errorResponse } from "./wire/error-forms.js";
+import type { Answering, Embedding, Prepared, Reading } from "./wire/prepared.js";
 import { prepareRanked, prepareRerank } from "./wire/rerank.js";
 import { prepareResponse } from "./wire/responses.js";
 import { ServedModels, type TakenModel } from "./served-models.js";
@@ -60,12 +60,6 @@ export interface Server {
   close(): Promise<void>;
 }
 
-/** What is made of a request's body, which is needed no more then. */
-type Reading<T> = (body: unknown, model: ServedModel, limits: RequestLimits) => Promise<T>;
-/** The same for an embedding model. */
-type Embedding<T> = (body: unknown, name: string, embedder: TextEmbedder, limits: RequestLimits) => Promise<T>;
-/** An answer that is one object. */
-type Answering = (signal: AbortSignal, client: Client) => Promise<object>;
 interface AskedTools extends AnswerTools {
   /** Reads the body and makes something of it, for the model that it names; from then on the request counts as open. */
   read<T>(read: Reading<T>, embeds?: Embedding<T>): Promise<T>;
@@ -106,7 +100,7 @@ class HttpServer implements Server {
     try {
       return await this.#app.fetch(request);
     } catch (error) {
-      return apiErrorOf(error).toResponse();
+      return errorResponse(apiErrorOf(error), new URL(request.url).pathname);
     }
   };
 
@@ -178,15 +172,16 @@ class HttpServer implements Server {
       c.set("record", record);
       await next();
       c.res.headers.set("x-request-id", record.id);
+      if (record.path.startsWith("/v1/messages")) c.res.headers.set("request-id", record.id);
       c.res.headers.set("x-content-type-options", "nosniff");
       if (!record.streams) record.tell(c.res.status);
     });
-    const { cors: origins } = this.#settings;
+    const { cors: origins, keepAlive } = this.#settings;
     if (origins.length > 0)
       app.use(
         cors({
           origin: origins.includes("*") ? "*" : [...origins],
-          exposeHeaders: ["x-request-id", "retry-after", prefixHeader],
+          exposeHeaders: ["x-request-id", "request-id", "retry-after", prefixHeader],
         }),
       );
     app.use(async (c, next) => {
@@ -196,7 +191,8 @@ class HttpServer implements Server {
     app.get("/", async () => (await pageResponse("/"))!);
     app.get("/health", () => this.#health());
     app.get("/metrics", () => this.#metrics.response());
-    for (const path of ["/v1/*", "/tokenize", "/detokenize"]) app.use(path, (c, next) => this.#authorize(c, next));
+    for (const path of ["/v1/*", "/api/*", "/tokenize", "/detokenize"])
+      app.use(path, (c, next) => this.#authorize(c, next));
     this.#texts(app, "/v1/chat/completions", prepareChat);
     this.#texts(app, "/v1/completions", prepareCompletion);
     this.#texts(app, "/v1/responses", prepareResponse);
@@ -211,6 +207,17 @@ class HttpServer implements Server {
       const name = this.#list.nameOf(c.req.param("model"));
       return c.json(this.#list.described(this.#requireOpen()).find(({ id }) => id === name));
     });
+    openOtherDoors({
+      texts: (path, read) => this.#texts(app, path, read),
+      plain: (path, read, embeds) => this.#plain(app, path, read, embeds),
+      tells: (path, body) => app.get(path, async (c) => c.json(await body())),
+      refuses: (methods, path, error) =>
+        app.on([...methods], path, (c) => {
+          throw error(c.req.path);
+        }),
+      models: () => this.#list.listed(this.#requireOpen()),
+      keepAlive,
+    });
     app.notFound(async (c) => (c.req.method === "GET" && (await pageResponse(c.req.path))) || this.#notFound(c));
     app.onError((error, c) => this.#refuse(error, c));
     return app;
@@ -224,9 +231,9 @@ class HttpServer implements Server {
         if (this.#settings.logPrompts) tools.record.prompt = shown;
         const response = await answerTexts(prepared, tools);
         // What it was called by at first stays: the next turn is found where this one was read.
-        const { salt } = tools.client;
-        const key = givenPrefixKey(c.req.header(prefixHeader)) ?? prefixKey(salt, prepared.asks[0].prompt);
-        response.headers.set(prefixHeader, key);
+        const given = givenPrefixKey(c.req.header(prefixHeader));
+        for (const { prompt } of prepared.asks.slice(0, 1))
+          response.headers.set(prefixHeader, given ?? prefixKey(tools.client.salt, prompt));
         return response;
       }),
     );
@@ -296,9 +303,11 @@ class HttpServer implements Server {
   }
 
   async #authorize(c: Asked, next: () => Promise<void>): Promise<void> {
-    const client = await this.#keys.clientOf(c.req.header("authorization"));
+    const client = await this.#keys.clientOf(c.req.header("authorization"), c.req.header("x-api-key"));
     if (client === undefined)
-      throw new ApiError(401, "a valid API key is needed: Authorization: Bearer KEY", { code: "invalid_api_key" });
+      throw new ApiError(401, "a valid API key is needed: Authorization: Bearer KEY, or x-api-key: KEY", {
+        code: "invalid_api_key",
+      });
     c.set("client", client);
     if (client.salt !== undefined) c.get("record").key = client.tenant;
     await next();
@@ -359,11 +368,11 @@ class HttpServer implements Server {
     if (known.length > 0) {
       const [{ method: taken }] = known;
       const refusal = new ApiError(405, `${path} takes ${taken}, got ${method}`, { code: "method_not_allowed" });
-      const response = refusal.toResponse();
+      const response = errorResponse(refusal, path);
       response.headers.set("allow", taken);
       return response;
     }
-    return new ApiError(404, `there is no ${path} here`, { code: "unknown_url" }).toResponse();
+    return errorResponse(new ApiError(404, `there is no ${path} here`, { code: "unknown_url" }), path);
   }
 
   async #refuse(error: Error, c: Asked): Promise<Response> {
@@ -371,6 +380,6 @@ class HttpServer implements Server {
     const record = c.get("record") as RequestRecord | undefined;
     if (record !== undefined) record.error = errorText(told);
     if (told.status === 429) await this.#refusals.turn(c.get("client").tenant);
-    return told.toResponse();
+    return errorResponse(told, c.req.path);
   }
 }

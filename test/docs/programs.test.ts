@@ -300,7 +300,11 @@ describe("README.md, from top to bottom", () => {
       });
       for (const { code } of [ask, ...needNothing.filter((block) => block.code.startsWith("curl "))]) {
         const asked = await run("README", "bash", ["-c", code.replace(":8080/", `:${port}/`)]);
-        expect([asked.status, asked.stdout]).toEqual([0, expect.stringMatching(/^data: \{[^]*data: \[DONE\]\n\n$/)]);
+        // OpenAI's stream; Anthropic's message and Ollama's lines.
+        const answer = code.includes("/chat/completions")
+          ? /^data: \{[^]*data: \[DONE\]\n\n$/
+          : /^\{"(?:id|model)":[^]*\}\n?$/;
+        expect([asked.status, asked.stdout]).toEqual([0, expect.stringMatching(answer)]);
       }
     } finally {
       process.kill(-server.pid!); // npx and what it started, which does not end with it

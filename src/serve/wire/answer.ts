@@ -8,10 +8,27 @@ export interface StreamEvent {
   readonly data: string;
 }
 
+/** How the events of a stream are written. */
+export interface StreamForm {
+  readonly contentType: string;
+  readonly written: (event: StreamEvent) => string;
+  /** What a stream says that has nothing to say for long; nothing where left out. */
+  readonly alive?: string;
+}
+
+/** Server-sent events. */
+export const sentEvents: StreamForm = {
+  contentType: "text/event-stream; charset=utf-8",
+  written: ({ event, data }) => (event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`),
+  alive: ": still here\n\n",
+};
+
 /** The answer to one request. Events come in any order of texts; each text's own are in order. */
 export interface Answer {
   /** Bytes of the request that the answer repeats. */
   readonly heldBytes: number;
+  /** How its stream is written; server-sent events where left out. */
+  readonly form?: StreamForm;
   /** What a stream begins with. */
   begin(): readonly StreamEvent[];
   /** Notes an event, and says what a stream tells of it. */

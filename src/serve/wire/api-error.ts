@@ -30,12 +30,12 @@ export class ApiError extends Error {
     return { error: { message, type: typeOf(this.status), param, code } };
   }
 
-  /** The whole answer. */
-  toResponse(): Response {
+  /** The whole answer, with a body in OpenAI's form or another. */
+  toResponse(body: object = this.body): Response {
     const headers: Record<string, string> = { "content-type": "application/json" };
     if (this.retryAfterSeconds !== undefined) headers["retry-after"] = String(Math.max(1, this.retryAfterSeconds));
     if (this.status === 401) headers["www-authenticate"] = "Bearer";
-    return new Response(JSON.stringify(this.body), { status: this.status, headers });
+    return new Response(JSON.stringify(body), { status: this.status, headers });
   }
 }
 

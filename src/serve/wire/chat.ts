@@ -1,6 +1,5 @@
 /** `/v1/chat/completions`: the request's fields, and the answer as a body or as chunks. */
 import * as z from "zod";
-import type { ToolChoice } from "../../dialogue/dialogue.js";
 import { ApiError, badField } from "./api-error.js";
 import { type Answer, dataEvent, doneEvent, type StreamEvent, usageBody } from "./answer.js";
 import {
@@ -16,21 +15,15 @@ import {
 import type { RequestLimits } from "./limits.js";
 import { newId, nowSeconds } from "./identity.js";
 import { type ChatLogprobs, chatLogprobs } from "./logprobs.js";
-import { conversationEnds, messageField, templateMessage } from "./messages.js";
-import { asksOf, type Prepared } from "./prepared.js";
+import { messageField, templateMessage } from "./messages.js";
+import type { Prepared } from "./prepared.js";
+import { replyAsks } from "./reply-asks.js";
 import { readReply, reasoningFields } from "./reply.js";
 import { structureFields, structureRule } from "./response-format.js";
-import { endTokensOf, logitBiasOf, maxTokensOf, minTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
+import { priorityOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
-import { functionFields, functionTool } from "./tools.js";
-
-const toolChoice = z
-  .union([
-    z.enum(["auto", "none", "required"]),
-    z.object({ type: z.literal("function"), function: z.object({ name: z.string() }) }),
-  ])
-  .nullish();
+import { functionFields, functionTool, toolChoice, toolChoiceOf } from "./tools.js";
 
 /** Fields that would change the answer and are not there. */
 const refused = {
@@ -75,16 +68,12 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
   const n = choicesOf(body.n, limits);
   if (typeof body.top_logprobs === "number" && body.logprobs !== true)
     throw badField("top_logprobs", "top_logprobs: logprobs must be true");
-  const choice = body.tool_choice;
   const structure = structureRule(body);
   const reply = await readReply(model, {
     messages: messages.map(templateMessage),
     param: "messages",
     tools: (body.tools ?? []).map((tool) => functionTool(tool.function)),
-    choice:
-      typeof choice === "object" && choice !== null
-        ? { name: choice.function.name }
-        : ((choice ?? "auto") as ToolChoice),
+    choice: toolChoiceOf(body.tool_choice),
     parallel: body.parallel_tool_calls !== false,
     format: structure.rule,
     formatParam: structure.param,
@@ -93,26 +82,13 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
     budget: body.thinking_token_budget ?? body.thinking_budget ?? undefined,
     more: body.chat_template_kwargs ?? {},
   });
-  const { prompt, reader, callId, isSingleCall } = reply;
   const { max_completion_tokens, max_tokens } = body;
   const wanted = { max_completion_tokens, max_tokens };
-  const maxTokens = maxTokensOf(wanted, "messages", prompt.length, model.engine.context, limits);
-  const ask = {
-    prompt,
-    maxTokens,
-    sampling: samplingOf(body, model.lm.defaults),
-    ...conversationEnds(model, stopsOf(body), minTokensOf(body, maxTokens)),
-    endTokens: endTokensOf(body, model.endTokens, reply.isRuled),
-    logitBias: logitBiasOf(body, model.engine.vocabulary),
-    logprobs: body.logprobs === true ? (body.top_logprobs ?? 0) : undefined,
-    reader,
-    callId,
-    isSingleCall,
-  };
-  const constraints = await reply.constraints(n);
+  const logprobs = body.logprobs === true ? (body.top_logprobs ?? 0) : undefined;
+  const asked = { sampling: body, wanted, param: "messages", logprobs, count: n };
   return {
-    asks: asksOf(ask, n, constraints),
-    answer: new ChatAnswer(model, n, ask.logprobs !== undefined, stream_options?.include_usage === true),
+    asks: await replyAsks(model, reply, asked, limits),
+    answer: new ChatAnswer(model, n, logprobs !== undefined, stream_options?.include_usage === true),
     stream: stream === true,
     priority,
     shown: messages,

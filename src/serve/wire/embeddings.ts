@@ -2,11 +2,11 @@
 import * as z from "zod";
 import { finished } from "../../generate/pooling.js";
 import type { TextEmbedder } from "../../generate/text-embedder.js";
-import type { Client } from "../keys.js";
 import { badField } from "./api-error.js";
 import { promptField, promptsOf, severalOf } from "./completions.js";
 import { readBody } from "./fields.js";
 import type { RequestLimits } from "./limits.js";
+import type { Answering } from "./prepared.js";
 import type { ServedModel } from "./served-model.js";
 
 const embeddingsBody = z.object({
@@ -19,9 +19,6 @@ const embeddingsBody = z.object({
   prompt_name: z.string().nullish(),
   input_type: z.string().nullish(),
 });
-
-/** What a request comes to, once it was read. */
-type Answering = (signal: AbortSignal, client: Client) => Promise<object>;
 
 /** Reads a request to an embedding model. */
 export async function prepareEmbedded(

@@ -114,12 +114,12 @@ export type SamplingBody = z.infer<z.ZodObject<typeof samplingFields>>;
 export const refusedFields = (fields: Readonly<Record<string, string>>): Record<string, z.ZodOptional<z.ZodUnknown>> =>
   Object.fromEntries(Object.keys(fields).map((name) => [name, z.unknown().optional()]));
 
-/** A body by its schema, without fields that are not known; throws with the first field that breaks a rule. */
-export function readBody<T extends z.ZodType>(schema: T, body: unknown): z.infer<T> {
+/** A body by its schema, without fields that are not known; throws with the first field that breaks a rule. `at`: where in a body it stands. */
+export function readBody<T extends z.ZodType>(schema: T, body: unknown, at = ""): z.infer<T> {
   const read = schema.safeParse(body);
   if (read.success) return read.data;
   const issue = deepest(read.error.issues[0]);
-  const param = paramText(issue.path);
+  const param = paramText(issue.path, at);
   const value = issue.path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], body);
   const what = param === "" ? "the body" : param;
   const missing = value === undefined && param !== "";
@@ -143,8 +143,8 @@ function deepest(issue: Issue): Issue {
 }
 
 /** `messages[0].role`, as OpenAI writes it. */
-const paramText = (path: readonly PropertyKey[]): string =>
+const paramText = (path: readonly PropertyKey[], at: string): string =>
   path.reduce<string>(
     (text, key) => (typeof key === "number" ? `${text}[${key}]` : text === "" ? String(key) : `${text}.${String(key)}`),
-    "",
+    at,
   );

@@ -40,7 +40,7 @@ interface ReplyWish {
 }
 
 /** A conversation that was read. */
-interface ReadReply {
+export interface ReadReply {
   readonly prompt: readonly number[];
   readonly reader: RequestedText["reader"];
   readonly callId: () => string;

@@ -15,12 +15,13 @@ import {
   tokenCount,
 } from "./fields.js";
 import type { RequestLimits } from "./limits.js";
-import { contentText, conversationEnds, messageField, templateMessage } from "./messages.js";
-import { asksOf, type Prepared } from "./prepared.js";
+import { contentText, messageField, templateMessage } from "./messages.js";
+import type { Prepared } from "./prepared.js";
+import { replyAsks } from "./reply-asks.js";
 import { readReply } from "./reply.js";
 import { textFormat, textRule } from "./response-format.js";
 import { ResponseAnswer } from "./response-answer.js";
-import { endTokensOf, logitBiasOf, maxTokensOf, minTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
+import { priorityOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { functionFields, functionTool } from "./tools.js";
 
@@ -105,25 +106,13 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
     budget: undefined,
     more: {},
   });
-  const { prompt, reader, callId, isSingleCall } = reply;
   const wantsLogprobs = body.include?.includes("message.output_text.logprobs") === true;
-  const maxTokens = maxTokensOf({ max_output_tokens }, "input", prompt.length, model.engine.context, limits);
-  const ask = {
-    prompt,
-    maxTokens,
-    sampling: samplingOf(body, model.lm.defaults),
-    ...conversationEnds(model, stopsOf(body), minTokensOf(body, maxTokens)),
-    endTokens: endTokensOf(body, model.endTokens, reply.isRuled),
-    logitBias: logitBiasOf(body, model.engine.vocabulary),
-    logprobs: wantsLogprobs ? (body.top_logprobs ?? 0) : undefined,
-    reader,
-    callId,
-    isSingleCall,
-  };
-  const constraints = await reply.constraints(1);
+  const logprobs = wantsLogprobs ? (body.top_logprobs ?? 0) : undefined;
+  const asked = { sampling: body, wanted: { max_output_tokens }, param: "input", logprobs };
+  const asks = await replyAsks(model, reply, asked, limits);
   return {
-    asks: asksOf(ask, 1, constraints),
-    answer: new ResponseAnswer(model, repeatedOf(body), ask.sampling),
+    asks,
+    answer: new ResponseAnswer(model, repeatedOf(body), asks[0].sampling),
     stream: body.stream === true,
     priority,
     shown: input,

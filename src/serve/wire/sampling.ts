@@ -51,7 +51,7 @@ export const stopsOf = ({ stop }: SamplingBody): readonly string[] =>
   typeof stop === "string" ? [stop] : (stop ?? []);
 
 /** A number of tokens that a request asks for, by the first of its fields that does. */
-type Wanted = Readonly<Record<string, number | null | undefined>>;
+export type Wanted = Readonly<Record<string, number | null | undefined>>;
 
 /** New tokens at most: what the client asks for, what fits, and what the operator allows; throws where nothing fits. */
 export function maxTokensOf(

@@ -26,6 +26,9 @@ export const unknownModel = (name: string, names: readonly string[]): ApiError =
     { param: "model", code: "model_not_found" },
   );
 
+/** A name without Ollama's tag for what is newest: its clients may add it to any. */
+export const untagged = (name: string): string => name.replace(/:latest$/, "");
+
 /** A model that is served. */
 export class ServedModel {
   readonly lm: LanguageModel;
@@ -60,7 +63,8 @@ export class ServedModel {
 
   /** Throws where a request names another model. */
   requireName(name: string | null | undefined): void {
-    if (name === undefined || name === null || name === this.name || this.#aliases.has(name)) return;
+    const isOwn = (each: string): boolean => each === this.name || this.#aliases.has(each);
+    if (name === undefined || name === null || isOwn(name) || isOwn(untagged(name))) return;
     throw unknownModel(name, [this.name]);
   }
 

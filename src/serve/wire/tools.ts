@@ -16,6 +16,18 @@ export const functionFields = {
   strict: z.boolean().nullish(),
 };
 
+/** `tool_choice` of chats. */
+export const toolChoice = z
+  .union([
+    z.enum(["auto", "none", "required"]),
+    z.object({ type: z.literal("function"), function: z.object({ name: z.string() }) }),
+  ])
+  .nullish();
+
+/** Whether tools are called, as `tool_choice` says. */
+export const toolChoiceOf = (choice: z.infer<typeof toolChoice>): ToolChoice =>
+  typeof choice === "object" && choice !== null ? { name: choice.function.name } : (choice ?? "auto");
+
 /** A function as read, without gaps. */
 export function functionTool(given: z.infer<z.ZodObject<typeof functionFields>>): ToolSpec {
   return {
