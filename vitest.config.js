@@ -23,6 +23,8 @@ const oneCore = fileURLToPath(new URL("test/support/one-core.cjs", import.meta.u
 
 export default defineConfig({
   plugins: [builtWorkers],
+  // The tools reach the library as files of dist/; under test they share the sources with the suites.
+  resolve: { alias: { "#insitu": fileURLToPath(new URL("src", import.meta.url)) } },
   test: {
     include: ["test/**/*.test.{js,ts}"],
     // Processes, one more than there are cores, since suites wait for programs that they start, and some at most: several read how much memory

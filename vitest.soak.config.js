@@ -3,7 +3,7 @@
 import { defineConfig, mergeConfig } from "vitest/config";
 import base from "./vitest.config.js";
 
-const { plugins, test } = base;
+const { plugins, resolve, test } = base;
 const soak = { ...test, testTimeout: 3_600_000, hookTimeout: 3_600_000 };
 /** Threads as the machine has cores, unlike in the tests. */
 const env = { INSITU_SOAK: "1", NODE_OPTIONS: process.env.NODE_OPTIONS ?? "" };
@@ -31,9 +31,10 @@ export default mergeConfig(
   defineConfig({
     test: {
       projects: [
-        { plugins, test: { ...soak, name: "all", env } },
+        { plugins, resolve, test: { ...soak, name: "all", env } },
         {
           plugins,
+          resolve,
           test: {
             ...soak,
             name: "at the memory's end",

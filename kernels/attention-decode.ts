@@ -60,47 +60,8 @@ export class Attention {
   sinks: usize; // [heads] of queryType, optional: scores that take part in each softmax and bring no value
 }
 
-/** Attention that first writes the new key and value of each sample into the cache: the pair TensorScatter, Attention in one pass. */
-@unmanaged
-export class ScatterAttention extends Attention {
-  newKey: usize; // [batch, kvHeads, 1, headSize], of cacheType
-  newValue: usize; // [batch, kvHeads, 1, valueSize]
-  newKeySample: i32;
-  newKeyHead: i32;
-  newValueSample: i32;
-  newValueHead: i32;
-  indices: usize; // int64[batch]: the rows of the cache they go to; written and attended must be among the valid keys
-}
-
 /** One query a sample: output, or partials where the range is split, which attentionMerge joins. */
 export function attentionDecode(job: Attention, part: i32, parts: i32, scratch: usize): void {
-  decode(job, part, parts, scratch, false);
-}
-
-/** The same, writing this step's key and value into the cache first. The split that reads a row writes it. */
-export function scatterAttentionDecode(job: ScatterAttention, part: i32, parts: i32, scratch: usize): void {
-  decode(job, part, parts, scratch, true);
-}
-
-/** For each head of a key head its query, accumulator, scores and state; and a row. */
-export function attentionDecodeScratch(job: Attention): usize {
-  const size = headBytes(job.headSize), valueSize = headBytes(job.valueSize);
-  return (job.heads / job.kvHeads) * (size + valueSize + APART + 16) + max(size, valueSize);
-}
-
-export function scatterAttentionDecodeScratch(job: ScatterAttention): usize {
-  return attentionDecodeScratch(job);
-}
-
-/**
- * Bytes of an attention's `partials`.
- * @host
- */
-export function partialsBytes(job: Attention): usize {
-  return job.splits == 1 ? 0 : <usize>job.batch * job.heads * job.splits * partialBytes(job);
-}
-
-function decode(job: Attention, part: i32, parts: i32, scratch: usize, writes: bool): void {
   const tasks = job.batch * job.kvHeads * job.splits;
   const end = shareStart(tasks, part + 1, parts);
   for (let task = shareStart(tasks, part, parts); task < end; task++) {
@@ -112,31 +73,24 @@ function decode(job: Attention, part: i32, parts: i32, scratch: usize, writes: b
     const keys = max(0, endKey(job, lengthOf(job, sample), position) - first);
     const from = first + splitStart(keys, split, job.splits);
     const to = first + splitStart(keys, split + 1, job.splits);
-    if (writes) {
-      const writer = changetype<ScatterAttention>(changetype<usize>(job));
-      writeNewRows(writer, sample, kvHead, from, to, split == 0, split == job.splits - 1);
-    }
     if (job.cacheType == FLOAT32) decodeTask<f32>(job, sample, kvHead, split, from, to, scratch);
     else if (job.cacheType == FLOAT16) decodeTask<u16>(job, sample, kvHead, split, from, to, scratch);
     else decodeTask<i16>(job, sample, kvHead, split, from, to, scratch);
   }
 }
 
-/** Copies the new key and value of a head into the cache if this split is the one that may read them. */
-function writeNewRows(job: ScatterAttention, sample: i32, kvHead: i32, from: i32, to: i32, isFirst: bool, isLast: bool): void {
-  const row = <i32>load<i64>(job.indices + ((<usize>sample) << 3));
-  if ((row < from && !isFirst) || (row >= to && !isLast)) return;
-  const width = widthOf(job.cacheType);
-  memory.copy(
-    job.key + (sample * job.keySample + kvHead * job.keyHead + row * job.keyRow) * width,
-    job.newKey + (sample * job.newKeySample + kvHead * job.newKeyHead) * width,
-    job.headSize * width,
-  );
-  memory.copy(
-    job.value + (sample * job.valueSample + kvHead * job.valueHead + row * job.valueRow) * width,
-    job.newValue + (sample * job.newValueSample + kvHead * job.newValueHead) * width,
-    job.valueSize * width,
-  );
+/** For each head of a key head its query, accumulator, scores and state; and a row. */
+export function attentionDecodeScratch(job: Attention): usize {
+  const size = headBytes(job.headSize), valueSize = headBytes(job.valueSize);
+  return (job.heads / job.kvHeads) * (size + valueSize + APART + 16) + max(size, valueSize);
+}
+
+/**
+ * Bytes of an attention's `partials`.
+ * @host
+ */
+export function partialsBytes(job: Attention): usize {
+  return job.splits == 1 ? 0 : <usize>job.batch * job.heads * job.splits * partialBytes(job);
 }
 
 /** The query heads of one key head over the keys from `from` to `to`. */

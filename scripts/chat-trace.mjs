@@ -1,6 +1,6 @@
 // A recording of people who chat, made by chance from a seed: who asked when, and all tokens of each prompt. What is drawn from what stands in
 // `drawn`; `describe` says it in words. Nothing of it is anybody's text.
-import { seededRandom } from "../dist/bench/serve/seeded-random.js";
+import { seededRandom } from "../dist/tools/bench/serve/seeded-random.js";
 
 /** What the recording is drawn from. Lengths are tokens, times seconds; a log-normal one has its median and the sigma of its logarithm. */
 export const drawn = {

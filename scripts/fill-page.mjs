@@ -1,10 +1,10 @@
 // Fills the tables of a page from reports of `insitu bench --json`:
-//   npx insitu bench attention --json > report.json && node scripts/fill-page.mjs docs/fused-cache-write.md report.json
+//   npx insitu bench attention --json > report.json && node scripts/fill-page.mjs docs/performance.md report.json
 // Between `<!-- groups: <text> -->` and `<!-- end -->` goes a table of every group whose name contains the text; between
 // `<!-- source -->` (or, for figures from a GPU, `<!-- source: gpu -->`) and `<!-- end -->` where the figures come from. What the reports
 // say nothing of stays as it is. Sentences around them are written by hand and hold for every run.
 import { readFileSync, writeFileSync } from "node:fs";
-import { figureText, ratioText, timeText } from "../dist/bench/table.js";
+import { figureText, ratioText, timeText } from "../dist/tools/bench/table.js";
 
 const [page, ...files] = process.argv.slice(2);
 if (files.length === 0) throw new Error("usage: node scripts/fill-page.mjs <page.md> <report.json> ...");

@@ -3,7 +3,7 @@
 // the tests check that they are up to date and that the operator puts every piece where they show it.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { themed } from "../dist/explain/draw-svg.js";
+import { themed } from "../dist/tools/pictures/draw-svg.js";
 
 /** The cache that the layout pictures show: heads of two pieces of 32 bytes. */
 export const sizes = { blocks: 2, blockSize: 4, heads: 2, pieces: 2 };

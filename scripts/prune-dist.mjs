@@ -14,7 +14,8 @@ export function pruneDist(folder = "") {
     const path = folder + entry.name;
     if (folder === "" && others.includes(entry.name)) continue;
     const source = entry.isDirectory() ? path : path.replace(/(\.d\.ts|\.js)$/, ".ts");
-    if (!existsSync(`${root}src/${source}`)) rmSync(`${root}dist/${path}`, { recursive: true });
+    const home = path.split("/")[0] === "tools" ? "" : "src/";
+    if (!existsSync(root + home + source)) rmSync(`${root}dist/${path}`, { recursive: true });
     else if (entry.isDirectory()) pruneDist(`${path}/`);
   }
 }

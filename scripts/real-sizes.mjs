@@ -6,8 +6,8 @@
 // in place of docs/img/.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { figureText, timeText } from "../dist/bench/table.js";
-import { picture } from "../dist/explain/draw-svg.js";
+import { figureText, timeText } from "../dist/tools/bench/table.js";
+import { picture } from "../dist/tools/pictures/draw-svg.js";
 
 const files = process.argv.slice(2);
 const pages = files.filter((file) => file.endsWith(".md"));

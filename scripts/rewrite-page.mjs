@@ -3,8 +3,8 @@
 // Text between `<!-- name -->` and `<!-- end -->` is replaced; the sentences around it are written by hand and hold for every run.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { contextCosts, contextSvg } from "../dist/bench/context-chart.js";
-import { ratioText, timeText } from "../dist/bench/table.js";
+import { contextCosts, contextSvg } from "../dist/tools/bench/context-chart.js";
+import { ratioText, timeText } from "../dist/tools/bench/table.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const page = `${root}docs/rewrite.md`;

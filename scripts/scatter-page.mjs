@@ -3,8 +3,8 @@
 // Text between `<!-- name -->` and `<!-- end -->` is replaced; the sentences around it are written by hand and hold for every run.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { reportSvg } from "../dist/bench/chart.js";
-import { ratioText, timeText } from "../dist/bench/table.js";
+import { reportSvg } from "../dist/tools/bench/chart.js";
+import { ratioText, timeText } from "../dist/tools/bench/table.js";
 import { bytesText } from "../dist/base/bytes-text.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));

@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { hitRate, nameTrace, secondsToReuse } from "./block-caches.mjs";
 import { describe, drawn, recordChat } from "./chat-trace.mjs";
-import { picture } from "../dist/explain/draw-svg.js";
+import { picture } from "../dist/tools/pictures/draw-svg.js";
 
 const { values } = parseArgs({
   options: {

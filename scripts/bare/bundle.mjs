@@ -1,8 +1,8 @@
-// Bundles suites, or programs such as src/cli/main.ts, into one file each that a machine with nothing but Node can run:
+// Bundles suites, or programs such as tools/cli/main.ts, into one file each that a machine with nothing but Node can run:
 //   node scripts/bare/bundle.mjs <folder> <suite or program>...
 // The files they read must be there too, at the same place below the root from which the bundle is run.
 import { build } from "esbuild";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -16,20 +16,23 @@ const hereOf = (path) => `new URL(${JSON.stringify(relative(root, path))}, \`fil
 const bare = {
   name: "bare",
   setup(bundle) {
+    bundle.onResolve({ filter: /^#insitu\// }, ({ path }) => ({
+      path: `${root}src/${path.slice(8).replace(/\.js$/, ".ts")}`,
+    }));
     bundle.onResolve({ filter: /^vitest$/ }, () => ({ path: `${root}scripts/bare/vitest.mjs` }));
-    bundle.onLoad({ filter: /\/(src|test|scripts)\/.*\.(ts|mjs)$/ }, ({ path }) => {
+    bundle.onLoad({ filter: /\/(src|tools|test|scripts)\/.*\.(ts|mjs)$/ }, ({ path }) => {
       let text = readFileSync(path, "utf8").replace(/^#!.*\n/, "");
       const globs = [];
       text = text.replace(
         /import\.meta\.glob(?:<[^;]*?>)?\(\s*"([^"]+)",\s*\{ eager: true \},?\s*\)/g,
         (_, pattern) => {
-          // One folder may be any: folder/*/file.
-          const [above, below] = pattern.split("/*/");
-          const base = resolve(dirname(path), above);
+          // The last part of the pattern may be any file of that ending.
+          const base = resolve(dirname(path), dirname(pattern));
+          const ending = basename(pattern).slice(1);
           const files = readdirSync(base)
             .toSorted()
-            .map((name) => `${base}/${name}/${below}`)
-            .filter(existsSync);
+            .filter((name) => name.endsWith(ending))
+            .map((name) => `${base}/${name}`);
           const names = files.map((file) => {
             globs.push(`import * as glob${globs.length} from ${JSON.stringify(file)};`);
             return `${JSON.stringify(file)}: glob${globs.length - 1}`;

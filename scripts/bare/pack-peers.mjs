@@ -72,7 +72,7 @@ for (const { name, more } of peers) {
 
 const staged = mkdtempSync(join(tmpdir(), "insitu-pack-"));
 try {
-  const programs = ["src/cli/main.ts", "src/bench/models/insitu-process.ts"];
+  const programs = ["tools/cli/main.ts", "tools/bench/models/insitu-process.ts"];
   execFileSync(process.execPath, [join(root, "scripts/bare/bundle.mjs"), staged, ...programs], {
     cwd: root,
     stdio: "inherit",

@@ -1,5 +1,5 @@
 // The memory of a server over time as a picture: resident, and the live heap, in MiB over minutes.
-import { picture } from "../../dist/explain/draw-svg.js";
+import { picture } from "../../dist/tools/pictures/draw-svg.js";
 
 const [width, height, left, right, top, bottom] = [720, 300, 52, 16, 34, 56];
 const mebibyte = 2 ** 20;

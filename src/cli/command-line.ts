@@ -1,35 +1,38 @@
 /** The command line: finds the command, reads its arguments, turns errors into one clear sentence and an exit code. */
 import { InsituError } from "../base/error.js";
-import { insituVersion } from "../bench/report.js";
-import { bench } from "./bench.js";
 import { chat } from "./chat.js";
 import { type Command, helpOf, readArguments } from "./command.js";
-import { conformance } from "./conformance.js";
 import { generate } from "./generate.js";
 import { inspect } from "./inspect.js";
 import { Interrupted, interruptedCode } from "./interrupt.js";
 import { models } from "./models.js";
-import { pages } from "./pages.js";
-import { rewrite } from "./rewrite.js";
 import { serve } from "./serve.js";
+import { loadTools, type LoadTools, toolSummaries } from "./tools.js";
 import { asTyped, UsageError } from "./usage.js";
+import { insituVersion } from "./version.js";
 
-const commands: readonly Command[] = [generate, chat, serve, bench, conformance, inspect, pages, rewrite, models];
+const commands: readonly Command[] = [generate, chat, serve, inspect, models];
+
+/** Every command and what it does, those that come with the tools among them. */
+const summaries: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(commands.map(({ name, summary }) => [name, summary])),
+  ...toolSummaries,
+};
 
 const overview = (): string => {
-  const width = Math.max(...commands.map(({ name }) => name.length)) + 2;
+  const width = Math.max(...Object.keys(summaries).map((name) => name.length)) + 2;
   return [
     "insitu runs ONNX decoders with KV caches that are written in place.",
     "",
     "usage: insitu <command> [options]",
     "",
-    ...commands.map(({ name, summary }) => `  ${name.padEnd(width)}${summary}`),
+    ...Object.entries(summaries).map(([name, summary]) => `  ${name.padEnd(width)}${summary}`),
     "",
     "insitu <command> --help tells more; insitu --version is the version.",
   ].join("\n");
 };
 
-async function run(argv: readonly string[]): Promise<number> {
+async function run(argv: readonly string[], tools: LoadTools): Promise<number> {
   const [name, ...rest] = argv;
   if (name === undefined || name === "--help" || name === "-h" || name === "help") {
     // Who typed nothing made a mistake: what they get is no result.
@@ -41,12 +44,12 @@ async function run(argv: readonly string[]): Promise<number> {
     console.log(insituVersion());
     return 0;
   }
-  const command = commands.find((candidate) => candidate.name === name);
-  if (command === undefined) {
-    throw new UsageError(
-      `insitu has no command "${name}"; there are ${commands.map((known) => known.name).join(", ")}`,
-    );
-  }
+  if (!(name in summaries))
+    throw new UsageError(`insitu has no command "${name}"; there are ${Object.keys(summaries).join(", ")}`);
+  const own = commands.find((candidate) => candidate.name === name);
+  const brought = own === undefined ? await tools(name) : undefined;
+  if (brought?.runCommandLine !== undefined) return brought.runCommandLine(argv);
+  const command = own ?? brought!.commands.find((candidate) => candidate.name === name)!;
   const args = readArguments(command, rest);
   if (args.options["help"] === true) {
     console.log(helpOf(command));
@@ -57,7 +60,7 @@ async function run(argv: readonly string[]): Promise<number> {
     return 0;
   }
   try {
-    return await command.run(args);
+    return await command.run(args, tools);
   } catch (error) {
     throw asTyped(error, command);
   }
@@ -67,9 +70,9 @@ async function run(argv: readonly string[]): Promise<number> {
 const usageCode = 2;
 
 /** Runs the command that these arguments ask for. Resolves with the exit code; never rejects. */
-export async function runCommandLine(argv: readonly string[]): Promise<number> {
+export async function runCommandLine(argv: readonly string[], tools: LoadTools = loadTools): Promise<number> {
   try {
-    return await run(argv);
+    return await run(argv, tools);
   } catch (error) {
     console.error(
       argv.includes("--debug") && error instanceof Error

@@ -1,5 +1,6 @@
 /** What a command of the command line is, and how its options are read: unknown ones are refused, every command has --help. */
 import { parseArgs } from "node:util";
+import type { LoadTools } from "./tools.js";
 import { UsageError } from "./usage.js";
 
 /** One option: a flag, or a value with a placeholder for the help text. */
@@ -25,7 +26,7 @@ export interface Command {
   readonly summary: string;
   readonly options: Readonly<Record<string, CommandOption>>;
   /** Returns the exit code. */
-  run(args: Arguments): Promise<number>;
+  run(args: Arguments, tools?: LoadTools): Promise<number>;
 }
 
 /** Options that every command has. */

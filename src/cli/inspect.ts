@@ -5,7 +5,6 @@ import { choiceOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { isFresh, isKnownShape } from "../graph/dim.js";
 import type { Model } from "../onnx/model.js";
-import { drawPlan } from "../explain/draw.js";
 import { knownSymbols, type Sizes } from "../explain/bytes.js";
 import type { RemovedNode } from "../explain/caches.js";
 import type { SessionFacts } from "../explain/gather.js";
@@ -24,6 +23,7 @@ import { onnxFileAt, openForInspection } from "./inspect-model.js";
 import { forecastMemory, memoryForecastText } from "./inspect-memory.js";
 import { printed } from "./inspect-print.js";
 import { inputFacts } from "./inspect-sizes.js";
+import { loadTools } from "./tools.js";
 import { UsageError } from "./usage.js";
 import { outlookText, rewriteOutlook } from "../rewrite/outlook.js";
 
@@ -55,7 +55,7 @@ export const inspect: Command = {
     dims: { value: "name=N,…", describes: "sizes to count bytes for, such as batch=1,capacity=4096" },
     context: { value: "number", describes: "tokens of a text whose memory is told; as many as generate allows" },
   },
-  async run({ positionals: [given], options }) {
+  async run({ positionals: [given], options }, tools = loadTools) {
     const path = await onnxFileAt(given, options["variant"]);
     const model = await openForInspection(path);
     const backend = await backendNamed(options["backend"]);
@@ -79,8 +79,10 @@ export const inspect: Command = {
     const context = readContext(options["context"]);
     const memory = await forecastMemory(path, plan, facts, { backend, isDevice, context });
     const { svg } = options;
-    if (typeof svg === "string")
+    if (typeof svg === "string") {
+      const { drawPlan } = await tools("inspect --svg");
       await writeText(svg, drawPlan(plan, facts, { title: path.split(/[\\/]/).slice(-2).join("/") }));
+    }
     const { opsets, producerName, producerVersion } = model;
     const producer = [producerName, producerVersion].filter((part) => part !== "").join(" ");
     const outlook = await rewriteOutlook(model, () => openForRewriting(path, nodePlatform));

@@ -2,7 +2,7 @@
 import type { Cursor } from "./cursor.js";
 import { fieldTable } from "./fields.js";
 import type { AttributeKind, ModelAttribute, ModelGraph, ModelType } from "./model.js";
-import { AttributeProto_AttributeType as Code, AttributeProtoSchema } from "./onnx_pb.js";
+import { AttributeProto_AttributeType as Code, AttributeProtoSchema } from "./messages.gen.js";
 import { quote } from "./read-basics.js";
 import { readSparseTensorProto, readTensorProto } from "./read-tensor.js";
 import { readType } from "./read-type.js";
@@ -14,7 +14,7 @@ export const attributeFields: ReturnType<typeof fieldTable<keyof typeof Attribut
   fieldTable(AttributeProtoSchema);
 
 /** AttributeProto.AttributeType by kind. */
-export const attributeCodes: Readonly<Record<AttributeKind, Code>> = {
+export const attributeCodes: Readonly<Record<AttributeKind, number>> = {
   float: Code.FLOAT,
   int: Code.INT,
   string: Code.STRING,

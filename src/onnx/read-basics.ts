@@ -1,7 +1,7 @@
 /** The small pieces that several messages share: key-value entries, opset imports, and names in messages. */
 import type { Cursor } from "./cursor.js";
 import { fieldTable } from "./fields.js";
-import { OperatorSetIdProtoSchema, StringStringEntryProtoSchema } from "./onnx_pb.js";
+import { OperatorSetIdProtoSchema, StringStringEntryProtoSchema } from "./messages.gen.js";
 
 const entryFields = fieldTable(StringStringEntryProtoSchema);
 const opsetFields = fieldTable(OperatorSetIdProtoSchema);

@@ -12,7 +12,7 @@ import type {
   ModelTensor,
   ModelValue,
 } from "./model.js";
-import { FunctionProtoSchema, GraphProtoSchema, NodeProtoSchema } from "./onnx_pb.js";
+import { FunctionProtoSchema, GraphProtoSchema, NodeProtoSchema } from "./messages.gen.js";
 import { readAttribute } from "./read-attribute.js";
 import { noEntries, normalDomain, quote, readEntries, readOpset } from "./read-basics.js";
 import { readSparseTensorProto, readTensorProto } from "./read-tensor.js";

@@ -6,7 +6,7 @@ import type { Cursor } from "./cursor.js";
 import { fieldTable, Wire } from "./fields.js";
 import { noEntries, quote, readEntries } from "./read-basics.js";
 import type { ExternalReference, ModelSparseTensor, ModelTensor } from "./model.js";
-import { SparseTensorProtoSchema } from "./onnx_pb.js";
+import { SparseTensorProtoSchema } from "./messages.gen.js";
 import { Source } from "./source.js";
 import {
   emptyStorage,

@@ -15,7 +15,7 @@ import {
   TypeProto_TensorSchema,
   TypeProtoSchema,
   ValueInfoProtoSchema,
-} from "./onnx_pb.js";
+} from "./messages.gen.js";
 import { noEntries, readEntries } from "./read-basics.js";
 import { Source } from "./source.js";
 

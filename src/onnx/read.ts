@@ -4,7 +4,7 @@ import { foreignFile } from "../base/foreign-file.js";
 import { Cursor } from "./cursor.js";
 import { fieldTable } from "./fields.js";
 import type { Model, ModelFunction, ModelGraph, ModelTensor } from "./model.js";
-import { ModelProtoSchema } from "./onnx_pb.js";
+import { ModelProtoSchema } from "./messages.gen.js";
 import { readEntries, readOpset } from "./read-basics.js";
 import { readFunction, readGraph } from "./read-graph.js";
 import { readTensorProto } from "./read-tensor.js";

@@ -14,7 +14,7 @@ import {
 import { setPackedBits } from "../tensor/packed.js";
 import type { Cursor } from "./cursor.js";
 import { fieldTable } from "./fields.js";
-import { TensorProtoSchema } from "./onnx_pb.js";
+import { TensorProtoSchema } from "./messages.gen.js";
 
 /** The fields of a TensorProto. */
 export const tensorFields: ReturnType<typeof fieldTable<keyof typeof TensorProtoSchema.field>> =

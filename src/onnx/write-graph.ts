@@ -1,7 +1,7 @@
 /** Graphs, nodes, attributes and functions to their messages. One file, because graphs lie in attributes and attributes in nodes. */
 import { fieldTable } from "./fields.js";
 import type { AttributeKind, ModelAttribute, ModelFunction, ModelGraph, ModelNode } from "./model.js";
-import { FunctionProtoSchema, GraphProtoSchema, NodeProtoSchema } from "./onnx_pb.js";
+import { FunctionProtoSchema, GraphProtoSchema, NodeProtoSchema } from "./messages.gen.js";
 import type { Pieces } from "./pieces.js";
 import { attributeCodes, attributeFields } from "./read-attribute.js";
 import { decodeUtf8Lossy, encodeUtf8 } from "./utf8.js";

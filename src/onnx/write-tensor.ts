@@ -4,7 +4,7 @@ import { byteLengthOf, storageLengthOf, traitsOf } from "../tensor/element-type.
 import { elementCount } from "../tensor/view.js";
 import { fieldTable } from "./fields.js";
 import type { ModelSparseTensor, ModelTensor } from "./model.js";
-import { SparseTensorProtoSchema } from "./onnx_pb.js";
+import { SparseTensorProtoSchema } from "./messages.gen.js";
 import type { Pieces } from "./pieces.js";
 import { tensorFields } from "./tensor-data.js";
 import {

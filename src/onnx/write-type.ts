@@ -13,7 +13,7 @@ import {
   TypeProto_TensorSchema,
   TypeProtoSchema,
   ValueInfoProtoSchema,
-} from "./onnx_pb.js";
+} from "./messages.gen.js";
 import type { Pieces } from "./pieces.js";
 import { entries, type FieldWriter, type MessageWriter, text, writeMessage } from "./write-message.js";
 

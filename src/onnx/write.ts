@@ -2,7 +2,7 @@
 import { InsituError } from "../base/error.js";
 import { fieldTable } from "./fields.js";
 import type { Model, ModelTensor } from "./model.js";
-import { ModelProtoSchema } from "./onnx_pb.js";
+import { ModelProtoSchema } from "./messages.gen.js";
 import { concatenate, Pieces } from "./pieces.js";
 import { entries, integer, type MessageWriter, messages, opsets, text, writeMessage } from "./write-message.js";
 import { writeFunction, writeGraph } from "./write-graph.js";

@@ -7,7 +7,7 @@ import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
 import { PerHeadState, type PerHeadText } from "../../src/cache/per-head-state.js";
 import { withAttentionScores } from "../../src/rewrite/scores-model.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Doors, garbage, loosely, method } from "./garbage.js";

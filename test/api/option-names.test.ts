@@ -10,7 +10,7 @@ import { heavyHitters, recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
 import { PerHeadState } from "../../src/cache/per-head-state.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { CausalLM, InferenceSession, rewrite } from "../../src/entry/node.js";
 import { ops } from "../../src/functions/ops.js";
 import type { Chat } from "../../src/generate/chat.js";

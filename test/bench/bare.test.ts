@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import type { Report } from "../../src/bench/report.js";
+import type { Report } from "../../tools/bench/report.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -16,7 +16,7 @@ const bundled = (folder: string, ...entries: string[]): void => {
 test("a bundle of the command line runs away from its packages", () => {
   const folder = mkdtempSync(join(tmpdir(), "insitu-bare-"));
   try {
-    bundled(folder, "src/cli/main.ts");
+    bundled(folder, "tools/cli/main.ts");
     const run = (...args: string[]): string =>
       execFileSync(process.execPath, [join(folder, "main.mjs"), ...args], { cwd: root, encoding: "utf8" });
     expect(run("bench", "--help")).toContain("device");
@@ -34,7 +34,7 @@ test.skipIf(process.env["INSITU_SOAK"] === undefined)(
   () => {
     const folder = mkdtempSync(join(tmpdir(), "insitu-bare-"));
     try {
-      bundled(folder, "src/cli/main.ts", "src/bench/models/insitu-process.ts");
+      bundled(folder, "tools/cli/main.ts", "tools/bench/models/insitu-process.ts");
       copyFileSync(join(root, "package.json"), join(folder, "package.json"));
       const only = ["--alone", "--quick", "--repeats", "1", "--only", "heads: one token at context 24"];
       const args = ["bench", "models", "--backend", "reference", ...only, "--json"];

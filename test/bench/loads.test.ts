@@ -2,18 +2,18 @@
 // that docs/performance.md speaks of. Nothing here depends on how long anything takes. Of the clients, which have processes of their own, the
 // tests run every second group, and the soak all.
 import { describe, expect, test } from "vitest";
-import { attention } from "../../src/bench/attention.js";
-import { attended, attentionFeeds, inPlaceFeeds, inPlaceModel } from "../../src/bench/attention-work.js";
-import { clients } from "../../src/bench/clients.js";
-import { decode } from "../../src/bench/decode.js";
-import { fullDecoder, parameterCount, pastPresentDecoder, tinyDecoder } from "../../src/bench/decoder-work.js";
-import type { Load, Setting } from "../../src/bench/load.js";
-import { matmul } from "../../src/bench/matmul.js";
-import { findPeers } from "../../src/bench/peers.js";
-import { prefill } from "../../src/bench/prefill.js";
-import { runBench } from "../../src/bench/run.js";
-import { copiesOf, farOff, farOnTheWhole, floatsOf, once } from "../../src/bench/work.js";
-import { type DecoderForm, generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { attention } from "../../tools/bench/attention.js";
+import { attended, attentionFeeds, inPlaceFeeds, inPlaceModel } from "../../tools/bench/attention-work.js";
+import { clients } from "../../tools/bench/clients.js";
+import { decode } from "../../tools/bench/decode.js";
+import { fullDecoder, parameterCount, pastPresentDecoder, tinyDecoder } from "../../tools/bench/decoder-work.js";
+import type { Load, Setting } from "../../tools/bench/load.js";
+import { matmul } from "../../tools/bench/matmul.js";
+import { findPeers } from "../../tools/bench/peers.js";
+import { prefill } from "../../tools/bench/prefill.js";
+import { runBench } from "../../tools/bench/run.js";
+import { copiesOf, farOff, farOnTheWhole, floatsOf, once } from "../../tools/bench/work.js";
+import { type DecoderForm, generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
@@ -68,7 +68,6 @@ test("the full sizes are those that are spoken of", () => {
     "float32, 32/8 heads of 128, 4096 valid of 8192",
     "float16, 32/8 heads of 128, 4096 valid of 8192",
     "512 valid of 8192",
-    "one kernel for write and read",
     "one row, float32 weights of 4096 × 4096",
     "one row, int8 weights of 4096 × 4096",
     "one row, int4 weights of 4096 × 4096",

@@ -2,13 +2,13 @@
 // ONNX file and from the GGUF file of the same weights; and the full shapes are those of the public configurations.
 import { existsSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { findLoads, loads } from "../../src/bench/loads.js";
-import { models } from "../../src/bench/models/models.js";
-import { findModelPeers } from "../../src/bench/models/runtimes.js";
-import { ShapeFolders } from "../../src/bench/models/shape-files.js";
-import { runBench } from "../../src/bench/run.js";
-import { smallPublishedSizes } from "../../src/demo/published-decoder.js";
-import { publishedShapes, qwen3 } from "../../src/demo/published-shapes.js";
+import { findLoads, loads } from "../../tools/bench/loads.js";
+import { models } from "../../tools/bench/models/models.js";
+import { findModelPeers } from "../../tools/bench/models/runtimes.js";
+import { ShapeFolders } from "../../tools/bench/models/shape-files.js";
+import { runBench } from "../../tools/bench/run.js";
+import { smallPublishedSizes } from "../../tools/demo/published-decoder.js";
+import { publishedShapes, qwen3 } from "../../tools/demo/published-shapes.js";
 import { readModel } from "../../src/onnx/read.js";
 import { noWebgpu } from "../support/backends.js";
 

@@ -1,7 +1,7 @@
 // The load `pages`: everyone who takes part gives the same result. Nothing here depends on how long anything takes.
 import { expect, test } from "vitest";
-import { pages } from "../../src/bench/pages.js";
-import { runBench } from "../../src/bench/run.js";
+import { pages } from "../../tools/bench/pages.js";
+import { runBench } from "../../tools/bench/run.js";
 
 test("all who take part agree, on one thread and on two", async () => {
   for (const threads of [1, 2]) {

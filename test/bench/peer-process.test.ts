@@ -3,8 +3,8 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { DeviceMemory } from "../../src/bench/models/device-memory.js";
-import { PeerProcess } from "../../src/bench/peer-process.js";
+import { DeviceMemory } from "../../tools/bench/models/device-memory.js";
+import { PeerProcess } from "../../tools/bench/peer-process.js";
 
 const folder = mkdtempSync(join(tmpdir(), "insitu-peer-process-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,6 +1,6 @@
 // Every form of a cache write gives the bits that plain loops give: copied and in place, for one token and for many.
 import { describe, expect, test } from "vitest";
-import { forms, pastFeed, type ScatterSizes, updateFeed, writtenCache } from "../../src/bench/scatter-forms.js";
+import { forms, pastFeed, type ScatterSizes, updateFeed, writtenCache } from "../../tools/bench/scatter-forms.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";

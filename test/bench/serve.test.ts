@@ -6,11 +6,11 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { boundedHash, roundRobin } from "../../src/bench/serve/routes.js";
-import type { PolicyReport } from "../../src/bench/serve/targets.js";
-import { figuresOf } from "../../src/bench/serve/figures.js";
-import type { ServeReport } from "../../src/bench/serve/run.js";
-import { workloads } from "../../src/bench/serve/workload.js";
+import { boundedHash, roundRobin } from "../../tools/bench/serve/routes.js";
+import type { PolicyReport } from "../../tools/bench/serve/targets.js";
+import { figuresOf } from "../../tools/bench/serve/figures.js";
+import type { ServeReport } from "../../tools/bench/serve/run.js";
+import { workloads } from "../../tools/bench/serve/workload.js";
 import { builtCommand } from "../support/built.js";
 import { insituHere } from "../support/command-line.js";
 

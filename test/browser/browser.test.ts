@@ -9,8 +9,8 @@ import { build as esbuild } from "esbuild";
 import type { Browser, Page } from "playwright-core";
 import { build as viteBuild } from "vite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { CaseFiles } from "../../src/conformance/case.js";
-import { type DecoderSizes, generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import type { CaseFiles } from "../../tools/conformance/case.js";
+import { type DecoderSizes, generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { moveToExternalData } from "../../src/onnx/move-external.js";
 import { concatenate } from "../../src/onnx/pieces.js";
@@ -57,14 +57,8 @@ function packCases(all: readonly CaseFiles[]): { json: string; bytes: Uint8Array
   return { json: JSON.stringify(index), bytes: Buffer.concat(pieces) };
 }
 
-const protobuf = "/modules/@bufbuild/protobuf/dist/esm";
 const html = `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">
-<script type="importmap">${JSON.stringify({
-  imports: {
-    "@bufbuild/protobuf": `${protobuf}/index.js`,
-    "@bufbuild/protobuf/codegenv2": `${protobuf}/codegenv2/index.js`,
-  },
-})}</script><script type="module" src="/page.js"></script>`;
+<script type="importmap">${JSON.stringify({ imports: { "#insitu/": "/dist/" } })}</script><script type="module" src="/page.js"></script>`;
 
 interface Decoded {
   readonly memories: number;

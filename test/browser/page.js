@@ -71,7 +71,7 @@ globalThis.harness = {
   /** Runs one of so many cases that the server has; names and reasons of those that did not pass. */
   cases: async ({ options, every }) => {
     const { InferenceSession } = await load("/dist/index.js");
-    const { runCase } = await import("/dist/conformance/case.js");
+    const { runCase } = await import("/dist/tools/conformance/case.js");
     const index = await (await fetch("/cases.json")).json();
     const bytes = new Uint8Array(await (await fetch("/cases.bin")).arrayBuffer());
     const tensor = (place) => (place === null ? undefined : slices(bytes, place));

@@ -6,7 +6,7 @@ import { type EvictionPolicy, heavyHitters, recentWindow, rowsInBlocks } from ".
 import { PagedState } from "../../src/cache/paged-state.js";
 import { PerHeadState } from "../../src/cache/per-head-state.js";
 import type { Sequence } from "../../src/cache/sequence.js";
-import { smallSizes } from "../../src/demo/decoder.js";
+import { smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { decoderBytes, distance, pagedSession } from "./support.js";

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { BlockPool } from "../../src/cache/block-pool.js";
-import { poolSvg } from "../../src/cli/pages-svg.js";
-import { poolText } from "../../src/cli/pages-text.js";
-import { viewPool } from "../../src/cli/pages-view.js";
+import { poolSvg } from "../../tools/cli/pages-svg.js";
+import { poolText } from "../../tools/cli/pages-text.js";
+import { viewPool } from "../../tools/cli/pages-view.js";
 import { builtCommand } from "../support/built.js";
 import { insituHere } from "../support/command-line.js";
 

@@ -7,7 +7,7 @@ import { recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
 import { PerHeadState } from "../../src/cache/per-head-state.js";
-import { type DecoderForm, generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { type DecoderForm, generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";

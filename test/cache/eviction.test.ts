@@ -17,7 +17,7 @@ import { EvictingState } from "../../src/cache/evicting-state.js";
 import { type Evicted, PagedState } from "../../src/cache/paged-state.js";
 import { PerHeadState } from "../../src/cache/per-head-state.js";
 import { withAttentionScores } from "../../src/rewrite/scores-model.js";
-import { smallSizes } from "../../src/demo/decoder.js";
+import { smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { decoderBytes, distance, pagedSession } from "./support.js";
 import { maskedLogits } from "./masked.js";

@@ -1,7 +1,7 @@
 // Models that hand out the logits of the last token alone, on pages: their texts are those of linear caches.
 import { expect, test } from "vitest";
 import { Logits } from "../../src/cache/logits.js";
-import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { publishedDecoder, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { CausalLM } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { hubFolder, tokensOf } from "../generate/support.js";

@@ -1,7 +1,7 @@
 // Decoders on pages and in linear caches, side by side.
 import { pages } from "../../src/cache/pages.js";
 import type { PagesOptions } from "../../src/rewrite/page-names.js";
-import { type DecoderForm, type DecoderSizes, generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { type DecoderForm, type DecoderSizes, generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { SessionOptions } from "../../src/session/options.js";

@@ -6,7 +6,7 @@ import { recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { PerHeadState } from "../../src/cache/per-head-state.js";
 import type { Sequence } from "../../src/cache/sequence.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import type { Context } from "../../src/engine/context.js";
 import { type DecoderEngine, linearEngine, pagedEngine } from "../../src/engine/decoder-engine.js";

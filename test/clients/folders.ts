@@ -2,11 +2,11 @@
 // and models made by code; words of the tokenizers are `w0`, `w1`, … but for the embedded model's own.
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { embeddedClientForm } from "../../src/bench/client-forms.js";
-import type { PastPresentForm } from "../../src/bench/embedded-forms.js";
-import { exportedEncoderDecoder } from "../../src/demo/exported-encoder-decoder.js";
-import { t5Style } from "../../src/demo/t5-style.js";
-import { whisperStyle } from "../../src/demo/whisper-style.js";
+import { embeddedClientForm } from "../../tools/bench/client-forms.js";
+import type { PastPresentForm } from "../../tools/bench/embedded-forms.js";
+import { exportedEncoderDecoder } from "../../tools/demo/exported-encoder-decoder.js";
+import { t5Style } from "../../tools/demo/t5-style.js";
+import { whisperStyle } from "../../tools/demo/whisper-style.js";
 import { value } from "../../src/onnx/build.js";
 import type { Model, ModelDimension, ModelValue } from "../../src/onnx/model.js";
 import { readModel } from "../../src/onnx/read.js";

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { exportedEncoder, smallExportedSizes } from "../../src/demo/exported-encoder.js";
+import { exportedEncoder, smallExportedSizes } from "../../tools/demo/exported-encoder.js";
 import { CausalLM } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { embeddedModel } from "../../src/platform/embedded-model.js";

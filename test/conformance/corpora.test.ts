@@ -2,7 +2,7 @@
 // com.microsoft's operators, and the standard ones over types, shapes and opsets that ONNX's own tests leave out.
 // generate/ holds the scripts that made them. A sample runs in the tests, all of them in the soak.
 import { describe, expect, test } from "vitest";
-import { runCase } from "../../src/conformance/case.js";
+import { runCase } from "../../tools/conformance/case.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { archivedCases } from "../support/archived-cases.js";
 

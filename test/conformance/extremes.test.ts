@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readArchive } from "../../scripts/archive.mjs";
-import { difference } from "../../src/conformance/compare.js";
+import { difference } from "../../tools/conformance/compare.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { readTensor } from "../../src/onnx/read.js";
 import { tensorView } from "../../src/onnx/model.js";

@@ -3,7 +3,7 @@
 // always the same ones, and the soak all.
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { runCase } from "../../src/conformance/case.js";
+import { runCase } from "../../tools/conformance/case.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { archivedCases } from "../support/archived-cases.js";

@@ -7,9 +7,9 @@ import {
   type PublishedForm,
   type PublishedSizes,
   smallPublishedSizes,
-} from "../../src/demo/published-decoder.js";
-import { qwen3 } from "../../src/demo/published-shapes.js";
-import { RandomWeights } from "../../src/demo/random-weights.js";
+} from "../../tools/demo/published-decoder.js";
+import { qwen3 } from "../../tools/demo/published-shapes.js";
+import { RandomWeights } from "../../tools/demo/random-weights.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { readNumbers } from "../../src/tensor/access.js";

@@ -1,5 +1,5 @@
 // The pictures of docs/in-place.md, by the code that draws for `insitu inspect --svg`.
-import { drawPlan } from "../../src/explain/draw.js";
+import { drawPlan } from "../../tools/pictures/draw.js";
 import { makePlan } from "../../src/plan/plan.js";
 import { preparedGraphOf } from "../../src/session/load.js";
 import { examples } from "./examples.js";

@@ -4,11 +4,11 @@ import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { reportSvg } from "../../src/bench/chart.js";
-import type { Report } from "../../src/bench/report.js";
-import { serveSvg } from "../../src/bench/serve/print.js";
-import type { ServeReport } from "../../src/bench/serve/run.js";
-import { themed } from "../../src/explain/draw-svg.js";
+import { reportSvg } from "../../tools/bench/chart.js";
+import type { Report } from "../../tools/bench/report.js";
+import { serveSvg } from "../../tools/bench/serve/print.js";
+import type { ServeReport } from "../../tools/bench/serve/run.js";
+import { themed } from "../../tools/pictures/draw-svg.js";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
 
 const docs = new URL("../../docs/", import.meta.url);

@@ -7,7 +7,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { generatedDecoder } from "../../src/demo/decoder.js";
+import { generatedDecoder } from "../../tools/demo/decoder.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";

@@ -1,7 +1,7 @@
 // Many requests on WASM, in random orders, on pages that do not suffice: each text is the one that is made alone, bit for bit, whatever is read beside it.
 // The tests send some hundreds, the soak twenty thousand.
 import { expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import type { TokenConstraint } from "../../src/engine/constraint.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type { GenerateOptions } from "../../src/generate/options.js";

@@ -1,6 +1,6 @@
 // Generations that one model makes at the same time are those that it makes one after the other: none reads another's logits.
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type { GenerateOptions } from "../../src/generate/options.js";
 import { writeModel } from "../../src/onnx/write.js";

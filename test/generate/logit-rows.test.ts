@@ -2,7 +2,7 @@
 // over the reference implementation, which computes all rows.
 import { join } from "node:path";
 import { afterAll, describe, expect, test, vi } from "vitest";
-import { publishedDecoder } from "../../src/demo/published-decoder.js";
+import { publishedDecoder } from "../../tools/demo/published-decoder.js";
 import { CausalLM, InferenceSession } from "../../src/entry/node.js";
 import { initializer, node } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";

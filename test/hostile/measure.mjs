@@ -3,7 +3,7 @@
 // `node --expose-gc measure.mjs FILE…`
 import { readFileSync } from "node:fs";
 import { InferenceSession } from "../../dist/index.node.js";
-import { drawPlan } from "../../dist/explain/draw.js";
+import { drawPlan } from "../../dist/tools/pictures/draw.js";
 import { makePlan } from "../../dist/plan/plan.js";
 import { compileProgram } from "../../dist/plan/program.js";
 import { preparedGraphOf } from "../../dist/session/load.js";

@@ -11,12 +11,14 @@ import {
   operatorNames,
   roomProblems,
   type Rooms,
+  toolImports,
   unusedExports,
 } from "./rules.js";
 import { Source, sourcesBelow } from "./sources.js";
 
 const sources = sourcesBelow("src");
-const others = ["test", "scripts", "examples", "bench", "training"].flatMap(sourcesBelow);
+const tools = sourcesBelow("tools");
+const others = ["test", "scripts", "examples", "training"].flatMap(sourcesBelow);
 const lists: Rooms = rooms;
 const ops = new Set(operators.all.map(({ name }) => name));
 const devices = new Set([...backends.map(({ name }) => name), "webgpu"]);
@@ -24,6 +26,11 @@ const devices = new Set([...backends.map(({ name }) => name), "webgpu"]);
 describe("the house", () => {
   test("a room imports only what it lists, and lists nothing else", () => {
     expect(roomProblems(sources, lists)).toEqual([]);
+  });
+
+  test("the library takes nothing from tools/", () => {
+    expect(tools.length).toBeGreaterThan(200);
+    expect(toolImports(sources)).toEqual([]);
   });
 
   test("a room lists only rooms before it", () => {
@@ -51,11 +58,11 @@ describe("the house", () => {
   });
 
   test("no type is claimed by way of unknown", () => {
-    expect(doubleCasts([...sources, ...others])).toEqual([]);
+    expect(doubleCasts([...sources, ...tools, ...others])).toEqual([]);
   });
 
   test("what is exported is imported somewhere", () => {
-    expect(unusedExports(sources, others)).toEqual([]);
+    expect(unusedExports([...sources, ...tools], others)).toEqual([]);
   });
 });
 
@@ -76,6 +83,16 @@ describe("the rules bite", () => {
       "src/onnx/e.ts imports src/base/worker.ts",
     ]);
     expect(roomProblems(files.slice(1, 2), two)).toContain("tensor lists base");
+  });
+
+  test("a tool that the library imports, as a type, when needed, or as a worker", () => {
+    expect(
+      toolImports([
+        file("src/session/a.ts", 'import type { Case } from "../../tools/conformance/case.js";'),
+        file("src/cli/b.ts", 'const { bench } = await import("../../tools/cli/bench.js");'),
+        file("src/cli/c.ts", 'new Worker(new URL("../../dist/tools/bench/d.js", import.meta.url));'),
+      ]),
+    ).toHaveLength(3);
   });
 
   test.each([

@@ -26,6 +26,13 @@ export function roomProblems(sources: readonly Source[], rooms: Rooms): string[]
   return [...new Set(found)];
 }
 
+/** Files of the library that take something from tools/: the command line alone loads them, by their place, when they are asked for. */
+export function toolImports(sources: readonly Source[]): string[] {
+  return sources.flatMap(({ path, uses }) =>
+    uses.filter(({ file }) => file.startsWith("tools/")).map(({ file }) => `${path} imports ${file}`),
+  );
+}
+
 /** What runs a text decoder. Layouts of caches alone hold it: whoever wants text asks the engine. */
 const decoders: ReadonlySet<string> = new Set(["src/cache/decoder.ts", "src/cache/token-drawer.ts"]);
 const runsDecoders: ReadonlySet<string> = new Set(["Decoder", "TokenDrawer"]);
@@ -42,22 +49,14 @@ export function decodeLoops(sources: readonly Source[]): string[] {
   });
 }
 
-/** Rooms whose business operators' names are: they declare them, rewrite them, call them, or make and measure models of them. */
-const roomsOfOperators: ReadonlySet<string> = new Set([
-  "ops",
-  "rewrite",
-  "passes",
-  "functions",
-  "demo",
-  "bench",
-  "conformance",
-]);
+/** Rooms whose business operators' names are: they declare them, rewrite them, or call them. */
+const roomsOfOperators: ReadonlySet<string> = new Set(["ops", "rewrite", "passes", "functions"]);
 
 /** Operators by name where shared code asks for what they declare. */
 export function operatorNames(sources: readonly Source[], names: ReadonlySet<string>): string[] {
   const found: string[] = [];
   for (const source of sources) {
-    if (isGenerated(source) || roomsOfOperators.has(source.room ?? "")) continue;
+    if (isGenerated(source) || source.room === undefined || roomsOfOperators.has(source.room)) continue;
     // Templates have a statement called If.
     if (source.path.startsWith("src/generate/template/")) continue;
     const made = new Set<number>();
@@ -131,9 +130,11 @@ export function unusedExports(sources: readonly Source[], others: readonly Sourc
   const used = new Map<string, Set<string>>();
   for (const { uses } of [...sources, ...others])
     for (const { file, name } of uses) used.set(file, (used.get(file) ?? new Set()).add(name));
-  // The public API; operators, kernels and cases, which are found by their files.
+  // The public API; operators, kernels, cases, and the tools of the command line, which are found by their files.
   const isFound = ({ path }: Source): boolean =>
-    /^src\/(index|onnxruntime|worker)(\.node)?\.ts$|^src\/ops\/[^/]+\/(op|wasm|cases)\.ts$/.test(path);
+    /^src\/(index|onnxruntime|worker)(\.node)?\.ts$|^src\/ops\/[^/]+\/(op|wasm)\.ts$|^tools\/(cases\/[^/]+|cli\/checkout-tools)\.ts$/.test(
+      path,
+    );
   return sources.flatMap((source) => {
     const names = used.get(source.path);
     if (isGenerated(source) || isFound(source) || names?.has("*")) return [];

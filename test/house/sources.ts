@@ -8,7 +8,7 @@ export const root: string = fileURLToPath(new URL("../..", import.meta.url));
 
 /** A name of another file: "*" where all of its names may be meant. */
 export interface Use {
-  /** The file, from the root; `dist/` stands for `src/`. */
+  /** The file, from the root; `dist/` stands for `src/`, `dist/tools/` for `tools/`, and `#insitu/` for `src/`. */
   readonly file: string;
   readonly name: string;
 }
@@ -47,9 +47,12 @@ export class Source {
     const { module } = this.#parsed;
     const found: Use[] = [];
     const add = (specifier: string, name: string): void => {
-      if (!specifier.startsWith(".")) return;
-      const file = relative(root, join(root, dirname(this.path), specifier));
-      found.push({ file: file.replace(/^dist\//, "src/").replace(/\.js$/, ".ts"), name });
+      if (!/^(\.|#insitu\/)/.test(specifier)) return;
+      const file = specifier.startsWith("#")
+        ? specifier.replace("#insitu/", "src/")
+        : relative(root, join(root, dirname(this.path), specifier));
+      const source = file.replace(/^dist\/tools\//, "tools/").replace(/^dist\//, "src/");
+      found.push({ file: source.replace(/\.js$/, ".ts"), name });
     };
     for (const { moduleRequest, entries } of module.staticImports) {
       if (entries.length === 0) add(moduleRequest.value, "*");

@@ -6,7 +6,8 @@ import { afterAll, expect, test, vi } from "vitest";
 import { helpOf, readArguments } from "../../src/cli/command.js";
 import { inspect } from "../../src/cli/inspect.js";
 import { openForInspection } from "../../src/cli/inspect-model.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { tools } from "../../tools/cli/all-tools.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import type { Model, ModelTensor } from "../../src/onnx/model.js";
@@ -29,7 +30,7 @@ async function run(...argv: string[]): Promise<string> {
   const lines: string[] = [];
   const log = vi.spyOn(console, "log").mockImplementation((line: string) => void lines.push(line));
   try {
-    expect(await inspect.run(readArguments(inspect, argv))).toBe(0);
+    expect(await inspect.run(readArguments(inspect, argv), async () => tools)).toBe(0);
   } finally {
     log.mockRestore();
   }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, expect, test, vi } from "vitest";
 import { readArguments } from "../../src/cli/command.js";
 import { inspect } from "../../src/cli/inspect.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";

@@ -2,12 +2,12 @@
 import { expect, test } from "vitest";
 import { node } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";
-import { drawPlan } from "../../src/explain/draw.js";
+import { drawPlan } from "../../tools/pictures/draw.js";
 import { explanationOf } from "../../src/explain/gather.js";
 import { patternOf, rangeText } from "../../src/explain/groups.js";
-import { groupLanes, type Lane, lanesOf } from "../../src/explain/lanes.js";
+import { groupLanes, type Lane, lanesOf } from "../../tools/pictures/lanes.js";
 import { makePlan } from "../../src/plan/plan.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { preparedGraphOf } from "../../src/session/load.js";
 import { append, appendInBranch, around, cache, flag } from "./graphs.js";
 

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { writeModelFolder } from "../../src/bench/device/model-files.js";
+import { writeModelFolder } from "../../tools/bench/device/model-files.js";
 import type { MemoryForecast } from "../../src/cli/inspect-memory.js";
-import { publishedDecoder, type PublishedForm, smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { publishedDecoder, type PublishedForm, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "insitu-memory-"));

@@ -1,6 +1,6 @@
 /** A model with every message and nearly every field of ONNX set, encoded by the generated schema: the reader's oracle. */
 import { create, toBinary } from "@bufbuild/protobuf";
-import { AttributeProto_AttributeType as T, type ModelProto, ModelProtoSchema } from "../../src/onnx/onnx_pb.js";
+import { AttributeProto_AttributeType as T, type ModelProto, ModelProtoSchema } from "./onnx_pb.js";
 
 const entry = (key: string, value: string) => ({ key, value });
 const tensor = (name: string, values: number[]) => ({

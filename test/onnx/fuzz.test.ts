@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { describe, expect, it } from "vitest";
 import { InsituError } from "../../src/base/error.js";
-import { ModelProtoSchema } from "../../src/onnx/onnx_pb.js";
+import { ModelProtoSchema } from "./onnx_pb.js";
 import { printModel } from "../../src/onnx/print.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";

@@ -1,7 +1,7 @@
 /** Reading models: every message and field arrives where it belongs. */
 import { describe, expect, it } from "vitest";
 import { create, toBinary } from "@bufbuild/protobuf";
-import { ModelProtoSchema } from "../../src/onnx/onnx_pb.js";
+import { ModelProtoSchema } from "./onnx_pb.js";
 import { readModel } from "../../src/onnx/read.js";
 import { everythingBytes } from "./everything.js";
 import { expectError, withoutSource } from "./support.js";

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { arrayConstructorOf, elementTypes, storageLengthOf, traitsOf } from "../../src/tensor/element-type.js";
 import { tensorView } from "../../src/onnx/model.js";
-import { TensorProtoSchema } from "../../src/onnx/onnx_pb.js";
+import { TensorProtoSchema } from "./onnx_pb.js";
 import { readTensor } from "../../src/onnx/read.js";
 import { writeTensor } from "../../src/onnx/write.js";
 import { expectError, withoutSource } from "./support.js";

@@ -1,7 +1,7 @@
 // Attention against a second implementation over random operands and options, and what must hold between its forms.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type CaseAttribute, caseAttributes, of } from "../../src/graph/case.js";
+import { type CaseAttribute, caseAttributes, of } from "../../tools/cases/shared/case.js";
 import { type Callable, callReference, evaluate, inferOutputs } from "../../src/graph/call.js";
 import { readAttributes } from "../../src/graph/attribute.js";
 import { shapeText, symbol } from "../../src/graph/dim.js";

@@ -2,7 +2,7 @@
 // another path be taken. The tests run all of them on WASM and some on the others (test/support/backends.ts), the soak all of them everywhere.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
-import type { CaseAttribute, OpCase } from "../../src/graph/case.js";
+import type { CaseAttribute, OpCase } from "../../tools/cases/shared/case.js";
 import { type AttributeInput, buildModel, float, floats, initializer, node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
@@ -12,7 +12,7 @@ import { backends } from "../support/backends.js";
 import { compareViews } from "../support/compare.js";
 import { keepDevice } from "../support/device.js";
 
-const modules = import.meta.glob<{ cases: readonly OpCase[] }>("../../src/ops/*/cases.ts", { eager: true });
+const modules = import.meta.glob<{ cases: readonly OpCase[] }>("../../tools/cases/*.ts", { eager: true });
 
 function attributeOf(given: CaseAttribute): AttributeInput {
   if (given instanceof View) return Tensor.fromView(given);

@@ -2,7 +2,7 @@
 // as a compiled program runs it, with shapes inferred beforehand and the data there only when the operator is called.
 import { expect, test } from "vitest";
 import { readAttributes } from "../../src/graph/attribute.js";
-import { caseAttributes, type OpCase } from "../../src/graph/case.js";
+import { caseAttributes, type OpCase } from "../../tools/cases/shared/case.js";
 import { type Callable, callReference, evaluate, inferOutputs, validateOperands } from "../../src/graph/call.js";
 import { isKnownShape } from "../../src/graph/dim.js";
 import { factOfView } from "../../src/graph/fact.js";
@@ -10,7 +10,7 @@ import { operators } from "../../src/ops/index.js";
 import { View } from "../../src/tensor/view.js";
 import { compareViews } from "../support/compare.js";
 
-const modules = import.meta.glob<{ cases: readonly OpCase[] }>("../../src/ops/*/cases.ts", { eager: true });
+const modules = import.meta.glob<{ cases: readonly OpCase[] }>("../../tools/cases/*.ts", { eager: true });
 
 const none = (): never => {
   throw new Error("cases have no subgraphs");

@@ -1,6 +1,6 @@
 // If, Loop and Scan with bodies written in TypeScript: how often they run, what they carry, what they stack, what they refuse.
 import { describe, expect, test } from "vitest";
-import { caseAttributes, of } from "../../src/graph/case.js";
+import { caseAttributes, of } from "../../tools/cases/shared/case.js";
 import { readAttributes } from "../../src/graph/attribute.js";
 import { type Callable, evaluate, inferOutputs } from "../../src/graph/call.js";
 import { addDims, shapeText, symbol } from "../../src/graph/dim.js";

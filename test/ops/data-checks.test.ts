@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { readAttributes } from "../../src/graph/attribute.js";
-import { caseAttributes, type OpCase } from "../../src/graph/case.js";
+import { caseAttributes, type OpCase } from "../../tools/cases/shared/case.js";
 import {
   type Callable,
   callReference,
@@ -20,7 +20,7 @@ import { traitsOf } from "../../src/tensor/element-type.js";
 import { View } from "../../src/tensor/view.js";
 import { compareViews } from "../support/compare.js";
 
-const modules = import.meta.glob<{ cases: readonly OpCase[] }>("../../src/ops/*/cases.ts", { eager: true });
+const modules = import.meta.glob<{ cases: readonly OpCase[] }>("../../tools/cases/*.ts", { eager: true });
 
 const none = (): never => {
   throw new Error("cases have no subgraphs");

@@ -2,7 +2,7 @@
 // they are touched.
 import { expect, test } from "vitest";
 import { readAttributes } from "../../src/graph/attribute.js";
-import { caseAttributes, type OpCase } from "../../src/graph/case.js";
+import { caseAttributes, type OpCase } from "../../tools/cases/shared/case.js";
 import { callReference, inferOutputs } from "../../src/graph/call.js";
 import { factOfView } from "../../src/graph/fact.js";
 import { operators } from "../../src/ops/index.js";

@@ -1,6 +1,6 @@
 // FlexAttention with subgraphs; here they are functions that stand in for them.
 import { expect, test } from "vitest";
-import { of } from "../../src/graph/case.js";
+import { of } from "../../tools/cases/shared/case.js";
 import { type Callable, evaluate } from "../../src/graph/call.js";
 import { type Fact, factOfView } from "../../src/graph/fact.js";
 import { operators } from "../../src/ops/index.js";

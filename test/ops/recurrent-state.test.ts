@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readAttributes } from "../../src/graph/attribute.js";
-import { type CaseAttribute, caseAttributes, of } from "../../src/graph/case.js";
+import { type CaseAttribute, caseAttributes, of } from "../../tools/cases/shared/case.js";
 import { type Callable, callReference, inferOutputs } from "../../src/graph/call.js";
 import { factOfView } from "../../src/graph/fact.js";
 import { operators } from "../../src/ops/index.js";

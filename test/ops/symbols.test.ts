@@ -1,7 +1,7 @@
 // Shape arithmetic over symbols: the chains that exporters write around Reshape, Expand, Slice and Range.
 import { expect, test } from "vitest";
 import { readAttributes } from "../../src/graph/attribute.js";
-import { type CaseAttribute, caseAttributes, of } from "../../src/graph/case.js";
+import { type CaseAttribute, caseAttributes, of } from "../../tools/cases/shared/case.js";
 import { inferOutputs } from "../../src/graph/call.js";
 import { addDims, type Dim, shapeText, symbol } from "../../src/graph/dim.js";
 import { type Fact, factOfView } from "../../src/graph/fact.js";

@@ -5,7 +5,7 @@ import { dirname, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { generatedDecoder } from "../../src/demo/decoder.js";
+import { generatedDecoder } from "../../tools/demo/decoder.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { type InstalledPackage, installPackage } from "../support/installed-package.js";
@@ -68,7 +68,7 @@ test("it is well formed and light", async () => {
     installed.files
       .filter((path) => folder.test(path))
       .reduce((sum, path) => sum + statSync(join(installed.project, "node_modules/insitu", path)).size, 0);
-  expect(installed.files.filter((path) => /cases\.|^test\/|tsbuildinfo/.test(path))).toEqual([]);
+  expect(installed.files.filter((path) => /tools\/(cases|bench|demo)|^test\/|tsbuildinfo/.test(path))).toEqual([]);
   expect(bytesIn(/^models\//)).toBeLessThan(12_500_000);
   expect(bytesIn(/^(?!models\/)/)).toBeLessThan(7_350_000);
   expect(bytesIn(/^dist\/index\.js$/)).toBeGreaterThan(0);
@@ -165,6 +165,10 @@ test("what serving needs is asked for where it is missing; schemas need nothing"
 test("the command line is there", () => {
   const help = run("npx", "insitu", "--help");
   expect([help.status, help.stdout]).toEqual([0, expect.stringContaining("usage: insitu <command>")]);
+  const measured = run(insitu, "bench", "scatter");
+  expect([measured.status, measured.stderr]).toEqual([1, expect.stringMatching(/^insitu: insitu bench .* checkout/)]);
+  for (const tool of ["rewrite", "conformance", "pages"])
+    expect(run(insitu, tool, "--help").stdout).toContain(`usage: insitu ${tool}`);
   const inspected = run(insitu, "inspect", "no-such.onnx");
   expect([inspected.status, inspected.stderr]).toEqual([1, expect.stringContaining("no-such.onnx cannot be opened")]);
 });

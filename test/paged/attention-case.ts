@@ -2,7 +2,7 @@
  * Random calls of PagedAttention, and the same attention over a cache without pages: every head of every sample becomes a sample of
  * ONNX's Attention in float32, with the rows that its table names, one after the other.
  */
-import { caseAttributes, type CaseAttribute } from "../../src/graph/case.js";
+import { caseAttributes, type CaseAttribute } from "../../tools/cases/shared/case.js";
 import { readAttributes } from "../../src/graph/attribute.js";
 import { evaluate, seededRandom } from "../../src/graph/call.js";
 import { factOfView } from "../../src/graph/fact.js";

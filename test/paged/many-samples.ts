@@ -2,7 +2,7 @@
  * Random packed batches of many samples on long tables: more of them than threads or fewer, of none, one and many queries, with tokens of nobody at the
  * end; and the same queries as samples of their own. What must come of one the reference implementation says.
  */
-import type { CaseAttribute } from "../../src/graph/case.js";
+import type { CaseAttribute } from "../../tools/cases/shared/case.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { writeIntegers, writeNumbers } from "../../src/tensor/access.js";
 import type { ElementType } from "../../src/tensor/element-type.js";

@@ -2,7 +2,7 @@
 // as they are published, logits and caches are those of the graph as it is, by the reference implementation of what the new nodes stand for.
 import { describe, expect, test } from "vitest";
 import { type PagedBatch, PagedState } from "../../src/cache/paged-state.js";
-import { publishedDecoder, type PublishedForm, smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { publishedDecoder, type PublishedForm, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { pageModel } from "../../src/rewrite/pages-model.js";

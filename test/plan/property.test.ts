@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { seededRandom } from "../../src/graph/call.js";
-import { of } from "../../src/graph/case.js";
+import { of } from "../../tools/cases/shared/case.js";
 import type { Graph } from "../../src/graph/graph.js";
 import { makePlan } from "../../src/plan/plan.js";
 import { graphOf } from "../../src/session/load.js";

@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { readArguments } from "../../src/cli/command.js";
 import { inspect } from "../../src/cli/inspect.js";
-import { rewrite } from "../../src/cli/rewrite.js";
+import { rewrite } from "../../tools/cli/rewrite.js";
 import { InferenceSession, rewrite as rewriteBytes } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { moveToExternalData } from "../../src/onnx/move-external.js";

@@ -1,6 +1,6 @@
 // A decoder that draws its own tokens: as the reference implementation draws them, and only where the model has what that takes.
 import { expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { readSampling, Sampler } from "../../src/engine/sampling.js";
 import { value } from "../../src/onnx/build.js";

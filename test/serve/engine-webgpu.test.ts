@@ -1,7 +1,7 @@
 // The engine on a device: tokens are drawn there where a text's options allow it, each by options of its own, and come to the host without
 // their logits. The texts are those that the host makes alone.
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type { GenerateOptions } from "../../src/generate/options.js";
 import { writeModel } from "../../src/onnx/write.js";

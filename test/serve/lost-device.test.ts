@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { listen, type Listening } from "../../src/cli/listen.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type { LanguageModel, LoadLanguageModelOptions } from "../../src/generate/causal-lm.js";
 import { writeModel } from "../../src/onnx/write.js";

@@ -1,7 +1,7 @@
 // Values of a real Redis that were changed there, behind every name: bits turned, cut off, lengthened, another block's, another tenant's or another
 // model's, however whole. None becomes a row, all are counted, and each text is the one that is made alone.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { seededRandom } from "../../src/bench/serve/seeded-random.js";
+import { seededRandom } from "../../tools/bench/serve/seeded-random.js";
 import type { NamedBlock } from "../../src/cache/block-names.js";
 import { openRedisPages } from "../../src/platform/redis-pages.js";
 import { CheckedStore } from "../../src/serve/running/checked-store.js";

@@ -1,7 +1,7 @@
 // Beginnings in a real Redis that is killed, hangs, is slow, comes back empty, is full or lies, while conversations run: each text is the one that
 // is made alone, nobody waits beyond the deadline, and the figures tell it.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { seededRandom } from "../../src/bench/serve/seeded-random.js";
+import { seededRandom } from "../../tools/bench/serve/seeded-random.js";
 import { openRedisPages } from "../../src/platform/redis-pages.js";
 import { howToInstallRedis, Redis, redisServer } from "../support/redis.js";
 import { TcpProxy } from "../support/tcp-proxy.js";

@@ -1,6 +1,6 @@
 // A server on a GPU compiles the shaders of usual steps before it is ready, and nothing of that is left in its pool.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { usualSteps } from "../../src/engine/warm-texts.js";
 import { CausalLM } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";

@@ -1,7 +1,7 @@
 // Decoders whose caches have a capacity, below programs that know only caches that grow: what transformers.js 4.3 feeds, to the letter, without
 // it. The oracle is the same model with a state, straight through.
 import { describe, expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession, rewrite } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";

@@ -1,9 +1,9 @@
 // Encoder-decoders as Optimum writes them, run as transformers.js runs them: the merged decoder with presents that stay inside beside the separate
 // files on the reference implementation, whose caches are carried by hand.
 import { describe, expect, test } from "vitest";
-import { type EncoderDecoderFiles, exportedEncoderDecoder } from "../../src/demo/exported-encoder-decoder.js";
-import { t5Style } from "../../src/demo/t5-style.js";
-import { whisperStyle } from "../../src/demo/whisper-style.js";
+import { type EncoderDecoderFiles, exportedEncoderDecoder } from "../../tools/demo/exported-encoder-decoder.js";
+import { t5Style } from "../../tools/demo/t5-style.js";
+import { whisperStyle } from "../../tools/demo/whisper-style.js";
 import { backends } from "../../src/entry/backends.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";

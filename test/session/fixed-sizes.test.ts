@@ -1,6 +1,6 @@
 // Caches whose sizes stand behind symbols in the file: operators fix them, and nobody has to give them.
 import { describe, expect, test } from "vitest";
-import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { publishedDecoder, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import type { Model, ModelDimension, ModelValue } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";

@@ -5,7 +5,7 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { nodePlatform } from "../../src/platform/node.js";
 import { backends } from "../../src/entry/backends.js";
-import { GrownDecoder } from "../../src/rewrite-check/decoders.js";
+import { GrownDecoder } from "../../tools/rewrite-check/decoders.js";
 import { analyse } from "../../src/rewrite/analysis.js";
 import { prepareModel } from "../../src/rewrite/prepare-model.js";
 import { rewrite } from "../../src/rewrite/rewrite.js";

@@ -1,7 +1,7 @@
 // Presents that stay inside on devices: one whose memory nobody can look into, and WebGPU where there is one. What is fed back goes on in
 // place; everything else is brought out first.
 import { describe, expect, test } from "vitest";
-import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { publishedDecoder, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { backends } from "../../src/entry/backends.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { nodePlatform } from "../../src/platform/node.js";

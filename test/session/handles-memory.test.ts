@@ -3,7 +3,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
-import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { publishedDecoder, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Client, difference, type Past, pastDifference } from "./handle-client.js";

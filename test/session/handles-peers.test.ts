@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { type EmbeddedSizes, type PastPresentForm, pastPresentForm } from "../../src/bench/embedded-forms.js";
-import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { type EmbeddedSizes, type PastPresentForm, pastPresentForm } from "../../tools/bench/embedded-forms.js";
+import { publishedDecoder, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { attributes } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";

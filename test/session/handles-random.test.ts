@@ -2,7 +2,7 @@
 // mixed and dropped on the way, with masks that hide any of the rows and positions that jump. Every result is the one that pasts carried by
 // hand give.
 import { expect, test } from "vitest";
-import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { publishedDecoder, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { writeModel } from "../../src/onnx/write.js";

@@ -3,7 +3,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
-import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { publishedDecoder, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";

@@ -1,7 +1,7 @@
 // A run that is long lets others have the thread between its steps: timers tick, other runs wait for their turn, and each gets what it
 // would get alone. Ticks are counted, nothing is timed: the runs are long enough on any machine.
 import { expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { int64, tokenFeeds, tokens } from "../support/decoding.js";

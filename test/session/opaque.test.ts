@@ -1,9 +1,9 @@
 // A device whose memory nobody can look into runs what the others run: nothing outside of a backend touches bytes.
 import { describe, expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { backends } from "../../src/entry/backends.js";
 import { nodePlatform } from "../../src/platform/node.js";
-import { runCase } from "../../src/conformance/case.js";
+import { runCase } from "../../tools/conformance/case.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { ModelSource } from "../../src/session/load.js";
 import type { SessionOptions } from "../../src/session/options.js";

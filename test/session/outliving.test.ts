@@ -1,7 +1,7 @@
 // Results that outlive their session: presents that stay inside, on every backend, are brought out when it is released, and read, fed and
 // disposed of like tensors of the caller's. What they hold is what the reference implementation says with pasts carried by hand.
 import { describe, expect, test } from "vitest";
-import { publishedDecoder, smallPublishedSizes } from "../../src/demo/published-decoder.js";
+import { publishedDecoder, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { backends } from "../../src/entry/backends.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { nodePlatform } from "../../src/platform/node.js";

@@ -3,7 +3,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { InferenceSession } from "../../src/entry/node.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { factOfView } from "../../src/graph/fact.js";
 import type { Model } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";

@@ -464,7 +464,7 @@ test("saved in one process, restored in another, on either backend", async () =>
   const session = await decoderSession({ backend: "reference" });
   const state = session.createState({ dims: { batch: 1, capacity: 16 } });
   await step(session, state, tokens(0, 9));
-  const { generatedDecoder, smallSizes } = await import("../../src/demo/decoder.js");
+  const { generatedDecoder, smallSizes } = await import("../../tools/demo/decoder.js");
   writeFileSync(join(folder, "model.onnx"), writeModel(generatedDecoder(smallSizes)));
   writeFileSync(join(folder, "restored"), await state.save());
   // Each process goes on from what the one before it saved.

@@ -1,7 +1,7 @@
 // What is saved of a state: the rows that were written, whatever the capacity, and nothing that is lost by that. The oracle is a state that ran
 // straight through, on every backend; where rows can be written that nobody tells of, the caches to the bit.
 import { describe, expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";

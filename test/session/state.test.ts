@@ -1,7 +1,7 @@
 // A state's caches: written in place by each run, never moved, and what can be done with them between runs.
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
-import { smallSizes } from "../../src/demo/decoder.js";
+import { smallSizes } from "../../tools/demo/decoder.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { distance } from "../support/compare.js";
 import { decoderSession, int64, step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";

@@ -1,6 +1,6 @@
 // Cases in ONNX's backend-test layout, read from a test-data archive.
 import { fileURLToPath } from "node:url";
-import type { CaseFiles } from "../../src/conformance/case.js";
+import type { CaseFiles } from "../../tools/conformance/case.js";
 import { readArchive } from "../../scripts/archive.mjs";
 
 /** The cases of an archive, in order of name. */

@@ -1,6 +1,7 @@
 // `insitu` in the test's own process: what is typed and printed is the same, and nothing has to start. Standard input is not there.
 import { vi } from "vitest";
 import { runCommandLine } from "../../src/cli/command-line.js";
+import { tools } from "../../tools/cli/all-tools.js";
 
 /** How a command ended, and what it printed. */
 export interface Ended {
@@ -23,7 +24,7 @@ export async function insituHere(args: readonly string[]): Promise<Ended> {
     ),
   ];
   try {
-    return { status: await runCommandLine(args), ...printed };
+    return { status: await runCommandLine(args, async () => tools), ...printed };
   } finally {
     for (const spy of spies) spy.mockRestore();
   }

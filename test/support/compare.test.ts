@@ -1,6 +1,6 @@
 // Helpers that compare must see every difference there is: a comparison that lets NaN pass proves nothing.
 import { describe, expect, test } from "vitest";
-import { difference, largestDifference as viewDifference } from "../../src/conformance/compare.js";
+import { difference, largestDifference as viewDifference } from "../../tools/conformance/compare.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import { writeNumbers } from "../../src/tensor/access.js";
 import { Tensor } from "../../src/tensor/tensor.js";

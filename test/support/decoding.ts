@@ -1,5 +1,5 @@
 // The generated decoder in the form of ONNX's in-place page, and a way to feed it tokens.
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { SessionOptions } from "../../src/session/options.js";

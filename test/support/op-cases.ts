@@ -5,7 +5,7 @@ import { prepareReference } from "../../src/backends/reference/reference.js";
 import { InsituError } from "../../src/base/error.js";
 import { readAttributes } from "../../src/graph/attribute.js";
 import { evaluate, inferOutputs } from "../../src/graph/call.js";
-import { type CaseAttribute, caseAttributes, type OpCase } from "../../src/graph/case.js";
+import { type CaseAttribute, caseAttributes, type OpCase } from "../../tools/cases/shared/case.js";
 import { factOfView, knownSize } from "../../src/graph/fact.js";
 import { type AttributeInput, buildModel, float, floats, node, value } from "../../src/onnx/build.js";
 import { operators } from "../../src/ops/index.js";
@@ -18,7 +18,7 @@ import type { Variant } from "../wasm/fast-path.js";
 import { compareViews } from "./compare.js";
 import { bufferOn, runOn } from "./executable.js";
 
-const modules = import.meta.glob<{ cases: readonly OpCase[] }>("../../src/ops/*/cases.ts", { eager: true });
+const modules = import.meta.glob<{ cases: readonly OpCase[] }>("../../tools/cases/*.ts", { eager: true });
 
 /** Every case that has a result. */
 export const answeredCases: readonly OpCase[] = Object.values(modules)

@@ -1,7 +1,7 @@
 // A decoder of any number of layers whose layers all have the weights of one: large on disk and in memory, cheap to make.
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { type DecoderForm, type DecoderSizes, generatedDecoder } from "../../src/demo/decoder.js";
+import { type DecoderForm, type DecoderSizes, generatedDecoder } from "../../tools/demo/decoder.js";
 import type { Model } from "../../src/onnx/model.js";
 import { moveToExternalData } from "../../src/onnx/move-external.js";
 import { writeModel } from "../../src/onnx/write.js";

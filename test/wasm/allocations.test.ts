@@ -3,7 +3,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
-import { type DecoderForm, generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { type DecoderForm, generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";

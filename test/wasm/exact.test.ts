@@ -1,7 +1,7 @@
 // The fast paths that must agree with the reference to the last bit, on every type they know: comparisons, logic, choices, conversions,
 // integers that wrap, reductions, running sums, gathering and triangles; with one to three threads and both builds.
 import { describe, test } from "vitest";
-import { of } from "../../src/graph/case.js";
+import { of } from "../../tools/cases/shared/case.js";
 import { type ElementType, traitsOf } from "../../src/tensor/element-type.js";
 import { View } from "../../src/tensor/view.js";
 import { type FastCall, type Feed, randomFrom } from "./fast-path.js";

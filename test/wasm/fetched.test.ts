@@ -4,7 +4,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { loadModel } from "../../src/onnx/load.js";
 import { moveToExternalData } from "../../src/onnx/move-external.js";
 import { concatenate } from "../../src/onnx/pieces.js";

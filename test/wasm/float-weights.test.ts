@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { smallSizes } from "../../src/demo/decoder.js";
+import { smallSizes } from "../../tools/demo/decoder.js";
 import { writeRepeatedDecoder } from "../support/repeated-decoder.js";
 
 const entry = pathToFileURL(fileURLToPath(new URL("../../dist/index.node.js", import.meta.url))).href;

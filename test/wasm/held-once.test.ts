@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { smallSizes } from "../../src/demo/decoder.js";
+import { smallSizes } from "../../tools/demo/decoder.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { repeatedDecoder, writeRepeatedDecoder } from "../support/repeated-decoder.js";
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
-import { type DecoderSizes, smallSizes } from "../../src/demo/decoder.js";
+import { type DecoderSizes, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { writeRepeatedDecoder } from "../support/repeated-decoder.js";

@@ -1,7 +1,7 @@
 // The fast paths of gathering, conversions and moves, as in light.test.ts; what points outside is refused; and calls are judged anew.
 import { describe, expect, test } from "vitest";
 import { prepareReference } from "../../src/backends/reference/reference.js";
-import { of } from "../../src/graph/case.js";
+import { of } from "../../tools/cases/shared/case.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import { View } from "../../src/tensor/view.js";
 import { differenceOf, type FastCall, type Feed, planOf, randomFrom, randomView, withGaps } from "./fast-path.js";

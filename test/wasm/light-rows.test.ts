@@ -1,6 +1,6 @@
 // The fast paths of normalisations, softmax and rotary embedding, as in light.test.ts.
 import { describe, test } from "vitest";
-import { of } from "../../src/graph/case.js";
+import { of } from "../../tools/cases/shared/case.js";
 import { float } from "../../src/onnx/build.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import type { View } from "../../src/tensor/view.js";

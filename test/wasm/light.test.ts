@@ -1,7 +1,7 @@
 // The fast paths of the element-wise operators: each against the reference, on random shapes, types and layouts, with one to three threads
 // and both builds; and that the fast path was taken where it should be, and only there.
 import { describe, test } from "vitest";
-import { of } from "../../src/graph/case.js";
+import { of } from "../../tools/cases/shared/case.js";
 import { float } from "../../src/onnx/build.js";
 import { type FastCall, type Feed, randomFrom, randomView } from "./fast-path.js";
 import {

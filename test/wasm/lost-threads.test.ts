@@ -2,12 +2,12 @@
 // or several. Whatever ended, a run gives its right result or an InsituError, and the next run works. Every program runs in a process of its
 // own that is killed if it hangs; the package is a copy whose workers can be told to end themselves. Only the soak looks at the clock.
 import { execFile } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { writeModel } from "../../src/onnx/write.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -66,9 +66,7 @@ if (KILL.endsWith("in a part") && given.number === 0) {
 `;
 
 beforeAll(() => {
-  mkdirSync(join(place, "node_modules"));
   cpSync(join(root, "dist"), join(place, "dist"), { recursive: true });
-  cpSync(join(root, "node_modules/@bufbuild"), join(place, "node_modules/@bufbuild"), { recursive: true });
   writeFileSync(join(place, "package.json"), readFileSync(join(root, "package.json")));
   const worker = join(place, "dist/platform/kernel-worker-node.js");
   writeFileSync(worker, prelude + readFileSync(worker, "utf8"));

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test, vi } from "vitest";
-import { type DecoderForm, type DecoderSizes, generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { type DecoderForm, type DecoderSizes, generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { KernelPool } from "../../src/backends/wasm/pool.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";

@@ -1,7 +1,7 @@
 // Single operators with each of their buffers in turn flush against the end of the memory, where a byte read or written too far traps:
 // feeds, weights, the arena, jobs, temporaries. Random cases answered by onnxruntime; a sample in the tests, all of them in the soak.
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { runCase } from "../../src/conformance/case.js";
+import { runCase } from "../../tools/conformance/case.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { archivedCases } from "../support/archived-cases.js";
 import { atTheEnd, MemoryEnd, prepare } from "../support/memory-end.js";

@@ -2,7 +2,7 @@
 // packed operands, padding and biases; what must be refused is; and a decoder's steps in place of a state.
 import { describe, expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
-import { of } from "../../src/graph/case.js";
+import { of } from "../../tools/cases/shared/case.js";
 import { type AttributeInput, buildModel, float, initializer, node, value } from "../../src/onnx/build.js";
 import type { ModelTensor } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";

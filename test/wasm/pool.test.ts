@@ -10,7 +10,7 @@ import type { WorkerHandle } from "../../src/base/platform.js";
 import type { WorkerStart } from "../../src/backends/wasm/control.js";
 import { WasmMemory } from "../../src/backends/wasm/memory.js";
 import { KernelPool } from "../../src/backends/wasm/pool.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import type { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { nodePlatform } from "../../src/platform/node.js";
@@ -373,7 +373,6 @@ describe("a process", () => {
     const copy = join(scratch, "copy");
     mkdirSync(copy);
     cpSync(join(root, "dist"), join(copy, "dist"), { recursive: true });
-    cpSync(join(root, "node_modules/@bufbuild"), join(copy, "node_modules/@bufbuild"), { recursive: true });
     writeFileSync(join(copy, "package.json"), readFileSync(join(root, "package.json")));
     rmSync(join(copy, "dist/platform/kernel-worker-node.js"));
     const out = inProcess(

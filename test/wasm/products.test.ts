@@ -1,7 +1,7 @@
 // The fast paths of matrix products beside the reference, with one to three threads and both builds: float weights of every type as they lie,
 // for one row, few and many; integers to the last bit; weights with scales; Gemm with its transpositions.
 import { test } from "vitest";
-import { of } from "../../src/graph/case.js";
+import { of } from "../../tools/cases/shared/case.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import type { View } from "../../src/tensor/view.js";
 import { type Feed, randomFrom, randomView } from "./fast-path.js";

@@ -1,7 +1,7 @@
 // A program that runs again takes what the run before found: results must not depend on it, whatever happened in between.
 import { expect, test, vi } from "vitest";
 import { WasmEngine } from "../../src/backends/wasm/engine.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";

@@ -1,6 +1,6 @@
 // The fast path of Resize and Upsample against the reference implementation: every mode, up and down, along any axes.
 import { test } from "vitest";
-import { of } from "../../src/graph/case.js";
+import { of } from "../../tools/cases/shared/case.js";
 import { type AttributeInput, float, floats } from "../../src/onnx/build.js";
 import { type Feed, randomFrom, randomView } from "./fast-path.js";
 import { checking, pick, rounds, useVariants } from "./light-checks.js";

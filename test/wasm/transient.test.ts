@@ -3,7 +3,7 @@
 import { expect, test, vi } from "vitest";
 import { WasmMemory } from "../../src/backends/wasm/memory.js";
 import { TransientBlocks } from "../../src/backends/wasm/transient.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { tokenFeeds } from "../support/decoding.js";

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Browser } from "playwright-core";
 import { CausalLM } from "../../src/entry/node.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
 import { type RunningServer, startServer } from "../browser/server.js";

@@ -1,6 +1,6 @@
 // Which backend runs a session, and what is said where a GPU cannot be had, is no GPU, is too small, or goes away.
 import { describe, expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { backends } from "../../src/entry/backends.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";

@@ -1,6 +1,6 @@
 // ONNX's cases for caches and attention on a GPU, and how many of them stay on it. A sample in the tests, all of them in the soak.
 import { describe, expect, test } from "vitest";
-import { runCase } from "../../src/conformance/case.js";
+import { runCase } from "../../tools/conformance/case.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { archivedCases } from "../support/archived-cases.js";
 import { noWebgpu } from "../support/backends.js";

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
-import { publishedDecoder } from "../../src/demo/published-decoder.js";
+import { publishedDecoder } from "../../tools/demo/published-decoder.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { noWebgpu } from "../support/backends.js";

@@ -1,7 +1,7 @@
 // The decode loop that does not wait: texts drawn on a device with several tokens under way are those that are chosen on the host, however
 // they end, and what is left behind is right for the next text.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type { Generation, GenerationSummary } from "../../src/generate/generation.js";
 import type { GenerateOptions } from "../../src/generate/options.js";

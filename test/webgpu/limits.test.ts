@@ -2,7 +2,7 @@
 // its name, its size, the limit and the way out, before anything runs.
 import { describe, expect, test } from "vitest";
 import { pieceFunctions, throughPieces } from "../../src/backends/webgpu/pieces.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";

@@ -3,7 +3,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { noWebgpu } from "../support/backends.js";
 import { step, tokenAt, tokens } from "../support/decoding.js";

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { roomFor } from "../../src/backends/webgpu/landing.js";
 import { Decoder } from "../../src/cache/decoder.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { initializer, node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";

@@ -1,7 +1,7 @@
 // Runs that are begun before the results of others are there: what a state holds meanwhile, what it costs, and what becomes of it when a run
 // is refused or the device goes away.
 import { describe, expect, test } from "vitest";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { Decoder } from "../../src/cache/decoder.js";
 import { LanguageModel } from "../../src/generate/causal-lm.js";

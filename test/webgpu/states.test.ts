@@ -4,7 +4,7 @@ import { EvictingState } from "../../src/cache/evicting-state.js";
 import { recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
-import { generatedDecoder, smallSizes } from "../../src/demo/decoder.js";
+import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { SessionOptions } from "../../src/session/options.js";

@@ -2,7 +2,7 @@
 // browsers do with it is in test/browser.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
-import { generatedDecoder } from "../../src/demo/decoder.js";
+import { generatedDecoder } from "../../tools/demo/decoder.js";
 import * as here from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";

@@ -1,6 +1,6 @@
 // Small models with caches of every kind, and what each says alone: computed by the reference implementation of the graph as it is, without a
 // state, its caches carried by hand.
-import { smallSizes, generatedDecoder } from "../../../src/demo/decoder.js";
+import { smallSizes, generatedDecoder } from "../../../tools/demo/decoder.js";
 import { InferenceSession } from "../../../src/entry/node.js";
 import { buildModel, initializer, node, value } from "../../../src/onnx/build.js";
 import { writeModel } from "../../../src/onnx/write.js";

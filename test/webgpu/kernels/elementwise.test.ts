@@ -1,7 +1,7 @@
 // Elementwise work on WebGPU beside the reference: every operator that has a kernel, on random shapes, types and layouts, special numbers
 // included.
 import { describe, expect, test } from "vitest";
-import { of } from "../../../src/graph/case.js";
+import { of } from "../../../tools/cases/shared/case.js";
 import type { Feed } from "../../wasm/fast-path.js";
 import { float } from "../../../src/onnx/build.js";
 import type { ElementType } from "../../../src/tensor/element-type.js";

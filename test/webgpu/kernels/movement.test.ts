@@ -1,6 +1,6 @@
 // Moving elements on WebGPU beside the reference, to the bit: types of every size, odd lengths, gaps, and units from a byte to four words.
 import { describe, expect, test } from "vitest";
-import { of } from "../../../src/graph/case.js";
+import { of } from "../../../tools/cases/shared/case.js";
 import { type ElementType, traitsOf } from "../../../src/tensor/element-type.js";
 import { Tensor } from "../../../src/tensor/tensor.js";
 import { bytesIn, View } from "../../../src/tensor/view.js";

@@ -1,6 +1,6 @@
 // What WebGPU makes of rows, beside the reference: reductions along any axes, softmax, extremes and their places, running sums.
 import { describe, expect, test } from "vitest";
-import { of } from "../../../src/graph/case.js";
+import { of } from "../../../tools/cases/shared/case.js";
 import type { ElementType } from "../../../src/tensor/element-type.js";
 import { noWebgpu } from "../../support/backends.js";
 import { type Feed, randomFrom, randomView } from "../../wasm/fast-path.js";

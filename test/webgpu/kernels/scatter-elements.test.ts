@@ -2,7 +2,7 @@
 // state's cache itself, run after run.
 import { describe, expect, test } from "vitest";
 import { InferenceSession } from "../../../src/entry/node.js";
-import { of } from "../../../src/graph/case.js";
+import { of } from "../../../tools/cases/shared/case.js";
 import { buildModel, node, value } from "../../../src/onnx/build.js";
 import { writeModel } from "../../../src/onnx/write.js";
 import { type ElementType, traitsOf } from "../../../src/tensor/element-type.js";

@@ -1,0 +1,10 @@
+/** insitu's own version, as its package.json has it. */
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** The version; this file lies two folders below package.json, built and bundled. */
+export function insituVersion(): string {
+  const path = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "package.json");
+  return (JSON.parse(readFileSync(path, "utf8")) as { version: string }).version;
+}

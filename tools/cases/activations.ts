@@ -1,0 +1,103 @@
+import { type CaseAttribute, of, type OpCase } from "./shared/case.js";
+
+const x = [-2, -0.5, 0, 0.5, 2];
+
+const activation = (
+  op: string,
+  opset: number,
+  y: readonly number[],
+  attrs: Readonly<Record<string, CaseAttribute>> = {},
+): OpCase => ({
+  op,
+  opset,
+  shows: `${op} on both sides of 0`,
+  attrs,
+  inputs: [of("float32", [5], x)],
+  outputs: [of("float32", [5], y)],
+  tolerance: 1e-6,
+});
+
+export const cases: readonly OpCase[] = [
+  activation("Relu", 14, [0, 0, 0, 0.5, 2]),
+  activation("LeakyRelu", 16, [-0.02, -0.005, 0, 0.5, 2]),
+  activation("ThresholdedRelu", 22, [0, 0, 0, 0, 2]),
+  activation("Elu", 22, [-1.7293295, -0.7869387, 0, 0.5, 2], { alpha: { float: 2 } }),
+  activation("Celu", 28, [-1.2642411, -0.4423984, 0, 0.5, 2], { alpha: { float: 2 } }),
+  activation("Selu", 22, [-1.5201665, -0.6917582, 0, 0.5253505, 2.101402]),
+  activation("Gelu", 20, [-0.0455003, -0.1542688, 0, 0.3457312, 1.9544997]),
+  activation("Gelu", 20, [-0.0454023, -0.154286, 0, 0.345714, 1.9545977], { approximate: "tanh" }),
+  activation("HardSigmoid", 22, [0.1, 0.4, 0.5, 0.6, 0.9]),
+  activation("HardSwish", 22, [-0.3333333, -0.2083333, 0, 0.2916667, 1.6666667]),
+  activation("Mish", 22, [-0.2525015, -0.2207435, 0, 0.3752452, 1.9439589]),
+  activation("Sigmoid", 13, [0.1192029, 0.3775407, 0.5, 0.6224593, 0.8807971]),
+  activation("Softplus", 22, [0.126928, 0.474077, 0.6931472, 0.974077, 2.126928]),
+  activation("Softsign", 22, [-0.6666667, -0.3333333, 0, 0.3333333, 0.6666667]),
+  activation("Swish", 24, [-0.2384058, -0.1887703, 0, 0.3112297, 1.7615942]),
+  activation("Shrink", 9, [-1.5, 0, 0, 0, 1.5], { bias: { float: 0.5 }, lambd: { float: 1 } }),
+  {
+    op: "Softplus",
+    opset: 22,
+    shows: "large values neither overflow nor vanish",
+    inputs: [of("float32", [3], [1000, -1000, NaN])],
+    outputs: [of("float32", [3], [1000, 0, NaN])],
+  },
+  {
+    op: "Relu",
+    opset: 14,
+    shows: "integers, exactly",
+    inputs: [of("int64", [2], [9007199254740993n, -1n])],
+    outputs: [of("int64", [2], [9007199254740993n, 0n])],
+  },
+  {
+    op: "Shrink",
+    opset: 9,
+    shows: "integers truncate after the bias",
+    attrs: { bias: { float: 0.5 }, lambd: { float: 1 } },
+    inputs: [of("int32", [3], [-3, 1, 3])],
+    outputs: [of("int32", [3], [-2, 0, 2])],
+  },
+  {
+    op: "Gelu",
+    opset: 20,
+    shows: "an unknown approximation is refused",
+    attrs: { approximate: "sigmoid" },
+    inputs: [of("float32", [1], [0])],
+    throws: /attribute "approximate" must be one of "none", "tanh"/,
+  },
+  {
+    op: "SwiGLU",
+    opset: 28,
+    shows: "the gate is swish of A",
+    inputs: [of("float32", [2], [2, -2]), of("float32", [2], [10, 10])],
+    outputs: [of("float32", [2], [17.615942, -2.384058])],
+    tolerance: 1e-6,
+  },
+  {
+    op: "SwiGLU",
+    opset: 28,
+    shows: "nothing is broadcast",
+    inputs: [of("float32", [2], [2, -2]), of("float32", [1], [10])],
+    throws: /A \[2\] and B \[1\] must have the same shape/,
+  },
+  {
+    op: "PRelu",
+    opset: 16,
+    shows: "slope is broadcast to X",
+    inputs: [of("float32", [2, 2], [-1, 2, -3, -4]), of("float32", [2], [10, 100])],
+    outputs: [of("float32", [2, 2], [-10, 2, -30, -400])],
+  },
+  {
+    op: "PRelu",
+    opset: 9,
+    shows: "64-bit integers wrap",
+    inputs: [of("int64", [1], [-(2n ** 62n)]), of("int64", [1], [3n])],
+    outputs: [of("int64", [1], [2n ** 62n])],
+  },
+  {
+    op: "PRelu",
+    opset: 16,
+    shows: "X is not broadcast to slope",
+    inputs: [of("float32", [1], [-1]), of("float32", [2], [10, 100])],
+    throws: /slope \[2\] must broadcast to X \[1\]/,
+  },
+];

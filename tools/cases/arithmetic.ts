@@ -1,0 +1,81 @@
+import { of, type OpCase } from "./shared/case.js";
+
+export const cases: readonly OpCase[] = [
+  {
+    op: "Add",
+    opset: 14,
+    shows: "broadcasting in both directions",
+    inputs: [of("float32", [2, 1], [1, 2]), of("float32", [3], [10, 20, 30])],
+    outputs: [of("float32", [2, 3], [11, 21, 31, 12, 22, 32])],
+  },
+  {
+    op: "Add",
+    opset: 7,
+    shows: "64-bit integers wrap",
+    inputs: [of("int64", [1], [2n ** 63n - 1n]), of("int64", [], [1n])],
+    outputs: [of("int64", [1], [-(2n ** 63n)])],
+  },
+  {
+    op: "Add",
+    opset: 14,
+    shows: "a dimension of 0 broadcasts against 1",
+    inputs: [of("float32", [2, 0], []), of("float32", [2, 1], [1, 2])],
+    outputs: [of("float32", [2, 0], [])],
+  },
+  {
+    op: "Add",
+    opset: 14,
+    shows: "shapes that do not broadcast are refused",
+    inputs: [of("float32", [2], [1, 2]), of("float32", [3], [1, 2, 3])],
+    throws: /\[2\] and \[3\] do not broadcast: 2 against 3/,
+  },
+  {
+    op: "Add",
+    opset: 14,
+    shows: "types that differ are refused",
+    inputs: [of("float32", [1], [1]), of("float16", [1], [1])],
+    throws: /B must have the type of the other operands of T/,
+  },
+  {
+    op: "Sub",
+    opset: 14,
+    shows: "unsigned integers wrap",
+    inputs: [of("uint8", [2], [1, 5]), of("uint8", [1], [3])],
+    outputs: [of("uint8", [2], [254, 2])],
+  },
+  {
+    op: "Mul",
+    opset: 14,
+    shows: "the low 32 bits of a product are exact",
+    inputs: [of("uint32", [1], [0xffffffff]), of("uint32", [1], [0xfffffffb])],
+    outputs: [of("uint32", [1], [5])],
+  },
+  {
+    op: "Mul",
+    opset: 14,
+    shows: "float16 overflows to infinity",
+    inputs: [of("float16", [2], [60000, 2]), of("float16", [], [2])],
+    outputs: [of("float16", [2], [Infinity, 4])],
+  },
+  {
+    op: "Div",
+    opset: 14,
+    shows: "integers truncate toward zero, and by zero give 0",
+    inputs: [of("int32", [4], [-7, 7, -(2 ** 31), 5]), of("int32", [4], [2, -2, -1, 0])],
+    outputs: [of("int32", [4], [-3, -3, -(2 ** 31), 0])],
+  },
+  {
+    op: "Div",
+    opset: 7,
+    shows: "64-bit integers truncate too",
+    inputs: [of("int64", [3], [-7n, 2n ** 62n + 1n, 5n]), of("int64", [3], [2n, 1n, 0n])],
+    outputs: [of("int64", [3], [-3n, 2n ** 62n + 1n, 0n])],
+  },
+  {
+    op: "Div",
+    opset: 14,
+    shows: "floats by zero",
+    inputs: [of("float32", [3], [1, -1, 0]), of("float32", [], [0])],
+    outputs: [of("float32", [3], [Infinity, -Infinity, NaN])],
+  },
+];

@@ -1,0 +1,136 @@
+import { of, type OpCase } from "./shared/case.js";
+import { type ElementType, traitsOf } from "#insitu/tensor/element-type.js";
+import type { View } from "#insitu/tensor/view.js";
+
+const cast = (
+  shows: string,
+  input: View,
+  to: ElementType,
+  values: Parameters<typeof of>[2],
+  attrs: OpCase["attrs"] = {},
+): OpCase => ({
+  op: "Cast",
+  opset: 28,
+  shows,
+  attrs: { to: traitsOf(to).code, ...attrs },
+  inputs: [input],
+  outputs: [of(to, input.shape, values)],
+});
+
+export const cases: readonly OpCase[] = [
+  cast("floats truncate toward zero", of("float32", [4], [1.9, -1.9, 300.7, NaN]), "int8", [1, -1, 44, 0]),
+  cast("integers keep the bits that fit", of("int16", [2], [200, -1]), "int8", [-56, -1]),
+  cast("a negative number as uint64", of("int8", [1], [-1]), "uint64", [2n ** 64n - 1n]),
+  cast("anything but 0 is true", of("float32", [4], [0, -0, 0.1, NaN]), "bool", [0, 0, 1, 1]),
+  cast("a 64-bit integer is rounded once", of("int64", [1], [2n ** 60n + 2n ** 36n + 1n]), "float32", [
+    2 ** 60 + 2 ** 37,
+  ]),
+  cast("float16 overflows to infinity", of("float32", [2], [65519, 65520]), "float16", [65504, Infinity]),
+  cast("bfloat16 rounds ties to even", of("float32", [2], [1.00390625, 1.01171875]), "bfloat16", [1, 1.015625]),
+  cast("float8 saturates", of("float32", [3], [1e6, -Infinity, NaN]), "float8e4m3fn", [448, -448, NaN]),
+  cast("float8 does not, if told so", of("float32", [2], [1e6, -Infinity]), "float8e5m2", [Infinity, -Infinity], {
+    saturate: 0,
+  }),
+  cast("float8e8m0 rounds up", of("float32", [3], [1.1, 2, 0]), "float8e8m0", [2, 2, 2 ** -127]),
+  cast("float8e8m0 rounds down", of("float32", [2], [1.9, 2]), "float8e8m0", [1, 2], { round_mode: "down" }),
+  cast("float8e8m0 has no 0 without saturation", of("float32", [2], [0, Infinity]), "float8e8m0", [NaN, NaN], {
+    round_mode: "nearest",
+    saturate: 0,
+  }),
+  cast("4-bit integers keep their bits", of("float32", [3], [-9, 8, 7]), "int4", [7, -8, 7]),
+  cast("2-bit integers keep their bits", of("int32", [3], [-1, 2, 5]), "uint2", [3, 2, 1]),
+  cast("float4 saturates", of("float16", [3], [0.3, 100, -2.5]), "float4e2m1", [0.5, 6, -2]),
+  cast(
+    "float6e2m3 rounds ties to even",
+    of("float32", [6], [0.0625, 0.1875, -4.25, 4.75, 7.74, 0.06]),
+    "float6e2m3",
+    [0, 0.25, -4, 5, 7.5, 0],
+  ),
+  cast(
+    "float6e3m2 rounds ties to even",
+    of("float64", [5], [0.03125, 0.09375, -9, 11, 0.0313]),
+    "float6e3m2",
+    [0, 0.125, -8, 12, 0.0625],
+  ),
+  cast("float6 saturates, whatever it is told", of("float16", [3], [Infinity, -1e4, 29]), "float6e3m2", [28, -28, 28], {
+    saturate: 0,
+  }),
+  cast("float6 has no NaN: it becomes −0", of("float32", [2], [NaN, 1]), "float6e2m3", [-0, 1]),
+  cast("integers to float6", of("int64", [5], [-9n, 6n, 7n, 8n, 100n]), "float6e2m3", [-7.5, 6, 7, 7.5, 7.5]),
+  cast("4 bits to 6 bits", of("int4", [5], [-8, -1, 0, 3, 7]), "float6e3m2", [-8, -1, 0, 3, 7]),
+  cast(
+    "6 bits to 6 bits",
+    of("float6e3m2", [5], [28, -0.0625, 0.3125, 1.25, -7]),
+    "float6e2m3",
+    [7.5, -0, 0.25, 1.25, -7],
+  ),
+  cast("from 6 bits", of("float6e2m3", [5], [7.5, -0.125, 1.875, 0, -6]), "float16", [7.5, -0.125, 1.875, 0, -6]),
+  cast("6 bits to integers", of("float6e3m2", [3], [28, -1.75, 0.5]), "int4", [-4, -1, 0]),
+  cast("6 bits to strings", of("float6e2m3", [3], [7.5, -0.125, 1]), "string", ["7.5", "-0.125", "1.0"]),
+  cast("from 4 bits", of("uint4", [3], [0, 9, 15]), "float64", [0, 9, 15]),
+  cast("from strings", of("string", [5], ["3.14", "1e-5", "+INF", "-inf", "NaN"]), "float64", [
+    3.14,
+    1e-5,
+    Infinity,
+    -Infinity,
+    NaN,
+  ]),
+  cast("strings to integers, exactly", of("string", [2], ["9007199254740993", "100.5"]), "int64", [
+    9007199254740993n,
+    100n,
+  ]),
+  cast("strings to bools", of("string", [3], ["0", "2", "True"]), "bool", [0, 1, 1]),
+  cast("floats to strings", of("float32", [4], [314.15926, 1, -0.1, NaN]), "string", [
+    "314.15927",
+    "1.0",
+    "-0.1",
+    "NaN",
+  ]),
+  cast("integers to strings", of("uint64", [1], [2n ** 64n - 1n]), "string", ["18446744073709551615"]),
+  {
+    op: "Cast",
+    opset: 25,
+    shows: "a string that spells no number is refused",
+    attrs: { to: 1 },
+    inputs: [of("string", [1], ["hello"])],
+    throws: /a string must spell a number to become float32, got "hello"/,
+  },
+  {
+    op: "Cast",
+    opset: 25,
+    shows: "complex numbers are refused",
+    attrs: { to: 14 },
+    inputs: [of("float32", [1], [1])],
+    throws: /output cannot be tensor\(complex64\)/,
+  },
+  {
+    op: "Cast",
+    opset: 13,
+    shows: "saturate came with opset 19",
+    attrs: { to: 1, saturate: 0 },
+    inputs: [of("int32", [1], [1])],
+    throws: /unknown attribute "saturate"/,
+  },
+  {
+    op: "CastLike",
+    opset: 15,
+    shows: "the type of the other operand",
+    inputs: [of("float32", [2], [1.5, -2.5]), of("int64", [0], [])],
+    outputs: [of("int64", [2], [1n, -2n])],
+  },
+  {
+    op: "CastLike",
+    opset: 28,
+    shows: "6-bit floats are Cast's alone",
+    inputs: [of("float32", [1], [1]), of("float6e2m3", [1], [0])],
+    throws: /target_type must be one of 24 types, .* got tensor\(float6e2m3\)/,
+  },
+  {
+    op: "CastLike",
+    opset: 19,
+    shows: "float8 without saturation",
+    attrs: { saturate: 0 },
+    inputs: [of("float32", [1], [1e6]), of("float8e4m3fnuz", [1], [0])],
+    outputs: [of("float8e4m3fnuz", [1], [NaN])],
+  },
+];

@@ -1,0 +1,42 @@
+import { of, type OpCase } from "./shared/case.js";
+
+const domain = "com.microsoft";
+const cos = of("float32", [3, 1], [1, 0, -1]);
+const sin = of("float32", [3, 1], [0, 1, 0]);
+
+export const cases: readonly OpCase[] = [
+  {
+    op: "RotaryEmbedding",
+    domain,
+    opset: 1,
+    shows: "one offset: the positions of every sample count from it",
+    inputs: [of("float32", [2, 2, 2], [1, 2, 3, 4, 5, 6, 7, 8]), of("int64", [1], [1]), cos, sin],
+    outputs: [of("float32", [2, 2, 2], [-2, 1, -3, -4, -6, 5, -7, -8])],
+  },
+  {
+    op: "RotaryEmbedding",
+    domain,
+    opset: 1,
+    shows: "part of a head turns, its rest passes; 4 dimensions keep heads before tokens",
+    attrs: { rotary_embedding_dim: 2, num_heads: 1, interleaved: 1 },
+    inputs: [of("float32", [1, 1, 2, 3], [1, 2, 9, 3, 4, 8]), of("int64", [1, 2], [1, 0]), cos, sin],
+    outputs: [of("float32", [1, 1, 2, 3], [-2, 1, 9, 3, 4, 8])],
+  },
+  {
+    op: "RotaryEmbedding",
+    domain,
+    opset: 1,
+    shows: "an offset that runs past the tables is refused",
+    inputs: [of("float32", [1, 2, 2], [1, 2, 3, 4]), of("int64", [1], [2]), cos, sin],
+    throws: /position_ids must lie in \[0, 1\] for caches of 3 rows and 2 tokens, got 2/,
+  },
+  {
+    op: "RotaryEmbedding",
+    domain,
+    opset: 1,
+    shows: "a part without num_heads is refused",
+    attrs: { rotary_embedding_dim: 2 },
+    inputs: [of("float32", [1, 1, 2], [1, 2]), of("int64", [1], [0]), cos, sin],
+    throws: /rotary_embedding_dim needs num_heads/,
+  },
+];
