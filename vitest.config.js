@@ -2,7 +2,9 @@ import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import { wholeSuites } from "./scripts/gate.mjs";
 import LongestFirst from "./scripts/longest-first.mjs";
+import { folderOf, rooms } from "./scripts/rooms.mjs";
 
 /** Workers started from a source file must be JavaScript: the tests use the built ones. */
 const builtWorkers = {
@@ -21,10 +23,17 @@ if (process.env.VK_ICD_FILENAMES === undefined && existsSync(swiftShader)) proce
 
 const oneCore = fileURLToPath(new URL("test/support/one-core.cjs", import.meta.url));
 
+const whole = wholeSuites();
+
 export default defineConfig({
   plugins: [builtWorkers],
-  // The tools reach the library as files of dist/; under test they share the sources with the suites.
-  resolve: { alias: { "#insitu": fileURLToPath(new URL("src", import.meta.url)) } },
+  // Tools and packages are reached as files of dist/; under test all are the sources that the suites import.
+  resolve: {
+    alias: Object.keys(rooms).map((room) => ({
+      find: `#insitu/${room}`,
+      replacement: fileURLToPath(new URL(folderOf(room), import.meta.url)),
+    })),
+  },
   test: {
     include: ["test/**/*.test.{js,ts}"],
     // Processes, one more than there are cores, since suites wait for programs that they start, and some at most: several read how much memory
@@ -36,9 +45,10 @@ export default defineConfig({
       NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ""} --require ${JSON.stringify(oneCore)}`,
       // The compiler and the linter for types are programs in Go that end soon: collecting their garbage would take a third of their time.
       GOGC: "400",
+      INSITU_WHOLE_SUITES: whole.join(","),
     },
     globalSetup: ["test/support/shared-folder.ts"],
-    setupFiles: ["test/support/sample-setup.ts", "test/support/equality-setup.ts"],
+    setupFiles: ["test/support/sample-setup.ts", "test/support/equality-setup.ts", "test/support/poison-setup.ts"],
     // Guards against hangs: a slow machine is no failure.
     testTimeout: 300_000,
     hookTimeout: 300_000,

@@ -13,10 +13,11 @@ const dist = join(root, "dist");
 const sections = [
   {
     title: "Text",
-    rooms: ["generate", "engine", "hub"],
+    rooms: ["generate", "engine"],
     also: ["CausalLM"],
     first: ["CausalLM", "GenerateOptions", "Generation"],
   },
+  { title: "Models by name", rooms: ["hub", "platform"], also: ["models"], first: ["models", "Models"] },
   {
     title: "Sessions, states and tensors",
     rooms: ["entry", "session", "tensor", "backends", "plan", "base"],
@@ -25,7 +26,7 @@ const sections = [
   { title: "Operators as functions", rooms: ["functions"] },
   {
     title: "Pages and eviction",
-    rooms: ["cache"],
+    rooms: ["cache", "eviction"],
     also: ["CacheType", "PageLayout", "PagesOptions"],
     first: ["PagedState"],
   },
@@ -50,7 +51,9 @@ function read(path) {
   const file = { path, text, declared: new Map(), imported: new Map(), exported: new Map(), stars: [] };
   files.set(path, file);
   const target = ({ value }) =>
-    value.startsWith(".") ? join(dirname(path), value.replace(/\.js$/, ".d.ts")) : undefined;
+    /^(\.|#insitu\/)/.test(value)
+      ? join(value.startsWith("#") ? dist : dirname(path), value.replace("#insitu/", "").replace(/\.js$/, ".d.ts"))
+      : undefined;
   const nameOf = (node) => node.name ?? node.value;
   const declare = (node, start) => {
     const names =

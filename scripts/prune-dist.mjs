@@ -1,11 +1,12 @@
 // Removes from dist/ what earlier builds wrote for sources that are gone: all of dist/ is packed, and a test could still import it.
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { folderOf } from "./rooms.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Folders of dist/ that are not src/'s. */
-const others = ["browser", ".tsbuildinfo"];
+const others = ["browser", "node", ".tsbuildinfo"];
 
 /** Prunes a folder of dist/, given from there with a slash at its end. */
 export function pruneDist(folder = "") {
@@ -14,7 +15,8 @@ export function pruneDist(folder = "") {
     const path = folder + entry.name;
     if (folder === "" && others.includes(entry.name)) continue;
     const source = entry.isDirectory() ? path : path.replace(/(\.d\.ts|\.js)$/, ".ts");
-    const home = path.split("/")[0] === "tools" ? "" : "src/";
+    const [room] = path.split("/");
+    const home = room === "tools" || source === "tools" ? "" : `${folderOf(room).split("/")[0]}/`;
     if (!existsSync(root + home + source)) rmSync(`${root}dist/${path}`, { recursive: true });
     else if (entry.isDirectory()) pruneDist(`${path}/`);
   }

@@ -1,14 +1,16 @@
-// The rooms of src/ in import order, and the tsconfig.json that each one gets: a room imports only what it lists here, and lists what it imports.
+// The rooms of the library in import order, and the tsconfig.json that each one gets: a room imports only what it lists here, and lists what it imports.
 // `node scripts/rooms.mjs` writes the files; the tests check that they are up to date.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 /**
- * Room → the rooms it may import directly. `node: true` marks the rooms that may use Node's own types; `inferred: true` those whose exports
+ * Room → the rooms it may import directly. Rooms are folders of src/; `apart: true` marks those of packages/, which are families of their own beside the
+ * core, and are imported as `#insitu/<room>/<file>.js`, here and there. `node: true` marks the rooms that may use Node's own types; `inferred: true` those whose exports
  * have the types that follow from what they say, so that a declaration does not repeat itself as a type.
  */
 export const rooms = {
   base: { imports: [] },
+  text: { imports: ["base"], apart: true },
   tensor: { imports: ["base"] },
   onnx: { imports: ["base", "tensor"] },
   graph: { imports: ["base", "tensor", "onnx"] },
@@ -19,17 +21,20 @@ export const rooms = {
   plan: { imports: ["base", "tensor", "graph"] },
   backends: { imports: ["base", "tensor", "graph", "wasm-kernels", "webgpu-kernels", "plan"] },
   explain: { imports: ["base", "tensor", "graph", "plan", "backends"] },
-  rewrite: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes"] },
+  rewrite: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes", "plan"] },
   session: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes", "plan", "backends", "explain", "rewrite"] },
   functions: { imports: ["base", "tensor", "graph", "ops"] },
   cache: { imports: ["base", "tensor", "onnx", "rewrite", "session"] },
   schedule: { imports: ["base"] },
   engine: { imports: ["base", "tensor", "session", "cache", "schedule"] },
-  generate: { imports: ["base", "session", "cache", "engine"] },
-  grammar: { imports: ["base", "engine", "generate"] },
-  serve: { imports: ["base", "cache", "schedule", "engine", "generate"], inferred: true },
-  hub: { imports: ["base"], node: true },
-  platform: { imports: ["base", "backends"], node: true },
+  eviction: { imports: ["base", "tensor", "rewrite", "session", "cache"], apart: true },
+  dialogue: { imports: ["base", "engine"] },
+  generate: { imports: ["base", "text", "tensor", "session", "cache", "engine", "dialogue"] },
+  grammar: { imports: ["base", "text", "engine"], apart: true },
+  serve: { imports: ["base", "cache", "schedule", "engine", "dialogue", "generate"], inferred: true },
+  hub: { imports: ["base"] },
+  platform: { imports: ["base", "backends", "hub"], node: true },
+  stores: { imports: ["base"], node: true, apart: true },
   entry: {
     imports: [
       "base",
@@ -43,16 +48,19 @@ export const rooms = {
       "functions",
       "cache",
       "engine",
+      "eviction",
       "generate",
       "grammar",
       "hub",
       "platform",
     ],
   },
-  worker: { imports: ["base", "tensor", "generate", "session", "hub", "platform", "entry"], node: true },
+  ai: { imports: ["base", "engine", "generate"] },
+  worker: { imports: ["base", "tensor", "session", "cache", "generate", "hub", "platform", "entry"], node: true },
   cli: {
     imports: [
       "base",
+      "tensor",
       "onnx",
       "graph",
       "plan",
@@ -66,6 +74,7 @@ export const rooms = {
       "serve",
       "hub",
       "platform",
+      "stores",
       "entry",
     ],
     node: true,
@@ -74,9 +83,18 @@ export const rooms = {
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
+/** The folder of a room, from the root. */
+export const folderOf = (room) => `${rooms[room]?.apart ? "packages" : "src"}/${room}`;
+
+/** The source of what is imported as `#insitu/<room>/<file>.js`, from the root. */
+export function sourceOf(specifier) {
+  const [room, ...rest] = specifier.replace("#insitu/", "").split("/");
+  return [folderOf(room), ...rest].join("/").replace(/\.js$/, ".ts");
+}
+
 /** The tsconfig.json text of one room. */
 export function tsconfig(room) {
-  const { imports, node, inferred } = rooms[room];
+  const { imports, node, inferred, apart } = rooms[room];
   return `${JSON.stringify(
     {
       extends: "../../tsconfig.base.json",
@@ -88,7 +106,9 @@ export function tsconfig(room) {
         ...(inferred ? { isolatedDeclarations: false } : {}),
       },
       include: ["./**/*.ts"],
-      references: imports.map((path) => ({ path: `../${path}` })),
+      references: imports.map((path) => ({
+        path: (rooms[path].apart === true) === (apart === true) ? `../${path}` : `../../${folderOf(path)}`,
+      })),
     },
     null,
     2,
@@ -97,8 +117,8 @@ export function tsconfig(room) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   for (const room of Object.keys(rooms)) {
-    const path = `${root}src/${room}/tsconfig.json`;
-    mkdirSync(`${root}src/${room}`, { recursive: true });
+    const path = `${root}${folderOf(room)}/tsconfig.json`;
+    mkdirSync(`${root}${folderOf(room)}`, { recursive: true });
     if (!existsSync(path) || readFileSync(path, "utf8") !== tsconfig(room)) writeFileSync(path, tsconfig(room));
   }
 }

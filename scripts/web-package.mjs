@@ -9,8 +9,8 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 /** Files below dist/ that begin the walk: each entry with its types. */
 const entries = ["index", "onnxruntime", "worker", "worker/model-worker-web", "platform/kernel-worker-web"];
 
-/** Relative paths that a module or a declaration names: imports of every kind, and URLs of workers. */
-const specifiers = /(?:from|import|new URL\()\s*\(?\s*["'](\.[^"']+)["']/g;
+/** Files that a module or a declaration names: imports of every kind, and URLs of workers. */
+const specifiers = /(?:from|import|new URL\()\s*\(?\s*["'](\.[^"']+|#insitu\/[^"']+)["']/g;
 
 /** Every file below dist/ that a page may come to load, by path. */
 export function webFiles() {
@@ -20,7 +20,9 @@ export function webFiles() {
     found.add(path);
     const text = readFileSync(join(root, "dist", path), "utf8");
     for (const [, specifier] of text.matchAll(specifiers)) {
-      const named = posix.join(posix.dirname(path), specifier);
+      const named = specifier.startsWith("#")
+        ? specifier.replace("#insitu/", "")
+        : posix.join(posix.dirname(path), specifier);
       // A declaration names modules: of those it needs the declarations.
       visit(path.endsWith(".d.ts") ? named.replace(/\.js$/, ".d.ts") : named);
     }

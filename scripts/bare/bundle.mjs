@@ -5,6 +5,7 @@ import { build } from "esbuild";
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { sourceOf } from "../rooms.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const [folder, ...entries] = process.argv.slice(2);
@@ -16,11 +17,9 @@ const hereOf = (path) => `new URL(${JSON.stringify(relative(root, path))}, \`fil
 const bare = {
   name: "bare",
   setup(bundle) {
-    bundle.onResolve({ filter: /^#insitu\// }, ({ path }) => ({
-      path: `${root}src/${path.slice(8).replace(/\.js$/, ".ts")}`,
-    }));
+    bundle.onResolve({ filter: /^#insitu\// }, ({ path }) => ({ path: root + sourceOf(path) }));
     bundle.onResolve({ filter: /^vitest$/ }, () => ({ path: `${root}scripts/bare/vitest.mjs` }));
-    bundle.onLoad({ filter: /\/(src|tools|test|scripts)\/.*\.(ts|mjs)$/ }, ({ path }) => {
+    bundle.onLoad({ filter: /\/(src|packages|tools|test|scripts)\/.*\.(ts|mjs)$/ }, ({ path }) => {
       let text = readFileSync(path, "utf8").replace(/^#!.*\n/, "");
       const globs = [];
       text = text.replace(

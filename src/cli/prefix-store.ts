@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { InsituError } from "../base/error.js";
 import type { CausalLM } from "../entry/node.js";
-import { openPageFolder } from "../platform/page-folder.js";
-import { openRedisPages } from "../platform/redis-pages.js";
+import { openPageFolder } from "#insitu/stores/page-folder.js";
+import { openRedisPages } from "#insitu/stores/redis-pages.js";
 import type { PrefixStore } from "../serve/running/prefix-store.js";
 import { modelFingerprint } from "./model-fingerprint.js";
 

@@ -1,11 +1,11 @@
 // Pools, sequences, pages and evicting states, made and called with values of every kind: they work, or throw an InsituError.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BlockPool } from "../../src/cache/block-pool.js";
-import { EvictingState } from "../../src/cache/evicting-state.js";
+import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { headBudgets, heavyHitters, recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
-import { PerHeadState, type PerHeadText } from "../../src/cache/per-head-state.js";
+import { PerHeadState, type PerHeadText } from "../../packages/eviction/per-head-state.js";
 import { withAttentionScores } from "../../src/rewrite/scores-model.js";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";

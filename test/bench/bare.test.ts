@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import type { Report } from "../../tools/bench/report.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -29,7 +30,7 @@ test("a bundle of the command line runs away from its packages", () => {
   }
 });
 
-test.skipIf(process.env["INSITU_SOAK"] === undefined)(
+test.skipIf(!soak)(
   "with the process of its models beside it, it measures them in a folder that has nothing else",
   () => {
     const folder = mkdtempSync(join(tmpdir(), "insitu-bare-"));

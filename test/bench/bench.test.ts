@@ -17,9 +17,9 @@ import { runBench } from "../../tools/bench/run.js";
 import { ratioText, reportText, timeText } from "../../tools/bench/table.js";
 import { builtCommand } from "../support/built.js";
 import { insituHere } from "../support/command-line.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const alone = { peers: [], missing: [{ name: "onnxruntime-node", install: "npm --prefix peers ci" }] };
 
 /** A load whose contestants give fixed results at once. */

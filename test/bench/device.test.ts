@@ -13,8 +13,8 @@ import { runBench } from "../../tools/bench/run.js";
 import { reportText } from "../../tools/bench/table.js";
 import { publishedDecoder, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { keepDevice } from "../support/device.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const hasDevice = await keepDevice().then(
   async (leave) => {
     await leave();

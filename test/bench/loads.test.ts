@@ -17,11 +17,10 @@ import { type DecoderForm, generatedDecoder, smallSizes } from "../../tools/demo
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
+import { soak } from "../support/soak.js";
 
 const loads: readonly Load[] = [attention, matmul, decode, prefill];
 const found = findPeers();
-const soak = process.env["INSITU_SOAK"] !== undefined;
-
 describe.each(loads)("$name", (load) => {
   test("all who take part agree", async () => {
     const report = await runBench([load], { quick: true, repeats: 1, found });

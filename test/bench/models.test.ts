@@ -11,6 +11,7 @@ import { smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { publishedShapes, qwen3 } from "../../tools/demo/published-shapes.js";
 import { readModel } from "../../src/onnx/read.js";
 import { noWebgpu } from "../support/backends.js";
+import { soak } from "../support/soak.js";
 
 test("everyone who is installed chooses the same tokens, and tells its memory", async () => {
   const report = await runBench([models], { quick: true, repeats: 1, threads: 1 });
@@ -27,8 +28,6 @@ test("everyone who is installed chooses the same tokens, and tells its memory", 
   }
   expect(Object.keys(report.versions)).toEqual(who);
 });
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
 
 test.runIf(soak && noWebgpu === undefined)("on a GPU too, with its caches there", async () => {
   const report = await runBench([models], { quick: true, repeats: 1, threads: 1, backend: "webgpu", only: "token" });

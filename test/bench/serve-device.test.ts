@@ -15,8 +15,7 @@ import type { Answered } from "../../tools/bench/serve/client.js";
 import { noWebgpu } from "../support/backends.js";
 import { builtCommand } from "../support/built.js";
 import { insituHere } from "../support/command-line.js";
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
+import { soak } from "../support/soak.js";
 
 const answer = (pieces: readonly number[], error?: string): Answered => ({
   error,

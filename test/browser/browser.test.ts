@@ -23,6 +23,7 @@ import { findChromium, howToInstall, startChromium } from "./chromium.js";
 import { decode } from "./decode.js";
 import { recipe } from "./recipes.js";
 import { isolation, type RunningServer, startServer } from "./server.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const here = fileURLToPath(new URL(".", import.meta.url));
@@ -306,7 +307,7 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
   });
 });
 
-const some = process.env["INSITU_SOAK"] === undefined ? 5 : 1;
+const some = soak ? 1 : 5;
 /** What is told where one of so many cases ran, and passed. */
 const passed = (every: number): object => ({ passed: Math.ceil(cases.length / every), others: [] });
 

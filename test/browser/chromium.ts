@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { type Browser, chromium } from "playwright-core";
+import { noteMissing } from "../support/missing.js";
 
 const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const folders = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/bin", "/snap/bin"];
@@ -14,7 +15,11 @@ const usualPlaces = [
 /** The Chromium to use, or undefined where there is none. A path in CHROMIUM that leads nowhere is a mistake, not an absence. */
 export function findChromium(): string | undefined {
   const named = process.env["CHROMIUM"];
-  if (named === undefined || named === "") return usualPlaces.find((path) => existsSync(path));
+  if (named === undefined || named === "") {
+    const found = usualPlaces.find((path) => existsSync(path));
+    if (found === undefined) noteMissing("Chromium", howToInstall);
+    return found;
+  }
   if (!existsSync(named)) throw new Error(`CHROMIUM names ${named}, which is not there`);
   return named;
 }

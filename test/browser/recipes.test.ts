@@ -14,12 +14,11 @@ import { copyPackage } from "../support/copied-package.js";
 import { findChromium, howToInstall, startChromium } from "./chromium.js";
 import { recipe } from "./recipes.js";
 import { isolation, startServer } from "./server.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const chromium = findChromium();
 if (chromium === undefined) console.log(howToInstall);
-const soak = process.env["INSITU_SOAK"] === "1";
-
 const html = (script: string): string =>
   `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><body></body><script type="module" src="${script}"></script>`;
 

@@ -1,18 +1,18 @@
 // What an eviction promises, whatever the policy: all rows that it names stay, fewer others than a block has, and the logits afterwards are
 // those of a long cache in which a mask shows each query what was there. Policies are written out a second time here.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { EvictingState } from "../../src/cache/evicting-state.js";
+import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { type EvictionPolicy, heavyHitters, recentWindow, rowsInBlocks } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
-import { PerHeadState } from "../../src/cache/per-head-state.js";
+import { PerHeadState } from "../../packages/eviction/per-head-state.js";
 import type { Sequence } from "../../src/cache/sequence.js";
 import { smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { decoderBytes, distance, pagedSession } from "./support.js";
 import { maskedLogits } from "./masked.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const seed = Number(process.env["INSITU_SEED"] ?? 4711);
 const bytes = decoderBytes({}, { ...smallSizes, positions: 4096 });
 

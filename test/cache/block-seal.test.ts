@@ -4,8 +4,9 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type NamedBlock, nameBlocks } from "../../src/cache/block-names.js";
 import { BlockSeal } from "../../src/cache/block-seal.js";
+import { soak } from "../support/soak.js";
 
-const count = process.env["INSITU_SOAK"] === undefined ? 400 : 10_000;
+const count = soak ? 10_000 : 400;
 const given = process.env["INSITU_SEED"] === undefined ? {} : { seed: Number(process.env["INSITU_SEED"]) };
 const byteLength = 1500;
 const tokens = Array.from({ length: 64 }, (_, at) => at * 7);

@@ -7,8 +7,8 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { step } from "../support/decoding.js";
 import { decoderBytes, distance, pagedSession } from "./support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const seed = Number(process.env["INSITU_SEED"] ?? 7);
 
 test.each([

@@ -2,11 +2,11 @@
 // refused; and whose memory the logits lie in.
 import { afterEach, expect, test, vi } from "vitest";
 import { Decoder } from "../../src/cache/decoder.js";
-import { EvictingState } from "../../src/cache/evicting-state.js";
+import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
-import { PerHeadState } from "../../src/cache/per-head-state.js";
+import { PerHeadState } from "../../packages/eviction/per-head-state.js";
 import { type DecoderForm, generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { node, value } from "../../src/onnx/build.js";
@@ -146,7 +146,7 @@ test("tokens of another type are read on pages too", async () => {
 test("an input that no decoder has is named, when a decoder is wanted", async () => {
   const odd = withInputs([value("inputs_embeds", "float32", ["batch", "sequence", 4])]);
   const message =
-    'input "inputs_embeds" is none that a text decoder has; known are input_ids, position_ids, attention_mask, write_indices, nonpad_kv_seqlen, logit_rows, num_logits_to_keep, use_cache_branch, slot_mapping, block_tables, seq_lens, query_starts and caches';
+    'input "inputs_embeds" is none that a text decoder has; known are input_ids, position_ids, attention_mask, write_indices, nonpad_kv_seqlen, logit_rows, num_logits_to_keep, use_cache_branch, slot_mapping, block_tables, seq_lens, query_starts, state_slots and caches';
   const session = await open(odd);
   expect(() => new Decoder(session)).toThrow(message);
   expect(() => new EvictingState(session, { capacity: 8, policy: recentWindow() })).toThrow(message);

@@ -13,16 +13,16 @@ import {
   recentWindow,
   rowsInBlocks,
 } from "../../src/cache/eviction.js";
-import { EvictingState } from "../../src/cache/evicting-state.js";
+import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { type Evicted, PagedState } from "../../src/cache/paged-state.js";
-import { PerHeadState } from "../../src/cache/per-head-state.js";
+import { PerHeadState } from "../../packages/eviction/per-head-state.js";
 import { withAttentionScores } from "../../src/rewrite/scores-model.js";
 import { smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { decoderBytes, distance, pagedSession } from "./support.js";
 import { maskedLogits } from "./masked.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const sizes = { ...smallSizes, positions: 16_384 };
 const text = (count: number): number[] => Array.from({ length: count }, (_, at) => (at * at * 7 + at * 3 + 5) % 128);
 

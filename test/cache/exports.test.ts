@@ -11,6 +11,7 @@ import { styledDecoder } from "../rewrite/styles.js";
 import { compareViews } from "../support/compare.js";
 import { bytesOf, models, packedSteps, toleranceOf } from "../rewrite/exports.js";
 import { pagedSession } from "./support.js";
+import { soak } from "../support/soak.js";
 
 /** Decoders whose masks are more than causality and a window: positions as biases. */
 const biased = ["bloom_op18_eager", "bloom_op24_eager"];
@@ -18,7 +19,6 @@ const biased = ["bloom_op18_eager", "bloom_op24_eager"];
 /** One of each kind; all of them in a long run. */
 const sample =
   /^(llama_op24|llama_op24_fp16|llama_op20_q4|mistral_op24|gemma2_op18_sdpa|gpt2_op18_sdpa|phi3_op18_sdpa|llama_op17_eager_ts)$/;
-const soak = process.env["INSITU_SOAK"] === "1";
 const chosen = models.filter((model) => !biased.includes(model) && (soak || sample.test(model)));
 
 for (const model of chosen) {

@@ -7,8 +7,8 @@ import { expect, test } from "vitest";
 import type { CacheType } from "../../src/rewrite/page-names.js";
 import { CausalLM } from "../../src/entry/node.js";
 import { logSumExp } from "../../src/engine/sampling.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const length = 512;
 const vocabulary = 4096;
 /** All there are, or the first. */

@@ -2,8 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { BlockPool } from "../../src/cache/block-pool.js";
 import { runPool } from "./pool-model.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const seed = Number(process.env["INSITU_SEED"] ?? 20260);
 const text = (count: number, from = 0): number[] => Array.from({ length: count }, (_, at) => (from + at * 7) % 997);
 

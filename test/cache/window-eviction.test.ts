@@ -1,10 +1,10 @@
 // Attention's windows count rows, and masks have a column for each: rows are taken out, or written over, only where both still see what
 // they would see by position.
 import { expect, test } from "vitest";
-import { EvictingState } from "../../src/cache/evicting-state.js";
+import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
-import { PerHeadState } from "../../src/cache/per-head-state.js";
+import { PerHeadState } from "../../packages/eviction/per-head-state.js";
 import type { Sequence } from "../../src/cache/sequence.js";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";

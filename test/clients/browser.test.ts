@@ -13,13 +13,13 @@ import { findChromium, howToInstall, startChromium } from "../browser/chromium.j
 import { isolation, type RunningServer, startServer } from "../browser/server.js";
 import { writeEmbedded, writeExported } from "./folders.js";
 import { missing, onInsitu, onOnnxruntime, peers, runClient } from "./project.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const here = fileURLToPath(new URL(".", import.meta.url));
 const page = readFileSync(join(root, "docs/onnxruntime.md"), "utf8");
 const chromium = findChromium();
 /** Bundlers and the GPU in a soak alone. */
-const soak = process.env["INSITU_SOAK"] === "1";
 const skipped = missing ?? (chromium === undefined ? howToInstall : undefined);
 if (skipped !== undefined) console.log(`transformers.js is not tried in a browser: ${skipped}`);
 

@@ -23,9 +23,9 @@ import {
   peers,
   runClient,
 } from "./project.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const soak = process.env["INSITU_SOAK"] === "1";
 const sampled = ["llama_op20_eager", "gemma3_op18_sdpa"];
 const exported = exportedDecoders.filter((name) => (soak ? !name.includes("static") : sampled.includes(name)));
 

@@ -5,15 +5,16 @@ import { describe, expect, test } from "vitest";
 import { runCase } from "../../tools/conformance/case.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { archivedCases } from "../support/archived-cases.js";
+import { soak } from "../support/soak.js";
 
 /** Cases that test nothing, and why: they must fail until their archive is made anew. */
 const untested: Readonly<Record<string, { readonly why: string; readonly reason: RegExp }>> = {
   test_trilu_random_014: { why: "its archive holds no output for it", reason: /output_0\.pb is missing/ },
 };
 
-const every = process.env["INSITU_SOAK"] === undefined ? 4 : 1;
+const every = soak ? 1 : 4;
 
-for (const archive of ["onnxruntime-contrib", "onnxruntime-clients", "random-operators"]) {
+for (const archive of ["onnxruntime-contrib", "onnxruntime-clients", "onnxruntime-decoders", "random-operators"]) {
   describe(`${archive}, every ${every === 1 ? "" : `${every}. `}case`, () => {
     const byOperator = new Map<string, ReturnType<typeof archivedCases>>();
     archivedCases(new URL(`${archive}.tar.br`, import.meta.url)).forEach((files, index) => {

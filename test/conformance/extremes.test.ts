@@ -15,6 +15,7 @@ import type { View } from "../../src/tensor/view.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { noWebgpu } from "../support/backends.js";
 import { keepDevice } from "../support/device.js";
+import { soak } from "../support/soak.js";
 
 /** Results that are not the archive's, and why. */
 interface Difference {
@@ -30,8 +31,6 @@ interface Difference {
 const { differences } = JSON.parse(readFileSync(new URL("extremes.json", import.meta.url), "utf8")) as {
   readonly differences: readonly Difference[];
 };
-const soak = process.env["INSITU_SOAK"] !== undefined;
-
 /** Forms that the tests run: each kind of kernel once, since SwiftShader takes long to compile them. */
 const sample =
   /^(attention_(1|softcap_20|scores)_float16|attention_(softcap_1|mask_20|grouped_9)_float32|cached_attention_1_float16|elements_float16|gate_float32|group_query_attention_sink_5_float16|matmul_weights_0_1_float16|paged_attention_1_float16|softmax_float32|causal_conv_float32)$/;

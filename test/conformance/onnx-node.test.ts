@@ -7,6 +7,7 @@ import { runCase } from "../../tools/conformance/case.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { archivedCases } from "../support/archived-cases.js";
+import { soak } from "../support/soak.js";
 
 interface Exceptions {
   /** Operators insitu does not have, and why. */
@@ -20,7 +21,6 @@ const cases = archivedCases(new URL("onnx-node-1.23.1.tar.br", import.meta.url))
 const family =
   /attention|tensorscatter|tensor_scatter|linear_attention|causal_conv|flexattention|flex_attention|rotary|rms_norm|swiglu/;
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const passing = new Set<string>();
 const missing = new Set<string>();
 

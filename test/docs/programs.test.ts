@@ -18,6 +18,7 @@ import { bytesOf } from "../rewrite/exports.js";
 import { noWebgpu } from "../support/backends.js";
 import { type InstalledPackage, installPackage } from "../support/installed-package.js";
 import { type Block, blocks, notPrograms } from "./blocks.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const transformers = join(peers, "node_modules/@huggingface/transformers");
@@ -59,11 +60,27 @@ const printed: Readonly<Record<string, readonly RegExp[]>> = {
     /^300 \d+ \[ 0, 1, 2, 3, \d+, \d+ \]\n$/,
     /^RepackCache on \d+ caches, in place, by repackRows\n$/,
   ],
+  tools: [
+    /^get_weather \{"city":"(Bern|Rome)","temperature":21\}\n[^]*user, assistant, tool, assistant/,
+    /^(Bern|Rome)\n\{ city: '(Bern|Rome)', temperature: 21 \}/,
+  ],
   rewrite: [/'nonpad_kv_seqlen'[^]* 4096 \d{4}/, /^\[ 1, 1, \d+ \] .*presents/i],
 };
 
 /** Packages of this repository that pages use beside insitu. */
-const others = ["hono", "@hono/node-server", "zod", "openai", "prom-client", "vite", "esbuild", "webgpu", "@types/node"];
+const others = [
+  "hono",
+  "@hono/node-server",
+  "zod",
+  "openai",
+  "prom-client",
+  "vite",
+  "esbuild",
+  "webgpu",
+  "@types/node",
+  "ai",
+  "@ai-sdk/provider",
+];
 
 beforeAll(() => {
   installed = installPackage();
@@ -143,8 +160,6 @@ test.each([
 const compiledOf = ({ page, line }: Block): string => join(installed.project, "compiled", page, `line-${line}.js`);
 const runProgram = (block: Block): Promise<Ended> => run(block.page, process.execPath, [compiledOf(block)]);
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
-
 /** A line that needs nothing but the package: no server, no terminal, no model of one's own. */
 const isRun = (line: string): boolean => /(^|\| )npx insitu (?!serve)/.test(line) && !/ # needs /.test(line);
 
@@ -157,7 +172,7 @@ const commands = needNothing.flatMap(({ page, language, code }) =>
 /** Programs and commands in one process, in which the package is loaded once; how each of them ended, by its name. */
 async function runTogether(): Promise<Readonly<Record<string, Ended>>> {
   const work = join(installed.project, "together.json");
-  const commandLine = join(installed.project, "node_modules/insitu/dist/cli/command-line.js");
+  const commandLine = join(installed.project, "node_modules/insitu/dist/node/command-line.js");
   const listed = [
     ...programs.map((block) => ({ name: nameOf(block), folder: placeOf(block.page), program: compiledOf(block) })),
     ...commands.flatMap(([page, line]) => {

@@ -10,8 +10,8 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { readIntegers, readNumbers } from "../../src/tensor/access.js";
 import { bytesOf, models, packedSteps, toleranceOf } from "../rewrite/exports.js";
 import { largestDifference } from "../support/compare.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const sample = /^(llama_op24|llama_op24_fp16|llama_op20_q4|mistral_op24|gpt2_op18_sdpa)$/;
 const paged = { cacheType: "same", blockSize: 4, blocks: 64 } as const;
 

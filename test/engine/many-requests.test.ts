@@ -9,8 +9,8 @@ import { writeModel } from "../../src/onnx/write.js";
 import { createEngine } from "../../src/serve/running/create-engine.js";
 import { hubFolder } from "../generate/support.js";
 import { type Heard, submit, tokensAlone } from "../serve/engine-support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const count = soak ? 20_000 : 300;
 const seed = Number(process.env["INSITU_SEED"] ?? (soak ? Math.floor(Math.random() * 2 ** 31) : 30));
 

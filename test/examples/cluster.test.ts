@@ -6,10 +6,12 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { eventsOf } from "../serve/scripted-engine.js";
+import { noteMissing } from "../support/missing.js";
 import { howToInstallRedis, redisServer } from "../support/redis.js";
 
 const folders = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/sbin"];
 const haproxy = folders.map((folder) => join(folder, "haproxy")).find((path) => existsSync(path));
+if (haproxy === undefined) noteMissing("HAProxy", "apt-get install haproxy");
 const hasAll = haproxy !== undefined && redisServer?.endsWith("redis-server") === true;
 if (!hasAll) console.log(`${howToInstallRedis}; haproxy likewise (apt-get install haproxy)`);
 

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const folder = fileURLToPath(new URL("../../examples", import.meta.url));
 const run = (name: string, ...args: string[]): string =>
   execFileSync(process.execPath, [join(folder, name), ...args], { encoding: "utf8" });

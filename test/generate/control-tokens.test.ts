@@ -8,6 +8,7 @@ import type { ChatMessage } from "../../src/generate/messages.js";
 import { TextTokenizer } from "../../src/generate/tokenizer.js";
 import { type TemplateStyle, templateStyles, tools } from "./template-styles.js";
 import { tokenizerStyles } from "./tokenizer-styles.js";
+import { soak } from "../support/soak.js";
 
 interface TokenizerJson {
   readonly added_tokens: readonly { readonly id: number; readonly content: string }[];
@@ -54,8 +55,6 @@ const conversation = (said: string): ChatMessage[] => [
   { role: "assistant", content: "Hi! 1 < 2, [ok] & <b>so</b> on." },
   { role: "user", content: ` ${said} naïve café 昔々 😀` },
 ];
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
 
 /** Every template with every tokenizer; control tokens are looked for in the text as it is written, or as it is normalised. */
 const pairs = Object.entries(tokenizerStyles).flatMap(([tokenizerName, tokenizerStyle], row) =>

@@ -3,13 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
 import type { GeneratedToken } from "../../src/generate/generation.js";
 import { expectSameTokens, tokensOf } from "./support.js";
+import { soak } from "../support/soak.js";
 
 const prompts = [
   "Once upon a time there was a king who had",
   "The wolf",
   "In a little house at the edge of the forest there lived an old woman, and she said to her daughter:",
 ];
-const soak = process.env["INSITU_SOAK"] === "1";
 /** As many threads as nobody has who asks for none: those are one in the tests, and in the soak as many as there are cores. */
 const otherThreads = soak ? 1 : 2;
 const greedy = { maxTokens: 64, temperature: 0 } as const;

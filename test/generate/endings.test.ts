@@ -10,8 +10,7 @@ import type { WhenFull } from "../../src/engine/text-ask.js";
 import { type FinishReason, finishReasons, type GeneratedToken } from "../../src/generate/generation.js";
 import { type GenerateOptions, readGenerating } from "../../src/generate/options.js";
 import { hubFolder, tie, tokensOf } from "./support.js";
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
+import { soak } from "../support/soak.js";
 
 /** Tokens of one and of several characters. */
 const spellings = ["a", "b", "ab", "ba", "bb", "c", ""];

@@ -8,8 +8,8 @@ import { TextTokenizer } from "../../src/generate/tokenizer.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { hubFolder } from "./support.js";
 import { tokenizerStyles } from "./tokenizer-styles.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? 8_080_123);
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };

@@ -2,13 +2,13 @@
 // text as a whole, and the cuts between the steps change no match of any pattern.
 import { Tokenizer } from "@huggingface/tokenizers";
 import { describe, expect, test } from "vitest";
-import { BoundedPattern } from "../../src/generate/patterns/bounded-pattern.js";
+import { BoundedPattern } from "../../packages/text/patterns/bounded-pattern.js";
 import { type EncodeBounds, TextTokenizer } from "../../src/generate/tokenizer.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { nativeOf, patternStyles } from "./pattern-styles.js";
 import { tokenizerStyles } from "./tokenizer-styles.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? 7_310_245);
 
 const pieces = [

@@ -2,12 +2,12 @@
 // the work grows with the text whatever the pattern is. What is counted are steps, not time.
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
-import { BoundedPattern } from "../../src/generate/patterns/bounded-pattern.js";
-import { mostStepsPerCharacter, PatternWork } from "../../src/generate/patterns/limits.js";
+import { BoundedPattern } from "../../packages/text/patterns/bounded-pattern.js";
+import { mostStepsPerCharacter, PatternWork } from "../../packages/text/patterns/limits.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { nativeOf, patternStyles } from "./pattern-styles.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? 5_150_721);
 
 const texts = [

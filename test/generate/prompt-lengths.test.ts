@@ -10,8 +10,8 @@ import { Decoder } from "../../src/cache/decoder.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { atTheEnd, MemoryEnd } from "../support/memory-end.js";
 import { embedded, tie, tokensOf } from "./support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const longest = soak ? 300 : 14;
 const seed = Number(process.env["INSITU_SEED"] ?? Date.now() % 100_000);
 

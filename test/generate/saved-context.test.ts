@@ -11,8 +11,8 @@ import { seededRandom } from "../../src/graph/call.js";
 import { noWebgpu } from "../support/backends.js";
 import { builtEntry } from "../support/built.js";
 import { hubFolder, tokensOf } from "./support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const seed = Number(process.env["INSITU_SEED"] ?? 5);
 const folders = { op24: hubFolder("llama_op24"), windowed: hubFolder("mistral_op24") };
 afterAll(() => {

@@ -10,8 +10,8 @@ import { logSumExp } from "../../src/engine/sampling.js";
 import { ReadContext } from "../support/contexts.js";
 import { decoderSession, tokenAt } from "../support/decoding.js";
 import { embedded } from "./support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const long = soak ? 5000 : 400;
 
 /** Run in a process of its own: growth of its memory after the first 100 tokens, and the lower quartile of each tenth's token times. */

@@ -3,12 +3,12 @@
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
-import { ChatTemplate, type ChatValues } from "../../src/generate/template/chat-template.js";
+import { ChatTemplate, type ChatValues } from "../../packages/text/template/chat-template.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { randomTemplate } from "./random-template.js";
 import { templateStyles, tools } from "./template-styles.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? 31_337);
 
 const call = {

@@ -9,6 +9,7 @@ import { Decoder } from "../../src/cache/decoder.js";
 import { likeliestTokens } from "../../src/engine/sampling.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { embedded, tie, tokensOf } from "./support.js";
+import { soak } from "../support/soak.js";
 
 /** Prompt and text, as long as the context. */
 let text: number[];
@@ -63,8 +64,6 @@ async function open(options: SessionOptions): Promise<InferenceSession> {
   opened.set(key, session);
   return session;
 }
-
-const soak = process.env["INSITU_SOAK"] === "1";
 
 test.each([
   [2, [7, 512]],

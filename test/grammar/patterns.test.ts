@@ -1,12 +1,12 @@
 // A pattern lets through the strings that RegExp with the flag u finds it in, and no others: random patterns, and random strings made of what is in
 // them. The tests run a sample; INSITU_SOAK=1 runs all, INSITU_SEED repeats a seed.
 import { expect, test } from "vitest";
-import { makeGrammars } from "../../src/grammar/grammars.js";
+import { makeGrammars } from "../../packages/grammar/grammars.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { InsituError } from "../../src/base/error.js";
 import { patterns } from "./corpus.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? 1);
 const count = soak ? 3000 : 250;
 

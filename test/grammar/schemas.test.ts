@@ -10,8 +10,8 @@ import type { JsonSchema } from "../../src/engine/constraint.js";
 import { createServer } from "../../src/serve/server.js";
 import { loadModel } from "../serve/scripted-engine.js";
 import { schemas } from "./corpus.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const firstSeed = Number(process.env["INSITU_SEED"] ?? 1);
 const seeds = Array.from({ length: soak ? 8 : 3 }, (_, at) => firstSeed + at);
 const sample = schemas.filter((_, at) => soak || at % 6 === 0);

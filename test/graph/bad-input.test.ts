@@ -7,9 +7,10 @@ import { buildModel, graph, initializer, modelFunction, node, value } from "../.
 import type { Model } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
+import { soak } from "../support/soak.js";
 
 /** Milliseconds; in the tests only a hang takes longer. */
-const longest = process.env["INSITU_SOAK"] === undefined ? 60_000 : 1_000;
+const longest = soak ? 1_000 : 60_000;
 
 type Parts = Parameters<typeof buildModel>[0];
 

@@ -23,6 +23,7 @@ import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { compareViews } from "../support/compare.js";
 import { handOver, installed, openPeer, type PeerSession, takeBack } from "../rewrite/peer.js";
+import { soak } from "../support/soak.js";
 
 type Attributes = Readonly<Record<string, AttributeInput>>;
 const node = (op: string, inputs: string[], outputs: string[], attributes: Attributes = {}, name = ""): ModelNode =>
@@ -442,7 +443,7 @@ function randomNest(random: () => number): Partial<ModelParts> {
 }
 
 describe("random nests of functions", () => {
-  const count = process.env["INSITU_SOAK"] === undefined ? 60 : 2_000;
+  const count = soak ? 2_000 : 60;
   const given = process.env["INSITU_SEED"];
   const first = given === undefined ? 1 : Number(given);
   test.skipIf(!installed)(`${count} from seed ${first}: as onnxruntime has them`, async () => {

@@ -11,6 +11,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { type Bomb, bombs } from "./bombs.js";
+import { soak } from "../support/soak.js";
 
 interface Measured {
   readonly bytes: number;
@@ -28,7 +29,6 @@ const mostMemory = (bytes: number): number => 256 + (400 * bytes) / 2 ** 20;
 /** A file that takes so long is given up. */
 const patience = 240_000;
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? Date.now() % 1_000);
 
 /** The ones that were found first always run; of the others a few. */

@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { build } from "esbuild";
 import { expect, test } from "vitest";
+import { soak } from "../support/soak.js";
 
 interface Outcome {
   /** What was thrown that is no InsituError, or insitu's own mistake. */
@@ -19,7 +20,6 @@ interface Outcome {
   readonly megabytes: number;
 }
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const count = Number(process.env["INSITU_COUNT"] ?? (soak ? 100_000 : 150));
 /** Milliseconds of the processor that one file may take; in the tests only what hangs takes longer. */
 const longestTime = soak ? 2_000 : 60_000;

@@ -1,6 +1,6 @@
 // The rules of the rooms, on the house as it is, and on files that break them.
 import { describe, expect, test } from "vitest";
-import { rooms } from "../../scripts/rooms.mjs";
+import { folderOf, rooms } from "../../scripts/rooms.mjs";
 import { backends } from "../../src/entry/backends.js";
 import { operators } from "../../src/ops/index.js";
 import {
@@ -16,7 +16,8 @@ import {
 } from "./rules.js";
 import { Source, sourcesBelow } from "./sources.js";
 
-const sources = sourcesBelow("src");
+const apart = Object.keys(rooms).filter((room) => folderOf(room).startsWith("packages/"));
+const sources = [...sourcesBelow("src"), ...apart.flatMap((room) => sourcesBelow(folderOf(room)))];
 const tools = sourcesBelow("tools");
 const others = ["test", "scripts", "examples", "training"].flatMap(sourcesBelow);
 const lists: Rooms = rooms;

@@ -43,7 +43,7 @@ export function decodeLoops(sources: readonly Source[]): string[] {
     const { path, room, uses, text } = source;
     if (room === undefined) return [];
     const drives = uses.some(({ file, name }) => decoders.has(file) && (name === "*" || runsDecoders.has(name)));
-    const isHome = room === "cache" || room === "engine";
+    const isHome = ["cache", "engine", "eviction"].includes(room);
     const begins = /\blayout\.begin\(/.test(text) && path !== "src/engine/token-engine.ts";
     return (drives && !isHome) || begins ? [`${path} drives a decoder`] : [];
   });
@@ -58,7 +58,7 @@ export function operatorNames(sources: readonly Source[], names: ReadonlySet<str
   for (const source of sources) {
     if (isGenerated(source) || source.room === undefined || roomsOfOperators.has(source.room)) continue;
     // Templates have a statement called If.
-    if (source.path.startsWith("src/generate/template/")) continue;
+    if (source.path.startsWith("packages/text/template/")) continue;
     const made = new Set<number>();
     source.visit({
       // Who makes a node, or has a cache edited, says which operator it calls; that asks nothing.
@@ -81,7 +81,8 @@ export function backendNames(sources: readonly Source[], names: ReadonlySet<stri
   const found: string[] = [];
   for (const source of inRooms(sources, sharedRooms)) {
     for (const { file } of source.uses)
-      if (/^src\/(backends\/[^/]+|wasm-kernels)\//.test(file)) found.push(`${source.path} imports ${file}`);
+      if (/^src\/(backends\/[^/]+|wasm-kernels|webgpu-kernels)\//.test(file))
+        found.push(`${source.path} imports ${file}`);
     source.visit({
       ...quoted((text, node) => {
         if (names.has(text)) found.push(`${source.at(node)} names ${text}`);

@@ -2,13 +2,14 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { sourceOf } from "../../scripts/rooms.mjs";
 import { type ESTree, parseSync, Visitor, type VisitorObject } from "vite";
 
 export const root: string = fileURLToPath(new URL("../..", import.meta.url));
 
 /** A name of another file: "*" where all of its names may be meant. */
 export interface Use {
-  /** The file, from the root; `dist/` stands for `src/`, `dist/tools/` for `tools/`, and `#insitu/` for `src/`. */
+  /** The file, from the root; `dist/` stands for `src/`, or for `packages/`, `dist/tools/` for `tools/`, and `#insitu/` for a room. */
   readonly file: string;
   readonly name: string;
 }
@@ -28,10 +29,10 @@ export class Source {
     if (this.#parsed.errors.length > 0) throw new Error(`${path}: ${this.#parsed.errors[0].message}`);
   }
 
-  /** The room of a file in src/; undefined for the entry points, and for files elsewhere. */
+  /** The room of a file in src/ or packages/; undefined for the entry points, and for files elsewhere. */
   get room(): string | undefined {
     const parts = this.path.split("/");
-    return parts[0] === "src" && parts.length > 2 ? parts[1] : undefined;
+    return ["src", "packages"].includes(parts[0]) && parts.length > 2 ? parts[1] : undefined;
   }
 
   /** The names that it exports. */
@@ -49,9 +50,11 @@ export class Source {
     const add = (specifier: string, name: string): void => {
       if (!/^(\.|#insitu\/)/.test(specifier)) return;
       const file = specifier.startsWith("#")
-        ? specifier.replace("#insitu/", "src/")
+        ? sourceOf(specifier)
         : relative(root, join(root, dirname(this.path), specifier));
-      const source = file.replace(/^dist\/tools\//, "tools/").replace(/^dist\//, "src/");
+      const source = file
+        .replace(/^dist\/tools\//, "tools/")
+        .replace(/^dist\/(\w.*\/.*)$/, (_, path: string) => sourceOf(path));
       found.push({ file: source.replace(/\.js$/, ".ts"), name });
     };
     for (const { moduleRequest, entries } of module.staticImports) {

@@ -1,4 +1,5 @@
 // The walk of one token, as ARCHITECTURE.md tells it, of `generate` and of a request: the stack while a kernel computes, taken from the built package.
+// A tripwire: it holds on to names of functions on purpose, so that a frame more on the way of every token is meant.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";

@@ -8,6 +8,7 @@ import { afterAll, expect, test } from "vitest";
 import { writeModelFolder } from "../../tools/bench/device/model-files.js";
 import type { MemoryForecast } from "../../src/cli/inspect-memory.js";
 import { publishedDecoder, type PublishedForm, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "insitu-memory-"));
@@ -22,7 +23,7 @@ const residentAfter = (model: string, tokens: number): number =>
     inFreshProcess(
       "--input-type=module",
       "--eval",
-      `import { CausalLM } from ${JSON.stringify(pathToFileURL(join(root, "dist/index.node.js")).href)};
+      `import { CausalLM } from ${JSON.stringify(pathToFileURL(join(root, "dist/node/index.js")).href)};
        const lm = await CausalLM.load(${JSON.stringify(model)}, { context: ${tokens} });
        const prompt = Array.from({ length: ${tokens - 4} }, (_, at) => 1 + (at * 7) % 100);
        for await (const _ of lm.generate(prompt, { maxTokens: 4, temperature: 0, ignoreEnd: true }));
@@ -34,7 +35,7 @@ const residentAfter = (model: string, tokens: number): number =>
 const forecastOf = (model: string, tokens: number): MemoryForecast =>
   (
     JSON.parse(
-      inFreshProcess(join(root, "dist/cli/main.js"), "inspect", model, "--context", String(tokens), "--json"),
+      inFreshProcess(join(root, "dist/node/cli.js"), "inspect", model, "--context", String(tokens), "--json"),
     ) as { readonly memory: MemoryForecast }
   ).memory;
 
@@ -65,7 +66,7 @@ test
       () => madeModel("unpacked", { type: "float32", weights: int4, embeddings: "unpacked" }),
       64,
     ],
-    ...(process.env["INSITU_SOAK"] === undefined
+    ...(!soak
       ? []
       : [
           [

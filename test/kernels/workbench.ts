@@ -16,6 +16,7 @@ import {
 } from "../../src/wasm-kernels/exports.js";
 import { instruction, jobBytes, type JobLayout, writeJob } from "../../src/wasm-kernels/jobs.js";
 import { relaxedModule, simdModule } from "../../src/wasm-kernels/modules.gen.js";
+import { soak } from "../support/soak.js";
 
 setFlagsFromString("--experimental-wasm-relaxed-simd"); // Node 20 has it behind a flag
 
@@ -204,8 +205,7 @@ export class Random {
 
 /** Seeds of the random cases: those given in KERNEL_SEEDS, or one that never changes, more of them in the soak. */
 export const seeds: readonly number[] =
-  process.env["KERNEL_SEEDS"]?.split(",").map(Number) ??
-  (process.env["INSITU_SOAK"] === undefined ? [1] : [1, 2, 3, 4, 5, 6, 7, 8]);
+  process.env["KERNEL_SEEDS"]?.split(",").map(Number) ?? (soak ? [1, 2, 3, 4, 5, 6, 7, 8] : [1]);
 
 /** Fails unless the numbers agree to `relative` of the largest magnitude, which is at least `floor`, or NaN meets NaN. */
 export function expectClose(

@@ -8,6 +8,7 @@ import { compareViews } from "../support/compare.js";
 import { View } from "../../src/tensor/view.js";
 import { noWebgpu } from "../support/backends.js";
 import { exportedBytes, exportedDecoders, exportedStep, exportedTolerance } from "../support/exported-decoders.js";
+import { soak } from "../support/soak.js";
 
 /** A cache of length 0 for a past input: the batch first, the growing axis empty. */
 function emptyPast(session: InferenceSession, name: string, batch: number): Tensor {
@@ -17,8 +18,6 @@ function emptyPast(session: InferenceSession, name: string, batch: number): Tens
 }
 
 const presentOf = (past: string): string => past.replace("past_key_values", "present");
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
 
 for (const [at, model] of exportedDecoders.entries()) {
   const runs = ["step", "long", "padded"].filter((run) => exportedStep(model, `${run}0`) !== undefined);

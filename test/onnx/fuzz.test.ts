@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { describe, expect, it } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { ModelProtoSchema } from "./onnx_pb.js";
+import { soak } from "../support/soak.js";
 import { printModel } from "../../src/onnx/print.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
@@ -10,9 +11,9 @@ import { everythingBytes } from "./everything.js";
 import { mutateBytes, mutateTree } from "./mutate.js";
 import { randomIntegers, storedModels, withoutSource } from "./support.js";
 
-const count = process.env.INSITU_SOAK ? 10_000 : 300;
+const count = soak ? 10_000 : 300;
 /** Milliseconds; in the tests only a hang takes longer. */
-const longest = process.env.INSITU_SOAK ? 1000 : 60_000;
+const longest = soak ? 1000 : 60_000;
 const originals = [...storedModels.values(), everythingBytes(), everythingBytes()];
 
 describe("mutated models", () => {

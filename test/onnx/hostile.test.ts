@@ -2,9 +2,10 @@
 import { describe, expect, it } from "vitest";
 import { readModel, readTensor } from "../../src/onnx/read.js";
 import { expectError } from "./support.js";
+import { soak } from "../support/soak.js";
 
 /** Milliseconds; in the tests only a hang takes longer. */
-const longest = process.env["INSITU_SOAK"] === undefined ? 60_000 : 1000;
+const longest = soak ? 1000 : 60_000;
 
 const varint = (value: number): number[] => {
   const bytes: number[] = [];

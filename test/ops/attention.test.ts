@@ -13,6 +13,7 @@ import type { ElementType } from "../../src/tensor/element-type.js";
 import { View } from "../../src/tensor/view.js";
 import { largestDifference } from "../support/compare.js";
 import { attention, type Mask, type Operands, type Options } from "./attention-oracle.js";
+import { soak } from "../support/soak.js";
 
 const none = (): never => {
   throw new Error("no subgraphs here");
@@ -200,7 +201,7 @@ function expectClose(actual: ArrayLike<number>, expected: ArrayLike<number>, tol
       expect.fail(`${what}[${i}]: got ${actual[i]}, expected ${expected[i]}`);
 }
 
-const runs = process.env["INSITU_SOAK"] === undefined ? 400 : 1500;
+const runs = soak ? 1500 : 400;
 
 test("agrees with an implementation written the other way round", () => {
   fc.assert(

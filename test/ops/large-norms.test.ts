@@ -7,9 +7,10 @@ import { type AttributeInput, buildModel, float, initializer, node, value } from
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { backends } from "../support/backends.js";
+import { soak } from "../support/soak.js";
 
 const seed = Number(process.env["INSITU_SEED"] ?? 1909);
-const rounds = process.env["INSITU_SOAK"] === undefined ? 1 : 60;
+const rounds = soak ? 60 : 1;
 
 interface Norm {
   readonly op: string;

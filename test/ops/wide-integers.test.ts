@@ -7,8 +7,7 @@ import { operators } from "../../src/ops/index.js";
 import { cloneView } from "../../src/tensor/copy.js";
 import { answeredCases, problemsOf, report } from "../support/op-cases.js";
 import { openVariant, type Variant } from "../wasm/fast-path.js";
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
+import { soak } from "../support/soak.js";
 
 const low = 2n ** 32n;
 /** What becomes of an integer. */

@@ -9,6 +9,7 @@ import { generatedDecoder } from "../../tools/demo/decoder.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { type InstalledPackage, installPackage } from "../support/installed-package.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 let installed: InstalledPackage;
@@ -34,11 +35,11 @@ function write(name: string, text: string): string {
 test("the tarball holds what is built and nothing else, and says how large it is", () => {
   console.log(`the package: ${(installed.tarballBytes / 1024).toFixed(0)} KiB packed, ${installed.files.length} files`);
   // The embedded model is most of it.
-  expect(installed.tarballBytes).toBeLessThan(13_000_000);
+  expect(installed.tarballBytes).toBeLessThan(14_500_000);
   expect(
     installed.files.filter(
       (path) =>
-        !/^(dist\/.+\.(js|d\.ts)|dist\/browser\/LICENSES\.txt|models\/embedded\/.+|LICENSE|NOTICE|[A-Z]+\.md|package\.json)$/.test(
+        !/^(dist\/.+\.(js|d\.ts)|dist\/node\/.+\.js\.map|dist\/browser\/LICENSES\.txt|models\/embedded\/.+|LICENSE|NOTICE|[A-Z]+\.md|package\.json)$/.test(
           path,
         ),
     ),
@@ -70,7 +71,9 @@ test("it is well formed and light", async () => {
       .reduce((sum, path) => sum + statSync(join(installed.project, "node_modules/insitu", path)).size, 0);
   expect(installed.files.filter((path) => /tools\/(cases|bench|demo)|^test\/|tsbuildinfo/.test(path))).toEqual([]);
   expect(bytesIn(/^models\//)).toBeLessThan(12_500_000);
-  expect(bytesIn(/^(?!models\/)/)).toBeLessThan(7_350_000);
+  // Node's entries are there twice: bundled, for Node, and as modules where browsers' bundlers take them apart.
+  expect(bytesIn(/^(?!models\/)/)).toBeLessThan(12_000_000);
+  expect(installed.files.filter((path) => /^dist\/(cli|tools)\//.test(path))).toEqual([]);
   expect(bytesIn(/^dist\/index\.js$/)).toBeGreaterThan(0);
 });
 
@@ -81,9 +84,11 @@ test("docs/package.md tells how large its parts are", () => {
       .filter(isPart)
       .reduce((sum, path) => sum + statSync(join(installed.project, "node_modules/insitu", path)).size, 0);
   const inBrowser = (path: string): boolean => path.startsWith("dist/browser/");
+  const inNode = (path: string): boolean => path.startsWith("dist/node/");
   const parts: Readonly<Record<string, number>> = {
     "`models/embedded`": bytesOf((path) => path.startsWith("models/")),
-    "`dist`, code": bytesOf((path) => /^dist\/.*\.js$/.test(path) && !inBrowser(path)),
+    "`dist/node`": bytesOf(inNode),
+    "`dist`, modules": bytesOf((path) => /^dist\/.*\.js$/.test(path) && !inBrowser(path) && !inNode(path)),
     "`dist/browser`": bytesOf(inBrowser),
     "`dist`, types": bytesOf((path) => path.endsWith(".d.ts")),
   };
@@ -138,6 +143,19 @@ test("a fresh project runs a model on wasm and on reference, and ends", () => {
      console.log(results.map((row) => row.length).join(), off < 1e-4);`,
   );
   expect(run(process.execPath, script)).toMatchObject({ status: 0, stdout: "128,128,128 true\n", stderr: "" });
+});
+
+test("Node reads it from few files, whose source maps name the sources", () => {
+  const scripts = installed.files.filter((path) => /^dist\/node\/.*\.js$/.test(path));
+  expect(scripts.length).toBeLessThan(80);
+  for (const path of scripts) expect(installed.files).toContain(`${path}.map`);
+  const script = write(
+    "stack.js",
+    `import { InferenceSession } from "insitu";
+     await InferenceSession.create(new Uint8Array([1, 2, 3])).catch(({ stack }) => console.log(stack));`,
+  );
+  const { stdout } = run(process.execPath, "--enable-source-maps", script);
+  expect(stdout).toMatch(/src\/onnx\/[\w-]+\.ts:\d+/);
 });
 
 test("without the package webgpu its backend is refused with the way to get it, and auto does without", () => {
@@ -243,7 +261,7 @@ test("under onnxruntime's names it runs their programs", () => {
   expect(required).toMatchObject({ status: 0, stdout: "function\n" });
 });
 
-test.runIf(process.env["INSITU_SOAK"] !== undefined)("npm's overrides put it there", () => {
+test.runIf(soak)("npm's overrides put it there", () => {
   const project = join(installed.project, "overriding");
   mkdirSync(join(project, "client"), { recursive: true });
   writeFileSync(join(project, "neg.onnx"), negation);

@@ -4,8 +4,9 @@ import { differenceOf, openVariant, planOf, seed, type Variant } from "../wasm/f
 import { call, modelAttributes, pagedCase } from "./attention-case.js";
 import { packedCase } from "./packed-case.js";
 import { runOn } from "../support/executable.js";
+import { soak } from "../support/soak.js";
 
-const count = Number(process.env["INSITU_PAGED_CASES"] ?? (process.env["INSITU_SOAK"] === undefined ? 150 : 2_000));
+const count = Number(process.env["INSITU_PAGED_CASES"] ?? (soak ? 2_000 : 150));
 const variants: Variant[] = [];
 
 beforeAll(async () => {

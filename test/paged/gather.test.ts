@@ -6,8 +6,9 @@ import { seededRandom } from "../../src/graph/call.js";
 import type { Tensor } from "../../src/tensor/tensor.js";
 import { bitsOf, indices, tensorOf } from "./bits.js";
 import { at, types, widths } from "./oracle.js";
+import { soak } from "../support/soak.js";
 
-const count = process.env["INSITU_SOAK"] === undefined ? 200 : 2_000;
+const count = soak ? 2_000 : 200;
 const firstSeed = Number(process.env["INSITU_SEED"] ?? 90_210_377);
 
 /** out[start_b + j] for every token and element; 0 where the table has no more columns. */

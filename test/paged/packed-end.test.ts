@@ -8,12 +8,13 @@ import { atTheEnd, MemoryEnd, prepare } from "../support/memory-end.js";
 import { differenceOf, seed } from "../wasm/fast-path.js";
 import { call, modelAttributes } from "./attention-case.js";
 import { manySamples } from "./many-samples.js";
+import { soak } from "../support/soak.js";
 
 const end = new MemoryEnd();
 afterAll(() => end.restore());
 beforeAll(() => prepare({ ...atTheEnd, threads: 1 }));
 
-const cases = process.env["INSITU_SOAK"] === undefined ? 4 : 60;
+const cases = soak ? 60 : 4;
 
 test(`${cases} packed batches, from seed ${seed} on`, async () => {
   let placed = 0;

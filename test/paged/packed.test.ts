@@ -7,8 +7,8 @@ import { differenceOf, openVariant, planOf, seed, type Variant } from "../wasm/f
 import { call, modelAttributes, type PagedCase } from "./attention-case.js";
 import { manySamples } from "./many-samples.js";
 import { packedCase } from "./packed-case.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const variants: Variant[] = [];
 const alike: Variant[] = [];
 

@@ -5,8 +5,9 @@ import type { ElementType } from "../../src/tensor/element-type.js";
 import { bitsOf, cloneOf } from "./bits.js";
 import { decode, isFloat, slowScatter } from "./oracle.js";
 import { randomCase, type ScenarioName, scenarios } from "./random-case.js";
+import { soak } from "../support/soak.js";
 
-const count = process.env["INSITU_SOAK"] === undefined ? 200 : 2_000;
+const count = soak ? 2_000 : 200;
 const firstSeed = Number(process.env["INSITU_SEED"] ?? 41_120_254);
 
 /** The first difference between bit patterns, or nothing. A mean that is no number may have any of its patterns. */

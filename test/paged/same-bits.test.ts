@@ -5,6 +5,7 @@ import { seededRandom } from "../../src/graph/call.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { linearModel, pagedModel, pool, type Sizes } from "./step-models.js";
+import { soak } from "../support/soak.js";
 
 const seed = Number(process.env["INSITU_SEED"] ?? 20_261_115);
 
@@ -123,7 +124,7 @@ for (const layout of layouts)
   });
 
 for (const layout of layouts)
-  for (const threads of process.env["INSITU_SOAK"] === undefined ? [1, 2] : [1, 2, 3])
+  for (const threads of soak ? [1, 2, 3] : [1, 2])
     test(`WASM, ${layout}, ${threads} threads`, async () => {
       const options: SessionOptions = { backend: "wasm", threads };
       await compare({ ...small, layout }, [5, 2], 8, options);

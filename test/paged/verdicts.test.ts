@@ -7,6 +7,7 @@ import { operators } from "../../src/ops/index.js";
 import { makePlan, type PlanOptions } from "../../src/plan/plan.js";
 import { graphOf } from "../../src/session/load.js";
 import { randomGraph } from "../plan/random-graph.js";
+import { soak } from "../support/soak.js";
 
 const shape = [2, 4, 1, 3]; // [batch, capacity, 1, size], or [blocks, block_size, heads, size]
 
@@ -122,7 +123,7 @@ for (const [position, { nodes, outputs, initializers = [] }] of Object.entries(p
   });
 }
 
-const count = process.env["INSITU_SOAK"] === undefined ? 500 : 5_000;
+const count = soak ? 5_000 : 500;
 const seed = Number(process.env["INSITU_SEED"] ?? 7_700_177);
 const paged = operators.find("insitu", "ScatterPaKvCache", 1)!;
 

@@ -13,8 +13,8 @@ import type { Tensor } from "../../src/tensor/tensor.js";
 import { InsituError } from "../../src/base/error.js";
 import { decoders, fileOf, stepFeeds } from "./exported.js";
 import { largestDifference } from "./support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const rounds = soak ? 20 : 1;
 const seed = Number(process.env["INSITU_SEED"] ?? 20_261_115);
 

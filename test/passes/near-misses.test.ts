@@ -8,9 +8,9 @@ import { type Answers, answerOf, markOf, readAnswers, resultsIn, writeAnswers } 
 import { bases, keyOf, missesOf, type NearMiss, pinned } from "./near-misses/cases.js";
 import { peerOf, referenceOf, type Results } from "./near-misses/oracle.js";
 import { type Device, devices, difference, isFused, isTame, problemOf } from "./near-misses/run.js";
+import { soak } from "../support/soak.js";
 
 const writes = process.env["INSITU_ANSWERS"] === "write";
-const soak = process.env["INSITU_SOAK"] !== undefined;
 /** Near misses of a pass: in the tests, and at least in the soak. */
 const [sampled, fewest] = [10, 30];
 

@@ -12,6 +12,7 @@ import { Tensor } from "../../src/tensor/tensor.js";
 import { exportedBytes, exportedDecoders, exportedTolerance } from "../support/exported-decoders.js";
 import { largestDifference } from "./support.js";
 import { WideSession } from "./wide-session.js";
+import { soak } from "../support/soak.js";
 
 const capacity = 24;
 const int64 = (values: readonly number[], dims: readonly number[]): Tensor =>
@@ -140,7 +141,6 @@ describe("decoders on pages", () => {
     expect(await pagedDifference(model)).toBeLessThanOrEqual(form.type === "float16" ? 2e-2 : 1e-5);
   });
 
-  const soak = process.env["INSITU_SOAK"] !== undefined;
   test.each(exportedDecoders.filter((name, at) => fewer[name] === undefined && (soak || at % 9 === 1)))(
     "%s",
     async (name) => {
@@ -152,7 +152,6 @@ describe("decoders on pages", () => {
 });
 
 describe("exported decoders, rewritten", () => {
-  const soak = process.env["INSITU_SOAK"] !== undefined;
   test.each(exportedDecoders.filter((_, at) => soak || at % 6 === 0))("%s", async (name) => {
     const model = writeModel(rewriteIfGrowing(readModel(exportedBytes(name))));
     expect(countOf(model, "CachedAttention")).toBe(fewer[name]?.[0] ?? 2);

@@ -29,8 +29,8 @@ import { tokenFeeds, tokens } from "../support/decoding.js";
 import { runOn } from "../support/executable.js";
 import { exportedBytes, exportedDecoders } from "../support/exported-decoders.js";
 import { chainModel, feedsOf, walk } from "./shape-walks.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? 16);
 const tried = soak
   ? exportedDecoders.filter((name) => !name.includes("static"))

@@ -7,6 +7,7 @@ import type { ModelNode } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { seededRandom } from "../../src/graph/call.js";
+import { soak } from "../support/soak.js";
 
 interface Numbers {
   readonly shape: readonly number[];
@@ -38,7 +39,7 @@ function written({ shape, data }: Numbers): Numbers {
 }
 
 test.each(["reference", "wasm"] as const)("on %s", async (backend) => {
-  for (let seed = 1; seed <= (process.env["INSITU_SOAK"] === undefined ? 40 : 600); seed++) {
+  for (let seed = 1; seed <= (soak ? 600 : 40); seed++) {
     const random = seededRandom(seed);
     const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)];
     const shape = Array.from({ length: rank }, () => pick([1, 1, 2, 3]));

@@ -11,8 +11,9 @@ import type { View } from "../../src/tensor/view.js";
 import { compareBits } from "../support/compare.js";
 import { randomGraph } from "./random-graph.js";
 import { runPlan } from "./run-plan.js";
+import { soak } from "../support/soak.js";
 
-const count = process.env["INSITU_SOAK"] === undefined ? 300 : 20_000;
+const count = soak ? 20_000 : 300;
 const seed = Number(process.env["INSITU_SEED"] ?? 20_261_115);
 
 /** Feeds for two runs: caches are given once and carried on, everything else changes. */

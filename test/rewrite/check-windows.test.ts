@@ -15,8 +15,8 @@ import { writeModel } from "../../src/onnx/write.js";
 import { checkRewrite } from "./check.js";
 import type { Style } from "./styles/style.js";
 import { styledDecoder } from "./styles.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const folder = mkdtempSync(join(tmpdir(), "insitu-check-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 

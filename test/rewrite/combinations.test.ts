@@ -6,8 +6,9 @@ import { writeModel } from "../../src/onnx/write.js";
 import { rewrite } from "../../src/rewrite/rewrite.js";
 import { checkRewrite } from "./check.js";
 import { type Style, styledDecoder } from "./styles.js";
+import { soak } from "../support/soak.js";
 
-const seeds = process.env["INSITU_SOAK"] === "1" ? 800 : 14;
+const seeds = soak ? 800 : 14;
 
 function randomStyle(seed: number): Style {
   const random = seededRandom(seed);
@@ -96,7 +97,7 @@ test(`${seeds} random styles`, async () => {
       expect((error as InsituError).code, `${where} ${String(error)}`).not.toBe("internal");
       const reason = String(error).replaceAll(/"[^"]*"/g, "…");
       reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
-      if (process.env["INSITU_SOAK"] === "1") console.log(`${where}\n${String(error)}`);
+      if (soak) console.log(`${where}\n${String(error)}`);
       continue;
     }
     rewritten++;

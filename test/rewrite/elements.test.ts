@@ -18,8 +18,9 @@ import { Ranges } from "../../src/rewrite/ranges.js";
 import { readNumbers, readIntegers } from "../../src/tensor/access.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import type { View } from "../../src/tensor/view.js";
+import { soak } from "../support/soak.js";
 
-const seeds = process.env["INSITU_SOAK"] === "1" ? 3000 : 120;
+const seeds = soak ? 3000 : 120;
 
 const dims = { rows: 3, columns: 4 } as const;
 

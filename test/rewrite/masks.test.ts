@@ -5,8 +5,9 @@ import { writeModel } from "../../src/onnx/write.js";
 import { rewrite } from "../../src/rewrite/rewrite.js";
 import { checkRewrite } from "./check.js";
 import { type Style, styledDecoder } from "./styles.js";
+import { soak } from "../support/soak.js";
 
-const seeds = process.env["INSITU_SOAK"] === "1" ? 600 : 16;
+const seeds = soak ? 600 : 16;
 
 test(`${seeds} random masks`, async () => {
   let [rewritten, refused] = [0, 0];

@@ -7,10 +7,10 @@ import { rewrite } from "../../src/rewrite/rewrite.js";
 import { checkRewrite } from "./check.js";
 import { styles } from "./style-list.js";
 import { sizesOf, type Style, styledDecoder } from "./styles.js";
+import { soak } from "../support/soak.js";
 
 /** Seeds of the sizes, which differ from style to style; many more in a soak. */
-const seedsFor = (at: number): number[] =>
-  process.env["INSITU_SOAK"] === "1" ? Array.from({ length: 40 }, (_, seed) => seed) : [at % 11];
+const seedsFor = (at: number): number[] => (soak ? Array.from({ length: 40 }, (_, seed) => seed) : [at % 11]);
 
 function optionsFor(name: string, style: Style): readonly Parameters<typeof rewrite>[1][] {
   const windows = ["window", "chunk"].includes(style.mask ?? "") || style.window !== undefined;

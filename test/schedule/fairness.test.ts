@@ -4,8 +4,7 @@ import { describe, expect, test } from "vitest";
 import { FairPlaces } from "../../src/schedule/fair-places.js";
 import { Scheduler, type SchedulerOptions } from "../../src/schedule/scheduler.js";
 import { MockBlocks } from "./mock-blocks.js";
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
+import { soak } from "../support/soak.js";
 
 interface Held {
   readonly id: string;

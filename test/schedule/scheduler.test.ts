@@ -4,8 +4,8 @@ import { describe, expect, test } from "vitest";
 import { FairPlaces } from "../../src/schedule/fair-places.js";
 import { Scheduler, type SchedulerOptions } from "../../src/schedule/scheduler.js";
 import { MockBlocks } from "./mock-blocks.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const wantedSteps = soak ? 20_000 : 1_500;
 
 /** Random numbers by a seed. */

@@ -11,8 +11,8 @@ import type { CausalLM } from "../../src/entry/node.js";
 import { oneAtATime } from "../../src/serve/one-at-a-time.js";
 import { createServer, type Server } from "../../src/serve/server.js";
 import { loadModel } from "./scripted-engine.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seeds = Array.from({ length: soak ? 16 : 2 }, (_, at) => at + 1);
 /** Seeds with which "Hello" has been answered with an end token at once, and others. */
 const greetings = Array.from({ length: soak ? 40 : 12 }, (_, at) => at + 1);

@@ -4,8 +4,7 @@ import { listen, type Listening } from "../../src/cli/listen.js";
 import type { CausalLM } from "../../src/entry/node.js";
 import { createServer, type Server } from "../../src/serve/server.js";
 import { eventsOf, loadModel } from "./scripted-engine.js";
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
+import { soak } from "../support/soak.js";
 
 let lm: CausalLM;
 let server: Server;

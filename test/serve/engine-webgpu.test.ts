@@ -9,8 +9,8 @@ import { createEngine } from "../../src/serve/running/create-engine.js";
 import { hubFolder } from "../generate/support.js";
 import { noWebgpu } from "../support/backends.js";
 import { submit, tokensAlone } from "./engine-support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const drawn: readonly GenerateOptions[] = [
   {},
   { temperature: 1.5, seed: 3 },

@@ -10,8 +10,8 @@ import type { Engine } from "../../src/serve/engine.js";
 import { createEngine, type EngineModel, type EngineOptions } from "../../src/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
 import { type Heard, submit, tokensAlone } from "./engine-support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const seed = Number(process.env["INSITU_SEED"] ?? (soak ? Math.floor(Math.random() * 2 ** 31) : 1009877104));
 
 const context = 200;

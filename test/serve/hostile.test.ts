@@ -3,9 +3,9 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { soak } from "../support/soak.js";
 
 const script = fileURLToPath(new URL("../../scripts/soak/hostile.mjs", import.meta.url));
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const counts = soak ? ["--count", "10000", "--judge-time"] : ["--count", "60", "--timeout", "5"];
 
 test("requests that mean harm harm nobody", () => {

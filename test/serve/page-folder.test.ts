@@ -14,7 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { openPageFolder } from "../../src/platform/page-folder.js";
+import { openPageFolder } from "../../packages/stores/page-folder.js";
 
 const root = mkdtempSync(join(tmpdir(), "insitu-pages-"));
 afterAll(() => rmSync(root, { recursive: true }));

@@ -3,9 +3,9 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { soak } from "../support/soak.js";
 
 const script = fileURLToPath(new URL("../../scripts/soak/serve.mjs", import.meta.url));
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const minutes = soak ? (process.env["INSITU_SOAK_MINUTES"] ?? "20") : "0.03";
 
 test("clients that come, leave, stall and send nonsense: nothing is left behind", () => {

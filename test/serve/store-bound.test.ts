@@ -2,7 +2,7 @@
 import { createServer, type Socket } from "node:net";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
-import { openRedisPages } from "../../src/platform/redis-pages.js";
+import { openRedisPages } from "../../packages/stores/redis-pages.js";
 
 /** A server that answers each question with a value that says it has so many bytes, and sends them as fast as they are taken. */
 async function endless(declared: number): Promise<{ port: number; sent: () => number; close: () => void }> {

@@ -1,10 +1,11 @@
 // Beginnings in a real Redis Cluster of three servers: keys are spread over all of them, one that is killed makes texts go on by computing, and
 // one that takes its place is found.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { readRedisAddress } from "../../src/platform/redis-address.js";
-import { openRedisPages } from "../../src/platform/redis-pages.js";
+import { readRedisAddress } from "../../packages/stores/redis-address.js";
+import { openRedisPages } from "../../packages/stores/redis-pages.js";
 import { RedisCluster, redisServer } from "../support/redis.js";
-import { Crowd, short, soak } from "./store-support.js";
+import { Crowd, short } from "./store-support.js";
+import { soak } from "../support/soak.js";
 import { submit } from "./engine-support.js";
 
 test("the address of a cluster names some of its servers, with what all of them ask for", async () => {

@@ -2,10 +2,11 @@
 // is made alone, nobody waits beyond the deadline, and the figures tell it.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { seededRandom } from "../../tools/bench/serve/seeded-random.js";
-import { openRedisPages } from "../../src/platform/redis-pages.js";
+import { openRedisPages } from "../../packages/stores/redis-pages.js";
 import { howToInstallRedis, Redis, redisServer } from "../support/redis.js";
 import { TcpProxy } from "../support/tcp-proxy.js";
-import { Crowd, long, secondsToLive, short, soak } from "./store-support.js";
+import { Crowd, long, secondsToLive, short } from "./store-support.js";
+import { soak } from "../support/soak.js";
 import { submit } from "./engine-support.js";
 
 const size = soak ? 200 : 4;

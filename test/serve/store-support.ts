@@ -2,14 +2,11 @@
 import { expect } from "vitest";
 import type { LanguageModel } from "../../src/generate/causal-lm.js";
 import { CausalLM } from "../../src/index.node.js";
-import { openRedisPages } from "../../src/platform/redis-pages.js";
+import { openRedisPages } from "../../packages/stores/redis-pages.js";
 import type { Engine, StoreFigures } from "../../src/serve/engine.js";
 import { createEngine } from "../../src/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
 import { submit, tokensAlone } from "./engine-support.js";
-
-/** The whole counts, and longer. */
-export const soak = process.env["INSITU_SOAK"] !== undefined;
 
 /** How long the store may take where it must answer, however busy the machine is, and where it does not answer. */
 export const long = 30_000;

@@ -10,6 +10,7 @@ import { Tensor } from "../../src/tensor/tensor.js";
 import { backends } from "../support/backends.js";
 import { int64, tokenFeeds } from "../support/decoding.js";
 import { exportedBytes } from "../support/exported-decoders.js";
+import { soak } from "../support/soak.js";
 
 const models = {
   generated: writeModel(generatedDecoder(smallSizes)),
@@ -75,8 +76,6 @@ const asOnnxruntime = (backend: string, more: SessionOptions = {}): SessionOptio
 });
 
 /** Shaders that a program runs are slow: of those the tests have one sample, and the soak the rest. */
-const soak = process.env["INSITU_SOAK"] !== undefined;
-
 describe.each(Object.entries(models))("%s", (kind, model) => {
   const isSampled = (backend: string, presents: string): boolean =>
     soak || backend !== "webgpu" || (kind === "generated" && presents === "keep");

@@ -14,6 +14,7 @@ import { noWebgpu } from "../support/backends.js";
 import { compareViews } from "../support/compare.js";
 import { int64 } from "../support/decoding.js";
 import { opaqueBackend } from "../support/opaque-backend.js";
+import { soak } from "../support/soak.js";
 
 type Tensors = Record<string, Tensor>;
 type File = keyof EncoderDecoderFiles;
@@ -43,7 +44,7 @@ class TestedSession extends Session {
     return new TestedSession(await Session.prepare(source, nodePlatform, choices, options));
   }
 }
-const hasWebgpu = process.env["INSITU_SOAK"] === "1" && noWebgpu === undefined;
+const hasWebgpu = soak && noWebgpu === undefined;
 const tried = (["t5", "whisper"] as const).flatMap((name) =>
   ["wasm", "opaque", ...(hasWebgpu ? ["webgpu"] : [])].map((backend) => ({ name, backend })),
 );

@@ -15,6 +15,7 @@ import type { Tensor } from "../../src/tensor/tensor.js";
 import { compareViews } from "../support/compare.js";
 import { styles } from "../rewrite/style-list.js";
 import { styledDecoder } from "../rewrite/styles.js";
+import { soak } from "../support/soak.js";
 
 /** A session that carries pasts by hand, with another beside it that is fed its own presents. */
 class Watched extends Session {
@@ -46,9 +47,7 @@ let [inPlace, copied] = [0, 0];
 const merged = "two graphs under an If";
 
 /** All of them in a soak. */
-const tried = Object.entries(styles).filter(
-  ([name], at) => name !== merged && (process.env["INSITU_SOAK"] === "1" || at % 6 === 4),
-);
+const tried = Object.entries(styles).filter(([name], at) => name !== merged && (soak || at % 6 === 4));
 
 describe("decoders in every style", () => {
   for (const [at, [name, style]] of [...tried, [merged, styles[merged]] as const].entries())

@@ -12,6 +12,7 @@ import { noWebgpu } from "../support/backends.js";
 import { exportedBytes } from "../support/exported-decoders.js";
 import { opaqueBackend } from "../support/opaque-backend.js";
 import { Client, difference, materialized, type Past } from "./handle-client.js";
+import { soak } from "../support/soak.js";
 
 const choices = [{ name: "opaque", load: async () => opaqueBackend }, ...backends];
 
@@ -30,7 +31,7 @@ const tokens = (from: number, count: number): number[] =>
 
 describe.each(["opaque", "webgpu"])("%s", (backend) => {
   // Shaders that a program runs are slow: the soak has the rest.
-  const isSampled = backend === "webgpu" && process.env["INSITU_SOAK"] === undefined;
+  const isSampled = backend === "webgpu" && !soak;
   describe.skipIf(backend === "webgpu" && noWebgpu !== undefined)("presents", () => {
     test("a loop goes on in place; what was left on the way can be read, and gone on from", async () => {
       const [ours, theirs] = [await open(backend), await open("reference", published, "copy")];

@@ -7,10 +7,11 @@ import { publishedDecoder, smallPublishedSizes } from "../../tools/demo/publishe
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Client, difference, type Past, pastDifference } from "./handle-client.js";
+import { soak } from "../support/soak.js";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
-const tokens = process.env["INSITU_SOAK"] === "1" ? 2000 : 240;
+const tokens = soak ? 2000 : 240;
 /** From here on caches have room for all of them. */
 const settled = tokens === 2000 ? 1100 : 40;
 

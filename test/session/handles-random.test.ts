@@ -8,11 +8,12 @@ import { seededRandom } from "../../src/graph/call.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { exportedBytes } from "../support/exported-decoders.js";
 import { Client, difference, materialized, type Otherwise, type Past } from "./handle-client.js";
+import { soak } from "../support/soak.js";
 
 const published = writeModel(
   publishedDecoder({ ...smallPublishedSizes, layers: 1, positions: 512 }, { type: "float32" }),
 );
-const seeds = process.env["INSITU_SOAK"] === "1" ? 100 : 3;
+const seeds = soak ? 100 : 3;
 const first = Number(process.env["INSITU_SEED"] ?? 1);
 
 const trials = Array.from({ length: seeds }, (_, at) => first + at).flatMap((seed, at) => [

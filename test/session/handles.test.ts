@@ -11,6 +11,7 @@ import type { SessionOptions } from "../../src/session/options.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { exportedBytes, exportedTolerance } from "../support/exported-decoders.js";
 import { Client, difference, materialized, type Past, pastDifference, type Step } from "./handle-client.js";
+import { soak } from "../support/soak.js";
 
 setFlagsFromString("--expose-gc");
 const gc = runInNewContext("gc") as () => void;
@@ -53,7 +54,7 @@ const exported = [
   "gpt2_op18_sdpa",
   "bloom_op24_eager",
   "llama_op17_eager_ts",
-].filter((_, at) => process.env["INSITU_SOAK"] !== undefined || at % 2 === 0);
+].filter((_, at) => soak || at % 2 === 0);
 
 describe.each([["published", published] as const, ...exported.map((name) => [name, exportedBytes(name)] as const)])(
   "%s",
@@ -398,7 +399,7 @@ describe("what else a caller may do", () => {
       publishedDecoder({ ...smallPublishedSizes, layers: 1, positions: 4096 }, { type: "float32" }),
     );
     const client = await open(bytes);
-    const count = process.env["INSITU_SOAK"] === undefined ? 300 : 2000;
+    const count = soak ? 2000 : 300;
     let past: Past = await client.run([[1]], client.empty());
     for (let at = 0; at < 20; at++) past = await client.run([[token(at)]], past);
     await collect();

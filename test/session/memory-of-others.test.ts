@@ -11,6 +11,7 @@ import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { State } from "../../src/session/state.js";
 import { Tensor } from "../../src/tensor/tensor.js";
+import { soak } from "../support/soak.js";
 
 const backends = ["wasm", "reference"] as const;
 
@@ -325,7 +326,7 @@ describe.each(backends)("on %s", (backend) => {
         taken.group = taken.of.size === 1 ? known.group : undefined;
       }
     };
-    const rounds = process.env["INSITU_SOAK"] === undefined ? 150 : 10_000;
+    const rounds = soak ? 10_000 : 150;
     for (let round = 0; round < rounds; round++) {
       const known = states[below(states.length)];
       switch (known === undefined ? 0 : below(8)) {

@@ -9,7 +9,7 @@ import type { ModelSource } from "../../src/session/load.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { Session } from "../../src/session/session.js";
 import type { State } from "../../src/session/state.js";
-import { EvictingState } from "../../src/cache/evicting-state.js";
+import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
@@ -18,6 +18,7 @@ import { archivedCases } from "../support/archived-cases.js";
 import { tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
 import { exportedBytes, exportedDecoders, exportedStep } from "../support/exported-decoders.js";
 import { opaqueBackend } from "../support/opaque-backend.js";
+import { soak } from "../support/soak.js";
 
 const choices = [{ name: "opaque", load: async () => opaqueBackend }, ...backends];
 
@@ -184,7 +185,7 @@ test("texts on pages and texts that forget", async () => {
 });
 
 // All of them in the soak.
-const sampled = exportedDecoders.filter((_, at) => process.env["INSITU_SOAK"] !== undefined || at % 12 === 0);
+const sampled = exportedDecoders.filter((_, at) => soak || at % 12 === 0);
 test.each(sampled)(
   "%s, as it was exported: steps, forks, saves and rewinds give the reference's bits",
   async (model) => {
@@ -247,7 +248,7 @@ test("the KV family of ONNX's suite passes", async () => {
     family.test(name),
   );
   expect(cases.length).toBeGreaterThanOrEqual(325);
-  const every = process.env["INSITU_SOAK"] === undefined ? 10 : 1;
+  const every = soak ? 1 : 10;
   const problems: string[] = [];
   for (const [at, files] of cases.entries()) {
     if (at % every !== 0) continue;

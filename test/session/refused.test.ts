@@ -24,6 +24,7 @@ import {
   type Writer,
   writers,
 } from "./refused.js";
+import { soak } from "../support/soak.js";
 
 const bytesOf = (tensor: Tensor): Uint8Array => {
   const { buffer, byteOffset, byteLength } = tensor.data as Float32Array;
@@ -76,8 +77,6 @@ async function tryIt(writer: Writer, obstacle: Obstacle, route: Route, backend: 
   await session.release();
   return refused;
 }
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
 
 describe.each(["wasm", "reference"] as const)("on %s", (backend) => {
   for (const [offset, writer] of writers.entries())

@@ -15,8 +15,8 @@ import type { State } from "../../src/session/state.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { builtEntry } from "../support/built.js";
 import { decoderSession, step, tokens } from "../support/decoding.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const seed = Number(process.env["INSITU_SEED"] ?? 99);
 
 /** Caches of several types that TensorScatter writes; names that objects have of their own among them. */

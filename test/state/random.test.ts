@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { installed } from "../rewrite/peer.js";
 import { Counts } from "./counts.js";
 import { runTrial } from "./trial.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const count = Number(process.env["INSITU_COUNT"] ?? (soak ? 100_000 : 60));
 const seed = Number(process.env["INSITU_SEED"] ?? 20_261_204);
 

@@ -1,6 +1,8 @@
 // The backends that suites run on: a new one is one line here, with its list of exceptions.
 import { nodePlatform } from "../../src/platform/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
+import { soak } from "./soak.js";
+import { noteMissing } from "./missing.js";
 
 /** What a backend does not do as the others, and why. One that starts passing fails the suite. */
 export interface Exception {
@@ -36,6 +38,7 @@ const webgpuExceptions: readonly Exception[] = [
 
 /** Why there is no GPU to test on; undefined where there is one. Set INSITU_NO_WEBGPU to do without. */
 export const noWebgpu: string | undefined = await whyNoWebgpu();
+if (noWebgpu !== undefined) noteMissing("GPU", noWebgpu);
 
 async function whyNoWebgpu(): Promise<string | undefined> {
   if (process.env["INSITU_NO_WEBGPU"] !== undefined) return "INSITU_NO_WEBGPU is set";
@@ -44,8 +47,6 @@ async function whyNoWebgpu(): Promise<string | undefined> {
   const adapter = await (gpu as GPU).requestAdapter();
   return adapter === null ? "no adapter: apt-get install chromium libvulkan1 brings SwiftShader" : undefined;
 }
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
 
 /** Every backend, the reference implementation first: cases.test.ts has all cases of its operators, alone. */
 export const backends: readonly TestedBackend[] = [

@@ -5,6 +5,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { createClient, RESP_TYPES } from "@redis/client";
+import { noteMissing } from "./missing.js";
 
 const folders = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/bin", "/usr/local/bin"];
 
@@ -16,6 +17,8 @@ export const redisServer: string | undefined = ["redis-server", "valkey-server"]
 /** What to do where there is none. */
 export const howToInstallRedis =
   "the tests of a store were skipped: no redis-server was found. Install one (Debian: apt-get install redis-server)";
+
+if (redisServer === undefined) noteMissing("Redis", howToInstallRedis);
 
 /** One server. */
 export class Redis {

@@ -1,17 +1,13 @@
-// Suites of very many like tests run a sample in the tests, chosen by the tests' names and so always the same, and all of it in the soak: those
-// whose shaders SwiftShader takes long to compile, and tables of decoders of which each is exported, styled or rewritten another way.
+// Suites of very many like tests run a sample in the tests, chosen by the tests' names and so always the same: scripts/gate.mjs says which, and when they
+// run whole. In the soak all do.
+import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
 import { beforeEach } from "vitest";
+import { isOf, samples } from "../../scripts/gate.mjs";
+import { soak } from "./soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
-
-/** One test of so many runs, of those whose names fit. */
-const samples: readonly { readonly suite: RegExp; readonly tests?: RegExp; readonly every: number }[] = [
-  { suite: /\/test\/webgpu\/kernels\//, every: 16 },
-  { suite: /\/test\/rewrite\/onnxruntime\.test/, tests: /^(?!llama_static)/, every: 3 },
-  { suite: /\/test\/rewrite\/styles\.test/, every: 3 },
-  { suite: /\/test\/passes\/decoders\.test/, tests: /_op\d+/, every: 3 },
-  { suite: /\/test\/wasm\/decoders\.test/, tests: /rewrite:/, every: 3 },
-];
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const whole = new Set((process.env["INSITU_WHOLE_SUITES"] ?? "").split(","));
 
 /** A number that a text always has: FNV-1a. */
 function numberOf(text: string): number {
@@ -22,8 +18,9 @@ function numberOf(text: string): number {
 
 beforeEach((context) => {
   const { task } = context;
-  if (soak) return;
-  const sample = samples.find(({ suite, tests }) => suite.test(task.file.filepath) && tests?.test(task.name) !== false);
+  const suite = relative(root, task.file.filepath);
+  if (soak || whole.has(suite)) return;
+  const sample = samples.find((each) => isOf(each, suite) && each.tests?.test(task.name) !== false);
   if (sample === undefined) return;
   if (numberOf(`${task.file.name} ${task.name}`) % sample.every !== 0) context.skip("not in this sample");
 });

@@ -4,6 +4,7 @@ import { expect } from "vitest";
 import { type ErrorCode, InsituError } from "../../src/base/error.js";
 import { allocateStorage, type ElementType, type Storage, traitsOf } from "../../src/tensor/element-type.js";
 import { View } from "../../src/tensor/view.js";
+import { soak } from "../support/soak.js";
 
 /** The seed of every random test here; `INSITU_SEED` gives another. */
 export const seed: number = Number(process.env["INSITU_SEED"] ?? 20_261_115);
@@ -11,7 +12,7 @@ export const seed: number = Number(process.env["INSITU_SEED"] ?? 20_261_115);
 /** fast-check's settings: the seed, and ten times as many runs when soaking. */
 export const sampled = (runs: number): { seed: number; numRuns: number } => ({
   seed,
-  numRuns: process.env["INSITU_SOAK"] === undefined ? runs : runs * 10,
+  numRuns: soak ? runs * 10 : runs,
 });
 
 /** Expects an InsituError with this code and message. */

@@ -15,6 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const folder = fileURLToPath(new URL("programs", import.meta.url));
@@ -67,7 +68,6 @@ test.each([
   expect(Object.keys(found).toSorted(), JSON.stringify(found, null, 1)).toEqual(Object.keys(exceptions));
 });
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 test.runIf(soak && existsSync(join(peers, "onnxruntime-web")))("they are programs of onnxruntime's", () => {
   expect(complaints(undefined, "nodenext")).toEqual({});
 });

@@ -7,8 +7,8 @@ import { type DecoderForm, generatedDecoder, smallSizes } from "../../tools/demo
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const steps = soak ? 10_000 : 1000;
 /** Steps until the engine has compiled what is hot: compiled code lies in the heap too. */
 const warmUp = soak ? 10_000 : 500;

@@ -9,9 +9,10 @@ import { Tensor } from "../../src/tensor/tensor.js";
 import { handOver, installed, openPeer } from "../rewrite/peer.js";
 import { openVariant, planOf, type Variant } from "./fast-path.js";
 import { runOn } from "../support/executable.js";
+import { soak } from "../support/soak.js";
 
 const seed = Number(process.env["INSITU_SEED"] ?? 4_501);
-const rounds = process.env["INSITU_SOAK"] === undefined ? 40 : 600;
+const rounds = soak ? 600 : 40;
 const domain = "com.microsoft";
 
 interface Product {

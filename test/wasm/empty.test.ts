@@ -5,8 +5,9 @@ import { View } from "../../src/tensor/view.js";
 import { MemoryEnd } from "../support/memory-end.js";
 import { answeredCases, problemsOf, report } from "../support/op-cases.js";
 import { openVariant, type Variant } from "./fast-path.js";
+import { soak } from "../support/soak.js";
 
-const every = process.env["INSITU_SOAK"] === undefined ? 3 : 1;
+const every = soak ? 1 : 3;
 
 let variants: readonly Variant[];
 beforeAll(async () => {

@@ -10,8 +10,7 @@ import { type DecoderSizes, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { writeRepeatedDecoder } from "../support/repeated-decoder.js";
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
+import { soak } from "../support/soak.js";
 
 const layer: DecoderSizes = {
   ...smallSizes,

@@ -1,8 +1,9 @@
 // What the tests of the light operators' fast paths share: the variants they run on, and random shapes and layouts.
 import { afterAll, beforeAll, expect } from "vitest";
 import { type FastCall, type Feed, openVariant, seed, tryCall, type Variant } from "./fast-path.js";
+import { soak } from "../support/soak.js";
 
-export const rounds = process.env["INSITU_SOAK"] === undefined ? 6 : 200;
+export const rounds = soak ? 200 : 6;
 export const floats = ["float32", "float16", "bfloat16"] as const;
 
 /** One to three threads, and both builds. */

@@ -7,14 +7,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { soak } from "../support/soak.js";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { writeModel } from "../../src/onnx/write.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const place = mkdtempSync(join(tmpdir(), "insitu-lost-"));
 afterAll(() => rmSync(place, { recursive: true }));
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
 
 /** A process that takes this long hangs. */
 const hang = soak ? 300_000 : 240_000;

@@ -5,8 +5,8 @@ import { runCase } from "../../tools/conformance/case.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { archivedCases } from "../support/archived-cases.js";
 import { atTheEnd, MemoryEnd, prepare } from "../support/memory-end.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const every = soak ? 1 : 72;
 
 const end = new MemoryEnd();

@@ -17,6 +17,7 @@ import { nodePlatform } from "../../src/platform/node.js";
 import { builtEntry } from "../support/built.js";
 import { distance } from "../support/compare.js";
 import { decoderSession, step, tokens } from "../support/decoding.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const scratch = mkdtempSync(join(tmpdir(), "insitu-pool-"));
@@ -272,7 +273,7 @@ describe("sessions", () => {
     await cycle();
     started.mockClear();
     const grown = vi.spyOn(WebAssembly.Memory.prototype, "grow");
-    const rounds = process.env["INSITU_SOAK"] === undefined ? 20 : 200;
+    const rounds = soak ? 200 : 20;
     for (let round = 0; round < rounds; round++) await cycle();
     vi.useRealTimers();
     expect(grown).not.toHaveBeenCalled();

@@ -9,9 +9,10 @@ import type { SessionOptions } from "../../src/session/options.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { handOver, installed, openPeer } from "../rewrite/peer.js";
 import { atTheEnd, MemoryEnd, prepare } from "../support/memory-end.js";
+import { soak } from "../support/soak.js";
 
 const seed = Number(process.env["INSITU_SEED"] ?? 7_301);
-const rounds = process.env["INSITU_SOAK"] === undefined ? 40 : 600;
+const rounds = soak ? 600 : 40;
 const domain = "com.microsoft";
 
 interface Products {

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { writeModel } from "../../src/onnx/write.js";
+import { soak } from "../support/soak.js";
 
 const entry = fileURLToPath(new URL("../../dist/index.node.js", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "insitu-unavailable-"));
@@ -100,7 +101,7 @@ describe("without leave to fall back creating fails; with it the next best choic
   test.skipIf(process.platform !== "linux")("too little address space", () => {
     const little = { addressSpace: 6e9 };
     // Half of what cannot be had is asked for next, from 4 GiB on in the soak: V8 collects all garbage, twice, before it gives up each of them.
-    const most = process.env["INSITU_SOAK"] === undefined ? 2 ** 29 : 2 ** 32;
+    const most = soak ? 2 ** 32 : 2 ** 29;
     const [strict, lenient] = outcomes(`{ threads: 2, wasm: { memoryBytes: ${most} } }`, little);
     expect(strict).toMatchObject({
       code: "out-of-memory",

@@ -15,8 +15,8 @@ import { deviceOf, PlacedSession, proxied } from "../support/gpu.js";
 import { Actor, type Stage } from "./beside/actor.js";
 import { cachedModels, concatModel, decoderBytes, logitsAfter, scatterModel } from "./beside/models.js";
 import { writeScript } from "./beside/script.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const first = Number(process.env["INSITU_SEED"] ?? 1);
 const orders = Number(process.env["INSITU_ORDERS"] ?? (soak ? 2000 : 12));
 const perTest = 100;

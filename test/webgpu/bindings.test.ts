@@ -11,8 +11,7 @@ import { noWebgpu } from "../support/backends.js";
 import { largestDifference } from "../support/compare.js";
 import { int64 } from "../support/decoding.js";
 import { offeringGpu, PlacedSession } from "../support/gpu.js";
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
+import { soak } from "../support/soak.js";
 
 const [heads, shared, size, positions] = [4, 2, 8, 1 << 16];
 const width = (heads + 2 * shared) * size;

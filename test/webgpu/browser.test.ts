@@ -2,6 +2,7 @@
 // embedded model too, with subgroups and without.
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { soak } from "../support/soak.js";
 import type { Browser } from "playwright-core";
 import { CausalLM } from "../../src/entry/node.js";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
@@ -10,7 +11,6 @@ import { findChromium, howToInstall, startChromium } from "../browser/chromium.j
 import { type RunningServer, startServer } from "../browser/server.js";
 import { embedded, hubFolder } from "../generate/support.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const chromium = findChromium();
 if (chromium === undefined) console.log(howToInstall);

@@ -4,10 +4,10 @@ import { runCase } from "../../tools/conformance/case.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { archivedCases } from "../support/archived-cases.js";
 import { noWebgpu } from "../support/backends.js";
+import { soak } from "../support/soak.js";
 
 const family =
   /attention|tensorscatter|tensor_scatter|linear_attention|causal_conv|flexattention|flex_attention|rotary|rms_norm|swiglu/;
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const cases = archivedCases(new URL("../conformance/onnx-node-1.23.1.tar.br", import.meta.url))
   .filter(({ name }) => family.test(name))
   .filter((_, at) => soak || at % 24 === 0);

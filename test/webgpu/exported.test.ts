@@ -18,8 +18,8 @@ import { noWebgpu } from "../support/backends.js";
 import { compareViews, largestDifference } from "../support/compare.js";
 import { keepDevice } from "../support/device.js";
 import { DrawnRuns } from "../support/drawn-runs.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const grown = models.filter((model) => !model.includes("static"));
 const tested = soak ? grown : grown.filter((model) => model === "mistral_op24");
 

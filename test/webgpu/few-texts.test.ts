@@ -10,8 +10,8 @@ import { noWebgpu } from "../support/backends.js";
 import { distance } from "../support/compare.js";
 import { tokenFeeds } from "../support/decoding.js";
 import { deviceOf, PlacedSession, proxied } from "../support/gpu.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const sizes = {
   layers: soak ? 2 : 1,
   hidden: 512,

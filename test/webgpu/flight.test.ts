@@ -8,8 +8,8 @@ import type { GenerateOptions } from "../../src/generate/options.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { hubFolder, tokensOf } from "../generate/support.js";
 import { noWebgpu } from "../support/backends.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const prompt = [11, 7, 200, 31, 5];
 const capacity = 40;
 
@@ -56,16 +56,13 @@ describe.skipIf(noWebgpu !== undefined).each(caches)("on a GPU, on %s", (place, 
     folder?.remove();
   });
 
-  /** The most that are under way. */
+  /** The most that are under way. A tripwire: the depth and the length of series are the engine's own (`engine/tuning.ts`). */
   const tokensInFlight = tokensAtOnce === 1 ? 3 : 2 * tokensAtOnce;
 
   /** How many came after a text's end. */
   const expectDiscarded = (summary: GenerationSummary): void => {
-    if (tokensAtOnce === 1) expect(summary.discardedTokens).toBe(2);
-    else {
-      expect(summary.discardedTokens).toBeGreaterThanOrEqual(0);
-      expect(summary.discardedTokens).toBeLessThan(tokensInFlight);
-    }
+    if (tokensAtOnce === 1) expect(summary.discardedTokens).toBe(tokensInFlight - 1);
+    else expect(summary.discardedTokens).toBeLessThan(tokensInFlight);
   };
 
   const tried = soak ? ways : ways.filter(([name]) => name === "as published models ask for it");

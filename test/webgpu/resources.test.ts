@@ -8,8 +8,8 @@ import { writeModel } from "../../src/onnx/write.js";
 import { noWebgpu } from "../support/backends.js";
 import { step, tokenAt, tokens } from "../support/decoding.js";
 import { Made, PlacedSession } from "../support/gpu.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const decoder = writeModel(generatedDecoder(smallSizes));
 
 setFlagsFromString("--expose-gc");

@@ -16,11 +16,10 @@ import { largestDifference } from "../support/compare.js";
 import { int64, step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
 import { poison, WatchedSession } from "../support/watched-session.js";
 import { DrawnRuns } from "../support/drawn-runs.js";
+import { soak } from "../support/soak.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
 const capacity = 16;
-const soak = process.env["INSITU_SOAK"] !== undefined;
-
 /** Every Attention reads a mask of rows that is fed. */
 const masked = (model: Model): Model => ({
   ...model,

@@ -7,6 +7,7 @@ import { Decoder } from "../../src/cache/decoder.js";
 import { LanguageModel } from "../../src/generate/causal-lm.js";
 import { hubFolder } from "../generate/support.js";
 import { writeModel } from "../../src/onnx/write.js";
+import { makeGrammars } from "../../src/entry/make-grammars.js";
 import { nodePlatform } from "../../src/platform/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import type { Session } from "../../src/session/session.js";
@@ -16,6 +17,7 @@ import { largestDifference } from "../support/compare.js";
 import { step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
 import { poison, WatchedSession } from "../support/watched-session.js";
 import { DrawnRuns } from "../support/drawn-runs.js";
+import { soak } from "../support/soak.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
 const dims = { batch: 1, capacity: 16 };
@@ -26,7 +28,8 @@ class LostModel extends LanguageModel {
     folder: string,
     open: (model: string, options: SessionOptions) => Promise<Session>,
   ): Promise<LostModel> {
-    return new LostModel(await LanguageModel.prepare(folder, nodePlatform, open, { backend: "webgpu", context: 64 }));
+    const options = { backend: "webgpu", context: 64 } as const;
+    return new LostModel(await LanguageModel.prepare(folder, nodePlatform, open, options, makeGrammars));
   }
 }
 
@@ -35,8 +38,6 @@ async function begin(session: Session, state: State, ids: readonly number[]): Pr
   const { results } = await session.start(tokenFeeds([ids], state.lengths), ["logits"], { state });
   return [results.then(({ logits }) => (logits.data as Float32Array).slice(-smallSizes.vocabulary))];
 }
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
 
 describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   test("states are used, rewound, forked, saved and released while runs are under way", async () => {

@@ -1,6 +1,6 @@
 // States whose caches lie on a GPU: what they hold, and what runs make of it, against the reference on the host.
 import { describe, expect, test } from "vitest";
-import { EvictingState } from "../../src/cache/evicting-state.js";
+import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
@@ -13,6 +13,7 @@ import { Tensor } from "../../src/tensor/tensor.js";
 import { noWebgpu } from "../support/backends.js";
 import { largestDifference } from "../support/compare.js";
 import { step, tokenAt, tokens } from "../support/decoding.js";
+import { soak } from "../support/soak.js";
 
 const decoder = writeModel(generatedDecoder(smallSizes));
 const tolerance = 2e-5;
@@ -27,8 +28,6 @@ function poison(state: State): void {
     if (type === "float32") state.set(name, new Tensor("float32", new Float32Array(size).fill(NaN), dims));
   }
 }
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
 
 describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   test.each(soak ? (["require", "prefer", "never"] as const) : (["require"] as const))(

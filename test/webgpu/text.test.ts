@@ -2,8 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
 import { noWebgpu } from "../support/backends.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const ways: readonly (readonly [name: string, options: object])[] = [
   ["on linear caches", {}],
   ["without subgroups", { webgpu: { subgroups: false } }],

@@ -12,9 +12,10 @@ import { noWebgpu } from "../../support/backends.js";
 import { type FastCall, randomFrom, randomView } from "../../wasm/fast-path.js";
 import { floats, narrowed, pick, type Random, randomShape } from "../../wasm/light-checks.js";
 import { useDevice } from "./beside.js";
+import { soak } from "../../support/soak.js";
 
 const check = useDevice();
-const rounds = process.env["INSITU_SOAK"] === undefined ? 3 : 60;
+const rounds = soak ? 60 : 3;
 const integers = ["int32", "uint32", "int16", "uint16", "int8", "uint8"] as const;
 
 /** Whole numbers from all over a type, its ends included. */

@@ -8,8 +8,7 @@ import { noWebgpu } from "../../support/backends.js";
 import { largestDifference } from "../../support/compare.js";
 import { keepDevice } from "../../support/device.js";
 import { numbersOf, type OneNode } from "./one-node.js";
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
+import { soak } from "../../support/soak.js";
 
 const attributesOf = (attrs: ReturnType<typeof pagedCase>["attrs"]): OneNode["attrs"] =>
   Object.fromEntries(

@@ -9,10 +9,10 @@ import { noWebgpu } from "../../support/backends.js";
 import { compareViews } from "../../support/compare.js";
 import { hasSubgroupMatrices } from "../../support/device.js";
 import { compareOneNode, keepDevice, manyRows, randomTensor } from "./product-models.js";
+import { soak } from "../../support/soak.js";
 
 const tolerances = { float32: 3e-5, float16: 4e-3, bfloat16: 3e-2 } as const;
 const types = ["float32", "float16", "bfloat16"] as const;
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const [rows, tiles, elements] = ["productOfRows", "productInTiles", "productByElements"];
 
 describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefined ? "" : ` (${noWebgpu})`}`, () => {

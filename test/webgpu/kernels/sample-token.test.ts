@@ -9,8 +9,7 @@ import { Tensor } from "../../../src/tensor/tensor.js";
 import { View } from "../../../src/tensor/view.js";
 import { writeNumbers } from "../../../src/tensor/access.js";
 import { noWebgpu } from "../../support/backends.js";
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
+import { soak } from "../../support/soak.js";
 
 interface Drawing {
   /** One for all texts, or one for each. */
