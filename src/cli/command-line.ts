@@ -79,7 +79,7 @@ export async function runCommandLine(argv: readonly string[], tools: LoadTools =
       argv.includes("--debug") && error instanceof Error
         ? error.stack
         : error instanceof InsituError
-          ? `insitu: ${error.message}`
+          ? `insitu: ${error.message}${error.code === "invalid-argument" ? "" : ` (${error.help})`}`
           : `insitu: internal: ${String(error)}`,
     );
     return error instanceof UsageError ? usageCode : error instanceof Interrupted ? interruptedCode : 1;
