@@ -111,7 +111,7 @@ test("chat reads only what is new, and takes turns back", () => {
   expect(summaries[1]).toMatch(/\(\d+ read before\)/);
   expect(stdout).toContain("1 turn is left");
   expect(stdout).toContain("has 1 turns and cannot take back 5");
-  expect(stdout).toContain("/back [n]");
+  expect(stdout).toContain("/undo [n]");
 });
 
 test("a reader that goes away early is no error", async () => {
