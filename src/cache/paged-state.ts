@@ -10,9 +10,9 @@ import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { type AppendEntry, BlockPool, type BlockPoolOptions, rowsOf } from "./block-pool.js";
-import { Decoder } from "./decoder.js";
+import { Decoder } from "../decoder/decoder.js";
 import { checkSequence, checkStateArguments, checkTokens, pagedStateOptionNames } from "./given.js";
-import type { Logits } from "./logits.js";
+import type { Logits } from "../decoder/logits.js";
 import { keepRows, pageLayout } from "./page-bytes.js";
 import {
   apartBatch,
@@ -26,7 +26,7 @@ import { applyPolicy, checkBudget, type EvictionPolicy, rowsInBlocks } from "./e
 import { packedInput, pageInputs, sumsName } from "../rewrite/page-names.js";
 import { RowChecks } from "./row-checks.js";
 import type { Sequence } from "./sequence.js";
-import { Turns } from "./turns.js";
+import { Mutex } from "./mutex.js";
 
 /** How pages are made. */
 export interface PagedStateOptions extends Omit<BlockPoolOptions, "copy" | "blockSize"> {
@@ -96,7 +96,7 @@ export class PagedState {
   /** True if the model takes packed batches: every run is one. */
   readonly isPacked: boolean;
   /** Runs and evictions take turns. */
-  readonly #turns = new Turns();
+  readonly #turns = new Mutex();
 
   /** Pages for a session whose model reads and writes them. */
   constructor(session: Session, given: PagedStateOptions) {

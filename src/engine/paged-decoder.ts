@@ -2,14 +2,14 @@
 import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import { checkCount } from "../base/arguments.js";
-import { Decoder } from "../cache/decoder.js";
-import type { Logits } from "../cache/logits.js";
+import { Decoder } from "../decoder/decoder.js";
+import type { Logits } from "../decoder/logits.js";
 import { type CacheType, pages } from "../cache/pages.js";
 import { rowsOf } from "../cache/block-pool.js";
 import { type PagedEntry, PagedState } from "../cache/paged-state.js";
-import { sampler } from "../cache/sampler.js";
+import { withDrawnTokens } from "../decoder/model-changes.js";
 import type { Sequence } from "../cache/sequence.js";
-import type { OneDrawing, TokenDrawer } from "../cache/token-drawer.js";
+import type { OneDrawing, TokenDrawer } from "../decoder/token-drawer.js";
 import { usualCount } from "../cache/usual-count.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
@@ -69,7 +69,7 @@ export const pagedSessionOptions = (
   apart: boolean,
 ): Required<Pick<SessionOptions, "rewrite" | "change">> => ({
   rewrite: "never",
-  change: sampler((model) => pages({ cacheType, logitRows: true, packed: !apart })(model)),
+  change: withDrawnTokens((model) => pages({ cacheType, logitRows: true, packed: !apart })(model)),
 });
 
 /** What exporters call the last hidden state, [batch, tokens, size]. */

@@ -4,8 +4,8 @@ import { checkCount, checkName, checkRule, optionsWithoutNull } from "../base/ar
 import { valueText } from "../base/value-text.js";
 import type { FolderPlatform } from "../base/platform.js";
 import type { PagedState } from "../cache/paged-state.js";
-import { picker, sampler } from "../cache/sampler.js";
-import { wholeModel } from "../cache/whole-model.js";
+import { withPickedRows, withDrawnTokens } from "../decoder/model-changes.js";
+import { wholeModel } from "../decoder/whole-model.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
@@ -118,7 +118,9 @@ export class LanguageModel {
     let length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
     const apart = sessionOptions.batchInvariant === true;
     const own =
-      paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged, apart);
+      paged === undefined
+        ? { change: withDrawnTokens(withPickedRows(sessionOptions.change)) }
+        : pagedSessionOptions(paged, apart);
     let longFrom: number | undefined;
     const session = await openSession(folder.model, {
       rewrite: "auto",
