@@ -48,7 +48,7 @@ export default defineConfig({
       INSITU_WHOLE_SUITES: whole.join(","),
     },
     globalSetup: ["test/support/shared-folder.ts"],
-    setupFiles: ["test/support/sample-setup.ts", "test/support/equality-setup.ts"],
+    setupFiles: ["test/support/sample-setup.ts", "test/support/equality-setup.ts", "test/support/poison-setup.ts"],
     // Guards against hangs: a slow machine is no failure.
     testTimeout: 300_000,
     hookTimeout: 300_000,

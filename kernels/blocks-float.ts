@@ -35,7 +35,7 @@ export function multiplyFewFloats(job: MatMulBlocks, from: i32, to: i32, scratch
 /** A row of a · a column of weights of 4 bits: the sum of each block, times its scale. */
 function dot4(job: MatMulBlocks, x: usize, column: i32): f32 {
   const blocks = blocksOf(job);
-  const bytes = (<usize>job.blockSize) << 2;
+  const bytes = (<usize>min(job.blockSize, (job.k + 31) & ~31)) << 2;
   const low = i8x16.splat(15);
   const width = widthOf(job.scaleType);
   let w = job.b + <usize>column * weightBytes(job);
@@ -70,7 +70,7 @@ function dot4(job: MatMulBlocks, x: usize, column: i32): f32 {
 /** The same with weights of 8 bits. */
 function dot8(job: MatMulBlocks, x: usize, column: i32): f32 {
   const blocks = blocksOf(job);
-  const bytes = (<usize>job.blockSize) << 2;
+  const bytes = (<usize>min(job.blockSize, (job.k + 31) & ~31)) << 2;
   const width = widthOf(job.scaleType);
   let w = job.b + <usize>column * weightBytes(job);
   let p = job.scales + <usize>(column * blocks * width);

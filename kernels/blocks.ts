@@ -25,7 +25,7 @@ export function blocksOf(job: MatMulBlocks): i32 {
 // @ts-ignore: decorator
 @inline
 export function weightBytes(job: MatMulBlocks): i32 {
-  return (blocksOf(job) * job.blockSize * job.bits) >> 3;
+  return job.bRow ? job.bRow : (blocksOf(job) * job.blockSize * job.bits) >> 3;
 }
 
 /** The zero point of a column's block. */
@@ -33,8 +33,8 @@ export function zeroOf(job: MatMulBlocks, column: i32, block: i32): f32 {
   if (!job.zeros) return <f32>(1 << (job.bits - 1));
   const type = job.zerosType;
   if (type >= 0) return readOne(job.zeros + <usize>(column * blocksOf(job) + block) * widthOf(type), type);
-  const row = (blocksOf(job) * job.bits + 7) >> 3;
-  const bit = block * job.bits;
+  const row = job.zerosRow ? 0 : (blocksOf(job) * job.bits + 7) >> 3;
+  const bit = column * job.zerosRow + block * job.bits;
   return <f32>((<i32>load<u8>(job.zeros + <usize>(column * row + (bit >> 3))) >> (bit & 7)) & ((1 << job.bits) - 1));
 }
 

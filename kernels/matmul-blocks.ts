@@ -31,6 +31,8 @@ export class MatMulBlocks {
   a: usize; // [m, k], for precision 32
   aType: i32; // elementCode
   rows: usize; // a, packed by packRows; 0 for few rows, whole zero points, and blocks of 32 or more of 4 or 8 bits
+  bRow: i32; // bytes of a row of b; 0: those of whole blocks. Others are for precision 32, one block, and k a multiple of 32 where rows is 0
+  zerosRow: i32; // bits of a row of packed zero points; 0: those of whole bytes. Others are for precision 32
 }
 
 /** The product; parts share the columns. */

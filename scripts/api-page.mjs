@@ -13,10 +13,11 @@ const dist = join(root, "dist");
 const sections = [
   {
     title: "Text",
-    rooms: ["generate", "engine", "hub"],
+    rooms: ["generate", "engine"],
     also: ["CausalLM"],
     first: ["CausalLM", "GenerateOptions", "Generation"],
   },
+  { title: "Models by name", rooms: ["hub", "platform"], also: ["models"], first: ["models", "Models"] },
   {
     title: "Sessions, states and tensors",
     rooms: ["entry", "session", "tensor", "backends", "plan", "base"],

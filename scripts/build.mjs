@@ -1,10 +1,12 @@
-// Builds dist/: writes the generated lists of operators and of ONNX's messages; writes the lists of kernels and compiles these if they changed; compiles every room with
-// tsc in import order, without what is left of sources that are gone; then bundles what pages load without a bundler, and what Node loads.
+// Builds dist/: writes the generated lists of operators, of models and of ONNX's messages, and those of kernels; compiles these and the page that the server ships, if they
+// changed; compiles every room with tsc in import order, without what is left of sources that are gone; then bundles what pages load without a bundler, and what Node loads.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { buildBrowser } from "./build-browser.mjs";
 import { buildNode } from "./build-node.mjs";
 import { buildKernels } from "./build-kernels.mjs";
+import { buildPage } from "./build-site.mjs";
+import { writeCatalogueIndex } from "./catalogue-index.mjs";
 import { writeMessageTables } from "./message-tables.mjs";
 import { writeOperatorIndex } from "./operator-index.mjs";
 import { pruneDist } from "./prune-dist.mjs";
@@ -13,7 +15,9 @@ import { relink } from "./relink.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 writeOperatorIndex();
 writeMessageTables();
+writeCatalogueIndex();
 await buildKernels();
+buildPage();
 const result = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", "-b"], { cwd: root, stdio: "inherit" });
 if (result.status !== 0) process.exit(result.status ?? 1);
 pruneDist();

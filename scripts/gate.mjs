@@ -10,6 +10,8 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 export const samples = [
   {
     suites: "test/webgpu/kernels/*",
+    // Poison is a suite of few tests, each of which stands for a kernel.
+    except: /poison/,
     every: 16,
     guards: [
       "src/ops/shared/webgpu/",
@@ -29,8 +31,12 @@ export const samples = [
   },
 ];
 
-/** True for a suite, from the root, that a sample is taken of. */
-export const isOf = ({ suites }, suite) => suite.startsWith(suites.replace(/\*$/, "")) && suite.endsWith(".test.ts");
+/**
+ * True for a suite, from the root, that a sample is taken of.
+ * @type {(sample: { suites: string, except?: RegExp | undefined }, suite: string) => boolean}
+ */
+export const isOf = ({ suites, except }, suite) =>
+  suite.startsWith(suites.replace(/\*$/, "")) && suite.endsWith(".test.ts") && except?.test(suite) !== true;
 
 /** Files that differ from where this branch left main, from the root: committed, changed and new. Empty on main itself, and where there is no git. */
 export function changedFiles() {
@@ -81,13 +87,21 @@ export const isNamed = (suite, args) =>
       !arg.endsWith("/"),
   );
 
-/** The sampled suites that run whole: all below test/, by what was typed and by what changed. INSITU_WHOLE=none leaves all to the sample. */
+/** Files up to which a change has the suites run whole that it touches. One that sweeps through the house touches all of them, and wants `npm run soak`. */
+const mostChanged = 150;
+
+/**
+ * The sampled suites that run whole: all below test/, by what was typed and by what changed, unless nearly everything did.
+ * INSITU_WHOLE=none leaves all to the sample.
+ */
 export function wholeSuites(args = process.argv.slice(2), changed = changedFiles()) {
   if (process.env.INSITU_WHOLE === "none") return [];
   const suites = readdirSync(`${root}test`, { recursive: true }).map((path) => `test/${path}`);
-  return samples.flatMap((sample) =>
-    suites.filter((suite) => isOf(sample, suite) && (isNamed(suite, args) || touches(sample, suite, changed))),
-  );
+  const chosen = (asks) =>
+    samples.flatMap((sample) => suites.filter((suite) => isOf(sample, suite) && asks(sample, suite)));
+  const named = chosen((_, suite) => isNamed(suite, args));
+  if (changed.length > mostChanged) return named;
+  return [...new Set([...named, ...chosen((sample, suite) => touches(sample, suite, changed))])];
 }
 
 /**

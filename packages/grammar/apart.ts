@@ -2,12 +2,20 @@
 import type { ObjectRules, ReadSchema } from "./read-schema.js";
 import { hasType, isObject, types } from "./value-types.js";
 
-/** True if no value can obey two of these: other types, or a property that must be there with other values. */
+/** True if what is made by one of these obeys none of the others: other types, properties that only one has, or others by their values. */
 export function areApart(options: readonly ReadSchema[]): boolean {
-  return options.every((one, at) => options.slice(at + 1).every((other) => twoApart(one, other)));
+  return options.every((one, at) => options.every((other, beside) => at === beside || escapes(one, other)));
 }
 
-function twoApart(a: ReadSchema, b: ReadSchema): boolean {
+/** Properties inside of properties that are looked into. */
+const mostDepth = 8;
+
+/** True if no value that is made by one schema obeys another. */
+function escapes(made: ReadSchema, other: ReadSchema, depth = 0): boolean {
+  if (depth > mostDepth) return false;
+  const [a, b] = [followed(made), followed(other)];
+  if (a.kind === "choice") return a.options.every((each) => escapes(each, b, depth + 1));
+  if (b.kind === "choice") return b.options.every((each) => escapes(a, each, depth + 1));
   if (a.kind === "values" && b.kind === "values") {
     const texts = new Set(b.values.map(canonicalText));
     return a.values.every((value) => !texts.has(canonicalText(value)));
@@ -17,16 +25,23 @@ function twoApart(a: ReadSchema, b: ReadSchema): boolean {
   const both = [...typesA].filter((type) => typesB.has(type));
   if (both.length === 0) return true;
   if (both.some((type) => type !== "object") || a.kind !== "typed" || b.kind !== "typed") return false;
-  const [inA, inB] = [requiredIn(a.object), requiredIn(b.object)];
-  return [...inA].some(([name, schema]) => inB.has(name) && twoApart(schema, inB.get(name)!));
+  return objectEscapes(a.object, b.object, depth);
 }
 
-const requiredIn = (rules: ObjectRules): ReadonlyMap<string, ReadSchema> =>
-  new Map(
-    rules.kind === "open"
-      ? []
-      : rules.properties.flatMap(({ name, schema, isRequired }) => (isRequired ? [[name, schema] as const] : [])),
-  );
+/** The same of objects. What is made has no properties beside those that are listed. */
+function objectEscapes(a: ObjectRules, b: ObjectRules, depth: number): boolean {
+  if (a.kind === "open" || b.kind === "open") return false;
+  const inA = new Map(a.properties.map((each) => [each.name, each]));
+  if (b.properties.some(({ name, isRequired }) => isRequired && !inA.has(name))) return true;
+  return b.properties.some(({ name, schema }) => {
+    const mine = inA.get(name);
+    return mine?.isRequired === true && escapes(mine.schema, schema, depth + 1);
+  });
+}
+
+/** What a reference refers to. */
+const followed = (schema: ReadSchema): ReadSchema =>
+  schema.kind === "reference" ? (schema.to.schema ?? schema) : schema;
 
 /** JSON with names in order: values alike have one text. */
 const canonicalText = (value: unknown): string =>

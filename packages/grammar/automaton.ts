@@ -40,7 +40,7 @@ function liveStates(states: readonly Regular[], table: readonly number[], classe
 export class TextAutomaton implements Automaton {
   readonly start = 0;
   readonly #encoding: Encoding;
-  #decoder!: Decoder;
+  #decoder: Decoder | undefined;
   /** For each state the next one by class. */
   #table = new Int32Array(0);
   #classes = 0;
@@ -84,10 +84,12 @@ export class TextAutomaton implements Automaton {
   }
 
   get bytes(): number {
-    return 4 * this.#table.length + 9 * this.#accepts.length + 520 * this.#decoder.states;
+    return 4 * this.#table.length + 9 * this.#accepts.length + 520 * (this.#decoder?.states ?? 0);
   }
 
   next(state: number, byte: number): number {
+    // One that has no text goes nowhere.
+    if (this.#decoder === undefined) return dead;
     const { states, rows } = this.#decoder;
     const within = state % states;
     const whole = (state - within) / states;
@@ -102,19 +104,22 @@ export class TextAutomaton implements Automaton {
   }
 
   accepts(state: number): boolean {
+    if (this.#decoder === undefined) return false;
     const { states } = this.#decoder;
     return state % states === 0 && this.#accepts[state / states];
   }
 
   goesOn(state: number): boolean {
-    const within = state % this.#decoder.states;
-    return this.#isOpen(state, (state - within) / this.#decoder.states, within);
+    const decoder = this.#decoder;
+    if (decoder === undefined) return false;
+    const within = state % decoder.states;
+    return this.#isOpen(state, (state - within) / decoder.states, within);
   }
 
   #isOpen(pair: number, whole: number, within: number): boolean {
     let open = this.#open.get(pair);
     if (open === undefined) {
-      open = this.#decoder.reach[within].some((each) => this.#table[whole * this.#classes + each] >= 0);
+      open = this.#decoder!.reach[within].some((each) => this.#table[whole * this.#classes + each] >= 0);
       this.#open.set(pair, open);
     }
     return open;
@@ -222,5 +227,30 @@ export class TextUntil implements Automaton {
     for (let length = count - 1; length > 0; length--)
       if (this.#mark.subarray(0, length).every((byte, at) => byte === this.#mark[count - length + at])) return length;
     return 0;
+  }
+}
+
+/** Any text whose first byte, but for blanks, is none of these letters. */
+export class TextNotBeginning implements Automaton {
+  readonly start = 0;
+  readonly #letters: ReadonlySet<number>;
+  readonly bytes = 128;
+
+  constructor(letters: string) {
+    this.#letters = new Set(new TextEncoder().encode(letters));
+  }
+
+  next(state: number, byte: number): number {
+    if (state === 1) return 1;
+    if (byte === 0x20 || (byte >= 9 && byte <= 13)) return 0;
+    return this.#letters.has(byte) ? dead : 1;
+  }
+
+  accepts(): boolean {
+    return true;
+  }
+
+  goesOn(): boolean {
+    return true;
   }
 }

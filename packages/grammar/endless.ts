@@ -22,7 +22,9 @@ function partsOf(schema: ReadSchema): readonly ReadSchema[] {
   if (schema.kind !== "typed") return [];
   const { array, object } = schema;
   const members =
-    object.kind === "closed" ? object.properties.map((each) => each.schema) : [object.names, object.values];
+    object.kind === "closed"
+      ? object.properties.map((each) => each.schema)
+      : object.members.flatMap(({ names, values }) => [names, values]);
   return [...array.first, array.others, ...members].filter((each) => each !== false);
 }
 
@@ -32,14 +34,15 @@ function mayEnd(schema: ReadSchema, ended: ReadonlySet<ReadSchema>): boolean {
   if (schema.kind === "choice") return schema.options.some((each) => ended.has(each));
   if (schema.kind !== "typed") return true;
   const { types: wanted, array, object } = schema;
-  const needed =
-    object.kind === "closed"
-      ? object.properties.filter(({ isRequired }) => isRequired).map((each) => each.schema)
-      : object.least > 0 && object.values !== false
-        ? [object.values]
-        : [];
+  const isEnded = (each: ReadSchema): boolean => ended.has(each);
   const elements = [...array.first, ...(array.least > array.first.length && array.others ? [array.others] : [])];
-  return wanted.some((type) =>
-    (type === "object" ? needed : type === "array" && array.least > 0 ? elements : []).every((each) => ended.has(each)),
-  );
+  return wanted.some((type) => {
+    if (type === "array") return array.least === 0 || elements.every(isEnded);
+    if (type !== "object") return true;
+    if (object.kind === "open") return object.least === 0 || object.members.some(({ values }) => isEnded(values));
+    const properties = object.properties.filter((each) => isEnded(each.schema));
+    return (
+      properties.length >= object.least && object.properties.every((each) => !each.isRequired || isEnded(each.schema))
+    );
+  });
 }

@@ -15,14 +15,14 @@ const ipv6 = `(?:(?:${h16}:){7}${h16}|(?:${h16}:){6}${ipv4}|(?:${h16}:){1,7}:|:(
   .join("|")}|::)`;
 
 const label = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
-/** At most 253 characters: few labels, or shorter ones. */
-const hostname = [
+/** At most 253 characters: few labels, or shorter ones. Two hyphens in a row would begin what stands for other letters. */
+const hostname = `(?!.*--)(?:${[
   [60, 3],
   [28, 7],
 ]
   .map(([length, more]) => [`[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,${length}}[a-zA-Z0-9])?`, more] as const)
   .map(([each, more]) => `${each}(?:\\.${each}){0,${more}}`)
-  .join("|");
+  .join("|")})`;
 const atom = "[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+";
 
 const escaped = "%[0-9A-Fa-f]{2}";
@@ -36,7 +36,7 @@ const variable = `(?:[A-Za-z0-9_]|${escaped})+(?::[1-9]\\d{0,3}|\\*)?`;
 
 const pointer = "(?:/(?:[^~/]|~[01])*)*";
 const count = "\\d{1,9}";
-const timeOfDuration = `T(?:${count}H(?:${count}M)?(?:${count}S)?|${count}M(?:${count}S)?|${count}S)`;
+const timeOfDuration = `T(?:${count}H(?:${count}M(?:${count}S)?)?|${count}M(?:${count}S)?|${count}S)`;
 const dateOfDuration = `(?:${count}Y(?:${count}M(?:${count}D)?)?|${count}M(?:${count}D)?|${count}D)`;
 
 /** Patterns of the formats that there are, from the first to the last character. */
@@ -54,6 +54,12 @@ const formats: Readonly<Record<string, string>> = {
   "uri-reference": reference,
   "uri-template": `(?:[A-Za-z0-9._~!$&()*+,;=:@/?#\\[\\]-]|${escaped}|\\{[+#./;?&]?${variable}(?:,${variable})*\\})*`,
   "json-pointer": pointer,
+  // Those with letters beyond ASCII have these among them.
+  "idn-email": `${atom}(?:\\.${atom})*@(?:${label}\\.)+${label}`,
+  "idn-hostname": hostname,
+  iri: uri,
+  "iri-reference": reference,
+  byte: "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?",
   "relative-json-pointer": `(?:0|[1-9]\\d{0,8})(?:#|${pointer})`,
 };
 
@@ -70,3 +76,9 @@ export const formatPattern = (format: string): string | undefined =>
 
 /** True for the name of a pattern, which must stand beside it. */
 export const isNamedPattern = (format: string): boolean => named.has(format);
+
+/** Names of OpenAPI that tell how a text is shown or kept, and nothing of what is in it. */
+const shown: ReadonlySet<string> = new Set(["password", "binary", "markdown", "html", "multi-line"]);
+
+/** True for a format that restricts nothing. */
+export const isAnnotation = (format: string): boolean => shown.has(format);

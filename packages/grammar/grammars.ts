@@ -1,8 +1,9 @@
 /** Constraints by rules: a rule becomes a grammar once, and each text is followed through it token by token. */
 import { InsituError } from "#insitu/base/error.js";
 import { Recent } from "#insitu/base/recent.js";
-import type { CallForm, Grammars, GrammarVocabulary, HeldConstraint, TextRule } from "#insitu/engine/constraint.js";
-import { TextUntil } from "./automaton.js";
+import type { Grammars, GrammarVocabulary, HeldConstraint, TextPart, TextRule } from "#insitu/engine/constraint.js";
+import { TextNotBeginning, TextUntil } from "./automaton.js";
+import { grammarPart } from "./grammar-rules.js";
 import { type GrammarPart, Machine, type Situation } from "./machine.js";
 import { checkSize, readSchema } from "./schema.js";
 import { later, ValueGrammars } from "./values.js";
@@ -86,44 +87,46 @@ class RuleGrammars implements Grammars {
 
 /** A rule as a grammar. */
 function partOf(rule: TextRule, values: ValueGrammars): GrammarPart {
-  const callOf = ({ begin, schema, end }: CallForm, from = 0): GrammarPart => ({
-    kind: "sequence",
-    parts: [values.text(begin.slice(from)), values.value(readSchema(schema)), values.text(end)],
-  });
   switch (rule.kind) {
     case "schema":
       return values.value(readSchema(rule.schema));
     case "object":
       return values.anyObject;
-    case "calls": {
-      const call: GrammarPart = { kind: "choice", options: rule.forms.map((form) => callOf(form)) };
-      if (rule.single) return call;
-      const between = values.text(rule.between);
-      const more: GrammarPart = later(() => ({
-        kind: "choice",
-        options: [
-          { kind: "sequence", parts: [] },
-          { kind: "sequence", parts: [between, call, more] },
-        ],
-      }));
-      return { kind: "sequence", parts: [call, more] };
-    }
-    case "text-with-calls": {
-      const { trigger, forms } = rule;
-      const calls: GrammarPart = { kind: "choice", options: forms.map((form) => callOf(form, trigger.length)) };
-      const [until, without] = [true, false].map((ends): GrammarPart => ({
-        kind: "automaton",
-        automaton: new TextUntil(trigger, ends),
-      }));
-      const text: GrammarPart = later(() => ({
-        kind: "choice",
-        options: [without, { kind: "sequence", parts: [until, calls, text] }],
-      }));
-      return text;
-    }
+    case "regex":
+      return values.pattern(rule.pattern);
+    case "grammar":
+      return grammarPart(rule.grammar, values);
+    case "choice":
+      return values.text(...rule.texts);
+    case "structure":
+      return structure(rule.part, values);
     default:
       return rule satisfies never;
   }
+}
+
+/** A part of a text as a grammar. */
+function structure(part: TextPart, values: ValueGrammars): GrammarPart {
+  if (typeof part === "string") return values.text(part);
+  if ("schema" in part) return values.value(readSchema(part.schema));
+  if ("object" in part) return values.anyObject;
+  if ("regex" in part) return values.pattern(part.regex);
+  if ("grammar" in part) return grammarPart(part.grammar, values);
+  if ("until" in part) return { kind: "automaton", automaton: new TextUntil(part.until, true) };
+  if ("without" in part) return { kind: "automaton", automaton: new TextUntil(part.without, false) };
+  if ("notBeginning" in part) return { kind: "automaton", automaton: new TextNotBeginning(part.notBeginning) };
+  if ("sequence" in part) return { kind: "sequence", parts: part.sequence.map((each) => structure(each, values)) };
+  if ("choice" in part) return { kind: "choice", options: part.choice.map((each) => structure(each, values)) };
+  const { repeat, between, least = 1 } = part;
+  const once = structure(repeat, values);
+  const again = between === "" ? [once] : [values.text(between), once];
+  const none: GrammarPart = { kind: "sequence", parts: [] };
+  const more: GrammarPart = later(() => ({
+    kind: "choice",
+    options: [none, { kind: "sequence", parts: [...again, more] }],
+  }));
+  const all: GrammarPart = { kind: "sequence", parts: [once, more] };
+  return least === 1 ? all : { kind: "choice", options: [none, all] };
 }
 
 /** What is known of the tokens that may come at a situation. */

@@ -14,7 +14,9 @@ export const limits: Readonly<
     | "steps"
     | "stepsOfProperty"
     | "stepsOfToken"
-    | "repeatedEdges",
+    | "repeatedEdges"
+    | "alternatives"
+    | "remainders",
     number
   >
 > = {
@@ -33,9 +35,33 @@ export const limits: Readonly<
   /** Bytes that automata may read to find the tokens that may come next: many alternatives that go on alike take that many. */
   stepsOfToken: 250_000,
   /** Times that a part with an anchor or a lookahead may be repeated. */
-  repeatedEdges: 16,
+  repeatedEdges: 64,
+  /** Ways in which schemas that hold at once may all hold. */
+  alternatives: 64,
+  /** Remainders that multiples are told by. */
+  remainders: 10_000,
 };
 
 /** The error for a schema that cannot be enforced, at a place in it. */
 export const refusal = (path: string, why: string): InsituError =>
-  new InsituError("invalid-argument", `the schema cannot be enforced${path === "" ? "" : ` at ${path}`}: it ${why}`);
+  new InsituError("invalid-argument", refusalText(path, why));
+
+const refusalText = (path: string, why: string): string =>
+  `the schema cannot be enforced${path === "" ? "" : ` at ${path}`}: it ${why}`;
+
+/** The error for a schema that no value obeys: where there are others to choose from, it is left out. */
+export class NoValue extends InsituError {
+  constructor(path: string, why: string) {
+    super("invalid-argument", refusalText(path, why));
+  }
+}
+
+/** What a part comes to; nothing where no value obeys it. */
+export function unlessNone<T>(make: () => T): readonly T[] {
+  try {
+    return [make()];
+  } catch (error) {
+    if (error instanceof NoValue) return [];
+    throw error;
+  }
+}

@@ -47,7 +47,7 @@ export interface Situation {
   /** The next ones by byte, as far as they were asked for; null where there is none. */
   next: (Situation | null | undefined)[];
   /** The same by the states that the places come to: many bytes lead to the same. */
-  byStates: Map<string, Situation | null>;
+  byStates: Map<string | number, Situation | null>;
   /** For whoever follows: what it has found out here. */
   note?: unknown;
 }
@@ -95,6 +95,8 @@ export class Machine {
     const known = from.next[byte];
     if (known !== undefined) return known;
     this.steps += from.places.length;
+    // Most texts are at one place.
+    if (from.places.length === 1) return (from.next[byte] = this.#stepOne(from, from.places[0], byte));
     const states = from.places.map(({ automaton, state }) => automaton.next(state, byte));
     const key = states.join();
     let to = from.byStates.get(key);
@@ -107,6 +109,19 @@ export class Machine {
       from.byStates.set(key, to);
     }
     from.next[byte] = to;
+    return to;
+  }
+
+  #stepOne(from: Situation, { automaton, state, rest }: Place, byte: number): Situation | null {
+    const next = automaton.next(state, byte);
+    if (next < 0) return null;
+    let to = from.byStates.get(next);
+    if (to === undefined) {
+      const gather = new Gathering();
+      gather.reach(automaton, next, rest);
+      to = gather.isEmpty ? null : this.#situation(gather);
+      from.byStates.set(next, to);
+    }
     return to;
   }
 

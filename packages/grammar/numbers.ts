@@ -14,7 +14,7 @@ export interface NumberBounds {
   readonly exclusiveMaximum?: number;
 }
 
-/** Digits before the point of numbers without a bound, digits after it, and digits that doubles tell apart. */
+/** Digits before the point of numbers on the side where they have no bound, digits after it, and digits that doubles tell apart. */
 const [mostDigits, mostFraction, toldApart] = [20, 20, 15];
 
 /** The texts of the numbers within bounds. */
@@ -55,7 +55,7 @@ const digits = (regulars: Regulars, least: number, most: number): Regular =>
 const optional = (regulars: Regulars, part: Regular): Regular => regulars.or(regulars.empty, part);
 
 function integers(regulars: Regulars): Regular {
-  const positive = regulars.sequence(digit(regulars, 1, 9), digits(regulars, 0, mostDigits - 1));
+  const positive = regulars.sequence(digit(regulars, 1, 9), digits(regulars, 0, toldApart - 1));
   return regulars.sequence(optional(regulars, regulars.text("-")), regulars.or(regulars.text("0"), positive));
 }
 

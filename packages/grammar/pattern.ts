@@ -5,7 +5,7 @@
 import { parsePattern, type Tree } from "#insitu/text/patterns/parse-pattern.js";
 import { freshProperties, readSet } from "./characters.js";
 import { limits } from "./limits.js";
-import type { Regular, Regulars } from "./regular.js";
+import { type Regular, Regulars } from "./regular.js";
 
 /** What follows on a part of a pattern, up to the text's end: other at the text's first place, where `^` holds. */
 type Rest = (atStart: boolean) => Regular;
@@ -45,6 +45,27 @@ export function patternTexts(regulars: Regulars, given: string, refuse: (why: st
   const after: Rest = () => regulars.all;
   const later = regulars.sequence(regulars.any, regulars.all, reader.read(tree, after, false));
   return regulars.or(reader.read(tree, after, true), later);
+}
+
+/** Looks for patterns in texts, character by character and never back: what all of it costs is bounded. */
+export class PatternMatcher {
+  readonly #regulars: Regulars;
+  readonly #refuse: (why: string) => never;
+  readonly #known = new Map<string, Regular>();
+
+  /** `refuse` throws, for a pattern that cannot be had and once all takes too long. */
+  constructor(refuse: (why: string) => never) {
+    this.#refuse = refuse;
+    this.#regulars = new Regulars(limits.steps, () => refuse(`has patterns that take more than ${limits.steps} steps`));
+  }
+
+  /** True if a pattern is found in a text. */
+  readonly matches = (pattern: string, text: string): boolean => {
+    let left = this.#known.get(pattern);
+    if (left === undefined) this.#known.set(pattern, (left = patternTexts(this.#regulars, pattern, this.#refuse)));
+    for (const each of text) left = this.#regulars.after(left, each.codePointAt(0)!);
+    return left.nullable;
+  };
 }
 
 class PatternReader {

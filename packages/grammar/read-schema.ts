@@ -11,7 +11,7 @@ export type ReadSchema =
       readonly types: readonly string[];
       readonly path: string;
       readonly string: StringRules;
-      readonly number: Readonly<Record<string, number>>;
+      readonly number: NumberRules;
       readonly array: ArrayRules;
       readonly object: ObjectRules;
     };
@@ -26,31 +26,44 @@ export interface Target {
 export interface StringRules {
   /** All of them are found in it. */
   readonly patterns: readonly string[];
+  /** None of them is. */
+  readonly without: readonly string[];
   readonly minLength: number;
   readonly maxLength: number;
+}
+
+/** What a number must be. */
+export interface NumberRules {
+  readonly bounds: Readonly<Record<string, number>>;
+  /** It is a multiple of each. */
+  readonly multiples: readonly number[];
 }
 
 /** What an array must be: the first elements, which are all there, and the others; false where there are none. */
 export interface ArrayRules {
   readonly first: readonly ReadSchema[];
   readonly others: ReadSchema | false;
+  /** Where no two elements may be alike: these values in their order, some of them. */
+  readonly distinct?: readonly unknown[] | undefined;
   readonly least: number;
   readonly most: number;
 }
 
 /** What an object must be: the properties that it lists and no others, or any whose names and values obey something. */
-export type ObjectRules =
+export type ObjectRules = (
   | { readonly kind: "closed"; readonly properties: readonly Property[] }
-  | {
-      readonly kind: "open";
-      readonly names: ReadSchema;
-      readonly values: ReadSchema | false;
-      readonly least: number;
-      readonly most: number;
-    };
+  | { readonly kind: "open"; readonly members: readonly Member[] }
+) & { readonly least: number; readonly most: number };
 
 interface Property {
   readonly name: string;
   readonly schema: ReadSchema;
   readonly isRequired: boolean;
+}
+
+/** Properties by what their names obey, in which none of some patterns is found, and what their values obey. */
+export interface Member {
+  readonly names: ReadSchema;
+  readonly without: readonly string[];
+  readonly values: ReadSchema;
 }

@@ -6,16 +6,21 @@ import { valueText } from "#insitu/base/value-text.js";
 import type { JsonSchema } from "#insitu/engine/constraint.js";
 import { areApart } from "./apart.js";
 import { requireEnds } from "./endless.js";
-import { formatPattern, isNamedPattern } from "./formats.js";
-import { limits, refusal } from "./limits.js";
-import type { ArrayRules, ObjectRules, ReadSchema, StringRules, Target } from "./read-schema.js";
-import { hasType, isObject, types } from "./value-types.js";
+import { formatPattern, isAnnotation, isNamedPattern } from "./formats.js";
+import { limits, NoValue, refusal, unlessNone } from "./limits.js";
+import { arrayRules, objectRules, type RuleReader } from "./member-rules.js";
+import { negated } from "./negation.js";
+import { obeys, type SchemaTools } from "./obeys.js";
+import { PatternMatcher } from "./pattern.js";
+import { both, type Located, type PlainSchema, plainSchema, typeOfKeyword } from "./plain-schema.js";
+import type { ReadSchema, StringRules, Target } from "./read-schema.js";
+import { hasType, isObject } from "./value-types.js";
 
 type Json = Readonly<Record<string, unknown>>;
 
 /** Keywords that restrict nothing. */
 const annotations: ReadonlySet<string> = new Set(
-  "title description default examples deprecated readOnly writeOnly $schema $id $comment $anchor contentEncoding contentMediaType".split(
+  "title description default examples example deprecated readOnly writeOnly $schema $id id $comment $anchor contentEncoding contentMediaType contentSchema discriminator externalDocs xml markdownDescription nullable".split(
     " ",
   ),
 );
@@ -23,33 +28,19 @@ const annotations: ReadonlySet<string> = new Set(
 /** Keywords that hold other schemas by name, for references. */
 const definitions: ReadonlySet<string> = new Set(["$defs", "definitions"]);
 
-/** Keywords for values of one type, and that type. */
-const typeOfKeyword: Readonly<Record<string, string>> = {
-  properties: "object",
-  required: "object",
-  additionalProperties: "object",
-  unevaluatedProperties: "object",
-  propertyNames: "object",
-  minProperties: "object",
-  maxProperties: "object",
-  items: "array",
-  prefixItems: "array",
-  minItems: "array",
-  maxItems: "array",
-  pattern: "string",
-  format: "string",
-  minLength: "string",
-  maxLength: "string",
-  minimum: "number",
-  maximum: "number",
-  exclusiveMinimum: "number",
-  exclusiveMaximum: "number",
-};
+/** Keywords that say that other schemas hold. */
+const combining: ReadonlySet<string> = new Set(
+  "$ref anyOf oneOf allOf not if then else dependentRequired dependentSchemas dependencies".split(" "),
+);
 
-/** Keywords that stand for all that a schema says: beside them only annotations may stand. */
-const whole: ReadonlySet<string> = new Set(["$ref", "anyOf", "oneOf", "allOf", "enum", "const"]);
-
-const allowed: ReadonlySet<string> = new Set([...Object.keys(typeOfKeyword), ...whole, ...definitions, "type"]);
+const allowed: ReadonlySet<string> = new Set([
+  ...Object.keys(typeOfKeyword),
+  ...combining,
+  ...definitions,
+  "enum",
+  "const",
+  "type",
+]);
 
 const any: ReadSchema = { kind: "any" };
 
@@ -73,14 +64,27 @@ export function checkSize(value: unknown): void {
   if (bytes > limits.bytes) throw refusal("", `may be ${limits.bytes} characters long, has ${bytes}`);
 }
 
-class SchemaReader {
+class SchemaReader implements RuleReader {
   readonly #root: unknown;
   /** What is referred to, by where it stands. */
   readonly #targets = new Map<unknown, Target>();
   /** What was read already, by the same. */
   readonly #done = new Map<unknown, ReadSchema>();
+  /** Schemas that hold at once, by which they are. */
+  readonly #together = new Map<string, Target>();
+  readonly #numbers = new Map<unknown, number>();
+  /** What must turn out to be apart, once all was read. */
+  readonly #apart: { readonly options: readonly ReadSchema[]; readonly path: string }[] = [];
+  /** Schemas that say what must not hold: the properties that they name are not evaluated. */
+  #negations = 0;
   #schemas = 0;
   #values = 0;
+  readonly tools: SchemaTools = {
+    find: (reference) => this.#find(reference),
+    matches: new PatternMatcher((why) => {
+      throw refusal("", why);
+    }).matches,
+  };
 
   constructor(root: unknown) {
     this.#root = root;
@@ -90,6 +94,8 @@ class SchemaReader {
     const read = this.read(this.#root, "", 0);
     // Reading one may find others.
     for (const [at, target] of this.#targets) target.schema = this.#done.get(at) ?? this.read(at, target.path, 0);
+    for (const { options, path } of this.#apart)
+      if (!areApart(options)) throw refusal(path, 'has "oneOf" with schemas that may both hold; say "anyOf"');
     return read;
   }
 
@@ -99,235 +105,271 @@ class SchemaReader {
     return read;
   }
 
+  /** Schemas that hold at once; undefined where one of them allows nothing. */
+  readAll(given: readonly Located[], depth: number): ReadSchema | undefined {
+    const several = given.filter(({ schema }, at) => given.findIndex((each) => each.schema === schema) === at);
+    if (several.some(({ schema }) => schema === false)) return undefined;
+    const wanted = several.filter(({ schema }) => schema !== true);
+    if (wanted.length < 2) return wanted.length === 0 ? any : this.read(wanted[0].schema, wanted[0].path, depth);
+    // Those that come to themselves are one thing.
+    const key = wanted.map(({ schema }) => this.#number(schema)).join();
+    const known = this.#together.get(key);
+    if (known !== undefined) return { kind: "reference", to: known };
+    const target: Target = { path: wanted[0].path };
+    this.#together.set(key, target);
+    try {
+      target.schema = this.read({ allOf: wanted.map(({ schema }) => schema) }, wanted[0].path, depth);
+    } catch (error) {
+      this.#together.delete(key);
+      throw error;
+    }
+    return { kind: "reference", to: target };
+  }
+
+  #number(schema: unknown): number {
+    const number = this.#numbers.get(schema) ?? this.#numbers.size;
+    this.#numbers.set(schema, number);
+    return number;
+  }
+
   #read(given: unknown, path: string, depth: number): ReadSchema {
     if (given === true) return any;
+    if (given === false) throw new NoValue(path, "must be an object of keywords or true, got false: no value obeys it");
+    const { own, combined } = this.#keysOf(given, path, depth);
+    const schema = given as Json;
+    if (combined.length === 0) return this.#typed(plainSchema(schema, path), schema, path, depth);
+    if (combined.length === 1 && own.length === 0) {
+      const [keyword] = combined;
+      if (keyword === "$ref") return this.#reference(schema["$ref"], path);
+      if (keyword === "anyOf" || keyword === "oneOf") return this.#choice(schema, keyword, path, depth);
+    }
+    const read = this.#alternatives(schema, path, depth).flatMap((plain) =>
+      unlessNone(() => this.#typed(plain, schema, path, depth)),
+    );
+    if (read.length === 0) throw new NoValue(path, "says at once what no value obeys");
+    return read.length === 1 ? read[0] : { kind: "choice", options: read };
+  }
+
+  /** The keywords of a schema that restrict anything, those that combine others apart; what stands in its definitions is read. */
+  #keysOf(
+    given: unknown,
+    path: string,
+    depth: number,
+  ): { readonly own: readonly string[]; readonly combined: readonly string[] } {
     if (!isObject(given)) throw refusal(path, `must be an object of keywords or true, got ${valueText(given)}`);
     if (depth > limits.depth) throw refusal(path, `is nested more than ${limits.depth} deep`);
     if (++this.#schemas > limits.schemas) throw refusal(path, `has more than ${limits.schemas} parts`);
-    const keys = Object.keys(given).filter((key) => !annotations.has(key));
-    const unknown = keys.find((key) => !allowed.has(key) && !(key === "uniqueItems" && given[key] === false));
+    const keys = Object.keys(given).filter((key) => !annotations.has(key) && !key.startsWith("x-"));
+    const unknown = keys.find((key) => !allowed.has(key));
     if (unknown !== undefined) throw refusal(path, `has "${unknown}", which is not supported`);
-    for (const key of definitions) if (given[key] !== undefined) this.#readNamed(given[key], `${path}/${key}`, depth);
-    const rest = keys.filter((key) => !definitions.has(key) && key !== "uniqueItems");
-    const single = rest.find((key) => whole.has(key));
-    if (single === undefined) return this.#typed(given, rest, path, depth);
-    const beside = rest.find((key) => key !== single && !(key === "type" && (single === "enum" || single === "const")));
-    if (beside !== undefined) throw refusal(path, `has "${beside}" beside "${single}", of which only one would count`);
-    return this.#single(given, single, path, depth);
-  }
-
-  #readNamed(given: unknown, path: string, depth: number): readonly (readonly [string, ReadSchema])[] {
-    if (!isObject(given)) throw refusal(path, `must hold schemas by name, got ${valueText(given)}`);
-    return Object.entries(given).map(([name, schema]) => [name, this.read(schema, `${path}/${name}`, depth + 1)]);
-  }
-
-  #list(given: unknown, path: string, depth: number): readonly ReadSchema[] {
-    if (!Array.isArray(given) || given.length === 0)
-      throw refusal(path, `must be a list of schemas, got ${valueText(given)}`);
-    return given.map((schema: unknown, at) => this.read(schema, `${path}/${at}`, depth + 1));
-  }
-
-  #single(given: Json, keyword: string, path: string, depth: number): ReadSchema {
-    const value = given[keyword];
-    switch (keyword) {
-      case "$ref":
-        return this.#reference(value, path);
-      case "anyOf":
-        return { kind: "choice", options: this.#list(value, `${path}/anyOf`, depth) };
-      case "oneOf": {
-        const options = this.#list(value, `${path}/oneOf`, depth);
-        if (!areApart(options)) throw refusal(path, 'has "oneOf" with schemas that may both hold; say "anyOf"');
-        return { kind: "choice", options };
+    if (path !== "" && typeof given["$id"] === "string" && JSON.stringify(given).includes('"$ref":'))
+      throw refusal(path, 'has "$id" around references, which would mean other places than they name');
+    for (const key of definitions)
+      if (given[key] !== undefined) {
+        if (!isObject(given[key]))
+          throw refusal(`${path}/${key}`, `must hold schemas by name, got ${valueText(given[key])}`);
+        for (const [name, schema] of Object.entries(given[key]))
+          if (typeof schema !== "boolean" && !this.#done.has(schema))
+            this.read(schema, `${path}/${key}/${name}`, depth + 1);
       }
-      case "allOf": {
-        const all = this.#list(value, `${path}/allOf`, depth);
-        if (all.length > 1) throw refusal(path, 'has "allOf" with several schemas, which is not supported');
-        return all[0];
+    const rest = keys.filter((key) => !definitions.has(key) && !(key === "uniqueItems" && given[key] === false));
+    return { own: rest.filter((key) => !combining.has(key)), combined: rest.filter((key) => combining.has(key)) };
+  }
+
+  /** anyOf and oneOf by themselves. */
+  #choice(given: Json, keyword: string, path: string, depth: number): ReadSchema {
+    const options = listOf(given[keyword], `${path}/${keyword}`).flatMap((schema, at) =>
+      unlessNone(() => this.read(schema, `${path}/${keyword}/${at}`, depth + 1)),
+    );
+    if (options.length === 0) throw new NoValue(path, `has "${keyword}" of which no value obeys any`);
+    if (keyword === "oneOf") this.#apart.push({ options, path });
+    return options.length === 1 ? options[0] : { kind: "choice", options };
+  }
+
+  /** The ways in which all that a schema says may hold, as keywords of its own and of those that it combines. */
+  #alternatives(given: unknown, path: string, depth: number): readonly PlainSchema[] {
+    if (given === true) return [plainSchema({}, path)];
+    if (given === false) return [];
+    const { combined } = this.#keysOf(given, path, depth);
+    const { unevaluatedProperties, ...schema } = given as Json;
+    const isClosed = combined.length > 0 && unevaluatedProperties === false;
+    if (
+      combined.length > 0 &&
+      ((!isClosed && unevaluatedProperties !== undefined) || schema["unevaluatedItems"] !== undefined)
+    )
+      throw refusal(path, 'has "unevaluated…" beside schemas that it combines, which is not supported');
+    const own = combined.length > 0 ? schema : (given as Json);
+    const negations = this.#negations;
+    let found: readonly PlainSchema[] = [plainSchema(own, path)];
+    for (const keyword of combined)
+      for (const options of this.#parts(own, keyword, path, depth)) {
+        found = found.flatMap((one) => options.flatMap((other) => both(one, other, this.tools.matches) ?? []));
+        if (found.length > limits.alternatives)
+          throw refusal(path, `has more than ${limits.alternatives} ways in which all of it may hold`);
       }
-      default:
-        return this.#valuesOf(given, keyword, path);
+    if (isClosed && this.#negations > negations)
+      throw refusal(path, 'has "unevaluatedProperties" beside "if", "not" or dependencies, which is not supported');
+    // What nobody lists may not be there.
+    return isClosed ? found.map((each) => ({ ...each, additional: [{ schema: false, path }] })) : found;
+  }
+
+  /** What a keyword combines: of each list that is handed out, one holds. */
+  #parts(given: Json, keyword: string, path: string, depth: number): readonly (readonly PlainSchema[])[] {
+    if (keyword === "$ref") {
+      const { schema, at } = this.#referred(given["$ref"], path);
+      return [this.#alternatives(schema, at, depth + 1)];
     }
-  }
-
-  /** enum and const; beside a type, the values that have it. */
-  #valuesOf(given: Json, keyword: string, path: string): ReadSchema {
-    const values = keyword === "const" ? [given["const"]] : given["enum"];
-    if (!Array.isArray(values)) throw refusal(path, `has "enum" that is no list`);
-    this.#values += values.length;
-    if (this.#values > limits.values) throw refusal(path, `has more than ${limits.values} values in all its "enum"`);
-    const wanted = given["type"] === undefined ? undefined : typesOf(given["type"], path);
-    const kept = values.filter((value: unknown) => wanted === undefined || wanted.some((type) => hasType(value, type)));
-    if (kept.length === 0) throw refusal(path, `has "${keyword}" without a value that its type allows`);
-    return { kind: "values", values: kept };
+    if (/^(not|if|depend)/.test(keyword)) this.#negations++;
+    if (keyword === "not") {
+      const broken = negated(given["not"], this.tools.find);
+      if (broken === undefined) throw refusal(path, 'has "not" of a schema whose opposite cannot be said');
+      return [this.#alternatives(broken, `${path}/not`, depth + 1)];
+    }
+    if (keyword === "then" || keyword === "else") return [];
+    if (keyword === "if") {
+      const [then, otherwise] = [given["then"] ?? true, given["else"] ?? true];
+      if (then === true && otherwise === true) return [];
+      const broken = negated(given["if"], this.tools.find) ?? false;
+      const both = { anyOf: [{ allOf: [given["if"], then] }, { allOf: [broken, otherwise] }] };
+      return [this.#alternatives(both, `${path}/if`, depth + 1)];
+    }
+    if (keyword.startsWith("depend")) {
+      const named = given[keyword];
+      if (!isObject(named)) throw refusal(path, `has "${keyword}" that is no object: ${valueText(named)}`);
+      return Object.entries(named).map(([name, needs]) =>
+        this.#alternatives(dependency(name, needs), `${path}/${keyword}/${name}`, depth + 1),
+      );
+    }
+    const listed = listOf(given[keyword], `${path}/${keyword}`);
+    const several = listed.map((schema, at) => this.#alternatives(schema, `${path}/${keyword}/${at}`, depth + 1));
+    if (keyword === "allOf") return several;
+    if (keyword === "oneOf")
+      this.#apart.push({
+        options: listed.flatMap((schema, at) => unlessNone(() => this.read(schema, `${path}/oneOf/${at}`, depth + 1))),
+        path,
+      });
+    return [several.flat()];
   }
 
   /** A reference into the schema itself. What it refers to is read when all else was. */
   #reference(value: unknown, path: string): ReadSchema {
-    if (typeof value !== "string" || !/^#(\/[^/~%]+)*$/.test(value))
+    const { schema, at } = this.#referred(value, path);
+    const to = this.#targets.get(schema) ?? { path: at };
+    this.#targets.set(schema, to);
+    return { kind: "reference", to };
+  }
+
+  /** What a reference refers to, through others that are nothing but references. */
+  #referred(value: unknown, path: string): { readonly schema: unknown; readonly at: string } {
+    if (typeof value !== "string" || !value.startsWith("#"))
       throw refusal(path, `has a reference that is none into the schema itself: ${valueText(value)}`);
     // A chain of references that comes back to where it was allows nothing and everything.
     const seen = new Set<unknown>();
     let at = this.#find(value);
-    for (; isObject(at) && typeof at["$ref"] === "string"; at = this.#find(at["$ref"])) {
+    for (; isObject(at) && typeof at["$ref"] === "string" && isMere(at); at = this.#find(at["$ref"])) {
       if (seen.has(at)) throw refusal(path, `refers to itself by ${value}`);
       seen.add(at);
     }
     if (at === undefined) throw refusal(path, `refers to ${value}, which is not there`);
-    const to = this.#targets.get(at) ?? { path: value.slice(1) };
-    this.#targets.set(at, to);
-    return { kind: "reference", to };
+    return { schema: at, at: value.slice(1) };
   }
 
   #find(reference: string): unknown {
     let at: unknown = this.#root;
-    for (const part of reference.split("/").slice(1))
+    if (!reference.startsWith("#")) return undefined;
+    if (/^#[^/]/.test(reference)) return anchored(this.#root, reference.slice(1));
+    for (const each of reference.split("/").slice(1)) {
+      const part = decoded(each);
       at = (isObject(at) || Array.isArray(at)) && Object.hasOwn(at, part) ? (at as Json)[part] : undefined;
+    }
     return at;
   }
 
-  /** A schema by its type. */
-  #typed(given: Json, keys: readonly string[], path: string, depth: number): ReadSchema {
-    const wanted = given["type"] === undefined ? undefined : typesOf(given["type"], path);
-    const mine: Record<string, unknown> = {};
-    for (const key of keys) {
-      if (key === "type") continue;
-      const type = typeOfKeyword[key];
-      if (wanted === undefined && (type === "string" || type === "number"))
-        throw refusal(path, `has "${key}" without "type": "${type}"`);
-      // A keyword for values of another type says nothing.
-      if (wanted === undefined || wanted.includes(type) || (type === "number" && wanted.includes("integer")))
-        mine[key] = given[key];
-    }
-    if (wanted === undefined && Object.keys(mine).length === 0) return any;
-    // Without a type, what an object or an array must be is what is meant.
-    const meant = ["object", "array"].filter((type) => keys.some((key) => typeOfKeyword[key] === type));
+  /** What keywords of its own say, of `whole`, which says more where it combines others. */
+  #typed(plain: PlainSchema, whole: Json, path: string, depth: number): ReadSchema {
+    const { types, values, says } = plain;
+    if (values !== undefined) return this.#valuesOf(values, types, whole, path);
+    if (types === undefined && says.size === 0) return any;
+    // Without a type, what a keyword is for is what is meant.
+    const meant = types ?? ["object", "array", "string", "number"].filter((type) => says.has(type));
+    const has = (...wanted: readonly string[]): boolean => wanted.some((type) => meant.includes(type));
+    const nothing = plainSchema({}, path);
     return {
       kind: "typed",
-      types: wanted ?? meant,
+      types: meant,
       path,
-      string: stringRules(mine, path),
-      number: numberRules(mine, path),
-      array: this.#array(mine, path, depth),
-      object: this.#object(mine, path, depth),
+      string: stringRules(has("string") ? plain : nothing, path),
+      number: has("number", "integer")
+        ? { bounds: plain.bounds, multiples: plain.multiples }
+        : { bounds: {}, multiples: [] },
+      array: arrayRules(has("array") ? plain : nothing, path, depth, this),
+      object: objectRules(has("object") ? plain : nothing, path, depth, this),
     };
   }
 
-  #array(given: Json, path: string, depth: number): ArrayRules {
-    const { prefixItems, items } = given;
-    const first = prefixItems === undefined ? [] : this.#list(prefixItems, `${path}/prefixItems`, depth);
-    const [least, most] = [countOf(given, "minItems", path) ?? 0, countOf(given, "maxItems", path) ?? Infinity];
-    // A list of first elements means that there are no others, where the schema does not say so.
-    const isClosed = items === false || (items === undefined && first.length > 0 && least <= first.length);
-    const others = isClosed ? false : items === undefined ? any : this.read(items, `${path}/items`, depth + 1);
-    const room = others === false ? Math.min(most, first.length) : most;
-    if (least > room) throw refusal(path, `has "minItems" ${least} where there may be ${room} elements`);
-    return { first, others, least: Math.max(least, Math.min(first.length, room)), most: room };
-  }
-
-  #object(given: Json, path: string, depth: number): ObjectRules {
-    const listed = given["properties"];
-    const properties = listed === undefined ? [] : this.#readNamed(listed, `${path}/properties`, depth);
-    const required = requiredOf(given, path);
-    const additional = given["additionalProperties"] ?? given["unevaluatedProperties"] ?? true;
-    const values = additional === false ? false : this.read(additional, `${path}/additionalProperties`, depth + 1);
-    const names: ReadSchema =
-      given["propertyNames"] === undefined
-        ? any
-        : this.read(given["propertyNames"], `${path}/propertyNames`, depth + 1);
-    const closed = properties.length > 0 ? properties : values === false ? [] : namedProperties(names, values);
-    const missing = required.find((name) => !closed.some(([each]) => each === name));
-    if (missing !== undefined) throw refusal(path, `requires "${missing}", which is not among its properties`);
-    const [least, most] = [
-      countOf(given, "minProperties", path) ?? 0,
-      countOf(given, "maxProperties", path) ?? Infinity,
-    ];
-    if (least > most) throw refusal(path, `has "minProperties" ${least} and "maxProperties" ${most}`);
-    if (closed.length > 0) {
-      for (const key of ["minProperties", "maxProperties"])
-        if (given[key] !== undefined) throw refusal(path, `has "${key}" beside properties, which is not supported`);
-      const wrong = properties.find(([name]) => !obeys(name, names));
-      if (wrong !== undefined)
-        throw refusal(path, `has "propertyNames" of which it cannot be told that "${wrong[0]}" obeys it`);
-      // What is listed may not come a second time as any other.
-      const isRequired = new Set(required);
-      return {
-        kind: "closed",
-        properties: closed.map(([name, schema]) => ({ name, schema, isRequired: isRequired.has(name) })),
-      };
-    }
-    if (least > 1) throw refusal(path, `has "minProperties" above 1 for names that may be alike`);
-    if (least > 0 && values === false) throw refusal(path, 'has "minProperties" where there may be none');
-    return { kind: "open", names, values, least, most };
+  /** Listed values, those that obey all that is said. */
+  #valuesOf(values: readonly unknown[], types: readonly string[] | undefined, whole: Json, path: string): ReadSchema {
+    this.#values += values.length;
+    if (this.#values > limits.values) throw refusal(path, `has more than ${limits.values} values in all its "enum"`);
+    const kept = values.filter(
+      (value) => (types === undefined || types.some((type) => hasType(value, type))) && obeys(value, whole, this.tools),
+    );
+    if (kept.length === 0) throw new NoValue(path, `has "enum" or "const" without a value that all else allows`);
+    return { kind: "values", values: kept };
   }
 }
 
-/** Properties whose names are listed by what names must be. */
-function namedProperties(names: ReadSchema, values: ReadSchema): readonly (readonly [string, ReadSchema])[] {
-  if (names.kind !== "values") return [];
-  return names.values.flatMap((name) => (typeof name === "string" ? [[name, values] as const] : []));
+/** What must hold where a property is there: it is not, or it is and others are, or a schema holds. */
+function dependency(name: string, needs: unknown): Json {
+  const there = { required: [name] };
+  const also = Array.isArray(needs) ? { required: needs as readonly unknown[] } : needs;
+  return { anyOf: [{ properties: { [name]: false } }, { allOf: [there, also] }] };
 }
 
-/** True if a name is known to obey what names must be. */
-function obeys(name: string, names: ReadSchema): boolean {
-  if (names.kind === "any") return true;
-  if (names.kind === "values") return names.values.includes(name);
-  if (names.kind !== "typed" || !names.types.includes("string")) return false;
-  const { patterns, minLength, maxLength } = names.string;
-  const length = Array.from(name).length;
-  return patterns.length === 0 && length >= minLength && length <= maxLength;
+function listOf(given: unknown, path: string): readonly unknown[] {
+  if (!Array.isArray(given) || given.length === 0)
+    throw refusal(path, `must be a list of schemas, got ${valueText(given)}`);
+  return given as readonly unknown[];
 }
 
-function requiredOf({ required = [] }: Json, path: string): readonly string[] {
-  if (!Array.isArray(required) || !required.every((name) => typeof name === "string"))
-    throw refusal(`${path}/required`, `must be a list of names, got ${valueText(required)}`);
-  return required as readonly string[];
+/** True for a schema that says nothing but a reference. */
+const isMere = (given: Json): boolean =>
+  Object.keys(given).every((key) => key === "$ref" || annotations.has(key) || definitions.has(key));
+
+/** A part of a reference as names spell it. */
+function decoded(part: string): string {
+  const plain = part.replaceAll("~1", "/").replaceAll("~0", "~");
+  try {
+    return decodeURIComponent(plain);
+  } catch {
+    return plain;
+  }
 }
 
-function countOf(given: Json, key: string, path: string): number | undefined {
-  const value = given[key];
-  if (value === undefined) return undefined;
-  if (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= limits.count) return value as number;
-  throw refusal(path, `has "${key}" that is no whole number from 0 to ${limits.count}: ${valueText(value)}`);
+/** The schema with an anchor. */
+function anchored(root: unknown, anchor: string): unknown {
+  const level: unknown[] = [root];
+  for (let each = level.pop(); each !== undefined; each = level.pop()) {
+    if (isObject(each) && each["$anchor"] === anchor) return each;
+    if (typeof each === "object" && each !== null) level.push(...(Object.values(each) as unknown[]));
+  }
+  return undefined;
 }
 
-function stringRules(given: Json, path: string): StringRules {
-  const { pattern, format } = given;
+function stringRules({ patterns: given, formats, lengths }: PlainSchema, path: string): StringRules {
   const patterns: string[] = [];
-  if (pattern !== undefined) {
+  for (const { schema: pattern } of given) {
     if (typeof pattern !== "string") throw refusal(path, `has "pattern" that is no text: ${valueText(pattern)}`);
     if (pattern.length > limits.pattern) throw refusal(path, `has a pattern of more than ${limits.pattern} characters`);
     patterns.push(pattern);
   }
-  if (format !== undefined) {
+  for (const { schema: format } of formats) {
     const known = typeof format === "string" ? formatPattern(format) : undefined;
     if (known !== undefined) patterns.push(known);
-    else if (typeof format !== "string" || !isNamedPattern(format) || pattern === undefined)
+    else if (typeof format !== "string" || !(isAnnotation(format) || (isNamedPattern(format) && given.length > 0)))
       throw refusal(path, `has the format ${valueText(format)}, which is not supported`);
   }
-  const [minLength, maxLength] = [
-    countOf(given, "minLength", path) ?? 0,
-    countOf(given, "maxLength", path) ?? Infinity,
-  ];
-  if (minLength > maxLength) throw refusal(path, `has "minLength" ${minLength} and "maxLength" ${maxLength}`);
-  return { patterns, minLength, maxLength };
-}
-
-function numberRules(given: Json, path: string): Readonly<Record<string, number>> {
-  const bounds: Record<string, number> = {};
-  for (const key of ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]) {
-    const value = given[key];
-    if (value === undefined) continue;
-    if (typeof value !== "number" || !(Math.abs(value) <= 2 ** 53))
-      throw refusal(path, `has "${key}" that is no number to 2^53: ${valueText(value)}`);
-    bounds[key] = value;
-  }
-  return bounds;
-}
-
-function typesOf(given: unknown, path: string): readonly string[] {
-  const listed: readonly unknown[] = Array.isArray(given) ? given : [given];
-  const wrong = listed.find((type) => !types.has(type));
-  if (listed.length === 0 || wrong !== undefined)
-    throw refusal(path, `has the type ${valueText(given)}, which there is not`);
-  return listed as readonly string[];
+  const { least: minLength, most: maxLength } = lengths;
+  if (minLength > maxLength) throw new NoValue(path, `has "minLength" ${minLength} and "maxLength" ${maxLength}`);
+  return { patterns: [...new Set(patterns)], without: [], minLength, maxLength };
 }

@@ -2,15 +2,18 @@
  * Schemas → the grammar of their JSON. Texts are compact: at most one blank stands at each place, and no line ends. Properties come in the order in
  * which the schema lists them.
  */
+import { InsituError } from "#insitu/base/error.js";
 import { pause } from "#insitu/engine/pause.js";
 import { type Automaton, Literals, TextAutomaton } from "./automaton.js";
+import type { CharacterSet } from "./characters.js";
 import type { Encoding } from "./encoding.js";
 import { limits, refusal } from "./limits.js";
 import type { GrammarPart } from "./machine.js";
+import { commonMultiple, MultipleAutomaton } from "./multiples.js";
 import { type NumberBounds, numberTexts } from "./numbers.js";
 import { patternTexts } from "./pattern.js";
 import { type Regular, Regulars } from "./regular.js";
-import type { ArrayRules, ObjectRules, ReadSchema, StringRules } from "./read-schema.js";
+import type { ArrayRules, Member, NumberRules, ObjectRules, ReadSchema, StringRules } from "./read-schema.js";
 
 const sequence = (...parts: readonly GrammarPart[]): GrammarPart => ({ kind: "sequence", parts });
 const choice = (...options: readonly GrammarPart[]): GrammarPart => ({ kind: "choice", options });
@@ -32,6 +35,16 @@ function numbered(make: (number: number) => GrammarPart): (number: number) => Gr
   };
 }
 
+const anyText: StringRules = { patterns: [], without: [], minLength: 0, maxLength: Infinity };
+
+/** Properties whatever they are. */
+const anyProperties: ObjectRules = {
+  kind: "open",
+  members: [{ names: { kind: "any" }, without: [], values: { kind: "any" } }],
+  least: 0,
+  most: Infinity,
+};
+
 /** How long automata are made before events are served. */
 const mostMilliseconds = 5;
 
@@ -39,12 +52,16 @@ const mostMilliseconds = 5;
 interface PendingAutomaton {
   readonly automaton: TextAutomaton;
   readonly path: string;
+  /** True where there need be no text at all: names by several patterns. */
+  readonly mayBeNone: boolean;
   readonly expression: (regulars: Regulars) => Regular;
 }
 
 /** Makes the grammars of one rule's schemas. What they have in common is made once, and what they cost is counted together. */
 export class ValueGrammars {
   readonly #automata = new Map<string, PendingAutomaton>();
+  /** Automata that are made of others, once those are. */
+  readonly #derived: (() => void)[] = [];
   readonly #parts = new Map<ReadSchema, GrammarPart>();
   readonly #referred: ReadSchema[] = [];
   #bytes = 0;
@@ -68,13 +85,18 @@ export class ValueGrammars {
       await pause();
       turn = performance.now();
     };
-    for (const { automaton, path, expression } of this.#automata.values()) {
+    for (const { automaton, path, mayBeNone, expression } of this.#automata.values()) {
       await breathe();
       const isThere = await automaton.make(regulars, expression(regulars), breathe);
-      if (!isThere) throw refusal(path, "allows no value at all");
+      if (!isThere && !mayBeNone) throw refusal(path, "allows no value at all");
       this.#bytes += automaton.bytes;
     }
+    for (const make of this.#derived) {
+      await breathe();
+      make();
+    }
     this.#automata.clear();
+    this.#derived.length = 0;
   }
 
   /** About what all of it takes. */
@@ -89,6 +111,23 @@ export class ValueGrammars {
     return automatonPart(literals);
   }
 
+  /** One character of a set. */
+  characters(set: CharacterSet): GrammarPart {
+    return automatonPart(this.#automaton(`set ${set.key}`, "plain", "", (regulars) => regulars.set(set)));
+  }
+
+  /** Texts that a pattern matches from the first to the last character. */
+  pattern(pattern: string): GrammarPart {
+    const refuse = (why: string): never => {
+      throw new InsituError("invalid-argument", `the regular expression cannot be enforced: it ${why}`);
+    };
+    if (pattern.length > limits.pattern) refuse(`has more than ${limits.pattern} characters`);
+    const texts = this.#automaton(JSON.stringify(pattern), "plain", "", (regulars) =>
+      patternTexts(regulars, `^(?:${pattern})$`, refuse),
+    );
+    return automatonPart(texts);
+  }
+
   /** JSON that a schema allows. */
   value(schema: ReadSchema): GrammarPart {
     const part = this.#part(schema);
@@ -99,10 +138,7 @@ export class ValueGrammars {
 
   /** Objects, whatever is in them. */
   get anyObject(): GrammarPart {
-    return this.#object(
-      { kind: "open", names: { kind: "any" }, values: { kind: "any" }, least: 0, most: Infinity },
-      "",
-    );
+    return this.#object(anyProperties, "");
   }
 
   #part(schema: ReadSchema): GrammarPart {
@@ -137,10 +173,10 @@ export class ValueGrammars {
     made = this.#typed(
       ["object", "array", "string", "number", "boolean", "null"],
       "",
-      { patterns: [], minLength: 0, maxLength: Infinity },
-      {},
+      anyText,
+      { bounds: {}, multiples: [] },
       { first: [], others: { kind: "any" }, least: 0, most: Infinity },
-      { kind: "open", names: { kind: "any" }, values: { kind: "any" }, least: 0, most: Infinity },
+      anyProperties,
     );
     return this.#anyValue;
   }
@@ -149,7 +185,7 @@ export class ValueGrammars {
     types: readonly string[],
     path: string,
     string: StringRules,
-    number: Readonly<Record<string, number>>,
+    number: NumberRules,
     array: ArrayRules,
     object: ObjectRules,
   ): GrammarPart {
@@ -157,50 +193,78 @@ export class ValueGrammars {
       object: () => this.#object(object, path),
       array: () => this.#array(array),
       string: () => this.#string(string, path),
-      number: () => this.#number({ isInteger: false, ...number }, path),
-      integer: () => this.#number({ isInteger: true, ...number }, path),
+      number: () => this.#number({ isInteger: false, ...number.bounds }, number.multiples, path),
+      integer: () => this.#number({ isInteger: true, ...number.bounds }, number.multiples, path),
       boolean: () => this.text("true", "false"),
       null: () => this.text("null"),
     };
     return choice(...types.map((type) => byType[type]()));
   }
 
-  #string(rules: StringRules, path: string): GrammarPart {
-    const { patterns, minLength, maxLength } = rules;
+  #string(rules: StringRules, path: string, mayBeNone = false): GrammarPart {
+    const { patterns, without, minLength, maxLength } = rules;
     const quote = this.text('"');
     // What no pattern asks for may be escaped where it need not be.
-    const encoding = patterns.length === 0 ? "free-string" : "string";
-    const text = this.#automaton(JSON.stringify([patterns, minLength, String(maxLength)]), encoding, path, (regulars) =>
-      regulars.and(
-        ...patterns.map((pattern) =>
+    const encoding = patterns.length + without.length === 0 ? "free-string" : "string";
+    const key = JSON.stringify([patterns, without, minLength, String(maxLength)]);
+    const text = this.#automaton(
+      key,
+      encoding,
+      path,
+      (regulars) => {
+        const texts = (pattern: string): Regular =>
           patternTexts(regulars, pattern, (why) => {
             throw refusal(path, `${why}: ${JSON.stringify(pattern)}`);
-          }),
-        ),
-        regulars.repeat(regulars.any, minLength, maxLength),
-      ),
+          });
+        return regulars.and(
+          ...patterns.map(texts),
+          ...without.map((pattern) => regulars.not(texts(pattern))),
+          regulars.repeat(regulars.any, minLength, maxLength),
+        );
+      },
+      mayBeNone,
     );
     return sequence(quote, automatonPart(text), quote);
   }
 
-  #number(bounds: NumberBounds, path: string): GrammarPart {
-    return automatonPart(
-      this.#automaton(JSON.stringify(bounds), "plain", path, (regulars) => numberTexts(regulars, bounds)),
+  #number(bounds: NumberBounds, multiples: readonly number[], path: string): GrammarPart {
+    const decimals = this.#automaton(JSON.stringify(bounds), "plain", path, (regulars) =>
+      numberTexts(regulars, bounds),
     );
+    if (multiples.length === 0) return automatonPart(decimals);
+    const refuse = (): never => {
+      throw refusal(path, `has "multipleOf" ${multiples.join(" and ")}, which takes too many steps to be told`);
+    };
+    const multiple = commonMultiple(multiples, limits.remainders) ?? refuse();
+    const automaton = new MultipleAutomaton(decimals, multiple);
+    this.#derived.push(() => {
+      const isThere = automaton.make(limits.steps / 2) ?? refuse();
+      if (!isThere) throw refusal(path, "allows no value at all");
+      this.#bytes += automaton.bytes;
+    });
+    return automatonPart(automaton);
   }
 
   /** An automaton that is there once all were made. */
-  #automaton(key: string, encoding: Encoding, path: string, make: (regulars: Regulars) => Regular): Automaton {
-    const name = `${encoding} ${key}`;
+  #automaton(
+    key: string,
+    encoding: Encoding,
+    path: string,
+    make: (regulars: Regulars) => Regular,
+    mayBeNone = false,
+  ): Automaton {
+    const name = `${encoding} ${mayBeNone ? "?" : ""}${key}`;
     let pending = this.#automata.get(name);
     if (pending === undefined) {
-      pending = { automaton: new TextAutomaton(encoding), path, expression: make };
+      pending = { automaton: new TextAutomaton(encoding), path, mayBeNone, expression: make };
       this.#automata.set(name, pending);
     }
     return pending.automaton;
   }
 
-  #array({ first, others, least, most }: ArrayRules): GrammarPart {
+  #array(rules: ArrayRules): GrammarPart {
+    const { first, others, least, most, distinct } = rules;
+    if (distinct !== undefined) return sequence(this.text("["), this.#some(distinct, least, most));
     const end = this.#close(0x5d);
     const element = (at: number): GrammarPart => this.#part(at < first.length ? first[at] : (others as ReadSchema));
     // From here on one element is like the other.
@@ -223,37 +287,58 @@ export class ValueGrammars {
     return rules.kind === "closed" ? sequence(begin, this.#listed(rules)) : sequence(begin, this.#others(rules, path));
   }
 
+  /** Some of these values, in their order, and the end. */
+  #some(values: readonly unknown[], least: number, most: number): GrammarPart {
+    const members = values.map((value) => ({ part: this.text(JSON.stringify(value)), isRequired: false }));
+    return this.#inOrder(members, least, most, this.#close(0x5d));
+  }
+
   /** The properties that are listed, in their order, and the end. */
-  #listed({ properties }: ObjectRules & { kind: "closed" }): GrammarPart {
-    const end = this.#close(0x7d);
-    const members = properties.map(({ name, schema }) =>
-      sequence(this.text(JSON.stringify(name)), this.#colon, this.#part(schema)),
-    );
-    const lastRequired = properties.findLastIndex(({ isRequired }) => isRequired);
-    /** One of the properties from a place on, and what follows. */
-    const pick = numbered((from) =>
+  #listed({ properties, least, most }: ObjectRules & { kind: "closed" }): GrammarPart {
+    const members = properties.map(({ name, schema, isRequired }) => ({
+      part: sequence(this.text(JSON.stringify(name)), this.#colon, this.#part(schema)),
+      isRequired,
+    }));
+    return this.#inOrder(members, least, most, this.#close(0x7d));
+  }
+
+  /** Those that must be there and some of the others, in their order, so many of them, and the end. */
+  #inOrder(
+    members: readonly { readonly part: GrammarPart; readonly isRequired: boolean }[],
+    least: number,
+    most: number,
+    end: GrammarPart,
+  ): GrammarPart {
+    const { length } = members;
+    /** How many must still be there, from a place on. */
+    const needed = Array<number>(length + 1).fill(0);
+    for (let at = length - 1; at >= 0; at--) needed[at] = needed[at + 1] + (members[at].isRequired ? 1 : 0);
+    // From how many on it makes no difference how many there are.
+    const steady = most < length ? length : Math.max(1, least);
+    const width = length + 1;
+    const after: (state: number) => GrammarPart = numbered((state) =>
       later(() => {
-        const required = properties.findIndex(({ isRequired }, at) => at >= from && isRequired);
-        const to = required < 0 ? properties.length : required + 1;
-        return choice(...members.slice(from, to).map((member, at) => sequence(member, after(from + at + 1))));
-      }),
-    );
-    const after: (from: number) => GrammarPart = numbered((from) =>
-      later(() => {
-        const more = sequence(from === 0 ? this.#blank : this.#comma, pick(from));
-        if (from === properties.length) return end;
-        return from <= lastRequired ? more : choice(end, more);
+        const [count, from] = [Math.floor(state / width), state % width];
+        const picks: GrammarPart[] = [];
+        for (let at = from; at < length; at++) {
+          const next = count + 1;
+          const fits = next + needed[at + 1] <= most && next + length - at - 1 >= least;
+          if (fits) picks.push(sequence(members[at].part, after(Math.min(next, steady) * width + at + 1)));
+          if (members[at].isRequired) break;
+        }
+        const more = picks.length === 0 ? [] : [sequence(count === 0 ? this.#blank : this.#comma, choice(...picks))];
+        return choice(...(count >= least && needed[from] === 0 ? [end] : []), ...more);
       }),
     );
     return after(0);
   }
 
   /** Any properties, by their names and values, and the end. */
-  #others({ names, values, least, most }: ObjectRules & { kind: "open" }, path: string): GrammarPart {
+  #others({ members, least, most }: ObjectRules & { kind: "open" }, path: string): GrammarPart {
     const end = this.#close(0x7d);
-    const name = values === false ? undefined : this.#name(names, path);
-    if (values === false || name === undefined) return end;
-    const member = sequence(name, this.#colon, this.#part(values));
+    const parts = members.flatMap((each) => this.#member(each, path));
+    if (parts.length === 0) return end;
+    const member = parts.length === 1 ? parts[0] : choice(...parts);
     const steady = most === Infinity ? Math.max(1, least) : Infinity;
     const after: (count: number) => GrammarPart = numbered((count) =>
       later(() => {
@@ -266,15 +351,20 @@ export class ValueGrammars {
     return after(0);
   }
 
-  /** The names that a schema allows. */
-  #name(names: ReadSchema, path: string): GrammarPart | undefined {
+  #member({ names, without, values }: Member, path: string): readonly GrammarPart[] {
+    const name = this.#name(names, without, path);
+    return name === undefined ? [] : [sequence(name, this.#colon, this.#part(values))];
+  }
+
+  /** The names that a schema allows, in which none of some patterns is found. */
+  #name(names: ReadSchema, without: readonly string[], path: string): GrammarPart | undefined {
     switch (names.kind) {
       case "any":
-        return this.#string({ patterns: [], minLength: 0, maxLength: Infinity }, path);
+        return this.#string({ ...anyText, without }, path, without.length > 0);
       case "reference":
-        return this.#name(names.to.schema!, path);
+        return this.#name(names.to.schema!, without, path);
       case "choice": {
-        const options = names.options.flatMap((option) => this.#name(option, path) ?? []);
+        const options = names.options.flatMap((option) => this.#name(option, without, path) ?? []);
         return options.length === 0 ? undefined : choice(...options);
       }
       case "values": {
@@ -282,7 +372,7 @@ export class ValueGrammars {
         return texts.length === 0 ? undefined : this.text(...texts.map((text) => JSON.stringify(text)));
       }
       case "typed":
-        return names.types.includes("string") ? this.#string(names.string, path) : undefined;
+        return names.types.includes("string") ? this.#string({ ...names.string, without }, path, true) : undefined;
       default:
         return names satisfies never;
     }

@@ -18,6 +18,8 @@ export type ErrorCode =
   | "state-lost" // a run failed while it wrote a state's caches, and what they held cannot be told any more
   | "download" // a model cannot be fetched, or what was fetched is damaged
   | "context-full" // a prompt or text is longer than the context
+  | "unfinished" // an object whose text was cut before it was whole
+  | "invalid-value" // an object that its schema's own rules do not take
   | "context-overflow" // a prompt that a server is asked for does not fit its context
   | "queue-full" // a server has as many texts waiting as it takes; `retryAfterSeconds` says when to ask again
   | "closed" // a server that takes nothing in any more: it drains, or was closed

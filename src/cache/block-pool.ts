@@ -17,6 +17,7 @@ import { valueText } from "../base/value-text.js";
 import { Blocks } from "./blocks.js";
 import { type PrefixHash, PrefixIndex } from "./prefix-index.js";
 import { Sequence } from "./sequence.js";
+import type { StateSlots } from "./state-slots.js";
 
 /** How a pool is made. */
 export interface BlockPoolOptions {
@@ -46,6 +47,8 @@ export interface PoolParts {
   readonly index: PrefixIndex;
   readonly blockSize: number;
   readonly share: boolean;
+  /** Where sequences keep what has no rows. */
+  readonly states: StateSlots | undefined;
   copy(from: number, to: number, rows: number): void;
   forget(sequence: Sequence): void;
 }
@@ -102,7 +105,8 @@ export class BlockPool {
   #named = 0;
   #copies = 0;
 
-  constructor(options: BlockPoolOptions) {
+  /** `states`: for paged states, where a sequence keeps more than rows. */
+  constructor(options: BlockPoolOptions, states?: StateSlots) {
     checkOptions("the options of a pool", options, blockPoolOptionNames);
     const { blocks, blockSize, copy = () => {}, sharePrefixes = true, hash } = options;
     for (const [name, given] of Object.entries({ blocks, blockSize }))
@@ -123,6 +127,7 @@ export class BlockPool {
       index,
       blockSize,
       share: sharePrefixes,
+      states,
       copy: (from, to, rows) => {
         copy(from, to, rows);
         this.#copies++;
@@ -225,6 +230,7 @@ export class BlockPool {
 
   /** Lets go of the contents of blocks that nobody uses. */
   forgetPrefixes(): void {
+    this.#parts.states?.forget();
     this.#parts.blocks.clear();
   }
 

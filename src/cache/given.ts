@@ -14,6 +14,7 @@ export const pagedStateOptionNames: OptionNames<PagedStateOptions> = {
   sharePrefixes: true,
   hash: true,
   columns: true,
+  states: true,
 };
 
 /** Throws unless the arguments of a state's constructor are a session and an object of options with these names. */

@@ -62,7 +62,7 @@ export function pageLayout(session: Session, state: State): "Norm" | "NHSD" {
 
 /** The blocks of sequences, with their lengths, as bytes: as they are when this is called. */
 export async function readBlocks(
-  { state, pool, blockBytes }: PagedState,
+  { state, pool, blockBytes, pageNames, states, stateBytes, stateNames }: PagedState,
   sequences: readonly Sequence[],
 ): Promise<Uint8Array> {
   const evicted = sequences.find(({ length, position }) => position !== length);
@@ -73,11 +73,17 @@ export async function readBlocks(
     );
   const words = [magic, pool.blockSize, blockBytes, sequences.length, ...sequences.map(({ length }) => length)];
   const count = sequences.reduce((sum, { table }) => sum + table.length, 0);
-  const bytes = new Uint8Array(4 * words.length + count * blockBytes);
+  const bytes = new Uint8Array(4 * words.length + count * blockBytes + sequences.length * stateBytes);
   const header = new DataView(bytes.buffer);
   words.forEach((word, at) => header.setUint32(4 * at, word, true));
   let at = 4 * words.length;
-  for (const part of await state.readParts(sequences.flatMap(({ table }) => table))) {
+  const blocks = state.readParts(
+    sequences.flatMap(({ table }) => table),
+    pageNames,
+  );
+  // Asked for before the blocks have come: no later run comes in between.
+  const own = sequences.map((sequence) => states && state.readParts([states.own(sequence)], stateNames));
+  for (const part of [...(await blocks), ...(await Promise.all(own)).flatMap((parts) => parts ?? [])]) {
     bytes.set(part, at);
     at += part.length;
   }
@@ -86,7 +92,7 @@ export async function readBlocks(
 
 /** Takes over saved blocks into sequences that are empty, of `capacity` rows at most. Throws, with nothing changed, where they do not fit. */
 export function writeBlocks(
-  { state, pool, blockBytes }: PagedState,
+  { state, pool, blockBytes, pageNames, states, stateBytes, stateNames }: PagedState,
   sequences: readonly Sequence[],
   bytes: Uint8Array,
   capacity: number,
@@ -109,20 +115,27 @@ export function writeBlocks(
     );
   const long = lengths.find((length) => length > capacity);
   if (long !== undefined) refuse(`have a sequence of ${long} rows, these hold ${capacity}`);
-  const wanted = headLength + lengths.reduce((sum, length) => sum + Math.ceil(length / blockSize), 0) * blockBytes;
+  const blocksEnd = headLength + lengths.reduce((sum, length) => sum + Math.ceil(length / blockSize), 0) * blockBytes;
+  const wanted = blocksEnd + count * stateBytes;
   if (bytes.length !== wanted) refuse(`are cut off or too long: they have ${bytes.length} bytes in place of ${wanted}`);
   pool.append(sequences.map((sequence, at) => ({ sequence, tokens: lengths[at] })));
   state.writeParts(
     sequences.flatMap(({ table }) => table),
-    bytes.subarray(headLength),
+    bytes.subarray(headLength, blocksEnd),
+    pageNames,
   );
+  for (const [at, sequence] of states === undefined ? [] : sequences.entries()) {
+    const from = blocksEnd + at * stateBytes;
+    state.writeParts([states!.own(sequence)], bytes.subarray(from, from + stateBytes), stateNames);
+    states!.read(sequence, sequence.length);
+  }
 }
 
 /** What blocks hold in all layers, the bytes of each: as they are when this is called. */
-export function readEachBlock({ state }: PagedState, blocks: readonly number[]): Promise<Uint8Array[]> {
+export function readEachBlock({ state, pageNames }: PagedState, blocks: readonly number[]): Promise<Uint8Array[]> {
   return Promise.all(
     blocks.map(async (block) => {
-      const parts = await state.readParts([block]);
+      const parts = await state.readParts([block], pageNames);
       const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
       let at = 0;
       for (const part of parts) {

@@ -11,6 +11,7 @@ import { readNumbers } from "../tensor/access.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { type AppendEntry, BlockPool, type BlockPoolOptions, rowsOf } from "./block-pool.js";
 import { Decoder } from "../decoder/decoder.js";
+import { int64 } from "../decoder/decoder-inputs.js";
 import { checkSequence, checkStateArguments, checkTokens, pagedStateOptionNames } from "./given.js";
 import type { Logits } from "../decoder/logits.js";
 import { keepRows, pageLayout } from "./page-bytes.js";
@@ -23,9 +24,11 @@ import {
   type SequenceRows,
 } from "./paged-batch.js";
 import { applyPolicy, checkBudget, type EvictionPolicy, rowsInBlocks } from "./eviction.js";
-import { packedInput, pageInputs, sumsName } from "../rewrite/page-names.js";
+import { packedInput, pageInputs, stateInput, sumsName } from "../rewrite/page-names.js";
+import { checkEntries, type PagedEntry, type RunEntry } from "./run-entries.js";
 import { RowChecks } from "./row-checks.js";
 import type { Sequence } from "./sequence.js";
+import { pooledStatesOf, StateSlots, usualSlots } from "./state-slots.js";
 import { Mutex } from "./mutex.js";
 
 /** How pages are made. */
@@ -34,23 +37,8 @@ export interface PagedStateOptions extends Omit<BlockPoolOptions, "copy" | "bloc
   readonly blockSize?: number;
   /** Blocks of a sequence that tables have room for from the beginning: 64 where left out. Longer ones make tables, and programs, of other shapes. */
   readonly columns?: number;
-}
-
-/** Tokens that a run reads for one sequence. */
-export interface PagedEntry {
-  /** Whose tokens they are. */
-  readonly sequence: Sequence;
-  /** The tokens to read. */
-  readonly tokens: readonly number[];
-  /** The position of the first token; where the sequence goes on when left out. */
-  readonly position?: number;
-  /** Rows to write again and how many are valid then, in place of new ones. */
-  readonly rows?: { readonly start: number; readonly valid: number };
-}
-
-/** The same, or how many tokens, where the host does not know them: the body of the run feeds them, and `learn` tells the sequence later. */
-interface RunEntry extends Omit<PagedEntry, "tokens"> {
-  readonly tokens: readonly number[] | number;
+  /** For a model that keeps states without rows: texts and checkpoints that there is room for. By their size where left out, 128 at most. */
+  readonly states?: number;
 }
 
 /** One run: what a decoder is fed beside what it alone knows. */
@@ -58,6 +46,9 @@ export interface PagedBatch extends BatchFeeds {
   /** The state to run with. */
   readonly state: State;
 }
+
+/** Blocks between two checkpoints of tokens that come one by one. */
+const markedBlocks = 4;
 
 /** Makes a run's feeds. */
 type BatchMaker = (sequences: readonly SequenceRows[], columns: number) => BatchFeeds;
@@ -93,6 +84,10 @@ export class PagedState {
   #decoder: Decoder | undefined;
   readonly #layout: "Norm" | "NHSD";
   readonly #columns: number;
+  /** For engines: where texts keep states without rows, where the model has such; their caches, and the bytes of one text's. */
+  readonly states: StateSlots | undefined;
+  readonly stateNames: readonly string[];
+  readonly stateBytes: number;
   /** True if the model takes packed batches: every run is one. */
   readonly isPacked: boolean;
   /** Runs and evictions take turns. */
@@ -101,8 +96,10 @@ export class PagedState {
   /** Pages for a session whose model reads and writes them. */
   constructor(session: Session, given: PagedStateOptions) {
     checkStateArguments("a paged state", session, given, pagedStateOptionNames);
-    const { blockSize = 16, columns = 64, ...options } = given;
+    const pooled = pooledStatesOf(session);
+    const { blockSize = 16, columns = 64, states = usualSlots(pooled), ...options } = given;
     checkCount("option columns", columns, 1);
+    checkCount("option states", states, 1);
     this.#columns = columns;
     const missing = Object.values(pageInputs).find((name) => !session.inputNames.includes(name));
     if (missing !== undefined)
@@ -110,10 +107,16 @@ export class PagedState {
         "invalid-argument",
         `the model has no input "${missing}": load it on pages, InferenceSession.create(path, { change: pages() })`,
       );
-    this.pool = new BlockPool({ ...options, blockSize, copy: (from, to) => this.#state.copyPart(from, to) });
+    this.stateNames = pooled.names;
+    this.stateBytes = pooled.byteLength;
+    if (pooled.names.length > 0)
+      this.states = new StateSlots(states, (from, to) => this.#state.copyPart(from, to, pooled.names));
+    const copy = (from: number, to: number): void => this.#state.copyPart(from, to, this.pageNames);
+    this.pool = new BlockPool({ ...options, blockSize, copy }, this.states);
     this.#session = session;
     this.#checks = new RowChecks(session);
-    this.#state = session.createState({ dims: { num_blocks: options.blocks, block_size: blockSize } });
+    const room: Record<string, number> = pooled.names.length > 0 ? { num_states: states + 1 } : {};
+    this.#state = session.createState({ dims: { num_blocks: options.blocks, block_size: blockSize, ...room } });
     this.#layout = pageLayout(session, this.#state);
     this.isPacked = session.inputNames.includes(packedInput);
   }
@@ -130,7 +133,13 @@ export class PagedState {
 
   /** Bytes of one block in all layers. */
   get blockBytes(): number {
-    return this.#state.byteLength / this.pool.blocks;
+    const slots = this.states === undefined ? 0 : this.states.count + 1;
+    return (this.#state.byteLength - slots * this.stateBytes) / this.pool.blocks;
+  }
+
+  /** The caches that are pages. */
+  get pageNames(): readonly string[] {
+    return this.#state.names.filter((name) => !this.stateNames.includes(name));
   }
 
   /** A new sequence; what others have read of its tokens is taken over, and need not be read again: see its length. */
@@ -144,7 +153,7 @@ export class PagedState {
 
   /** Reads tokens of several sequences in one run; the logits after them. */
   async step(entries: readonly PagedEntry[]): Promise<PagedLogits[]> {
-    this.#checkEntries(entries);
+    checkEntries(entries, this.states !== undefined);
     for (const { sequence, tokens } of entries) checkTokens(`sequence "${sequence.name}"`, tokens);
     return this.run(entries, async ({ state, feeds, last, ...reading }) => {
       this.#decoder ??= new Decoder(this.#session, { measures: sumsName("") });
@@ -179,6 +188,7 @@ export class PagedState {
     body: (batch: PagedBatch, later: readonly BatchFeeds[]) => Promise<T>,
     count = 1,
   ): Promise<T> {
+    if (this.states !== undefined) return this.#take(entries, body, paddedBatch, count);
     return this.#take(entries, body, this.isPacked ? filledBatch : apartBatch, count);
   }
 
@@ -188,7 +198,7 @@ export class PagedState {
     batchOf: BatchMaker,
     count = 1,
   ): Promise<T> {
-    this.#checkEntries(entries);
+    checkEntries(entries, this.states !== undefined);
     if (typeof body !== "function")
       throw new InsituError("invalid-argument", `a run needs a function, got ${valueText(body)}`);
     const leave = await this.#turns.enter();
@@ -204,14 +214,18 @@ export class PagedState {
             sequence.position,
             `sequence "${sequence.name}" of ${sequence.length} rows`,
           );
+      const own = this.states && entries.map(({ sequence }) => this.states!.own(sequence));
       const slots = this.#reserve(count === 1 ? entries : entries.map((entry) => ({ ...entry, tokens: count })));
       const columns = this.#columnsOf(entries);
       const rows = entries.map((entry, at) => this.#rowsOf(entry, positions[at], slots[at]));
       const [batch, ...later] = Array.from({ length: count }, (_, run) =>
         batchOf(count === 1 ? rows : rows.map((own) => rowsInRun(own, run, count)), columns),
       );
-      const result = await body({ ...batch, state: this.#state }, later);
+      const feeds = own === undefined ? batch.feeds : { ...batch.feeds, [stateInput]: int64(own, [own.length]) };
+      const result = await body({ ...batch, feeds, state: this.#state }, later);
       for (const { sequence, rows: again } of entries) if (again === undefined) sequence.commit();
+      for (const { sequence, tokens } of this.states === undefined ? [] : entries)
+        this.#advance(sequence, rowsOf(tokens));
       return result;
     } catch (error) {
       for (const [at, { sequence }] of entries.entries())
@@ -222,25 +236,24 @@ export class PagedState {
     }
   }
 
-  /** Throws for entries that cannot be run: before a turn is taken, which others wait for. */
-  #checkEntries(entries: readonly RunEntry[]): void {
-    checkList("the entries of a run", entries);
-    if (entries.length === 0) throw new InsituError("invalid-argument", "a run needs at least one sequence");
-    for (const entry of entries) {
-      checkObject("an entry of a run", entry);
-      checkSequence("an entry of a run", entry.sequence);
-      if (typeof entry.tokens === "number") checkCount("the tokens of an entry", entry.tokens);
-      else checkTokens(`sequence "${entry.sequence.name}"`, entry.tokens);
-      checkCount("the position of an entry", entry.position);
-      if (entry.rows === undefined) continue;
-      checkObject("the rows of an entry", entry.rows);
-      for (const name of ["start", "valid"] as const)
-        if (!Number.isSafeInteger(entry.rows[name]) || entry.rows[name] < 0)
-          throw new InsituError(
-            "invalid-argument",
-            `rows.${name} of an entry must be a whole number from 0 on, got ${valueText(entry.rows[name])}`,
-          );
-    }
+  /** A sequence's states have read what it has; at the end of a block, of a prompt or now and then, they can be come back to. */
+  #advance(sequence: Sequence, count: number): void {
+    const { length } = sequence;
+    const { blockSize } = this.pool;
+    this.states!.read(sequence, length);
+    const block = sequence.contentsOf(length / blockSize - 1);
+    if (block !== undefined && (count > 1 || length % (markedBlocks * blockSize) === 0))
+      this.states!.mark(sequence, block);
+  }
+
+  /** Tokens that a sequence can be cut to: so many, or those of the last checkpoint before, where it keeps states without rows. */
+  reachable(sequence: Sequence, length: number): number {
+    const { states } = this;
+    if (states === undefined || states.lengthOf(sequence) === length) return length;
+    const { blockSize } = this.pool;
+    let columns = Math.floor(length / blockSize);
+    while (columns > 0 && !states.has(sequence.contentsOf(columns - 1))) columns--;
+    return columns * blockSize;
   }
 
   /**
@@ -249,6 +262,7 @@ export class PagedState {
    */
   async keep(sequence: Sequence, rows: readonly number[]): Promise<number> {
     checkSequence("keep", sequence);
+    this.#refuseStates("keep");
     return this.#turns.take(() => keepRows(this.#state, sequence, rows, this.#layout));
   }
 
@@ -266,6 +280,7 @@ export class PagedState {
     checkOptions("the options of evict", options, { budget: true, exact: true });
     const { budget, exact = false } = options;
     checkFlag("option exact", exact);
+    this.#refuseStates("evict");
     return this.#turns.take(() => this.#evict(sequence, policy, budget, exact));
   }
 
@@ -291,6 +306,14 @@ export class PagedState {
       moved,
       blocks: before - sequence.table.length,
     };
+  }
+
+  #refuseStates(what: string): void {
+    if (this.states !== undefined)
+      throw new InsituError(
+        "invalid-state",
+        `${what}: the model keeps states without rows, "${this.stateNames[0]}" for one, which have read every token: rows cannot be let go of`,
+      );
   }
 
   /** Gives the memory back; sequences cannot be used afterwards. */

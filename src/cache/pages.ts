@@ -44,7 +44,9 @@ export function pages(given?: PagesOptions): (model: Model) => Promise<Model> {
     if (options.logitRows !== true) return pageModel(linear, options);
     const { withLogitRows } = await import("../rewrite/logit-rows-model.js");
     const picked = withLogitRows(linear);
-    // Logits that are not picked would be made for every token of a packed batch.
-    return pageModel(picked, { ...options, packed: options.packed === true && picked !== linear });
+    const { statesOf } = await import("../rewrite/pooled-states.js");
+    // Logits that are not picked would be made for every token of a packed batch; states without rows read one text a sample.
+    const packed = options.packed === true && picked !== linear && statesOf(linear).size === 0;
+    return pageModel(picked, { ...options, packed });
   };
 }

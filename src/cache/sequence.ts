@@ -143,7 +143,11 @@ export class Sequence {
       if (node === undefined) break;
       found.push(node);
     }
+    // What has no rows is taken over from a checkpoint.
+    const { states } = this.#parts;
+    while (states !== undefined && found.length > 0 && !states.has(found.at(-1))) found.pop();
     if (found.length * blockSize <= this.#length) return this.#length;
+    states?.load(this, found.at(-1));
     const before = this.#table;
     for (const { block } of found) blocks.retain(block);
     for (const block of before.toReversed()) blocks.drop(block);
@@ -181,6 +185,7 @@ export class Sequence {
     this.live("fork");
     const fork = this.pool.add(name, this.salt);
     for (const block of this.#table) this.#parts.blocks.retain(block);
+    this.#parts.states?.fork(this, fork);
     fork.#table = [...this.#table];
     fork.#length = this.#length;
     fork.#tokens = [...this.#tokens];
@@ -201,8 +206,9 @@ export class Sequence {
       );
     checkCount("truncate: the position", position);
     if (length === this.#length) return;
+    const { blocks, blockSize, states } = this.#parts;
+    states?.cut(this, length, this.#nodes[length / blockSize - 1]);
     this.#next = position;
-    const { blocks, blockSize } = this.#parts;
     const kept = Math.ceil(length / blockSize);
     for (const block of this.#table.splice(kept).toReversed()) blocks.drop(block);
     this.#length = length;
@@ -317,6 +323,7 @@ export class Sequence {
   release(): void {
     if (this.#released) return;
     this.#released = true;
+    this.#parts.states?.release(this);
     // The end of a text goes first: what is left is still found from its beginning.
     for (const block of this.#table.splice(0).toReversed()) this.#parts.blocks.drop(block);
     this.#length = 0;

@@ -1,17 +1,18 @@
 /** The command line: finds the command, reads its arguments, turns errors into one clear sentence and an exit code. */
 import { InsituError } from "../base/error.js";
 import { chat } from "./chat.js";
+import { check } from "./check.js";
 import { type Command, helpOf, readArguments } from "./command.js";
 import { generate } from "./generate.js";
 import { inspect } from "./inspect.js";
 import { Interrupted, interruptedCode } from "./interrupt.js";
-import { models } from "./models.js";
+import { models, pull } from "./models.js";
 import { serve } from "./serve.js";
 import { loadTools, type LoadTools, toolSummaries } from "./tools.js";
 import { asTyped, UsageError } from "./usage.js";
 import { asksForVersion, insituVersion } from "./version.js";
 
-const commands: readonly Command[] = [generate, chat, serve, inspect, models];
+const commands: readonly Command[] = [generate, chat, serve, inspect, check, models, pull];
 
 /** Every command and what it does, those that come with the tools among them. */
 const summaries: Readonly<Record<string, string>> = {

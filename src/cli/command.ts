@@ -1,5 +1,6 @@
 /** What a command of the command line is, and how its options are read: unknown ones are refused, every command has --help. */
 import { parseArgs } from "node:util";
+import { meantName } from "../base/option-names.js";
 import type { LoadTools } from "./tools.js";
 import { UsageError } from "./usage.js";
 
@@ -7,6 +8,8 @@ import { UsageError } from "./usage.js";
 export interface CommandOption {
   readonly value?: string;
   readonly short?: string;
+  /** True for one that may be given several times. */
+  readonly several?: boolean;
   readonly describes: string;
 }
 
@@ -14,6 +17,8 @@ export interface CommandOption {
 export interface Arguments {
   readonly positionals: readonly string[];
   readonly options: Readonly<Record<string, string | boolean | undefined>>;
+  /** All values of those that may be given several times. */
+  readonly lists?: Readonly<Record<string, readonly string[]>>;
 }
 
 /** One command. */
@@ -50,14 +55,16 @@ export function helpOf(command: Command): string {
 /** Reads the arguments of a command; throws UsageError for anything it does not know. */
 export function readArguments(command: Command, argv: readonly string[]): Arguments {
   const declared = Object.fromEntries(
-    Object.entries({ ...command.options, ...common }).map(([name, { value, short }]) => [
+    Object.entries({ ...command.options, ...common }).map(([name, { value, short, several = false }]) => [
       name,
       {
         type: value === undefined ? ("boolean" as const) : ("string" as const),
+        multiple: several,
         ...(short === undefined ? {} : { short }),
       },
     ]),
   );
+  const unknown = unknownOption(argv, declared);
   const refuse = (message: string, cause?: unknown): never => {
     throw new UsageError(`insitu ${command.name}: ${message}; see insitu ${command.name} --help`, cause);
   };
@@ -74,9 +81,10 @@ export function readArguments(command: Command, argv: readonly string[]): Argume
         `takes ${least === most ? least : `${least} to ${most}`} argument${most === 1 ? "" : "s"} (${command.positionals}), got ${positionals.length}`,
       );
     }
-    return { positionals, options: values };
+    return { positionals, ...withLists(values) };
   } catch (error) {
     if (error instanceof UsageError) throw error;
+    if (unknown !== undefined) return refuse(unknown, error);
     return refuse(
       String((error as Error).message)
         .split(/\.\s/)[0]
@@ -84,6 +92,24 @@ export function readArguments(command: Command, argv: readonly string[]): Argume
       error,
     );
   }
+}
+
+/** Options that were given several times as lists, and the last of each beside the others. */
+function withLists(values: Readonly<Record<string, unknown>>): Pick<Arguments, "options" | "lists"> {
+  const lists = Object.entries(values).filter((entry): entry is [string, string[]] => Array.isArray(entry[1]));
+  const last = lists.map(([name, list]) => [name, list.at(-1)]);
+  const options = { ...values, ...Object.fromEntries(last) } as Arguments["options"];
+  return { options, lists: Object.fromEntries(lists) };
+}
+
+/** What is said of the first option that there is not, with the one that was meant. */
+function unknownOption(argv: readonly string[], declared: Readonly<Record<string, unknown>>): string | undefined {
+  const end = argv.indexOf("--");
+  const names = (end < 0 ? argv : argv.slice(0, end)).flatMap((each) => /^--(?:no-)?([^=]+)/.exec(each)?.[1] ?? []);
+  const name = names.find((each) => !Object.hasOwn(declared, each));
+  if (name === undefined) return undefined;
+  const meant = meantName(name, Object.keys(declared));
+  return `unknown option --${name}${meant === undefined ? "" : `; did you mean --${meant.split(" ")[0]}?`}`;
 }
 
 /** `--option -1` as `--option=-1`: what looks like an option is a number where one is wanted. */

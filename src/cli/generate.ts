@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { CausalLM } from "../entry/node.js";
 import type { JsonSchema } from "../engine/constraint.js";
-import type { Generation } from "../generate/generation.js";
+import type { GeneratedToken, Generation } from "../generate/generation.js";
 import type { Command } from "./command.js";
 import { Interrupt, interruptedCode } from "./interrupt.js";
 import { generateOptions, loadModel, pageOptions, textOptions } from "./language-model.js";
@@ -26,7 +26,7 @@ export const generate: Command = {
     raw: { describes: "continue the prompt as it is, without the model's chat template" },
     "json-schema": {
       value: "file",
-      describes: "the text is JSON that this schema allows; a file, or the schema itself",
+      describes: "prints JSON that this schema allows, and nothing else; a file, or the schema itself",
     },
     json: { describes: "the text, its tokens and the summary as JSON" },
     quiet: { describes: "no summary" },
@@ -46,14 +46,27 @@ export const generate: Command = {
         signal: interrupt.signal,
       });
       if (options["json"] === true) await printJson(lm, generation, prompt, interrupt.signal);
-      else await printText(generation, raw ? prompt : "", options["quiet"] === true, interrupt.signal);
-      return interrupt.signal.aborted ? interruptedCode : 0;
+      else {
+        const isStructure = wanted.jsonSchema !== undefined;
+        const shown = raw && !isStructure ? prompt : "";
+        await printText(generation, shown, options["quiet"] === true, interrupt.signal, isStructure);
+      }
+      if (interrupt.signal.aborted) return interruptedCode;
+      return wanted.jsonSchema === undefined ? 0 : structureCode(generation);
     } finally {
       interrupt.forget();
       await lm.release();
     }
   },
 };
+
+/** The exit code of JSON by a schema: what was cut is no result. */
+function structureCode({ summary: { finishReason, newTokens } }: Generation): number {
+  if (finishReason === "end" || finishReason === "stop") return 0;
+  const wayOut = finishReason === "length" ? "give a larger --max-tokens" : "give a larger --context";
+  console.error(`insitu: the JSON was cut after ${newTokens} tokens, before it was whole: ${wayOut}`);
+  return 1;
+}
 
 /** What --json-schema names, or is. */
 function schemaOption(given: string | boolean | undefined): { readonly jsonSchema?: JsonSchema } {
@@ -76,8 +89,17 @@ async function readPrompt(argument: string | undefined, hasModel: boolean): Prom
   return firstWords;
 }
 
-async function printText(generation: Generation, prompt: string, quiet: boolean, signal: AbortSignal): Promise<void> {
-  const output = textOutput();
+async function printText(
+  generation: Generation,
+  prompt: string,
+  quiet: boolean,
+  signal: AbortSignal,
+  isStructure: boolean,
+): Promise<void> {
+  // JSON has no line ends but its own.
+  const output = isStructure
+    ? { write: (text: string) => void process.stdout.write(text), end: () => {} }
+    : textOutput();
   output.write(prompt);
   await finish(generation, signal, (text) => output.write(text));
   output.end();
@@ -94,7 +116,7 @@ async function printJson(lm: CausalLM, generation: Generation, prompt: string, s
 
 /** Makes the whole text, or what there is of it when the signal comes. */
 export async function finish(
-  generation: Generation,
+  generation: AsyncIterable<GeneratedToken>,
   signal: AbortSignal,
   show: (text: string, token: number) => void,
 ): Promise<void> {

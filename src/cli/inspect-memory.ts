@@ -5,7 +5,7 @@
 import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { basename, dirname, join } from "node:path";
-import type { Backend } from "../backends/backend.js";
+import type { Backend, Forecast } from "../backends/backend.js";
 import { bytesText } from "../base/bytes-text.js";
 import { InsituError } from "../base/error.js";
 import { explanationOf, type SessionFacts } from "../explain/gather.js";
@@ -55,15 +55,32 @@ function entriesOf({ model = {} }: Json): number {
   return Object.keys(vocab).length + merges.length;
 }
 
+interface MemoryOptions {
+  readonly backend: Backend;
+  readonly isDevice: boolean;
+  readonly context: number | undefined;
+}
+
 /** What a model with caches will take for a text of `context` tokens, by default as many as `generate` allows; undefined without caches. */
 export async function forecastMemory(
   path: string,
   plan: Plan,
   facts: SessionFacts,
-  { backend, isDevice, context }: { backend: Backend; isDevice: boolean; context: number | undefined },
+  options: MemoryOptions,
 ): Promise<MemoryForecast | undefined> {
   if (plan.pairs.length === 0) return undefined;
   const config = await besideModel(path, "config.json");
+  return forecastMemoryOf(plan, facts, options, config, entriesOf(await besideModel(path, "tokenizer.json")));
+}
+
+/** The same for a model with this configuration, and so many tokens and merges in its tokenizer. */
+export function forecastMemoryOf(
+  plan: Plan,
+  facts: SessionFacts,
+  { backend, isDevice, context }: MemoryOptions,
+  config: Json,
+  entries: number,
+): MemoryForecast | undefined {
   const made = config["max_position_embeddings"] ?? config["n_positions"];
   const tokens = context ?? Math.min(typeof made === "number" ? made : mostContext, mostContext);
   const sizes = new Map([
@@ -73,7 +90,6 @@ export async function forecastMemory(
   const cacheBytes = explanationOf(plan, { ...facts, sizes }).bytes?.state.bytes;
   if (cacheBytes === undefined) return undefined;
   const arenaBytes = arenaOf(plan, sizes, tokens, backend);
-  const entries = entriesOf(await besideModel(path, "tokenizer.json"));
   const processBytes = nodeBytes + threadBytes * availableParallelism() + entryBytes * entries;
   const { weightBytes } = facts;
   const computing = weightBytes + cacheBytes + arenaBytes;
@@ -87,19 +103,29 @@ export async function forecastMemory(
   };
 }
 
-/** What the program of one token needs in between: dimensions that only the tokens of a run have are 1, all others the whole text's. */
+/** What the program of one token needs in between. */
 function arenaOf(plan: Plan, sizes: ReadonlyMap<string, number>, tokens: number, backend: Backend): number {
+  return forecastToken(plan, sizes, tokens, backend)?.program.arenaBytes ?? 0;
+}
+
+/** How the program of one token would run: dimensions that only the tokens of a run have are 1, all others the whole text's. Undefined where sizes are not known. */
+export function forecastToken(
+  plan: Plan,
+  sizes: ReadonlyMap<string, number>,
+  tokens: number,
+  backend: Backend,
+): Forecast | undefined {
   const step = plan.graph.inputs.find(({ name }) => name === "input_ids")?.fact?.shape?.at(-1);
   const facts = inputFacts(plan, sizes).map(({ type, shape }) => ({
     type,
     shape: shape?.map((dim) => (typeof dim === "number" ? dim : String(dim) === String(step) ? 1 : tokens)),
   }));
-  if (!facts.every(({ shape }) => isKnownShape(shape))) return 0;
+  if (!facts.every(({ shape }) => isKnownShape(shape))) return undefined;
   try {
-    return backend.forecast?.(plan, facts).program.arenaBytes ?? 0;
+    return backend.forecast?.(plan, facts);
   } catch (error) {
     // Other dimensions may not be a text's: then the least of all parts is left out.
-    if (error instanceof InsituError) return 0;
+    if (error instanceof InsituError) return undefined;
     throw error;
   }
 }

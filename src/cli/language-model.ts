@@ -5,15 +5,18 @@ import type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
 import type { WhenFull } from "../engine/text-ask.js";
 import { checkGenerateOptions, type GenerateOptions } from "../generate/options.js";
 import type { ControlTokens } from "../generate/tokenizer.js";
-import { bytesText } from "../base/bytes-text.js";
 import type { BackendName } from "../entry/backends.js";
 import type { Arguments, CommandOption } from "./command.js";
+import { FetchProgress } from "./fetch-progress.js";
 import { loadProgress, pipelineProgress } from "./load-progress.js";
 import { UsageError } from "./usage.js";
 
 /** Options of every command that makes text. */
 export const textOptions: Readonly<Record<string, CommandOption>> = {
-  model: { value: "name", describes: "a folder in the hub's layout, an ONNX file in it, or owner/name on the hub" },
+  model: {
+    value: "name",
+    describes: "a short name (insitu models), owner/name on the hub, a folder in its layout, or an ONNX file in one",
+  },
   variant: { value: "name", describes: "which ONNX file: q4 is onnx/model_q4.onnx; fp32, fp16, q8, q4f16, …" },
   "max-tokens": { value: "N", describes: "new tokens at most (256, or fewer, to end at a sentence)" },
   temperature: { value: "T", describes: "0 takes the likeliest token, 1 is the model's own distribution" },
@@ -23,6 +26,11 @@ export const textOptions: Readonly<Record<string, CommandOption>> = {
   "repetition-penalty": { value: "R", describes: "above 1, tokens that were there get less likely" },
   "presence-penalty": { value: "R", describes: "above 0, tokens of the new text get less likely" },
   "frequency-penalty": { value: "R", describes: "the same, for each time they came" },
+  "tool-format": {
+    value: "family",
+    describes:
+      "how the model writes tool calls and reasoning, where its chat template does not tell: hermes, llama3, …",
+  },
   seed: { value: "S", describes: "the same seed gives the same text" },
   context: { value: "N", describes: "tokens that prompt and text may take together" },
   "when-full": { value: "what", describes: "stop, slide (forget the oldest tokens) or error when the context is full" },
@@ -46,6 +54,14 @@ export const pageOptions: Readonly<Record<"cache" | "cache-type" | "block-size" 
 
 type Options = Arguments["options"];
 
+/** The options with the model that stands before them: `insitu chat qwen3-0.6b` is `insitu chat --model qwen3-0.6b`. */
+export function withModel({ positionals: [model], options }: Arguments): Options {
+  if (model === undefined) return options;
+  if (options["model"] !== undefined)
+    throw new UsageError(`the model is named twice: "${model}" and --model "${String(options["model"])}"`);
+  return { ...options, model };
+}
+
 /** Loads the model that the options name; a signal ends the fetching of one. */
 export function loadModel(
   options: Options,
@@ -59,6 +75,7 @@ export function loadModel(
     ...given("threads", countOf(options, "threads")),
     ...given("backend", backend as BackendName | undefined),
     ...given("variant", variant as string | undefined),
+    ...given("toolFormat", options["tool-format"] as string | undefined),
     ...given("cache", options["cache"] as "linear" | "paged" | undefined),
     ...given("cacheType", options["cache-type"] as CacheType | undefined),
     ...given("blockSize", numberOf(options, "block-size")),
@@ -66,35 +83,12 @@ export function loadModel(
     ...more,
     onProgress: loadProgress(),
     webgpu: { onPipelines: pipelineProgress() },
-    hub: { onProgress: (of) => progress.tell(of), ...given("signal", signal) },
+    hub: {
+      onPlan: (plan) => progress.plan(plan),
+      onProgress: (of) => progress.tell(of),
+      ...given("signal", signal),
+    },
   }).finally(() => progress.close());
-}
-
-/** What is being fetched, on standard error: a bar that fills on a terminal, one line a file elsewhere. */
-class FetchProgress {
-  #file = "";
-  /** True while a line of the terminal is unfinished. */
-  #open = false;
-
-  tell({ file, bytes, size }: { readonly file: string; readonly bytes: number; readonly size: number }): void {
-    const { stderr } = process;
-    if (!stderr.isTTY) {
-      if (file !== this.#file) stderr.write(`fetching ${file}, ${bytesText(size)}\n`);
-      this.#file = file;
-      return;
-    }
-    const cells = 30;
-    const full = size === 0 ? cells : Math.floor((bytes / size) * cells);
-    const bar = `${"█".repeat(full)}${"░".repeat(cells - full)} ${bytesText(bytes)} of ${bytesText(size)}  ${file}`;
-    this.#open = bytes < size;
-    stderr.write(`\r\x1b[K${bar.slice(0, (stderr.columns || 80) - 1)}${this.#open ? "" : "\n"}`);
-  }
-
-  /** What comes next begins a line. */
-  close(): void {
-    if (this.#open) process.stderr.write("\n");
-    this.#open = false;
-  }
 }
 
 /** The options of a generation; throws for values that mean nothing, before any model is loaded. */

@@ -1,6 +1,5 @@
 /** `insitu serve`: OpenAI's HTTP interface over a model, on a port; options also by environment, keys never on the command line. */
 import { readFileSync } from "node:fs";
-import { basename, dirname } from "node:path";
 import { InsituError } from "../base/error.js";
 import type { CausalLM } from "../entry/node.js";
 import type { LogEntry, Server, ServerOptions } from "../serve/server.js";
@@ -8,18 +7,45 @@ import type { Arguments, Command, CommandOption } from "./command.js";
 import { loadModel, numberOf, pageOptions, textOptions } from "./language-model.js";
 import { listen, type Listening } from "./listen.js";
 import { openPrefixes, type PrefixOptions } from "./prefix-store.js";
+import { aliasesOf, bytesOption, loadEmbedders, namedModels, servedText, sourcesOf } from "./served-sources.js";
+import { UsageError } from "./usage.js";
 
-const { model, variant, context, backend, threads } = textOptions;
+const { variant, context, backend, threads, "tool-format": toolFormat } = textOptions;
 const { blocks, "block-size": blockSize, "cache-type": cacheType } = pageOptions;
 
 const declared: Readonly<Record<string, CommandOption>> = {
-  model,
+  model: {
+    value: "name",
+    several: true,
+    describes:
+      "a folder in the hub's layout, an ONNX file in it, owner/name on the hub, or name=any of these; several are loaded when they are asked for",
+  },
   variant,
+  memory: {
+    value: "bytes",
+    describes: "what all models may take together, such as 8GiB: the one that was asked longest ago gives way",
+  },
+  "keep-alive": {
+    value: "seconds",
+    describes: "how long one of several models stays that nobody asks (as long as there is room)",
+  },
+  pin: { value: "name", several: true, describes: "one of several models that is loaded at once, and stays" },
+  alias: {
+    value: "other=name",
+    several: true,
+    describes: "another name of a model, for programs whose names are fixed: gpt-4o=qwen3-0.6b",
+  },
+  embeddings: {
+    value: "name",
+    several: true,
+    describes: "an embedding model or a cross encoder, for /v1/embeddings and /v1/rerank; a place, or name=place",
+  },
   name: { value: "name", describes: "what the model is called in requests (its folder's name; embedded)" },
   host: { value: "address", describes: "where to listen (127.0.0.1: this machine alone)" },
   port: { value: "N", describes: "on which port (8080); 0 picks one" },
   "api-key-file": { value: "file", describes: "keys that clients must show, one a line; or INSITU_API_KEY" },
   context,
+  "tool-format": toolFormat,
   blocks,
   "block-size": blockSize,
   "cache-type": cacheType,
@@ -57,29 +83,58 @@ const declared: Readonly<Record<string, CommandOption>> = {
 /** Serves a model until it is told to end. */
 export const serve: Command = {
   name: "serve",
-  positionals: "",
-  arity: [0, 0],
+  positionals: "[model]",
+  arity: [0, 1],
   summary: "serves a model with OpenAI's HTTP interface; the embedded one by default",
   options: declared,
-  async run({ options: given }) {
+  async run({ positionals, options: given, lists = {} }) {
     const options = withEnvironment(given, process.env);
     const { createServer, oneAtATime } = await loadServer();
     const host = textOf(options, "host") ?? "127.0.0.1";
     const hosts = isLocal(host) ? { hosts: ["localhost", "127.0.0.1", "[::1]", host] } : {};
-    const settings = { ...serverOptions(options, oneAtATime), ...hosts };
-    const model = options["model"] === "embedded" ? undefined : options["model"];
+    const byEnvironment = positionals.length > 0 ? [] : [textOf(options, "model") ?? []].flat();
+    const named = namedModels([...positionals, ...(lists["model"] ?? byEnvironment)]);
+    const [{ name }] = named;
+    const memory = bytesOption("memory", textOf(options, "memory"));
+    const keepAlive = numberOf(options, "keep-alive");
+    const isOne = named.length === 1;
+    const own = textOf(options, "name");
+    if (!isOne && own !== undefined) throw new UsageError("--name is for one model: give --model name=place for each");
+    const namedEmbedders = (lists["embeddings"] ?? []).flatMap((each) => namedModels([each]));
+    const called = isOne && own !== undefined ? [{ ...named[0], name: own }] : named;
+    const settings = {
+      ...serverOptions(options, own ?? name, oneAtATime),
+      ...hosts,
+      aliases: aliasesOf(lists["alias"] ?? [], [...called, ...namedEmbedders]),
+    };
     // A text is the same whatever else runs, where a backend can promise it.
     const batchInvariant = (options["backend"] ?? "wasm") === "wasm";
-    const loads = new ModelLoads((backend) =>
-      loadModel({ cache: "paged", ...options, model, ...backend }, undefined, { batchInvariant }),
-    );
-    const lm = loads.load();
+    const load = (model: string | undefined, limit: number | undefined, more: object = {}): Promise<CausalLM> =>
+      loadModel({ cache: "paged", ...options, model, ...more }, undefined, {
+        batchInvariant,
+        ...(limit === undefined ? {} : { memoryLimit: limit }),
+      });
+    const tell = teller(options);
+    const embedders = await loadEmbedders(namedEmbedders, textOf(options, "backend"));
+    const loads = isOne ? new ModelLoads((more) => load(named[0].model, memory, more)) : undefined;
+    const lm = loads?.load();
     const giveUp = (error: unknown): never => {
-      void lm.then((loaded) => loaded.release());
+      void lm?.then((loaded) => loaded.release());
       throw error;
     };
-    const prefixes = await prefixesOf(loads.first, options).catch(giveUp);
-    const server = createServer(lm, { ...settings, ...prefixes, reload: () => loads.load(), tell: teller(options) });
+    if (loads === undefined && (options["prefix-cache"] ?? options["store"]) !== undefined)
+      throw new UsageError("--prefix-cache and --store are for one model: serve each by itself");
+    const prefixes = loads === undefined ? {} : await prefixesOf(loads.first, options).catch(giveUp);
+    const server =
+      loads === undefined || lm === undefined
+        ? createServer(sourcesOf(called, lists["pin"] ?? [], load), {
+            ...settings,
+            embedders,
+            ...(memory === undefined ? {} : { memory }),
+            ...(keepAlive === undefined ? {} : { keepAlive }),
+            tell,
+          })
+        : createServer(lm, { ...settings, embedders, ...prefixes, reload: () => loads.load(), tell });
     const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(giveUp);
     if (!isLocal(host) && settings.apiKeys?.length === 0)
       console.error(
@@ -88,12 +143,14 @@ export const serve: Command = {
     try {
       await server.ready;
       console.log(`listening on ${listening.address}`);
+      if (options["quiet"] !== true) console.log(servedText(called, await lm, listening.address));
       await untilTold(server, listening, (numberOf(options, "drain") ?? 30) * 1000, options["quiet"] !== true);
       return 0;
     } finally {
       await server.close();
       await listening.close();
-      await lm.then(
+      for (const each of Object.values(embedders)) await each.release();
+      await lm?.then(
         (loaded: CausalLM) => loaded.release(),
         () => {},
       );
@@ -173,8 +230,11 @@ function withEnvironment(options: Arguments["options"], environment: NodeJS.Proc
   return { ...Object.fromEntries(found), ...options };
 }
 
-function serverOptions(options: Arguments["options"], oneAtATime: ServerRoom["oneAtATime"]): ServerOptions {
-  const model = textOf(options, "model");
+function serverOptions(
+  options: Arguments["options"],
+  model: string,
+  oneAtATime: ServerRoom["oneAtATime"],
+): ServerOptions {
   const counts = {
     openRequests: "max-open",
     newTokens: "max-tokens",
@@ -193,7 +253,7 @@ function serverOptions(options: Arguments["options"], oneAtATime: ServerRoom["on
   const maxRunning = numberOf(options, "max-running");
   const print = options["json-logs"] === true ? JSON.stringify : lineOf;
   return {
-    model: textOf(options, "name") ?? (model === undefined ? "embedded" : nameOf(model)),
+    model,
     apiKeys: keysOf(textOf(options, "api-key-file"), process.env["INSITU_API_KEY"]),
     metricsDialect: (textOf(options, "metrics-dialect") ?? "insitu") as "insitu" | "vllm",
     limits,
@@ -226,13 +286,6 @@ function teller(options: Arguments["options"]): (line: string) => void {
   const print =
     options["json-logs"] === true ? (message: string) => JSON.stringify({ message }) : (line: string) => line;
   return (line) => console.error(print(`insitu: ${line}`));
-}
-
-/** The folder's name for a path, all of it for a model of the hub. */
-function nameOf(model: string): string {
-  if (/^[\w.-]+\/[\w.-]+$/.test(model) && !model.startsWith(".") && !model.endsWith(".onnx")) return model;
-  const folder = model.endsWith(".onnx") ? dirname(model) : model;
-  return basename(basename(folder) === "onnx" ? dirname(folder) : folder);
 }
 
 function keysOf(file: string | undefined, environment: string | undefined): string[] {

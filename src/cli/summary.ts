@@ -3,12 +3,19 @@ import type { GenerationSummary } from "../generate/generation.js";
 import { bytesText } from "../base/bytes-text.js";
 import { textOutput } from "./word-wrap.js";
 
-/** Says it: below the text on a terminal, on standard error where the text goes to a file or a program. */
-export function printSummary(summary: GenerationSummary): void {
-  const line = summaryText(summary);
+/** Says it: below the text on a terminal, on standard error where the text goes to a file or a program; in few words where it comes often. */
+export function printSummary(summary: GenerationSummary, isShort = false): void {
+  const line = isShort && process.stdout.isTTY ? shortText(summary) : summaryText(summary);
   if (!process.stdout.isTTY) return void process.stderr.write(`${line}\n`);
   const output = textOutput();
   output.write(`\n${line}\n`);
+}
+
+/** Tokens and speed alone. */
+function shortText({ promptTokens, newTokens, tokensPerSecond, finishReason }: GenerationSummary): string {
+  const speed = newTokens < 2 ? "" : `, ${tokensPerSecond.toFixed(0)} a second`;
+  const end = finishReason === "unfinished" ? ", interrupted" : "";
+  return `[${newTokens} tokens${speed}; the conversation has ${promptTokens + newTokens}${end}]`;
 }
 
 /** One line about a generation. */

@@ -6,7 +6,7 @@ import { InsituError } from "../base/error.js";
 import { isLittleEndian } from "../tensor/access.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { Tensor } from "../tensor/tensor.js";
-import { logitRows, packedInput, pageInputs } from "../rewrite/page-names.js";
+import { logitRows, packedInput, pageInputs, stateInput } from "../rewrite/page-names.js";
 import { hostRows, samplingInputs } from "../rewrite/sampling-names.js";
 
 /** An input that is filled from what a run reads. */
@@ -81,7 +81,7 @@ export const isOfSampling = (name: string): boolean => samplingNames.includes(na
 
 const samplingNames: readonly string[] = [...Object.values(samplingInputs), hostRows];
 
-const pageNames: readonly string[] = [...Object.values(pageInputs), packedInput];
+const pageNames: readonly string[] = [...Object.values(pageInputs), packedInput, stateInput];
 
 /** Every name that is known, for errors. */
 export const decoderInputNames: readonly string[] = [...Object.keys(fillings), ...pageNames];

@@ -107,10 +107,11 @@ export class Decoder {
       session.inputNames.includes(samplingInputs.counter) && session.outputNames.includes(samplingOutputs.input);
     const [, , vocabulary] = logits.shape;
     this.#vocabulary = hasSampler && typeof vocabulary === "number" ? vocabulary : undefined;
-    this.ragged = session.heldInputs.every(({ kind }) => kind === "update");
+    const isPaged = session.inputNames.some(isOfPages);
+    // A state without rows has read all that is fed, padding too.
+    this.ragged = session.heldInputs.every(({ kind, axis }) => kind === "update" && (isPaged || axis !== undefined));
     // Windows and masks go by the order of rows.
     const { window, masked, fromFront } = session.rowRules;
-    // Padding that a state without rows has read is part of it.
     this.padsFront = !fromFront && session.heldInputs.every(({ axis }) => axis !== undefined);
     this.overwrites =
       this.ragged &&
@@ -272,16 +273,43 @@ function refuseEncoder({ heldInputs, inputNames, outputNames, outputMetadata }: 
 }
 
 /** The types of the inputs that are filled; throws for an input that no text decoder has. */
-function typesOf({ inputMetadata, heldInputs }: Session): ReadonlyMap<DecoderInput, ElementType> {
+function typesOf(session: Session): ReadonlyMap<DecoderInput, ElementType> {
+  const { inputMetadata, heldInputs } = session;
   const held = new Set(heldInputs.map(({ input }) => input));
   const types = new Map<DecoderInput, ElementType>();
   for (const { name, type } of inputMetadata) {
     if (isFilled(name) && !held.has(name)) types.set(name, type);
-    else if (!held.has(name) && !isOfPages(name) && !isOfSampling(name))
+    else if (!held.has(name) && !isOfPages(name) && !isOfSampling(name)) {
+      refuseUnpaired(name, session);
       throw new InsituError(
         "invalid-model",
         `input "${name}" is none that a text decoder has; known are ${decoderInputNames.join(", ")} and caches`,
       );
+    }
   }
   return types;
+}
+
+/** Throws for an input that looks like a state: of one size for all texts, called so, and no output is known to become its next content. */
+function refuseUnpaired(name: string, { inputMetadata, outputMetadata, heldInputs }: Session): void {
+  const { type, shape } = inputMetadata.find((input) => input.name === name)!;
+  const sizes = shape.slice(1);
+  if (sizes.length === 0 || !sizes.every((size) => typeof size === "number")) return;
+  const taken = new Set(heldInputs.map(({ output }) => output));
+  const alike = outputMetadata.filter(
+    (output) =>
+      !taken.has(output.name) &&
+      output.type === type &&
+      output.shape.length === shape.length &&
+      output.shape.slice(1).every((size, at) => typeof size !== "number" || size === sizes[at]),
+  );
+  const candidates = alike.map((output) => `"${output.name}"`).join(", ");
+  const way =
+    alike.length === 0
+      ? "no output has its type and size: export the model with that output"
+      : `those of its type and size are ${candidates}: name one, pairs: { ${JSON.stringify(name)}: ${JSON.stringify(alike[0].name)} }`;
+  throw new InsituError(
+    "invalid-model",
+    `input "${name}" looks like a state, ${type}[${shape.join(",")}], and no output is known to become its next content; ${way}`,
+  );
 }

@@ -12,13 +12,18 @@ interface BesideModel {
   readonly rotaryOffset?: number | undefined;
 }
 
-/** The model, and the length from which on its texts are long ones, where it has tables for two kinds. */
+/** A context's length that the model has tables for; throws for one that was asked for and is longer. */
+type Within = (length: number, asked: number | undefined, file: string) => number;
+
+/** The model, and the length from which on its texts are long ones, where it has tables for two kinds. `open` reads the file of embeddings. */
 export async function wholeModel(
   model: Model,
   { embedding, rotaryOffset }: BesideModel,
   files: Files,
-): Promise<{ readonly model: Model; readonly longFrom: number | undefined }> {
+  open: (path: string, files: Files) => Promise<Model> = loadModel,
+): Promise<{ readonly model: Model; readonly longFrom: number | undefined; readonly within: Within }> {
   const { longTextsFrom, splitTables } = await import("../rewrite/rotary-tables.js");
+  const { rotaryReach, withinReach } = await import("../rewrite/rotary-reach.js");
   const { flatPositions } = await import("../rewrite/flat-positions.js");
   const { joinEmbedding, readsEmbeddings } = await import("../rewrite/join-embedding.js");
   let whole = flatPositions(model);
@@ -28,8 +33,13 @@ export async function wholeModel(
         "invalid-model",
         'the decoder reads embeddings, "inputs_embeds", and no file beside it makes them of tokens: embed_tokens.onnx, or what genai_config.json names as model.embedding',
       );
-    whole = joinEmbedding(await loadModel(embedding, files), whole);
+    whole = joinEmbedding(await open(embedding, files), whole);
   }
   if (rotaryOffset !== undefined) whole = splitTables(whole, rotaryOffset);
-  return { model: whole, longFrom: longTextsFrom(whole) };
+  const reach = rotaryReach(whole);
+  return {
+    model: whole,
+    longFrom: longTextsFrom(whole),
+    within: (length, asked, file) => withinReach(length, asked, reach, file),
+  };
 }

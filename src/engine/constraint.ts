@@ -30,12 +30,28 @@ export interface TakenConstraint {
 /** A JSON Schema: an object of keywords, or true for any value. */
 export type JsonSchema = boolean | Readonly<Record<string, unknown>>;
 
-/** A call that a text may or must make: what it begins with, the schema of what stands in between, and what it ends with. */
-export interface CallForm {
-  readonly begin: string;
-  readonly schema: JsonSchema;
-  readonly end: string;
-}
+/** A piece of a text whose form is given. */
+export type TextPart =
+  /** This, letter by letter. */
+  | string
+  /** JSON that a schema allows. */
+  | { readonly schema: JsonSchema }
+  /** An object, whatever is in it. */
+  | { readonly object: true }
+  /** Text that a regular expression matches as a whole. */
+  | { readonly regex: string }
+  /** Text by a grammar in GBNF. */
+  | { readonly grammar: string }
+  /** Any text up to the first of these marks, which is part of it. */
+  | { readonly until: string }
+  /** Any text that does not have this. */
+  | { readonly without: string }
+  /** Any text whose first letter, but for blanks, is none of these. */
+  | { readonly notBeginning: string }
+  | { readonly sequence: readonly TextPart[] }
+  | { readonly choice: readonly TextPart[] }
+  /** At least one, or as many as `least` says, 0 or 1. */
+  | { readonly repeat: TextPart; readonly between: string; readonly least?: 0 | 1 };
 
 /** What a text must be. */
 export type TextRule =
@@ -43,10 +59,14 @@ export type TextRule =
   | { readonly kind: "schema"; readonly schema: JsonSchema }
   /** An object, whatever is in it. */
   | { readonly kind: "object" }
-  /** Calls and nothing else, at least one. */
-  | { readonly kind: "calls"; readonly forms: readonly CallForm[]; readonly between: string; readonly single: boolean }
-  /** Any text; from a trigger on, a call. */
-  | { readonly kind: "text-with-calls"; readonly forms: readonly CallForm[]; readonly trigger: string };
+  /** Text that a regular expression matches from its first to its last character. */
+  | { readonly kind: "regex"; readonly pattern: string }
+  /** Text by a grammar as llama.cpp has it (GBNF), from its rule "root" on. */
+  | { readonly kind: "grammar"; readonly grammar: string }
+  /** One of these texts. */
+  | { readonly kind: "choice"; readonly texts: readonly string[] }
+  /** Of a form: calls of tools, free text up to a mark, JSON in between. */
+  | { readonly kind: "structure"; readonly part: TextPart };
 
 /** Makes constraints by rules. A rule that cannot be enforced as a whole is refused. */
 export interface Grammars {

@@ -3,7 +3,7 @@
  * others have read, and when the caches are full slides on. Runs nothing.
  */
 import { InsituError } from "../base/error.js";
-import type { Rows } from "./rows.js";
+import type { MarkReason, Rows } from "./rows.js";
 
 /** How a context is shaped. */
 export interface ContextOptions {
@@ -90,9 +90,9 @@ export class Context {
     return this.slid ? 0 : this.capacity - this.length;
   }
 
-  /** Tokens that may be read and forgotten again: a text that has become a long one does not become short, and some states do not go back. */
+  /** Tokens that may be read and forgotten again: a text that has become a long one does not become short. */
   get guessRoom(): number {
-    if (!this.rows.goesBack) return 0;
+    if (!this.rows.mayGuess) return 0;
     const short = (this.#options.longFrom ?? Infinity) - this.length;
     return short < 0 ? this.room : Math.min(this.room, short);
   }
@@ -135,6 +135,11 @@ export class Context {
     this.rows.learn([token]);
   }
 
+  /** Notes that somebody may come back to what is read up to `length`: all where left out. */
+  mark(why: MarkReason, length: number = this.length): void {
+    if (!this.slid) this.rows.mark(length, why);
+  }
+
   /** Goes back to the tokens that the host knows. A state that is lost stays so, and says it to whoever uses it next. */
   forgetAhead(): void {
     const ahead = this.#ahead;
@@ -142,27 +147,31 @@ export class Context {
     this.#position -= ahead;
     if (ahead === 0) return;
     try {
-      this.rows.rewind(this.#tokens.length);
+      this.#tokens.length = this.#position = this.rows.rewind(this.#tokens.length);
     } catch (error) {
       if (!(error instanceof InsituError) || (error.code !== "state-lost" && error.code !== "released")) throw error;
     }
   }
 
-  /** Forgets everything after the first `length` tokens. False where the caches cannot: then nothing changed. */
+  /**
+   * Forgets everything after the first `length` tokens, or after those of the last checkpoint before: see its length then. False where the caches
+   * cannot: then nothing changed.
+   */
   rewind(length: number): boolean {
     if (length === this.length && !this.slid) return true;
     if (this.slid && length > 0) return false;
     const { longFrom = Infinity } = this.#options;
     if (length > 0 && length <= longFrom && this.length > longFrom) return false;
+    let reached: number;
     try {
-      this.rows.rewind(length);
+      reached = this.rows.rewind(length);
     } catch (error) {
       if (error instanceof InsituError && error.code === "invalid-argument") return false;
       throw error;
     }
-    this.#tokens.length = Math.min(length, this.#tokens.length);
+    this.#tokens.length = Math.min(reached, this.#tokens.length);
     this.#ahead = 0;
-    this.#position = length;
+    this.#position = reached;
     this.#slid = 0;
     this.#sinksAreRead = false;
     return true;

@@ -9,7 +9,7 @@ import { Context, type ContextOptions } from "./context.js";
 import type { Lane } from "./lane.js";
 import { LinearGroup, LinearRows } from "./linear-rows.js";
 import { MadeText } from "./made-text.js";
-import { nextPart, nextRows, type PromptReading } from "./prompt-parts.js";
+import { blockPart, nextPart, nextRows, type PromptReading } from "./prompt-parts.js";
 import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan, TextFailure } from "./step.js";
 import type { EngineText } from "./text.js";
 
@@ -43,6 +43,7 @@ export class LinearLayout implements Layout {
     const texts = this.#groups.get(group) ?? new Array<EngineText | undefined>(group.samples).fill(undefined);
     texts[sample] = text;
     this.#groups.set(group, texts);
+    text.context.mark("text");
     text.start();
   }
 
@@ -101,12 +102,16 @@ export class LinearLayout implements Layout {
         `a text of more than ${long - 1} tokens is read with other rotary tables from its first token on, and the model's state cannot go back: load the model with context: ${long - 1}, or less`,
       );
     }
-    if (text.triesOut) return text.part(unread);
+    if (text.triesOut) {
+      context.mark("guess");
+      return text.part(unread);
+    }
     const left = Math.min(unread, context.room);
     const { count, again } = nextPart(left, context.length, this.#reading);
-    if (text.readAgain(again)) return text.part(count);
-    // A state that cannot go back reads on from where it is.
-    return text.part(nextPart(left, 0, this.#reading).count);
+    if (context.rows.goesBack && text.readAgain(again)) return text.part(count);
+    // A state that goes back to checkpoints reads on from where it is, and up to where one is of use.
+    const part = nextPart(left, 0, this.#reading);
+    return text.part(this.#reading.recurs === true ? part.count : blockPart(part.count, left, context.length));
   }
 
   /** The next parts of texts in one state: prompts but for their last tokens, which are read together, since a model may have logits of the last one alone. */
@@ -195,6 +200,9 @@ export class LinearLayout implements Layout {
         }),
       );
     lane.drawn = new Map(parts.flatMap(({ text, wants }) => (wants === "token" ? [[text, rowsOf(text).sample]] : [])));
+    // Guesses may be wrong: nobody comes back to them.
+    if (samples === 1 && only.keep === 1 && only.over === undefined)
+      only.text.context.mark(length > 1 ? "text" : "token", only.text.context.length + length * count);
     return { results };
   }
 

@@ -5,8 +5,9 @@
 import type { Decoder } from "../decoder/decoder.js";
 import type { TokenDrawer } from "../decoder/token-drawer.js";
 import type { State } from "../session/state.js";
+import { Checkpoints } from "./checkpoints.js";
 import { Lane } from "./lane.js";
-import type { Rows } from "./rows.js";
+import type { MarkReason, Rows } from "./rows.js";
 
 /** Texts that lie in one state. */
 export class LinearGroup {
@@ -58,11 +59,14 @@ export class LinearGroup {
 export class LinearRows implements Rows {
   readonly group: LinearGroup;
   readonly sample: number;
+  /** Where a text that is alone in a state without rows can go back to. */
+  readonly #checkpoints: Checkpoints;
   #isReleased = false;
 
-  constructor(group: LinearGroup, sample: number) {
+  constructor(group: LinearGroup, sample: number, checkpoints: Checkpoints = new Checkpoints()) {
     this.group = group;
     this.sample = sample;
+    this.#checkpoints = checkpoints;
   }
 
   get byteLength(): number {
@@ -70,7 +74,7 @@ export class LinearRows implements Rows {
   }
 
   get heldBytes(): number {
-    return this.byteLength;
+    return this.byteLength + this.#checkpoints.byteLength;
   }
 
   get movedBytes(): number {
@@ -81,13 +85,23 @@ export class LinearRows implements Rows {
     return this.group.state.goesBack;
   }
 
-  rewind(length: number): void {
-    const { state } = this.group;
-    state.rewind(this.group.samples === 1 ? length : state.lengths.with(this.sample, length));
+  get mayGuess(): boolean {
+    return this.goesBack || this.group.samples === 1;
+  }
+
+  mark(length: number, why: MarkReason): void {
+    if (!this.goesBack && this.group.samples === 1) this.#checkpoints.mark(this.group.state, length, why);
+  }
+
+  rewind(length: number): number {
+    const { state, samples } = this.group;
+    if (!this.goesBack && samples === 1) return this.#checkpoints.rewind(state, length);
+    state.rewind(samples === 1 ? length : state.lengths.with(this.sample, length));
+    return length;
   }
 
   fork(): LinearRows {
-    return new LinearRows(this.group.fork(), this.sample);
+    return new LinearRows(this.group.fork(), this.sample, this.#checkpoints.fork());
   }
 
   share(_tokens: readonly number[], length: number): number {
@@ -106,12 +120,14 @@ export class LinearRows implements Rows {
   }
 
   restore(bytes: Uint8Array): Promise<void> {
+    this.#checkpoints.release();
     return this.group.state.restore(bytes);
   }
 
   release(): void {
     if (this.#isReleased) return;
     this.#isReleased = true;
+    this.#checkpoints.release();
     this.group.leave();
   }
 }

@@ -6,11 +6,13 @@ import { Decoder } from "../decoder/decoder.js";
 import type { Logits } from "../decoder/logits.js";
 import { type CacheType, pages } from "../cache/pages.js";
 import { rowsOf } from "../cache/block-pool.js";
-import { type PagedEntry, PagedState } from "../cache/paged-state.js";
+import { PagedState } from "../cache/paged-state.js";
+import type { PagedEntry } from "../cache/run-entries.js";
 import { withDrawnTokens } from "../decoder/model-changes.js";
 import type { Sequence } from "../cache/sequence.js";
 import type { OneDrawing, TokenDrawer } from "../decoder/token-drawer.js";
 import { usualCount } from "../cache/usual-count.js";
+import { stateInput } from "../rewrite/page-names.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { readNumbers } from "../tensor/access.js";
@@ -123,6 +125,11 @@ export class PagedDecoder {
 
   /** `context`: the tokens of one text at most; `apart`: a token comes out alike whatever it is read with. */
   constructor(session: Session, { blockSize, blocks }: PagedOptions, context: number, apart = false) {
+    if (apart && session.inputNames.includes(stateInput))
+      throw new InsituError(
+        "invalid-argument",
+        'option batchInvariant has every token of pages be a sample of its own, and the model keeps states without rows, which read a text in order: load it with cache: "linear"',
+      );
     this.#apart = apart;
     this.goesAhead = session.isDevice;
     this.lost = session.lost;
@@ -130,7 +137,7 @@ export class PagedDecoder {
     this.#hidden = hidden === undefined ? undefined : new Decoder(session, { measures: hidden });
     this.#decoder = new Decoder(session, { overwriteLogits: true });
     // A window goes by the order of rows.
-    this.overwrites = session.rowRules.window === undefined;
+    this.overwrites = session.rowRules.window === undefined && !session.inputNames.includes(stateInput);
     const most = Math.ceil(context / blockSize);
     this.pages = new PagedState(session, {
       blockSize,
@@ -171,7 +178,7 @@ export class PagedDecoder {
     reader: object = this,
   ): Promise<BegunPages> {
     const tellsLogits = parts.some(({ wantsLogits }) => wantsLogits);
-    if (!this.#apart && !this.pages.isPacked)
+    if (this.pages.states !== undefined || (!this.#apart && !this.pages.isPacked))
       return this.pages.run(parts, async ({ state, feeds, last: _last, ...read }) => {
         const keep = Math.max(...parts.map((part) => part.keep));
         const { results } = await this.#decoder.start(state, { ...read, pages: feeds, reader, keep }, tellsLogits);

@@ -15,6 +15,9 @@ import { PagedRows } from "./paged-rows.js";
 import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan, TextFailure } from "./step.js";
 import type { EngineText } from "./text.js";
 
+/** Slots that texts which do not run leave for those that do, where texts keep states without rows: contexts that wait have one each. */
+const keptSlots = 8;
+
 /** Pages, and the texts that lie there. */
 export class PagedLayout implements Layout, TextBlocks {
   readonly draws: boolean;
@@ -29,7 +32,18 @@ export class PagedLayout implements Layout, TextBlocks {
     this.#decoder = decoder;
     this.draws = decoder.draws;
     this.goesAhead = decoder.goesAhead;
-    this.#scheduler = new Scheduler({ ...settings, blockSize: decoder.pages.pool.blockSize }, this);
+    const { pool, states } = decoder.pages;
+    // A text that runs has a slot of its own.
+    const mostRunning = Math.min(settings.mostRunning, Math.max(1, (states?.count ?? Infinity) - keptSlots));
+    this.#scheduler = new Scheduler(
+      {
+        ...settings,
+        mostRunning: states === undefined ? mostRunning : Math.min(mostRunning, settings.tokenBudget),
+        blockSize: pool.blockSize,
+        wholeBlocks: states !== undefined,
+      },
+      this,
+    );
   }
 
   /** What waits, runs and had to begin again. */
@@ -96,13 +110,24 @@ export class PagedLayout implements Layout, TextBlocks {
     const planned = parts.map(({ id, count }) => this.#texts.get(id)!.part(count));
     const isLeft = ({ text }: StepPart): boolean => text.isOver || failed.some((other) => other.text === text);
     const all = this.#withoutLatePenalties([...planned, ...sliding].filter((part) => !isLeft(part)));
-    const steps = all.length === 0 ? [] : [{ lane: this.#lane, parts: all }];
+    const steps = this.#runsOf(all).map((own) => ({ lane: this.#lane, parts: own }));
     if (stuck === undefined) return { steps, failed };
     const { pool } = this.#decoder.pages;
     const text = this.#texts.get(stuck)!;
     const { sequence } = text.context.rows as PagedRows;
     const error = (): InsituError => pool.exhausted(1, `${text.unread} rows of "${sequence.name}"`);
     return { steps, failed, stuck: { text, error } };
+  }
+
+  /** The runs that parts are read in: one for all, or, where texts keep states without rows, one for those of as many tokens. */
+  #runsOf(parts: readonly StepPart[]): readonly (readonly StepPart[])[] {
+    if (this.#decoder.pages.states === undefined) return parts.length === 0 ? [] : [parts];
+    const runs = new Map<number, StepPart[]>();
+    for (const part of parts) {
+      const count = part.tokens === "drawn" ? 1 : part.tokens.length;
+      runs.set(count, [...(runs.get(count) ?? []), part]);
+    }
+    return [...runs.values()];
   }
 
   /** Penalties go by tokens: those of texts whose last one is not known go on only where the device has noted it. */

@@ -9,7 +9,6 @@ const dropped = new FinalizationRegistry<Sequence>((sequence) => sequence.releas
 
 /** The blocks of one text. */
 export class PagedRows implements Rows {
-  readonly goesBack = true;
   readonly sequence: Sequence;
   readonly #pages: PagedState;
   readonly #capacity: number;
@@ -29,15 +28,29 @@ export class PagedRows implements Rows {
   }
 
   get heldBytes(): number {
-    return this.sequence.table.length * this.#pages.blockBytes;
+    return this.sequence.table.length * this.#pages.blockBytes + this.#pages.stateBytes;
   }
 
   get movedBytes(): number {
     return (this.#pages.pool.copies - this.#copiesBefore) * this.#pages.blockBytes;
   }
 
-  rewind(length: number): void {
-    this.sequence.truncate(length);
+  get goesBack(): boolean {
+    return this.#pages.states === undefined;
+  }
+
+  /** A checkpoint is at the end of a block, and guesses are few. */
+  get mayGuess(): boolean {
+    return this.goesBack;
+  }
+
+  /** Pages take checkpoints by themselves. */
+  mark(): void {}
+
+  rewind(length: number): number {
+    const reached = this.#pages.reachable(this.sequence, length);
+    this.sequence.truncate(reached);
+    return reached;
   }
 
   fork(): PagedRows {

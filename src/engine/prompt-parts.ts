@@ -4,6 +4,7 @@
  * are read once more, and very short prompts are read token by token.
  */
 import { InsituError } from "../base/error.js";
+import { checkpoints } from "./tuning.js";
 
 /** How prompts are read. */
 export interface PromptReading {
@@ -50,6 +51,15 @@ export function nextPart(left: number, before: number, { chunk, recurs = false }
   const count = lengthFor(left);
   if (count <= chunk && before >= count - left) return { count, again: count - left };
   return whole(left >= fine ? fine : 1);
+}
+
+/** Tokens of a part, so that it ends with a block of the text where it can: behind `before` tokens, where `left` are to be read and at most `count` now. */
+export function blockPart(count: number, left: number, before: number): number {
+  // The last token is read in any case: its logits are wanted.
+  const most = count < left ? count : left - 1;
+  const end = before + most;
+  const whole = end - (end % checkpoints.block) - before;
+  return whole > 0 ? whole : count;
 }
 
 /** The same for several prompts beside each other, of which the longest has `left` tokens left: tokens behind their ends are forgotten, where there is `room`. */

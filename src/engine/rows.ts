@@ -1,5 +1,8 @@
 /** The rows of one text in the caches, whatever their layout: how many there are, going back, forks, and what is saved of them. Runs nothing. */
 
+/** Why somebody may come back: a text begins here or part of a prompt ends, a token was made, or what is read next may be wrong. */
+export type MarkReason = "text" | "token" | "guess";
+
 /** The caches of one text. */
 export interface Rows {
   /** Bytes of the caches in their full capacity. */
@@ -8,10 +11,17 @@ export interface Rows {
   readonly heldBytes: number;
   /** Bytes that had to be moved so far. */
   readonly movedBytes: number;
-  /** False if a part of them has no rows to go back to. */
+  /** False if a part of them has no rows: it goes back to checkpoints alone. */
   readonly goesBack: boolean;
-  /** Forgets every row from `length` on. Throws "invalid-argument" where the caches cannot go back: nothing changed then. */
-  rewind(length: number): void;
+  /** True if tokens may be read that turn out wrong: going back does not cost more than they save. */
+  readonly mayGuess: boolean;
+  /** Notes that so many tokens were read, where checkpoints are needed to go back: whether this is a place for one is decided here. */
+  mark(length: number, why: MarkReason): void;
+  /**
+   * Forgets every row from `length` on, or from the last checkpoint before it; how many rows there are then. Throws "invalid-argument" where
+   * the caches cannot go back: nothing changed then.
+   */
+  rewind(length: number): number;
   /** A second text with the same rows; bytes are copied when one of the two is written. */
   fork(): Rows;
   /** Takes over what others have read of tokens that go on from this text's `length` known ones; how many rows there are then. */

@@ -103,7 +103,10 @@ export abstract class EngineText {
   readAgain(count: number): boolean {
     const { context } = this;
     const again = context.tokens.slice(context.length - count);
-    if (count === 0 || !context.rewind(context.length - count)) return count === 0;
+    if (count === 0) return true;
+    // What goes back to checkpoints would read more again than was asked for.
+    if (!context.rows.goesBack && count < context.length) return false;
+    if (!context.rewind(context.length - count)) return false;
     this.#pending = [...again, ...this.#pending];
     return true;
   }

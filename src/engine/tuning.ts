@@ -31,6 +31,14 @@ export const warming = {
   milliseconds: 10_000,
 } as const;
 
+/** Where texts go back to in states without rows; how many there are is told in `base`. */
+export const checkpoints = {
+  /** Tokens that are made between two of them: what is read again takes as long as few of them took. */
+  tokens: 64,
+  /** Prompts are read up to a multiple of this, and then to their end: a prompt that comes again is read from there on. */
+  block: 16,
+} as const;
+
 /** Tokens that a step reads at most where the caller does not say. */
 export const budget = {
   /** On a processor: it comes up for air, and few tokens fill it. */

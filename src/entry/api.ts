@@ -14,6 +14,7 @@ export type { Fetches } from "../session/results.js";
 export type { HeldInput } from "../session/held-inputs.js";
 export type { StateOptions } from "../session/create-state.js";
 export type { PairNames } from "../plan/named-pairs.js";
+export { Checkpoint } from "../session/checkpoint.js";
 export { State, type StateStatistics } from "../session/state.js";
 export type { CacheEdit, EditAttribute, EditedCache } from "../session/cache-edits.js";
 export type { ValueMetadata } from "../session/metadata.js";
@@ -24,16 +25,34 @@ export { ops } from "../functions/ops.js";
 export type { RewriteOptions } from "../rewrite/rewrite.js";
 export type { RewrittenBytes } from "../rewrite/rewrite-source.js";
 export type { AttentionReport, CacheReport, RewriteReport } from "../rewrite/report.js";
-export type { LoadLanguageModelOptions, Prompt } from "../generate/causal-lm.js";
+export type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
+export type { Prompt } from "../generate/prompt-items.js";
 export type { GenerateOptions } from "../generate/options.js";
+export type { GeneratedObject, ObjectOptions, ObjectStream, PartialObject } from "../generate/object.js";
+export type { ObjectSchema, StandardSchema } from "../generate/standard-schema.js";
+export type { Pooling } from "../generate/pooling.js";
+export type { EmbedOptions, LoadEmbeddingOptions, RankedDocument } from "../generate/text-embedder.js";
 export type { WhenFull } from "../engine/text-ask.js";
 export type { FinishReason, GeneratedToken, Generation, GenerationSummary } from "../generate/generation.js";
 export type { BatchToken } from "../generate/batch.js";
 export type { Beam, BeamOptions } from "../generate/beams.js";
 export type { Chat } from "../generate/chat.js";
+export type { ChatOptions, ReasoningOptions } from "../generate/chat-options.js";
+export type { ChatEvent, ChatReply } from "../generate/chat-reply.js";
+export type { ChatToken } from "../generate/chat-round.js";
+export type { ChatTool, ChatTools, StandardParameters, ToolCall } from "../generate/chat-tools.js";
 export type { AnyChatMessage, ChatMessage, ChatPart, ChatPartsMessage } from "../generate/messages.js";
 export type { ControlTokens, EncodeOptions, TextTokenizer } from "../generate/tokenizer.js";
-export type { HubOptions } from "../hub/hub-model.js";
+export type {
+  CatalogueModel,
+  CatalogueVariant,
+  DownloadPlan,
+  DownloadProgress,
+  HubOptions,
+  KeptModel,
+  Models,
+  ModelStorage,
+} from "../hub/models-api.js";
 export { BlockPool } from "../cache/block-pool.js";
 export type { AppendEntry, BlockDescription, BlockPoolOptions, PoolStatistics } from "../cache/block-pool.js";
 export type { PrefixHash } from "../cache/prefix-index.js";
@@ -41,7 +60,8 @@ export type { Sequence } from "../cache/sequence.js";
 export { pages } from "../cache/pages.js";
 export type { CacheType, PageLayout, PagesOptions } from "../rewrite/page-names.js";
 export { PagedState } from "../cache/paged-state.js";
-export type { Evicted, PagedBatch, PagedEntry, PagedLogits, PagedStateOptions } from "../cache/paged-state.js";
+export type { Evicted, PagedBatch, PagedLogits, PagedStateOptions } from "../cache/paged-state.js";
+export type { PagedEntry } from "../cache/run-entries.js";
 export { PerHeadState, type PerHeadText } from "#insitu/eviction/per-head-state.js";
 export { headBudgets, heavyHitters, recentWindow } from "../cache/eviction.js";
 export type { CachedRows, EvictionPolicy } from "../cache/eviction.js";

@@ -3,10 +3,11 @@ import { optionsWithoutNull } from "../base/arguments.js";
 import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
 import { placeOf } from "../generate/model-folder.js";
 import { loadLanguageModelOptionNames } from "../generate/load-option-names.js";
-import type { MakeGrammars } from "../engine/constraint.js";
-import { checkedHubOptions, fetchHubModel, type HubOptions, isHubName } from "../hub/hub-model.js";
+import { checkedHubOptions } from "../hub/hub-model.js";
+import type { HubOptions } from "../hub/models-api.js";
 import { embeddedModel } from "../platform/embedded-model.js";
 import { nodePlatform } from "../platform/node.js";
+import { fetchNamedModel, isModelName } from "../platform/node-models.js";
 import type { LoadOptions } from "../onnx/load-options.js";
 import type { RewriteOptions } from "../rewrite/rewrite.js";
 import type { RewrittenBytes } from "../rewrite/rewrite-source.js";
@@ -16,6 +17,8 @@ import type { SessionOptions } from "../session/options.js";
 import { Session } from "../session/session.js";
 import { backends } from "./backends.js";
 import { optionsWithEnv } from "./env.js";
+import { makeGrammars } from "./make-grammars.js";
+import { computesOnDevice } from "./named-models.js";
 import type { SessionTypes } from "./onnxruntime-types.js";
 
 /** A loaded model. */
@@ -61,8 +64,8 @@ export class CausalLM extends LanguageModel {
   #source = "";
 
   /**
-   * Loads a model from a folder in the hub's layout, from an ONNX file with its tokenizer beside it, or by its name on the hub where
-   * there is no such folder; without a source the small one that comes with the package.
+   * Loads a model from a folder in the hub's layout, from an ONNX file with its tokenizer beside it, or by its short name or its name on
+   * the hub where there is no such folder; without a source the small one that comes with the package.
    */
   static async load(
     source?: string | URL,
@@ -73,16 +76,15 @@ export class CausalLM extends LanguageModel {
       hub: true,
     });
     if (hub !== undefined) checkedHubOptions(hub);
-    const variant = rest.variant === undefined ? {} : { variant: rest.variant };
+    const asked = rest.variant === undefined ? {} : { variant: rest.variant };
     const given = placeOf(source ?? embeddedModel());
-    const folder = isHubName(given) ? await fetchHubModel(given, { ...variant, ...hub }) : given;
+    const { folder, ...variant } = isModelName(given)
+      ? await fetchNamedModel(given, { ...asked, ...hub }, await computesOnDevice(rest, nodePlatform))
+      : { folder: given, ...asked };
     const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
       InferenceSession.create(model, more);
-    const makeGrammars: MakeGrammars = async (vocabulary) => {
-      const grammars = await import("#insitu/grammar/grammars.js");
-      return grammars.makeGrammars(vocabulary);
-    };
-    const lm = new CausalLM(await LanguageModel.prepare(folder, nodePlatform, open, rest, makeGrammars));
+    const own = { ...rest, ...variant };
+    const lm = new CausalLM(await LanguageModel.prepare(folder, nodePlatform, open, own, makeGrammars));
     lm.#source = folder;
     return lm;
   }

@@ -1,11 +1,14 @@
 /** The session and the language model as browsers have them: models and weights come by fetch. */
-import { optionsWithoutNull } from "../base/arguments.js";
+import { checkFlag, optionsWithoutNull } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { FolderPlatform } from "../base/platform.js";
 import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
 import { placeOf } from "../generate/model-folder.js";
 import { loadLanguageModelOptionNames } from "../generate/load-option-names.js";
-import type { HubOptions } from "../hub/hub-model.js";
+import type { HubOptions } from "../hub/models-api.js";
+import { isModelFolder, type ModelFolder } from "../platform/file-tree.js";
 import { webPlatform } from "../platform/web.js";
+import { withSource } from "../platform/web-models.js";
 import type { LoadOptions } from "../onnx/load-options.js";
 import type { RewriteOptions } from "../rewrite/rewrite.js";
 import type { RewrittenBytes } from "../rewrite/rewrite-source.js";
@@ -15,6 +18,8 @@ import type { SessionOptions } from "../session/options.js";
 import { Session } from "../session/session.js";
 import { backends } from "./backends.js";
 import { optionsWithEnv } from "./env.js";
+import { makeGrammars } from "./make-grammars.js";
+import { computesOnDevice } from "./named-models.js";
 import type { SessionTypes } from "./onnxruntime-types.js";
 
 /** A loaded model. */
@@ -55,41 +60,49 @@ export declare namespace InferenceSession {
   type WebGpuExecutionProviderOption = SessionTypes.WebGpuExecutionProviderOption;
 }
 
+/** A session whose files are others than those of URLs. */
+class SessionOn extends InferenceSession {
+  static async open(model: string, platform: FolderPlatform, options: SessionOptions): Promise<InferenceSession> {
+    return new SessionOn(await Session.prepare(model, platform, backends, optionsWithEnv(options)));
+  }
+}
+
 /** A language model with its tokenizer. */
 export class CausalLM extends LanguageModel {
   #source = "";
 
   /**
-   * Loads a model from the URL of a folder in the hub's layout, or of an ONNX file with its tokenizer beside it. What only Node has is
-   * refused when it is called: TypeScript takes these types for programs of Node too where `moduleResolution` is "bundler".
+   * Loads a model by its short name or its name on the hub, from the URL of a folder in the hub's layout or of an ONNX file with its tokenizer
+   * beside it, or from a folder or files that were dropped on the page. What is fetched is kept in the origin's storage, unless `store` is false.
    */
   static async load(
-    source?: string | URL,
-    options?: LoadLanguageModelOptions & { readonly hub?: HubOptions },
+    source?: string | URL | ModelFolder,
+    options?: LoadLanguageModelOptions & { readonly hub?: HubOptions; readonly store?: boolean },
   ): Promise<CausalLM> {
-    const { hub, ...rest } = optionsWithoutNull("the options of CausalLM.load", options, {
+    const { hub, store, ...rest } = optionsWithoutNull("the options of CausalLM.load", options, {
       ...loadLanguageModelOptionNames,
       hub: true,
+      store: true,
     });
+    checkFlag("option store", store);
     if (source === undefined)
       throw new InsituError(
         "invalid-argument",
-        "CausalLM.load needs the URL of a model's folder: the model that comes with the package is found in Node alone; serve a folder in the hub's layout, such as the package's models/embedded, and give its URL",
+        "CausalLM.load needs a model's name or the URL of its folder: the model that comes with the package is found in Node alone; give a short name such as smollm2-135m, owner/name on the hub, or the URL of a folder in its layout, such as the package's models/embedded",
       );
-    if (hub !== undefined)
-      throw new InsituError(
-        "invalid-argument",
-        'option hub is for Node; a browser takes the URL of the files, such as "https://huggingface.co/owner/name/resolve/main"',
-      );
-    const folder = placeOf(source);
-    const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
-      InferenceSession.create(model, more);
-    const lm = new CausalLM(await LanguageModel.prepare(folder, webPlatform, open, rest));
-    lm.#source = folder;
-    return lm;
+    const asked = rest.variant === undefined ? {} : { variant: rest.variant };
+    const how = { hub: { ...asked, ...hub }, store, onDevice: () => computesOnDevice(rest, webPlatform) };
+    return withSource(isModelFolder(source) ? source : placeOf(source), how, async ({ place, platform, variant }) => {
+      const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
+        SessionOn.open(model, platform, more);
+      const own = { ...rest, ...(variant === undefined ? {} : { variant }) };
+      const lm = new CausalLM(await LanguageModel.prepare(place, platform, open, own, makeGrammars));
+      lm.#source = place;
+      return lm;
+    });
   }
 
-  /** The URL that it was loaded from. */
+  /** The name or the URL that it was loaded from. */
   get source(): string {
     return this.#source;
   }

@@ -1,11 +1,14 @@
 /** A plan as a person reads it: inputs and outputs, each cache with its verdict, bytes, operators, and a line for each step. */
 import { bytesText } from "../base/bytes-text.js";
+import { mostCheckpoints } from "../base/checkpoint-bounds.js";
 import { linesText } from "../base/lines-text.js";
 import { factText } from "../graph/fact.js";
 import { type Node, shortened, type Value } from "../graph/graph.js";
+import { hasFixedSize } from "../plan/carried-pairs.js";
 import { otherPresents } from "../plan/pairs.js";
 import type { Plan, Verdict } from "../plan/plan.js";
 import { effectOf } from "../plan/uses.js";
+import { byteLengthOf } from "../tensor/element-type.js";
 import type { CacheBytes } from "./bytes.js";
 import type { CacheEntry } from "./caches.js";
 import { nameOf } from "./chains.js";
@@ -118,9 +121,31 @@ function memoryLines({ plan, bytes }: Explanation, { weightBytes, arenaBytes }: 
       ["weights", bytesText(weightBytes)],
       ...(bytes === undefined || plan.pairs.length === 0 ? [] : [["state", bytes.state.text]]),
       ["arena", arena],
+      ...checkpointRows(plan),
     ]),
     "",
     ...(bytes === undefined ? [] : tokenLines(bytes)),
+  ];
+}
+
+/** What it takes to go back, where caches have no rows: a copy of those, and how many of them texts keep. */
+function checkpointRows({ pairs }: Plan): string[][] {
+  const states = pairs.filter(
+    ({ past, axis }) => axis === undefined && hasFixedSize(past) && String(past.fact!.shape![0]) !== "num_blocks",
+  );
+  const bytes = states.reduce((sum, { past: { fact } }) => {
+    const count = fact!.shape!.slice(1).reduce<number>((all, dim) => all * Number(dim), 1);
+    return sum + byteLengthOf(fact!.type, count);
+  }, 0);
+  if (bytes === 0) return [];
+  const names =
+    states.length === 1 ? `"${states[0].past.name}"` : `"${states[0].past.name}" and ${states.length - 1} more`;
+  const most = `a text keeps ${mostCheckpoints(bytes)} at most, at the ends of blocks`;
+  return [
+    [
+      "checkpoint",
+      `${bytesText(bytes)} × batch: ${names} ${states.length === 1 ? "has" : "have"} no rows to go back to; ${most}`,
+    ],
   ];
 }
 

@@ -1,82 +1,43 @@
 /** A language model with its tokenizer: the object that users generate text with. `entry/` gives it a `load` that opens files. */
 import { InsituError } from "../base/error.js";
-import { checkCount, checkName, checkRule, optionsWithoutNull } from "../base/arguments.js";
+import { checkCount, checkRule, optionsWithoutNull } from "../base/arguments.js";
 import { valueText } from "../base/value-text.js";
-import type { FolderPlatform } from "../base/platform.js";
 import type { PagedState } from "../cache/paged-state.js";
-import { withPickedRows, withDrawnTokens } from "../decoder/model-changes.js";
-import { wholeModel } from "../decoder/whole-model.js";
-import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
 import { type Beam, type BeamOptions, beamSearch } from "./beams.js";
-import { Chat } from "./chat.js";
-import type { Grammars, HeldConstraint, JsonSchema, MakeGrammars, TextRule } from "../engine/constraint.js";
+import { Chat, chatArguments, type MakeRound, replyTo } from "./chat.js";
+import type { ChatReply } from "./chat-reply.js";
+import { chatRound } from "./chat-model.js";
+import { type ChatOptions, chatOptionNames, checkChatOptions } from "./chat-options.js";
+import type { Grammars, HeldConstraint, TextRule } from "../engine/constraint.js";
 import type { Context } from "../engine/context.js";
-import { type DecoderEngine, linearEngine, pagedEngine } from "../engine/decoder-engine.js";
 import { contextFull } from "../engine/ending.js";
-import {
-  type CacheOptions,
-  type PagedDecoder,
-  pagedSessionOptions,
-  readCacheOptions,
-} from "../engine/paged-decoder.js";
-import { shortLength } from "../engine/prompt-parts.js";
+import type { PagedDecoder } from "../engine/paged-decoder.js";
 import { readTokens } from "../engine/pulled-text.js";
 import type { TokenEngine } from "../engine/token-engine.js";
 import { ContextPool, type ContextSource } from "./context-pool.js";
 import { Generation, type Maker, stillWanted, wantsNothing } from "./generation.js";
-import { beamSearchOptionNames, loadLanguageModelOptionNames } from "./load-option-names.js";
+import { beamSearchOptionNames } from "./load-option-names.js";
 import { type AnyChatMessage, checkMessages, plainText } from "./messages.js";
-import { type Json, madeFor, readModelFolder } from "./model-folder.js";
+import { type GeneratedObject, generateObject, type ObjectOptions, type ObjectStream, streamObject } from "./object.js";
 import {
-  checkGenerateOptions,
   type GenerateOptions,
   type Generating,
   generateOptionNames,
   type ModelDefaults,
-  modelDefaults,
   readGenerating,
+  refuseLimits,
 } from "./options.js";
-import { isTokens, notEmpty, vocabularyOf } from "./prompt-items.js";
+import type { ModelDialogue } from "./model-dialogue.js";
+import type { Json } from "./model-folder.js";
+import { type LanguageModelParts, prepareModel } from "./prepare-model.js";
+import { isConversation, isTokens, notEmpty, type Prompt, vocabularyOf } from "./prompt-items.js";
 import { SharedPrompt } from "./shared-prompt.js";
-import { TextTokenizer } from "./tokenizer.js";
+import type { ObjectSchema } from "./standard-schema.js";
+import type { TextTokenizer } from "./tokenizer.js";
 
-/** How a language model is loaded: a session's options, and these. */
-export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
-  /** Tokens that prompt and text may take together; what the model was made for, at most 4096, where left out. */
-  readonly context?: number;
-  /** Prompt tokens that are read in one run: 128 where left out, and 512 on a GPU. */
-  readonly chunk?: number;
-  /** Tokens at the beginning that stay when a context slides. */
-  readonly sinks?: number;
-  /** Which of the folder's ONNX files: "q4" is onnx/model_q4.onnx; or which folder in it, by its name. */
-  readonly variant?: string;
-  /** The chat template to use in place of the folder's own. */
-  readonly chatTemplate?: string;
-  /** Contexts that are kept to be reused by prompts that begin alike; 0 keeps none. */
-  readonly keep?: number;
-}
-
-/** What text can follow on: text, messages of a conversation, or tokens. */
-export type Prompt = string | readonly AnyChatMessage[] | readonly number[];
-
-/** Everything a language model is made of. */
-interface LanguageModelParts {
-  readonly session: Session;
-  readonly model: DecoderEngine;
-  readonly tokenizer: TextTokenizer;
-  readonly config: Json;
-  readonly defaults: ModelDefaults;
-  readonly context: number;
-  readonly keep: number;
-  /** Asked when pages are full: contexts that wait give way. */
-  readonly onFull: { makeRoom: () => boolean };
-  readonly makeGrammars: MakeGrammars | undefined;
-}
-
-/** The longest context that is taken without being asked for. */
-const mostContext = 4096;
+export type { LoadLanguageModelOptions } from "./prepare-model.js";
 
 /** The most texts that one prompt is continued to at once. */
 const mostSamples = 65_536;
@@ -94,66 +55,8 @@ export class LanguageModel {
   }
 
   /** Reads a folder, or the folder around an ONNX file, and makes the model ready. */
-  protected static async prepare(
-    source: string,
-    platform: FolderPlatform,
-    openSession: (model: string, options: SessionOptions) => Promise<Session>,
-    options?: LoadLanguageModelOptions,
-    makeGrammars?: MakeGrammars,
-  ): Promise<LanguageModelParts> {
-    const given = optionsWithoutNull("the options of CausalLM.load", options, loadLanguageModelOptionNames);
-    const { context, chunk, sinks = 4, variant, keep = 1, chatTemplate, ...others } = given;
-    const { cache, cacheType, blockSize, blocks, ...sessionOptions } = others;
-    const paged = readCacheOptions({ cache, cacheType, blockSize, blocks });
-    checkCount("option context", context, 2);
-    checkCount("option chunk", chunk, 1);
-    checkCount("option sinks", sinks, 0);
-    checkCount("option keep", keep, 0);
-    checkName("option variant", variant);
-    checkName("option chatTemplate", chatTemplate);
-    const folder = await readModelFolder(source, platform, variant);
-    const template = chatTemplate ?? folder.template;
-    const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
-    const defaults = modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken, folder.generationFile);
-    let length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
-    const apart = sessionOptions.batchInvariant === true;
-    const own =
-      paged === undefined
-        ? { change: withDrawnTokens(withPickedRows(sessionOptions.change)) }
-        : pagedSessionOptions(paged, apart);
-    let longFrom: number | undefined;
-    const session = await openSession(folder.model, {
-      rewrite: "auto",
-      ...sessionOptions,
-      ...own,
-      change: async (loaded, on) => {
-        const whole = await wholeModel(loaded, folder, platform);
-        ({ longFrom } = whole);
-        return own.change(whole.model, on);
-      },
-    });
-    const onFull = { makeRoom: () => false };
-    let model: DecoderEngine;
-    try {
-      if (paged !== undefined) length = shortLength(length, context, longFrom);
-      const reading = { capacity: length, chunk, sinks, longFrom };
-      model =
-        paged === undefined ? linearEngine(session, reading) : pagedEngine(session, paged, reading, apart, onFull);
-    } catch (error) {
-      await session.release();
-      throw error;
-    }
-    return {
-      session,
-      model,
-      tokenizer,
-      config: folder.config,
-      defaults,
-      context: length,
-      keep,
-      onFull,
-      makeGrammars,
-    };
+  protected static prepare(...given: Parameters<typeof prepareModel>): Promise<LanguageModelParts> {
+    return prepareModel(...given);
   }
 
   /** The session that runs the model. */
@@ -191,6 +94,11 @@ export class LanguageModel {
     return this.#parts.tokenizer;
   }
 
+  /** How the model writes tool calls and reasoning: found by its chat template, or what it was loaded with. */
+  get dialogue(): ModelDialogue {
+    return this.#parts.dialogue;
+  }
+
   /** config.json. */
   get config(): Json {
     return this.#parts.config;
@@ -206,12 +114,12 @@ export class LanguageModel {
     return this.#parts.defaults;
   }
 
-  /** For servers: what keeps a text to a rule. Throws for a rule that cannot be enforced, and where there is nothing to enforce it with. */
+  /** For servers: what keeps a text to a rule. Throws for a rule that cannot be enforced. */
   async constrain(rule: TextRule): Promise<HeldConstraint> {
-    const { makeGrammars, tokenizer, config, defaults } = this.#parts;
-    if (makeGrammars === undefined)
-      throw new InsituError("invalid-argument", "texts that obey a schema can be had in Node only");
-    this.#grammars ??= makeGrammars(tokenizer.grammarVocabulary(config["vocab_size"], defaults.endTokens));
+    const { makeGrammars, tokenizer, config, defaults, dialogue } = this.#parts;
+    this.#grammars ??= makeGrammars(
+      tokenizer.grammarVocabulary(config["vocab_size"], defaults.endTokens, new Set(dialogue.grammarMarkers)),
+    );
     try {
       return await (await this.#grammars).constrain(rule);
     } catch (error) {
@@ -232,6 +140,16 @@ export class LanguageModel {
     const given = optionsWithoutNull("the options of generate", options, generateOptionNames);
     const generating = this.#read(given, isConversation(prompt));
     return this.#generate(this.#encode(prompt, given), generating, this.#pool);
+  }
+
+  /** An object that a schema of zod, valibot or arktype, or a JSON Schema, takes: the text can be nothing else. Throws where it was cut. */
+  generateObject<T>(schema: ObjectSchema<T>, prompt: Prompt, options?: ObjectOptions): Promise<GeneratedObject<T>> {
+    return generateObject(schema, options, (text) => this.generate(prompt, text));
+  }
+
+  /** The same while it is made: iterate over the result for what there is so far. */
+  streamObject<T>(schema: ObjectSchema<T>, prompt: Prompt, options?: ObjectOptions): ObjectStream<T> {
+    return streamObject(schema, options, (text) => this.generate(prompt, text));
   }
 
   /** Continues several prompts at once; tokens of all texts come as they are made. */
@@ -289,20 +207,22 @@ export class LanguageModel {
 
   /**
    * A conversation of several turns; `opening` is what was said before, a system message for one. Without a chat template each message
-   * is a paragraph, and the answer is the next one.
+   * is a paragraph, and the answer is the next one. Options alone will do: `chat({ tools })`.
    */
-  chat(opening?: readonly AnyChatMessage[], options?: GenerateOptions): Chat {
-    const said = opening ?? [];
-    const given = optionsWithoutNull("the options of chat", options, generateOptionNames);
+  chat(opening?: readonly AnyChatMessage[] | ChatOptions, options?: ChatOptions): Chat {
+    const [said, wanted] = chatArguments(opening, options);
+    const given = optionsWithoutNull("the options of chat", wanted, chatOptionNames);
     checkMessages(said);
-    checkGenerateOptions(given);
-    return new Chat(
-      this.#pool,
-      (messages, wanted, source) =>
-        this.#generate(this.#encodeChat(messages, wanted), this.#read(wanted, true), source),
-      said,
-      given,
-    );
+    checkChatOptions(given);
+    return Chat.open(this.#pool, this.#round, said, given);
+  }
+
+  /** The answer to a conversation that its caller keeps: as a chat's, with tools and reasoning, on any context that was kept. */
+  reply(messages: readonly AnyChatMessage[], options?: ChatOptions): ChatReply {
+    const given = optionsWithoutNull("the options of reply", options, chatOptionNames);
+    checkMessages(messages);
+    checkChatOptions(given);
+    return replyTo(messages, given, (said, of) => this.#round(said, of, this.#pool));
   }
 
   /** What the latest generation has read, as bytes: caches and tokens. */
@@ -321,6 +241,17 @@ export class LanguageModel {
     this.#parts.model.release();
     await this.#parts.session.release();
   }
+
+  readonly #round: MakeRound = (messages, options, source) => {
+    const maker = {
+      dialogue: this.dialogue,
+      encode: (said: readonly AnyChatMessage[], of: GenerateOptions) => this.#encodeChat(said, of),
+      read: (of: GenerateOptions) => this.#read(of, true),
+      generate: (tokens: readonly number[], of: Generating, from: ContextSource) => this.#generate(tokens, of, from),
+      constrain: (rule: TextRule) => this.constrain(rule),
+    };
+    return chatRound(maker, messages, options, source);
+  };
 
   get #maker(): Maker {
     return { engine: this.#parts.model.engine, decoder: this.tokenizer };
@@ -353,8 +284,7 @@ export class LanguageModel {
   }
 
   #read(options: GenerateOptions, isChat: boolean): Generating {
-    const constrain = (schema: JsonSchema): Promise<HeldConstraint> => this.constrain({ kind: "schema", schema });
-    return readGenerating(options, this.#parts.defaults, this.tokenizer, constrain, isChat);
+    return readGenerating(options, this.#parts.defaults, this.tokenizer, (rule) => this.constrain(rule), isChat);
   }
 
   /** The text of tokens that follow a prompt: a space between the two is kept. */
@@ -387,13 +317,3 @@ export class LanguageModel {
     });
   }
 }
-
-/** Throws for options that only texts made one by one know. */
-function refuseLimits(where: string, options: GenerateOptions): void {
-  const name = (["jsonSchema", "constraint", "logitBias"] as const).find((each) => options[each] !== undefined);
-  if (name !== undefined)
-    throw new InsituError("invalid-argument", `${where} does not take ${name}: ask generate or samples for the texts`);
-}
-
-/** True for messages of a conversation. */
-const isConversation = (prompt: Prompt): boolean => typeof prompt !== "string" && !isTokens(prompt);

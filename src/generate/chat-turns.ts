@@ -4,9 +4,10 @@ import { valueText } from "../base/value-text.js";
 import type { AnyChatMessage, ChatMessage } from "./messages.js";
 
 /** Messages and the answers to them, behind how the conversation opened. */
-export class ChatTurns<Reply extends { readonly textSoFar: string }> {
+export class ChatTurns<Reply extends { readonly messages: readonly AnyChatMessage[] }> {
   readonly #opening: readonly AnyChatMessage[];
-  readonly #turns: { readonly message: AnyChatMessage; readonly reply: Reply }[] = [];
+  /** Results of calls, and the answers to them, belong to the turn of the call. */
+  readonly #turns: { readonly said: readonly AnyChatMessage[]; readonly reply: Reply }[][] = [];
 
   constructor(opening: readonly AnyChatMessage[]) {
     this.#opening = opening;
@@ -14,19 +15,25 @@ export class ChatTurns<Reply extends { readonly textSoFar: string }> {
 
   /** Everything said so far, answers in the making included. */
   get messages(): readonly ChatMessage[] {
-    const said = this.#turns.flatMap(({ message, reply }) => [
-      message,
-      { role: "assistant", content: reply.textSoFar },
-    ]);
+    const said = this.#turns.flat().flatMap(({ said: given, reply }) => [...given, ...reply.messages]);
     return [...this.#opening, ...said] as readonly ChatMessage[];
+  }
+
+  /** The same turns, to go on from in another way. */
+  fork(): ChatTurns<Reply> {
+    const fork = new ChatTurns<Reply>(this.#opening);
+    fork.#turns.push(...this.#turns);
+    return fork;
   }
 
   get count(): number {
     return this.#turns.length;
   }
 
-  add(message: AnyChatMessage, reply: Reply): void {
-    this.#turns.push({ message, reply });
+  add(said: readonly AnyChatMessage[], reply: Reply): void {
+    const last = this.#turns.at(-1);
+    if (last !== undefined && said[0]?.role === "tool") last.push({ said, reply });
+    else this.#turns.push([{ said, reply }]);
   }
 
   /** Forgets the last `count` turns; how many are left. */

@@ -2,27 +2,42 @@
 import { ChatTurns } from "./chat-turns.js";
 import { InsituError } from "../base/error.js";
 import { optionsWithoutNull } from "../base/arguments.js";
+import { warnOnce } from "../base/warn-once.js";
 import type { Context } from "../engine/context.js";
+import { type ChatOptions, chatOptionNames, checkChatOptions } from "./chat-options.js";
+import { ChatReply } from "./chat-reply.js";
+import type { Round } from "./chat-round.js";
+import type { GenerationSummary } from "./generation.js";
 import type { ContextPool, ContextSource, TakenContext } from "./context-pool.js";
-import type { Generation } from "./generation.js";
 import { type AnyChatMessage, type ChatMessage, checkMessages } from "./messages.js";
-import { type GenerateOptions, generateOptionNames } from "./options.js";
 
-/** Makes a generation for a conversation. */
-type Answer = (messages: readonly AnyChatMessage[], options: GenerateOptions, source: ContextSource) => Generation;
+/** Makes a reply to a conversation. */
+export type MakeRound = (
+  messages: readonly AnyChatMessage[],
+  options: ChatOptions,
+  source: ContextSource,
+) => Round<GenerationSummary>;
+
+/** Rounds of calls where nobody says. */
+export const defaultRounds = 8;
 
 /** A conversation. */
 export class Chat {
-  readonly #answer: Answer;
+  readonly #round: MakeRound;
   readonly #source: OwnContext;
-  readonly #options: GenerateOptions;
-  readonly #turns: ChatTurns<Generation>;
+  readonly #options: ChatOptions;
+  readonly #turns: ChatTurns<ChatReply>;
 
-  constructor(pool: ContextPool, answer: Answer, opening: readonly AnyChatMessage[], options: GenerateOptions) {
-    this.#source = new OwnContext(pool);
-    this.#answer = answer;
-    this.#turns = new ChatTurns(opening);
+  constructor(source: OwnContext, round: MakeRound, turns: ChatTurns<ChatReply>, options: ChatOptions) {
+    this.#source = source;
+    this.#round = round;
+    this.#turns = turns;
     this.#options = options;
+  }
+
+  /** For language models: a conversation on a context of its own. */
+  static open(pool: ContextPool, round: MakeRound, opening: readonly AnyChatMessage[], options: ChatOptions): Chat {
+    return new Chat(new OwnContext(pool), round, new ChatTurns(opening), options);
   }
 
   /** Everything said so far, answers in the making included. A message that was given in parts is there in parts. */
@@ -35,14 +50,19 @@ export class Chat {
     return this.#turns.count;
   }
 
-  /** Says something; the answer is made while it is iterated. The answer before must be finished or given up. */
-  send(content: string | AnyChatMessage, options?: GenerateOptions): Generation {
-    const message = typeof content === "string" ? { role: "user", content } : content;
-    const messages = [...this.messages, message];
-    checkMessages(messages);
-    const given = { ...this.#options, ...optionsWithoutNull("the options of chat.send", options, generateOptionNames) };
-    const reply = this.#answer(messages, given, this.#source);
-    this.#turns.add(message, reply);
+  /**
+   * Says something; the answer is made while it is iterated. The answer before must be finished or given up. Results of calls that were left to the
+   * caller are messages of the role "tool", all of them at once.
+   */
+  send(content: string | AnyChatMessage | readonly AnyChatMessage[], options?: ChatOptions): ChatReply {
+    const said = messagesOf(content);
+    const given = { ...this.#options, ...optionsWithoutNull("the options of chat.send", options, chatOptionNames) };
+    checkMessages([...this.messages, ...said]);
+    checkChatOptions(given);
+    const reply = replyTo([...this.messages, ...said], given, (messages, of) =>
+      this.#round(messages, of, this.#source),
+    );
+    this.#turns.add(said, reply);
     return reply;
   }
 
@@ -56,9 +76,18 @@ export class Chat {
     this.#turns.rewind(turns);
   }
 
-  /** The former name of `rewindTo`. */
+  /** @deprecated The former name of `rewindTo`, which goes with the next version. */
   rewind(turns: number): void {
+    warnOnce("chat.rewind", "chat.rewind is called chat.rewindTo; chat.undo takes back the last turns");
     this.rewindTo(turns);
+  }
+
+  /**
+   * A second conversation with the same turns: the two go on apart, and what they have in common is not read again. The answer before must be
+   * finished or given up.
+   */
+  fork(): Chat {
+    return new Chat(this.#source.fork(), this.#round, this.#turns.fork(), this.#options);
   }
 
   /** Gives the caches back. */
@@ -67,22 +96,57 @@ export class Chat {
   }
 }
 
+/** The answer to messages, round by round. What is wrong with a message is told at once, not when its answer is iterated. */
+export function replyTo(
+  messages: readonly AnyChatMessage[],
+  options: ChatOptions,
+  round: (messages: readonly AnyChatMessage[], options: ChatOptions) => Round<GenerationSummary>,
+): ChatReply {
+  const { toolChoice, ...later } = options;
+  return new ChatReply({
+    first: round(messages, options),
+    ask: (more) => round([...messages, ...more], toolChoice === "none" ? options : later),
+    tools: options.tools ?? {},
+    maxRounds: options.maxRounds ?? defaultRounds,
+    signal: options.signal,
+  });
+}
+
+/** What a chat opens with, and its options: either may be left out. */
+export function chatArguments(
+  opening: readonly AnyChatMessage[] | ChatOptions | undefined,
+  options: ChatOptions | undefined,
+): readonly [readonly AnyChatMessage[], ChatOptions | undefined] {
+  const isOptions = options === undefined && typeof opening === "object" && opening !== null && !Array.isArray(opening);
+  if (isOptions) return [[], opening as ChatOptions];
+  return [(opening ?? []) as readonly AnyChatMessage[], options];
+}
+
+/** What is said, as messages. */
+export function messagesOf(content: string | AnyChatMessage | readonly AnyChatMessage[]): readonly AnyChatMessage[] {
+  if (typeof content === "string") return [{ role: "user", content }];
+  return Array.isArray(content) ? (content as readonly AnyChatMessage[]) : [content as AnyChatMessage];
+}
+
 /** One context of its own, lent to one generation at a time. */
 class OwnContext implements ContextSource {
   readonly #pool: ContextPool;
   #context: Context | undefined;
   #lent = false;
 
-  constructor(pool: ContextPool) {
+  constructor(pool: ContextPool, context?: Context) {
     this.#pool = pool;
+    this.#context = context;
+  }
+
+  /** Another one with the same contents. What has slid is read anew. */
+  fork(): OwnContext {
+    this.#requireFree();
+    return new OwnContext(this.#pool, this.#context?.slid === false ? this.#context.fork() : undefined);
   }
 
   take(prompt: readonly number[]): TakenContext {
-    if (this.#lent)
-      throw new InsituError(
-        "invalid-state",
-        "the answer before is still being made: finish it or leave its loop first",
-      );
+    this.#requireFree();
     const before = this.#context;
     // Where it fails, what there was is let go of.
     this.#context = undefined;
@@ -94,6 +158,14 @@ class OwnContext implements ContextSource {
 
   give(): void {
     this.#lent = false;
+  }
+
+  #requireFree(): void {
+    if (this.#lent)
+      throw new InsituError(
+        "invalid-state",
+        "the answer before is still being made: finish it or leave its loop first",
+      );
   }
 
   release(): void {

@@ -9,6 +9,7 @@ import type { TokenDecoder } from "../engine/text-stream.js";
 import type { TokenEngine } from "../engine/token-engine.js";
 import type { ContextSource, TakenContext } from "./context-pool.js";
 import type { Generating } from "./options.js";
+import { textBytes } from "./text-bytes.js";
 
 /** Why a text ended: the model's end token, a stop string, the most tokens, a full context, or it did not. */
 export type FinishReason = "end" | "stop" | "length" | "context" | "unfinished";
@@ -133,6 +134,14 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   async text(): Promise<string> {
     for await (const _ of this);
     return this.#text;
+  }
+
+  /** The text as a stream of bytes, for a `Response`; it is made while it is read. */
+  toReadableStream(): ReadableStream<Uint8Array> {
+    const pieces = async function* (tokens: AsyncIterable<GeneratedToken>): AsyncGenerator<string, void, undefined> {
+      for await (const { text } of tokens) yield text;
+    };
+    return textBytes(pieces(this));
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<GeneratedToken, void, undefined> {

@@ -2,7 +2,7 @@
 import type { OptionNames } from "../base/option-names.js";
 import { sessionOptionNames } from "../session/options.js";
 import type { BeamOptions } from "./beams.js";
-import type { LoadLanguageModelOptions } from "./causal-lm.js";
+import type { LoadLanguageModelOptions } from "./prepare-model.js";
 import { type GenerateOptions, generateOptionNames } from "./options.js";
 import { cacheOptionNames } from "../engine/paged-decoder.js";
 
@@ -15,6 +15,7 @@ export const loadLanguageModelOptionNames: OptionNames<LoadLanguageModelOptions>
   sinks: true,
   variant: true,
   chatTemplate: true,
+  toolFormat: true,
   keep: true,
 };
 

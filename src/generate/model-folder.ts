@@ -3,7 +3,7 @@
  * chat_template.jinja and the ONNX files. Reads what is there, through the platform: a folder of files or of URLs.
  */
 import { InsituError } from "../base/error.js";
-import { foreignFile, hubFolderUrl, hubNameOf, isHubSpelling } from "../base/foreign-file.js";
+import { foreignFile, hubFolderUrl, hubNameOf } from "../base/foreign-file.js";
 import { genaiConfigName, modelFileOf, modelPaths, splitPaths } from "../base/model-files.js";
 import type { FolderPlatform } from "../base/platform.js";
 import { valueText } from "../base/value-text.js";
@@ -15,6 +15,8 @@ export type Json = Readonly<Record<string, unknown>>;
 
 /** What a folder holds. */
 interface ModelFolder extends ModelFiles {
+  /** The folder itself. */
+  readonly root: string;
   readonly config: Json;
   readonly generationConfig: Json;
   /** The file that says how text is generated, for messages. */
@@ -35,6 +37,22 @@ export async function readModelFolder(
   platform: FolderPlatform,
   variant?: string,
 ): Promise<ModelFolder> {
+  const { folders, files, genai, isBelow } = await findFolderFiles(source, platform, variant);
+  return readTexts(source, folders, platform, files, genai, isBelow ? undefined : variant);
+}
+
+/** Where the files of a model are. */
+interface FoundFiles {
+  /** The folders that its texts lie in, the first choice first. */
+  readonly folders: readonly string[];
+  readonly files: ModelFiles | undefined;
+  readonly genai: GenaiConfig | undefined;
+  /** True if it lies in a folder further down. */
+  readonly isBelow: boolean;
+}
+
+/** Finds the ONNX files of the folder at `source`, or around the file there. Reads no more than genai_config.json. */
+export async function findFolderFiles(source: string, platform: FolderPlatform, variant?: string): Promise<FoundFiles> {
   refusePage(source, platform);
   const isFile = /\.onnx$/i.test(source);
   const folder = isFile ? folderOf(source) : source.replace(/[\\/]+$/, "") || "/";
@@ -46,9 +64,10 @@ export async function readModelFolder(
     const below = own === undefined ? await findFolder(root, platform, variant) : undefined;
     const genai = below === undefined ? undefined : await readGenai(below, platform);
     const found = below === undefined ? undefined : await findModel(below, platform, undefined, genai);
-    if (below !== undefined && found !== undefined) return readTexts(source, [below, root], platform, found, genai);
+    if (below !== undefined && found !== undefined)
+      return { folders: [below, root], files: found, genai, isBelow: true };
   }
-  return readTexts(source, [root], platform, files, own, variant);
+  return { folders: [root], files, genai: own, isBelow: false };
 }
 
 /** What genai_config.json says; undefined where there is none. */
@@ -88,7 +107,7 @@ async function readTexts(
     throw new InsituError(
       "invalid-model",
       isEmpty
-        ? `"${source}" holds no language model: there is no tokenizer.json, no config.json and no ONNX file${why}${hubHint(source, platform)}`
+        ? `"${source}" holds no language model: there is no tokenizer.json, no config.json and no ONNX file${why}`
         : `"${root}" has no tokenizer.json: text cannot become tokens without it${why}`,
     );
   }
@@ -97,6 +116,7 @@ async function readTexts(
   const generation = await readJson("generation_config.json");
   return {
     ...files,
+    root,
     // Models that read more than text have what is said of their texts in a part of its own.
     config: { ...genai?.config, ...objectOf(config?.["text_config"]), ...config },
     generationConfig: { ...genai?.generationConfig, ...generation },
@@ -185,12 +205,6 @@ async function whyAbsent(path: string, platform: FolderPlatform): Promise<string
   return why === undefined ? "" : `; ${why}`;
 }
 
-/** The way out for a name on the hub where names are not looked up there: without files of its own a platform knows URLs alone. */
-const hubHint = (source: string, platform: FolderPlatform): string =>
-  platform.kindOf === undefined && isHubSpelling(source)
-    ? `; names on the hub are looked up in Node alone: for "${source}" there, give "${hubFolderUrl(source)}"`
-    : "";
-
 const folderOf = (path: string): string => {
   const cut = Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\"));
   return cut < 0 ? "." : path.slice(0, cut) || "/";
@@ -228,6 +242,17 @@ function parse(text: string | undefined, path: string): Json | undefined {
     throw new InsituError("invalid-model", `${path} ${why}`, { cause });
   }
   throw new InsituError("invalid-model", `${path} must hold a JSON object`);
+}
+
+/** What a JSON file holds; undefined where there is none. */
+export async function readJsonFile(path: string, platform: FolderPlatform): Promise<unknown> {
+  const text = await readText(path, platform);
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (cause) {
+    throw new InsituError("invalid-model", `${path} is not JSON: ${(cause as Error).message}`, { cause });
+  }
 }
 
 /** Where a model is, as text; throws for what is neither a path nor a URL. */

@@ -4,7 +4,7 @@ import { checkChoice, checkCount, checkFlag, checkRule, checkSignal } from "../b
 import { checkOptionNames, type OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { chatRules, type EndRules } from "../engine/ending.js";
-import type { HeldConstraint, JsonSchema, TakenConstraint, TokenConstraint } from "../engine/constraint.js";
+import type { HeldConstraint, JsonSchema, TakenConstraint, TextRule, TokenConstraint } from "../engine/constraint.js";
 import type { Json } from "./model-folder.js";
 import type { TextAsk, WhenFull } from "../engine/text-ask.js";
 import { readSampling, type SamplingOptions, samplingOptionNames } from "../engine/sampling.js";
@@ -35,6 +35,10 @@ export interface GenerateOptions extends SamplingOptions {
   readonly logitBias?: ReadonlyMap<number, number>;
   /** The text is JSON that this schema allows, and nothing else. */
   readonly jsonSchema?: JsonSchema;
+  /** The text matches this regular expression from its first to its last character. */
+  readonly regex?: string | RegExp;
+  /** The text obeys this grammar in GBNF, as llama.cpp takes it: rules by name, from "root" on. */
+  readonly grammar?: string;
   /** What the text must obey, for one text; it stays its maker's to release. */
   readonly constraint?: TokenConstraint;
   /** Guess tokens by what followed the text's end before, and check the guesses in one run. The text stays the same. */
@@ -68,6 +72,8 @@ export const generateOptionNames: OptionNames<GenerateOptions> = {
   whenFull: true,
   logitBias: true,
   jsonSchema: true,
+  regex: true,
+  grammar: true,
   constraint: true,
   speculate: true,
   tokensAtOnce: true,
@@ -146,21 +152,7 @@ export function checkGenerateOptions(options: GenerateOptions): void {
   checkFlag("option ignoreEnd", ignoreEnd);
   checkFlag("option endAtSentence", options.endAtSentence);
   checkRule("option logitBias", options.logitBias, "a map from tokens to numbers", isBias(options.logitBias));
-  const { jsonSchema, constraint } = options;
-  checkRule("option constraint", constraint, "a constraint", typeof constraint?.fillMask === "function");
-  if (jsonSchema !== undefined && constraint !== undefined)
-    throw new InsituError("invalid-argument", "a text obeys option jsonSchema or option constraint, not both");
-  checkRule("option jsonSchema", jsonSchema, "a JSON Schema", typeof jsonSchema === "boolean" || isObject(jsonSchema));
-  if (jsonSchema !== undefined && ignoreEnd === true)
-    throw new InsituError(
-      "invalid-argument",
-      "option jsonSchema: what obeys a schema ends, so ignoreEnd cannot be set",
-    );
-  if (options.endAtSentence === true && (jsonSchema !== undefined || constraint !== undefined))
-    throw new InsituError(
-      "invalid-argument",
-      "option endAtSentence: a text that obeys a rule ends where the rule says, not at a sentence",
-    );
+  checkStructure(options);
   checkRule("option templateOptions", templateOptions, "an object", isObject(templateOptions));
   checkRule(
     "option speculate",
@@ -173,6 +165,32 @@ export function checkGenerateOptions(options: GenerateOptions): void {
   checkCount("option speculate.ngram", ngram, 2);
   checkCount("option speculate.draft", draft, 1);
   checkSignal(options.signal);
+}
+
+/** Options that say what a text must be; one at most is given. */
+const structureNames = ["jsonSchema", "regex", "grammar", "constraint"] as const;
+
+function checkStructure({ jsonSchema, regex, grammar, constraint, ...options }: GenerateOptions): void {
+  const given = { jsonSchema, regex, grammar, constraint };
+  const [name, other] = structureNames.filter((each) => given[each] !== undefined);
+  if (name === undefined) return;
+  checkRule("option constraint", constraint, "a constraint", typeof constraint?.fillMask === "function");
+  if (other !== undefined)
+    throw new InsituError("invalid-argument", `a text obeys option ${name} or option ${other}, not both`);
+  checkRule("option jsonSchema", jsonSchema, "a JSON Schema", typeof jsonSchema === "boolean" || isObject(jsonSchema));
+  checkRule("option grammar", grammar, "a grammar in GBNF, as text", typeof grammar === "string");
+  const isPattern = typeof regex === "string" || (regex instanceof RegExp && !/[ims]/.test(regex.flags));
+  checkRule("option regex", regex, "a regular expression without the flags i, m and s", isPattern);
+  if (options.ignoreEnd === true && constraint === undefined)
+    throw new InsituError(
+      "invalid-argument",
+      `option ${name}: what obeys a ${name === "jsonSchema" ? "schema" : name} ends, so ignoreEnd cannot be set`,
+    );
+  if (options.endAtSentence === true)
+    throw new InsituError(
+      "invalid-argument",
+      "option endAtSentence: a text that obeys a rule ends where the rule says, not at a sentence",
+    );
 }
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -203,7 +221,7 @@ export function readGenerating(
   options: GenerateOptions,
   defaults: ModelDefaults,
   tokenizer: TextTokenizer,
-  constrain: (schema: JsonSchema) => Promise<HeldConstraint>,
+  constrain: (rule: TextRule) => Promise<HeldConstraint>,
   isChat: boolean,
 ): Generating {
   checkGenerateOptions(options);
@@ -227,15 +245,24 @@ export function readGenerating(
 }
 
 function constraintOf(
-  { jsonSchema, constraint }: GenerateOptions,
-  constrain: (schema: JsonSchema) => Promise<HeldConstraint>,
+  options: GenerateOptions,
+  constrain: (rule: TextRule) => Promise<HeldConstraint>,
 ): Generating["constraint"] {
+  const { constraint } = options;
   if (constraint !== undefined) return () => Promise.resolve({ rule: constraint, release: () => {} });
-  if (jsonSchema === undefined) return undefined;
+  const wanted = ruleOf(options);
+  if (wanted === undefined) return undefined;
   return async () => {
-    const rule = await constrain(jsonSchema);
+    const rule = await constrain(wanted);
     return { rule, release: () => rule.release() };
   };
+}
+
+/** What a text must be. */
+function ruleOf({ jsonSchema, regex, grammar }: GenerateOptions): TextRule | undefined {
+  if (jsonSchema !== undefined) return { kind: "schema", schema: jsonSchema };
+  if (regex !== undefined) return { kind: "regex", pattern: typeof regex === "string" ? regex : regex.source };
+  return grammar === undefined ? undefined : { kind: "grammar", grammar };
 }
 
 function stopToken(token: number | string, tokenizer: TextTokenizer): number {
@@ -243,4 +270,11 @@ function stopToken(token: number | string, tokenizer: TextTokenizer): number {
   if (found === undefined || !Number.isSafeInteger(found) || found < 0)
     throw new InsituError("invalid-argument", `option stopTokens: ${valueText(token)} is no token of the vocabulary`);
   return found;
+}
+
+/** Throws for options that only texts made one by one know. */
+export function refuseLimits(where: string, options: GenerateOptions): void {
+  const name = ([...structureNames, "logitBias"] as const).find((each) => options[each] !== undefined);
+  if (name !== undefined)
+    throw new InsituError("invalid-argument", `${where} does not take ${name}: ask generate or samples for the texts`);
 }

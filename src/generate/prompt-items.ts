@@ -41,3 +41,9 @@ export function notEmpty<T>(items: readonly T[]): readonly T[] {
     throw new InsituError("invalid-argument", "the prompt is empty: there is nothing that the text could follow on");
   return items;
 }
+
+/** What text can follow on: text, messages of a conversation, or tokens. */
+export type Prompt = string | readonly AnyChatMessage[] | readonly number[];
+
+/** True for messages of a conversation. */
+export const isConversation = (prompt: Prompt): boolean => typeof prompt !== "string" && !isTokens(prompt);

@@ -104,6 +104,11 @@ export class TextTokenizer implements TokenDecoder {
     return spelling === undefined ? undefined : this.tokenOf(spelling);
   }
 
+  /** The model's chat template as it was written; undefined where there is none. */
+  get templateSource(): string | undefined {
+    return this.#template?.source;
+  }
+
   /** True if the model has a chat template. */
   get hasChatTemplate(): boolean {
     return this.#template !== undefined;
@@ -168,12 +173,12 @@ export class TextTokenizer implements TokenDecoder {
     return this.#pipeline.spellingOf(token);
   }
 
-  /** What a grammar must know: `size` is the model's count of tokens, where it is told. */
-  grammarVocabulary(size: unknown, endTokens: readonly number[]): GrammarVocabulary {
+  /** What a grammar must know: `size` is the model's count of tokens, where it is told; `spelled` are control tokens that are text to it. */
+  grammarVocabulary(size: unknown, endTokens: readonly number[], spelled?: ReadonlySet<string>): GrammarVocabulary {
     const spellings: string[] = [];
     const text = (token: number): string => {
       const spelling = this.spellingOf(token) ?? "";
-      return this.#special.has(spelling) && !spellingsOfCalls.has(spelling) ? "" : spelling;
+      return this.#special.has(spelling) && spelled?.has(spelling) !== true ? "" : spelling;
     };
     if (typeof size === "number") for (let token = 0; token < size; token++) spellings.push(text(token));
     else for (let token = 0; this.spellingOf(token) !== undefined; token++) spellings.push(text(token));
@@ -227,15 +232,6 @@ export class TextTokenizer implements TokenDecoder {
     return this.#template.render({ messages, given, own: this.#named });
   }
 }
-
-/** Control tokens that calls of tools are written with: to a grammar they are text. */
-const spellingsOfCalls: ReadonlySet<string> = new Set([
-  "<tool_call>",
-  "</tool_call>",
-  "[TOOL_CALLS]",
-  "[ARGS]",
-  "<|python_tag|>",
-]);
 
 /** What the spellings of a vocabulary stand for, by the decoder that tokenizer.json has. */
 function kindOf(tokenizer: object): GrammarVocabulary["kind"] {

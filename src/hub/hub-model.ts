@@ -1,33 +1,14 @@
-/** A language model from the Hugging Face hub: the files that are needed of it, kept in a local folder. A complete folder needs no network. */
-import { existsSync, readFileSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { InsituError } from "../base/error.js";
-import { isHubSpelling } from "../base/foreign-file.js";
-import { genaiConfigName, modelPaths, preferredFolder, splitPaths } from "../base/model-files.js";
-import type { OptionNames } from "../base/option-names.js";
+/** A language model from the hub: the files that are needed of it, kept in a store. A complete one needs no network. */
 import { checkCallback, checkName, checkRule, checkSignal, optionsWithoutNull } from "../base/arguments.js";
-import { downloadFile, notWritten, type RemoteFile } from "./download-file.js";
-import { folderOfModel, keptFolder, recordOf } from "./kept-models.js";
+import { bytesText } from "../base/bytes-text.js";
+import type { OptionNames } from "../base/option-names.js";
+import { repositoryOf } from "./catalogue.js";
+import { chooseFiles, variantOrder } from "./choose-files.js";
+import { downloadFile, type RemoteFile } from "./download-file.js";
+import { completeVariants, folderOfModel, recordOf } from "./kept-models.js";
 import { listModel } from "./list-model.js";
-
-/** How a model is fetched. */
-export interface HubOptions {
-  /** A branch, tag or commit; "main" where left out. */
-  readonly revision?: string;
-  /** Which ONNX file: "q4" is onnx/model_q4.onnx; or which folder, by its name, where models lie in folders of their own. */
-  readonly variant?: string;
-  /** Where models are kept: INSITU_CACHE, or .cache/insitu in the home folder. */
-  readonly cache?: string;
-  /** Where the hub is: HF_ENDPOINT, or the public one. */
-  readonly hubUrl?: string;
-  /** For models that are not public: HF_TOKEN where left out. */
-  readonly accessToken?: string;
-  /** Ends the fetching; what came stays, and is gone on from the next time. */
-  readonly signal?: AbortSignal;
-  /** Told about each file while it comes. */
-  readonly onProgress?: (progress: { readonly file: string; readonly bytes: number; readonly size: number }) => void;
-}
+import { type ModelStore, StorageFull } from "./model-store.js";
+import type { HubOptions } from "./models-api.js";
 
 const hubOptionNames: OptionNames<HubOptions> = {
   revision: true,
@@ -36,44 +17,50 @@ const hubOptionNames: OptionNames<HubOptions> = {
   hubUrl: true,
   accessToken: true,
   signal: true,
+  onPlan: true,
   onProgress: true,
 };
 
-/** What is fetched beside the ONNX file, where it is there. */
-const companions = [
-  "config.json",
-  "generation_config.json",
-  genaiConfigName,
-  "tokenizer.json",
-  "tokenizer_config.json",
-  "chat_template.jinja",
-];
+/** The public hub. */
+const publicHub = "https://huggingface.co";
 
-/** True if a text can only be a model's name on the hub: `owner/name`, with nothing at that path. */
-export const isHubName = (text: string): boolean => isHubSpelling(text) && !existsSync(text);
+/** A model that is in a store as a whole. */
+interface FetchedModel {
+  /** Its folder in the store. */
+  readonly folder: string;
+  /** The variant that is there; undefined where it is the only one. */
+  readonly variant: string | undefined;
+}
 
-/** Fetches what is missing of a model; the folder that holds it. */
-export async function fetchHubModel(name: string, given?: HubOptions): Promise<string> {
-  const options = checkedHubOptions(given);
-  const { revision = "main", variant, signal } = options;
-  const folder = folderOfModel(options.cache ?? keptFolder(), name, revision);
-  const record = join(folder, recordOf(variant));
-  if (isComplete(folder, record)) return folder;
-  const hubUrl = options.hubUrl ?? process.env["HF_ENDPOINT"] ?? "https://huggingface.co";
-  const accessToken = tokenOf(options);
-  const files = await listModel({ name, revision, hubUrl, accessToken, signal });
-  const wanted = choose(name, files, variant);
-  const headers: Record<string, string> = accessToken === undefined ? {} : { Authorization: `Bearer ${accessToken}` };
-  for (const path of wanted) {
-    const target = join(folder, path);
-    if (existsSync(target)) continue;
-    const file = files.get(path)!;
-    const onBytes = (bytes: number): void => options.onProgress?.({ file: path, bytes, size: file.size });
-    await downloadFile(file, target, { headers, signal, onBytes });
-  }
-  // Last of all: its presence says that everything it lists is there.
-  await writeFile(record, JSON.stringify(wanted)).catch((error: unknown) => notWritten(record, error));
-  return folder;
+/**
+ * Fetches what is missing of a model, by its short name or its name on the hub. Where no variant is asked for, one that is kept is taken
+ * before another is fetched. `onDevice` says that a GPU will compute it.
+ */
+export async function fetchHubModel(
+  store: ModelStore,
+  given: string,
+  wanted?: HubOptions,
+  onDevice = false,
+): Promise<FetchedModel> {
+  const options = checkedHubOptions(wanted);
+  const { revision = "main", signal } = options;
+  const name = repositoryOf(given);
+  const folder = folderOfModel(name, revision);
+  const kept = await keptVariant(store, folder, options.variant, onDevice);
+  if (kept !== undefined) return kept;
+  return store.exclusive(folder, signal, async () => {
+    // Who waited for another may find everything done.
+    const done = await keptVariant(store, folder, options.variant, onDevice);
+    if (done !== undefined) return done;
+    return fetchInto(store, folder, name, options, onDevice).catch((error: unknown) => clearFull(store, folder, error));
+  });
+}
+
+/** Throws what ended a download; where there was no room, nothing of a model stays that is not there as a whole. */
+export async function clearFull(store: ModelStore, folder: string, error: unknown): Promise<never> {
+  if (error instanceof StorageFull && (await completeVariants(store, folder)).length === 0)
+    await store.remove(folder).catch(() => undefined);
+  throw error;
 }
 
 /** The options as they must be; they are part of paths. */
@@ -81,60 +68,79 @@ export function checkedHubOptions(given: HubOptions | undefined): HubOptions {
   const options = optionsWithoutNull("the options of hub", given, hubOptionNames);
   for (const name of ["revision", "variant", "cache", "hubUrl", "accessToken"] as const)
     checkName(`option hub.${name}`, options[name]);
-  const { revision, variant, hubUrl, onProgress } = options;
+  const { revision, variant, hubUrl } = options;
   checkRule("option hub.revision", revision, "a branch, tag or commit", !["", ".", ".."].includes(revision ?? "main"));
   checkRule("option hub.variant", variant, "the name of a variant, without slashes", !/[\\/]/.test(variant ?? ""));
   checkRule("option hub.hubUrl", hubUrl, "a URL", URL.canParse(hubUrl ?? ""));
-  checkCallback("option hub.onProgress", onProgress);
+  checkCallback("option hub.onPlan", options.onPlan);
+  checkCallback("option hub.onProgress", options.onProgress);
   checkSignal(options.signal);
   return options;
 }
 
-const tokenOf = ({ accessToken }: HubOptions): string | undefined =>
-  accessToken ?? (process.env["HF_TOKEN"] || undefined);
-
-function isComplete(folder: string, record: string): boolean {
-  if (!existsSync(record)) return false;
-  try {
-    const paths = JSON.parse(readFileSync(record, "utf8")) as string[];
-    return paths.length > 0 && paths.every((path) => existsSync(join(folder, path)));
-  } catch {
-    return false; // a record that cannot be read says nothing: everything is looked at again
-  }
+/** The files of a model on the hub, with what they are asked with. */
+export async function listOnHub(
+  name: string,
+  options: HubOptions,
+): Promise<{ readonly files: Map<string, RemoteFile>; readonly headers: Readonly<Record<string, string>> }> {
+  const { revision = "main", hubUrl = publicHub, accessToken, signal } = options;
+  const headers: Record<string, string> = accessToken === undefined ? {} : { Authorization: `Bearer ${accessToken}` };
+  return { files: await listModel({ name, revision, hubUrl, headers, signal }), headers };
 }
 
-/** The paths that are needed: the ONNX files, their weight files, the tokenizer and the configuration. */
-function choose(name: string, files: ReadonlyMap<string, RemoteFile>, variant: string | undefined): string[] {
-  const all = [...files.keys()];
-  const models = chooseModels(files, variant);
-  const below = models === undefined ? preferredFolder(genaiFolders(all), variant) : undefined;
-  if (models === undefined && below === undefined) {
-    const there = all.filter((path) => path.endsWith(".onnx"));
-    throw new InsituError(
-      "download",
-      `"${name}" has no ONNX file of that kind; it has ${there.join(", ") || "none at all"}`,
-    );
+/** A variant that is there as a whole: the one that is asked for, or the first choice of those. */
+async function keptVariant(
+  store: ModelStore,
+  folder: string,
+  asked: string | undefined,
+  onDevice: boolean,
+): Promise<FetchedModel | undefined> {
+  const whole = await completeVariants(store, folder);
+  if (asked !== undefined) return whole.includes(asked) ? { folder, variant: asked } : undefined;
+  const order = ["", ...variantOrder(onDevice)];
+  const [first] = whole.toSorted((a, b) => rankOf(order, a) - rankOf(order, b));
+  return first === undefined ? undefined : { folder, variant: first === "" ? undefined : first };
+}
+
+const rankOf = (order: readonly string[], variant: string): number =>
+  order.includes(variant) ? order.indexOf(variant) : order.length;
+
+async function fetchInto(
+  store: ModelStore,
+  folder: string,
+  name: string,
+  options: HubOptions,
+  onDevice: boolean,
+): Promise<FetchedModel> {
+  const { signal, onPlan, onProgress } = options;
+  const { files, headers } = await listOnHub(name, options);
+  const { variant, paths } = chooseFiles(name, files, options.variant, onDevice);
+  const here = await store.files();
+  const bytes = paths.reduce((sum, path) => sum + files.get(path)!.size, 0);
+  const partOf = (path: string): number => here.get(`${folder}/${path}`) ?? here.get(`${folder}/${path}.part`) ?? 0;
+  const bytesHere = paths.reduce((sum, path) => sum + Math.min(partOf(path), files.get(path)!.size), 0);
+  onPlan?.({ name, variant, files: paths, bytes, bytesHere, place: store.place });
+  await checkRoom(store, name, bytes - bytesHere);
+  let before = 0;
+  for (const path of paths) {
+    const file = files.get(path)!;
+    const tell = (there: number): void =>
+      onProgress?.({ file: path, bytes: there, size: file.size, loaded: before + there, total: bytes });
+    if (!here.has(`${folder}/${path}`))
+      await downloadFile(file, await store.partial(`${folder}/${path}`), { headers, signal, onBytes: tell });
+    before += file.size;
   }
-  // A folder of its own holds one model: whatever its weights are called, they lie there.
-  const own = below === undefined ? [] : all.filter((path) => path.startsWith(`${below}/`));
-  if (!files.has("tokenizer.json") && !own.includes(`${below}/tokenizer.json`))
-    throw new InsituError("download", `"${name}" has no tokenizer.json`);
-  const weights = all.filter((path) =>
-    models?.some((model) => path.startsWith(`${model}_data`) || path.startsWith(`${model}.data`)),
+  // Last of all: its presence says that everything it lists is there.
+  await store.write(`${folder}/${recordOf(variant)}`, JSON.stringify(paths));
+  return { folder, variant };
+}
+
+/** Throws where it is known beforehand that a store cannot hold so many bytes more. */
+export async function checkRoom(store: ModelStore, name: string, bytes: number): Promise<void> {
+  const free = await store.freeBytes();
+  if (free === undefined || bytes <= free) return;
+  throw new StorageFull(
+    `"${name}"`,
+    `it needs ${bytesText(bytes)} more, and ${store.place} has room for ${bytesText(free)}: take a smaller variant, or remove a model (models.list, models.remove; insitu models)`,
   );
-  return [...companions.filter((path) => files.has(path)), ...(models ?? []), ...weights, ...own];
 }
-
-/** The ONNX files of a variant in the hub's layout: one, or a decoder and its embedding. */
-function chooseModels(files: ReadonlyMap<string, RemoteFile>, variant: string | undefined): string[] | undefined {
-  const first = (paths: readonly string[]): string | undefined => paths.find((path) => files.has(path));
-  const model = first(modelPaths(variant));
-  if (model !== undefined) return [model];
-  const split = splitPaths(variant);
-  const [decoder, embedding] = [first(split.decoder), first(split.embedding)];
-  return decoder === undefined || embedding === undefined ? undefined : [decoder, embedding];
-}
-
-/** The folders that hold a model of onnxruntime-genai's. */
-const genaiFolders = (paths: readonly string[]): string[] =>
-  paths.flatMap((path) => (path.endsWith(`/${genaiConfigName}`) ? [path.slice(0, -genaiConfigName.length - 1)] : []));

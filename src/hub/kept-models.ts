@@ -1,83 +1,95 @@
-/** The models that were fetched from the hub and are kept in a folder: which there are, and how one is removed. Fetches nothing. */
-import { existsSync, readdirSync, statSync } from "node:fs";
-import { readdir, rm, rmdir } from "node:fs/promises";
-import { homedir } from "node:os";
-import { join } from "node:path";
+/** The models that are kept in a store: which there are, and how one is removed. Fetches nothing. */
 import { InsituError } from "../base/error.js";
+import { modelNamed, nameHint } from "./catalogue.js";
+import { type ModelStore, textIn } from "./model-store.js";
+import type { KeptModel } from "./models-api.js";
 
-/** One revision of a model. */
-export interface KeptModel {
-  /** Its name on the hub. */
-  readonly name: string;
-  readonly revision: string;
-  readonly folder: string;
-  readonly bytes: number;
-  /** Variants that are there as a whole; "" is the first that the model has. */
-  readonly complete: readonly string[];
-}
-
-/** Where models are kept where nobody says: INSITU_CACHE, or .cache/insitu in the home folder. */
-export const keptFolder = (): string => process.env["INSITU_CACHE"] ?? join(homedir(), ".cache", "insitu");
-
-/** The folder of one revision of a model. */
-export const folderOfModel = (cache: string, name: string, revision: string): string =>
-  join(cache, name.replace("/", "--"), encodeURIComponent(revision));
+/** The folder of one revision of a model; a URL in place of a name is written so that it is one folder. */
+export const folderOfModel = (name: string, revision: string): string =>
+  `${/^https?:/i.test(name) ? `url--${encodeURIComponent(name)}` : name.replace("/", "--")}/${encodeURIComponent(revision)}`;
 
 /** The file that says which files of a variant are there. */
 export const recordOf = (variant: string | undefined): string =>
   `complete${variant === undefined ? "" : `-${variant}`}.json`;
 
+const recordPattern = /^complete(?:-([^/]+))?\.json$/;
+
+/** The variants of a folder that are there as a whole; "" for a model that comes in one form. */
+export async function completeVariants(store: ModelStore, folder: string): Promise<readonly string[]> {
+  return wholeIn(store, folder, await store.files());
+}
+
+async function wholeIn(store: ModelStore, folder: string, files: ReadonlyMap<string, number>): Promise<string[]> {
+  const whole: string[] = [];
+  for (const path of files.keys()) {
+    if (!path.startsWith(`${folder}/`)) continue;
+    const record = recordPattern.exec(path.slice(folder.length + 1));
+    if (record !== null && (await isWhole(store, folder, path, files))) whole.push(record[1] ?? "");
+  }
+  return whole.toSorted();
+}
+
+async function isWhole(
+  store: ModelStore,
+  folder: string,
+  record: string,
+  files: ReadonlyMap<string, number>,
+): Promise<boolean> {
+  try {
+    const paths = JSON.parse((await textIn(store, record)) ?? "[]") as string[];
+    return paths.length > 0 && paths.every((path) => files.has(`${folder}/${path}`));
+  } catch {
+    return false; // a record that cannot be read says nothing: everything is looked at again
+  }
+}
+
+/** The name that a folder stands for; undefined where it is none of a model. */
+function nameOfFolder(folder: string): string | undefined {
+  if (folder.startsWith("url--")) return decodeURIComponent(folder.slice("url--".length));
+  return /^\w[\w.-]*--\w[\w.-]*$/.test(folder) ? folder.replace("--", "/") : undefined;
+}
+
 /** All models that are kept, by their names. */
-export function keptModels(cache: string = keptFolder()): KeptModel[] {
-  return foldersIn(cache)
-    .filter((entry) => /^\w[\w.-]*--\w[\w.-]*$/.test(entry))
-    .flatMap((entry) =>
-      foldersIn(join(cache, entry)).map((revision): KeptModel => {
-        const folder = join(cache, entry, revision);
-        const records = readdirSync(folder).flatMap((file) => /^complete(?:-(.+))?\.json$/.exec(file) ?? []);
-        return {
-          name: entry.replace("--", "/"),
-          revision: decodeURIComponent(revision),
-          folder,
-          bytes: bytesIn(folder),
-          complete: records.flatMap((part, at) => (at % 2 === 1 ? [part ?? ""] : [])),
-        };
-      }),
-    );
+export async function keptModels(store: ModelStore): Promise<KeptModel[]> {
+  const files = await store.files();
+  const bytes = new Map<string, number>();
+  for (const [path, size] of files) {
+    const [folder, revision, ...rest] = path.split("/");
+    if (rest.length === 0 || nameOfFolder(folder) === undefined) continue;
+    const own = `${folder}/${revision}`;
+    bytes.set(own, (bytes.get(own) ?? 0) + size);
+  }
+  const kept: KeptModel[] = [];
+  for (const [own, size] of [...bytes].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    const [folder, revision] = own.split("/");
+    kept.push({
+      name: nameOfFolder(folder)!,
+      revision: decodeURIComponent(revision),
+      folder: `${store.place}/${own}`,
+      bytes: size,
+      complete: await wholeIn(store, own, files),
+    });
+  }
+  return kept;
 }
 
 /** Removes what is kept of a model, all revisions of it where none is named; what was removed. Throws where there is nothing. */
-export async function removeModel(
-  name: string,
-  revision?: string,
-  cache: string = keptFolder(),
-): Promise<readonly KeptModel[]> {
-  const all = keptModels(cache);
+export async function removeModel(store: ModelStore, given: string): Promise<readonly KeptModel[]> {
+  const isUrl = /^https?:/i.test(given);
+  const [named, revision] = isUrl ? [given.replace(/\/+$/, ""), undefined] : given.split(/@(.*)/s);
+  const name = modelNamed(named)?.repository ?? named;
+  const all = await keptModels(store);
   const found = all.filter((each) => each.name === name && (revision === undefined || each.revision === revision));
   if (found.length === 0) {
     const names = [
       ...new Set(all.map((each) => (revision === undefined ? each.name : `${each.name}@${each.revision}`))),
     ];
+    const hint = isUrl || named.includes("/") ? "" : `; ${nameHint(named)}`;
     throw new InsituError(
       "invalid-argument",
-      `${revision === undefined ? name : `${name}@${revision}`} is not kept in ${cache}; there ${names.length === 0 ? "is nothing" : `is ${names.join(", ")}`}`,
+      `${given} is not kept in ${store.place}; there ${names.length === 0 ? "is nothing" : `is ${names.join(", ")}`}${names.includes(name) ? "" : hint}`,
     );
   }
-  for (const { folder } of found) await rm(folder, { recursive: true });
-  const own = join(cache, name.replace("/", "--"));
-  if ((await readdir(own)).length === 0) await rmdir(own);
+  for (const each of found) await store.remove(folderOfModel(each.name, each.revision));
   return found;
 }
-
-const foldersIn = (path: string): string[] =>
-  existsSync(path)
-    ? readdirSync(path, { withFileTypes: true })
-        .flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
-        .sort()
-    : [];
-
-const bytesIn = (folder: string): number =>
-  readdirSync(folder, { recursive: true, withFileTypes: true }).reduce(
-    (sum, entry) => (entry.isFile() ? sum + statSync(join(entry.parentPath, entry.name)).size : sum),
-    0,
-  );

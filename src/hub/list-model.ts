@@ -1,6 +1,6 @@
 /** What a model on the hub consists of. A listing that goes on without end or contradicts itself is refused. */
 import { InsituError } from "../base/error.js";
-import type { RemoteFile } from "./download-file.js";
+import { isPage, reasonOf, type RemoteFile } from "./download-file.js";
 
 /** Pages of a listing, files in it, and bytes of one page. */
 const mostPages = 200;
@@ -12,39 +12,43 @@ interface ListingOptions {
   readonly name: string;
   readonly revision: string;
   readonly hubUrl: string;
-  readonly accessToken: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
   readonly signal: AbortSignal | undefined;
 }
 
 /** The files of a model by their paths. */
 export async function listModel(options: ListingOptions): Promise<Map<string, RemoteFile>> {
-  const { name, revision, hubUrl, accessToken, signal } = options;
-  const { listFiles } = await import("@huggingface/hub").catch((cause: unknown) => {
-    throw new InsituError(
-      "download",
-      `"${name}" is no folder here; to fetch it from the hub: npm install @huggingface/hub`,
-      { cause },
-    );
-  });
+  const { name, revision, hubUrl, headers, signal } = options;
   const which = revision === "main" ? `"${name}"` : `"${name}" at ${revision}`;
   const files = new Map<string, RemoteFile>();
+  const { origin, pathname: below } = new URL(hubUrl);
+  const base = `${origin}${below.replace(/\/$/, "")}`;
   let listed = 0;
+  let next: string | undefined = `${base}/api/models/${name}/tree/${encodeURIComponent(revision)}?recursive=true`;
   try {
-    const access = accessToken === undefined ? {} : { accessToken };
-    const fetch = boundedFetch(which, hubUrl, signal);
-    for await (const entry of listFiles({ repo: name, revision, recursive: true, hubUrl, fetch, ...access })) {
-      if (++listed > mostFiles) unusable(which, `it has more than ${mostFiles} entries`);
-      const { type, path } = entry;
-      if (type !== "file" || !isPlainPath(path)) continue;
-      if (files.has(path)) unusable(which, `it has "${path}" twice`);
-      const url = `${hubUrl}/${name}/resolve/${encodeURIComponent(revision)}/${path.split("/").map(encodeURIComponent).join("/")}`;
-      files.set(path, { url, ...contentsOf(which, entry) });
+    for (let pages = 0; next !== undefined; pages++) {
+      if (pages === mostPages) unusable(which, `it has more than ${mostPages} pages`);
+      const response: Response = await fetch(next, { headers, signal: signal ?? null });
+      if (!response.ok) {
+        await response.body?.cancel();
+        throw new InsituError("download", refusalText(which, response.status));
+      }
+      for (const entry of await readPage(which, next, response)) {
+        if (++listed > mostFiles) unusable(which, `it has more than ${mostFiles} entries`);
+        const { type, path } = entry;
+        if (type !== "file" || !isPlainPath(path)) continue;
+        if (files.has(path)) unusable(which, `it has "${path}" twice`);
+        const url = `${base}/${name}/resolve/${encodeURIComponent(revision)}/${path.split("/").map(encodeURIComponent).join("/")}`;
+        files.set(path, { url, ...contentsOf(which, path, entry) });
+      }
+      next = nextOf(response, origin);
     }
   } catch (cause) {
     signal?.throwIfAborted();
     if (cause instanceof InsituError) throw cause;
-    const status = cause instanceof Error && "statusCode" in cause ? cause.statusCode : undefined;
-    throw new InsituError("download", refusalText(which, status, cause), { cause });
+    throw new InsituError("download", `${which} is no folder, and the hub cannot be asked for it: ${reasonOf(cause)}`, {
+      cause,
+    });
   }
   return files;
 }
@@ -54,6 +58,52 @@ function unusable(which: string, why: string): never {
   throw new InsituError("download", `the hub's listing of ${which} cannot be used: ${why}`);
 }
 
+/** What one entry of a listing may say. */
+interface Entry {
+  readonly type?: unknown;
+  readonly path?: unknown;
+  readonly size?: unknown;
+  readonly oid?: unknown;
+  readonly lfs?: { readonly oid?: unknown; readonly size?: unknown } | null;
+}
+
+async function readPage(which: string, url: string, response: Response): Promise<readonly Entry[]> {
+  if (isPage(url, response)) {
+    await response.body?.cancel();
+    unusable(which, "it is a web page: a login, a proxy or another server stands in between");
+  }
+  const pieces: string[] = [];
+  const decoder = new TextDecoder();
+  const reader = response.body?.getReader();
+  let bytes = 0;
+  try {
+    for (let next = await reader?.read(); next !== undefined && !next.done; next = await reader!.read()) {
+      bytes += next.value.length;
+      if (bytes > mostPageBytes) unusable(which, `a page of it has more than ${mostPageBytes} bytes`);
+      pieces.push(decoder.decode(next.value, { stream: true }));
+    }
+  } finally {
+    await reader?.cancel().catch(() => undefined);
+  }
+  let list: unknown;
+  try {
+    list = JSON.parse(pieces.join(""));
+  } catch (cause) {
+    throw new InsituError("download", `the hub's listing of ${which} cannot be used: it is not JSON`, { cause });
+  }
+  if (!Array.isArray(list) || !list.every((entry) => typeof entry === "object" && entry !== null))
+    unusable(which, "it is no list of files");
+  return list as Entry[];
+}
+
+/** The next page. Wherever it is said to be: the token that may read the model goes to its hub alone. */
+function nextOf(response: Response, origin: string): string | undefined {
+  const link = /<([^>]+)>\s*;\s*rel="?next"?/.exec(response.headers.get("link") ?? "")?.[1];
+  if (link === undefined) return undefined;
+  const { pathname, search } = new URL(link, origin);
+  return `${origin}${pathname}${search}`;
+}
+
 /** True for a path below the folder; what is none is no business of ours. */
 function isPlainPath(path: unknown): path is string {
   if (typeof path !== "string" || /[\\:]|\p{Cc}/u.test(path)) return false;
@@ -61,55 +111,20 @@ function isPlainPath(path: unknown): path is string {
 }
 
 /** How long a file is, and what its contents must give. */
-function contentsOf(
-  which: string,
-  entry: {
-    readonly path: string;
-    readonly size: number;
-    readonly oid?: string;
-    readonly lfs?: { readonly oid: string; readonly size: number };
-  },
-): Pick<RemoteFile, "size" | "checksum"> {
-  const size: unknown = entry.lfs?.size ?? entry.size;
-  const value: unknown = entry.lfs?.oid ?? entry.oid;
+function contentsOf(which: string, path: string, entry: Entry): Pick<RemoteFile, "size" | "checksum"> {
+  const { lfs } = entry;
+  const hasLfs = lfs !== undefined && lfs !== null;
+  const size = hasLfs ? lfs.size : entry.size;
+  const value = hasLfs ? lfs.oid : entry.oid;
   if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0)
-    unusable(which, `the size of "${entry.path}" is ${String(size)}`);
-  if (typeof value !== "string" || value === "") unusable(which, `"${entry.path}" has no checksum`);
-  return { size, checksum: { kind: entry.lfs ? "sha256" : "git", value } };
+    unusable(which, `the size of "${path}" is ${String(size)}`);
+  if (typeof value !== "string" || value === "") unusable(which, `"${path}" has no checksum`);
+  return { size, checksum: { kind: hasLfs ? "sha256" : "git", value } };
 }
 
-/** Fetches pages of one hub, so many and so long at most. */
-function boundedFetch(which: string, hubUrl: string, signal: AbortSignal | undefined): typeof fetch {
-  let pages = 0;
-  const { origin } = new URL(hubUrl);
-  return async (input, init) => {
-    if (++pages > mostPages) unusable(which, `it has more than ${mostPages} pages`);
-    // Wherever a page says that the next one is: the token that may read the model goes to its hub alone.
-    const { pathname, search } = new URL(input instanceof Request ? input.url : String(input));
-    const response = await fetch(new URL(pathname + search, origin), { ...init, signal: signal ?? null });
-    if (response.body === null) return response;
-    let bytes = 0;
-    const counted = new TransformStream<Uint8Array, Uint8Array>({
-      transform(chunk, controller) {
-        bytes += chunk.length;
-        if (bytes > mostPageBytes) unusable(which, `a page of it has more than ${mostPageBytes} bytes`);
-        controller.enqueue(chunk);
-      },
-    });
-    const { status, statusText, headers } = response;
-    return new Response(response.body.pipeThrough(counted), { status, statusText, headers });
-  };
-}
-
-function refusalText(which: string, status: unknown, cause: unknown): string {
+function refusalText(which: string, status: number): string {
   if (status === 404) return `${which} is neither a folder nor a model that the hub knows (404)`;
   if (status === 401 || status === 403)
     return `${which} is no folder, and the hub shows no such model without leave (${status}): check the name, or set HF_TOKEN to a token that may read it`;
-  return `${which} is no folder, and the hub cannot be asked for it: ${innermost(cause)}`;
-}
-
-function innermost(cause: unknown): string {
-  let inner = cause;
-  while (inner instanceof Error && inner.cause instanceof Error) inner = inner.cause;
-  return inner instanceof Error ? inner.message : String(inner);
+  return `${which} is no folder, and the hub cannot be asked for it: it answered ${status}`;
 }

@@ -157,7 +157,8 @@ async function openFile(
   try {
     return await (given === undefined ? platform.openBeside(model.path ?? "", location) : platform.open(given));
   } catch (error) {
-    return fail(tensor, `cannot be opened: ${error instanceof Error ? error.message : String(error)}`, error);
+    const why = error instanceof Error ? error.message : String(error);
+    return fail(tensor, `cannot be opened: ${why}; it belongs beside the model's file: fetch it again, whole`, error);
   }
 }
 

@@ -1,8 +1,8 @@
 /** Pairs as a caller names them: which output is an input's next content, whatever their names and structure suggest. Checked here. */
 import { InsituError } from "../base/error.js";
-import { isKnown, sameShape } from "../graph/dim.js";
 import { factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
+import { carriedPairs } from "./carried-pairs.js";
 import { candidatePairs, choosePairs, mayBecome, type Pair } from "./pairs.js";
 
 /** Present by past: names of outputs by names of inputs. */
@@ -41,26 +41,7 @@ export function findPairs(
 ): { readonly pairs: readonly Pair[]; readonly candidates: readonly Pair[] } {
   const candidates = candidatePairs(graph);
   const chosen = choosePairs(graph, candidates, namedPairs(graph, pairs, candidates), asFiled);
-  return { pairs: [...chosen, ...carriedOn(graph, chosen)], candidates };
-}
-
-/**
- * States without rows that no structure shows, such as what a convolution looks back on, cut anew each time: an input called past, of a size that
- * only the batch changes, and the output of the same shape and name that is called present.
- */
-function carriedOn(graph: Graph, chosen: readonly Pair[]): Pair[] {
-  const [pasts, presents] = [new Set(chosen.map(({ past }) => past)), new Set(chosen.map(({ present }) => present))];
-  return graph.inputs.flatMap((past) => {
-    const [, ...sizes] = past.fact?.shape ?? [];
-    const names = ["past_key_values", "past"].map((word) => past.name.replace(word, "present"));
-    if (pasts.has(past) || past.initializer !== undefined || sizes.length === 0 || !sizes.every(isKnown)) return [];
-    const present = graph.outputs.find((output) => output.name !== past.name && names.includes(output.name));
-    if (present === undefined || presents.has(present) || past.fact?.type !== present.fact?.type) return [];
-    // What is cut by a length that data decide has the size that the file declares, or a run says that it has not.
-    const shapes = [present.fact?.shape, present.declared?.shape];
-    const isSame = shapes.some((shape) => shape !== undefined && sameShape(past.fact!.shape!, shape));
-    return isSame ? [carried(past, present)] : [];
-  });
+  return { pairs: [...chosen, ...carriedPairs(graph, chosen)], candidates };
 }
 
 /** The pairs that are named. `candidates` are those that structure suggests; an output that is none of them is copied into its past. */

@@ -13,7 +13,7 @@ export function setBaseUrl(url: string): void {
 }
 
 /** The URL relative to the page. */
-function resolveUrl(path: string): URL {
+export function resolveUrl(path: string): URL {
   try {
     return new URL(path, baseUrl ?? globalThis.document?.baseURI ?? globalThis.location?.href);
   } catch (cause) {

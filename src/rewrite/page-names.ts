@@ -34,6 +34,9 @@ export const pageInputs = { slots: "slot_mapping", tables: "block_tables", lengt
 /** The input that says where each sequence's tokens begin in a packed batch, and where the last one's end. */
 export const packedInput = "query_starts";
 
+/** The input that says where each sequence's states without rows lie, one for each sample. */
+export const stateInput = "state_slots";
+
 /** The input that says of which tokens logits are computed: their numbers among all tokens of a run. */
 export const logitRows = "logit_rows";
 

@@ -8,8 +8,9 @@ import { type AttributeInput, float, node as makeNode, value as makeValue } from
 import type { Model, ModelAttribute, ModelNode, ModelValue } from "../onnx/model.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { ModelEdit, readsOf } from "./model-edit.js";
-import { packedInput, type PageLayout, pageInputs, type PagesOptions, sumsName } from "./page-names.js";
+import { packedInput, type PageLayout, pageInputs, type PagesOptions, stateInput, sumsName } from "./page-names.js";
 import { type CacheTrail, type LayoutStep, ModelReader } from "./page-trail.js";
+import { poolStates, statesOf } from "./pooled-states.js";
 
 const domain = "insitu";
 
@@ -18,6 +19,12 @@ const keptAttributes = ["is_causal", "scale", "softcap", "left_window_size", "ri
 
 /** The model on pages. Throws `invalid-graph`, naming node and reason, for what cannot be paged. */
 export function pageModel(model: Model, options: PagesOptions = {}): Model {
+  const states = statesOf(model);
+  if (states.size > 0 && (options.packed === true || options.perHead === true))
+    throw new InsituError(
+      "invalid-argument",
+      `the model keeps "${[...states.keys()][0]}", a state without rows, which reads the tokens of one text in one run: leave the options packed and perHead out`,
+    );
   const reader = new ModelReader(model);
   const edit = new ModelEdit(model);
   const attentions = model.graph.nodes.filter(({ opType, domain: of }) => opType === "Attention" && of === "");
@@ -30,7 +37,11 @@ export function pageModel(model: Model, options: PagesOptions = {}): Model {
       "the model has no Attention whose keys and values TensorScatter writes: rewrite it first (insitu rewrite)",
     );
   const packed = options.packed === true;
-  for (const name of [...Object.values(pageInputs), ...(packed ? [packedInput] : [])])
+  for (const name of [
+    ...Object.values(pageInputs),
+    ...(packed ? [packedInput] : []),
+    ...(states.size > 0 ? [stateInput] : []),
+  ])
     if (edit.isTaken(name))
       throw new InsituError(
         "invalid-graph",
@@ -68,7 +79,7 @@ export function pageModel(model: Model, options: PagesOptions = {}): Model {
   const changed = edit.finish();
   checkReaders(changed, caches);
   const stale = new Set([...written, ...changed.graph.outputs.map(({ name }) => name)]);
-  return {
+  const paged: Model = {
     ...changed,
     opsets: new Map([...changed.opsets, [domain, 1]]),
     graph: {
@@ -77,6 +88,7 @@ export function pageModel(model: Model, options: PagesOptions = {}): Model {
       valueInfo: changed.graph.valueInfo.filter(({ name }) => !stale.has(name)),
     },
   };
+  return poolStates(paged, states, String(batch));
 }
 
 /** The caches that an Attention reads, or why they cannot be paged. */

@@ -4,6 +4,7 @@
  */
 import { type Dim, isKnown, symbol } from "../graph/dim.js";
 import { type Graph, type Node, readsOf, type Value } from "../graph/graph.js";
+import { findPairs } from "../plan/named-pairs.js";
 import { spend } from "./effort.js";
 import { Elements } from "./elements.js";
 import { Ranges } from "./ranges.js";
@@ -84,7 +85,22 @@ export function findTrails(graph: Graph): Trails {
   for (const past of inputs) if (!taken.has(past) && !shown.has(past)) lost.push(...unfinished(past, graph, presents));
   const place = new Map(graph.inputs.map((value, at) => [value, at]));
   found.sort((a, b) => place.get(a.past)! - place.get(b.past)!);
-  return { found, lost };
+  // Nor is what keeps its size and has no rows: it stays as it is.
+  const states = lost.length === 0 ? new Map<Value, Value>() : statesWithoutRows(graph);
+  return { found, lost: lost.filter(({ from }) => !states.has(from)) };
+}
+
+/** States that have no rows, and what becomes of them: they stay as they are, whatever becomes of the caches. */
+export function statesWithoutRows(graph: Graph): ReadonlyMap<Value, Value> {
+  const { pairs } = findPairs(graph, {});
+  const isWithoutRows = ({ past, kind, axis, writers }: (typeof pairs)[number]): boolean =>
+    kind === "update" &&
+    axis === undefined &&
+    past.fact?.shape?.slice(1).every(isKnown) === true &&
+    writers.every(({ op }) =>
+      Object.values(op.effects).every((effect) => effect.kind === "update" && effect.general !== true),
+    );
+  return new Map(pairs.filter(isWithoutRows).map(({ past, present }) => [past, present]));
 }
 
 /** The trail behind an output; undefined where nothing on the way looks like a cache. */

@@ -52,6 +52,7 @@ export function verify(model: Model, analysis: Analysis, widened: ReadonlyMap<st
     });
   }
   const caches = new Set(analysis.trails.map(({ present }) => present.name));
+  const inferred = inferredBefore(analysis);
   for (const node of graph.nodes) {
     for (const value of node.outputs) {
       if (value === undefined || caches.has(value.name)) continue;
@@ -62,7 +63,7 @@ export function verify(model: Model, analysis: Analysis, widened: ReadonlyMap<st
           "invalid-graph",
           `${node.label} reads a cache in a way that is not understood: "${value.name}" would be ${shapeText(now.shape)}`,
         );
-      if (!sameButForSamples(then.shape, now.shape))
+      if (!sameButForSamples(then.shape, now.shape) && !sameButForSamples(inferred().get(value.name), now.shape))
         throw new InsituError(
           "invalid-graph",
           `${node.label} would make "${value.name}" ${shapeText(now.shape)} instead of ${shapeText(then.shape)} once positions differ between samples`,
@@ -70,6 +71,23 @@ export function verify(model: Model, analysis: Analysis, widened: ReadonlyMap<st
     }
   }
   return { graph, facts };
+}
+
+/** Shapes as they follow from the inputs of the model as it was, by name: those that its file only declares are not among them. Asked for where that matters. */
+function inferredBefore({ whole }: Analysis): () => ReadonlyMap<string, Shape> {
+  let known: Map<string, Shape> | undefined;
+  return () => {
+    if (known !== undefined) return known;
+    const facts: Facts = new Map();
+    inferBody(
+      whole,
+      whole.inputs.map(({ fact }) => fact!),
+      facts,
+    );
+    known = new Map();
+    for (const [{ name }, { shape }] of facts) if (shape !== undefined) known.set(name, shape);
+    return known;
+  };
 }
 
 function mentionsCapacity({ shape, integers }: Fact): boolean {

@@ -30,6 +30,8 @@ export interface SchedulerOptions {
   readonly watermark: number;
   /** How often a text may have to begin again. */
   readonly mostPreemptions: number;
+  /** True if parts of prompts end with a block where they can: there what has no rows can be taken over. */
+  readonly wholeBlocks?: boolean;
 }
 
 /** Steps in which a tenant that has come is new, and those that such ones have before all others have one. */
@@ -259,12 +261,22 @@ export class Scheduler {
 
   /** Tokens that a text reads now: none where another one is reading the same beginning, which it can take over afterwards. */
   #chunkOf(text: ScheduledText, most: number, step: Step): number {
-    const count = Math.min(most, text.length - text.computed);
+    const count = this.#partOf(text, Math.min(most, text.length - text.computed));
     // The last token is read in any case: its logits are wanted.
     const names = this.#blocks.names(text.id, text.computed, Math.min(text.computed + count, text.length - 1));
     if (names.length > 0 && step.names.has(names[0])) return 0;
     for (const name of names) step.names.add(name);
     return count;
+  }
+
+  /** Tokens of a part that ends with a block, where parts do and one ends there. */
+  #partOf({ length, computed }: ScheduledText, count: number): number {
+    const { blockSize, wholeBlocks = false } = this.#options;
+    if (!wholeBlocks) return count;
+    // The last token is read in any case: its logits are wanted.
+    const end = Math.min(computed + count, length - 1);
+    const whole = end - (end % blockSize) - computed;
+    return whole > 0 ? whole : count;
   }
 
   #read(text: ScheduledText, count: number, step: Step): void {

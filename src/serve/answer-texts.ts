@@ -55,7 +55,7 @@ export async function answerTexts(prepared: ReadyTexts, tools: AnswerTools): Pro
 function begin(prepared: ReadyTexts, tools: AnswerTools, listener: GroupListener): { readonly stop: () => void } {
   const { model, metrics, client, record } = tools;
   const watch = (): TokenWatch => {
-    const measured = metrics.watch(record.came);
+    const measured = metrics.watch(record.came, model.name);
     return {
       ...measured,
       first: () => {

@@ -69,6 +69,16 @@ export interface StoreFigures {
   readonly leastTokens: number;
 }
 
+/** The pool of pages as one tenant may see it: of others it is told how many blocks they have. */
+export interface EnginePool {
+  /** Rows in a block, and bytes of one row in all layers. */
+  readonly blockSize: number;
+  readonly rowBytes: number;
+  readonly blocks: readonly { readonly use: "free" | "kept" | "own" | "shared" | "other"; readonly rows: number }[];
+  /** The tenant's texts in the making, with their blocks in order. */
+  readonly texts: readonly { readonly id: string; readonly rows: number; readonly blocks: readonly number[] }[];
+}
+
 /** Runs texts. */
 export interface Engine {
   /** Tokens that a prompt and its text may take together. */
@@ -89,6 +99,8 @@ export interface Engine {
   readonly warm?: (limitMilliseconds?: number) => Promise<void>;
   /** Resolves once no text can be made any more, with why: all texts have failed with it, and what is asked later throws it. Left out where that is not known. */
   readonly lost?: Promise<Error>;
+  /** The pool, for a tenant; left out where there is none. */
+  readonly pool?: (tenant: string) => EnginePool;
   /** What /metrics tells of the engine. */
   figures(): EngineFigures;
   /** Takes nothing in any more, and is done when all texts are, or when the time is up: what is left then fails with "closed". */

@@ -69,13 +69,19 @@ const vllmCounters: readonly Figure[] = [
   ["vllm:gpu_prefix_cache_hits_total", "Prefix cache hits, in tokens (older name).", (of) => of.reusedTokens],
 ];
 
-type Measure = (seconds: number) => void;
-type TextCount = (finish: Finish) => void;
+type Measure = (seconds: number, model: string) => void;
+type TextCount = (finish: Finish, model: string) => void;
+
+/** What engines are doing, by the names of their models. */
+type FiguresByModel = () => readonly (readonly [model: string, figures: EngineFigures])[];
+/** How a metric says which model it is of. */
+type LabelsOf = (model: string) => Record<string, string>;
 
 /** The measures of one server. */
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #figures: () => EngineFigures | undefined;
+  readonly #figures: FiguresByModel;
+  readonly #models: readonly string[];
   readonly #firstToken: readonly Measure[];
   readonly #token: readonly Measure[];
   readonly #whole: readonly Measure[];
@@ -83,25 +89,28 @@ export class Metrics {
   readonly #texts: readonly TextCount[];
   readonly #losses: Counter<"why">;
 
-  constructor(dialect: "insitu" | "vllm", model: string, figures: () => EngineFigures | undefined) {
+  /** `models`: their names, where there are several: metrics say then which they are of, as vLLM's always do. */
+  constructor(dialect: "insitu" | "vllm", model: string, figures: FiguresByModel, models: readonly string[] = []) {
     this.#figures = figures;
+    this.#models = models.length === 0 ? [model] : models;
     const isVllm = dialect === "vllm";
-    // vLLM's metrics say which model they are of.
-    for (const each of gauges) this.#gauge(each, {});
-    for (const each of counters) this.#counter(each, {});
+    const own: LabelsOf = (name) => Object.fromEntries(models.length === 0 ? [] : [["model", name]]);
+    const vllmLabels: LabelsOf = (name) => ({ model_name: name });
+    for (const each of gauges) this.#gauge(each, own);
+    for (const each of counters) this.#counter(each, own);
     if (isVllm) {
-      for (const each of vllmGauges) this.#gauge(each, { model_name: model });
-      for (const each of vllmCounters) this.#counter(each, { model_name: model });
+      for (const each of vllmGauges) this.#gauge(each, vllmLabels);
+      for (const each of vllmCounters) this.#counter(each, vllmLabels);
       this.#cacheInfo();
     }
     const registers = [this.#registry];
-    const histogram = (name: string, help: string, buckets: number[], labels: Record<string, string>): Measure => {
-      const made = new Histogram({ name, help, buckets, labelNames: Object.keys(labels), registers });
-      return (seconds) => made.observe(labels, seconds);
+    const histogram = (name: string, help: string, buckets: number[], labels: LabelsOf): Measure => {
+      const made = new Histogram({ name, help, buckets, labelNames: Object.keys(labels("")), registers });
+      return (seconds, of) => made.observe(labels(of), seconds);
     };
     const both = (name: string, vllm: readonly string[], help: string, buckets: number[]): Measure[] => [
-      histogram(`insitu_${name}`, help, buckets, {}),
-      ...(isVllm ? vllm.map((other) => histogram(`vllm:${other}`, help, buckets, { model_name: model })) : []),
+      histogram(`insitu_${name}`, help, buckets, own),
+      ...(isVllm ? vllm.map((other) => histogram(`vllm:${other}`, help, buckets, vllmLabels)) : []),
     ];
     this.#firstToken = both(
       "first_token_seconds",
@@ -133,16 +142,16 @@ export class Metrics {
       labelNames: ["why"],
       registers,
     });
-    const texts = (name: string, labels: Record<string, string>, reasonOf: (finish: Finish) => string): TextCount => {
-      const labelNames = [...Object.keys(labels), "finished_reason"];
+    const texts = (name: string, labels: LabelsOf, reasonOf: (finish: Finish) => string): TextCount => {
+      const labelNames = [...Object.keys(labels("")), "finished_reason"];
       const made = new Counter({ name, help: "Texts by how they ended.", labelNames, registers });
-      return (finish) => made.inc({ ...labels, finished_reason: reasonOf(finish) });
+      return (finish, of) => made.inc({ ...labels(of), finished_reason: reasonOf(finish) });
     };
     // vLLM has no word for calls of tools.
     const vllmReason = (finish: Finish): string => (finish === "length" ? "length" : "stop");
     this.#texts = [
-      texts("insitu_texts_total", {}, (finish) => finish),
-      ...(isVllm ? [texts("vllm:request_success_total", { model_name: model }, vllmReason)] : []),
+      texts("insitu_texts_total", own, (finish) => finish),
+      ...(isVllm ? [texts("vllm:request_success_total", vllmLabels, vllmReason)] : []),
     ];
   }
 
@@ -161,52 +170,55 @@ export class Metrics {
     this.#losses.inc({ why });
   }
 
-  /** Measures one text of a request that came at this moment. */
-  watch(came: number): TokenWatch {
+  /** Measures one text of a request that came at this moment, for a model. */
+  watch(came: number, model: string): TokenWatch {
     let last = came;
     const observe = (measures: readonly Measure[], since: number): void => {
       last = performance.now();
-      for (const measure of measures) measure((last - since) / 1000);
+      for (const measure of measures) measure((last - since) / 1000, model);
     };
     return {
       first: () => observe(this.#firstToken, came),
       next: () => observe(this.#token, last),
       ended: (finish) => {
         observe(this.#whole, came);
-        for (const count of this.#texts) count(finish);
+        for (const count of this.#texts) count(finish, model);
       },
     };
   }
 
-  #gauge([name, help, read]: Figure, labels: Record<string, string>): void {
-    const figures = this.#figures;
+  #gauge([name, help, read]: Figure, labels: LabelsOf): void {
+    const [figures, models] = [this.#figures, this.#models];
     void new Gauge({
       name,
       help,
-      labelNames: Object.keys(labels),
+      labelNames: Object.keys(labels("")),
       registers: [this.#registry],
       collect() {
-        const now = figures();
-        this.set(labels, now === undefined ? 0 : read(now));
+        const now = new Map(figures());
+        for (const model of models) this.set(labels(model), now.has(model) ? read(now.get(model)!) : 0);
       },
     });
   }
 
   /** The engine counts by itself: what is new since it was asked last is added. */
-  #counter([name, help, read]: Figure, labels: Record<string, string>): void {
-    const figures = this.#figures;
-    let told = 0;
+  #counter([name, help, read]: Figure, labels: LabelsOf): void {
+    const [figures, models] = [this.#figures, this.#models];
+    const told = new Map<string, number>();
     void new Counter({
       name,
       help,
-      labelNames: Object.keys(labels),
+      labelNames: Object.keys(labels("")),
       registers: [this.#registry],
       collect() {
-        const now = figures();
-        const count = now === undefined ? 0 : read(now);
-        // An engine in the place of a lost one counts from 0.
-        this.inc(labels, count >= told ? count - told : count);
-        told = count;
+        const now = new Map(figures());
+        for (const model of models) {
+          const before = told.get(model) ?? 0;
+          const count = now.has(model) ? read(now.get(model)!) : 0;
+          // An engine in the place of one that is gone counts from 0.
+          this.inc(labels(model), count >= before ? count - before : count);
+          told.set(model, count);
+        }
       },
     });
   }
@@ -219,9 +231,9 @@ export class Metrics {
       labelNames: ["block_size", "num_gpu_blocks"],
       registers: [this.#registry],
       collect() {
-        const now = figures();
         this.reset();
-        if (now !== undefined) this.set({ block_size: String(now.blockSize), num_gpu_blocks: String(now.blocks) }, 1);
+        for (const [, now] of figures())
+          this.set({ block_size: String(now.blockSize), num_gpu_blocks: String(now.blocks) }, 1);
       },
     });
   }

@@ -1,8 +1,17 @@
 /** What a server is told: its limits, keys and manners, with what each is where nobody says. */
-import { checkCallback, checkChoice, checkCount, checkName, checkRule, optionsWithoutNull } from "../base/arguments.js";
+import {
+  checkCallback,
+  checkChoice,
+  checkCount,
+  checkName,
+  checkObject,
+  checkRule,
+  optionsWithoutNull,
+} from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
+import type { TextEmbedder } from "../generate/text-embedder.js";
 import type { Engine } from "./engine.js";
 import type { PrefixStore } from "./running/prefix-store.js";
 import type { RequestLimits } from "./wire/limits.js";
@@ -85,6 +94,14 @@ export interface ServerOptions {
   readonly reload?: () => Promise<LanguageModel>;
   /** Hears in a sentence when the model was lost, and when it is there again. */
   readonly tell?: (line: string) => void;
+  /** Embedding models and cross encoders by their names, for /v1/embeddings and /v1/rerank; they are their owner's to release. */
+  readonly embedders?: Readonly<Record<string, TextEmbedder>>;
+  /** Other names of models, such as `{ "gpt-4o": "qwen3-0.6b" }`: for programs whose names are fixed. */
+  readonly aliases?: Readonly<Record<string, string>>;
+  /** Bytes that all models that are loaded may take together, where there are several; no bound where left out. */
+  readonly memory?: number;
+  /** Seconds that a model stays loaded which nobody asks, where there are several; as long as there is room where left out. */
+  readonly keepAlive?: number;
 }
 
 /** Options without gaps. */
@@ -103,6 +120,10 @@ export interface ServerSettings {
   readonly logPrompts: boolean;
   readonly reload: (() => Promise<LanguageModel>) | undefined;
   readonly tell: (line: string) => void;
+  readonly aliases: ReadonlyMap<string, string>;
+  readonly embedders: ReadonlyMap<string, TextEmbedder>;
+  readonly memory: number;
+  readonly keepAlive: number;
 }
 
 const serverOptionNames: OptionNames<ServerOptions> = {
@@ -121,6 +142,10 @@ const serverOptionNames: OptionNames<ServerOptions> = {
   engine: true,
   reload: true,
   tell: true,
+  aliases: true,
+  embedders: true,
+  memory: true,
+  keepAlive: true,
 };
 
 const serverLimitNames: OptionNames<ServerLimits> = {
@@ -149,6 +174,12 @@ const usualLimits: ServerLimits = {
 export function readServerOptions(given?: ServerOptions): ServerSettings {
   const options = optionsWithoutNull("the options of createServer", given, serverOptionNames);
   const { model = "insitu", apiKeys = [], cors = [], metricsDialect = "insitu", maxQueue = 256 } = options;
+  const { aliases = {}, embedders = {}, memory = Infinity, keepAlive = Infinity } = options;
+  checkObject("option aliases", aliases);
+  checkObject("option embedders", embedders);
+  for (const [alias, name] of Object.entries(aliases)) checkName(`option aliases: what ${alias} stands for`, name);
+  checkRule("option memory", memory, "a number of bytes above 0", memory > 0);
+  checkRule("option keepAlive", keepAlive, "a number of seconds from 0 on", keepAlive >= 0);
   checkCount("option maxQueue", maxQueue);
   checkCount("option maxRunning", options.maxRunning, 1);
   checkName("option model", model);
@@ -178,5 +209,9 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
     logPrompts: options.logPrompts === true,
     reload: options.reload,
     tell: options.tell ?? (() => {}),
+    aliases: new Map(Object.entries(aliases)),
+    embedders: new Map(Object.entries(embedders)),
+    memory,
+    keepAlive,
   };
 }

@@ -1,5 +1,5 @@
 /** What requests that begin alike have in common, in a word: told with an answer, and sent back by clients so that balancers keep them together. */
-import { sha256 } from "../cache/sha256.js";
+import { sha256 } from "../base/sha256.js";
 
 /** The header, of requests and answers. */
 export const prefixHeader = "x-insitu-prefix";

@@ -7,36 +7,41 @@ import { cors } from "hono/cors";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
+import type { TextEmbedder } from "../generate/text-embedder.js";
 import { type AnswerTools, answerTexts } from "./answer-texts.js";
 import { BodyPlaces } from "./body-places.js";
-import type { Engine } from "./engine.js";
-import { withBreakEven } from "./running/break-even.js";
-import { createEngine } from "./running/create-engine.js";
+import type { Engine, EngineFigures } from "./engine.js";
+import { engineFor } from "./engine-for.js";
 import { type Client, Keys } from "./keys.js";
 import { Metrics } from "./metrics.js";
 import { ModelLife, usualRetry } from "./model-life.js";
-import { oneAtATime } from "./one-at-a-time.js";
+import { ModelList } from "./model-list.js";
 import { type OpenRequest, OpenRequests } from "./open-requests.js";
 import { readServerOptions, type ServerOptions, type ServerSettings } from "./options.js";
 import { pageResponse } from "./page.js";
 import { givenPrefixKey, prefixHeader, prefixKey } from "./prefix-key.js";
 import { withJson } from "./read-json.js";
+import { requirePlace } from "./require-place.js";
 import { Refusals } from "./refusals.js";
 import { ClientGone, clientGone, RequestEnd } from "./request-end.js";
 import { RequestRecord } from "./request-record.js";
-import { ApiError, apiErrorOf, errorText } from "./wire/api-error.js";
+import { ApiError, apiErrorOf, badField, errorText } from "./wire/api-error.js";
+import { cacheBody, planBody } from "./wire/cache.js";
 import { prepareChat } from "./wire/chat.js";
 import { prepareCompletion } from "./wire/completions.js";
-import { prepareEmbeddings } from "./wire/embeddings.js";
+import { prepareEmbedded, prepareEmbeddings } from "./wire/embeddings.js";
 import type { RequestLimits } from "./wire/limits.js";
 import type { Prepared } from "./wire/prepared.js";
+import { prepareRanked, prepareRerank } from "./wire/rerank.js";
 import { prepareResponse } from "./wire/responses.js";
+import { type ModelSource, ServedModels, type TakenModel } from "./served-models.js";
 import { ServedModel } from "./wire/served-model.js";
 import { detokenize, tokenize } from "./wire/tokens.js";
 import { WorkTurns } from "./work-turns.js";
 
 export type { LogEntry, ServerLimits, ServerOptions } from "./options.js";
 export type { Engine } from "./engine.js";
+export type { ModelSource } from "./served-models.js";
 export { oneAtATime } from "./one-at-a-time.js";
 
 /** What a server does right now. */
@@ -58,35 +63,27 @@ export interface Server {
 
 /** What is made of a request's body, which is needed no more then. */
 type Reading<T> = (body: unknown, model: ServedModel, limits: RequestLimits) => Promise<T>;
+/** The same for an embedding model. */
+type Embedding<T> = (body: unknown, name: string, embedder: TextEmbedder, limits: RequestLimits) => Promise<T>;
 /** An answer that is one object. */
 type Answering = (signal: AbortSignal, client: Client) => Promise<object>;
 interface AskedTools extends AnswerTools {
-  /** Reads the body and makes something of it; from then on the request counts as open. */
-  read<T>(read: Reading<T>): Promise<T>;
+  /** Reads the body and makes something of it, for the model that it names; from then on the request counts as open. */
+  read<T>(read: Reading<T>, embeds?: Embedding<T>): Promise<T>;
 }
 interface Env {
   Variables: { record: RequestRecord; client: Client };
 }
 type Asked = Context<Env>;
 
-/** Makes a server of a model, or of one that is still being loaded. */
-export function createServer(lm: LanguageModel | Promise<LanguageModel>, options?: ServerOptions): Server {
+/** Makes a server of a model, or of one that is still being loaded; or of several, which it loads when they are asked for and lets go of. */
+export function createServer(
+  models: LanguageModel | Promise<LanguageModel> | readonly ModelSource[],
+  options?: ServerOptions,
+): Server {
   const settings = readServerOptions(options);
-  return new HttpServer(Promise.resolve(lm), settings, options?.engine ?? ((loaded) => engineFor(loaded, settings)));
-}
-
-/** Many texts at a time where the model lies on pages, else one after the other. */
-async function engineFor(lm: LanguageModel, settings: ServerSettings): Promise<Engine> {
-  const { maxQueue, maxRunning, prefixes } = settings;
-  if (lm.pages === undefined) return oneAtATime(lm, maxQueue);
-  const decoder = lm.pagedDecoder;
-  return createEngine(lm, {
-    mostWaiting: maxQueue,
-    ...(maxRunning === undefined ? {} : { mostRunning: maxRunning }),
-    ...(prefixes === undefined || decoder === undefined
-      ? {}
-      : { prefixes: await withBreakEven(await prefixes, decoder, lm.vocabulary) }),
-  });
+  const given = Array.isArray(models) ? (models as readonly ModelSource[]) : Promise.resolve(models as LanguageModel);
+  return new HttpServer(given, settings, options?.engine ?? ((loaded) => engineFor(loaded, settings)));
 }
 
 class HttpServer implements Server {
@@ -99,7 +96,10 @@ class HttpServer implements Server {
   readonly #places = new BodyPlaces();
   readonly #turns = new WorkTurns();
   readonly #refusals = new Refusals();
-  readonly #life: ModelLife;
+  /** The one model; none where there are several. */
+  readonly #life: ModelLife | undefined;
+  readonly #models: ServedModels | undefined;
+  readonly #list: ModelList;
   /** Set once the server takes nothing in any more. */
   #ending: "draining" | "closed" | undefined;
 
@@ -112,45 +112,61 @@ class HttpServer implements Server {
   };
 
   constructor(
-    lm: Promise<LanguageModel>,
+    given: Promise<LanguageModel> | readonly ModelSource[],
     settings: ServerSettings,
     makeEngine: (lm: LanguageModel) => Engine | Promise<Engine>,
   ) {
     this.#settings = settings;
     this.#open = new OpenRequests(settings.limits);
     this.#keys = new Keys(settings.apiKeys, settings.sharePrefixes);
-    this.#metrics = new Metrics(settings.metricsDialect, settings.model, () => this.#life.model?.engine.figures());
+    this.#metrics = new Metrics(
+      settings.metricsDialect,
+      settings.model,
+      this.#figures,
+      "then" in given ? [] : given.map(({ name }) => name),
+    );
     this.#app = this.#routes();
-    this.#life = new ModelLife(lm, {
-      prepare: (loaded) => this.#prepare(loaded, makeEngine),
-      reload: settings.reload,
-      tell: settings.tell,
-    });
-    this.ready = this.#life.ready;
+    const { reload, tell, memory, keepAlive } = settings;
+    if ("then" in given) {
+      const prepare = (lm: LanguageModel): Promise<ServedModel> => this.#prepare(lm, settings.model, makeEngine);
+      this.#life = new ModelLife(given, { prepare, reload, tell });
+      this.ready = this.#life.ready;
+    } else {
+      const prepare = (lm: LanguageModel, name: string): Promise<ServedModel> => this.#prepare(lm, name, makeEngine);
+      this.#models = new ServedModels(given, { memory, keepAlive, prepare, tell });
+      this.ready = this.#models.begin();
+    }
+    this.#list = new ModelList(settings, this.#models);
     // Who does not ask for it hears of it from /health.
     this.ready.catch(() => void (this.#ending = "closed"));
   }
 
   get status(): ServerStatus {
-    return this.#ending ?? this.#life.status;
+    return this.#ending ?? this.#life?.status ?? "ready";
   }
 
   async drain(limitMilliseconds = 30_000): Promise<void> {
     if (this.#ending === "closed") return;
     this.#ending = "draining";
-    await this.#life.model?.engine.drain(limitMilliseconds);
+    await this.#life?.model?.engine.drain(limitMilliseconds);
+    await this.#models?.drain(limitMilliseconds);
     await this.close();
   }
 
   async close(): Promise<void> {
     this.#ending = "closed";
-    await this.#life.close();
+    await this.#life?.close();
+    await this.#models?.close();
   }
 
-  async #prepare(lm: LanguageModel, makeEngine: (lm: LanguageModel) => Engine | Promise<Engine>): Promise<ServedModel> {
+  async #prepare(
+    lm: LanguageModel,
+    name: string,
+    makeEngine: (lm: LanguageModel) => Engine | Promise<Engine>,
+  ): Promise<ServedModel> {
     if (typeof lm !== "object" || lm === null || !("tokenizer" in lm))
       throw new InsituError("invalid-argument", `a server is made of a language model, got ${valueText(lm)}`);
-    return new ServedModel(lm, await makeEngine(lm), this.#settings.model, this.#turns);
+    return new ServedModel(lm, await makeEngine(lm), name, this.#turns, new Set(this.#list.aliasesOf(name)));
   }
 
   #routes(): Hono<Env> {
@@ -175,25 +191,28 @@ class HttpServer implements Server {
         }),
       );
     app.use(async (c, next) => {
-      this.#requirePlace(c);
+      requirePlace(c.req.raw, this.#settings);
       await next();
     });
-    app.get("/", () => pageResponse());
+    app.get("/", async () => (await pageResponse("/"))!);
     app.get("/health", () => this.#health());
     app.get("/metrics", () => this.#metrics.response());
     for (const path of ["/v1/*", "/tokenize", "/detokenize"]) app.use(path, (c, next) => this.#authorize(c, next));
     this.#texts(app, "/v1/chat/completions", prepareChat);
     this.#texts(app, "/v1/completions", prepareCompletion);
     this.#texts(app, "/v1/responses", prepareResponse);
-    this.#plain(app, "/v1/embeddings", prepareEmbeddings);
+    this.#plain(app, "/v1/embeddings", prepareEmbeddings, prepareEmbedded);
+    this.#plain(app, "/v1/rerank", prepareRerank, prepareRanked);
     this.#plain(app, "/tokenize", tokenize);
     this.#plain(app, "/detokenize", detokenize);
-    app.get("/v1/models", (c) => c.json({ object: "list", data: [this.#describe()] }));
+    app.get("/v1/cache", (c) => c.json(cacheBody(this.#lookedAt(c)?.engine.pool?.(c.get("client").tenant))));
+    app.get("/v1/cache/plan", (c) => c.json(planBody(this.#lookedAt(c))));
+    app.get("/v1/models", (c) => c.json({ object: "list", data: this.#list.described(this.#requireOpen()) }));
     app.get("/v1/models/:model{.+}", (c) => {
-      this.#requireModel().requireName(c.req.param("model"));
-      return c.json(this.#describe());
+      const name = this.#list.nameOf(c.req.param("model"));
+      return c.json(this.#list.described(this.#requireOpen()).find(({ id }) => id === name));
     });
-    app.notFound((c) => this.#notFound(c));
+    app.notFound(async (c) => (c.req.method === "GET" && (await pageResponse(c.req.path))) || this.#notFound(c));
     app.onError((error, c) => this.#refuse(error, c));
     return app;
   }
@@ -215,10 +234,10 @@ class HttpServer implements Server {
   }
 
   /** An endpoint that answers with one object. */
-  #plain(app: Hono<Env>, path: string, read: Reading<Answering>): void {
+  #plain(app: Hono<Env>, path: string, read: Reading<Answering>, embeds?: Embedding<Answering>): void {
     app.post(path, (c) =>
       this.#answer(c, async (tools) => {
-        const answer = await tools.read(read);
+        const answer = await tools.read(read, embeds);
         const response = Response.json(await answer(tools.signal, tools.client));
         tools.over();
         return response;
@@ -229,31 +248,42 @@ class HttpServer implements Server {
   /** One request to its end: whatever its work does, it is answered by its time, and counted out. */
   async #answer(c: Asked, work: (asked: AskedTools) => Promise<Response>): Promise<Response> {
     const { limits } = this.#settings;
-    const [model, client, record] = [this.#requireModel(), c.get("client"), c.get("record")];
+    const [client, record] = [c.get("client"), c.get("record")];
+    this.#requireOpen();
     this.#open.require(client.tenant);
     const end = new RequestEnd(c.req.raw.signal, limits.seconds);
     let open: OpenRequest | undefined;
+    let [taken, isOver]: [TakenModel | undefined, boolean] = [undefined, false];
     const tools: AskedTools = {
-      model,
+      get model() {
+        return taken!.model;
+      },
       metrics: this.#metrics,
       limits,
       client,
       record,
       signal: end.signal,
       // Open is what is there: bodies that come slowly take nobody's place.
-      read: (read) =>
+      read: (read, embeds) =>
         withJson(
           c.req.raw,
           { mostBytes: limits.bodyBytes, places: this.#places, turns: this.#turns, signal: end.signal },
-          (body) => {
+          async (body) => {
             open = this.#open.enter(client.tenant);
-            return read(body, model, limits);
+            const embedder = embeds && this.#list.embedderOf(body);
+            if (embedder !== undefined) return embeds!(body, ...embedder, limits);
+            taken = await this.#take(body, end.signal);
+            // Who waited for a model may have left when it came.
+            if (isOver) taken.release();
+            return read(body, taken.model, limits);
           },
         ),
       hold: (bytes) => open?.hold(bytes),
       over: () => {
+        isOver = true;
         end.over();
         open?.over();
+        taken?.release();
       },
     };
     try {
@@ -266,20 +296,6 @@ class HttpServer implements Server {
     }
   }
 
-  /** Throws for a name that is not the server's, and for pages of origins that are not let in: they might ask without being able to read. */
-  #requirePlace(c: Asked): void {
-    const { hosts, cors: origins } = this.#settings;
-    const { host, hostname } = new URL(c.req.url);
-    if (hosts !== undefined && !hosts.includes(hostname))
-      throw new ApiError(403, `this server is not called "${hostname}"`, { code: "unknown_host" });
-    const origin = c.req.header("origin");
-    if (origin === undefined || origins.includes("*") || origins.includes(origin)) return;
-    const asking = hostOf(origin);
-    const own = [host, c.req.header("host")];
-    if (asking === undefined || !own.includes(asking))
-      throw new ApiError(403, `pages of ${origin} may not ask here`, { code: "unknown_origin" });
-  }
-
   async #authorize(c: Asked, next: () => Promise<void>): Promise<void> {
     const client = await this.#keys.clientOf(c.req.header("authorization"));
     if (client === undefined)
@@ -289,24 +305,45 @@ class HttpServer implements Server {
     await next();
   }
 
-  #requireModel(): ServedModel {
+  /** The model that a body asks for, once it is there. */
+  async #take(body: unknown, signal: AbortSignal): Promise<TakenModel> {
+    if (this.#models === undefined) return { model: this.#requireOpen()!, release: () => {} };
+    const asked = (body as { readonly model?: unknown } | null)?.model;
+    if (asked !== undefined && asked !== null && typeof asked !== "string")
+      throw badField("model", `model: must be a name, got ${valueText(asked)}`);
+    const name = this.#list.nameOf(asked ?? this.#list.names[0]);
+    if (!this.#models.has(name)) throw badField("model", `model: "${name}" makes embeddings, not texts`, "unsupported");
+    return this.#models.take(name, signal);
+  }
+
+  /** The model that a query names, where it is there: none is loaded to be looked at. */
+  #lookedAt(c: Context<Env>): ServedModel | undefined {
+    const one = this.#requireOpen();
+    if (this.#models === undefined) return one;
+    const name = this.#list.nameOf(c.req.query("model") ?? this.#list.names[0]);
+    return this.#models.facts.find((each) => each.name === name)?.model;
+  }
+
+  /** Throws where nothing can be asked now; the one model, where there is one. */
+  #requireOpen(): ServedModel | undefined {
     const { status } = this;
     const life = this.#life;
-    if (status === "ready" && life.model !== undefined) return life.model;
+    if (status === "ready") return life?.model;
     const why = status === "draining" ? "the server is closing" : "the server is closed";
     const [told, retryAfterSeconds] =
-      this.#ending === undefined ? [life.reason, life.retryAfterSeconds] : [why, usualRetry];
+      this.#ending === undefined && life !== undefined ? [life.reason, life.retryAfterSeconds] : [why, usualRetry];
     throw new ApiError(503, told, { code: status, retryAfterSeconds });
   }
+
+  /** What engines are doing, by the names of their models. */
+  readonly #figures = (): readonly (readonly [name: string, figures: EngineFigures])[] => {
+    const all = this.#models?.facts ?? [{ name: this.#settings.model, model: this.#life?.model }];
+    return all.flatMap(({ name, model }) => (model === undefined ? [] : [[name, model.engine.figures()] as const]));
+  };
 
   #health(): Response {
     const { status } = this;
     return Response.json({ status: status === "ready" ? "ok" : status }, { status: status === "ready" ? 200 : 503 });
-  }
-
-  #describe(): object {
-    const { name, created, engine } = this.#requireModel();
-    return { id: name, object: "model", created, owned_by: "insitu", max_model_len: engine.context };
   }
 
   #routesOf(path: string): Hono<Env>["routes"] {
@@ -336,14 +373,5 @@ class HttpServer implements Server {
     if (record !== undefined) record.error = errorText(told);
     if (told.status === 429) await this.#refusals.turn(c.get("client").tenant);
     return told.toResponse();
-  }
-}
-
-/** The host of an origin; undefined for one that has none. */
-function hostOf(origin: string): string | undefined {
-  try {
-    return new URL(origin).host;
-  } catch {
-    return undefined;
   }
 }

@@ -1,20 +1,24 @@
 /**
- * The texts of one request on the engine: tokens become text, stop strings end it, calls of tools are found in it, and what happens is told as
- * events. Knows no HTTP and no endpoint. Whatever way it ends, constraints are released and nothing is left running.
+ * The texts of one request on the engine: tokens become text, stop strings end it, reasoning and calls of tools are told
+ * apart, and what happens is told as events. Knows no HTTP and no endpoint. Whatever way it ends, constraints are released and nothing is left running.
  */
+import type { DialogueEvent } from "../dialogue/events.js";
+import type { ReplyReader } from "../dialogue/reader.js";
 import type { HeldConstraint } from "../engine/constraint.js";
 import type { TextAsk } from "../engine/text-ask.js";
 import type { TokenDecoder } from "../engine/text-stream.js";
+import { newId } from "./wire/identity.js";
 import type { Engine, MadeToken, RunningText, TextEnd, TextListener } from "./engine.js";
 import type { Finish, TextEvent, ToldToken, Usage } from "./wire/text-event.js";
-import { CallReader, type CallMarks } from "./wire/tools/call-reader.js";
 
 /** One text that a request asks for. */
 export interface RequestedText extends Omit<TextAsk, "decoder" | "markers"> {
   readonly maxTokens: number;
   readonly constraint?: HeldConstraint | undefined;
-  /** How calls of tools stand in the text; undefined where there are none to be found. */
-  readonly calls?: CallMarks | undefined;
+  /** Makes what tells text, reasoning and calls apart; undefined where all of it is text. */
+  readonly reader?: (() => ReplyReader) | undefined;
+  /** Makes the id of a call. */
+  readonly callId?: () => string;
 }
 
 /** Whose texts these are. */
@@ -88,6 +92,7 @@ export class TextGroup {
       promptTokens: sum(prompts.map(({ ask }) => ask.prompt.length)),
       cachedTokens: sum(prompts.map(({ cachedTokens }) => cachedTokens)),
       completionTokens: sum(this.#texts.map(({ tokens }) => tokens)),
+      reasoningTokens: sum(this.#texts.map(({ reasoningTokens }) => reasoningTokens)),
     };
   }
 
@@ -121,20 +126,21 @@ class OneText implements TextListener {
   readonly ask: RequestedText;
   readonly #tools: GroupTools;
   readonly #listener: OneTextListener;
-  readonly #reader: CallReader | undefined;
+  readonly #reader: ReplyReader | undefined;
   readonly #watch: TokenWatch;
   #running: RunningText | undefined;
   /** Tokens whose text is not certain yet. */
   #pending: ToldToken[] = [];
   #over = false;
   tokens = 0;
+  reasoningTokens = 0;
   cachedTokens = 0;
 
   constructor(ask: RequestedText, tools: GroupTools, listener: OneTextListener) {
     this.ask = ask;
     this.#tools = tools;
     this.#listener = listener;
-    this.#reader = ask.calls && new CallReader(ask.calls);
+    this.#reader = ask.reader?.();
     this.#watch = tools.watch();
   }
 
@@ -160,14 +166,17 @@ class OneText implements TextListener {
     if (this.tokens++ === 0) this.#watch.first();
     else this.#watch.next();
     if (this.ask.logprobs !== undefined) this.#pending.push({ token, logprob: logprob ?? 0, top });
+    const wasThinking = this.#isThinking;
     this.#tell(text);
+    // The mark that ends thoughts is one of their tokens.
+    if (wasThinking || this.#isThinking) this.reasoningTokens++;
     return undefined;
   }
 
   ended(end: TextEnd, last?: MadeToken): void {
     if (this.#over) return;
     this.#tell(last?.text ?? "", true);
-    for (const event of this.#reader?.end() ?? []) this.#listener.event(event);
+    this.#tellAll(this.#reader?.end() ?? []);
     const cut = end === "max-tokens" || end === "context-full";
     const reason = cut ? "length" : this.#reader !== undefined && this.#reader.calls > 0 ? "tool_calls" : "stop";
     this.#close();
@@ -182,12 +191,30 @@ class OneText implements TextListener {
     this.#listener.failed(error);
   }
 
+  get #isThinking(): boolean {
+    return this.#reader?.state === "reasoning";
+  }
+
   #tell(text: string, last = false): void {
     if (text === "" && !(last && this.#pending.length > 0)) return;
+    if (this.#reader === undefined) this.#content(text);
+    else this.#tellAll(this.#reader.push(text));
+  }
+
+  #content(text: string): void {
     const tokens = this.#pending;
     this.#pending = [];
-    const events = this.#reader?.push(text, tokens) ?? [{ kind: "content", text, tokens } as const];
-    for (const event of events) this.#listener.event(event);
+    this.#listener.event({ kind: "content", text, tokens });
+  }
+
+  /** Tokens are told with text alone, once it is known that they are some. */
+  #tellAll(events: readonly DialogueEvent[]): void {
+    for (const event of events) {
+      if (event.kind === "text") this.#content(event.text);
+      else if (event.kind === "call") this.#listener.event({ ...event, id: this.ask.callId?.() ?? newId("call_") });
+      else if (event.kind !== "call-done") this.#listener.event(event);
+    }
+    if (this.#reader?.state !== "text") this.#pending = [];
   }
 
   /** Nothing is heard from here on, and what was held is free. */

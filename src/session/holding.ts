@@ -272,6 +272,21 @@ export class Holding {
     if (this.grows) this.#length = Math.min(this.#length, length);
   }
 
+  /** A copy of all that the cache holds, in memory of its own, until it is let go of. */
+  keep(): Placed {
+    return this.#copyOf(this.past);
+  }
+
+  /** Gives back the memory of a copy. */
+  letGo(place: Placed): void {
+    this.#places.free(place);
+  }
+
+  /** Makes all that the cache holds zeros, as it was in the beginning. */
+  clear(): void {
+    this.write(View.allocate(this.type, this.past.shape));
+  }
+
   /** A holding of the same bytes; the first of the two to write copies. */
   fork(): Holding {
     this.#buffer.holders++;

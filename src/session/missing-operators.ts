@@ -1,10 +1,13 @@
-/** Which operators of a model are not declared: told all at once, where loading stops at the first. */
+/** Which operators of a model are not declared: told all at once, and before weights are read, where loading stops at the first. */
+import { InsituError } from "../base/error.js";
+import type { Files } from "../base/platform.js";
+import { readGraphOnly } from "../onnx/graph-only.js";
 import type { Model, ModelGraph, ModelNode } from "../onnx/model.js";
 import { operators } from "../ops/index.js";
 
-/** The operators that a model calls and insitu does not have, each with how many nodes call it; `Foo (12 nodes)`. */
+/** The operators that a model calls and insitu does not have, each with how many nodes call it; `Foo (12 nodes, the first is "foo_0")`. */
 export function missingOperators(model: Model): string[] {
-  const counts = new Map<string, number>();
+  const counts = new Map<string, { count: number; first: string }>();
   const local = new Set(model.functions.map(({ domain, name }) => `${domain}::${name}`));
   const visit = (nodes: readonly ModelNode[], opsets: ReadonlyMap<string, number>): void => {
     for (const node of nodes) {
@@ -13,15 +16,34 @@ export function missingOperators(model: Model): string[] {
         local.has(`${node.domain}::${node.opType}`) ||
         operators.find(domain, node.opType, opsets.get(domain) ?? 1) !== undefined;
       const name = domain === "" ? node.opType : `${domain}::${node.opType}`;
-      if (!known) counts.set(name, (counts.get(name) ?? 0) + 1);
+      const before = counts.get(name) ?? { count: 0, first: node.name || node.outputs[0] };
+      if (!known) counts.set(name, { ...before, count: before.count + 1 });
       for (const graph of bodiesOf(node)) visit(graph.nodes, opsets);
     }
   };
   visit(model.graph.nodes, model.opsets);
   for (const part of model.functions) visit(part.nodes, part.opsets);
   return [...counts]
-    .sort((a, b) => b[1] - a[1])
-    .map(([name, count]) => `${name} (${count} node${count === 1 ? "" : "s"})`);
+    .sort(([, a], [, b]) => b.count - a.count)
+    .map(([name, { count, first }]) =>
+      count === 1 ? `${name} (node "${first}")` : `${name} (${count} nodes, the first is "${first}")`,
+    );
+}
+
+/** Throws for a file whose graph calls operators that nobody has. Reads the graph and none of the large weights. */
+export async function refuseMissingOperators(path: string, files: Files): Promise<void> {
+  const file = await files.open(path);
+  try {
+    const missing = missingOperators(await readGraphOnly(file, path));
+    if (missing.length === 0) return;
+    const many = missing.length === 1 ? "an operator that is" : `${missing.length} operators that are`;
+    throw new InsituError(
+      "unsupported-operator",
+      `${path} calls ${many} not supported: ${missing.join(", ")}; docs/operators.md lists those there are, insitu check tells more of a model`,
+    );
+  } finally {
+    await file.close();
+  }
 }
 
 const bodiesOf = (node: ModelNode): ModelGraph[] =>

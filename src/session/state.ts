@@ -1,17 +1,17 @@
 /** The caches of one conversation or batch, owned by the runtime between runs: written by each run, never returned or copied. Lengths are data, one per sample. */
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
-import type { ElementType } from "../tensor/element-type.js";
 import { lentTensor, type Tensor } from "../tensor/tensor.js";
 import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
-import { bytesIn, viewOfBytes } from "../tensor/view.js";
 import type { CacheEdit, CacheEdits, EditedCache } from "./cache-edits.js";
+import { Checkpoint, isWithoutRows } from "./checkpoint.js";
 import { HeldCache } from "./held-cache.js";
 import type { Holding } from "./holding.js";
 import { LengthViews } from "./lengths.js";
 import type { Pairing } from "./pairing.js";
 import { readSaved } from "./read-saved-state.js";
 import { writeSaved } from "./saved-state.js";
+import { copyPart, readParts, writeParts } from "./state-parts.js";
 import type { Outcome } from "./stateful-run.js";
 import { RowMarks } from "./written-rows.js";
 
@@ -40,19 +40,6 @@ const dropped = new FinalizationRegistry<readonly [StateOwner, readonly Holding[
     }
   }
 });
-
-type ByteType = Exclude<ElementType, "string">;
-
-/** Numbers that follow each other, as [first, behind the last]. */
-function stretchesOf(numbers: readonly number[]): readonly (readonly [start: number, end: number])[] {
-  const stretches: [start: number, end: number][] = [];
-  for (const number of numbers) {
-    const last = stretches.at(-1);
-    if (last?.[1] === number) last[1]++;
-    else stretches.push([number, number + 1]);
-  }
-  return stretches;
-}
 
 /** The caches of one conversation. Made by `session.createState`. */
 export class State {
@@ -111,7 +98,7 @@ export class State {
 
   /** For generation: true if every cache has rows to go back to. */
   get goesBack(): boolean {
-    return [...this.#holdings.values()].every(({ pair }) => pair.axis !== undefined);
+    return ![...this.#holdings.values()].some(isWithoutRows);
   }
 
   /** Bytes of all caches in their full capacity. */
@@ -153,7 +140,10 @@ export class State {
     if (holding.grows) this.#lengths = this.#lengths.map(() => holding.length);
   }
 
-  /** Forgets everything after `length` rows, in all samples or one length for each. What was forgotten is overwritten by the next run. */
+  /**
+   * Forgets everything after `length` rows, in all samples or one length for each. What was forgotten is overwritten by the next run. Caches
+   * without rows go back to nothing, which is length 0; to anything else `goBack` brings them.
+   */
   rewind(length: number | readonly number[]): void {
     this.#idle();
     if (typeof length !== "number" && !Array.isArray(length))
@@ -177,12 +167,13 @@ export class State {
         );
       }
     });
+    const isEmpty = lengths.every((wanted) => wanted === 0);
     for (const holding of this.#holdings.values()) {
-      if (holding.pair.axis === undefined) {
-        if (lengths.every((wanted, sample) => wanted === this.#lengths[sample])) continue;
+      if (isWithoutRows(holding)) {
+        if (isEmpty || lengths.every((wanted, sample) => wanted === this.#lengths[sample])) continue;
         throw new InsituError(
           "invalid-argument",
-          `"${holding.name}" has no rows to go back to: save the state or fork it before the run that is to be undone`,
+          `"${holding.name}" has no rows to go back to: take a checkpoint of the state before the run that is to be undone, and go back to that; or rewind to 0`,
         );
       }
       if (holding.grows && lengths.some((wanted) => wanted !== lengths[0])) {
@@ -192,7 +183,32 @@ export class State {
         );
       }
     }
-    for (const holding of this.#holdings.values()) holding.truncate(lengths[0] ?? 0);
+    for (const holding of this.#holdings.values())
+      if (!isWithoutRows(holding)) holding.truncate(lengths[0] ?? 0);
+      else if (isEmpty) holding.clear();
+    this.#lengths = lengths;
+    this.#rows.forgetBehind(lengths);
+  }
+
+  /** Keeps what caches without rows hold now, until it is released: `goBack` returns to it, from any later moment of this state or of a fork. */
+  checkpoint(): Checkpoint {
+    this.#idle();
+    return new Checkpoint(this.#owner, [...this.#holdings.values()], this.#lengths);
+  }
+
+  /** Forgets everything after a checkpoint, which stays as it is. The rows up to it must be those that were there when it was taken. */
+  goBack(to: Checkpoint): void {
+    this.#idle();
+    if (!Checkpoint.isCheckpoint(to))
+      throw new InsituError("invalid-argument", `goBack takes a checkpoint of a state, got ${valueText(to)}`);
+    const { lengths } = to;
+    if (lengths.length !== this.#lengths.length || lengths.some((length, sample) => length > this.#lengths[sample]))
+      throw new InsituError(
+        "invalid-argument",
+        `the checkpoint has [${lengths.join(",")}] rows, the state [${this.#lengths.join(",")}]: it cannot go back to what it has not read`,
+      );
+    to.writeTo(this.#owner, this.#holdings);
+    for (const holding of this.#holdings.values()) if (!isWithoutRows(holding)) holding.truncate(lengths[0] ?? 0);
     this.#lengths = lengths;
     this.#rows.forgetBehind(lengths);
   }
@@ -227,41 +243,22 @@ export class State {
     this.#idle();
   }
 
-  /** For pages: in every cache, part `to` along the first axis becomes what part `from` is. */
-  copyPart(from: number, to: number): void {
+  /** For pages: in every cache of these, part `to` along the first axis becomes what part `from` is. */
+  copyPart(from: number, to: number, names: readonly string[] = this.names): void {
     this.#idle();
-    for (const holding of this.#holdings.values())
-      this.#movedBytes += holding.move((buffer) => [
-        { from: buffer.slice(0, from, from + 1), to: buffer.slice(0, to, to + 1) },
-      ]);
+    this.#movedBytes += copyPart(this.#named(names), from, to);
   }
 
   /** For pages: the bytes of parts along the first axis, one after another, of one cache after the other; as they are when this is called. */
-  async readParts(parts: readonly number[]): Promise<Uint8Array[]> {
+  async readParts(parts: readonly number[], names: readonly string[] = this.names): Promise<Uint8Array[]> {
     this.#idle();
-    // All are asked for before the first is waited for: no later run comes in between.
-    const views = [...this.#holdings.values()].flatMap((holding) =>
-      stretchesOf(parts).map(([start, end]) => holding.read(holding.buffer.slice(0, start, end))),
-    );
-    return (await Promise.all(views)).map(bytesIn);
+    return readParts(this.#named(names), parts);
   }
 
   /** For pages: writes what `readParts` read, joined, to such parts. */
-  writeParts(parts: readonly number[], bytes: Uint8Array): void {
+  writeParts(parts: readonly number[], bytes: Uint8Array, names: readonly string[] = this.names): void {
     this.#idle();
-    let at = 0;
-    for (const holding of this.#holdings.values()) {
-      const { type, buffer } = holding;
-      const moves = stretchesOf(parts).map(([start, end]) => {
-        const to = buffer.slice(0, start, end);
-        const from = viewOfBytes(type as ByteType, to.shape, bytes.subarray(at, at + to.byteLength));
-        at += to.byteLength;
-        return { from, start, end };
-      });
-      this.#movedBytes += holding.move((own) =>
-        moves.map(({ from, start, end }) => ({ from, to: own.slice(0, start, end) })),
-      );
-    }
+    this.#movedBytes += writeParts(this.#named(names), parts, bytes);
   }
 
   /** A second state with the same contents; bytes are copied when one of the two is written. */
@@ -387,6 +384,10 @@ export class State {
       throw new InsituError("state-lost", `the state was lost by an earlier run: ${this.#lost.message}`, {
         cause: this.#lost,
       });
+  }
+
+  #named(names: readonly string[]): readonly Holding[] {
+    return names.map((name) => this.#holding(name));
   }
 
   #holding(name: string, who = "the state holds"): Holding {

@@ -3,6 +3,7 @@
  * a call, and records the dispatches that do it. It knows no device: buffers, pipelines and passes are the backend's.
  */
 import type { ElementType } from "../tensor/element-type.js";
+import type { Tuning } from "./tuning.js";
 import {
   bindKernel,
   type CallOf,
@@ -15,6 +16,12 @@ import {
 
 /** Memory for what one dispatch of a call hands to the next: it holds nothing from run to run. */
 export interface Temporary {
+  readonly bytes: number;
+}
+
+/** How something lies that is larger than one binding can be: in so many buffers, of so many bytes each but the last. */
+export interface Pieces {
+  readonly count: number;
   readonly bytes: number;
 }
 
@@ -35,20 +42,26 @@ export interface Binding {
   readonly of: Operand | Temporary | OperandForm;
   /** True if the shader writes it. What it writes it may read, and nothing else of the same dispatch may lie there. */
   readonly writes?: boolean;
+  /** Which piece of it, where it lies in several buffers. */
+  readonly piece?: number;
 }
+
+/** What a shader enables of WGSL's extensions. */
+export type Extension = "subgroups" | "f16" | "chromium_experimental_subgroup_matrix";
 
 /** A number of a shader's parameters: 32 bits. */
 export type Parameter = number | { readonly float: number };
 
-/** One dispatch. */
+/** One dispatch: see `dispatchOf`. */
 export interface Dispatch {
   /** The kernel's name, as `explain` tells it. */
   readonly name: string;
   /**
-   * WGSL without bindings; `main` is its entry. Bindings and parameters are declared in front of it: see `wgsl.ts`. It writes what it reads of
+   * WGSL without bindings; `main` is its entry. The backend declares extensions, bindings and parameters in front of it. It writes what it reads of
    * workgroup memory: not every device is asked to zero it.
    */
   readonly code: string;
+  readonly extensions: readonly Extension[];
   readonly bindings: readonly Binding[];
   /** Numbers by name: whole ones are `u32` constants of the dispatch, others `f32`. They cost no pipeline of their own. */
   readonly parameters: Readonly<Record<string, Parameter>>;
@@ -100,6 +113,8 @@ export interface DeviceTraits {
   readonly mostBindingBytes: number;
   /** Invocations of a workgroup at most: 256 everywhere. */
   readonly mostInvocations: number;
+  /** The numbers that were tried out on such a device. */
+  readonly tuning: Tuning;
 }
 
 /** Takes down the dispatches of a call. They hold as long as the operands stay where they are. */

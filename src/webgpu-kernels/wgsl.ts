@@ -13,8 +13,8 @@ interface Form {
   readonly scalar: Scalar;
   /** Elements in a word; for types of two words 0.5. */
   readonly perWord: number;
-  /** The element at index `i` of the array `a`. */
-  read(a: string, i: string): string;
+  /** The element at index `i` of what `at` reads items of. */
+  read(at: (item: string) => string, i: string): string;
   /** A word of elements, given one expression for each. */
   pack(values: readonly string[]): string;
 }
@@ -29,56 +29,56 @@ const forms: Readonly<Partial<Record<ElementType, Form>>> = {
   float32: {
     scalar: "f32",
     perWord: 1,
-    read: (a, i) => `bitcast<f32>(${a}[${i}])`,
+    read: (at, i) => `bitcast<f32>(${at(i)})`,
     pack: ([value]) => `bitcast<u32>(${value})`,
   },
   float16: {
     scalar: "f32",
     perWord: 2,
-    read: (a, i) => `unpack2x16float(${a}[(${i}) >> 1u])[(${i}) & 1u]`,
+    read: (at, i) => `unpack2x16float(${at(`(${i}) >> 1u`)})[(${i}) & 1u]`,
     pack: ([low, high]) => `packHalves(vec2f(${low}, ${high}))`,
   },
   bfloat16: {
     scalar: "f32",
     perWord: 2,
-    read: (a, i) => `bitcast<f32>((${a}[(${i}) >> 1u] >> (16u * ((${i}) & 1u))) << 16u)`,
+    read: (at, i) => `bitcast<f32>((${at(`(${i}) >> 1u`)} >> (16u * ((${i}) & 1u))) << 16u)`,
     pack: ([low, high]) => `(bfloat(${low}) | (bfloat(${high}) << 16u))`,
   },
   int32: {
     scalar: "i32",
     perWord: 1,
-    read: (a, i) => `bitcast<i32>(${a}[${i}])`,
+    read: (at, i) => `bitcast<i32>(${at(i)})`,
     pack: ([value]) => `bitcast<u32>(${value})`,
   },
-  uint32: { scalar: "u32", perWord: 1, read: (a, i) => `${a}[${i}]`, pack: ([value]) => value },
+  uint32: { scalar: "u32", perWord: 1, read: (at, i) => at(i), pack: ([value]) => value },
   int16: {
     scalar: "i32",
     perWord: 2,
-    read: (a, i) => `extractBits(bitcast<i32>(${a}[(${i}) >> 1u]), 16u * ((${i}) & 1u), 16u)`,
+    read: (at, i) => `extractBits(bitcast<i32>(${at(`(${i}) >> 1u`)}), 16u * ((${i}) & 1u), 16u)`,
     pack: (values) => halves(values, (value) => `bitcast<u32>(${value})`),
   },
   uint16: {
     scalar: "u32",
     perWord: 2,
-    read: (a, i) => `extractBits(${a}[(${i}) >> 1u], 16u * ((${i}) & 1u), 16u)`,
+    read: (at, i) => `extractBits(${at(`(${i}) >> 1u`)}, 16u * ((${i}) & 1u), 16u)`,
     pack: (values) => halves(values, (value) => value),
   },
   int8: {
     scalar: "i32",
     perWord: 4,
-    read: (a, i) => `extractBits(bitcast<i32>(${a}[(${i}) >> 2u]), 8u * ((${i}) & 3u), 8u)`,
+    read: (at, i) => `extractBits(bitcast<i32>(${at(`(${i}) >> 2u`)}), 8u * ((${i}) & 3u), 8u)`,
     pack: (values) => bytes(values, (value) => `bitcast<u32>(${value})`),
   },
   uint8: {
     scalar: "u32",
     perWord: 4,
-    read: (a, i) => `extractBits(${a}[(${i}) >> 2u], 8u * ((${i}) & 3u), 8u)`,
+    read: (at, i) => `extractBits(${at(`(${i}) >> 2u`)}, 8u * ((${i}) & 3u), 8u)`,
     pack: (values) => bytes(values, (value) => value),
   },
   bool: {
     scalar: "u32",
     perWord: 4,
-    read: (a, i) => `extractBits(${a}[(${i}) >> 2u], 8u * ((${i}) & 3u), 8u)`,
+    read: (at, i) => `extractBits(${at(`(${i}) >> 2u`)}, 8u * ((${i}) & 3u), 8u)`,
     pack: (values) => bytes(values, (value) => value),
   },
 };
@@ -100,46 +100,114 @@ export const scalarOf = (type: ElementType): Scalar => formOf(type).scalar;
 /** Elements that one word holds: what an invocation writes. */
 export const perWord = (type: ElementType): number => formOf(type).perWord;
 
+/** An array by its name, or something that says itself how an item is read. */
+type ArrayLike = string | { at(index: string): string };
+
+const itemOf =
+  (array: ArrayLike) =>
+  (index: string): string =>
+    typeof array === "string" ? `${array}[${index}]` : array.at(index);
+
 /** The element of an array at an index. */
-export const read = (type: ElementType, array: string, index: string): string => formOf(type).read(array, `(${index})`);
+export const read = (type: ElementType, array: ArrayLike, index: string): string =>
+  formOf(type).read(itemOf(array), `(${index})`);
 
 /** An index that an array of int32 or int64 holds. */
-export const readIndex = (type: ElementType, array: string, index: string): string =>
-  type === "int64" ? `bitcast<i32>(${array}[2u * (${index})])` : `bitcast<i32>(${array}[${index}])`;
+export const readIndex = (type: ElementType, array: ArrayLike, index: string): string =>
+  `bitcast<i32>(${itemOf(array)(type === "int64" ? `2u * (${index})` : index)})`;
 
 /** A word of elements. */
 export const pack = (type: ElementType, values: readonly string[]): string => formOf(type).pack(values);
 
-/** What a binding is an array of, where each load takes the words of four elements. */
-export const quadElement = (type: ElementType): string => ["", "vec4<u32>", "vec2<u32>", "", "u32"][perWord(type)];
+/** The float types that shaders read and write. */
+export type FloatType = "float32" | "float16" | "bfloat16";
 
-/** The four elements at an index that is a multiple of four, each by itself, of an array of `quadElement`. `words` names what is loaded. */
-export function readQuad(
-  type: ElementType,
-  array: string,
-  index: string,
-  words: string,
-): { readonly load: string; readonly elements: readonly string[] } {
-  const loaded = `${array}[(${index}) >> 2u]`;
+/** How four neighbouring elements lie: one load of a buffer. */
+interface Four {
+  /** The WGSL type of their words. */
+  readonly element: string;
+  /** A vec4f of the words. */
+  readonly unpack: (words: string) => string;
+  /** The words of a vec4f; it needs `packing`. */
+  readonly pack: (value: string) => string;
+}
+
+const fours: Readonly<Record<FloatType, Four>> = {
+  float32: {
+    element: "vec4<u32>",
+    unpack: (words) => `bitcast<vec4f>(${words})`,
+    pack: (value) => `bitcast<vec4u>(${value})`,
+  },
+  float16: {
+    element: "vec2<u32>",
+    unpack: (words) => `vec4f(unpack2x16float(${words}.x), unpack2x16float(${words}.y))`,
+    pack: (value) => `vec2u(packHalves(${value}.xy), packHalves(${value}.zw))`,
+  },
+  bfloat16: {
+    element: "vec2<u32>",
+    unpack: (words) =>
+      `bitcast<vec4f>(vec4u(${words}.x << 16u, ${words}.x & 0xffff0000u, ${words}.y << 16u, ${words}.y & 0xffff0000u))`,
+    pack: (value) =>
+      `vec2u(bfloat(${value}.x) | (bfloat(${value}.y) << 16u), bfloat(${value}.z) | (bfloat(${value}.w) << 16u))`,
+  },
+};
+
+/** True for the float types that shaders read and write. */
+export const isFloatType = (type: ElementType): type is FloatType => type in fours;
+
+/** True for types that can be read by fours as vec4f. */
+export const isFourType = (type: ElementType): boolean => isFloatType(type) || type === "int8";
+
+/** How four elements of a type lie. What is not float is read, not packed; bytes that are no int8 are moved, not read. */
+export function fourOf(type: ElementType): Four {
+  if (isFloatType(type)) return fours[type];
   return {
-    load: `let ${words} = ${perWord(type) === 4 ? `vec2<u32>(${loaded}, 0u)` : loaded};`,
-    elements: [0, 1, 2, 3].map((at) => read(type, words, `${at}u`)),
+    element: ["", "vec4<u32>", "vec2<u32>", "", "u32"][perWord(type)],
+    unpack: (words) => `vec4f(unpack4xI8(${words}))`,
+    pack: () => {
+      throw new RangeError(`${type} is no float`);
+    },
   };
 }
 
-/** The words of four elements. */
-export function packQuad(type: ElementType, values: readonly string[]): string {
+/** The four elements at an index that is a multiple of four, each by itself, of an array of fours. `words` names what is loaded. */
+export function readFour(
+  type: ElementType,
+  array: ArrayLike,
+  index: string,
+  words: string,
+): { readonly load: string; readonly elements: readonly string[] } {
+  const loaded = itemOf(array)(`(${index}) >> 2u`);
+  return {
+    load: `let ${words} = ${perWord(type) === 4 ? `vec2<u32>(${loaded}, 0u)` : loaded};`,
+    elements: range(4).map((at) => read(type, words, `${at}u`)),
+  };
+}
+
+/** The words of four elements, each by itself. */
+export function packFour(type: ElementType, values: readonly string[]): string {
   const size = perWord(type);
   if (size === 4) return pack(type, values);
-  const words = Array.from({ length: 4 / size }, (_, at) => pack(type, values.slice(at * size, (at + 1) * size)));
-  return `${quadElement(type)}(${words.join(", ")})`;
+  const words = range(4 / size).map((at) => pack(type, values.slice(at * size, (at + 1) * size)));
+  return `${fourOf(type).element}(${words.join(", ")})`;
 }
+
+/** The numbers below a count. */
+export const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
+
+/** A line for each number below a count. */
+export const unrolled = (count: number, line: (at: number) => string, between = "\n"): string =>
+  range(count).map(line).join(between);
+
+/** The power of two that is not below a number. */
+export const powerOfTwo = (least: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, least)));
 
 /**
  * Functions that `pack` needs. Halves are rounded to the nearest, ties to even, which WGSL's own packing leaves to the device; those too large
  * for float16 become infinite, as ONNX's casts do.
  */
-export const packing = `
+export const packing: { readonly code: string } = {
+  code: `
 fn bfloat(value: f32) -> u32 {
   let bits = bitcast<u32>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) { return 0x7fc0u; }
@@ -154,15 +222,19 @@ fn halfBits(value: f32) -> u32 {
   if (size < 0x38800000u) { return sign | u32(round(bitcast<f32>(size) * 16777216.0)); }
   return sign | ((size + 0xfffu + ((size >> 13u) & 1u) - 0x38000000u) >> 13u);
 }
-fn packHalves(values: vec2f) -> u32 { return halfBits(values.x) | (halfBits(values.y) << 16u); }`;
+fn packHalves(values: vec2f) -> u32 { return halfBits(values.x) | (halfBits(values.y) << 16u); }`,
+};
 
-/** A function of WGSL that rounds a float to what elements of a type hold; it needs `packing`. */
-export function roundingTo(name: string, type: ElementType): string {
+/** The part with a function that rounds a float to what elements of a type hold. */
+export function roundingTo(
+  name: string,
+  type: ElementType,
+): { readonly code: string; readonly uses: readonly (typeof packing)[] } {
   const rounded: Partial<Record<ElementType, string>> = {
     float16: "unpack2x16float(halfBits(x)).x",
     bfloat16: "bitcast<f32>(bfloat(x) << 16u)",
   };
-  return `fn ${name}(x: f32) -> f32 { return ${rounded[type] ?? "x"}; }`;
+  return { code: `fn ${name}(x: f32) -> f32 { return ${rounded[type] ?? "x"}; }`, uses: [packing] };
 }
 
 /** The words that so many elements take. */

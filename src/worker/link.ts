@@ -48,8 +48,14 @@ export class Link {
   async ask<Name extends keyof Calls>(
     name: Name,
     given: Parameters<Calls[Name]>[0],
-    more: { readonly listeners?: Pending["listeners"]; readonly transfer?: readonly ArrayBufferLike[] } = {},
+    more: {
+      readonly listeners?: Pending["listeners"];
+      readonly transfer?: readonly ArrayBufferLike[];
+      readonly signal?: AbortSignal | undefined;
+    } = {},
   ): Promise<ReturnType<Calls[Name]>> {
+    const { signal } = more;
+    signal?.throwIfAborted();
     const id = this.next();
     const answer = new Promise<ReturnType<Calls[Name]>>((resolve, reject) => {
       this.#pending.set(id, { resolve, reject, listeners: more.listeners });
@@ -61,7 +67,19 @@ export class Link {
       throw error;
     }
     this.#hold();
-    return answer;
+    if (signal === undefined) return answer;
+    const cancel = (): void => {
+      if (this.#gone === undefined) this.send({ kind: "cancel", id });
+    };
+    signal.addEventListener("abort", cancel, { once: true });
+    try {
+      return await answer;
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error;
+    } finally {
+      signal.removeEventListener("abort", cancel);
+    }
   }
 
   /** Says something that has no answer. */

@@ -1,10 +1,15 @@
 /** What a page and the thread that runs its model say to one another. Structured data alone; numbers that name streams, chats and states are the page's. */
+import type { BlockDescription, PoolStatistics } from "../cache/block-pool.js";
+import type { BatchToken } from "../generate/batch.js";
+import type { Beam } from "../generate/beams.js";
 import type { GeneratedToken, GenerationSummary } from "../generate/generation.js";
 import type { AnyChatMessage } from "../generate/messages.js";
-import type { Prompt } from "../generate/causal-lm.js";
+import type { Prompt } from "../generate/prompt-items.js";
 import type { ValueMetadata } from "../session/metadata.js";
 import type { StateOptions } from "../session/create-state.js";
-import type { EncodeOptions } from "../generate/tokenizer.js";
+import type { ModelDefaults } from "../generate/options.js";
+import type { SessionExplanation } from "../session/session.js";
+import type { TextTokenizer } from "../generate/tokenizer.js";
 
 /** Options that can cross: without functions, whose places are told beside them. */
 export interface CrossingOptions {
@@ -29,7 +34,26 @@ export interface ModelFacts {
   readonly contextLength: number;
   readonly vocabulary: number;
   readonly config: Readonly<Record<string, unknown>>;
+  readonly defaults: ModelDefaults;
   readonly hasChatTemplate: boolean;
+  /** The token that the tokenizer's own configuration ends a text with. */
+  readonly endToken: number | undefined;
+}
+
+/** What a page may ask a tokenizer for. */
+export type TokenizerCalls = Pick<
+  TextTokenizer,
+  "encode" | "encodeChat" | "decode" | "tokenOf" | "spellingOf" | "renderChat"
+>;
+
+/** The pages that texts lie on, as a picture shows them. */
+export interface PagesDescription {
+  /** Blocks by what they are used for. */
+  readonly statistics: PoolStatistics;
+  /** Bytes of one block in all layers. */
+  readonly blockBytes: number;
+  /** Every block, and who has it. */
+  readonly blocks: readonly BlockDescription[];
 }
 
 /** What is known of a session once it is created. */
@@ -48,14 +72,22 @@ export interface StateFacts {
 
 /** Everything that is asked once and answered once, by name. */
 export interface Calls {
-  loadModel(given: { readonly source: string | undefined; readonly options: CrossingOptions }): ModelFacts;
+  loadModel(given: { readonly source: string | object | undefined; readonly options: CrossingOptions }): ModelFacts;
   createSession(given: {
     readonly source: string | Uint8Array | ArrayBufferLike;
     readonly options: CrossingOptions;
   }): SessionFacts;
-  encode(given: { readonly text: string; readonly options: EncodeOptions | undefined }): readonly number[];
-  decode(given: { readonly tokens: readonly number[] }): string;
-  explain(given: object): string;
+  tokenizer(given: { readonly name: keyof TokenizerCalls; readonly values: readonly unknown[] }): unknown;
+  explain(given: { readonly json: boolean }): string | SessionExplanation;
+  pages(given: object): PagesDescription | undefined;
+  /** Reads the prompt; the texts have these numbers. */
+  samples(given: { readonly streams: readonly number[]; readonly prompt: Prompt; readonly options: object }): void;
+  beamSearch(given: {
+    readonly prompt: Prompt;
+    readonly options: object;
+  }): readonly (Beam & { readonly text: string })[];
+  saveContext(given: object): Uint8Array;
+  restoreContext(given: { readonly bytes: Uint8Array }): void;
   releaseChat(given: { readonly chat: number }): void;
   run(given: {
     readonly feeds: CrossingTensors;
@@ -83,15 +115,23 @@ export interface Asked<Name extends keyof Calls = keyof Calls> {
 /** What the page sends. */
 export type ToThread =
   | Asked
+  /** Nobody wants the answer to a question any more. */
+  | { readonly kind: "cancel"; readonly id: number }
   /** What relative URLs are relative to. */
   | { readonly kind: "base"; readonly url: string }
   /** A text to be made, once tokens are asked for; an answer of a conversation where one is named. */
   | { readonly kind: "generate"; readonly stream: number; readonly prompt: Prompt; readonly options: object }
   | {
+      readonly kind: "batch";
+      readonly stream: number;
+      readonly prompts: readonly Prompt[];
+      readonly options: object;
+    }
+  | {
       readonly kind: "send";
       readonly stream: number;
       readonly chat: number;
-      readonly message: string | AnyChatMessage;
+      readonly message: readonly AnyChatMessage[];
       readonly options: object;
     }
   /** So many tokens more may come. */
@@ -104,7 +144,8 @@ export type ToThread =
       readonly opening: readonly AnyChatMessage[] | undefined;
       readonly options: object;
     }
-  | { readonly kind: "rewind"; readonly chat: number; readonly turns: number };
+  | { readonly kind: "rewind"; readonly chat: number; readonly turns: number }
+  | { readonly kind: "fork"; readonly chat: number; readonly fork: number };
 
 /** An error on its way. */
 export interface CrossingError {
@@ -125,8 +166,9 @@ export type FromThread =
   | {
       readonly kind: "token";
       readonly stream: number;
-      readonly token: GeneratedToken;
-      readonly summary: GenerationSummary;
+      readonly token: GeneratedToken | BatchToken;
+      /** Left out where tokens are those of several texts. */
+      readonly summary: GenerationSummary | undefined;
     }
   /** The text has ended, by itself or because it was stopped; `error` where it failed. */
   | {

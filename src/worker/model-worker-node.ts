@@ -5,7 +5,7 @@ import type { ToThread } from "./messages.js";
 import { ModelThread } from "./thread.js";
 
 const thread = new ModelThread({
-  loadModel: (source, options) => CausalLM.load(source, options),
+  loadModel: (source, options) => CausalLM.load(source as string, options),
   createSession: (source, options) => InferenceSession.create(source, options),
   post: (message, transfer) => parentPort?.postMessage(message, transfer as TransferListItem[]),
 });

@@ -1,5 +1,6 @@
 /** The thread behind `insitu/worker` in browsers: a module worker with a model of its own. */
 import { CausalLM, InferenceSession } from "../entry/web.js";
+import type { ModelFolder } from "../platform/file-tree.js";
 import { setBaseUrl } from "../platform/web.js";
 import type { FromThread, ToThread } from "./messages.js";
 import { ModelThread } from "./thread.js";
@@ -12,7 +13,7 @@ const scope = globalThis as {
 
 const thread = new ModelThread({
   // Left out, a source is refused by the library's own words.
-  loadModel: (source, options) => CausalLM.load(source as string, options),
+  loadModel: (source, options) => CausalLM.load(source as string | ModelFolder, options),
   createSession: (source, options) => InferenceSession.create(source, options),
   setBase: setBaseUrl,
   post: (message, transfer) => scope.postMessage(message, transfer as Transferable[]),

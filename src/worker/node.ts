@@ -1,7 +1,7 @@
 /** `insitu/worker` in Node: the library in a worker thread, so that the process serves its events while a model computes. */
 import { Worker, type TransferListItem } from "node:worker_threads";
 import type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
-import type { HubOptions } from "../hub/hub-model.js";
+import type { HubOptions } from "../hub/models-api.js";
 import type { ModelSource } from "../session/load.js";
 import type { SessionOptions } from "../session/options.js";
 import type { StartThread } from "./link.js";

@@ -1,6 +1,8 @@
 /** A text that a thread makes, as the page sees it: an async iterable of tokens. The thread runs ahead of the reader by a few tokens and no more. */
 import { InsituError } from "../base/error.js";
 import { checkSignal } from "../base/arguments.js";
+import type { OptionNames } from "../base/option-names.js";
+import type { BatchToken } from "../generate/batch.js";
 import type { GeneratedToken, GenerationSummary } from "../generate/generation.js";
 import { type GenerateOptions, generateOptionNames } from "../generate/options.js";
 import { errorOf, splitOptions } from "./crossing.js";
@@ -9,32 +11,45 @@ import type { Link, StreamEvent } from "./link.js";
 /** Tokens that may be under way to a reader that has not come for them. */
 const ahead = 32;
 
+/** Options that can cross, and the signal, which stays here. */
+export function crossingOptions<T extends GenerateOptions>(
+  what: string,
+  given: T | undefined,
+  names: Parameters<typeof splitOptions<T>>[2],
+): { readonly plain: Readonly<Record<string, unknown>>; readonly signal: AbortSignal | undefined } {
+  const { signal, ...options } = given ?? {};
+  checkSignal(signal);
+  return { plain: splitOptions(what, options as T, names).options.plain, signal };
+}
+
 /** A text in the making. It is made while it is iterated, and iterated once. */
 export class RemoteGeneration implements AsyncIterable<GeneratedToken> {
   readonly #link: Link;
   readonly #stream: number;
   readonly #signal: AbortSignal | undefined;
-  readonly #events: StreamEvent[] = [];
-  #wake: (() => void) | undefined;
   #begun = false;
-  #ended = false;
   #text = "";
   #summary: GenerationSummary | undefined;
 
-  /** `begin` tells the thread of the text that is wanted, with what of the options can cross. */
-  constructor(
+  /** For models: the text that the thread knows by a number. */
+  constructor(link: Link, stream: number, signal: AbortSignal | undefined) {
+    this.#link = link;
+    this.#stream = stream;
+    this.#signal = signal;
+  }
+
+  /** For models: `begin` tells the thread of the text that is wanted, with what of the options can cross. */
+  static begin(
     link: Link,
     what: string,
     given: GenerateOptions | undefined,
     begin: (stream: number, options: object) => void,
-  ) {
-    const { signal, ...options } = given ?? {};
-    checkSignal(signal);
-    const { plain } = splitOptions(what, options, generateOptionNames).options;
-    this.#link = link;
-    this.#stream = link.next();
-    this.#signal = signal;
-    begin(this.#stream, plain);
+    names: OptionNames<GenerateOptions> = generateOptionNames,
+  ): RemoteGeneration {
+    const { plain, signal } = crossingOptions(what, given, names);
+    const stream = link.next();
+    begin(stream, plain);
+    return new RemoteGeneration(link, stream, signal);
   }
 
   /** What it took so far; undefined before the first token. */
@@ -57,50 +72,72 @@ export class RemoteGeneration implements AsyncIterable<GeneratedToken> {
     if (this.#begun)
       throw new InsituError("invalid-argument", "a generation can be iterated once; ask for another one");
     this.#begun = true;
-    this.#signal?.throwIfAborted();
-    this.#link.listen(this.#stream, (event) => {
-      this.#events.push(event);
-      this.#wake?.();
-    });
-    const stop = (): void => this.#link.send({ kind: "stop", stream: this.#stream });
-    this.#signal?.addEventListener("abort", stop, { once: true });
-    try {
-      this.#link.send({ kind: "more", stream: this.#stream, count: ahead });
-      for (;;) {
-        const event = await this.#next();
-        this.#signal?.throwIfAborted();
-        this.#summary = event.summary ?? this.#summary;
-        if (event.kind === "end") {
-          if (event.error !== undefined) throw errorOf(event.error);
-          return;
-        }
-        this.#text += event.token.text;
-        yield event.token;
-        this.#link.send({ kind: "more", stream: this.#stream, count: 1 });
-      }
-    } finally {
-      this.#signal?.removeEventListener("abort", stop);
-      if (!this.#ended) await this.#giveUp(stop);
+    for await (const event of streamEvents(this.#link, this.#stream, this.#signal)) {
+      this.#summary = event.summary ?? this.#summary;
+      if (event.kind === "end") return;
+      this.#text += event.token.text;
+      yield event.token;
     }
   }
+}
 
-  async #next(): Promise<StreamEvent> {
-    while (this.#events.length === 0)
+/** Tokens of several texts, which the thread knows by one number. */
+export async function* remoteBatch(
+  link: Link,
+  stream: number,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<BatchToken, void, undefined> {
+  for await (const event of streamEvents(link, stream, signal))
+    if (event.kind === "token") yield event.token as BatchToken;
+}
+
+/** What a stream tells, its end last. Throws where it failed; leaving it stops the thread's work. */
+async function* streamEvents(
+  link: Link,
+  stream: number,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<StreamEvent, void, undefined> {
+  signal?.throwIfAborted();
+  const events: StreamEvent[] = [];
+  let wake: (() => void) | undefined;
+  let ended = false;
+  const next = async (): Promise<StreamEvent> => {
+    while (events.length === 0)
       await new Promise<void>((resolve) => {
-        this.#wake = resolve;
+        wake = resolve;
       });
-    const event = this.#events.shift()!;
-    this.#ended = event.kind === "end";
+    const event = events.shift()!;
+    ended = event.kind === "end";
     return event;
-  }
-
-  /** Stops the thread's work on the text, and waits until what it was read with is free for the next one. */
-  async #giveUp(stop: () => void): Promise<void> {
-    try {
-      stop();
-    } catch {
-      return; // the thread is gone, and the work with it
+  };
+  link.listen(stream, (event) => {
+    events.push(event);
+    wake?.();
+  });
+  const stop = (): void => link.send({ kind: "stop", stream });
+  signal?.addEventListener("abort", stop, { once: true });
+  try {
+    link.send({ kind: "more", stream, count: ahead });
+    for (;;) {
+      const event = await next();
+      signal?.throwIfAborted();
+      if (event.kind === "end" && event.error !== undefined) throw errorOf(event.error);
+      yield event;
+      if (event.kind === "end") return;
+      link.send({ kind: "more", stream, count: 1 });
     }
-    while (!this.#ended) await this.#next();
+  } finally {
+    signal?.removeEventListener("abort", stop);
+    if (!ended) await giveUp(stop, next);
   }
+}
+
+/** Stops the thread's work on a text, and waits until what it was read with is free for the next one. */
+async function giveUp(stop: () => void, next: () => Promise<StreamEvent>): Promise<void> {
+  try {
+    stop();
+  } catch {
+    return; // the thread is gone, and the work with it
+  }
+  while ((await next()).kind !== "end");
 }

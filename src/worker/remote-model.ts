@@ -1,28 +1,45 @@
 /** A language model that a thread runs, and its conversations, as the page sees them: `CausalLM`'s names, without its blocking the page. */
-import { ChatTurns } from "../generate/chat-turns.js";
-import type { LoadLanguageModelOptions, Prompt } from "../generate/causal-lm.js";
-import { type AnyChatMessage, type ChatMessage, checkMessages } from "../generate/messages.js";
-import { type GenerateOptions, generateOptionNames } from "../generate/options.js";
+import { optionsOf } from "../base/arguments.js";
+import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
+import type { BatchToken } from "../generate/batch.js";
+import type { Beam, BeamOptions } from "../generate/beams.js";
+import type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
+import { chatArguments } from "../generate/chat.js";
+import type { ChatOptions } from "../generate/chat-options.js";
+import { beamSearchOptionNames } from "../generate/load-option-names.js";
+import { type AnyChatMessage, checkMessages } from "../generate/messages.js";
+import { type GenerateOptions, generateOptionNames, type ModelDefaults } from "../generate/options.js";
+import type { Prompt } from "../generate/prompt-items.js";
 import type { EncodeOptions } from "../generate/tokenizer.js";
+import type { SessionExplanation } from "../session/session.js";
 import { splitOptions } from "./crossing.js";
 import { Link, type StartThread } from "./link.js";
-import type { ModelFacts } from "./messages.js";
-import { RemoteGeneration } from "./remote-generation.js";
+import type { ModelFacts, PagesDescription } from "./messages.js";
+import { RemoteChat } from "./remote-chat.js";
+import { crossingOptions, remoteBatch, RemoteGeneration } from "./remote-generation.js";
+import { RemoteTokenizer } from "./remote-tokenizer.js";
+
+/** The most texts that one prompt is continued to at once: the page counts them before it asks. */
+const mostSamples = 65_536;
 
 /** A model in a thread of its own. */
 export class RemoteModel {
   readonly #link: Link;
   readonly #facts: ModelFacts;
+  /** What makes tokens of text, and text of tokens. */
+  readonly tokenizer: RemoteTokenizer;
 
   protected constructor({ link, facts }: { readonly link: Link; readonly facts: ModelFacts }) {
     this.#link = link;
     this.#facts = facts;
+    this.tokenizer = new RemoteTokenizer(link, facts);
   }
 
   /** Starts a thread and loads the model there; the thread ends where that fails. */
   protected static async prepare(
     start: StartThread,
-    source: string | URL | undefined,
+    source: string | object | undefined,
     options: LoadLanguageModelOptions | undefined,
     base: string | undefined,
   ): Promise<{ readonly link: Link; readonly facts: ModelFacts }> {
@@ -30,7 +47,7 @@ export class RemoteModel {
     const link = new Link(start);
     try {
       if (base !== undefined) link.send({ kind: "base", url: base });
-      const given = { source: source === undefined ? undefined : String(source), options: split.options };
+      const given = { source: source instanceof URL ? source.href : source, options: split.options };
       return { link, facts: await link.ask("loadModel", given, { listeners: split.listeners }) };
     } catch (error) {
       link.end();
@@ -63,94 +80,91 @@ export class RemoteModel {
     return this.#facts.hasChatTemplate;
   }
 
+  /** How the model wants to be used: its sampling, and the tokens that end a text. */
+  get defaults(): ModelDefaults {
+    return this.#facts.defaults;
+  }
+
   /** Continues a prompt: iterate over the result for tokens with their text. What is wrong with a prompt is told there. */
   generate(prompt: Prompt, options?: GenerateOptions): RemoteGeneration {
-    return new RemoteGeneration(this.#link, "the options of generate", options, (stream, plain) =>
+    return RemoteGeneration.begin(this.#link, "the options of generate", options, (stream, plain) =>
       this.#link.send({ kind: "generate", stream, prompt, options: plain }),
     );
   }
 
+  /** Continues several prompts at once; tokens of all texts come as they are made. What is wrong with a prompt is told there. */
+  generateBatch(prompts: readonly Prompt[], options?: GenerateOptions): AsyncGenerator<BatchToken, void, undefined> {
+    const { plain, signal } = crossingOptions("the options of generateBatch", options, generateOptionNames);
+    const stream = this.#link.next();
+    this.#link.send({ kind: "batch", stream, prompts, options: plain });
+    return remoteBatch(this.#link, stream, signal);
+  }
+
+  /** Several texts for one prompt, which is read here, once: each text goes on from its own fork of the caches, with its own seed. */
+  async samples(prompt: Prompt, count: number, options?: GenerateOptions): Promise<RemoteGeneration[]> {
+    if (!Number.isSafeInteger(count) || count < 1 || count > mostSamples)
+      throw new InsituError(
+        "invalid-argument",
+        `option count must be a whole number from 1 to ${mostSamples}, got ${valueText(count)}`,
+        { as: "RangeError" },
+      );
+    const { plain, signal } = crossingOptions("the options of samples", options, generateOptionNames);
+    const streams = Array.from({ length: count }, () => this.#link.next());
+    await this.#link.ask("samples", { streams, prompt, options: plain }, { signal });
+    return streams.map((stream) => new RemoteGeneration(this.#link, stream, signal));
+  }
+
+  /** The likeliest texts as a whole, best first. Sampling options have no say. */
+  async beamSearch(
+    prompt: Prompt,
+    options?: GenerateOptions & Partial<BeamOptions>,
+  ): Promise<readonly (Beam & { readonly text: string })[]> {
+    const { plain, signal } = crossingOptions("the options of beamSearch", options, beamSearchOptionNames);
+    return this.#link.ask("beamSearch", { prompt, options: plain }, { signal });
+  }
+
+  /** What the latest generation has read, as bytes: caches and tokens. */
+  saveContext(): Promise<Uint8Array> {
+    return this.#link.ask("saveContext", {});
+  }
+
+  /** Takes over a saved context: prompts that begin as it does are not read again. */
+  restoreContext(bytes: Uint8Array): Promise<void> {
+    return this.#link.ask("restoreContext", { bytes });
+  }
+
   /** A conversation of several turns; `opening` is what was said before, a system message for one. */
-  chat(opening?: readonly AnyChatMessage[], options?: GenerateOptions): RemoteChat {
-    checkMessages(opening ?? []);
-    return new RemoteChat(this.#link, opening ?? [], options);
+  chat(opening?: readonly AnyChatMessage[] | ChatOptions, options?: ChatOptions): RemoteChat {
+    const [said, given] = chatArguments(opening, options);
+    checkMessages(said);
+    return RemoteChat.open(this.#link, said, given);
   }
 
   /** The tokens of a text. */
   encode(text: string, options?: EncodeOptions): Promise<readonly number[]> {
-    return this.#link.ask("encode", { text, options });
+    return this.tokenizer.encode(text, options);
   }
 
   /** The text of tokens. */
   decode(tokens: readonly number[]): Promise<string> {
-    return this.#link.ask("decode", { tokens: [...tokens] });
+    return this.tokenizer.decode(tokens);
   }
 
-  /** The plan that runs the model, as text. */
-  explain(): Promise<string> {
-    return this.#link.ask("explain", {});
+  /** The plan that runs the model, as text, or as data that tools read. */
+  explain(): Promise<string>;
+  explain(options: { readonly json: true }): Promise<SessionExplanation>;
+  async explain(options?: { readonly json?: boolean }): Promise<string | SessionExplanation> {
+    const { json } = optionsOf("the options of explain", options, { json: true });
+    return this.#link.ask("explain", { json: json === true });
+  }
+
+  /** The blocks of the pages that texts lie on, and who has them; undefined unless the model was loaded with cache: "paged". */
+  pages(): Promise<PagesDescription | undefined> {
+    return this.#link.ask("pages", {});
   }
 
   /** Lets go of the model and ends its thread. */
   release(): Promise<void> {
     return this.#link.release();
-  }
-}
-
-/** A conversation. */
-export class RemoteChat {
-  readonly #link: Link;
-  readonly #chat: number;
-  readonly #turns: ChatTurns<RemoteGeneration>;
-
-  constructor(link: Link, opening: readonly AnyChatMessage[], options: GenerateOptions | undefined) {
-    const { plain } = splitOptions("the options of chat", options, generateOptionNames).options;
-    this.#link = link;
-    this.#chat = link.next();
-    this.#turns = new ChatTurns(opening);
-    link.send({ kind: "chat", chat: this.#chat, opening, options: plain });
-  }
-
-  /** Everything said so far, answers in the making included. */
-  get messages(): readonly ChatMessage[] {
-    return this.#turns.messages;
-  }
-
-  /** How many times the user has spoken. */
-  get turns(): number {
-    return this.#turns.count;
-  }
-
-  /** Says something; the answer is made while it is iterated. The answer before must be finished or given up. */
-  send(content: string | AnyChatMessage, options?: GenerateOptions): RemoteGeneration {
-    const message = typeof content === "string" ? { role: "user", content } : content;
-    checkMessages([message]);
-    const chat = this.#chat;
-    const reply = new RemoteGeneration(this.#link, "the options of chat.send", options, (stream, plain) =>
-      this.#link.send({ kind: "send", stream, chat, message, options: plain }),
-    );
-    this.#turns.add(message, reply);
-    return reply;
-  }
-
-  /** Takes back the last `count` turns: one where left out. */
-  undo(count = 1): void {
-    this.#link.send({ kind: "rewind", chat: this.#chat, turns: this.#turns.undo(count) });
-  }
-
-  /** Goes back to the first `turns` turns: those after them are taken back. */
-  rewindTo(turns: number): void {
-    this.#turns.rewind(turns);
-    this.#link.send({ kind: "rewind", chat: this.#chat, turns });
-  }
-
-  /** The former name of `rewindTo`. */
-  rewind(turns: number): void {
-    this.rewindTo(turns);
-  }
-
-  /** Gives the caches back. */
-  release(): Promise<void> {
-    return this.#link.ask("releaseChat", { chat: this.#chat });
   }
 }

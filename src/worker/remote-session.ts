@@ -6,6 +6,7 @@ import { valueText } from "../base/value-text.js";
 import type { StateOptions } from "../session/create-state.js";
 import type { Feeds } from "../session/feeds.js";
 import type { ModelSource } from "../session/load.js";
+import type { SessionExplanation } from "../session/session.js";
 import type { SessionOptions } from "../session/options.js";
 import type { ValueMetadata } from "../session/metadata.js";
 import type { Storage } from "../tensor/element-type.js";
@@ -102,8 +103,11 @@ export class RemoteSession {
   }
 
   /** The plan, as text. */
-  explain(): Promise<string> {
-    return this.#link.ask("explain", {});
+  explain(): Promise<string>;
+  explain(options: { readonly json: true }): Promise<SessionExplanation>;
+  async explain(options?: { readonly json?: boolean }): Promise<string | SessionExplanation> {
+    const { json } = optionsOf("the options of explain", options, { json: true });
+    return this.#link.ask("explain", { json: json === true });
   }
 
   /** Lets go of the model and ends its thread. */

@@ -1,14 +1,17 @@
 /** One text in the thread that makes it: begun when tokens are asked for, ahead of the reader by what it allows, given up when it says so. */
-import type { Generation } from "../generate/generation.js";
+import type { GeneratedToken, GenerationSummary } from "../generate/generation.js";
 import { errorData } from "./crossing.js";
 import type { FromThread } from "./messages.js";
+
+/** A text in the making, or several whose tokens come in one stream: those have no summary. */
+type Tokens = AsyncIterable<GeneratedToken> & { readonly summary?: GenerationSummary };
 
 /** A text that the page knows by a number. */
 export class ThreadText {
   readonly #stream: number;
   readonly #post: (message: FromThread) => void;
   readonly #stopping = new AbortController();
-  #generation: Generation | undefined;
+  #generation: Tokens | undefined;
   /** Why there is no text to make. */
   #refusal: unknown;
   #allowed = 0;
@@ -16,7 +19,7 @@ export class ThreadText {
   #wake: (() => void) | undefined;
 
   /** `make` begins the text; what it throws is told when the first token is asked for. */
-  constructor(stream: number, post: (message: FromThread) => void, make: (signal: AbortSignal) => Generation) {
+  constructor(stream: number, post: (message: FromThread) => void, make: (signal: AbortSignal) => Tokens) {
     this.#stream = stream;
     this.#post = post;
     try {
@@ -57,7 +60,7 @@ export class ThreadText {
     this.#wake?.();
   }
 
-  async #run(generation: Generation): Promise<void> {
+  async #run(generation: Tokens): Promise<void> {
     const { signal } = this.#stopping;
     for await (const token of generation) {
       this.#post({ kind: "token", stream: this.#stream, token, summary: generation.summary });

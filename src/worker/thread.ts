@@ -12,14 +12,16 @@ import { ThreadText } from "./thread-text.js";
 
 /** What a platform gives the thread. */
 interface ThreadPlatform {
-  loadModel(source: string | undefined, options: LoadLanguageModelOptions): Promise<LanguageModel>;
+  loadModel(source: string | object | undefined, options: LoadLanguageModelOptions): Promise<LanguageModel>;
   createSession(source: string | Uint8Array | ArrayBufferLike, options: SessionOptions): Promise<Session>;
   /** Takes the page's base for relative URLs; left out where there is none. */
   setBase?(url: string): void;
   post(message: FromThread, transfer: readonly ArrayBufferLike[]): void;
 }
 
-type Answers = { readonly [Name in keyof Calls]: (given: Parameters<Calls[Name]>[0], id: number) => unknown };
+type Answers = {
+  readonly [Name in keyof Calls]: (given: Parameters<Calls[Name]>[0], id: number, signal: AbortSignal) => unknown;
+};
 
 /** A thread that has a model, or will have one. */
 export class ModelThread {
@@ -29,6 +31,8 @@ export class ModelThread {
   /** A conversation, or why it could not be begun. */
   readonly #chats = new Map<number, Chat | { readonly refusal: unknown }>();
   readonly #states = new Map<number, State>();
+  /** Questions that are being answered. */
+  readonly #asked = new Map<number, AbortController>();
   #model: LanguageModel | undefined;
   #session: Session | undefined;
   /** What moves with the next answer instead of being copied. */
@@ -44,11 +48,17 @@ export class ModelThread {
     switch (message.kind) {
       case "ask":
         return void this.#answer(message);
+      case "cancel":
+        return this.#asked.get(message.id)?.abort();
       case "base":
         return this.#platform.setBase?.(message.url);
       case "generate":
         return this.#begin(message.stream, (signal) =>
           this.#loaded.generate(message.prompt, { ...message.options, signal }),
+        );
+      case "batch":
+        return this.#begin(message.stream, (signal) =>
+          this.#loaded.generateBatch(message.prompts, { ...message.options, signal }),
         );
       case "send":
         return this.#begin(message.stream, (signal) =>
@@ -59,12 +69,9 @@ export class ModelThread {
       case "stop":
         return this.#texts.get(message.stream)?.stop();
       case "chat":
-        try {
-          this.#chats.set(message.chat, this.#loaded.chat(message.opening, message.options));
-        } catch (refusal) {
-          this.#chats.set(message.chat, { refusal });
-        }
-        return;
+        return this.#openChat(message.chat, () => this.#loaded.chat(message.opening, message.options));
+      case "fork":
+        return this.#openChat(message.fork, () => this.#chat(message.chat).fork());
       case "rewind": {
         const chat = this.#chats.get(message.chat);
         if (chat !== undefined && "rewindTo" in chat) chat.rewindTo(message.turns);
@@ -72,6 +79,14 @@ export class ModelThread {
       }
       default:
         message satisfies never;
+    }
+  }
+
+  #openChat(number: number, open: () => Chat): void {
+    try {
+      this.#chats.set(number, open());
+    } catch (refusal) {
+      this.#chats.set(number, { refusal });
     }
   }
 
@@ -84,13 +99,18 @@ export class ModelThread {
   }
 
   async #answer({ id, name, given }: Asked): Promise<void> {
+    const controller = new AbortController();
+    this.#asked.set(id, controller);
     try {
-      const value = await (this.#answers[name] as (given: unknown, id: number) => unknown)(given, id);
+      const answer = this.#answers[name] as (given: unknown, id: number, signal: AbortSignal) => unknown;
+      const value = await answer(given, id, controller.signal);
       const transfer = this.#transfer;
       this.#transfer = [];
       this.#platform.post({ kind: "answer", id, value }, transfer);
     } catch (error) {
       this.#platform.post({ kind: "refusal", id, error: errorData(error) }, []);
+    } finally {
+      this.#asked.delete(id);
     }
   }
 
@@ -100,19 +120,37 @@ export class ModelThread {
     return {
       loadModel: async (given, id) => {
         this.#model = await this.#platform.loadModel(given.source, optionsOf(given, id));
-        const { session, contextLength, vocabulary, config, tokenizer } = this.#model;
+        const { session, contextLength, vocabulary, config, defaults, tokenizer } = this.#model;
         this.#session = session;
-        const { hasChatTemplate } = tokenizer;
-        return { backend: session.backend, contextLength, vocabulary, config, hasChatTemplate };
+        const { hasChatTemplate, endToken } = tokenizer;
+        return { backend: session.backend, contextLength, vocabulary, config, defaults, hasChatTemplate, endToken };
       },
       createSession: async (given, id) => {
         this.#session = await this.#platform.createSession(given.source, optionsOf(given, id));
         const { backend, inputNames, inputMetadata, outputMetadata } = this.#session;
         return { backend, inputNames, inputMetadata, outputMetadata };
       },
-      encode: ({ text, options }) => this.#loaded.tokenizer.encode(text, options),
-      decode: ({ tokens }) => this.#loaded.tokenizer.decode(tokens),
-      explain: () => this.#running.explain(),
+      tokenizer: ({ name, values }) => {
+        const { tokenizer } = this.#loaded;
+        return (tokenizer[name] as (...given: readonly unknown[]) => unknown).apply(tokenizer, [...values]);
+      },
+      explain: ({ json }) => (json ? this.#running.explain({ json }) : this.#running.explain()),
+      pages: () => {
+        const { pages } = this.#loaded;
+        if (pages === undefined) return undefined;
+        return { statistics: pages.pool.statistics, blockBytes: pages.blockBytes, blocks: pages.pool.describe() };
+      },
+      samples: async ({ streams, prompt, options }, _, signal) => {
+        const texts = await this.#loaded.samples(prompt, streams.length, { ...options, signal });
+        for (const [at, stream] of streams.entries()) this.#begin(stream, () => texts[at]);
+      },
+      beamSearch: ({ prompt, options }, _, signal) => this.#loaded.beamSearch(prompt, { ...options, signal }),
+      saveContext: async () => {
+        const bytes = await this.#loaded.saveContext();
+        this.#transfer.push(bytes.buffer);
+        return bytes;
+      },
+      restoreContext: ({ bytes }) => this.#loaded.restoreContext(bytes),
       releaseChat: ({ chat }) => {
         this.#chat(chat).release();
         this.#chats.delete(chat);

@@ -1,6 +1,8 @@
 /** `insitu/worker` in browsers: the library behind a Worker, so that the page stays responsive while a model computes. */
 import { InsituError } from "../base/error.js";
 import type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
+import type { HubOptions } from "../hub/models-api.js";
+import type { ModelFolder } from "../platform/file-tree.js";
 import type { ModelSource } from "../session/load.js";
 import type { SessionOptions } from "../session/options.js";
 import type { StartThread } from "./link.js";
@@ -41,8 +43,11 @@ const pageBase = (): string | undefined => globalThis.document?.baseURI ?? globa
 
 /** A language model with its tokenizer, in a worker of its own. */
 export class CausalLM extends RemoteModel {
-  /** Loads a model from the URL of a folder in the hub's layout, or of an ONNX file with its tokenizer beside it. */
-  static async load(source: string | URL, options?: LoadLanguageModelOptions): Promise<CausalLM> {
+  /** Loads a model as `CausalLM.load` of "insitu" does: by name, from a URL, or from a folder or files that were dropped on the page. */
+  static async load(
+    source: string | URL | ModelFolder,
+    options?: LoadLanguageModelOptions & { readonly hub?: HubOptions; readonly store?: boolean },
+  ): Promise<CausalLM> {
     return new CausalLM(await RemoteModel.prepare(startThread, source, options, pageBase()));
   }
 }

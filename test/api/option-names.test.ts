@@ -1,5 +1,6 @@
 // Names of options that nobody knows are refused at every door: the doors are found in the declarations that the build makes, and each is tried.
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -11,6 +12,7 @@ import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
 import { PerHeadState } from "../../packages/eviction/per-head-state.js";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
+import { EmbeddingModel } from "../../src/entry/embedding-node.js";
 import { CausalLM, InferenceSession, rewrite } from "../../src/entry/node.js";
 import { ops } from "../../src/functions/ops.js";
 import type { Chat } from "../../src/generate/chat.js";
@@ -18,6 +20,7 @@ import { writeModel } from "../../src/onnx/write.js";
 import { createServer } from "../../src/serve/server.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import * as worker from "../../src/worker/node.js";
+import { writeEncoder } from "../generate/embedding-folders.js";
 import { hubFolder } from "../generate/support.js";
 import { exportedBytes } from "../support/exported-decoders.js";
 
@@ -96,12 +99,15 @@ let remote: worker.CausalLM;
 let [session, paged, perHead]: (InferenceSession | undefined)[] = [];
 let remoteSession: worker.InferenceSession;
 let chat: Chat;
+let embedder: EmbeddingModel;
+const encoder = mkdtempSync(join(tmpdir(), "insitu-names-"));
 const folder = hubFolder("llama_op24");
 const decoder = writeModel(generatedDecoder(smallSizes));
 
 beforeAll(async () => {
   lm = await CausalLM.load(folder.path, { backend: "reference" });
   chat = lm.chat();
+  embedder = await EmbeddingModel.load(writeEncoder(encoder, "mean_tokens"), { backend: "reference" });
   session = await InferenceSession.create(decoder, { backend: "reference" });
   paged = await InferenceSession.create(exportedBytes("llama_op24"), { backend: "reference", change: pages() });
   perHead = await InferenceSession.create(exportedBytes("llama_op24"), {
@@ -112,7 +118,8 @@ beforeAll(async () => {
   remoteSession = await worker.InferenceSession.create(decoder, { threads: 1 });
 });
 afterAll(async () => {
-  for (const each of [lm, session, paged, perHead, remote, remoteSession]) await each?.release();
+  for (const each of [lm, session, paged, perHead, remote, remoteSession, embedder]) await each?.release();
+  rmSync(encoder, { recursive: true });
   folder.remove();
 });
 
@@ -123,6 +130,12 @@ const slots = new Tensor("int64", [0n], [1]);
 const doors: Readonly<Record<string, (options: object) => unknown>> = {
   "CausalLM.load": (options) => CausalLM.load(folder.path, options),
   "LanguageModel.generate": (options) => lm.generate("One", options),
+  "LanguageModel.generateObject": (options) => lm.generateObject({ type: "integer" }, "One", options),
+  "LanguageModel.streamObject": (options) => lm.streamObject({ type: "integer" }, "One", options),
+  "EmbeddingModel.load": (options) => EmbeddingModel.load(folder.path, options),
+  "TextEmbedder.embed": (options) => embedder.embed("One", options),
+  "TextEmbedder.embedCounted": (options) => embedder.embedCounted("One", options),
+  "TextEmbedder.rank": (options) => embedder.rank("One", ["Two"], options),
   "LanguageModel.generateBatch": (options) => lm.generateBatch(["One"], options),
   "LanguageModel.samples": (options) => lm.samples("One", 2, options),
   "LanguageModel.beamSearch": (options) => lm.beamSearch("One", options),
@@ -181,6 +194,13 @@ const doors: Readonly<Record<string, (options: object) => unknown>> = {
   "worker CausalLM.load": (options) => worker.CausalLM.load(folder.path, options),
   "worker InferenceSession.create": (options) => worker.InferenceSession.create(decoder, options),
   "worker RemoteModel.generate": (options) => remote.generate("One", options),
+  "worker RemoteModel.generateBatch": (options) => remote.generateBatch(["One"], options),
+  "worker RemoteModel.samples": (options) => remote.samples("One", 1, options),
+  "worker RemoteModel.beamSearch": (options) => remote.beamSearch("One", options),
+  "worker RemoteModel.explain": (options) => remote.explain(options as { json: true }),
+  "worker RemoteTokenizer.encode": (options) => remote.tokenizer.encode("One", options),
+  "worker RemoteTokenizer.encodeChat": (options) => remote.tokenizer.encodeChat([], {}, options),
+  "worker RemoteSession.explain": (options) => remoteSession.explain(options as { json: true }),
   "worker RemoteModel.chat": (options) => remote.chat([], options),
   "worker RemoteModel.encode": (options) => remote.encode("One", options),
   "worker RemoteChat.send": (options) => remote.chat().send("One", options),
@@ -192,6 +212,9 @@ const doors: Readonly<Record<string, (options: object) => unknown>> = {
 /** Doors whose options are not what this is about. */
 const others: Readonly<Record<string, string>> = {
   Chat: "made by LanguageModel.chat",
+  "Chat.open": "for language models",
+  "worker RemoteChat.open": "for models",
+  "worker RemoteGeneration.begin": "for models",
   Generation: "made by LanguageModel.generate",
   "State.set": "a tensor is given",
   "worker RemoteChat": "made by RemoteModel.chat",

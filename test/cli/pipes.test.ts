@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { ChatInput } from "../../src/cli/chat-input.js";
 import { textOutput } from "../../src/cli/word-wrap.js";
 import { builtCommand } from "../support/built.js";
 import { type Ended, insituHere } from "../support/command-line.js";
@@ -28,6 +29,50 @@ test("nothing on standard input is no prompt for a model", () => {
     status: 2,
     stderr: "insitu: there is no prompt: give it as an argument or on standard input\n",
   });
+});
+
+test("JSON by a schema is all that comes, and what was cut is no success", async () => {
+  const schema =
+    '{"type": "object", "properties": {"name": {"type": "string", "maxLength": 60}}, "required": ["name"]}';
+  const words = ["generate", "A hero:", "--json-schema", schema, "--seed", "1", "--quiet"];
+  const whole = await insituHere(words);
+  expect([whole.status, whole.stderr]).toEqual([0, ""]);
+  expect(JSON.parse(whole.stdout)).toEqual({ name: expect.any(String) as unknown });
+  const cut = await insituHere([...words, "--max-tokens", "4"]);
+  expect([cut.status, cut.stderr]).toEqual([
+    1,
+    "insitu: the JSON was cut after 4 tokens, before it was whole: give a larger --max-tokens\n",
+  ]);
+});
+
+test("messages of several lines, and commands", () => {
+  const input = new ChatInput();
+  const all = (...lines: readonly string[]): unknown => lines.map((line) => input.line(line)).at(-1);
+  expect(all("Hello")).toEqual({ kind: "message", text: "Hello" });
+  expect(all("one \\", "two\\", "three")).toEqual({ kind: "message", text: "one \ntwo\nthree" });
+  expect(all('"""', "/undo", "", 'end"""')).toEqual({ kind: "message", text: "/undo\n\nend" });
+  expect(all('"""one line"""')).toEqual({ kind: "message", text: "one line" });
+  expect(all("/undo 2")).toEqual({ kind: "command", name: "undo", rest: "2" });
+  expect(all(" /help ")).toEqual({ kind: "command", name: "help", rest: "" });
+  expect(all("  ")).toEqual({ kind: "nothing" });
+  expect([all('"""begun'), input.drop(), input.drop()]).toEqual([{ kind: "more" }, true, false]);
+  expect(all("Hello")).toEqual({ kind: "message", text: "Hello" });
+});
+
+test("turns are taken back by /undo, and begun anew by /clear", () => {
+  const { status, stdout } = shell(
+    `printf 'The wolf\\nThe cat\\n/undo\\n/undo 5\\n/clear\\n/dance\\n/help\\n/exit\\nnever\\n' | ${command} chat --max-tokens 3 --quiet`,
+  );
+  expect(status).toBe(0);
+  const told = [
+    "1 turn is left",
+    "cannot take back 5",
+    "0 turns are left",
+    "there is no /dance",
+    "/clear      begins anew",
+  ];
+  for (const each of told) expect(stdout).toContain(each);
+  expect(stdout).not.toContain("never");
 });
 
 test("the version, by any of its names", async () => {
@@ -72,7 +117,9 @@ test("models that were fetched are listed and removed", async () => {
   const cache = mkdtempSync(join(tmpdir(), "insitu-models-"));
   const models = (...words: string[]): Promise<Ended> => insituHere(["models", ...words, "--cache", cache]);
   try {
-    expect((await models()).stdout).toBe(`no models are kept in ${cache}; --model owner/name fetches one\n`);
+    expect((await models()).stdout.split("\n")[0]).toBe(
+      `no models are kept in ${cache}; insitu chat or insitu pull with a name fetches one`,
+    );
     for (const [name, revision, record] of [
       ["one--first", "main", "complete-q4.json"],
       ["one--first", "v%2F2", "complete.json"],
@@ -81,7 +128,7 @@ test("models that were fetched are listed and removed", async () => {
       const folder = join(cache, name, revision);
       mkdirSync(join(folder, "onnx"), { recursive: true });
       writeFileSync(join(folder, "onnx", "model.onnx"), new Uint8Array(2048));
-      if (record !== undefined) writeFileSync(join(folder, record), "[]");
+      if (record !== undefined) writeFileSync(join(folder, record), '["onnx/model.onnx"]');
     }
     const listed = (await models()).stdout.split("\n");
     expect(listed[0]).toMatch(/^one\/first +2\.0 KiB {2}q4$/);

@@ -1,5 +1,4 @@
 // A file that is no ONNX model is named for what it is, with the way out, by the session, by the language model and on the command line.
-import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +7,6 @@ import { CausalLM, InferenceSession } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { embedded } from "../generate/support.js";
-import { builtCommand } from "../support/built.js";
 import { insituHere } from "../support/command-line.js";
 
 const folder = mkdtempSync(join(tmpdir(), "insitu-wrong-"));
@@ -116,27 +114,4 @@ test("an encoder makes no text, and says what runs it", async () => {
   copyFileSync(join(embedded, "tokenizer.json"), join(apart, "tokenizer.json"));
   writeFileSync(join(apart, "onnx", "encoder_model.onnx"), "");
   await expect(CausalLM.load(apart)).rejects.toThrow(/apart" holds an encoder and a decoder apart/);
-});
-
-test("a name on the hub asks for the package that fetches it, where that is not installed", () => {
-  // A loader to which the package is not there.
-  const hooks = `export const resolve = (name, context, next) => { if (name === "@huggingface/hub") throw new Error("gone"); return next(name, context); };`;
-  const loader = `import { register } from "node:module"; register("data:text/javascript,${encodeURIComponent(hooks)}");`;
-  const { status, stderr } = spawnSync(
-    process.execPath,
-    [
-      "--import",
-      `data:text/javascript,${encodeURIComponent(loader)}`,
-      builtCommand,
-      "generate",
-      "x",
-      "--model",
-      "owner/name",
-    ],
-    { encoding: "utf8", env: { ...process.env, INSITU_CACHE: folder } },
-  );
-  expect([status, stderr]).toEqual([
-    1,
-    'insitu: "owner/name" is no folder here; to fetch it from the hub: npm install @huggingface/hub\n',
-  ]);
 });

@@ -92,7 +92,7 @@ export function writeEmbedded(folder: string, name: string, form: PastPresentFor
 const shapeOf = ({ type }: ModelValue): readonly ModelDimension[] => (type?.kind === "tensor" ? type.shape! : []);
 
 /** The same model with another name for a symbolic dimension of its inputs and outputs. */
-function withSymbol(model: Model, symbol: string, name: string): Model {
+export function withSymbol(model: Model, symbol: string, name: string): Model {
   const other = (values: readonly ModelValue[]): readonly ModelValue[] =>
     values.map((each) =>
       each.type?.kind === "tensor"

@@ -14,7 +14,7 @@ const untested: Readonly<Record<string, { readonly why: string; readonly reason:
 
 const every = soak ? 1 : 4;
 
-for (const archive of ["onnxruntime-contrib", "onnxruntime-clients", "random-operators"]) {
+for (const archive of ["onnxruntime-contrib", "onnxruntime-clients", "onnxruntime-decoders", "random-operators"]) {
   describe(`${archive}, every ${every === 1 ? "" : `${every}. `}case`, () => {
     const byOperator = new Map<string, ReturnType<typeof archivedCases>>();
     archivedCases(new URL(`${archive}.tar.br`, import.meta.url)).forEach((files, index) => {

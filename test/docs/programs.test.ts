@@ -60,11 +60,26 @@ const printed: Readonly<Record<string, readonly RegExp[]>> = {
     /^300 \d+ \[ 0, 1, 2, 3, \d+, \d+ \]\n$/,
     /^RepackCache on \d+ caches, in place, by repackRows\n$/,
   ],
+  tools: [
+    /^get_weather \{"city":"(Bern|Rome)","temperature":21\}\n[^]*user, assistant, tool, assistant/,
+    /^(Bern|Rome)\n\{ city: '(Bern|Rome)', temperature: 21 \}/,
+  ],
   rewrite: [/'nonpad_kv_seqlen'[^]* 4096 \d{4}/, /^\[ 1, 1, \d+ \] .*presents/i],
 };
 
 /** Packages of this repository that pages use beside insitu. */
-const others = ["hono", "@hono/node-server", "zod", "prom-client", "vite", "esbuild", "webgpu", "@types/node"];
+const others = [
+  "hono",
+  "@hono/node-server",
+  "zod",
+  "prom-client",
+  "vite",
+  "esbuild",
+  "webgpu",
+  "@types/node",
+  "ai",
+  "@ai-sdk/provider",
+];
 
 beforeAll(() => {
   installed = installPackage();

@@ -14,13 +14,16 @@ import { TokenEngine } from "../../src/engine/token-engine.js";
 class NoRows implements Rows {
   readonly byteLength = 0;
   readonly goesBack = true;
+  readonly mayGuess = true;
   readonly heldBytes = 0;
   readonly movedBytes = 0;
   readonly countedRows = 0;
   readonly rewinds: number[] = [];
   readonly learnt: number[] = [];
-  rewind(length: number): void {
+  mark(): void {}
+  rewind(length: number): number {
     this.rewinds.push(length);
+    return length;
   }
   fork(): Rows {
     return new NoRows();

@@ -109,7 +109,7 @@ test("chat reads only what is new, and takes turns back", () => {
   expect(summaries).toHaveLength(3);
   expect(summaries[0]).not.toContain("read before");
   expect(summaries[1]).toMatch(/\(\d+ read before\)/);
-  expect(stdout).toContain("1 turns are left");
+  expect(stdout).toContain("1 turn is left");
   expect(stdout).toContain("has 1 turns and cannot go back to -4");
   expect(stdout).toContain("/back [n]");
 });
@@ -184,7 +184,9 @@ describe("mistakes are one sentence on standard error, and an exit code: 2 for w
       /--presence-penalty must be a finite number/,
     ],
     ["a stop that is everywhere", ["generate", "x", "--stop", ""], /--stop must hold texts that are not empty/],
-    ["an option that there is not", ["generate", "x", "--colour", "red"], /Unknown option '--colour'/],
+    ["an option that there is not", ["generate", "x", "--colour", "red"], /unknown option --colour;/],
+    ["an option that is misspelt", ["generate", "x", "--max-token", "3"], /did you mean --max-tokens\?/],
+    ["two models", ["chat", "one", "--model", "two"], /two models are named: one and --model two/],
     ["two prompts", ["generate", "x", "y"], /takes 0 to 1 argument/, ""],
     ["a folder without a tokenizer", ["generate", "x", "--model", noTokenizer.path], /has no tokenizer\.json/],
     ["a line that is not UTF-8", ["chat"], /a line on standard input is not UTF-8/, Uint8Array.of(0x61, 0xff, 0x0a)],

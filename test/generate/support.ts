@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import { readArchive } from "../../scripts/archive.mjs";
-import type { GeneratedToken, Generation } from "../../src/generate/generation.js";
+import type { GeneratedToken } from "../../src/generate/generation.js";
 
 /** The folder of the embedded model. */
 export const embedded: string = fileURLToPath(new URL("../../models/embedded", import.meta.url));
 
 /** All tokens of a generation. */
-export async function tokensOf(generation: Generation): Promise<GeneratedToken[]> {
+export async function tokensOf(generation: AsyncIterable<GeneratedToken>): Promise<GeneratedToken[]> {
   const tokens: GeneratedToken[] = [];
   for await (const token of generation) tokens.push(token);
   return tokens;

@@ -126,7 +126,7 @@ const structures: readonly JsonSchema[] = [
 ];
 
 /** What zod writes. */
-const ofZod: readonly JsonSchema[] = [
+export const ofZod: readonly JsonSchema[] = [
   z.uuid(),
   z.uuidv4(),
   z.email(),

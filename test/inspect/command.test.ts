@@ -163,7 +163,7 @@ test("operators that insitu does not have are all named", async () => {
     buildModel({ opset: 24, inputs: [value("x", "float32", [1])], outputs: [value("y0")], nodes: unknown }),
   );
   await expect(run(path)).rejects.toThrow(
-    /^the model calls 2 operators that are not supported: Frobnicate \(2 nodes\), Unheard \(1 node\); the first is Frobnicate "n0": operator Frobnicate/,
+    /^the model calls 2 operators that are not supported: Frobnicate \(2 nodes, the first is "n0"\), Unheard \(node "n2"\); the first is Frobnicate "n0": operator Frobnicate/,
   );
 });
 

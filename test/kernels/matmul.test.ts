@@ -263,6 +263,8 @@ function checkBlocks(random: Random, variant: Variant): void {
       zerosType: zeros?.code ?? -1,
       n,
       cRow: n,
+      bRow: 0,
+      zerosRow: 0,
       ...shape,
     },
     [{ at: c, bytes: m * n * 4 }],

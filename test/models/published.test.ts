@@ -20,6 +20,8 @@ const cases: readonly [folder: string, answers: string, tolerance: number, cache
     ["phi3-long-int4-cpu", "phi3-long-int4-cpu", 2e-3, ["linear", "paged"]],
     ["qwen3-int4-cpu", "qwen3-int4-cpu", 1e-4, ["linear", "paged"]],
     ["qwen3-int4-webgpu", "qwen3-int4-cpu", 0.1, ["linear", "paged"]],
+    ["gptoss-int4-webgpu", "gptoss-int4-webgpu", 2e-2, ["linear"]],
+    ["gptoss-int4-cpu", "gptoss-int4-webgpu", 0.1, ["linear"]],
   ];
 
 /** A file whose caches hold keys and values as integers, with one scale for all. */
@@ -122,6 +124,23 @@ test("a state without rows: texts are onnxruntime's, in parts, with guesses, aga
     (await textOf(lm, answers.prompt.slice(4))).map(({ token }) => token),
   );
   await lm.release();
+  folder.remove();
+});
+
+test.each([
+  ["qwen35-int4-cpu", 1e-4],
+  ["qwen35-int4-cuda", 2e-2],
+] as const)("linear attention of %s: texts are onnxruntime's, whole, in parts and again", async (name, tolerance) => {
+  const answers = publishedAnswers(name)!;
+  const folder = writeFolder(publishedFiles(name));
+  for (const backend of soak ? ["reference", "wasm"] : ["wasm"])
+    for (const options of [{}, { chunk: 4, keep: 0 }]) {
+      const far = backend === "reference" ? Math.max(tolerance, 0.1) : tolerance;
+      const lm = await CausalLM.load(folder.path, { threads: 1, backend, ...options });
+      for (let round = 0; round < 2; round++) expectAnswers(await textOf(lm, answers.prompt), answers, far);
+      expect(lm.session.explain()).toMatch(/8 cache updates, all in place/);
+      await lm.release();
+    }
   folder.remove();
 });
 

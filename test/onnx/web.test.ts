@@ -193,7 +193,7 @@ describe("webPlatform", () => {
       /is a page of the hub: the model's files are at "https:\/\/huggingface\.co\/tales\/small\/resolve\/main"$/,
     );
     expect(await refusal(undefined!)).toMatch(
-      /^CausalLM\.load needs the URL of a model's folder: .*models\/embedded, and give its URL$/,
+      /^CausalLM\.load needs a model's name or the URL of its folder: .*models\/embedded$/,
     );
   });
 

@@ -373,7 +373,7 @@ describe("every request ends by its time", () => {
     let over = 0;
     const tools: AnswerTools = {
       model: new ServedModel(lm, engine, "scripted", new WorkTurns()),
-      metrics: new Metrics("insitu", "scripted", () => undefined),
+      metrics: new Metrics("insitu", "scripted", () => []),
       limits,
       client: { tenant: "x" },
       record,

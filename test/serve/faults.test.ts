@@ -188,7 +188,7 @@ test("a schema that cannot be compiled, among those that can be", async () => {
   const good = { type: "object", properties: { a: { type: "integer" } }, required: ["a"] };
   const statuses = await Promise.all([
     ask(good),
-    ask({ type: "object", properties: { a: { type: "integer", multipleOf: 3 } } }),
+    ask({ type: "array", contains: { const: 1 } }),
     ask(good),
     ask({ type: "string", pattern: "(a)\\1" }),
     ask({ $ref: "#/nowhere" }),

@@ -345,7 +345,7 @@ describe("insitu serve", () => {
     const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
     try {
       await until(() => stdout.includes("\n") || child.exitCode !== null);
-      const address = /^listening on (http:\/\/127\.0\.0\.1:\d+)\n$/.exec(stdout)![1];
+      const address = /^listening on (http:\/\/127\.0\.0\.1:\d+)\n/.exec(stdout)![1];
       expect((await (await fetch(`${address}/metrics`)).text()).includes("vllm:num_requests_waiting")).toBe(true);
       const [command] = /^curl -N [^]*?'$/m.exec(readFileSync(new URL("../../README.md", import.meta.url), "utf8"))!;
       const key = `-s -H "Authorization: Bearer key-in-a-file"`;

@@ -67,6 +67,61 @@ describe("what is enforced", () => {
     [{ type: "object", additionalProperties: { type: "integer" } }, ["{}", '{"x": 1}'], ['{"x": "y"}']],
     [{ $ref: "#/$defs/n", $defs: { n: { type: "integer" } } }, ["1"], ['"a"']],
     [{ $ref: "#/$defs/n", $defs: { n: { anyOf: [{ $ref: "#/$defs/n" }, { type: "null" }] } } }, ["null"], ['"a"']],
+    [{ minimum: 1 }, ["1", "2.5"], ["0"]],
+    [{ type: "integer", multipleOf: 5, minimum: -10, maximum: 20 }, ["-10", "0", "15"], ["-15", "3", "25", "5.0"]],
+    [{ type: "number", multipleOf: 0.25, minimum: 0 }, ["0", "1.25", "7.5", "3"], ["0.1", "-1", "1.250"]],
+    [
+      {
+        allOf: [
+          { type: "integer", multipleOf: 2 },
+          { multipleOf: 3, minimum: 5 },
+        ],
+      },
+      ["6", "12"],
+      ["4", "9", "0"],
+    ],
+    [
+      { allOf: [closed({ a: { type: "null" } }), closed({ b: { type: "null" } })] },
+      ['{"a": null, "b": null}'],
+      ['{"a": null}'],
+    ],
+    [{ $ref: "#/$defs/n", maximum: 3, $defs: { n: { type: "integer" } } }, ["3", "-7"], ["4", '"a"']],
+    [
+      {
+        type: "object",
+        anyOf: [{ required: ["a"] }, { required: ["b"] }],
+        properties: { a: { const: 1 }, b: { const: 2 } },
+      },
+      ['{"a": 1}', '{"b": 2}', '{"a": 1, "b": 2}'],
+      ["{}"],
+    ],
+    [
+      {
+        type: "object",
+        patternProperties: { "^n": { type: "integer" }, "^s": { type: "string" } },
+        additionalProperties: false,
+      },
+      ["{}", '{"n": 1, "s": "x"}'],
+      ['{"n": "x"}', '{"x": 1}'],
+    ],
+    [{ type: "object", required: ["z"] }, ['{"z": 1}'], ["{}"]],
+    [
+      closed({ a: { const: 1 }, b: { const: 2 }, c: { const: 3 } }, ["b"]),
+      ['{"b": 2}', '{"a": 1, "b": 2, "c": 3}'],
+      ['{"a": 1}'],
+    ],
+    [
+      {
+        ...(closed({ a: { const: 1 }, b: { const: 2 }, c: { const: 3 } }, ["b"]) as object),
+        minProperties: 2,
+        maxProperties: 2,
+      },
+      ['{"a": 1, "b": 2}', '{"b": 2, "c": 3}'],
+      ['{"b": 2}', '{"a": 1, "c": 3}', '{"a": 1, "b": 2, "c": 3}'],
+    ],
+    [{ type: "array", items: { enum: ["a", "b"] }, uniqueItems: true }, ["[]", '["a", "b"]'], ['["a", "a"]']],
+    [{ enum: ["a", "bb", 3], minLength: 2 }, ['"bb"', "3"], ['"a"']],
+    [{ type: "string", nullable: true, "x-note": 1 }, ["null", '"a"'], ["1"]],
     [
       closed({ next: { anyOf: [{ $ref: "#" }, { type: "null" }] } }),
       ['{"next": null}', '{"next": {"next": null}}'],
@@ -85,22 +140,31 @@ describe("what is enforced", () => {
     expect(await takes({ kind: "object" }, '{ "a": [ 1, 2 ] }')).toBe(true);
     for (const blanks of ["  ", "\n", "\t"])
       expect(await takes({ kind: "object" }, `{${blanks}"a": 1}`), JSON.stringify(blanks)).toBe(false);
-    const forms = ["f", "g"].map((name) => ({
-      begin: `<tool_call>\n{"name": "${name}", "arguments": `,
-      schema: closed({ x: { type: "integer" } }),
-      end: "}\n</tool_call>",
-    }));
+    const rest = {
+      choice: ["f", "g"].map((name) => ({
+        sequence: [
+          `\n{"name": "${name}", "arguments": `,
+          { schema: closed({ x: { type: "integer" } }) },
+          "}\n</tool_call>",
+        ],
+      })),
+    };
     const call = (name: string, given: string): string =>
       `<tool_call>\n{"name": "${name}", "arguments": ${given}}\n</tool_call>`;
-    const must = { kind: "calls", forms, between: "\n", single: false } as const;
+    const each = { sequence: ["<tool_call>", rest] };
+    const must = { kind: "structure", part: { repeat: each, between: "\n" } } as const;
     expect(await takes(must, call("f", '{"x": 1}'))).toBe(true);
     expect(await takes(must, `${call("f", '{"x": 1}')}\n${call("g", '{"x": 2}')}`)).toBe(true);
     for (const wrong of ["", "Well.", call("h", "{}"), call("f", '{"y": 1}')])
       expect(await takes(must, wrong)).toBe(false);
-    const may = { kind: "text-with-calls", forms, trigger: "<tool_call>" } as const;
+    const text = { repeat: { sequence: [{ until: "<tool_call>" }, rest] }, between: "", least: 0 } as const;
+    const may = { kind: "structure", part: { sequence: [text, { without: "<tool_call>" }] } } as const;
     expect(await takes(may, "Well.")).toBe(true);
     expect(await takes(may, `Well.\n${call("f", '{"x": 1}')}`)).toBe(true);
     expect(await takes(may, `Well.\n${call("f", '{"x": "1"}')}`)).toBe(false);
+    const other = { kind: "structure", part: { choice: [{ object: true }, { notBeginning: "{[" }] } } as const;
+    for (const right of ['{"a": 1}', " so {it} is", ""]) expect(await takes(other, right)).toBe(true);
+    for (const wrong of ["{so", " [1]"]) expect(await takes(other, wrong)).toBe(false);
   });
 
   test("tokens are taken back, and an end is known", async () => {
@@ -120,22 +184,22 @@ describe("what is refused", () => {
   test.each([
     [false, "must be an object"],
     [{ type: "any" }, '"any"'],
-    [{ minimum: 1 }, "minimum"],
-    [{ type: "integer", multipleOf: 5 }, "multipleOf"],
+    [{ type: "integer", multipleOf: 1234567 }, "multipleOf"],
+    [{ type: "integer", multipleOf: 5, minimum: 1, maximum: 4 }, "no value"],
     [{ type: "array", uniqueItems: true }, "uniqueItems"],
     [{ type: "array", contains: { const: 1 } }, "contains"],
-    [{ not: { type: "string" } }, "not"],
-    [{ if: {}, else: {} }, "if"],
-    [{ allOf: [{ type: "integer" }, { type: "integer" }] }, "allOf"],
+    [{ not: {} }, "not"],
+    [{ type: "array", items: { type: "string" }, uniqueItems: true }, "uniqueItems"],
+    [{ allOf: [{ type: "integer" }, { type: "string" }] }, "no value"],
     [{ oneOf: [{ type: "integer" }, { type: "number" }] }, "oneOf"],
-    [{ anyOf: [{ type: "object" }], required: ["a"] }, "required"],
-    [{ $ref: "#/$defs/n", maximum: 3, $defs: { n: { type: "integer" } } }, "maximum"],
+    [{ properties: { a: false }, required: ["a"] }, '"a"'],
+    [{ allOf: [{ patternProperties: { "^a": {} } }, { additionalProperties: false }] }, "patternProperties"],
+    [{ anyOf: [{ type: "object" }], unevaluatedProperties: { type: "null" } }, "unevaluated"],
     [{ $ref: "https://example.com/schema" }, "reference"],
     [{ $ref: "#/$defs/none" }, "not there"],
     [{ $ref: "#" }, "itself"],
-    [{ type: "object", patternProperties: { "^x": {} } }, "patternProperties"],
-    [{ type: "object", required: ["z"] }, '"z"'],
-    [{ type: "object", properties: { a: {} }, minProperties: 1 }, "minProperties"],
+    [{ type: "object", required: ["z"], additionalProperties: false }, '"z"'],
+    [{ type: "object", properties: { a: {} }, minProperties: 2 }, "minProperties"],
     [{ type: "string", format: "regex" }, '"regex"'],
     [{ type: "string", pattern: "(?=a)b" }, "no value"],
     [{ type: "string", pattern: "a(?<=b)" }, "looks behind"],
@@ -152,7 +216,10 @@ describe("what is refused", () => {
     [{ type: "array", minItems: 3, maxItems: 2 }, "minItems"],
     [{ type: "object", minProperties: 2 }, "alike"],
     [{ type: "object", properties: { x: { $ref: "#" } }, required: ["x"] }, "without end"],
-    [{ type: "object", properties: { ab: {} }, propertyNames: { pattern: "^a$", type: "string" } }, '"ab"'],
+    [
+      { type: "object", properties: { ab: {} }, required: ["ab"], propertyNames: { pattern: "^a$", type: "string" } },
+      '"ab"',
+    ],
     [
       {
         type: "object",

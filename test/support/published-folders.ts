@@ -1,4 +1,4 @@
-// Folders as onnxruntime-genai's model builder writes them (test/models/published.tar.br): tiny sizes, random weights, the tool's own names, symbols
+// Folders as onnxruntime-genai's model builder writes them (test/models/published*.tar.br): tiny sizes, random weights, the tool's own names, symbols
 // and configuration, with onnxruntime's logits behind each of 12 greedy tokens where its CPU provider runs the file.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,10 +12,11 @@ export interface Answers {
   readonly steps: readonly (readonly number[])[];
 }
 
-const files = readArchive(fileURLToPath(new URL("../models/published.tar.br", import.meta.url))) as Map<
-  string,
-  Uint8Array
->;
+const archive = (name: string): Map<string, Uint8Array> =>
+  readArchive(fileURLToPath(new URL(`../models/${name}.tar.br`, import.meta.url))) as Map<string, Uint8Array>;
+
+/** The second has experts, and linear attention with an embedding file of the tests' own, which the builder leaves to others. */
+const files = new Map([...archive("published"), ...archive("published-hybrids")]);
 
 /** The names of all folders: ARCHITECTURE-PRECISION-PROVIDER. */
 export const publishedFolders: readonly string[] = [...new Set([...files.keys()].map((path) => path.split("/")[0]))];

@@ -30,12 +30,12 @@ const kinds: readonly WeightKind[] = [
 ];
 
 const finish = {
-  functions: "fn finish(batch: u32, row: u32, column: u32, sum: f32) -> f32 { return sum; }",
+  code: "fn finish(batch: u32, row: u32, column: u32, sum: f32) -> f32 { return sum; }",
   bindings: [],
   parameters: {},
 };
 const gate = {
-  functions: "fn gated(row: u32, column: u32, gate: f32, up: f32) -> f32 { return gate * up; }",
+  code: "fn gated(row: u32, column: u32, gate: f32, up: f32) -> f32 { return gate * up; }",
   bindings: [],
   parameters: {},
 };
@@ -80,8 +80,8 @@ test.skipIf(!hasDawn)("all variants compile", async () => {
           const traits = { ...traitsWith(49_152), subgroup };
           const dispatch = dispatchOf(form, m, kind, traits);
           const what = `${m} rows, ${form.name}, ${JSON.stringify(kind)}, subgroups of ${subgroup}`;
-          expect(await device.messagesOf(dispatch, traits), what).toEqual([]);
-          expect(await device.messagesOf({ ...dispatch, fixed: false }, traits), what).toEqual([]);
+          expect(await device.messagesOf(dispatch), what).toEqual([]);
+          expect(await device.messagesOf({ ...dispatch, fixed: false }), what).toEqual([]);
         }
   device.release();
 });

@@ -1,7 +1,6 @@
 // Models and states that are larger than what a device binds or holds: weights lie in pieces and are read as one, everything else is refused with
 // its name, its size, the limit and the way out, before anything runs.
 import { describe, expect, test } from "vitest";
-import { pieceFunctions, throughPieces } from "../../src/backends/webgpu/pieces.js";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
@@ -9,6 +8,7 @@ import { writeModel } from "../../src/onnx/write.js";
 import { readNumbers, writeNumbers } from "../../src/tensor/access.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { View } from "../../src/tensor/view.js";
+import { piecesFor, variable } from "../../src/webgpu-kernels/shader-part.js";
 import { noWebgpu } from "../support/backends.js";
 import { largestDifference } from "../support/compare.js";
 import { int64, step, tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
@@ -18,21 +18,25 @@ import { soak } from "../support/soak.js";
 const sizes = { ...smallSizes, layers: 1, vocabulary: 600, positions: 64 };
 const decoder = writeModel(generatedDecoder(sizes));
 
-test("what a shader reads and writes goes through the pieces", () => {
-  expect(throughPieces("let x = weights[at[weights[3]]].x + myweights[1] + p.weights[2];", "weights")).toBe(
-    "let x = weights_at(u32(at[weights_at(u32(3))])).x + myweights[1] + p.weights[2];",
-  );
-  expect(throughPieces("if (a[i] == b) { a[i + 1u] = vec2u(a[0], 1); }", "a")).toBe(
-    "if (a_at(u32(i)) == b) { a_set(u32(i + 1u), vec2u(a_at(u32(0)), 1)); }",
-  );
-  expect(pieceFunctions("a", "f32", 2, 64, true)).toBe(
-    `fn a_at(i: u32) -> f32 {
-  if (i < 64u) { return a_0[i]; }
-  { return a_1[i - 64u]; }
+test("a variable in pieces is read and written through functions that find the piece", () => {
+  const lying = { bytes: 300, inPieces: piecesFor(300, 256)! };
+  const whole = variable("a", { bytes: 256 }, { type: "float32" });
+  expect([whole.load("i"), whole.set("i", "0u"), whole.code]).toEqual(["bitcast<f32>(a[(i)])", "a[i] = 0u;", ""]);
+  const apart = variable("a", lying, { element: "vec4<u32>", type: "float32", writes: true });
+  expect(apart.loadFour("i + 1u")).toBe("bitcast<vec4f>(a_at(u32(i + 1u)))");
+  expect(apart.storeFour("i", "x")).toBe("a_set(u32(i), bitcast<vec4u>(x));");
+  expect(apart.bindings.map(({ name, piece }) => [name, piece])).toEqual([
+    ["a_0", 0],
+    ["a_1", 1],
+  ]);
+  expect(apart.code).toBe(
+    `fn a_at(i: u32) -> vec4<u32> {
+  if (i < 16u) { return a_0[i]; }
+  { return a_1[i - 16u]; }
 }
-fn a_set(i: u32, value: f32) {
-  if (i < 64u) { a_0[i] = value; return; }
-  { a_1[i - 64u] = value; return; }
+fn a_set(i: u32, value: vec4<u32>) {
+  if (i < 16u) { a_0[i] = value; return; }
+  { a_1[i - 16u] = value; return; }
 }`,
   );
 });

@@ -1,5 +1,4 @@
 // Shaders of a device that is not there: its traits, operands for kernels, and Dawn's null backend, which knows every feature, compiles, and runs nothing.
-import type { Device } from "../../src/backends/webgpu/device.js";
 import { shaderOf } from "../../src/backends/webgpu/pipelines.js";
 import { CallRecorder } from "../../src/backends/webgpu/recorder.js";
 import type { Operand } from "../../src/graph/kernel.js";
@@ -7,6 +6,7 @@ import { blockWeights } from "../../src/ops/shared/webgpu/block-weights.js";
 import { floatWeights, type Weights } from "../../src/ops/shared/webgpu/product-operands.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import { View } from "../../src/tensor/view.js";
+import { usualTuning } from "../../src/webgpu-kernels/tuning.js";
 import type { DeviceTraits, Dispatch } from "../../src/webgpu-kernels/webgpu-kernel.js";
 
 const dawn = await import("webgpu").catch(() => undefined);
@@ -23,6 +23,7 @@ export const traitsWith = (workgroupBytes: number, subgroup = 32): DeviceTraits 
   mostBindings: 8,
   mostBindingBytes: 2 ** 30,
   mostInvocations: 256,
+  tuning: usualTuning,
 });
 
 export const operand = (type: ElementType, shape: readonly number[], constant = false): Operand => {
@@ -57,7 +58,7 @@ export function weightsFor(kind: WeightKind, k: number, n: number, traits: Devic
   });
 }
 
-/** Compiles the shaders of dispatches for devices with some traits: what Dawn has to say of each. */
+/** Compiles the shaders of dispatches: what Dawn has to say of each. */
 export class NullDevice {
   readonly #gpu: GPU;
   readonly #device: GPUDevice;
@@ -76,8 +77,8 @@ export class NullDevice {
     return new NullDevice(gpu, await adapter.requestDevice({ requiredFeatures: [...requiredFeatures] }));
   }
 
-  async messagesOf(dispatch: Dispatch, traits: DeviceTraits): Promise<readonly string[]> {
-    const code = shaderOf(dispatch, { traits } as Device, { bytes: 0, countOf: () => 1 });
+  async messagesOf(dispatch: Dispatch): Promise<readonly string[]> {
+    const code = shaderOf(dispatch);
     const { messages } = await this.#device.createShaderModule({ code }).getCompilationInfo();
     return messages.map(({ message, lineNum }) => `${lineNum}: ${message}`);
   }

@@ -7,6 +7,7 @@ import { Decoder } from "../../src/decoder/decoder.js";
 import { LanguageModel } from "../../src/generate/causal-lm.js";
 import { hubFolder } from "../generate/support.js";
 import { writeModel } from "../../src/onnx/write.js";
+import { makeGrammars } from "../../src/entry/make-grammars.js";
 import { nodePlatform } from "../../src/platform/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import type { Session } from "../../src/session/session.js";
@@ -27,7 +28,8 @@ class LostModel extends LanguageModel {
     folder: string,
     open: (model: string, options: SessionOptions) => Promise<Session>,
   ): Promise<LostModel> {
-    return new LostModel(await LanguageModel.prepare(folder, nodePlatform, open, { backend: "webgpu", context: 64 }));
+    const options = { backend: "webgpu", context: 64 } as const;
+    return new LostModel(await LanguageModel.prepare(folder, nodePlatform, open, options, makeGrammars));
   }
 }
 

@@ -95,6 +95,111 @@ describe("a language model", () => {
     expect(await refusal(remote.send("five").text())).toMatchObject({ code: "released" });
   });
 
+  test("a conversation forks: the two go on apart, from what they have in common", async () => {
+    const options = { ...greedy, maxTokens: 4 };
+    const [remote, own] = [lm.chat([], options), local.chat([], options)];
+    expect(await remote.send("one").text()).toBe(await own.send("one").text());
+    const [remoteFork, ownFork] = [remote.fork(), own.fork()];
+    expect(await remoteFork.send("two").text()).toBe(await ownFork.send("two").text());
+    const [answer, wanted] = [remote.send("three"), own.send("three")];
+    expect(await answer.text()).toBe(await wanted.text());
+    expect(answer.summary!.reusedTokens).toBeGreaterThan(0);
+    expect([remote.messages, remoteFork.messages]).toEqual([own.messages, ownFork.messages]);
+    const reading = own.send("four")[Symbol.asyncIterator]();
+    await reading.next();
+    expect(() => own.fork()).toThrow(/the answer before is still being made/);
+    await reading.return(undefined);
+    for (const chat of [own, ownFork]) chat.release();
+    for (const chat of [remote, remoteFork]) await chat.release();
+  });
+
+  test("makes batches, samples and beams as the library does", async () => {
+    const options = { ...greedy, maxTokens: 6 };
+    const read = async (tokens: AsyncIterable<{ sample: number; token: number }>): Promise<string[]> => {
+      const found: string[] = [];
+      for await (const { sample, token } of tokens) found.push(`${sample}:${token}`);
+      return found;
+    };
+    expect(await read(lm.generateBatch(["a", "bc"], options))).toEqual(
+      await read(local.generateBatch(["a", "bc"], options)),
+    );
+    for await (const _ of lm.generateBatch(["a", "bc"], options)) break;
+    const drawn = { temperature: 1, seed: 3, ignoreEnd: true, maxTokens: 6 };
+    const [remote, own] = [await lm.samples("abc", 3, drawn), await local.samples("abc", 3, drawn)];
+    expect(await Promise.all(remote.map((text) => text.text()))).toEqual([
+      await own[0].text(),
+      await own[1].text(),
+      await own[2].text(),
+    ]);
+    expect(remote[1].summary).toMatchObject({ newTokens: 6, seed: 4 });
+    expect(await lm.beamSearch("abc", { beams: 2, maxTokens: 5 })).toEqual(
+      await local.beamSearch("abc", { beams: 2, maxTokens: 5 }),
+    );
+    const given = AbortSignal.abort(new Error("no"));
+    expect(await refusal(lm.beamSearch("abc", { signal: given }))).toBe(given.reason);
+    const late = new AbortController();
+    const searched = lm.beamSearch("abc", { beams: 8, maxTokens: 100, signal: late.signal });
+    late.abort(new Error("too late"));
+    expect(await refusal(searched)).toBe(late.signal.reason);
+    expect(await refusal(lm.samples("abc", 0))).toMatchObject({
+      code: "invalid-argument",
+      message: "option count must be a whole number from 1 to 65536, got 0",
+    });
+    expect(await refusal(lm.beamSearch("abc", { beams: 0 }))).toMatchObject({ code: "invalid-argument" });
+  });
+
+  test("saves and restores contexts, across threads too", async () => {
+    await lm.generate("abcdef", { ...greedy, maxTokens: 8 }).text();
+    const bytes = await lm.saveContext();
+    const other = await here.CausalLM.load(folder.path, { threads: 1 });
+    await other.restoreContext(bytes);
+    const went = other.generate("abcdef", { ...greedy, maxTokens: 8 });
+    await went.text();
+    expect(went.summary.reusedTokens).toBe(went.summary.promptTokens - 1);
+    await lm.restoreContext(bytes);
+    expect(await refusal(lm.restoreContext(bytes.subarray(0, 9)))).toMatchObject({ code: "invalid-state" });
+    await other.release();
+  });
+
+  test("has a tokenizer, defaults and an explanation with the same contents", async () => {
+    const { tokenizer } = lm;
+    expect([tokenizer.hasChatTemplate, tokenizer.endToken]).toEqual([
+      local.tokenizer.hasChatTemplate,
+      local.tokenizer.endToken,
+    ]);
+    expect(await tokenizer.encode("wolf", { specialTokens: false })).toEqual(
+      local.tokenizer.encode("wolf", { specialTokens: false }),
+    );
+    expect(await tokenizer.spellingOf(65)).toBe(local.tokenizer.spellingOf(65));
+    expect(await tokenizer.tokenOf("a")).toBe(local.tokenizer.tokenOf("a"));
+    const said = [{ role: "user", content: "hi" }];
+    expect(await refusal(tokenizer.renderChat(said).then((text) => text === local.tokenizer.renderChat(said)))).toEqual(
+      local.tokenizer.hasChatTemplate ? "nothing was refused" : expect.objectContaining({ code: "invalid-argument" }),
+    );
+    expect(lm.defaults).toEqual(local.defaults);
+    const { caches } = await lm.explain({ json: true });
+    expect(caches.map(({ input, inPlace, reason }) => [input, inPlace, reason])).toEqual(
+      local.session.explain({ json: true }).caches.map(({ input, inPlace, reason }) => [input, inPlace, reason]),
+    );
+    expect(await lm.pages()).toBeUndefined();
+  });
+
+  test("keeps texts to a schema, and shows its pages", async () => {
+    const paged = await CausalLM.load(undefined, { threads: 1, cache: "paged", blocks: 32 });
+    try {
+      const jsonSchema = { type: "object", properties: { tall: { type: "boolean" } }, required: ["tall"] };
+      const text = await paged.generate("Is the wolf tall? ", { jsonSchema, maxTokens: 60, seed: 1 }).text();
+      expect(JSON.parse(text)).toEqual({ tall: expect.any(Boolean) });
+      const pages = (await paged.pages())!;
+      expect(pages.blocks).toHaveLength(32);
+      expect(pages.statistics.used).toBe(pages.blocks.filter(({ state }) => state === "used").length);
+      expect(pages.statistics.used).toBeGreaterThan(0);
+      expect(pages.blockBytes).toBeGreaterThan(1000);
+    } finally {
+      await paged.release();
+    }
+  });
+
   test("errors cross with their class, code and words", async () => {
     const empty = await refusal(lm.generate("").text());
     expect(empty).toBeInstanceOf(InsituError);

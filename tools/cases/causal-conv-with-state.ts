@@ -120,4 +120,27 @@ export const cases: readonly OpCase[] = [
     inputs: [input, weight],
     throws: /attribute "activation" must be one of "none", "silu", "swish"/,
   },
+  {
+    op: "CausalConvWithState",
+    domain: "com.microsoft",
+    opset: 1,
+    shows: "a window: what is carried after each of the last values",
+    attrs: { state_window: 2 },
+    inputs: [
+      of("float32", [1, 1, 2], [3, 4]),
+      of("float32", [1, 1, 3], [100, 10, 1]),
+      undefined,
+      of("float32", [2, 1, 1, 2], [8, 9, 1, 2]),
+    ],
+    outputs: [of("float32", [1, 1, 2], [123, 234]), of("float32", [2, 1, 1, 2], [2, 3, 3, 4])],
+  },
+  {
+    op: "CausalConvWithState",
+    domain: "com.microsoft",
+    opset: 1,
+    shows: "more than one axis",
+    attrs: { ndim: 2 },
+    inputs: [of("float32", [1, 1, 2], [3, 4]), of("float32", [1, 1, 1], [1])],
+    throws: /ndim must be 1/,
+  },
 ];

@@ -39,4 +39,27 @@ export const cases: readonly OpCase[] = [
     inputs: [of("float32", [1, 1, 2], [1, 2]), of("int64", [1], [0]), cos, sin],
     throws: /rotary_embedding_dim needs num_heads/,
   },
+  {
+    op: "MRotaryEmbedding",
+    domain,
+    opset: 1,
+    shows: "three pairs, each turned by a position of its own",
+    attrs: { mrope_section: [1, 1, 1] },
+    inputs: [
+      of("float32", [1, 1, 6], [1, 2, 3, 4, 5, 6]),
+      of("int64", [3, 1, 1], [0, 1, 2]),
+      of("float32", [3, 3], [1, 1, 1, 0, 0, 0, -1, -1, -1]),
+      of("float32", [3, 3], [0, 0, 0, 1, 1, 1, 0, 0, 0]),
+    ],
+    outputs: [of("float32", [1, 1, 6], [1, -5, -3, 4, 2, -6])],
+  },
+  {
+    op: "MRotaryEmbedding",
+    domain,
+    opset: 1,
+    shows: "sections that are not all pairs",
+    attrs: { mrope_section: [1, 1, 1] },
+    inputs: [of("float32", [1, 1, 2], [1, 2]), of("int64", [3, 1, 1], [0, 0, 0]), cos, sin],
+    throws: /mrope_section must be 3 counts of pairs, 1 in all, got \[1,1,1\]/,
+  },
 ];

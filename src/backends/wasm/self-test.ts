@@ -160,7 +160,8 @@ function multiplyBlocks(trial: TrialMemory, m: number, bits: number, precision: 
   const b = trial.placeBytes(Array.from({ length: (n * row * bits) / 8 }, (_, at) => byte(at)));
   const scales = trial.place(new Array<number>((n * row) / 32).fill(1));
   const c = trial.take(m * n * 4);
-  const rest = { zeros: 0, bias: 0, scaleType: type, zerosType: -1, n, cRow: n, a: source, aType: type, rows: 0 };
+  const given = { zeros: 0, bias: 0, scaleType: type, zerosType: -1, bRow: 0, zerosRow: 0 };
+  const rest = { ...given, n, cRow: n, a: source, aType: type, rows: 0 };
   trial.run("matmulBlocks", { values, aScales, aSums, b, scales, c, ...rest, ...form });
   return trial.floats(c, m * n);
 }

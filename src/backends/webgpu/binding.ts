@@ -288,7 +288,10 @@ class Binder {
     const place = this.#values.device.get(value);
     if (place !== undefined) return place;
     const fact = this.#values.factOf(value);
-    return new Placed(fact!.type, fact!.shape, new Pending(value) as DeviceBuffer);
+    const constant = this.#values.constantOf(value);
+    const isWeight = constant !== undefined && constant === value.initializer;
+    const pieces = isWeight ? this.#session.memory.piecesOf(constant.byteLength) : undefined;
+    return new Placed(fact!.type, fact!.shape, new Pending(value, pieces) as DeviceBuffer);
   }
 
   #bufferOf(place: Placed): DeviceBuffer {

@@ -5,6 +5,7 @@ import type { Program, Step } from "../../plan/program.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import { Placed } from "../../tensor/placed.js";
 import { View } from "../../tensor/view.js";
+import { keeping } from "../../webgpu-kernels/tuning.js";
 import type { Transfer } from "../backend.js";
 import type { StepAccount } from "../step-account.js";
 import type { DeviceBuffer, DevicePlace } from "./buffers.js";
@@ -95,9 +96,6 @@ export interface BoundRun {
 export const isWait = (action: Action): boolean =>
   action.kind === "download" || action.kind === "keep" || (action.kind === "upload" && action.intoCache);
 
-/** Bytes up to which an upload is compared with the one before. */
-const mostSpared = 256;
-
 /** The action that lays values side by side. */
 export const layingOf = (
   values: readonly Value[],
@@ -116,7 +114,9 @@ export const layingOf = (
 export function sparing(action: Action, written: ReadonlySet<DeviceBuffer>): Action {
   if (action.kind !== "upload" || action.intoCache || written.has(action.to.buffer)) return action;
   const { byteLength } = action.to;
-  return byteLength > mostSpared ? action : { ...action, sent: { bytes: new Uint8Array(byteLength), isHeld: false } };
+  return byteLength > keeping.mostComparedBytes
+    ? action
+    : { ...action, sent: { bytes: new Uint8Array(byteLength), isHeld: false } };
 }
 
 /** What was to be sent may not have been. */

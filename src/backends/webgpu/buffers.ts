@@ -3,6 +3,9 @@ import { InsituError } from "../../base/error.js";
 import { cloneView } from "../../tensor/copy.js";
 import { Placed } from "../../tensor/placed.js";
 import { bytesIn, coversStorage, View } from "../../tensor/view.js";
+import { piecesFor } from "../../webgpu-kernels/shader-part.js";
+import { keeping } from "../../webgpu-kernels/tuning.js";
+import type { Pieces } from "../../webgpu-kernels/webgpu-kernel.js";
 import { usage } from "./device.js";
 import type { DeviceShare } from "./device-share.js";
 
@@ -18,8 +21,17 @@ export class DeviceBuffer {
   /** Stands for the buffer where kernels look at operands: it has no bytes, but tells buffers apart. */
   readonly token: Uint8Array = new Uint8Array(0);
 
-  constructor(pieces: readonly GPUBuffer[], bytes: number, isThere: Promise<boolean> = Promise.resolve(true)) {
+  /** How it lies, for kernels; undefined where it is one. */
+  readonly inPieces: Pieces | undefined;
+
+  constructor(
+    pieces: readonly GPUBuffer[],
+    bytes: number,
+    isThere: Promise<boolean> = Promise.resolve(true),
+    inPieces?: Pieces,
+  ) {
     this.pieces = pieces;
+    this.inPieces = inPieces;
     this.bytes = bytes;
     this.isThere = isThere;
   }
@@ -54,9 +66,6 @@ const storage = usage.storage | usage.copySource | usage.copyTarget;
 /** Bindings beside a weight in pieces that kernels need. */
 const otherBindings = 3;
 
-/** Bytes of weights from which on it is tried whether the device holds them, before anything else is done. */
-const triedBytes = 64 << 20;
-
 const modelWayOut = "take a model of fewer bits a weight or a smaller one, or use another backend";
 
 /**
@@ -89,9 +98,9 @@ export class DeviceMemory {
     return Math.floor(this.#mostBytes / 256) * 256;
   }
 
-  /** Of how many pieces a weight of so many bytes is. */
-  pieceCount(bytes: number): number {
-    return bytes <= this.#mostBytes ? 1 : Math.ceil(bytes / this.pieceBytes);
+  /** How a weight of so many bytes lies; undefined where one buffer holds it. */
+  piecesOf(bytes: number): Pieces | undefined {
+    return piecesFor(bytes, this.#mostBytes);
   }
 
   /** A zeroed buffer that shaders read and write. Where there is no memory for it, `settle` tells. */
@@ -106,10 +115,10 @@ export class DeviceMemory {
 
   /** A buffer for a weight, in pieces where it is larger than a binding. */
   allocateWeight(bytes: number, label: string): DeviceBuffer {
-    const [count, size] = [this.pieceCount(bytes), this.pieceBytes];
-    if (count === 1) return this.create(bytes, label, storage);
-    const sizes = Array.from({ length: count }, (_, at) => Math.min(size, bytes - at * size));
-    return this.#create(sizes, label, storage);
+    const pieces = this.piecesOf(bytes);
+    if (pieces === undefined) return this.create(bytes, label, storage);
+    const sizes = Array.from({ length: pieces.count }, (_, at) => Math.min(pieces.bytes, bytes - at * pieces.bytes));
+    return this.#create(sizes, label, storage, pieces);
   }
 
   /** A buffer for other uses. */
@@ -117,8 +126,8 @@ export class DeviceMemory {
     return this.#create([bytes], label, uses);
   }
 
-  #create(pieces: readonly number[], label: string, uses: number): DeviceBuffer {
-    const sizes = pieces.map((bytes) => Math.max(16, wholeWords(bytes)));
+  #create(parts: readonly number[], label: string, uses: number, inPieces?: Pieces): DeviceBuffer {
+    const sizes = parts.map((bytes) => Math.max(16, wholeWords(bytes)));
     const total = sizes.reduce((sum, size) => sum + size, 0);
     if (this.#released)
       throw new InsituError("released", `${label}: the session was released, and its memory with it; create a new one`);
@@ -130,7 +139,7 @@ export class DeviceMemory {
       () => true,
       () => false,
     );
-    const buffer = new DeviceBuffer(result, total, isThere);
+    const buffer = new DeviceBuffer(result, total, isThere, inPieces);
     this.#open.add(buffer);
     this.#bytes += total;
     // What the device has no memory for is nobody's: who asks for it again asks the device again.
@@ -151,7 +160,7 @@ export class DeviceMemory {
     const { description, limits } = this.device;
     const { maxStorageBuffersPerShaderStage: most } = limits;
     for (const { name, bytes } of weights) {
-      const count = this.pieceCount(bytes);
+      const count = this.piecesOf(bytes)?.count ?? 1;
       if (count + otherBindings > most)
         throw new InsituError(
           "out-of-memory",
@@ -160,7 +169,7 @@ export class DeviceMemory {
     }
     const total = weights.reduce((sum, { bytes }) => sum + bytes, 0);
     // What a program plays the GPU with is the host's own memory, which the session has counted.
-    if (total < triedBytes || this.device.isSoftware) return;
+    if (total < keeping.triedBytes || this.device.isSoftware) return;
     const tried: DeviceBuffer[] = [];
     try {
       for (let left = total; left > 0; left -= this.pieceBytes)

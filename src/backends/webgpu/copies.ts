@@ -2,7 +2,8 @@
 import type { Operand } from "../../graph/kernel.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import type { Placed } from "../../tensor/placed.js";
-import { entry, listed, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
+import { invocationsOf, variable } from "../../webgpu-kernels/shader-part.js";
+import { listed } from "../../webgpu-kernels/wgsl.js";
 import type { Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
 
 /** What a copy is made between: operands, or places alike. */
@@ -17,13 +18,14 @@ export function copyDispatch(from: End, to: End, mostWorkgroups: number): Dispat
   if (bits < 8 || bits % 8 !== 0 || bits > 64) return `elements of ${from.type} are not of 1, 2, 4 or 8 bytes`;
   const rank = Math.max(1, to.shape.length);
   const shape = to.shape.length === 0 ? [1] : to.shape;
-  const [source, target] = [from, to].map(({ strides }) => (strides.length === 0 ? [1] : strides));
+  const source = variable("source", asOperand(from));
+  const [sourceStrides, targetStrides] = [from, to].map(({ strides }) => (strides.length === 0 ? [1] : strides));
   const count = shape.reduce((product, dim) => product * dim, 1);
   const parameters = {
     count,
     ...listed("shape", shape),
-    ...listed("from", source),
-    ...listed("to", target),
+    ...listed("from", sourceStrides),
+    ...listed("to", targetStrides),
     fromOffset: from.place.offset,
     toOffset: to.place.offset,
   };
@@ -39,23 +41,18 @@ export function copyDispatch(from: End, to: End, mostWorkgroups: number): Dispat
   const body =
     perWord <= 1
       ? `if (index >= p.count) { return; }\n${places("index")}
-         ${perWord === 1 ? "target_[t] = source[f];" : "target_[2u * t] = source[2u * f]; target_[2u * t + 1u] = source[2u * f + 1u];"}`
+         ${perWord === 1 ? `target_[t] = ${source.at("f")};` : `target_[2u * t] = ${source.at("2u * f")}; target_[2u * t + 1u] = ${source.at("2u * f + 1u")};`}`
       : // Atomics let neighbours share a word: the bits are cleared and set, each by its own element alone.
         `if (index >= p.count) { return; }\n${places("index")}
-         let value = extractBits(source[f / ${perWord}u], ${bits}u * (f % ${perWord}u), ${bits}u);
+         let value = extractBits(${source.at(`f / ${perWord}u`)}, ${bits}u * (f % ${perWord}u), ${bits}u);
          let shift = ${bits}u * (t % ${perWord}u);
          atomicAnd(&target_[t / ${perWord}u], ~(${bits === 8 ? "0xffu" : "0xffffu"} << shift));
          atomicOr(&target_[t / ${perWord}u], value << shift);`;
-  return {
-    name: "copyElements",
-    code: entry(64, body),
-    bindings: [
-      { name: "source", of: asOperand(from) },
-      { name: "target_", of: asOperand(to), writes: true, ...(perWord > 1 ? { element: "atomic<u32>" } : {}) },
-    ],
-    parameters,
-    workgroups: workgroupsFor(count, 64, mostWorkgroups),
-  };
+  const written = { writes: true, ...(perWord > 1 ? { element: "atomic<u32>" } : {}) };
+  return invocationsOf(
+    { name: "copyElements", parts: [source, variable("target_", asOperand(to), written)], parameters, count, body },
+    { mostWorkgroups },
+  );
 }
 
 const asOperand = (end: End): Operand => end as Operand;

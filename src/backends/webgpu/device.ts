@@ -5,6 +5,7 @@
 import { InsituError } from "../../base/error.js";
 import type { Platform } from "../../base/platform.js";
 import type { DeviceTraits, SubgroupMatrix } from "../../webgpu-kernels/webgpu-kernel.js";
+import { keeping, tuningFor } from "../../webgpu-kernels/tuning.js";
 import { Unavailable } from "../unavailable.js";
 import type { WebgpuSettings } from "./settings.js";
 
@@ -49,6 +50,7 @@ export class Device {
       workgroupBytes: gpu.limits.maxComputeWorkgroupStorageSize,
       mostBindings: gpu.limits.maxStorageBuffersPerShaderStage,
       mostBindingBytes: Math.min(gpu.limits.maxBufferSize, gpu.limits.maxStorageBufferBindingSize),
+      tuning: tuningFor(adapter.info),
       mostInvocations: Math.min(gpu.limits.maxComputeInvocationsPerWorkgroup, gpu.limits.maxComputeWorkgroupSizeX),
     };
     this.description = [description || vendor, architecture].filter((text) => text !== "").join(" ") || "unnamed";
@@ -123,9 +125,6 @@ interface Shared {
   /** Ends the device if no session comes. */
   ending?: ReturnType<typeof setTimeout>;
 }
-
-/** Milliseconds that a device waits for the next session: those that follow each other need not compile their pipelines anew. */
-const keptTime = 2_000;
 
 const shared = new WeakMap<Platform, Map<string, Shared>>();
 
@@ -221,7 +220,7 @@ export async function joinDevice(
         forget();
         device.destroy();
       };
-      entry.ending = setTimeout(end, keptTime);
+      entry.ending = setTimeout(end, keeping.deviceMilliseconds);
       // In Node a process does not wait for it.
       (entry.ending as { unref?(): void }).unref?.();
     };

@@ -96,23 +96,18 @@ export class DraftDispatches {
           (this.makes(binding) ? (binding.of as Temporary | OperandForm) : bufferOf(binding)),
       ]),
     );
-    const countOf = (binding: Binding): number => {
-      const own = bound.get(binding)!;
-      if (own instanceof DeviceBuffer) return own.pieces.length;
-      return this.#slots.has(own) ? 1 : this.#session.memory.pieceCount(own.bytes);
-    };
-    this.#checkCount(dispatch, countOf);
-    const pipeline = this.#session.pipelineOf(dispatch, countOf);
+    this.#checkCount(dispatch);
+    const pipeline = this.#session.pipelineOf(dispatch);
     const draft: DraftDispatch = { kind: "draft", dispatch, pipeline, bound, only };
     this.#all.push(draft);
     return draft;
   }
 
   /** Fails where a shader would bind more buffers than the device allows, for weights that are in pieces. */
-  #checkCount({ name, bindings }: Dispatch, countOf: (binding: Binding) => number): void {
+  #checkCount({ name, bindings }: Dispatch): void {
     const { device, memory } = this.#session;
     const { maxStorageBuffersPerShaderStage: most } = device.limits;
-    const count = bindings.reduce((sum, binding) => sum + countOf(binding), 0);
+    const count = bindings.length;
     if (count > most)
       throw new InsituError(
         "out-of-memory",
@@ -125,7 +120,7 @@ export class DraftDispatches {
     const session = this.#session;
     const scratch = session.scratch.take(this.#slotBytes);
     this.#releases.push(() => scratch.release());
-    const making = [...this.#forms.values()].map(({ form, weights }) => session.pipelineOfForm(form, weights));
+    const making = [...this.#forms.values()].map(({ form }) => session.pipelineOf(form.dispatch));
     const pipelines = await session.compiled([...this.#all.map(({ pipeline }) => pipeline), ...making]);
     const forms = new Map<OperandForm, DeviceBuffer>();
     // One after the other: each brings its weights to the device for as long as it is made.

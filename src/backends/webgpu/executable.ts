@@ -17,15 +17,13 @@ import { Placed, samePlace } from "../../tensor/placed.js";
 import { elementCount, hostView, View } from "../../tensor/view.js";
 import type { CacheRequest, Executable, MemoryUse, Move, Transfer } from "../backend.js";
 import { bindProgram } from "./binding.js";
+import { keeping } from "../../webgpu-kernels/tuning.js";
 import type { BoundRun } from "./bound-run.js";
 import { type DevicePlace, devicePlace, isDevicePlace } from "./buffers.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { download } from "./landing.js";
 import { runBound, submitBound } from "./run.js";
 import type { WebgpuSession } from "./session.js";
-
-/** How often a program is kept with caches in different places: conversations that take turns without being bound anew. */
-const mostBound = 16;
 
 const cacheWayOut =
   "ask for a smaller capacity or batch, keep caches in fewer bits or on pages, or use another backend";
@@ -221,7 +219,7 @@ export class WebgpuExecutable implements Executable {
     inputs: readonly Placed[],
     results: ReadonlyMap<Value, Placed | null>,
   ): Promise<BoundRun> {
-    const kept = this.#bound.get(program) ?? new Recent<BoundRun>(mostBound);
+    const kept = this.#bound.get(program) ?? new Recent<BoundRun>(keeping.mostBound);
     this.#bound.set(program, kept);
     const arena = this.#session.arenaFor(program.arenaBuffers, (at) => largestIn(program, at));
     const known = kept.use((bound) => bound.arena === arena && isBoundTo(bound, inputs, results));

@@ -3,13 +3,8 @@
  * ones again and again; where every run brings others, as with a past that is fed and grows, they are parameters, and one pipeline serves all.
  */
 import type { Node } from "../../graph/graph.js";
+import { keeping } from "../../webgpu-kernels/tuning.js";
 import type { Dispatch } from "../../webgpu-kernels/webgpu-kernel.js";
-
-/** Runs after which numbers count as ones that last, where others come. */
-const lasting = 2;
-
-/** Sets of numbers that come one right after the other until no more pipelines are made for them. */
-const mostInARow = 2;
 
 /** What one dispatch of a step was given so far. */
 interface Given {
@@ -35,9 +30,9 @@ export class FixedNumbers {
     const { parameters, open = [] } = dispatch;
     const numbers = JSON.stringify(Object.entries(parameters).filter(([name]) => !open.includes(name)));
     if (given.fixed.has(numbers)) return dispatch;
-    given.inARow = run - given.run <= lasting ? given.inARow + 1 : 0;
+    given.inARow = run - given.run <= keeping.lastingRuns ? given.inARow + 1 : 0;
     given.run = run;
-    if (given.inARow > mostInARow) return { ...dispatch, fixed: false };
+    if (given.inARow > keeping.mostInARow) return { ...dispatch, fixed: false };
     given.fixed.add(numbers);
     return dispatch;
   }

@@ -3,17 +3,16 @@ import { InsituError } from "../../base/error.js";
 import { cloneView } from "../../tensor/copy.js";
 import { byteLengthOf, type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { View, viewOfBytes } from "../../tensor/view.js";
+import { keeping } from "../../webgpu-kernels/tuning.js";
 import { type DeviceBuffer, type DeviceMemory, type DevicePlace, holds, wholeWords } from "./buffers.js";
 import { usage } from "./device.js";
 
 const mappable = usage.mapRead | usage.copyTarget;
 
-/** Bytes that may be made in vain, and the runs of a series up to which they are. */
-const [spareBytes, spareRuns] = [1 << 16, 16];
-
 /** Bytes for what each of some runs brings or takes: with room for more of them where that is little, since series come in many lengths. */
 export const roomFor = (runs: number, bytes: number): number =>
-  bytes * Math.max(runs, runs === 1 ? 1 : Math.min(spareRuns, Math.floor(spareBytes / Math.max(1, bytes))));
+  bytes *
+  Math.max(runs, runs === 1 ? 1 : Math.min(keeping.spareRuns, Math.floor(keeping.spareBytes / Math.max(1, bytes))));
 
 /** Copies of a place on their way to the host, one for each of some runs. */
 export interface OpenLanding {

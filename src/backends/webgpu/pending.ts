@@ -2,14 +2,16 @@
 import type { Value } from "../../graph/graph.js";
 import type { Placed } from "../../tensor/placed.js";
 import { View } from "../../tensor/view.js";
+import type { Pieces } from "../../webgpu-kernels/webgpu-kernel.js";
 import { DeviceBuffer, devicePlace } from "./buffers.js";
 
 /** Stands for a value that is on the host until a dispatch binds it. */
 export class Pending extends DeviceBuffer {
   readonly value: Value;
 
-  constructor(value: Value) {
-    super([], 0);
+  /** `inPieces`: how it will lie. */
+  constructor(value: Value, inPieces: Pieces | undefined) {
+    super([], 0, undefined, inPieces);
     this.value = value;
   }
 }

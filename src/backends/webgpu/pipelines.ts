@@ -1,52 +1,20 @@
 /** Pipelines by their code: compiled once for a device, in parallel, and shared by all programs of its sessions. */
 import { InsituError } from "../../base/error.js";
-import type { Binding, Dispatch, Parameter } from "../../webgpu-kernels/webgpu-kernel.js";
+import { keeping } from "../../webgpu-kernels/tuning.js";
+import type { Dispatch, Parameter } from "../../webgpu-kernels/webgpu-kernel.js";
 import { openOf } from "../../webgpu-kernels/wgsl.js";
 import type { Device } from "./device.js";
-import { bytesOfElement, pieceFunctions, throughPieces } from "./pieces.js";
 
-/** How bindings lie that are larger than one can be. */
-interface PieceLayout {
-  /** Bytes of each piece. */
-  readonly bytes: number;
-  /** Of how many a binding is: 1 for most. */
-  countOf(binding: Binding): number;
-}
-
-/** A dispatch's shader, whole: features, bindings, parameters, then its own code. */
-export function shaderOf(
-  { code, bindings, parameters, fixed = false, open = [] }: Dispatch,
-  device: Device,
-  pieces: PieceLayout,
-): string {
-  const { traits } = device;
-  const enables = [
-    ...(traits.subgroup !== undefined && /\bsubgroup[A-Z]/.test(code) ? ["enable subgroups;"] : []),
-    ...(traits.f16 && /\bf16\b/.test(code) ? ["enable f16;"] : []),
-    ...(traits.subgroupMatrix !== undefined && /\bsubgroup_matrix_/.test(code)
-      ? ["enable chromium_experimental_subgroup_matrix;"]
-      : []),
-  ];
+/** A dispatch's shader, whole: extensions, bindings, parameters, then its own code. */
+export function shaderOf({ code, extensions, bindings, parameters, fixed = false, open = [] }: Dispatch): string {
   const names = Object.entries(parameters).filter(([name]) => !fixed || !open.includes(name));
   const typeOf = (value: Parameter): string => (typeof value === "number" ? "u32" : "f32");
   const members = names.map(([name, value]) => `${name}: ${typeOf(value)}`);
-  const declared: string[] = [];
-  let whole = code;
-  let at = 0;
-  for (const binding of bindings) {
-    const { name, element = "u32", writes = false } = binding;
-    const count = pieces.countOf(binding);
-    const declare = (own: string): number =>
-      declared.push(
-        `@group(0) @binding(${at++}) var<storage, ${writes ? "read_write" : "read"}> ${own}: array<${element}>;`,
-      );
-    if (count === 1) declare(name);
-    else {
-      for (let piece = 0; piece < count; piece++) declare(`${name}_${piece}`);
-      declared.push(pieceFunctions(name, element, count, pieces.bytes / bytesOfElement(element), writes));
-      whole = throughPieces(whole, name);
-    }
-  }
+  const declared = bindings.map(
+    ({ name, element = "u32", writes = false }, at) =>
+      `@group(0) @binding(${at}) var<storage, ${writes ? "read_write" : "read"}> ${name}: array<${element}>;`,
+  );
+  const at = bindings.length;
   if (names.length > 0)
     declared.push(
       `struct Parameters { ${members.join(", ")} }`,
@@ -64,7 +32,7 @@ export function shaderOf(
     for (const { name, type } of opened)
       declared.push(`fn ${openOf(name)} -> ${type} { return ${fixed ? "opened" : "p"}.${name}; }`);
   }
-  return [...enables, ...declared, whole].join("\n");
+  return [...extensions.map((name) => `enable ${name};`), ...declared, code].join("\n");
 }
 
 /** A parameter as WGSL writes it: whole numbers as their 32 bits, others so that they round to the same float. */
@@ -72,9 +40,6 @@ const literal = (value: Parameter): string =>
   typeof value === "number" ? `${value >>> 0}u` : `bitcast<f32>(${floatBits(value.float)}u)`;
 
 const floatBits = (number: number): number => new Uint32Array(Float32Array.of(number).buffer)[0];
-
-/** Shaders that a device compiles at once: more of them would wait inside of it, with all their texts. */
-const mostAtOnce = 32;
 
 /** The pipelines of one device, by their shader. */
 class Pipelines {
@@ -104,7 +69,7 @@ class Pipelines {
   }
 
   async #compile(name: string, shader: string): Promise<GPUComputePipeline> {
-    if (this.#compiling >= mostAtOnce) await new Promise<void>((go) => this.#waiting.push(go));
+    if (this.#compiling >= keeping.mostCompilations) await new Promise<void>((go) => this.#waiting.push(go));
     this.#compiling++;
     try {
       return await compile(this.#device, name, shader);

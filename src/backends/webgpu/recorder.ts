@@ -4,9 +4,11 @@ import type { Operand } from "../../graph/kernel.js";
 import { byteLengthOf, type ElementType } from "../../tensor/element-type.js";
 import { elementCount, Placed } from "../../tensor/placed.js";
 import type { View } from "../../tensor/view.js";
+import { piecesFor } from "../../webgpu-kernels/shader-part.js";
 import type {
   DeviceTraits,
   Dispatch,
+  Pieces,
   Temporary,
   WebgpuRecorder,
   OperandForm,
@@ -40,7 +42,7 @@ class TemporaryOperand extends TemporaryMemory implements Operand {
   }
 
   get view(): View {
-    throw new InsituError("internal", "memory in between has no bytes on the host");
+    throw new InsituError("internal", "scratch memory has no bytes on the host");
   }
 }
 
@@ -55,6 +57,8 @@ export class RecordedForm implements OperandForm {
   readonly dispatch: Dispatch;
   /** At which byte each operand's begin, where the form is nothing else. */
   readonly laidAt: readonly number[] | undefined;
+  /** How it lies, for kernels. */
+  readonly inPieces: Pieces | undefined;
 
   constructor(
     of: readonly Operand[],
@@ -62,8 +66,10 @@ export class RecordedForm implements OperandForm {
     bytes: number,
     make: (form: OperandForm) => Dispatch,
     laidAt: readonly number[] | undefined,
+    mostBytes: number,
   ) {
     this.of = of;
+    this.inPieces = this.lasts ? piecesFor(bytes, mostBytes) : undefined;
     this.laidAt = laidAt;
     this.key = key;
     this.bytes = bytes;
@@ -115,7 +121,7 @@ export class CallRecorder implements WebgpuRecorder {
   ): OperandForm {
     if (!of.every(({ constant }) => constant) && !of.every((operand) => this.isOnHost(operand)))
       throw new InsituError("internal", `"${key}" was asked for of what neither stays nor is known before a run`);
-    const form = new RecordedForm(of, key, bytes, make, laidAt);
+    const form = new RecordedForm(of, key, bytes, make, laidAt, this.device.mostBindingBytes);
     this.forms.push(form);
     return form;
   }

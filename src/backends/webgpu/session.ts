@@ -214,24 +214,14 @@ export class WebgpuSession {
     return this.#fixed.settle(node, dispatch, position, this.runs);
   }
 
-  /** The pipeline of a dispatch with bindings of so many pieces: it is compiled from now on where the device does not have it. */
-  pipelineOf(dispatch: Dispatch, countOf: (binding: Binding) => number): Promise<GPUComputePipeline> {
+  /** The pipeline of a dispatch: it is compiled from now on where the device does not have it. */
+  pipelineOf(dispatch: Dispatch): Promise<GPUComputePipeline> {
     let pipeline = this.#pipelinesOf.get(dispatch);
     if (pipeline === undefined) {
-      const pieces = { bytes: this.memory.pieceBytes, countOf };
-      const { shared } = this.device;
-      pipeline = pipelineFor(shared, dispatch.name, shaderOf(dispatch, shared, pieces));
+      pipeline = pipelineFor(this.device.shared, dispatch.name, shaderOf(dispatch));
       this.#pipelinesOf.set(dispatch, pipeline);
     }
     return pipeline;
-  }
-
-  /** The same for one that makes a form of weights. */
-  pipelineOfForm(form: RecordedForm, weights: readonly Value[]): Promise<GPUComputePipeline> {
-    return this.pipelineOf(form.dispatch, ({ of }) => {
-      const bytes = of === form ? form.bytes : weights[form.of.indexOf(of as Operand)].initializer!.byteLength;
-      return this.memory.pieceCount(bytes);
-    });
   }
 
   /** Pipelines that were asked for, once all are there: what is new of them is told while it comes. */
@@ -255,9 +245,13 @@ export class WebgpuSession {
     bufferOf: (binding: Binding) => DeviceBuffer,
     parameters: GPUBufferBinding | undefined,
   ): ReadyDispatch {
-    const entries: GPUBindGroupEntry[] = bindings
-      .flatMap((binding) => bufferOf(binding).pieces)
-      .map((buffer, at) => ({ binding: at, resource: { buffer } }));
+    const entries: GPUBindGroupEntry[] = bindings.map((binding, at) => {
+      const bound = bufferOf(binding);
+      return {
+        binding: at,
+        resource: { buffer: binding.piece === undefined ? bound.gpu : bound.pieces[binding.piece] },
+      };
+    });
     if (parameters !== undefined) entries.push({ binding: entries.length, resource: parameters });
     const group = this.device.guard((gpu) => gpu.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries }));
     const [x, y = 1, z = 1] = workgroups;
@@ -275,8 +269,7 @@ export class WebgpuSession {
   }
 
   async #submit(dispatches: readonly Dispatch[], bufferOf: (binding: Binding) => DeviceBuffer): Promise<void> {
-    const countOf = (binding: Binding): number => bufferOf(binding).pieces.length;
-    const pipelines = await Promise.all(dispatches.map((dispatch) => this.pipelineOf(dispatch, countOf)));
+    const pipelines = await Promise.all(dispatches.map((dispatch) => this.pipelineOf(dispatch)));
     const parameters = new ParameterMemory(this.memory, dispatches);
     this.device.submit((encoder) => {
       const ready = dispatches.map((dispatch, at) => this.bind(dispatch, pipelines[at], bufferOf, parameters.of(at)));

@@ -2,6 +2,7 @@
 import { isFloat } from "../shared/webgpu/types.js";
 import type { WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import { elementwiseKernel } from "../shared/webgpu/elementwise.js";
+import type { FunctionName } from "../shared/webgpu/functions.js";
 import {
   Celu,
   Elu,
@@ -22,12 +23,13 @@ import {
   ThresholdedRelu,
 } from "./op.js";
 
-const unary = (op: typeof Sigmoid, name: string, expression: string): WebgpuKernel =>
+const unary = (op: typeof Sigmoid, name: string, expression: string, ...calls: readonly FunctionName[]): WebgpuKernel =>
   elementwiseKernel([op], ({ inputs: { X: x }, outputs: { Y: output } }) => ({
     name,
     output,
     inputs: { x },
     expression,
+    calls,
   }));
 
 /** max(0, x). */
@@ -36,23 +38,32 @@ export const relu: WebgpuKernel = elementwiseKernel([Relu], ({ inputs: { X: x },
   output,
   inputs: { x },
   expression: isFloat(x.type) ? "select(larger(x, 0.0), 0.0, x == 0.0)" : "max(x, 0)",
+  calls: isFloat(x.type) ? ["larger"] : [],
 }));
 
 /** 1 / (1 + e^(−x)). */
-export const sigmoid: WebgpuKernel = unary(Sigmoid, "sigmoid", "sigmoid(x)");
+export const sigmoid: WebgpuKernel = unary(Sigmoid, "sigmoid", "sigmoid(x)", "sigmoid");
 
 /** ln(1 + e^x). */
-export const softplus: WebgpuKernel = unary(Softplus, "softplus", "softplus(x)");
+export const softplus: WebgpuKernel = unary(Softplus, "softplus", "softplus(x)", "softplus");
 
 /** x·max(0, min(1, x/6 + ½)). */
 export const hardSwish: WebgpuKernel = unary(
   HardSwish,
   "hardSwish",
   "x * larger(0.0, smaller(1.0, x * 0.16666667 + 0.5))",
+  "larger",
+  "smaller",
 );
 
 /** x·tanh(softplus(x)). */
-export const mish: WebgpuKernel = unary(Mish, "mish", "x * hyperbolicTangent(softplus(x))");
+export const mish: WebgpuKernel = unary(
+  Mish,
+  "mish",
+  "x * hyperbolicTangent(softplus(x))",
+  "hyperbolicTangent",
+  "softplus",
+);
 
 /** x / (1 + |x|). */
 export const softsign: WebgpuKernel = elementwiseKernel(
@@ -73,6 +84,7 @@ export const gelu: WebgpuKernel = elementwiseKernel(
     output,
     inputs: { x },
     expression: approximate === "tanh" ? "geluByTangent(x)" : "gelu(x)",
+    calls: [approximate === "tanh" ? "geluByTangent" : "gelu"],
   }),
 );
 
@@ -84,6 +96,7 @@ export const swish: WebgpuKernel = elementwiseKernel(
     output,
     inputs: { x },
     expression: "x * sigmoid(p.alpha * x)",
+    calls: ["sigmoid"],
     parameters: { alpha: { float: alpha } },
   }),
 );
@@ -96,6 +109,7 @@ export const swiglu: WebgpuKernel = elementwiseKernel(
     output,
     inputs: { a, b },
     expression: "a * sigmoid(p.alpha * a) * b",
+    calls: ["sigmoid"],
     parameters: { alpha: { float: alpha } },
   }),
 );
@@ -112,12 +126,18 @@ export const prelu: WebgpuKernel = elementwiseKernel(
 );
 
 /** An activation with alpha alone. */
-const withAlpha = (op: typeof LeakyRelu, name: string, expression: string): WebgpuKernel =>
+const withAlpha = (
+  op: typeof LeakyRelu,
+  name: string,
+  expression: string,
+  ...calls: readonly FunctionName[]
+): WebgpuKernel =>
   elementwiseKernel([op], ({ inputs: { X: x }, outputs: { Y: output }, attrs: { alpha } }) => ({
     name,
     output,
     inputs: { x },
     expression,
+    calls,
     parameters: { alpha: { float: alpha } },
   }));
 
@@ -132,13 +152,21 @@ export const thresholdedRelu: WebgpuKernel = withAlpha(
 );
 
 /** x, or alpha·(e^x − 1) where x is not positive. */
-export const elu: WebgpuKernel = withAlpha(Elu, "elu", "select(p.alpha * exponentialLess1(x), x, x > 0.0)");
+export const elu: WebgpuKernel = withAlpha(
+  Elu,
+  "elu",
+  "select(p.alpha * exponentialLess1(x), x, x > 0.0)",
+  "exponentialLess1",
+);
 
 /** max(0, x) + min(0, alpha·(e^(x/alpha) − 1)). */
 export const celu: WebgpuKernel = withAlpha(
   Celu,
   "celu",
   "larger(0.0, x) + smaller(0.0, p.alpha * exponentialLess1(x / p.alpha))",
+  "larger",
+  "smaller",
+  "exponentialLess1",
 );
 
 /** gamma·x, or gamma·alpha·(e^x − 1) where x is not positive. */
@@ -149,6 +177,7 @@ export const selu: WebgpuKernel = elementwiseKernel(
     output,
     inputs: { x },
     expression: "p.gamma * select(p.alpha * exponentialLess1(x), x, x > 0.0)",
+    calls: ["exponentialLess1"],
     parameters: { alpha: { float: alpha }, gamma: { float: gamma } },
   }),
 );
@@ -161,6 +190,7 @@ export const hardSigmoid: WebgpuKernel = elementwiseKernel(
     output,
     inputs: { x },
     expression: "larger(0.0, smaller(1.0, p.alpha * x + p.beta))",
+    calls: ["larger", "smaller"],
     parameters: { alpha: { float: alpha }, beta: { float: beta } },
   }),
 );

@@ -7,8 +7,9 @@ import {
   webgpuKernel,
   type WebgpuRecorder,
 } from "../../webgpu-kernels/webgpu-kernel.js";
-import { entry, isShaderType, read, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
-import { fromFront, joinDimensions } from "../shared/wasm/layout.js";
+import { dispatchOf, variable } from "../../webgpu-kernels/shader-part.js";
+import { entry, isShaderType, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
+import { fromFront, joinDimensions } from "../shared/rules/layout.js";
 import { bestOfWorkgroup, keyFunction } from "../shared/webgpu/order.js";
 import { placeFunction, placeParameters } from "../shared/webgpu/row-phases.js";
 import { ArgMax, ArgMin } from "./op.js";
@@ -74,47 +75,46 @@ function search(work: Search, recorder: WebgpuRecorder): void {
   const parts = alone ? 1 : Math.ceil(length / partLength);
   const grid = (groups: number): Dispatch["workgroups"] =>
     workgroupsFor(groups * size, size, recorder.device.mostWorkgroups);
+  const source = variable("source", data);
   const bests: Temporary | undefined = parts > 1 ? recorder.temporary(8 * lines * parts) : undefined;
-  recorder.dispatch({
-    name,
-    code: `${keyFunction(data.type, largest, "first")}
+  recorder.dispatch(
+    dispatchOf({
+      name,
+      parts: [source, variable("result", bests ?? output, { writes: true })],
+      code: `${keyFunction(data.type, largest, "first")}
 ${placeFunction("kept", kept)}
 fn firstOf(line: u32) -> u32 { return line % p.parts * ${partLength}u; }
 fn endOf(line: u32) -> u32 { return min(p.length, (line % p.parts + 1u) * ${partLength}u); }
 fn placeAt(line: u32, k: u32) -> u32 { return k; }
 fn keyAt(line: u32, k: u32) -> u32 {
-  return keyOf(${read(data.type, "source", "p.offset + keptPlace(line / p.parts) + k * p.step")});
+  return keyOf(${source.load("p.offset + keptPlace(line / p.parts) + k * p.step")});
 }
 ${alone ? searchingAlone(last) : searching(last, bests === undefined ? writeIndex : "result[2u * line] = found.x; result[2u * line + 1u] = found.y;")}`,
-    bindings: [
-      { name: "source", of: data },
-      { name: "result", of: bests ?? output, writes: true },
-    ],
-    parameters: {
-      lines: lines * parts,
-      parts,
-      length,
-      step: data.strides[axis],
-      offset: data.place.offset,
-      ...placeParameters("kept", kept),
-    },
-    workgroups: alone ? workgroupsFor(lines, 64, recorder.device.mostWorkgroups) : grid(lines * parts),
-  });
+      parameters: {
+        lines: lines * parts,
+        parts,
+        length,
+        step: data.strides[axis],
+        offset: data.place.offset,
+        ...placeParameters("kept", kept),
+      },
+      workgroups: alone ? workgroupsFor(lines, 64, recorder.device.mostWorkgroups) : grid(lines * parts),
+    }),
+  );
   if (bests === undefined) return;
-  recorder.dispatch({
-    name,
-    code: `fn firstOf(line: u32) -> u32 { return 0u; }
+  recorder.dispatch(
+    dispatchOf({
+      name,
+      parts: [variable("bests", bests), variable("result", output, { writes: true })],
+      code: `fn firstOf(line: u32) -> u32 { return 0u; }
 fn endOf(line: u32) -> u32 { return p.parts; }
 fn keyAt(line: u32, k: u32) -> u32 { return bests[2u * (line * p.parts + k)]; }
 fn placeAt(line: u32, k: u32) -> u32 { return bests[2u * (line * p.parts + k) + 1u]; }
 ${searching(last, writeIndex)}`,
-    bindings: [
-      { name: "bests", of: bests },
-      { name: "result", of: output, writes: true },
-    ],
-    parameters: { lines, parts },
-    workgroups: grid(lines),
-  });
+      parameters: { lines, parts },
+      workgroups: grid(lines),
+    }),
+  );
 }
 
 const argKernel = (op: typeof ArgMax, name: string, largest: boolean): WebgpuKernel =>

@@ -4,18 +4,11 @@
  */
 import type { Operand } from "../../graph/kernel.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import type { Dispatch, Temporary, WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
-import { entry, pack, packing, perWord, read, roundingTo, wordsOf, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
-import {
-  type AttentionWork,
-  joined,
-  type MaskPlace,
-  outputPart,
-  quadsOf,
-  rowsPart,
-  visiblePart,
-} from "../shared/webgpu/attention-parts.js";
-import { functionsFor } from "../shared/webgpu/functions.js";
+import { dispatchOf, invocationsOf, type Variable, variable } from "../../webgpu-kernels/shader-part.js";
+import type { DeviceTraits, Dispatch, Temporary, WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
+import { pack, packing, perWord, roundingTo, wordsOf } from "../../webgpu-kernels/wgsl.js";
+import { type AttentionWork, outputPart, quadCount, rowsPart, visiblePart } from "../shared/webgpu/attention-parts.js";
+import { functionsPart } from "../shared/webgpu/functions.js";
 import { rounder } from "./rounding.js";
 
 /** An attention whose scores may be asked for. */
@@ -39,24 +32,24 @@ const weighsNot = "0x80000000u";
 export function recordStages(work: StagedAttention, recorder: WebgpuRecorder): void {
   const { query, key, output, scores } = work;
   const count = query.batch * query.heads * query.rows * key.rows;
-  const { mostWorkgroups } = recorder.device;
+  const { device } = recorder;
   const logits = recorder.temporary(4 * count);
-  recorder.dispatch(products(work, logits, count, mostWorkgroups));
+  recorder.dispatch(products(work, logits, count, device));
   if (output === undefined && scores?.mode !== 3) return;
   recorder.dispatch(softmax(work, logits));
-  if (scores?.mode === 3) recorder.dispatch(shown(scores.of, logits, count, mostWorkgroups));
-  if (output !== undefined) recorder.dispatch(weighed({ ...work, output }, logits, mostWorkgroups));
+  if (scores?.mode === 3) recorder.dispatch(shown(scores.of, logits, count, device));
+  if (output !== undefined) recorder.dispatch(weighed({ ...work, output }, logits, device));
 }
 
 /** The logit of every query and key, and the stage before it that is asked for. An invocation fills a word of what is shown. */
-function products(work: StagedAttention, logits: Temporary, count: number, mostWorkgroups: number): Dispatch {
+function products(work: StagedAttention, logits: Temporary, count: number, device: DeviceTraits): Dispatch {
   const { query, key, mask, scores, scale, softcap } = work;
   const { type } = query;
   const mode = scores?.mode ?? 3;
   const target = mode < 3 ? scores?.of : undefined;
   const size = target === undefined ? 1 : perWord(type);
   const round = rounder(type);
-  const part = joined(rowsPart("query", query), rowsPart("key", key), visiblePart({ ...work, window: -1 }));
+  const masks = mask && variable("mask", mask.of);
   const capped = "rounded(rounded(hyperbolicTangent(rounded(product / p.softcap))) * p.softcap)";
   const body = `
 fn scoreAt(at: u32) -> f32 {
@@ -74,7 +67,7 @@ fn scoreAt(at: u32) -> f32 {
   let queryAt = queryStart(sample, head, query);
   let keyAt = keyStart(sample, keyHead, key);
   var sum = 0.0;
-  for (var quad = 0u; quad < ${quadsOf(query.size)}u; quad++) {
+  for (var quad = 0u; quad < ${quadCount(query.size)}u; quad++) {
     let q = queryQuad(queryAt, quad);
     let k = keyQuad(keyAt, quad);
     ${["x", "y", "z", "w"].map((i) => `sum += rounded(q.${i} * p.root) * rounded(k.${i} * p.root);`).join("\n    ")}
@@ -83,7 +76,7 @@ fn scoreAt(at: u32) -> f32 {
   let capped = ${softcap === 0 ? "product" : capped};
   var logit = capped;
   var isHidden = !isSeen;
-  ${mask === undefined ? "" : maskCode(mask, type)}
+  ${masks === undefined ? "" : maskCode(mask!.of.type, masks, type)}
   if (!isHidden) { logits[at] = bitcast<u32>(logit); }
   return ${["product", "capped", "select(logit, -infinity(), isHidden)", "logit"][mode]};
 }`;
@@ -96,52 +89,56 @@ fn scoreAt(at: u32) -> f32 {
     type,
     elements.map((_, at) => `e${at}`),
   );
-  const code = `${part.code}\n${roundingTo("rounded", type)}\n${body}`;
-  return {
-    name: "attentionScores",
-    code: `${packing}\n${functionsFor(code)}\n${code}\n${entry(
-      64,
-      `  if (index >= p.words) { return; }
+  return invocationsOf(
+    {
+      name: "attentionScores",
+      parts: [
+        packing,
+        rowsPart("query", query),
+        rowsPart("key", key),
+        visiblePart({ ...work, window: -1 }),
+        roundingTo("rounded", type),
+        functionsPart("infinity", "hyperbolicTangent"),
+        { code: body },
+        variable("logits", logits, { writes: true }),
+        masks,
+        target && variable("shown", target, { writes: true }),
+      ],
+      count: words,
+      body: `  if (index >= p.words) { return; }
   ${elements.join("\n  ")}
   ${target === undefined ? "" : `shown[index] = ${written};`}`,
-    )}`,
-    bindings: [
-      ...part.bindings,
-      { name: "logits", of: logits, writes: true },
-      ...(mask === undefined ? [] : [{ name: "mask", of: mask.of }]),
-      ...(target === undefined ? [] : [{ name: "shown", of: target, writes: true }]),
-    ],
-    parameters: {
-      ...part.parameters,
-      count,
-      words,
-      heads: query.heads,
-      group: query.heads / key.heads,
-      root: { float: round(Math.sqrt(Math.abs(scale))) },
-      sign: { float: Math.sign(scale) },
-      ...(softcap === 0 ? {} : { softcap: { float: round(softcap) } }),
-      ...(mask === undefined
-        ? {}
-        : {
-            maskOffset: mask.of.place.offset,
-            maskSample: mask.strides[0],
-            maskHead: mask.strides[1],
-            maskQuery: mask.strides[2],
-            maskKey: mask.strides[3],
-            maskLength: mask.length,
-          }),
+      parameters: {
+        count,
+        words,
+        heads: query.heads,
+        group: query.heads / key.heads,
+        root: { float: round(Math.sqrt(Math.abs(scale))) },
+        sign: { float: Math.sign(scale) },
+        ...(softcap === 0 ? {} : { softcap: { float: round(softcap) } }),
+        ...(mask === undefined
+          ? {}
+          : {
+              maskOffset: mask.of.place.offset,
+              maskSample: mask.strides[0],
+              maskHead: mask.strides[1],
+              maskQuery: mask.strides[2],
+              maskKey: mask.strides[3],
+              maskLength: mask.length,
+            }),
+      },
     },
-    workgroups: workgroupsFor(words, 64, mostWorkgroups),
-  };
+    device,
+  );
 }
 
 /** Adds the mask, rounded to the type of the scores, or hides the key. */
-function maskCode({ of }: MaskPlace, type: ElementType): string {
+function maskCode(maskType: ElementType, mask: Variable, type: ElementType): string {
   const place =
     "p.maskOffset + sample * p.maskSample + head * p.maskHead + query * p.maskQuery + min(key, p.maskLength - 1u) * p.maskKey";
   const added = `let maskAt = ${place};
-  let added = f32(${read(of.type, "mask", "maskAt")});`;
-  if (of.type === "bool") return `${added}\n  isHidden = isHidden || key >= p.maskLength || added == 0.0;`;
+  let added = f32(${mask.load("maskAt")});`;
+  if (maskType === "bool") return `${added}\n  isHidden = isHidden || key >= p.maskLength || added == 0.0;`;
   const lowest =
     type === "float16"
       ? "halfBits(added) == 0xfc00u"
@@ -161,8 +158,7 @@ function softmax({ query, key, softmaxType }: StagedAttention, logits: Temporary
     let end = start + min(front + 8u, p.keys);
     ${body}
   }`;
-  const code = `${roundingTo("rounded", query.type)}
-${roundingTo("stored", softmaxType)}
+  const code = `
 var<workgroup> exchange: array<f32, 64>;
 
 @compute @workgroup_size(64) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
@@ -196,49 +192,52 @@ var<workgroup> exchange: array<f32, 64>;
       logits[at] = bitcast<u32>(rounded(stored(bitcast<f32>(logits[at]) / total)));
     }`)}
 }`;
-  return {
+  return dispatchOf({
     name: "attentionWeights",
-    code: `${packing}\n${functionsFor(code)}\n${code}`,
-    bindings: [{ name: "logits", of: logits, writes: true }],
+    parts: [
+      roundingTo("rounded", query.type),
+      roundingTo("stored", softmaxType),
+      functionsPart("exponential", "notANumber"),
+      variable("logits", logits, { writes: true }),
+    ],
+    code,
     parameters: { keys: key.rows, queries: query.rows, heads: query.heads },
     workgroups: [query.rows, query.heads, query.batch],
-  };
+  });
 }
 
 /** The weights as they are handed out. */
-function shown(of: Operand, weights: Temporary, count: number, mostWorkgroups: number): Dispatch {
+function shown(of: Operand, weights: Temporary, count: number, device: DeviceTraits): Dispatch {
   const size = perWord(of.type);
   const elements = Array.from({ length: size }, (_, at) => `weightAt(min(index * ${size}u + ${at}u, p.count - 1u))`);
   const words = wordsOf(of.type, count);
-  return {
-    name: "attentionShown",
-    code: `${packing}
-fn weightAt(at: u32) -> f32 { return bitcast<f32>(select(weights[at], 0u, weights[at] == ${weighsNot})); }
-${entry(64, `  if (index < p.words) { shown[index] = ${pack(of.type, elements)}; }`)}`,
-    bindings: [
-      { name: "weights", of: weights },
-      { name: "shown", of, writes: true },
-    ],
-    parameters: { count, words },
-    workgroups: workgroupsFor(words, 64, mostWorkgroups),
-  };
+  const weightAt = `fn weightAt(at: u32) -> f32 { return bitcast<f32>(select(weights[at], 0u, weights[at] == ${weighsNot})); }`;
+  return invocationsOf(
+    {
+      name: "attentionShown",
+      parts: [packing, { code: weightAt }, variable("weights", weights), variable("shown", of, { writes: true })],
+      parameters: { count, words },
+      count: words,
+      body: `  if (index < p.words) { shown[index] = ${pack(of.type, elements)}; }`,
+    },
+    device,
+  );
 }
 
 /** Weights times values: an invocation for four elements of a row. */
 function weighed(
   work: StagedAttention & { readonly output: AttentionWork["output"] },
   weights: Temporary,
-  mostWorkgroups: number,
+  device: DeviceTraits,
 ): Dispatch {
   const { query, key, value } = work;
-  const quads = quadsOf(value.size);
+  const quads = quadCount(value.size);
   const count = query.batch * query.heads * query.rows * quads;
-  const part = joined(rowsPart("value", value), outputPart(work));
-  return {
-    name: "attentionValues",
-    code: `${packing}\n${part.code}\n${entry(
-      64,
-      `  if (index >= p.count) { return; }
+  return invocationsOf(
+    {
+      name: "attentionValues",
+      parts: [packing, rowsPart("value", value), outputPart(work), variable("weights", weights)],
+      body: `  if (index >= p.count) { return; }
   let quad = index % ${quads}u;
   let row = index / ${quads}u;
   let query = row % p.queries;
@@ -251,16 +250,15 @@ function weighed(
     if (weight != ${weighsNot}) { sum += bitcast<f32>(weight) * valueQuad(valueStart(sample, head / p.group, key), quad); }
   }
   writeQuad(sample, head, query, quad, sum);`,
-    )}`,
-    bindings: [...part.bindings, { name: "weights", of: weights }],
-    parameters: {
-      ...part.parameters,
       count,
-      queries: query.rows,
-      keys: key.rows,
-      heads: query.heads,
-      group: query.heads / key.heads,
+      parameters: {
+        count,
+        queries: query.rows,
+        keys: key.rows,
+        heads: query.heads,
+        group: query.heads / key.heads,
+      },
     },
-    workgroups: workgroupsFor(count, 64, mostWorkgroups),
-  };
+    device,
+  );
 }

@@ -32,7 +32,8 @@ function casting(input: Operand, output: Operand): Elementwise | string {
   for (const { type } of [input, output]) if (!isShaderType(type)) return `${type} is no type of shaders`;
   if (traitsOf(input.type).bits === 32 && !isFloat(input.type) && output.type === "bfloat16")
     return "it would be rounded twice";
-  return { name, output, inputs: { x: input }, expression: converted(input.type, output.type) };
+  const calls = isFloat(input.type) && !isFloat(output.type) && output.type !== "bool" ? (["truncated"] as const) : [];
+  return { name, output, inputs: { x: input }, expression: converted(input.type, output.type), calls };
 }
 
 const castOf = ({

@@ -2,25 +2,17 @@
 import { isInPlace, type Operand } from "../../graph/kernel.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import {
-  entry,
-  isShaderType,
-  pack,
-  packing,
-  perWord,
-  read,
-  roundingTo,
-  scalarOf,
-  workgroupsFor,
-} from "../../webgpu-kernels/wgsl.js";
+import { invocationsOf, type Variable, variable } from "../../webgpu-kernels/shader-part.js";
+import { isShaderType, pack, packing, perWord, read, roundingTo, scalarOf } from "../../webgpu-kernels/wgsl.js";
 import { elementWords } from "../shared/webgpu/element-words.js";
+import { functionsPart } from "../shared/webgpu/functions.js";
 import { moveRows, placeOf } from "../shared/webgpu/rows.js";
 import { CausalConvWithState } from "./op.js";
 
 /** Value `t` of a row's past followed by its input, read as a type. */
-const valueAt = (type: ElementType): string => `
+const valueAt = (type: ElementType, inputs: Variable): string => `
 fn valueAt(row: u32, t: u32) -> ${scalarOf(type)} {
-  if (t >= p.carried) { return ${read(type, "inputs", "p.inputOffset + row * p.length + t - p.carried")}; }
+  if (t >= p.carried) { return ${read(type, inputs, "p.inputOffset + row * p.length + t - p.carried")}; }
   return ${read(type, "state", "p.stateOffset + row * p.carried + t")};
 }`;
 
@@ -42,7 +34,6 @@ export const causalConvolution: WebgpuKernel = webgpuKernel([CausalConvWithState
   record({ inputs, outputs, attrs }, recorder) {
     const { input, weight, bias, past_state: past } = inputs;
     const [output, present] = [outputs.output!, outputs.present_state!]; // or it was not accepted
-    const { mostWorkgroups } = recorder.device;
     if (past === undefined || !isInPlace(past, present)) {
       const { type, shape } = present;
       const move = { name: "takeState", type, shape, source: past && placeOf(past), target: placeOf(present) };
@@ -53,27 +44,31 @@ export const causalConvolution: WebgpuKernel = webgpuKernel([CausalConvWithState
     if (input.place.size === 0) return;
     const offsetOf = (operand: Operand | undefined): number => operand?.place.offset ?? 0;
     const sizes = { length, carried, inputOffset: offsetOf(input), stateOffset: offsetOf(present) };
-    const product = `${read(weight.type, "weights", "p.weightOffset + channel * (p.carried + 1u) + i")} * valueAt(row, element % p.length + i)`;
+    const [values, weights] = [variable("inputs", input), variable("weights", weight)];
+    const biases = bias && variable("biases", bias);
+    const product = `${weights.load("p.weightOffset + channel * (p.carried + 1u) + i")} * valueAt(row, element % p.length + i)`;
     const convolution = {
       name: "causalConvolution",
       output,
       // The activation sees what the convolution would store.
-      functions: `${roundingTo("rounded", output.type)}${valueAt(input.type)}`,
+      parts: [
+        roundingTo("rounded", output.type),
+        { code: valueAt(input.type, values) },
+        attrs.activation === "none" ? undefined : functionsPart("sigmoid"),
+        values,
+        weights,
+        biases,
+        variable("state", present),
+      ],
       body: `  let row = element / p.length;
   let channel = row % p.channels;
-  var sum = ${bias === undefined ? "0.0" : read(bias.type, "biases", "p.biasOffset + channel")};
+  var sum = ${biases === undefined ? "0.0" : biases.load("p.biasOffset + channel")};
   for (var i = 0u; i <= p.carried; i++) { sum += ${product}; }
   sum = rounded(sum);
   return ${attrs.activation === "none" ? "sum" : "sum * sigmoid(sum)"};`,
-      bindings: [
-        { name: "inputs", of: input },
-        { name: "weights", of: weight },
-        { name: "state", of: present },
-        ...(bias === undefined ? [] : [{ name: "biases", of: bias }]),
-      ],
       parameters: { ...sizes, channels, weightOffset: offsetOf(weight), biasOffset: offsetOf(bias) },
     };
-    recorder.dispatch(elementWords(convolution, mostWorkgroups));
+    recorder.dispatch(elementWords(convolution, recorder.device));
     const count = rows * carried;
     if (count === 0) return;
     // An invocation has rows that are whole words together, and writes them from the front on: what is read lies behind.
@@ -81,23 +76,22 @@ export const causalConvolution: WebgpuKernel = webgpuKernel([CausalConvWithState
     const size = perWord(bits);
     const elements = Array.from({ length: size }, (_, at) => `carriedAt(min(word * ${size}u + ${at}u, p.count - 1u))`);
     const invocations = Math.ceil(rows / size);
-    recorder.dispatch({
-      name: "carryValues",
-      code: `${packing}${valueAt(bits)}
-fn carriedAt(element: u32) -> u32 { return valueAt(element / p.carried, p.length + element % p.carried); }
-${entry(
-  64,
-  `  if (index >= p.invocations) { return; }
+    const carriedAt = `${valueAt(bits, values)}
+fn carriedAt(element: u32) -> u32 { return valueAt(element / p.carried, p.length + element % p.carried); }`;
+    recorder.dispatch(
+      invocationsOf(
+        {
+          name: "carryValues",
+          parts: [packing, { code: carriedAt }, variable("state", present, { writes: true }), values],
+          parameters: { ...sizes, count, invocations, words: Math.ceil(count / size) },
+          count: invocations,
+          body: `  if (index >= p.invocations) { return; }
   for (var word = index * p.carried; word < min((index + 1u) * p.carried, p.words); word++) {
     state[p.stateOffset / ${size}u + word] = ${pack(bits, elements)};
   }`,
-)}`,
-      bindings: [
-        { name: "state", of: present, writes: true },
-        { name: "inputs", of: input },
-      ],
-      parameters: { ...sizes, count, invocations, words: Math.ceil(count / size) },
-      workgroups: workgroupsFor(invocations, 64, mostWorkgroups),
-    });
+        },
+        recorder.device,
+      ),
+    );
   },
 });

@@ -20,7 +20,7 @@ export const clip: WebgpuKernel = elementwiseKernel(
         inputs[name] = { ...bound, shape: [], strides: [] };
         expression = `${limit}(${expression}, ${name})`;
       }
-    return { name: "clip", output, inputs, expression };
+    return { name: "clip", output, inputs, expression, calls: isFloat(x.type) ? ["larger", "smaller"] : [] };
   },
 );
 
@@ -32,6 +32,7 @@ export const clipToAttributes: WebgpuKernel = elementwiseKernel(
     output,
     inputs: { x },
     expression: "smaller(larger(x, p.low), p.high)",
+    calls: ["larger", "smaller"],
     parameters: { low: { float: min }, high: { float: max } },
   }),
 );

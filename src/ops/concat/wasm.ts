@@ -1,6 +1,6 @@
 /** Concat on WASM. */
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { fromFront } from "../shared/rules/layout.js";
 import { whole } from "../shared/wasm/move.js";
 import { mover } from "../shared/wasm/mover.js";
 import { Concat } from "./op.js";

@@ -1,7 +1,7 @@
 /** Concat on WebGPU: each unit of the result finds its operand by its coordinate along the axis. */
 import type { Operand } from "../../graph/kernel.js";
 import type { WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { fromFront, productOf } from "../shared/wasm/layout.js";
+import { fromFront, productOf } from "../shared/rules/layout.js";
 import { type Filling, movingKernel } from "../shared/webgpu/move.js";
 import { unitsOf } from "../shared/webgpu/units.js";
 import { Concat } from "./op.js";

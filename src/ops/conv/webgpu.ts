@@ -1,7 +1,7 @@
 /** Conv on WebGPU, in float32: an invocation walks the window of each element of its word. Any number of spatial axes, groups and dilations. */
-import type { ElementType } from "../../tensor/element-type.js";
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { isShaderType, listed, read } from "../../webgpu-kernels/wgsl.js";
+import { type Variable, variable } from "../../webgpu-kernels/shader-part.js";
+import { isShaderType, listed } from "../../webgpu-kernels/wgsl.js";
 import { padded, type Window } from "../shared/families/window.js";
 import { elementWords } from "../shared/webgpu/element-words.js";
 import { Conv } from "./op.js";
@@ -30,6 +30,7 @@ export const convolution: WebgpuKernel = webgpuKernel([Conv], {
       after: pads.slice(rank),
     };
     const window = padded(given, attrs.auto_pad, large, kernel);
+    const [inputs, weights, biases] = [variable("inputs", X), variable("weights", W), B && variable("biases", B)];
     const body = `  var rest = element;
   ${[...small.keys()]
     .toReversed()
@@ -41,20 +42,16 @@ export const convolution: WebgpuKernel = webgpuKernel([Conv], {
   let map = rest % p.maps;
   let sample = rest / p.maps;
   let group = map / p.groupMaps;
-  var sum = ${B === undefined ? "0.0" : read(B.type, "biases", "p.biasOffset + map")};
+  var sum = ${biases === undefined ? "0.0" : biases.load("p.biasOffset + map")};
   for (var channel = 0u; channel < p.channels; channel++) {
-    ${walk(X.type, W.type, rank)}
+    ${walk(inputs, weights, rank)}
   }
   return sum;`;
     const work = {
       name: "convolution",
       output: Y,
       body,
-      bindings: [
-        { name: "inputs", of: X },
-        { name: "weights", of: W },
-        ...(B === undefined ? [] : [{ name: "biases", of: B }]),
-      ],
+      parts: [inputs, weights, biases],
       parameters: {
         maps: Y.shape[1],
         channels: W.shape[1],
@@ -71,12 +68,12 @@ export const convolution: WebgpuKernel = webgpuKernel([Conv], {
         ...listed("before", window.before),
       },
     };
-    recorder.dispatch(elementWords(work, recorder.device.mostWorkgroups));
+    recorder.dispatch(elementWords(work, recorder.device));
   },
 });
 
 /** Loops over the entries of the kernel, one for each axis; what lies outside of the input is skipped. */
-function walk(inputType: ElementType, weightType: ElementType, rank: number): string {
+function walk(inputs: Variable, weights: Variable, rank: number): string {
   const [openings, closings] = [[] as string[], [] as string[]];
   let [entryAt, inputAt] = ["map * p.channels + channel", "sample * p.allChannels + group * p.channels + channel"];
   for (let axis = 0; axis < rank; axis++) {
@@ -87,6 +84,6 @@ function walk(inputType: ElementType, weightType: ElementType, rank: number): st
     entryAt = `(${entryAt}) * p.kernel${axis} + tap${axis}`;
     inputAt = `(${inputAt}) * p.large${axis} + u32(at${axis})`;
   }
-  const product = `${read(weightType, "weights", `p.weightOffset + ${entryAt}`)} * ${read(inputType, "inputs", `p.inputOffset + ${inputAt}`)}`;
+  const product = `${weights.load(`p.weightOffset + ${entryAt}`)} * ${inputs.load(`p.inputOffset + ${inputAt}`)}`;
   return `${openings.join("\n")}\n      sum += ${product};\n    ${closings.join("")}`;
 }

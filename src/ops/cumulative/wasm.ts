@@ -5,7 +5,7 @@ import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { readIntegers } from "../../tensor/access.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { kindOf, plainOnly, type PlainType } from "../shared/wasm/elements.js";
-import { fromFront, productOf } from "../shared/wasm/layout.js";
+import { fromFront, productOf } from "../shared/rules/layout.js";
 import { partsFor } from "../shared/wasm/work.js";
 import { CumProd, CumSum } from "./op.js";
 

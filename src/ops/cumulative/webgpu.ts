@@ -1,8 +1,9 @@
 /** CumSum and CumProd on WebGPU, of types that fill words: an invocation walks along each line. */
 import { readIntegers } from "../../tensor/access.js";
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { entry, isShaderType, pack, perWord, read, scalarOf, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
-import { fromFront, productOf } from "../shared/wasm/layout.js";
+import { invocationsOf, variable } from "../../webgpu-kernels/shader-part.js";
+import { isShaderType, pack, perWord, scalarOf } from "../../webgpu-kernels/wgsl.js";
+import { fromFront, productOf } from "../shared/rules/layout.js";
 import { CumProd, CumSum } from "./op.js";
 
 const cumulative = (op: typeof CumSum, name: string, first: 0 | 1, sign: string): WebgpuKernel =>
@@ -18,25 +19,28 @@ const cumulative = (op: typeof CumSum, name: string, first: 0 | 1, sign: string)
       const axis = fromFront(readIntegers(axisGiven.view)[0], x.shape);
       const length = x.shape[axis];
       const lines = y.place.size / length;
+      const source = variable("source", x);
       const body = `if (index >= p.lines) { return; }
   let start = index / p.inner * p.length * p.inner + index % p.inner;
   var total = ${scalarOf(x.type)}(${first});
   for (var k = 0u; k < p.length; k++) {
     let at = start + ${reverse ? "(p.length - 1u - k)" : "k"} * p.inner;
-    let next = total ${sign} ${read(x.type, "source", "p.offset + at")};
+    let next = total ${sign} ${source.load("p.offset + at")};
     result[at] = ${pack(x.type, [exclusive ? "total" : "next"])};
     total = next;
   }`;
-      recorder.dispatch({
-        name,
-        code: entry(64, body),
-        bindings: [
-          { name: "source", of: x },
-          { name: "result", of: y, writes: true },
-        ],
-        parameters: { lines, length, inner: productOf(x.shape.slice(axis + 1)), offset: x.place.offset },
-        workgroups: workgroupsFor(lines, 64, recorder.device.mostWorkgroups),
-      });
+      recorder.dispatch(
+        invocationsOf(
+          {
+            name,
+            parts: [source, variable("result", y, { writes: true })],
+            parameters: { lines, length, inner: productOf(x.shape.slice(axis + 1)), offset: x.place.offset },
+            count: lines,
+            body,
+          },
+          recorder.device,
+        ),
+      );
     },
   });
 

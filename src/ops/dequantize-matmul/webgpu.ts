@@ -4,12 +4,13 @@
  */
 import type { CallOf, Operand } from "../../graph/kernel.js";
 import {
+  type DeviceTraits,
   type Dispatch,
   type WebgpuKernel,
   webgpuKernel,
   type OperandForm,
 } from "../../webgpu-kernels/webgpu-kernel.js";
-import { entry, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
+import { invocationsOf, variable } from "../../webgpu-kernels/shader-part.js";
 import { blockWeights } from "../shared/webgpu/block-weights.js";
 import { readLevel } from "../shared/webgpu/levels.js";
 import { acceptsBlocks, recordBlocks } from "../shared/webgpu/product.js";
@@ -55,7 +56,7 @@ export const dequantizeMatmul: WebgpuKernel = webgpuKernel([DequantizeMatMul], {
     const blocks = Math.ceil(k / scales.size);
     const words = (blocks * scales.size * bits) / 32;
     const data = recorder.form([b], `unsigned rows along k of ${words} words`, n * words * 4, (form) =>
-      unsignedRows(b, form, { n, k, words, bits, middle }, recorder.device.mostWorkgroups),
+      unsignedRows(b, form, { n, k, words, bits, middle }, recorder.device),
     );
     const weights = blockWeights({
       data,
@@ -76,32 +77,31 @@ function unsignedRows(
   b: Operand,
   form: OperandForm,
   { n, k, words, bits, middle }: Record<"n" | "k" | "words" | "bits" | "middle", number>,
-  mostWorkgroups: number,
+  device: DeviceTraits,
 ): Dispatch {
   const values = Array.from(
     { length: 32 / bits },
     (_, at) => `(valueAt(n, word * ${32 / bits}u + ${at}u) << ${at * bits}u)`,
   );
-  return {
-    name: "unsignedRows",
-    code: `
+  const source = variable("source", b);
+  const rows = variable("rows", form, { writes: true });
+  const valueAt = `
 fn valueAt(n: u32, k: u32) -> u32 {
   if (k >= p.k) { return 0u; }
   let at = p.offset + k * p.n + n;
-  return u32(i32(${readLevel(b.type, "source", "at")}) + ${middle});
-}
-${entry(
-  64,
-  `if (index >= p.n * p.words) { return; }
+  return u32(i32(${readLevel(b.type, source, "at")}) + ${middle});
+}`;
+  return invocationsOf(
+    {
+      name: "unsignedRows",
+      parts: [{ code: valueAt }, source, rows],
+      parameters: { offset: b.place.offset, n, k, words },
+      count: n * words,
+      body: `if (index >= p.n * p.words) { return; }
   let n = index % p.n;
   let word = index / p.n;
-  rows[n * p.words + word] = ${values.join(" | ")};`,
-)}`,
-    bindings: [
-      { name: "source", of: b },
-      { name: "rows", of: form, writes: true },
-    ],
-    parameters: { offset: b.place.offset, n, k, words },
-    workgroups: workgroupsFor(n * words, 64, mostWorkgroups),
-  };
+  ${rows.set("n * p.words + word", values.join(" | "))}`,
+    },
+    device,
+  );
 }

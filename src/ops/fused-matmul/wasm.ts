@@ -1,6 +1,6 @@
 /** FusedMatMul on WASM: matrices transposed or not, alpha 1, batches that agree or share one matrix. */
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
-import { productOf } from "../shared/wasm/layout.js";
+import { productOf } from "../shared/rules/layout.js";
 import { isProductType, product, single } from "../shared/wasm/matmul.js";
 import { FusedMatMul } from "./op.js";
 

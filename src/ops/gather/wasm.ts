@@ -1,6 +1,6 @@
 /** The gathering operators on WASM. Indices are looked at before each run. */
 import { wasmFamily, type WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { fromFront } from "../shared/rules/layout.js";
 import {
   pickable,
   type Picking,

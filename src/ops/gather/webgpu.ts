@@ -1,8 +1,9 @@
 /** The gathering operators on WebGPU. Indices are checked before each run; negative ones count from the end. */
 import type { Operand } from "../../graph/kernel.js";
 import type { WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { isIndexType, readIndex } from "../../webgpu-kernels/wgsl.js";
-import { fromFront, productOf } from "../shared/wasm/layout.js";
+import { variable } from "../../webgpu-kernels/shader-part.js";
+import { isIndexType } from "../../webgpu-kernels/wgsl.js";
+import { fromFront, productOf } from "../shared/rules/layout.js";
 import { type Filling, movingKernel } from "../shared/webgpu/move.js";
 import { unitsOf } from "../shared/webgpu/units.js";
 import { Gather, GatherElements, GatherND } from "./op.js";
@@ -30,8 +31,9 @@ function picked({ name, data, indices, output, groups, axes, repeats }: Picking)
     distances: axes.map((axis) => data.strides[axis]),
   });
   const inner = productOf(units.groups.at(-1)!.map((at) => units.shape[at]));
+  const array = variable("indices", indices);
   const terms = axes.map(
-    (_, at) => `{ let i = ${readIndex(indices.type, "indices", `p.first + row * ${axes.length}u + ${at}u`)};
+    (_, at) => `{ let i = ${array.loadIndex(`p.first + row * ${axes.length}u + ${at}u`)};
     at += u32(select(i, i + i32(p.size${at}), i < 0)) * p.step${at}; }`,
   );
   return [
@@ -40,7 +42,7 @@ function picked({ name, data, indices, output, groups, axes, repeats }: Picking)
       output,
       units,
       sources: { data },
-      indices: { indices },
+      indices: [array],
       value: `let row = (index / p.inner)${repeats === undefined ? "" : " % p.repeats"};
   var at = at_data;
   ${terms.join("\n  ")}

@@ -1,6 +1,6 @@
 /** LayerNormalization and RMSNormalization on WASM: computed in float32, whatever stash_type asks for. */
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { fromFront } from "../shared/rules/layout.js";
 import { normalization } from "../shared/wasm/normalize.js";
 import { LayerNormalization, RMSNormalization } from "./op.js";
 

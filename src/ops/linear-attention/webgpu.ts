@@ -4,6 +4,7 @@
  */
 import { isInPlace, type Operand } from "../../graph/kernel.js";
 import {
+  type DeviceTraits,
   type Dispatch,
   type Parameter,
   type Temporary,
@@ -11,9 +12,10 @@ import {
   webgpuKernel,
   type WebgpuRecorder,
 } from "../../webgpu-kernels/webgpu-kernel.js";
-import { entry, isShaderType, perWord, read, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
+import { invocationsOf, type ShaderPart, type Variable, variable } from "../../webgpu-kernels/shader-part.js";
+import { isShaderType, perWord } from "../../webgpu-kernels/wgsl.js";
 import { elementWords } from "../shared/webgpu/element-words.js";
-import { functionsFor } from "../shared/webgpu/functions.js";
+import { functionsPart } from "../shared/webgpu/functions.js";
 import { acceptsRows, type Heads, headsOf } from "../shared/webgpu/heads.js";
 import { moveRows, placeOf } from "../shared/webgpu/rows.js";
 import { corrects, decays } from "./infer.js";
@@ -55,11 +57,11 @@ export const linearAttention: WebgpuKernel = webgpuKernel([LinearAttention], {
     if (count === 0 || query.rows === 0) return;
     const gates = decays(rule) ? headsOf(decay!, kvHeads) : undefined;
     const rates = corrects(rule) ? headsOf(beta!, beta!.shape[2]) : undefined;
-    const { mostWorkgroups } = recorder.device;
+    const { device } = recorder;
     const wide = (operand: Operand): boolean => operand.type === "float32";
     const result = wide(output) ? headsOf(output, heads) : asFloats(headsOf(output, heads), recorder);
     const state = wide(present) ? headsOf(present, kvHeads) : asFloats(headsOf(present, kvHeads), recorder);
-    if (!wide(present)) recorder.dispatch(widened(present, state.of as Temporary, mostWorkgroups));
+    if (!wide(present)) recorder.dispatch(widened(present, state.of as Temporary, device));
     const operands = {
       query,
       key,
@@ -67,31 +69,30 @@ export const linearAttention: WebgpuKernel = webgpuKernel([LinearAttention], {
       result,
       ...(gates && { gates }),
       ...(rates && { rates }),
+      state,
     };
-    recorder.dispatch({
-      name: "linearAttention",
-      code: codeOf(operands),
-      bindings: [
-        { name: "state", of: state.of, writes: true },
-        { name: "results", of: result.of, writes: true },
-        ...Object.entries(operands)
-          .filter(([name]) => name !== "result")
-          .map(([name, { of }]) => ({ name: `${name}s`, of: of as Operand })),
-      ],
-      parameters: {
-        count,
-        kvHeads,
-        group: heads / kvHeads,
-        tokens: query.rows,
-        size: query.size,
-        valueSize: value.size,
-        scale: { float: attrs.scale === 0 ? 1 / Math.sqrt(query.size) : attrs.scale },
-        ...Object.assign({}, ...Object.entries({ ...operands, state }).map(([name, each]) => placesOf(name, each))),
-      },
-      workgroups: workgroupsFor(count, 64, mostWorkgroups),
-    });
-    if (!wide(output)) recorder.dispatch(narrowed(result.of as Temporary, output, mostWorkgroups));
-    if (!wide(present)) recorder.dispatch(narrowed(state.of as Temporary, present, mostWorkgroups));
+    recorder.dispatch(
+      invocationsOf(
+        {
+          name: "linearAttention",
+          ...workOf(operands),
+          count,
+          parameters: {
+            count,
+            kvHeads,
+            group: heads / kvHeads,
+            tokens: query.rows,
+            size: query.size,
+            valueSize: value.size,
+            scale: { float: attrs.scale === 0 ? 1 / Math.sqrt(query.size) : attrs.scale },
+            ...Object.assign({}, ...Object.entries(operands).map(([name, each]) => placesOf(name, each))),
+          },
+        },
+        device,
+      ),
+    );
+    if (!wide(output)) recorder.dispatch(narrowed(result.of as Temporary, output, device));
+    if (!wide(present)) recorder.dispatch(narrowed(state.of as Temporary, present, device));
   },
 });
 
@@ -104,28 +105,31 @@ const asFloats = (heads: Heads, recorder: WebgpuRecorder): Heads => ({
 });
 
 /** An operand without gaps as floats. */
-const widened = (from: Operand, to: Temporary, mostWorkgroups: number): Dispatch => ({
-  name: "widenState",
-  code: entry(64, `  if (index < p.count) { floats[index] = ${read(from.type, "halves", "p.first + index")}; }`),
-  bindings: [
-    { name: "floats", element: "f32", of: to, writes: true },
-    { name: "halves", of: from },
-  ],
-  parameters: { count: from.place.size, first: from.place.offset },
-  workgroups: workgroupsFor(from.place.size, 64, mostWorkgroups),
-});
+const widened = (from: Operand, to: Temporary, device: DeviceTraits): Dispatch => {
+  const halves = variable("halves", from);
+  return invocationsOf(
+    {
+      name: "widenState",
+      parts: [variable("floats", to, { element: "f32", writes: true }), halves],
+      parameters: { count: from.place.size, first: from.place.offset },
+      count: from.place.size,
+      body: `  if (index < p.count) { floats[index] = ${halves.load("p.first + index")}; }`,
+    },
+    device,
+  );
+};
 
 /** Floats as an output holds them. */
-const narrowed = (from: Temporary, output: Operand, mostWorkgroups: number): Dispatch =>
+const narrowed = (from: Temporary, output: Operand, device: DeviceTraits): Dispatch =>
   elementWords(
     {
       name: "narrowFloats",
       output,
       body: "  return floats[element];",
-      bindings: [{ name: "floats", element: "f32", of: from }],
+      parts: [variable("floats", from, { element: "f32" })],
       parameters: {},
     },
-    mostWorkgroups,
+    device,
   );
 
 const placesOf = (name: string, { offset, sample, head, row }: Heads): Readonly<Record<string, Parameter>> => ({
@@ -138,20 +142,36 @@ const placesOf = (name: string, { offset, sample, head, row }: Heads): Readonly<
 const startOf = (name: string, head: string, row: string): string =>
   `p.${name}Offset + sample * p.${name}Sample + (${head}) * p.${name}Head + (${row}) * p.${name}Row`;
 
-/** What is read, by name; gates and rates where the rule has them. */
-interface Operands extends Readonly<Record<"query" | "key" | "value", Heads>> {
+/** What is read and written, by name; gates and rates where the rule has them. */
+interface Operands extends Readonly<Record<"query" | "key" | "value" | "result" | "state", Heads>> {
   readonly gates?: Heads;
   readonly rates?: Heads;
 }
 
-function codeOf({ query, key, value, gates, rates }: Operands): string {
-  const state = (index: string): string => read("float32", "state", index);
-  const gate = gates && `exponential(${read(gates.type, "gatess", gates.size === 1 ? "gateAt" : "gateAt + i")})`;
-  const keyValue = read(key.type, "keys", "keyAt + i");
-  const functions = gate === undefined ? "" : functionsFor(gate);
-  return `${functions}${entry(
-    64,
-    `  if (index >= p.count) { return; }
+function workOf({ query, key, value, gates, rates, ...written }: Operands): {
+  readonly parts: readonly (ShaderPart | undefined)[];
+  readonly body: string;
+} {
+  const arrayOf = (name: string, { of, type }: Heads): Variable => variable(`${name}s`, of, { type });
+  const [querys, keys, values] = [arrayOf("query", query), arrayOf("key", key), arrayOf("value", value)];
+  const [gatess, ratess] = [gates && arrayOf("gates", gates), rates && arrayOf("rates", rates)];
+  const states = variable("state", written.state.of, { type: "float32", writes: true });
+  const state = (index: string): string => states.load(index);
+  const gate = gates && `exponential(${gatess!.load(gates.size === 1 ? "gateAt" : "gateAt + i")})`;
+  const keyValue = keys.load("keyAt + i");
+  const results = variable("results", written.result.of, { writes: true });
+  return {
+    parts: [
+      gate === undefined ? undefined : functionsPart("exponential"),
+      querys,
+      keys,
+      values,
+      gatess,
+      ratess,
+      states,
+      results,
+    ],
+    body: `  if (index >= p.count) { return; }
   let column = index % p.valueSize;
   let head = index / p.valueSize % p.kvHeads;
   let sample = index / (p.valueSize * p.kvHeads);
@@ -159,13 +179,13 @@ function codeOf({ query, key, value, gates, rates }: Operands): string {
   for (var token = 0u; token < p.tokens; token++) {
     let keyAt = ${startOf("key", "head", "token")};
     ${gates === undefined ? "" : `let gateAt = ${startOf("gates", "head", "token")};`}
-    var added = ${read(value.type, "values", `${startOf("value", "head", "token")} + column`)};
+    var added = ${values.load(`${startOf("value", "head", "token")} + column`)};
     ${
       rates === undefined
         ? ""
         : `var found = 0.0;
     for (var i = 0u; i < p.size; i++) { found += ${gate === undefined ? "" : `${gate} * `}${keyValue} * ${state("first + i * p.stateRow")}; }
-    added = ${read(rates.type, "ratess", startOf("rates", rates.heads === 1 ? "0u" : "head", "token"))} * (added - found);`
+    added = ${ratess!.load(startOf("rates", rates.heads === 1 ? "0u" : "head", "token"))} * (added - found);`
     }
     for (var i = 0u; i < p.size; i++) {
       let place = first + i * p.stateRow;
@@ -174,9 +194,9 @@ function codeOf({ query, key, value, gates, rates }: Operands): string {
     for (var own = head * p.group; own < (head + 1u) * p.group; own++) {
       let queryAt = ${startOf("query", "own", "token")};
       var sum = 0.0;
-      for (var i = 0u; i < p.size; i++) { sum += ${read(query.type, "querys", "queryAt + i")} * ${state("first + i * p.stateRow")}; }
+      for (var i = 0u; i < p.size; i++) { sum += ${querys.load("queryAt + i")} * ${state("first + i * p.stateRow")}; }
       results[${startOf("result", "own", "token")} + column] = bitcast<u32>(p.scale * sum);
     }
   }`,
-  )}`;
+  };
 }

@@ -1,7 +1,7 @@
 /** LpNormalization on WebGPU. */
 import type { Operand } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { fromFront } from "../shared/rules/layout.js";
 import { acceptsRows, mapRows, type RowWork } from "../shared/webgpu/row-phases.js";
 import { LpNormalization } from "./op.js";
 

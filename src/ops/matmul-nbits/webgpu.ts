@@ -1,8 +1,8 @@
 /** MatMulNBits on WebGPU: weights as ONNX lays them out, sums in float32 whatever accuracy_level allows. */
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
+import { isFloatType } from "../../webgpu-kernels/wgsl.js";
 import { blockWeights, zeroPointsOf } from "../shared/webgpu/block-weights.js";
 import { acceptsBlocks, recordBlocks } from "../shared/webgpu/product.js";
-import { isFloatType } from "../shared/webgpu/quads.js";
 import { MatMulNBits } from "./op.js";
 
 /** A · dequantized(B)ᵀ + bias. */

@@ -1,6 +1,6 @@
 /** MatMul on WASM: float32, float16 and bfloat16, weights packed once, batches that agree or share one matrix. */
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
-import { productOf } from "../shared/wasm/layout.js";
+import { productOf } from "../shared/rules/layout.js";
 import { isProductType, product, single } from "../shared/wasm/matmul.js";
 import { MatMul } from "./op.js";
 

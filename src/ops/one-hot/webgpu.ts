@@ -1,7 +1,8 @@
 /** OneHot on WebGPU: of whole indices. One outside switches nothing on. */
 import type { WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { isIndexType, readIndex } from "../../webgpu-kernels/wgsl.js";
-import { fromFront, productOf } from "../shared/wasm/layout.js";
+import { variable } from "../../webgpu-kernels/shader-part.js";
+import { isIndexType } from "../../webgpu-kernels/wgsl.js";
+import { fromFront, productOf } from "../shared/rules/layout.js";
 import { movingKernel } from "../shared/webgpu/move.js";
 import { unitsOf } from "../shared/webgpu/units.js";
 import { OneHot } from "./op.js";
@@ -22,17 +23,18 @@ export const oneHot: WebgpuKernel = movingKernel(
       offsets: [values.place.offset],
       distances: values.strides,
     });
-    const wide = indices.type === "int64" ? " && bitcast<i32>(indices[2u * place + 1u]) == i >> 31u" : "";
+    const array = variable("indices", indices);
+    const wide = indices.type === "int64" ? ` && bitcast<i32>(${array.at("2u * place + 1u")}) == i >> 31u` : "";
     return [
       {
         name: "oneHot",
         output,
         units,
         sources: { values },
-        indices: { indices },
+        indices: [array],
         value: `let element = index / p.inner;
   let place = p.first + element % p.after + element / (p.after * p.depth) * p.after;
-  let i = ${readIndex(indices.type, "indices", "place")};
+  let i = ${array.loadIndex("place")};
   let on = u32(select(i, i + i32(p.depth), i < 0)) == (element / p.after) % p.depth${wide};
   return unitOf_values(at_values + select(0u, p.step, on));`,
         parameters: {

@@ -2,7 +2,7 @@
 import { readIntegers } from "../../tensor/access.js";
 import type { Parameter } from "../../webgpu-kernels/webgpu-kernel.js";
 import type { WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { fromFront } from "../shared/rules/layout.js";
 import { movingKernel } from "../shared/webgpu/move.js";
 import { unitsOf } from "../shared/webgpu/units.js";
 import type { PadMode } from "./move.js";

@@ -11,6 +11,7 @@ export const isInfinite: WebgpuKernel = elementwiseKernel(
     output,
     inputs: { x },
     expression: "select(0u, 1u, isInfinite(x) && select(p.positive, p.negative, x < 0.0) == 1u)",
+    calls: ["isInfinite"],
     parameters: { positive: positive ? 1 : 0, negative: negative ? 1 : 0 },
   }),
 );
@@ -23,5 +24,6 @@ export const isNotANumber: WebgpuKernel = elementwiseKernel(
     output,
     inputs: { x },
     expression: "select(0u, 1u, isNan(x))",
+    calls: ["isNan"],
   }),
 );

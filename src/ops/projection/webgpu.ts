@@ -4,22 +4,23 @@
  */
 import type { CallOf, Operand } from "../../graph/kernel.js";
 import {
+  type DeviceTraits,
   type Dispatch,
   type WebgpuKernel,
   webgpuKernel,
   type WebgpuRecorder,
 } from "../../webgpu-kernels/webgpu-kernel.js";
-import { perWord, read } from "../../webgpu-kernels/wgsl.js";
+import { type ShaderPart, variable } from "../../webgpu-kernels/shader-part.js";
+import { isFloatType, perWord } from "../../webgpu-kernels/wgsl.js";
 import { blockWeights, zeroPointsOf } from "../shared/webgpu/block-weights.js";
 import { elementWords } from "../shared/webgpu/element-words.js";
 import { normalize } from "../shared/webgpu/normalize.js";
 import { fewRowsProduct } from "../shared/webgpu/few-rows.js";
 import { fewRows } from "../shared/webgpu/few-rows-division.js";
-import { functionsFor } from "../shared/webgpu/functions.js";
-import { acceptsBlocks, finishing, plain, recordBlocks, recordProduct } from "../shared/webgpu/product.js";
-import { floatWeights, type Piece, rowQuads, stridedQuads, type Weights } from "../shared/webgpu/product-operands.js";
-import { fitsWorkgroup, rowProjection } from "../shared/webgpu/projection-rows.js";
-import { isFloatType } from "../shared/webgpu/quads.js";
+import { functionsPart } from "../shared/webgpu/functions.js";
+import { acceptsBlocks, added, finishing, recordBlocks, recordProduct } from "../shared/webgpu/product.js";
+import { floatWeights, rowQuads, stridedQuads, type Weights } from "../shared/webgpu/product-operands.js";
+import { rowProjection } from "../shared/webgpu/projection-rows.js";
 import { Projection } from "./op.js";
 
 type Call = CallOf<typeof Projection>;
@@ -54,42 +55,42 @@ export const projection: WebgpuKernel = webgpuKernel([Projection], {
     const weights = m <= fewRows ? weightsOf(call, recorder) : undefined;
     if (weights !== undefined) {
       const factor = scale && stridedQuads("factor", scale, { row: 0, k: 1, batch: [] }, { rows: 1, k });
-      const common = { n, k, weights, norm: factor && { factor, epsilon }, output };
+      const common = {
+        name: gated ? "gatedProjection" : "projection",
+        n,
+        k,
+        weights,
+        norm: factor && { factor, epsilon },
+        output,
+      };
       if (m > 1) {
         const left = rowQuads("left", a, { row: k, k: 1 }, { rows: m, k });
-        const around = gated
-          ? { name: "gatedProjection", finish: finishOf(bias, undefined, n), gate: gatePiece(addend, n / 2) }
-          : { name: "projection", finish: finishOf(bias, addend, n) };
-        return recorder.dispatch(fewRowsProduct({ ...common, m, left, ...around }, device));
+        const finish = finishing(added(bias, gated ? undefined : addend, n));
+        const gate = gated ? gatePart(addend, n / 2) : undefined;
+        return recorder.dispatch(fewRowsProduct({ ...common, m, left, finish, gate }, device));
       }
       const left = stridedQuads("left", a, { row: k, k: 1, batch: [] }, { rows: 1, k });
-      const work = { ...common, left, bias, gated, addend };
-      if (fitsWorkgroup(work, device)) return recorder.dispatch(rowProjection(work, device));
+      const dispatch = rowProjection({ ...common, left, bias, gated, addend }, device);
+      if (dispatch !== undefined) return recorder.dispatch(dispatch);
     }
     const rows = scale === undefined ? a : normalized(a, scale, k, epsilon, recorder);
     const product = gated ? recorder.between(output.type, [m, n]) : output;
     recordWhole(call, rows, product, gated ? undefined : addend, recorder);
-    if (gated) recorder.dispatch(gateDispatch(product, addend, output, device.mostWorkgroups));
+    if (gated) recorder.dispatch(gateDispatch(product, addend, output, device));
   },
 });
 
-/** What is done with the sums of a product: a bias for each column, and an addend for each element. */
-const finishOf = (bias: Operand | undefined, addend: Operand | undefined, n: number): Piece =>
-  finishing({
-    ...plain,
-    addend: bias && { operand: bias, row: 0, column: 1 },
-    residual: addend && { operand: addend, row: n, column: 1 },
-  });
-
 /** SwiGLU of a gate and what it lets through, with an addend for each element of a result of n columns: `gated(row, column, gate, up)`. */
-const gatePiece = (addend: Operand | undefined, n: number): Piece => ({
-  functions: `${functionsFor("sigmoid(")}
-fn gated(row: u32, column: u32, gate: f32, up: f32) -> f32 {
-  return gate * sigmoid(gate) * up${addend === undefined ? "" : ` + ${read(addend.type, "gateAddend", `p.gateAddendOffset + row * ${n}u + column`)}`};
+function gatePart(addend: Operand | undefined, n: number): ShaderPart {
+  const addends = addend && variable("gateAddend", addend);
+  return {
+    uses: [functionsPart("sigmoid"), addends],
+    code: `fn gated(row: u32, column: u32, gate: f32, up: f32) -> f32 {
+  return gate * sigmoid(gate) * up${addends === undefined ? "" : ` + ${addends.load(`p.gateAddendOffset + row * ${n}u + column`)}`};
 }`,
-  bindings: addend === undefined ? [] : [{ name: "gateAddend", of: addend }],
-  parameters: addend === undefined ? {} : { gateAddendOffset: addend.place.offset },
-});
+    parameters: addend === undefined ? {} : { gateAddendOffset: addend.place.offset },
+  };
+}
 
 /** The rows after the norm, in memory of the call's own. */
 function normalized(source: Operand, scale: Operand, size: number, epsilon: number, recorder: WebgpuRecorder): Operand {
@@ -114,29 +115,26 @@ function recordWhole(
     recordBlocks({ a, weights: weightsOf(call, recorder)!, bias, residual, output, n, k }, recorder);
     return;
   }
-  const finish = {
-    ...plain,
-    addend: bias && { operand: bias, row: 0, column: 1 },
-    residual: residual && { operand: residual, row: n, column: 1 },
-  };
+  const finish = added(bias, residual, n);
   const strides = { aRow: k, aK: 1, bK: b.strides[0], bN: b.strides[1] };
   recordProduct({ a, b, m: a.place.size / k, n, k, ...strides, batch: [], output, finish }, recorder);
 }
 
 /** SwiGLU of neighbouring columns. */
-function gateDispatch(pairs: Operand, addend: Operand | undefined, output: Operand, mostWorkgroups: number): Dispatch {
+function gateDispatch(product: Operand, addend: Operand | undefined, output: Operand, device: DeviceTraits): Dispatch {
+  const [pairs, addends] = [variable("pairs", product), addend && variable("addend", addend)];
   const body = `
-  let gate = ${read(pairs.type, "pairs", "2u * element")};
-  let gated = gate * sigmoid(gate) * ${read(pairs.type, "pairs", "2u * element + 1u")};
-  return gated${addend === undefined ? "" : ` + ${read(addend.type, "addend", "p.addendOffset + element")}`};`;
+  let gate = ${pairs.load("2u * element")};
+  let gated = gate * sigmoid(gate) * ${pairs.load("2u * element + 1u")};
+  return gated${addends === undefined ? "" : ` + ${addends.load("p.addendOffset + element")}`};`;
   return elementWords(
     {
       name: "gate",
       output,
       body,
-      bindings: [{ name: "pairs", of: pairs }, ...(addend === undefined ? [] : [{ name: "addend", of: addend }])],
+      parts: [pairs, addends, functionsPart("sigmoid")],
       parameters: addend === undefined ? {} : { addendOffset: addend.place.offset },
     },
-    mostWorkgroups,
+    device,
   );
 }

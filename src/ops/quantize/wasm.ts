@@ -3,7 +3,7 @@ import type { CallOf, Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { rowMajorStrides } from "../../tensor/view.js";
 import { type ElementsPlace, isPlainType, kindOf, type PlainType, runElements } from "../shared/wasm/elements.js";
-import { fromFront, productOf } from "../shared/wasm/layout.js";
+import { fromFront, productOf } from "../shared/rules/layout.js";
 import { isFloatType, partsFor } from "../shared/wasm/work.js";
 import {
   DequantizeLinear,

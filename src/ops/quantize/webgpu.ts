@@ -4,10 +4,10 @@
  */
 import type { Operand } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { read } from "../../webgpu-kernels/wgsl.js";
+import { variable } from "../../webgpu-kernels/shader-part.js";
+import { isFloatType } from "../../webgpu-kernels/wgsl.js";
 import { elementWords } from "../shared/webgpu/element-words.js";
 import { isLevelType, readLevel } from "../shared/webgpu/levels.js";
-import { isFloatType } from "../shared/webgpu/quads.js";
 import {
   DequantizeLinear,
   DequantizeLinear10,
@@ -51,22 +51,23 @@ export const dequantizeLinear: WebgpuKernel = webgpuKernel(
       const axis = "axis" in attrs ? attrs.axis : 1;
       const blockSize = "block_size" in attrs ? attrs.block_size : 0;
       const { position, parameters } = scalePosition(x, scale, axis, blockSize);
-      const level = readLevel(x.type, "levels", "p.levelsOffset + element");
+      const [levels, scales, zeros] = [
+        variable("levels", x),
+        variable("scales", scale),
+        zero && variable("zeros", zero),
+      ];
+      const level = readLevel(x.type, levels, "p.levelsOffset + element");
       const body = `
   let at = ${position};
-  let level = f32(${level})${zero === undefined ? "" : ` - f32(${readLevel(zero.type, "zeros", "p.zerosOffset + at")})`};
-  return level * ${read(scale.type, "scales", "p.scalesOffset + at")};`;
+  let level = f32(${level})${zero === undefined || zeros === undefined ? "" : ` - f32(${readLevel(zero.type, zeros, "p.zerosOffset + at")})`};
+  return level * ${scales.load("p.scalesOffset + at")};`;
       recorder.dispatch(
         elementWords(
           {
             name: "dequantize",
             output: y,
             body,
-            bindings: [
-              { name: "levels", of: x },
-              { name: "scales", of: scale },
-              ...(zero === undefined ? [] : [{ name: "zeros", of: zero }]),
-            ],
+            parts: [levels, scales, zeros],
             parameters: {
               ...parameters,
               levelsOffset: x.place.offset,
@@ -74,7 +75,7 @@ export const dequantizeLinear: WebgpuKernel = webgpuKernel(
               ...(zero === undefined ? {} : { zerosOffset: zero.place.offset }),
             },
           },
-          recorder.device.mostWorkgroups,
+          recorder.device,
         ),
       );
     },

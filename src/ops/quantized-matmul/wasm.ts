@@ -1,7 +1,7 @@
 /** MatMulInteger on WASM: bytes as they lie, B one matrix, zero points for all, by row of A or by column of B. */
 import type { CallOf, Operand } from "../../graph/kernel.js";
 import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
-import { productOf } from "../shared/wasm/layout.js";
+import { productOf } from "../shared/rules/layout.js";
 import { productParts } from "../shared/wasm/matmul.js";
 import { MatMulInteger } from "./op.js";
 

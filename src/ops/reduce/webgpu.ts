@@ -4,7 +4,8 @@ import { readIntegers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import { isShaderType, scalarOf } from "../../webgpu-kernels/wgsl.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { fromFront } from "../shared/rules/layout.js";
+import { functionsPart } from "../shared/webgpu/functions.js";
 import { acceptsRows, reduceRows, type RowWork } from "../shared/webgpu/row-phases.js";
 import { isFloat } from "../shared/webgpu/types.js";
 import {
@@ -31,7 +32,7 @@ import {
 } from "./op.js";
 
 /** What a reduction does with the elements of a type; undefined where whole numbers need more than their bits. */
-type Fold = (type: ElementType) => Pick<RowWork, "phases" | "result"> | undefined;
+type Fold = (type: ElementType) => Pick<RowWork, "phases" | "result" | "uses"> | undefined;
 
 /** A number as WGSL writes it for a type. */
 const literal = (type: ElementType, value: 0 | 1): string =>
@@ -40,11 +41,16 @@ const literal = (type: ElementType, value: 0 | 1): string =>
 const addition = (a: string, b: string): string => `${a} + ${b}`;
 
 const sumOf =
-  (term: string, finish: (total: string) => string = (total) => total, floatsOnly = false): Fold =>
+  (
+    term: string,
+    finish: (total: string) => string = (total) => total,
+    floatsOnly = false,
+    uses: RowWork["uses"] = [],
+  ): Fold =>
   (type) =>
     floatsOnly && !isFloat(type)
       ? undefined
-      : { phases: [{ initial: literal(type, 0), term, combine: addition }], result: finish("m0") };
+      : { phases: [{ initial: literal(type, 0), term, combine: addition }], result: finish("m0"), uses };
 
 const extreme =
   (ofFloats: "larger" | "smaller", ofIntegers: "max" | "min"): Fold =>
@@ -58,6 +64,7 @@ const extreme =
     return {
       phases: [{ initial: ofIntegers === "max" ? lowest : highest, term: "x", combine }],
       result: "m0",
+      uses: isFloat(type) ? [functionsPart(ofFloats, "infinity")] : [],
     };
   };
 
@@ -75,6 +82,7 @@ const logSumExp: Fold = (type) =>
           { initial: "0.0", term: "exponential(x - m0)", combine: addition },
         ],
         result: "select(m0 + logarithm(m1), m0, isNan(m0) || isInfinite(m0))",
+        uses: [functionsPart("infinity", "larger", "exponential", "logarithm", "isNan", "isInfinite")],
       }
     : undefined;
 
@@ -172,7 +180,7 @@ export const reduceLogSum: readonly WebgpuKernel[] = reduction(
   "reduceLogSum",
   ReduceLogSum,
   ReduceLogSumByAttribute,
-  sumOf("x", (total) => `logarithm(${total})`, true),
+  sumOf("x", (total) => `logarithm(${total})`, true, [functionsPart("logarithm")]),
 );
 
 /** The logarithm of the sum of exponentials. */

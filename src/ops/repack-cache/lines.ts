@@ -1,7 +1,7 @@
 /** How the rows that RepackCache moves lie in a contiguous cache, for kernels of any device. */
 import type { CallOf } from "../../graph/kernel.js";
 import { slotsOf } from "../shared/paged/layouts.js";
-import { fromFront, productOf } from "../shared/wasm/layout.js";
+import { fromFront, productOf } from "../shared/rules/layout.js";
 import type { RepackCache } from "./op.js";
 
 /** How rows lie, in elements: `pieces` of each, of `length`. */

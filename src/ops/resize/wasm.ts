@@ -6,7 +6,7 @@ import type { CallContext } from "../../graph/op.js";
 import { rowMajorStrides } from "../../tensor/view.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { recordCopy } from "../shared/wasm/copy.js";
-import { productOf } from "../shared/wasm/layout.js";
+import { productOf } from "../shared/rules/layout.js";
 import { partsFor } from "../shared/wasm/work.js";
 import { axesInNumbers } from "./axes.js";
 import { askedOf, filterOf, type Operands, type ResizeChoice, simpleChoice } from "./choice.js";

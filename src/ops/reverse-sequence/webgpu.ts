@@ -1,6 +1,6 @@
 /** ReverseSequence on WebGPU. Lengths are checked before each run. */
 import type { WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { readIndex } from "../../webgpu-kernels/wgsl.js";
+import { variable } from "../../webgpu-kernels/shader-part.js";
 import { movingKernel } from "../shared/webgpu/move.js";
 import { unitsOf } from "../shared/webgpu/units.js";
 import { ReverseSequence } from "./op.js";
@@ -24,6 +24,7 @@ export const reverseSequence: WebgpuKernel = movingKernel(
       offsets: [input.place.offset],
       distances: [input.strides[time]],
     });
+    const array = variable("lengths", lengths);
     const coordinate = (axis: number): string => units.groups[axis].map((at) => `c${at}`)[0] ?? "0u";
     return [
       {
@@ -31,9 +32,9 @@ export const reverseSequence: WebgpuKernel = movingKernel(
         output,
         units,
         sources: { input },
-        indices: { lengths },
+        indices: [array],
         value: `let step = ${coordinate(time)};
-  let length = u32(${readIndex(lengths.type, "lengths", `p.first + ${coordinate(batch)}`)});
+  let length = u32(${array.loadIndex(`p.first + ${coordinate(batch)}`)});
   let other = select(step, length - 1u - step, step < length);
   return unitOf_input(at_input + (other - step) * p.step);`,
         parameters: { first: lengths.place.offset, step: units.distances[0] },

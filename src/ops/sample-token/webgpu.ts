@@ -4,7 +4,8 @@
  * for stands in operands that every invocation reads alike. What a dispatch is made of is pieces.ts's matter.
  */
 import type { CallOf } from "../../graph/kernel.js";
-import { type Dispatch, type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
+import { dispatchOf, type Variable, variable } from "../../webgpu-kernels/shader-part.js";
+import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import { isShaderType } from "../../webgpu-kernels/wgsl.js";
 import { SampleToken } from "./op.js";
 import { edge, lanes, largest, noise, type Options, scores, tokenBits } from "./pieces.js";
@@ -219,40 +220,44 @@ export const sampleToken: WebgpuKernel = webgpuKernel([SampleToken], {
     };
     const shared = (options: Options): string =>
       `${scores(inputs.logits.type, options)}\n${noise(options)}\n${largest}\n${edge}`;
-    recorder.dispatch({
-      name: "sampleCandidates",
-      code: `${shared(fed)}\n${leave}`,
-      bindings: [...bindingsOf(call), { name: "found", of: found, writes: true }],
-      parameters: {
-        ...parameters,
-        ...placeOf("options", inputs.options),
-        ...placeOf("topK", inputs.top_k),
-        ...placeOf("seed", inputs.seed),
-        ...placeOf("counter", inputs.counter),
-      },
-      workgroups: [pieces, batch],
-    });
+    recorder.dispatch(
+      dispatchOf({
+        name: "sampleCandidates",
+        code: `${shared(fed)}\n${leave}`,
+        parts: [...arraysOf(call), variable("found", found, { writes: true })],
+        parameters: {
+          ...parameters,
+          ...placeOf("options", inputs.options),
+          ...placeOf("topK", inputs.top_k),
+          ...placeOf("seed", inputs.seed),
+          ...placeOf("counter", inputs.counter),
+        },
+        workgroups: [pieces, batch],
+      }),
+    );
     const { token, next_input: next, next_seen: seen } = outputs;
     const said = `${saying("sayToken", "tokens", token !== undefined)}${saying("sayInput", "nextInputs", next !== undefined)}${sayingSeen(seen !== undefined)}`;
-    recorder.dispatch({
-      name: "pickToken",
-      code: `${shared(left)}\n${said}\n${pick}`,
-      bindings: [
-        { name: "logits", of: inputs.logits },
-        { name: "found", of: found },
-        { name: "seen", of: inputs.seen },
-        ...(token === undefined ? [] : [{ name: "tokens", of: token, writes: true }]),
-        ...(next === undefined ? [] : [{ name: "nextInputs", of: next, writes: true }]),
-        ...(seen === undefined ? [] : [{ name: "nextSeen", of: seen, writes: true }]),
-      ],
-      parameters: {
-        ...parameters,
-        tokens: token?.place.offset ?? 0,
-        nextInputs: next?.place.offset ?? 0,
-        nextSeen: seen?.place.offset ?? 0,
-      },
-      workgroups: [batch],
-    });
+    recorder.dispatch(
+      dispatchOf({
+        name: "pickToken",
+        code: `${shared(left)}\n${said}\n${pick}`,
+        parts: [
+          variable("logits", inputs.logits),
+          variable("found", found),
+          variable("seen", inputs.seen),
+          token && variable("tokens", token, { writes: true }),
+          next && variable("nextInputs", next, { writes: true }),
+          seen && variable("nextSeen", seen, { writes: true }),
+        ],
+        parameters: {
+          ...parameters,
+          tokens: token?.place.offset ?? 0,
+          nextInputs: next?.place.offset ?? 0,
+          nextSeen: seen?.place.offset ?? 0,
+        },
+        workgroups: [batch],
+      }),
+    );
   },
 });
 
@@ -262,11 +267,5 @@ const placeOf = (name: string, { shape, place }: Call["inputs"]["seed"]): Record
   [`${name}Step`]: (shape[0] ?? 1) === 1 ? 0 : (shape[1] ?? 1),
 });
 
-const bindingsOf = ({ inputs }: Call): Dispatch["bindings"] => [
-  { name: "logits", of: inputs.logits },
-  { name: "options", of: inputs.options },
-  { name: "topK", of: inputs.top_k },
-  { name: "seed", of: inputs.seed },
-  { name: "counter", of: inputs.counter },
-  { name: "seen", of: inputs.seen },
-];
+const arraysOf = ({ inputs: { logits, options, top_k: topK, seed, counter, seen } }: Call): readonly Variable[] =>
+  Object.entries({ logits, options, topK, seed, counter, seen }).map(([name, of]) => variable(name, of));

@@ -1,11 +1,11 @@
 /** ScatterPaKvCache on WebGPU: one slot a token, in every layout and type. What compresses stays on the host. */
 import { type CallOf, isInPlace, type Operand } from "../../graph/kernel.js";
 import { traitsOf } from "../../tensor/element-type.js";
+import { invocationsOf, variable } from "../../webgpu-kernels/shader-part.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
-import { entry, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
 import { type PagedLayout, slotsOf } from "../shared/paged/layouts.js";
 import { moveRows, placeOf, unitAt, unitElement, unitOf, writeUnit, writtenElement } from "../shared/webgpu/rows.js";
-import { slotCode, slotsOfTokens } from "../shared/webgpu/slots.js";
+import { slotsOfTokens, slotsPart } from "../shared/webgpu/slots.js";
 import { ScatterPaKvCache } from "./op.js";
 
 type Call = CallOf<typeof ScatterPaKvCache>;
@@ -77,13 +77,13 @@ function scatter(
   if (written.length === 0) return;
   const total = written.reduce((sum, { count }) => sum + count, 0);
   const places = slotsOfTokens(slots, tokens, recorder);
-  recorder.dispatch({
-    name: "scatterPages",
-    code: `
-${slotCode(places)}
-${written
-  .map(
-    ({ at, unit }) => `
+  const vectors = written.map(({ at, unit, rows }) => variable(`vectors${at}`, rows, { element: unitElement(unit) }));
+  const caches = written.map(({ at, unit, cache }) =>
+    variable(`cache${at}`, cache, { writes: true, element: writtenElement(unit) }),
+  );
+  const code = written
+    .map(
+      ({ at, unit }) => `
 fn write${at}(index: u32) {
   let inner = index % p.units${at};
   let piece = index / p.units${at} % p.pieces${at};
@@ -91,38 +91,35 @@ fn write${at}(index: u32) {
   let slot = slotOf(token);
   if (slot < 0) { return; }
   let t = p.target${at} + u32(slot) / p.blockSize${at} * p.block${at} + u32(slot) % p.blockSize${at} * p.row${at} + piece * p.step${at} + inner;
-  ${writeUnit(unit, `cache${at}`, "t", unitAt(unit, `vectors${at}`, `p.source${at} + index`))}
+  ${writeUnit(unit, `cache${at}`, "t", unitAt(unit, vectors[at], `p.source${at} + index`))}
 }`,
-  )
-  .join("")}
-${entry(
-  64,
-  written
-    .map(({ at }) =>
-      at === 0
-        ? "  if (index < p.count0) { write0(index); }"
-        : "  if (index >= p.count0 && index < p.count0 + p.count1) { write1(index - p.count0); }",
     )
-    .join("\n"),
-)}`,
-    bindings: [
-      ...written.flatMap(({ at, unit, cache, rows }) => [
-        { name: `cache${at}`, of: cache, writes: true, element: writtenElement(unit) },
-        { name: `vectors${at}`, of: rows, element: unitElement(unit) },
-      ]),
-      { name: "slots", of: places.of },
-    ],
-    parameters: {
-      tokens,
-      slotOffset: places.offset,
-      ...Object.fromEntries(
-        written.flatMap(({ at, parameters }) =>
-          Object.entries(parameters).map(([name, value]) => [`${name}${at}`, value] as const),
-        ),
-      ),
-    },
-    workgroups: workgroupsFor(total, 64, recorder.device.mostWorkgroups),
-  });
+    .join("");
+  recorder.dispatch(
+    invocationsOf(
+      {
+        name: "scatterPages",
+        parts: [...caches, ...vectors, slotsPart(places), { code }],
+        count: total,
+        body: written
+          .map(({ at }) =>
+            at === 0
+              ? "  if (index < p.count0) { write0(index); }"
+              : "  if (index >= p.count0 && index < p.count0 + p.count1) { write1(index - p.count0); }",
+          )
+          .join("\n"),
+        parameters: {
+          tokens,
+          ...Object.fromEntries(
+            written.flatMap(({ at, parameters }) =>
+              Object.entries(parameters).map(([name, value]) => [`${name}${at}`, value] as const),
+            ),
+          ),
+        },
+      },
+      recorder.device,
+    ),
+  );
 }
 
 /** What writing one side's vectors takes, counted in the largest units that they lie in. */

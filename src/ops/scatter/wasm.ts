@@ -1,7 +1,7 @@
 /** The scattering operators on WASM, where updates replace what is there. Indices are looked at before each run; duplicates come in order. */
 import type { CallOf } from "../../graph/kernel.js";
 import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { fromFront } from "../shared/rules/layout.js";
 import { movable, type Move, recordMoves, whole } from "../shared/wasm/move.js";
 import {
   pickable,

@@ -4,8 +4,9 @@
  */
 import { isInPlace, type Operand } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
-import { entry, isIndexType, listed, readIndex, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
-import { fromFront, type Layout, productOf } from "../shared/wasm/layout.js";
+import { invocationsOf, variable } from "../../webgpu-kernels/shader-part.js";
+import { isIndexType, listed } from "../../webgpu-kernels/wgsl.js";
+import { fromFront, type Layout, productOf } from "../shared/rules/layout.js";
 import { copied, fill } from "../shared/webgpu/move.js";
 import { movableType, type Units, unitsOf } from "../shared/webgpu/units.js";
 import {
@@ -66,6 +67,7 @@ function record(work: Scattering, recorder: WebgpuRecorder): void {
   const units = unitsFor(work);
   const { shape, count } = units;
   const element = units.unit === "quad" ? "vec4<u32>" : "u32";
+  const [places, source] = [variable("indices", indices), variable("updates_", updates, { element })];
   const coordinates = shape.map((_, back) => {
     const axis = shape.length - 1 - back;
     const moves = `here += c * p.updates${axis}; there += c * p.output${axis};`;
@@ -74,7 +76,7 @@ function record(work: Scattering, recorder: WebgpuRecorder): void {
       : `{ let c = rest % p.shape${axis}; rest /= p.shape${axis}; ${moves} }`;
   });
   const steps = axes.map(
-    (_, at) => `{ let i = ${readIndex(indices.type, "indices", `p.first + row * ${axes.length}u + ${at}u`)};
+    (_, at) => `{ let i = ${places.loadIndex(`p.first + row * ${axes.length}u + ${at}u`)};
     there += u32(select(i, i + i32(p.size${at}), i < 0)) * p.step${at}; }`,
   );
   const body = `if (index >= p.count) { return; }
@@ -84,29 +86,21 @@ function record(work: Scattering, recorder: WebgpuRecorder): void {
   ${coordinates.join("\n  ")}
   let row = index / p.inner;
   ${steps.join("\n  ")}
-  result[there] = updates_[here];`;
-  recorder.dispatch({
-    name,
-    code: entry(64, body),
-    bindings: [
-      { name: "indices", of: indices },
-      { name: "updates_", of: updates, element },
-      { name: "result", of: output, writes: true, element },
-    ],
-    parameters: {
-      count,
-      inner: productOf(units.groups.at(-1)!.map((at) => shape[at])),
-      first: indices.place.offset,
-      ...listed("shape", shape),
-      ...listed("updates", units.strides[0]),
-      ...listed("output", units.strides[1]),
-      updatesOffset: units.offsets[0],
-      outputOffset: units.offsets[1],
-      ...Object.fromEntries(axes.map((axis, at) => [`size${at}`, output.shape[axis]])),
-      ...Object.fromEntries(units.distances.map((distance, at) => [`step${at}`, distance])),
-    },
-    workgroups: workgroupsFor(count, 64, recorder.device.mostWorkgroups),
-  });
+  result[there] = ${source.at("here")};`;
+  const parts = [places, source, variable("result", output, { writes: true, element })];
+  const parameters = {
+    count,
+    inner: productOf(units.groups.at(-1)!.map((at) => shape[at])),
+    first: indices.place.offset,
+    ...listed("shape", shape),
+    ...listed("updates", units.strides[0]),
+    ...listed("output", units.strides[1]),
+    updatesOffset: units.offsets[0],
+    outputOffset: units.offsets[1],
+    ...Object.fromEntries(axes.map((axis, at) => [`size${at}`, output.shape[axis]])),
+    ...Object.fromEntries(units.distances.map((distance, at) => [`step${at}`, distance])),
+  };
+  recorder.dispatch(invocationsOf({ name, parts, parameters, count, body }, recorder.device));
 }
 
 interface Call {

@@ -1,6 +1,6 @@
 /** SimplifiedLayerNormalization on WASM, under both domains. */
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { fromFront } from "../shared/rules/layout.js";
 import { normalization } from "../shared/wasm/normalize.js";
 import { MicrosoftSimplifiedLayerNormalization, SimplifiedLayerNormalization } from "./op.js";
 

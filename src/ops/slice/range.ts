@@ -63,7 +63,8 @@ export function lengthAlong(size: Dim, start: Dim, end: Dim, step: Dim): Dim {
   const first = clampToSize(start, size);
   if (first === undefined || last === undefined) return unknownDim();
   // The last `-start` elements, or as many as there are.
-  if (isKnown(start) && start < 0 && last === size) return ceilDivideDims(minDim(multiplyDims(start, -1), size), step);
+  if (isKnown(start) && start < 0 && last === size)
+    return ceilDivideDims(isAtMost(-start, size) ? -start : minDim(-start, size), step);
   const length = subtractDims(last, first);
   return ceilDivideDims(isNonNegative(length) ? length : maxDim(length, 0), step);
 }

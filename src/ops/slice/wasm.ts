@@ -2,7 +2,7 @@
 import type { Operand } from "../../graph/kernel.js";
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { isWide, readBigInts, readNumbers } from "../../tensor/access.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { fromFront } from "../shared/rules/layout.js";
 import { type Move, whole } from "../shared/wasm/move.js";
 import { mover } from "../shared/wasm/mover.js";
 import { Slice1, Slice10 } from "./op.js";

@@ -2,7 +2,7 @@
 import type { Operand } from "../../graph/kernel.js";
 import { isWide, readBigInts, readNumbers } from "../../tensor/access.js";
 import type { WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { fromFront } from "../shared/rules/layout.js";
 import { copied, type Filling, movingKernel } from "../shared/webgpu/move.js";
 import { Slice1, Slice10 } from "./op.js";
 import { rangeOf } from "./range.js";

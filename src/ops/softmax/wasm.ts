@@ -2,7 +2,8 @@
 import type { CallOf } from "../../graph/kernel.js";
 import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
-import { fromFront, productOf, type Rows } from "../shared/wasm/layout.js";
+import { type Rows } from "../shared/wasm/layout.js";
+import { fromFront, productOf } from "../shared/rules/layout.js";
 import { rowLayout } from "../shared/wasm/normalize.js";
 import { codeOf, oneFloatType, partsFor } from "../shared/wasm/work.js";
 import { Softmax1, Softmax13 } from "./op.js";

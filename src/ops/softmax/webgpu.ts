@@ -1,14 +1,13 @@
 /** Softmax and LogSoftmax on WebGPU. In 16-bit floats every step of Softmax is rounded to the type, as the reference implementation does. */
 import type { Operand } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { roundingTo } from "../../webgpu-kernels/wgsl.js";
+import { fromFront } from "../shared/rules/layout.js";
+import { functionsPart } from "../shared/webgpu/functions.js";
 import { acceptsRows, mapRows, type RowWork } from "../shared/webgpu/row-phases.js";
 import { LogSoftmax1, LogSoftmax13, Softmax1, Softmax13 } from "./op.js";
 
-const rounding: Readonly<Record<string, string>> = {
-  float16: "fn rounded(x: f32) -> f32 { return unpack2x16float(packHalves(vec2f(x, 0.0))).x; }",
-  bfloat16: "fn rounded(x: f32) -> f32 { return bitcast<f32>(bfloat(x) << 16u); }",
-};
+const uses = [functionsPart("infinity", "larger", "exponential")];
 
 const sum = (a: string, b: string): string => `${a} + ${b}`;
 
@@ -22,8 +21,7 @@ const axesFrom = (axis: number, { length: rank }: readonly number[]): readonly n
   Array.from({ length: rank - axis }, (_, at) => axis + at);
 
 function softmaxOf(input: Operand, output: Operand, axes: readonly number[]): RowWork {
-  const functions = rounding[input.type];
-  if (functions === undefined)
+  if (input.type === "float32")
     return {
       name: "softmax",
       input,
@@ -31,6 +29,7 @@ function softmaxOf(input: Operand, output: Operand, axes: readonly number[]): Ro
       axes,
       phases: [greatest, { initial: "0.0", term: "exponential(x - m0)", combine: sum }],
       result: "exponential(x - m0) / m1",
+      uses,
     };
   const weight = "rounded(exponential(rounded(x - m0)))";
   // bfloat16 is added in runs of eight, each sum rounded: see the reference implementation of attention.
@@ -40,7 +39,7 @@ function softmaxOf(input: Operand, output: Operand, axes: readonly number[]): Ro
     input,
     output,
     axes,
-    functions,
+    uses: [...uses, roundingTo("rounded", input.type)],
     phases: [greatest, { initial: "0.0", term: weight, combine: sum, ...(input.type === "bfloat16" ? { run } : {}) }],
     result: `${weight} / rounded(m1)`,
   };
@@ -53,6 +52,7 @@ const logSoftmaxOf = (input: Operand, output: Operand, axes: readonly number[]):
   axes,
   phases: [greatest, { initial: "0.0", term: "exponential(x - m0)", combine: sum }],
   result: "x - m0 - logarithm(m1)",
+  uses: [...uses, functionsPart("logarithm")],
 });
 
 function rowKernel(op: typeof Softmax13, coerced: boolean, workOf: typeof softmaxOf): WebgpuKernel {

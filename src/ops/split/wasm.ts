@@ -1,6 +1,6 @@
 /** Split on WASM, where every part is asked for: the outputs' shapes tell where each begins. */
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { fromFront } from "../shared/rules/layout.js";
 import { whole } from "../shared/wasm/move.js";
 import { mover } from "../shared/wasm/mover.js";
 import { Split13, Split18, Split2 } from "./op.js";

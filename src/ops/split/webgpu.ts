@@ -1,6 +1,6 @@
 /** Split on WebGPU, where every part is asked for: the outputs' shapes tell where each begins. */
 import type { WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { fromFront } from "../shared/wasm/layout.js";
+import { fromFront } from "../shared/rules/layout.js";
 import { copied, movingKernel } from "../shared/webgpu/move.js";
 import { Split13, Split18, Split2 } from "./op.js";
 

@@ -2,7 +2,7 @@
 import { isInPlace } from "../../graph/kernel.js";
 import { type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf, traitsOf } from "../../tensor/element-type.js";
-import { fromFront, productOf } from "../shared/wasm/layout.js";
+import { fromFront, productOf } from "../shared/rules/layout.js";
 import { TensorScatter } from "./op.js";
 
 /** Copies rows into the cache in place. */

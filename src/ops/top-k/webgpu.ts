@@ -1,8 +1,9 @@
 /** TopK on WebGPU, of few elements: a workgroup looks for them one after another, as for experts and for candidates of a sampler. */
 import type { Operand } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
-import { entry, isShaderType, perWord, read, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
-import { fromFront, productOf } from "../shared/wasm/layout.js";
+import { invocationsOf, variable } from "../../webgpu-kernels/shader-part.js";
+import { isShaderType, perWord } from "../../webgpu-kernels/wgsl.js";
+import { fromFront, productOf } from "../shared/rules/layout.js";
 import { bestOfWorkgroup, keyFunction } from "../shared/webgpu/order.js";
 import { asBits } from "../shared/webgpu/types.js";
 import { TopK1, TopK10 } from "./op.js";
@@ -35,7 +36,7 @@ function accepts({ X, values, indices, axis }: Search): true | string {
 function record({ X, values, indices, axis, largest }: Search, recorder: WebgpuRecorder): void {
   const asked = (values ?? indices)!;
   if (asked.place.size === 0) return;
-  const source = asBits(X)!;
+  const source = variable("source", asBits(X)!, { type: X.type });
   const k = asked.shape[axis];
   const size = sizeFor(X.shape[axis]);
   const lines = asked.place.size / k;
@@ -47,36 +48,42 @@ function record({ X, values, indices, axis, largest }: Search, recorder: WebgpuR
     var key = 0u;
     var place = 0xffffffffu;
     for (var at = local; at < p.length; at += ${size}u) {
-      let next = keyOf(${read(X.type, "source", "start + at * p.inner")});
+      let next = keyOf(${source.load("start + at * p.inner")});
       let left = found == 0u || isBetter(before.x, before.y, next, at);
       if (left && (place == 0xffffffffu || isBetter(next, at, key, place))) { key = next; place = at; }
     }
     before = best(key, place, local);
     if (local == 0u) {
       let target_ = (line / p.inner * p.k + found) * p.inner + line % p.inner;
-      ${values === undefined ? "" : "values[target_] = source[start + before.y * p.inner];"}
+      ${values === undefined ? "" : `values[target_] = ${source.at("start + before.y * p.inner")};`}
       ${indices === undefined ? "" : "indices[2u * target_] = before.y; indices[2u * target_ + 1u] = 0u;"}
     }
   }`;
-  recorder.dispatch({
-    name: "topK",
-    code: `${keyFunction(X.type, largest, largest ? "first" : "last")}
-${bestOfWorkgroup(size, false)}
-${entry(size, body)}`,
-    bindings: [
-      { name: "source", of: source },
-      ...(values === undefined ? [] : [{ name: "values", of: values, writes: true }]),
-      ...(indices === undefined ? [] : [{ name: "indices", of: indices, writes: true }]),
-    ],
-    parameters: {
-      lines,
-      k,
-      length: X.shape[axis],
-      inner: productOf(X.shape.slice(axis + 1)),
-      offset: X.place.offset,
-    },
-    workgroups: workgroupsFor(lines * size, size, recorder.device.mostWorkgroups),
-  });
+  recorder.dispatch(
+    invocationsOf(
+      {
+        name: "topK",
+        parts: [
+          { code: keyFunction(X.type, largest, largest ? "first" : "last") },
+          { code: bestOfWorkgroup(size, false) },
+          source,
+          values && variable("values", values, { writes: true }),
+          indices && variable("indices", indices, { writes: true }),
+        ],
+        parameters: {
+          lines,
+          k,
+          length: X.shape[axis],
+          inner: productOf(X.shape.slice(axis + 1)),
+          offset: X.place.offset,
+        },
+        count: lines * size,
+        size,
+        body,
+      },
+      recorder.device,
+    ),
+  );
 }
 
 /** The `k` largest elements along `axis`. */

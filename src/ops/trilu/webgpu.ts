@@ -1,7 +1,7 @@
 /** Trilu on WebGPU, where the diagonal is known beforehand. */
 import { readBigInts } from "../../tensor/access.js";
 import type { WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { productOf } from "../shared/wasm/layout.js";
+import { productOf } from "../shared/rules/layout.js";
 import { movingKernel } from "../shared/webgpu/move.js";
 import { unitsOf } from "../shared/webgpu/units.js";
 import { Trilu } from "./op.js";

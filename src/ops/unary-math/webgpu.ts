@@ -2,25 +2,33 @@
 import type { ElementType } from "../../tensor/element-type.js";
 import type { WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import { elementwiseKernel } from "../shared/webgpu/elementwise.js";
+import type { FunctionName } from "../shared/webgpu/functions.js";
 import { isFloat } from "../shared/webgpu/types.js";
 import { Abs, Ceil, Cos, Erf, Exp, Floor, Log, Neg, Reciprocal, Round, Sign, Sin, Sqrt, Tan, Tanh } from "./op.js";
 
 /** Of operators whose operands ONNX calls X and Y. */
-const capital = (op: typeof Abs, name: string, expression: (type: ElementType) => string): WebgpuKernel =>
+const capital = (
+  op: typeof Abs,
+  name: string,
+  expression: (type: ElementType) => string,
+  ...calls: readonly FunctionName[]
+): WebgpuKernel =>
   elementwiseKernel([op], ({ inputs: { X: x }, outputs: { Y: output } }) => ({
     name,
     output,
     inputs: { x },
     expression: expression(x.type),
+    calls,
   }));
 
 /** Of operators whose operands ONNX calls input and output. */
-const small = (op: typeof Tanh, name: string, expression: string): WebgpuKernel =>
+const small = (op: typeof Tanh, name: string, expression: string, ...calls: readonly FunctionName[]): WebgpuKernel =>
   elementwiseKernel([op], ({ inputs: { input: x }, outputs: { output } }) => ({
     name,
     output,
     inputs: { x },
     expression,
+    calls,
   }));
 
 /** |X|. */
@@ -40,6 +48,7 @@ export const sign: WebgpuKernel = elementwiseKernel([Sign], ({ inputs: { input: 
     output,
     inputs: { x },
     expression: isFloat(x.type) ? "select(select(select(0.0, -1.0, x < 0.0), 1.0, x > 0.0), x, isNan(x))" : whole,
+    calls: isFloat(x.type) ? ["isNan"] : [],
   };
 });
 
@@ -56,29 +65,39 @@ export const round: WebgpuKernel = capital(Round, "round", () => "round(x)");
 export const reciprocal: WebgpuKernel = capital(Reciprocal, "reciprocal", () => "1.0 / x");
 
 /** Square root. */
-export const squareRoot: WebgpuKernel = capital(Sqrt, "squareRoot", () => "select(sqrt(x), notANumber(), x < 0.0)");
+export const squareRoot: WebgpuKernel = capital(
+  Sqrt,
+  "squareRoot",
+  () => "select(sqrt(x), notANumber(), x < 0.0)",
+  "notANumber",
+);
 
 /** Sine. */
-export const sine: WebgpuKernel = small(Sin, "sine", "sine(x)");
+export const sine: WebgpuKernel = small(Sin, "sine", "sine(x)", "sine");
 
 /** Cosine. */
-export const cosine: WebgpuKernel = small(Cos, "cosine", "cosine(x)");
+export const cosine: WebgpuKernel = small(Cos, "cosine", "cosine(x)", "cosine");
 
 /** Tangent. */
-export const tangent: WebgpuKernel = small(Tan, "tangent", "sine(x) / cosine(x)");
+export const tangent: WebgpuKernel = small(Tan, "tangent", "sine(x) / cosine(x)", "sine", "cosine");
 
 /** Exponential. */
-export const exponential: WebgpuKernel = small(Exp, "exponential", "exponential(x)");
+export const exponential: WebgpuKernel = small(Exp, "exponential", "exponential(x)", "exponential");
 
 /** Natural logarithm. */
-export const logarithm: WebgpuKernel = small(Log, "logarithm", "logarithm(x)");
+export const logarithm: WebgpuKernel = small(Log, "logarithm", "logarithm(x)", "logarithm");
 
 /** Hyperbolic tangent. */
-export const hyperbolicTangent: WebgpuKernel = small(Tanh, "hyperbolicTangent", "hyperbolicTangent(x)");
+export const hyperbolicTangent: WebgpuKernel = small(
+  Tanh,
+  "hyperbolicTangent",
+  "hyperbolicTangent(x)",
+  "hyperbolicTangent",
+);
 
 /** The error function. */
 export const errorFunction: WebgpuKernel = elementwiseKernel([Erf], ({ inputs: { input: x }, outputs: { output } }) =>
   isFloat(x.type)
-    ? { name: "errorFunction", output, inputs: { x }, expression: "errorFunction(x)" }
+    ? { name: "errorFunction", output, inputs: { x }, expression: "errorFunction(x)", calls: ["errorFunction"] }
     : "whole numbers are truncated",
 );

@@ -11,7 +11,7 @@ function folded(
   operands: readonly Operand[],
   output: Operand,
   combine: (total: string, next: string) => string,
-  finish: (total: string) => string = (total) => total,
+  { calls = [], finish = (total) => total }: { calls?: Elementwise["calls"]; finish?: (total: string) => string } = {},
 ): Elementwise {
   const names = operands.map((_, at) => `x${at}_`);
   return {
@@ -19,6 +19,7 @@ function folded(
     output,
     inputs: Object.fromEntries(operands.map((operand, at) => [names[at], operand])),
     expression: finish(names.reduce(combine)),
+    calls: isFloat(output.type) ? calls : [],
   };
 }
 
@@ -32,12 +33,12 @@ const plus = (total: string, next: string): string => `${total} + ${next}`;
 
 /** The largest of the operands. */
 export const maximum: WebgpuKernel = elementwiseKernel([Max], ({ inputs: { data_0: operands }, outputs: { max } }) =>
-  folded("maximum", operands, max, extreme(max.type, "larger", "max")),
+  folded("maximum", operands, max, extreme(max.type, "larger", "max"), { calls: ["larger"] }),
 );
 
 /** The smallest of the operands. */
 export const minimum: WebgpuKernel = elementwiseKernel([Min], ({ inputs: { data_0: operands }, outputs: { min } }) =>
-  folded("minimum", operands, min, extreme(min.type, "smaller", "min")),
+  folded("minimum", operands, min, extreme(min.type, "smaller", "min"), { calls: ["smaller"] }),
 );
 
 /** The sum of the operands. */
@@ -50,5 +51,5 @@ export const sum: WebgpuKernel = elementwiseKernel(
 export const mean: WebgpuKernel = elementwiseKernel(
   [Mean],
   ({ inputs: { data_0: operands }, outputs: { mean: output } }) =>
-    folded("mean", operands, output, plus, (total) => `(${total}) / ${operands.length}.0`),
+    folded("mean", operands, output, plus, { finish: (total) => `(${total}) / ${operands.length}.0` }),
 );

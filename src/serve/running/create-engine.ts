@@ -47,6 +47,11 @@ export function createEngine(model: EngineModel, options: EngineOptions = {}): E
     throw new InsituError("invalid-argument", 'an engine needs a model on pages: load it with cache: "paged"');
   const { blocks } = decoder.pages.pool;
   const { tokenBudget = decoder.usualTokens, mostWaiting = 64, mostPreemptions = 3, prefixes } = options;
+  if (prefixes !== undefined && decoder.pages.states !== undefined)
+    throw new InsituError(
+      "invalid-argument",
+      `option prefixes keeps blocks of keys and values, and the model has states without rows beside them, "${decoder.pages.stateNames[0]}" for one: leave the store out; prefixes are shared in memory all the same`,
+    );
   const usual = decoder.goesAhead ? running.device : running.host;
   const { mostRunning = Math.min(usual, tokenBudget), watermark = Math.ceil(blocks / 100) } = options;
   const settings = { tokenBudget, mostRunning, mostWaiting, watermark, mostPreemptions, prefixes };

@@ -18,7 +18,15 @@ import { warming } from "../../engine/tuning.js";
 import { usualSteps, warmStep, warmTokens } from "../../engine/warm-texts.js";
 import { FairPlaces } from "../../schedule/fair-places.js";
 import type { SchedulerOptions } from "../../schedule/scheduler.js";
-import type { EmbeddingAsker, Engine, EngineFigures, RunningText, TextListener, TextRequest } from "../engine.js";
+import type {
+  EmbeddingAsker,
+  Engine,
+  EngineFigures,
+  EnginePool,
+  RunningText,
+  TextListener,
+  TextRequest,
+} from "../engine.js";
 import { isLoss, LostError } from "../lost-error.js";
 import { QueueFullError, RetryHint } from "./queue-full.js";
 import type { PrefixStore } from "./prefix-store.js";
@@ -160,6 +168,32 @@ export class TextEngine implements Engine {
       ...this.#counts,
       ...(this.#saved === undefined ? {} : { store: this.#saved.figures }),
     };
+  }
+
+  pool(tenant: string): EnginePool {
+    const { pages } = this.#decoder;
+    const { blockSize } = pages.pool;
+    const own = new Map<string, string>();
+    for (const { owner, context } of this.#texts.values())
+      if (owner.tenant === tenant) own.set((context.rows as PagedRows).sequence.name, owner.id);
+    const texts = new Map<string, { id: string; rows: number; blocks: number[] }>();
+    const blocks = pages.pool.describe().map(({ block, state, references, rows, holders }) => {
+      let isOwn = false;
+      for (const { sequence, column } of holders) {
+        const id = own.get(sequence);
+        if (id === undefined) continue;
+        isOwn = true;
+        const text = texts.get(sequence) ?? { id, rows: 0, blocks: [] };
+        text.blocks[column] = block;
+        text.rows = Math.max(text.rows, column * blockSize + rows);
+        texts.set(sequence, text);
+      }
+      if (state !== "used") return { use: state, rows };
+      // How full the blocks of others are is theirs.
+      if (!isOwn) return { use: "other" as const, rows: blockSize };
+      return { use: references > 1 ? ("shared" as const) : ("own" as const), rows };
+    });
+    return { blockSize, rowBytes: pages.blockBytes / blockSize, blocks, texts: [...texts.values()] };
   }
 
   async drain(limitMilliseconds: number): Promise<void> {

@@ -31,9 +31,10 @@ export const doneEvent: StreamEvent = { data: "[DONE]" };
 export const dataEvent = (data: object): StreamEvent => ({ data: JSON.stringify(data) });
 
 /** How OpenAI writes what a request took. */
-export const usageBody = ({ promptTokens, cachedTokens, completionTokens }: Usage): object => ({
+export const usageBody = ({ promptTokens, cachedTokens, completionTokens, reasoningTokens }: Usage): object => ({
   prompt_tokens: promptTokens,
   completion_tokens: completionTokens,
   total_tokens: promptTokens + completionTokens,
   prompt_tokens_details: { cached_tokens: cachedTokens },
+  completion_tokens_details: { reasoning_tokens: reasoningTokens },
 });

@@ -1,5 +1,6 @@
 /** `/v1/chat/completions`: the request's fields, and the answer as a body or as chunks. */
 import * as z from "zod";
+import type { ToolChoice } from "../../dialogue/dialogue.js";
 import { ApiError, badField } from "./api-error.js";
 import { type Answer, dataEvent, doneEvent, type StreamEvent, usageBody } from "./answer.js";
 import {
@@ -15,13 +16,14 @@ import {
 import type { RequestLimits } from "./limits.js";
 import { newId, nowSeconds } from "./identity.js";
 import { type ChatLogprobs, chatLogprobs } from "./logprobs.js";
-import { conversationEnds, conversationTokens, messageField, templateMessage } from "./messages.js";
+import { conversationEnds, messageField, templateMessage } from "./messages.js";
 import { asksOf, type Prepared } from "./prepared.js";
-import { formatRule, oneRule, responseFormat } from "./response-format.js";
+import { readReply, reasoningFields } from "./reply.js";
+import { structureFields, structureRule } from "./response-format.js";
 import { endTokensOf, logitBiasOf, maxTokensOf, minTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
-import { functionFields, functionTool, type ToolChoice, toolUse } from "./tools/tools.js";
+import { functionFields, functionTool } from "./tools.js";
 
 const toolChoice = z
   .union([
@@ -42,6 +44,7 @@ const chatBody = z.object({
   ...refusedFields(refused),
   ...commonFields,
   ...samplingFields,
+  ...reasoningFields,
   messages: listOf(messageField, { least: 1 }),
   n: z.int().min(1).nullish(),
   max_tokens: tokenCount,
@@ -49,7 +52,7 @@ const chatBody = z.object({
   logprobs: z.boolean().nullish(),
   top_logprobs: z.int().min(0).max(20).nullish(),
   stream_options: streamOptions,
-  response_format: responseFormat,
+  ...structureFields,
   tools: listOf(z.object({ type: z.literal("function"), function: z.object(functionFields) }), {
     most: 128,
   }).nullish(),
@@ -73,17 +76,24 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
   if (typeof body.top_logprobs === "number" && body.logprobs !== true)
     throw badField("top_logprobs", "top_logprobs: logprobs must be true");
   const choice = body.tool_choice;
-  const tools = toolUse(
-    (body.tools ?? []).map((tool) => functionTool(tool.function)),
-    typeof choice === "object" && choice !== null ? { name: choice.function.name } : ((choice ?? "auto") as ToolChoice),
-    body.parallel_tool_calls !== false,
-    model.toolStyle,
-  );
-  const rule = oneRule(formatRule(body.response_format), tools.rule, tools.style !== undefined, "response_format");
-  const prompt = await conversationTokens(model, messages.map(templateMessage), {
-    ...body.chat_template_kwargs,
-    ...(tools.forTemplate.length === 0 ? {} : { tools: tools.forTemplate }),
+  const structure = structureRule(body);
+  const reply = await readReply(model, {
+    messages: messages.map(templateMessage),
+    param: "messages",
+    tools: (body.tools ?? []).map((tool) => functionTool(tool.function)),
+    choice:
+      typeof choice === "object" && choice !== null
+        ? { name: choice.function.name }
+        : ((choice ?? "auto") as ToolChoice),
+    parallel: body.parallel_tool_calls !== false,
+    format: structure.rule,
+    formatParam: structure.param,
+    effort: body.reasoning_effort ?? undefined,
+    enabled: body.enable_thinking ?? undefined,
+    budget: body.thinking_token_budget ?? body.thinking_budget ?? undefined,
+    more: body.chat_template_kwargs ?? {},
   });
+  const { prompt, reader, callId } = reply;
   const { max_completion_tokens, max_tokens } = body;
   const wanted = { max_completion_tokens, max_tokens };
   const maxTokens = maxTokensOf(wanted, "messages", prompt.length, model.engine.context, limits);
@@ -92,12 +102,13 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
     maxTokens,
     sampling: samplingOf(body, model.lm.defaults),
     ...conversationEnds(model, stopsOf(body), minTokensOf(body, maxTokens)),
-    endTokens: endTokensOf(body, model.endTokens, rule !== undefined),
+    endTokens: endTokensOf(body, model.endTokens, reply.isRuled),
     logitBias: logitBiasOf(body, model.engine.vocabulary),
     logprobs: body.logprobs === true ? (body.top_logprobs ?? 0) : undefined,
-    calls: tools.style?.marks,
+    reader,
+    callId,
   };
-  const constraints = await model.constraints(rule, tools.rule === undefined ? "response_format" : "tools", n);
+  const constraints = await reply.constraints(n);
   return {
     asks: asksOf(ask, n, constraints),
     answer: new ChatAnswer(model, n, ask.logprobs !== undefined, stream_options?.include_usage === true),
@@ -124,6 +135,7 @@ export function choicesOf(n: number | null | undefined, { choices }: RequestLimi
 interface Delta {
   readonly role?: "assistant";
   readonly content?: string;
+  readonly reasoning_content?: string;
   readonly tool_calls?: readonly object[];
 }
 
@@ -153,6 +165,8 @@ class ChatAnswer implements Answer {
     switch (event.kind) {
       case "content":
         return [this.#chunk(index, { content: event.text }, null, this.#told(event.tokens))];
+      case "reasoning":
+        return [this.#chunk(index, { reasoning_content: event.text })];
       case "call": {
         const { call, id, name } = event;
         return [
@@ -180,11 +194,12 @@ class ChatAnswer implements Answer {
   }
 
   body(usage: Usage): object {
-    const choices = this.#texts.map(({ content, tokens, calls, finish }, index) => ({
+    const choices = this.#texts.map(({ content, reasoning, tokens, calls, finish }, index) => ({
       index,
       message: {
         role: "assistant",
         content: content === "" && calls.length > 0 ? null : content,
+        ...(reasoning === "" ? {} : { reasoning_content: reasoning }),
         refusal: null,
         ...(calls.length === 0
           ? {}

@@ -19,7 +19,7 @@ import type { RequestLimits } from "./limits.js";
 import { newId, nowSeconds } from "./identity.js";
 import { completionLogprobs } from "./logprobs.js";
 import { asksOf, type Prepared } from "./prepared.js";
-import { formatRule, responseFormat } from "./response-format.js";
+import { structureFields, structureRule } from "./response-format.js";
 import { endTokensOf, logitBiasOf, maxTokensOf, minTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
@@ -43,7 +43,7 @@ const completionBody = z.object({
   logprobs: z.int().min(0).max(20).nullish(),
   echo: z.boolean().nullish(),
   stream_options: streamOptions,
-  response_format: responseFormat,
+  ...structureFields,
 });
 
 /** How many tokens a completion has where nobody says, as OpenAI's. */
@@ -72,7 +72,7 @@ export async function prepareCompletion(given: unknown, model: ServedModel, limi
   const stop = stopsOf(body);
   const sampling = samplingOf(body, model.lm.defaults);
   const logitBias = logitBiasOf(body, model.engine.vocabulary);
-  const rule = formatRule(body.response_format);
+  const { rule, param } = structureRule(body);
   const max_tokens = body.max_tokens ?? Math.min(usualTokens, limits.newTokens);
   const endTokens = endTokensOf(body, model.endTokens, rule !== undefined);
   const asks = prompts.map((prompt) => {
@@ -81,7 +81,7 @@ export async function prepareCompletion(given: unknown, model: ServedModel, limi
     const ends = { stop, minTokens, stopsFrom: minTokens, endTokens };
     return { prompt, maxTokens, sampling, ...ends, logitBias, logprobs: logprobs ?? undefined };
   });
-  const constraints = await model.constraints(rule, "response_format", prompts.length * n);
+  const constraints = await model.constraints(rule, param, prompts.length * n);
   const echoes =
     echo === true ? prompts.flatMap((prompt) => Array<string>(n).fill(model.lm.tokenizer.decode(prompt))) : [];
   return {

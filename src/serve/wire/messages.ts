@@ -1,7 +1,8 @@
 /** Messages as OpenAI's clients send them → messages as chat templates take them, and the tokens of a conversation. */
 import * as z from "zod";
+import type { AnyMessage } from "../../dialogue/family.js";
 import { chatRules, type EndRules } from "../../engine/ending.js";
-import { type ChatMessage, plainText } from "../../generate/messages.js";
+import { type AnyChatMessage, type ChatMessage, plainText } from "../../generate/messages.js";
 import { JsonBounds } from "../json-bounds.js";
 import { badField } from "./api-error.js";
 import { listOf } from "./fields.js";
@@ -111,12 +112,13 @@ class WrittenValues {
   }
 }
 
-/** The tokens of a conversation: as the model's template writes it; where there is none, as paragraphs, of which the answer is the next. */
+/** The tokens of a conversation: as the model's template writes it, with its messages in the form that it takes; where there is none, as paragraphs, of which the answer is the next. */
 export function conversationTokens(
   model: ServedModel,
   messages: readonly ChatMessage[],
   more: Readonly<Record<string, unknown>>,
-  param = "messages",
+  param: string,
+  inForm: (messages: readonly ChatMessage[]) => readonly AnyMessage[],
 ): Promise<readonly number[]> {
   // What every template writes; what else is there counts once it is written.
   const written = new WrittenValues();
@@ -125,7 +127,8 @@ export function conversationTokens(
   if (written.areTooMany) throw badField(param, `${param}: tools and calls may hold ${mostValues} values, got more`);
   const said = messages.reduce((sum, { content }) => sum + content.length, 0);
   model.requireLength(param, said + written.characters);
-  if (model.lm.tokenizer.hasChatTemplate) return model.encodeChat(param, messages, more);
+  if (model.lm.tokenizer.hasChatTemplate)
+    return model.encodeChat(param, inForm(messages) as readonly AnyChatMessage[], more);
   const paragraphs = messages.map((message) => `${plainText(message)}\n`);
   return model.encode(param, paragraphs.join(""), { controlTokens: "plain" });
 }

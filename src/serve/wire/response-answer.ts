@@ -25,7 +25,14 @@ interface CallItem {
   closed: boolean;
 }
 
-type Item = MessageItem | CallItem;
+interface ReasoningItem {
+  readonly type: "reasoning";
+  readonly id: string;
+  text: string;
+  closed: boolean;
+}
+
+type Item = MessageItem | CallItem | ReasoningItem;
 
 /** One response in the making. */
 export class ResponseAnswer implements Answer {
@@ -55,6 +62,8 @@ export class ResponseAnswer implements Answer {
     switch (event.kind) {
       case "content":
         return this.#content(event.text, event.tokens);
+      case "reasoning":
+        return this.#reasoning(event.text);
       case "call":
         return [
           ...this.#closeLast(),
@@ -95,14 +104,14 @@ export class ResponseAnswer implements Answer {
     ];
   }
 
-  body({ promptTokens, cachedTokens, completionTokens }: Usage): object {
+  body({ promptTokens, cachedTokens, completionTokens, reasoningTokens }: Usage): object {
     return {
       ...this.#response(this.#finish === "length" ? "incomplete" : "completed"),
       usage: {
         input_tokens: promptTokens,
         input_tokens_details: { cached_tokens: cachedTokens },
         output_tokens: completionTokens,
-        output_tokens_details: { reasoning_tokens: 0 },
+        output_tokens_details: { reasoning_tokens: reasoningTokens },
         total_tokens: promptTokens + completionTokens,
       },
     };
@@ -124,14 +133,31 @@ export class ResponseAnswer implements Answer {
     return [...opened, this.#event("response.output_text.delta", delta)];
   }
 
+  #reasoning(text: string): readonly StreamEvent[] {
+    const last = this.#items.at(-1);
+    const opened: StreamEvent[] = [];
+    let item = last?.type === "reasoning" && !last.closed ? last : undefined;
+    if (item === undefined) {
+      opened.push(...this.#closeLast());
+      item = { type: "reasoning", id: newId("rs_"), text: "", closed: false };
+      opened.push(...this.#open(item));
+    }
+    item.text += text;
+    const delta = { ...this.#placeOf(item), content_index: 0, delta: text };
+    return [...opened, this.#event("response.reasoning_text.delta", delta)];
+  }
+
   #open(item: Item): StreamEvent[] {
     this.#items.push(item);
     const added = this.#event("response.output_item.added", {
       output_index: this.#items.length - 1,
-      item: item.type === "message" ? { ...this.#itemBody(item), content: [] } : this.#itemBody(item),
+      item: item.type === "function_call" ? this.#itemBody(item) : { ...this.#itemBody(item), content: [] },
     });
     if (item.type === "function_call") return [added];
-    const part = { type: "output_text", text: "", annotations: [], logprobs: [] };
+    const part =
+      item.type === "reasoning"
+        ? { type: "reasoning_text", text: "" }
+        : { type: "output_text", text: "", annotations: [], logprobs: [] };
     return [added, this.#event("response.content_part.added", { ...this.#placeOf(item), content_index: 0, part })];
   }
 
@@ -154,6 +180,11 @@ export class ResponseAnswer implements Answer {
         this.#event("response.function_call_arguments.done", { ...place, name: item.name, arguments: item.arguments }),
       ];
     const at = { ...place, content_index: 0 };
+    if (item.type === "reasoning")
+      return [
+        this.#event("response.reasoning_text.done", { ...at, text: item.text }),
+        this.#event("response.content_part.done", { ...at, part: { type: "reasoning_text", text: item.text } }),
+      ];
     return [
       this.#event("response.output_text.done", { ...at, text: item.text, logprobs: this.#logprobs(item.tokens) }),
       this.#event("response.content_part.done", { ...at, part: this.#part(item) }),
@@ -175,6 +206,10 @@ export class ResponseAnswer implements Answer {
   #itemBody(item: Item): object {
     const cut = item === this.#items.at(-1) && this.#finish === "length";
     const status = !item.closed ? "in_progress" : cut ? "incomplete" : "completed";
+    if (item.type === "reasoning") {
+      const content = [{ type: "reasoning_text", text: item.text }];
+      return { type: "reasoning", id: item.id, summary: [], content, status };
+    }
     if (item.type === "message")
       return { type: "message", id: item.id, role: "assistant", status, content: [this.#part(item)] };
     const { type, id, callId: call_id, name, arguments: given } = item;
@@ -182,8 +217,17 @@ export class ResponseAnswer implements Answer {
   }
 
   #response(status: "in_progress" | "completed" | "incomplete" | "failed"): object {
-    const { instructions, metadata, max_output_tokens, text, tools, tool_choice, parallel_tool_calls, user } =
-      this.#request;
+    const {
+      instructions,
+      metadata,
+      max_output_tokens,
+      text,
+      tools,
+      tool_choice,
+      parallel_tool_calls,
+      user,
+      reasoning,
+    } = this.#request;
     return {
       id: this.#id,
       object: "response",
@@ -197,7 +241,7 @@ export class ResponseAnswer implements Answer {
       output: this.#items.map((item) => this.#itemBody(item)),
       parallel_tool_calls: parallel_tool_calls ?? true,
       previous_response_id: null,
-      reasoning: { effort: null, summary: null },
+      reasoning: { effort: reasoning?.effort ?? null, summary: reasoning?.summary ?? null },
       store: false,
       temperature: this.#sampling.temperature,
       text: { format: text?.format ?? { type: "text" } },

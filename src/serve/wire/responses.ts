@@ -1,5 +1,6 @@
 /** `/v1/responses`: the request's fields, read into one text. What is kept between requests is not there: each one says all. */
 import * as z from "zod";
+import type { ToolChoice } from "../../dialogue/dialogue.js";
 import type { ChatMessage } from "../../generate/messages.js";
 import { ApiError, badField } from "./api-error.js";
 import { refuseFields } from "./chat.js";
@@ -14,18 +15,21 @@ import {
   tokenCount,
 } from "./fields.js";
 import type { RequestLimits } from "./limits.js";
-import { contentText, conversationEnds, conversationTokens, messageField, templateMessage } from "./messages.js";
+import { contentText, conversationEnds, messageField, templateMessage } from "./messages.js";
 import { asksOf, type Prepared } from "./prepared.js";
-import { oneRule, textFormat, textRule } from "./response-format.js";
+import { readReply } from "./reply.js";
+import { textFormat, textRule } from "./response-format.js";
 import { ResponseAnswer } from "./response-answer.js";
 import { endTokensOf, logitBiasOf, maxTokensOf, minTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
-import { functionFields, functionTool, type ToolChoice, toolUse } from "./tools/tools.js";
+import { functionFields, functionTool } from "./tools.js";
 
 const item = z.looseObject({ type: z.string().nullish(), role: z.string().nullish() });
 
 const messageItem = messageField.extend({ type: z.literal("message").nullish() });
 const callItem = z.object({ call_id: z.string(), name: z.string(), arguments: z.string() });
+const thought = z.object({ text: z.string() });
+const reasoningItem = z.object({ content: listOf(thought).nullish(), summary: listOf(thought).nullish() });
 const outputItem = z.object({ call_id: z.string(), output: messageField.shape.content });
 
 /** Fields that would change the answer and are not there. */
@@ -53,12 +57,21 @@ const responseBody = z.object({
   parallel_tool_calls: z.boolean().nullish(),
   metadata: recordOf(z.string()).nullish(),
   truncation: z.enum(["auto", "disabled"]).nullish(),
+  reasoning: z.object({ effort: z.string().max(32).nullish(), summary: z.string().nullish() }).nullish(),
 });
 
 /** What a request asked for, as the answer repeats it. */
 export type RepeatedRequest = Pick<
   z.infer<typeof responseBody>,
-  "instructions" | "metadata" | "max_output_tokens" | "text" | "tools" | "tool_choice" | "parallel_tool_calls" | "user"
+  | "instructions"
+  | "metadata"
+  | "max_output_tokens"
+  | "text"
+  | "tools"
+  | "tool_choice"
+  | "parallel_tool_calls"
+  | "user"
+  | "reasoning"
 >;
 
 /** Reads a request. */
@@ -78,16 +91,21 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
   if (said.length > limits.messages)
     throw badField("input", `input: at most ${limits.messages} items are taken, got ${said.length}`);
   const choice = body.tool_choice;
-  const tools = toolUse(
-    (body.tools ?? []).map((tool) => functionTool(tool)),
-    typeof choice === "object" && choice !== null ? { name: choice.name } : ((choice ?? "auto") as ToolChoice),
-    body.parallel_tool_calls !== false,
-    model.toolStyle,
-  );
-  const rule = oneRule(textRule(body.text?.format), tools.rule, tools.style !== undefined, "text.format");
   const system = typeof instructions === "string" ? [{ role: "system", content: instructions }] : [];
-  const more = tools.forTemplate.length === 0 ? {} : { tools: tools.forTemplate };
-  const prompt = await conversationTokens(model, [...system, ...said], more, "input");
+  const reply = await readReply(model, {
+    messages: [...system, ...said],
+    param: "input",
+    tools: (body.tools ?? []).map((tool) => functionTool(tool)),
+    choice: typeof choice === "object" && choice !== null ? { name: choice.name } : ((choice ?? "auto") as ToolChoice),
+    parallel: body.parallel_tool_calls !== false,
+    format: textRule(body.text?.format),
+    formatParam: "text.format",
+    effort: body.reasoning?.effort ?? undefined,
+    enabled: undefined,
+    budget: undefined,
+    more: {},
+  });
+  const { prompt, reader, callId } = reply;
   const wantsLogprobs = body.include?.includes("message.output_text.logprobs") === true;
   const maxTokens = maxTokensOf({ max_output_tokens }, "input", prompt.length, model.engine.context, limits);
   const ask = {
@@ -95,12 +113,13 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
     maxTokens,
     sampling: samplingOf(body, model.lm.defaults),
     ...conversationEnds(model, stopsOf(body), minTokensOf(body, maxTokens)),
-    endTokens: endTokensOf(body, model.endTokens, rule !== undefined),
+    endTokens: endTokensOf(body, model.endTokens, reply.isRuled),
     logitBias: logitBiasOf(body, model.engine.vocabulary),
     logprobs: wantsLogprobs ? (body.top_logprobs ?? 0) : undefined,
-    calls: tools.style?.marks,
+    reader,
+    callId,
   };
-  const constraints = await model.constraints(rule, tools.rule === undefined ? "text.format" : "tools", 1);
+  const constraints = await reply.constraints(1);
   return {
     asks: asksOf(ask, 1, constraints),
     answer: new ResponseAnswer(model, repeatedOf(body), ask.sampling),
@@ -112,13 +131,21 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
 
 /** What is kept of a request while its text is made. */
 function repeatedOf(body: z.infer<typeof responseBody>): RepeatedRequest {
-  const { instructions, metadata, max_output_tokens, text, tools, tool_choice, parallel_tool_calls, user } = body;
-  return { instructions, metadata, max_output_tokens, text, tools, tool_choice, parallel_tool_calls, user };
+  const { instructions, metadata, max_output_tokens, text, tools, tool_choice, parallel_tool_calls, user, reasoning } =
+    body;
+  return { instructions, metadata, max_output_tokens, text, tools, tool_choice, parallel_tool_calls, user, reasoning };
 }
 
 /** The items of an input as messages; calls that follow each other are one message. */
 function conversationOf(items: readonly z.infer<typeof item>[]): ChatMessage[] {
   const messages: ChatMessage[] = [];
+  /** Thoughts belong to the message or the call that follows on them; templates say whether they are read again. */
+  let thoughts = "";
+  const taken = (): { readonly reasoning_content?: string } => {
+    const reasoning_content = thoughts;
+    thoughts = "";
+    return reasoning_content === "" ? {} : { reasoning_content };
+  };
   const inItem = <T>(at: number, read: () => T): T => {
     try {
       return read();
@@ -131,9 +158,11 @@ function conversationOf(items: readonly z.infer<typeof item>[]): ChatMessage[] {
   };
   items.forEach((each, at) => {
     switch (each.type ?? "message") {
-      case "message":
-        messages.push(inItem(at, () => templateMessage(readBody(messageItem, { ...each, type: "message" }), at)));
+      case "message": {
+        const message = inItem(at, () => templateMessage(readBody(messageItem, { ...each, type: "message" }), at));
+        messages.push(message.role === "assistant" ? { ...message, ...taken() } : message);
         return;
+      }
       case "function_call": {
         const { call_id, name, arguments: given } = inItem(at, () => readBody(callItem, each));
         const call = { id: call_id, function: { name, arguments: given } };
@@ -141,8 +170,8 @@ function conversationOf(items: readonly z.infer<typeof item>[]): ChatMessage[] {
         const calls = before?.role === "assistant" ? ((before["tool_calls"] ?? []) as readonly object[]) : [];
         const made = templateMessage({ role: "assistant", content: "", tool_calls: [call] }, at);
         const all = [...calls, ...(made["tool_calls"] as readonly object[])];
-        if (before?.role === "assistant") messages[messages.length - 1] = { ...before, tool_calls: all };
-        else messages.push({ ...made, tool_calls: all });
+        if (before?.role === "assistant") messages[messages.length - 1] = { ...before, ...taken(), tool_calls: all };
+        else messages.push({ ...made, ...taken(), tool_calls: all });
         return;
       }
       case "function_call_output": {
@@ -151,8 +180,8 @@ function conversationOf(items: readonly z.infer<typeof item>[]): ChatMessage[] {
         messages.push({ role: "tool", tool_call_id: call_id, content });
         return;
       }
-      // What a model thought is no part of what was said.
       case "reasoning":
+        thoughts = inItem(at, () => reasoningText(readBody(reasoningItem, each)));
         return;
       default:
         throw badField(
@@ -164,3 +193,6 @@ function conversationOf(items: readonly z.infer<typeof item>[]): ChatMessage[] {
   });
   return messages;
 }
+
+const reasoningText = ({ content, summary }: z.infer<typeof reasoningItem>): string =>
+  (content?.length ? content : (summary ?? [])).map(({ text }) => text).join("\n");

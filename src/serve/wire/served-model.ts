@@ -1,14 +1,13 @@
-/** The model behind the endpoints, as they see it: its names, its tokenizer, its engine, and how it writes calls of tools. */
+/** The model behind the endpoints, as they see it: its names, its tokenizer and its engine. */
 import type { HeldConstraint, TextRule } from "../../engine/constraint.js";
 import type { LanguageModel } from "../../generate/causal-lm.js";
 import { InsituError } from "../../base/error.js";
-import type { ChatMessage } from "../../generate/messages.js";
+import type { AnyChatMessage } from "../../generate/messages.js";
 import type { EncodeBounds, EncodeOptions } from "../../generate/tokenizer.js";
 import type { Engine } from "../engine.js";
 import { ApiError, apiErrorOf, badField } from "./api-error.js";
 import type { WorkTurns } from "../work-turns.js";
 import { nowSeconds } from "./identity.js";
-import { type ToolStyle, toolStyleOf } from "./tools/tool-style.js";
 
 /** Characters that a token may stand for, on average over a whole prompt; far more than any language needs. */
 const mostCharacters = 128;
@@ -19,6 +18,14 @@ const mostContexts = 4;
 /** Tokens that become text in one go, whatever the context holds. */
 const anyTokens = 65_536;
 
+/** The error for a model that is not there. */
+export const unknownModel = (name: string, names: readonly string[]): ApiError =>
+  new ApiError(
+    404,
+    `the model "${name}" is not served here; there ${names.length === 1 ? "is" : "are"} ${names.map((each) => `"${each}"`).join(", ")}`,
+    { param: "model", code: "model_not_found" },
+  );
+
 /** A model that is served. */
 export class ServedModel {
   readonly lm: LanguageModel;
@@ -26,40 +33,35 @@ export class ServedModel {
   readonly name: string;
   readonly created: number = nowSeconds();
   readonly endTokens: ReadonlySet<number>;
-  /** Control tokens that stand in texts as they are spelled where calls of tools are looked for. */
-  readonly markers: ReadonlyMap<number, string>;
   readonly #turns: WorkTurns;
-  #style: { readonly found: ToolStyle | undefined } | undefined;
 
-  constructor(lm: LanguageModel, engine: Engine, name: string, turns: WorkTurns) {
+  /** Other names that requests may have it by. */
+  readonly #aliases: ReadonlySet<string>;
+
+  constructor(
+    lm: LanguageModel,
+    engine: Engine,
+    name: string,
+    turns: WorkTurns,
+    aliases: ReadonlySet<string> = new Set(),
+  ) {
     this.#turns = turns;
+    this.#aliases = aliases;
     this.lm = lm;
     this.engine = engine;
     this.name = name;
     this.endTokens = new Set(lm.defaults.endTokens);
-    const { tokenizer } = lm;
-    this.markers = new Map(
-      ["<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>"].flatMap((spelling) => {
-        const token = tokenizer.tokenOf(spelling);
-        // Those that are text already stay as they are.
-        return token === undefined || tokenizer.decode([token]) !== "" ? [] : [[token, spelling] as const];
-      }),
-    );
   }
 
-  /** How the model writes calls; undefined where it makes none that can be read. */
-  readonly toolStyle = (): ToolStyle | undefined => {
-    this.#style ??= { found: this.lm.tokenizer.hasChatTemplate ? toolStyleOf(this.lm.tokenizer) : undefined };
-    return this.#style.found;
-  };
+  /** Control tokens that stand in texts as they are spelled, where reasoning and calls are told apart. */
+  get markers(): ReadonlyMap<number, string> {
+    return this.lm.dialogue.markerTokens;
+  }
 
   /** Throws where a request names another model. */
   requireName(name: string | null | undefined): void {
-    if (name !== undefined && name !== null && name !== this.name)
-      throw new ApiError(404, `the model "${name}" is not served here; there is "${this.name}"`, {
-        param: "model",
-        code: "model_not_found",
-      });
+    if (name === undefined || name === null || name === this.name || this.#aliases.has(name)) return;
+    throw unknownModel(name, [this.name]);
   }
 
   /** Tokens of a text that a client gave. */
@@ -70,7 +72,7 @@ export class ServedModel {
   /** Tokens of a conversation that a client gave, by the model's template. */
   encodeChat(
     param: string,
-    messages: readonly ChatMessage[],
+    messages: readonly AnyChatMessage[],
     more: Readonly<Record<string, unknown>>,
   ): Promise<readonly number[]> {
     return this.#tokens(param, () => this.lm.tokenizer.encodeChatSteps(messages, more, this.#bounds));

@@ -14,6 +14,8 @@ export type Finish = "stop" | "length" | "tool_calls";
 export type TextEvent =
   /** A piece of the text, with the tokens that became certain with it where log-probabilities are asked for. */
   | { readonly kind: "content"; readonly text: string; readonly tokens: readonly ToldToken[] }
+  /** A piece of what the model thought before it answered. */
+  | { readonly kind: "reasoning"; readonly text: string }
   /** A call begins. */
   | { readonly kind: "call"; readonly call: number; readonly id: string; readonly name: string }
   /** A piece of a call's arguments, which are JSON as a whole. */
@@ -25,11 +27,14 @@ export interface Usage {
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly completionTokens: number;
+  /** Those of them that are thoughts. */
+  readonly reasoningTokens: number;
 }
 
 /** What a text became as a whole. */
 export interface WholeText {
   content: string;
+  reasoning: string;
   readonly tokens: ToldToken[];
   readonly calls: { readonly id: string; readonly name: string; arguments: string }[];
   finish: Finish;
@@ -41,6 +46,9 @@ export function addEvent(text: WholeText, event: TextEvent): void {
     case "content":
       text.content += event.text;
       text.tokens.push(...event.tokens);
+      return;
+    case "reasoning":
+      text.reasoning += event.text;
       return;
     case "call":
       text.calls[event.call] = { id: event.id, name: event.name, arguments: "" };
@@ -57,4 +65,4 @@ export function addEvent(text: WholeText, event: TextEvent): void {
 }
 
 /** A text of which nothing is known yet. */
-export const emptyText = (): WholeText => ({ content: "", tokens: [], calls: [], finish: "stop" });
+export const emptyText = (): WholeText => ({ content: "", reasoning: "", tokens: [], calls: [], finish: "stop" });

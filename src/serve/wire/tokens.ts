@@ -40,7 +40,13 @@ export async function tokenize(
       ? text === ""
         ? []
         : await model.encode("prompt", text, { specialTokens: add_special_tokens ?? true })
-      : await conversationTokens(model, messages!.map(templateMessage), body.chat_template_kwargs ?? {});
+      : await conversationTokens(
+          model,
+          messages!.map(templateMessage),
+          body.chat_template_kwargs ?? {},
+          "messages",
+          (said) => model.lm.dialogue.messages(said),
+        );
   const told = { tokens, count: tokens.length, max_model_len: model.engine.context };
   const spellings =
     body.return_token_strs === true

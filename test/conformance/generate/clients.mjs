@@ -1,5 +1,5 @@
 // Random cases of operators that clients of onnxruntime meet, answered by onnxruntime-node (peers/), in ONNX's backend-test layout.
-// `node test/conformance/generate/clients.mjs OUT.tar.br`, after a build. What onnxruntime refuses is left out and counted. Everything
+// `node test/conformance/generate/clients.mjs OUT.tar.br [decoder-operators.mjs]`, after a build. What onnxruntime refuses is left out and counted. Everything
 // follows from the seed.
 import { createRequire } from "node:module";
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
@@ -10,14 +10,15 @@ import { seededRandom } from "../../../dist/graph/call.js";
 import { buildModel, initializer, node, value } from "../../../dist/onnx/build.js";
 import { writeModel, writeTensor } from "../../../dist/onnx/write.js";
 import { Tensor } from "../../../dist/tensor/tensor.js";
-import { operators } from "./client-operators.mjs";
 
 const ort = createRequire(new URL("../../../peers/", import.meta.url))("onnxruntime-node");
 const random = seededRandom(20_261_116);
+const { operators } = await import(new URL(process.argv[3] ?? "client-operators.mjs", import.meta.url).href);
 
 /** What a case is drawn from. */
 const draw = {
   random,
+  Tensor,
   /** A whole number from `least` to `most`. */
   whole: (least, most) => least + Math.floor(random() * (most - least + 1)),
   pick: (...choices) => choices[Math.floor(random() * choices.length)],

@@ -1,7 +1,8 @@
 /** How many steps the reference implementation takes where that is more than a few for each element: what declarations say in `work`. */
 import { type Fact, knownSize } from "../../../graph/fact.js";
 
-const sizeOf = (fact: Fact): number => knownSize(fact) ?? Infinity;
+/** Elements of an operand; without end where that is not known. */
+export const sizeOf = (fact: Fact): number => knownSize(fact) ?? Infinity;
 
 /** Every element of one operand meets every element of the others: never less than a product, a convolution or an attention takes. */
 export const eachWithEach = (...operands: readonly (Fact | undefined)[]): number =>

@@ -101,7 +101,7 @@ const weightFields = (
   { b, scales, zeros, bias, n }: BlockWeights,
   c: number,
   whole: boolean,
-): Pick<JobOf<"matmulBlocks">, "b" | "scales" | "zeros" | "bias" | "c" | "scaleType" | "zerosType" | "n" | "cRow"> => ({
+): Omit<JobOf<"matmulBlocks">, keyof Activations | keyof Form> => ({
   b: recorder.address(b),
   scales: recorder.address(scales),
   zeros: zeros === undefined ? 0 : recorder.address(zeros),
@@ -111,6 +111,8 @@ const weightFields = (
   zerosType: zeros === undefined || whole ? -1 : elementCode[zeros.type as ProductType],
   n,
   cRow: n,
+  bRow: 0,
+  zerosRow: 0,
 });
 
 /** The fields of a job that say what activations are. */

@@ -6,7 +6,7 @@ import { elementCode, elementsOperation, registerKind } from "../../../wasm-kern
 import type { Operand } from "../../../graph/kernel.js";
 import { type Recorder, wasmFamily } from "../../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf, type ElementType, traitsOf } from "../../../tensor/element-type.js";
-import { joinDimensions, productOf } from "./layout.js";
+import { joinDimensions, productOf } from "../rules/layout.js";
 import { partsFor } from "./work.js";
 
 /** The types that the `elements` kernel reads and writes. */

@@ -6,7 +6,8 @@ import { instruction, operationCode } from "../../../wasm-kernels/jobs.js";
 import type { Operand } from "../../../graph/kernel.js";
 import { type Recorder, wasmFamily } from "../../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf } from "../../../tensor/element-type.js";
-import { joinDimensions, type Rows, rowsOf } from "./layout.js";
+import { type Rows, rowsOf } from "./layout.js";
+import { joinDimensions } from "../rules/layout.js";
 import { codeOf, floatsOnly, partsFor } from "./work.js";
 
 /** What computes from one or two values. */

@@ -3,7 +3,7 @@ import type { Operand } from "../../../graph/kernel.js";
 import type { Recorder } from "../../../wasm-kernels/wasm-kernel.js";
 import { type ByteStorage, traitsOf } from "../../../tensor/element-type.js";
 import type { View } from "../../../tensor/view.js";
-import { joinDimensions, productOf } from "./layout.js";
+import { joinDimensions, productOf } from "../rules/layout.js";
 import { partsFor } from "./work.js";
 
 /** Part of an operand: the view lies in the operand's bytes. */

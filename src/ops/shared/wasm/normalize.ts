@@ -4,7 +4,8 @@ import { type Recorder, wasmFamily } from "../../../wasm-kernels/wasm-kernel.js"
 import { InsituError } from "../../../base/error.js";
 import { byteLengthOf } from "../../../tensor/element-type.js";
 import { type Heads, temporaryHeads } from "./attention.js";
-import { joinDimensions, mostJobs, productOf, type Rows, rowsOf } from "./layout.js";
+import { mostJobs, type Rows, rowsOf } from "./layout.js";
+import { joinDimensions, productOf } from "../rules/layout.js";
 import { codeOf, oneFloatType, partsFor } from "./work.js";
 
 /** One normalisation of the axes from `axis` on. */

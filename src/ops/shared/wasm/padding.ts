@@ -4,7 +4,7 @@ import { rowMajorStrides } from "../../../tensor/view.js";
 import type { Recorder } from "../../../wasm-kernels/wasm-kernel.js";
 import { maskAt, type MaskPlace, noMask } from "./attention.js";
 import { type ElementsPlace, runElements } from "./elements.js";
-import { productOf } from "./layout.js";
+import { productOf } from "../rules/layout.js";
 import type { FloatType } from "./work.js";
 
 /** What is added to scores. */

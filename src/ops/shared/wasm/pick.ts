@@ -4,7 +4,7 @@ import type { Recorder } from "../../../wasm-kernels/wasm-kernel.js";
 import { byteLengthOf, traitsOf } from "../../../tensor/element-type.js";
 import { rowMajorStrides } from "../../../tensor/view.js";
 import { pointsInto } from "./indices.js";
-import { productOf } from "./layout.js";
+import { productOf } from "../rules/layout.js";
 import { partsFor } from "./work.js";
 
 /** The operands of a move by index. */

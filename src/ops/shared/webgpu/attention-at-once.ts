@@ -3,8 +3,9 @@
  * the values that these weigh. Nothing is left in between for another dispatch to put together.
  */
 import type { DeviceTraits, Range, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { dispatchOf, type ShaderPart } from "../../../webgpu-kernels/shader-part.js";
 import { packing } from "../../../webgpu-kernels/wgsl.js";
-import { type AttentionWork, joined, outputPart, type Part, sinkPart } from "./attention-parts.js";
+import { type AttentionWork, outputPart, sinkPart } from "./attention-parts.js";
 import {
   divisionOf,
   fitsWorkgroup,
@@ -15,7 +16,6 @@ import {
   type TileShape,
   type TileStart,
 } from "./attention-tile.js";
-import { functionsFor } from "./functions.js";
 import { hidden } from "./score-marks.js";
 
 /** A workgroup goes over four tiles at most: beyond, other workgroups would have done them sooner. */
@@ -29,7 +29,7 @@ export const mostAtOnce = (work: AttentionWork, { own = 0 }: TileStart, device: 
 /** Records it, for runs within a range where one is given. */
 export function recordAtOnce(
   work: AttentionWork,
-  queries: Part,
+  queries: ShaderPart,
   start: TileStart,
   name: string,
   recorder: WebgpuRecorder,
@@ -37,17 +37,17 @@ export function recordAtOnce(
 ): void {
   const { query, key } = work;
   const { rows, chunks } = divisionOf(work);
-  const parts = joined(scoresPart(work, queries, start), sinkPart(work), outputPart(work));
-  const code = `${parts.code}\n${codeOf(work, rows, start, recorder.device)}`;
-  recorder.dispatch({
-    name,
-    code: `${packing}\n${functionsFor(code)}\n${code}`,
-    bindings: parts.bindings,
-    parameters: { ...parts.parameters, ...sizesOf(work), scale: { float: work.scale } },
-    fixed: true,
-    workgroups: [1, key.heads * chunks, query.batch],
-    ...(only === undefined ? {} : { only }),
-  });
+  recorder.dispatch(
+    dispatchOf({
+      name,
+      parts: [packing, scoresPart(work, queries, start, recorder.device), sinkPart(work), outputPart(work)],
+      code: codeOf(work, rows, start, recorder.device),
+      parameters: { ...sizesOf(work), scale: { float: work.scale } },
+      fixed: true,
+      workgroups: [1, key.heads * chunks, query.batch],
+      ...(only === undefined ? {} : { only }),
+    }),
+  );
 }
 
 function codeOf(work: AttentionWork, rows: number, start: TileStart, device: DeviceTraits): string {

@@ -3,15 +3,15 @@
  * that share a key head; a second dispatch puts the tiles together in order, so that results do not depend on the capacity.
  */
 import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { packing } from "../../../webgpu-kernels/wgsl.js";
+import { dispatchOf, type ShaderPart } from "../../../webgpu-kernels/shader-part.js";
+import type { Tuning } from "../../../webgpu-kernels/tuning.js";
+import { packing, unrolled } from "../../../webgpu-kernels/wgsl.js";
 import {
   type AttentionWork,
-  between,
-  joined,
   outputPart,
-  type Part,
-  quadsOf,
+  quadCount,
   queryPart,
+  scratch,
   sinkPart,
   visiblePart,
 } from "./attention-parts.js";
@@ -24,36 +24,28 @@ import {
   scoresPart,
   sizesOf,
   tileCodeOf,
-  times,
   type TileShape,
   type TileStart,
 } from "./attention-tile.js";
-import { functionsFor } from "./functions.js";
 import { hidden } from "./score-marks.js";
 
 const shape: TileShape = { invocations: 256, tiles: 1 };
 const { invocations } = shape;
 const tile = keysOf(shape);
 
-/** Workgroups that keep a large device busy. Beyond them, each goes over several tiles: what it does to begin with is done once for all. */
-const busy = 1024;
-const mostTilesAGroup = 4;
-
 /** Tiles that one workgroup goes over, one after the other. */
-const tilesAGroup = (tiles: number): number => Math.max(1, Math.min(mostTilesAGroup, Math.floor(tiles / busy)));
-
-/** Bytes that tiles may take in between. */
-const mostTileBytes = 1 << 28;
+const tilesAGroup = (tiles: number, { enoughWorkgroups, mostTilesAGroup }: Tuning["decode"]): number =>
+  Math.max(1, Math.min(mostTilesAGroup, Math.floor(tiles / enoughWorkgroups)));
 
 /** Bytes that the tiles of a call take in between. */
 function tileBytes({ query, key, value }: AttentionWork): number {
   const rows = query.batch * query.heads * query.rows;
-  return 16 * rows * Math.ceil(key.rows / tile) * (quadsOf(value.size) + 1);
+  return 16 * rows * Math.ceil(key.rows / tile) * (quadCount(value.size) + 1);
 }
 
 /** True if the tiles of a call are not too much to keep in between. */
-export const holdsTiles = (work: AttentionWork, { mostBindingBytes }: DeviceTraits): boolean =>
-  tileBytes(work) <= Math.min(mostTileBytes, mostBindingBytes);
+export const holdsTiles = (work: AttentionWork, { mostBindingBytes, tuning }: DeviceTraits): boolean =>
+  tileBytes(work) <= Math.min(tuning.decode.mostTileBytes, mostBindingBytes);
 
 /** True if a workgroup can hold a tile beside so many bytes. */
 export const holdsBeside = (work: AttentionWork, own: number, device: DeviceTraits): boolean =>
@@ -83,7 +75,7 @@ interface Names {
  */
 export function recordTiles(
   work: AttentionWork,
-  queries: Part,
+  queries: ShaderPart,
   start: TileStart,
   names: Names,
   recorder: WebgpuRecorder,
@@ -98,35 +90,35 @@ export function recordTiles(
   const only = lengths === undefined || most < 0 ? {} : { only: { of: lengths.of, least: most + 1, most: Infinity } };
   const tiles = Math.ceil(key.rows / tile);
   const { rows, chunks } = divisionOf(work);
-  const each = tilesAGroup(tiles * key.heads * chunks * query.batch);
+  const each = tilesAGroup(tiles * key.heads * chunks * query.batch, recorder.device.tuning.decode);
   const partials = recorder.temporary(tileBytes(work));
   const sizes = { ...sizesOf(work), tiles };
-  const scores = joined(scoresPart(work, queries, start), between("partials", partials, true));
-  const scoring = `${scores.code}\n${tilesCode(work, rows, each, start, recorder.device)}`;
-  recorder.dispatch({
-    name: names.apart,
-    code: `${packing}\n${functionsFor(scoring)}\n${scoring}`,
-    bindings: scores.bindings,
-    parameters: { ...scores.parameters, ...sizes, scale: { float: work.scale } },
-    fixed: true,
-    workgroups: [Math.ceil(tiles / each), key.heads * chunks, query.batch],
-    ...only,
-  });
-  const result = joined(visiblePart(work), sinkPart(work), outputPart(work), between("partials", partials, false));
-  const combining = `${result.code}\n${combineCode(work)}`;
-  recorder.dispatch({
-    name: "attentionCombine",
-    code: `${packing}\n${functionsFor(combining)}\n${combining}`,
-    bindings: result.bindings,
-    parameters: { ...result.parameters, ...sizes },
-    fixed: true,
-    workgroups: [query.rows, query.heads, query.batch],
-    ...only,
-  });
+  recorder.dispatch(
+    dispatchOf({
+      name: names.apart,
+      parts: [packing, scoresPart(work, queries, start, recorder.device), scratch("partials", partials, true)],
+      code: tilesCode(work, rows, each, start, recorder.device),
+      parameters: { ...sizes, scale: { float: work.scale } },
+      fixed: true,
+      workgroups: [Math.ceil(tiles / each), key.heads * chunks, query.batch],
+      ...only,
+    }),
+  );
+  recorder.dispatch(
+    dispatchOf({
+      name: "attentionCombine",
+      parts: [packing, visiblePart(work), sinkPart(work), outputPart(work), scratch("partials", partials, false)],
+      code: combineCode(work, recorder.device.tuning.decode),
+      parameters: sizes,
+      fixed: true,
+      workgroups: [query.rows, query.heads, query.batch],
+      ...only,
+    }),
+  );
 }
 
 function askedCode({ query }: AttentionWork, rows: number, { invocations }: TileShape): string {
-  const [quads, padded] = [quadsOf(query.size), paddedQuads(query.size)];
+  const [quads, padded] = [quadCount(query.size), paddedQuads(query.size)];
   return `for (var at = local; at < ${rows * padded}u; at += ${invocations}u) {
     let row = min(first + at / ${padded}u, p.groupRows - 1u);
     let quad = at % ${padded}u;
@@ -210,17 +202,14 @@ function tilesCode(work: AttentionWork, rows: number, each: number, start: TileS
 }`;
 }
 
-/** Tiles that an invocation has on their way at a time. */
-const tilesAhead = 8;
-
 /**
  * Each invocation goes over tiles some way apart, with a greatest score of its own; what they have is put together at the end. The first tiles are on their
  * way before it is known how many there are, unless a window hides them.
  */
-function combineCode({ value, sink, left, window }: AttentionWork): string {
-  const quads = quadsOf(value.size);
+function combineCode({ value, sink, left, window }: AttentionWork, { tilesAhead }: Tuning["decode"]): string {
+  const quads = quadCount(value.size);
   const parts = Math.floor(invocations / quads);
-  const each = (of: (at: number) => string): string => times(tilesAhead, of);
+  const each = (of: (at: number) => string): string => unrolled(tilesAhead, of);
   const seen = `let seen = visible(sample, head / p.group, query);
   var begin = 0u;
   var end = 0u;

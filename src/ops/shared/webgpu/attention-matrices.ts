@@ -8,22 +8,20 @@
  * written out where they are used: see product-matrices.
  */
 import type { DeviceTraits, SubgroupMatrix, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { packing } from "../../../webgpu-kernels/wgsl.js";
+import { dispatchOf } from "../../../webgpu-kernels/shader-part.js";
+import { packing, range, unrolled } from "../../../webgpu-kernels/wgsl.js";
 import {
   type AttentionWork,
   type CacheRows,
-  joined,
   outputPart,
   queryPart,
   rowsPart,
   scorePart,
   sinkPart,
-  tablesPart,
   visiblePart,
 } from "./attention-parts.js";
-import { functionsFor } from "./functions.js";
 import { onlySeveral, queryTiles } from "./packed-batch.js";
-import { matrixTypes } from "./product-matrices.js";
+import { matrixExtensions, matrixTypes } from "./product-matrices.js";
 import { hidden, least } from "./score-marks.js";
 
 /** Subgroups of a workgroup: each has a matrix of query rows. */
@@ -80,32 +78,30 @@ export function recordInMatrices(work: AttentionWork, recorder: WebgpuRecorder):
   if (sizes === undefined) return false;
   const group = query.heads / key.heads;
   const tiles = queryTiles(work, sizes.rows);
-  const part = joined(
-    queryPart(work, 8),
-    rowsPart("key", key, 8),
-    rowsPart("value", value, 8),
-    tablesPart(key),
-    visiblePart(work),
-    scorePart(work),
-    sinkPart(work),
-    outputPart(work),
-  );
   const find = tiles.find("places.x - 1u - place.x");
-  const main = matricesCode(work, sizes, device.subgroupMatrix!, device.subgroup!, find);
-  const code = `${part.code}\n${tiles.code}\n${main}`;
-  recorder.dispatch({
-    name: "attentionInMatrices",
-    code: `${packing}\n${functionsFor(code)}\n${code}`,
-    bindings: part.bindings,
-    parameters: { ...part.parameters, group, groupRows: group * query.rows, scale: { float: work.scale } },
-    workgroups: [tiles.count, key.heads, tiles.samples],
-    ...onlySeveral(work, recorder),
-  });
+  recorder.dispatch(
+    dispatchOf({
+      name: "attentionInMatrices",
+      parts: [
+        packing,
+        queryPart(work, 8),
+        rowsPart("key", key, { width: 8 }),
+        rowsPart("value", value, { width: 8 }),
+        visiblePart(work),
+        scorePart(work),
+        sinkPart(work),
+        outputPart(work),
+        { code: tiles.code },
+      ],
+      extensions: matrixExtensions,
+      code: matricesCode(work, sizes, device.subgroupMatrix!, device.subgroup!, find),
+      parameters: { group, groupRows: group * query.rows, scale: { float: work.scale } },
+      workgroups: [tiles.count, key.heads, tiles.samples],
+      ...onlySeveral(work, recorder),
+    }),
+  );
   return true;
 }
-
-const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
-const times = (count: number, line: (at: number) => string): string => range(count).map(line).join("\n    ");
 
 function matricesCode(
   { query, value, sink }: AttentionWork,
@@ -126,7 +122,7 @@ function matricesCode(
   /** Eights of so many rows of a size, divided among the invocations: a line for each of one invocation's. */
   const eachEight = (count: number, size: number, line: (row: string, eight: string, at: number) => string): string => {
     const eights = size / 8;
-    return times(Math.ceil((count * eights) / invocations), (at) => {
+    return unrolled(Math.ceil((count * eights) / invocations), (at) => {
       const index = at === 0 ? "local" : `(local + ${at * invocations}u)`;
       const text = line(`${index} / ${eights}u`, `${index} % ${eights}u`, at);
       return (at + 1) * invocations <= count * eights ? text : `if (${index} < ${count * eights}u) { ${text} }`;
@@ -207,8 +203,8 @@ var<workgroup> moved: array<atomic<u32>, 4>;
 
   ${eachEight(rows, query.size, (row, eight) => `{ let asked = min(first + ${row}, groupRows - 1u); let words = queryHalves(queryStart(sample, keyHead * p.group + asked % p.group, asked / p.group), ${eight}); ${put("words", row, eight, pitch.query)} }`)}
   workgroupBarrier();
-  ${times(depths, (d) => `let query${d} = subgroupMatrixLoad<${types.left}, row_major>(&halves, own * ${matrix.rows * pitch.query}u + ${d * matrix.depth}u, ${pitch.query}u);`)}
-  ${times(across, (d) => `var sum${d} = ${types.sums}();`)}
+  ${unrolled(depths, (d) => `let query${d} = subgroupMatrixLoad<${types.left}, row_major>(&halves, own * ${matrix.rows * pitch.query}u + ${d * matrix.depth}u, ${pitch.query}u);`)}
+  ${unrolled(across, (d) => `var sum${d} = ${types.sums}();`)}
   ${registers("key", query.size)} ${registers("value", value.size)}
   let begin = low / ${keys} * ${keys};
   ${fetch("key", query.size, "begin")}
@@ -218,11 +214,11 @@ var<workgroup> moved: array<atomic<u32>, 4>;
     if (local == 0u) { atomicStore(&moved[0], 0u); }
     workgroupBarrier();
     ${fetch("value", value.size, "front")}
-    ${times(
+    ${unrolled(
       tiles,
       (n) => `{
       var score = ${types.sums}();
-      ${times(depths, (d) => `score = subgroupMatrixMultiplyAccumulate(query${d}, subgroupMatrixLoad<${types.right}, col_major>(&halves, ${n * matrix.columns * pitch.query + d * matrix.depth}u, ${pitch.query}u), score);`)}
+      ${unrolled(depths, (d) => `score = subgroupMatrixMultiplyAccumulate(query${d}, subgroupMatrixLoad<${types.right}, col_major>(&halves, ${n * matrix.columns * pitch.query + d * matrix.depth}u, ${pitch.query}u), score);`)}
       subgroupMatrixStore<row_major>(&scores, ${place(n)}, score, ${pitch.weights}u);
     }`,
     )}
@@ -230,7 +226,7 @@ var<workgroup> moved: array<atomic<u32>, 4>;
 
     // Rows that no query sees are zero: weights of zero are multiplied too.
     ${eachEight(keys, value.size, (row, eight, at) => `{ let from_ = front + i32(${row}); if (from_ < low || from_ >= high) { valueWords${at} = vec4u(); } } ${put(`valueWords${at}`, row, eight, pitch.value)}`)}
-    ${times(
+    ${unrolled(
       quads,
       (quad) => `let key${quad} = front + i32(side) * 4 + ${quad * 4 * sides};
     let raw${quad} = ${quadOf(`${quad}u`)} * p.scale;
@@ -241,7 +237,7 @@ var<workgroup> moved: array<atomic<u32>, 4>;
       )}), (vec4i(key${quad}) + vec4i(0, 1, 2, 3) >= vec4i(seen.x)) & (vec4i(key${quad}) + vec4i(0, 1, 2, 3) < vec4i(seen.y)));`,
     )}
     var tops = score0;
-    ${times(quads - 1, (quad) => `tops = max(tops, score${quad + 1});`)}
+    ${unrolled(quads - 1, (quad) => `tops = max(tops, score${quad + 1});`)}
     var best = max(max(tops.x, tops.y), max(tops.z, tops.w));
     ${together((by) => `best = max(best, subgroupShuffleXor(best, ${by}u));`)}
     var shrink = 1.0;
@@ -253,7 +249,7 @@ var<workgroup> moved: array<atomic<u32>, 4>;
     }
     if (side == 0u) { shrinks[line] = shrink; }
     var sums = vec4f();
-    ${times(
+    ${unrolled(
       quads,
       (quad) => `{
       let weight = select(exp(score${quad} - top), vec4f(), score${quad} < vec4f(${least}));
@@ -278,11 +274,11 @@ var<workgroup> moved: array<atomic<u32>, 4>;
         .join("\n      ")}
     }
     ${fetch("key", query.size, `front + ${keys}`)}
-    ${times(
+    ${unrolled(
       keys / matrix.depth,
       (n) => `{
       let weight = subgroupMatrixLoad<${types.left}, row_major>(&halves, ${weights + n * matrix.depth}u + own * ${matrix.rows * pitch.weights}u, ${pitch.weights}u);
-      ${times(across, (d) => `sum${d} = subgroupMatrixMultiplyAccumulate(weight, subgroupMatrixLoad<${types.right}, row_major>(&halves, ${n * matrix.depth * pitch.value + d * matrix.columns}u, ${pitch.value}u), sum${d});`)}
+      ${unrolled(across, (d) => `sum${d} = subgroupMatrixMultiplyAccumulate(weight, subgroupMatrixLoad<${types.right}, row_major>(&halves, ${n * matrix.depth * pitch.value + d * matrix.columns}u, ${pitch.value}u), sum${d});`)}
     }`,
     )}
   }

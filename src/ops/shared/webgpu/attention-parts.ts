@@ -3,13 +3,14 @@
  * sees, and what is done to a score. Functions in WGSL with the bindings and parameters that they need; no dispatch.
  */
 import type { Operand } from "../../../graph/kernel.js";
-import type { ElementType } from "../../../tensor/element-type.js";
-import type { Binding, Parameter, Temporary } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { pack, read, readIndex } from "../../../webgpu-kernels/wgsl.js";
+import { type ShaderPart, variable } from "../../../webgpu-kernels/shader-part.js";
+import type { Temporary } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { fourOf, isFourType, packFour, perWord, range, pack, unrolled } from "../../../webgpu-kernels/wgsl.js";
+import { functionsPart } from "./functions.js";
 import type { Heads } from "./heads.js";
 import { type Packed, queriesPart, tokenAt, unserved } from "./packed-batch.js";
 import { hidden } from "./score-marks.js";
-import { distinct, ownTable, type Table, tableBinding } from "./tables.js";
+import { ownTable, type Table, tableVariable } from "./tables.js";
 
 /** Rows in pages: which block holds a row is data. */
 interface Pages {
@@ -87,130 +88,104 @@ export interface AttentionWork {
   readonly sink: Operand | "zero" | undefined;
 }
 
-/** A piece of a shader. */
-export interface Part {
-  readonly code: string;
-  readonly bindings: readonly Binding[];
-  readonly parameters: Readonly<Record<string, Parameter>>;
-}
-
-/** Parts together. What several of them bind under one name is one binding. */
-export const joined = (...parts: readonly Part[]): Part => ({
-  code: parts.map(({ code }) => code).join("\n"),
-  bindings: distinct(parts.flatMap(({ bindings }) => bindings)),
-  parameters: Object.assign({}, ...parts.map(({ parameters }) => parameters)),
-});
-
 /** Quads of elements: four at a time, the last one filled up. */
-export const quadsOf = (size: number): number => Math.ceil(size / 4);
-
-interface Form {
-  readonly element: string;
-  quad(word: string): string;
-}
-
-const forms: Readonly<Partial<Record<ElementType, Form>>> = {
-  float32: { element: "vec4<u32>", quad: (word) => `bitcast<vec4f>(${word})` },
-  float16: { element: "vec2<u32>", quad: (word) => `vec4f(unpack2x16float(${word}.x), unpack2x16float(${word}.y))` },
-  bfloat16: {
-    element: "vec2<u32>",
-    quad: (word) => `bitcast<vec4f>(vec4u(${word}.xxyy << vec4u(16u, 0u, 16u, 0u)) & vec4u(0xffff0000u))`,
-  },
-  int8: { element: "u32", quad: (word) => `vec4f(unpack4xI8(${word}))` },
-};
+export const quadCount = (size: number): number => Math.ceil(size / 4);
 
 /** True for types whose rows attention reads. */
-export const isRowType = (type: ElementType): boolean => forms[type] !== undefined;
+export const isRowType = isFourType;
 
 /** True if rows begin, end and lie apart by fours of elements. */
 const liesByFours = ({ offset, size, sample, head, row, pages }: CacheRows): boolean =>
   [offset, size, sample, head, row, pages?.block ?? 0, pages?.pieceStep ?? 0].every((n) => n % 4 === 0);
 
 /** The WGSL type of four elements of rows as they lie in memory, where they do so by fours; of their values where not. */
-export const wordsType = (rows: CacheRows): string => (liesByFours(rows) ? forms[rows.type]!.element : "vec4f");
+export const wordsType = (rows: CacheRows): string => (liesByFours(rows) ? fourOf(rows.type).element : "vec4f");
 
 /**
  * Functions that read rows: `nameStart(sample, head, row)` is where a row begins, `nameQuad(start, quad)` four elements of it, `nameValues(nameWords(start, quad))`
  * the same in two steps, and `nameFactor(sample, head, row)` what bytes are multiplied by. By eights there is `nameHalves(start, eight)` in place of `nameQuad`: the words of eight
  * float16, of rows that lie so. `rowAt` is where `row` of `sample` stands among the rows that lie there.
  */
-export function rowsPart(name: string, rows: CacheRows, width: 4 | 8 = 4, rowAt = "row"): Part {
+export function rowsPart(
+  name: string,
+  rows: CacheRows,
+  { width = 4, rowAt = "row", writes = false }: { width?: 4 | 8; rowAt?: string; writes?: boolean } = {},
+): ShaderPart {
   const { of, type, offset, size, sample, head, row, pages } = rows;
-  const form = forms[type]!;
-  const array = `${name}s`;
   const aligned = liesByFours(rows);
+  const array = variable(`${name}s`, of, {
+    type,
+    writes,
+    element: width === 8 ? "vec4<u32>" : aligned ? "four" : "u32",
+  });
   const piece = pages?.piece ?? 0;
   const place = (element: string): string =>
     piece === 0 ? `start + ${element}` : `start + (${element}) / ${piece}u * p.${name}Piece + (${element}) % ${piece}u`;
   const one = (at: number): string =>
-    `select(0.0, f32(${read(type, array, place(`min(4u * quad + ${at}u, ${size - 1}u)`))}), 4u * quad + ${at}u < ${size}u)`;
+    `select(0.0, f32(${array.load(place(`min(4u * quad + ${at}u, ${size - 1}u)`))}), 4u * quad + ${at}u < ${size}u)`;
   const quads = `
-fn ${name}Words(start: u32, quad: u32) -> ${wordsType(rows)} { return ${aligned ? `${array}[(${place("4u * quad")}) / 4u]` : `vec4f(${[0, 1, 2, 3].map(one).join(", ")})`}; }
-fn ${name}Values(words: ${wordsType(rows)}) -> vec4f { return ${aligned ? form.quad("words") : "words"}; }
+fn ${name}Words(start: u32, quad: u32) -> ${wordsType(rows)} { return ${aligned ? array.at(`(${place("4u * quad")}) / 4u`) : `vec4f(${unrolled(4, one, ", ")})`}; }
+fn ${name}Values(words: ${wordsType(rows)}) -> vec4f { return ${aligned ? fourOf(type).unpack("words") : "words"}; }
 fn ${name}Quad(start: u32, quad: u32) -> vec4f { return ${name}Values(${name}Words(start, quad)); }`;
-  const slot = `let block = u32(${pages === undefined ? "" : readIndex(pages.tables.type, "tables", "p.tableOffset + sample * p.tableSample + head * p.tableHead + row / p.blockSize")});`;
+  const tables = pages && variable("tables", pages.tables);
+  const slot = `let block = u32(${tables === undefined ? "" : tables.loadIndex("p.tableOffset + sample * p.tableSample + head * p.tableHead + row / p.blockSize")});`;
   const start =
     pages === undefined
       ? `return p.${name}Offset + sample * p.${name}Sample + head * p.${name}Head + ${rowAt} * p.${name}Row;`
       : `${slot} return p.${name}Offset + block * p.${name}Block + row % p.blockSize * p.${name}Row + head * p.${name}Head;`;
-  const scales = pages?.scales;
+  const scales = pages?.scales && variable(`${name}Scales`, pages.scales);
   const factor =
-    scales === undefined || pages === undefined
+    scales === undefined
       ? "return 1.0;"
-      : `${slot} return bitcast<f32>(${name}Scales[p.${name}ScaleOffset + (block * p.blockSize + row % p.blockSize) * p.scaleHeads + head % p.scaleHeads]);`;
+      : `${slot} return ${scales.load(`p.${name}ScaleOffset + (block * p.blockSize + row % p.blockSize) * p.scaleHeads + head % p.scaleHeads`)};`;
   return {
+    uses: [array, scales, tables],
     code: `
 fn ${name}Start(sample: u32, head: u32, row: u32) -> u32 { ${start} }
-${width === 8 ? `fn ${name}Halves(start: u32, eight: u32) -> vec4u { return ${array}[start / 8u + eight]; }` : quads}
+${width === 8 ? `fn ${name}Halves(start: u32, eight: u32) -> vec4u { return ${array.at("start / 8u + eight")}; }` : quads}
 fn ${name}Factor(sample: u32, head: u32, row: u32) -> f32 { ${factor} }`,
-    bindings: [
-      { name: array, of, element: width === 8 ? "vec4<u32>" : aligned ? form.element : "u32" },
-      ...(scales === undefined ? [] : [{ name: `${name}Scales`, of: scales }]),
-    ],
     parameters: {
       [`${name}Offset`]: offset,
       [`${name}Sample`]: sample,
       [`${name}Head`]: head,
       [`${name}Row`]: row,
       ...(pages === undefined ? {} : { [`${name}Block`]: pages.block, [`${name}Piece`]: pages.pieceStep }),
-      ...(scales === undefined ? {} : { [`${name}ScaleOffset`]: scales.place.offset }),
+      ...(pages?.scales === undefined ? {} : { [`${name}ScaleOffset`]: pages.scales.place.offset }),
+      ...(pages === undefined ? {} : tableParameters(pages)),
     },
   };
 }
 
 /** Queries as `rowsPart` has rows. In a packed batch, `visiblePart` tells where those of a sample begin. */
-export const queryPart = (work: Pick<AttentionWork, "query" | "packed">, width: 4 | 8 = 4): Part =>
-  rowsPart("query", work.query, width, tokenAt(work));
+export const queryPart = (work: Pick<AttentionWork, "query" | "packed">, width: 4 | 8 = 4): ShaderPart =>
+  rowsPart("query", work.query, { width, rowAt: tokenAt(work) });
 
 /** Where the tables of pages are; keys and values have them in common. */
-export function tablesPart({ pages }: CacheRows): Part {
-  if (pages === undefined) return { code: "", bindings: [], parameters: {} };
-  const { tables, tableSample, tableHead, blockSize, scales, scaleHeads } = pages;
-  return {
-    code: "",
-    bindings: [{ name: "tables", of: tables }],
-    parameters: {
-      tableOffset: tables.place.offset,
-      tableSample,
-      tableHead,
-      blockSize,
-      ...(scales === undefined ? {} : { scaleHeads }),
-    },
-  };
-}
+const tableParameters = ({
+  tables,
+  tableSample,
+  tableHead,
+  blockSize,
+  scales,
+  scaleHeads,
+}: Pages): Record<string, number> => ({
+  tableOffset: tables.place.offset,
+  tableSample,
+  tableHead,
+  blockSize,
+  ...(scales === undefined ? {} : { scaleHeads }),
+});
 
 /**
  * `visible(sample, head, query)`: the keys that a query of a sample's key head may see for its place, from x to y; none where y ≤ x, nor for samples
  * that are not served. With it come `queriesOf(sample)` and, in a packed batch, `firstQuery(sample)`.
  */
-export function visiblePart(work: Omit<AttentionWork, "output" | "sink">): Part {
+export function visiblePart(work: Omit<AttentionWork, "output" | "sink">): ShaderPart {
   const { packed, key, lengths, past, causal, left, right, window } = work;
   const entry = "p.lengthOffset + sample * p.lengthSample + head * p.lengthHead";
   const table = lengths && (lengths.table ?? ownTable("lengths", lengths.of));
-  const valid =
-    lengths === undefined || table === undefined
-      ? "i32(p.keys)"
-      : `${readIndex(lengths.of.type, table.array, entry)} + bitcast<i32>(p.lengthAdd)`;
+  const array = table && tableVariable(table);
+  const valid = array === undefined ? "i32(p.keys)" : `${array.loadIndex(entry)} + bitcast<i32>(p.lengthAdd)`;
   const code = `
 fn visible(sample: u32, head: u32, query: u32) -> vec2i {
   ${unserved(packed, "vec2i()")}
@@ -225,9 +200,9 @@ fn visible(sample: u32, head: u32, query: u32) -> vec2i {
   return vec2i(begin, end);
 }`;
   const bounded = (size: number): number => Math.min(Math.max(size, 0), 2 ** 29);
-  return joined(queriesPart(work), {
+  return {
+    uses: [queriesPart(work), array],
     code,
-    bindings: table === undefined ? [] : [tableBinding(table)],
     parameters: {
       keys: key.rows,
       past: past ?? 0,
@@ -243,40 +218,43 @@ fn visible(sample: u32, head: u32, query: u32) -> vec2i {
             lengthAdd: lengths.add,
           }),
     },
-  });
+  };
 }
 
-/** `finished(score, sample, head, query, key)`: a visible key's score after softcap, padding and mask, or its mark. It calls `functions`. */
-export function scorePart({ mask, padding, softcap }: AttentionWork): Part {
+/** `finished(score, sample, head, query, key)`: a visible key's score after softcap, padding and mask, or its mark. */
+export function scorePart({ mask, padding, softcap }: AttentionWork): ShaderPart {
   const capped = softcap === 0 ? "score" : "p.softcap * hyperbolicTangent(score / p.softcap)";
   const padded = padding === undefined ? "" : " + select(0.0, p.padding, isPadding(sample, query, key))";
-  const parts = [maskPart(mask, `${capped}${padded}`), ...(padding === undefined ? [] : [paddingPart(padding)])];
-  return joined(...parts, {
-    code: "",
-    bindings: [],
+  return {
+    uses: [
+      maskPart(mask, `${capped}${padded}`),
+      padding && paddingPart(padding),
+      functionsPart("boundedScore", ...(softcap === 0 ? [] : (["hyperbolicTangent"] as const))),
+    ],
     parameters: softcap === 0 ? {} : { softcap: { float: softcap } },
-  });
+  };
 }
 
-function maskPart(mask: MaskPlace | undefined, score: string): Part {
+function maskPart(mask: MaskPlace | undefined, score: string): ShaderPart {
   const head = "fn finished(score: f32, sample: u32, head: u32, query: u32, key: u32) -> f32";
-  if (mask === undefined) return { code: `${head} { return boundedScore(${score}); }`, bindings: [], parameters: {} };
+  if (mask === undefined) return { code: `${head} { return boundedScore(${score}); }` };
   const { of, strides, length } = mask;
+  const array = variable("mask", of);
   // Whether a key is hidden is told by bits: shaders need not know infinities.
   const isHidden =
     of.type === "bool"
-      ? `${read("bool", "mask", "at")} == 0u`
+      ? `${array.load("at")} == 0u`
       : of.type === "float32"
-        ? "mask[at] == 0xff800000u"
-        : `extractBits(mask[at / 2u], 16u * (at % 2u), 16u) == ${of.type === "float16" ? "0xfc00u" : "0xff80u"}`;
+        ? `${array.at("at")} == 0xff800000u`
+        : `extractBits(${array.at("at / 2u")}, 16u * (at % 2u), 16u) == ${of.type === "float16" ? "0xfc00u" : "0xff80u"}`;
   return {
+    uses: [array],
     code: `
 ${head} {
   let at = p.maskOffset + sample * p.maskSample + head * p.maskHead + query * p.maskQuery + min(key, p.maskLength - 1u) * p.maskKey;
-  let value = boundedScore(${score}${of.type === "bool" ? "" : ` + ${read(of.type, "mask", "at")}`});
+  let value = boundedScore(${score}${of.type === "bool" ? "" : ` + ${array.load("at")}`});
   return select(value, ${hidden}, key >= p.maskLength || ${isHidden});
 }`,
-    bindings: [{ name: "mask", of }],
     parameters: {
       maskOffset: of.place.offset,
       maskSample: strides[0],
@@ -288,12 +266,13 @@ ${head} {
   };
 }
 
-function paddingPart({ of, kind, sample, query, added }: Padding): Part {
+function paddingPart({ of, kind, sample, query, added }: Padding): ShaderPart {
+  const array = variable("paddings", of);
   const at = "p.paddingOffset + sample * p.paddingSample + query * p.paddingQuery";
-  const entry = readIndex(of.type, "paddings", kind === "lengths" ? at : `${at} + key`);
+  const entry = array.loadIndex(kind === "lengths" ? at : `${at} + key`);
   return {
+    uses: [array],
     code: `fn isPadding(sample: u32, query: u32, key: u32) -> bool { return ${kind === "lengths" ? `i32(key) >= ${entry}` : `${entry} <= 0`}; }`,
-    bindings: [{ name: "paddings", of }],
     parameters: {
       paddingOffset: of.place.offset,
       paddingSample: sample,
@@ -304,47 +283,41 @@ function paddingPart({ of, kind, sample, query, added }: Padding): Part {
 }
 
 /** `sinkOf(head)`: the logit of a head's sink, which takes part where `hasSink`. */
-export function sinkPart({ sink }: AttentionWork): Part {
-  if (sink === undefined || sink === "zero")
-    return { code: `fn sinkOf(head: u32) -> f32 { return 0.0; }`, bindings: [], parameters: {} };
+export function sinkPart({ sink }: AttentionWork): ShaderPart {
+  if (sink === undefined || sink === "zero") return { code: `fn sinkOf(head: u32) -> f32 { return 0.0; }` };
+  const sinks = variable("sinks", sink);
   return {
-    code: `fn sinkOf(head: u32) -> f32 { return boundedScore(${read(sink.type, "sinks", "p.sinkOffset + head")}); }`,
-    bindings: [{ name: "sinks", of: sink }],
+    uses: [sinks, functionsPart("boundedScore")],
+    code: `fn sinkOf(head: u32) -> f32 { return boundedScore(${sinks.load("p.sinkOffset + head")}); }`,
     parameters: { sinkOffset: sink.place.offset },
   };
 }
 
-/** `writeQuad(sample, head, row, quad, values)`: writes four elements of the output, whole words of them, for samples that are served. */
-export function outputPart({ output, packed }: Pick<AttentionWork, "output" | "packed">): Part {
+/** `writeQuad(sample, head, row, quad, values)`: writes four elements of the output, whole words of them, for samples that are served; with `weighedMean`. */
+export function outputPart({ output, packed }: Pick<AttentionWork, "output" | "packed">): ShaderPart {
   const { of, type, offset, size, sample, head, row } = output;
-  const width = type === "float32" ? 1 : 2;
-  const words = Array.from({ length: 4 / width }, (_, at) => {
-    const values = Array.from({ length: width }, (_, i) => `values[${at * width + i}]`);
-    return pack(type, values);
-  });
+  const width = perWord(type);
   const aligned = [offset, size, sample, head, row].every((n) => n % 4 === 0);
-  const element = `vec${words.length}<u32>`;
+  const outputs = variable("outputs", of, { type, element: aligned ? "four" : "u32", writes: true });
+  const values = range(4).map((at) => `values[${at}]`);
   const lines = aligned
-    ? [`outputs[start / 4u] = ${element}(${words.join(", ")});`]
-    : words.map(
-        (word, at) =>
-          `if (4u * quad + ${at * width}u < ${size}u) { outputs[(start + ${at * width}u) / ${width}u] = ${word}; }`,
+    ? [outputs.set("start / 4u", packFour(type, values))]
+    : range(4 / width).map(
+        (at) =>
+          `if (4u * quad + ${at * width}u < ${size}u) { ${outputs.set(`(start + ${at * width}u) / ${width}u`, pack(type, values.slice(at * width, (at + 1) * width)))} }`,
       );
   return {
+    uses: [outputs, functionsPart("weighedMean")],
     code: `
 fn writeQuad(sample: u32, head: u32, row: u32, quad: u32, values: vec4f) {
   ${unserved(packed, "")}
   let start = p.outputOffset + sample * p.outputSample + head * p.outputHead + ${tokenAt({ packed })} * p.outputRow + 4u * quad;
   ${lines.join("\n  ")}
 }`,
-    bindings: [{ name: "outputs", of, element: aligned ? element : "u32", writes: true }],
     parameters: { outputOffset: offset, outputSample: sample, outputHead: head, outputRow: row },
   };
 }
 
-/** Memory in between as a binding. */
-export const between = (name: string, of: Temporary, writes: boolean): Part => ({
-  code: "",
-  bindings: [{ name, of, element: "vec4f", writes }],
-  parameters: {},
-});
+/** Scratch memory as a variable. */
+export const scratch = (name: string, of: Temporary, writes: boolean): ShaderPart =>
+  variable(name, of, { element: "vec4f", writes });

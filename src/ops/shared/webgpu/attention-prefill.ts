@@ -3,20 +3,18 @@
  * with the greatest score and the sum of weights of each row carried along.
  */
 import type { WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { packing } from "../../../webgpu-kernels/wgsl.js";
+import { dispatchOf } from "../../../webgpu-kernels/shader-part.js";
+import { packing, unrolled } from "../../../webgpu-kernels/wgsl.js";
 import {
   type AttentionWork,
-  joined,
   outputPart,
-  quadsOf,
+  quadCount,
   queryPart,
   rowsPart,
   scorePart,
   sinkPart,
-  tablesPart,
   visiblePart,
 } from "./attention-parts.js";
-import { functionsFor } from "./functions.js";
 import { onlySeveral, queryTiles } from "./packed-batch.js";
 import { hidden, isHidden, least } from "./score-marks.js";
 
@@ -27,39 +25,37 @@ const invocations = 128;
 const chunk = 8;
 const pitch = chunk + 1;
 
-const times = (count: number, line: (at: number) => string): string =>
-  Array.from({ length: count }, (_, at) => line(at)).join("\n");
-
 /** Records the dispatch. */
 export function recordPrefill(work: AttentionWork, recorder: WebgpuRecorder): void {
   const { query, key, value } = work;
   const group = query.heads / key.heads;
   const tiles = queryTiles(work, tile);
-  const part = joined(
-    queryPart(work),
-    rowsPart("key", key),
-    rowsPart("value", value),
-    tablesPart(key),
-    visiblePart(work),
-    scorePart(work),
-    sinkPart(work),
-    outputPart(work),
+  recorder.dispatch(
+    dispatchOf({
+      name: "attentionPrefill",
+      parts: [
+        packing,
+        queryPart(work),
+        rowsPart("key", key),
+        rowsPart("value", value),
+        visiblePart(work),
+        scorePart(work),
+        sinkPart(work),
+        outputPart(work),
+        { code: tiles.code },
+      ],
+      code: prefillCode(work, tiles.find("place.x")),
+      parameters: { group, groupRows: group * query.rows, scale: { float: work.scale } },
+      workgroups: [tiles.count, key.heads, tiles.samples],
+      ...onlySeveral(work, recorder),
+    }),
   );
-  const code = `${part.code}\n${tiles.code}\n${prefillCode(work, tiles.find("place.x"))}`;
-  recorder.dispatch({
-    name: "attentionPrefill",
-    code: `${packing}\n${functionsFor(code)}\n${code}`,
-    bindings: part.bindings,
-    parameters: { ...part.parameters, group, groupRows: group * query.rows, scale: { float: work.scale } },
-    workgroups: [tiles.count, key.heads, tiles.samples],
-    ...onlySeveral(work, recorder),
-  });
 }
 
 function prefillCode(work: AttentionWork, find: string): string {
   const { query, key, value, mask, sink } = work;
-  const quads = quadsOf(query.size);
-  const valueQuads = quadsOf(value.size);
+  const quads = quadCount(query.size);
+  const valueQuads = quadCount(value.size);
   const chunks = Math.ceil(quads / chunk);
   const valueChunks = Math.ceil(valueQuads / chunk);
   const scaled = key.pages?.scales !== undefined;
@@ -87,7 +83,7 @@ var<workgroup> exchange: array<f32, ${tile * 8}>;
   let high = max(early.y, late.y);
   let x = local % 8u;
   let y = local / 8u;
-  ${times(
+  ${unrolled(
     2,
     (r) => `let row${r} = first + 2u * y + ${r}u;
   let query${r} = min(row${r}, groupRows - 1u) / p.group;
@@ -95,11 +91,11 @@ var<workgroup> exchange: array<f32, ${tile * 8}>;
   let seen${r} = visible(sample, keyHead, query${r});
   var top${r} = ${hidden};
   var total${r} = 0.0;
-  ${times(valueChunks, (at) => `var sum${r}_${at} = vec4f();`)}`,
+  ${unrolled(valueChunks, (at) => `var sum${r}_${at} = vec4f();`)}`,
   )}
 
   for (var front = low / ${tile} * ${tile}; front < high; front += ${tile}) {
-    ${times(2, (r) => times(4, (i) => `var s${r}${i} = 0.0;`))}
+    ${unrolled(2, (r) => unrolled(4, (i) => `var s${r}${i} = 0.0;`))}
     for (var base = 0u; base < ${chunks * chunk}u; base += ${chunk}u) {
       workgroupBarrier();
       for (var at = local; at < ${tile * chunk}u; at += ${invocations}u) {
@@ -120,14 +116,14 @@ var<workgroup> exchange: array<f32, ${tile * 8}>;
       for (var quad = 0u; quad < ${chunk}u; quad++) {
         let q0 = askedTile[2u * y * ${pitch}u + quad];
         let q1 = askedTile[(2u * y + 1u) * ${pitch}u + quad];
-        ${times(4, (i) => `let k${i} = rowTile[(${8 * i}u + x) * ${pitch}u + quad]; s0${i} += dot(q0, k${i}); s1${i} += dot(q1, k${i});`)}
+        ${unrolled(4, (i) => `let k${i} = rowTile[(${8 * i}u + x) * ${pitch}u + quad]; s0${i} += dot(q0, k${i}); s1${i} += dot(q1, k${i});`)}
       }
     }
     let key = front + 4 * i32(x);
-    ${times(
+    ${unrolled(
       2,
       (r) =>
-        `${times(
+        `${unrolled(
           4,
           (i) =>
             `s${r}${i} = select(${hidden}, finished(s${r}${i}, sample, head${r}, query${r}, u32(key + ${i})), key + ${i} >= seen${r}.x && key + ${i} < seen${r}.y);`,
@@ -135,7 +131,7 @@ var<workgroup> exchange: array<f32, ${tile * 8}>;
     exchange[(2u * y + ${r}u) * 8u + x] = max(max(s${r}0, s${r}1), max(s${r}2, s${r}3));`,
     )}
     workgroupBarrier();
-    ${times(
+    ${unrolled(
       2,
       (r) => `var next${r} = top${r};
     for (var at = 0u; at < 8u; at++) { next${r} = max(next${r}, exchange[(2u * y + ${r}u) * 8u + at]); }
@@ -145,9 +141,9 @@ var<workgroup> exchange: array<f32, ${tile * 8}>;
     let own${r} = select(exp(scores${r} - top${r}), vec4f(), scores${r} < vec4f(${least}));
     total${r} = total${r} * shrink${r} + dot(own${r}, vec4f(1.0));
     weights[(2u * y + ${r}u) * ${pitch}u + x] = ${mask === undefined ? `own${r}` : `select(own${r}, vec4f(-1.0), ${isHidden(`scores${r}`, "vec4f")})`};
-    ${times(valueChunks, (at) => `sum${r}_${at} *= shrink${r};`)}`,
+    ${unrolled(valueChunks, (at) => `sum${r}_${at} *= shrink${r};`)}`,
     )}
-    ${times(
+    ${unrolled(
       valueChunks,
       (at) => `workgroupBarrier();
     for (var i = local; i < ${tile * chunk}u; i += ${invocations}u) {
@@ -162,15 +158,15 @@ var<workgroup> exchange: array<f32, ${tile * 8}>;
     for (var i = 0u; i < ${tile / 4}u; i++) {
       let p0 = weights[2u * y * ${pitch}u + i];
       let p1 = weights[(2u * y + 1u) * ${pitch}u + i];
-      ${times(4, (i) => `let v${i} = rowTile[(4u * i + ${i}u) * ${pitch}u + x]; ${added(0, at, i)} ${added(1, at, i)}`)}
+      ${unrolled(4, (i) => `let v${i} = rowTile[(4u * i + ${i}u) * ${pitch}u + x]; ${added(0, at, i)} ${added(1, at, i)}`)}
     }`,
     )}
   }
 
   workgroupBarrier();
-  ${times(2, (r) => `exchange[(2u * y + ${r}u) * 8u + x] = total${r};`)}
+  ${unrolled(2, (r) => `exchange[(2u * y + ${r}u) * 8u + x] = total${r};`)}
   workgroupBarrier();
-  ${times(
+  ${unrolled(
     2,
     (r) => `{
     var total = 0.0;
@@ -179,7 +175,7 @@ var<workgroup> exchange: array<f32, ${tile * 8}>;
     ${sink === undefined ? "" : `above = max(above, sinkOf(head${r})); total = total * exp(top${r} - above) + exp(sinkOf(head${r}) - above);`}
     let shrink = ${sink === undefined ? "1.0" : `exp(top${r} - above)`};
     if (row${r} < groupRows) {
-      ${times(
+      ${unrolled(
         valueChunks,
         (at) =>
           `if (${at * chunk}u + x < ${valueQuads}u) { writeQuad(sample, head${r}, query${r}, ${at * chunk}u + x, weighedMean(sum${r}_${at} * shrink, total, above)); }`,

@@ -3,12 +3,12 @@
  * holds the new row turns the key, writes both caches, and reads its own copy.
  */
 import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { packQuad } from "../../../webgpu-kernels/wgsl.js";
+import { bindingCount, type ShaderPart, variable } from "../../../webgpu-kernels/shader-part.js";
+import { fourOf, isFloatType, packFour } from "../../../webgpu-kernels/wgsl.js";
 import { holdsBeside, holdsTiles, recordTiles } from "./attention-decode.js";
-import { type AttentionWork, joined, type Part, visiblePart } from "./attention-parts.js";
+import { type AttentionWork, visiblePart } from "./attention-parts.js";
 import { divisionOf, loadsEarly, paddedQuads, type TileShape } from "./attention-tile.js";
 import type { Heads } from "./heads.js";
-import { isFloatType, quadsOf } from "./quads.js";
 import { type Starts, startsPart } from "./rows.js";
 import { anglesPart, quadTurning, type Turning, turnsByFours } from "./turn-heads.js";
 
@@ -38,19 +38,20 @@ export function fitsOneStep(work: AttentionWork, step: FreshStep, device: Device
     ) &&
     turnsByFours(work.query.size, step.turnings.query) &&
     turnsByFours(work.query.size, step.turnings.key) &&
-    bindingCount(work, step) <= device.mostBindings &&
+    mostBound(work, step) <= device.mostBindings &&
     holdsTiles(work, device) &&
     holdsBeside(work, ownBytes(work), device)
   );
 }
 
-/** Buffers that the dispatches bind at most: the third beside the caches is the output, or what is in between. */
-const bindingCount = (work: AttentionWork, step: FreshStep): number =>
-  joined(queriesPart(work, step), visiblePart(work)).bindings.length + 3;
+/** Buffers that the dispatches bind at most: the third beside the caches is the output, or scratch memory. */
+const mostBound = (work: AttentionWork, step: FreshStep): number =>
+  bindingCount([queriesPart(work, step), visiblePart(work)]) + 3;
 
 /** The queries and fresh rows, and how they are turned. */
-const queriesPart = (work: AttentionWork, step: FreshStep): Part =>
-  joined(freshPart(work.query, step), turningPart(step), keptPart(work, step));
+const queriesPart = (work: AttentionWork, step: FreshStep): ShaderPart => ({
+  uses: [freshPart(work.query, step), turningPart(step), keptPart(work, step)],
+});
 
 /** Records it. */
 export function recordStep(work: AttentionWork, step: FreshStep, recorder: WebgpuRecorder): void {
@@ -82,30 +83,26 @@ export function recordStep(work: AttentionWork, step: FreshStep, recorder: Webgp
   );
 }
 
-const formOf = ({ type }: Heads): ReturnType<typeof quadsOf> => quadsOf(isFloatType(type) ? type : "float32");
-
 /** `askedQuad`, `newKeyQuad` and `newValueQuad(start, quad)`, and where the heads of a sample begin. */
-function freshPart(query: Heads, { key, value }: FreshStep): Part {
+function freshPart(query: Heads, { key, value }: FreshStep): ShaderPart {
   const together = lies(key, query) && lies(value, query);
   const sides = [
     ["asked", query],
     ["newKey", key],
     ["newValue", value],
   ] as const;
-  const array = (name: string): string => (together ? "fresh" : `${name}Rows`);
+  const arrays = sides.map(([name, { of, type }]) =>
+    variable(together ? "fresh" : `${name}Rows`, of, { type, element: "four" }),
+  );
   return {
+    uses: arrays,
     code: sides
       .map(
-        ([name, heads]) => `
+        ([name, { type }], at) => `
 fn ${name}Start(sample: u32, head: u32) -> u32 { return p.${name}Offset + sample * p.${name}Sample + head * p.${name}Head; }
-fn ${name}Quad(start: u32, quad: u32) -> vec4f { let words = ${array(name)}[start / 4u + quad]; return ${formOf(heads).unpack("words")}; }`,
+fn ${name}Quad(start: u32, quad: u32) -> vec4f { let words = ${arrays[at].at("start / 4u + quad")}; return ${fourOf(type).unpack("words")}; }`,
       )
       .join(""),
-    bindings: (together ? sides.slice(0, 1) : sides).map(([name, heads]) => ({
-      name: array(name),
-      of: heads.of,
-      element: formOf(heads).element,
-    })),
     parameters: Object.fromEntries(
       sides.flatMap(([name, { offset, sample, head }]) => [
         [`${name}Offset`, offset],
@@ -117,21 +114,20 @@ fn ${name}Quad(start: u32, quad: u32) -> vec4f { let words = ${array(name)}[star
 }
 
 /** How heads are turned, and which tile has the new row. */
-function turningPart({ turnings, starts }: FreshStep): Part {
+function turningPart({ turnings, starts }: FreshStep): ShaderPart {
   const { norm, rotation } = turnings.query;
-  return joined(
-    ...(rotation === undefined ? [] : [anglesPart(rotation, 1, true)]),
-    quadTurning("asked", "askedQuad", turnings.query),
-    quadTurning("newKey", "newKeyQuad", turnings.key),
-    ...(starts === undefined ? [] : [startsPart(starts)]),
-    {
-      code: `
+  return {
+    uses: [
+      rotation && anglesPart(rotation, 1, true),
+      quadTurning("asked", "askedQuad", turnings.query),
+      quadTurning("newKey", "newKeyQuad", turnings.key),
+      starts && startsPart(starts),
+    ],
+    code: `
 fn newRow(sample: u32) -> u32 { return ${starts === undefined ? "0u" : "rowFrom(sample, 0u)"}; }
 fn writesIn(sample: u32, front: i32, rows: i32) -> bool { let row = i32(newRow(sample)); return row >= front && row < front + rows; }`,
-      bindings: [],
-      parameters: norm === undefined ? {} : { epsilon: { float: norm.epsilon } },
-    },
-  );
+    parameters: norm === undefined ? {} : { epsilon: { float: norm.epsilon } },
+  };
 }
 
 /** Quads of a head that an invocation has at most. */
@@ -172,7 +168,7 @@ function rawCode(work: AttentionWork, subgroup: number): string {
 
 /** Writes four elements of the new row into a cache, and keeps them as they are there. */
 const store = (side: "key" | "value", { type }: Heads, values: string): string => `{
-        let words = ${packQuad(
+        let words = ${packFour(
           type,
           ["x", "y", "z", "w"].map((letter) => `${values}.${letter}`),
         )};
@@ -269,15 +265,13 @@ const ownBytes = (work: AttentionWork): number =>
   4 * (work.key.size + work.value.size + squareLanes * (divisionOf(work).rows + 1));
 
 /** What the new row and the squares of heads are kept in, and `inverseOf(head)`: the queries' first, then the key's. */
-function keptPart(work: AttentionWork, { turnings }: FreshStep): Part {
+function keptPart(work: AttentionWork, { turnings }: FreshStep): ShaderPart {
   const { key, value } = work;
   return {
     code: `
-var<workgroup> keyWritten: array<${formOf(key).element}, ${key.size / 4}>;
-var<workgroup> valueWritten: array<${formOf(value).element}, ${value.size / 4}>;
+var<workgroup> keyWritten: array<${fourOf(key.type).element}, ${key.size / 4}>;
+var<workgroup> valueWritten: array<${fourOf(value.type).element}, ${value.size / 4}>;
 ${turnings.query.norm === undefined ? "" : squaresCode(work)}`,
-    bindings: [],
-    parameters: {},
   };
 }
 

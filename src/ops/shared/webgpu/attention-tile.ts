@@ -3,17 +3,9 @@
  * weighed. What is done with a tile's sums is for those who use it to say; no dispatch.
  */
 import type { DeviceTraits } from "../../../webgpu-kernels/webgpu-kernel.js";
-import {
-  type AttentionWork,
-  joined,
-  type Part,
-  quadsOf,
-  rowsPart,
-  scorePart,
-  tablesPart,
-  visiblePart,
-  wordsType,
-} from "./attention-parts.js";
+import type { ShaderPart } from "../../../webgpu-kernels/shader-part.js";
+import { unrolled } from "../../../webgpu-kernels/wgsl.js";
+import { type AttentionWork, quadCount, rowsPart, scorePart, visiblePart, wordsType } from "./attention-parts.js";
 import { hidden, isHidden, least } from "./score-marks.js";
 
 /** Invocations that share a key. */
@@ -43,11 +35,7 @@ export interface TileShape {
 export const keysOf = ({ invocations }: TileShape): number => invocations / lanes;
 
 /** Quads of a query, filled up so that lanes have as many each. */
-export const paddedQuads = (size: number): number => Math.ceil(quadsOf(size) / lanes) * lanes;
-
-/** A line for each number below a count. */
-export const times = (count: number, line: (at: number) => string): string =>
-  Array.from({ length: count }, (_, at) => line(at)).join("\n");
+export const paddedQuads = (size: number): number => Math.ceil(quadCount(size) / lanes) * lanes;
 
 /** How a workgroup begins. */
 export interface TileStart {
@@ -71,7 +59,7 @@ export interface TileStart {
 
 /** True if all that a tile loads is on its way before anything waits; else some at a time. */
 export function loadsEarly({ query, value }: AttentionWork, shape: TileShape): boolean {
-  const parts = Math.floor(shape.invocations / quadsOf(value.size));
+  const parts = Math.floor(shape.invocations / quadCount(value.size));
   return paddedQuads(query.size) / lanes <= inFlight && Math.ceil(keysOf(shape) / parts) <= inFlight;
 }
 
@@ -100,16 +88,29 @@ export const fitsWorkgroup = (work: AttentionWork, shape: TileShape, own: number
 function rowsTogether(work: AttentionWork, shape: TileShape, own: number, device: DeviceTraits): number {
   const { rows } = divisionOf(work);
   const fits =
-    rows * quadsOf(work.value.size) <= shape.invocations &&
+    rows * quadCount(work.value.size) <= shape.invocations &&
     tileMemory(work, shape, rows, own, device) <= device.workgroupBytes;
   return fits ? rows : 1;
 }
 
 /** Queries, caches, which keys are seen and what their scores are. */
-export function scoresPart(work: AttentionWork, queries: Part, { writes }: TileStart): Part {
-  const caches = joined(rowsPart("key", work.key), rowsPart("value", work.value));
-  const bindings = caches.bindings.map((binding) => ({ ...binding, writes: writes !== undefined }));
-  return joined(queries, { ...caches, bindings }, tablesPart(work.key), visiblePart(work), scorePart(work));
+export function scoresPart(
+  work: AttentionWork,
+  queries: ShaderPart,
+  { writes }: TileStart,
+  { subgroup }: DeviceTraits,
+): ShaderPart {
+  const written = { writes: writes !== undefined };
+  return {
+    uses: [
+      queries,
+      rowsPart("key", work.key, written),
+      rowsPart("value", work.value, written),
+      visiblePart(work),
+      scorePart(work),
+    ],
+    extensions: subgroup === undefined ? [] : ["subgroups"],
+  };
 }
 
 /** How many there are of what workgroups are divided by. */
@@ -168,9 +169,9 @@ export function tileCodeOf(
   const vector = vectorOf(rows, shape, device);
   const together = rowsTogether(work, shape, own, device);
   const tile = keysOf(shape);
-  const quads = quadsOf(query.size);
+  const quads = quadCount(query.size);
   const padded = paddedQuads(query.size);
-  const valueQuads = quadsOf(value.size);
+  const valueQuads = quadCount(value.size);
   const parts = Math.floor(invocations / valueQuads);
   const scaled = key.pages?.scales !== undefined;
   const keyLoads = padded / lanes;
@@ -179,7 +180,7 @@ export function tileCodeOf(
   const keyQuad = (at: number): string => `min(lane + ${at * lanes}u, ${quads - 1}u)`;
   const keyUse = (at: number): string => `{
     let values = ${(at + 1) * lanes <= quads ? `keyValues(k${at})` : `select(vec4f(), keyValues(k${at}), lane + ${at * lanes}u < ${quads}u)`};
-    ${times(rows, (r) => `dot${r} += dot(values, asked[${r * padded + at * lanes}u + lane]);`)} }`;
+    ${unrolled(rows, (r) => `dot${r} += dot(values, asked[${r * padded + at * lanes}u + lane]);`)} }`;
   const valueRow = (at: number): string => `u32(clamp(front + i32(part) + ${at * parts}, low, high - 1))`;
   const valueLoad = (at: number): string => `valueWords(valueStart(sample, keyHead, at${at}), column)`;
   // Nothing of a row that takes no part may reach the sum: it may hold anything.
@@ -187,9 +188,9 @@ export function tileCodeOf(
     let values = valueValues(v${at})${scaled ? ` * valueFactor(sample, keyHead, at${at})` : ""};
     let i = part + ${at * parts}u;
     let w = ${tile % parts === 0 ? "weights[kept + i]" : `select(${vector}(-1.0), weights[kept + min(i, ${tile - 1}u)], i < ${tile}u)`};
-    ${times(rows, (r) => `sum${r} = select(sum${r}, sum${r} + w.${letterOf(r)} * values, w.${letterOf(r)} >= 0.0);`)} }`;
+    ${unrolled(rows, (r) => `sum${r} = select(sum${r}, sum${r} + w.${letterOf(r)} * values, w.${letterOf(r)} >= 0.0);`)} }`;
   const batches = (count: number, load: (at: number) => string, use: (at: number) => string): string =>
-    times(Math.ceil(count / inFlight), (batch) => {
+    unrolled(Math.ceil(count / inFlight), (batch) => {
       const own = Array.from({ length: Math.min(inFlight, count - batch * inFlight) }, (_, i) => batch * inFlight + i);
       return `{ ${own.map(load).join("\n")}\n${own.map(use).join("\n")} }`;
     });
@@ -199,7 +200,7 @@ export function tileCodeOf(
   // Rows that nobody sees are not read; what the nearest one gives in their place is hidden below.
   near = u32(clamp(key, low, high - 1));
   start = keyStart(sample, keyHead, near);
-  ${early ? times(keyLoads, (at) => `k${at} = keyWords(start, ${keyQuad(at)});`) : ""}`;
+  ${early ? unrolled(keyLoads, (at) => `k${at} = keyWords(start, ${keyQuad(at)});`) : ""}`;
   return {
     memory: `
 var<workgroup> asked: array<vec4f, ${rows * padded}>;
@@ -213,35 +214,37 @@ ${weighingMemory(groupsOf(shape, device), vector)}`,
   var near = 0u;
   var start = 0u;
   var kept = 0u;
-  ${early ? times(keyLoads, (at) => `var k${at} = ${wordsType(key)}();`) : ""}
-  ${early ? times(valueLoads, (at) => `var at${at} = 0u; var v${at} = ${wordsType(value)}();`) : ""}`,
+  ${early ? unrolled(keyLoads, (at) => `var k${at} = ${wordsType(key)}();`) : ""}
+  ${early ? unrolled(valueLoads, (at) => `var at${at} = 0u; var v${at} = ${wordsType(value)}();`) : ""}`,
     loadKeys: keyLoading,
-    loadValues: early ? times(valueLoads, (at) => `at${at} = ${valueRow(at)}; v${at} = ${valueLoad(at)};`) : "",
-    keysAgain: againOf(`if (near == row) { ${times(keyLoads, (at) => `k${at} = ${writes?.keyWords(keyQuad(at))};`)} }`),
-    valuesAgain: againOf(
-      times(valueLoads, (at) => `if (at${at} == row) { v${at} = ${writes?.valueWords("column")}; }`),
+    loadValues: early ? unrolled(valueLoads, (at) => `at${at} = ${valueRow(at)}; v${at} = ${valueLoad(at)};`) : "",
+    keysAgain: againOf(
+      `if (near == row) { ${unrolled(keyLoads, (at) => `k${at} = ${writes?.keyWords(keyQuad(at))};`)} }`,
     ),
-    dots: `${times(rows, (r) => `var dot${r} = 0.0;`)}
-  ${early ? times(keyLoads, keyUse) : batches(keyLoads, (at) => `let k${at} = keyWords(start, ${keyQuad(at)});`, keyUse)}
+    valuesAgain: againOf(
+      unrolled(valueLoads, (at) => `if (at${at} == row) { v${at} = ${writes?.valueWords("column")}; }`),
+    ),
+    dots: `${unrolled(rows, (r) => `var dot${r} = 0.0;`)}
+  ${early ? unrolled(keyLoads, keyUse) : batches(keyLoads, (at) => `let k${at} = keyWords(start, ${keyQuad(at)});`, keyUse)}
   var dots = ${vector}();
-  ${times(rows, (r) => `dots.${letterOf(r)} = dot${r};`)}
+  ${unrolled(rows, (r) => `dots.${letterOf(r)} = dot${r};`)}
   ${scaled ? "dots *= keyFactor(sample, keyHead, near);" : ""}
   ${scoringCode(subgroup, shape, (scores, own) =>
-    times(
+    unrolled(
       rows,
       (r) =>
         `${scores}.${letterOf(r)} = select(${hidden}, finished(${scores}.${letterOf(r)}, sample, keyHead * p.group + row${r} % p.group, row${r} / p.group, u32(${own})), ${own} >= seen${r}.x && ${own} < seen${r}.y);`,
     ),
   )}`,
     weigh: weighingCode(subgroup, shape, vector),
-    sums: times(rows, (r) => `var sum${r} = vec4f();`),
+    sums: unrolled(rows, (r) => `var sum${r} = vec4f();`),
     addValues: `if (local < ${parts * valueQuads}u) {
-    ${early ? times(valueLoads, valueUse) : batches(valueLoads, (at) => `let at${at} = ${valueRow(at)}; let v${at} = ${valueLoad(at)};`, valueUse)}
+    ${early ? unrolled(valueLoads, valueUse) : batches(valueLoads, (at) => `let at${at} = ${valueRow(at)}; let v${at} = ${valueLoad(at)};`, valueUse)}
   }`,
     valueQuads,
     vector,
     gathered: (name, use) =>
-      times(rows / together, (group) => {
+      unrolled(rows / together, (group) => {
         const own = Array.from({ length: together }, (_, at) => group * together + at);
         return `${group === 0 ? "" : "workgroupBarrier();"}
   ${own.map((r, at) => `exchange[local + ${at * invocations}u] = ${name}${r};`).join(" ")}
@@ -259,10 +262,10 @@ ${weighingMemory(groupsOf(shape, device), vector)}`,
   let keyHead = place.y / p.chunks;
   let first = place.y % p.chunks * ${rows}u;
   ${ahead?.(shape) ?? ""}
-  ${times(rows, (r) => `let row${r} = min(first + ${r}u, p.groupRows - 1u); let seen${r} = visible(sample, keyHead, row${r} / p.group);`)}
+  ${unrolled(rows, (r) => `let row${r} = min(first + ${r}u, p.groupRows - 1u); let seen${r} = visible(sample, keyHead, row${r} / p.group);`)}
   var seenFrom = 2147483647;
   var seenTo = 0;
-  ${times(rows, (r) => `if (seen${r}.x < seen${r}.y) { seenFrom = min(seenFrom, seen${r}.x); seenTo = max(seenTo, seen${r}.y); }`)}`,
+  ${unrolled(rows, (r) => `if (seen${r}.x < seen${r}.y) { seenFrom = min(seenFrom, seen${r}.x); seenTo = max(seenTo, seen${r}.y); }`)}`,
   };
 }
 
@@ -295,7 +298,7 @@ function scoringCode(
   finish: (scores: string, key: string) => string,
 ): string {
   if (isWide(subgroup, shape))
-    return `${times(Math.log2(lanes), (at) => `dots += subgroupShuffleXor(dots, ${2 ** at}u);`)}
+    return `${unrolled(Math.log2(lanes), (at) => `dots += subgroupShuffleXor(dots, ${2 ** at}u);`)}
   ${finish("dots", "key")}
   best = max(best, dots);
   if (lane == 0u) { weights[kept + local / ${lanes}u] = dots; }`;
@@ -304,7 +307,7 @@ function scoringCode(
   if (local < ${keysOf(shape)}u) {
     let own = front + i32(local);
     var scores = vec4f();
-    ${times(lanes, (at) => `scores += exchange[${lanes}u * local + ${at}u];`)}
+    ${unrolled(lanes, (at) => `scores += exchange[${lanes}u * local + ${at}u];`)}
     ${finish("scores", "own")}
     weights[kept + local] = scores;
   }
@@ -341,7 +344,7 @@ function weighingCode(subgroup: number | undefined, shape: TileShape, vector: st
   }
   workgroupBarrier();
   var top = tops[0];
-  ${times(7, (at) => `top = max(top, tops[${at + 1}]);`)}
+  ${unrolled(7, (at) => `top = max(top, tops[${at + 1}]);`)}
   if (local < count) {
     let score = weights[local];
     weights[local] = ${kept(weight)};

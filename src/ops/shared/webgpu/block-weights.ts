@@ -4,10 +4,10 @@
  */
 import type { Operand } from "../../../graph/kernel.js";
 import type { OperandForm } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { perWord, read } from "../../../webgpu-kernels/wgsl.js";
+import { type ShaderPart, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
+import { isFloatType, perWord, read } from "../../../webgpu-kernels/wgsl.js";
 import { readLevel } from "./levels.js";
 import type { Weights } from "./product-operands.js";
-import { isFloatType } from "./quads.js";
 
 /** How such weights lie. */
 interface Blocks {
@@ -39,7 +39,7 @@ export function zeroPointsOf(operand: Operand | undefined, bits: number): Zeros 
 /** 2^23: a whole number below it, put into its last bits, makes a float that is larger by it. */
 const magic = { bits: "0x4b000000u", value: "8388608.0" } as const;
 
-/** The weights as a piece of a shader. */
+/** The weights as a part of a shader. */
 export function blockWeights(given: Blocks): Weights {
   const { data, scales, zeros, bits, blockSize, k, blocks = Math.ceil(k / blockSize) } = given;
   const steps = given.scaleSteps ?? { row: blocks, block: 1 };
@@ -51,8 +51,10 @@ export function blockWeights(given: Blocks): Weights {
   const element = words === 1 ? "u32" : `vec${words}<u32>`;
   const whole = zeros.kind !== "elements" || !isFloatType(zeros.operand.type);
   const shifts = [0, 1, 2, 3].map((at) => `bits >> ${at * bits}u`).join(", ");
-  const zeroAt = zeroExpression(zeros, bits);
   const word = (from: string, at: number): string => (words === 1 ? from : `${from}.${"xyzw"[at]}`);
+  const weight = variable("weight", data, { element });
+  const scaleArray = variable("scales", scales);
+  const zeroArray = zeros.kind === "one" ? undefined : variable("zeros", zeros.operand);
   const wholeQuad = `
 /** Four values less their zero point${whole ? ", which `zero` holds together with 2^23" : ""}. */
 fn wholeQuad(bits: u32, zero: f32) -> vec4f {
@@ -60,11 +62,7 @@ fn wholeQuad(bits: u32, zero: f32) -> vec4f {
   return ${whole ? "values - zero" : `(values - ${magic.value}) - zero`};
 }`;
   const zeroFunction = `
-fn zeroAt(row: u32, block: u32) -> f32 { return ${whole ? `${magic.value} + ` : ""}${zeroAt}; }`;
-  const others = [
-    { name: "scales", of: scales },
-    ...(zeros.kind === "one" ? [] : [{ name: "zeros", of: zeros.operand }]),
-  ];
+fn zeroAt(row: u32, block: u32) -> f32 { return ${whole ? `${magic.value} + ` : ""}${zeroExpression(zeros, zeroArray, bits)}; }`;
   const parameters = {
     blockSize,
     rowChunks: rowWords / words,
@@ -84,31 +82,36 @@ fn zeroAt(row: u32, block: u32) -> f32 { return ${whole ? `${magic.value} + ` : 
         return `wholeQuad(${shift === 0 ? own : `${own} >> ${shift}u`}, ${from}.zero)`;
       }),
     scale: (from) => `${from}.scale`,
-    functions: `${wholeQuad}${zeroFunction}
-fn scaleAt(row: u32, block: u32) -> f32 { return ${read(scales.type, "scales", "p.scalesOffset + row * p.scaleRow + block * p.scaleBlock")}; }
+    uses: [weight, scaleArray, zeroArray],
+    code: `${wholeQuad}${zeroFunction}
+fn scaleAt(row: u32, block: u32) -> f32 { return ${scaleArray.load("p.scalesOffset + row * p.scaleRow + block * p.scaleBlock")}; }
 struct Chunk { words: ${element}, scale: f32, zero: f32 }
 fn weightChunk(row: u32, chunk: u32) -> Chunk {
   let block = chunk * ${chunk}u / p.blockSize;
-  return Chunk(weight[row * p.rowChunks + chunk], scaleAt(row, block), zeroAt(row, block));
+  return Chunk(${weight.at("row * p.rowChunks + chunk")}, scaleAt(row, block), zeroAt(row, block));
 }
 fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
   if (k >= p.k) { return vec4f(); }
   let at = row * ${words}u * p.rowChunks + k * ${bits}u / 32u;
-  let bits = weight[at / ${words}u]${words === 1 ? "" : `[at % ${words}u]`} >> (k * ${bits}u % 32u);
+  let bits = ${weight.at(`at / ${words}u`)}${words === 1 ? "" : `[at % ${words}u]`} >> (k * ${bits}u % 32u);
   let block = k / p.blockSize;
   return scaleAt(row, block) * wholeQuad(bits, zeroAt(row, block));
 }`,
     halves:
       blockSize % 8 === 0
         ? {
-            functions: `${wholeQuad}${zeros.kind === "elements" ? zeroFunction : ""}${eightsCode(given, words)}`,
             loaded: "Loaded",
             halves: (loaded) => `weightHalves(${loaded})`,
-            bindings: [{ name: "weight", of: data }, ...others],
+            ...eightsPart(
+              given,
+              words,
+              scaleArray,
+              zeroArray,
+              `${wholeQuad}${zeros.kind === "elements" ? zeroFunction : ""}`,
+            ),
             parameters,
           }
         : undefined,
-    bindings: [{ name: "weight", of: data, element }, ...others],
     parameters,
   };
 }
@@ -116,6 +119,7 @@ fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
 /** How a zero point is loaded, and what it is once it came. */
 function loadedZero(
   zeros: Zeros,
+  array: Variable | undefined,
   bits: number,
 ): { readonly fields: string; readonly load: string; readonly value: string } {
   if (zeros.kind === "one") return { fields: "", load: "", value: `${magic.value} + ${zeros.value}.0` };
@@ -123,39 +127,50 @@ function loadedZero(
   const first = `8u * (p.zerosOffset + row * p.zeroRow) + block * ${bits}u`;
   return {
     fields: ", zero: u32, zeroBit: u32",
-    load: `, zeros[(${first}) / 32u], (${first}) % 32u`,
+    load: `, ${array!.at(`(${first}) / 32u`)}, (${first}) % 32u`,
     value: `${magic.value} + f32(extractBits(loaded.zero, loaded.zeroBit, ${bits}u))`,
   };
 }
 
 /** Eight values at a time: what is loaded stays as it is until it is asked for, since whatever is made of it would wait for it. */
-function eightsCode({ scales, zeros, bits }: Blocks, words: number): string {
+function eightsPart(
+  { data, scales, zeros, bits }: Blocks,
+  words: number,
+  scaleArray: Variable,
+  zeroArray: Variable | undefined,
+  functions: string,
+): ShaderPart {
   const each = perWord(scales.type);
-  const zero = loadedZero(zeros, bits);
-  const first = `weight[at]${bits < 4 ? ` >> (place * ${bits}u % 32u)` : ""}`;
-  return `
+  const zero = loadedZero(zeros, zeroArray, bits);
+  const weight = variable("weight", data);
+  const first = `${weight.at("at")}${bits < 4 ? ` >> (place * ${bits}u % 32u)` : ""}`;
+  return {
+    uses: [weight, scaleArray, zeroArray],
+    extensions: ["f16"],
+    code: `${functions}
 struct Loaded { first: u32, ${bits === 8 ? "second: u32, " : ""}scale: u32, scaleIndex: u32${zero.fields} }
 fn weightLoaded(start: u32, row: u32, k: u32) -> Loaded {
   let place = select(0u, k, k < p.k);
   let at = row * ${words}u * p.rowChunks + place * ${bits}u / 32u;
   let block = place / p.blockSize;
   let scaleIndex = p.scalesOffset + row * p.scaleRow + block * p.scaleBlock;
-  return Loaded(${first}, ${bits === 8 ? "weight[at + 1u], " : ""}scales[scaleIndex / ${each}u], scaleIndex % ${each}u${zero.load});
+  return Loaded(${first}, ${bits === 8 ? `${weight.at("at + 1u")}, ` : ""}${scaleArray.at(`scaleIndex / ${each}u`)}, scaleIndex % ${each}u${zero.load});
 }
 fn weightHalves(loaded: Loaded) -> vec4u {
   let scale = ${read(scales.type, "vec2u(loaded.scale, 0u)", "loaded.scaleIndex")};
   let zero = ${zero.value};
   let low = bitcast<vec2u>(vec4<f16>(scale * wholeQuad(loaded.first, zero)));
   return vec4u(low, bitcast<vec2u>(vec4<f16>(scale * wholeQuad(${bits === 8 ? "loaded.second" : `loaded.first >> ${4 * bits}u`}, zero))));
-}`;
+}`,
+  };
 }
 
 /** The zero point of a row and block. */
-function zeroExpression(zeros: Zeros, bits: number): string {
+function zeroExpression(zeros: Zeros, array: Variable | undefined, bits: number): string {
   if (zeros.kind === "one") return `${zeros.value}.0`;
   if (zeros.kind === "packed")
-    return `f32(extractBits(${read("uint8", "zeros", `p.zerosOffset + row * p.zeroRow + block * ${bits}u / 8u`)}, block * ${bits}u % 8u, ${bits}u))`;
+    return `f32(extractBits(${read("uint8", array!, `p.zerosOffset + row * p.zeroRow + block * ${bits}u / 8u`)}, block * ${bits}u % 8u, ${bits}u))`;
   const { operand, added } = zeros;
   const at = "p.zerosOffset + row * p.scaleRow + block * p.scaleBlock";
-  return `f32(${readLevel(operand.type, "zeros", at)})${added === 0 ? "" : ` + ${added}.0`}`;
+  return `f32(${readLevel(operand.type, array!, at)})${added === 0 ? "" : ` + ${added}.0`}`;
 }

@@ -1,8 +1,8 @@
 /** Shaders that compute an output element by element, each from its position alone. */
 import type { Operand } from "../../../graph/kernel.js";
-import type { Binding, Dispatch, Parameter } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { entry, pack, packing, perWord, scalarOf, wordsOf, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
-import { functionsFor } from "./functions.js";
+import { invocationsOf, type ShaderPart, variable } from "../../../webgpu-kernels/shader-part.js";
+import type { DeviceTraits, Dispatch, Parameter } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { pack, packing, perWord, range, scalarOf, wordsOf } from "../../../webgpu-kernels/wgsl.js";
 
 /** The work of such a shader. */
 interface ElementWords {
@@ -11,35 +11,26 @@ interface ElementWords {
   readonly output: Operand;
   /** The body of a function from `element`, its row-major position, to its value in the output's scalar. */
   readonly body: string;
-  /** Functions that it calls, but for those of `functions.ts`. */
-  readonly functions?: string;
-  readonly bindings: readonly Binding[];
+  /** What it reads and calls. */
+  readonly parts: readonly (ShaderPart | undefined)[];
   readonly parameters: Readonly<Record<string, Parameter>>;
 }
 
 /** The dispatch of such work: an invocation for each word of the output. */
-export function elementWords(
-  { name, output, body, functions = "", ...given }: ElementWords,
-  mostWorkgroups: number,
-): Dispatch {
+export function elementWords({ name, output, body, parts, parameters }: ElementWords, device: DeviceTraits): Dispatch {
   const count = output.place.size;
   const [each, words] = [perWord(output.type), wordsOf(output.type, count)];
-  const values = Array.from({ length: each }, (_, at) => `elementAt(min(index * ${each}u + ${at}u, p.count - 1u))`);
-  return {
-    name,
-    code: `${packing}
-${functionsFor(body)}
-${functions}
-fn elementAt(element: u32) -> ${scalarOf(output.type)} {
-${body}
-}
-${entry(
-  64,
-  `if (index >= p.words) { return; }
+  const values = range(each).map((at) => `elementAt(min(index * ${each}u + ${at}u, p.count - 1u))`);
+  const elementAt = `fn elementAt(element: u32) -> ${scalarOf(output.type)} {\n${body}\n}`;
+  return invocationsOf(
+    {
+      name,
+      parts: [packing, ...parts, { code: elementAt }, variable("result", output, { writes: true })],
+      parameters: { count, words, resultOffset: output.place.offset, ...parameters },
+      count: words,
+      body: `if (index >= p.words) { return; }
   result[p.resultOffset / ${each}u + index] = ${pack(output.type, values)};`,
-)}`,
-    bindings: [...given.bindings, { name: "result", of: output, writes: true }],
-    parameters: { count, words, resultOffset: output.place.offset, ...given.parameters },
-    workgroups: workgroupsFor(words, 64, mostWorkgroups),
-  };
+    },
+    device,
+  );
 }

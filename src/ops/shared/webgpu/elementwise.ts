@@ -3,25 +3,22 @@
  * elements lie together, an invocation takes four of them by one load for each operand; else it takes as many as fill a word.
  */
 import type { CallOf, Operand, Served } from "../../../graph/kernel.js";
+import { invocationsOf, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
 import type { DeviceTraits, Dispatch, Parameter } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { type WebgpuKernel, webgpuKernel } from "../../../webgpu-kernels/webgpu-kernel.js";
 import {
-  entry,
   isShaderType,
   listed,
   pack,
   packing,
-  packQuad,
+  packFour,
   perWord,
-  quadElement,
-  read,
-  readQuad,
+  readFour,
   scalarOf,
   wordsOf,
-  workgroupsFor,
 } from "../../../webgpu-kernels/wgsl.js";
-import { joinDimensions, type Layout } from "../wasm/layout.js";
-import { functionsFor } from "./functions.js";
+import { joinDimensions, type Layout } from "../rules/layout.js";
+import { type FunctionName, functionsPart } from "./functions.js";
 
 /** What an elementwise kernel computes. */
 export interface Elementwise {
@@ -30,10 +27,11 @@ export interface Elementwise {
   /** Operands by the names that the expression uses. */
   readonly inputs: Readonly<Record<string, Operand>>;
   /**
-   * WGSL of one element; the operands are values of their types' scalars, `p` has the parameters, and what `functions.ts` has may be called.
-   * The result is of the output's scalar.
+   * WGSL of one element; the operands are values of their types' scalars, `p` has the parameters. The result is of the output's scalar.
    */
   readonly expression: string;
+  /** Functions of `functions.ts` that it calls. */
+  readonly calls?: readonly FunctionName[];
   readonly parameters?: Readonly<Record<string, Parameter>>;
 }
 
@@ -66,8 +64,8 @@ export const elementwiseKernel = <const Ops extends Served>(
   });
 
 /** The dispatch of elementwise work on at least one element. */
-function elementwise(work: Elementwise, { mostWorkgroups }: DeviceTraits): Dispatch {
-  const { name, output, inputs, expression, parameters = {} } = work;
+function elementwise(work: Elementwise, device: DeviceTraits): Dispatch {
+  const { name, output, inputs, expression, calls = [], parameters = {} } = work;
   const names = Object.keys(inputs);
   const layout = joinDimensions(
     output.shape,
@@ -77,31 +75,28 @@ function elementwise(work: Elementwise, { mostWorkgroups }: DeviceTraits): Dispa
   const count = output.place.size;
   const invocations = quads ? count / 4 : wordsOf(output.type, count);
   const operands = names.map((each) => `${each}: ${scalarOf(inputs[each].type)}`);
-  const code = `${packing}
-${functionsFor(expression)}
-fn compute(${operands.join(", ")}) -> ${scalarOf(output.type)} { return ${expression}; }
-${entry(64, quads ? quadBody(work, layout) : wordBody(work, layout))}`;
-  return {
-    name,
-    code,
-    bindings: [
-      ...names.map((each, at) => ({
-        name: `${each}_`,
-        of: inputs[each],
-        ...(quads && layout.strides[at].at(-1) === 1 ? { element: quadElement(inputs[each].type) } : {}),
-      })),
-      { name: "result", of: output, writes: true, ...(quads ? { element: quadElement(output.type) } : {}) },
-    ],
-    parameters: {
-      invocations,
-      count,
-      ...Object.fromEntries(names.map((each) => [`${each}Offset`, inputs[each].place.offset])),
-      ...listed("shape", layout.shape),
-      ...Object.assign({}, ...names.map((each, at) => listed(each, layout.strides[at]))),
-      ...parameters,
+  const arrays = names.map((each, at) =>
+    variable(`${each}_`, inputs[each], { element: quads && layout.strides[at].at(-1) === 1 ? "four" : "u32" }),
+  );
+  const compute = `fn compute(${operands.join(", ")}) -> ${scalarOf(output.type)} { return ${expression}; }`;
+  const result = variable("result", output, { writes: true, element: quads ? "four" : "u32" });
+  return invocationsOf(
+    {
+      name,
+      parts: [packing, functionsPart(...calls), { code: compute }, ...arrays, result],
+      parameters: {
+        invocations,
+        count,
+        ...Object.fromEntries(names.map((each) => [`${each}Offset`, inputs[each].place.offset])),
+        ...listed("shape", layout.shape),
+        ...Object.assign({}, ...names.map((each, at) => listed(each, layout.strides[at]))),
+        ...parameters,
+      },
+      count: invocations,
+      body: quads ? quadBody(work, layout, arrays) : wordBody(work, layout, arrays),
     },
-    workgroups: workgroupsFor(invocations, 64, mostWorkgroups),
-  };
+    device,
+  );
 }
 
 /** True if four elements of the output that lie together do so, or are one, in every operand. */
@@ -133,17 +128,16 @@ function places(names: readonly string[], rank: number, element: string, innermo
 }
 
 /** An invocation of four elements. */
-function quadBody({ output, inputs }: Elementwise, { shape, strides }: Layout): string {
+function quadBody({ output, inputs }: Elementwise, { shape, strides }: Layout, arrays: readonly Variable[]): string {
   const names = Object.keys(inputs);
   const innermost = strides.map((own) => own.at(-1)!);
   const loads: string[] = [];
   const elements = names.map((each, at) => {
-    const { type } = inputs[each];
     if (innermost[at] === 0) {
-      loads.push(`let one_${each} = ${read(type, `${each}_`, `at_${each}`)};`);
+      loads.push(`let one_${each} = ${arrays[at].load(`at_${each}`)};`);
       return Array.from({ length: 4 }, () => `one_${each}`);
     }
-    const quad = readQuad(type, `${each}_`, `at_${each}`, `words_${each}`);
+    const quad = readFour(inputs[each].type, arrays[at], `at_${each}`, `words_${each}`);
     loads.push(quad.load);
     return quad.elements;
   });
@@ -153,16 +147,16 @@ function quadBody({ output, inputs }: Elementwise, { shape, strides }: Layout): 
   ${places(names, shape.length, "4u * index", innermost)}
   ${loads.join("\n  ")}
   ${results.map((value, lane) => `let e${lane} = ${value};`).join("\n  ")}
-  result[index] = ${packQuad(output.type, ["e0", "e1", "e2", "e3"])};`;
+  result[index] = ${packFour(output.type, ["e0", "e1", "e2", "e3"])};`;
 }
 
 /** An invocation of a word. Behind the last element it is repeated, so that nothing else is read. */
-function wordBody({ output, inputs }: Elementwise, { shape }: Layout): string {
+function wordBody({ output, inputs }: Elementwise, { shape }: Layout, arrays: readonly Variable[]): string {
   const names = Object.keys(inputs);
   const size = perWord(output.type);
   const elements = Array.from({ length: size }, (_, at) => {
     const element = size === 1 ? "index" : `min(index * ${size}u + ${at}u, p.count - 1u)`;
-    const values = names.map((each) => read(inputs[each].type, `${each}_`, `at_${each}`));
+    const values = names.map((each, operand) => arrays[operand].load(`at_${each}`));
     return `var e${at}: ${scalarOf(output.type)};
   { ${places(names, shape.length, element)}
   e${at} = compute(${values.join(", ")}); }`;

@@ -12,19 +12,12 @@
  *
  * Where there is no norm and few columns, the workgroup is one team, and its lanes read what they need of the rows: nothing would be shared.
  *
- * The numbers, and what each trades. They follow from shapes and limits; none was measured on a GPU yet.
- *
- * | number             | more of it                                             | less of it                                   |
- * |--------------------|--------------------------------------------------------|----------------------------------------------|
- * | `variants`         | fewer rows that are computed for nothing               | fewer shaders to compile                     |
- * | `columns`          | a value of a row serves more products: at 4, reading four values takes workgroup memory as long as 16 multiplications, and both end together | fewer registers, more teams |
- * | `mostThreads`      | rows are brought in by fewer workgroups                | workgroups divide more evenly over a device  |
- * | `enoughWorkgroups` | small products keep more of a device busy              | rows are brought in by fewer workgroups      |
- * | `manyWorkgroups`   | a device's last workgroups end together                | rows stay for several turns                  |
- * | `mostLoads`        | chunks under way before the first product              | fewer registers                              |
- * | `mostTerms`        | the same                                               | shorter shaders                              |
+ * What its numbers trade is in `tuning.ts`. `variants` are the row counts that have a shader: more of them compute fewer rows for nothing, fewer are sooner
+ * compiled. With `columns` of 4, reading four values takes workgroup memory as long as 16 multiplications, and both end together.
  */
+import type { Tuning } from "../../../webgpu-kernels/tuning.js";
 import type { DeviceTraits } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { powerOfTwo, range } from "../../../webgpu-kernels/wgsl.js";
 
 /** Rows up to which they are computed so. */
 export const fewRows = 8;
@@ -33,12 +26,6 @@ export const fewRows = 8;
 export const columns = 4;
 
 const variants = [2, 4, fewRows] as const;
-const mostThreads = 256;
-const enoughWorkgroups = 96;
-const manyWorkgroups = 1024;
-const mostTurns = 8;
-const mostLoads = 24;
-const mostTerms = 256;
 
 /** Bytes of a vec4f. */
 const vectorBytes = 16;
@@ -73,15 +60,19 @@ export interface FewRowsDivision {
   readonly span: number;
 }
 
-export const powerOfTwo = (least: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, least)));
-
 /**
- * A team that is a workgroup: of at most 128 invocations with as many chunks each where there is such a number. Without subgroups it must be a power of two.
+ * A team that is a workgroup: of at most `mostAlone` invocations, whole subgroups, with as many chunks each where there is such a number. Without subgroups it must be a power of two.
  */
-export function aloneTeam(chunks: number, least: number, subgroup: number): readonly [threads: number, lanes: number] {
-  const even = [128, 96, 64, 32].find(
-    (lanes) => chunks % lanes === 0 && lanes >= least && (subgroup > 1 ? lanes % subgroup === 0 : lanes !== 96),
-  );
+export function aloneTeam(
+  chunks: number,
+  least: number,
+  subgroup: number,
+  mostAlone: number,
+): readonly [threads: number, lanes: number] {
+  const step = Math.max(32, subgroup);
+  const even = range(mostAlone / step)
+    .map((at) => mostAlone - at * step)
+    .find((lanes) => chunks % lanes === 0 && lanes >= least && (subgroup > 1 || powerOfTwo(lanes) === lanes));
   if (even !== undefined) return [even, even];
   const threads = Math.min(256, Math.max(64, least, 2 ** Math.floor(Math.log2(chunks))));
   return [threads, Math.min(threads, Math.max(least, powerOfTwo(chunks)))];
@@ -98,6 +89,7 @@ function manyTeams(
   lanes: number,
   subgroup: number,
   bytes: number,
+  { mostThreads, enoughWorkgroups }: Tuning["fewRows"],
 ): readonly [threads: number, lanes: number] {
   const counts = [mostThreads, mostThreads / 2].filter((threads) => threads >= lanes);
   const threads = counts.find(
@@ -107,7 +99,8 @@ function manyTeams(
 }
 
 /** The division of such a product. It fits every device. */
-export function divideFewRows(sizes: Sizes, { subgroup = 1, workgroupBytes }: DeviceTraits): FewRowsDivision {
+export function divideFewRows(sizes: Sizes, { subgroup = 1, workgroupBytes, tuning }: DeviceTraits): FewRowsDivision {
+  const { mostThreads, enoughWorkgroups, manyWorkgroups, mostTurns, mostLoads, mostTerms } = tuning.fewRows;
   const { m, n, chunk, chunks, hasNorm } = sizes;
   const rows = variants.find((count) => m <= count) ?? fewRows;
   const least = Math.max(32, subgroup);
@@ -115,8 +108,8 @@ export function divideFewRows(sizes: Sizes, { subgroup = 1, workgroupBytes }: De
   // Rows that are normalized, or serve many columns, are brought in for several teams. Without subgroups a team's sums take too much memory for more lanes.
   const isShared = hasNorm || subgroup === 1 || n * together >= enoughWorkgroups * columns * mostThreads;
   const [threads, lanes] = isShared
-    ? manyTeams(sizes, rows, together, subgroup, workgroupBytes)
-    : aloneTeam(chunks, least, subgroup);
+    ? manyTeams(sizes, rows, together, subgroup, workgroupBytes, tuning.fewRows)
+    : aloneTeam(chunks, least, subgroup, tuning.oneRow.mostAlone);
   const terms = columns * rows * (chunk / 4);
   const ahead = Math.max(1, Math.min(Math.ceil(chunks / lanes), mostLoads / columns, Math.floor(mostTerms / terms)));
   const workgroups = Math.ceil((n * lanes) / (threads * columns));

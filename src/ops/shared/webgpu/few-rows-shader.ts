@@ -3,10 +3,10 @@
  * called and do is in `few-rows-division.ts`; `few-rows.ts` puts the parts together.
  */
 import type { Operand } from "../../../graph/kernel.js";
-import { openOf, pack, perWord } from "../../../webgpu-kernels/wgsl.js";
+import type { ShaderPart } from "../../../webgpu-kernels/shader-part.js";
+import { openOf, pack, perWord, range } from "../../../webgpu-kernels/wgsl.js";
 import { columns, type FewRowsDivision, partsBytes, planeOf } from "./few-rows-division.js";
-import type { Piece, RowQuads, Weights } from "./product-operands.js";
-import { range } from "./product-tiles.js";
+import type { RowQuads, Weights } from "./product-operands.js";
 
 /** One product of few rows. Its result has n columns, or n / 2 where pairs of them are a gate and what it lets through. */
 export interface FewRowsProduct {
@@ -18,11 +18,11 @@ export interface FewRowsProduct {
   readonly left: RowQuads;
   readonly weights: Weights;
   /** Has `factorQuad`: what the normalized rows are multiplied by. */
-  readonly norm?: { readonly factor: Piece; readonly epsilon: number } | undefined;
+  readonly norm?: { readonly factor: ShaderPart; readonly epsilon: number } | undefined;
   /** Has `finish(batch, row, column, sum) -> f32`, for a column of the product. */
-  readonly finish: Piece;
+  readonly finish: ShaderPart;
   /** Has `gated(row, column, gate, up) -> f32`, for a column of the result; undefined where there is no gate. */
-  readonly gate?: Piece | undefined;
+  readonly gate?: ShaderPart | undefined;
   readonly output: Operand;
 }
 

@@ -9,8 +9,8 @@
  *
  * Several subgroups of a team, or invocations where there are no subgroups, meet in workgroup memory.
  */
+import { range } from "../../../webgpu-kernels/wgsl.js";
 import { columns, type FewRowsDivision } from "./few-rows-division.js";
-import { range } from "./product-tiles.js";
 
 /** Puts the sums `s0`, `s1`, … of all lanes together and stores them by `store(row, first, sums)`, columns from `base` on. */
 export function togetherCode({ rows, threads, lanes, turns }: FewRowsDivision, width: number): string {

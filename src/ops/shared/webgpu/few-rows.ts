@@ -3,12 +3,12 @@
  * dispatch, as it is for a single row, and reads each weight once. `few-rows-division.ts` says who does what; a norm is one number a row, which sums are
  * multiplied by at the end.
  */
+import { dispatchOf, variable } from "../../../webgpu-kernels/shader-part.js";
 import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { packing, perWord, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import { packing, perWord, unrolled, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
 import { columns, divideFewRows } from "./few-rows-division.js";
 import { type FewRowsProduct, FewRowsShader } from "./few-rows-shader.js";
 import { togetherCode } from "./few-rows-sums.js";
-import { range } from "./product-tiles.js";
 
 /** The dispatch of such a product. Elements of the output must not share words over rows. */
 export function fewRowsProduct(work: FewRowsProduct, device: DeviceTraits): Dispatch {
@@ -23,9 +23,7 @@ export function fewRowsProduct(work: FewRowsProduct, device: DeviceTraits): Disp
   const shader = new FewRowsShader(work, division, width);
   const isOnce = chunks <= lanes * ahead;
   const early = turns === 1 && isOnce;
-  const code = `${packing}
-${[left, weights, finish, norm?.factor, gate].map((piece) => piece?.functions ?? "").join("\n")}
-${shader.functions()}
+  const code = `${shader.functions()}
 @compute @workgroup_size(${threads}) fn main(
   @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32,
   ${width > 1 ? "@builtin(subgroup_invocation_id) own: u32," : ""}
@@ -36,9 +34,7 @@ ${shader.functions()}
   ${shader.bringIn()}
   ${turns === 1 ? "{ let base = first;" : `for (var turn = 0u; turn < ${turns}u; turn++) { let base = first + turn * ${teams * columns}u;`}
   ${early ? "" : shader.ownColumns("base")}
-  ${range(rows)
-    .map((row) => `var s${row} = vec4f();`)
-    .join(" ")}
+  ${unrolled(rows, (row) => `var s${row} = vec4f();`, " ")}
   ${
     isOnce
       ? `${early ? "" : shader.load("0u")}\n  ${shader.multiply()}`
@@ -50,26 +46,19 @@ ${shader.functions()}
   ${togetherCode(division, width)}
   }
 }`;
-  return {
+  return dispatchOf({
     name: `${name}${rows}`,
+    parts: [packing, left, weights, finish, norm?.factor, gate, variable("result", output, { writes: true })],
+    extensions: width > 1 ? ["subgroups"] : [],
     code,
-    bindings: [
-      ...[left, weights, finish, norm?.factor, gate].flatMap((piece) => piece?.bindings ?? []),
-      { name: "result", of: output, writes: true },
-    ],
     parameters: {
       k,
       resultOffset: output.place.offset,
-      ...left.parameters,
-      ...weights.parameters,
-      ...finish.parameters,
-      ...norm?.factor.parameters,
-      ...gate?.parameters,
       ...(norm === undefined ? {} : { epsilon: { float: norm.epsilon } }),
       ...(m < rows ? { m } : {}),
     },
     fixed: true,
     ...(m < rows ? { open: ["m"] } : {}),
     workgroups: workgroupsFor(Math.ceil(n / (columns * turns)), teams, device.mostWorkgroups),
-  };
+  });
 }

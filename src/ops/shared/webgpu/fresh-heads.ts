@@ -2,7 +2,7 @@
 import type { Operand } from "../../../graph/kernel.js";
 import { acceptsAttention } from "./attention.js";
 import { acceptsRows, type Heads, headsFrom, headsOf } from "./heads.js";
-import { isFloatType } from "./quads.js";
+import { isFloatType } from "../../../webgpu-kernels/wgsl.js";
 import type { WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { laidOnce, type Table } from "./tables.js";
 import { canTurn, type Turning } from "./turn-heads.js";

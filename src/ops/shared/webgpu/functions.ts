@@ -1,11 +1,12 @@
 /**
  * Functions of floats in WGSL, as exact as float32 asks and right for NaN and infinities, which shaders may otherwise take for absent:
- * the builtins' own errors are bounded only loosely. A kernel names what it calls; `functionsFor` finds the rest.
+ * the builtins' own errors are bounded only loosely. Whoever calls some says which: `functionsPart` declares them, and those that they call.
  */
+import type { ShaderPart } from "../../../webgpu-kernels/shader-part.js";
 import { scoreFunctions } from "./score-marks.js";
 
-/** Functions by name. What a text names is declared with it. */
-const functions: Readonly<Record<string, string>> = {
+/** Functions by name. */
+const functions = {
   ...scoreFunctions,
   isNan: `fn isNan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }`,
   isInfinite: `fn isInfinite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }`,
@@ -209,20 +210,34 @@ const functions: Readonly<Record<string, string>> = {
   else if (power < 182u) { size = mantissa << (power - 150u); }
   return select(size, 0u - size, (bits >> 31u) == 1u);
 }`,
+} as const;
+
+/** A function of the table. */
+export type FunctionName = keyof typeof functions;
+
+/** What they call of each other. */
+const calls: Readonly<Partial<Record<FunctionName, readonly FunctionName[]>>> = {
+  larger: ["isNan"],
+  smaller: ["isNan"],
+  exponential: ["isNan", "infinity"],
+  exponentialLess1: ["isNan", "exponential"],
+  logarithm: ["isNan", "notANumber", "infinity"],
+  sigmoid: ["exponential"],
+  softplus: ["isNan", "exponential", "logarithmOf1Plus"],
+  hyperbolicTangent: ["isNan"],
+  errorComplement: ["isNan", "exponential"],
+  errorFunction: ["isNan", "errorComplement"],
+  gelu: ["errorComplement"],
+  geluByTangent: ["hyperbolicTangent"],
+  reducedAngle: ["highProduct"],
+  sineAhead: ["isNan", "isInfinite", "notANumber", "reducedAngle", "sineNear0", "cosineNear0"],
+  sine: ["sineAhead"],
+  cosine: ["sineAhead"],
+  power: ["isNan", "isInfinite", "notANumber", "infinity", "exponential", "logarithm", "wholePower"],
+  weighedMean: ["notANumber"],
 };
 
-const known = new RegExp(`\\b(${Object.keys(functions).join("|")})\\(`, "g");
-
-/** Declarations of every function that a text calls, and of those that they call. */
-export function functionsFor(text: string): string {
-  const found = new Set<string>();
-  const visit = (each: string): void => {
-    for (const [, name] of each.matchAll(known))
-      if (!found.has(name)) {
-        found.add(name);
-        visit(functions[name]);
-      }
-  };
-  visit(text);
-  return [...found].map((name) => functions[name]).join("\n");
-}
+/** The part with these functions. */
+export const functionsPart = (...names: readonly FunctionName[]): ShaderPart => ({
+  uses: names.map((name) => ({ code: functions[name], uses: [functionsPart(...(calls[name] ?? []))] })),
+});

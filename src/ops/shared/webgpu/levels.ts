@@ -9,8 +9,8 @@ const halves: Readonly<Partial<Record<ElementType, "i32" | "u32">>> = { int4: "i
 export const isLevelType = (type: ElementType): boolean => halves[type] !== undefined || isShaderType(type);
 
 /** The element of an array at an index. */
-export function readLevel(type: ElementType, array: string, index: string): string {
+export function readLevel(type: ElementType, array: { at(index: string): string }, index: string): string {
   const scalar = halves[type];
   if (scalar === undefined) return read(type, array, index);
-  return `extractBits(bitcast<${scalar}>(${array}[(${index}) >> 3u]), 4u * ((${index}) & 7u), 4u)`;
+  return `extractBits(bitcast<${scalar}>(${array.at(`(${index}) >> 3u`)}), 4u * ((${index}) & 7u), 4u)`;
 }

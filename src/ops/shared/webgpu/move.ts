@@ -7,8 +7,9 @@ import {
   type WebgpuKernel,
   webgpuKernel,
 } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { entry, listed, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
-import type { Layout } from "../wasm/layout.js";
+import { invocationsOf, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
+import { listed } from "../../../webgpu-kernels/wgsl.js";
+import type { Layout } from "../rules/layout.js";
 import { movableType, type Units, unitsOf } from "./units.js";
 
 /** How one output is filled. */
@@ -18,8 +19,8 @@ export interface Filling {
   readonly units: Units;
   /** What units are taken from, one for each side of the units, by name. */
   readonly sources: Readonly<Record<string, Operand>>;
-  /** Operands that are looked at, as words. */
-  readonly indices?: Readonly<Record<string, Operand>>;
+  /** Operands that are looked at. */
+  readonly indices?: readonly Variable[];
   /**
    * WGSL that returns the unit number `index` of the output, a `Unit`. Its coordinates are `c0`, `c1`, …; `at_<source>` is what they lead to,
    * and `unitOf_<source>(at)` reads there.
@@ -31,10 +32,10 @@ export interface Filling {
 /** Operands that a dispatch binds at most, beside its output. */
 const mostOperands = 7;
 
-function accepts({ output, sources, indices = {} }: Filling): true | string {
+function accepts({ output, sources, indices = [] }: Filling): true | string {
   const type = movableType(output.type);
   if (type !== true) return type;
-  if (Object.keys(sources).length + Object.keys(indices).length > mostOperands)
+  if (Object.keys(sources).length + indices.length > mostOperands)
     return `there are more than ${mostOperands} operands`;
   if (!output.contiguous) return "the output has gaps";
   return output.place.offset === 0 ? true : "the output begins inside of its buffer";
@@ -76,8 +77,8 @@ export function copied(
 }
 
 /** The dispatch that fills an output of at least one element. */
-export function fill(filling: Filling, { mostWorkgroups }: DeviceTraits): Dispatch {
-  const { name, output, units, sources, indices = {}, value, parameters = {} } = filling;
+export function fill(filling: Filling, device: DeviceTraits): Dispatch {
+  const { name, output, units, sources, indices = [], value, parameters = {} } = filling;
   const { unit, bits, shape, count } = units;
   const names = Object.keys(sources);
   const perWord = unit === "element" ? 32 / bits : 1;
@@ -95,35 +96,36 @@ export function fill(filling: Filling, { mostWorkgroups }: DeviceTraits): Dispat
     { length: perWord },
     (_, at) => `((unitAt(min(index * ${perWord}u + ${at}u, p.count - 1u)) & ${2 ** bits - 1}u) << ${bits * at}u)`,
   );
-  return {
-    name,
-    code: `alias Unit = ${element};
-${names.map((each) => `fn unitOf_${each}(at: u32) -> Unit { return ${readUnit(units, `${each}_`)}; }`).join("\n")}
+  const arrays = names.map((each) => variable(`${each}_`, sources[each], { element }));
+  const result = variable("result", output, { writes: true, element });
+  const code = `alias Unit = ${element};
+${names.map((each, at) => `fn unitOf_${each}(at: u32) -> Unit { return ${readUnit(units, arrays[at])}; }`).join("\n")}
 fn unitAt(index: u32) -> Unit {
   var rest = index;
   ${[...coordinates, ...places].join("\n  ")}
   ${value}
-}
-${entry(64, `if (index >= p.words) { return; }\n  result[index] = ${unit === "element" ? parts.join(" | ") : "unitAt(index)"};`)}`,
-    bindings: [
-      ...names.map((each) => ({ name: `${each}_`, of: sources[each], element })),
-      ...Object.entries(indices).map(([each, of]) => ({ name: each, of })),
-      { name: "result", of: output, writes: true, element },
-    ],
-    parameters: {
-      words,
-      count,
-      ...listed("shape", shape),
-      ...Object.fromEntries(names.map((each, side) => [`${each}Offset`, units.offsets[side]])),
-      ...Object.assign({}, ...names.map((each, side) => listed(each, units.strides[side]))),
-      ...parameters,
+}`;
+  return invocationsOf(
+    {
+      name,
+      parts: [...arrays, ...indices, { code }, result],
+      parameters: {
+        words,
+        count,
+        ...listed("shape", shape),
+        ...Object.fromEntries(names.map((each, side) => [`${each}Offset`, units.offsets[side]])),
+        ...Object.assign({}, ...names.map((each, side) => listed(each, units.strides[side]))),
+        ...parameters,
+      },
+      count: words,
+      body: `if (index >= p.words) { return; }\n  result[index] = ${unit === "element" ? parts.join(" | ") : "unitAt(index)"};`,
     },
-    workgroups: workgroupsFor(words, 64, mostWorkgroups),
-  };
+    device,
+  );
 }
 
 /** The unit at `at` of an array. */
-function readUnit({ unit, bits }: Units, array: string): string {
-  if (unit !== "element") return `${array}[at]`;
-  return `extractBits(${array}[at / ${32 / bits}u], ${bits}u * (at % ${32 / bits}u), ${bits}u)`;
+function readUnit({ unit, bits }: Units, array: Variable): string {
+  if (unit !== "element") return array.at("at");
+  return `extractBits(${array.at(`at / ${32 / bits}u`)}, ${bits}u * (at % ${32 / bits}u), ${bits}u)`;
 }

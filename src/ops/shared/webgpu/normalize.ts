@@ -3,15 +3,14 @@
  * power of two and summed once more.
  */
 import type { Operand } from "../../../graph/kernel.js";
+import { dispatchOf, variable } from "../../../webgpu-kernels/shader-part.js";
 import {
-  type Binding,
   type DeviceTraits,
   type Dispatch,
   type Parameter,
   webgpuFamily,
 } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { pack, packing, perWord, read, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
-import { hasQuads, isFloatType, quadsOf } from "./quads.js";
+import { isFloatType, pack, packing, perWord, range, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
 import { workgroupReduction } from "./workgroup-reduction.js";
 
 /** One normalisation of the rows that the source consists of. */
@@ -94,52 +93,64 @@ export const normalization = webgpuFamily<Normalization>({
 function unitOf(job: Normalization): 1 | 2 | 4 {
   const walked = [job.source, job.skip, job.addend, job.sum, job.output];
   const factors = job.channels === undefined ? [job.scale, job.bias] : [];
-  if (job.size % 4 === 0 && [...walked, ...factors].every((operand) => operand === undefined || hasQuads(operand)))
+  if (job.size % 4 === 0 && [...walked, ...factors].every((operand) => operand === undefined || hasFours(operand)))
     return 4;
   return perWord(job.output.type) === 1 ? 1 : 2;
 }
+
+/** True if an operand without gaps can be read and written by fours: it begins and ends at one. */
+const hasFours = ({ contiguous, place }: Operand): boolean =>
+  contiguous && place.offset % 4 === 0 && place.size % 4 === 0;
 
 const lanes = ["x", "y", "z", "w"] as const;
 
 /** The dispatch of a normalisation. */
 export function normalize(job: Normalization, device: DeviceTraits): Dispatch {
-  const { name, source, size, skip, addend, sum, scale, bias, channels, output, mean, inverse, epsilon } = job;
+  const { name, source, size, skip, addend, sum, bias, channels, output, mean, inverse, epsilon } = job;
   const unit = unitOf(job);
   const units = size / unit;
   const rows = source.place.size / size;
   const threads = Math.max(Math.min(256, Math.max(32, 2 ** Math.ceil(Math.log2(units)))), device.subgroup ?? 0);
-  const parts = Array.from({ length: unit }, (_, at) => at);
+  const parts = range(unit);
+  const byFours = (each: string): boolean =>
+    unit === 4 && !["means", "inverses", ...(channels === undefined ? [] : ["factor", "shift"])].includes(each);
+  const operands = operandsOf(job);
+  const arrays = new Map(
+    operands.map(([each, operand]) => {
+      const writes = ["result", "total", "means", "inverses"].includes(each);
+      return [each, variable(each, operand, { writes, element: byFours(each) ? "four" : "u32" })];
+    }),
+  );
   const vector = (values: readonly string[]): string =>
     `vec4f(${lanes.map((_, at) => values[at] ?? "0.0").join(", ")})`;
   /** WGSL of a unit of elements of an operand as a vec4f. */
-  const load = (each: string, { type }: Operand, at: string): string =>
-    unit === 4 && isFloatType(type)
-      ? quadsOf(type).unpack(`${each}[(p.${each}Offset >> 2u) + ${at}]`)
-      : vector(parts.map((part) => read(type, each, `p.${each}Offset + (${at}) * ${unit}u + ${part}u`)));
+  const load = (each: string, at: string): string =>
+    unit === 4
+      ? arrays.get(each)!.loadFour(`(p.${each}Offset >> 2u) + ${at}`)
+      : vector(parts.map((part) => arrays.get(each)!.load(`p.${each}Offset + (${at}) * ${unit}u + ${part}u`)));
   const store = (each: string, { type }: Operand, at: string, value: string): string =>
-    unit === 4 && isFloatType(type)
-      ? `${each}[(p.${each}Offset >> 2u) + ${at}] = ${quadsOf(type).pack(value)};`
+    unit === 4
+      ? arrays.get(each)!.storeFour(`(p.${each}Offset >> 2u) + ${at}`, value)
       : `${each}[p.${each}Offset / ${unit}u + ${at}] = ${pack(
           type,
           parts.map((part) => `${value}.${lanes[part]}`),
         )};`;
-  const perChannel = (each: string, { type }: Operand): string =>
+  const perChannel = (each: string): string =>
     vector(
       parts.map((part) =>
-        read(type, each, `p.${each}Offset + (row % p.rowsApart) * p.perRow + (at * ${unit}u + ${part}u) / p.area`),
+        arrays
+          .get(each)!
+          .load(`p.${each}Offset + (row % p.rowsApart) * p.perRow + (at * ${unit}u + ${part}u) / p.area`),
       ),
     );
-  const factor = (each: string, operand: Operand): string =>
-    channels === undefined ? load(each, operand, "at") : perChannel(each, operand);
+  const factor = (each: string): string => (channels === undefined ? load(each, "at") : perChannel(each));
   const wantsMean = job.centered || mean !== undefined;
-  const code = `${packing}
-${workgroupReduction("sumOf", "sum", threads, device)}
-${workgroupReduction("maximumOf", "maximum", threads, device)}
+  const code = `
 const used = ${vector(parts.map(() => "1.0"))};
 fn valuesAt(row: u32, at: u32) -> vec4f {
-  var values = ${load("source", source, "row * p.units + at")};
-  ${skip === undefined ? "" : `values += ${load("skip", skip, "(row % p.skipRows) * p.units + at")};`}
-  ${addend === undefined ? "" : `values += ${load("addend", addend, "at")};`}
+  var values = ${load("source", "row * p.units + at")};
+  ${skip === undefined ? "" : `values += ${load("skip", "(row % p.skipRows) * p.units + at")};`}
+  ${addend === undefined ? "" : `values += ${load("addend", "at")};`}
   return values;
 }
 /** The mean of a row times a scale, and the sum of squares around what is taken away. */
@@ -185,8 +196,8 @@ fn moments(row: u32, local: u32, scale: f32) -> vec2f {
     let place = row * p.units + at;
     ${sum === undefined ? "" : store("total", sum, "place", "values")}
     var normal = (values * scale${job.centered ? " - found.x" : ""}) * inverse;
-    normal *= ${factor("factor", scale)};
-    ${bias === undefined ? "" : `normal += ${factor("shift", bias)};`}
+    normal *= ${factor("factor")};
+    ${bias === undefined ? "" : `normal += ${factor("shift")};`}
     ${store("result", output, "place", "normal")}
   }
   if (local == 0u) {
@@ -194,13 +205,6 @@ fn moments(row: u32, local: u32, scale: f32) -> vec2f {
     ${inverse === undefined ? "" : "inverses[p.inversesOffset + row] = bitcast<u32>(select(inverse * scale, 1.0 / sqrt(p.epsilon), isEqual));"}
   }
 }`;
-  const operands = operandsOf(job);
-  const written = new Set(["result", "total", "means", "inverses"]);
-  const words = new Set(["means", "inverses", ...(channels === undefined ? [] : ["factor", "shift"])]);
-  const bindings = operands.map(([each, operand]): Binding => {
-    const element = unit === 4 && !words.has(each) && isFloatType(operand.type) ? quadsOf(operand.type).element : "u32";
-    return { name: each, of: operand, element, writes: written.has(each) };
-  });
   const parameters: Record<string, Parameter> = {
     rows,
     units,
@@ -213,5 +217,16 @@ fn moments(row: u32, local: u32, scale: f32) -> vec2f {
     ...(channels === undefined ? {} : { rowsApart: channels.rows, perRow: channels.perRow, area: channels.area }),
     ...Object.fromEntries(operands.map(([each, { place }]) => [`${each}Offset`, place.offset])),
   };
-  return { name, code, bindings, parameters, workgroups: workgroupsFor(rows, 1, device.mostWorkgroups) };
+  return dispatchOf({
+    name,
+    parts: [
+      packing,
+      workgroupReduction("sumOf", "sum", threads, device),
+      workgroupReduction("maximumOf", "maximum", threads, device),
+      ...arrays.values(),
+    ],
+    code,
+    parameters,
+    workgroups: workgroupsFor(rows, 1, device.mostWorkgroups),
+  });
 }

@@ -3,10 +3,10 @@
  * rows that belong to one sample. Functions in WGSL; no dispatch. A batch that is not packed is the plain case of each.
  */
 import type { Operand } from "../../../graph/kernel.js";
+import type { ShaderPart } from "../../../webgpu-kernels/shader-part.js";
 import type { Dispatch, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { readIndex } from "../../../webgpu-kernels/wgsl.js";
-import type { AttentionWork, Part } from "./attention-parts.js";
-import { laidEachRun, type Table, tableBinding } from "./tables.js";
+import type { AttentionWork } from "./attention-parts.js";
+import { laidEachRun, type Table, tableVariable } from "./tables.js";
 
 /** A packed batch: the queries of all samples stand one sample behind the other, as the rows of one batch. */
 export interface Packed {
@@ -37,19 +37,19 @@ export const tokenAt = ({ packed }: Pick<AttentionWork, "packed">): string =>
   packed === undefined ? "row" : "(firstQuery(sample) + row)";
 
 /** `queriesOf(sample)`: how many a sample has; and `firstQuery(sample)`, where they begin, in a packed batch. */
-export function queriesPart({ query, packed }: Pick<AttentionWork, "query" | "packed">): Part {
+export function queriesPart({ query, packed }: Pick<AttentionWork, "query" | "packed">): ShaderPart {
   if (packed === undefined)
     return {
       code: "fn queriesOf(sample: u32) -> u32 { return p.queries; }",
-      bindings: [],
       parameters: { queries: query.rows },
     };
   const { starts, samples } = packed;
+  const array = tableVariable(starts);
   return {
+    uses: [array],
     code: `
-fn firstQuery(sample: u32) -> u32 { return u32(${readIndex(starts.operand.type, starts.array, "p.startsOffset + sample")}); }
+fn firstQuery(sample: u32) -> u32 { return u32(${array.loadIndex("p.startsOffset + sample")}); }
 fn queriesOf(sample: u32) -> u32 { return firstQuery(sample + 1u) - firstQuery(sample); }`,
-    bindings: [tableBinding(starts)],
     parameters: { queries: query.rows, samples, startsOffset: starts.offset },
   };
 }

@@ -6,12 +6,13 @@
  * Places in workgroup memory are written out where they are used, as sums and products of the invocation's index that cannot leave the array: for any
  * other place the compiler adds a bound, and then stores and loads one element at a time.
  */
-import type { DeviceTraits, Dispatch, SubgroupMatrix } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { packing } from "../../../webgpu-kernels/wgsl.js";
+import type { DeviceTraits, Dispatch, Extension, SubgroupMatrix } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { range } from "../../../webgpu-kernels/wgsl.js";
 import type { Eights } from "./product-operands.js";
-import { batchParameters, batchStarts, range, storedSums, type TileProduct } from "./product-tiles.js";
+import { gridProduct, matricesOf, type TileProduct } from "./product-tiles.js";
+import type { Tuning } from "../../../webgpu-kernels/tuning.js";
 
-/** A product whose pieces are read by eights, as `left` and as `weight`. */
+/** A product whose operands are read by eights, as `left` and as `weight`. */
 interface MatrixProduct extends Omit<TileProduct, "left" | "right"> {
   readonly left: Eights;
   readonly right: Eights;
@@ -38,17 +39,17 @@ const gap = 8;
 const mostStreamed = 64;
 
 /** Tried in this order. */
-const largeTiles: readonly MatrixTile[] = [
-  { rows: 128, columns: 128, depth: 32, down: 2, across: 2, slices: 1, ahead: 2, least: 96 },
+const largeTiles = ({ enoughMatrixTiles }: Tuning["manyRows"]): readonly MatrixTile[] => [
+  { rows: 128, columns: 128, depth: 32, down: 2, across: 2, slices: 1, ahead: 2, least: enoughMatrixTiles },
   { rows: 64, columns: 64, depth: 64, down: 2, across: 2, slices: 1, ahead: 1, least: 0 },
   { rows: 64, columns: 64, depth: 32, down: 2, across: 2, slices: 1, ahead: 2, least: 0 },
 ];
 
 /** What is on its way decides here: the fewer workgroups there are, the more each of them asks for. */
-const streamingTiles = (rows: number): readonly MatrixTile[] => [
-  { rows, columns: 32, depth: 128, down: 1, across: 2, slices: 2, ahead: 2, least: 160 },
-  { rows, columns: 32, depth: 256, down: 1, across: 2, slices: 4, ahead: 1, least: 96 },
-  { rows, columns: 32, depth: 128, down: 1, across: 2, slices: 4, ahead: 2, least: 96 },
+const streamingTiles = (rows: number, { manyStreams, enoughStreams }: Tuning["manyRows"]): readonly MatrixTile[] => [
+  { rows, columns: 32, depth: 128, down: 1, across: 2, slices: 2, ahead: 2, least: manyStreams },
+  { rows, columns: 32, depth: 256, down: 1, across: 2, slices: 4, ahead: 1, least: enoughStreams },
+  { rows, columns: 32, depth: 128, down: 1, across: 2, slices: 4, ahead: 2, least: enoughStreams },
   { rows, columns: 16, depth: 256, down: 1, across: 1, slices: 8, ahead: 1, least: 0 },
   { rows, columns: 16, depth: 128, down: 1, across: 1, slices: 8, ahead: 2, least: 0 },
 ];
@@ -63,10 +64,10 @@ const bytesOf = (tile: MatrixTile, { rows, columns }: SubgroupMatrix): number =>
 function tileFor(
   { m, n }: MatrixProduct,
   matrices: number,
-  { subgroupMatrix, workgroupBytes }: DeviceTraits,
+  { subgroupMatrix, workgroupBytes, tuning: { manyRows } }: DeviceTraits,
 ): MatrixTile | undefined {
   const streamed = Math.ceil(m / subgroupMatrix!.rows) * subgroupMatrix!.rows;
-  const fitting = (m <= mostStreamed ? streamingTiles(streamed) : largeTiles).filter(
+  const fitting = (m <= mostStreamed ? streamingTiles(streamed, manyRows) : largeTiles(manyRows)).filter(
     (tile) => bytesOf(tile, subgroupMatrix!) <= workgroupBytes,
   );
   const countOf = ({ rows, columns }: MatrixTile): number => Math.ceil(m / rows) * Math.ceil(n / columns) * matrices;
@@ -75,36 +76,23 @@ function tileFor(
 
 /** The dispatch of such a product; undefined where the device has no such matrices or the grid is too large. Elements of the output must not share words over rows. */
 export function matrixProduct(work: MatrixProduct, device: DeviceTraits): Dispatch | undefined {
-  const { name, m, n, k, batch, left, right, finish, output } = work;
-  const { subgroup, subgroupMatrix, mostWorkgroups } = device;
+  const { m, n } = work;
+  const { subgroup, subgroupMatrix } = device;
   if (subgroup === undefined || subgroupMatrix === undefined) return undefined;
-  const matrices = batch.reduce((product, { size }) => product * size, 1);
+  const matrices = matricesOf(work);
   const tile = tileFor(work, matrices, device);
   if (tile === undefined) return undefined;
-  const workgroups = [Math.ceil(n / tile.columns), Math.ceil(m / tile.rows), matrices] as const;
-  if (workgroups.some((count) => count > mostWorkgroups)) return undefined;
-  const stored = storedSums(output, n);
-  return {
-    name,
-    code: `${packing}
-${left.functions}
-${right.functions}
-${finish.functions}
-${matrixCode(tile, subgroupMatrix, subgroup, { left, right }, batchStarts(batch), stored.store("sums"))}`,
-    bindings: [...left.bindings, ...right.bindings, ...finish.bindings, stored.binding],
-    parameters: {
-      m,
-      n,
-      k,
-      resultOffset: output.place.offset,
-      ...batchParameters(batch),
-      ...left.parameters,
-      ...right.parameters,
-      ...finish.parameters,
-    },
-    workgroups: [...workgroups],
-  };
+  return gridProduct(
+    work,
+    [Math.ceil(n / tile.columns), Math.ceil(m / tile.rows), matrices],
+    (starts, store) => matrixCode(tile, subgroupMatrix, subgroup, work, starts, store("sums")),
+    device,
+    matrixExtensions,
+  );
 }
+
+/** What shaders need that multiply matrices of float16 in subgroups. */
+export const matrixExtensions: readonly Extension[] = ["subgroups", "f16", "chromium_experimental_subgroup_matrix"];
 
 /** The WGSL types of both operands' matrices and of their sums. */
 export const matrixTypes = ({ rows, columns, depth }: SubgroupMatrix): Record<"left" | "right" | "sums", string> => ({

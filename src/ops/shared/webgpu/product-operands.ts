@@ -1,24 +1,20 @@
 /**
  * How products on WebGPU read their operands: a row's values along the inner dimension k, four at a time, or in chunks of one load. Each operand is
- * a piece of a shader: functions, bindings and parameters. The pieces know no path; `p.k` is the product's.
+ * a part of a shader. The parts know no path; `p.k` is the product's.
  */
 import type { Operand } from "../../../graph/kernel.js";
-import type {
-  Binding,
-  Dispatch,
-  Parameter,
-  WebgpuRecorder,
-  OperandForm,
-} from "../../../webgpu-kernels/webgpu-kernel.js";
-import { entry, pack, packing, perWord, read, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
-import { isFloatType, quadsOf } from "./quads.js";
-
-/** A part of a shader. */
-export interface Piece {
-  readonly functions: string;
-  readonly bindings: readonly Binding[];
-  readonly parameters: Readonly<Record<string, Parameter>>;
-}
+import { invocationsOf, type ShaderPart, variable } from "../../../webgpu-kernels/shader-part.js";
+import type { DeviceTraits, Dispatch, OperandForm, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
+import {
+  type FloatType,
+  fourOf,
+  isFloatType,
+  pack,
+  packing,
+  perWord,
+  range,
+  unrolled,
+} from "../../../webgpu-kernels/wgsl.js";
 
 /** Strides of a matrix, in elements. */
 interface Strides {
@@ -30,7 +26,7 @@ interface Strides {
 }
 
 /**
- * A piece with `${name}Quad(start, row, k) -> vec4f`: the values of a row at k to k + 3, 0 from p.k on. `start` is where a matrix of the batch
+ * A part with `${name}Quad(start, row, k) -> vec4f`: the values of a row at k to k + 3, 0 from p.k on. `start` is where a matrix of the batch
  * begins; k is a multiple of 4.
  */
 export function stridedQuads(
@@ -38,31 +34,29 @@ export function stridedQuads(
   operand: Operand,
   strides: Strides,
   sizes: { rows: number; k: number },
-): Piece {
+): ShaderPart {
   const { type, place } = operand;
   if (!isFloatType(type)) throw new RangeError(`${type} is no type of products`);
   const steps = [sizes.rows === 1 ? 0 : strides.row, ...strides.batch, place.offset, sizes.k];
   const byFours = strides.k === 1 && steps.every((step) => step % 4 === 0);
-  const quads = quadsOf(type);
-  const functions = byFours
+  const array = variable(name, operand, { element: byFours ? "four" : "u32" });
+  const code = byFours
     ? `
 fn ${name}Quad(start: u32, row: u32, k: u32) -> vec4f {
   if (k >= p.k) { return vec4f(); }
-  let words = ${name}[(p.${name}Offset + start + row * p.${name}Row + k) >> 2u];
-  return ${quads.unpack("words")};
+  let words = ${array.at(`(p.${name}Offset + start + row * p.${name}Row + k) >> 2u`)};
+  return ${fourOf(type).unpack("words")};
 }`
     : `
 fn ${name}Quad(start: u32, row: u32, k: u32) -> vec4f {
   let at = p.${name}Offset + start + row * p.${name}Row + k * p.${name}K;
   var values = vec4f();
-  ${[0, 1, 2, 3]
-    .map((i) => `if (k + ${i}u < p.k) { values.${"xyzw"[i]} = ${read(type, name, `at + ${i}u * p.${name}K`)}; }`)
-    .join("\n  ")}
+  ${unrolled(4, (i) => `if (k + ${i}u < p.k) { values.${"xyzw"[i]} = ${array.load(`at + ${i}u * p.${name}K`)}; }`)}
   return values;
 }`;
   return {
-    functions,
-    bindings: [{ name, of: operand, element: byFours ? quads.element : "u32" }],
+    code,
+    uses: [array],
     parameters: {
       [`${name}Offset`]: place.offset,
       [`${name}Row`]: strides.row,
@@ -71,8 +65,8 @@ fn ${name}Quad(start: u32, row: u32, k: u32) -> vec4f {
   };
 }
 
-/** Rows as a piece with `${name}Quad`, and with `${name}Eight(row, k)` where a load of 16 bytes brings eight values. */
-export interface RowQuads extends Piece {
+/** Rows as a part with `${name}Quad`, and with `${name}Eight(row, k)` where a load of 16 bytes brings eight values. */
+export interface RowQuads extends ShaderPart {
   /** The eight of what `${name}Eight` brought, as two vec4f; undefined where there is no such function. */
   readonly eight: ((loaded: string) => readonly [string, string]) | undefined;
 }
@@ -88,36 +82,37 @@ export function rowQuads(
   const steps = [sizes.rows === 1 ? 0 : strides.row, place.offset, sizes.k];
   if (!isFloatType(type) || perWord(type) !== 2 || strides.k !== 1 || steps.some((step) => step % 8 !== 0))
     return { ...stridedQuads(name, operand, { ...strides, batch: [] }, sizes), eight: undefined };
-  const quads = quadsOf(type);
+  const { unpack } = fourOf(type);
+  const array = variable(name, operand, { element: "vec4<u32>" });
   return {
-    functions: `
+    uses: [array],
+    code: `
 fn ${name}Eight(row: u32, k: u32) -> vec4u {
   if (k >= p.k) { return vec4u(); }
-  return ${name}[(p.${name}Offset + row * p.${name}Row + k) >> 3u];
+  return ${array.at(`(p.${name}Offset + row * p.${name}Row + k) >> 3u`)};
 }
 fn ${name}Quad(start: u32, row: u32, k: u32) -> vec4f {
   let eight = ${name}Eight(row, k);
   let words = select(eight.xy, eight.zw, (k & 4u) != 0u);
-  return ${quads.unpack("words")};
+  return ${unpack("words")};
 }`,
-    bindings: [{ name, of: operand, element: "vec4<u32>" }],
     parameters: { [`${name}Offset`]: place.offset, [`${name}Row`]: strides.row },
-    eight: (loaded) => [quads.unpack(`${loaded}.xy`), quads.unpack(`${loaded}.zw`)],
+    eight: (loaded) => [unpack(`${loaded}.xy`), unpack(`${loaded}.zw`)],
   };
 }
 
 /**
- * A piece that reads eight float16 of a row at a time in two steps, between which the loads are on their way: `${name}Loaded(start, row, k)` asks for those from k on, a
+ * A part that reads eight float16 of a row at a time in two steps, between which the loads are on their way: `${name}Loaded(start, row, k)` asks for those from k on, a
  * multiple of 8, and has the WGSL type `loaded`. From p.k on those of a left operand are 0, and others any numbers.
  */
-export interface Eights extends Piece {
+export interface Eights extends ShaderPart {
   readonly loaded: string;
   /** The eight of what came, as four words. */
   halves(loaded: string): string;
 }
 
 /** Eights whose loads bring them as they are. */
-const asLoaded = (piece: Piece): Eights => ({ ...piece, loaded: "vec4u", halves: (loaded) => loaded });
+const asLoaded = (part: ShaderPart): Eights => ({ ...part, loaded: "vec4u", halves: (loaded) => loaded });
 
 /** The eights of an operand: as they lie where it is float16 in such eights, else of the quads that `stridedQuads` reads. */
 export function stridedHalves(
@@ -130,22 +125,24 @@ export function stridedHalves(
   const steps = [sizes.rows === 1 ? 0 : strides.row, ...strides.batch, place.offset, sizes.k];
   if (type !== "float16" || strides.k !== 1 || steps.some((step) => step % 8 !== 0))
     return halvesOfQuads(name, stridedQuads(name, operand, strides, sizes));
+  const array = variable(name, operand, { element: "vec4<u32>" });
   return asLoaded({
-    functions: `
+    uses: [array],
+    code: `
 fn ${name}Loaded(start: u32, row: u32, k: u32) -> vec4u {
   if (k >= p.k) { return vec4u(); }
-  return ${name}[(p.${name}Offset + start + row * p.${name}Row + k) >> 3u];
+  return ${array.at(`(p.${name}Offset + start + row * p.${name}Row + k) >> 3u`)};
 }`,
-    bindings: [{ name, of: operand, element: "vec4<u32>" }],
     parameters: { [`${name}Offset`]: place.offset, [`${name}Row`]: strides.row },
   });
 }
 
-/** A piece that reads quads, by eights. */
-const halvesOfQuads = (name: string, piece: Piece): Eights =>
+/** A part that reads quads, by eights. */
+const halvesOfQuads = (name: string, part: ShaderPart): Eights =>
   asLoaded({
-    ...piece,
-    functions: `${piece.functions}
+    uses: [part],
+    extensions: ["f16"],
+    code: `
 fn ${name}Loaded(start: u32, row: u32, k: u32) -> vec4u {
   let first = bitcast<vec2u>(vec4<f16>(${name}Quad(start, row, k)));
   return vec4u(first, bitcast<vec2u>(vec4<f16>(${name}Quad(start, row, k + 4u))));
@@ -153,10 +150,10 @@ fn ${name}Loaded(start: u32, row: u32, k: u32) -> vec4u {
   });
 
 /**
- * Weights whose rows run along k, one for each column of the result. The piece has `weightQuad` as above, and `weightChunk(row, chunk)`: what one
+ * Weights whose rows run along k, one for each column of the result. The part has `weightQuad` as above, and `weightChunk(row, chunk)`: what one
  * load brings.
  */
-export interface Weights extends Piece {
+export interface Weights extends ShaderPart {
   /** The same by eights, where float16 holds the values. */
   readonly halves: Eights | undefined;
   /** Values of a chunk. */
@@ -180,7 +177,7 @@ export function dotOf(weights: Weights, chunk: string, values: readonly string[]
 }
 
 /** Elements that 16 bytes hold. */
-const perLoad = (type: "float32" | "float16" | "bfloat16"): number => 4 * perWord(type);
+const perLoad = (type: FloatType): number => 4 * perWord(type);
 
 /** B as weights whose rows run along k: as it lies, in a form of its own where it is constant, or undefined. */
 export function floatWeights(
@@ -197,49 +194,50 @@ export function floatWeights(
   if (!b.constant || k === 0 || n === 0) return undefined;
   const chunks = Math.ceil(k / chunk);
   const form = recorder.form([b], `rows along k, from strides ${alongK} and ${row}`, n * chunks * 16, (of) =>
-    rowsAlongK(b, of, { row, alongK, n, k, words: chunks * 4 }, recorder.device.mostWorkgroups),
+    rowsAlongK(b, of, { row, alongK, n, k, words: chunks * 4 }, recorder.device),
   );
   return laidWeights(type, form, { start: 0, row: chunks, k });
 }
 
 function laidWeights(
-  type: "float32" | "float16" | "bfloat16",
+  type: FloatType,
   of: Operand | OperandForm,
   { start, row, k }: { readonly start: number; readonly row: number; readonly k: number },
 ): Weights {
   const chunk = perLoad(type);
-  const quads = quadsOf(type);
+  const { unpack } = fourOf(type);
   const parts = chunk === 4 ? [""] : [".xy", ".zw"];
-  const bindings = [{ name: "weight", of, element: "vec4<u32>" }];
-  const parameters = { weightStart: start, weightRow: row };
-  const chunkAt = `
-fn weightChunk(row: u32, chunk: u32) -> vec4u { return weight[p.weightStart + row * p.weightRow + chunk]; }`;
+  const weight = variable("weight", of, { element: "vec4<u32>" });
+  const chunkAt: ShaderPart = {
+    uses: [weight],
+    code: `
+fn weightChunk(row: u32, chunk: u32) -> vec4u { return ${weight.at("p.weightStart + row * p.weightRow + chunk")}; }`,
+    parameters: { weightStart: start, weightRow: row },
+  };
   return {
     chunk,
     chunks: Math.ceil(k / chunk),
-    quads: (words) => parts.map((part) => quads.unpack(`${words}${part}`)),
+    quads: (words) => parts.map((part) => unpack(`${words}${part}`)),
     scale: () => undefined,
-    functions: `${chunkAt}
+    uses: [chunkAt],
+    code: `
 fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
   if (k >= p.k) { return vec4f(); }
   let chunk = weightChunk(row, k / ${chunk}u);
   ${chunk === 4 ? "let words = chunk;" : "let words = select(chunk.xy, chunk.zw, (k & 4u) != 0u);"}
-  return ${quads.unpack("words")};
+  return ${unpack("words")};
 }`,
     halves:
       type === "float16"
         ? asLoaded({
-            functions: `${chunkAt}
+            uses: [chunkAt],
+            code: `
 fn weightLoaded(start: u32, row: u32, k: u32) -> vec4u {
   if (k >= p.k) { return vec4u(); }
   return weightChunk(row, k >> 3u);
 }`,
-            bindings,
-            parameters,
           })
         : undefined,
-    bindings,
-    parameters,
   };
 }
 
@@ -248,29 +246,27 @@ function rowsAlongK(
   b: Operand,
   form: OperandForm,
   { row, alongK, n, k, words }: Record<"row" | "alongK" | "n" | "k" | "words", number>,
-  mostWorkgroups: number,
+  device: DeviceTraits,
 ): Dispatch {
   const each = perWord(b.type);
-  const values = Array.from({ length: each }, (_, at) => `valueAt(n, word * ${each}u + ${at}u)`);
-  return {
-    name: "rowsAlongK",
-    code: `${packing}
-fn valueAt(n: u32, k: u32) -> f32 {
+  const source = variable("source", b);
+  const rows = variable("rows", form, { writes: true });
+  const valueAt = `fn valueAt(n: u32, k: u32) -> f32 {
   if (k >= p.k) { return 0.0; }
-  return ${read(b.type, "source", "p.offset + n * p.row + k * p.alongK")};
-}
-${entry(
-  64,
-  `if (index >= p.n * p.words) { return; }
+  return ${source.load("p.offset + n * p.row + k * p.alongK")};
+}`;
+  const values = range(each).map((at) => `valueAt(n, word * ${each}u + ${at}u)`);
+  return invocationsOf(
+    {
+      name: "rowsAlongK",
+      parts: [packing, source, rows, { code: valueAt }],
+      parameters: { offset: b.place.offset, row, alongK, n, k, words },
+      count: n * words,
+      body: `if (index >= p.n * p.words) { return; }
   let n = index % p.n;
   let word = index / p.n;
-  rows[n * p.words + word] = ${pack(b.type, values)};`,
-)}`,
-    bindings: [
-      { name: "source", of: b },
-      { name: "rows", of: form, writes: true },
-    ],
-    parameters: { offset: b.place.offset, row, alongK, n, k, words },
-    workgroups: workgroupsFor(n * words, 64, mostWorkgroups),
-  };
+  ${rows.set("n * p.words + word", pack(b.type, values))}`,
+    },
+    device,
+  );
 }

@@ -1,11 +1,11 @@
 /**
- * Products of a batch's rows, more than are streamed one by one and fewer than fill tiles: a workgroup has all rows and a few columns of the result,
+ * Products in slices of k (split-K) of a batch's rows, more than are streamed one by one and fewer than fill tiles: a workgroup has all rows and a few columns of the result,
  * and its invocations divide k into slices, so that weights are streamed once by as many as keep a device busy. Sums of the slices are put together at
  * the end.
  */
 import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { packing } from "../../../webgpu-kernels/wgsl.js";
-import { batchParameters, batchStarts, range, storedSums, type TileProduct } from "./product-tiles.js";
+import { range } from "../../../webgpu-kernels/wgsl.js";
+import { gridProduct, matricesOf, type TileProduct } from "./product-tiles.js";
 
 /** Rows up to which products are computed so. */
 const mostRows = 64;
@@ -35,39 +35,19 @@ const narrow = ({ rows, depth, lines, slices }: Slices): Slices => ({
   slices: 2 * slices,
 });
 
-/** Workgroups that keep a device busy. */
-const enoughWorkgroups = 96;
-
 /** The dispatch of such a product; undefined where rows are too many. Elements of the output must not share words over rows. */
-export function sliceProduct(work: TileProduct, { mostWorkgroups }: DeviceTraits): Dispatch | undefined {
-  const { name, m, n, k, batch, left, right, finish, output } = work;
+export function sliceProduct(work: TileProduct, device: DeviceTraits): Dispatch | undefined {
+  const { m, n } = work;
   const wide = forRows.find(({ rows }) => m <= rows);
   if (wide === undefined || m > mostRows) return undefined;
-  const matrices = batch.reduce((product, { size }) => product * size, 1);
-  const form = Math.ceil(n / wide.columns) * matrices >= enoughWorkgroups ? wide : narrow(wide);
-  const workgroups = [Math.ceil(n / form.columns), matrices] as const;
-  if (workgroups.some((count) => count > mostWorkgroups)) return undefined;
-  const stored = storedSums(output, n);
-  return {
-    name,
-    code: `${packing}
-${left.functions}
-${right.functions}
-${finish.functions}
-${sliceCode(form, batchStarts(batch), stored.store("sums"))}`,
-    bindings: [...left.bindings, ...right.bindings, ...finish.bindings, stored.binding],
-    parameters: {
-      m,
-      n,
-      k,
-      resultOffset: output.place.offset,
-      ...batchParameters(batch),
-      ...left.parameters,
-      ...right.parameters,
-      ...finish.parameters,
-    },
-    workgroups: [...workgroups],
-  };
+  const matrices = matricesOf(work);
+  const form = Math.ceil(n / wide.columns) * matrices >= device.tuning.manyRows.enoughSlices ? wide : narrow(wide);
+  return gridProduct(
+    work,
+    [Math.ceil(n / form.columns), matrices],
+    (starts, store) => sliceCode(form, starts, store("sums")),
+    device,
+  );
 }
 
 function sliceCode({ rows, columns, depth, lines, slices }: Slices, starts: string, store: string): string {

@@ -3,10 +3,9 @@
  * workgroup memory, k by k; the next ones are loaded while these are multiplied.
  */
 import type { Operand } from "../../../graph/kernel.js";
-import type { Binding, DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { listed, pack, packing, perWord } from "../../../webgpu-kernels/wgsl.js";
-import type { Piece } from "./product-operands.js";
-import { isFloatType, quadsOf } from "./quads.js";
+import { dispatchOf, type ShaderPart, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
+import type { DeviceTraits, Dispatch, Extension } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { isFloatType, listed, pack, packing, perWord, range, unrolled } from "../../../webgpu-kernels/wgsl.js";
 
 /** A dimension of a batch: its size, and from one matrix to the next in both operands. */
 export interface BatchDimension {
@@ -22,11 +21,11 @@ export interface TileProduct {
   readonly k: number;
   readonly batch: readonly BatchDimension[];
   /** Has `leftQuad`. */
-  readonly left: Piece;
+  readonly left: ShaderPart;
   /** Has `weightQuad`. */
-  readonly right: Piece;
+  readonly right: ShaderPart;
   /** Has `finish(batch, row, column, sum) -> f32`. */
-  readonly finish: Piece;
+  readonly finish: ShaderPart;
   readonly output: Operand;
 }
 
@@ -44,13 +43,8 @@ const tiles: readonly Tile[] = [
   { edge: 32, quads: 1, depth: 16 },
 ];
 
-/** Tiles that keep a device busy. */
-const enoughTiles = 96;
-
 const countOf = ({ m, n }: { readonly m: number; readonly n: number }, edge: number, batch: number): number =>
   Math.ceil(m / edge) * Math.ceil(n / edge) * batch;
-
-export const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
 
 /** The places of a batch's matrices, as WGSL: `leftStart` and `rightStart` of matrix `batch`. */
 export const batchStarts = (batch: readonly BatchDimension[]): string => `
@@ -83,70 +77,93 @@ export const batchParameters = (batch: readonly BatchDimension[]): Readonly<Reco
   }) as Record<string, number>;
 
 /** How four sums of a row are finished and stored, at `batch`, `row` and `column`: a statement of WGSL, and what it writes. */
-export function storedSums(output: Operand, n: number): { readonly binding: Binding; store(sums: string): string } {
+function storedSums(output: Operand, n: number, sums: string): { readonly result: Variable; readonly store: string } {
   const { type, place } = output;
   if (!isFloatType(type)) throw new RangeError(`${type} is no type of products`);
   const byFours = n % 4 === 0 && place.offset % 4 === 0;
   const each = perWord(type);
-  const value = (sums: string, at: number): string =>
-    `finish(batch, row, min(column + ${at}u, p.n - 1u), ${sums}[${at}u])`;
-  const words = (sums: string): string =>
-    range(4 / each)
-      .map((word) => {
-        const values = range(each).map((part) => value(sums, word * each + part));
-        return `if (column + ${word * each}u < p.n) { result[(at + ${word * each}u) / ${each}u] = ${pack(type, values)}; }`;
-      })
-      .join("\n      ");
-  const quad = (sums: string): string =>
-    `let values = vec4f(${range(4)
-      .map((at) => value(sums, at))
-      .join(", ")});
-      result[at >> 2u] = ${quadsOf(type).pack("values")};`;
+  const result = variable("result", output, { writes: true, element: byFours ? "four" : "u32" });
+  const value = (at: number): string => `finish(batch, row, min(column + ${at}u, p.n - 1u), ${sums}[${at}u])`;
+  const words = (): string =>
+    unrolled(
+      4 / each,
+      (word) =>
+        `if (column + ${word * each}u < p.n) { result[(at + ${word * each}u) / ${each}u] = ${pack(
+          type,
+          range(each).map((part) => value(word * each + part)),
+        )}; }`,
+      "\n      ",
+    );
+  const quad = (): string => `let values = vec4f(${unrolled(4, value, ", ")});
+      ${result.storeFour("at >> 2u", "values")}`;
   return {
-    binding: { name: "result", of: output, writes: true, element: byFours ? quadsOf(type).element : "u32" },
-    store: (sums) => `let at = p.resultOffset + (batch * p.m + row) * p.n + column;
-      ${byFours ? quad(sums) : words(sums)}`,
+    result,
+    store: `let at = p.resultOffset + (batch * p.m + row) * p.n + column;
+      ${byFours ? quad() : words()}`,
   };
 }
 
-/** The dispatch of such a product; a reason where the grid is too large. Elements of the output must not share words over rows. */
-export function tileProduct(work: TileProduct, { mostWorkgroups }: DeviceTraits): Dispatch | undefined {
+/** Matrices of a batch. */
+export const matricesOf = ({ batch }: Pick<TileProduct, "batch">): number =>
+  batch.reduce((product, { size }) => product * size, 1);
+
+/** The dispatch of a product over a grid: `main` is written from what finds `leftStart` and `rightStart`, and from what stores four sums. */
+export function gridProduct(
+  work: TileProduct,
+  workgroups: Dispatch["workgroups"],
+  main: (starts: string, store: (sums: string) => string) => string,
+  { mostWorkgroups }: DeviceTraits,
+  extensions: readonly Extension[] = [],
+): Dispatch | undefined {
   const { name, m, n, k, batch, left, right, finish, output } = work;
-  const matrices = batch.reduce((product, { size }) => product * size, 1);
+  if (!isFloatType(output.type) || workgroups.some((count) => count !== undefined && count > mostWorkgroups))
+    return undefined;
+  const { result } = storedSums(output, n, "sums");
+  return dispatchOf({
+    name,
+    parts: [packing, left, right, finish, result],
+    extensions,
+    code: main(batchStarts(batch), (sums) => storedSums(output, n, sums).store),
+    parameters: { m, n, k, resultOffset: output.place.offset, ...batchParameters(batch) },
+    workgroups,
+  });
+}
+
+/** The dispatch of such a product; undefined where the grid is too large. Elements of the output must not share words over rows. */
+export function tileProduct(work: TileProduct, device: DeviceTraits): Dispatch | undefined {
+  const { m, n } = work;
+  const matrices = matricesOf(work);
+  const { enoughTiles } = device.tuning.manyRows;
   const tile = tiles.find(({ edge }) => countOf(work, edge, matrices) >= enoughTiles) ?? tiles.at(-1)!;
   const { edge, quads, depth } = tile;
   const workgroups = [Math.ceil(n / edge), Math.ceil(m / edge), matrices] as const;
-  if (!isFloatType(output.type) || workgroups.some((count) => count > mostWorkgroups)) return undefined;
   const threads = (edge * depth) / 8;
   const wide = edge / 4; // vectors of a tile for one k
   const side = wide / quads; // invocations along an edge
   const along = range(quads);
   const four = range(4);
-  const stored = storedSums(output, n);
-  const stores = along.flatMap((row) =>
-    four.flatMap((line) =>
-      along.map(
-        (column) => `{
+  const stores = (store: (sums: string) => string): readonly string[] =>
+    along.flatMap((row) =>
+      four.flatMap((line) =>
+        along.map(
+          (column) => `{
     let row = group.y * ${edge}u + ${row * side * 4}u + y * 4u + ${line}u;
     let column = group.x * ${edge}u + ${column * side * 4}u + x * 4u;
     if (row < p.m && column < p.n) {
-      ${stored.store(`c${row}_${column}_${line}`)}
+      ${store(`c${row}_${column}_${line}`)}
     }
   }`,
+        ),
       ),
-    ),
-  );
-  const code = `${packing}
-${left.functions}
-${right.functions}
-${finish.functions}
+    );
+  const code = (starts: string, store: (sums: string) => string): string => `
 var<workgroup> leftTile: array<vec4f, ${depth * wide}>;
 var<workgroup> rightTile: array<vec4f, ${depth * wide}>;
 @compute @workgroup_size(${threads}) fn main(
   @builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32,
 ) {
   let batch = group.z;
-  ${batchStarts(batch)}
+  ${starts}
   let isLeft = local < ${threads / 2}u;
   let mine = local % ${threads / 2}u;
   let alongK = (mine % ${depth / 4}u) * 4u;
@@ -179,7 +196,7 @@ var<workgroup> rightTile: array<vec4f, ${depth * wide}>;
     }
     workgroupBarrier();
   }
-  ${stores.join("\n  ")}
+  ${stores(store).join("\n  ")}
 }
 fn leftSquare(start: u32, row: u32, last: u32, k: u32) -> mat4x4f {
   return mat4x4f(${four.map((at) => `leftQuad(start, min(row + ${at}u, last), k)`).join(", ")});
@@ -187,20 +204,5 @@ fn leftSquare(start: u32, row: u32, last: u32, k: u32) -> mat4x4f {
 fn rightSquare(start: u32, row: u32, last: u32, k: u32) -> mat4x4f {
   return mat4x4f(${four.map((at) => `weightQuad(start, min(row + ${at}u, last), k)`).join(", ")});
 }`;
-  return {
-    name,
-    code,
-    bindings: [...left.bindings, ...right.bindings, ...finish.bindings, stored.binding],
-    parameters: {
-      m,
-      n,
-      k,
-      resultOffset: output.place.offset,
-      ...batchParameters(batch),
-      ...left.parameters,
-      ...right.parameters,
-      ...finish.parameters,
-    },
-    workgroups: [...workgroups],
-  };
+  return gridProduct(work, workgroups, code, device);
 }

@@ -10,16 +10,16 @@ import {
   webgpuFamily,
   type WebgpuRecorder,
 } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { perWord, read } from "../../../webgpu-kernels/wgsl.js";
+import { type ShaderPart, variable } from "../../../webgpu-kernels/shader-part.js";
+import { isFloatType, perWord } from "../../../webgpu-kernels/wgsl.js";
 import { elementWords } from "./element-words.js";
 import { matrixProduct } from "./product-matrices.js";
 import { fewRowsProduct } from "./few-rows.js";
 import { fewRows } from "./few-rows-division.js";
-import { floatWeights, type Piece, rowQuads, stridedHalves, stridedQuads, type Weights } from "./product-operands.js";
-import { rowProduct } from "./product-rows.js";
+import { floatWeights, rowQuads, stridedHalves, stridedQuads, type Weights } from "./product-operands.js";
 import { sliceProduct } from "./product-slices.js";
 import { type BatchDimension, batchParameters, batchStarts, tileProduct, type TileProduct } from "./product-tiles.js";
-import { isFloatType } from "./quads.js";
+import { rowProjection } from "./projection-rows.js";
 
 /** One (batched) product: output = alpha · a · b + beta · addend. Strides in elements. */
 interface Product {
@@ -56,8 +56,17 @@ interface Finish {
 /** Sums as they are. */
 export const plain: Finish = { alpha: 1, beta: 1 };
 
-/** The piece with `finish(batch, row, column, sum)`. */
-export function finishing({ alpha, beta, addend, residual }: Finish): Piece {
+/** Sums with a bias for each column, and a residual for each element of n columns. */
+export const added = (bias: Operand | undefined, residual: Operand | undefined, n: number): Finish => ({
+  ...plain,
+  addend: bias && { operand: bias, row: 0, column: 1 },
+  residual: residual && { operand: residual, row: n, column: 1 },
+});
+
+/** The part with `finish(batch, row, column, sum)`. */
+export function finishing({ alpha, beta, addend, residual }: Finish): ShaderPart {
+  const addends = addend && variable("addend", addend.operand);
+  const residuals = residual && variable("residual", residual.operand);
   const place = (name: string): string => `p.${name}Offset + row * p.${name}Row + column * p.${name}Column`;
   const placed = (name: string, given: Addend | undefined): Record<string, number> =>
     given === undefined
@@ -65,16 +74,12 @@ export function finishing({ alpha, beta, addend, residual }: Finish): Piece {
       : { [`${name}Offset`]: given.operand.place.offset, [`${name}Row`]: given.row, [`${name}Column`]: given.column };
   const terms = [
     alpha === 1 ? "sum" : "p.alpha * sum",
-    ...(addend === undefined
-      ? []
-      : [`${beta === 1 ? "" : "p.beta * "}${read(addend.operand.type, "addend", place("addend"))}`]),
-    ...(residual === undefined ? [] : [read(residual.operand.type, "residual", place("residual"))]),
+    ...(addends === undefined ? [] : [`${beta === 1 ? "" : "p.beta * "}${addends.load(place("addend"))}`]),
+    ...(residuals === undefined ? [] : [residuals.load(place("residual"))]),
   ];
   return {
-    functions: `fn finish(batch: u32, row: u32, column: u32, sum: f32) -> f32 { return ${terms.join(" + ")}; }`,
-    bindings: Object.entries({ addend, residual }).flatMap(([name, given]) =>
-      given === undefined ? [] : [{ name, of: given.operand }],
-    ),
+    uses: [addends, residuals],
+    code: `fn finish(batch: u32, row: u32, column: u32, sum: f32) -> f32 { return ${terms.join(" + ")}; }`,
     parameters: {
       ...(alpha === 1 ? {} : { alpha: { float: alpha } }),
       ...(addend === undefined || beta === 1 ? {} : { beta: { float: beta } }),
@@ -117,8 +122,10 @@ function fast(work: Product, recorder: WebgpuRecorder): Dispatch | undefined {
     return fewRowsProduct({ name: "productOfRows", m, n, k, left, weights, finish, output }, recorder.device);
   }
   const left = stridedQuads("left", a, { row: aRow, k: aK, batch: batch.map((each) => each.left) }, { rows: m, k });
-  if (weights !== undefined && m === 1)
-    return rowProduct({ name: "productOfRows", n, k, left, weights, finish, output }, recorder.device);
+  if (weights !== undefined && m === 1) {
+    const dispatch = oneRow({ name: "productOfRows", n, k, left, weights, output }, work.finish, recorder.device);
+    if (dispatch !== undefined) return dispatch;
+  }
   if (weights === undefined && matrices * m * n * k < smallWork) return undefined;
   const strides = { row: bN, k: bK, batch: batch.map((each) => each.right) };
   const common = { m, n, k, batch, finish, output };
@@ -137,10 +144,21 @@ function fast(work: Product, recorder: WebgpuRecorder): Dispatch | undefined {
   );
 }
 
+/** The product of one row; undefined where sums are finished in another way than with a bias and a residual, or the row is too long. */
+function oneRow(
+  work: Omit<Parameters<typeof rowProjection>[0], "bias" | "addend">,
+  { alpha, beta, addend, residual }: Finish,
+  device: DeviceTraits,
+): Dispatch | undefined {
+  const isPlain = alpha === 1 && beta === 1;
+  if (!isPlain || [addend, residual].some((given) => given !== undefined && given.column !== 1)) return undefined;
+  return rowProjection({ ...work, bias: addend?.operand, addend: residual?.operand }, device);
+}
+
 /** The product element by element: any strides, any sizes. */
 function anyProduct(work: Product, { device }: WebgpuRecorder): Dispatch {
   const { a, b, m, n, k, aRow, aK, bK, bN, batch, output } = work;
-  const finish = finishing(work.finish);
+  const [left, right] = [variable("left", a), variable("right", b)];
   const body = `
   let column = element % p.n;
   let row = (element / p.n) % p.m;
@@ -150,7 +168,7 @@ function anyProduct(work: Product, { device }: WebgpuRecorder): Dispatch {
   rightStart += p.rightOffset + column * p.rightRow;
   var sum = 0.0;
   for (var k = 0u; k < p.k; k++) {
-    sum += ${read(a.type, "left", "leftStart + k * p.leftK")} * ${read(b.type, "right", "rightStart + k * p.rightK")};
+    sum += ${left.load("leftStart + k * p.leftK")} * ${right.load("rightStart + k * p.rightK")};
   }
   return finish(batch, row, column, sum);`;
   const offsets = { leftOffset: a.place.offset, rightOffset: b.place.offset };
@@ -159,12 +177,11 @@ function anyProduct(work: Product, { device }: WebgpuRecorder): Dispatch {
     {
       name: "productByElements",
       output,
-      functions: finish.functions,
       body,
-      bindings: [{ name: "left", of: a }, { name: "right", of: b }, ...finish.bindings],
-      parameters: { m, n, k, ...offsets, ...strides, ...batchParameters(batch), ...finish.parameters },
+      parts: [left, right, finishing(work.finish)],
+      parameters: { m, n, k, ...offsets, ...strides, ...batchParameters(batch) },
     },
-    device.mostWorkgroups,
+    device,
   );
 }
 
@@ -200,11 +217,7 @@ export function recordBlocks(
   recorder: WebgpuRecorder,
 ): void {
   const m = a.place.size / k;
-  const finish = finishing({
-    ...plain,
-    addend: bias && { operand: bias, row: 0, column: 1 },
-    residual: residual && { operand: residual, row: n, column: 1 },
-  });
+  const finish = finishing(added(bias, residual, n));
   const { device } = recorder;
   if (m > 1 && m <= fewRows) {
     const left = rowQuads("left", a, { row: k, k: 1 }, { rows: m, k });
@@ -213,12 +226,11 @@ export function recordBlocks(
   const left = stridedQuads("left", a, { row: k, k: 1, batch: [] }, { rows: m, k });
   const common = { m, n, k, left, finish, output };
   const many = { ...common, batch: [], right: weights };
+  const one = { name: "blocksOfRows", n, k, left, weights, bias, addend: residual, output };
   const dispatch =
-    m === 1
-      ? rowProduct({ ...common, name: "blocksOfRows", weights }, device)
-      : (blocksInMatrices({ ...common, a, weights }, device) ??
-        sliceProduct({ ...many, name: "blocksInSlices" }, device) ??
-        tileProduct({ ...many, name: "blocksInTiles" }, device));
+    (m === 1 ? rowProjection(one, device) : blocksInMatrices({ ...common, a, weights }, device)) ??
+    sliceProduct({ ...many, name: "blocksInSlices" }, device) ??
+    tileProduct({ ...many, name: "blocksInTiles" }, device);
   recorder.dispatch(dispatch ?? unreachable(`a grid for ${m} rows and ${n} columns`));
 }
 

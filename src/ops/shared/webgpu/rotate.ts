@@ -1,19 +1,9 @@
 /** Rotary embedding on WebGPU: one invocation a word of the output, each element from its pair and the angles of its token's position. */
 import type { Operand } from "../../../graph/kernel.js";
-import type { Binding, DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
-import {
-  entry,
-  pack,
-  packing,
-  perWord,
-  read,
-  readIndex,
-  workgroupsFor,
-  wordsOf,
-} from "../../../webgpu-kernels/wgsl.js";
+import { invocationsOf, variable } from "../../../webgpu-kernels/shader-part.js";
+import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { isFloatType, pack, packing, perWord, range, wordsOf } from "../../../webgpu-kernels/wgsl.js";
 import { acceptsRows, type Heads } from "./heads.js";
-
-const floats = new Set(["float32", "float16", "bfloat16"]);
 
 /** Where the positions of tokens come from. */
 export interface Positions {
@@ -42,29 +32,31 @@ interface Rotation {
 /** True, or why operands are not turned on the device. */
 export function acceptsRotation(source: Operand, output: Operand, tables: readonly Operand[]): true | string {
   for (const { type } of [source, output, ...tables])
-    if (!floats.has(type) || type !== source.type) return `there is no kernel for ${type} beside ${source.type}`;
+    if (!isFloatType(type) || type !== source.type) return `there is no kernel for ${type} beside ${source.type}`;
   if (!output.contiguous) return "the output has gaps";
   if (tables.some(({ contiguous }) => !contiguous)) return "angles have gaps";
   return acceptsRows(source);
 }
 
 /** The dispatch of a rotation. */
-export function rotationDispatch(rotation: Rotation, { mostWorkgroups }: DeviceTraits): Dispatch {
+export function rotationDispatch(rotation: Rotation, device: DeviceTraits): Dispatch {
   const { source, output, cos, sin, positions, interleaved } = rotation;
   const { type, batch, heads, rows, size } = source;
   const pairs = cos.shape.at(-1)!;
   const count = batch * heads * rows * size;
   const byHeads = output.head >= output.row;
-  const perWordOf = perWord(type);
+  const per = perWord(type);
+  const values = variable("source", source.of, { type });
+  const [cosines, sines] = [variable("cosines", cos, { type }), variable("sines", sin, { type })];
+  const indices = positions?.indices && variable("positions", positions.indices);
   const position = (): string => {
     if (positions === undefined) return "let angle = (sample * p.rows + token) * p.pairs;";
     const entryOf = "p.positionOffset + sample * p.positionSample + token * p.positionToken";
-    const { indices } = positions;
-    return `var position = ${indices === undefined ? "0" : readIndex(indices.type, "positions", entryOf)} + bitcast<i32>(p.positionAdd)${positions.counts ? " + i32(token)" : ""};
+    return `var position = ${indices === undefined ? "0" : indices.loadIndex(entryOf)} + bitcast<i32>(p.positionAdd)${positions.counts ? " + i32(token)" : ""};
   if (position < 0) { position += i32(p.tableRows); }
   let angle = u32(position) * p.pairs;`;
   };
-  const code = `${packing}
+  const code = `
 fn valueAt(element: u32) -> f32 {
   let at = element % p.size;
   let row = element / p.size;
@@ -74,59 +66,49 @@ fn valueAt(element: u32) -> f32 {
       : "let head = row % p.heads; let token = (row / p.heads) % p.rows; let sample = row / (p.rows * p.heads);"
   }
   let start = p.sourceOffset + sample * p.sourceSample + head * p.sourceHead + token * p.sourceRow;
-  let own = ${read(type, "source", "start + at")};
+  let own = ${values.load("start + at")};
   if (at >= 2u * p.pairs) { return own; }
   ${
     interleaved
       ? "let pair = at / 2u; let isSecond = (at & 1u) == 1u; let other = at ^ 1u;"
       : "let isSecond = at >= p.pairs; let pair = select(at, at - p.pairs, isSecond); let other = select(at + p.pairs, pair, isSecond);"
   }
-  let partner = ${read(type, "source", "start + other")};
+  let partner = ${values.load("start + other")};
   ${position()}
-  let c = ${read(type, "cosines", "p.cosOffset + angle + pair")};
-  let s = ${read(type, "sines", "p.sinOffset + angle + pair")};
+  let c = ${cosines.load("p.cosOffset + angle + pair")};
+  let s = ${sines.load("p.sinOffset + angle + pair")};
   return select(c * own - s * partner, s * partner + c * own, isSecond);
-}
-${entry(
-  64,
-  `  if (index >= p.words) { return; }
-  ${Array.from({ length: perWordOf }, (_, at) => `let e${at} = valueAt(min(index * ${perWordOf}u + ${at}u, p.count - 1u));`).join("\n  ")}
-  result[index] = ${pack(
-    type,
-    Array.from({ length: perWordOf }, (_, at) => `e${at}`),
-  )};`,
-)}`;
-  const bindings: Binding[] = [
-    { name: "result", of: output.of, writes: true },
-    { name: "source", of: source.of },
-    { name: "cosines", of: cos },
-    { name: "sines", of: sin },
-  ];
-  if (positions?.indices !== undefined) bindings.push({ name: "positions", of: positions.indices });
+}`;
   const words = wordsOf(type, count);
-  return {
-    name: "rotate",
-    code,
-    bindings,
-    parameters: {
-      words,
-      count,
-      heads,
-      rows,
-      size,
-      pairs,
-      tableRows: cos.shape[0],
-      sourceOffset: source.offset,
-      sourceSample: source.sample,
-      sourceHead: source.head,
-      sourceRow: source.row,
-      cosOffset: cos.place.offset,
-      sinOffset: sin.place.offset,
-      positionOffset: positions?.indices?.place.offset ?? 0,
-      positionSample: positions?.sample ?? 0,
-      positionToken: positions?.token ?? 0,
-      positionAdd: positions?.add ?? 0,
+  const each = range(per).map((at) => `e${at}`);
+  return invocationsOf(
+    {
+      name: "rotate",
+      parts: [packing, values, cosines, sines, indices, { code }, variable("result", output.of, { writes: true })],
+      count: words,
+      body: `  if (index >= p.words) { return; }
+  ${each.map((name, at) => `let ${name} = valueAt(min(index * ${per}u + ${at}u, p.count - 1u));`).join("\n  ")}
+  result[index] = ${pack(type, each)};`,
+      parameters: {
+        words,
+        count,
+        heads,
+        rows,
+        size,
+        pairs,
+        tableRows: cos.shape[0],
+        sourceOffset: source.offset,
+        sourceSample: source.sample,
+        sourceHead: source.head,
+        sourceRow: source.row,
+        cosOffset: cos.place.offset,
+        sinOffset: sin.place.offset,
+        positionOffset: positions?.indices?.place.offset ?? 0,
+        positionSample: positions?.sample ?? 0,
+        positionToken: positions?.token ?? 0,
+        positionAdd: positions?.add ?? 0,
+      },
     },
-    workgroups: workgroupsFor(words, 64, mostWorkgroups),
-  };
+    device,
+  );
 }

@@ -4,20 +4,9 @@
  */
 import type { Operand } from "../../../graph/kernel.js";
 import type { Dispatch, Parameter, Temporary, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
-import {
-  entry,
-  isShaderType,
-  listed,
-  pack,
-  packing,
-  perWord,
-  read,
-  scalarOf,
-  wordsOf,
-  workgroupsFor,
-} from "../../../webgpu-kernels/wgsl.js";
-import { joinDimensions, type Layout, productOf } from "../wasm/layout.js";
-import { functionsFor } from "./functions.js";
+import { invocationsOf, type ShaderPart, variable } from "../../../webgpu-kernels/shader-part.js";
+import { isShaderType, listed, pack, packing, perWord, scalarOf, wordsOf } from "../../../webgpu-kernels/wgsl.js";
+import { joinDimensions, type Layout, productOf } from "../rules/layout.js";
 
 /** A number that a row is brought to. */
 interface Phase {
@@ -41,8 +30,8 @@ export interface RowWork {
   /** WGSL of the result from `m0`, `m1`, …; where every element is made anew, of `x` too. */
   readonly result: string;
   readonly parameters?: Readonly<Record<string, Parameter>>;
-  /** Functions that the phases and the result call, beside those of `functions.ts`. */
-  readonly functions?: string;
+  /** Parts that the phases and the result call. */
+  readonly uses?: readonly ShaderPart[];
 }
 
 /** True, or why the work cannot be done. */
@@ -98,16 +87,11 @@ const inFlight = 4;
 const declared = (phases: readonly Phase[], type: string): readonly string[] =>
   phases.map((_, at) => `m${at}: ${type}`);
 
-/** Code that all forms share: places, elements, and each phase's term and combination as functions. */
-function commonCode(work: RowWork, { kept, along }: Rows): string {
-  const { input, phases, functions = "" } = work;
+/** What all forms share: places, elements, and each phase's term and combination as functions. */
+function commonPart(work: RowWork, { kept, along }: Rows): ShaderPart {
+  const { input, phases, uses = [] } = work;
   const scalar = scalarOf(input.type);
-  const texts = phases.flatMap(({ initial, term, combine, run }) => [
-    initial,
-    term,
-    combine("a", "b"),
-    run?.combine("a", "b") ?? "",
-  ]);
+  const source = variable("source", input);
   const phaseFunctions = phases.map(({ initial, term, combine, run }, at) => {
     const before = declared(phases.slice(0, at), scalar);
     const given = ["k: u32", "start: u32", ...before].join(", ");
@@ -126,13 +110,13 @@ fn part${at}(${given.replace("k: u32", "part: u32")}) -> ${scalar} {
   return a;
 }`;
   });
-  return `${packing}
-${functionsFor([...texts, work.result, functions].join(" "))}
-${functions}
-${placeFunction("kept", kept)}
+  return {
+    uses: [packing, ...uses, source],
+    code: `${placeFunction("kept", kept)}
 ${placeFunction("along", along)}
-fn elementAt(start: u32, k: u32) -> ${scalar} { return ${read(input.type, "source", "start + alongPlace(k)")}; }
-${phaseFunctions.join("\n")}`;
+fn elementAt(start: u32, k: u32) -> ${scalar} { return ${source.load("start + alongPlace(k)")}; }
+${phaseFunctions.join("\n")}`,
+  };
 }
 
 /** The number of parts of a phase: elements, or runs of them. */
@@ -216,16 +200,21 @@ export function reduceRows(work: RowWork, recorder: WebgpuRecorder): Dispatch {
     output.type,
     elements.map((at) => `e${at}`),
   )}; }`;
-  return {
-    name,
-    code: `${commonCode(work, rows)}${sideBySide ? "" : togetherCode(phases, scalar, size)}\n${entry(size, body)}`,
-    bindings: [
-      { name: "source", of: input },
-      { name: "result", of: output, writes: true },
-    ],
-    parameters: { ...rowParameters(work, rows), words },
-    workgroups: workgroupsFor(sideBySide ? words : words * size, size, recorder.device.mostWorkgroups),
-  };
+  return invocationsOf(
+    {
+      name,
+      parts: [
+        commonPart(work, rows),
+        sideBySide ? undefined : { code: togetherCode(phases, scalar, size) },
+        variable("result", output, { writes: true }),
+      ],
+      parameters: { ...rowParameters(work, rows), words },
+      count: sideBySide ? words : words * size,
+      size,
+      body,
+    },
+    recorder.device,
+  );
 }
 
 /** Records the dispatches that make every element of rows anew. */
@@ -244,7 +233,7 @@ export function mapRows(work: RowWork, recorder: WebgpuRecorder): void {
 }
 
 /** A workgroup for each row, which lies in whole words of the output. */
-function mapWholeRows(work: RowWork, rows: Rows, { device: { mostWorkgroups } }: WebgpuRecorder): Dispatch {
+function mapWholeRows(work: RowWork, rows: Rows, { device }: WebgpuRecorder): Dispatch {
   const { name, input, output, phases, result } = work;
   const size = sizeFor(rows.length);
   const scalar = scalarOf(input.type);
@@ -266,40 +255,40 @@ function mapWholeRows(work: RowWork, rows: Rows, { device: { mostWorkgroups } }:
       elements.map((at) => `e${at}`),
     )};
   }`;
-  return {
-    name,
-    code: `${commonCode(work, rows)}${togetherCode(phases, scalar, size)}\n${entry(size, body)}`,
-    bindings: [
-      { name: "source", of: input },
-      { name: "result", of: output, writes: true },
-    ],
-    parameters: { ...rowParameters(work, rows), words: rows.length / per },
-    workgroups: workgroupsFor(rows.count * size, size, mostWorkgroups),
-  };
+  return invocationsOf(
+    {
+      name,
+      parts: [
+        commonPart(work, rows),
+        { code: togetherCode(phases, scalar, size) },
+        variable("result", output, { writes: true }),
+      ],
+      parameters: { ...rowParameters(work, rows), words: rows.length / per },
+      count: rows.count * size,
+      size,
+      body,
+    },
+    device,
+  );
 }
 
 /** The numbers of each row, into memory for the next dispatch. */
-function rowNumbers(
-  work: RowWork,
-  rows: Rows,
-  numbers: Temporary,
-  { device: { mostWorkgroups } }: WebgpuRecorder,
-): Dispatch {
-  const { name, input, phases } = work;
+function rowNumbers(work: RowWork, rows: Rows, numbers: Temporary, { device }: WebgpuRecorder): Dispatch {
+  const { name, phases } = work;
   const body = `if (index >= p.rows) { return; }
   let start = p.offset + keptPlace(index);
   ${phases.map(aloneCode).join("\n  ")}
   ${phases.map((_, at) => `numbers[index * ${phases.length}u + ${at}u] = bitcast<u32>(m${at});`).join("\n  ")}`;
-  return {
-    name,
-    code: `${commonCode(work, rows)}\n${entry(64, body)}`,
-    bindings: [
-      { name: "source", of: input },
-      { name: "numbers", of: numbers, writes: true },
-    ],
-    parameters: rowParameters(work, rows),
-    workgroups: workgroupsFor(rows.count, 64, mostWorkgroups),
-  };
+  return invocationsOf(
+    {
+      name,
+      parts: [commonPart(work, rows), variable("numbers", numbers, { writes: true })],
+      parameters: rowParameters(work, rows),
+      count: rows.count,
+      body,
+    },
+    device,
+  );
 }
 
 /** Every element by the numbers of its row, a word an invocation. */
@@ -307,11 +296,12 @@ function mapByNumbers(
   work: RowWork,
   rows: Rows,
   numbers: Temporary,
-  { device: { mostWorkgroups } }: WebgpuRecorder,
+  { device }: WebgpuRecorder,
   shape: readonly number[],
 ): Dispatch {
   const { name, input, output, axes, phases, result } = work;
   const scalar = scalarOf(input.type);
+  const source = variable("source", input);
   const words = wordsOf(output.type, output.place.size);
   const elements = Array.from({ length: perWord(output.type) }, (_, at) => at);
   let rowStep = 1;
@@ -329,7 +319,7 @@ function mapByNumbers(
       (at) => `var e${at}: ${scalarOf(output.type)};
   { let element = min(index * ${elements.length}u + ${at}u, p.count - 1u);
     let row = rowPlace(element);
-    let x = ${read(input.type, "source", "p.offset + elementPlace(element)")};
+    let x = ${source.load("p.offset + elementPlace(element)")};
     ${phases.map((_, each) => `let m${each} = bitcast<${scalar}>(numbers[row * ${phases.length}u + ${each}u]);`).join(" ")}
     e${at} = ${result}; }`,
     )
@@ -338,28 +328,30 @@ function mapByNumbers(
     output.type,
     elements.map((at) => `e${at}`),
   )};`;
-  return {
-    name,
-    code: `${packing}
-${functionsFor(`${result} ${work.functions ?? ""}`)}
-${work.functions ?? ""}
-${placeFunction("element", walk(layout.strides[0]))}
-${placeFunction("row", walk(layout.strides[1]))}
-${entry(64, body)}`,
-    bindings: [
-      { name: "source", of: input },
-      { name: "numbers", of: numbers },
-      { name: "result", of: output, writes: true },
-    ],
-    parameters: {
-      words,
-      count: output.place.size,
-      length: rows.length,
-      offset: input.place.offset,
-      ...placeParameters("element", walk(layout.strides[0])),
-      ...placeParameters("row", walk(layout.strides[1])),
-      ...work.parameters,
+  const [elementWalk, rowWalk] = layout.strides.map(walk);
+  return invocationsOf(
+    {
+      name,
+      parts: [
+        packing,
+        ...(work.uses ?? []),
+        { code: `${placeFunction("element", elementWalk)}\n${placeFunction("row", rowWalk)}` },
+        source,
+        variable("numbers", numbers),
+        variable("result", output, { writes: true }),
+      ],
+      parameters: {
+        words,
+        count: output.place.size,
+        length: rows.length,
+        offset: input.place.offset,
+        ...placeParameters("element", elementWalk),
+        ...placeParameters("row", rowWalk),
+        ...work.parameters,
+      },
+      count: words,
+      body,
     },
-    workgroups: workgroupsFor(words, 64, mostWorkgroups),
-  };
+    device,
+  );
 }

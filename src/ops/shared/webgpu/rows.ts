@@ -5,9 +5,10 @@
 import type { Operand } from "../../../graph/kernel.js";
 import { type ElementType, traitsOf } from "../../../tensor/element-type.js";
 import { sameNumbers } from "../../../tensor/view.js";
-import type { Binding, DeviceTraits, Dispatch, Temporary } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { dispatchOf, type ShaderPart, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
+import type { DeviceTraits, Dispatch, Temporary } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { entry, listed, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
-import { ownTable, type Table, tableBinding } from "./tables.js";
+import { ownTable, type Table, tableVariable } from "./tables.js";
 
 /** Where elements lie: in what, from where on, how far apart. Counted in elements. */
 export interface RowsPlace {
@@ -89,31 +90,33 @@ export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): reado
         return `${at} * p.${side}${axis} + `;
       })
       .join("") + "inner";
-  const written = pairs.map(({ suffix }) =>
-    writeUnit(
-      unit,
-      `moved${suffix}`,
-      `t + p.writeOffset${suffix}`,
-      source === undefined ? `${unitElement(unit)}()` : unitAt(unit, `source${suffix}`, `f + p.readOffset${suffix}`),
-    ),
+  const targets = pairs.map(({ suffix, ...own }) =>
+    variable(`moved${suffix}`, own.target.of, { writes: true, element: writtenElement(unit) }),
   );
+  const sources = pairs.map(
+    ({ suffix, ...own }) => own.source && variable(`source${suffix}`, own.source.of, { element: unitElement(unit) }),
+  );
+  const written = pairs.map(({ suffix }, at) => {
+    const own = sources[at];
+    return writeUnit(
+      unit,
+      targets[at].name,
+      `t + p.writeOffset${suffix}`,
+      own === undefined ? `${unitElement(unit)}()` : unitAt(unit, own, `f + p.readOffset${suffix}`),
+    );
+  });
   const body = `
   if (index >= p.count) { return; }
   ${lines.join("\n  ")}
   ${source === undefined ? "" : `let f = ${place("read")};`}
   let t = ${place("write")};
   ${beside === undefined ? written[0] : `if (group.z == 0u) { ${written[0]} } else { ${written[1]} }`}`;
-  const bindings: Binding[] = pairs.flatMap(({ suffix, ...own }) => [
-    { name: `moved${suffix}`, of: own.target.of, writes: true, element: writtenElement(unit) },
-    ...(own.source === undefined ? [] : [{ name: `source${suffix}`, of: own.source.of, element: unitElement(unit) }]),
-  ]);
-  if (starts !== undefined) bindings.push(...startsPart(starts).bindings);
   const [x, y] = workgroupsFor(count, 64, mostWorkgroups);
   return [
-    {
+    dispatchOf({
       name,
-      code: `${starts === undefined ? "" : startsPart(starts).code}${entry(64, body)}`,
-      bindings,
+      parts: [...targets, ...sources, starts && startsPart(starts)],
+      code: entry(64, body),
       parameters: {
         count,
         ...listed(
@@ -134,10 +137,9 @@ export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): reado
             [`writeOffset${suffix}`, units(own.target.offset)],
           ]),
         ),
-        ...(starts === undefined ? {} : startsPart(starts).parameters),
       },
       workgroups: [x, y, pairs.length],
-    },
+    }),
   ];
 }
 
@@ -190,10 +192,10 @@ export const unitElement = (unit: number): string => (unit === 16 ? "vec4<u32>" 
 export const writtenElement = (unit: number): string => (unit < 4 ? "atomic<u32>" : unitElement(unit));
 
 /** Unit `at` of an array that is read: the bits of one, alone in a word where it is smaller. */
-export function unitAt(unit: number, array: string, at: string): string {
-  if (unit >= 4) return `${array}[${at}]`;
+export function unitAt(unit: number, array: Variable, at: string): string {
+  if (unit >= 4) return array.at(at);
   const perWord = 4 / unit;
-  return `extractBits(${array}[(${at}) / ${perWord}u], ${8 * unit}u * ((${at}) % ${perWord}u), ${8 * unit}u)`;
+  return `extractBits(${array.at(`(${at}) / ${perWord}u`)}, ${8 * unit}u * ((${at}) % ${perWord}u), ${8 * unit}u)`;
 }
 
 /** Writes a unit at `at` of an array. */
@@ -207,38 +209,32 @@ export function writeUnit(unit: number, array: string, at: string, value: string
 }
 
 /** `rowFrom(sample, row)`: the row of the target for a row of the source, as a part of a shader. */
-export const startsPart = (
-  starts: Starts,
-): {
-  readonly code: string;
-  readonly bindings: readonly Binding[];
-  readonly parameters: Readonly<Record<string, number>>;
-} => ({
-  code: startCode(starts),
-  bindings: [tableBinding(startTable(starts))],
-  parameters: {
-    startOffset: startTable(starts).offset,
-    startStep: starts.step,
-    startAdd: starts.add,
-    wrapsAt: starts.wrapsAt ?? 0,
-  },
-});
-
-const startTable = ({ indices, table }: Starts): Table => table ?? ownTable("starts", indices);
+export function startsPart(starts: Starts): ShaderPart {
+  const table = starts.table ?? ownTable("starts", starts.indices);
+  const array = tableVariable(table);
+  return {
+    uses: [array],
+    code: startCode(starts, array),
+    parameters: {
+      startOffset: table.offset,
+      startStep: starts.step,
+      startAdd: starts.add,
+      wrapsAt: starts.wrapsAt ?? 0,
+    },
+  };
+}
 
 /** Circular mode takes any index of 64 bits; else the low half is all of it. */
-function startCode(starts: Starts): string {
-  const { indices, wrapsAt } = starts;
-  const { array } = startTable(starts);
+function startCode({ indices, wrapsAt }: Starts, array: Variable): string {
   const isWide = indices.type === "int64";
   const words = isWide ? "2u * " : "";
-  const low = `${array}[${words}(p.startOffset + sample * p.startStep)]`;
+  const low = array.at(`${words}(p.startOffset + sample * p.startStep)`);
   if (wrapsAt === undefined)
     return `
 fn rowFrom(sample: u32, row: u32) -> u32 { return ${low} + p.startAdd + row; }`;
   return `
 fn rowFrom(sample: u32, row: u32) -> u32 {
-  var start = ${isWide ? `${array}[${words}(p.startOffset + sample * p.startStep) + 1u] % p.wrapsAt` : "0u"};
+  var start = ${isWide ? `${array.at(`${words}(p.startOffset + sample * p.startStep) + 1u`)} % p.wrapsAt` : "0u"};
   if (start != 0u) { for (var bit = 0u; bit < 32u; bit++) { start = (2u * start) % p.wrapsAt; } }
   return (start + ${low} % p.wrapsAt + p.startAdd + row) % p.wrapsAt;
 }`;

@@ -1,8 +1,8 @@
 /** The slots of pages that tokens are written to, as shaders read them: of several tokens for one slot the last stays, the others are not written. */
 import type { Operand } from "../../../graph/kernel.js";
 import type { ElementType } from "../../../tensor/element-type.js";
+import { invocationsOf, type ShaderPart, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
 import type { Binding, Dispatch, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { entry, readIndex, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
 
 /** Slots, one for each token of all samples, bound as `slots` with `slotOffset` and `tokens`; negative: the token is not written. */
 export interface Slots {
@@ -16,38 +16,44 @@ export interface Slots {
 /** Tokens up to which each slot is compared with those of all later ones wherever it is read; beyond, once, in another dispatch. */
 const mostCompared = 64;
 
-const slotAt = ({ type }: Pick<Slots, "type">, at: string): string => readIndex(type, "slots", `p.slotOffset + ${at}`);
+const slotsOf = ({ of, type }: Slots): Variable => variable("slots", of, { type });
 
-const comparing = (slots: Pick<Slots, "type">): string => `
+const slotAt = (slots: Slots, at: string): string => slotsOf(slots).loadIndex(`p.slotOffset + ${at}`);
+
+const comparing = (slots: Slots): string => `
 fn isLast(token: u32, slot: i32) -> bool {
   for (var later = token + 1u; later < p.tokens; later++) { if (${slotAt(slots, "later")} == slot) { return false; } }
   return true;
 }`;
 
 /** `slotOf(token)`: where a token is written to; −1 where it is not. */
-export const slotCode = (slots: Slots): string =>
-  slots.areMixed
+export const slotsPart = (slots: Slots): ShaderPart => ({
+  uses: [slotsOf(slots)],
+  parameters: { slotOffset: slots.offset },
+  code: slots.areMixed
     ? `${comparing(slots)}
 fn slotOf(token: u32) -> i32 {
   let slot = ${slotAt(slots, "token")};
   return select(-1, slot, slot >= 0 && isLast(token, slot));
 }`
-    : `fn slotOf(token: u32) -> i32 { return ${slotAt(slots, "token")}; }`;
+    : `fn slotOf(token: u32) -> i32 { return ${slotAt(slots, "token")}; }`,
+});
 
 /** The slots of an operand; of many tokens, those that are written, found once a run for all layers where the host knows the slots. */
 export function slotsOfTokens(slots: Operand, tokens: number, recorder: WebgpuRecorder): Slots {
   const given = { of: slots, type: slots.type, offset: slots.place.offset, areMixed: true };
   if (tokens <= mostCompared) return given;
-  const make = (of: Binding["of"]): Dispatch => ({
-    name: "lastTokens",
-    code: `${slotCode(given)}\n${entry(64, `  if (index < p.tokens) { lasts[index] = slotOf(index); }`)}`,
-    bindings: [
-      { name: "lasts", of, element: "i32", writes: true },
-      { name: "slots", of: slots },
-    ],
-    parameters: { tokens, slotOffset: given.offset },
-    workgroups: workgroupsFor(tokens, 64, recorder.device.mostWorkgroups),
-  });
+  const make = (of: Binding["of"]): Dispatch =>
+    invocationsOf(
+      {
+        name: "lastTokens",
+        parts: [slotsPart(given), variable("lasts", of, { element: "i32", writes: true })],
+        parameters: { tokens },
+        count: tokens,
+        body: "  if (index < p.tokens) { lasts[index] = slotOf(index); }",
+      },
+      recorder.device,
+    );
   const found = { type: "int32", offset: 0, areMixed: false } as const;
   if (recorder.isOnHost(slots)) return { ...found, of: recorder.form([slots], "last tokens", 4 * tokens, make) };
   const of = recorder.temporary(4 * tokens);

@@ -4,8 +4,9 @@
  */
 import type { Operand } from "../../../graph/kernel.js";
 import { byteLengthOf } from "../../../tensor/element-type.js";
-import type { Binding, Dispatch, OperandForm, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { entry, listed, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import { invocationsOf, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
+import type { DeviceTraits, Dispatch, OperandForm, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { listed } from "../../../webgpu-kernels/wgsl.js";
 
 /** An operand in an array. */
 export interface Table {
@@ -25,14 +26,11 @@ export const ownTable = (array: string, operand: Operand): Table => ({
   offset: operand.place.offset,
 });
 
-/** A table as a binding. */
-export const tableBinding = ({ array, of }: Table, element = "u32"): Binding => ({ name: array, of, element });
+/** A table as a variable. */
+export const tableVariable = ({ array, of, operand: { type } }: Table, element = "u32"): Variable =>
+  variable(array, of, { element, type });
 
-/** Bindings, those of one name once. */
-export const distinct = (bindings: readonly Binding[]): readonly Binding[] =>
-  bindings.filter(({ name }, at) => bindings.findIndex((other) => other.name === name) === at);
-
-/** Bytes from one of which on each operand begins, so that it can be read by fours. */
+/** Operands begin at multiples of so many bytes, so that they can be read by fours. */
 const alignment = 16;
 
 /** A part of what is laid side by side, in words. */
@@ -81,7 +79,7 @@ function sideBySide<Operands extends Named>(
       given,
       `side by side from ${spans.map(({ from }) => from).join(" and ")}`,
       4 * words,
-      (made) => layingDispatch(given, spans, made, recorder.device.mostWorkgroups),
+      (made) => layingDispatch(given, spans, made, recorder.device),
       spans.map(({ to }) => 4 * to),
     );
   const tables = all.map(([name, operand], at): [string, Table] => [
@@ -112,24 +110,26 @@ function layingDispatch(
   operands: readonly Operand[],
   spans: readonly Span[],
   form: OperandForm,
-  mostWorkgroups: number,
+  device: DeviceTraits,
 ): Dispatch {
   const numbers = (name: keyof Span): ReturnType<typeof listed> =>
     listed(
       name,
       spans.map((span) => span[name]),
     );
-  const copies = operands.map(
-    (_, at) => `if (index < p.words${at}) { laid[p.to${at} + index] = source${at}[p.from${at} + index]; }`,
+  const laid = variable("laid", form, { writes: true });
+  const sources = operands.map((of, at) => variable(`source${at}`, of));
+  const copies = sources.map(
+    (source, at) => `if (index < p.words${at}) { ${laid.set(`p.to${at} + index`, source.at(`p.from${at} + index`))} }`,
   );
-  return {
-    name: "sideBySide",
-    code: entry(64, `  ${copies.join("\n  ")}`),
-    bindings: [
-      { name: "laid", of: form, writes: true },
-      ...operands.map((of, at): Binding => ({ name: `source${at}`, of })),
-    ],
-    parameters: { ...numbers("from"), ...numbers("words"), ...numbers("to") },
-    workgroups: workgroupsFor(Math.max(...spans.map(({ words }) => words)), 64, mostWorkgroups),
-  };
+  return invocationsOf(
+    {
+      name: "sideBySide",
+      parts: [laid, ...sources],
+      parameters: { ...numbers("from"), ...numbers("words"), ...numbers("to") },
+      count: Math.max(...spans.map(({ words }) => words)),
+      body: `  ${copies.join("\n  ")}`,
+    },
+    device,
+  );
 }

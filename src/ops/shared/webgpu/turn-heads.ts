@@ -3,12 +3,12 @@
  * dispatch that writes the heads somewhere: into memory in between, or into the rows of a cache.
  */
 import type { ElementType } from "../../../tensor/element-type.js";
-import type { Binding, DeviceTraits, Dispatch, Parameter } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { pack, packing, perWord, read, readIndex } from "../../../webgpu-kernels/wgsl.js";
+import { dispatchOf, type ShaderPart, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
+import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { pack, packing, perWord, range } from "../../../webgpu-kernels/wgsl.js";
 import type { Heads } from "./heads.js";
-import { isFloatType, quadsOf } from "./quads.js";
 import { type Starts, startsPart } from "./rows.js";
-import { distinct, type Table, tableBinding } from "./tables.js";
+import { type Table, tableVariable } from "./tables.js";
 import { workgroupReduction } from "./workgroup-reduction.js";
 
 /** Angles: tables by position, or an entry for each token where there are no positions. */
@@ -25,12 +25,6 @@ export interface Turning {
   readonly rotation: Rotation | undefined;
 }
 
-interface Part {
-  readonly code: string;
-  readonly bindings: readonly Binding[];
-  readonly parameters: Readonly<Record<string, Parameter>>;
-}
-
 /** Pairs of values that are turned. */
 const pairsOf = ({ cos }: Rotation): number => cos.operand.shape.at(-1)!;
 
@@ -42,12 +36,13 @@ export const turnsByFours = (size: number, { norm, rotation }: Turning): boolean
     (pairsOf(rotation) % 4 === 0 && [rotation.cos, rotation.sin].every(({ offset }) => offset % 4 === 0)));
 
 /** `angleOf(sample, token)`: where the angles of a token begin, for tokens of `tokens` a sample. */
-export function anglesPart(rotation: Rotation, tokens: number, byFours: boolean): Part {
+export function anglesPart(rotation: Rotation, tokens: number, byFours: boolean): ShaderPart {
   const { cos, sin, positions } = rotation;
   const pairs = pairsOf(rotation);
-  const { type, shape } = cos.operand;
-  const element = byFours && isFloatType(type) ? quadsOf(type).element : "u32";
+  const { shape } = cos.operand;
+  const element = byFours ? "four" : "u32";
   return {
+    uses: [tableVariable(cos, element), tableVariable(sin, element), positions && tableVariable(positions)],
     code:
       positions === undefined
         ? `fn angleOf(sample: u32, token: u32) -> u32 { return (sample * ${tokens}u + token) * ${pairs}u; }`
@@ -56,11 +51,6 @@ export function anglesPart(rotation: Rotation, tokens: number, byFours: boolean)
   if (position < 0) { position += ${shape[0]}; }
   return u32(position) * ${pairs}u;
 }`,
-    bindings: distinct([
-      tableBinding(cos, element),
-      tableBinding(sin, element),
-      ...(positions === undefined ? [] : [tableBinding(positions)]),
-    ]),
     parameters: {
       cosOffset: cos.offset,
       sinOffset: sin.offset,
@@ -69,31 +59,28 @@ export function anglesPart(rotation: Rotation, tokens: number, byFours: boolean)
   };
 }
 
-function positionAt({ operand: { type, place }, array }: Table): string {
-  const [sample, token] = place.strides;
-  return readIndex(type, array, `p.positionOffset + sample * ${sample}u + token * ${token}u`);
+function positionAt(table: Table): string {
+  const [sample, token] = table.operand.place.strides;
+  return tableVariable(table).loadIndex(`p.positionOffset + sample * ${sample}u + token * ${token}u`);
 }
 
 /**
  * `nameTurned(start, quad, inverse, angle)`: four elements of a head, times `inverse` and the norm's scale, turned. `fresh` is a function
  * `(start, quad) -> vec4f` of the head as it is.
  */
-export function quadTurning(name: string, fresh: string, { norm, rotation }: Turning): Part {
+export function quadTurning(name: string, fresh: string, { norm, rotation }: Turning): ShaderPart {
   const offset = `${name}ScaleOffset`;
-  const type = norm?.scale.operand.type;
+  const scales = norm && tableVariable(norm.scale, "four");
   const scaled = (quad: string): string =>
-    norm === undefined || type === undefined || !isFloatType(type)
+    scales === undefined
       ? `${fresh}(start, ${quad})`
-      : `${fresh}(start, ${quad}) * inverse * ${quadsOf(type).unpack(`${norm.scale.array}[p.${offset} / 4u + ${quad}]`)}`;
+      : `${fresh}(start, ${quad}) * inverse * ${scales.loadFour(`p.${offset} / 4u + ${quad}`)}`;
   return {
+    uses: [scales],
     code: `fn ${name}Turned(start: u32, quad: u32, inverse: f32, angle: u32) -> vec4f {
   let own = ${scaled("quad")};
   ${rotation === undefined ? "return own;" : quadRotation(rotation, scaled)}
 }`,
-    bindings:
-      norm === undefined || type === undefined || !isFloatType(type)
-        ? []
-        : [tableBinding(norm.scale, quadsOf(type).element)],
     parameters: norm === undefined ? {} : { [offset]: norm.scale.offset },
   };
 }
@@ -101,8 +88,8 @@ export function quadTurning(name: string, fresh: string, { norm, rotation }: Tur
 function quadRotation(rotation: Rotation, scaled: (quad: string) => string): string {
   const { cos, sin, interleaved } = rotation;
   const pairs = pairsOf(rotation);
-  const quadAt = ({ array, operand: { type } }: Table, offset: string, at: string): string =>
-    isFloatType(type) ? quadsOf(type).unpack(`${array}[(p.${offset} + ${at}) / 4u]`) : "vec4f()";
+  const quadAt = (table: Table, offset: string, at: string): string =>
+    tableVariable(table, "four").loadFour(`(p.${offset} + ${at}) / 4u`);
   const both = (at: string): string => `let c = ${quadAt(cos, "cosOffset", at)};
   let s = ${quadAt(sin, "sinOffset", at)};`;
   if (!interleaved)
@@ -127,13 +114,13 @@ function quadRotation(rotation: Rotation, scaled: (quad: string) => string): str
  */
 export function elementTurning(
   name: string,
-  type: ElementType,
-  array: string,
+  array: Variable,
   scaleOffset: string,
   { norm, rotation }: Turning,
-): string {
+): ShaderPart {
+  const scales = norm && tableVariable(norm.scale);
   const raw = (element: string): string =>
-    `${read(type, array, `start + ${element}`)}${norm === undefined ? "" : ` * inverse * ${read(norm.scale.operand.type, norm.scale.array, `${scaleOffset} + ${element}`)}`}`;
+    `${array.load(`start + ${element}`)}${scales === undefined ? "" : ` * inverse * ${scales.load(`${scaleOffset} + ${element}`)}`}`;
   const pairs = rotation === undefined ? 0 : pairsOf(rotation);
   const turned =
     rotation === undefined
@@ -145,15 +132,18 @@ export function elementTurning(
         : `let isSecond = at >= ${pairs}u; let pair = select(at, at - ${pairs}u, isSecond); let other = select(at + ${pairs}u, pair, isSecond);`
     }
     let partner = ${raw("other")};
-    let c = ${read(rotation.cos.operand.type, rotation.cos.array, "p.cosOffset + angle + pair")};
-    let s = ${read(rotation.sin.operand.type, rotation.sin.array, "p.sinOffset + angle + pair")};
+    let c = ${tableVariable(rotation.cos).load("p.cosOffset + angle + pair")};
+    let s = ${tableVariable(rotation.sin).load("p.sinOffset + angle + pair")};
     return own * c + select(-partner, partner, isSecond) * s;
   }`;
-  return `fn ${name}(start: u32, at: u32, inverse: f32, angle: u32) -> f32 {
+  return {
+    uses: [array, scales],
+    code: `fn ${name}(start: u32, at: u32, inverse: f32, angle: u32) -> f32 {
   let own = ${raw("at")};
   ${turned}
   return own;
-}`;
+}`,
+  };
 }
 
 /** Where turned heads go. */
@@ -175,14 +165,9 @@ export function turnDispatch(
   const { norm, rotation } = turning;
   const threads = Math.max(64, device.subgroup ?? 0);
   const { heads, starts } = target;
-  const places = starts && startsPart(starts);
   const per = perWord(heads.type);
-  const angles = rotation && anglesPart(rotation, rows, false);
-  const code = `${packing}
-${norm === undefined ? "" : workgroupReduction("total", "sum", threads, device)}
-${angles?.code ?? ""}
-${places?.code ?? ""}
-${elementTurning("turnedAt", source.type, "source", "p.scaleOffset", turning)}
+  const array = variable("source", source.of, { type: source.type });
+  const code = `
 @compute @workgroup_size(${threads}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
   let token = place.x;
   let head = place.y;
@@ -192,7 +177,7 @@ ${elementTurning("turnedAt", source.type, "source", "p.scaleOffset", turning)}
     norm === undefined
       ? "let inverse = 1.0;"
       : `var squares = 0.0;
-  for (var at = local; at < ${size}u; at += ${threads}u) { let value = ${read(source.type, "source", "start + at")}; squares += value * value; }
+  for (var at = local; at < ${size}u; at += ${threads}u) { let value = ${array.load("start + at")}; squares += value * value; }
   let inverse = inverseSqrt(total(local, squares) / ${size}.0 + p.epsilon);`
   }
   let angle = ${rotation === undefined ? "0u" : "angleOf(sample, token)"};
@@ -201,20 +186,21 @@ ${elementTurning("turnedAt", source.type, "source", "p.scaleOffset", turning)}
   for (var word = local; word < ${size / per}u; word += ${threads}u) {
     written[first + word] = ${pack(
       heads.type,
-      Array.from({ length: per }, (_, at) => `turnedAt(start, word * ${per}u + ${at}u, inverse, angle)`),
+      range(per).map((at) => `turnedAt(start, word * ${per}u + ${at}u, inverse, angle)`),
     )};
   }
 }`;
-  return {
+  return dispatchOf({
     name,
+    parts: [
+      packing,
+      norm && workgroupReduction("total", "sum", threads, device),
+      rotation && anglesPart(rotation, rows, false),
+      starts && startsPart(starts),
+      elementTurning("turnedAt", array, "p.scaleOffset", turning),
+      variable("written", heads.of, { writes: true }),
+    ],
     code,
-    bindings: distinct([
-      { name: "source", of: source.of },
-      ...(norm === undefined ? [] : [tableBinding(norm.scale)]),
-      ...(angles?.bindings ?? []),
-      ...(places?.bindings ?? []),
-      { name: "written", of: heads.of, writes: true },
-    ]),
     parameters: {
       sourceOffset: source.offset,
       sourceSample: source.sample,
@@ -225,11 +211,9 @@ ${elementTurning("turnedAt", source.type, "source", "p.scaleOffset", turning)}
       targetHead: heads.head,
       targetRow: heads.row,
       ...(norm === undefined ? {} : { scaleOffset: norm.scale.offset, epsilon: { float: norm.epsilon } }),
-      ...angles?.parameters,
-      ...places?.parameters,
     },
     workgroups: [rows, count, batch],
-  };
+  });
 }
 
 /** True if the words of rows are theirs alone, and the grid holds them. */

@@ -3,11 +3,11 @@
  * into the slots of their tokens. One dispatch where a device binds enough at once, else one for each of the three.
  */
 import type { Operand } from "../../../graph/kernel.js";
+import { dispatchOf, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
 import type { DeviceTraits, Dispatch, Parameter, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { pack, packing, perWord, read } from "../../../webgpu-kernels/wgsl.js";
+import { pack, packing, perWord, range } from "../../../webgpu-kernels/wgsl.js";
 import { type Heads, temporaryHeads } from "./heads.js";
-import { slotCode, type Slots, slotsOfTokens } from "./slots.js";
-import { distinct, tableBinding } from "./tables.js";
+import { slotsPart, type Slots, slotsOfTokens } from "./slots.js";
 import { anglesPart, elementTurning, type Turning } from "./turn-heads.js";
 import { workgroupReduction } from "./workgroup-reduction.js";
 
@@ -57,7 +57,7 @@ export function turnIntoPages(work: PagesWrite, recorder: WebgpuRecorder): Heads
     { name: "value", source: value, turning: still, target: work.values },
   ];
   const slots = slotsOfTokens(work.slots, key.batch * key.rows, recorder);
-  const dispatchOf = (some: readonly Side[]): Dispatch =>
+  const turning = (some: readonly Side[]): Dispatch =>
     turningDispatch(
       some.length === 1 ? names[some[0].name] : some.length === 2 ? "writePages" : "turnIntoPages",
       some,
@@ -68,7 +68,7 @@ export function turnIntoPages(work: PagesWrite, recorder: WebgpuRecorder): Heads
   // As many together as can be bound.
   const ways = [[sides], [sides.slice(0, -2), sides.slice(-2)], sides.map((side) => [side])];
   const dispatches = ways
-    .map((way) => way.filter((some) => some.length > 0).map(dispatchOf))
+    .map((way) => way.filter((some) => some.length > 0).map(turning))
     .find((way, at) => at === ways.length - 1 || way.every(fits))!;
   for (const dispatch of dispatches) recorder.dispatch(dispatch);
   return turned;
@@ -83,13 +83,12 @@ function turningDispatch(name: string, sides: readonly Side[], slots: Slots, dev
   const per = perWord(type);
   const threads = Math.max(64, device.subgroup ?? 0);
   const together = sides.every((side) => side.source.of === source.of);
-  const arrayOf = (side: Side): string => (together ? "fresh" : `${side.name}Rows`);
+  const arrayOf = (side: Side): Variable => variable(together ? "fresh" : `${side.name}Rows`, side.source.of, { type });
   const rotation = sides.find(({ turning }) => turning.rotation !== undefined)?.turning.rotation;
-  const angles = rotation && anglesPart(rotation, rows, false);
-  const normalized = sides.filter(({ turning }) => turning.norm !== undefined);
+  const isNormalized = sides.some(({ turning }) => turning.norm !== undefined);
   const writesSlots = sides.some(({ target }) => !isRows(target));
   const firsts = sides.map((_, at) => sides.slice(0, at).reduce((sum, side) => sum + side.source.heads, 0));
-  const parameters: Record<string, Parameter> = { tokens: batch * rows, slotOffset: slots.offset };
+  const parameters: Record<string, Parameter> = { tokens: batch * rows };
   for (const { name: side, source: from, turning, target } of sides) {
     Object.assign(parameters, {
       [`${side}Offset`]: from.offset,
@@ -120,7 +119,7 @@ function turningDispatch(name: string, sides: readonly Side[], slots: Slots, dev
       side.turning.norm === undefined
         ? "let inverse = 1.0;"
         : `var squares = 0.0;
-    for (var at = local; at < ${size}u; at += ${threads}u) { let value = ${read(type, arrayOf(side), "start + at")}; squares += value * value; }
+    for (var at = local; at < ${size}u; at += ${threads}u) { let value = ${arrayOf(side).load("start + at")}; squares += value * value; }
     let inverse = inverseSqrt(total(local, squares) / ${size}.0 + p.epsilon);`
     }
     var first = 0u;
@@ -128,36 +127,35 @@ function turningDispatch(name: string, sides: readonly Side[], slots: Slots, dev
     for (var word = local; word < ${size / per}u; word += ${threads}u) {
       ${side.name}Written[first / ${per}u + word] = ${pack(
         type,
-        Array.from({ length: per }, (_, i) => `${side.name}Turned(start, word * ${per}u + ${i}u, inverse, angle)`),
+        range(per).map((i) => `${side.name}Turned(start, word * ${per}u + ${i}u, inverse, angle)`),
       )};
     }
   }`;
-  const code = `${packing}
-${normalized.length === 0 ? "" : workgroupReduction("total", "sum", threads, device)}
-${angles?.code ?? ""}
-${writesSlots ? slotCode(slots) : ""}
-${sides.map((side) => elementTurning(`${side.name}Turned`, type, arrayOf(side), `p.${side.name}ScaleOffset`, side.turning)).join("\n")}
+  const code = `
 @compute @workgroup_size(${threads}) fn main(@builtin(workgroup_id) place: vec3u, @builtin(local_invocation_index) local: u32) {
   let token = place.x;
   let part = place.y;
   let sample = place.z;
   let flat = sample * ${rows}u + token;
-  let angle = ${angles === undefined ? "0u" : "angleOf(sample, token)"};
+  let angle = ${rotation === undefined ? "0u" : "angleOf(sample, token)"};
   ${sides.map((side, at) => `${at === 0 ? "" : "else "}${at === sides.length - 1 ? "" : `if (part < ${firsts[at] + side.source.heads}u) `}${own(side, at)}`).join("\n  ")}
 }`;
-  return {
+  return dispatchOf({
     name,
+    parts: [
+      packing,
+      isNormalized ? workgroupReduction("total", "sum", threads, device) : undefined,
+      rotation && anglesPart(rotation, rows, false),
+      writesSlots ? slotsPart(slots) : undefined,
+      ...sides.flatMap((side) => [
+        elementTurning(`${side.name}Turned`, arrayOf(side), `p.${side.name}ScaleOffset`, side.turning),
+        variable(`${side.name}Written`, side.target.of, { writes: true }),
+      ]),
+    ],
     code,
-    bindings: distinct([
-      ...(together ? sides.slice(0, 1) : sides).map((side) => ({ name: arrayOf(side), of: side.source.of })),
-      ...normalized.map(({ turning }) => tableBinding(turning.norm!.scale)),
-      ...(angles?.bindings ?? []),
-      ...(writesSlots ? [{ name: "slots", of: slots.of }] : []),
-      ...sides.map(({ name: side, target }) => ({ name: `${side}Written`, of: target.of, writes: true })),
-    ]),
-    parameters: { ...parameters, ...angles?.parameters },
+    parameters,
     // What runs for every token has its numbers in the shader.
     fixed: rows === 1,
     workgroups: [rows, sides.reduce((sum, side) => sum + side.source.heads, 0), batch],
-  };
+  });
 }

@@ -3,7 +3,7 @@
  * smaller than a word, as many as fill one. Shapes, strides and offsets are counted in these units from here on.
  */
 import { type ElementType, traitsOf } from "../../../tensor/element-type.js";
-import { joinDimensions, type Layout } from "../wasm/layout.js";
+import { joinDimensions, type Layout } from "../rules/layout.js";
 
 /** A layout in units. */
 export interface Units {

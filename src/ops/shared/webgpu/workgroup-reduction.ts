@@ -1,4 +1,5 @@
 /** Sums and maxima over a workgroup: by subgroups where they have one size, else by a tree in workgroup memory. */
+import type { ShaderPart } from "../../../webgpu-kernels/shader-part.js";
 import type { DeviceTraits } from "../../../webgpu-kernels/webgpu-kernel.js";
 
 const kinds = {
@@ -7,7 +8,7 @@ const kinds = {
 } as const;
 
 /**
- * A function `name(local, value) -> f32` for workgroups of `size` invocations, a power of two: what all hand in, put together. Every invocation
+ * The part with a function `name(local, value) -> f32` for workgroups of `size` invocations, a power of two: what all hand in, put together. Every invocation
  * must call it; the result is uniform, so that barriers may depend on it.
  */
 export function workgroupReduction(
@@ -15,10 +16,12 @@ export function workgroupReduction(
   kind: keyof typeof kinds,
   size: number,
   { subgroup }: Pick<DeviceTraits, "subgroup">,
-): string {
+): ShaderPart {
   const { subgroup: alone, join } = kinds[kind];
   if (subgroup !== undefined && subgroup <= size)
-    return `
+    return {
+      extensions: ["subgroups"],
+      code: `
 var<workgroup> ${name}Parts: array<f32, ${size / subgroup}>;
 fn ${name}(local: u32, value: f32) -> f32 {
   let own = ${alone}(value);
@@ -27,8 +30,10 @@ fn ${name}(local: u32, value: f32) -> f32 {
   var whole = parts[0];
   for (var at = 1u; at < ${size / subgroup}u; at++) { whole = ${join("whole", "parts[at]")}; }
   return whole;
-}`;
-  return `
+}`,
+    };
+  return {
+    code: `
 var<workgroup> ${name}Parts: array<f32, ${size}>;
 fn ${name}(local: u32, value: f32) -> f32 {
   ${name}Parts[local] = value;
@@ -38,5 +43,6 @@ fn ${name}(local: u32, value: f32) -> f32 {
     workgroupBarrier();
   }
   return workgroupUniformLoad(&${name}Parts[0]);
-}`;
+}`,
+  };
 }

@@ -1,0 +1,84 @@
+// Builds the page of site/. `buildPage` makes what `insitu serve` ships: the files of the page in one module, src/serve/page-files.gen.ts. `npm run site`
+// (`node scripts/build-site.mjs [port]`) builds the static site with the embedded model beside it, and serves it.
+import { spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** The files below a folder, by paths from there. */
+function filesBelow(folder, before = "") {
+  return readdirSync(join(folder, before), { withFileTypes: true }).flatMap((entry) =>
+    entry.isDirectory() ? filesBelow(folder, `${before}${entry.name}/`) : [before + entry.name],
+  );
+}
+
+function build(host) {
+  // A process of its own: the configuration is read for one host.
+  const { status } = spawnSync(process.execPath, ["node_modules/vite/bin/vite.js", "build", "site"], {
+    cwd: root,
+    stdio: "inherit",
+    env: { ...process.env, INSITU_HOST: host },
+  });
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+/** When what the page is made of was changed last. */
+const changed = () =>
+  Math.max(
+    ...[...filesBelow(join(root, "site")).map((path) => `site/${path}`), "package-lock.json"].map(
+      (path) => statSync(join(root, path)).mtimeMs,
+    ),
+  );
+
+const types = {
+  css: "text/css; charset=utf-8",
+  html: "text/html; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  svg: "image/svg+xml",
+  webmanifest: "application/manifest+json",
+};
+
+/** Writes the module with the page's files, unless it is newer than all that the page is made of. */
+export function buildPage() {
+  const module = join(root, "src/serve/page-files.gen.ts");
+  if (existsSync(module) && statSync(module).mtimeMs > changed()) return;
+  build("server");
+  const folder = join(root, ".cache/page");
+  const files = filesBelow(folder).map((path) => [
+    `/${path === "index.html" ? "" : path}`,
+    { type: types[path.split(".").at(-1)], text: readFileSync(join(folder, path), "utf8") },
+  ]);
+  const text = `/** The files of the page at \`/\`, by path: made of site/ by scripts/build-site.mjs. */
+export const pageFiles: Readonly<Record<string, { readonly type: string; readonly text: string }>> = ${JSON.stringify(Object.fromEntries(files), undefined, 1)};
+`;
+  writeFileSync(module, text);
+}
+
+/** Builds the static site into .cache/site, with the embedded model; the folder. */
+export function buildSite() {
+  build("browser");
+  const folder = join(root, ".cache/site");
+  mkdirSync(join(folder, "models"), { recursive: true });
+  cpSync(join(root, "models/embedded"), join(folder, "models/embedded"), { recursive: true });
+  return folder;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const folder = buildSite();
+  const sizes = filesBelow(join(folder, "page")).map((path) => [
+    path,
+    gzipSync(readFileSync(join(folder, "page", path))).length,
+  ]);
+  for (const [path, bytes] of sizes.toSorted((a, b) => b[1] - a[1]))
+    console.log(`${(bytes / 1000).toFixed(1).padStart(8)} KB gzip  ${path}`);
+  const { preview } = await import("vite");
+  const port = Number(process.argv[2] ?? 4173);
+  const server = await preview({
+    configFile: join(root, "site/vite.config.mjs"),
+    preview: { port, host: "127.0.0.1" },
+  });
+  server.printUrls();
+}

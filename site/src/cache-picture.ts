@@ -1,0 +1,144 @@
+/** The cache as a picture: blocks of rows, each row a cell, filled where it lies. Knows what a cell is, where it is drawn, and what it is called. */
+import type { BlockUse, CacheFacts, TextStats } from "./hosts/host.js";
+
+/** What a cell shows. */
+export type CellKind = BlockUse | "reused" | "read" | "written" | "evicted";
+
+/** The text that is drawn on top of the pool: the one in the making, or the last. */
+export interface DrawnText {
+  readonly stats: TextStats;
+  /** Its blocks, in order. */
+  readonly blocks: readonly number[];
+}
+
+/** One block as it is drawn. */
+interface DrawnBlock {
+  readonly use: BlockUse;
+  readonly rows: number;
+  /** Which of the text's blocks it is. */
+  readonly column: number | undefined;
+  readonly isEvicted: boolean;
+}
+
+/** Everything that is drawn. */
+export interface Picture {
+  readonly blockSize: number;
+  readonly blocks: readonly DrawnBlock[];
+  readonly text: DrawnText | undefined;
+}
+
+/** The picture of a pool, or of one cache of rows where there is none. */
+export function pictureOf(
+  facts: CacheFacts | undefined,
+  context: number,
+  text: DrawnText | undefined,
+  evicted: ReadonlySet<number>,
+): Picture {
+  const blockSize = facts?.blockSize ?? 16;
+  const columns = new Map(text?.blocks.map((block, column) => [block, column]));
+  const blocks =
+    facts === undefined
+      ? Array.from({ length: Math.ceil(context / blockSize) }, (_, at) => ({
+          use: "free" as const,
+          rows: 0,
+          column: text === undefined ? undefined : at,
+          isEvicted: false,
+        }))
+      : facts.blocks.map(({ use, rows }, at) => ({ use, rows, column: columns.get(at), isEvicted: evicted.has(at) }));
+  return { blockSize, blocks, text };
+}
+
+/** What the row of a block shows. */
+export function cellOf(
+  { blockSize, blocks, text }: Picture,
+  block: number,
+  row: number,
+): { readonly kind: CellKind; readonly token: number | undefined } {
+  const { use, rows, column, isEvicted } = blocks[block];
+  if (column !== undefined && text !== undefined) {
+    const token = column * blockSize + row;
+    const { reusedTokens, promptTokens, newTokens } = text.stats;
+    // The last token is drawn, and read with the next one.
+    const filled = Math.max(promptTokens, promptTokens + newTokens - 1);
+    if (token < filled) {
+      if (use === "shared") return { kind: "shared", token };
+      return { kind: token < reusedTokens ? "reused" : token < promptTokens ? "read" : "written", token };
+    }
+    return { kind: isEvicted ? "evicted" : "free", token: undefined };
+  }
+  return { kind: row < rows ? use : isEvicted ? "evicted" : "free", token: undefined };
+}
+
+/** Where blocks and cells lie. */
+export interface Grid {
+  readonly across: number;
+  readonly cell: number;
+  readonly gap: number;
+  readonly side: number;
+  readonly height: number;
+  /** Cells of a block side by side. */
+  readonly inBlock: number;
+}
+
+export function gridOf({ blocks, blockSize }: Picture, width: number): Grid {
+  const inBlock = Math.ceil(Math.sqrt(blockSize));
+  const gap = 4;
+  for (let cell = 7; ; cell--) {
+    const side = inBlock * (cell + 1) - 1;
+    const across = Math.max(1, Math.floor((width + gap) / (side + gap)));
+    const height = Math.ceil(blocks.length / across) * (side + gap);
+    if (height <= 340 || cell === 2) return { across, cell, gap, side, height, inBlock };
+  }
+}
+
+const placeOf = ({ across, side, gap }: Grid, block: number): readonly [number, number] => [
+  (block % across) * (side + gap),
+  Math.floor(block / across) * (side + gap),
+];
+
+/** Draws all of it. `marked` is the token that is looked at. */
+export function draw(
+  context: CanvasRenderingContext2D,
+  picture: Picture,
+  grid: Grid,
+  colours: Readonly<Record<CellKind, string>>,
+  mark: string,
+  marked: number | undefined,
+): void {
+  const { canvas } = context;
+  const scale = canvas.width / canvas.clientWidth || 1;
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  context.clearRect(0, 0, canvas.width, canvas.height);
+  const { cell, inBlock } = grid;
+  for (let block = 0; block < picture.blocks.length; block++) {
+    const [left, top] = placeOf(grid, block);
+    for (let row = 0; row < picture.blockSize; row++) {
+      const { kind, token } = cellOf(picture, block, row);
+      const x = left + (row % inBlock) * (cell + 1);
+      const y = top + Math.floor(row / inBlock) * (cell + 1);
+      context.fillStyle = colours[kind];
+      context.fillRect(x, y, cell, cell);
+      if (token !== undefined && token === marked) {
+        context.strokeStyle = mark;
+        context.lineWidth = 2;
+        context.strokeRect(x - 1, y - 1, cell + 2, cell + 2);
+      }
+    }
+  }
+}
+
+/** The block and the row below a point. */
+export function cellAt(
+  picture: Picture,
+  grid: Grid,
+  x: number,
+  y: number,
+): { readonly block: number; readonly row: number } | undefined {
+  const { across, side, gap, cell, inBlock } = grid;
+  const column = Math.floor(x / (side + gap));
+  const block = Math.floor(y / (side + gap)) * across + column;
+  if (column < 0 || column >= across || block < 0 || block >= picture.blocks.length) return undefined;
+  const [left, top] = placeOf(grid, block);
+  const row = Math.floor((y - top) / (cell + 1)) * inBlock + Math.floor((x - left) / (cell + 1));
+  return x - left < side + 1 && y - top < side + 1 && row < picture.blockSize ? { block, row } : undefined;
+}

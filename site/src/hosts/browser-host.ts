@@ -1,0 +1,335 @@
+/** This browser as the page's host: a model in a worker, on WASM or WebGPU. What it loads is kept by the library; nothing that is said leaves the page. */
+import { signal } from "@preact/signals";
+import { CausalLM, type ChatMessage, type Generation, type GenerateOptions } from "insitu/worker";
+import { models } from "insitu/models";
+import { bytesText } from "../words.js";
+import type {
+  Asked,
+  CacheFacts,
+  CacheVerdict,
+  Host,
+  HostState,
+  ModelChoice,
+  ModelFacts,
+  ModelShelf,
+  SaidMessage,
+  Sampling,
+  TextEvent,
+  TextStats,
+} from "./host.js";
+
+/** The model that comes with the page. */
+const own = { id: "tales", url: new URL("models/embedded", document.baseURI).href };
+
+const lastPlace = "insitu-model";
+const backendPlace = "insitu-backend";
+
+type Backend = "auto" | "wasm" | "webgpu";
+
+/** Finish reasons in OpenAI's words. */
+const finishes = { end: "stop", stop: "stop", length: "length", context: "length", unfinished: "length" } as const;
+
+const optionsOf = ({ jsonSchema, ...sampling }: Sampling): GenerateOptions => ({
+  ...sampling,
+  ...(jsonSchema === undefined ? {} : { jsonSchema: jsonSchema as NonNullable<GenerateOptions["jsonSchema"]> }),
+});
+
+/** Room on this device, as far as browsers tell. */
+const memoryBytes = ((navigator as { readonly deviceMemory?: number }).deviceMemory ?? 8) * 2 ** 30;
+
+class Shelf implements ModelShelf {
+  readonly choices = signal<readonly ModelChoice[]>([]);
+  readonly current = signal<string | undefined>(undefined);
+  readonly backend = signal<Backend>((localStorage.getItem(backendPlace) as Backend | null) ?? "auto");
+  readonly storage = signal("");
+  /** What was handed in or named by the visitor, by id. */
+  readonly #given = new Map<
+    string,
+    { readonly title: string; readonly about: string; readonly folder?: FileSystemDirectoryHandle | readonly File[] }
+  >();
+  readonly #host: BrowserHost;
+
+  constructor(host: BrowserHost) {
+    this.#host = host;
+  }
+
+  async refresh(): Promise<void> {
+    const kept = await models.list().catch(() => []);
+    const { kind, usedBytes, freeBytes } = await models
+      .storage()
+      .catch(() => ({ kind: "none", usedBytes: 0, freeBytes: undefined }));
+    this.storage.value =
+      kind === "none"
+        ? "This browser keeps no models for this page."
+        : `${bytesText(usedBytes)} kept in this browser${freeBytes === undefined ? "" : `, room for ${bytesText(freeBytes)} more`}.`;
+    const isKept = (name: string): boolean => kept.some((each) => each.name === name || each.name === `${name}`);
+    const catalogue: ModelChoice[] = models.catalogue.map(
+      ({ name, title, repository, parameters, chat, thinking, tools, variants }) => {
+        const bytes = (variants.find((each) => each.name.startsWith("q4")) ?? variants[0])?.bytes;
+        const can = [chat ? "chat" : "text", ...(thinking ? ["reasoning"] : []), ...(tools ? ["tools"] : [])].join(
+          ", ",
+        );
+        const stored = isKept(repository);
+        return {
+          id: name,
+          title,
+          about: `${(parameters / 1e9).toFixed(parameters < 1e9 ? 2 : 1)} B parameters · ${can}`,
+          ...(bytes === undefined ? {} : { bytes }),
+          ...(bytes !== undefined && bytes * 1.3 > memoryBytes
+            ? { tooLarge: `needs about ${bytesText(bytes * 1.3)} of memory` }
+            : bytes !== undefined && !stored && freeBytes !== undefined && bytes > freeBytes
+              ? { tooLarge: `needs ${bytesText(bytes)} of storage, ${bytesText(freeBytes)} are free` }
+              : {}),
+          isStored: stored,
+          isRemovable: stored,
+        };
+      },
+    );
+    const known = new Set([own.url, ...models.catalogue.map(({ repository }) => repository)]);
+    const others: ModelChoice[] = kept
+      .filter(({ name }) => !known.has(name))
+      .map(({ name, bytes }) => ({
+        id: name,
+        title: name,
+        about: "kept in this browser",
+        bytes,
+        isStored: true,
+        isRemovable: true,
+      }));
+    const given: ModelChoice[] = [...this.#given]
+      .filter(([id]) => !others.some((other) => other.id === id))
+      .map(([id, { title, about }]) => ({ id, title, about, isStored: false, isRemovable: false }));
+    const tales: ModelChoice = {
+      id: own.id,
+      title: "Fairy tales",
+      about: "Comes with this page · continues tales, no chat",
+      bytes: 11_400_000,
+      isStored: isKept(own.url),
+      isRemovable: isKept(own.url),
+    };
+    this.choices.value = [tales, ...given, ...others, ...catalogue];
+  }
+
+  async load(id: string): Promise<void> {
+    const given = this.#given.get(id);
+    localStorage.setItem(lastPlace, given?.folder === undefined ? id : own.id);
+    localStorage.setItem(backendPlace, this.backend.value);
+    await this.#host.load(
+      id,
+      given?.folder ?? (id === own.id ? own.url : id),
+      given?.title ?? this.choices.value.find((each) => each.id === id)?.title ?? id,
+    );
+    await this.refresh();
+  }
+
+  stop(): void {
+    this.#host.stopLoading();
+  }
+
+  async remove(id: string): Promise<void> {
+    await models.remove(id === own.id ? own.url : id);
+    await this.refresh();
+  }
+
+  addFolder(folder: FileSystemDirectoryHandle | readonly File[]): string {
+    const title = "name" in folder ? folder.name : (folder[0]?.webkitRelativePath.split("/")[0] ?? "folder");
+    const id = `folder:${title}`;
+    this.#given.set(id, { title, about: "A folder of this machine", folder });
+    void this.refresh();
+    return id;
+  }
+
+  addName(name: string): string {
+    this.#given.set(name, { title: name, about: /^https?:/.test(name) ? "By its URL" : "On the Hugging Face hub" });
+    void this.refresh();
+    return name;
+  }
+
+  persist(): Promise<boolean> {
+    return models.persist();
+  }
+}
+
+export class BrowserHost implements Host {
+  readonly kind = "browser";
+  readonly state = signal<HostState>({ kind: "starting" });
+  readonly model = signal<ModelFacts | undefined>(undefined);
+  readonly models: Shelf = new Shelf(this);
+  #lm: CausalLM | undefined;
+  /** Which load was asked for last. */
+  #turn = 0;
+  #stopping = new AbortController();
+
+  async start(): Promise<void> {
+    await this.models.refresh();
+    const last = new URLSearchParams(location.search).get("model") ?? localStorage.getItem(lastPlace) ?? own.id;
+    if (last !== own.id && !this.models.choices.value.some(({ id }) => id === last)) this.models.addName(last);
+    await this.models.load(last);
+  }
+
+  stopLoading(): void {
+    this.#turn++;
+    this.#stopping.abort();
+    this.state.value =
+      this.#lm === undefined
+        ? {
+            kind: "failed",
+            why: "Loading was stopped. What came is kept, and loading goes on from there.",
+            wayOut: "models",
+          }
+        : { kind: "ready" };
+  }
+
+  async load(id: string, source: string | FileSystemDirectoryHandle | readonly File[], title: string): Promise<void> {
+    const turn = ++this.#turn;
+    this.#stopping.abort();
+    this.#stopping = new AbortController();
+    this.state.value = { kind: "loading", what: title, loaded: 0, total: 0 };
+    const before = this.#lm;
+    this.#lm = undefined;
+    this.model.value = undefined;
+    try {
+      await before?.release();
+      const lm = await this.#open(source, (loaded, total) => {
+        if (turn === this.#turn) this.state.value = { kind: "loading", what: title, loaded, total };
+      });
+      if (turn !== this.#turn) return void lm.release();
+      this.#lm = lm;
+      const { sampling } = lm.defaults;
+      this.model.value = {
+        name: title,
+        context: lm.contextLength,
+        hasTemplate: lm.hasChatTemplate,
+        backend: lm.backend,
+        defaults: sampling as Sampling,
+      };
+      this.models.current.value = id;
+      this.state.value = { kind: "ready" };
+    } catch (error) {
+      if (turn === this.#turn) this.state.value = { kind: "failed", why: (error as Error).message, wayOut: "models" };
+    }
+  }
+
+  /** Loads on pages, which branches share; a model that does not lie on pages has a cache of rows. */
+  async #open(
+    source: string | FileSystemDirectoryHandle | readonly File[],
+    onProgress: (loaded: number, total: number) => void,
+  ): Promise<CausalLM> {
+    const common = { backend: this.models.backend.value, onProgress, onFallback: (): void => {} };
+    const given = source as string;
+    try {
+      return await CausalLM.load(given, { ...common, cache: "paged", keep: 8 });
+    } catch (error) {
+      if (!/paged|pages/.test((error as Error).message)) throw error;
+      return CausalLM.load(given, { ...common, keep: 2 });
+    }
+  }
+
+  async *ask(asked: Asked, signal: AbortSignal): AsyncGenerator<TextEvent, void, undefined> {
+    const lm = this.#lm;
+    if (lm === undefined) throw new Error("No model is loaded: choose one under Models.");
+    const options = { ...optionsOf(asked.sampling), signal, ...(asked.probabilities ? { logprobs: 5 } : {}) };
+    const { text, release } = await this.#begin(lm, asked, options);
+    const spelled = new Map<number, string>();
+    let isThinking = false;
+    try {
+      for await (const token of text) {
+        for (const { token: number } of [token, ...(token.top ?? [])])
+          if (asked.probabilities && !spelled.has(number)) spelled.set(number, await lm.decode([number]));
+        const drawn =
+          token.logprob === undefined
+            ? { text: token.text }
+            : {
+                text: spelled.get(token.token) ?? token.text,
+                probability: Math.exp(token.logprob),
+                top: token.top!.map((each) => ({
+                  text: spelled.get(each.token) ?? "",
+                  probability: Math.exp(each.logprob),
+                })),
+              };
+        // A model that thinks aloud says so by these marks, each a token.
+        const mark = /^\s*<(\/?)think>\s*$/.exec(token.text);
+        if (mark !== null) isThinking = mark[1] === "";
+        else if (token.text !== "")
+          yield { kind: isThinking ? "reasoning" : "text", text: token.text, tokens: [drawn] };
+        if (text.summary !== undefined) yield { kind: "stats", stats: statsOf(text.summary) };
+      }
+      if (text.summary !== undefined) {
+        yield { kind: "stats", stats: statsOf(text.summary) };
+        yield { kind: "finish", finish: finishes[text.summary.finishReason] };
+      }
+    } finally {
+      release();
+    }
+  }
+
+  async #begin(
+    lm: CausalLM,
+    { messages, prompt, partial }: Asked,
+    options: GenerateOptions,
+  ): Promise<{ readonly text: Generation; readonly release: () => void }> {
+    const nothing = (): void => {};
+    if (messages === undefined) return { text: lm.generate(prompt ?? "", options), release: nothing };
+    if (partial !== undefined) {
+      const before = lm.hasChatTemplate
+        ? await lm.tokenizer.encodeChat(forModel(messages))
+        : await lm.encode(messages.map(({ content }) => `${content}\n`).join(""), { controlTokens: "plain" });
+      const more = await lm.encode(partial, { specialTokens: false, controlTokens: "plain" });
+      return {
+        text: lm.generate([...before, ...more], {
+          minTokens: 1,
+          ...(lm.hasChatTemplate ? {} : { stop: "\n" }),
+          ...options,
+        }),
+        release: nothing,
+      };
+    }
+    if (lm.hasChatTemplate) return { text: lm.generate(forModel(messages), options), release: nothing };
+    const said = forModel(messages);
+    const chat = lm.chat(said.slice(0, -1));
+    const text = chat.send(said.at(-1)!, options);
+    return { text, release: () => void chat.release().catch(nothing) };
+  }
+
+  async cache(): Promise<CacheFacts | undefined> {
+    const pages = await this.#lm?.pages();
+    if (pages === undefined) return undefined;
+    const texts = new Map<string, { rows: number; readonly blocks: number[] }>();
+    for (const { block, holders, rows } of pages.blocks)
+      for (const { sequence, column } of holders) {
+        const text = texts.get(sequence) ?? { rows: 0, blocks: [] };
+        text.blocks[column] = block;
+        text.rows = Math.max(text.rows, column * pages.statistics.blockSize + rows);
+        texts.set(sequence, text);
+      }
+    return {
+      blockSize: pages.statistics.blockSize,
+      rowBytes: pages.blockBytes / pages.statistics.blockSize,
+      blocks: pages.blocks.map(({ state, references, rows }) => ({
+        use: state === "used" ? (references > 1 ? "shared" : "own") : state,
+        rows,
+      })),
+      texts: [...texts].map(([name, { rows, blocks }]) => ({ name, rows, blocks })),
+    };
+  }
+
+  async verdicts(): Promise<readonly CacheVerdict[]> {
+    const told = await this.#lm?.explain({ json: true });
+    return told?.caches.map(({ input, inPlace, reason }) => ({ input, inPlace, words: reason })) ?? [];
+  }
+}
+
+const forModel = (messages: readonly SaidMessage[]): ChatMessage[] =>
+  messages.map(({ role, content }) => ({ role, content }));
+
+const statsOf = (summary: NonNullable<Generation["summary"]>): TextStats => ({
+  promptTokens: summary.promptTokens,
+  reusedTokens: summary.reusedTokens,
+  newTokens: summary.newTokens,
+  firstTokenMilliseconds: summary.firstTokenMilliseconds,
+  tokensPerSecond: summary.tokensPerSecond,
+  writtenBytes: summary.writtenBytes,
+  movedBytes: summary.movedBytes,
+  copyingBytes: summary.copyingBytes,
+  seed: summary.seed,
+});

@@ -1,0 +1,168 @@
+/** A conversation as a tree: what was said, and what might have been said instead. Every function gives a new one; nothing is changed in place. */
+import type { Finish, TextStats } from "../hosts/host.js";
+
+/** A call of a tool, as the model wrote it. */
+export interface ToolCall {
+  readonly name: string;
+  readonly arguments: string;
+}
+
+/** One message. */
+export interface Said {
+  readonly id: string;
+  readonly parent: string | undefined;
+  readonly role: "user" | "assistant";
+  readonly content: string;
+  readonly created: number;
+  readonly reasoning?: string;
+  readonly calls?: readonly ToolCall[];
+  readonly stats?: TextStats;
+  readonly finish?: Finish | "stopped";
+  readonly error?: string;
+  /** True if the text had to obey a schema. */
+  readonly isJson?: boolean;
+  readonly model?: string;
+}
+
+export type Mode = "chat" | "raw";
+
+/** Everything that was said, and which way is shown. */
+export interface Conversation {
+  readonly id: string;
+  readonly mode: Mode;
+  /** What the visitor calls it; its first words where left out. */
+  readonly title?: string;
+  readonly created: number;
+  readonly updated: number;
+  readonly said: readonly Said[];
+  /** Which of several messages is shown, by the one before them ("" for the first). */
+  readonly chosen: Readonly<Record<string, string>>;
+}
+
+let last = 0;
+
+/** A name that no other message has, and that sorts by time. */
+export const newId = (): string =>
+  `${Date.now().toString(36)}-${(last++).toString(36)}-${Math.random().toString(36).slice(2, 8)}`;
+
+export const newConversation = (mode: Mode): Conversation => ({
+  id: newId(),
+  mode,
+  created: Date.now(),
+  updated: Date.now(),
+  said: [],
+  chosen: {},
+});
+
+/** Messages that follow on the same one, oldest first. */
+export const siblingsOf = ({ said }: Conversation, { parent }: Said): readonly Said[] =>
+  said.filter((each) => each.parent === parent);
+
+/** What is shown, from the first message on. */
+export function pathOf({ said, chosen }: Conversation): readonly Said[] {
+  const children = new Map<string, Said[]>();
+  for (const each of said) {
+    const key = each.parent ?? "";
+    const known = children.get(key);
+    if (known === undefined) children.set(key, [each]);
+    else known.push(each);
+  }
+  const path: Said[] = [];
+  for (let key = ""; ;) {
+    const next = children.get(key);
+    if (next === undefined) return path;
+    const shown = next.find(({ id }) => id === chosen[key]) ?? next.at(-1)!;
+    path.push(shown);
+    key = shown.id;
+  }
+}
+
+/** Adds a message, and shows it. */
+export const add = (conversation: Conversation, message: Said): Conversation => ({
+  ...conversation,
+  updated: Date.now(),
+  said: [...conversation.said, message],
+  chosen: { ...conversation.chosen, [message.parent ?? ""]: message.id },
+});
+
+/** Changes a message. */
+export const change = (conversation: Conversation, id: string, by: Partial<Said>): Conversation => ({
+  ...conversation,
+  updated: Date.now(),
+  said: conversation.said.map((each) => (each.id === id ? { ...each, ...by } : each)),
+});
+
+/** Takes a message back, with all that follows on it. */
+export function remove(conversation: Conversation, id: string): Conversation {
+  const gone = new Set([id]);
+  for (const { id: each, parent } of conversation.said) if (parent !== undefined && gone.has(parent)) gone.add(each);
+  return { ...conversation, updated: Date.now(), said: conversation.said.filter((each) => !gone.has(each.id)) };
+}
+
+/** Shows another of several messages. */
+export const choose = (conversation: Conversation, { parent, id }: Said): Conversation => ({
+  ...conversation,
+  chosen: { ...conversation.chosen, [parent ?? ""]: id },
+});
+
+export const titleOf = ({ title, said }: Conversation): string =>
+  title ?? (said[0]?.content.trim().replace(/\s+/g, " ").slice(0, 80) || "New conversation");
+
+/** Two versions of one conversation together: no message of either is lost. */
+export function merge(own: Conversation, other: Conversation): Conversation {
+  const known = new Map(other.said.map((each) => [each.id, each]));
+  for (const each of own.said) known.set(each.id, each);
+  const newer = own.updated >= other.updated ? own : other;
+  const said = [...known.values()].toSorted((a, b) => a.created - b.created || (a.id < b.id ? -1 : 1));
+  return { ...newer, said, chosen: { ...other.chosen, ...own.chosen } };
+}
+
+/** A conversation as Markdown, the way that is shown. */
+export const markdownOf = (conversation: Conversation): string =>
+  conversation.mode === "raw"
+    ? pathOf(conversation)
+        .map(({ content }) => content)
+        .join("")
+    : `# ${titleOf(conversation)}\n\n${pathOf(conversation)
+        .map(({ role, content }) => `**${role === "user" ? "You" : "Model"}**\n\n${content}\n`)
+        .join("\n")}`;
+
+const isText = (value: unknown): value is string => typeof value === "string";
+
+/** A conversation from a file; undefined for what is none. Fields that are not known are left out. */
+export function readConversation(given: unknown): Conversation | undefined {
+  if (typeof given !== "object" || given === null) return undefined;
+  const { id, mode, title, created, updated, said, chosen } = given as Readonly<Record<string, unknown>>;
+  if (!isText(id) || !Array.isArray(said)) return undefined;
+  const known = new Set<string>();
+  const messages: Said[] = [];
+  for (const each of said as readonly Readonly<Record<string, unknown>>[]) {
+    if (!isText(each["id"]) || !isText(each["content"]) || known.has(each["id"])) return undefined;
+    if (each["role"] !== "user" && each["role"] !== "assistant") return undefined;
+    // A message follows on one that came before it: so there are no rings.
+    if (each["parent"] !== undefined && !(isText(each["parent"]) && known.has(each["parent"]))) return undefined;
+    known.add(each["id"]);
+    const { parent, role, content, reasoning, finish, error, model } = each as unknown as Said;
+    messages.push({
+      id: each["id"],
+      parent,
+      role,
+      content,
+      created: Number(each["created"]) || Date.now(),
+      ...(isText(reasoning) ? { reasoning } : {}),
+      ...(isText(finish) ? { finish } : {}),
+      ...(isText(error) ? { error } : {}),
+      ...(isText(model) ? { model } : {}),
+    });
+  }
+  const ways = Object.entries((chosen ?? {}) as object).filter(([, way]) => isText(way) && known.has(way));
+  return {
+    id,
+    mode: mode === "raw" ? "raw" : "chat",
+    ...(isText(title) ? { title } : {}),
+    created: Number(created) || Date.now(),
+    updated: Number(updated) || Date.now(),
+    said: messages,
+    chosen: Object.fromEntries(ways) as Record<string, string>,
+  };
+}

@@ -1,0 +1,226 @@
+/** The page: conversations at one side, a panel at the other, the conversation between them. */
+import { signal } from "@preact/signals";
+import type { ComponentChildren, VNode } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { changedCount } from "../state/settings.js";
+import { announced, host, making, panel, type Panel, stop } from "../state/talk.js";
+import { bytesText } from "../words.js";
+import { CachePanel } from "./cache.js";
+import { Chat } from "./chat.js";
+import { Debug } from "./debug.js";
+import { History } from "./history.js";
+import { Icon } from "./icon.js";
+import { ModelsPanel } from "./models.js";
+import { SettingsPanel } from "./settings.js";
+
+const isListOpen = signal(false);
+
+const titles: Record<NonNullable<Panel>, string> = { cache: "The cache", settings: "Settings", models: "Models" };
+
+function Side({ name, children }: { readonly name: NonNullable<Panel>; readonly children: ComponentChildren }): VNode {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => heading.current?.focus({ preventScroll: true }), [name]);
+  return (
+    <aside class="panel" aria-labelledby="panel-title">
+      <header>
+        <h2 id="panel-title" ref={heading} tabIndex={-1}>
+          {titles[name]}
+        </h2>
+        <button type="button" aria-label="Close" title="Close (Escape)" onClick={() => close(name)}>
+          <Icon name="close" />
+        </button>
+      </header>
+      <div class="inside">{children}</div>
+    </aside>
+  );
+}
+
+function close(name: NonNullable<Panel>): void {
+  panel.value = undefined;
+  document.getElementById(`open-${name}`)?.focus();
+}
+
+const toggle = (name: NonNullable<Panel>): void => {
+  panel.value = panel.value === name ? undefined : name;
+};
+
+function Opener({
+  name,
+  icon,
+  children,
+}: {
+  readonly name: NonNullable<Panel>;
+  readonly icon: "cache" | "settings";
+  readonly children?: ComponentChildren;
+}): VNode {
+  return (
+    <button
+      id={`open-${name}`}
+      type="button"
+      aria-pressed={panel.value === name}
+      title={titles[name]}
+      onClick={() => toggle(name)}
+    >
+      <Icon name={icon} />
+      <span class="wide-only">{name === "cache" ? "Cache" : "Settings"}</span>
+      {children}
+    </button>
+  );
+}
+
+function ModelButton(): VNode {
+  const { state, model } = host.value;
+  const facts = model.value;
+  const words =
+    state.value.kind === "loading"
+      ? `Loading ${state.value.what} …`
+      : (facts?.name ?? (state.value.kind === "failed" ? "No model" : "Starting …"));
+  return (
+    <button
+      id="open-models"
+      type="button"
+      class="model"
+      aria-pressed={panel.value === "models"}
+      title={words}
+      onClick={() => toggle("models")}
+    >
+      <span class={`dot ${state.value.kind}`} />
+      <span class="name">{words}</span>
+      {facts?.backend === undefined ? null : (
+        <small class="wide-only">{{ wasm: "WebAssembly", webgpu: "WebGPU" }[facts.backend] ?? facts.backend}</small>
+      )}
+    </button>
+  );
+}
+
+/** What stands in the way of asking, above the conversation. */
+function Notice(): VNode | null {
+  const { state } = host.value;
+  const now = state.value;
+  if (now.kind === "loading" && now.total > 0)
+    return (
+      <div class="notice">
+        <progress max={now.total} value={now.loaded} aria-label="Loading the model" />
+        <span>
+          {bytesText(now.loaded)} of {bytesText(now.total)}
+        </span>
+      </div>
+    );
+  if (now.kind !== "failed") return null;
+  return (
+    <div class="notice bad" role="alert">
+      <span>{now.why}</span>
+      {now.wayOut === "key" ? (
+        <button
+          type="button"
+          onClick={() => {
+            panel.value = "settings";
+            requestAnimationFrame(() => document.getElementById("key")?.focus());
+          }}
+        >
+          Enter a key
+        </button>
+      ) : null}
+      {now.wayOut === "retry" ? (
+        <button type="button" onClick={() => void host.value.start()}>
+          Ask again
+        </button>
+      ) : null}
+      {now.wayOut === "models" ? (
+        <button type="button" onClick={() => (panel.value = "models")}>
+          Choose a model
+        </button>
+      ) : null}
+    </div>
+  );
+}
+
+/** A folder that is dropped anywhere is a model. */
+async function drop(event: DragEvent): Promise<void> {
+  const shelf = host.value.models;
+  const item = event.dataTransfer?.items[0];
+  event.preventDefault();
+  if (shelf === undefined || item?.kind !== "file") return;
+  const files = [...(event.dataTransfer?.files ?? [])];
+  const handle = await (
+    item as { readonly getAsFileSystemHandle?: () => Promise<FileSystemHandle | null> }
+  ).getAsFileSystemHandle?.();
+  panel.value = "models";
+  await shelf.load(shelf.addFolder(handle?.kind === "directory" ? (handle as FileSystemDirectoryHandle) : files));
+}
+
+function key(event: KeyboardEvent): void {
+  if (event.key === "Escape" && !event.defaultPrevented) {
+    if (making.value !== undefined) stop();
+    else if (isListOpen.value) isListOpen.value = false;
+    else if (panel.value !== undefined) close(panel.value);
+  }
+  if (event.key === "k" && (event.metaKey || event.ctrlKey)) {
+    event.preventDefault();
+    isListOpen.value = true;
+    requestAnimationFrame(() => document.getElementById("search")?.focus());
+  }
+}
+
+export function App(): VNode {
+  useEffect(() => {
+    const over = (event: DragEvent): void => event.preventDefault();
+    const dropped = (event: DragEvent): void => void drop(event);
+    addEventListener("keydown", key);
+    addEventListener("dragover", over);
+    addEventListener("drop", dropped);
+    return () => {
+      removeEventListener("keydown", key);
+      removeEventListener("dragover", over);
+      removeEventListener("drop", dropped);
+    };
+  }, []);
+  const shown = panel.value;
+  return (
+    <div class={`app${shown === undefined ? "" : " with-panel"}${isListOpen.value ? " with-list" : ""}`}>
+      <a class="skip" href="#say">
+        Skip to the message
+      </a>
+      <header class="top">
+        <button
+          type="button"
+          class="list-button"
+          aria-label="Conversations"
+          aria-expanded={isListOpen.value}
+          onClick={() => (isListOpen.value = !isListOpen.value)}
+        >
+          <Icon name="menu" />
+        </button>
+        <h1>
+          in<em>situ</em>
+        </h1>
+        <ModelButton />
+        <span class="grow" />
+        <Opener name="cache" icon="cache" />
+        <Opener name="settings" icon="settings">
+          {changedCount.value === 0 ? null : (
+            <small class="tag" aria-label={`${changedCount.value} changed`}>
+              {changedCount.value}
+            </small>
+          )}
+        </Opener>
+      </header>
+      <Notice />
+      <div class="columns">
+        <div class="list">
+          <History onClose={() => (isListOpen.value = false)} />
+        </div>
+        <Chat />
+        {shown === undefined ? null : (
+          <Side name={shown}>
+            {shown === "cache" ? <CachePanel /> : shown === "settings" ? <SettingsPanel /> : <ModelsPanel />}
+          </Side>
+        )}
+      </div>
+      <div class="hidden" role="log" aria-live="polite">
+        {announced.value}
+      </div>
+      {new URLSearchParams(location.search).has("debug") ? <Debug /> : null}
+    </div>
+  );
+}

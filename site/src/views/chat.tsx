@@ -1,0 +1,237 @@
+/** The conversation in the middle: messages, the empty state, and where one writes. Follows the text's end while the reader is there. */
+import { useComputed, useSignal } from "@preact/signals";
+import type { VNode } from "preact";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { firstProblem } from "../state/settings.js";
+import { begin, contextTokens, current, host, making, panel, path, say, stop } from "../state/talk.js";
+import { countText } from "../words.js";
+import { Icon } from "./icon.js";
+import { Message } from "./message.js";
+
+const openings = {
+  raw: ["Once upon a time there was a king who", "The old woman opened the door, and", "“Who are you?” asked the fox."],
+  chat: [
+    "Explain a KV cache to a ten-year-old.",
+    "Write a haiku about writing in place.",
+    "Compare a list and a linked list in a table.",
+  ],
+} as const;
+
+function Empty(): VNode {
+  const { model, kind } = host.value;
+  const facts = model.value;
+  const { mode } = current.value;
+  return (
+    <section class="empty">
+      <h2>{mode === "raw" ? "Begin a text. The model goes on." : "Ask something."}</h2>
+      <p>
+        {kind === "browser"
+          ? "A language model that runs in this page. Nothing you write leaves it."
+          : "A language model on this server, and nobody else’s."}{" "}
+        Its cache is written in place: open{" "}
+        <button type="button" class="link" onClick={() => (panel.value = "cache")}>
+          the cache
+        </button>{" "}
+        and watch.
+      </p>
+      {facts !== undefined && !facts.hasTemplate ? (
+        <p class="note boxed">
+          {mode === "raw" ? (
+            <>
+              “{facts.name}” has no chat template: it continues texts and does not answer questions. Give it a
+              beginning.
+            </>
+          ) : (
+            <>
+              “{facts.name}” has no chat template: each message is a paragraph, and the answer is the next one. It is
+              better at{" "}
+              <button type="button" class="link" onClick={() => begin("raw")}>
+                continuing a text
+              </button>
+              .
+            </>
+          )}
+        </p>
+      ) : null}
+      <ul class="openings" aria-label="Openings">
+        {openings[mode].map((text) => (
+          <li key={text}>
+            <button type="button" disabled={facts === undefined} onClick={() => say(text)}>
+              {text}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Meter(): VNode | null {
+  const context = host.value.model.value?.context;
+  if (context === undefined) return null;
+  const share = Math.min(1, contextTokens.value / context);
+  const text = `${countText(contextTokens.value)} of ${countText(context)} tokens of context`;
+  return (
+    <div
+      class={`meter${share > 0.85 ? " full" : ""}`}
+      role="meter"
+      aria-valuemin={0}
+      aria-valuemax={context}
+      aria-valuenow={contextTokens.value}
+      aria-label="Context"
+      aria-valuetext={text}
+      title={text}
+    >
+      <span style={{ inlineSize: `${share * 100}%` }} />
+      <small>
+        {countText(contextTokens.value)} / {countText(context)}
+      </small>
+    </div>
+  );
+}
+
+function Compose(): VNode {
+  const text = useSignal("");
+  const area = useRef<HTMLTextAreaElement>(null);
+  const isRaw = current.value.mode === "raw";
+  const isReady = useComputed(() => host.value.state.value.kind === "ready");
+  const send = (): void => {
+    if (making.value !== undefined || !isReady.value) return;
+    const last = path.value.at(-1);
+    // In a text an empty line goes on from where it ended.
+    if (text.value.trim() === "" && !(isRaw && last !== undefined)) return void area.current?.focus();
+    if (say(text.value)) text.value = "";
+    area.current?.focus();
+  };
+  useEffect(() => area.current?.focus({ preventScroll: true }), [current.value.id]);
+  const problem = firstProblem.value;
+  return (
+    <form
+      class="compose"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      {problem !== undefined ? (
+        <p class="note bad" role="alert">
+          {problem.problem}{" "}
+          <button type="button" class="link" onClick={() => (panel.value = "settings")}>
+            Open settings
+          </button>
+        </p>
+      ) : null}
+      <div class="field">
+        <textarea
+          ref={area}
+          id="say"
+          rows={1}
+          dir="auto"
+          aria-label={isRaw ? "How the text goes on" : "Message"}
+          placeholder={
+            isRaw
+              ? path.value.length === 0
+                ? "How does it begin?"
+                : "Add something, or let the model go on"
+              : "Say something"
+          }
+          value={text.value}
+          onInput={({ currentTarget }) => (text.value = currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Escape" && making.value !== undefined) return stop();
+            if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+            event.preventDefault();
+            send();
+          }}
+        />
+        {making.value !== undefined ? (
+          <button type="button" class="round stop" onClick={stop} title="Stop (Escape)">
+            <Icon name="stop" />
+            <span class="hidden">Stop</span>
+          </button>
+        ) : (
+          <button type="submit" class="round" disabled={!isReady.value} title="Send (Enter)">
+            <Icon name="send" />
+            <span class="hidden">Send</span>
+          </button>
+        )}
+      </div>
+      <div class="under">
+        <div class="modes" role="radiogroup" aria-label="Mode">
+          {(["chat", "raw"] as const).map((mode) => (
+            <label key={mode}>
+              <input
+                type="radio"
+                name="mode"
+                checked={current.value.mode === mode}
+                onChange={() => mode !== current.value.mode && begin(mode)}
+              />
+              <span>{mode === "chat" ? "Chat" : "Continue a text"}</span>
+            </label>
+          ))}
+        </div>
+        <Meter />
+      </div>
+    </form>
+  );
+}
+
+export function Chat(): VNode {
+  const scroller = useRef<HTMLDivElement>(null);
+  const follows = useRef(true);
+  const way = path.value;
+  const siblings = useComputed(() => {
+    const all = new Map<string, string[]>();
+    for (const { id, parent = "" } of current.value.said) {
+      const known = all.get(parent);
+      if (known === undefined) all.set(parent, [id]);
+      else known.push(id);
+    }
+    return all;
+  });
+  const same = useRef(new Map<string, readonly string[]>());
+  // The same list as before where it holds the same: messages that did not change are not drawn again.
+  const siblingsOf = (parent: string): readonly string[] => {
+    const [now, before] = [siblings.value.get(parent) ?? [], same.current.get(parent)];
+    if (before?.length === now.length) return before;
+    same.current.set(parent, now);
+    return now;
+  };
+  const asked = way.at(-2)?.id;
+  useLayoutEffect(() => {
+    follows.current = true;
+  }, [asked, current.value.id]);
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (element !== null && follows.current) element.scrollTop = element.scrollHeight;
+  });
+  const isRaw = current.value.mode === "raw";
+  return (
+    <main class="chat">
+      <div
+        class="scroll"
+        ref={scroller}
+        tabIndex={0}
+        role="region"
+        aria-label="Conversation"
+        onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) =>
+          (follows.current = scrollHeight - scrollTop - clientHeight < 60)
+        }
+      >
+        <div class={`messages${isRaw ? " as-text" : ""}`}>
+          {way.length === 0 ? <Empty /> : null}
+          {way.map((said) => (
+            <Message
+              key={said.id}
+              said={said}
+              siblings={siblingsOf(said.parent ?? "")}
+              isMaking={making.value?.id === said.id}
+              isRaw={isRaw}
+            />
+          ))}
+        </div>
+      </div>
+      <Compose />
+    </main>
+  );
+}

@@ -1,0 +1,36 @@
+/** What the page measures of itself, in a corner: tasks that held the main thread, and layout that shifted. `?debug` shows it. */
+import { signal } from "@preact/signals";
+import type { VNode } from "preact";
+
+const measured = signal({ longTasks: 0, longest: 0, shift: 0 });
+
+/** Begins to measure. */
+export function measure(): void {
+  const observe = (type: string, hear: (entry: PerformanceEntry) => void): void => {
+    if (!PerformanceObserver.supportedEntryTypes.includes(type)) return;
+    new PerformanceObserver((list) => list.getEntries().forEach(hear)).observe({ type, buffered: true });
+  };
+  observe("longtask", ({ duration }) => {
+    const { longTasks, longest, ...others } = measured.value;
+    measured.value = { ...others, longTasks: longTasks + 1, longest: Math.max(longest, duration) };
+  });
+  observe("layout-shift", (entry) => {
+    const { value, hadRecentInput } = entry as PerformanceEntry & {
+      readonly value: number;
+      readonly hadRecentInput: boolean;
+    };
+    if (!hadRecentInput) measured.value = { ...measured.value, shift: measured.value.shift + value };
+  });
+}
+
+export function Debug(): VNode {
+  const { longTasks, longest, shift } = measured.value;
+  return (
+    <output class="debug" data-long-tasks={longTasks} data-longest={longest} data-shift={shift}>
+      tasks over 50 ms: {longTasks}, longest {longest.toFixed(0)} ms · layout shift {shift.toFixed(3)}{" "}
+      <button type="button" onClick={() => (measured.value = { longTasks: 0, longest: 0, shift: 0 })}>
+        0
+      </button>
+    </output>
+  );
+}

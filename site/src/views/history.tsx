@@ -1,0 +1,116 @@
+/** The conversations at the side: search, open, rename by opening, remove, export, import. */
+import { useSignal } from "@preact/signals";
+import type { VNode } from "preact";
+import { useRef } from "preact/hooks";
+import { markdownOf, titleOf } from "../state/conversation.js";
+import { exported, found, isForgetful, query, removeConversation, takeIn } from "../state/history.js";
+import { begin, current, open } from "../state/talk.js";
+import { Icon } from "./icon.js";
+
+function download(name: string, text: string, type: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+export function History({ onClose }: { readonly onClose: () => void }): VNode {
+  const file = useRef<HTMLInputElement>(null);
+  const told = useSignal("");
+  const read = async (chosen: File | undefined): Promise<void> => {
+    if (chosen === undefined) return;
+    try {
+      const count = await takeIn(await chosen.text());
+      told.value = `${count} ${count === 1 ? "conversation" : "conversations"} imported.`;
+    } catch (error) {
+      told.value = `Nothing was imported: ${(error as Error).message}.`;
+    }
+  };
+  return (
+    <nav class="history" aria-label="Conversations">
+      <div class="row">
+        <button type="button" class="main grow" onClick={() => (begin(current.value.mode), onClose())}>
+          <Icon name="add" /> New
+        </button>
+        <button type="button" class="only-narrow" aria-label="Close the list" onClick={onClose}>
+          <Icon name="close" />
+        </button>
+      </div>
+      <input
+        id="search"
+        type="search"
+        placeholder="Search"
+        aria-label="Search conversations"
+        value={query.value}
+        onInput={({ currentTarget }) => (query.value = currentTarget.value)}
+      />
+      <ul>
+        {found.value.map((each) => (
+          <li key={each.id} class={each.id === current.value.id ? "current" : ""}>
+            <button
+              type="button"
+              class="open"
+              aria-current={each.id === current.value.id}
+              onClick={() => (open(each.id), onClose())}
+            >
+              <span dir="auto">{titleOf(each)}</span>
+              <small>
+                {new Date(each.updated).toLocaleDateString()}
+                {each.mode === "raw" ? " · text" : ""}
+              </small>
+            </button>
+            <button
+              type="button"
+              aria-label={`Remove “${titleOf(each)}”`}
+              title="Remove"
+              onClick={() => {
+                void removeConversation(each.id);
+                if (each.id === current.value.id) begin(each.mode);
+              }}
+            >
+              <Icon name="remove" />
+            </button>
+          </li>
+        ))}
+      </ul>
+      {found.value.length === 0 ? (
+        <p class="note">{query.value === "" ? "What you ask is kept here, in this browser." : "Nothing found."}</p>
+      ) : null}
+      {isForgetful.value ? (
+        <p class="note bad">
+          This browser keeps nothing for this page: conversations end with it. Export what you want to keep.
+        </p>
+      ) : null}
+      <div class="row foot">
+        <button type="button" onClick={() => download("insitu-conversations.json", exported(), "application/json")}>
+          <Icon name="out" /> Export
+        </button>
+        <button type="button" onClick={() => file.current?.click()}>
+          <Icon name="in" /> Import
+        </button>
+        <button
+          type="button"
+          title="This conversation as Markdown"
+          onClick={() =>
+            download(`${titleOf(current.value).slice(0, 40)}.md`, markdownOf(current.value), "text/markdown")
+          }
+        >
+          .md
+        </button>
+        <input
+          ref={file}
+          type="file"
+          accept="application/json,.json"
+          hidden
+          aria-label="Import conversations"
+          onChange={({ currentTarget }) => void read(currentTarget.files?.[0])}
+        />
+      </div>
+      <p class="note" role="status">
+        {told.value}
+      </p>
+    </nav>
+  );
+}

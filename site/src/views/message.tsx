@@ -1,0 +1,252 @@
+/** One message: what was said, what it took, and what can be done with it. */
+import { signal } from "@preact/signals";
+import type { VNode } from "preact";
+import { memo } from "preact/compat";
+import { useState } from "preact/hooks";
+import { Markdown } from "../markdown.js";
+import type { Said } from "../state/conversation.js";
+import { goOn, making, regenerate, sayOtherwise, switched, switchTo } from "../state/talk.js";
+import { countText } from "../words.js";
+import { Icon } from "./icon.js";
+
+/** Longer than this, what was said is folded. */
+const mostShown = 6000;
+
+const copied = signal<string | undefined>(undefined);
+
+async function copy({ id, content }: Said): Promise<void> {
+  await navigator.clipboard.writeText(content);
+  copied.value = id;
+  setTimeout(() => copied.value === id && (copied.value = undefined), 1500);
+}
+
+function Folded({ text }: { readonly text: string }): VNode {
+  const [isOpen, setOpen] = useState(false);
+  if (text.length <= mostShown || isOpen)
+    return (
+      <p class="as-is" dir="auto">
+        {text}
+      </p>
+    );
+  return (
+    <>
+      <p class="as-is" dir="auto">{`${text.slice(0, mostShown)} …`}</p>
+      <button type="button" class="quiet" onClick={() => setOpen(true)}>
+        Show all {countText(text.length)} characters
+      </button>
+    </>
+  );
+}
+
+function Edit({ said, onDone }: { readonly said: Said; readonly onDone: () => void }): VNode {
+  const [text, setText] = useState(said.content);
+  const send = (): void => {
+    if (text.trim() !== "" && sayOtherwise(said, text)) onDone();
+  };
+  return (
+    <form
+      class="edit"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      <textarea
+        aria-label="Edit your message"
+        dir="auto"
+        value={text}
+        ref={(element) => element?.focus()}
+        onInput={({ currentTarget }) => setText(currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Escape") onDone();
+          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+            event.preventDefault();
+            send();
+          }
+        }}
+      />
+      <div class="row">
+        <button type="submit" class="main">
+          Send as a new branch
+        </button>
+        <button type="button" onClick={onDone}>
+          Cancel
+        </button>
+      </div>
+    </form>
+  );
+}
+
+/** JSON that was asked for, read; or why it is none. */
+function Parsed({ text }: { readonly text: string }): VNode {
+  let shown: string;
+  try {
+    shown = JSON.stringify(JSON.parse(text), undefined, 2);
+  } catch (error) {
+    return <p class="note bad">Not whole JSON: {(error as Error).message}</p>;
+  }
+  return (
+    <details class="fold" open>
+      <summary>Parsed JSON, by your schema</summary>
+      <pre tabIndex={0} dir="ltr">
+        {shown}
+      </pre>
+    </details>
+  );
+}
+
+function Took({ said }: { readonly said: Said }): VNode | null {
+  const { stats, finish } = said;
+  if (stats === undefined || stats.newTokens === 0) return null;
+  const { newTokens, promptTokens, reusedTokens, firstTokenMilliseconds, tokensPerSecond } = stats;
+  return (
+    <p class="note" data-took>
+      <span>{countText(newTokens)} tokens</span>
+      {tokensPerSecond > 0 ? <span>{tokensPerSecond.toFixed(tokensPerSecond < 10 ? 1 : 0)} a second</span> : null}
+      <span>first after {countText(firstTokenMilliseconds)} ms</span>
+      {promptTokens > 0 ? (
+        <span title="tokens of the prompt that were in the cache and were not read again">
+          {countText(reusedTokens)} of {countText(promptTokens)} reused
+        </span>
+      ) : null}
+      {finish === "length" ? <span class="warm">cut at the limit</span> : null}
+      {finish === "stopped" ? <span class="warm">stopped</span> : null}
+    </p>
+  );
+}
+
+function Branches({ said, siblings }: { readonly said: Said; readonly siblings: readonly string[] }): VNode | null {
+  if (siblings.length < 2) return null;
+  const at = siblings.indexOf(said.id);
+  const took = switched.value;
+  return (
+    <span class="branches" role="group" aria-label="Branches">
+      <button type="button" aria-label="Branch before" disabled={at === 0} onClick={() => switchTo(said, -1)}>
+        <Icon name="back" />
+      </button>
+      <span aria-label={`branch ${at + 1} of ${siblings.length}`}>
+        {at + 1}/{siblings.length}
+      </span>
+      <button
+        type="button"
+        aria-label="Next branch"
+        disabled={at === siblings.length - 1}
+        onClick={() => switchTo(said, 1)}
+      >
+        <Icon name="next" />
+      </button>
+      {took?.id === said.id ? (
+        <span class="dim" data-switched={took.milliseconds}>
+          in {took.milliseconds.toFixed(0)} ms
+        </span>
+      ) : null}
+    </span>
+  );
+}
+
+interface MessageProps {
+  readonly said: Said;
+  readonly siblings: readonly string[];
+  readonly isMaking: boolean;
+  readonly isRaw: boolean;
+}
+
+function Body({ said, isMaking, isRaw }: Omit<MessageProps, "siblings">): VNode {
+  const { role, content, reasoning, calls = [], isJson, error } = said;
+  if (isRaw || role === "user") return <Folded text={content} />;
+  const isSilent = !isMaking && content === "" && calls.length === 0 && error === undefined;
+  return (
+    <>
+      {reasoning !== undefined ? (
+        <details class="fold">
+          <summary>{isMaking && content === "" ? "Thinking …" : "Reasoning"}</summary>
+          <p class="as-is" dir="auto">
+            {reasoning}
+          </p>
+        </details>
+      ) : null}
+      {content === "" ? null : <Markdown text={content} isGrowing={isMaking} />}
+      {calls.map((call, at) => (
+        <details class="fold" key={at} open>
+          <summary>
+            Calls <code>{call.name}</code>
+          </summary>
+          <pre tabIndex={0} dir="ltr">
+            {call.arguments}
+          </pre>
+        </details>
+      ))}
+      {isJson === true && !isMaking && content !== "" ? <Parsed text={content} /> : null}
+      {isSilent ? <p class="note">The model ended its answer at once. Ask again, or set a shortest answer.</p> : null}
+      {isMaking && content === "" && reasoning === undefined ? (
+        <p class="waiting" aria-hidden="true">
+          <i />
+          <i />
+          <i />
+        </p>
+      ) : null}
+    </>
+  );
+}
+
+export const Message = memo(function Message({ said, siblings, isMaking, isRaw }: MessageProps): VNode {
+  const [isEdited, setEdited] = useState(false);
+  const { role, error, content } = said;
+  const isUser = role === "user";
+  const isBusy = making.value !== undefined;
+  return (
+    <article class={`message ${role}${isRaw ? " raw" : ""}`} aria-label={isUser ? "You" : "Model"} aria-busy={isMaking}>
+      {isEdited ? (
+        <Edit said={said} onDone={() => setEdited(false)} />
+      ) : (
+        <Body said={said} isMaking={isMaking} isRaw={isRaw} />
+      )}
+      {error !== undefined ? (
+        <div class="problem" role="alert">
+          <p>{error}</p>
+          <div class="row">
+            <button type="button" class="main" disabled={isBusy} onClick={() => regenerate(said)}>
+              Send again
+            </button>
+            {content !== "" ? (
+              <button type="button" disabled={isBusy} onClick={() => goOn(said)}>
+                Continue from here
+              </button>
+            ) : null}
+          </div>
+        </div>
+      ) : null}
+      {isMaking || isEdited ? null : (
+        <footer>
+          {isUser ? null : <Took said={said} />}
+          <span class="actions">
+            <Branches said={said} siblings={siblings} />
+            {content !== "" ? (
+              <button type="button" onClick={() => void copy(said)} title="Copy">
+                <Icon name={copied.value === said.id ? "done" : "copy"} />
+                <span class="hidden">{copied.value === said.id ? "Copied" : "Copy"}</span>
+              </button>
+            ) : null}
+            {isUser ? (
+              <button type="button" disabled={isBusy} onClick={() => setEdited(true)} title="Edit and branch">
+                <Icon name="edit" />
+                <span class="hidden">Edit</span>
+              </button>
+            ) : (
+              <>
+                <button type="button" disabled={isBusy} onClick={() => regenerate(said)} title="Regenerate">
+                  <Icon name="again" />
+                  <span class="hidden">Regenerate</span>
+                </button>
+                <button type="button" disabled={isBusy || content === ""} onClick={() => goOn(said)} title="Continue">
+                  <Icon name="more" />
+                  <span class="hidden">Continue</span>
+                </button>
+              </>
+            )}
+          </span>
+        </footer>
+      )}
+    </article>
+  );
+});

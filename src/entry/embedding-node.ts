@@ -1,0 +1,32 @@
+/** The embedding model as Node has it: its files come from folders, or from the hub. */
+import { optionsWithoutNull } from "../base/arguments.js";
+import { placeOf } from "../generate/model-folder.js";
+import { loadEmbeddingOptionNames, type LoadEmbeddingOptions, TextEmbedder } from "../generate/text-embedder.js";
+import { checkedHubOptions } from "../hub/hub-model.js";
+import type { HubOptions } from "../hub/models-api.js";
+import { nodePlatform } from "../platform/node.js";
+import { fetchNamedModel, isModelName } from "../platform/node-models.js";
+import { computesOnDevice } from "./named-models.js";
+import { InferenceSession } from "./node.js";
+
+/** A model that makes embeddings of texts, or ranks them. */
+export class EmbeddingModel extends TextEmbedder {
+  /** Loads a model from a folder in the hub's layout, from an ONNX file with its tokenizer beside it, or by its name on the hub. */
+  static async load(
+    source: string | URL,
+    options?: LoadEmbeddingOptions & { readonly hub?: HubOptions },
+  ): Promise<EmbeddingModel> {
+    const names = { ...loadEmbeddingOptionNames, hub: true } as const;
+    const { hub, ...rest } = optionsWithoutNull("the options of EmbeddingModel.load", options, names);
+    if (hub !== undefined) checkedHubOptions(hub);
+    const asked = rest.variant === undefined ? {} : { variant: rest.variant };
+    const given = placeOf(source);
+    const { folder, ...variant } = isModelName(given)
+      ? await fetchNamedModel(given, { ...asked, ...hub }, await computesOnDevice(rest, nodePlatform))
+      : { folder: given, ...asked };
+    const own = { ...rest, ...variant };
+    return new EmbeddingModel(
+      await TextEmbedder.prepare(folder, nodePlatform, (model, more) => InferenceSession.create(model, more), own),
+    );
+  }
+}

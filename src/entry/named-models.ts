@@ -1,0 +1,15 @@
+/** What both entries do with a model's name: whether a text is one, and which variant a backend asks for. */
+import type { Platform } from "../base/platform.js";
+import type { SessionOptions } from "../session/options.js";
+import { backends } from "./backends.js";
+
+/** True if a session with these options will compute on a GPU: where the choice is automatic, an adapter decides. */
+export async function computesOnDevice(options: SessionOptions, platform: Platform): Promise<boolean> {
+  const asked = options.backend ?? options.executionProviders?.[0];
+  const name = typeof asked === "object" ? asked.name : asked;
+  if (name !== "auto") return backends.some((backend) => backend.name === name && backend.isDevice === true);
+  const gpu = await platform.gpu?.();
+  if (typeof gpu !== "object") return false;
+  const adapter: unknown = await (gpu as GPU).requestAdapter().catch(() => null);
+  return adapter !== null;
+}

@@ -1,0 +1,55 @@
+/** One reply of the model in a chat: a generation whose text, reasoning and calls are told apart. */
+import type { DialogueEvent } from "../dialogue/events.js";
+import type { ReplyReader } from "../dialogue/reader.js";
+import type { GeneratedToken, Generation, GenerationSummary } from "./generation.js";
+
+/** What a reply tells; calls have ids. */
+export type RoundEvent =
+  | Exclude<DialogueEvent, { readonly kind: "call" }>
+  | (Extract<DialogueEvent, { readonly kind: "call" }> & { readonly id: string });
+
+/** A token of an answer. */
+export interface ChatToken extends GeneratedToken {
+  /** What became certain with it: text, reasoning, and calls of tools. Left out where the model's replies are text alone. */
+  readonly events?: readonly RoundEvent[];
+}
+
+/** What a round is, wherever it is made. */
+export interface Round<Summary> extends AsyncIterable<ChatToken> {
+  readonly summary: Summary;
+}
+
+/** A generation that is read as it comes. */
+export class ReadRound implements Round<GenerationSummary> {
+  readonly #generation: Generation;
+  readonly #reader: ReplyReader;
+  readonly #callId: () => string;
+
+  constructor(generation: Generation, reader: ReplyReader, callId: () => string) {
+    this.#callId = callId;
+    this.#generation = generation;
+    this.#reader = reader;
+  }
+
+  get summary(): GenerationSummary {
+    return this.#generation.summary;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<ChatToken, void, undefined> {
+    let last: GeneratedToken | undefined;
+    for await (const token of this.#generation) {
+      last = token;
+      yield this.#told(token, this.#reader.push(token.text));
+    }
+    const events = this.#reader.end();
+    if (last !== undefined && events.length > 0) yield this.#told({ token: last.token, text: "" }, events);
+  }
+
+  #told(token: GeneratedToken, events: readonly DialogueEvent[]): ChatToken {
+    return {
+      ...token,
+      text: events.map((event) => (event.kind === "text" ? event.text : "")).join(""),
+      events: events.map((event) => (event.kind === "call" ? { ...event, id: this.#callId() } : event)),
+    };
+  }
+}

@@ -1,0 +1,154 @@
+/** Objects by a schema: a text that is held to its JSON Schema, read and validated; or, while it is made, what there is of it. */
+import { checkCallback, checkCount, optionsWithoutNull } from "../base/arguments.js";
+import { InsituError } from "../base/error.js";
+import type { OptionNames } from "../base/option-names.js";
+import type { JsonSchema } from "../engine/constraint.js";
+import type { Generation, GenerationSummary } from "./generation.js";
+import { type GenerateOptions, generateOptionNames } from "./options.js";
+import { partialJson } from "./partial-json.js";
+import { jsonSchemaOf, type ObjectSchema, validated } from "./standard-schema.js";
+
+/** How an object is generated: as text is, but for what says what the text must be. */
+export interface ObjectOptions extends Omit<GenerateOptions, "jsonSchema" | "regex" | "grammar" | "constraint"> {
+  /**
+   * How often to try again, with the next seed, where the text was cut before it was whole or the schema does not take what came. 0 where left out:
+   * the error says which it was.
+   */
+  readonly retries?: number;
+  /** Makes a JSON Schema of the schema, where it does not tell its own: `toJsonSchema` of @valibot/to-json-schema, for one. */
+  readonly toJsonSchema?: (schema: never) => unknown;
+}
+
+const {
+  jsonSchema: _schema,
+  regex: _regex,
+  grammar: _grammar,
+  constraint: _constraint,
+  ...textNames
+} = generateOptionNames;
+
+/** Their names. */
+const objectOptionNames: OptionNames<ObjectOptions> = { ...textNames, retries: true, toJsonSchema: true };
+
+/** An object that was generated. */
+export interface GeneratedObject<T> {
+  /** The object as its schema has it. */
+  readonly object: T;
+  /** The JSON that the model wrote. */
+  readonly text: string;
+  /** What the last try took. */
+  readonly summary: GenerationSummary;
+}
+
+/** A value of which parts may not be there yet. */
+export type PartialObject<T> = T extends readonly (infer Element)[]
+  ? readonly PartialObject<Element>[]
+  : T extends object
+    ? { readonly [Name in keyof T]?: PartialObject<T[Name]> }
+    : T;
+
+/** Generates text that a JSON Schema allows. */
+type Generate = (options: GenerateOptions & { readonly jsonSchema: JsonSchema }) => Generation;
+
+/** What objects are made by: the schema, its JSON Schema, and the options of the text. */
+function readObjectOptions(
+  where: string,
+  schema: ObjectSchema,
+  given: ObjectOptions | undefined,
+): { readonly retries: number; readonly text: GenerateOptions & { readonly jsonSchema: JsonSchema } } {
+  const { retries = 0, toJsonSchema, ...options } = optionsWithoutNull(where, given, objectOptionNames);
+  checkCount("option retries", retries, 0);
+  checkCallback("option toJsonSchema", toJsonSchema);
+  return {
+    retries,
+    text: { ...options, jsonSchema: jsonSchemaOf(schema, toJsonSchema as (schema: unknown) => unknown) },
+  };
+}
+
+/** Generates an object. */
+export async function generateObject<T>(
+  schema: ObjectSchema<T>,
+  options: ObjectOptions | undefined,
+  generate: Generate,
+): Promise<GeneratedObject<T>> {
+  const { retries, text } = readObjectOptions("the options of generateObject", schema, options);
+  for (let tried = 0; ; tried++) {
+    const seed = tried === 0 || text.seed === undefined ? {} : { seed: text.seed + tried };
+    const stream = new ObjectStream(schema, generate({ ...text, ...seed }));
+    try {
+      const object = await stream.object();
+      return { object, text: stream.textSoFar, summary: stream.summary };
+    } catch (error) {
+      const isWorthIt = error instanceof InsituError && (error.code === "unfinished" || error.code === "invalid-value");
+      if (!isWorthIt || tried >= retries) throw error;
+    }
+  }
+}
+
+/** Generates an object whose parts are told as they come. */
+export function streamObject<T>(
+  schema: ObjectSchema<T>,
+  options: ObjectOptions | undefined,
+  generate: Generate,
+): ObjectStream<T> {
+  const { retries, text } = readObjectOptions("the options of streamObject", schema, options);
+  if (retries > 0)
+    throw new InsituError("invalid-argument", "option retries: what was told cannot be taken back; ask generateObject");
+  return new ObjectStream(schema, generate(text));
+}
+
+/** An object in the making: iterate over it for what there is so far, or ask for the whole. It is made once. */
+export class ObjectStream<T> implements AsyncIterable<PartialObject<T>> {
+  readonly #schema: ObjectSchema<T>;
+  readonly #generation: Generation;
+  #made: Promise<T> | undefined;
+  #isBegun = false;
+
+  constructor(schema: ObjectSchema<T>, generation: Generation) {
+    this.#schema = schema;
+    this.#generation = generation;
+  }
+
+  /** The JSON so far. */
+  get textSoFar(): string {
+    return this.#generation.textSoFar;
+  }
+
+  /** What it took so far. */
+  get summary(): GenerationSummary {
+    return this.#generation.summary;
+  }
+
+  /** The whole object, validated. Throws an error of code "unfinished" where its text was cut, and "invalid-value" where the schema does not take it. */
+  object(): Promise<T> {
+    this.#made ??= this.#finish();
+    return this.#made;
+  }
+
+  async #finish(): Promise<T> {
+    if (!this.#isBegun) await this.#generation.text();
+    const { finishReason, newTokens } = this.summary;
+    if (finishReason !== "end" && finishReason !== "stop")
+      throw new InsituError(
+        "unfinished",
+        finishReason === "unfinished"
+          ? "the object is not whole: its loop was left"
+          : `the object was cut after ${newTokens} tokens, before it was whole: ${finishReason === "length" ? "ask for more with maxTokens" : "load the model with a longer context"}, or bound its parts in the schema (maxLength, maxItems)`,
+      );
+    return validated(this.#schema, JSON.parse(this.textSoFar));
+  }
+
+  /** What there is so far, each time that there is more. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<PartialObject<T>, void, undefined> {
+    this.#isBegun = true;
+    let told = "";
+    for await (const { text } of this.#generation) {
+      if (text === "") continue;
+      const value = partialJson(this.textSoFar);
+      const now = JSON.stringify(value);
+      if (value === undefined || now === told) continue;
+      told = now;
+      yield value as PartialObject<T>;
+    }
+  }
+}

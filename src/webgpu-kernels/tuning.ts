@@ -1,0 +1,111 @@
+/**
+ * The numbers of the WebGPU side that were tried out, each with its unit, what it trades and where it was found. What follows from shapes and limits alone is
+ * computed where it is used. A device has the row of its adapter; `bench/webgpu/tune.mjs` measures the numbers that matter on a new one and prints a row.
+ *
+ * "H200" is an NVIDIA H200 with Dawn on Vulkan, tokens of Qwen3-0.6B in 4 bits, by `insitu bench --backend webgpu` and `bench/webgpu/steps.mjs --times`.
+ * "Not measured" numbers follow from a count of loads, registers or bytes, and were only shown to be right.
+ */
+
+/** Products of one row (GEMV): `projection-rows.ts`. */
+interface OneRowTuning {
+  /** Workgroups. From twice as many on, each takes several turns: the row is staged less often, and the last ones end less evenly. H200, 2026-11-15. */
+  readonly enoughWorkgroups: number;
+  /** Turns of a workgroup at most: as above. H200, 2026-11-15. */
+  readonly mostTurns: number;
+  /** Loads of 16 bytes that an invocation has under way: more hide memory's latency, and take registers from others. H200, 2026-11-15. */
+  readonly mostLoads: number;
+  /** Products of four that a shader writes out: more hide latency, and compile slower. H200, 2026-11-15. */
+  readonly mostTerms: number;
+  /** Invocations of a team that is a workgroup: more share a column's k, fewer wait for each other. H200, 2026-11-16. */
+  readonly mostAlone: number;
+}
+
+/** Products of 2 to 8 rows: `few-rows-division.ts`. */
+interface FewRowsTuning {
+  /** Invocations: more bring rows in for more teams, fewer divide evenly over a device. Not measured. */
+  readonly mostThreads: number;
+  /** Workgroups that small products are divided into: more keep a device busy, fewer bring rows in less often. Not measured. */
+  readonly enoughWorkgroups: number;
+  /** Workgroups. From twice as many on, each takes several turns. Not measured. */
+  readonly manyWorkgroups: number;
+  /** Turns of a workgroup at most. Not measured. */
+  readonly mostTurns: number;
+  /** Loads and products of an invocation, as of one row. Not measured. */
+  readonly mostLoads: number;
+  readonly mostTerms: number;
+}
+
+/** Products of many rows: `product-tiles.ts`, `product-slices.ts`, `product-matrices.ts`. */
+interface ManyRowsTuning {
+  /** Tiles from which on larger ones are taken: those read operands less often, and there are fewer of them. H200, 2026-11-15. */
+  readonly enoughTiles: number;
+  /** Workgroups from which on split-K takes 32 columns each, else 16. H200, 2026-11-15. */
+  readonly enoughSlices: number;
+  /** The same for tiles of subgroup matrices. H200, 2026-11-15. */
+  readonly enoughMatrixTiles: number;
+  /** Workgroups of streamed matrices from which on each has fewer loads under way: two steps of it. H200, 2026-11-15. */
+  readonly manyStreams: number;
+  readonly enoughStreams: number;
+}
+
+/** Attention of few queries: `attention-decode.ts`. */
+interface DecodeTuning {
+  /** Workgroups. From twice as many on, each goes over several tiles: queries are turned once for all of them. H200, 2026-11-16: 32 texts of 1,024 rows, 87 to 51 µs a layer. */
+  readonly enoughWorkgroups: number;
+  /** Tiles of a workgroup at most. As above. */
+  readonly mostTilesAGroup: number;
+  /** Bytes of scratch for the tiles of a call: beyond, prefill's dispatch takes it, slower and without scratch. Not measured. */
+  readonly mostTileBytes: number;
+  /** Tiles under way at a time where they are put together: more hide latency. H200, 2026-11-16: a token at context 4096, 9 to 11 % with all that went along. */
+  readonly tilesAhead: number;
+}
+
+/** A row: what kernels take of a device. */
+export interface Tuning {
+  readonly oneRow: OneRowTuning;
+  readonly fewRows: FewRowsTuning;
+  readonly manyRows: ManyRowsTuning;
+  readonly decode: DecodeTuning;
+}
+
+/** The row of an H200, and of every device that has none of its own: no other was measured. */
+export const usualTuning: Tuning = {
+  oneRow: { enoughWorkgroups: 2048, mostTurns: 8, mostLoads: 24, mostTerms: 256, mostAlone: 128 },
+  fewRows: {
+    mostThreads: 256,
+    enoughWorkgroups: 96,
+    manyWorkgroups: 1024,
+    mostTurns: 8,
+    mostLoads: 24,
+    mostTerms: 256,
+  },
+  manyRows: { enoughTiles: 96, enoughSlices: 96, enoughMatrixTiles: 96, manyStreams: 160, enoughStreams: 96 },
+  decode: { enoughWorkgroups: 1024, mostTilesAGroup: 4, mostTileBytes: 268_435_456, tilesAhead: 8 },
+};
+
+/** Rows by what adapters tell of themselves: `vendor architecture`, in small letters. */
+const rows: Readonly<Record<string, Tuning>> = {};
+
+/** The row of an adapter. */
+export const tuningFor = ({ vendor, architecture }: Pick<GPUAdapterInfo, "vendor" | "architecture">): Tuning =>
+  rows[`${vendor} ${architecture}`.toLowerCase()] ?? usualTuning;
+
+/** What the backend keeps, and how long. Of the host's, the same for every device. */
+export const keeping = {
+  /** Programs bound to caches in different places, each: more conversations take turns without being bound anew, which takes milliseconds; each holds bind groups. Not measured. */
+  mostBound: 16,
+  /** Milliseconds that a device without sessions waits for the next one, with its pipelines. Half a second is less than a busy machine takes to read the next model. */
+  deviceMilliseconds: 2_000,
+  /** Shaders that are compiled at once: more would wait inside of the device, with their texts. Not measured. */
+  mostCompilations: 32,
+  /** Runs after which numbers of a step count as lasting, and sets of numbers in a row that get pipelines of their own. Two tell a past that grows from one that stays. Not measured. */
+  lastingRuns: 2,
+  mostInARow: 2,
+  /** Bytes of an upload that is compared with the one before, to be spared where it is the same. Comparing costs the host less than a write up to here. Not measured. */
+  mostComparedBytes: 256,
+  /** Bytes of memory that is mapped in vain, and runs of a series up to which it is: series come in many lengths. Not measured. */
+  spareBytes: 65_536,
+  spareRuns: 16,
+  /** Bytes of weights from which on it is tried whether the device holds them, before a model is brought there. Not measured. */
+  triedBytes: 67_108_864,
+} as const;
