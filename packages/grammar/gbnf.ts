@@ -19,6 +19,9 @@ export type RulePart =
 export const grammarRefusal = (why: string): InsituError =>
   new InsituError("invalid-argument", `the grammar cannot be enforced: ${why}`);
 
+/** Rules of one grammar. */
+const mostRules = 2000;
+
 /** Groups inside of each other. */
 const mostDepth = 64;
 
@@ -42,6 +45,7 @@ class GrammarReader {
       const name = this.#name() ?? this.#refuse("a rule begins with its name");
       this.#blanks(false);
       if (!this.#take("::=") && !this.#take("=")) this.#refuse(`the rule "${name}" wants ::= behind its name`);
+      if (rules.size >= mostRules) this.#refuse(`it has more than ${mostRules} rules`);
       if (rules.has(name)) this.#refuse(`the rule "${name}" is there already`);
       this.#blanks(true);
       rules.set(name, this.#choice(0, false));

@@ -4,6 +4,7 @@
  * come to, and are one object if they are alike. Knows no tokens and no JSON.
  */
 import type { Automaton } from "./automaton.js";
+import { dead } from "./encoding.js";
 
 /** A part of a grammar. */
 export type GrammarPart =
@@ -52,8 +53,18 @@ export interface Situation {
   note?: unknown;
 }
 
+/** Two states as one number; so many states an automaton may have that they are told apart. */
+const pairKey = (first: number, second: number): number | string =>
+  first < mostStates && second < mostStates ? (first + 1) * mostStates + second + 1 : `${first},${second}`;
+const mostStates = 2 ** 25;
+/** Neither goes on. */
+const nowhere = 0;
+
 /** About what a situation takes, without its note, and what each of its places does. */
 const bytesOf = { situation: 2600, place: 80 } as const;
+
+/** A place for every byte. */
+const emptyRow = (): (Situation | null | undefined)[] => Array<Situation | null | undefined>(256).fill(undefined);
 
 /** A grammar that texts are followed through. */
 export class Machine {
@@ -94,16 +105,19 @@ export class Machine {
   step(from: Situation, byte: number): Situation | null {
     const known = from.next[byte];
     if (known !== undefined) return known;
+    if (from.places.length === 0) return null;
     this.steps += from.places.length;
-    // Most texts are at one place.
-    if (from.places.length === 1) return (from.next[byte] = this.#stepOne(from, from.places[0], byte));
-    const states = from.places.map(({ automaton, state }) => automaton.next(state, byte));
-    const key = states.join();
-    let to = from.byStates.get(key);
+    // Bytes that lead to the same states lead to the same situation; most texts are at one place or two.
+    const states =
+      from.places.length < 3 ? undefined : from.places.map(({ automaton, state }) => automaton.next(state, byte));
+    const first = states === undefined ? from.places[0].automaton.next(from.places[0].state, byte) : dead;
+    const second = from.places.length === 2 ? from.places[1].automaton.next(from.places[1].state, byte) : dead;
+    const key = states === undefined ? pairKey(first, second) : states.join();
+    let to = key === nowhere ? null : from.byStates.get(key);
     if (to === undefined) {
       const gather = new Gathering();
-      from.places.forEach(({ automaton, rest }, at) => {
-        if (states[at] >= 0) gather.reach(automaton, states[at], rest);
+      (states ?? [first, second]).forEach((state, at) => {
+        if (state >= 0) gather.reach(from.places[at].automaton, state, from.places[at].rest);
       });
       to = gather.isEmpty ? null : this.#situation(gather);
       from.byStates.set(key, to);
@@ -112,23 +126,10 @@ export class Machine {
     return to;
   }
 
-  #stepOne(from: Situation, { automaton, state, rest }: Place, byte: number): Situation | null {
-    const next = automaton.next(state, byte);
-    if (next < 0) return null;
-    let to = from.byStates.get(next);
-    if (to === undefined) {
-      const gather = new Gathering();
-      gather.reach(automaton, next, rest);
-      to = gather.isEmpty ? null : this.#situation(gather);
-      from.byStates.set(next, to);
-    }
-    return to;
-  }
-
   /** Forgets what can be found again. Texts that are followed stay where they are. */
   forget(): void {
     for (const situation of this.#known.values()) {
-      situation.next = [];
+      situation.next = emptyRow();
       situation.byStates.clear();
       situation.note = undefined;
     }
@@ -144,7 +145,7 @@ export class Machine {
     const key = `${keys.sort().join(" ")}${mayEnd ? " end" : ""}`;
     let found = this.#known.get(key);
     if (found === undefined) {
-      found = { places: list, mayEnd, next: [], byStates: new Map() };
+      found = { places: list, mayEnd, next: emptyRow(), byStates: new Map() };
       this.#known.set(key, found);
       this.#bytes += bytesOf.situation + bytesOf.place * list.length;
     }

@@ -1,5 +1,5 @@
 /** How many checkpoints of states without rows a text keeps: taken by engines, told by `explain`. More of them are more memory, and less that is read again. */
-export const checkpointBounds = {
+const checkpointBounds = {
   /** Checkpoints of one text at most: a chat of ten turns has three a turn. */
   most: 32,
   /** So many, however large the state is: the last turns can be taken back. */

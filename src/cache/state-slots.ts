@@ -7,7 +7,7 @@ import type { Session } from "../session/session.js";
 import { byteLengthOf } from "../tensor/element-type.js";
 
 /** The names of a session's states without rows, and the bytes that one text's take. */
-export interface PooledStates {
+interface PooledStates {
   readonly names: readonly string[];
   readonly byteLength: number;
 }

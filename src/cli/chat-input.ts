@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { keptFolder } from "../platform/model-folder-store.js";
 
 /** What a line came to: more is wanted, a message to send, or a command with what stands behind it. */
-export type Typed =
+type Typed =
   | { readonly kind: "more" }
   | { readonly kind: "nothing" }
   | { readonly kind: "message"; readonly text: string }

@@ -105,7 +105,7 @@ function withLists(values: Readonly<Record<string, unknown>>): Pick<Arguments, "
 /** What is said of the first option that there is not, with the one that was meant. */
 function unknownOption(argv: readonly string[], declared: Readonly<Record<string, unknown>>): string | undefined {
   const end = argv.indexOf("--");
-  const names = (end < 0 ? argv : argv.slice(0, end)).flatMap((each) => /^--(?:no-)?([^=]+)/.exec(each)?.[1] ?? []);
+  const names = (end < 0 ? argv : argv.slice(0, end)).flatMap((each) => /^--([^=]+)/.exec(each)?.[1] ?? []);
   const name = names.find((each) => !Object.hasOwn(declared, each));
   if (name === undefined) return undefined;
   const meant = meantName(name, Object.keys(declared));

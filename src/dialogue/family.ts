@@ -65,6 +65,8 @@ export interface Family {
   readonly ends?: readonly string[];
   /** What stands around its thoughts, where the template does not say so by itself. */
   readonly thinking?: ThinkingMarks;
+  /** Marks around answers that are neither text nor calls. */
+  readonly dropped?: readonly string[];
   /** What calls begin with. */
   readonly begins: readonly string[];
   /** Reads a call, or several, behind the mark that it begins with. */

@@ -77,9 +77,12 @@ function* readReply(reading: Reading, { family, thinking, isThinking, tools }: R
     reading.open("");
     if (!(yield* calling.bareCall(reading))) reading.fail();
   }
+  const dropped = thinking === undefined ? [] : (family?.dropped ?? []);
+  const marks = [...(calling?.begins ?? []), ...dropped];
   for (;;) {
-    const mark = yield* reading.until(calling?.begins ?? [], text);
+    const mark = yield* reading.until(marks, text);
     if (mark === undefined) return;
+    if (dropped.includes(mark)) continue;
     reading.open(mark);
     yield* calling!.call(mark, reading);
     if (telling.state === "text" && telling.calls > 0) yield* mayThink();

@@ -168,14 +168,21 @@ export class Reading {
     this.#record = undefined;
   }
 
-  /** `{"name": …, "arguments": {…}}`; false where it is none, or broke. */
-  *namedJson(): Steps<boolean> {
+  /** `{"name": …, "arguments": {…}}`; false where it is none, or broke, or names no tool where it must name one. */
+  *namedJson(mustBeKnown: boolean): Steps<boolean> {
+    let isNone = false;
     const scanner = new CallScanner({
-      name: (name) => this.begin(name),
-      arguments: (text) => this.telling.arguments(text),
+      name: (name) => {
+        if (mustBeKnown && !this.schemas.has(name)) isNone = true;
+        else this.begin(name);
+      },
+      arguments: (text) => {
+        if (!isNone) this.telling.arguments(text);
+      },
     });
     for (;;) {
       this.take(scanner.push(this.#held));
+      if (isNone) return false;
       if (scanner.done) this.done();
       if (scanner.done || scanner.bad || this.#ended) return scanner.done;
       yield;
@@ -183,13 +190,13 @@ export class Reading {
   }
 
   /** Such objects, one after the other or in a list, up to an end mark where there is one. */
-  *namedJsons(ends: readonly string[]): Steps<void> {
+  *namedJsons(ends: readonly string[], mustBeKnown: boolean = false): Steps<void> {
     for (let count = 0; ; count++) {
       yield* this.run(/[\s,;[\]]/);
       if (count > 0 && (yield* this.literal(ends)) !== undefined) return;
       if (!(yield* this.need(1)) || this.#held[0] !== "{") return this.fail();
       if (count > 0) this.open("");
-      if (!(yield* this.namedJson())) return this.fail();
+      if (!(yield* this.namedJson(mustBeKnown))) return this.fail();
     }
   }
 

@@ -58,9 +58,8 @@ export function chatRound(
           return { rule: held ?? unbound, release: () => held?.release() };
         };
   const generation = generate(tokens, { ...generating, constraint, markers: dialogue.markerTokens }, source);
-  return new ReadRound(generation, dialogue.reader(thoughts, tools.length === 0 ? undefined : tools), () =>
-    dialogue.callId(),
-  );
+  const reader = dialogue.reader(thoughts, tools.length === 0 ? undefined : tools);
+  return new ReadRound(generation, reader, () => dialogue.callId(), !parallel);
 }
 
 /** What rules nothing out: the model has no thoughts that could be bounded. */

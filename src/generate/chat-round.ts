@@ -24,9 +24,12 @@ export class ReadRound implements Round<GenerationSummary> {
   readonly #generation: Generation;
   readonly #reader: ReplyReader;
   readonly #callId: () => string;
+  readonly #isSingle: boolean;
 
-  constructor(generation: Generation, reader: ReplyReader, callId: () => string) {
+  /** `isSingle` ends it behind its first call. */
+  constructor(generation: Generation, reader: ReplyReader, callId: () => string, isSingle: boolean) {
     this.#callId = callId;
+    this.#isSingle = isSingle;
     this.#generation = generation;
     this.#reader = reader;
   }
@@ -39,7 +42,10 @@ export class ReadRound implements Round<GenerationSummary> {
     let last: GeneratedToken | undefined;
     for await (const token of this.#generation) {
       last = token;
-      yield this.#told(token, this.#reader.push(token.text));
+      const events = this.#reader.push(token.text);
+      const done = this.#isSingle ? events.findIndex(({ kind }) => kind === "call-done") : -1;
+      yield this.#told(token, done < 0 ? events : events.slice(0, done + 1));
+      if (done >= 0) return;
     }
     const events = this.#reader.end();
     if (last !== undefined && events.length > 0) yield this.#told({ token: last.token, text: "" }, events);

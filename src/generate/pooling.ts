@@ -18,6 +18,12 @@ export interface SentenceConfig {
   readonly defaultPrompt: string | undefined;
 }
 
+/** True if one of the architectures that config.json names has this in its name. */
+export function isOf({ architectures }: Json, part: string): boolean {
+  const named: readonly unknown[] = Array.isArray(architectures) ? architectures : [architectures];
+  return named.some((name) => typeof name === "string" && name.includes(part));
+}
+
 /** Keys of 1_Pooling/config.json. */
 const modes: Readonly<Record<string, Pooling>> = {
   pooling_mode_mean_tokens: "mean",
@@ -36,7 +42,7 @@ export function sentenceConfig(
   }: { readonly pooling?: Json | undefined; readonly modules?: unknown; readonly sentence?: Json | undefined },
 ): SentenceConfig {
   const named = Object.entries(pooling ?? {}).flatMap(([key, isOn]) =>
-    isOn === true && /^pooling_mode_/.test(key) ? [key] : [],
+    isOn === true && key.startsWith("pooling_mode_") ? [key] : [],
   );
   const unknown = named.find((key) => !Object.hasOwn(modes, key));
   if (unknown !== undefined || named.length > 1)
@@ -44,11 +50,13 @@ export function sentenceConfig(
       "invalid-model",
       `1_Pooling/config.json: ${named.join(", ")}: one of ${Object.keys(modes).join(", ")} is taken; give option pooling`,
     );
-  const types = Array.isArray(modules) ? (modules as readonly Json[]).map((each) => String(each["type"] ?? "")) : [];
+  const types = Array.isArray(modules)
+    ? (modules as readonly { readonly type?: string }[]).map(({ type = "" }) => type)
+    : [];
   const prompts = sentence?.["prompts"];
   const known = typeof prompts === "object" && prompts !== null ? (prompts as Readonly<Record<string, string>>) : {};
   const usual = sentence?.["default_prompt_name"];
-  const isDecoder = String(config["architectures"] ?? "").includes("ForCausalLM");
+  const isDecoder = isOf(config, "ForCausalLM");
   return {
     pooling: named.length === 1 ? modes[named[0]] : isDecoder ? "last" : "mean",
     // A folder that says nothing of it: vectors are compared by their angle, which does not change.

@@ -11,7 +11,16 @@ import { type SessionOptions, sessionOptionNames } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { Tensor } from "../tensor/tensor.js";
 import { type Json, madeFor, readJsonFile, readModelFolder } from "./model-folder.js";
-import { cosine, finished, type Pooling, pooled, poolings, type SentenceConfig, sentenceConfig } from "./pooling.js";
+import {
+  cosine,
+  finished,
+  isOf,
+  type Pooling,
+  pooled,
+  poolings,
+  type SentenceConfig,
+  sentenceConfig,
+} from "./pooling.js";
 import { type FramedTokens, TokenFrame } from "./token-frame.js";
 import { TextTokenizer } from "./tokenizer.js";
 
@@ -275,7 +284,7 @@ function listOf(texts: string | readonly string[]): readonly string[] {
 function outputOf({ outputNames }: Session, config: Json): EmbedderParts["output"] {
   const vector = ["sentence_embedding", "text_embeds"].find((name) => outputNames.includes(name));
   if (vector !== undefined) return { name: vector, kind: "vector" };
-  const isScoring = String(config["architectures"] ?? "").includes("ForSequenceClassification");
+  const isScoring = isOf(config, "ForSequenceClassification");
   if (isScoring && outputNames.includes("logits")) return { name: "logits", kind: "scores" };
   const rows = ["last_hidden_state", "token_embeddings", "hidden_states"].find((name) => outputNames.includes(name));
   if (rows !== undefined) return { name: rows, kind: "rows" };
@@ -292,8 +301,7 @@ function feedOf(
   longest: number,
   config: Json,
 ): Tensor {
-  const past = /^past/.test(name);
-  if (past)
+  if (name.startsWith("past"))
     return new Tensor(
       type,
       [] as never,

@@ -14,7 +14,7 @@ export const hasFixedSize = ({ fact, initializer }: Value): boolean =>
   initializer === undefined && fact?.shape !== undefined && fact.shape.length > 1 && fact.shape.slice(1).every(isKnown);
 
 /** True if an output has an input's type and size: what is cut by a length that data decide has the size that the file declares, or a run says that it has not. */
-export function hasSizeOf(past: Value, present: Value): boolean {
+function hasSizeOf(past: Value, present: Value): boolean {
   const [a, b] = [past.fact, present.fact];
   if (a?.shape === undefined || a.type !== b?.type) return false;
   const [own, other] = [past.declared?.shape, present.declared?.shape];
@@ -28,7 +28,7 @@ export function hasSizeOf(past: Value, present: Value): boolean {
 }
 
 /** Outputs that could be an input's next content: of its size, whatever they depend on, and taken by no other. */
-export const presentsLike = (graph: Graph, past: Value, taken: ReadonlySet<Value>): readonly Value[] =>
+const presentsLike = (graph: Graph, past: Value, taken: ReadonlySet<Value>): readonly Value[] =>
   graph.outputs.filter((output) => !taken.has(output) && output !== past && hasSizeOf(past, output));
 
 /** The pairs of states that `chosen` leaves over. */

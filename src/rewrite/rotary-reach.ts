@@ -3,7 +3,7 @@ import { InsituError } from "../base/error.js";
 import type { Model, ModelNode } from "../onnx/model.js";
 
 /** The first table that ends, and the node that reads it. */
-export interface RotaryReach {
+interface RotaryReach {
   readonly positions: number;
   readonly node: string;
   readonly table: string;

@@ -28,6 +28,16 @@ export interface ServerLimits extends RequestLimits {
   readonly seconds: number;
 }
 
+/** A model that a server may load. */
+export interface ModelSource {
+  /** Its name in requests. */
+  readonly name: string;
+  /** Loads it; `memoryLimit` are the bytes that it may take, where there is a bound. What it gives is the server's to release. */
+  readonly load: (memoryLimit?: number) => Promise<LanguageModel>;
+  /** True loads it when the server begins, and never lets go of it. */
+  readonly pinned?: boolean;
+}
+
 /** What happened to one request: one line of a log. Prompts are there only where they were asked for. */
 export interface LogEntry {
   /** When it was over, in ISO form. */

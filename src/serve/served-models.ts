@@ -6,17 +6,8 @@
 import { InsituError } from "../base/error.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
 import { ModelLife } from "./model-life.js";
+import type { ModelSource } from "./options.js";
 import type { ServedModel } from "./wire/served-model.js";
-
-/** A model that a server may load. */
-export interface ModelSource {
-  /** Its name in requests. */
-  readonly name: string;
-  /** Loads it; `memoryLimit` are the bytes that it may take, where there is a bound. What it gives is the server's to release. */
-  readonly load: (memoryLimit?: number) => Promise<LanguageModel>;
-  /** True loads it when the server begins, and never lets go of it. */
-  readonly pinned?: boolean;
-}
 
 /** How models are kept. */
 interface KeepingRules {
@@ -72,7 +63,7 @@ class KeptModel {
 }
 
 /** What is told of a model. */
-export interface ModelFacts {
+interface ModelFacts {
   readonly name: string;
   readonly state: ModelState;
   readonly pinned: boolean;
@@ -129,7 +120,7 @@ export class ServedModels {
     if (kept.state === "ready") return Promise.resolve(this.#taken(kept));
     if (kept.state === "lost") return Promise.reject(new InsituError("device-lost", kept.life!.reason));
     return new Promise((resolve, reject) => {
-      const over = (): void => void signal?.removeEventListener("abort", left);
+      const over = (): void => signal?.removeEventListener("abort", left);
       const waiting: Waiting = {
         resolve: (taken) => {
           over();
@@ -162,7 +153,9 @@ export class ServedModels {
 
   /** Lets texts finish within a time. */
   async drain(limitMilliseconds: number): Promise<void> {
-    await Promise.all(Array.from(this.#models.values(), (kept) => kept.life?.model?.engine.drain(limitMilliseconds)));
+    await Promise.all(
+      Array.from(this.#models.values(), async (kept) => kept.life?.model?.engine.drain(limitMilliseconds)),
+    );
   }
 
   #taken(kept: KeptModel): TakenModel {

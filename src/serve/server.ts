@@ -17,7 +17,7 @@ import { Metrics } from "./metrics.js";
 import { ModelLife, usualRetry } from "./model-life.js";
 import { ModelList } from "./model-list.js";
 import { type OpenRequest, OpenRequests } from "./open-requests.js";
-import { readServerOptions, type ServerOptions, type ServerSettings } from "./options.js";
+import { type ModelSource, readServerOptions, type ServerOptions, type ServerSettings } from "./options.js";
 import { pageResponse } from "./page.js";
 import { givenPrefixKey, prefixHeader, prefixKey } from "./prefix-key.js";
 import { withJson } from "./read-json.js";
@@ -34,14 +34,13 @@ import type { RequestLimits } from "./wire/limits.js";
 import type { Prepared } from "./wire/prepared.js";
 import { prepareRanked, prepareRerank } from "./wire/rerank.js";
 import { prepareResponse } from "./wire/responses.js";
-import { type ModelSource, ServedModels, type TakenModel } from "./served-models.js";
+import { ServedModels, type TakenModel } from "./served-models.js";
 import { ServedModel } from "./wire/served-model.js";
 import { detokenize, tokenize } from "./wire/tokens.js";
 import { WorkTurns } from "./work-turns.js";
 
-export type { LogEntry, ServerLimits, ServerOptions } from "./options.js";
+export type { LogEntry, ModelSource, ServerLimits, ServerOptions } from "./options.js";
 export type { Engine } from "./engine.js";
-export type { ModelSource } from "./served-models.js";
 export { oneAtATime } from "./one-at-a-time.js";
 
 /** What a server does right now. */

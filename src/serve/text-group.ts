@@ -19,6 +19,8 @@ export interface RequestedText extends Omit<TextAsk, "decoder" | "markers"> {
   readonly reader?: (() => ReplyReader) | undefined;
   /** Makes the id of a call. */
   readonly callId?: () => string;
+  /** True ends the text behind its first call. */
+  readonly isSingleCall?: boolean;
 }
 
 /** Whose texts these are. */
@@ -132,6 +134,7 @@ class OneText implements TextListener {
   /** Tokens whose text is not certain yet. */
   #pending: ToldToken[] = [];
   #over = false;
+  #hasCalled = false;
   tokens = 0;
   reasoningTokens = 0;
   cachedTokens = 0;
@@ -170,7 +173,7 @@ class OneText implements TextListener {
     this.#tell(text);
     // The mark that ends thoughts is one of their tokens.
     if (wasThinking || this.#isThinking) this.reasoningTokens++;
-    return undefined;
+    return this.#hasCalled && this.ask.isSingleCall === true ? "stop" : undefined;
   }
 
   ended(end: TextEnd, last?: MadeToken): void {
@@ -213,6 +216,10 @@ class OneText implements TextListener {
       if (event.kind === "text") this.#content(event.text);
       else if (event.kind === "call") this.#listener.event({ ...event, id: this.ask.callId?.() ?? newId("call_") });
       else if (event.kind !== "call-done") this.#listener.event(event);
+      else {
+        this.#hasCalled = true;
+        if (this.ask.isSingleCall === true) break;
+      }
     }
     if (this.#reader?.state !== "text") this.#pending = [];
   }

@@ -140,6 +140,7 @@ const doors: Readonly<Record<string, (options: object) => unknown>> = {
   "LanguageModel.samples": (options) => lm.samples("One", 2, options),
   "LanguageModel.beamSearch": (options) => lm.beamSearch("One", options),
   "LanguageModel.chat": (options) => lm.chat([], options),
+  "LanguageModel.reply": (options) => lm.reply([{ role: "user", content: "One" }], options),
   "Chat.send": (options) => chat.send("One", options),
   "TextTokenizer.encode": (options) => lm.tokenizer.encode("One", options),
   "TextTokenizer.encodeSteps": (options) => lm.tokenizer.encodeSteps("One", options),

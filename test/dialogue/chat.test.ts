@@ -12,7 +12,7 @@ const thinkingTemplate = hermesTemplate.replace(
   "{{- '<|assistant|>' + ('' if enable_thinking is defined and not enable_thinking else '<think>') }}",
 );
 
-const seeds = { seed: 7, temperature: 0.8, maxTokens: 160 };
+const seeds = { seed: 7, temperature: 0.8, maxTokens: 110 };
 const city = { type: "object", properties: { city: { enum: ["Bern", "Köln"] } }, required: ["city"] };
 
 let lm: CausalLM;

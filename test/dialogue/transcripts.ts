@@ -155,6 +155,7 @@ const llama = family("llama3", {
   ],
   "a broken call": ['{"answer": 42}', { text: '{"answer": 42}', calls: [] }],
   "Python behind the tag": [`${tag}print(1)`, { text: `${tag}print(1)`, calls: [] }],
+  "an answer that has a name": ['{"name": "Ada", "age": 36}', { text: '{"name": "Ada", "age": 36}', calls: [] }],
   "braces within text": ['It is {"name": "f"}.', { text: 'It is {"name": "f"}.', calls: [] }],
 });
 

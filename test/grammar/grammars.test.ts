@@ -121,7 +121,9 @@ describe("grammars", () => {
     ['root ::= "a" ; "b"', '";"'],
     ['root ::= "a"\nroot ::= "b"', "already"],
     ["", '"root"'],
-  ])("%s is refused", async (grammar, why) => {
+    [Array.from({ length: 2001 }, (_, at) => `r${at} ::= "a"`).join("\n"), "2000 rules"],
+    [`root ::= ${"(".repeat(80)}"a"${")".repeat(80)}`, "64 groups"],
+  ])("%.60s is refused", async (grammar, why) => {
     await expect(lm.constrain({ kind: "grammar", grammar })).rejects.toThrow(why);
     await expect(lm.constrain({ kind: "grammar", grammar })).rejects.toMatchObject({ code: "invalid-argument" });
   });

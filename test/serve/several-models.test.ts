@@ -1,5 +1,5 @@
 // Several models in one server: loaded when they are asked for, let go of within a bound on memory, none of the requests lost. What is loaded is
-// counted here, by wrappers around loading and releasing. The tests alternate 20 times; INSITU_SOAK=1 does so 100 times, one by one and at once.
+// counted here, by wrappers around loading and releasing. The tests alternate 8 times; INSITU_SOAK=1 does so 100 times, one by one and at once.
 import { afterEach, expect, test } from "vitest";
 import OpenAI from "openai";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -9,7 +9,7 @@ import { CausalLM, EmbeddingModel } from "../../src/index.node.js";
 import { writeEncoder, writeRanker } from "../generate/embedding-folders.js";
 import { createServer, type ModelSource, type Server, type ServerOptions } from "../../src/serve/server.js";
 
-const rounds = process.env["INSITU_SOAK"] === undefined ? 20 : 100;
+const rounds = process.env["INSITU_SOAK"] === undefined ? 8 : 100;
 
 /** A model takes about so much: its weights and its pages. */
 const bytesOf = (lm: CausalLM): number =>

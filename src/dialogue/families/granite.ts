@@ -12,12 +12,9 @@ export const granite: Family = {
   name: "granite",
   matches: ({ source }) => source.includes("<|start_of_role|>"),
   markers: [mark, ...hermes.markers],
-  begins: [mark, ...hermes.begins, "<response>", "</response>"],
-  *call(found, reading) {
-    // These stand around answers, and are neither text nor calls.
-    if (found.endsWith("response>")) return reading.drop();
-    yield* reading.namedJsons(hermes.markers.slice(1));
-  },
+  dropped: ["<response>", "</response>"],
+  begins: [mark, ...hermes.begins],
+  call: (_, reading) => reading.namedJsons(hermes.markers.slice(1)),
   structure: (tools, parallel, template) =>
     isOld(template)
       ? {

@@ -28,7 +28,8 @@ export const llama: Family = {
   *bareCall(reading) {
     yield* reading.blanks();
     if (!(yield* reading.need(1)) || reading.next[0] !== "{") return false;
-    yield* reading.namedJsons([]);
+    // An answer may be JSON that has a name.
+    yield* reading.namedJsons([], true);
     return true;
   },
   // One call alone is what the template takes back.

@@ -27,7 +27,6 @@ function* call(mark: string, reading: Reading): Steps<void> {
     if (next === undefined) return reading.fail();
     if (next === "</function>") break;
     const key = yield* reading.textUntil(">");
-    // A parameter that is not closed ends where the next one begins.
     if (key === undefined || !(yield* made.valueUntil(key, ["</parameter>"], true))) return;
   }
   made.end();

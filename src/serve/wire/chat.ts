@@ -93,7 +93,7 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
     budget: body.thinking_token_budget ?? body.thinking_budget ?? undefined,
     more: body.chat_template_kwargs ?? {},
   });
-  const { prompt, reader, callId } = reply;
+  const { prompt, reader, callId, isSingleCall } = reply;
   const { max_completion_tokens, max_tokens } = body;
   const wanted = { max_completion_tokens, max_tokens };
   const maxTokens = maxTokensOf(wanted, "messages", prompt.length, model.engine.context, limits);
@@ -107,6 +107,7 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
     logprobs: body.logprobs === true ? (body.top_logprobs ?? 0) : undefined,
     reader,
     callId,
+    isSingleCall,
   };
   const constraints = await reply.constraints(n);
   return {

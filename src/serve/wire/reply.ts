@@ -44,6 +44,7 @@ interface ReadReply {
   readonly prompt: readonly number[];
   readonly reader: RequestedText["reader"];
   readonly callId: () => string;
+  readonly isSingleCall: boolean;
   /** True if texts must obey something, and so have to end. */
   readonly isRuled: boolean;
   /** What keeps each of `count` texts to it. */
@@ -73,6 +74,7 @@ export async function readReply(model: ServedModel, wish: ReplyWish): Promise<Re
     prompt,
     reader: finds !== undefined || dialogue.hasParts ? () => dialogue.reader(thoughts, finds) : undefined,
     callId: () => dialogue.callId(),
+    isSingleCall: !parallel,
     isRuled: rule !== undefined,
     async constraints(count) {
       const made = await model.constraints(rule, tools.length > 0 ? "tools" : wish.formatParam, count);

@@ -105,7 +105,7 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
     budget: undefined,
     more: {},
   });
-  const { prompt, reader, callId } = reply;
+  const { prompt, reader, callId, isSingleCall } = reply;
   const wantsLogprobs = body.include?.includes("message.output_text.logprobs") === true;
   const maxTokens = maxTokensOf({ max_output_tokens }, "input", prompt.length, model.engine.context, limits);
   const ask = {
@@ -118,6 +118,7 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
     logprobs: wantsLogprobs ? (body.top_logprobs ?? 0) : undefined,
     reader,
     callId,
+    isSingleCall,
   };
   const constraints = await reply.constraints(1);
   return {
