@@ -1,4 +1,5 @@
-// The suites of WebGPU kernels run with workgroup memory that is full of NaN: see poison.ts.
+// The suites of WebGPU kernels run with workgroup memory that is full of NaN (see poison.ts), and with kept texts of shaders compared with what would be
+// written anew.
 import { afterAll, beforeAll, expect } from "vitest";
 import { poisoned } from "./poison.js";
 
@@ -6,6 +7,8 @@ let restore: (() => void) | undefined;
 
 beforeAll(async () => {
   if (!/\/test\/webgpu\/kernels\//.test(expect.getState().testPath ?? "")) return;
+  const { checking } = await import("../../src/webgpu-kernels/shader-part.js");
+  checking.texts = true;
   const dawn = await import("webgpu").catch(() => undefined);
   if (dawn === undefined) return;
   const { prototype } = (dawn.globals as { readonly GPUDevice: { readonly prototype: GPUDevice } }).GPUDevice;
@@ -13,7 +16,10 @@ beforeAll(async () => {
   prototype.createShaderModule = function (this: GPUDevice, given) {
     return own.call(this, { ...given, code: poisoned(given.code) });
   };
-  restore = () => void (prototype.createShaderModule = own);
+  restore = () => {
+    prototype.createShaderModule = own;
+    checking.texts = false;
+  };
 });
 
 afterAll(() => {
