@@ -3,6 +3,11 @@
 import { afterAll, beforeAll, expect } from "vitest";
 import { poisoned } from "./poison.js";
 
+/** What is replaced of a device. */
+interface Modules {
+  createShaderModule: (this: GPUDevice, given: GPUShaderModuleDescriptor) => GPUShaderModule;
+}
+
 let restore: (() => void) | undefined;
 
 beforeAll(async () => {
@@ -11,9 +16,9 @@ beforeAll(async () => {
   checking.texts = true;
   const dawn = await import("webgpu").catch(() => undefined);
   if (dawn === undefined) return;
-  const { prototype } = (dawn.globals as { readonly GPUDevice: { readonly prototype: GPUDevice } }).GPUDevice;
+  const { prototype } = (dawn.globals as { readonly GPUDevice: { readonly prototype: Modules } }).GPUDevice;
   const own = prototype.createShaderModule;
-  prototype.createShaderModule = function (this: GPUDevice, given) {
+  prototype.createShaderModule = function (given) {
     return own.call(this, { ...given, code: poisoned(given.code) });
   };
   restore = () => {
