@@ -29,16 +29,17 @@ const sources = [...filesBelow(join(root, "src"))].filter(
 );
 
 test("everything is formatted", () => {
-  expect(run("oxfmt/bin/oxfmt", "--check", "src", "test", "scripts")).toBe("");
+  expect(run("oxfmt/bin/oxfmt", "--check", "src", "test", "scripts", "site")).toBe("");
 });
 
 test("lint has no warnings", () => {
-  expect(run("oxlint/bin/oxlint", "--type-aware", "--deny-warnings", "src", "test", "scripts")).toBe("");
+  expect(run("oxlint/bin/oxlint", "--type-aware", "--deny-warnings", "src", "test", "scripts", "site")).toBe("");
 });
 
 // Of the sources it reads the declarations that the build made of them, once it had found their types right.
 test("types are right, in the tests too", () => {
   expect(run("typescript/bin/tsc", "-p", "test/tsconfig.json")).toBe("");
+  expect(run("typescript/bin/tsc", "-p", "site/tsconfig.json")).toBe("");
 });
 
 test("each room's tsconfig says what scripts/rooms.mjs says", () => {

@@ -250,8 +250,7 @@ function note(coming: Coming, event: import("../hosts/host.js").TextEvent): void
   switch (event.kind) {
     case "text":
       coming.content += event.text;
-      // A new list: what is drawn is told apart by it.
-      coming.tokens = [...coming.tokens, ...(event.tokens ?? [{ text: event.text }])];
+      coming.tokens.push(...(event.tokens ?? [{ text: event.text }]));
       return;
     case "reasoning":
       coming.reasoning += event.text;
