@@ -154,7 +154,7 @@ test.skipIf(chromium === undefined)("chat-pages/ stream answers, plainly and in 
     jsx: "automatic",
     define: { "process.env.NODE_ENV": '"production"' },
     // The library's own bundle lies beside it.
-    external: ["insitu/worker"],
+    external: ["/insitu/worker.js"],
     alias: { "insitu/worker": "/insitu/worker.js" },
     outfile: join(place, "main.js"),
     logLevel: "silent",

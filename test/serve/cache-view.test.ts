@@ -12,7 +12,7 @@ interface Told {
 
 test("a key sees its own texts in the pool, and of others blocks alone", async () => {
   const lm = await CausalLM.load(undefined, { threads: 1, cache: "paged", blocks: 64 });
-  const server = createServer(lm, { apiKeys: ["one", "two"] });
+  const server = createServer(lm, { apiKeys: ["key-of-one", "key-of-two"] });
   await server.ready;
   const ask = (key: string, path: string, body?: object): Promise<Response> =>
     server.fetch(
@@ -23,8 +23,8 @@ test("a key sees its own texts in the pool, and of others blocks alone", async (
     );
   const cache = async (key: string): Promise<Told> => (await (await ask(key, "/v1/cache")).json()) as Told;
   expect((await ask("nobody", "/v1/cache")).status).toBe(401);
-  expect((await cache("one")).uses).toBe(".".repeat(64));
-  const stream = await ask("one", "/v1/completions", {
+  expect((await cache("key-of-one")).uses).toBe(".".repeat(64));
+  const stream = await ask("key-of-one", "/v1/completions", {
     prompt: "Once upon a time there was a king who had three sons, and the eldest of them said to his father",
     max_tokens: 400,
     ignore_eos: true,
@@ -32,7 +32,7 @@ test("a key sees its own texts in the pool, and of others blocks alone", async (
   });
   const reader = stream.body!.getReader();
   await reader.read();
-  const [own, others] = [await cache("one"), await cache("two")];
+  const [own, others] = [await cache("key-of-one"), await cache("key-of-two")];
   expect(own.texts).toHaveLength(1);
   const [{ rows, blocks }] = own.texts;
   expect(blocks).toHaveLength(Math.ceil(rows / own.block_size));
@@ -40,7 +40,7 @@ test("a key sees its own texts in the pool, and of others blocks alone", async (
   expect(own.row_bytes).toBe(lm.pages!.blockBytes / own.block_size);
   expect([others.texts, others.uses.includes("o"), others.uses.includes("x")]).toEqual([[], false, true]);
   await reader.cancel();
-  const { data } = (await (await ask("one", "/v1/cache/plan")).json()) as {
+  const { data } = (await (await ask("key-of-one", "/v1/cache/plan")).json()) as {
     data: { in_place: boolean; reason: string }[];
   };
   expect(data.length).toBeGreaterThan(0);
