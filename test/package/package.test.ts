@@ -33,8 +33,8 @@ function write(name: string, text: string): string {
 
 test("the tarball holds what is built and nothing else, and says how large it is", () => {
   console.log(`the package: ${(installed.tarballBytes / 1024).toFixed(0)} KiB packed, ${installed.files.length} files`);
-  // The embedded model is most of it.
-  expect(installed.tarballBytes).toBeLessThan(13_000_000);
+  // The embedded model is most of it; the page that the server ships is 52 KB of it.
+  expect(installed.tarballBytes).toBeLessThan(13_100_000);
   expect(
     installed.files.filter(
       (path) =>
@@ -70,7 +70,7 @@ test("it is well formed and light", async () => {
       .reduce((sum, path) => sum + statSync(join(installed.project, "node_modules/insitu", path)).size, 0);
   expect(installed.files.filter((path) => /cases\.|^test\/|tsbuildinfo/.test(path))).toEqual([]);
   expect(bytesIn(/^models\//)).toBeLessThan(12_500_000);
-  expect(bytesIn(/^(?!models\/)/)).toBeLessThan(7_500_000);
+  expect(bytesIn(/^(?!models\/)/)).toBeLessThan(7_600_000);
   expect(bytesIn(/^dist\/index\.js$/)).toBeGreaterThan(0);
 });
 

@@ -82,7 +82,9 @@ export function takeOver(): void {
 }
 
 /** Says something. False where a setting stands in the way: it is shown. */
-export function say(content: string, parent: string | undefined = path.value.at(-1)?.id): boolean {
+export const say = (content: string): boolean => sayAfter(path.value.at(-1)?.id, content);
+
+function sayAfter(parent: string | undefined, content: string): boolean {
   if (blocked()) return false;
   const message: Said = { id: newId(), parent, role: "user", content, created: Date.now() };
   current.value = add(current.value, message);
@@ -99,7 +101,7 @@ function blocked(): boolean {
 }
 
 /** Says a message otherwise: a branch of its own. */
-export const sayOtherwise = (message: Said, content: string): boolean => say(content, message.parent);
+export const sayOtherwise = (message: Said, content: string): boolean => sayAfter(message.parent, content);
 
 /** Makes an answer again: a branch of its own; one that failed with nothing is replaced. */
 export function regenerate(message: Said): void {

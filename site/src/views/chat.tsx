@@ -82,7 +82,7 @@ function Meter(): VNode | null {
       aria-valuetext={text}
       title={text}
     >
-      <span style={{ inlineSize: `${share * 100}%` }} />
+      <span style={{ inlineSize: `${(5 * share).toFixed(2)}rem` }} />
       <small>
         {countText(contextTokens.value)} / {countText(context)}
       </small>
@@ -145,12 +145,12 @@ function Compose(): VNode {
           }}
         />
         {making.value !== undefined ? (
-          <button type="button" class="round stop" onClick={stop} title="Stop (Escape)">
+          <button key="stop" type="button" class="round stop" onClick={stop} title="Stop (Escape)">
             <Icon name="stop" />
             <span class="hidden">Stop</span>
           </button>
         ) : (
-          <button type="submit" class="round" disabled={!isReady.value} title="Send (Enter)">
+          <button key="send" type="submit" class="round" disabled={!isReady.value} title="Send (Enter)">
             <Icon name="send" />
             <span class="hidden">Send</span>
           </button>
