@@ -67,6 +67,7 @@ describe.skipIf(chromium === undefined)("over a server", () => {
     console.log(`branch switched in ${await page.locator("[data-switched]").getAttribute("data-switched")} ms`);
 
     // Said otherwise: a branch of its own.
+    answer = "Half of it";
     await page.getByRole("button", { name: "Edit" }).click();
     await page.getByLabel("Edit your message").fill("And you?");
     await page.getByRole("button", { name: "Send as a new branch" }).click();
@@ -80,7 +81,7 @@ describe.skipIf(chromium === undefined)("over a server", () => {
     fails = false;
     answer = "Here again.";
     await page.getByRole("button", { name: "Send again" }).click();
-    await page.getByText("Here again.").waitFor();
+    await page.getByText("Here again.", { exact: true }).waitFor();
 
     // A setting that is wrong is shown where it is, and nothing is lost.
     await page.locator("#open-settings").click();
@@ -94,7 +95,7 @@ describe.skipIf(chromium === undefined)("over a server", () => {
     // A reload keeps all of it.
     await page.reload();
     await ready(page);
-    await page.getByText("Here again.").waitFor();
+    await page.getByText("Here again.", { exact: true }).waitFor();
     await page.locator("#open-settings").click();
     expect(await page.locator("#setting-temperature").inputValue()).toBe("0.7");
     await page.locator("#search").fill("fail please");
@@ -143,7 +144,7 @@ describe.skipIf(chromium === undefined)("over a server", () => {
     served = await serveScript(lm, () => ({ text: "Back again." }), {}, port);
     await ready(page);
     await page.getByRole("button", { name: "Send again" }).click();
-    await page.getByText("Back again.").waitFor();
+    await page.getByText("Back again.", { exact: true }).waitFor();
     console.log(`the page says: ${await page.locator(".debug").innerText()}`);
     expect(problems.filter((text) => !/Failed to load|ERR_|40\d|503/.test(text))).toEqual([]);
     await page.context().close();

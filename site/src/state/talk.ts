@@ -87,7 +87,7 @@ export const say = (content: string): boolean => sayAfter(path.value.at(-1)?.id,
 function sayAfter(parent: string | undefined, content: string): boolean {
   if (blocked()) return false;
   const message: Said = { id: newId(), parent, role: "user", content, created: Date.now() };
-  current.value = add(current.value, message);
+  show(add(current.value, message));
   void make(message.id);
   return true;
 }
