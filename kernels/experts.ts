@@ -254,7 +254,10 @@ function startOf(job: ExpertProducts, expert: i32): i32 {
   return load<i32>(job.starts + ((<usize>expert) << 2));
 }
 
-/** @codes expertActivationCode */
+/**
+ * What an expert does between its products.
+ * @codes expertActivationCode
+ */
 const RELU: i32 = 0;
 const GELU: i32 = 1;
 const SILU: i32 = 2;

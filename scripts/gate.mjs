@@ -31,7 +31,10 @@ export const samples = [
   },
 ];
 
-/** True for a suite, from the root, that a sample is taken of. */
+/**
+ * True for a suite, from the root, that a sample is taken of.
+ * @type {(sample: { suites: string, except?: RegExp | undefined }, suite: string) => boolean}
+ */
 export const isOf = ({ suites, except }, suite) =>
   suite.startsWith(suites.replace(/\*$/, "")) && suite.endsWith(".test.ts") && except?.test(suite) !== true;
 

@@ -1,4 +1,4 @@
-// Draws the pictures of docs/scatter-pa-kv-cache.md: where a token's pieces lie in each layout of a paged cache, how rows are
+// Draws the pictures of docs/studies/scatter-pa-kv-cache.md: where a token's pieces lie in each layout of a paged cache, how rows are
 // taken out of a wider buffer, and what the compressing modes keep. `node scripts/paged-pictures.mjs` writes docs/img/paged-*.svg;
 // the tests check that they are up to date and that the operator puts every piece where they show it.
 import { mkdirSync, writeFileSync } from "node:fs";

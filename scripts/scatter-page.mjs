@@ -1,4 +1,4 @@
-// Fills the tables and the picture of docs/tensorscatter-versus-scatternd.md from one report:
+// Fills the tables and the picture of docs/studies/tensorscatter-versus-scatternd.md from one report:
 //   npx insitu bench scatter --json > report.json && node scripts/scatter-page.mjs report.json
 // Text between `<!-- name -->` and `<!-- end -->` is replaced; the sentences around it are written by hand and hold for every run.
 import { readFileSync, writeFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { ratioText, timeText } from "../dist/tools/bench/table.js";
 import { bytesText } from "../dist/base/bytes-text.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const page = `${root}docs/tensorscatter-versus-scatternd.md`;
+const page = `${root}docs/studies/tensorscatter-versus-scatternd.md`;
 
 /** What the page calls the forms. */
 const forms = {

@@ -9,8 +9,8 @@ import type { State } from "#insitu/session/state.js";
 import { readNumbers } from "#insitu/tensor/access.js";
 import type { Tensor } from "#insitu/tensor/tensor.js";
 import { BlockPool } from "#insitu/cache/block-pool.js";
-import { Decoder } from "#insitu/cache/decoder.js";
-import { int64 } from "#insitu/cache/decoder-inputs.js";
+import { Decoder } from "#insitu/decoder/decoder.js";
+import { int64 } from "#insitu/decoder/decoder-inputs.js";
 import { applyPolicy, checkBudget, type EvictionPolicy } from "#insitu/cache/eviction.js";
 import { checkSequence, checkStateArguments, checkTokens } from "#insitu/cache/given.js";
 import { keepRows, pageLayout } from "#insitu/cache/page-bytes.js";
@@ -18,7 +18,7 @@ import type { PagedLogits, PagedStateOptions } from "#insitu/cache/paged-state.j
 import { pageInputs, sumsName } from "#insitu/rewrite/page-names.js";
 import { RowChecks } from "#insitu/cache/row-checks.js";
 import type { Sequence } from "#insitu/cache/sequence.js";
-import { Turns } from "#insitu/cache/turns.js";
+import { Mutex } from "#insitu/cache/mutex.js";
 
 /** A text: a sequence of rows for each key/value head. */
 export interface PerHeadText {
@@ -48,7 +48,7 @@ export class PerHeadState {
   readonly #heads: number;
   #named = 0;
   /** Runs and evictions take turns. */
-  readonly #turns = new Turns();
+  readonly #turns = new Mutex();
 
   constructor(session: Session, options: Pick<PagedStateOptions, "blockSize" | "blocks">) {
     checkStateArguments("a state with tables for each head", session, options, { blockSize: true, blocks: true });

@@ -8,7 +8,7 @@ import { type Fact, factOfView } from "../graph/fact.js";
 import type { Value } from "../graph/graph.js";
 import type { DataCheck } from "../plan/data-checks.js";
 import type { Program, Step } from "../plan/program.js";
-import { sameNumbers, type View } from "../tensor/view.js";
+import type { View } from "../tensor/view.js";
 import type { Environment } from "./body.js";
 import type { Arena, Repeat } from "./engine.js";
 
@@ -61,18 +61,6 @@ export function isBoundStep(bound: BoundStep | undefined, step: Step, environmen
     if (value !== undefined && bound.operands[at] !== (environment.get(value) ?? value.initializer)) return false;
   }
   return true;
-}
-
-/** True if two views show the same elements of the same storage. */
-export function samePlace(a: View | undefined, b: View | undefined): boolean {
-  if (a === b || a === undefined || b === undefined) return a === b;
-  return (
-    a.data === b.data &&
-    a.type === b.type &&
-    a.offset === b.offset &&
-    sameNumbers(a.shape, b.shape) &&
-    sameNumbers(a.strides, b.strides)
-  );
 }
 
 /** Makes checks on data, as far as the values that are there by now tell. */

@@ -31,6 +31,9 @@ export type ErrorCode =
 /** JavaScript's own classes of errors that an error of insitu's may be as well. */
 export type BuiltInError = "TypeError" | "RangeError";
 
+/** The page that has an entry for each code. */
+const troubleshooting = "https://github.com/insitu-runtime/insitu/blob/main/docs/troubleshooting.md#";
+
 /** Every error of insitu's: those that are a built-in class as well inherit from that one. */
 const made = new WeakSet<object>();
 
@@ -40,11 +43,14 @@ export class InsituError extends Error {
   override readonly name: string;
   /** What went wrong, for programs: it stays the same when the words change. */
   readonly code: ErrorCode;
+  /** Where the code is explained, with what to do. */
+  readonly help: string;
 
   /** Where onnxruntime throws a TypeError or a RangeError, `as` makes this one too, by class and by name. */
   constructor(code: ErrorCode, message: string, options?: { readonly cause?: unknown; readonly as?: BuiltInError }) {
     super(code === "internal" && !message.startsWith("internal:") ? `internal: ${message}` : message, options);
     this.code = code;
+    this.help = troubleshooting + code;
     made.add(this);
     const as = options?.as;
     this.name = as ?? "InsituError";

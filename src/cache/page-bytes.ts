@@ -5,7 +5,7 @@
 import { InsituError } from "../base/error.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
-import { int64 } from "./decoder-inputs.js";
+import { int64 } from "../decoder/decoder-inputs.js";
 import type { PagedState } from "./paged-state.js";
 import type { Sequence } from "./sequence.js";
 

@@ -9,7 +9,7 @@
 import { packedInput, pageInputs } from "../rewrite/page-names.js";
 import { Tensor } from "../tensor/tensor.js";
 import { rowsOf } from "./block-pool.js";
-import { int64, int64Table } from "./decoder-inputs.js";
+import { int64, int64Table } from "../decoder/decoder-inputs.js";
 import { usualCount } from "./usual-count.js";
 
 /** A sequence's part of a run, room for its tokens included. */

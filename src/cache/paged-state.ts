@@ -10,10 +10,10 @@ import type { State } from "../session/state.js";
 import { readNumbers } from "../tensor/access.js";
 import type { Tensor } from "../tensor/tensor.js";
 import { type AppendEntry, BlockPool, type BlockPoolOptions, rowsOf } from "./block-pool.js";
-import { Decoder } from "./decoder.js";
-import { int64 } from "./decoder-inputs.js";
+import { Decoder } from "../decoder/decoder.js";
+import { int64 } from "../decoder/decoder-inputs.js";
 import { checkSequence, checkStateArguments, checkTokens, pagedStateOptionNames } from "./given.js";
-import type { Logits } from "./logits.js";
+import type { Logits } from "../decoder/logits.js";
 import { keepRows, pageLayout } from "./page-bytes.js";
 import {
   apartBatch,
@@ -29,7 +29,7 @@ import { checkEntries, type PagedEntry, type RunEntry } from "./run-entries.js";
 import { RowChecks } from "./row-checks.js";
 import type { Sequence } from "./sequence.js";
 import { pooledStatesOf, StateSlots, usualSlots } from "./state-slots.js";
-import { Turns } from "./turns.js";
+import { Mutex } from "./mutex.js";
 
 /** How pages are made. */
 export interface PagedStateOptions extends Omit<BlockPoolOptions, "copy" | "blockSize"> {
@@ -93,7 +93,7 @@ export class PagedState {
   /** True if the model takes packed batches: every run is one. */
   readonly isPacked: boolean;
   /** Runs and evictions take turns. */
-  readonly #turns = new Turns();
+  readonly #turns = new Mutex();
 
   /** Pages for a session whose model reads and writes them. */
   constructor(session: Session, given: PagedStateOptions) {

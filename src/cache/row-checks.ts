@@ -2,7 +2,7 @@
 import { InsituError } from "../base/error.js";
 import type { RowRules } from "../session/row-rules.js";
 import type { Session } from "../session/session.js";
-import { type DecoderInput, isOfPages } from "./decoder-inputs.js";
+import { type DecoderInput, isOfPages } from "../decoder/decoder-inputs.js";
 
 /** What a model asks of rows that stay when others go. */
 export class RowChecks {

@@ -1,9 +1,9 @@
 /** What `insitu check` tells of a model: whether it runs and why not, what of it is done by kernels, its caches, memory and speed. Runs nothing. */
 import type { Backend } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
-import { isFilled } from "../cache/decoder-inputs.js";
+import { isFilled } from "../decoder/decoder-inputs.js";
 import { pages } from "../cache/pages.js";
-import { sampler } from "../cache/sampler.js";
+import { withDrawnTokens } from "../decoder/model-changes.js";
 import { explainJson } from "../explain/json.js";
 import type { SessionFacts } from "../explain/gather.js";
 import { type BackendName, backends } from "../entry/backends.js";
@@ -129,7 +129,7 @@ async function tell(model: Model, config: CheckedSource["config"], context: numb
       (paged) => paged !== model,
     ),
     drawsOnDevice: await verdict(
-      async () => sampler()(linear, { isDevice: true }),
+      async () => withDrawnTokens()(linear, { isDevice: true }),
       (drawing) => drawing !== linear,
     ),
     ...(memory === undefined ? {} : { memory }),

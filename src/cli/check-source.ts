@@ -2,7 +2,7 @@
 import { stat } from "node:fs/promises";
 import { InsituError } from "../base/error.js";
 import type { FolderPlatform } from "../base/platform.js";
-import { wholeModel } from "../cache/whole-model.js";
+import { wholeModel } from "../decoder/whole-model.js";
 import { findFolderFiles, type Json } from "../generate/model-folder.js";
 import { repositoryOf } from "../hub/catalogue.js";
 import { chooseFiles } from "../hub/choose-files.js";

@@ -59,7 +59,7 @@ export class Checkpoints {
       (best, mark) => (mark.length <= length && mark.length > (best?.length ?? 0) ? mark : best),
       undefined,
     );
-    if (nearest === undefined) state.rewind(0);
+    if (nearest === undefined) state.reset();
     else state.goBack(nearest.point);
     const reached = nearest?.length ?? 0;
     if (this.#guess !== undefined && this.#guess.length > reached) this.#forgetGuess();

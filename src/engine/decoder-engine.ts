@@ -1,5 +1,5 @@
 /** A model made ready to be driven: its decoder, the engine over it, and empty contexts of its layout. */
-import { Decoder } from "../cache/decoder.js";
+import { Decoder } from "../decoder/decoder.js";
 import type { Session } from "../session/session.js";
 import { Context, type ContextOptions } from "./context.js";
 import { LinearLayout } from "./linear-layout.js";

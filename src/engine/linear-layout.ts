@@ -3,8 +3,8 @@
  * of one state go on step by step beside each other, those that have ended too.
  */
 import { InsituError } from "../base/error.js";
-import type { Decoder } from "../cache/decoder.js";
-import type { DrawnRun, OneDrawing } from "../cache/token-drawer.js";
+import type { Decoder } from "../decoder/decoder.js";
+import type { DrawnRun, OneDrawing } from "../decoder/token-drawer.js";
 import { Context, type ContextOptions } from "./context.js";
 import type { Lane } from "./lane.js";
 import { LinearGroup, LinearRows } from "./linear-rows.js";

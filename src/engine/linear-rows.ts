@@ -2,8 +2,8 @@
  * Linear caches: a state of a session for one text, or for several that are read together, a sample each. Where samples have one length for all, shorter
  * prompts are padded at the front.
  */
-import type { Decoder } from "../cache/decoder.js";
-import type { TokenDrawer } from "../cache/token-drawer.js";
+import type { Decoder } from "../decoder/decoder.js";
+import type { TokenDrawer } from "../decoder/token-drawer.js";
 import type { State } from "../session/state.js";
 import { Checkpoints } from "./checkpoints.js";
 import { Lane } from "./lane.js";

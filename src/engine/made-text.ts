@@ -1,6 +1,6 @@
 /** A text whose tokens are made: how the next one is chosen or drawn, what is guessed, and when it ends. The one place where that is decided. */
 import { InsituError } from "../base/error.js";
-import { checkToken, type DrawingOptions, type OneDrawing } from "../cache/token-drawer.js";
+import { checkToken, type DrawingOptions, type OneDrawing } from "../decoder/token-drawer.js";
 import type { Context } from "./context.js";
 import { Ending } from "./ending.js";
 import { NgramLookup } from "./lookup.js";

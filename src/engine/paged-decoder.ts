@@ -2,15 +2,15 @@
 import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import { checkCount } from "../base/arguments.js";
-import { Decoder } from "../cache/decoder.js";
-import type { Logits } from "../cache/logits.js";
+import { Decoder } from "../decoder/decoder.js";
+import type { Logits } from "../decoder/logits.js";
 import { type CacheType, pages } from "../cache/pages.js";
 import { rowsOf } from "../cache/block-pool.js";
 import { PagedState } from "../cache/paged-state.js";
 import type { PagedEntry } from "../cache/run-entries.js";
-import { sampler } from "../cache/sampler.js";
+import { withDrawnTokens } from "../decoder/model-changes.js";
 import type { Sequence } from "../cache/sequence.js";
-import type { OneDrawing, TokenDrawer } from "../cache/token-drawer.js";
+import type { OneDrawing, TokenDrawer } from "../decoder/token-drawer.js";
 import { usualCount } from "../cache/usual-count.js";
 import { pooledStatesOf } from "../cache/state-slots.js";
 import type { SessionOptions } from "../session/options.js";
@@ -71,7 +71,7 @@ export const pagedSessionOptions = (
   apart: boolean,
 ): Required<Pick<SessionOptions, "rewrite" | "change">> => ({
   rewrite: "never",
-  change: sampler((model) => pages({ cacheType, logitRows: true, packed: !apart })(model)),
+  change: withDrawnTokens((model) => pages({ cacheType, logitRows: true, packed: !apart })(model)),
 });
 
 /** What exporters call the last hidden state, [batch, tokens, size]. */

@@ -3,7 +3,7 @@
  * which counts tokens and blocks.
  */
 import type { InsituError } from "../base/error.js";
-import type { OneDrawing, TokenDrawer } from "../cache/token-drawer.js";
+import type { OneDrawing, TokenDrawer } from "../decoder/token-drawer.js";
 import { Scheduler, type SchedulerOptions } from "../schedule/scheduler.js";
 import type { TextBlocks } from "../schedule/text-blocks.js";
 import { Context, type ContextOptions } from "./context.js";

@@ -3,7 +3,7 @@ import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { leastTemperature, mostNoise, mostNucleus, TokenNoise } from "../base/token-noise.js";
-import type { DrawingOptions } from "../cache/token-drawer.js";
+import type { DrawingOptions } from "../decoder/token-drawer.js";
 import type { TokenConstraint } from "./constraint.js";
 import { Truncation } from "./truncation.js";
 

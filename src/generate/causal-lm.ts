@@ -39,7 +39,6 @@ import type { TextTokenizer } from "./tokenizer.js";
 
 export type { LoadLanguageModelOptions } from "./prepare-model.js";
 
-
 /** The most texts that one prompt is continued to at once. */
 const mostSamples = 65_536;
 

@@ -50,7 +50,7 @@ export interface GenerationSummary {
   readonly milliseconds: number;
   /** Of the tokens after the first. */
   readonly tokensPerSecond: number;
-  /** Guesses that were checked and that were right, where the generation speculates. */
+  /** Guesses that were checked, where the generation speculates. */
   readonly guessedTokens: number;
   /** Those of them that were right. */
   readonly rightGuesses: number;

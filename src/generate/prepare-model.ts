@@ -1,8 +1,8 @@
 /** A model's folder, read and made ready: its tokenizer, how it talks, its session, and what makes texts with it. */
 import { checkCount, checkName, optionsWithoutNull } from "../base/arguments.js";
 import type { FolderPlatform } from "../base/platform.js";
-import { picker, sampler } from "../cache/sampler.js";
-import { wholeModel } from "../cache/whole-model.js";
+import { withPickedRows, withDrawnTokens } from "../decoder/model-changes.js";
+import { wholeModel } from "../decoder/whole-model.js";
 import type { MakeGrammars } from "../engine/constraint.js";
 import { type DecoderEngine, linearEngine, pagedEngine } from "../engine/decoder-engine.js";
 import { type CacheOptions, pagedSessionOptions, readCacheOptions } from "../engine/paged-decoder.js";
@@ -86,7 +86,9 @@ export async function prepareModel(
   let length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
   const apart = sessionOptions.batchInvariant === true;
   const own =
-    paged === undefined ? { change: sampler(picker(sessionOptions.change)) } : pagedSessionOptions(paged, apart);
+    paged === undefined
+      ? { change: withDrawnTokens(withPickedRows(sessionOptions.change)) }
+      : pagedSessionOptions(paged, apart);
   let longFrom: number | undefined;
   const session = await openSession(folder.model, {
     rewrite: "auto",

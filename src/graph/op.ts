@@ -118,7 +118,7 @@ export interface ReferenceCall<I extends Parameters, O extends Parameters, A> ex
   random(seed: number | undefined): () => number;
 }
 
-/** A declaration as it is written: see design of one operator in ARCHITECTURE.md. */
+/** A declaration as it is written: see src/graph/README.md. */
 interface Declaration<I extends Parameters, O extends Parameters, A extends Attributes> {
   readonly name: string;
   /** ONNX's own domain when left out. */

@@ -20,7 +20,7 @@ const most = 32;
 const mostTrials = 16;
 
 /** Elements that an input may have to be looked at on the host. */
-const mostHostElements = 16;
+const mostDecidingElements = 16;
 
 /** A program with the shapes of the inputs that it is for. */
 interface Kept {
@@ -150,7 +150,7 @@ const dynamicSteps = (program: Program): number => program.steps.filter((step) =
 
 /** True for what may be looked at on the host: it lies there, and is small. */
 const isHostSized = (place: Placed): boolean =>
-  place instanceof View && (place.type === "int64" || place.type === "int32") && place.size <= mostHostElements;
+  place instanceof View && (place.type === "int64" || place.type === "int32") && place.size <= mostDecidingElements;
 
 const valuesText = (inputs: readonly Placed[], positions: readonly number[]): string =>
   positions.map((at) => ` ${at}=${valueText(hostView(inputs[at]))}`).join("");

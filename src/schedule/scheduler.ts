@@ -13,7 +13,7 @@
  * kept for it from then on.
  */
 import { InsituError } from "../base/error.js";
-import { type AddedText, partOf, Step, type StepPlan, type Text } from "./step.js";
+import { type AddedText, partOf, Step, type StepPlan, type ScheduledText } from "./step.js";
 import { byTenant, largestOf, leftOf, without } from "./tenants.js";
 import type { TextBlocks } from "./text-blocks.js";
 import { WaitingLine } from "./waiting-line.js";
@@ -42,12 +42,12 @@ const mostAhead = 16;
 export class Scheduler {
   readonly #options: SchedulerOptions;
   readonly #blocks: TextBlocks;
-  readonly #texts = new Map<string, Text>();
-  readonly #waiting = new WaitingLine<Text>();
+  readonly #texts = new Map<string, ScheduledText>();
+  readonly #waiting = new WaitingLine<ScheduledText>();
   /** In the order in which they were admitted. */
-  #running: Text[] = [];
+  #running: ScheduledText[] = [];
   /** Those of the waiting that have blocks. */
-  #paused: Text[] = [];
+  #paused: ScheduledText[] = [];
   /** Tenants that have texts, and in how many steps some were read since they came. */
   readonly #tenants = new Map<string, { texts: number; steps: number }>();
   /** Steps since the last one that was for all. */
@@ -83,7 +83,7 @@ export class Scheduler {
     if (this.#texts.has(added.id))
       throw new InsituError("invalid-argument", `there is a text "${added.id}" already: names are given once`);
     const arrival = this.#arrivals++;
-    const text: Text = { ...added, arrival, computed: 0, reading: 0, preemptions: 0 };
+    const text: ScheduledText = { ...added, arrival, computed: 0, reading: 0, preemptions: 0 };
     this.#texts.set(added.id, text);
     const present = this.#tenants.get(added.tenant);
     if (present === undefined) this.#tenants.set(added.tenant, { texts: 1, steps: 0 });
@@ -157,7 +157,7 @@ export class Scheduler {
   }
 
   /** What others have read meanwhile of a prompt need not be read again. Before anything else: blocks that were spoken for are not taken. */
-  #shareMore(text: Text, step: Step): void {
+  #shareMore(text: ScheduledText, step: Step): void {
     text.reading = 0;
     if (text.length - text.computed === 1) return;
     text.computed = this.#blocks.share(text.id);
@@ -172,7 +172,7 @@ export class Scheduler {
    * Texts that need one token, then prompts, in chunks: each tenant reads an equal share of what is left of the budget, and what one does not want
    * is the others'.
    */
-  #readTexts(step: Step, isMeant: (text: Text) => boolean): void {
+  #readTexts(step: Step, isMeant: (text: ScheduledText) => boolean): void {
     const meant = this.#running.filter(isMeant);
     for (const text of meant)
       if (text.length - text.computed === 1 && this.#makeRoom(text, 1, step, () => true)) this.#read(text, 1, step);
@@ -186,7 +186,7 @@ export class Scheduler {
   }
 
   /** A chunk of a text; the others' blocks are taken only from those that do not run now. */
-  #readPrompt(text: Text, most: number, step: Step): void {
+  #readPrompt(text: ScheduledText, most: number, step: Step): void {
     if (!this.#running.includes(text) || most === 0) return;
     const count = this.#chunkOf(text, most, step);
     if (count === 0 || !this.#makeRoom(text, count, step, ({ reading }) => reading === 0)) return;
@@ -212,7 +212,7 @@ export class Scheduler {
   }
 
   /** Finds room for all that is known of a text that waits; false where there is none. `isFirst` where nothing of its tenant runs. */
-  #begin(text: Text, isFirst: boolean, step: Step): boolean {
+  #begin(text: ScheduledText, isFirst: boolean, step: Step): boolean {
     if (this.#paused.includes(text)) {
       this.#paused = without(this.#paused, text);
       step.changed(text.id, step.resumed, step.paused);
@@ -240,7 +240,7 @@ export class Scheduler {
   }
 
   /** A text gives its place to another tenant's, and keeps its blocks. */
-  #pause(text: Text, step: Step): void {
+  #pause(text: ScheduledText, step: Step): void {
     step.changed(text.id, step.paused, step.resumed);
     step.budget += text.reading;
     text.reading = 0;
@@ -260,7 +260,7 @@ export class Scheduler {
   }
 
   /** Tokens that a text reads now: none where another one is reading the same beginning, which it can take over afterwards. */
-  #chunkOf(text: Text, most: number, step: Step): number {
+  #chunkOf(text: ScheduledText, most: number, step: Step): number {
     const count = this.#partOf(text, Math.min(most, text.length - text.computed));
     // The last token is read in any case: its logits are wanted.
     const names = this.#blocks.names(text.id, text.computed, Math.min(text.computed + count, text.length - 1));
@@ -270,7 +270,7 @@ export class Scheduler {
   }
 
   /** Tokens of a part that ends with a block, where parts do and one ends there. */
-  #partOf({ length, computed }: Text, count: number): number {
+  #partOf({ length, computed }: ScheduledText, count: number): number {
     const { blockSize, wholeBlocks = false } = this.#options;
     if (!wholeBlocks) return count;
     // The last token is read in any case: its logits are wanted.
@@ -279,13 +279,13 @@ export class Scheduler {
     return whole > 0 ? whole : count;
   }
 
-  #read(text: Text, count: number, step: Step): void {
+  #read(text: ScheduledText, count: number, step: Step): void {
     text.reading = count;
     step.budget -= count;
   }
 
   /** Blocks for `count` more rows of a text; where there are none, texts with fewer rows give theirs back. False where the text must wait. */
-  #makeRoom(text: Text, count: number, step: Step, mayLose: (text: Text) => boolean): boolean {
+  #makeRoom(text: ScheduledText, count: number, step: Step, mayLose: (text: ScheduledText) => boolean): boolean {
     if (!this.#running.includes(text)) return false;
     const needed = this.#blocksOf(text.computed + count) - this.#blocksOf(text.computed);
     // What is kept for a text is there.
@@ -293,7 +293,7 @@ export class Scheduler {
     while (needed > this.#free()) {
       const all = [...this.#running, ...this.#paused];
       const holding = byTenant(all);
-      const spareOf = ({ tenant }: Text): number => this.#spareOf(holding.get(tenant)!);
+      const spareOf = ({ tenant }: ScheduledText): number => this.#spareOf(holding.get(tenant)!);
       const victims = all.filter((other) => {
         const mayGo = other === text || this.#paused.includes(other) || mayLose(other);
         return mayGo && !this.#isProtected(other) && other.priority <= text.priority;
@@ -310,7 +310,7 @@ export class Scheduler {
     return true;
   }
 
-  #preempt(text: Text, step: Step): void {
+  #preempt(text: ScheduledText, step: Step): void {
     step.preempted.push(text.id);
     this.#giveBack(text, step);
     text.preemptions++;
@@ -318,7 +318,7 @@ export class Scheduler {
   }
 
   /** Takes all blocks of a text, and its place. */
-  #giveBack(text: Text, step: Step): void {
+  #giveBack(text: ScheduledText, step: Step): void {
     step.budget += text.reading;
     this.#waiting.remove(text);
     this.#running = without(this.#running, text);
@@ -330,12 +330,12 @@ export class Scheduler {
   }
 
   /** Blocks that texts have, or have spoken for. */
-  #heldBy(texts: readonly Text[]): number {
+  #heldBy(texts: readonly ScheduledText[]): number {
     return texts.reduce((sum, { length }) => sum + this.#blocksOf(length), 0);
   }
 
   /** The same of a tenant that has several texts; one that has only one keeps it. */
-  #spareOf(texts: readonly Text[]): number {
+  #spareOf(texts: readonly ScheduledText[]): number {
     return texts.length < 2 ? 0 : this.#heldBy(texts);
   }
 
@@ -345,7 +345,7 @@ export class Scheduler {
     return others.reduce((sum, other) => sum + this.#blocksOf(other.length) - this.#reach(other), 0);
   }
 
-  #isProtected({ preemptions }: Text): boolean {
+  #isProtected({ preemptions }: ScheduledText): boolean {
     return preemptions >= this.#options.mostPreemptions;
   }
 
@@ -358,7 +358,7 @@ export class Scheduler {
   }
 
   /** Blocks of a text after this step. */
-  #reach({ computed, reading }: Text): number {
+  #reach({ computed, reading }: ScheduledText): number {
     return this.#blocksOf(computed + reading);
   }
 

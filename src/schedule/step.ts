@@ -35,7 +35,7 @@ export interface StepPlan {
 }
 
 /** A text on its way. */
-export interface Text extends AddedText {
+export interface ScheduledText extends AddedText {
   readonly arrival: number;
   /** Tokens known and tokens read. */
   length: number;
@@ -69,5 +69,5 @@ export class Step {
 }
 
 /** What a run reads of a text. */
-export const partOf = ({ id, computed, reading, length }: Text): TextPart[] =>
+export const partOf = ({ id, computed, reading, length }: ScheduledText): TextPart[] =>
   reading === 0 ? [] : [{ id, from: computed, count: reading, isLast: computed + reading === length }];

@@ -1,9 +1,9 @@
 /** Texts by tenant: who has the most of something, and gives way to one that has less. */
-import type { Text } from "./step.js";
+import type { ScheduledText } from "./step.js";
 
 /** Texts of each tenant, in the order in which they are given. */
-export function byTenant(texts: readonly Text[]): Map<string, Text[]> {
-  const found = new Map<string, Text[]>();
+export function byTenant(texts: readonly ScheduledText[]): Map<string, ScheduledText[]> {
+  const found = new Map<string, ScheduledText[]>();
   for (const text of texts) {
     const own = found.get(text.tenant);
     if (own === undefined) found.set(text.tenant, [text]);
@@ -14,12 +14,12 @@ export function byTenant(texts: readonly Text[]): Map<string, Text[]> {
 
 /** The newest text of the tenant that has most of something, more than `least`; not of `text`'s own tenant, nor of a higher priority. */
 export function largestOf(
-  text: Text,
+  text: ScheduledText,
   least: number,
-  amountOf: (texts: readonly Text[]) => number,
-  tenants: ReadonlyMap<string, readonly Text[]>,
-): Text | undefined {
-  let [found, most]: [Text | undefined, number] = [undefined, least];
+  amountOf: (texts: readonly ScheduledText[]) => number,
+  tenants: ReadonlyMap<string, readonly ScheduledText[]>,
+): ScheduledText | undefined {
+  let [found, most]: [ScheduledText | undefined, number] = [undefined, least];
   for (const [tenant, texts] of tenants) {
     const amount = amountOf(texts);
     const [newest] = texts
@@ -32,8 +32,9 @@ export function largestOf(
 }
 
 /** Tokens of texts that are to be read. */
-export const leftOf = (texts: readonly Text[]): number =>
+export const leftOf = (texts: readonly ScheduledText[]): number =>
   texts.reduce((sum, { length, computed }) => sum + length - computed, 0);
 
 /** All but one. */
-export const without = (texts: readonly Text[], text: Text): Text[] => texts.filter((each) => each !== text);
+export const without = (texts: readonly ScheduledText[], text: ScheduledText): ScheduledText[] =>
+  texts.filter((each) => each !== text);

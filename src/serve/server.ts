@@ -188,7 +188,7 @@ class HttpServer implements Server {
       requirePlace(c.req.raw, this.#settings);
       await next();
     });
-    app.get("/", async () => (await pageResponse("/"))!);
+    app.get("/", async (c) => (await pageResponse("/", c.req.header("accept-encoding")))!);
     app.get("/health", () => this.#health());
     app.get("/metrics", () => this.#metrics.response());
     for (const path of ["/v1/*", "/api/*", "/tokenize", "/detokenize"])
@@ -218,7 +218,11 @@ class HttpServer implements Server {
       models: () => this.#list.listed(this.#requireOpen()),
       keepAlive,
     });
-    app.notFound(async (c) => (c.req.method === "GET" && (await pageResponse(c.req.path))) || this.#notFound(c));
+    app.notFound(
+      async (c) =>
+        (c.req.method === "GET" && (await pageResponse(c.req.path, c.req.header("accept-encoding")))) ||
+        this.#notFound(c),
+    );
     app.onError((error, c) => this.#refuse(error, c));
     return app;
   }

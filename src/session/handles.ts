@@ -21,14 +21,14 @@ export interface KeptCache {
 }
 
 /** The caches of one conversation, on one form of the model. They are let go of when no tensor shows them and no run holds them. */
-export class Conversation<Form = unknown> {
+export class KeptState<Form = unknown> {
   /** Replaced by a larger one when its rows are all taken. */
   state: State;
   /** Whose tensors show its rows: a conversation belongs to one session. */
   readonly owner: object;
   /** Whose runs write them. */
   readonly form: Form;
-  /** How many runs' tensors may show so many rows. */
+  /** By a number of rows: how many runs have living tensors that show that many. */
   readonly #shown = new Map<number, number>();
   /** The most rows that any may show. */
   #most = 0;
@@ -144,12 +144,12 @@ function isWithRows(dims: readonly number[], shape: readonly number[], rowAxis: 
 
 /** What one run left: as many rows of every cache, shown by tensors that are alive. Knows none of them, so that they can be dropped. */
 class ShownRows {
-  readonly conversation: Conversation;
+  readonly conversation: KeptState;
   readonly rows: number;
   #tensors = 0;
   #isOver = false;
 
-  constructor(conversation: Conversation, rows: number) {
+  constructor(conversation: KeptState, rows: number) {
     this.conversation = conversation;
     this.rows = rows;
   }

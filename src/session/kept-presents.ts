@@ -1,6 +1,7 @@
 /**
- * Runs of a decoder whose presents stay inside: fed unchanged, the next run goes on in place on the rewritten form; what that form is not
- * the same for is left to the plain path, by saying no. Which rows living tensors show is handles.ts's knowledge.
+ * Runs of a decoder whose presents stay inside (cache aliasing): where a present is fed back unchanged, the next run continues in place on the rewritten
+ * form of the model. Feeds for which that form would give another result are declined, and take the plain path. handles.ts knows which rows living
+ * tensors show.
  */
 import { InsituError } from "../base/error.js";
 import type { Executable } from "../backends/backend.js";
@@ -11,7 +12,7 @@ import { View } from "../tensor/view.js";
 import { makeHoldings } from "./create-state.js";
 import type { AddedTokens } from "./exact-feeds.js";
 import { type Feeds, readFeeds } from "./feeds.js";
-import { asItIs, Conversation, fedHandle, type KeptCache } from "./handles.js";
+import { asItIs, KeptState, fedHandle, type KeptCache } from "./handles.js";
 import type { KeptModel } from "./kept-model.js";
 import { formFor, innerFeeds, type Source } from "./kept-source.js";
 import type { PresentsStatistics } from "./presents-explanation.js";
@@ -66,7 +67,7 @@ export class KeptPresents {
   };
 
   /** Texts whose caches are kept, the last that ran at the end. */
-  readonly #living = new Set<Conversation<KeptModel>>();
+  readonly #living = new Set<KeptState<KeptModel>>();
   /** The memory of rows that runs only read, by the run that made them. */
   readonly #still: StillMemory[][] = [];
   readonly #stillPlace = (tensor: unknown): Placed | undefined => stillPlace(tensor, this);
@@ -203,7 +204,7 @@ export class KeptPresents {
     // Elsewhere than on the host nothing but handles can be copied from.
     if (pasts?.some((place, index) => !(place instanceof View) && handles[index] === undefined) === true)
       return undefined;
-    const shown = isOne ? (first.shown.conversation as Conversation<KeptModel>) : undefined;
+    const shown = isOne ? (first.shown.conversation as KeptState<KeptModel>) : undefined;
     // Rows that were brought to the host are taken in again.
     const conversation = shown?.isSpilled === true ? undefined : shown;
     const chosen = formFor(this.#kept, conversation?.form ?? this.#kept, at, added);
@@ -223,7 +224,7 @@ export class KeptPresents {
   }
 
   async #runOn(
-    conversation: Conversation<KeptModel>,
+    conversation: KeptState<KeptModel>,
     original: Parts,
     source: Source,
     feeds: Feeds,
@@ -272,7 +273,7 @@ export class KeptPresents {
   }
 
   /** A conversation that holds the source's rows, and no other, with room for more; undefined where there is no memory for one. */
-  #conversationFor(source: Source): Conversation<KeptModel> | undefined {
+  #conversationFor(source: Source): KeptState<KeptModel> | undefined {
     const { statistics } = this;
     const { past, tokens } = source.added;
     const { conversation, form } = source;
@@ -298,7 +299,7 @@ export class KeptPresents {
     else if (conversation === undefined) statistics.imported++;
     else statistics.forked++;
     const { parts, caches } = this.#kept;
-    const begun = new Conversation(this, form, state, caches, () => {
+    const begun = new KeptState(this, form, state, caches, () => {
       statistics.heldBytes -= begun.state.byteLength;
       this.#living.delete(begun);
       parts.handedOut.delete(begun);

@@ -10,7 +10,7 @@ import { Tensor } from "../tensor/tensor.js";
 import { View } from "../tensor/view.js";
 import { type AddedTokens, follow, hidesOldRows, saysTheSame } from "./exact-feeds.js";
 import type { Feeds } from "./feeds.js";
-import type { Conversation } from "./handles.js";
+import type { KeptState } from "./handles.js";
 import type { KeptModel } from "./kept-model.js";
 
 /** Where a run's pasts are. */
@@ -18,7 +18,7 @@ export interface Source {
   /** The form of the model that is the same for what is fed. */
   readonly form: KeptModel;
   /** The conversation that it goes on with; undefined where it begins one. */
-  readonly conversation: Conversation<KeptModel> | undefined;
+  readonly conversation: KeptState<KeptModel> | undefined;
   /** The rows of each cache. */
   readonly places: () => readonly Placed[];
   readonly added: AddedTokens;

@@ -140,10 +140,7 @@ export class State {
     if (holding.grows) this.#lengths = this.#lengths.map(() => holding.length);
   }
 
-  /**
-   * Forgets everything after `length` rows, in all samples or one length for each. What was forgotten is overwritten by the next run. Caches
-   * without rows go back to nothing, which is length 0; to anything else `goBack` brings them.
-   */
+  /** Forgets everything after `length` rows, in all samples or one length for each. What was forgotten is overwritten by the next run. */
   rewind(length: number | readonly number[]): void {
     this.#idle();
     if (typeof length !== "number" && !Array.isArray(length))
@@ -152,42 +149,41 @@ export class State {
         `rewind takes a length, or a list of one for each sample, got ${valueText(length)}`,
       );
     const lengths = typeof length === "number" ? this.#lengths.map(() => length) : [...(length as readonly number[])];
-    if (lengths.length !== this.#lengths.length) {
+    if (lengths.length !== this.#lengths.length)
       throw new InsituError(
         "invalid-argument",
         `rewind needs one length for each of ${this.#lengths.length} samples, got ${lengths.length}`,
       );
-    }
     lengths.forEach((wanted, sample) => {
       const now = this.#lengths[sample];
-      if (!Number.isInteger(wanted) || wanted < 0 || wanted > now) {
+      if (!Number.isInteger(wanted) || wanted < 0 || wanted > now)
         throw new InsituError(
           "invalid-argument",
           `sample ${sample} has ${now} rows and cannot be rewound to ${valueText(wanted)}`,
         );
-      }
     });
-    const isEmpty = lengths.every((wanted) => wanted === 0);
     for (const holding of this.#holdings.values()) {
       if (isWithoutRows(holding)) {
-        if (isEmpty || lengths.every((wanted, sample) => wanted === this.#lengths[sample])) continue;
+        if (lengths.every((wanted, sample) => wanted === this.#lengths[sample])) continue;
         throw new InsituError(
           "invalid-argument",
-          `"${holding.name}" has no rows to go back to: take a checkpoint of the state before the run that is to be undone, and go back to that; or rewind to 0`,
+          `"${holding.name}" has no rows to go back to: take a checkpoint of the state before the run that is to be undone, and go back to that; or reset it`,
         );
       }
-      if (holding.grows && lengths.some((wanted) => wanted !== lengths[0])) {
+      if (holding.grows && lengths.some((wanted) => wanted !== lengths[0]))
         throw new InsituError(
           "invalid-argument",
           `cache "${holding.name}" has one length for all samples, got [${lengths.join(",")}]`,
         );
-      }
     }
-    for (const holding of this.#holdings.values())
-      if (!isWithoutRows(holding)) holding.truncate(lengths[0] ?? 0);
-      else if (isEmpty) holding.clear();
-    this.#lengths = lengths;
-    this.#rows.forgetBehind(lengths);
+    this.#cut(lengths);
+  }
+
+  /** Forgets everything: there are no rows, and caches without rows are zeros, as in a new state. */
+  reset(): void {
+    this.#idle();
+    for (const holding of this.#holdings.values()) if (isWithoutRows(holding)) holding.clear();
+    this.#cut(this.#lengths.map(() => 0));
   }
 
   /** Keeps what caches without rows hold now, until it is released: `goBack` returns to it, from any later moment of this state or of a fork. */
@@ -208,9 +204,7 @@ export class State {
         `the checkpoint has [${lengths.join(",")}] rows, the state [${this.#lengths.join(",")}]: it cannot go back to what it has not read`,
       );
     to.writeTo(this.#owner, this.#holdings);
-    for (const holding of this.#holdings.values()) if (!isWithoutRows(holding)) holding.truncate(lengths[0] ?? 0);
-    this.#lengths = lengths;
-    this.#rows.forgetBehind(lengths);
+    this.#cut(lengths);
   }
 
   /**
@@ -386,9 +380,14 @@ export class State {
       });
   }
 
-  #named(names: readonly string[]): readonly Holding[] {
-    return names.map((name) => this.#holding(name));
+  /** Forgets the rows behind these lengths. */
+  #cut(lengths: readonly number[]): void {
+    for (const holding of this.#holdings.values()) if (!isWithoutRows(holding)) holding.truncate(lengths[0] ?? 0);
+    this.#lengths = lengths;
+    this.#rows.forgetBehind(lengths);
   }
+
+  readonly #named = (names: readonly string[]): Holding[] => names.map((name) => this.#holding(name));
 
   #holding(name: string, who = "the state holds"): Holding {
     const holding = this.#holdings.get(name);

@@ -96,10 +96,12 @@ export class Placed<Buffer extends object = object> {
   }
 }
 
-/** True if two places show the same elements in the same order. */
-export const samePlace = (a: Placed, b: Placed): boolean =>
+/** True if two places show the same elements in the same order; what is not there is in the same place as nothing else. */
+export const samePlace = (a: Placed | undefined, b: Placed | undefined): boolean =>
   a === b ||
-  (a.buffer === b.buffer &&
+  (a !== undefined &&
+    b !== undefined &&
+    a.buffer === b.buffer &&
     a.type === b.type &&
     a.offset === b.offset &&
     sameNumbers(a.shape, b.shape) &&

@@ -67,7 +67,7 @@ test("the report of a quick run has the documented fields, and insitu is right",
       expect(contestant).toMatchObject({ runtime: "insitu", agrees: true, problem: null });
     }
   }
-  const documented = readFileSync(join(root, "docs/benchmarks.md"), "utf8");
+  const documented = readFileSync(join(root, "tools/bench/README.md"), "utf8");
   for (const name of Object.values(fields).flat()) expect(documented).toContain(`\`${name}\``);
   for (const { name } of loads) expect(documented).toContain(`| \`${name}\` |`);
 });

@@ -1,7 +1,7 @@
 // The one class that runs text decoders: what each input is fed, on linear caches and on pages, against numbers written by hand; what is
 // refused; and whose memory the logits lie in.
 import { afterEach, expect, test, vi } from "vitest";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";

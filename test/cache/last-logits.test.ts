@@ -1,6 +1,6 @@
 // Models that hand out the logits of the last token alone, on pages: their texts are those of linear caches.
 import { expect, test } from "vitest";
-import { Logits } from "../../src/cache/logits.js";
+import { Logits } from "../../src/decoder/logits.js";
 import { publishedDecoder, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { CausalLM } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";

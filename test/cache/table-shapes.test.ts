@@ -1,7 +1,7 @@
 // Tables of pages keep one shape while a text grows beyond 64 blocks, so that no program is made in its middle; whole numbers that runs are fed
 // are those that were asked for, also where they do not fit half of 64 bits.
 import { expect, test, vi } from "vitest";
-import { int64 } from "../../src/cache/decoder-inputs.js";
+import { int64 } from "../../src/decoder/decoder-inputs.js";
 import { CausalLM } from "../../src/entry/node.js";
 import { pageInputs } from "../../src/rewrite/page-names.js";
 import { tokensOf } from "../generate/support.js";

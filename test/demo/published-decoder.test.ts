@@ -1,7 +1,7 @@
 // The published decoder made by code: onnxruntime and insitu agree on its logits, prompt first and then token by token, as the file has it
 // and as `generate` runs it, whose caches are written in place.
 import { describe, expect, test } from "vitest";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import {
   publishedDecoder,
   type PublishedForm,

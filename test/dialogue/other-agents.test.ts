@@ -119,7 +119,7 @@ test("LangChain's ChatOllama: three steps, each call answered, then an answer", 
 test("thoughts come where they are asked for, apart from the answer", async () => {
   const anthropic = new Anthropic({ baseURL: listening.address, apiKey: "none" });
   const messages: Anthropic.MessageParam[] = [{ role: "user", content: "Why?" }];
-  const ask = { model: "tiny", messages, max_tokens: 24 };
+  const ask = { model: "tiny", messages, max_tokens: 32, temperature: 0 };
   const kindsOf = ({ content }: Anthropic.Message): string[] => content.map(({ type }) => type);
   const thinking = { type: "enabled", budget_tokens: 6 } as const;
   expect(kindsOf(await anthropic.messages.create(ask))).toEqual(["text"]);

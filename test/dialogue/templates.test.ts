@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { Dialogue } from "../../src/dialogue/dialogue.js";
 import type { AnyMessage } from "../../src/dialogue/family.js";
-import { ChatTemplate } from "../../src/generate/template/chat-template.js";
+import { ChatTemplate } from "../../packages/text/template/chat-template.js";
 import { templateStyles } from "../generate/template-styles.js";
 import { became, tools } from "./support.js";
 

@@ -19,7 +19,9 @@ export interface Block {
 /** Pages whose blocks are checked elsewhere: CONTRIBUTING.md's are parts of files. */
 const pages = [
   "README.md",
-  ...readdirSync(join(root, "docs")).flatMap((name) => (name.endsWith(".md") ? [`docs/${name}`] : [])),
+  ...["docs", "docs/studies"].flatMap((folder) =>
+    readdirSync(join(root, folder)).flatMap((name) => (name.endsWith(".md") ? [`${folder}/${name}`] : [])),
+  ),
 ];
 
 const bundlers: Readonly<Record<string, string>> = { "// vite.config.js": "Vite", "// build.mjs": "esbuild" };

@@ -7,7 +7,10 @@ import { expect, test } from "vitest";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const pagesIn = (folder: string): string[] =>
   readdirSync(join(root, folder)).flatMap((name) => (name.endsWith(".md") ? [join(folder, name)] : []));
-const pages = [...pagesIn("."), ...pagesIn("docs"), "models/embedded/README.md"];
+const pages = [
+  ...[".", "docs", "docs/studies", "tools/bench", "examples/kubernetes"].flatMap(pagesIn),
+  "models/embedded/README.md",
+];
 
 /** The anchors of a page's headings. */
 function anchorsOf(text: string): ReadonlySet<string> {
@@ -44,6 +47,6 @@ test("every link leads to a file, and to a heading where it names one", () => {
 
 test("every page of docs/ is in the index", () => {
   const index = textOf("docs/README.md");
-  for (const page of pagesIn("docs"))
+  for (const page of [...pagesIn("docs"), ...pagesIn("docs/studies")])
     if (page !== "docs/README.md") expect(index).toContain(`(${page.slice("docs/".length)})`);
 });

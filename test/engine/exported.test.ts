@@ -5,7 +5,7 @@ import type { Context } from "../../src/engine/context.js";
 import { type DecoderEngine, linearEngine, pagedEngine } from "../../src/engine/decoder-engine.js";
 import { pagedSessionOptions } from "../../src/engine/paged-decoder.js";
 import { readTokens } from "../../src/engine/pulled-text.js";
-import { picker } from "../../src/cache/sampler.js";
+import { withPickedRows } from "../../src/decoder/model-changes.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { readIntegers, readNumbers } from "../../src/tensor/access.js";
 import { bytesOf, models, packedSteps, toleranceOf } from "../rewrite/exports.js";
@@ -21,7 +21,7 @@ const isPageable = (model: string): boolean => !model.startsWith("bloom");
 /** How a model is driven. */
 const layouts: Readonly<Record<string, (bytes: Uint8Array) => Promise<[InferenceSession, DecoderEngine]>>> = {
   async linear(bytes) {
-    const session = await InferenceSession.create(bytes, { threads: 1, rewrite: "auto", change: picker() });
+    const session = await InferenceSession.create(bytes, { threads: 1, rewrite: "auto", change: withPickedRows() });
     return [session, linearEngine(session, { capacity: 64, chunk: 5, sinks: 0 })];
   },
   async packed(bytes) {

@@ -110,8 +110,8 @@ test("chat reads only what is new, and takes turns back", () => {
   expect(summaries[0]).not.toContain("read before");
   expect(summaries[1]).toMatch(/\(\d+ read before\)/);
   expect(stdout).toContain("1 turn is left");
-  expect(stdout).toContain("has 1 turns and cannot go back to -4");
-  expect(stdout).toContain("/back [n]");
+  expect(stdout).toContain("has 1 turns and cannot take back 5");
+  expect(stdout).toContain("/undo [n]");
 });
 
 test("a reader that goes away early is no error", async () => {
@@ -186,7 +186,23 @@ describe("mistakes are one sentence on standard error, and an exit code: 2 for w
     ["a stop that is everywhere", ["generate", "x", "--stop", ""], /--stop must hold texts that are not empty/],
     ["an option that there is not", ["generate", "x", "--colour", "red"], /unknown option --colour;/],
     ["an option that is misspelt", ["generate", "x", "--max-token", "3"], /did you mean --max-tokens\?/],
-    ["two models", ["chat", "one", "--model", "two"], /two models are named: one and --model two/],
+    [
+      "a bound that is none",
+      ["serve", "--memory", "lots"],
+      /--memory must be a number of bytes, such as 8GiB, got "lots"/,
+    ],
+    ["an alias of nobody", ["serve", "--alias", "gpt-4o=bear"], /no model is called bear; there are embedded/],
+    [
+      "two models of one name",
+      ["serve", "--model", "embedded", "--model", "embedded"],
+      /two models are called embedded: name one of them/,
+    ],
+    [
+      "a model that is pinned and not there",
+      ["serve", "--model", "embedded", "--model", "a=embedded", "--pin", "b"],
+      /--pin b: there is no such model; there are embedded, a/,
+    ],
+    ["two models", ["chat", "one", "--model", "two"], /the model is named twice: "one" and --model "two"/],
     ["two prompts", ["generate", "x", "y"], /takes 0 to 1 argument/, ""],
     ["a folder without a tokenizer", ["generate", "x", "--model", noTokenizer.path], /has no tokenizer\.json/],
     ["a line that is not UTF-8", ["chat"], /a line on standard input is not UTF-8/, Uint8Array.of(0x61, 0xff, 0x0a)],

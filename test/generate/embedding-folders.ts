@@ -1,7 +1,7 @@
 /** Folders of small embedding models, made by code: an encoder, a ranker and a decoder, in the layout of the hub. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { exportedEncoder, smallExportedSizes } from "../../src/demo/exported-encoder.js";
+import { exportedEncoder, smallExportedSizes } from "../../tools/demo/exported-encoder.js";
 import { initializer, node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";
 import { readModel } from "../../src/onnx/read.js";

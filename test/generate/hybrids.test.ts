@@ -173,9 +173,9 @@ test("a state goes back to a checkpoint, from a fork too, and to nothing", async
   expect(await lm.read(fork, [9, 10])).toEqual(behind);
   state.goBack(point);
   expect(await lm.read(state, [9, 10])).toEqual(behind);
-  state.rewind(0);
+  state.reset();
   expect(await lm.read(state, [5, 6, 7, 8])).toEqual(wanted);
-  fork.rewind(0);
+  fork.reset();
   expect(() => fork.goBack(point)).toThrow(/checkpoint has \[4\] rows, the state \[0\]/);
   point.release();
   expect(() => state.goBack(point)).toThrow(/checkpoint was released/);

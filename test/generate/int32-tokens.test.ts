@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { readArchive } from "../../scripts/archive.mjs";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { node, value } from "../../src/onnx/build.js";
 import { readModel } from "../../src/onnx/read.js";

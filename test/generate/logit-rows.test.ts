@@ -8,7 +8,7 @@ import { initializer, node } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { withLogitRows } from "../../src/rewrite/logit-rows-model.js";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import { expectSameTokens, hubFolder, tokensOf } from "./support.js";
 
 const prompt = Array.from("The wolf was at the door", (character) => character.charCodeAt(0) % 100);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CausalLM, InferenceSession } from "../../src/entry/node.js";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { atTheEnd, MemoryEnd } from "../support/memory-end.js";
 import { embedded, tie, tokensOf } from "./support.js";

@@ -1,6 +1,6 @@
 // Prompts in parts: every token is read, in its order; on a device parts of all prompts together are of few lengths, and few for each prompt.
 import { expect, test, vi } from "vitest";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import { nextPart, nextRows } from "../../src/engine/prompt-parts.js";
 import { largestDifference } from "../support/compare.js";
 import { ReadContext } from "../support/contexts.js";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import { logSumExp } from "../../src/engine/sampling.js";
 import { ReadContext } from "../support/contexts.js";
 import { decoderSession, tokenAt } from "../support/decoding.js";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CausalLM, InferenceSession } from "../../src/entry/node.js";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import { likeliestTokens } from "../../src/engine/sampling.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { embedded, tie, tokensOf } from "./support.js";

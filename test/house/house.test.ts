@@ -33,18 +33,19 @@ const sources = ["src", "tools", ...packages]
   .filter((path) => path.endsWith(".ts") && !/_pb\.ts$|\.gen\.ts$/.test(path));
 
 test("everything is formatted", () => {
-  expect(run("oxfmt/bin/oxfmt", "--check", "src", "packages", "tools", "test", "scripts")).toBe("");
+  expect(run("oxfmt/bin/oxfmt", "--check", "src", "packages", "tools", "test", "scripts", "site")).toBe("");
 });
 
 test("lint has no warnings", () => {
   expect(
-    run("oxlint/bin/oxlint", "--type-aware", "--deny-warnings", "src", "packages", "tools", "test", "scripts"),
+    run("oxlint/bin/oxlint", "--type-aware", "--deny-warnings", "src", "packages", "tools", "test", "scripts", "site"),
   ).toBe("");
 });
 
 // Of the sources it reads the declarations that the build made of them, once it had found their types right.
 test("types are right, in the tests too", () => {
   expect(run("typescript/bin/tsc", "-p", "test/tsconfig.json")).toBe("");
+  expect(run("typescript/bin/tsc", "-p", "site/tsconfig.json")).toBe("");
 });
 
 test("each room's tsconfig says what scripts/rooms.mjs says", () => {
@@ -55,6 +56,13 @@ test("each room's tsconfig says what scripts/rooms.mjs says", () => {
 test("ARCHITECTURE.md tells every room, in import order", () => {
   const table = /\| room \|.*\n\|-.*\n((?:\|.*\n)+)/.exec(readFileSync(join(root, "ARCHITECTURE.md"), "utf8"))![1];
   expect([...table.matchAll(/^\| `([^`]+)` \|/gm)].map(([, name]) => name)).toEqual(Object.keys(rooms));
+});
+
+test("ARCHITECTURE.md is two pages long, but for the table of rooms and the engine's contract", () => {
+  const page = readFileSync(join(root, "ARCHITECTURE.md"), "utf8")
+    .replace(/\| room \|.*\n\|-.*\n((?:\|.*\n)+)/, "")
+    .replace(/^## One engine\n[^]*?(?=^## )/m, "");
+  expect(page.split(/\s+/).length).toBeLessThan(1200);
 });
 
 test("a source file says what it is in its first lines and stays below 400", () => {

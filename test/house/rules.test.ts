@@ -137,11 +137,11 @@ describe("the rules bite", () => {
 
   test("a second loop; what only names a type of drawing is none", () => {
     const drives = (path: string, text: string): number => decodeLoops([file(path, text)]).length;
-    expect(drives("src/generate/a.ts", 'import { Decoder } from "../cache/decoder.js";')).toBe(1);
-    expect(drives("src/serve/a.ts", 'import type { TokenDrawer } from "../cache/token-drawer.js";')).toBe(1);
+    expect(drives("src/generate/a.ts", 'import { Decoder } from "../decoder/decoder.js";')).toBe(1);
+    expect(drives("src/serve/a.ts", 'import type { TokenDrawer } from "../decoder/token-drawer.js";')).toBe(1);
     expect(drives("src/engine/a.ts", "await this.layout.begin(step, 1);")).toBe(1);
-    expect(drives("src/generate/a.ts", 'import type { OneDrawing } from "../cache/token-drawer.js";')).toBe(0);
-    expect(drives("src/engine/a.ts", 'import { Decoder } from "../cache/decoder.js";')).toBe(0);
+    expect(drives("src/generate/a.ts", 'import type { OneDrawing } from "../decoder/token-drawer.js";')).toBe(0);
+    expect(drives("src/engine/a.ts", 'import { Decoder } from "../decoder/decoder.js";')).toBe(0);
   });
 
   test("a cast by way of unknown, in parentheses too; unknown alone is honest", () => {

@@ -34,7 +34,7 @@ export function toolImports(sources: readonly Source[]): string[] {
 }
 
 /** What runs a text decoder. Layouts of caches alone hold it: whoever wants text asks the engine. */
-const decoders: ReadonlySet<string> = new Set(["src/cache/decoder.ts", "src/cache/token-drawer.ts"]);
+const decoders: ReadonlySet<string> = new Set(["src/decoder/decoder.ts", "src/decoder/token-drawer.ts"]);
 const runsDecoders: ReadonlySet<string> = new Set(["Decoder", "TokenDrawer"]);
 
 /** Files outside of the engine and of the caches that drive a decoder, and layouts that begin steps outside of the one loop. */
@@ -43,7 +43,7 @@ export function decodeLoops(sources: readonly Source[]): string[] {
     const { path, room, uses, text } = source;
     if (room === undefined) return [];
     const drives = uses.some(({ file, name }) => decoders.has(file) && (name === "*" || runsDecoders.has(name)));
-    const isHome = ["cache", "engine", "eviction"].includes(room);
+    const isHome = ["decoder", "cache", "engine", "eviction"].includes(room);
     const begins = /\blayout\.begin\(/.test(text) && path !== "src/engine/token-engine.ts";
     return (drives && !isHome) || begins ? [`${path} drives a decoder`] : [];
   });
@@ -74,7 +74,7 @@ export function operatorNames(sources: readonly Source[], names: ReadonlySet<str
 }
 
 /** Rooms that know no backend and no device. */
-const sharedRooms = ["base", "tensor", "onnx", "graph", "plan", "session", "cache", "generate"];
+const sharedRooms = ["base", "tensor", "onnx", "graph", "plan", "session", "decoder", "cache", "generate"];
 
 /** Backends by name, and what belongs to one of them, in shared rooms. */
 export function backendNames(sources: readonly Source[], names: ReadonlySet<string>): string[] {
@@ -98,7 +98,7 @@ export function backendNames(sources: readonly Source[], names: ReadonlySet<stri
 /** Attributes of operators by name: a declaration tells what they mean. */
 export function attributeNames(sources: readonly Source[]): string[] {
   const found: string[] = [];
-  for (const source of inRooms(sources, ["plan", "session", "cache", "generate", "explain", "backends"]))
+  for (const source of inRooms(sources, ["plan", "session", "decoder", "cache", "generate", "explain", "backends"]))
     source.visit({
       MemberExpression(node) {
         const { object, property, computed } = node;

@@ -1,4 +1,4 @@
-// The walk of one token, as ARCHITECTURE.md tells it, of `generate` and of a request: the stack while a kernel computes, taken from the built package.
+// The walk of one token, as src/engine/README.md tells it, of `generate` and of a request: the stack while a kernel computes, taken from the built package.
 // A tripwire: it holds on to names of functions on purpose, so that a frame more on the way of every token is meant.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -35,7 +35,7 @@ console.log(JSON.stringify(walks));`;
 
 /** The frames that the page lists in one of its columns, with their files. */
 function toldIn(column: number): string[][] {
-  const page = readFileSync(new URL("../../ARCHITECTURE.md", import.meta.url), "utf8");
+  const page = readFileSync(new URL("../../src/engine/README.md", import.meta.url), "utf8");
   const section = page.split("## One token, frame by frame")[1].split("\n## ")[0];
   const rows = section.split("\n").flatMap((line) => {
     const [, ...cells] = line.split("|").map((cell) => cell.trim());
@@ -45,7 +45,7 @@ function toldIn(column: number): string[][] {
   return rows;
 }
 
-test("the frames of a token are those that ARCHITECTURE.md lists, and the same for every door below the engine", () => {
+test("the frames of a token are those that its page lists, and the same for every door below the engine", () => {
   const output = execFileSync(process.execPath, ["--input-type=module", "--eval", program], { encoding: "utf8" });
   const framesOf = (walk: string): string[][] =>
     [...walk.matchAll(/at (?:async )?(?:(\S+) )?\(?(?:file:\S*?\/dist\/)(\S+?)\.js:/g)]

@@ -1,4 +1,4 @@
-// docs/scatter-pa-kv-cache.md: its code runs, its pictures are as drawn, and the operator puts every piece where they show it.
+// docs/studies/scatter-pa-kv-cache.md: its code runs, its pictures are as drawn, and the operator puts every piece where they show it.
 import { readdirSync, readFileSync } from "node:fs";
 import { compileFunction } from "node:vm";
 import { expect, test } from "vitest";
@@ -9,14 +9,14 @@ import { Tensor } from "../../src/tensor/tensor.js";
 import { indices } from "./bits.js";
 
 const docs = new URL("../../docs/", import.meta.url);
-const page = readFileSync(new URL("scatter-pa-kv-cache.md", docs), "utf8");
+const page = readFileSync(new URL("studies/scatter-pa-kv-cache.md", docs), "utf8");
 
 test("the pictures are up to date, and the page shows each of them", () => {
   const drawn: Record<string, string> = pictures();
   for (const [name, svg] of Object.entries(drawn)) {
     const committed = readFileSync(new URL(`img/${name}`, docs), "utf8");
     expect(committed === svg, `docs/img/${name}: run node scripts/paged-pictures.mjs`).toBe(true);
-    expect(page).toContain(`(img/${name})`);
+    expect(page).toContain(`(../img/${name})`);
   }
   const files = readdirSync(new URL("img/", docs)).filter((name) => name.startsWith("paged-"));
   expect(files.sort()).toEqual(Object.keys(drawn).sort());

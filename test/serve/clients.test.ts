@@ -344,7 +344,7 @@ describe("the embedded model, kept to a schema", () => {
       json_schema: { name: "x", schema: of as Record<string, unknown> },
     });
     for (const [of, why] of [
-      [{ type: "number", multipleOf: 2 }, "multipleOf"],
+      [{ type: "array", contains: { const: 2 } }, "contains"],
       [{ type: "nonsense" }, "nonsense"],
       [{ type: "string", pattern: "(a)\\1" }, "refers back"],
     ] as const) {

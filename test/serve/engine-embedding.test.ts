@@ -4,7 +4,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import type { LanguageModel } from "../../src/generate/causal-lm.js";
 import { CausalLM } from "../../src/index.node.js";
 import { node, value } from "../../src/onnx/build.js";

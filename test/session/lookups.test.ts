@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, test } from "vitest";
 import { readArchive } from "../../scripts/archive.mjs";
 import type { BackendChoice } from "../../src/backends/backend.js";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { backends } from "../../src/entry/backends.js";
 import { buildModel, initializer, type ModelParts, node, value } from "../../src/onnx/build.js";

@@ -1,5 +1,5 @@
 // Contexts read by hand, through the engine: tokens in, the logits after the last one out.
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import { Context } from "../../src/engine/context.js";
 import { LinearLayout } from "../../src/engine/linear-layout.js";
 import type { PromptReading } from "../../src/engine/prompt-parts.js";

@@ -1,6 +1,6 @@
 // Runs of a decoder that draw their own tokens, begun by hand.
-import type { Decoder } from "../../src/cache/decoder.js";
-import type { DrawingOptions, TokenDrawer } from "../../src/cache/token-drawer.js";
+import type { Decoder } from "../../src/decoder/decoder.js";
+import type { DrawingOptions, TokenDrawer } from "../../src/decoder/token-drawer.js";
 import type { State } from "../../src/session/state.js";
 
 /** How the tokens of several texts are drawn. */

@@ -1,5 +1,5 @@
 // Sessions on a GPU that tests look into: what is made on the device, and what becomes of it when the device goes away.
-import { sampler } from "../../src/cache/sampler.js";
+import { withDrawnTokens } from "../../src/decoder/model-changes.js";
 import { backends } from "../../src/entry/backends.js";
 import { nodePlatform } from "../../src/platform/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
@@ -54,7 +54,7 @@ export class WatchedSession extends Session {
     };
     const platform = { ...nodePlatform, gpu };
     const session = new WatchedSession(
-      await Session.prepare(model, platform, backends, { backend: "webgpu", change: sampler(), ...options }),
+      await Session.prepare(model, platform, backends, { backend: "webgpu", change: withDrawnTokens(), ...options }),
     );
     session.made = made;
     session.lose = () => device!.destroy();

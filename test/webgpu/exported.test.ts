@@ -1,10 +1,10 @@
 // Exported decoders on a GPU with their caches in place: rewritten, plain, long and padded, against the logits that were recorded, and on pages
 // against WASM. Spare rows hold NaN. One model in the tests, all of them in the soak; as they were exported they run in test/models.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
-import { picker, sampler } from "../../src/cache/sampler.js";
+import { withDrawnTokens, withPickedRows } from "../../src/decoder/model-changes.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
@@ -65,7 +65,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       backend: "webgpu",
       rewrite: "auto",
       inPlace: "require",
-      change: sampler(picker()),
+      change: withDrawnTokens(withPickedRows()),
     });
     const decoder = new Decoder(device);
     const state = decoder.createState(1, 64);

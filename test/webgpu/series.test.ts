@@ -2,7 +2,7 @@
 // refused, none was done.
 import { describe, expect, test } from "vitest";
 import { roomFor } from "../../src/backends/webgpu/landing.js";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { initializer, node, value } from "../../src/onnx/build.js";

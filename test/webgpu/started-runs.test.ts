@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
-import { Decoder } from "../../src/cache/decoder.js";
+import { Decoder } from "../../src/decoder/decoder.js";
 import { LanguageModel } from "../../src/generate/causal-lm.js";
 import { hubFolder } from "../generate/support.js";
 import { writeModel } from "../../src/onnx/write.js";

@@ -1,4 +1,4 @@
-/** What a benchmark found, as data. `insitu bench --json` prints a Report as it is; docs/benchmarks.md names its fields. */
+/** What a benchmark found, as data. `insitu bench --json` prints a Report as it is; tools/bench/README.md names its fields. */
 import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
 import type { Costs, Figures } from "./load.js";
 import type { Timing } from "./measure.js";

@@ -1,5 +1,5 @@
-/** Work that takes turns: each begins when everything that was asked for before it is over, whether it went well or not. */
-export class Turns {
+/** A mutex for asynchronous work: each piece begins when everything that was asked for before it is over, whether it went well or not. */
+export class Mutex {
   #last: Promise<void> = Promise.resolve();
 
   /** Resolves when it is the caller's turn; what it resolves to ends the turn. */

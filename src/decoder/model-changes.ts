@@ -1,4 +1,4 @@
-/** Steps from model to model that a session is given: `picker()` computes logits of those rows that are asked for, `sampler()` lets a decoder on a device draw its own tokens. */
+/** Steps from model to model that a session is given: `withPickedRows()` computes logits of those rows that are asked for, `withDrawnTokens()` lets a decoder on a device draw its own tokens. */
 import { isModel, type Model } from "../onnx/model.js";
 
 /** What a change of model is told. */
@@ -9,7 +9,7 @@ interface RunsOn {
 type Change = (model: Model, on: RunsOn) => Model | Promise<Model>;
 
 /** A change of model for a session: what `before` makes of it, with logits of the rows that are asked for and of no others, where its last product can be told. */
-export function picker(before?: Change): (model: Model, on: RunsOn) => Promise<Model> {
+export function withPickedRows(before?: Change): (model: Model, on: RunsOn) => Promise<Model> {
   return async (model, on) => {
     const changed = before === undefined ? model : await before(model, on);
     if (!isModel(changed)) return changed;
@@ -19,7 +19,7 @@ export function picker(before?: Change): (model: Model, on: RunsOn) => Promise<M
 }
 
 /** A change of model for a session: what `before` makes of it, with a sampler behind its logits where it runs on a device. */
-export function sampler(before?: Change): (model: Model, on: RunsOn) => Promise<Model> {
+export function withDrawnTokens(before?: Change): (model: Model, on: RunsOn) => Promise<Model> {
   return async (model, on) => {
     const changed = before === undefined ? model : await before(model, on);
     if (!on.isDevice || !isModel(changed)) return changed;
