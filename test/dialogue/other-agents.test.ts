@@ -1,11 +1,12 @@
-// Anthropic's client, Ollama's and LangChain's run an agent of three steps against the server, and tell thoughts from answers. The embedded model has
+// Anthropic's client, Ollama's and LangChain's run an agent of three steps against the server, LangChain's in the process too, and tell thoughts from answers. The embedded model has
 // a template, and the grammar forces its calls; what it says is nonsense, but every call obeys its schema.
 import Anthropic from "@anthropic-ai/sdk";
-import { AIMessage, type BaseMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
+import { AIMessage, type AIMessageChunk, type BaseMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
 import { ChatOllama } from "@langchain/ollama";
 import { Ollama, type Message } from "ollama";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import * as z from "zod";
+import { ChatInsitu } from "../../src/ai/langchain.js";
 import { listen, type Listening } from "../../src/cli/listen.js";
 import { CausalLM } from "../../src/entry/node.js";
 import { createServer, type Server } from "../../src/serve/server.js";
@@ -87,33 +88,89 @@ test("Ollama's client: three steps, each call answered, then an answer", async (
   expect([last.done, last.message.content === ""]).toEqual([true, false]);
 });
 
-test("LangChain's ChatOllama: three steps, each call answered, then an answer", async () => {
-  // LangChain has no word for calls that must come: they are asked for on the way.
-  const forced: typeof fetch = (url, init) => {
-    const body = JSON.parse(init!.body as string) as Record<string, unknown>;
-    const choice = { tool_choice: "required", parallel_tool_calls: false };
-    return fetch(url, { ...init!, body: JSON.stringify("tools" in body ? { ...body, ...choice } : body) });
-  };
-  const settings = { baseUrl: listening.address, model: "tiny", temperature: 0.7, seed: 3, maxRetries: 0 };
-  const calling = new ChatOllama({ ...settings, numPredict: 100, fetch: forced }).bindTools([tool]);
-  const messages: BaseMessage[] = [new HumanMessage("Go")];
-  for (let at = 0; at < 3; at++) {
-    let made: AIMessage;
-    if (at === 1) {
-      const pieces = [];
-      for await (const piece of await calling.stream(messages)) pieces.push(piece);
-      made = pieces.slice(1).reduce((whole, piece) => whole.concat(piece), pieces[0]);
-    } else made = await calling.invoke(messages);
-    const [call] = made.tool_calls!;
-    expect(call.name).toBe("step");
-    step.parse(call.args);
-    messages.push(
-      new AIMessage({ content: made.content, tool_calls: made.tool_calls! }),
-      new ToolMessage({ content: String(at), tool_call_id: call.id ?? "", name: "step" }),
-    );
-  }
-  const last = await new ChatOllama({ ...settings, numPredict: 12 }).invoke(messages);
-  expect(last.content).not.toBe("");
+describe.each([
+  [
+    "ChatOllama, against the server",
+    () => {
+      // It has no word for calls that must come: they are asked for on the way.
+      const forced: typeof fetch = (url, init) => {
+        const body = JSON.parse(init!.body as string) as Record<string, unknown>;
+        const choice = { tool_choice: "required", parallel_tool_calls: false };
+        return fetch(url, { ...init!, body: JSON.stringify("tools" in body ? { ...body, ...choice } : body) });
+      };
+      const settings = { baseUrl: listening.address, model: "tiny", temperature: 0.7, seed: 3, maxRetries: 0 };
+      return {
+        calling: new ChatOllama({ ...settings, numPredict: 100, fetch: forced }).bindTools([tool]),
+        plain: new ChatOllama({ ...settings, numPredict: 12 }),
+      };
+    },
+  ],
+  [
+    "ChatInsitu, in the process",
+    () => {
+      const chat = new ChatInsitu(lm, { temperature: 0.7, seed: 3, maxTokens: 100, parallelToolCalls: false });
+      const plain = new ChatInsitu(Promise.resolve(lm), { temperature: 0.7, seed: 3, maxTokens: 12 });
+      return { calling: chat.bindTools([tool], { tool_choice: "any" }), plain };
+    },
+  ],
+])("LangChain's %s", (_, models) => {
+  test("three steps, each call answered, then an answer", async () => {
+    const { calling, plain } = models();
+    const messages: BaseMessage[] = [new HumanMessage("Go")];
+    for (let at = 0; at < 3; at++) {
+      let made: AIMessage;
+      if (at === 1) {
+        const pieces: AIMessageChunk[] = [];
+        for await (const piece of await calling.stream(messages)) pieces.push(piece);
+        made = pieces.slice(1).reduce((whole, piece) => whole.concat(piece), pieces[0]);
+      } else made = await calling.invoke(messages);
+      const [call] = made.tool_calls!;
+      expect(call.name).toBe("step");
+      step.parse(call.args);
+      messages.push(
+        new AIMessage({ content: made.content, tool_calls: made.tool_calls! }),
+        new ToolMessage({ content: String(at), tool_call_id: call.id ?? "", name: "step" }),
+      );
+    }
+    const last = await plain.invoke(messages);
+    expect(last.content).not.toBe("");
+    expect(last.usage_metadata!.output_tokens).toBeGreaterThan(0);
+  });
+
+  test("a stream's pieces are the text, and an abort ends it", async () => {
+    const { plain } = models();
+    const pieces: string[] = [];
+    for await (const { text } of await plain.stream("Once upon a time")) pieces.push(text);
+    expect(pieces.length).toBeGreaterThan(3);
+    expect(pieces.join("")).toBe((await plain.invoke("Once upon a time")).text);
+    const stop = new AbortController();
+    const aborted = (async () => {
+      for await (const _piece of await plain.stream("Once upon a time", { signal: stop.signal })) stop.abort();
+    })();
+    await expect(aborted).rejects.toThrow(/abort/i);
+    expect((await plain.invoke("Once upon a time")).text).toBe(pieces.join(""));
+  });
+});
+
+test("ChatInsitu: structured output is forced, thoughts are told apart, parts that are no text are refused", async () => {
+  const chat = new ChatInsitu(lm, { temperature: 0.7, seed: 3, maxTokens: 100 });
+  const shape = z.object({ city: z.enum(["Bern", "Rome"]), warm: z.boolean() });
+  shape.parse(await chat.withStructuredOutput(shape).invoke("A city"));
+  const { raw, parsed } = await chat.withStructuredOutput(shape, { includeRaw: true }).invoke("A city");
+  expect([raw.getType(), shape.parse(parsed)]).toEqual(["ai", parsed]);
+  const thinker = new ChatInsitu(lm, {
+    temperature: 0.7,
+    seed: 3,
+    maxTokens: 24,
+    reasoning: { effort: "low", budget: 6 },
+  });
+  const made = await thinker.invoke("Why?");
+  expect([made.additional_kwargs["reasoning_content"], made.text]).toEqual([
+    expect.stringMatching(/\S/),
+    expect.stringMatching(/\S/),
+  ]);
+  const image = { type: "image_url", image_url: { url: "data:image/png;base64,aGk=" } };
+  await expect(chat.invoke([new HumanMessage({ content: [image] })])).rejects.toThrow(/"image_url"/);
 });
 
 test("thoughts come where they are asked for, apart from the answer", async () => {

@@ -80,6 +80,7 @@ const others = [
   "@types/node",
   "ai",
   "@ai-sdk/provider",
+  "@langchain/core",
 ];
 
 beforeAll(() => {
@@ -303,7 +304,7 @@ describe("README.md, from top to bottom", () => {
       for (const { code } of [ask, ...needNothing.filter((block) => block.code.startsWith("curl "))]) {
         const asked = await run("README", "bash", ["-c", code.replace(":8080/", `:${port}/`)]);
         // OpenAI's stream; Anthropic's message and Ollama's lines.
-        const answer = code.includes("/chat/completions")
+        const answer = code.includes("/completions")
           ? /^data: \{[^]*data: \[DONE\]\n\n$/
           : /^\{"(?:id|model)":[^]*\}\n?$/;
         expect([asked.status, asked.stdout]).toEqual([0, expect.stringMatching(answer)]);
