@@ -6,6 +6,7 @@ const paths = [
   "/v1/completions",
   "/v1/chat/completions",
   "/v1/responses",
+  "/v1/messages",
   "/v1/embeddings",
   "/tokenize",
   "/detokenize",
@@ -27,6 +28,8 @@ const rightBody = (path, chance) => {
       return { messages: [{ role: "user", content: "There was once" }], max_tokens: most, ...more };
     case "/v1/responses":
       return { input: "There was once", max_output_tokens: most, ...more };
+    case "/v1/messages":
+      return { messages: [{ role: "user", content: "There was once" }], max_tokens: most, ...more };
     case "/v1/embeddings":
       return { input: "There was once" };
     case "/tokenize":
@@ -40,7 +43,7 @@ const fields = (
   "model prompt messages input instructions max_tokens temperature top_p n stop stream stream_options logit_bias " +
   "seed tools tool_choice response_format text metadata include modalities chat_template_kwargs user tokens " +
   "content logprobs top_logprobs suffix functions background repetition_penalty priority echo encoding_format " +
-  "nobody_knows"
+  "system stop_sequences thinking nobody_knows"
 ).split(" ");
 
 const scalars = [

@@ -198,15 +198,52 @@ test("a schema that cannot be compiled, among those that can be", async () => {
   expect(statuses).toEqual([200, 400, 200, 400, 400, 400, 200]);
 });
 
+/** A part of a message as Anthropic's clients send them. */
+const block = fc.record(
+  {
+    type: fc.constantFrom("text", "tool_use", "tool_result", "thinking", "redacted_thinking", "image"),
+    text: fc.string(),
+    thinking: fc.string(),
+    id: fc.string(),
+    name: fc.string(),
+    input: fc.object(),
+    tool_use_id: fc.string(),
+    content: fc.oneof(fc.string(), fc.anything()),
+  },
+  { requiredKeys: ["type"] },
+);
+
 /** What stands in for a field of a body that is right. */
 const fields: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   model: fc.constantFrom("scripted", "another", null),
   messages: fc.array(
     fc.record(
-      { role: fc.constantFrom("user", "assistant", "tool", "x"), content: fc.oneof(fc.string(), fc.anything()) },
+      {
+        role: fc.constantFrom("user", "assistant", "tool", "system", "x"),
+        content: fc.oneof(fc.string(), fc.anything(), fc.array(block)),
+        tool_calls: fc.array(fc.record({ function: fc.oneof(fc.object(), fc.record({ name: fc.string() })) })),
+        images: fc.anything(),
+      },
       { requiredKeys: [] },
     ),
   ),
+  system: fc.oneof(fc.string(), fc.array(block)),
+  thinking: fc.record({ type: fc.constantFrom("enabled", "disabled", "adaptive", "x"), budget_tokens: fc.integer() }),
+  stop_sequences: fc.array(fc.string()),
+  output_config: fc.record({ effort: fc.string(), format: fc.object() }, { requiredKeys: [] }),
+  options: fc.record(
+    {
+      num_predict: fc.integer({ min: -3, max: 8 }),
+      temperature: fc.double({ min: -0.5, max: 2.5 }),
+      stop: fc.oneof(fc.string(), fc.array(fc.string())),
+      seed: fc.integer(),
+      mirostat: fc.anything(),
+    },
+    { requiredKeys: [] },
+  ),
+  format: fc.oneof(fc.constantFrom("json", "", "x"), fc.object()),
+  think: fc.constantFrom(true, false, "low", 3),
+  raw: fc.boolean(),
   input: fc.oneof(fc.string(), fc.array(fc.object())),
   prompt: fc.oneof(fc.string(), fc.array(fc.integer()), fc.array(fc.array(fc.nat(5000)))),
   tools: fc.array(fc.record({ type: fc.constant("function"), function: fc.object() })),
@@ -228,7 +265,7 @@ const fields: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   tokens: fc.array(fc.nat(5000)),
 };
 
-const right = { messages, input: "Once", prompt: "Once", tokens: [1, 2] };
+const right = { model: "scripted", messages, input: "Once", prompt: "Once", tokens: [1, 2], max_tokens: 8 };
 
 /** A body that is right but for a few fields. */
 const nearly = fc
@@ -245,7 +282,20 @@ const nearly = fc
   )
   .map((changed): object => ({ ...right, ...Object.fromEntries(changed) }));
 
-const paths = [chat, "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize", "/detokenize"];
+const paths = [
+  chat,
+  "/v1/completions",
+  "/v1/responses",
+  "/v1/embeddings",
+  "/tokenize",
+  "/detokenize",
+  "/v1/messages",
+  "/v1/messages/count_tokens",
+  "/api/chat",
+  "/api/generate",
+  "/api/embed",
+  "/api/show",
+];
 
 test("nonsense is answered, never with a failure of ours", async () => {
   script = { text: "a" };
@@ -269,7 +319,8 @@ test("nonsense is answered, never with a failure of ours", async () => {
       const told = await response.text();
       seen.set(response.status, (seen.get(response.status) ?? 0) + 1);
       expect([200, 400, 404], `${path} ${text}: ${told}`).toContain(response.status);
-      if (response.status !== 200) expect(JSON.parse(told)).toHaveProperty("error.message");
+      const error = path.startsWith("/api/") ? "error" : "error.message";
+      if (response.status !== 200) expect(JSON.parse(told)).toHaveProperty(error, expect.any(String));
     }),
     { numRuns: soak ? 10_000 : 300, seed },
   );

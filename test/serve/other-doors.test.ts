@@ -418,6 +418,27 @@ test("thoughts have a place of their own at both doors", async () => {
   }
 });
 
+test("pages of other origins may ask where they are let in, and are refused in the door's own form", async () => {
+  const open = await serveScript(lm, () => ({ text: "Yes." }), { cors: ["https://let.in"] });
+  try {
+    for (const path of ["/v1/messages", "/api/chat"]) {
+      const headers = { "access-control-request-method": "POST", "access-control-request-headers": "x-api-key" };
+      const asking = (origin: string, init: RequestInit & { headers?: Record<string, string> }) =>
+        fetch(`${open.address}${path}`, { ...init, headers: { ...init.headers, origin } });
+      const before = await asking("https://let.in", { method: "OPTIONS", headers });
+      expect([before.status, before.headers.get("access-control-allow-headers")]).toEqual([204, "x-api-key"]);
+      const refused = await asking("https://not.let.in", { method: "POST", body: "{}" });
+      const told = expect.stringContaining("--cors https://not.let.in") as unknown;
+      expect([refused.status, await refused.json()]).toEqual([
+        403,
+        path === "/api/chat" ? { error: told } : { type: "error", error: { type: "permission_error", message: told } },
+      ]);
+    }
+  } finally {
+    await open.stop();
+  }
+});
+
 test("responses are not kept, and whoever asks for one is told so", async () => {
   for (const [method, path] of [
     ["GET", ""],

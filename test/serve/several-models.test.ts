@@ -1,6 +1,7 @@
 // Several models in one server: loaded when they are asked for, let go of within a bound on memory, none of the requests lost. What is loaded is
 // counted here, by wrappers around loading and releasing. The tests alternate 8 times; INSITU_SOAK=1 does so 100 times, one by one and at once.
 import { afterEach, expect, test } from "vitest";
+import { Ollama } from "ollama";
 import OpenAI from "openai";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -257,6 +258,18 @@ test("embeddings and ranking by models of their own, and by official clients", a
       const answer = await post(path, body);
       expect([answer.status, JSON.stringify(answer.body)]).toEqual([status, expect.stringContaining(why)]);
     }
+    const ollama = new Ollama({
+      fetch: (url, init) => server!.fetch(new Request(`http://localhost${new URL(url as string).pathname}`, init)),
+    });
+    const embedded = await ollama.embed({ model: "encoder:latest", input });
+    expect(embedded.embeddings.map((vector) => vector.map((value) => value.toFixed(5)))).toEqual(
+      wanted.map((vector) => Array.from(vector, (value) => value.toFixed(5))),
+    );
+    expect((await ollama.list()).models.map(({ name }) => name)).toEqual(["wolf", "encoder", "ranker"]);
+    expect((await ollama.show({ model: "text-embedding-3-small" })).capabilities).toEqual(["embedding"]);
+    expect(await ollama.generate({ model: "wolf", prompt: "" })).toMatchObject({ done_reason: "load" });
+    expect((await ollama.ps()).models.map(({ name }) => name)).toEqual(["wolf", "encoder", "ranker"]);
+    await expect(ollama.chat({ model: "bear" })).rejects.toMatchObject({ status_code: 404 });
     expect(await models()).toMatchObject([
       { id: "wolf" },
       { id: "encoder", task: "embed", max_model_len: 64 },

@@ -103,15 +103,16 @@ export function showModel(given: unknown, model: ServedModel): Promise<Answering
 }
 
 /** `/api/show` of a model that makes embeddings. */
-export function showEmbedder(given: unknown, name: string, { maxTokens }: TextEmbedder): Promise<Answering> {
+export function showEmbedder(given: unknown, name: string, embedder: TextEmbedder): Promise<Answering> {
   readBody(showBody, given);
   const told = {
     modelfile: "",
     parameters: "",
     template: "",
     details: detailsOf(undefined),
-    model_info: { "general.architecture": "onnx", "general.name": name, "onnx.context_length": maxTokens },
-    capabilities: ["embedding"],
+    model_info: { "general.architecture": "onnx", "general.name": name, "onnx.context_length": embedder.maxTokens },
+    // Ollama has no word for ranking.
+    capabilities: embedder.isCrossEncoder ? [] : ["embedding"],
   };
   return Promise.resolve(() => Promise.resolve(told));
 }
