@@ -203,6 +203,21 @@ test("thoughts come where they are asked for, apart from the answer", async () =
   expect([made.response, made.thinking === ""]).toEqual(["", false]);
 });
 
+test("Anthropic's client: which stop sequence ended the text", async () => {
+  const client = new Anthropic({ baseURL: listening.address, apiKey: "none" });
+  const ask = { model: "tiny", max_tokens: 24, temperature: 0, messages: [{ role: "user" as const, content: "Once" }] };
+  const textOf = ({ content }: Anthropic.Message): string =>
+    content.map((each) => (each.type === "text" ? each.text : "")).join("");
+  const whole = textOf(await client.messages.create(ask));
+  const stop = whole.slice(9, 12);
+  const made = await client.messages.create({ ...ask, stop_sequences: ["never said", stop] });
+  expect([made.stop_reason, made.stop_sequence, textOf(made)]).toEqual([
+    "stop_sequence",
+    stop,
+    whole.slice(0, whole.indexOf(stop)),
+  ]);
+});
+
 test("Ollama's format is obeyed", async () => {
   const ollama = new Ollama({ host: listening.address });
   const shape = z.object({ city: z.enum(["Bern", "Rome"]), warm: z.boolean() });
