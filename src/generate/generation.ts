@@ -32,6 +32,8 @@ export interface GeneratedToken {
   readonly logprob?: number;
   /** The likeliest tokens at this place, where asked for. */
   readonly top?: readonly { readonly token: number; readonly logprob: number }[];
+  /** The stop string that ended the text with it. */
+  readonly stop?: string;
 }
 
 /** What a generation took. */
