@@ -31,6 +31,7 @@ const sections = [
     first: ["PagedState"],
   },
   { title: "Rewriting", rooms: ["rewrite"], also: ["rewrite"], first: ["rewrite"] },
+  { title: "AI SDK: insitu/ai", entry: "ai/provider.d.ts", rooms: ["ai"] },
   { title: "Serving: insitu/serve", entry: "serve/server.d.ts", rooms: ["serve"], first: ["createServer"] },
   {
     title: "Names that programs for onnxruntime use",
@@ -58,8 +59,8 @@ function read(path) {
   const declare = (node, start) => {
     const names =
       node.type === "VariableDeclaration" ? node.declarations.map(({ id }) => id.name) : [nameOf(node.id ?? {})];
-    const comment = commentBefore(text, start);
-    for (const name of names) file.declared.set(name, [...(file.declared.get(name) ?? []), { node, comment, file }]);
+    const said = commentBefore(text, start);
+    for (const name of names) file.declared.set(name, [...(file.declared.get(name) ?? []), { node, ...said, file }]);
     return names;
   };
   for (const node of parseAst(text, { lang: "ts" }).body) {
@@ -78,14 +79,34 @@ function read(path) {
   return file;
 }
 
-/** The words of the comment that ends right before a place. */
+/** Words on one line, but for the breaks between paragraphs. */
+const flowing = (text) => text.trim().replace(/\n\n+/g, "\u0000").replace(/\s+/g, " ").replaceAll("\u0000", "\n\n");
+
+/** The comment that ends right before a place: its words, and its tags by name. */
 function commentBefore(text, start) {
   const before = text.slice(0, start).trimEnd();
-  if (!before.endsWith("*/")) return "";
+  if (!before.endsWith("*/")) return { comment: "", tags: {} };
   const lines = before.slice(before.lastIndexOf("/**") + 3, -2).split("\n");
-  const words = lines.map((line) => line.replace(/^\s*\*? ?/, "").trim());
-  return words.join("\n").trim().replace(/\n\n+/g, "\u0000").replace(/\s+/g, " ").replaceAll("\u0000", "\n\n");
+  const said = lines.map((line) => line.replace(/^\s*\*? ?/, "").trimEnd()).join("\n");
+  const [words, ...tagged] = said.split(/^\s*@(?=(?:default|throws|example|deprecated)\b)/m);
+  const tags = {};
+  for (const each of tagged) {
+    const [, name, rest] = /^(\w+)([^]*)$/.exec(each);
+    tags[name] = name === "example" ? /```ts\n([^]*?)\n```/.exec(rest)[1] : flowing(rest);
+  }
+  return { comment: flowing(words), tags };
 }
+
+/** What tags say, behind a comment's words. */
+const tagWords = ({ default: fallback, throws, deprecated }) =>
+  [
+    deprecated && ` **Deprecated.** ${deprecated}`,
+    fallback &&
+      ` **Default:** ${fallback.replace(/^(\[.*\]|\{.*\}|".*"|true|false|\d+)(?=$|[,;])/, (value) => (value.includes("`") ? value : `\`${value}\``))}${/[.)]$/.test(fallback) ? "" : "."}`,
+    throws && ` **Throws** ${throws}`,
+  ]
+    .filter(Boolean)
+    .join("");
 
 /** The names that a file exports, each with its declarations. */
 function exportsOf(path) {
@@ -134,7 +155,7 @@ function membersOf({ node, file }, publicNames) {
     .map((member) => ({
       node: member,
       name: member.key?.name ?? "",
-      comment: commentBefore(text, member.start),
+      ...commentBefore(text, member.start),
       text: oneLine(text.slice(member.start, member.end)),
     }))
     .filter((member) => !isInside(member) && (member.name !== "constructor" || member.comment !== ""));
@@ -161,16 +182,16 @@ const kindOf = (node) =>
 /** Code between marks that it does not hold itself. */
 const code = (text) => (text.includes("`") ? `\`\` ${text} \`\`` : `\`${text}\``);
 
-/** The lines that tell of one name; `bare` gets the names that no comment tells of. */
-function describe(name, declarations, { publicNames, anchors, bare }) {
-  const [{ node, comment, file }] = declarations;
+/** The lines about one name; `bare` gets the names without a comment, `told` every name with its members, words and tags. */
+function describe(name, declarations, { publicNames, anchors, bare, told: all }) {
+  const [{ node, comment, tags, file }] = declarations;
   if (comment === "") bare.push(name);
   const parents = parentsOf(node).filter((parent) => publicNames.has(parent));
   const beyond = parents.map((parent) => `[${parent}](#${anchors.get(parent)})`).join(" and ");
   const lines = [
     `### ${name}`,
     "",
-    `*${kindOf(node)}${beyond && `, with all of ${beyond}`}*. ${comment}`.trimEnd(),
+    `*${kindOf(node)}${beyond && `, with all of ${beyond}`}*. ${comment}${tagWords(tags)}`.trimEnd(),
     "",
   ];
   const declared = declarations.filter(({ node: each }) => kindOf(each) !== "namespace");
@@ -180,20 +201,35 @@ function describe(name, declarations, { publicNames, anchors, bare }) {
     // A list of functions is shown as what each of them is.
     const listed = [...file.text.slice(node.start, node.end).matchAll(/^ {4}(?:readonly )?\w+: typeof (\w+);$/gm)];
     for (const [, local] of listed)
-      for (const each of declarationsOf(file.path, local)) lines.push(`- ${shown(each)}: ${each.comment}`);
+      for (const each of declarationsOf(file.path, local))
+        lines.push(`- ${shown(each)}: ${each.comment}${tagWords(each.tags)}`);
     if (listed.length === 0) for (const each of declared) lines.push(`- ${shown(each)}`);
   }
+  const members = [];
+  all.push({ name, kind: kindOf(node), comment, tags, members });
   const told = new Set();
+  const examples = [[name, tags.example]];
   for (const member of declared.flatMap((each) => (each.node.body?.body ? membersOf(each, publicNames) : []))) {
     // What follows a name of the same spelling is another way to call it.
     if (member.comment === "" && member.name !== "" && !told.has(member.name)) bare.push(`${name}.${member.name}`);
     told.add(member.name);
-    lines.push(`- ${code(member.text)}${member.comment && `: ${member.comment.replaceAll("\n\n", " ")}`}`);
+    members.push({
+      name: member.name,
+      comment: member.comment,
+      tags: member.tags,
+      text: member.text,
+      isOptional: member.node.optional === true,
+    });
+    const words = member.comment.replaceAll("\n\n", " ") + tagWords(member.tags);
+    lines.push(`- ${code(member.text)}${words && `: ${words.trim()}`}`);
+    examples.push([`${name}.${member.name}`, member.tags.example]);
   }
+  for (const [of, example] of examples)
+    if (example) lines.push("", `Example: \`${of}\``, "", '```ts needs="files of its own"', example, "```");
   return [...lines, ""];
 }
 
-/** The whole page, and the names that have no comment. */
+/** The whole page, the names that have no comment, and all names with what is said about them. */
 export function apiPage() {
   const main = "index.node.d.ts";
   const placed = new Set(sections.flatMap(({ also = [] }) => also));
@@ -216,6 +252,7 @@ export function apiPage() {
     anchors.set(name, name.toLowerCase() + (before === 0 ? "" : `-${before}`));
   }
   const bare = [];
+  const all = [];
   const lines = [
     "# API reference",
     "",
@@ -229,9 +266,9 @@ export function apiPage() {
   ];
   for (const { title, here, publicNames } of told) {
     lines.push(`## ${title}`, "");
-    for (const [name, found] of here) lines.push(...describe(name, found, { publicNames, anchors, bare }));
+    for (const [name, found] of here) lines.push(...describe(name, found, { publicNames, anchors, bare, told: all }));
   }
-  return { text: `${lines.join("\n").trimEnd()}\n`, bare };
+  return { text: `${lines.join("\n").trimEnd()}\n`, bare, names: all };
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -1,10 +1,11 @@
 // Bundles the entries of Node from src/ and tools/ into dist/node, in few files with source maps: to open the library's hundreds is most of what a short
 // program does. Packages stay outside, as do models; workers are files beside the code that starts them.
-import { readdirSync, rmSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { sourceOf } from "./rooms.mjs";
+import { uncommented } from "./uncommented.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -15,6 +16,10 @@ const sources = {
     bundle.onResolve({ filter: /^#insitu\// }, ({ path }) => ({
       path: join(root, sourceOf(path)),
       sideEffects: false,
+    }));
+    bundle.onLoad({ filter: /\.ts$/ }, ({ path }) => ({
+      contents: uncommented(path, readFileSync(path, "utf8"), true),
+      loader: "ts",
     }));
   },
 };

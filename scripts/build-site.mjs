@@ -1,10 +1,12 @@
 // Builds the page of site/. `buildPage` makes what `insitu serve` ships: the files of the page in one module, src/serve/page-files.gen.ts. `npm run site`
-// (`node scripts/build-site.mjs [port]`) builds the static site with the embedded model beside it, and serves it.
+// (`node scripts/build-site.mjs [port]`) builds the static site: the chat with the embedded model
+// beside it, and the guide, which scripts/guide-site.mjs renders. Then it serves both.
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
+import { buildGuide } from "./guide-site.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -60,12 +62,13 @@ export const pageFiles: Readonly<Record<string, { readonly type: string; readonl
   writeFileSync(module, text);
 }
 
-/** Builds the static site into .cache/site, with the embedded model; the folder. */
+/** Builds the static site into .cache/site: the chat with the embedded model, and the guide below guide/; the folder. */
 export function buildSite() {
   build("browser");
   const folder = join(root, ".cache/site");
   cpSync(join(root, "dist/browser"), join(folder, "insitu"), { recursive: true });
   cpSync(join(root, "models/embedded"), join(folder, "models/embedded"), { recursive: true });
+  buildGuide(join(folder, "guide"));
   return folder;
 }
 

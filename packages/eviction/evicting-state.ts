@@ -18,16 +18,22 @@ import { attentionScores } from "#insitu/rewrite/page-names.js";
 import { repacking } from "#insitu/cache/page-bytes.js";
 import { RowChecks } from "#insitu/cache/row-checks.js";
 
-/** How a cache is kept within its capacity. */
+/** Options of `new EvictingState`. */
 export interface EvictingStateOptions {
   /** Rows of the cache. */
   readonly capacity: number;
-  /** What says which rows stay. */
+  /** Chooses which rows stay. */
   readonly policy: EvictionPolicy;
-  /** Rows to make free at a time, so that rows do not move at every token; an eighth of the capacity where left out. */
-  readonly slack?: number;
-  /** Each head keeps rows of its own; for caches of [batch, heads, rows, head size]. */
-  readonly perHead?: boolean;
+  /**
+   * How many rows are freed at a time, so that rows do not move at every token.
+   * @default an eighth of the capacity
+   */
+  readonly slack?: number | undefined;
+  /**
+   * Lets each head keep rows of its own; for caches of [batch, heads, rows, head size].
+   * @default false
+   */
+  readonly perHead?: boolean | undefined;
 }
 
 const evictingStateOptionNames: OptionNames<EvictingStateOptions> = {

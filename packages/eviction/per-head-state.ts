@@ -38,7 +38,7 @@ function checkText(what: string, text: PerHeadText): void {
 
 /** The pages of a model with tables for each head: `pages({ perHead: true })`. */
 export class PerHeadState {
-  /** The blocks, and who has them. */
+  /** The pool of blocks, and which sequences use them. */
   readonly pool: BlockPool;
   /** The state of the session. */
   readonly state: State;

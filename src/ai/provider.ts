@@ -16,13 +16,29 @@ import type { ChatOptions } from "../generate/chat-options.js";
 import type { ChatReply } from "../generate/chat-reply.js";
 import { conversationOf, optionsOf } from "./call-options.js";
 
-/** What a provider is told beside the model. */
+/** Options of `insitu()`: defaults for all calls, and the model's id. */
 interface InsituModelOptions extends ChatOptions {
-  /** What the SDK calls the model; "insitu" where left out. */
-  readonly modelId?: string;
+  /**
+   * The model's id in the AI SDK.
+   * @default "insitu"
+   */
+  readonly modelId?: string | undefined;
 }
 
-/** A loaded model, or one that is being loaded, for the AI SDK. `options` are defaults; a call's own settings go before them. */
+/**
+ * Makes a loaded model usable by the Vercel AI SDK, in this process. `options` are defaults; the settings of a call come first.
+ * @example
+ * ```ts
+ * import { CausalLM } from "insitu";
+ * import { insitu } from "insitu/ai";
+ * import { generateText } from "ai";
+ *
+ * const lm = await CausalLM.load();
+ * const { text } = await generateText({ model: insitu(lm), prompt: "Once upon a time" });
+ * console.log(text);
+ * await lm.release();
+ * ```
+ */
 export function insitu(lm: LanguageModel | Promise<LanguageModel>, options: InsituModelOptions = {}): LanguageModelV3 {
   const { modelId = "insitu", ...defaults } = options;
   const begin = async (

@@ -180,6 +180,9 @@ export interface Backend {
   forecast?(plan: Plan, inputs: readonly Fact[]): Forecast;
 }
 
+/** The backends by name: "wasm" computes on the CPU, "webgpu" on the GPU, "reference" slowly, for comparison. */
+export type BackendName = "wasm" | "webgpu" | "reference";
+
 /** A backend that can be had by its name, loaded when it is first asked for. */
 export interface BackendChoice {
   readonly name: string;

@@ -3,12 +3,18 @@ import type { OptionNames } from "../base/option-names.js";
 import type { WasmSettings } from "./wasm/settings.js";
 import type { WebgpuSettings } from "./webgpu/settings.js";
 
-/** Settings by backend. */
+/** Settings that only one backend has, by the name of the backend. */
 export interface BackendSettings {
-  /** For "wasm". */
-  readonly wasm?: WasmSettings;
-  /** For "webgpu". */
-  readonly webgpu?: WebgpuSettings;
+  /**
+   * Settings of the WASM backend.
+   * @default {}
+   */
+  readonly wasm?: WasmSettings | undefined;
+  /**
+   * Settings of the WebGPU backend.
+   * @default {}
+   */
+  readonly webgpu?: WebgpuSettings | undefined;
 }
 
 /** Their names. */

@@ -19,18 +19,24 @@ import { type PrefixHash, PrefixIndex } from "./prefix-index.js";
 import { Sequence } from "./sequence.js";
 import type { StateSlots } from "./state-slots.js";
 
-/** How a pool is made. */
+/** Options of `new BlockPool`. */
 export interface BlockPoolOptions {
-  /** Blocks of the pool. */
+  /** How many blocks the pool has. */
   readonly blocks: number;
-  /** Rows in a block. */
+  /** Rows (tokens) in a block. */
   readonly blockSize: number;
   /** Copies the first `rows` rows of a block into another one, in every layer. */
-  readonly copy?: (from: number, to: number, rows: number) => void;
-  /** False never looks for equal beginnings. */
-  readonly sharePrefixes?: boolean;
-  /** How beginnings are found; what is found is verified by tokens. */
-  readonly hash?: PrefixHash;
+  readonly copy?: ((from: number, to: number, rows: number) => void) | undefined;
+  /**
+   * False never shares blocks between sequences with the same beginning.
+   * @default true
+   */
+  readonly sharePrefixes?: boolean | undefined;
+  /**
+   * The hash that finds equal beginnings. What it finds is verified token by token.
+   * @default a built-in hash
+   */
+  readonly hash?: PrefixHash | undefined;
 }
 
 const blockPoolOptionNames: OptionNames<BlockPoolOptions> = {
@@ -53,7 +59,7 @@ export interface PoolParts {
   forget(sequence: Sequence): void;
 }
 
-/** Rows to make room for: tokens, or a number of rows whose tokens nobody knows. */
+/** Rows to make room for: tokens, or a number of rows whose tokens are not known yet. */
 export interface AppendEntry {
   /** The sequence that gets longer. */
   readonly sequence: Sequence;
@@ -71,9 +77,9 @@ export interface PoolStatistics {
   readonly used: number;
   /** Used by more than one sequence. */
   readonly shared: number;
-  /** Used by nobody, but with contents that a text may begin with. */
+  /** Not in use, but kept in the prefix cache. */
   readonly kept: number;
-  /** Used by nobody, and with nothing that is known. */
+  /** Not in use and empty. */
   readonly free: number;
   /** Blocks copied because a sequence was about to write one that it shared. */
   readonly copies: number;
@@ -81,9 +87,9 @@ export interface PoolStatistics {
 
 /** One block as a picture shows it. */
 export interface BlockDescription {
-  /** Its number. */
+  /** The block's number in the pool. */
   readonly block: number;
-  /** "used" by sequences; "kept" by nobody, but with known contents; "free". */
+  /** "used" by a sequence; "kept" in the prefix cache but not in use; or "free". */
   readonly state: "used" | "kept" | "free";
   /** How many sequences have it. */
   readonly references: number;
@@ -96,7 +102,7 @@ export interface BlockDescription {
 /** More blocks than this cannot be asked for: all of them are counted one by one. */
 const mostBlocks = 2 ** 24;
 
-/** A pool of blocks. */
+/** A pool of cache blocks that sequences share, with a prefix cache: the bookkeeping of paged caches, without tensors. */
 export class BlockPool {
   /** Rows in a block. */
   readonly blockSize: number;
@@ -205,7 +211,7 @@ export class BlockPool {
     }
   }
 
-  /** Throws for a table that reads outside the pool, a block that nobody holds, or fewer blocks than a length needs. */
+  /** Throws for a table that reads outside the pool, names a block that is not in use, or has too few blocks for a length. */
   checkTable(table: readonly number[], length: number, who = "a block table"): void {
     const { blocks } = this.#parts;
     const needed = Math.ceil(length / this.blockSize);
@@ -228,7 +234,7 @@ export class BlockPool {
     }
   }
 
-  /** Lets go of the contents of blocks that nobody uses. */
+  /** Empties the prefix cache: forgets the contents of blocks that are not in use. */
   forgetPrefixes(): void {
     this.#parts.states?.forget();
     this.#parts.blocks.clear();

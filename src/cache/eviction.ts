@@ -10,7 +10,7 @@ import { valueText } from "../base/value-text.js";
 export interface CachedRows {
   /** The position of each row's token in the text, oldest first. */
   readonly positions: readonly number[];
-  /** The attention that each row has got since it was written; undefined where nobody measured it. */
+  /** The attention that each row has received since it was written; undefined if it was not measured. */
   readonly scores: readonly number[] | undefined;
   /** How many rows should stay. */
   readonly budget: number;

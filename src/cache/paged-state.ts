@@ -31,14 +31,23 @@ import type { Sequence } from "./sequence.js";
 import { pooledStatesOf, StateSlots, usualSlots } from "./state-slots.js";
 import { Mutex } from "./mutex.js";
 
-/** How pages are made. */
+/** Options of `new PagedState`. */
 export interface PagedStateOptions extends Omit<BlockPoolOptions, "copy" | "blockSize"> {
-  /** Rows in a block: 16 where left out. */
-  readonly blockSize?: number;
-  /** Blocks of a sequence that tables have room for from the beginning: 64 where left out. Longer ones make tables, and programs, of other shapes. */
-  readonly columns?: number;
-  /** For a model that keeps states without rows: texts and checkpoints that there is room for. By their size where left out, 128 at most. */
-  readonly states?: number;
+  /**
+   * Rows (tokens) in a block.
+   * @default 16
+   */
+  readonly blockSize?: number | undefined;
+  /**
+   * How many blocks of one sequence the block tables have room for at first.
+   * @default 64
+   */
+  readonly columns?: number | undefined;
+  /**
+   * For models with states without rows (hybrids): how many texts and checkpoints there is room for.
+   * @default by their size, at most 128
+   */
+  readonly states?: number | undefined;
 }
 
 /** One run: what a decoder is fed beside what it alone knows. */
@@ -53,7 +62,7 @@ const markedBlocks = 4;
 /** Makes a run's feeds. */
 type BatchMaker = (sequences: readonly SequenceRows[], columns: number) => BatchFeeds;
 
-/** What a sequence's tokens led to. */
+/** The logits after a sequence's tokens. */
 export interface PagedLogits {
   /** After the last token. */
   readonly last: Float32Array;
@@ -61,7 +70,7 @@ export interface PagedLogits {
   readonly rows: Float32Array;
 }
 
-/** What an eviction did to a sequence. */
+/** The result of an eviction. */
 export interface Evicted {
   /** Rows that stay. */
   readonly kept: number;
@@ -73,9 +82,21 @@ export interface Evicted {
   readonly blocks: number;
 }
 
-/** The pages of a model. */
+/**
+ * A paged KV cache: many sequences in one pool of blocks. Sequences with the same beginning share blocks.
+ * @example
+ * ```ts
+ * import { InferenceSession, PagedState, pages } from "insitu";
+ *
+ * const session = await InferenceSession.create("decoder.onnx", { change: pages() });
+ * const state = new PagedState(session, { blocks: 64 });
+ * const one = state.add("one");
+ * await state.step([{ sequence: one, tokens: [7, 21, 3] }]);
+ * console.log(one.fork("fork").table); // a fork shares the blocks
+ * ```
+ */
 export class PagedState {
-  /** The blocks, and who has them. */
+  /** The pool of blocks, and which sequences use them. */
   readonly pool: BlockPool;
   readonly #state: State;
   readonly #session: Session;
@@ -95,7 +116,7 @@ export class PagedState {
   /** Runs and evictions take turns. */
   readonly #turns = new Mutex();
 
-  /** Pages for a session whose model reads and writes them. */
+  /** Makes the pages of a session whose model was changed by `pages()`. */
   constructor(session: Session, given: PagedStateOptions) {
     checkStateArguments("a paged state", session, given, pagedStateOptionNames);
     const pooled = pooledStatesOf(session);
@@ -144,7 +165,7 @@ export class PagedState {
     return this.#state.names.filter((name) => !this.stateNames.includes(name));
   }
 
-  /** A new sequence; what others have read of its tokens is taken over, and need not be read again: see its length. */
+  /** Adds a sequence. What other sequences have already read of `tokens` is shared (prefix cache): read on from its `length`. */
   add(name?: string, tokens: readonly number[] = []): Sequence {
     checkNumbers("the tokens of a sequence", tokens);
     const sequence = this.pool.add(name);
@@ -153,7 +174,7 @@ export class PagedState {
     return sequence;
   }
 
-  /** Reads tokens of several sequences in one run; the logits after them. */
+  /** Reads tokens of several sequences in one run, and returns the logits after them. */
   async step(entries: readonly PagedEntry[]): Promise<PagedLogits[]> {
     checkEntries(entries, this.states !== undefined);
     for (const { sequence, tokens } of entries) checkTokens(`sequence "${sequence.name}"`, tokens);
@@ -180,10 +201,9 @@ export class PagedState {
   }
 
   /**
-   * The same without padding between sequences that read many tokens and such that read one: a packed batch where the model takes it, else with every
-   * token a sample of its own, which sees the rows up to its own and is computed alike whatever it is read with. A few tokens of nobody fill up to
-   * a number that recurs: runs of the same shapes are prepared once. With a `count` there is room for so many runs that each read one token of
-   * every sequence, and `body` is given what the later ones are fed in place of what the first is.
+   * Like `run`, without padding between sequences that read many tokens and sequences that read one: as a packed batch if the model takes
+   * those, otherwise with every token as a sample of its own. Batches are filled up to sizes that recur, so that runs of the same shapes are
+   * prepared once. With a `count` there is room for that many runs of one token per sequence, and `body` gets the feeds of the later ones.
    */
   async runApart<T>(
     entries: readonly RunEntry[],

@@ -7,14 +7,17 @@ import type { Sequence } from "./sequence.js";
 
 /** Tokens that a run reads for one sequence. */
 export interface PagedEntry {
-  /** Whose tokens they are. */
+  /** The sequence that the tokens belong to. */
   readonly sequence: Sequence;
   /** The tokens to read. */
   readonly tokens: readonly number[];
-  /** The position of the first token; where the sequence goes on when left out. */
-  readonly position?: number;
-  /** Rows to write again and how many are valid then, in place of new ones. */
-  readonly rows?: { readonly start: number; readonly valid: number };
+  /**
+   * The position of the first token.
+   * @default where the sequence ends
+   */
+  readonly position?: number | undefined;
+  /** Overwrites rows instead of appending: where to start, and how many rows are valid afterwards. */
+  readonly rows?: { readonly start: number; readonly valid: number } | undefined;
 }
 
 /** The same, or how many tokens, where the host does not know them: the body of the run feeds them, and `learn` tells the sequence later. */

@@ -70,7 +70,7 @@ export class Sequence {
     return this.#positions === undefined ? row : this.#positions[row];
   }
 
-  /** The attention that each row has got since it was written; undefined where nobody counts it. */
+  /** The attention that each row has received since it was written; undefined if it is not counted. */
   get scores(): readonly number[] | undefined {
     return this.#scores && Array.from({ length: this.#length }, (_, row) => this.#scores![row] ?? 0);
   }
@@ -88,7 +88,7 @@ export class Sequence {
     return this.#released;
   }
 
-  /** Makes room for tokens, or for a number of rows whose tokens nobody knows; the slots to write them to. All or nothing. */
+  /** Makes room for tokens, or for a number of rows whose tokens are not known yet, and returns the slots to write them to. All or nothing. */
   append(tokens: readonly number[] | number): number[] {
     return this.pool.append([{ sequence: this, tokens }])[0];
   }
@@ -112,7 +112,7 @@ export class Sequence {
     }
   }
 
-  /** Says which tokens the first rows hold whose tokens nobody knew; of rows behind a gap nobody asks. Full blocks may be shared then. */
+  /** Says which tokens the first rows with unknown tokens hold. Full blocks can be shared afterwards. */
   learn(tokens: readonly number[]): void {
     this.live("learn");
     checkNumbers("learn: the tokens", tokens);
@@ -319,7 +319,7 @@ export class Sequence {
     });
   }
 
-  /** Gives all blocks back; the sequence cannot be used afterwards. Full blocks stay known as long as nobody needs the room. */
+  /** Gives all blocks back. The sequence cannot be used afterwards. Full blocks stay in the prefix cache until the room is needed. */
   release(): void {
     if (this.#released) return;
     this.#released = true;

@@ -18,16 +18,28 @@ import type { Session } from "../session/session.js";
 import { readNumbers } from "../tensor/access.js";
 import { budget } from "./tuning.js";
 
-/** Where texts keep their keys and values. */
+/** Options of the KV cache: one buffer for each text, or blocks of a shared pool. */
 export interface CacheOptions {
-  /** "linear": one piece of memory for each text. "paged": blocks of one pool, shared by texts that begin alike. */
-  readonly cache?: "linear" | "paged";
-  /** What pages hold: the model's own type ("same"), or bytes with a scale for each token and head. */
-  readonly cacheType?: CacheType;
-  /** Rows in a block of pages: 16 where left out. */
-  readonly blockSize?: number;
-  /** Blocks of the pool: those of four whole contexts where left out. */
-  readonly blocks?: number;
+  /**
+   * Where the KV cache lies. "linear": one buffer for each text. "paged": blocks of one pool, which texts with the same beginning share.
+   * @default "linear"
+   */
+  readonly cache?: "linear" | "paged" | undefined;
+  /**
+   * The element type of a paged cache: the model's own ("same"), or 8 bits with a scale for each token and head.
+   * @default "same"
+   */
+  readonly cacheType?: CacheType | undefined;
+  /**
+   * Tokens in one block of a paged cache.
+   * @default 16
+   */
+  readonly blockSize?: number | undefined;
+  /**
+   * How many blocks the pool of a paged cache has.
+   * @default enough for four full contexts
+   */
+  readonly blocks?: number | undefined;
 }
 
 /** Their names. */

@@ -9,22 +9,46 @@ import { Truncation } from "./truncation.js";
 
 /** How the next token is chosen. What is left out comes from the model's generation_config.json, then from the defaults here. */
 export interface SamplingOptions {
-  /** 0 takes the likeliest token; 1 is the model's own distribution. */
-  readonly temperature?: number;
-  /** Only the likeliest `topK` tokens; 0 for all. */
-  readonly topK?: number;
-  /** Only the likeliest tokens that together have this probability. */
-  readonly topP?: number;
-  /** Only tokens at least this share as likely as the likeliest. */
-  readonly minP?: number;
-  /** Above 1, tokens that were there already get less likely; logits are divided, or multiplied where negative. */
-  readonly repetitionPenalty?: number;
-  /** Taken from the logits of tokens that this generation already made. */
-  readonly presencePenalty?: number;
-  /** Taken from them once for each time they were made. */
-  readonly frequencyPenalty?: number;
-  /** The same seed gives the same text; a random one where left out. */
-  readonly seed?: number;
+  /**
+   * How random the choice is: 0 always takes the most likely token (greedy decoding), 1 samples from the model's own distribution.
+   * @default the model's own from generation_config.json, else 0
+   */
+  readonly temperature?: number | undefined;
+  /**
+   * Samples from the `topK` most likely tokens only; 0 means all.
+   * @default the model's own, else 0
+   */
+  readonly topK?: number | undefined;
+  /**
+   * Nucleus sampling: samples from the most likely tokens that together have this probability.
+   * @default the model's own, else 1
+   */
+  readonly topP?: number | undefined;
+  /**
+   * Leaves out tokens that are less likely than this share of the most likely one.
+   * @default the model's own, else 0
+   */
+  readonly minP?: number | undefined;
+  /**
+   * Above 1, tokens of the prompt and of the text so far become less likely: positive logits are divided by it, negative ones multiplied.
+   * @default the model's own, else 1
+   */
+  readonly repetitionPenalty?: number | undefined;
+  /**
+   * Subtracted once from the logit of each token that this generation already contains.
+   * @default 0
+   */
+  readonly presencePenalty?: number | undefined;
+  /**
+   * Subtracted from a token's logit for each time that this generation already contains it.
+   * @default 0
+   */
+  readonly frequencyPenalty?: number | undefined;
+  /**
+   * Makes sampling repeatable: the same seed gives the same text.
+   * @default a random seed, which `summary.seed` reports
+   */
+  readonly seed?: number | undefined;
 }
 
 /** Sampling options without gaps. */

@@ -4,7 +4,7 @@ import type { EndRules } from "./ending.js";
 import type { Sampling } from "./sampling.js";
 import type { TokenDecoder } from "./text-stream.js";
 
-/** What happens when the context is full. */
+/** What happens when the context window is full. */
 export type WhenFull = "stop" | "slide" | "error";
 
 /** One text. */

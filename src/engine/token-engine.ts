@@ -26,7 +26,7 @@ export interface EngineWatch {
   left?(text: EngineText): void;
 }
 
-/** Runs texts. */
+/** What generates completions for a server: takes requests, batches them, reports figures. */
 export class TokenEngine {
   readonly layout: Layout;
   readonly #watch: EngineWatch;

@@ -2,14 +2,13 @@
  * The backends of this build, the best first. Each is made when a session asks for it. The code of those that need no GPU comes with the entry:
  * what a bundler may put around a dynamic import asks for a document, and workers have none.
  */
-import type { Backend, BackendChoice } from "../backends/backend.js";
+import type { Backend, BackendChoice, BackendName } from "../backends/backend.js";
 import { referenceBackend } from "../backends/reference/reference.js";
 import { Unavailable } from "../backends/unavailable.js";
 import { wasmBackend } from "../backends/wasm/wasm.js";
 import { wasmKernels } from "../ops/wasm.js";
 
-/** The backends by name. */
-export type BackendName = "wasm" | "webgpu" | "reference";
+export type { BackendName } from "../backends/backend.js";
 
 /** All of them. */
 export const backends: readonly (BackendChoice & { readonly name: BackendName })[] = [

@@ -9,12 +9,23 @@ import { fetchNamedModel, isModelName } from "../platform/node-models.js";
 import { computesOnDevice } from "./named-models.js";
 import { InferenceSession } from "./node.js";
 
-/** A model that makes embeddings of texts, or ranks them. */
+/**
+ * An embedding model or a reranker: turns texts into vectors, and ranks documents for a query.
+ * @example
+ * ```ts
+ * import { EmbeddingModel } from "insitu";
+ *
+ * const model = await EmbeddingModel.load("Xenova/all-MiniLM-L6-v2", { variant: "q8" });
+ * const [best] = await model.rank("a pet", ["a cat", "a car"]);
+ * console.log(best.index, best.score);
+ * await model.release();
+ * ```
+ */
 export class EmbeddingModel extends TextEmbedder {
   /** Loads a model from a folder in the hub's layout, from an ONNX file with its tokenizer beside it, or by its name on the hub. */
   static async load(
     source: string | URL,
-    options?: LoadEmbeddingOptions & { readonly hub?: HubOptions },
+    options?: LoadEmbeddingOptions & { readonly hub?: HubOptions | undefined },
   ): Promise<EmbeddingModel> {
     const names = { ...loadEmbeddingOptionNames, hub: true } as const;
     const { hub, ...rest } = optionsWithoutNull("the options of EmbeddingModel.load", options, names);

@@ -21,11 +21,23 @@ import { makeGrammars } from "./make-grammars.js";
 import { computesOnDevice } from "./named-models.js";
 import type { SessionTypes } from "./onnxruntime-types.js";
 
-/** A loaded model. */
+/** A loaded model that runs: onnxruntime's interface, with states for KV caches. */
 export class InferenceSession extends Session {
-  /** Loads a model from a path, a file URL or its bytes, and makes it ready to run. */
+  /**
+   * Loads an ONNX model from a path, a file URL or its bytes, and prepares it to run.
+   * @throws InsituError `invalid-model`, `unsupported-operator`, `external-data`, `out-of-memory`, or `invalid-argument` for invalid options.
+   * @example
+   * ```ts
+   * import { InferenceSession, Tensor } from "insitu";
+   *
+   * const session = await InferenceSession.create("model.onnx", { backend: "auto" });
+   * const { y } = await session.run({ x: new Tensor("float32", [1, 2, 3], [1, 3]) });
+   * console.log(y.dims, y.data);
+   * await session.release();
+   * ```
+   */
   static create(model: ModelSource, options?: SessionOptions): Promise<InferenceSession>;
-  /** The same for a model that is a part of a buffer. */
+  /** Loads an ONNX model that is a part of a buffer. */
   static create(
     buffer: ArrayBufferLike,
     byteOffset: number,
@@ -59,17 +71,26 @@ export declare namespace InferenceSession {
   type WebGpuExecutionProviderOption = SessionTypes.WebGpuExecutionProviderOption;
 }
 
-/** A language model with its tokenizer. */
+/** A language model with its tokenizer: generates text, chats, calls tools, writes JSON. */
 export class CausalLM extends LanguageModel {
   #source = "";
 
   /**
-   * Loads a model from a folder in the hub's layout, from an ONNX file with its tokenizer beside it, or by its short name or its name on
-   * the hub where there is no such folder; without a source the small one that comes with the package.
+   * Loads a language model: by short name ("qwen3-0.6b") or hub name ("owner/name"), which is downloaded once; from a folder in the hub's
+   * layout; or from an ONNX file with its tokenizer next to it. Without a source it loads the small model that comes with the package.
+   * @throws InsituError `invalid-model` if there is no such model or it cannot run, `download` if it cannot be downloaded.
+   * @example
+   * ```ts
+   * import { CausalLM } from "insitu";
+   *
+   * const lm = await CausalLM.load("qwen3-0.6b", { backend: "auto" });
+   * console.log(await lm.generate("Once upon a time", { maxTokens: 60 }).text());
+   * await lm.release();
+   * ```
    */
   static async load(
     source?: string | URL,
-    options?: LoadLanguageModelOptions & { readonly hub?: HubOptions },
+    options?: LoadLanguageModelOptions & { readonly hub?: HubOptions | undefined },
   ): Promise<CausalLM> {
     const { hub, ...rest } = optionsWithoutNull("the options of CausalLM.load", options, {
       ...loadLanguageModelOptionNames,
@@ -89,15 +110,23 @@ export class CausalLM extends LanguageModel {
     return lm;
   }
 
-  /** The folder or file that it was loaded from. */
+  /** The folder or file that the model was loaded from. */
   get source(): string {
     return this.#source;
   }
 }
 
 /**
- * Rewrites a decoder whose caches grow into one whose caches are written in place, from a path, a file URL or its bytes. Weights in other files stay there: the
- * result refers to them as the model did. Throws, naming the input and the node where the trail ended, where the model is not understood.
+ * Rewrites a decoder whose caches grow into one whose caches are written in place. Weights in other files stay there: the result
+ * refers to them as the model did.
+ * @throws InsituError `invalid-graph`, which names the input and the node where the search ended, if the model is not understood.
+ * @example
+ * ```ts
+ * import { rewrite } from "insitu";
+ *
+ * const { model, report } = await rewrite("model.onnx", { capacity: 4096 });
+ * console.log(model.length, report.caches.length);
+ * ```
  */
 export async function rewrite(model: ModelSource, options: RewriteOptions & LoadOptions = {}): Promise<RewrittenBytes> {
   const { rewriteSource } = await import("../rewrite/rewrite-source.js");

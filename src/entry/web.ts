@@ -22,11 +22,23 @@ import { makeGrammars } from "./make-grammars.js";
 import { computesOnDevice } from "./named-models.js";
 import type { SessionTypes } from "./onnxruntime-types.js";
 
-/** A loaded model. */
+/** A loaded model that runs: onnxruntime's interface, with states for KV caches. */
 export class InferenceSession extends Session {
-  /** Loads a model from a URL or its bytes, and makes it ready to run. */
+  /**
+   * Loads an ONNX model from a URL or its bytes, and prepares it to run.
+   * @throws InsituError `invalid-model`, `unsupported-operator`, `external-data`, `out-of-memory`, or `invalid-argument` for invalid options.
+   * @example
+   * ```ts
+   * import { InferenceSession, Tensor } from "insitu";
+   *
+   * const session = await InferenceSession.create("model.onnx", { backend: "auto" });
+   * const { y } = await session.run({ x: new Tensor("float32", [1, 2, 3], [1, 3]) });
+   * console.log(y.dims, y.data);
+   * await session.release();
+   * ```
+   */
   static create(model: ModelSource, options?: SessionOptions): Promise<InferenceSession>;
-  /** The same for a model that is a part of a buffer. */
+  /** Loads an ONNX model that is a part of a buffer. */
   static create(
     buffer: ArrayBufferLike,
     byteOffset: number,
@@ -67,17 +79,30 @@ class SessionOn extends InferenceSession {
   }
 }
 
-/** A language model with its tokenizer. */
+/** A language model with its tokenizer: generates text, chats, calls tools, writes JSON. */
 export class CausalLM extends LanguageModel {
   #source = "";
 
   /**
-   * Loads a model by its short name or its name on the hub, from the URL of a folder in the hub's layout or of an ONNX file with its tokenizer
-   * beside it, or from a folder or files that were dropped on the page. What is fetched is kept in the origin's storage, unless `store` is false.
+   * Loads a language model: by short name ("qwen3-0.6b") or hub name ("owner/name"); from the URL of a folder in the hub's layout, or of an
+   * ONNX file with its tokenizer next to it; or from a folder or files that were dropped on the page. Downloads are kept in the origin's
+   * storage, and work offline, unless `store` is false.
+   * @throws InsituError `invalid-model` if there is no such model or it cannot run, `download` if it cannot be downloaded.
+   * @example
+   * ```ts
+   * import { CausalLM } from "insitu";
+   *
+   * const lm = await CausalLM.load("qwen3-0.6b", { backend: "auto" });
+   * console.log(await lm.generate("Once upon a time", { maxTokens: 60 }).text());
+   * await lm.release();
+   * ```
    */
   static async load(
     source?: string | URL | ModelFolder,
-    options?: LoadLanguageModelOptions & { readonly hub?: HubOptions; readonly store?: boolean },
+    options?: LoadLanguageModelOptions & {
+      readonly hub?: HubOptions | undefined;
+      readonly store?: boolean | undefined;
+    },
   ): Promise<CausalLM> {
     const { hub, store, ...rest } = optionsWithoutNull("the options of CausalLM.load", options, {
       ...loadLanguageModelOptionNames,
@@ -102,15 +127,23 @@ export class CausalLM extends LanguageModel {
     });
   }
 
-  /** The name or the URL that it was loaded from. */
+  /** The name or the URL that the model was loaded from. */
   get source(): string {
     return this.#source;
   }
 }
 
 /**
- * Rewrites a decoder whose caches grow into one whose caches are written in place, from a URL or its bytes. Weights in other files stay there: the
- * result refers to them as the model did. Throws, naming the input and the node where the trail ended, where the model is not understood.
+ * Rewrites a decoder whose caches grow into one whose caches are written in place. Weights in other files stay there: the result
+ * refers to them as the model did.
+ * @throws InsituError `invalid-graph`, which names the input and the node where the search ended, if the model is not understood.
+ * @example
+ * ```ts
+ * import { rewrite } from "insitu";
+ *
+ * const { model, report } = await rewrite("model.onnx", { capacity: 4096 });
+ * console.log(model.length, report.caches.length);
+ * ```
  */
 export async function rewrite(model: ModelSource, options: RewriteOptions & LoadOptions = {}): Promise<RewrittenBytes> {
   const { rewriteSource } = await import("../rewrite/rewrite-source.js");

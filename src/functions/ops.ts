@@ -99,7 +99,19 @@ function attention(inputs: AttentionInputs, given?: AttentionOptions): Attention
   };
 }
 
-/** The operators as functions. */
+/**
+ * ONNX's cache and attention operators as functions on tensors, without a model.
+ * @example
+ * ```ts
+ * import { ops, Tensor } from "insitu";
+ *
+ * const cache = new Tensor("float32", new Float32Array(8), [1, 4, 2]);
+ * const row = new Tensor("float32", [1, 2], [1, 1, 2]);
+ * const at = new Tensor("int64", [2n], [1]);
+ * ops.tensorScatter({ pastCache: cache, update: row, writeIndices: at }, { inPlace: true });
+ * console.log(cache.data);
+ * ```
+ */
 export const ops: {
   readonly tensorScatter: typeof tensorScatter;
   readonly attention: typeof attention;

@@ -13,11 +13,11 @@ import {
 } from "./generation.js";
 import type { Generating } from "./options.js";
 
-/** A token of one of the texts. */
+/** One generated token of a batch, with the index of its text. */
 export interface BatchToken extends GeneratedToken {
-  /** Which text it belongs to. */
+  /** The index of the prompt that the token belongs to. */
   readonly sample: number;
-  /** Why the text ended, with its last token. */
+  /** Why the text ended; only on its last token. */
   readonly finishReason?: FinishReason;
 }
 

@@ -16,11 +16,17 @@ export interface Beam {
   readonly ended: boolean;
 }
 
-/** How wide and how long a search goes. */
+/** Options of `beamSearch`. */
 export interface BeamOptions {
-  /** Texts that are followed at a time. */
+  /**
+   * How many candidate texts are followed at a time.
+   * @default 4
+   */
   readonly beams: number;
-  /** Above 0 favours longer texts. */
+  /**
+   * Above 0, longer texts score better.
+   * @default 1
+   */
   readonly lengthPenalty: number;
 }
 

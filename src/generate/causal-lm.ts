@@ -64,7 +64,7 @@ export class LanguageModel {
     return this.#parts.session;
   }
 
-  /** The pages that texts lie on, where the model was loaded with cache: "paged". */
+  /** The paged cache, if the model was loaded with `cache: "paged"`. */
   get pages(): PagedState | undefined {
     return this.pagedDecoder?.pages;
   }
@@ -79,7 +79,7 @@ export class LanguageModel {
     return { engine: this.#parts.model.engine, contexts: this.#pool };
   }
 
-  /** How many tokens there are to choose from. */
+  /** The size of the vocabulary: how many tokens there are. */
   get vocabulary(): number {
     const known = vocabularyOf(this.session, this.config);
     if (known !== undefined) return known;
@@ -89,27 +89,27 @@ export class LanguageModel {
     );
   }
 
-  /** What makes tokens of text, and text of tokens. */
+  /** The tokenizer: turns text into tokens, and tokens into text. */
   get tokenizer(): TextTokenizer {
     return this.#parts.tokenizer;
   }
 
-  /** How the model writes tool calls and reasoning: found by its chat template, or what it was loaded with. */
+  /** How the model writes tool calls and reasoning: recognized by its chat template, or set by `toolFormat`. */
   get dialogue(): ModelDialogue {
     return this.#parts.dialogue;
   }
 
-  /** config.json. */
+  /** The contents of the model's config.json. */
   get config(): Json {
     return this.#parts.config;
   }
 
-  /** Tokens that prompt and text may take together. */
+  /** The context window: how many tokens the prompt and the generated text may have together. */
   get contextLength(): number {
     return this.#parts.context;
   }
 
-  /** How the model wants to be used: its sampling, and the tokens that end a text. */
+  /** The model's own defaults: sampling options, and the tokens that end a text. */
   get defaults(): ModelDefaults {
     return this.#parts.defaults;
   }
@@ -135,24 +135,68 @@ export class LanguageModel {
     }
   }
 
-  /** Continues a prompt: iterate over the result for tokens with their text. */
+  /**
+   * Generates text after a prompt. Iterate over the result to stream tokens, or await `text()`.
+   * @throws InsituError `invalid-argument` for invalid options, `context-full` if the prompt is longer than the context window.
+   * @example
+   * ```ts
+   * import { CausalLM } from "insitu";
+   *
+   * const lm = await CausalLM.load();
+   * for await (const { text } of lm.generate("Once upon a time", { maxTokens: 60, seed: 1 })) console.log(text);
+   * await lm.release();
+   * ```
+   */
   generate(prompt: Prompt, options?: GenerateOptions): Generation {
     const given = optionsWithoutNull("the options of generate", options, generateOptionNames);
     const generating = this.#read(given, isConversation(prompt));
     return this.#generate(this.#encode(prompt, given), generating, this.#pool);
   }
 
-  /** An object that a schema of zod, valibot or arktype, or a JSON Schema, takes: the text can be nothing else. Throws where it was cut. */
+  /**
+   * Structured output: generates an object that matches a schema of zod, valibot or arktype, or a JSON Schema.
+   * @throws InsituError `unfinished` if the text was cut before it was complete, `invalid-value` if the schema rejects the object.
+   * @example
+   * ```ts
+   * import { CausalLM } from "insitu";
+   *
+   * const lm = await CausalLM.load();
+   * const schema = {
+   *   type: "object",
+   *   properties: { name: { type: "string", maxLength: 20 } },
+   *   required: ["name"],
+   * };
+   * const { object } = await lm.generateObject<{ name: string }>(schema, "A hero:", { seed: 1 });
+   * console.log(object.name);
+   * await lm.release();
+   * ```
+   */
   generateObject<T>(schema: ObjectSchema<T>, prompt: Prompt, options?: ObjectOptions): Promise<GeneratedObject<T>> {
     return generateObject(schema, options, (text) => this.generate(prompt, text));
   }
 
-  /** The same while it is made: iterate over the result for what there is so far. */
+  /**
+   * Structured output while it is generated: iterate over the result for the object so far.
+   * @throws InsituError as `generateObject` does, from `object()`.
+   */
   streamObject<T>(schema: ObjectSchema<T>, prompt: Prompt, options?: ObjectOptions): ObjectStream<T> {
     return streamObject(schema, options, (text) => this.generate(prompt, text));
   }
 
-  /** Continues several prompts at once; tokens of all texts come as they are made. */
+  /**
+   * Generates text after several prompts in one batch. Tokens of all texts arrive as they are generated; `sample` says which text.
+   * @throws InsituError `invalid-argument` for structured output and `logitBias`, which a batch does not take.
+   * @example
+   * ```ts
+   * import { CausalLM } from "insitu";
+   *
+   * const lm = await CausalLM.load();
+   * const texts = ["", ""];
+   * for await (const { sample, text } of lm.generateBatch(["The wolf", "The fox"], { maxTokens: 20 })) texts[sample] += text;
+   * console.log(texts);
+   * await lm.release();
+   * ```
+   */
   generateBatch(prompts: readonly Prompt[], options?: GenerateOptions): AsyncGenerator<BatchToken, void, undefined> {
     const { model, context: capacity } = this.#parts;
     const given = optionsWithoutNull("the options of generateBatch", options, generateOptionNames);
@@ -165,8 +209,9 @@ export class LanguageModel {
   }
 
   /**
-   * Several texts for one prompt, which is read here, once: each text goes on from its own fork of the caches, with its own seed. A text
-   * that is not begun holds no caches; what was read waits for it as after any text, if the model was loaded to keep contexts.
+   * Several texts for one prompt, which is read once: each text continues from its own fork of the cache, with its own seed.
+   * With `keep: 0` the prompt's cache is dropped between texts, and the prompt is read again.
+   * @throws InsituError `invalid-argument` for a count or options that are invalid.
    */
   async samples(prompt: Prompt, count: number, options?: GenerateOptions): Promise<Generation[]> {
     const rule = `a whole number from 1 to ${mostSamples}`;
@@ -184,7 +229,10 @@ export class LanguageModel {
     );
   }
 
-  /** The likeliest texts as a whole, best first. Sampling options have no say. */
+  /**
+   * Beam search: the most likely texts as a whole, best first. Sampling options have no effect.
+   * @throws InsituError `invalid-argument` for structured output and `logitBias`, which a beam search does not take.
+   */
   async beamSearch(
     prompt: Prompt,
     options?: GenerateOptions & Partial<BeamOptions>,
@@ -206,8 +254,19 @@ export class LanguageModel {
   }
 
   /**
-   * A conversation of several turns; `opening` is what was said before, a system message for one. Without a chat template each message
-   * is a paragraph, and the answer is the next one. Options alone will do: `chat({ tools })`.
+   * Begins a conversation of several turns. `opening` holds the messages so far, such as a system message. Options can also come first:
+   * `chat({ tools })`. Without a chat template each message is a paragraph, and the answer is the next one.
+   * @throws InsituError `invalid-argument` for messages, tools or options that are invalid.
+   * @example
+   * ```ts
+   * import { CausalLM } from "insitu";
+   *
+   * const lm = await CausalLM.load();
+   * const chat = lm.chat([{ role: "system", content: "You answer briefly." }]);
+   * for await (const { text } of chat.send("Who lives in the forest?", { maxTokens: 60 })) console.log(text);
+   * console.log(await chat.send("And then?", { maxTokens: 60 }).text()); // reads only the new turn
+   * await lm.release();
+   * ```
    */
   chat(opening?: readonly AnyChatMessage[] | ChatOptions, options?: ChatOptions): Chat {
     const [said, wanted] = chatArguments(opening, options);
@@ -217,7 +276,10 @@ export class LanguageModel {
     return Chat.open(this.#pool, this.#round, said, given);
   }
 
-  /** The answer to a conversation that its caller keeps: as a chat's, with tools and reasoning, on any context that was kept. */
+  /**
+   * Answers a conversation whose messages you keep yourself, with tools and reasoning, as `chat` does. The prefix cache keeps it from reading old turns again.
+   * @throws InsituError `invalid-argument` for messages, tools or options that are invalid.
+   */
   reply(messages: readonly AnyChatMessage[], options?: ChatOptions): ChatReply {
     const given = optionsWithoutNull("the options of reply", options, chatOptionNames);
     checkMessages(messages);
@@ -225,17 +287,33 @@ export class LanguageModel {
     return replyTo(messages, given, (said, of) => this.#round(said, of, this.#pool));
   }
 
-  /** What the latest generation has read, as bytes: caches and tokens. */
+  /**
+   * Saves the KV cache and the tokens of the latest generation as bytes: `restoreContext` continues from them, in another process too.
+   * @throws InsituError `invalid-state` if nothing was generated yet, or the model was loaded with `keep: 0`.
+   * @example
+   * ```ts
+   * import { CausalLM } from "insitu";
+   *
+   * const lm = await CausalLM.load();
+   * await lm.generate("Once upon a time", { maxTokens: 20 }).text();
+   * const bytes = await lm.saveContext();
+   * await lm.restoreContext(bytes); // the same beginning is not read again
+   * await lm.release();
+   * ```
+   */
   saveContext(): Promise<Uint8Array> {
     return this.#pool.save();
   }
 
-  /** Takes over a saved context: prompts that begin as it does are not read again. */
+  /**
+   * Restores a context that `saveContext` saved: prompts with the same beginning are not read again.
+   * @throws InsituError `invalid-state` for bytes that are damaged or of another model.
+   */
   restoreContext(bytes: Uint8Array): Promise<void> {
     return this.#pool.restore(bytes);
   }
 
-  /** Lets go of the model. */
+  /** Frees the model's memory. The model cannot be used afterwards. */
   async release(): Promise<void> {
     this.#pool.release();
     this.#parts.model.release();

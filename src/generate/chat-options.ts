@@ -1,5 +1,6 @@
 /** The options of a chat: a generation's, and what is said about tools and reasoning. */
 import { InsituError } from "../base/error.js";
+import type { ReasoningEffort } from "../base/known-names.js";
 import { checkCount, checkFlag, checkName, checkRule } from "../base/arguments.js";
 import { checkOptionNames, type OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
@@ -7,26 +8,47 @@ import type { ToolChoice } from "../dialogue/dialogue.js";
 import { type ChatTools, toolSpecs } from "./chat-tools.js";
 import { checkGenerateOptions, type GenerateOptions, generateOptionNames } from "./options.js";
 
-/** How much a model thinks before it answers. */
+/** Options of reasoning models: how much they think before they answer. */
 export interface ReasoningOptions {
-  /** "none", "minimal", "low", "medium", "high", or what else the model's template knows. */
-  readonly effort?: string;
-  /** Tokens of reasoning at most: then the mark that ends it is forced. */
-  readonly budget?: number;
+  /**
+   * How hard the model thinks, if its chat template supports it.
+   * @default what the chat template does by itself
+   */
+  readonly effort?: ReasoningEffort | undefined;
+  /**
+   * The most tokens of reasoning: after them, the end of the reasoning is forced.
+   * @default no limit
+   */
+  readonly budget?: number | undefined;
 }
 
-/** How a chat answers. */
+/** Options of a chat's answers: those of `generate`, and tools and reasoning. */
 export interface ChatOptions extends GenerateOptions {
-  /** Functions that the model may call, by name. */
-  readonly tools?: ChatTools;
-  /** "auto" where left out; "required" and a name hold for the first round. */
-  readonly toolChoice?: ToolChoice;
-  /** False has the model make one call at a time. */
-  readonly parallelToolCalls?: boolean;
-  /** Rounds of calls that are done for one message at most; 8 where left out. */
-  readonly maxRounds?: number;
-  /** How much the model thinks. */
-  readonly reasoning?: ReasoningOptions;
+  /**
+   * Function calling: the functions that the model may call, by name.
+   * @default {}
+   */
+  readonly tools?: ChatTools | undefined;
+  /**
+   * "auto" lets the model decide, "none" forbids calls, "required" and `{ name }` force one in the first round.
+   * @default "auto"
+   */
+  readonly toolChoice?: ToolChoice | undefined;
+  /**
+   * False lets the model make one call at a time.
+   * @default true
+   */
+  readonly parallelToolCalls?: boolean | undefined;
+  /**
+   * How many rounds of tool calls are run for one message.
+   * @default 8
+   */
+  readonly maxRounds?: number | undefined;
+  /**
+   * How much the model thinks before it answers.
+   * @default {}
+   */
+  readonly reasoning?: ReasoningOptions | undefined;
 }
 
 /** Their names. */

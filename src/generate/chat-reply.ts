@@ -9,7 +9,7 @@ import type { GenerationSummary } from "./generation.js";
 import type { AnyChatMessage } from "./messages.js";
 import { textBytes } from "./text-bytes.js";
 
-/** What happens in an answer. */
+/** One event of an answer: text, reasoning, a tool call or its result. */
 export type ChatEvent =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "reasoning"; readonly text: string }
@@ -34,7 +34,7 @@ interface ReplyParts<Summary> {
   readonly signal: AbortSignal | undefined;
 }
 
-/** An answer in the making. It is made while it is iterated, and iterated once: for tokens, or for events. */
+/** An answer that is generated while you iterate over it: over tokens, or over `events()`. It can be iterated once. */
 export class ChatReply<Summary = GenerationSummary> implements AsyncIterable<ChatToken> {
   readonly #parts: ReplyParts<Summary>;
   readonly #messages: AnyChatMessage[] = [];
@@ -49,32 +49,32 @@ export class ChatReply<Summary = GenerationSummary> implements AsyncIterable<Cha
     this.#parts = parts;
   }
 
-  /** What the latest round took. */
+  /** Token counts, times and cache bytes of the latest round. */
   get summary(): Summary {
     return this.#round.summary;
   }
 
-  /** The latest round's text so far, without reasoning and calls. */
+  /** The text of the latest round so far, without reasoning and tool calls. */
   get textSoFar(): string {
     return this.#text;
   }
 
-  /** What the model thought in the latest round, so far. */
+  /** The reasoning of the latest round so far. */
   get reasoning(): string {
     return this.#reasoning;
   }
 
-  /** The calls of the latest round: those that are left to the caller, once the answer has ended. */
+  /** The tool calls of the latest round. Once the answer has ended, these are the calls that you must run. */
   get toolCalls(): readonly ToolCall[] {
     return this.#calls.map(({ id, name, arguments: given }) => ({ id, name, arguments: given }));
   }
 
-  /** What the answer adds to the conversation: the model's messages, and the results of its calls. */
+  /** The messages that the answer adds to the conversation: the model's, and the results of tool calls. */
   get messages(): readonly AnyChatMessage[] {
     return [...this.#messages, this.#message];
   }
 
-  /** Makes the whole answer; its text. */
+  /** Generates the whole answer and returns its text. */
   async text(): Promise<string> {
     for await (const _ of this);
     return this.#text;
@@ -84,7 +84,7 @@ export class ChatReply<Summary = GenerationSummary> implements AsyncIterable<Cha
     for await (const { token } of this.#all()) if (token !== undefined) yield token;
   }
 
-  /** The answer as events: text, reasoning, calls and results as they come. */
+  /** The answer as events: text, reasoning, tool calls and their results, as they arrive. */
   async *events(): AsyncGenerator<ChatEvent, void, undefined> {
     for await (const { events } of this.#all()) yield* events;
   }

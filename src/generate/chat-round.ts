@@ -8,7 +8,7 @@ export type RoundEvent =
   | Exclude<DialogueEvent, { readonly kind: "call" }>
   | (Extract<DialogueEvent, { readonly kind: "call" }> & { readonly id: string });
 
-/** A token of an answer. */
+/** One generated token of an answer. */
 export interface ChatToken extends GeneratedToken {
   /** What became certain with it: text, reasoning, and calls of tools. Left out where the model's replies are text alone. */
   readonly events?: readonly RoundEvent[];

@@ -13,28 +13,36 @@ export interface StandardParameters {
   };
 }
 
-/** A function that the model may call. */
+/** A function that the model may call (function calling). */
 export interface ChatTool {
-  /** What it does, for the model. */
-  readonly description?: string;
-  /** The schema of its arguments, an object: JSON Schema, or a schema that speaks Standard Schema. No arguments where left out. */
-  readonly parameters?: JsonSchema | StandardParameters;
-  /** True keeps its arguments to the schema wherever it is called. */
-  readonly strict?: boolean;
-  /** Does it; what it returns is sent back to the model. Where left out, the answer ends with the call, and its result is the caller's to send. */
-  readonly execute?: (given: never, call: { readonly id: string; readonly signal?: AbortSignal }) => unknown;
+  /** What the function does, for the model. */
+  readonly description?: string | undefined;
+  /**
+   * The schema of the arguments, which are an object: JSON Schema, or a schema of zod or another Standard Schema library.
+   * @default no arguments
+   */
+  readonly parameters?: JsonSchema | StandardParameters | undefined;
+  /**
+   * True keeps the arguments to the schema even where the model is free to call or not.
+   * @default false
+   */
+  readonly strict?: boolean | undefined;
+  /** Runs the function; its result is sent back to the model. Without it, the answer ends with the call, and you send the result. */
+  readonly execute?:
+    | ((given: never, call: { readonly id: string; readonly signal?: AbortSignal }) => unknown)
+    | undefined;
 }
 
-/** Functions by name. */
+/** The functions that the model may call, by name. */
 export type ChatTools = Readonly<Record<string, ChatTool>>;
 
-/** A call that the model made. */
+/** A tool call that the model made. */
 export interface ToolCall {
-  /** Its id: a result names it. */
+  /** The call's id. A message with the result names it. */
   readonly id: string;
-  /** The function. */
+  /** The name of the function. */
   readonly name: string;
-  /** Its arguments, which are JSON unless the call was cut. */
+  /** The arguments as JSON. Incomplete if the text was cut. */
   readonly arguments: string;
 }
 

@@ -21,7 +21,7 @@ export type MakeRound = (
 /** Rounds of calls where nobody says. */
 export const defaultRounds = 8;
 
-/** A conversation. */
+/** A conversation of several turns. Each turn reads only what is new. `lm.chat` makes one. */
 export class Chat {
   readonly #round: MakeRound;
   readonly #source: OwnContext;
@@ -40,19 +40,20 @@ export class Chat {
     return new Chat(new OwnContext(pool), round, new ChatTurns(opening), options);
   }
 
-  /** Everything said so far, answers in the making included. A message that was given in parts is there in parts. */
+  /** All messages so far, with the answer that is being generated. */
   get messages(): readonly ChatMessage[] {
     return this.#turns.messages;
   }
 
-  /** How many times the user has spoken. */
+  /** How many turns there are: how often `send` was called. */
   get turns(): number {
     return this.#turns.count;
   }
 
   /**
-   * Says something; the answer is made while it is iterated. The answer before must be finished or given up. Results of calls that were left to the
-   * caller are messages of the role "tool", all of them at once.
+   * Sends a message. The answer is generated while you iterate over it. The answer before must be finished or abandoned. Results of tool
+   * calls that you run yourself are messages of the role "tool", all of them in one call.
+   * @throws InsituError `invalid-state` while another answer is being generated, `invalid-argument` for invalid messages or options.
    */
   send(content: string | AnyChatMessage | readonly AnyChatMessage[], options?: ChatOptions): ChatReply {
     const said = messagesOf(content);
@@ -66,31 +67,34 @@ export class Chat {
     return reply;
   }
 
-  /** Takes back the last `count` turns: one where left out. */
+  /** Takes back the last `count` turns, one by default. */
   undo(count = 1): void {
     this.#turns.undo(count);
   }
 
-  /** Goes back to the first `turns` turns: those after them are taken back. */
+  /** Keeps the first `turns` turns and takes back those after them. */
   rewindTo(turns: number): void {
     this.#turns.rewind(turns);
   }
 
-  /** @deprecated The former name of `rewindTo`, which goes with the next version. */
+  /**
+   * Keeps the first `turns` turns.
+   * @deprecated The former name of `rewindTo`. The next version removes it.
+   */
   rewind(turns: number): void {
     warnOnce("chat.rewind", "chat.rewind is called chat.rewindTo; chat.undo takes back the last turns");
     this.rewindTo(turns);
   }
 
   /**
-   * A second conversation with the same turns: the two go on apart, and what they have in common is not read again. The answer before must be
-   * finished or given up.
+   * Makes a second conversation with the same turns. What they have in common is not read again. The answer before must be finished or
+   * abandoned.
    */
   fork(): Chat {
     return new Chat(this.#source.fork(), this.#round, this.#turns.fork(), this.#options);
   }
 
-  /** Gives the caches back. */
+  /** Frees the cache of the conversation. */
   release(): void {
     this.#source.release();
   }

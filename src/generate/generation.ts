@@ -11,7 +11,7 @@ import type { ContextSource, TakenContext } from "./context-pool.js";
 import type { Generating } from "./options.js";
 import { textBytes } from "./text-bytes.js";
 
-/** Why a text ended: the model's end token, a stop string, the most tokens, a full context, or it did not. */
+/** Why a text ended: the model's end token ("end"), a stop string ("stop"), `maxTokens` ("length"), a full context window ("context"), or not yet ("unfinished"). */
 export type FinishReason = "end" | "stop" | "length" | "context" | "unfinished";
 
 /** The same as the engine says it. */
@@ -22,53 +22,53 @@ export const finishReasons: Readonly<Record<TextEnd, FinishReason>> = {
   "context-full": "context",
 };
 
-/** A token of the text. */
+/** One generated token, with the text that it adds. */
 export interface GeneratedToken {
-  /** Its number in the vocabulary. */
+  /** The token's number in the vocabulary. */
   readonly token: number;
-  /** The text that became certain with it: none while a character or a stop string is unfinished. */
+  /** The text that this token adds. Empty while a character or a possible stop string is incomplete. */
   readonly text: string;
-  /** Its log-probability in the model's own distribution, where asked for. */
-  readonly logprob?: number;
-  /** The likeliest tokens at this place, where asked for. */
-  readonly top?: readonly { readonly token: number; readonly logprob: number }[];
-  /** The stop string that ended the text with it. */
-  readonly stop?: string;
+  /** The token's log-probability in the model's own distribution, with the option `logprobs`. */
+  readonly logprob?: number | undefined;
+  /** The most likely tokens at this position, with the option `logprobs`. */
+  readonly top?: readonly { readonly token: number; readonly logprob: number }[] | undefined;
+  /** The stop string that ended the text with this token. */
+  readonly stop?: string | undefined;
 }
 
-/** What a generation took. */
+/** Token counts, times and cache bytes of a generation. */
 export interface GenerationSummary {
-  /** Tokens of the prompt. */
+  /** Tokens in the prompt. */
   readonly promptTokens: number;
-  /** Tokens of the prompt that were in the caches already. */
+  /** Prompt tokens that came from the prefix cache and were not read again. */
   readonly reusedTokens: number;
-  /** Tokens that were made. */
+  /** Tokens generated. */
   readonly newTokens: number;
-  /** Why the text ended; "unfinished" while it is made. */
+  /** Why the text ended; "unfinished" until it does. */
   readonly finishReason: FinishReason;
-  /** From the beginning to the first token. */
+  /** Time to the first token, in milliseconds. */
   readonly firstTokenMilliseconds: number;
-  /** From the beginning to the latest token. */
+  /** Time to the latest token, in milliseconds. */
   readonly milliseconds: number;
-  /** Of the tokens after the first. */
+  /** Decoding speed: tokens per second after the first token. */
   readonly tokensPerSecond: number;
-  /** Guesses that were checked, where the generation speculates. */
+  /** Speculative decoding: how many guesses were checked. */
   readonly guessedTokens: number;
-  /** Those of them that were right. */
+  /** Speculative decoding: how many guesses were right. */
   readonly rightGuesses: number;
-  /** Tokens that were under way at a time at most, drawn on the device; 0 where each came to the host, or was chosen there, before the next. */
+  /** The most tokens that a GPU was working on at a time, with sampling on the device; 0 otherwise. */
   readonly tokensInFlight: number;
-  /** Of them those that came after the text's end. */
+  /** Tokens that the GPU generated past the end of the text, and that were thrown away. */
   readonly discardedTokens: number;
-  /** The seed, also where none was given. */
+  /** The seed that was used, also if none was given. */
   readonly seed: number;
-  /** Bytes of the caches. */
+  /** Size of the KV cache, in bytes. */
   readonly stateBytes: number;
-  /** Cache bytes that were written in place. */
+  /** Cache bytes written in place. */
   readonly writtenBytes: number;
-  /** Cache bytes that had to be moved: 0 where all is in place. */
+  /** Cache bytes that had to be copied; 0 if everything was in place. */
   readonly movedBytes: number;
-  /** What a runtime that copies its caches would have moved. */
+  /** Cache bytes that a runtime without in-place updates would have copied. */
   readonly copyingBytes: number;
 }
 
@@ -79,7 +79,7 @@ export interface Maker {
   readonly decoder: TokenDecoder;
 }
 
-/** A text in the making. It is made while it is iterated, and iterated once. */
+/** A text that is generated while you iterate over it, or with `text()`. It can be iterated once. */
 export class Generation implements AsyncIterable<GeneratedToken> {
   readonly #maker: Maker;
   readonly #source: ContextSource;
@@ -103,7 +103,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
     this.#options = options;
   }
 
-  /** What it took so far. */
+  /** Token counts, times and cache bytes of this generation so far. */
   get summary(): GenerationSummary {
     const decoding = this.#lastToken - this.#firstToken;
     const { mostAhead = 0, guessed = 0, right = 0 } = this.#made?.text.figures ?? {};
@@ -132,13 +132,13 @@ export class Generation implements AsyncIterable<GeneratedToken> {
     return this.#text;
   }
 
-  /** Makes the whole text. */
+  /** Generates the whole text and returns it. */
   async text(): Promise<string> {
     for await (const _ of this);
     return this.#text;
   }
 
-  /** The text as a stream of bytes, for a `Response`; it is made while it is read. */
+  /** The text as a stream of bytes, for a `Response`. It is generated while the stream is read. */
   toReadableStream(): ReadableStream<Uint8Array> {
     const pieces = async function* (tokens: AsyncIterable<GeneratedToken>): AsyncGenerator<string, void, undefined> {
       for await (const { text } of tokens) yield text;

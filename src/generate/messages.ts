@@ -1,33 +1,34 @@
 /** The messages of a conversation, as callers give them. */
 import { InsituError } from "../base/error.js";
+import type { ChatRole } from "../base/known-names.js";
 import { valueText } from "../base/value-text.js";
 
-/** A part of a message's content, as templates for several kinds of input know them: `{ type: "text", text }`. */
+/** One part of a message's content, as multimodal chat templates take them: `{ type: "text", text }`. */
 export interface ChatPart {
-  /** "text", or what else the template knows. */
+  /** "text", or another type that the chat template knows. */
   readonly type: string;
   readonly [more: string]: unknown;
 }
 
-/** One message of a conversation. */
+/** One message of a conversation: a role and a text. Further fields are passed to the chat template. */
 export interface ChatMessage {
-  /** "system", "user", "assistant", or what else the model's template knows. */
-  readonly role: string;
-  /** What was said. */
+  /** Who says it: "system", "user", "assistant", "tool", or another role of the model's chat template. */
+  readonly role: ChatRole;
+  /** The text of the message. */
   readonly content: string;
   readonly [more: string]: unknown;
 }
 
-/** A message that is more than text: parts, where the template takes them, or nothing beside something else, such as calls of tools. */
+/** A message that is more than text: content in parts, or no content but other fields, such as tool calls. */
 export interface ChatPartsMessage {
-  /** As in `ChatMessage`. */
-  readonly role: string;
-  /** The parts, in their order; null where there is nothing but what stands beside it. */
+  /** Who says it, as in `ChatMessage`. */
+  readonly role: ChatRole;
+  /** The parts, in order; null if the message has other fields only. */
   readonly content: readonly ChatPart[] | null;
   readonly [more: string]: unknown;
 }
 
-/** A message as templates take them. */
+/** A message of a conversation, with text or with parts as its content. */
 export type AnyChatMessage = ChatMessage | ChatPartsMessage;
 
 /** Throws unless these are messages of a conversation. */

@@ -8,15 +8,15 @@ import { type GenerateOptions, generateOptionNames } from "./options.js";
 import { partialJson } from "./partial-json.js";
 import { jsonSchemaOf, type ObjectSchema, validated } from "./standard-schema.js";
 
-/** How an object is generated: as text is, but for what says what the text must be. */
+/** Options of `generateObject` and `streamObject`: those of `generate` without the other kinds of structured output. */
 export interface ObjectOptions extends Omit<GenerateOptions, "jsonSchema" | "regex" | "grammar" | "constraint"> {
   /**
-   * How often to try again, with the next seed, where the text was cut before it was whole or the schema does not take what came. 0 where left out:
-   * the error says which it was.
+   * How often to try again, with the next seed, if the text was cut or the schema rejects the object.
+   * @default 0
    */
-  readonly retries?: number;
-  /** Makes a JSON Schema of the schema, where it does not tell its own: `toJsonSchema` of @valibot/to-json-schema, for one. */
-  readonly toJsonSchema?: (schema: never) => unknown;
+  readonly retries?: number | undefined;
+  /** Turns the schema into JSON Schema, for libraries whose schemas cannot do so themselves: `toJsonSchema` of @valibot/to-json-schema. */
+  readonly toJsonSchema?: ((schema: never) => unknown) | undefined;
 }
 
 const {
@@ -30,17 +30,17 @@ const {
 /** Their names. */
 const objectOptionNames: OptionNames<ObjectOptions> = { ...textNames, retries: true, toJsonSchema: true };
 
-/** An object that was generated. */
+/** The result of `generateObject`. */
 export interface GeneratedObject<T> {
-  /** The object as its schema has it. */
+  /** The object, validated by the schema. */
   readonly object: T;
   /** The JSON that the model wrote. */
   readonly text: string;
-  /** What the last try took. */
+  /** Token counts, times and cache bytes of the last attempt. */
   readonly summary: GenerationSummary;
 }
 
-/** A value of which parts may not be there yet. */
+/** An object while it is generated: parts may be missing. */
 export type PartialObject<T> = T extends readonly (infer Element)[]
   ? readonly PartialObject<Element>[]
   : T extends object
@@ -97,7 +97,7 @@ export function streamObject<T>(
   return new ObjectStream(schema, generate(text));
 }
 
-/** An object in the making: iterate over it for what there is so far, or ask for the whole. It is made once. */
+/** An object that is generated while you iterate over it. Iterate for the object so far, or await `object()` for the whole. */
 export class ObjectStream<T> implements AsyncIterable<PartialObject<T>> {
   readonly #schema: ObjectSchema<T>;
   readonly #generation: Generation;
@@ -114,7 +114,7 @@ export class ObjectStream<T> implements AsyncIterable<PartialObject<T>> {
     return this.#generation.textSoFar;
   }
 
-  /** What it took so far. */
+  /** Token counts, times and cache bytes so far. */
   get summary(): GenerationSummary {
     return this.#generation.summary;
   }

@@ -10,53 +10,85 @@ import type { TextAsk, WhenFull } from "../engine/text-ask.js";
 import { readSampling, type SamplingOptions, samplingOptionNames } from "../engine/sampling.js";
 import type { ControlTokens, TextTokenizer } from "./tokenizer.js";
 
-/** How text is generated. */
+/** Options of `generate`: length, sampling, structured output, cancellation. `null` means the default. */
 export interface GenerateOptions extends SamplingOptions {
-  /** New tokens at most; as many as fit the context where left out, 256 where the context slides. */
-  readonly maxTokens?: number;
   /**
-   * New tokens at least: before them no end token comes and no stop string ends the text, and a text that must have some has more than blanks. 1 where
-   * left out for answers in chats, and 0 for other texts. What obeys a schema ends where that does.
+   * The most new tokens to generate.
+   * @default as many as fit the context, or 256 with `whenFull: "slide"`
    */
-  readonly minTokens?: number;
-  /** True ends the text where a sentence ends, once three quarters of its tokens are made. */
-  readonly endAtSentence?: boolean;
-  /** Texts that end the generation; they are not part of the result. What obeys a schema is ended by them only where it is whole without them. */
-  readonly stop?: string | readonly string[];
-  /** Tokens, by number or spelling, that end it beside the model's own. */
-  readonly stopTokens?: readonly (number | string)[];
-  /** True goes on past the model's own end tokens. */
-  readonly ignoreEnd?: boolean;
-  /** True gives each token's log-probability; a number gives the likeliest others too. */
-  readonly logprobs?: boolean | number;
-  /** "stop" ends the text, "slide" forgets the oldest tokens but the first few, "error" throws. */
-  readonly whenFull?: WhenFull;
-  /** Added to the logits of tokens, by number. */
-  readonly logitBias?: ReadonlyMap<number, number>;
-  /** The text is JSON that this schema allows, and nothing else. */
-  readonly jsonSchema?: JsonSchema;
-  /** The text matches this regular expression from its first to its last character. */
-  readonly regex?: string | RegExp;
-  /** The text obeys this grammar in GBNF, as llama.cpp takes it: rules by name, from "root" on. */
-  readonly grammar?: string;
-  /** What the text must obey, for one text; it stays its maker's to release. */
-  readonly constraint?: TokenConstraint;
-  /** Guess tokens by what followed the text's end before, and check the guesses in one run. The text stays the same. */
-  readonly speculate?: boolean | { readonly ngram?: number; readonly draft?: number };
+  readonly maxTokens?: number | undefined;
   /**
-   * Tokens that a device which draws them is asked for at once, behind the first. Where left out, one, and up to 16 where they come fast: more are
-   * faster, fewer come more evenly. The text stays the same.
+   * The fewest new tokens: before them, no end token is chosen and no stop string ends the text. Structured output ends where its rule does.
+   * @default 1 for answers in chats, 0 otherwise
    */
-  readonly tokensAtOnce?: number;
-  /** Stops before the next token, by throwing the signal's reason. */
-  readonly signal?: AbortSignal;
-  /** Further names that the chat template knows, such as tools. */
-  readonly templateOptions?: Readonly<Record<string, unknown>>;
+  readonly minTokens?: number | undefined;
   /**
-   * What text that is spelled like a control token becomes: "read" makes it that token, "plain" leaves it text. Prompts that are text are
-   * read where this is left out; messages are plain, and only the template's own control tokens are tokens.
+   * Ends at the end of a sentence, once three quarters of `maxTokens` are generated.
+   * @default false
    */
-  readonly controlTokens?: ControlTokens;
+  readonly endAtSentence?: boolean | undefined;
+  /**
+   * Strings that end the text. They are not part of the result. Structured output is ended by them only where it is complete.
+   * @default []
+   */
+  readonly stop?: string | readonly string[] | undefined;
+  /**
+   * Tokens, by number or by spelling, that end the text like the model's own end tokens.
+   * @default []
+   */
+  readonly stopTokens?: readonly (number | string)[] | undefined;
+  /**
+   * Continues past the model's own end tokens.
+   * @default false
+   */
+  readonly ignoreEnd?: boolean | undefined;
+  /**
+   * Reports each token's log-probability; a number also reports that many of the most likely alternatives.
+   * @default false
+   */
+  readonly logprobs?: boolean | number | undefined;
+  /**
+   * What happens when the context window is full: "stop" ends the text, "slide" forgets the oldest tokens but the first few, "error" throws.
+   * @default "stop"
+   */
+  readonly whenFull?: WhenFull | undefined;
+  /**
+   * Numbers to add to the logits of tokens, by token number.
+   * @default an empty map
+   */
+  readonly logitBias?: ReadonlyMap<number, number> | undefined;
+  /** Structured output: the text is JSON that matches this JSON Schema, and nothing else. */
+  readonly jsonSchema?: JsonSchema | undefined;
+  /** Structured output: the whole text matches this regular expression. */
+  readonly regex?: string | RegExp | undefined;
+  /** Structured output: the text follows this grammar in GBNF, llama.cpp's notation. Rules begin at "root". */
+  readonly grammar?: string | undefined;
+  /** Structured output by a constraint of your own, for one text. You release it. */
+  readonly constraint?: TokenConstraint | undefined;
+  /**
+   * Speculative decoding by prompt lookup: guesses the next tokens from what followed the same words before, and checks the guesses in one run. The text
+   * stays the same. `ngram` (3) is how many tokens must match, `draft` (6) how many are guessed.
+   * @default false
+   */
+  readonly speculate?: boolean | { readonly ngram?: number; readonly draft?: number } | undefined;
+  /**
+   * How many tokens a GPU that samples on the device is asked for at a time. More is faster, fewer arrive more evenly. The text stays the same.
+   * @default 1, and up to 16 on a fast GPU
+   */
+  readonly tokensAtOnce?: number | undefined;
+  /** Cancels the generation: it throws the signal's reason before the next token. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Further variables for the chat template, such as `enable_thinking`.
+   * @default {}
+   */
+  readonly templateOptions?: Readonly<Record<string, unknown>> | undefined;
+  /**
+   * How text that is spelled like a control token (such as `<|im_end|>`) is encoded: "read" as that token, "plain" as ordinary text, which keeps
+   * messages from forging turns.
+   * @default "read" for text prompts, "plain" for messages
+   */
+  readonly controlTokens?: ControlTokens | undefined;
 }
 
 /** Their names. */

@@ -1,5 +1,6 @@
 /** A model's folder, read and made ready: its tokenizer, how it talks, its session, and what makes texts with it. */
 import { checkCount, checkName, optionsWithoutNull } from "../base/arguments.js";
+import type { ModelVariant } from "../base/known-names.js";
 import type { FolderPlatform } from "../base/platform.js";
 import { withPickedRows, withDrawnTokens } from "../decoder/model-changes.js";
 import { wholeModel } from "../decoder/whole-model.js";
@@ -16,25 +17,43 @@ import { type Json, madeFor, readModelFolder } from "./model-folder.js";
 import { type ModelDefaults, modelDefaults } from "./options.js";
 import { TextTokenizer } from "./tokenizer.js";
 
-/** How a language model is loaded: a session's options, and these. */
+/** Options of `CausalLM.load`: those of a session and of the cache, and these. */
 export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
-  /** Tokens that prompt and text may take together; what the model was made for, at most 4096, where left out. */
-  readonly context?: number;
-  /** Prompt tokens that are read in one run: 128 where left out, and 512 on a GPU. */
-  readonly chunk?: number;
-  /** Tokens at the beginning that stay when a context slides. */
-  readonly sinks?: number;
-  /** Which of the folder's ONNX files: "q4" is onnx/model_q4.onnx; or which folder in it, by its name. */
-  readonly variant?: string;
-  /** The chat template to use in place of the folder's own. */
-  readonly chatTemplate?: string;
   /**
-   * The family whose way of writing tool calls and reasoning the model has: "hermes", "qwen-coder", "llama3", "mistral", "gemma", "function-gemma",
-   * "phi4", "deepseek", "glm", "lfm2", "harmony" or "granite". Found by the chat template where left out.
+   * The context window: how many tokens the prompt and the generated text may have together.
+   * @default the model's own context length, at most 4096
    */
-  readonly toolFormat?: string;
-  /** Contexts that are kept to be reused by prompts that begin alike; 0 keeps none. */
-  readonly keep?: number;
+  readonly context?: number | undefined;
+  /**
+   * How many prompt tokens are read in one run (chunked prefill).
+   * @default 128, and 512 on a GPU
+   */
+  readonly chunk?: number | undefined;
+  /**
+   * How many tokens at the beginning stay when the context slides (attention sinks).
+   * @default 4
+   */
+  readonly sinks?: number | undefined;
+  /**
+   * Which of the model's ONNX files to load: "q4" is onnx/model_q4.onnx. It can also be the name of a folder inside the model's folder.
+   * @default the folder's only or main file; by hub name "q4", and "q4f16" on a GPU
+   */
+  readonly variant?: ModelVariant | undefined;
+  /**
+   * A chat template (Jinja) to use in place of the folder's own.
+   * @default the folder's own
+   */
+  readonly chatTemplate?: string | undefined;
+  /**
+   * The model family that decides how tool calls and reasoning are written.
+   * @default found by the chat template
+   */
+  readonly toolFormat?: string | undefined;
+  /**
+   * The prefix cache: how many finished contexts are kept, so that prompts with the same beginning are not read again. 0 keeps none.
+   * @default 1
+   */
+  readonly keep?: number | undefined;
 }
 
 /** Everything a language model is made of. */

@@ -42,7 +42,7 @@ export function notEmpty<T>(items: readonly T[]): readonly T[] {
   return items;
 }
 
-/** What text can follow on: text, messages of a conversation, or tokens. */
+/** What to generate after: text, the messages of a conversation, or tokens. */
 export type Prompt = string | readonly AnyChatMessage[] | readonly number[];
 
 /** True for messages of a conversation. */

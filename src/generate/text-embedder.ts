@@ -4,6 +4,7 @@
  */
 import { checkChoice, checkCount, checkFlag, checkName, checkSignal, optionsWithoutNull } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
+import type { ModelVariant } from "../base/known-names.js";
 import type { OptionNames } from "../base/option-names.js";
 import type { FolderPlatform } from "../base/platform.js";
 import { valueText } from "../base/value-text.js";
@@ -24,14 +25,23 @@ import {
 import { type FramedTokens, TokenFrame } from "./token-frame.js";
 import { TextTokenizer } from "./tokenizer.js";
 
-/** How an embedding model is loaded: a session's options, and these. */
+/** Options of `EmbeddingModel.load`: those of a session, and these. */
 export interface LoadEmbeddingOptions extends SessionOptions {
-  /** Which of the folder's ONNX files: "q8" is onnx/model_quantized.onnx. */
-  readonly variant?: string;
-  /** How rows become a vector: what the folder's 1_Pooling/config.json says where left out. */
-  readonly pooling?: Pooling;
-  /** Tokens of a text at most, what is longer is cut: as many as the model was made for where left out, 512 where it does not say. */
-  readonly maxTokens?: number;
+  /**
+   * Which of the model's ONNX files to load: "q8" is onnx/model_quantized.onnx.
+   * @default the folder's only or main file; by hub name "q4", and "q4f16" on a GPU
+   */
+  readonly variant?: ModelVariant | undefined;
+  /**
+   * How the vectors of a text's tokens become one vector.
+   * @default what 1_Pooling/config.json says
+   */
+  readonly pooling?: Pooling | undefined;
+  /**
+   * The most tokens of a text; longer texts are cut.
+   * @default the model's own, else 512
+   */
+  readonly maxTokens?: number | undefined;
 }
 
 /** Their names. */
@@ -42,25 +52,31 @@ export const loadEmbeddingOptionNames: OptionNames<LoadEmbeddingOptions> = {
   maxTokens: true,
 };
 
-/** How texts are embedded. */
+/** Options of `embed` and `rank`. */
 export interface EmbedOptions {
-  /** What stands before each text: the name of one of the model's prompts, such as "query", or the text itself. */
-  readonly prompt?: string;
-  /** The first so many numbers alone, for models that were trained so (Matryoshka). */
-  readonly dimensions?: number;
-  /** False leaves vectors as long as they are; what the model's modules.json says where left out. */
-  readonly normalize?: boolean;
-  /** Stops before the next batch, by throwing the signal's reason. */
-  readonly signal?: AbortSignal;
+  /** Text to put in front of each text: the name of one of the model's prompts, such as "query", or the text itself. */
+  readonly prompt?: string | undefined;
+  /**
+   * Keeps only the first numbers of each vector, for models trained for it (Matryoshka embeddings).
+   * @default all
+   */
+  readonly dimensions?: number | undefined;
+  /**
+   * True scales vectors to length 1, false leaves them as they are.
+   * @default what modules.json says
+   */
+  readonly normalize?: boolean | undefined;
+  /** Cancels the work: it throws the signal's reason before the next batch. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 const embedOptionNames: OptionNames<EmbedOptions> = { prompt: true, dimensions: true, normalize: true, signal: true };
 
-/** A document and how well it fits a query. */
+/** One document of a ranking: which it is, and how well it matches the query. */
 export interface RankedDocument {
-  /** Its place in the list that was given. */
+  /** The document's index in the list that was given. */
   readonly index: number;
-  /** Higher is better: the cosine of the angle between embeddings, or what a cross encoder says, from 0 to 1. */
+  /** Higher is better: the cosine similarity of the embeddings, or the score of a cross encoder, from 0 to 1. */
   readonly score: number;
 }
 
@@ -133,32 +149,44 @@ export class TextEmbedder {
     return this.#parts.session;
   }
 
-  /** config.json. */
+  /** The contents of the model's config.json. */
   get config(): Json {
     return this.#parts.config;
   }
 
-  /** How rows become a vector. */
+  /** How the vectors of a text's tokens become one vector. */
   get pooling(): Pooling {
     return this.#parts.sentence.pooling;
   }
 
-  /** True for a cross encoder: it scores pairs of texts, and has no embeddings. */
+  /** True for a cross encoder (reranker): it scores pairs of texts, and has no embeddings. */
   get isCrossEncoder(): boolean {
     return this.#parts.output.kind === "scores";
   }
 
-  /** What the model has to stand before texts, by name. */
+  /** The prompts that the model was trained with, by name: text to put in front, such as "query: ". */
   get prompts(): Readonly<Record<string, string>> {
     return this.#parts.sentence.prompts;
   }
 
-  /** Tokens of a text that are read at most. */
+  /** The most tokens of a text that are read. */
   get maxTokens(): number {
     return this.#parts.maxTokens;
   }
 
-  /** The vectors of texts, in their order. */
+  /**
+   * Computes the embedding of each text: one vector per text, in order.
+   * @throws InsituError `invalid-argument` for a cross encoder, which has no embeddings, and for invalid options.
+   * @example
+   * ```ts
+   * import { EmbeddingModel } from "insitu";
+   *
+   * const model = await EmbeddingModel.load("Xenova/all-MiniLM-L6-v2", { variant: "q8" });
+   * const [cat, dog] = await model.embed(["a cat", "a dog"]);
+   * console.log(cat.length, dog.length);
+   * await model.release();
+   * ```
+   */
   async embed(texts: string | readonly string[], options?: EmbedOptions): Promise<Float32Array[]> {
     return (await this.embedCounted(texts, options)).vectors;
   }
@@ -191,7 +219,10 @@ export class TextEmbedder {
     };
   }
 
-  /** Documents by how well they fit a query, the best first: by a cross encoder's scores, or by the angle between embeddings. */
+  /**
+   * Ranks documents for a query, best first: by the scores of a cross encoder, or by the similarity of embeddings.
+   * @throws InsituError `invalid-argument` for invalid options.
+   */
   async rank(query: string, documents: readonly string[], options?: EmbedOptions): Promise<RankedDocument[]> {
     const given = optionsWithoutNull("the options of rank", options, embedOptionNames);
     const scores = this.isCrossEncoder
@@ -200,7 +231,7 @@ export class TextEmbedder {
     return scores.map((score, index) => ({ index, score })).toSorted((a, b) => b.score - a.score || a.index - b.index);
   }
 
-  /** Lets go of the model. */
+  /** Frees the model's memory. The model cannot be used afterwards. */
   release(): Promise<void> {
     return this.#parts.session.release();
   }

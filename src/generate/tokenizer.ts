@@ -22,15 +22,21 @@ interface TokenizerFiles {
   readonly template?: string | undefined;
 }
 
-/** What becomes of text that is spelled like a control token: that token, or text like any other. */
+/** How text that is spelled like a control token is encoded: as that token ("read"), or as ordinary text ("plain"). */
 export type ControlTokens = "read" | "plain";
 
-/** How a text becomes tokens. */
+/** Options of `TextTokenizer.encode`. */
 export interface EncodeOptions {
-  /** False leaves out the special tokens that the model wants around a text. */
-  readonly specialTokens?: boolean;
-  /** "read" where left out. */
-  readonly controlTokens?: ControlTokens;
+  /**
+   * False leaves out the special tokens that the model expects around a text.
+   * @default true
+   */
+  readonly specialTokens?: boolean | undefined;
+  /**
+   * How text that is spelled like a control token is encoded: as that token ("read"), or as ordinary text ("plain").
+   * @default "read"
+   */
+  readonly controlTokens?: ControlTokens | undefined;
 }
 
 const encodeOptionNames: OptionNames<EncodeOptions> = { specialTokens: true, controlTokens: true };
@@ -43,7 +49,7 @@ export interface EncodeBounds {
 
 const noBounds: EncodeBounds = { mostCharacters: Infinity, mostTokens: Infinity };
 
-/** A model's tokenizer. */
+/** A model's tokenizer: turns text and chats into tokens, and tokens into text. */
 export class TextTokenizer implements TokenDecoder {
   readonly #pipeline: TokenPipeline;
   readonly #template: ChatTemplate | undefined;

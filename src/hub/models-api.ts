@@ -1,16 +1,18 @@
 /** What users hold of models by name: the catalogue, what is kept, and how a model is fetched, listed and removed. The same in Node and in browsers. */
 
+import type { ModelVariant } from "../base/known-names.js";
+
 /** One ONNX file, or folder, of a model in the catalogue. */
 export interface CatalogueVariant {
-  /** What `variant` takes: "q4", "q4f16", "fp16", or the name of a folder. */
+  /** The value for `variant`: "q4", "q4f16", "fp16", or the name of a folder. */
   readonly name: string;
-  /** Bytes of its files. */
+  /** Size of its files, in bytes. */
   readonly bytes: number;
-  /** True where the sources tell parameters alone, and bytes are reckoned from them. */
-  readonly approximate?: boolean;
+  /** True if the size is an estimate from the number of parameters. */
+  readonly approximate?: boolean | undefined;
 }
 
-/** A model that has a short name. */
+/** A model of the catalogue, which has a short name. */
 export interface CatalogueModel {
   /** The short name: "qwen3-0.6b". */
   readonly name: string;
@@ -38,7 +40,7 @@ export interface CatalogueModel {
   readonly sources: readonly string[];
 }
 
-/** A model that is kept: one revision of it. */
+/** A downloaded model: one revision of it. */
 export interface KeptModel {
   /** Its name on the hub, or the URL of its folder. */
   readonly name: string;
@@ -52,7 +54,7 @@ export interface KeptModel {
   readonly complete: readonly string[];
 }
 
-/** What is about to be fetched: told before the first byte. */
+/** What is about to be downloaded. `onPlan` gets it before the first byte. */
 export interface DownloadPlan {
   /** The name on the hub. */
   readonly name: string;
@@ -68,7 +70,7 @@ export interface DownloadPlan {
   readonly place: string;
 }
 
-/** How far a download is. */
+/** How far a download is. `onProgress` gets it. */
 export interface DownloadProgress {
   /** The path of the file that is coming. */
   readonly file: string;
@@ -82,35 +84,50 @@ export interface DownloadProgress {
   readonly total: number;
 }
 
-/** How a model is fetched. */
+/** Options of downloads from the hub. */
 export interface HubOptions {
-  /** A branch, tag or commit; "main" where left out. */
-  readonly revision?: string;
-  /** Which ONNX file: "q4" is onnx/model_q4.onnx; or which folder, by its name. 4 bits where left out: "q4", and "q4f16" on a GPU. */
-  readonly variant?: string;
-  /** In Node, where models are kept: INSITU_CACHE, or .cache/insitu in the home folder. */
-  readonly cache?: string;
-  /** Where the hub is: HF_ENDPOINT, or the public one. */
-  readonly hubUrl?: string;
-  /** For models that are not public: HF_TOKEN where left out. */
-  readonly accessToken?: string;
-  /** Ends the fetching; what came stays, and is gone on from the next time. */
-  readonly signal?: AbortSignal;
-  /** Told once, before anything large is fetched; what it throws ends the fetching. */
-  readonly onPlan?: (plan: DownloadPlan) => void;
-  /** Told about each file while it comes. */
-  readonly onProgress?: (progress: DownloadProgress) => void;
+  /**
+   * A branch, tag or commit of the repository.
+   * @default "main"
+   */
+  readonly revision?: string | undefined;
+  /**
+   * Which ONNX file to download: "q4" is onnx/model_q4.onnx. It can also be the name of a folder in the repository.
+   * @default "q4", and "q4f16" on a GPU
+   */
+  readonly variant?: ModelVariant | undefined;
+  /**
+   * The folder that models are kept in (Node only).
+   * @default INSITU_CACHE, or .cache/insitu in the home folder
+   */
+  readonly cache?: string | undefined;
+  /**
+   * The address of the hub.
+   * @default HF_ENDPOINT, or https://huggingface.co
+   */
+  readonly hubUrl?: string | undefined;
+  /**
+   * An access token, for models that are not public.
+   * @default HF_TOKEN
+   */
+  readonly accessToken?: string | undefined;
+  /** Cancels the download. What has arrived is kept, and the next download continues from there. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called once, before anything large is downloaded. If it throws, nothing is downloaded. */
+  readonly onPlan?: ((plan: DownloadPlan) => void) | undefined;
+  /** Called while files arrive. */
+  readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
 }
 
-/** The storage that models are kept in. */
+/** Where downloaded models are kept, and how much space they take. */
 export interface ModelStorage {
   /** "folder" in Node; "opfs" or "cache" in browsers; "none" where nothing can be kept. */
   readonly kind: "folder" | "opfs" | "cache" | "none";
-  /** A path, or a word for it. */
+  /** The folder's path, or a word for the place. */
   readonly place: string;
   /** Bytes that models take. */
   readonly usedBytes: number;
-  /** Bytes that can still be kept; undefined where nobody tells. */
+  /** Free bytes; undefined where the platform does not say. */
   readonly freeBytes: number | undefined;
 }
 

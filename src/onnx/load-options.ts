@@ -7,10 +7,13 @@ import type { ExternalData } from "./external.js";
 
 /** How to load. */
 export interface LoadOptions {
-  /** Files given by the caller; a plain string is both path and data. They come before those beside the model. */
-  readonly externalData?: readonly (ExternalData | string)[];
-  /** Called as bytes arrive, from 0 to all of them. `total` grows once where weights lie in other files than the model's. */
-  readonly onProgress?: (loaded: number, total: number) => void;
+  /**
+   * Files with weights, given by the caller: `{ path, data }`, or a path. They are used before those next to the model.
+   * @default the files that the model names
+   */
+  readonly externalData?: readonly (ExternalData | string)[] | undefined;
+  /** Called as bytes arrive, from 0 to the total. `total` grows once if the weights are in other files than the model. */
+  readonly onProgress?: ((loaded: number, total: number) => void) | undefined;
 }
 
 /** Their names. */

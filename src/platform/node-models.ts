@@ -26,7 +26,18 @@ export const modelsIn = (folder?: string): Models =>
     (options) => withEnvironment({ ...(folder === undefined ? {} : { cache: folder }), ...options }),
   );
 
-/** Models by name: what the catalogue has, what is kept, and how it is fetched and removed. */
+/**
+ * Models by name: what the catalogue has and what is kept on this machine; how models are downloaded and removed.
+ * @example
+ * ```ts
+ * import { models } from "insitu";
+ *
+ * const small = models.catalogue.filter(({ parameters }) => parameters < 1e9);
+ * console.log(small.map(({ name }) => name));
+ * await models.pull("smollm2-135m", { onProgress: ({ loaded, total }) => console.log(loaded / total) });
+ * console.log(await models.list());
+ * ```
+ */
 export const models: Models = modelsIn();
 
 /** True if a text names a model of the hub, by its short name or in full, and nothing lies at that path. Throws for what is neither. */

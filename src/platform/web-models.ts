@@ -13,7 +13,18 @@ import { droppedTree, type FileTree, isModelFolder, type ModelFolder, treePlatfo
 import { resolveUrl, webPlatform } from "./web.js";
 import { webStore } from "./web-model-store.js";
 
-/** Models by name: what the catalogue has, what is kept for pages of this origin, and how it is fetched and removed. */
+/**
+ * Models by name: what the catalogue has and what is kept on this machine; how models are downloaded and removed.
+ * @example
+ * ```ts
+ * import { models } from "insitu";
+ *
+ * const small = models.catalogue.filter(({ parameters }) => parameters < 1e9);
+ * console.log(small.map(({ name }) => name));
+ * await models.pull("smollm2-135m", { onProgress: ({ loaded, total }) => console.log(loaded / total) });
+ * console.log(await models.list());
+ * ```
+ */
 export const models: Models = modelsOf(webStore, (options) => options);
 
 /** How a model is looked for. */

@@ -9,23 +9,39 @@ export type CacheType = "same" | "int8" | "float8e4m3fn" | "float8e5m2";
 /** How pages are laid out: rows of all heads together, or the rows of each head. */
 export type PageLayout = "Norm" | "NHSD";
 
-/** How a model is turned to pages. */
+/** Options of `pages`. */
 export interface PagesOptions {
-  /** "same" by default. */
-  readonly cacheType?: CacheType;
-  /** "NHSD" by default. */
-  readonly layout?: PageLayout;
-  /** Pages of one head each, with a block table and a length for every key/value head: heads may keep different rows. */
-  readonly perHead?: boolean;
-  /** Adds an input `logit_rows`, which says of which tokens logits are computed, where the model's last product can be told. */
-  readonly logitRows?: boolean;
   /**
-   * Adds an input `query_starts`: batches are packed, sequences of any number of tokens one behind the other, as many samples of one token each. One table
-   * and one length a sequence. With `logitRows`, only where that can be had.
+   * What the pages hold: the model's own type, or 8 bits with a scale for each token and head.
+   * @default "same"
    */
-  readonly packed?: boolean;
-  /** Adds outputs `attention_sums.L`: how much attention each row got in a run. */
-  readonly scores?: boolean;
+  readonly cacheType?: CacheType | undefined;
+  /**
+   * How the rows of a block are laid out.
+   * @default "NHSD"
+   */
+  readonly layout?: PageLayout | undefined;
+  /**
+   * Gives every key/value head a block table and a length of its own, so that heads can keep different rows.
+   * @default false
+   */
+  readonly perHead?: boolean | undefined;
+  /**
+   * Adds an input `logit_rows`: logits are computed for those tokens only.
+   * @default false
+   */
+  readonly logitRows?: boolean | undefined;
+  /**
+   * Adds an input `query_starts`: sequences of any length lie one behind the other in a packed batch, with one table and one length for each sequence.
+   * With `logitRows`, only where that is possible.
+   * @default false
+   */
+  readonly packed?: boolean | undefined;
+  /**
+   * Adds outputs `attention_sums.L`: how much attention each row got in a run.
+   * @default false
+   */
+  readonly scores?: boolean | undefined;
 }
 
 /** The inputs that say where rows are written and read. */

@@ -21,18 +21,33 @@ import { takeShortTables } from "./rotary-tables.js";
 import { takeBranch } from "./take-branch.js";
 import { verify } from "./verify.js";
 
-/** How a model is rewritten. */
+/** Options of `rewrite`. */
 export interface RewriteOptions {
-  /** Rows of the caches; a symbol, `capacity`, when left out. */
-  readonly capacity?: number;
-  /** 24 for all runtimes that have TensorScatter; 25 has windows in Attention itself. */
-  readonly opset?: 24 | 25;
-  /** Keeps the mask of padding, as [batch, capacity]. */
-  readonly keepMask?: boolean;
-  /** Takes the graph with caches of a decoder whose first runs need another one: they are the caller's to make with that. */
-  readonly mayOnlyContinue?: boolean;
-  /** Takes the rotary tables for short texts alone, where there are others for long ones: texts are the caller's to keep short. */
-  readonly shortTexts?: boolean;
+  /**
+   * Rows of the caches.
+   * @default a symbol, `capacity`
+   */
+  readonly capacity?: number | undefined;
+  /**
+   * 24 is for every runtime that has TensorScatter; 25 has sliding windows in Attention itself.
+   * @default 24
+   */
+  readonly opset?: 24 | 25 | undefined;
+  /**
+   * Keeps the padding mask as an input, with the shape [batch, capacity].
+   * @default false
+   */
+  readonly keepMask?: boolean | undefined;
+  /**
+   * Takes the cached branch of a decoder whose first run needs another one. You make the first runs with that other graph.
+   * @default false
+   */
+  readonly mayOnlyContinue?: boolean | undefined;
+  /**
+   * Keeps only the rotary tables for short texts, where the model has others for long ones. You keep texts short.
+   * @default false
+   */
+  readonly shortTexts?: boolean | undefined;
 }
 
 /** Their names. */

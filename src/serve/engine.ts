@@ -79,7 +79,7 @@ export interface EnginePool {
   readonly texts: readonly { readonly id: string; readonly rows: number; readonly blocks: readonly number[] }[];
 }
 
-/** Runs texts. */
+/** What generates completions for a server: takes requests, batches them, reports figures. */
 export interface Engine {
   /** Tokens that a prompt and its text may take together. */
   readonly context: number;
@@ -93,15 +93,15 @@ export interface Engine {
   /** The mean of the last hidden state; undefined where the model does not hand it out. */
   readonly embed?: (tokens: readonly number[], signal?: AbortSignal, asker?: EmbeddingAsker) => Promise<Float32Array>;
   /**
-   * Compiles what the usual runs need before the first text comes: no more is begun after the time, half a minute where left out. Rejects where the model
-   * was lost meanwhile. Left out where nothing is compiled.
+   * Compiles what the usual runs need before the first request, for at most this time (30 seconds by default). Rejects if the model is lost
+   * meanwhile. Absent if there is nothing to compile.
    */
   readonly warm?: (limitMilliseconds?: number) => Promise<void>;
   /** Resolves once no text can be made any more, with why: all texts have failed with it, and what is asked later throws it. Left out where that is not known. */
   readonly lost?: Promise<Error>;
   /** The pool, for a tenant; left out where there is none. */
   readonly pool?: (tenant: string) => EnginePool;
-  /** What /metrics tells of the engine. */
+  /** The engine's figures for /metrics. */
   figures(): EngineFigures;
   /** Takes nothing in any more, and is done when all texts are, or when the time is up: what is left then fails with "closed". */
   drain(limitMilliseconds: number): Promise<void>;

@@ -16,26 +16,41 @@ import type { Engine } from "./engine.js";
 import type { PrefixStore } from "./running/prefix-store.js";
 import type { RequestLimits } from "./wire/limits.js";
 
-/** Bounds on what one client can take. */
+/** Limits on what one request and one client can take. */
 export interface ServerLimits extends RequestLimits {
-  /** Bytes of a request's body. */
+  /**
+   * The most bytes in the body of a request.
+   * @default 4 MiB
+   */
   readonly bodyBytes: number;
-  /** Requests that one key, or everybody where there are none, may have open at a time: those whose bodies are there. */
+  /**
+   * The most requests that one API key may have open at a time (all clients together if there are no keys).
+   * @default 256
+   */
   readonly openRequests: number;
-  /** Bytes that may wait for a reader that reads nothing for a time; then its stream ends, and says so. */
+  /**
+   * How many bytes of a stream may wait for a client that does not read; then the stream ends with an error.
+   * @default 256 KiB
+   */
   readonly waitingBytes: number;
-  /** Seconds that a request may take. */
+  /**
+   * The most seconds that a request may take.
+   * @default 600
+   */
   readonly seconds: number;
 }
 
-/** A model that a server may load. */
+/** A model that a server loads when a request names it. */
 export interface ModelSource {
-  /** Its name in requests. */
+  /** The model's name in requests. */
   readonly name: string;
-  /** Loads it; `memoryLimit` are the bytes that it may take, where there is a bound. What it gives is the server's to release. */
+  /** Loads the model. `memoryLimit` is how many bytes it may take. The server releases what this returns. */
   readonly load: (memoryLimit?: number) => Promise<LanguageModel>;
-  /** True loads it when the server begins, and never lets go of it. */
-  readonly pinned?: boolean;
+  /**
+   * True loads the model when the server starts, and never unloads it.
+   * @default false
+   */
+  readonly pinned?: boolean | undefined;
 }
 
 /** What happened to one request: one line of a log. Prompts are there only where they were asked for. */
@@ -72,46 +87,91 @@ export interface LogEntry {
   readonly prompt?: unknown;
 }
 
-/** How a server is made. */
+/** Options of `createServer`. */
 export interface ServerOptions {
-  /** The model's name in requests and in /v1/models; "insitu" where left out. */
-  readonly model?: string;
-  /** Keys that clients must show; where there are none, everybody may ask. */
-  readonly apiKeys?: readonly string[];
-  /** Pages of these origins may ask; "*" for all. None where left out. */
-  readonly cors?: string | readonly string[];
-  /** Names that requests may have the server by; any where left out. Keeps pages from reaching it under a name of their own. */
-  readonly hosts?: readonly string[];
-  /** "vllm" also tells what routers read under the names of vLLM. */
-  readonly metricsDialect?: "insitu" | "vllm";
-  /** What one request may ask for; `ServerLimits` has the defaults. */
-  readonly limits?: Partial<ServerLimits>;
-  /** Hears of every request once it is over. */
-  readonly log?: (entry: LogEntry) => void;
-  /** True puts prompts into the log. */
-  readonly logPrompts?: boolean;
-  /** Texts that may wait; 256 where left out. */
-  readonly maxQueue?: number;
-  /** Texts that are made at a time, where the model was loaded with cache: "paged"; 16 where left out, and 64 on a GPU. */
-  readonly maxRunning?: number;
-  /** True shares beginnings of texts between keys: who asks can tell by the time of an answer what others asked before. */
-  readonly sharePrefixes?: boolean;
-  /** Where beginnings of texts are kept that outlive the server, on pages. */
-  readonly prefixes?: PrefixStore | Promise<PrefixStore>;
-  /** Makes what runs the texts, in place of the server's own. */
-  readonly engine?: (lm: LanguageModel) => Engine | Promise<Engine>;
-  /** Loads the model again once it was lost with its GPU: it is the server's to release. Where left out, all requests are refused from then on. */
-  readonly reload?: () => Promise<LanguageModel>;
-  /** Hears in a sentence when the model was lost, and when it is there again. */
-  readonly tell?: (line: string) => void;
-  /** Embedding models and cross encoders by their names, for /v1/embeddings and /v1/rerank; they are their owner's to release. */
-  readonly embedders?: Readonly<Record<string, TextEmbedder>>;
-  /** Other names of models, such as `{ "gpt-4o": "qwen3-0.6b" }`: for programs whose names are fixed. */
-  readonly aliases?: Readonly<Record<string, string>>;
-  /** Bytes that all models that are loaded may take together, where there are several; no bound where left out. */
-  readonly memory?: number;
-  /** Seconds that a model stays loaded which nobody asks, where there are several; as long as there is room where left out. */
-  readonly keepAlive?: number;
+  /**
+   * The model's name in requests and in /v1/models.
+   * @default "insitu"
+   */
+  readonly model?: string | undefined;
+  /**
+   * API keys that clients must send; at least 8 characters each.
+   * @default [], which lets everybody in
+   */
+  readonly apiKeys?: readonly string[] | undefined;
+  /**
+   * Origins whose web pages may call the server; "*" for all.
+   * @default []
+   */
+  readonly cors?: string | readonly string[] | undefined;
+  /**
+   * Host names that requests may use. Protects against DNS rebinding.
+   * @default any
+   */
+  readonly hosts?: readonly string[] | undefined;
+  /**
+   * "vllm" also reports metrics under vLLM's names, for routers that read those.
+   * @default "insitu"
+   */
+  readonly metricsDialect?: "insitu" | "vllm" | undefined;
+  /**
+   * Limits on one request and one client, where they differ from the defaults of `ServerLimits`.
+   * @default {}
+   */
+  readonly limits?: Partial<ServerLimits> | undefined;
+  /** Called with one entry for each request, once it is over. */
+  readonly log?: ((entry: LogEntry) => void) | undefined;
+  /**
+   * True puts prompts into the log.
+   * @default false
+   */
+  readonly logPrompts?: boolean | undefined;
+  /**
+   * How many completions may wait for their turn.
+   * @default 256
+   */
+  readonly maxQueue?: number | undefined;
+  /**
+   * Continuous batching: how many completions are generated at the same time, for a model loaded with `cache: "paged"`.
+   * @default 16, and 64 on a GPU
+   */
+  readonly maxRunning?: number | undefined;
+  /**
+   * True shares the prefix cache between API keys. Response times then reveal what others asked before.
+   * @default false
+   */
+  readonly sharePrefixes?: boolean | undefined;
+  /** A store that keeps the prefix cache beyond the life of the server, for a model loaded with `cache: "paged"`. */
+  readonly prefixes?: PrefixStore | Promise<PrefixStore> | undefined;
+  /**
+   * Makes the engine that generates completions.
+   * @default the server's own
+   */
+  readonly engine?: ((lm: LanguageModel) => Engine | Promise<Engine>) | undefined;
+  /** Loads the model again after its GPU was lost. The server releases what this returns. Without it, all further requests are refused. */
+  readonly reload?: (() => Promise<LanguageModel>) | undefined;
+  /** Called with a sentence when the model is lost, and when it is back. */
+  readonly tell?: ((line: string) => void) | undefined;
+  /**
+   * Embedding models and rerankers by name, for /v1/embeddings and /v1/rerank. You release them.
+   * @default {}
+   */
+  readonly embedders?: Readonly<Record<string, TextEmbedder>> | undefined;
+  /**
+   * Other names for models, such as `{ "gpt-4o": "qwen3-0.6b" }`, for programs whose model names are fixed.
+   * @default {}
+   */
+  readonly aliases?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The most bytes that all loaded models may take together, where the server has several.
+   * @default no limit
+   */
+  readonly memory?: number | undefined;
+  /**
+   * Seconds after which a model without requests is unloaded, where the server has several.
+   * @default no limit
+   */
+  readonly keepAlive?: number | undefined;
 }
 
 /** Options without gaps. */

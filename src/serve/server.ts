@@ -69,7 +69,24 @@ interface Env {
 }
 type Asked = Context<Env>;
 
-/** Makes a server of a model, or of one that is still being loaded; or of several, which it loads when they are asked for and lets go of. */
+/**
+ * Makes an OpenAI-compatible server: a `fetch` handler for one model, or for several that are loaded when requests name them.
+ * @throws InsituError `invalid-argument` for invalid options.
+ * @example
+ * ```ts
+ * import { CausalLM } from "insitu";
+ * import { createServer } from "insitu/serve";
+ *
+ * const lm = await CausalLM.load(undefined, { cache: "paged" });
+ * const server = createServer(lm, { model: "tales" });
+ * const body = JSON.stringify({ model: "tales", messages: [{ role: "user", content: "Hello" }] });
+ * const headers = { "content-type": "application/json" };
+ * const url = "http://localhost/v1/chat/completions";
+ * const response = await server.fetch(new Request(url, { method: "POST", headers, body }));
+ * console.log(await response.json());
+ * await server.close();
+ * ```
+ */
 export function createServer(
   models: LanguageModel | Promise<LanguageModel> | readonly ModelSource[],
   options?: ServerOptions,

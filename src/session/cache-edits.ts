@@ -33,13 +33,19 @@ export type EditAttribute = number | boolean | string | readonly number[] | read
 
 /** An operator that updates a cache, and what it is given beside it. */
 export interface CacheEdit {
-  /** ONNX's name; of the newest version. */
+  /** The operator's name in ONNX, of the newest version. */
   readonly operator: string;
-  /** The operator's domain; ONNX's own where left out. */
-  readonly domain?: string;
-  /** The operator's attributes, by ONNX's names. */
-  readonly attributes?: Readonly<Record<string, EditAttribute>>;
-  /** The other operands, by ONNX's names. */
+  /**
+   * The operator's domain.
+   * @default ONNX's own
+   */
+  readonly domain?: string | undefined;
+  /**
+   * The operator's attributes, by ONNX's names.
+   * @default {}
+   */
+  readonly attributes?: Readonly<Record<string, EditAttribute>> | undefined;
+  /** The other inputs of the operator, by ONNX's names. */
   readonly inputs: Readonly<Record<string, Tensor>>;
 }
 

@@ -14,14 +14,23 @@ import { elementCount } from "../tensor/view.js";
 import { type CacheShape, cacheShape, Holding } from "./holding.js";
 import { sizeText } from "./memory-limit.js";
 
-/** How a state is shaped. */
+/** Options of `session.createState`: the sizes of the caches. */
 export interface StateOptions {
-  /** Sizes by symbol; `batch` and `capacity` are always understood. A list is a full shape for the input of that name. */
-  readonly dims?: Readonly<Record<string, number | readonly number[]>>;
-  /** Full shapes by input name. */
-  readonly shapes?: Readonly<Record<string, readonly number[]>>;
-  /** The output that becomes each input's next content, by input name: where several could, or where nothing but you knows. */
-  readonly pairs?: PairNames;
+  /**
+   * Sizes by the model's own symbols, such as `{ batch: 1, capacity: 2048 }`. A list is the full shape of the input of that name.
+   * @default `{ batch: 1 }`; the capacity where the model fixes it
+   */
+  readonly dims?: Readonly<Record<string, number | readonly number[]>> | undefined;
+  /**
+   * Full shapes by input name.
+   * @default {}
+   */
+  readonly shapes?: Readonly<Record<string, readonly number[]>> | undefined;
+  /**
+   * Which output becomes which input's next content, by input name: needed where several could, or where names say nothing.
+   * @default those of the session
+   */
+  readonly pairs?: PairNames | undefined;
 }
 
 /** Their names. */

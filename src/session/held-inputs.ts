@@ -3,9 +3,9 @@ import type { Pair, PairKind } from "../plan/pairs.js";
 
 /** An input that states hold between runs. */
 export interface HeldInput {
-  /** The input. */
+  /** The name of the input. */
   readonly input: string;
-  /** The output that becomes its next content. */
+  /** The name of the output that becomes its next content. */
   readonly output: string;
   /** `update`: it keeps its shape and is partly written. `grow`, `append`: it gets longer, within a reserve or joined anew. */
   readonly kind: PairKind;

@@ -25,34 +25,37 @@ export type ExecutionProvider =
 
 /** Options of a session that change nothing here. */
 export interface IgnoredSessionOptions {
-  /** onnxruntime's: checked, and without effect. */
-  readonly interOpNumThreads?: number;
-  /** onnxruntime's: checked, and without effect. */
-  readonly freeDimensionOverrides?: Readonly<Record<string, number>>;
-  /** onnxruntime's: checked, and without effect. */
-  readonly enableCpuMemArena?: boolean;
-  /** onnxruntime's: checked, and without effect. */
-  readonly enableMemPattern?: boolean;
-  /** onnxruntime's: checked, and without effect. */
-  readonly executionMode?: "sequential" | "parallel";
-  /** onnxruntime's: checked, and without effect. */
-  readonly optimizedModelFilePath?: string;
-  /** onnxruntime's: checked, and without effect. */
-  readonly enableProfiling?: boolean;
-  /** onnxruntime's: checked, and without effect. */
-  readonly profileFilePrefix?: string;
-  /** onnxruntime's: checked, and without effect. */
-  readonly logId?: string;
-  /** onnxruntime's: checked, and without effect. */
-  readonly logSeverityLevel?: 0 | 1 | 2 | 3 | 4;
-  /** onnxruntime's: checked, and without effect. */
-  readonly logVerbosityLevel?: number;
-  /** Outputs for which it is "gpu-buffer" stay on the device, where the session has one. */
-  readonly preferredOutputLocation?: DataLocation | Readonly<Record<string, DataLocation>>;
-  /** onnxruntime's: checked, and without effect. */
-  readonly enableGraphCapture?: boolean;
-  /** onnxruntime's: checked, and without effect. */
-  readonly extra?: Record<string, unknown>;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly interOpNumThreads?: number | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly freeDimensionOverrides?: Readonly<Record<string, number>> | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly enableCpuMemArena?: boolean | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly enableMemPattern?: boolean | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly executionMode?: "sequential" | "parallel" | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly optimizedModelFilePath?: string | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly enableProfiling?: boolean | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly profileFilePrefix?: string | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly logId?: string | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly logSeverityLevel?: 0 | 1 | 2 | 3 | 4 | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly logVerbosityLevel?: number | undefined;
+  /**
+   * Outputs for which this is "gpu-buffer" stay on the GPU.
+   * @default "cpu"
+   */
+  readonly preferredOutputLocation?: DataLocation | Readonly<Record<string, DataLocation>> | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly enableGraphCapture?: boolean | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly extra?: Record<string, unknown> | undefined;
 }
 
 /** Their names. */
@@ -75,16 +78,19 @@ export const ignoredSessionOptionNames: OptionNames<IgnoredSessionOptions> = {
 
 /** onnxruntime's options of a run. */
 export interface OnnxruntimeRunOptions {
-  /** onnxruntime's: checked, and without effect. */
-  readonly logSeverityLevel?: 0 | 1 | 2 | 3 | 4;
-  /** onnxruntime's: checked, and without effect. */
-  readonly logVerbosityLevel?: number;
-  /** True refuses the run: there is none under way that it could end. */
-  readonly terminate?: boolean;
-  /** onnxruntime's: checked, and without effect. */
-  readonly tag?: string;
-  /** onnxruntime's: checked, and without effect. */
-  readonly extra?: Record<string, unknown>;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly logSeverityLevel?: 0 | 1 | 2 | 3 | 4 | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly logVerbosityLevel?: number | undefined;
+  /**
+   * True throws before the run begins.
+   * @default false
+   */
+  readonly terminate?: boolean | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly tag?: string | undefined;
+  /** Part of onnxruntime's options: checked, without effect. */
+  readonly extra?: Record<string, unknown> | undefined;
 }
 
 /** Their names. */

@@ -1,5 +1,5 @@
 /** The options of `InferenceSession.create`, insitu's own and onnxruntime's, read into one form. */
-import { type BackendChoice, type FallbackPolicy, mostThreads } from "../backends/backend.js";
+import { type BackendChoice, type BackendName, type FallbackPolicy, mostThreads } from "../backends/backend.js";
 import { type BackendSettings, backendSettingNames } from "../backends/settings.js";
 import { checkCallback, checkFlag, choiceOf, numberError, objectOf, optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
@@ -20,51 +20,84 @@ import {
 
 export type { InPlacePolicy } from "../plan/plan.js";
 
-/** When a decoder whose caches grow is rewritten: where it is understood (`explain` tells why not), always or not at all. */
+/** When a decoder whose caches grow is rewritten: "auto" where it is understood (`explain` says why not), "require" or throw, "never". */
 export type RewritePolicy = "auto" | "require" | "never";
 
 /** What becomes of presents in runs without a state: kept inside where that changes no result (`explain` tells why not), or copied. */
 type PresentsPolicy = "keep" | "copy";
 
-/** How a session is made. Options of onnxruntime that insitu has no use for are checked and ignored. */
+/** Options of `InferenceSession.create`. Options of onnxruntime that insitu does not need are checked and ignored. */
 export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSessionOptions {
-  /** The name of a backend, or "auto" for the fastest that is there and can hold the model; "wasm" when left out. */
-  readonly backend?: string;
-  /** What becomes of operators that a device has no kernel for: "host", the default, computes them there and tells it, "never" refuses. */
-  readonly fallback?: FallbackPolicy;
-  /** "prefer" writes caches in place where that is proved and copies where not, which `explain` tells; "require" refuses to copy; "never" always copies. */
-  readonly inPlace?: InPlacePolicy;
-  /** Threads in all, at most 64; what the machine has when left out, or 0. Those beside the calling one are workers that all sessions share. */
-  readonly threads?: number;
-  /** The output that becomes each input's next content in a state, by input name; `createState` may name others. */
-  readonly pairs?: PairNames;
-  /** Rewrites a decoder whose caches grow, as `insitu rewrite` does: inputs are then those of the rewritten model. "never" by default. */
-  readonly rewrite?: RewritePolicy;
   /**
-   * For decoders that are fed each run's presents as the next run's pasts: "keep" leaves them inside, so that such a run goes on in place, and
-   * brings a present out when it is read, where that changes no result. "keep" by default; "copy" makes presents results like others.
+   * What computes: "wasm" (CPU), "webgpu" (GPU), "reference" (slow, for comparison), or "auto" for the fastest that is available and can hold the model.
+   * @default "wasm"
    */
-  readonly presents?: PresentsPolicy;
-  /** A step from model to model before anything else is done with it: `pages()` is one. It is told what the model is to run on. */
-  readonly change?: (model: Model, on: { readonly isDevice: boolean }) => Model | Promise<Model>;
+  readonly backend?: BackendName | "auto" | undefined;
   /**
-   * Allows the next best choice where the backend cannot have what it needs (one thread where workers are refused; where the backend itself cannot run WASM in
-   * place of WebGPU, else the reference backend, which is slow), and hears which it was and why. Without it, creating the session fails.
+   * What happens to operators that the GPU has no kernel for: "host" computes them on the CPU, which `explain` reports; "never" throws.
+   * @default "host"
    */
-  readonly onFallback?: (message: string) => void;
+  readonly fallback?: FallbackPolicy | undefined;
   /**
-   * True computes a row of a product, or a query of an attention, alike whatever other rows a run has: what a text comes to does not depend on
-   * the texts beside it. Few rows at a time take longer then.
+   * "prefer" updates caches in place where that is proved safe and copies otherwise, which `explain` reports; "require" throws instead of copying;
+   * "never" always copies.
+   * @default "prefer"
    */
-  readonly batchInvariant?: boolean;
-  /** The most bytes that weights and a state may take together; what the machine has when left out. */
-  readonly memoryLimit?: number;
-  /** onnxruntime's name for `backend`, tried in order: "cpu" is the default backend. Unknown ones are passed over if a known one follows. */
-  readonly executionProviders?: readonly ExecutionProvider[];
-  /** onnxruntime's name for `threads`. */
-  readonly intraOpNumThreads?: number;
-  /** "disabled" runs the graph as the file has it, "basic" without what is redundant, the others with fused operators. */
-  readonly graphOptimizationLevel?: "disabled" | "basic" | "extended" | "layout" | "all";
+  readonly inPlace?: InPlacePolicy | undefined;
+  /**
+   * Threads in all, from 1 to 64, or 0 for the default. Workers are shared by all sessions.
+   * @default as many as the machine has
+   */
+  readonly threads?: number | undefined;
+  /**
+   * Which output becomes which input's next content in a state, by input name. `createState` can override it.
+   * @default found by the graph and by names
+   */
+  readonly pairs?: PairNames | undefined;
+  /**
+   * Rewrites a decoder whose caches grow into one that writes them in place, as `insitu rewrite` does. The session's inputs are then those of the
+   * rewritten model.
+   * @default "never"; "auto" for `CausalLM.load`
+   */
+  readonly rewrite?: RewritePolicy | undefined;
+  /**
+   * For programs that feed each run's presents as the next run's pasts: "keep" leaves them inside the session and updates them in place, and copies a
+   * present out only when it is read; "copy" returns them like any other output.
+   * @default "keep"
+   */
+  readonly presents?: PresentsPolicy | undefined;
+  /** A function that changes the model before anything else happens, such as `pages()`. It is told whether the model runs on a device. */
+  readonly change?: ((model: Model, on: { readonly isDevice: boolean }) => Model | Promise<Model>) | undefined;
+  /**
+   * Allows the next best choice where something is not available (one thread instead of workers, WASM instead of WebGPU), and is told what it was and
+   * why. Without it, creating the session throws.
+   */
+  readonly onFallback?: ((message: string) => void) | undefined;
+  /**
+   * Computes each row the same way whatever else is in the batch, so that results do not depend on other texts. Small batches get slower.
+   * @default false
+   */
+  readonly batchInvariant?: boolean | undefined;
+  /**
+   * The most bytes that weights and a state may take together.
+   * @default what the machine has
+   */
+  readonly memoryLimit?: number | undefined;
+  /**
+   * onnxruntime's name for `backend`, tried in order; "cpu" is the default backend. Unknown names are skipped if a known one follows.
+   * @default ["cpu"]
+   */
+  readonly executionProviders?: readonly ExecutionProvider[] | undefined;
+  /**
+   * onnxruntime's name for `threads`.
+   * @default as many as the machine has
+   */
+  readonly intraOpNumThreads?: number | undefined;
+  /**
+   * "disabled" runs the graph as it is in the file, "basic" removes what is redundant, the others also fuse operators.
+   * @default "all"
+   */
+  readonly graphOptimizationLevel?: "disabled" | "basic" | "extended" | "layout" | "all" | undefined;
 }
 
 /** Names that are insitu's alone: whoever says one of them knows what it talks to. */

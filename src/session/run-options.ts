@@ -6,10 +6,10 @@ import { valueText } from "../base/value-text.js";
 import { checkRunOptions, type OnnxruntimeRunOptions, onnxruntimeRunOptionNames } from "./onnxruntime-options.js";
 import { State } from "./state.js";
 
-/** Options of one run. */
+/** Options of `session.run`. */
 export interface RunOptions extends OnnxruntimeRunOptions {
-  /** Past inputs come from this state, present outputs stay in it. */
-  readonly state?: State;
+  /** The state that holds the caches: past inputs come from it, present outputs stay in it. */
+  readonly state?: State | undefined;
 }
 
 const runOptionNames: OptionNames<RunOptions> = { ...onnxruntimeRunOptionNames, state: true };

@@ -113,7 +113,7 @@ export class Session {
     this.heldInputs = heldInputsOf(parts.pairings.own.stateful.plan.pairs);
   }
 
-  /** True for what `create` made. */
+  /** True for a session that `create` made. */
   static isSession(value: unknown): value is Session {
     return typeof value === "object" && value !== null && #parts in value;
   }
@@ -155,7 +155,22 @@ export class Session {
     throw new InsituError("internal", "there is no backend to try");
   }
 
-  /** Computes outputs from feeds. The second argument is the options where it names no output. */
+  /**
+   * Runs the model: computes outputs from inputs. With `{ state }`, past inputs come from the state, and presents stay in it.
+   * @throws InsituError `invalid-feed`, `type-mismatch` or `shape-mismatch` for inputs that do not fit; `invalid-state` for a state that is in use.
+   * @example
+   * ```ts
+   * import { InferenceSession, Tensor } from "insitu";
+   *
+   * const session = await InferenceSession.create("decoder.onnx", { inPlace: "require" });
+   * const state = session.createState({ dims: { batch: 1, capacity: 64 } });
+   * const input_ids = new Tensor("int64", [7n, 21n, 3n], [1, 3]);
+   * const position_ids = new Tensor("int64", [0n, 1n, 2n], [1, 3]);
+   * const { logits } = await session.run({ input_ids, position_ids }, { state }); // prefill: three rows written in place
+   * console.log(logits.dims);
+   * await session.release();
+   * ```
+   */
   async run(feeds: Feeds, fetches?: Fetches | RunOptions, options?: RunOptions): Promise<Record<string, Tensor>> {
     const { parts, wanted, state } = this.#asked(fetches, options);
     this.#unfinished.begin();
@@ -238,7 +253,19 @@ export class Session {
     return { parts, wanted, state };
   }
 
-  /** A new state: the model's caches, empty, of the sizes given. */
+  /**
+   * Makes a state: the model's caches, empty, with the given sizes.
+   * @throws InsituError `invalid-argument` if a size is missing, `invalid-state` if the model has no caches, `out-of-memory`.
+   * @example
+   * ```ts
+   * import { InferenceSession } from "insitu";
+   *
+   * const session = await InferenceSession.create("decoder.onnx");
+   * const state = session.createState({ dims: { batch: 1, capacity: 2048 } });
+   * console.log(state.names, state.byteLength);
+   * await session.release();
+   * ```
+   */
   createState(given?: StateOptions): State {
     const parts = this.#live();
     const options = optionsOf<StateOptions>("the options of a state", given, stateOptionNames);
@@ -250,7 +277,7 @@ export class Session {
     return new State(parts, pairing, holdings, new Array<number>(batch).fill(0));
   }
 
-  /** The plan for runs with a state: as text, or as JSON for tools. */
+  /** Explains the plan for runs with a state: each cache, in place or copied, and why. As text, or as JSON for tools. */
   explain(): string;
   explain(options: { readonly json: true }): SessionExplanation;
   explain(options?: { readonly json?: boolean }): string | SessionExplanation {

@@ -3,7 +3,7 @@ import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import { lentTensor, type Tensor } from "../tensor/tensor.js";
 import { type TensorLike, tensorOf } from "../tensor/tensor-like.js";
-import type { CacheEdit, CacheEdits, EditedCache } from "./cache-edits.js";
+import type { CacheEdit, EditedCache } from "./cache-edits.js";
 import { Checkpoint, isWithoutRows } from "./checkpoint.js";
 import { HeldCache } from "./held-cache.js";
 import type { Holding } from "./holding.js";
@@ -12,36 +12,28 @@ import type { Pairing } from "./pairing.js";
 import { readSaved } from "./read-saved-state.js";
 import { writeSaved } from "./saved-state.js";
 import { copyPart, readParts, writeParts } from "./state-parts.js";
+import { dropped, type StateOwner, type StateStatistics } from "./state-owner.js";
 import type { Outcome } from "./stateful-run.js";
 import { RowMarks } from "./written-rows.js";
 
-/** What happened to a state's bytes so far. */
-export interface StateStatistics {
-  /** Runs that used the state. */
-  readonly runs: number;
-  /** Bytes moved because a reserve had to grow, a fork was written, or an update could not be done in place. */
-  readonly movedBytes: number;
-}
-
-/** The session behind a state, as far as the state knows it. */
-interface StateOwner {
-  readonly released: boolean;
-  /** Runs operators on caches. */
-  readonly edits: CacheEdits;
-}
-
-/** Gives back the memory of states that were dropped without `release`; that of a session that was released is gone already. */
-const dropped = new FinalizationRegistry<readonly [StateOwner, readonly Holding[]]>(([owner, holdings]) => {
-  for (const holding of owner.released ? [] : holdings) {
-    try {
-      holding.release();
-    } catch {
-      // No memory for a copy that a fork needs: it stays where it is, and there is nobody to tell.
-    }
-  }
-});
-
-/** The caches of one conversation. Made by `session.createState`. */
+/**
+ * The caches of one conversation or batch, which runs update in place. `session.createState` makes one.
+ * @example
+ * ```ts
+ * import { InferenceSession, Tensor } from "insitu";
+ *
+ * const session = await InferenceSession.create("decoder.onnx", { inPlace: "require" });
+ * const state = session.createState({ dims: { batch: 1, capacity: 64 } });
+ * const input_ids = new Tensor("int64", [7n, 21n, 3n], [1, 3]);
+ * const position_ids = new Tensor("int64", [0n, 1n, 2n], [1, 3]);
+ * const { logits } = await session.run({ input_ids, position_ids }, { state }); // prefill: three rows written in place
+ * state.rewind(2); // forget the last token
+ * const branch = state.fork(); // shares memory until one of the two is written
+ * await branch.restore(await state.save()); // bytes, in the layout of safetensors
+ * console.log(logits.dims, state.lengths);
+ * await session.release();
+ * ```
+ */
 export class State {
   readonly #holdings: ReadonlyMap<string, Holding>;
   readonly #owner: StateOwner;
@@ -81,12 +73,12 @@ export class State {
     return typeof value === "object" && value !== null && #holdings in value;
   }
 
-  /** The inputs that the state holds. */
+  /** The names of the inputs that the state holds. */
   get names(): readonly string[] {
     return [...this.#holdings.keys()];
   }
 
-  /** Valid rows per sample. */
+  /** How many rows (tokens) are valid, for each sample of the batch. */
   get lengths(): readonly number[] {
     return this.#lengths;
   }
@@ -101,20 +93,19 @@ export class State {
     return ![...this.#holdings.values()].some(isWithoutRows);
   }
 
-  /** Bytes of all caches in their full capacity. */
+  /** Size of all caches at full capacity, in bytes. */
   get byteLength(): number {
     return [...this.#holdings.values()].reduce((sum, holding) => sum + holding.buffer.byteLength, 0);
   }
 
-  /** How many runs used it, and how many bytes had to be moved. */
+  /** How many runs used the state, and how many bytes had to be copied. */
   get statistics(): StateStatistics {
     return { runs: this.#runs, movedBytes: this.#movedBytes };
   }
 
   /**
-   * A cache in its full capacity: a live view, no copy. The tensor shows each run's writes until a reserve grows; it cannot be used once the
-   * state or the session was released. An array that its `data` gave stays what it was: its memory goes to nobody else while it is held.
-   * On a device that cannot be looked into, `getData()` gives a copy.
+   * A cache at full capacity, as a live view without a copy. The tensor shows what each run writes, until a reserve has to grow. It cannot
+   * be used once the state or the session is released; an array that its `data` returned stays valid. On a GPU, `getData()` gives a copy.
    */
   get(name: string): Tensor {
     const check = (): void => {
@@ -140,7 +131,10 @@ export class State {
     if (holding.grows) this.#lengths = this.#lengths.map(() => holding.length);
   }
 
-  /** Forgets everything after `length` rows, in all samples or one length for each. What was forgotten is overwritten by the next run. */
+  /**
+   * Forgets everything after `length` rows, in all samples, or with one length for each. The next run overwrites what was forgotten.
+   * @throws InsituError `invalid-argument` for a length beyond the valid rows; `invalid-state` while a run uses the state.
+   */
   rewind(length: number | readonly number[]): void {
     this.#idle();
     if (typeof length !== "number" && !Array.isArray(length))
@@ -255,7 +249,7 @@ export class State {
     this.#movedBytes += writeParts(this.#named(names), parts, bytes);
   }
 
-  /** A second state with the same contents; bytes are copied when one of the two is written. */
+  /** Makes a second state with the same contents. Bytes are copied only when one of the two is written. */
   fork(): State {
     this.#idle();
     return new State(
@@ -268,8 +262,8 @@ export class State {
   }
 
   /**
-   * The state as bytes, in safetensors' layout: as it is when this is called. Of a cache that fills up from the front, the rows that were
-   * written, not its capacity; every other is saved whole.
+   * Saves the state as bytes, in the layout of safetensors. Only rows that were written are saved, not the whole capacity.
+   * @throws InsituError `invalid-state` while a run uses the state.
    */
   async save(): Promise<Uint8Array> {
     this.#idle();
@@ -283,8 +277,8 @@ export class State {
   }
 
   /**
-   * Takes over saved contents, also of a state of another capacity where this one has room for its rows. Rejects, with nothing changed, where
-   * they are not whole or do not fit.
+   * Restores what `save` saved, also from a state of another capacity if there is room for its rows.
+   * @throws InsituError `invalid-state`, with nothing changed, for bytes that are damaged or do not fit.
    */
   async restore(bytes: Uint8Array): Promise<void> {
     this.#waiting();
@@ -345,7 +339,7 @@ export class State {
     this.#movedBytes += outcome.movedBytes;
   }
 
-  /** Gives the memory back; the state cannot be used afterwards. */
+  /** Frees the memory. The state cannot be used afterwards. */
   release(): void {
     if (this.#released) return;
     if (!this.#owner.released) this.#waiting();

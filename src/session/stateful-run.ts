@@ -23,7 +23,7 @@ type Results = Record<string, Tensor>;
 
 /** A run that was begun: the state is free for the next, whose results come after these. */
 export interface StartedRun {
-  /** Rejects where the run fails after it was begun: its state is lost then. Nobody has to wait for it. */
+  /** The results. Rejects if the run fails after it began; its state is lost then. It need not be awaited. */
   readonly results: Promise<Results>;
 }
 

@@ -57,16 +57,16 @@ export interface ElementTypeMap {
 
 /** The ways to make a tensor that onnxruntime-common has; all but the last are refused. */
 export interface TensorFactory {
-  /** Refused, with the way out. */
+  /** Part of onnxruntime's interface. Throws, and says what to use instead. */
   fromImage(image: unknown, options?: object): Promise<TypedTensor<"float32"> | TypedTensor<"uint8">>;
-  /** Refused, with the way out. */
+  /** Part of onnxruntime's interface. Throws, and says what to use instead. */
   fromTexture(texture: unknown, options: object): TypedTensor<"float32">;
-  /** Refused, with the way out. */
+  /** Part of onnxruntime's interface. Throws, and says what to use instead. */
   fromGpuBuffer<T extends AnyElementType = "float32">(
     buffer: unknown,
     options: { readonly dataType?: T; readonly dims: readonly number[] },
   ): TypedTensor<T>;
-  /** Refused, with the way out. */
+  /** Part of onnxruntime's interface. Throws, and says what to use instead. */
   fromMLTensor<T extends AnyElementType = "float32">(
     tensor: unknown,
     options: { readonly dataType?: T; readonly dims: readonly number[] },

@@ -55,13 +55,13 @@ export interface Tensor<T extends ElementType = ElementType> {
   dispose(): void;
   /** onnxruntime's, all refused with the way out: a tensor of insitu's is no picture, and hands out no memory of a device. */
   readonly texture: DeviceTypes["texture"];
-  /** onnxruntime's, refused. */
+  /** Part of onnxruntime's interface. Throws: insitu's tensors have no such form. */
   readonly gpuBuffer: DeviceTypes["gpuBuffer"];
-  /** onnxruntime's, refused. */
+  /** Part of onnxruntime's interface. Throws: insitu's tensors have no such form. */
   readonly mlTensor: DeviceTypes["mlTensor"];
-  /** onnxruntime's, refused. */
+  /** Part of onnxruntime's interface. Throws: insitu's tensors have no such form. */
   toDataURL(options?: object): string;
-  /** onnxruntime's, refused. */
+  /** Part of onnxruntime's interface. Throws: insitu's tensors have no such form. */
   toImageData(options?: object): DeviceTypes["imageData"];
   /** The same data under other dims of the same size. */
   reshape(dims: readonly number[]): Tensor<T>;

@@ -70,7 +70,7 @@ export class RemoteModel {
     return this.#facts.vocabulary;
   }
 
-  /** config.json. */
+  /** The contents of the model's config.json. */
   get config(): Readonly<Record<string, unknown>> {
     return this.#facts.config;
   }

@@ -5,9 +5,12 @@ import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 
 const contentTypes: Readonly<Record<string, string>> = {
+  ".css": "text/css",
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript; charset=utf-8",
   ".json": "application/json",
+  ".png": "image/png",
+  ".svg": "image/svg+xml",
   ".wasm": "application/wasm",
 };
 

@@ -28,7 +28,7 @@ test("it tells of the names that users rely on, with their members, and of nothi
     "`generate(prompt: Prompt, ",
     "`createState(",
     "`rewind(length: number",
-    "`readonly maxTokens?: number`",
+    "`readonly maxTokens?: number | undefined`",
   ])
     expect(text).toContain(`\n- ${member}`);
   expect(text).not.toMatch(/: For [a-z]+:/);

@@ -150,7 +150,7 @@ test("pages of other blocks, of another pool, or with no room for them", async (
   for (const model of [lm, other, small, short]) await model.release();
 });
 
-test.each(["wasm", ...(noWebgpu === undefined ? ["webgpu"] : [])])(
+test.each(["wasm", ...(noWebgpu === undefined ? (["webgpu"] as const) : [])] as const)(
   "bytes are those of what was read, not of the context, and another process goes on from them: %s",
   async (backend) => {
     const load = (context: number): Promise<CausalLM> => CausalLM.load(folders.op24.path, { backend, context });

@@ -25,42 +25,43 @@ for (const [at, model] of exportedDecoders.entries()) {
   // On a GPU in the soak: shaders for every shape take long to compile where a program plays the GPU.
   const onGpu = noWebgpu === undefined && soak;
   const isThorough = soak || at % 4 === 0;
-  describe.each([...(isThorough ? ["reference"] : []), "wasm", ...(onGpu ? ["webgpu"] : [])])(
-    `${model} on %s`,
-    async (backend) => {
-      const session = await InferenceSession.create(exportedBytes(model), { backend, threads: isThorough ? 2 : 1 });
-      const pasts = session.inputNames.filter((name) => name.startsWith("past_key_values"));
-      for (const run of runs) {
-        test(`${run}: every step's outputs`, async () => {
-          let carried: Record<string, Tensor> | undefined;
-          let compared = 0;
-          for (let number = 0; ; number++) {
-            const step = exportedStep(model, `${run}${number}`);
-            if (step === undefined) break;
-            const feeds: Record<string, Tensor> = {};
-            for (const name of session.inputNames) if (step.has(name)) feeds[name] = Tensor.fromView(step.get(name)!);
-            for (const name of pasts)
-              feeds[name] = carried?.[presentOf(name)] ?? emptyPast(session, name, feeds["input_ids"].dims[0]);
-            carried = await session.run(feeds);
-            for (const name of session.outputNames) {
-              const expected = step.get(name);
-              if (expected === undefined) continue;
-              const actual = carried[name].toView();
-              // Long and padded runs keep the last position's logits only.
-              const rows =
-                actual.rank === 3 && expected.shape[1] !== actual.shape[1]
-                  ? actual.slice(1, actual.shape[1] - expected.shape[1], actual.shape[1])
-                  : actual;
-              expect(
-                compareViews(rows, expected, { tolerance: exportedTolerance(model) }),
-                `${run}${number}, ${name}`,
-              ).toBe("");
-              compared++;
-            }
+  describe.each([
+    ...(isThorough ? (["reference"] as const) : []),
+    "wasm" as const,
+    ...(onGpu ? (["webgpu"] as const) : []),
+  ])(`${model} on %s`, async (backend) => {
+    const session = await InferenceSession.create(exportedBytes(model), { backend, threads: isThorough ? 2 : 1 });
+    const pasts = session.inputNames.filter((name) => name.startsWith("past_key_values"));
+    for (const run of runs) {
+      test(`${run}: every step's outputs`, async () => {
+        let carried: Record<string, Tensor> | undefined;
+        let compared = 0;
+        for (let number = 0; ; number++) {
+          const step = exportedStep(model, `${run}${number}`);
+          if (step === undefined) break;
+          const feeds: Record<string, Tensor> = {};
+          for (const name of session.inputNames) if (step.has(name)) feeds[name] = Tensor.fromView(step.get(name)!);
+          for (const name of pasts)
+            feeds[name] = carried?.[presentOf(name)] ?? emptyPast(session, name, feeds["input_ids"].dims[0]);
+          carried = await session.run(feeds);
+          for (const name of session.outputNames) {
+            const expected = step.get(name);
+            if (expected === undefined) continue;
+            const actual = carried[name].toView();
+            // Long and padded runs keep the last position's logits only.
+            const rows =
+              actual.rank === 3 && expected.shape[1] !== actual.shape[1]
+                ? actual.slice(1, actual.shape[1] - expected.shape[1], actual.shape[1])
+                : actual;
+            expect(
+              compareViews(rows, expected, { tolerance: exportedTolerance(model) }),
+              `${run}${number}, ${name}`,
+            ).toBe("");
+            compared++;
           }
-          expect(compared).toBeGreaterThan(3);
-        });
-      }
-    },
-  );
+        }
+        expect(compared).toBeGreaterThan(3);
+      });
+    }
+  });
 }

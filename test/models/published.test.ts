@@ -134,7 +134,7 @@ test.each([
 ] as const)("linear attention of %s: texts are onnxruntime's, whole, in parts and again", async (name, tolerance) => {
   const answers = publishedAnswers(name)!;
   const folder = writeFolder(publishedFiles(name));
-  for (const backend of soak ? ["reference", "wasm"] : ["wasm"])
+  for (const backend of soak ? (["reference", "wasm"] as const) : (["wasm"] as const))
     for (const options of [{}, { chunk: 4, keep: 0 }]) {
       const far = backend === "reference" ? Math.max(tolerance, 0.1) : tolerance;
       const lm = await CausalLM.load(folder.path, { threads: 1, backend, ...options });
@@ -160,7 +160,7 @@ test.each([8, 4])("caches of %i bits: text as that of the file's own caches, nea
 describe.each(cases)("%s", (name, from, tolerance, caches) => {
   const answers = publishedAnswers(from)!;
   for (const cache of caches)
-    for (const backend of soak ? ["reference", "wasm"] : ["wasm"])
+    for (const backend of soak ? (["reference", "wasm"] as const) : (["wasm"] as const))
       test(`${cache} caches on ${backend}`, async () => {
         // onnxruntime and WASM round activations to bytes where a file allows it, the reference implementation does not.
         const far = backend === "reference" ? Math.max(tolerance, 0.1) : tolerance;

@@ -61,7 +61,7 @@ function tensorOf(chance: Chance, name: string, dims: readonly number[]): Tensor
   return bytes(name) ? new Tensor("uint8", numbers, dims) : new Tensor("float32", numbers, dims);
 }
 
-const backends = ["wasm", ...(noWebgpu === undefined ? ["webgpu"] : [])];
+const backends = ["wasm", ...(noWebgpu === undefined ? (["webgpu"] as const) : [])] as const;
 const cases = Object.entries(forms).flatMap(([name, form]) =>
   Object.keys(form.weights).map((fed) => ({ name, fed, form })),
 );

@@ -5,13 +5,14 @@ import { nodePlatform } from "../../src/platform/node.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { Session } from "../../src/session/session.js";
 import { opaqueBackend } from "../support/opaque-backend.js";
+import type { AnyBackend } from "../support/any-backend.js";
 
 const wide: Backend = { ...opaqueBackend, name: "wide", hasKernel: () => true };
 const choices = [{ name: "wide", load: async () => wide }, ...backends];
 
 /** A session that may be asked for `backend: "wide"`. */
 export class WideSession extends Session {
-  static async create(source: Uint8Array, options: SessionOptions): Promise<WideSession> {
-    return new WideSession(await Session.prepare(source, nodePlatform, choices, options));
+  static async create(source: Uint8Array, options: AnyBackend): Promise<WideSession> {
+    return new WideSession(await Session.prepare(source, nodePlatform, choices, options as SessionOptions));
   }
 }

@@ -13,12 +13,13 @@ import { exportedBytes } from "../support/exported-decoders.js";
 import { opaqueBackend } from "../support/opaque-backend.js";
 import { Client, difference, materialized, type Past } from "./handle-client.js";
 import { soak } from "../support/soak.js";
+import type { AnyBackend } from "../support/any-backend.js";
 
 const choices = [{ name: "opaque", load: async () => opaqueBackend }, ...backends];
 
 class TestedSession extends Session {
-  static async create(source: ModelSource, options?: SessionOptions): Promise<TestedSession> {
-    return new TestedSession(await Session.prepare(source, nodePlatform, choices, options));
+  static async create(source: ModelSource, options?: AnyBackend): Promise<TestedSession> {
+    return new TestedSession(await Session.prepare(source, nodePlatform, choices, options as SessionOptions));
   }
 }
 

@@ -67,7 +67,7 @@ async function counted<T>(run: () => Promise<T>): Promise<{ readonly result: T; 
 const open = (parts: Omit<ModelParts, "opset">): Promise<CountedSession> =>
   CountedSession.create(writeModel(buildModel({ opset: 24, ...parts })));
 
-describe.each(["reference", "wasm"])("on %s", (backend) => {
+describe.each(["reference", "wasm"] as const)("on %s", (backend) => {
   test.each([[[]], [["write_indices"]], [["nonpad_kv_seqlen"]], [["write_indices", "nonpad_kv_seqlen"]]])(
     "each token asks for one program with %j fed",
     async (fed) => {

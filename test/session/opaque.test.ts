@@ -19,12 +19,13 @@ import { tokenAt, tokenFeeds, tokens } from "../support/decoding.js";
 import { exportedBytes, exportedDecoders, exportedStep } from "../support/exported-decoders.js";
 import { opaqueBackend } from "../support/opaque-backend.js";
 import { soak } from "../support/soak.js";
+import type { AnyBackend } from "../support/any-backend.js";
 
 const choices = [{ name: "opaque", load: async () => opaqueBackend }, ...backends];
 
 class TestedSession extends Session {
-  static async create(source: ModelSource, options?: SessionOptions): Promise<TestedSession> {
-    return new TestedSession(await Session.prepare(source, nodePlatform, choices, options));
+  static async create(source: ModelSource, options?: AnyBackend): Promise<TestedSession> {
+    return new TestedSession(await Session.prepare(source, nodePlatform, choices, options as SessionOptions));
   }
 }
 

@@ -12,11 +12,12 @@ import { noWebgpu } from "../support/backends.js";
 import { Made, PlacedSession } from "../support/gpu.js";
 import { opaqueBackend } from "../support/opaque-backend.js";
 import { Client, difference, pastDifference, type Step } from "./handle-client.js";
+import type { AnyBackend } from "../support/any-backend.js";
 
 class TestedSession extends Session {
-  static async create(source: ModelSource, options?: SessionOptions): Promise<TestedSession> {
+  static async create(source: ModelSource, options?: AnyBackend): Promise<TestedSession> {
     const choices = [{ name: "opaque", load: async () => opaqueBackend }, ...backends];
-    return new TestedSession(await Session.prepare(source, nodePlatform, choices, options));
+    return new TestedSession(await Session.prepare(source, nodePlatform, choices, options as SessionOptions));
   }
 }
 

@@ -63,7 +63,7 @@ export const backends: readonly TestedBackend[] = [
     ? [
         {
           name: "webgpu" as const,
-          options: { backend: "webgpu" },
+          options: { backend: "webgpu" as const },
           tolerance: 1e-5,
           exceptions: webgpuExceptions,
           ...(soak ? {} : { every: 10 }),

@@ -49,7 +49,7 @@ test("where WebGPU is asked for and onFallback allows another, the next best is 
 });
 
 test("what is no backend, and what only devices have, is refused", async () => {
-  await expect(InferenceSession.create(decoder, { backend: "gpu" })).rejects.toThrow(
+  await expect(InferenceSession.create(decoder, { backend: "gpu" as "webgpu" })).rejects.toThrow(
     'option backend must be one of "auto", "wasm", "webgpu", "reference", got "gpu"',
   );
   await expect(InferenceSession.create(decoder, { backend: "wasm", fallback: "never" })).rejects.toThrow(

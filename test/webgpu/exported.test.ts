@@ -94,7 +94,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   // Pages know no masks, on any backend: ALiBi is one.
   const paged = grown.filter((model) => !model.startsWith("bloom"));
   test.each(soak ? paged : [])("%s, on pages, padded and packed", async (model) => {
-    const read = async (backend: string, options = {}): Promise<Float32Array[]> => {
+    const read = async (backend: "webgpu" | "wasm" | "reference", options = {}): Promise<Float32Array[]> => {
       const session = await InferenceSession.create(bytesOf(model), { backend, change: pages(options) });
       const state = new PagedState(session, { blocks: 12, blockSize: 4 });
       const [one, two] = [state.add("one"), state.add("two")];

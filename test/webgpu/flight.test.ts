@@ -344,7 +344,7 @@ describe.skipIf(noWebgpu !== undefined).each(caches)("on a GPU, on %s", (place, 
   test.skipIf(!soak).each(embeddedWays)("the embedded model's text over 64 tokens, drawn %s", async (_, options) => {
     const wanted = { maxTokens: 64, topP: 1, repetitionPenalty: 1, tokensAtOnce, ...options };
     const texts = [];
-    for (const backend of ["wasm", "webgpu"]) {
+    for (const backend of ["wasm", "webgpu"] as const) {
       const lm = await CausalLM.load(undefined, { backend, ...(backend === "webgpu" ? cache : {}) });
       const generation = lm.generate("Once upon a time", wanted);
       texts.push(await generation.text());

@@ -18,7 +18,7 @@ import { soak } from "../support/soak.js";
 const decoder = writeModel(generatedDecoder(smallSizes));
 const tolerance = 2e-5;
 
-const open = (backend: string, options: SessionOptions = {}): Promise<InferenceSession> =>
+const open = (backend: SessionOptions["backend"], options: SessionOptions = {}): Promise<InferenceSession> =>
   InferenceSession.create(decoder, { backend, ...options });
 
 /** Rows that nothing was written to hold NaN: whoever reads one shows it. */
@@ -109,7 +109,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
 
   // In the soak: flight.test.ts has texts on pages in the tests.
   test.skipIf(!soak)("texts on pages and texts that forget", async () => {
-    const read = async (backend: string): Promise<Float32Array[]> => {
+    const read = async (backend: SessionOptions["backend"]): Promise<Float32Array[]> => {
       const session = await open(backend, { change: pages() });
       const state = new PagedState(session, { blocks: 12, blockSize: 4 });
       const sequence = state.add("one");

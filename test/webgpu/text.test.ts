@@ -14,7 +14,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   test.each(soak ? ways : ways.slice(0, 1))("the embedded model's text, %s", async (_, options) => {
     const generating = { maxTokens: soak ? 64 : 5, temperature: 0 };
     const texts = [];
-    for (const backend of ["wasm", "webgpu"]) {
+    for (const backend of ["wasm", "webgpu"] as const) {
       const lm = await CausalLM.load(undefined, { backend, ...options });
       const generation = lm.generate("Once upon a time", generating);
       texts.push(await generation.text());

@@ -13,6 +13,9 @@ import { Icon } from "./icon.js";
 import { ModelsPanel } from "./models.js";
 import { SettingsPanel } from "./settings.js";
 
+/** Where the page runs: the guide lies beside the static site alone. */
+declare const HOST: "server" | "browser";
+
 const isListOpen = signal(false);
 
 const titles: Record<NonNullable<Panel>, string> = { cache: "The cache", settings: "Settings", models: "Models" };
@@ -196,6 +199,11 @@ export function App(): VNode {
         </h1>
         <ModelButton />
         <span class="grow" />
+        {HOST === "browser" ? (
+          <a class="guide" href="./guide/index.html">
+            Docs
+          </a>
+        ) : null}
         <Opener name="cache" icon="cache" />
         <Opener name="settings" icon="settings">
           {changedCount.value === 0 ? null : (

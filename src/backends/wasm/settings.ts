@@ -4,12 +4,18 @@ import { checkOptionNames, type OptionNames } from "../../base/option-names.js";
 import { valueText } from "../../base/value-text.js";
 import { mostMemoryBytes } from "./memory.js";
 
-/** How the WASM backend is set up. */
+/** Settings of the WASM backend. */
 export interface WasmSettings {
-  /** False keeps to plain SIMD. */
-  readonly relaxedSimd?: boolean;
-  /** The most bytes of one WebAssembly memory, 4 GiB when left out: a model that needs more is spread over several. */
-  readonly memoryBytes?: number;
+  /**
+   * False uses plain SIMD, whose results are the same on every machine.
+   * @default true, where it is available
+   */
+  readonly relaxedSimd?: boolean | undefined;
+  /**
+   * The largest size of one WebAssembly memory. A model that needs more is spread over several.
+   * @default 4 GiB
+   */
+  readonly memoryBytes?: number | undefined;
 }
 
 const wasmSettingNames: OptionNames<WasmSettings> = { relaxedSimd: true, memoryBytes: true };

@@ -4,18 +4,30 @@ import { checkCallback, checkFlag, choiceOf } from "../../base/arguments.js";
 import { checkOptionNames, type OptionNames } from "../../base/option-names.js";
 import { valueText } from "../../base/value-text.js";
 
-/** How the WebGPU backend is set up. */
+/** Settings of the WebGPU backend. */
 export interface WebgpuSettings {
-  /** Which GPU is taken where there are several. "high-performance" where left out. */
-  readonly powerPreference?: "high-performance" | "low-power";
-  /** False does without subgroups. */
-  readonly subgroups?: boolean;
-  /** False does without float16 in shaders. */
-  readonly f16?: boolean;
-  /** False does without the matrices that subgroups multiply together, where there are any. */
-  readonly subgroupMatrices?: boolean;
-  /** Is told while a run waits for its shaders: how many pipelines are ready, of those that it needs and the session has not met before. */
-  readonly onPipelines?: (ready: number, total: number) => void;
+  /**
+   * Which GPU to use where there are several.
+   * @default "high-performance"
+   */
+  readonly powerPreference?: "high-performance" | "low-power" | undefined;
+  /**
+   * False does not use subgroups.
+   * @default true
+   */
+  readonly subgroups?: boolean | undefined;
+  /**
+   * False does not use float16 in shaders.
+   * @default true
+   */
+  readonly f16?: boolean | undefined;
+  /**
+   * False does not use subgroup matrices.
+   * @default true
+   */
+  readonly subgroupMatrices?: boolean | undefined;
+  /** Called while a run waits for its shaders: how many pipelines are compiled, of how many. */
+  readonly onPipelines?: ((ready: number, total: number) => void) | undefined;
 }
 
 const webgpuSettingNames: OptionNames<WebgpuSettings> = {

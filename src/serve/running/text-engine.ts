@@ -42,7 +42,7 @@ interface EngineSettings extends Omit<SchedulerOptions, "blockSize"> {
 
 let embedded = 0;
 
-/** Runs texts. */
+/** What generates completions for a server: takes requests, batches them, reports figures. */
 export class TextEngine implements Engine {
   readonly context: number;
   readonly vocabulary: number;

@@ -2,12 +2,24 @@
 
 /** Bounds that an operator may set on what one request asks for. */
 export interface RequestLimits {
-  /** Messages, or items of an input. */
+  /**
+   * The most messages, or items of an input.
+   * @default 2048
+   */
   readonly messages: number;
-  /** Texts for one request: `n` times the prompts. */
+  /**
+   * The most completions for one request: `n` times the prompts.
+   * @default 16
+   */
   readonly choices: number;
-  /** New tokens of one text. */
+  /**
+   * The most new tokens of one completion.
+   * @default no limit
+   */
   readonly newTokens: number;
-  /** How far from 0 a request may say that its texts come before those of others, or after: 0 lets none. */
+  /**
+   * How far from 0 the priority of a request may be; 0 allows no priorities.
+   * @default 0
+   */
   readonly priority: number;
 }

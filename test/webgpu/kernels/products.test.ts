@@ -195,7 +195,7 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
       }),
     );
     const [session, truth] = await Promise.all(
-      ["webgpu", "reference"].map((backend) => InferenceSession.create(model, { backend })),
+      (["webgpu", "reference"] as const).map((backend) => InferenceSession.create(model, { backend })),
     );
     for (const m of [1, 20, 2]) {
       const x = randomTensor("float32", [m, 12], m);

@@ -1,0 +1,13 @@
+/** Words that editors complete, where any other text is taken as well. */
+
+/** Any other text: keeps a union with text from being text alone, so that its names stay known. */
+type OtherText = string & Record<never, never>;
+
+/** Which of a model's ONNX files: the names that the hub uses, or the name of a folder. */
+export type ModelVariant = "q4" | "q4f16" | "q8" | "int8" | "uint8" | "bnb4" | "fp16" | "fp32" | OtherText;
+
+/** Who says a message: the usual roles, or another one that the model's chat template knows. */
+export type ChatRole = "system" | "developer" | "user" | "assistant" | "tool" | OtherText;
+
+/** How hard a model thinks: the usual words, or another one that the model's chat template knows. */
+export type ReasoningEffort = "none" | "minimal" | "low" | "medium" | "high" | OtherText;
