@@ -41,7 +41,7 @@ export function emitAttention(edit: ModelEdit, attention: CachedAttention, input
     ...(inputs.window === undefined ? {} : { left_window_size: inputs.window - 1 }),
   };
   const direct = form === result.form && narrow === undefined;
-  const sinks = sinksOf(edit, attention, narrow !== undefined);
+  const sinks = sinksOf(edit, attention);
   const operands = [q, k, v, inputs.mask ?? "", "", "", inputs.lengths];
   let made = edit.node(sinks === undefined ? "Attention" : "SinkAttention", [...operands, ...(sinks ?? [])], {
     attributes,
@@ -54,10 +54,11 @@ export function emitAttention(edit: ModelEdit, attention: CachedAttention, input
 }
 
 /** The sinks in the type of the queries, where there are any. */
-function sinksOf(edit: ModelEdit, { sinks, query, heads }: CachedAttention, widened: boolean): [string] | undefined {
+function sinksOf(edit: ModelEdit, { sinks, query, heads }: CachedAttention): [string] | undefined {
   if (sinks === undefined) return undefined;
   if (sinks === "zero") return [edit.zeros(query.type, heads)];
-  return [widened ? cast(edit, sinks.name, query.type) : sinks.name];
+  const list = sinks.fact?.shape?.length === 1 ? sinks.name : edit.node("Reshape", [sinks.name, edit.integers([-1])]);
+  return [sinks.fact?.type === query.type ? list : cast(edit, list, query.type)];
 }
 
 const cast = (edit: ModelEdit, name: string, to: ElementType, output?: string): string =>
