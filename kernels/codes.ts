@@ -28,6 +28,7 @@ export const PAGE_BFLOAT16: i32 = BFLOAT16;
 export const PAGE_INT8: i32 = 20;
 export const PAGE_FLOAT8E4M3FN: i32 = 21;
 export const PAGE_FLOAT8E5M2: i32 = 22;
+export const PAGE_INT4: i32 = 23; // two to a byte, with 8 added: strides are those of bytes
 
 /**
  * Types of weights in jobs that have a scale.

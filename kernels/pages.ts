@@ -2,7 +2,7 @@
  * Where the rows of paged caches lie, and rows that do not lie as they are computed with: in pieces, or as bytes with a scale.
  * Addresses are looked up once for a block of rows; what reads the rows then goes by a table of addresses.
  */
-import { FLOAT32, PAGE_FLOAT8E4M3FN as PAGE_E4M3, PAGE_INT8 } from "./codes";
+import { FLOAT32, PAGE_FLOAT8E4M3FN as PAGE_E4M3, PAGE_INT4, PAGE_INT8 } from "./codes";
 import { fromFloat16, readRow, widthOf } from "./float-types";
 import { PagedAttention } from "./paged-decode";
 
@@ -105,6 +105,25 @@ function fromBytes(bits: v128, type: i32): v128 {
   return type == PAGE_E4M3 ? fromE4m3(bits) : fromFloat16(i32x4.shl(bits, 8));
 }
 
+/** Integers of 4 bits, two to a byte with 8 added, as float32: their scales are elsewhere. */
+function unpackNibbles(source: usize, target: usize, count: i32): void {
+  const eight = i16x8.splat(8), mask = i16x8.splat(15);
+  for (; count >= 16; count -= 16, source += 8, target += 64) {
+    const bytes = v128.load_ext<u8>(source);
+    const low = i16x8.sub(v128.and(bytes, mask), eight), high = i16x8.sub(i16x8.shr_u(bytes, 4), eight);
+    const first = v128.shuffle<i16>(low, high, 0, 8, 1, 9, 2, 10, 3, 11);
+    const second = v128.shuffle<i16>(low, high, 4, 12, 5, 13, 6, 14, 7, 15);
+    v128.store(target, f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(first)));
+    v128.store(target, f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(first)), 16);
+    v128.store(target, f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(second)), 32);
+    v128.store(target, f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(second)), 48);
+  }
+  for (let i = 0; i < count; i++, target += 4) {
+    const nibble = (<i32>load<u8>(source + (i >> 1)) >> ((i & 1) << 2)) & 15;
+    store<f32>(target, <f32>(nibble - 8));
+  }
+}
+
 /** `count` elements of a page, which lie together, as float32, times `factor`. */
 function unpackPiece(source: usize, type: i32, target: usize, count: i32, factor: f32): void {
   if (type == FLOAT32) {
@@ -113,6 +132,7 @@ function unpackPiece(source: usize, type: i32, target: usize, count: i32, factor
     return;
   }
   if (type < PAGE_INT8) return readRow(source, type, target, count);
+  if (type == PAGE_INT4) return unpackNibbles(source, target, count);
   const f = f32x4.splat(factor);
   if (type == PAGE_INT8) {
     for (; count >= 8; count -= 8, source += 8, target += 32) {

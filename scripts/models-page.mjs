@@ -69,13 +69,14 @@ function isSameText(steps, answers) {
   return true;
 }
 
-async function textOf(CausalLM, folder, answers) {
-  const lm = await CausalLM.load(folder, { threads: 1 });
+/** Whose text a folder tells, on linear caches or on pages. */
+async function textOf(CausalLM, folder, answers, cache) {
+  const lm = await CausalLM.load(folder, { threads: 1, cache });
   const steps = [];
   const options = { maxTokens: answers.steps.length, temperature: 0, ignoreEnd: true, logprobs: true };
   for await (const step of lm.generate(answers.prompt, options)) steps.push(step);
   await lm.release();
-  return isSameText(steps, answers) ? "onnxruntime's" : "**other than onnxruntime's**";
+  return isSameText(steps, answers);
 }
 
 const yes = (verdict) => (verdict?.possible ? "yes" : "no");
@@ -101,7 +102,7 @@ function reportColumns({ problems, caches, pages, drawsOnDevice, kernels = [] })
 
 /** Rows of the folders that onnxruntime-genai's builder wrote. */
 async function builderRows({ CausalLM, openChecked, checkModel }) {
-  const files = archive("published");
+  const files = new Map([...archive("published"), ...archive("published-hybrids")]);
   const folders = [...new Set([...files.keys()].map((each) => each.split("/")[0]))].sort((a, b) => (a < b ? -1 : 1));
   const answersOf = (folder) => {
     const bytes = files.get(`${folder}/answers.json`);
@@ -114,11 +115,16 @@ async function builderRows({ CausalLM, openChecked, checkModel }) {
       each.startsWith(`${folder}/`) && !each.endsWith("answers.json") ? [[each.slice(folder.length + 1), bytes]] : [],
     );
     // Where onnxruntime's CPU provider does not run a file, another provider's file of the same weights answers.
-    const other = folders.find((each) => each.startsWith(`${architecture}-`) && answersOf(each) !== undefined);
-    const answers = answersOf(folder) ?? (other && answersOf(other));
+    const twin = folders.find((each) => each.startsWith(`${architecture}-`) && answersOf(each) !== undefined);
+    const answers = answersOf(folder) ?? (twin && answersOf(twin));
     await withFolder(own, async (place) => {
       const report = await checkModel(await openChecked(place, {}, false), undefined);
-      const text = !report.runs || answers === undefined ? "not compared" : await textOf(CausalLM, place, answers);
+      const caches = ["linear", ...(report.pages?.possible ? ["paged"] : [])];
+      const isSame = async (cache) => ((await textOf(CausalLM, place, answers, cache)) ? [] : [cache]);
+      const isCompared = report.runs && answers !== undefined;
+      const others = isCompared ? (await Promise.all(caches.map(isSame))).flat() : [];
+      const other = others.length > 0 ? `**other than onnxruntime's** (${others.join(", ")})` : "onnxruntime's";
+      const text = isCompared ? other : "not compared";
       rows.push(
         `| ${architecture} | ${form.replace("-", ", ")} | ${report.runs ? "yes" : "no"} | ${text} | ${reportColumns(report)}`,
       );
@@ -182,7 +188,7 @@ export async function modelsPage(library) {
     "Real weights could not be had where insitu is developed. What is tested are files that the publishers' own tools wrote, with everything as the tools write it",
     "(names, symbols, configuration, external data, quantised operators) but small sizes and random weights. Each of the builder's folders is loaded to make this page, and",
     "each of twelve greedy tokens, with its probability, is compared with what onnxruntime's CPU provider gave for the file, or for the same weights made for another",
-    "provider (`test/models/published.test.ts` does more of it: pages, prompts in parts, two texts at a time). Of the exports, the logits of every step are compared with",
+    "provider, on linear caches and, where they are said to do, on pages (`test/models/published.test.ts` does more of it: prompts in parts, two texts at a time). Of the exports, the logits of every step are compared with",
     "those of PyTorch, or of onnxruntime for quantised ones, in `test/models/decoders.test.ts`. The other columns are what `npx insitu check` says, which prints them with",
     "reasons in full for any folder or model of the hub, and which the tests compare with loaded models. What a model *says* with its real weights was not judged.",
     "",

@@ -18,6 +18,8 @@ interface PagedAttentionInputs {
   readonly valueScale?: Tensor | undefined;
   /** [samples + 1]: where each sample's tokens begin in a packed batch, and the end; the query's batch or its length is 1 then. */
   readonly queryStarts?: Tensor | undefined;
+  /** [heads], of the query's type: scores that take part in each softmax and bring no value. */
+  readonly headSink?: Tensor | undefined;
 }
 
 /** Attributes of `pagedAttention`. */
@@ -53,6 +55,7 @@ export function pagedAttention(
       key_scale: inputs.keyScale,
       value_scale: inputs.valueScale,
       query_starts: inputs.queryStarts,
+      head_sink: inputs.headSink,
     },
     outputs: attentionSums === true ? ["Y", "attention_sums"] : ["Y"],
     options: { ...rest, cacheMode: cacheMode ?? "" },

@@ -1,6 +1,6 @@
 /** What is known of an attention that reads caches, however it is written: the common form of everything that becomes an Attention node. */
 import type { Dim } from "../graph/dim.js";
-import type { Node } from "../graph/graph.js";
+import type { Node, Value } from "../graph/graph.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { CacheRead } from "./cache-read.js";
 import type { MaskMeaning } from "./mask.js";
@@ -44,6 +44,8 @@ export interface CachedAttention {
   readonly softcap: number;
   /** The type that Softmax computes in, where it is not the queries'. */
   readonly precision: ElementType | undefined;
+  /** Scores, one a head, that take part in each softmax and bring no value; "zero" for all of them 0, undefined for none. */
+  readonly sinks?: Value | "zero" | undefined;
   readonly mask: MaskMeaning;
   /** A query that sees no key gives zeros, as Attention with a mask of truths has it; numbers that are added leave an even spread. */
   readonly blindIsZero: boolean;

@@ -41,13 +41,24 @@ export function emitAttention(edit: ModelEdit, attention: CachedAttention, input
     ...(inputs.window === undefined ? {} : { left_window_size: inputs.window - 1 }),
   };
   const direct = form === result.form && narrow === undefined;
-  let made = edit.node("Attention", [q, k, v, inputs.mask ?? "", "", "", inputs.lengths], {
+  const sinks = sinksOf(edit, attention);
+  const operands = [q, k, v, inputs.mask ?? "", "", "", inputs.lengths];
+  let made = edit.node(sinks === undefined ? "Attention" : "SinkAttention", [...operands, ...(sinks ?? [])], {
     attributes,
+    ...(sinks === undefined ? {} : { domain: "insitu" }),
     name: attention.node.name === "" ? undefined : attention.node.name,
     ...(direct ? { output: result.name } : {}),
   });
   if (narrow !== undefined) made = cast(edit, made, narrow, form === result.form ? result.name : undefined);
   if (form !== result.form) relay(edit, made, form, result.form, { ...layout, size: sizeOf(values) }, result.name);
+}
+
+/** The sinks in the type of the queries, where there are any. */
+function sinksOf(edit: ModelEdit, { sinks, query, heads }: CachedAttention): [string] | undefined {
+  if (sinks === undefined) return undefined;
+  if (sinks === "zero") return [edit.zeros(query.type, heads)];
+  const list = sinks.fact?.shape?.length === 1 ? sinks.name : edit.node("Reshape", [sinks.name, edit.integers([-1])]);
+  return [sinks.fact?.type === query.type ? list : cast(edit, list, query.type)];
 }
 
 const cast = (edit: ModelEdit, name: string, to: ElementType, output?: string): string =>

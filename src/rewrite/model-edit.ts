@@ -25,6 +25,9 @@ interface NodeOptions {
 /** In front of every name that is made up. */
 const prefix = "insitu/";
 
+/** The domain of operators that are no one else's. */
+const insitu = "insitu";
+
 /** A model under change. */
 export class ModelEdit {
   readonly #model: Model;
@@ -136,13 +139,19 @@ export class ModelEdit {
     );
   }
 
+  /** A constant list of zeros. */
+  zeros(type: ElementType, count: number): string {
+    const list = new Array<number>(count).fill(0);
+    return this.#constant(type, [count], list, (view) => writeNumbers(view, list));
+  }
+
   #constant(type: ElementType, dims: readonly number[], list: readonly number[], write: (view: View) => void): string {
     const key = `constant ${type} [${dims.join()}] ${list.join()}`;
     const before = this.#made.get(key);
     if (before !== undefined) return before;
     const view = View.allocate(type, dims);
     write(view);
-    const name = this.fresh(dims.length === 0 ? `${type}_${String(list[0])}` : "integers");
+    const name = this.fresh(dims.length === 0 ? `${type}_${String(list[0])}` : type === "int64" ? "integers" : "zeros");
     this.#initializers.set(name, initializer(name, Tensor.fromView(view)));
     this.#made.set(key, name);
     return name;
@@ -190,8 +199,10 @@ export class ModelEdit {
       return changed === undefined || unread ? [] : [changed];
     });
     const kept = graph.initializers.filter(({ name }) => read.has(name) || !readBefore.has(name));
+    const isOurs = live.some(({ domain }) => domain === insitu);
     return {
       ...this.#model,
+      ...(isOurs ? { opsets: new Map([...this.#model.opsets, [insitu, 1]]) } : {}),
       graph: {
         ...graph,
         nodes: inOrder(live),

@@ -18,11 +18,13 @@ import type { Surroundings } from "./written-attention.js";
 /** An operator with its cache inside; undefined where the node is none, a refusal where it cannot be taken apart. */
 export function operatorAttention(node: Node, around: Surroundings): CachedAttention | Refusal | undefined {
   const trails = around.trails.filter(({ writer, kind }) => writer === node && kind === "attention");
-  if (trails.length === 0) return undefined;
+  const borrowed = trails.length === 0 ? borrowedCaches(node, around) : [];
+  if (borrowed === undefined) return undefined;
   const refuse = (reason: string): Refusal => ({ node, reason });
-  const [keys, values] = [node.outputs[1], node.outputs[2]].map((value) =>
-    trails.find(({ written }) => written === value),
-  );
+  const [keys, values] =
+    trails.length === 0
+      ? borrowed
+      : [node.outputs[1], node.outputs[2]].map((value) => trails.find(({ written }) => written === value));
   if (keys === undefined || values === undefined) return refuse("its keys and its values are not both caches");
   const taken = takeOperator(node, around);
   if (typeof taken === "string") return refuse(taken);
@@ -40,10 +42,20 @@ export function operatorAttention(node: Node, around: Surroundings): CachedAtten
     scale: taken.scale,
     softcap: taken.softcap,
     precision: taken.precision,
+    sinks: taken.sinks,
     blindIsZero: taken.mask === undefined || taken.mask.fact?.type === "bool",
     ...masked,
     parts: taken.parts,
   };
+}
+
+/** The caches of another layer that a node reads as they are written there; undefined where it has keys of its own, or reads none. */
+function borrowedCaches(node: Node, { trails }: Surroundings): readonly (Trail | undefined)[] | undefined {
+  if (node.op.name !== "GroupQueryAttention") return undefined;
+  const [, key, value, pastKey, pastValue] = node.inputs;
+  if (key?.fact?.shape?.[1] !== 0 || value?.fact?.shape?.[1] !== 0) return undefined;
+  const found = [pastKey, pastValue].map((past) => trails.find(({ written }) => written === past));
+  return found.every((trail) => trail === undefined) ? undefined : found;
 }
 
 /** These operators' caches are [batch, heads, length, size]. */

@@ -14,7 +14,7 @@ import type { RotaryTables } from "./rotary-tables.js";
 import type { Surroundings } from "./written-attention.js";
 
 /** An operator taken apart. */
-export interface TakenOperator extends Pick<CachedAttention, "heads" | "scale" | "softcap" | "precision"> {
+export interface TakenOperator extends Pick<CachedAttention, "heads" | "scale" | "softcap" | "precision" | "sinks"> {
   readonly kvHeads: number;
   readonly size: number;
   readonly valueSize: number;
@@ -107,10 +107,7 @@ function takeGroupQuery(
 ): TakenOperator | string {
   const { attrs } = node;
   const { query, key, value, cos_cache: cos, sin_cache: sin, position_ids: own, attention_bias: mask } = operands;
-  for (const name of ["head_sink", "k_scale", "v_scale"])
-    if (operands[name] !== undefined) return `it has ${name}, for which Attention has no counterpart`;
-  if (attrs["smooth_softmax"] === true) return "it has smooth_softmax, for which Attention has no counterpart";
-  if (attrs["kv_cache_bit_width"] !== 0) return "its caches are quantized";
+  if (attrs["kv_cache_bit_width"] !== 0) return "its caches are quantized, for which Attention has no counterpart";
   const [heads, kvHeads] = [attrs["num_heads"] as number, attrs["kv_num_heads"] as number];
   const rotates = attrs["do_rotary"] === true;
   const pairs = lastDim(cos);
@@ -154,6 +151,7 @@ function takeGroupQuery(
     scale: scale === 0 ? 1 / Math.sqrt(size) : scale,
     softcap: attrs["softcap"] as number,
     precision: undefined,
+    sinks: operands["head_sink"] ?? (attrs["smooth_softmax"] === true ? "zero" : undefined),
     causal: attrs["causal"] !== false,
     window: window < 0 ? undefined : window,
     mask,

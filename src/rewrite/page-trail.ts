@@ -34,6 +34,10 @@ interface Axis {
   readonly rows: boolean;
 }
 
+/** True for the attentions that read caches written outside them: ONNX's, and insitu's with sinks. */
+export const isCacheAttention = ({ opType, domain }: ModelNode): boolean =>
+  (opType === "Attention" && domain === "") || (opType === "SinkAttention" && domain === "insitu");
+
 /** Finds caches in a model. */
 export class ModelReader {
   readonly #model: Model;

@@ -9,7 +9,7 @@ import type { Model, ModelAttribute, ModelNode, ModelValue } from "../onnx/model
 import type { ElementType } from "../tensor/element-type.js";
 import { ModelEdit, readsOf } from "./model-edit.js";
 import { packedInput, type PageLayout, pageInputs, type PagesOptions, stateInput, sumsName } from "./page-names.js";
-import { type CacheTrail, type LayoutStep, ModelReader } from "./page-trail.js";
+import { type CacheTrail, isCacheAttention, type LayoutStep, ModelReader } from "./page-trail.js";
 import { poolStates, statesOf } from "./pooled-states.js";
 
 const domain = "insitu";
@@ -27,7 +27,7 @@ export function pageModel(model: Model, options: PagesOptions = {}): Model {
     );
   const reader = new ModelReader(model);
   const edit = new ModelEdit(model);
-  const attentions = model.graph.nodes.filter(({ opType, domain: of }) => opType === "Attention" && of === "");
+  const attentions = model.graph.nodes.filter(isCacheAttention);
   const trails = attentions.map((node) => ({ node, ...trailsOf(reader, node) }));
   const found = trails.find((trail) => trail.reason !== undefined);
   if (found?.reason !== undefined) throw refusal(found.node, found.reason);
@@ -81,7 +81,6 @@ export function pageModel(model: Model, options: PagesOptions = {}): Model {
   const stale = new Set([...written, ...changed.graph.outputs.map(({ name }) => name)]);
   const paged: Model = {
     ...changed,
-    opsets: new Map([...changed.opsets, [domain, 1]]),
     graph: {
       ...changed.graph,
       outputs: [...changed.graph.outputs, ...outputs],
@@ -199,7 +198,9 @@ class LayerPages {
       if (count !== undefined) attributes[name] = count;
     }
     const scales = this.#type === undefined ? ["", ""] : [`${keys.present}.scale`, `${values.present}.scale`];
-    const optional = this.#packed ? [...scales, packedInput] : this.#type === undefined ? [] : scales;
+    const sink = node.inputs[7] ?? "";
+    const optional = [...scales, this.#packed ? packedInput : "", sink];
+    while (optional.at(-1) === "") optional.pop();
     const made = makeNode(
       "PagedAttention",
       [node.inputs[0], keys.present, values.present, pageInputs.tables, pageInputs.lengths, ...optional],

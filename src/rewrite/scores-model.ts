@@ -4,6 +4,7 @@ import { attributes, value } from "../onnx/build.js";
 import { valueText } from "../base/value-text.js";
 import { isModel, type Model } from "../onnx/model.js";
 import { attentionScores } from "./page-names.js";
+import { isCacheAttention } from "./page-trail.js";
 
 /** The model with outputs `attention_scores.L`: [batch, heads, queries, rows]. For `InferenceSession.create(path, { change })`. */
 export function withAttentionScores(model: Model): Model {
@@ -11,7 +12,7 @@ export function withAttentionScores(model: Model): Model {
     throw new InsituError("invalid-argument", `withAttentionScores takes a model, got ${valueText(model)}`);
   const outputs: string[] = [];
   const nodes = model.graph.nodes.map((node) => {
-    if (node.opType !== "Attention" || node.domain !== "") return node;
+    if (!isCacheAttention(node)) return node;
     const name = `${attentionScores}${outputs.length}`;
     if (node.outputs[3])
       throw new InsituError(

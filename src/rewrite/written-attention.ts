@@ -15,6 +15,7 @@ import { batch, positiveSizes } from "./role-words.js";
 import type { RotaryTables } from "./rotary-tables.js";
 import { splitScores } from "./scores.js";
 import type { Trail } from "./trail.js";
+import { sinkScores } from "./written-sinks.js";
 
 /** The graph and what is known of it. */
 export interface Surroundings {
@@ -42,9 +43,11 @@ interface Indices {
 
 /** The attention around a Softmax; undefined where it reads no cache, a refusal where it does but is not understood. */
 export function writtenAttention(node: Node, around: Surroundings): CachedAttention | Refusal | undefined {
-  const [scores] = node.inputs;
-  const shape = scores?.fact?.shape;
-  if (node.op.name !== "Softmax" || scores === undefined || shape === undefined || shape.length < 3) return undefined;
+  if (node.op.name !== "Softmax" || node.inputs[0] === undefined) return undefined;
+  const sunk = sinkScores(node.inputs[0], around.index);
+  const scores = sunk?.scores ?? node.inputs[0];
+  const shape = scores.fact?.shape;
+  if (shape === undefined || shape.length < 3) return undefined;
   const axis = node.attrs["axis"] as number;
   if (axis !== -1 && axis !== shape.length - 1) return undefined;
   const indices = indicesFor(shape, around);
@@ -77,6 +80,7 @@ export function writtenAttention(node: Node, around: Surroundings): CachedAttent
     values: values.read,
     scale: split.scale * product.factor * keys.factor,
     softcap: split.softcap,
+    sinks: sunk?.sinks,
     precision: precision === query.type ? undefined : precision,
     blindIsZero: false,
     mask: meaningOf(split, { query: i, key: k, past: around.past }),
@@ -201,7 +205,7 @@ function formOf(
 }
 
 /** Operators between Softmax and the product with the values. */
-const between = new Set(["Cast", "Dropout", "Identity", "IsNaN", "Reshape", "Where"]);
+const between = new Set(["Cast", "Dropout", "Identity", "IsNaN", "Reshape", "Slice", "Where"]);
 
 /** The product of the weights with a cache of values. */
 function valuesOf(

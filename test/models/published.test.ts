@@ -21,8 +21,10 @@ const cases: readonly [folder: string, answers: string, tolerance: number, cache
     ["qwen3-int4-cpu", "qwen3-int4-cpu", 1e-4, ["linear", "paged"]],
     ["qwen3-int4-webgpu", "qwen3-int4-cpu", 0.1, ["linear", "paged"]],
     ["lfm2-int4-cpu", "lfm2-int4-cpu", 1e-4, ["linear", "paged"]],
-    ["gptoss-int4-webgpu", "gptoss-int4-webgpu", 2e-2, ["linear"]],
-    ["gptoss-int4-cpu", "gptoss-int4-webgpu", 0.1, ["linear"]],
+    ["qwen35-int4-cpu", "qwen35-int4-cpu", 1e-4, ["linear", "paged"]],
+    ["qwen35-int4-cuda", "qwen35-int4-cuda", 2e-2, ["linear", "paged"]],
+    ["gptoss-int4-webgpu", "gptoss-int4-webgpu", 2e-2, ["linear", "paged"]],
+    ["gptoss-int4-cpu", "gptoss-int4-webgpu", 0.1, ["linear", "paged"]],
   ];
 
 /** A file whose caches hold keys and values as integers, with one scale for all. */
@@ -52,6 +54,33 @@ function withQuantizedCaches(bits: number): Uint8Array {
             }
           : each,
       ),
+    },
+  });
+}
+
+/** A file with a smooth softmax whose second layer has no keys of its own: it attends over those of the first. */
+function withBorrowedCaches(): Uint8Array {
+  const model = readModel(publishedFiles("qwen3-int4-cpu").get("model.onnx")!);
+  const { graph } = model;
+  const [lender, borrower] = graph.nodes.filter(({ opType }) => opType === "GroupQueryAttention");
+  const isOwn = ({ name }: ModelValue): boolean => !/^(past|present).*\.1\./.test(name);
+  const integers = (name: string, value: bigint): ReturnType<typeof initializer> =>
+    initializer(name, new Tensor("int64", BigInt64Array.of(value), [1]));
+  return writeModel({
+    ...model,
+    graph: {
+      ...graph,
+      inputs: graph.inputs.filter(isOwn),
+      outputs: graph.outputs.filter(isOwn),
+      initializers: [...graph.initializers, integers("start", 0n), integers("axis", 1n)],
+      nodes: graph.nodes.flatMap((each) => {
+        if (each.opType !== "GroupQueryAttention") return [each];
+        const smooth = { ...each, attributes: new Map([...each.attributes, ...attributes({ smooth_softmax: 1 })]) };
+        if (each !== borrower) return [smooth];
+        const cut = node("Slice", [each.inputs[1], "start", "start", "axis"], ["no keys"]);
+        const inputs = [each.inputs[0], "no keys", "no keys", ...lender.outputs.slice(1, 3), ...each.inputs.slice(5)];
+        return [cut, { ...smooth, inputs, outputs: each.outputs.slice(0, 1) }];
+      }),
     },
   });
 }
@@ -142,6 +171,23 @@ test.each([
       expect(lm.session.explain()).toMatch(/8 cache updates, all in place/);
       await lm.release();
     }
+  folder.remove();
+});
+
+test("layers that borrow a cache, and a smooth softmax: texts are those of the file as it is, linear and on pages", async () => {
+  const { prompt } = publishedAnswers("qwen3-int4-cpu")!;
+  const folder = writeFolder([...publishedFiles("qwen3-int4-cpu"), ["model.onnx", withBorrowedCaches()]]);
+  const asItIs = await CausalLM.load(folder.path, { rewrite: "never", backend: "reference" });
+  const wanted = await textOf(asItIs, prompt);
+  await asItIs.release();
+  for (const cache of ["linear", "paged"] as const) {
+    const lm = await CausalLM.load(folder.path, { rewrite: "require", cache, threads: 1 });
+    const text = await textOf(lm, prompt);
+    expect(text.map(({ token }) => token)).toEqual(wanted.map(({ token }) => token));
+    for (const [at, { logprob }] of text.entries()) expect(logprob! - wanted[at].logprob!).toBeCloseTo(0, 1);
+    expect(lm.session.explain()).toMatch(/2 cache updates, all in place/);
+    await lm.release();
+  }
   folder.remove();
 });
 

@@ -2,7 +2,7 @@
  * Random calls of PagedAttention, and the same attention over a cache without pages: every head of every sample becomes a sample of
  * ONNX's Attention in float32, with the rows that its table names, one after the other.
  */
-import { caseAttributes, type CaseAttribute } from "../../tools/cases/shared/case.js";
+import { caseAttributes, type CaseAttribute, of } from "../../tools/cases/shared/case.js";
 import { readAttributes } from "../../src/graph/attribute.js";
 import { evaluate, seededRandom } from "../../src/graph/call.js";
 import { factOfView } from "../../src/graph/fact.js";
@@ -171,7 +171,8 @@ export function pagedCase(seed: number): PagedCase {
     right_window_size: right,
   };
   const attrs = { ...shared, cache_mode: layout, ...(packed ? { q_num_heads: heads, kv_num_heads: kvHeads } : {}) };
-  let [next, at, nth] = [0, 0, 0];
+  let [next, at, nth, nthSink] = [0, 0, 0, 0];
+  const sinks = seed % 3 === 1 ? Array.from({ length: group }, (_, head) => head - group / 2) : undefined;
   const inputs = [
     query,
     keyCache,
@@ -184,6 +185,9 @@ export function pagedCase(seed: number): PagedCase {
     ),
     keyScale,
     valueScale,
+    undefined,
+    // Those of a group are the same in each, since below a group is a sample.
+    sinks && fill(type, [heads], () => sinks[nthSink++ % group]),
   ];
 
   // Without pages.
@@ -223,12 +227,13 @@ export function pagedCase(seed: number): PagedCase {
         for (let i = 0; i < size; i++)
           queryData[to++] = queryOf(Math.floor(list / kvHeads), (list % kvHeads) * group + head, row, i);
   const nonpad = fill("int64", [batch * kvHeads], () => lengths[nth++]);
+  const operands = [plainQuery, plainKeys, plainValues, undefined, undefined, undefined, nonpad];
   const [plain, , , weights] = call(
-    "",
-    "Attention",
-    25,
+    sinks === undefined ? "" : "insitu",
+    sinks === undefined ? "Attention" : "SinkAttention",
+    sinks === undefined ? 25 : 1,
     { ...shared, qk_matmul_output_mode: 3 },
-    [plainQuery, plainKeys, plainValues, undefined, undefined, undefined, nonpad],
+    sinks === undefined ? operands : [...operands, of("float32", [group], sinks)],
     [true, false, false, true],
   );
   const y = View.allocate(type, packed ? [batch, queries, heads * valueSize] : [batch, heads, queries, valueSize]);
@@ -250,7 +255,7 @@ export function pagedCase(seed: number): PagedCase {
     for (let row = 0; row < queries; row++)
       for (let key = 0; key < room; key++)
         (sums.data as Float32Array)[head * room + key] += probabilities[(head * queries + row) * room + key];
-  const text = `seed ${seed}: ${layout} ${cacheType} blocks of ${blockSize}, ${batch} × ${heads}/${kvHeads} heads of ${size}/${valueSize}, ${queries} queries, lengths ${lengths.join()}${perHeadTables ? ", a table a head" : ""}${causal ? ", causal" : ""}, window ${left}/${right}`;
+  const text = `seed ${seed}: ${layout} ${cacheType} blocks of ${blockSize}, ${batch} × ${heads}/${kvHeads} heads of ${size}/${valueSize}, ${queries} queries, lengths ${lengths.join()}${perHeadTables ? ", a table a head" : ""}${causal ? ", causal" : ""}, window ${left}/${right}${sinks === undefined ? "" : ", sinks"}`;
   return {
     text,
     attrs,

@@ -68,7 +68,7 @@ export function packedCase(seed: number, most = 9): PackedCase {
   return {
     ...plain,
     text: `${plain.text}, packed ${queries.join()} as [${packed.shape.join()}]`,
-    inputs: [packed, keyCache, valueCache, tables, lengths, scales[0], scales[1], starts],
+    inputs: [packed, keyCache, valueCache, tables, lengths, scales[0], scales[1], starts, scales[3]],
     y,
     sums,
     queries,

@@ -196,11 +196,15 @@ describe("refused, with a reason", () => {
     const model = changed(style, (nodes) =>
       nodes.map((one) =>
         one.opType === "GroupQueryAttention"
-          ? { ...one, attributes: new Map([...one.attributes, ...node("x", [], [], { smooth_softmax: 1 }).attributes]) }
+          ? {
+              ...one,
+              outputs: [...one.outputs, `${one.outputs[0]} scores`],
+              attributes: new Map([...one.attributes, ...node("x", [], [], { qk_output: 1 }).attributes]),
+            }
           : one,
       ),
     );
-    expect(refusal(model)).toMatch(/GroupQueryAttention "GroupQueryAttention_\d+": it has smooth_softmax/);
+    expect(refusal(model)).toMatch(/GroupQueryAttention "GroupQueryAttention_\d+": its scores are asked for/);
   });
 
   test("new rows in front of the old ones", () => {

@@ -17,6 +17,8 @@ export const styles: Readonly<Record<string, Style>> = {
   "batch and heads joined": { attend: "merged" },
   "a guard against NaN": { attend: "guarded" },
   "a softcap": { attend: "capped" },
+  "sinks joined behind the scores": { attend: "sinks" },
+  "sinks joined behind the scores, with a window": { attend: "sinks", mask: "window" },
   "queries scaled beforehand": { attend: "scaled-queries" },
   "scores divided": { attend: "div" },
   "a triangle of −∞": { mask: "triu", positions: "row" },

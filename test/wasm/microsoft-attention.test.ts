@@ -102,10 +102,153 @@ function groupQuery(random: Random): FastCall {
   };
 }
 
+/** A step of GroupQueryAttention over caches of integers, with one scale for all or one a channel. */
+function quantizedGroupQuery(random: Random): FastCall {
+  const shared = pick(random, [1, 2, 3]);
+  const heads = shared * pick(random, [1, 2, 3, 4]);
+  const rotary = random() < 0.4;
+  const type = rotary ? "float32" : pick(random, floats);
+  const size = rotary ? pick(random, [4, 8, 32]) : pick(random, [4, 5, 6, 8, 16, 33, 64]);
+  const bits = pick(random, [4, 8]);
+  const form = pick(random, ["prompt", "prompt in a buffer", "step", "step in a buffer"] as const);
+  const prompt = form.startsWith("prompt");
+  const batch = pick(random, [1, 1, 2, 3]);
+  const length = prompt ? pick(random, [1, 3, 70]) : batch > 1 || random() < 0.6 ? 1 : pick(random, [2, 5]);
+  const before = prompt ? 0 : pick(random, [1, 4, 37, 600]);
+  const total = before + length;
+  const capacity = form === "step" ? before : total + pick(random, [0, 5]);
+  const seqlens = Array.from(
+    { length: batch },
+    (_, sample) => total - 1 - (prompt || sample === 0 ? 0 : Math.floor(random() * before)),
+  );
+  const make = (shape: readonly number[]): Feed => ({ view: randomView(random, type, shape, { spread: 1 }) });
+  const rows = (): Feed => ({
+    view: of(
+      bits === 8 ? "int8" : "uint8",
+      [batch, shared, capacity, bits === 8 ? size : Math.ceil(size / 2)],
+      Array.from({ length: batch * shared * capacity * (bits === 8 ? size : Math.ceil(size / 2)) }, () =>
+        Math.floor(random() * 256 - (bits === 8 ? 128 : 0)),
+      ),
+    ),
+    as: pick(random, ["fed", "gaps"]),
+  });
+  const perChannel = random() < 0.5;
+  const scale = (): Feed => {
+    const count = perChannel ? shared * size : 1;
+    const values = Array.from({ length: count }, () => (0.5 + random()) * (bits === 8 ? 0.01 : 0.15));
+    return { view: of("float32", [count], values), as: pick(random, ["fed", "constant"]) };
+  };
+  const [past, presents] = [form !== "prompt", random() < 0.7];
+  const borrows = form === "step in a buffer" && random() < 0.3;
+  const fresh = (): Feed => make([batch, borrows ? 0 : length, shared * size]);
+  const table = (): Feed => ({ ...make([total + 3, size / 2]), as: "constant" });
+  const granularity = perChannel ? "PER_CHANNEL" : "PER_TENSOR";
+  return {
+    op: "GroupQueryAttention",
+    domain,
+    attrs: {
+      num_heads: heads,
+      kv_num_heads: shared,
+      do_rotary: rotary ? 1 : 0,
+      k_quant_type: granularity,
+      v_quant_type: granularity,
+      kv_cache_bit_width: bits,
+      ...(random() < 0.3 ? { local_window_size: pick(random, [1, 3, 8]) } : {}),
+      ...(random() < 0.3 ? { softcap: float(2.5) } : {}),
+      ...(random() < 0.3 ? { scale: float(0.3) } : {}),
+      ...(random() < 0.2 ? { smooth_softmax: 1 } : {}),
+    },
+    inputs: [
+      make([batch, length, heads * size]),
+      fresh(),
+      fresh(),
+      past ? rows() : undefined,
+      past ? rows() : undefined,
+      { view: int32(seqlens) },
+      { view: int32([total], []), as: presents ? "fed" : "constant" },
+      rotary ? table() : undefined,
+      rotary ? table() : undefined,
+      undefined,
+      undefined,
+      random() < 0.3 ? { ...make([heads]), as: pick(random, ["fed", "constant"]) } : undefined,
+      scale(),
+      scale(),
+    ],
+    outputs: presents ? [true, true, true] : [true],
+    ...nearBy[type],
+  };
+}
+
+/** The same over a cache as short as the window, or a little longer: steps before, while and after it overflows. */
+function slidingGroupQuery(random: Random): FastCall {
+  const call = random() < 0.5 ? quantizedGroupQuery(random) : groupQuery(random);
+  const [query, key, , past] = call.inputs.map((feed) => feed?.view);
+  const shared = call.attrs!["kv_num_heads"] as number;
+  const heads = call.attrs!["num_heads"] as number;
+  const bits = (call.attrs!["kv_cache_bit_width"] ?? 0) as number;
+  const { type } = query!;
+  const size = query!.shape[2] / (key === undefined ? heads + 2 * shared : heads);
+  const batch = pick(random, [1, 2, 3]);
+  const length = batch > 1 ? 1 : pick(random, [1, 1, 2, 9, 40]);
+  const window = pick(random, [1, 3, 8]);
+  const capacity = window + pick(random, [0, 0, 1, 7]);
+  const counts = Array.from({ length: batch }, () => Math.floor(random() * 3 * capacity));
+  const total = Math.max(...counts) + length;
+  const make = (count: number): Feed => ({
+    view: randomView(random, type, [batch, length, count * size], { spread: 1 }),
+  });
+  const width = bits === 4 ? Math.ceil(size / 2) : size;
+  const rows = (): Feed => ({
+    view:
+      bits === 0
+        ? randomView(random, type, [batch, shared, capacity, width], { spread: 1 })
+        : of(
+            bits === 8 ? "int8" : "uint8",
+            [batch, shared, capacity, width],
+            Array.from({ length: batch * shared * capacity * width }, () => Math.floor(random() * 100)),
+          ),
+    as: past === undefined ? "fed" : pick(random, ["fed", "gaps"]),
+  });
+  const table = (): Feed => ({
+    view: randomView(random, type, [total + 3, size / 2], { spread: 1 }),
+    as: "constant",
+  });
+  const rotary = call.attrs!["do_rotary"] === 1;
+  const isWhole = key === undefined;
+  return {
+    ...call,
+    attrs: { ...call.attrs, local_window_size: window, sliding_window_cache: 1 },
+    inputs: [
+      make(isWhole ? heads + 2 * shared : heads),
+      isWhole ? undefined : make(shared),
+      isWhole ? undefined : make(shared),
+      rows(),
+      rows(),
+      { view: int32(counts.map((count) => count + length - 1)) },
+      { view: int32([total], []), as: call.outputs!.length > 1 ? "fed" : "constant" },
+      rotary ? table() : undefined,
+      rotary ? table() : undefined,
+      undefined,
+      undefined,
+      ...call.inputs.slice(11),
+    ],
+  };
+}
+
 describe("GroupQueryAttention", () => {
   test("prompts and steps, growing pasts and buffers", async () => {
     const random = randomFrom(90);
     for (let round = 0; round < 6 * rounds; round++) await check(groupQuery(random));
+  });
+
+  test("caches of 8 and 4 bits, prompts and steps", async () => {
+    const random = randomFrom(93);
+    for (let round = 0; round < 8 * rounds; round++) await check(quantizedGroupQuery(random));
+  });
+
+  test("caches as short as the window", async () => {
+    const random = randomFrom(94);
+    for (let round = 0; round < 8 * rounds; round++) await check(slidingGroupQuery(random));
   });
 
   test("what it leaves to the reference implementation", async () => {

@@ -327,4 +327,62 @@ const results: readonly OpCase[] = [
   },
 ];
 
-export const cases: readonly OpCase[] = [...results, ...refusals];
+/** insitu's own form, with sinks. */
+const sinks: readonly OpCase[] = [
+  {
+    op: "SinkAttention",
+    domain: "insitu",
+    opset: 1,
+    shows: "each head has a score more that takes part in its softmax and brings no value; only valid rows count",
+    inputs: [
+      zeros(1, 2, 1, 1),
+      zeros(1, 1, 4, 1),
+      float32([1, 1, 4, 1], [4, 8, 12, NaN]),
+      undefined,
+      undefined,
+      undefined,
+      of("int64", [1], [3]),
+      float32([2], [0, Math.log(3)]),
+    ],
+    outputs: [float32([1, 2, 1, 1], [6, 4])],
+    tolerance: 1e-6,
+  },
+  {
+    op: "SinkAttention",
+    domain: "insitu",
+    opset: 1,
+    shows: "a sink far above the scores leaves nothing, one far below everything; a query that sees no row gives zero",
+    attrs: { is_causal: 1, q_num_heads: 2, kv_num_heads: 2 },
+    inputs: [
+      zeros(1, 2, 2),
+      zeros(1, 2, 2),
+      float32([1, 2, 2], [5, 6, 7, 8]),
+      undefined,
+      undefined,
+      undefined,
+      of("int64", [1], [1]),
+      float32([2], [100, -100]),
+    ],
+    outputs: [float32([1, 2, 2], [0, 0, 0, 6])],
+    tolerance: 1e-6,
+  },
+  {
+    op: "SinkAttention",
+    domain: "insitu",
+    opset: 1,
+    shows: "one sink too few",
+    inputs: [
+      zeros(1, 2, 1, 1),
+      zeros(1, 1, 1, 1),
+      zeros(1, 1, 1, 1),
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      zeros(1),
+    ],
+    throws: /head_sink needs one entry a head of the queries/,
+  },
+];
+
+export const cases: readonly OpCase[] = [...results, ...sinks, ...refusals];

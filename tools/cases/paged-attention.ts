@@ -118,6 +118,22 @@ const results: readonly OpCase[] = [
     outputs: [floats([1, 1, 1, 1], [0])],
   }),
   attend({
+    shows: "each head has a score more that takes part in its softmax and brings no value",
+    inputs: [
+      zeros(1, 2, 1, 1),
+      keys,
+      values,
+      table,
+      int32([1], [3]),
+      undefined,
+      undefined,
+      undefined,
+      floats([2], [0, Math.log(4)]),
+    ],
+    outputs: [floats([1, 2, 1, 1], [49 / 4, 7]), floats([1, 2, 4], [1 / 4, 1 / 4, 1 / 4, 0, 1 / 7, 1 / 7, 1 / 7, 0])],
+    tolerance: 1e-6,
+  }),
+  attend({
     shows: "float8 pages",
     inputs: [
       query,

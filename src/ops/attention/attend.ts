@@ -30,6 +30,8 @@ interface Attention {
   readonly softcap: number;
   /** The type that softmax works in. */
   readonly softmaxType: ElementType;
+  /** One a head: scores that take part in each softmax and bring no value. */
+  readonly sinks?: ArrayLike<number> | undefined;
 }
 
 /** Computes one attention into its outputs. */
@@ -93,7 +95,7 @@ function attendRow(attention: Attention, row: Row): void {
   const weights =
     attended.length === 0
       ? new Float64Array(logits.length)
-      : softmaxRow(logits, attention.softmaxType, range.from).map(round);
+      : softmaxRow(logits, attention.softmaxType, range.from, attention.sinks?.[head]).map(round);
   if (output !== undefined) {
     writeRow(output, row, weighedValues(weights, attended, row.valueRows, output.shape[3]));
   }

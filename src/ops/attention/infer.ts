@@ -23,6 +23,7 @@ export interface Operands<V> {
   readonly past_key: V | undefined;
   readonly past_value: V | undefined;
   readonly nonpad_kv_seqlen?: V | undefined;
+  readonly head_sink?: V | undefined;
 }
 
 /** Attributes by name; those that a version lacks are left out. */
@@ -95,6 +96,7 @@ export function inferAttention(call: AttentionInfer, version: Version): Record<O
     if (nonpad.shape !== undefined)
       unifyDims(call, nonpad.shape[0], batch, "nonpad_kv_seqlen needs one entry a sample of the batch");
   }
+  if (inputs.head_sink !== undefined) checkSinks(call, inputs.head_sink, query.heads);
   const packed = inputs.Q.shape?.length === 3;
   const shape = packed
     ? [batch, query.length, multiplyDims(query.heads, valueSize)]
@@ -105,6 +107,13 @@ export function inferAttention(call: AttentionInfer, version: Version): Record<O
     present_value: { shape: [batch, kvHeads, total, valueSize] },
     qk_matmul_output: { shape: [batch, query.heads, query.length, total] },
   };
+}
+
+/** Fails unless there is one sink a head. */
+export function checkSinks(call: CallContext, sinks: Fact, heads: Dim): void {
+  checkRank(call, "head_sink", sinks, 1);
+  if (sinks.shape !== undefined)
+    unifyDims(call, sinks.shape[0], heads, "head_sink needs one entry a head of the queries");
 }
 
 /** The checks on data: how many rows of an outer cache are valid. Of K and the past only the shapes are asked. */

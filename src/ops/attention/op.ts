@@ -1,6 +1,7 @@
 /**
  * Attention: scaled dot-product attention over 3- or 4-dimensional operands, with a cache inside (past → present, from opset 23) or
- * outside (nonpad_kv_seqlen, from opset 24), and sliding windows (from opset 25).
+ * outside (nonpad_kv_seqlen, from opset 24), and sliding windows (from opset 25). SinkAttention is insitu's own: the same over a cache written
+ * outside, with a score for each head that takes part in every softmax and brings no value.
  */
 import { elementType, flag, float, int } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
@@ -96,6 +97,26 @@ export const Attention25 = defineOp({
   since: 25,
   types,
   inputs: { ...inputs, nonpad_kv_seqlen: optional(tensor("int64")) },
+  outputs,
+  attrs: { ...attrs, left_window_size: int(-1), right_window_size: int(-1) },
+  effects,
+  overwrites,
+  lengths: { end: "nonpad_kv_seqlen" },
+  rows: { window: ({ left_window_size: left }) => (left < 0 ? undefined : left + 1), masks: ["attn_mask"] },
+  looksAt: ["nonpad_kv_seqlen"],
+  validate: validateAttention,
+  infer: (call) => inferAttention(call, version25),
+  work: ({ inputs }) => attentionSteps(inputs.Q, inputs.K, inputs.past_key),
+  reference: (call) => runAttention(call, version25),
+});
+
+/** Attends over a cache written outside, as Attention25 does, with a sink for each head; what the rewriter makes of attentions that have sinks. */
+export const SinkAttention = defineOp({
+  name: "SinkAttention",
+  domain: "insitu",
+  since: 1,
+  types,
+  inputs: { ...inputs, nonpad_kv_seqlen: optional(tensor("int64")), head_sink: tensor("T1") },
   outputs,
   attrs: { ...attrs, left_window_size: int(-1), right_window_size: int(-1) },
   effects,

@@ -1,5 +1,5 @@
 /** Attention's reference implementation: writes the present, then attends over it. */
-import { readIntegers } from "../../tensor/access.js";
+import { readIntegers, readNumbers } from "../../tensor/access.js";
 import { cloneView, copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
 import type { CallContext } from "../../graph/op.js";
@@ -47,6 +47,7 @@ export function runAttention(call: AttentionCall, version: Version): void {
     scale: attrs.scale ?? 1 / Math.sqrt(queries.shape[3]),
     softcap: attrs.softcap,
     softmaxType: attrs.softmax_precision ?? queries.type,
+    sinks: inputs.head_sink && readNumbers(inputs.head_sink),
   });
 }
 

@@ -2,13 +2,17 @@
 import type { ElementType } from "../../tensor/element-type.js";
 import { rounder } from "./rounding.js";
 
-/** The softmax of `logits`, computed in `type`. `first` is where the row starts within a longer one whose other elements are −∞. */
-export function softmaxRow(logits: ArrayLike<number>, type: ElementType, first = 0): Float64Array {
+/**
+ * The softmax of `logits`, computed in `type`. `first` is where the row starts within a longer one whose other elements are −∞. A sink is a logit
+ * more that takes part and has no weight of its own.
+ */
+export function softmaxRow(logits: ArrayLike<number>, type: ElementType, first = 0, sink = -Infinity): Float64Array {
   const round = rounder(type);
   const weights = Float64Array.from(logits, round);
-  const greatest = weights.reduce((a, b) => Math.max(a, b), -Infinity);
+  const greatest = weights.reduce((a, b) => Math.max(a, b), round(sink));
   for (let i = 0; i < weights.length; i++) weights[i] = round(Math.exp(round(weights[i] - greatest)));
-  const sum = round(sumOf(weights, type, first));
+  const beside = sink === -Infinity ? 0 : round(Math.exp(round(round(sink) - greatest)));
+  const sum = round(sumOf(weights, type, first) + beside);
   for (let i = 0; i < weights.length; i++) weights[i] = round(weights[i] / sum);
   return weights;
 }

@@ -12,10 +12,10 @@ import {
   takeOver,
 } from "../shared/wasm/attention.js";
 import { type FloatType, isFloatType } from "../shared/wasm/work.js";
-import { Attention23, Attention24, Attention25 } from "./op.js";
+import { Attention23, Attention24, Attention25, SinkAttention } from "./op.js";
 
 /** Attention over a cache with pitch. */
-export const attention: WasmKernel = wasmKernel([Attention23, Attention24, Attention25], {
+export const attention: WasmKernel = wasmKernel([Attention23, Attention24, Attention25, SinkAttention], {
   accepts({ inputs, outputs, attrs }) {
     const { Q: query, K: key, V: value, attn_mask: mask, past_key } = inputs;
     if (outputs.Y === undefined || outputs.qk_matmul_output !== undefined) return "the scores are asked for";
@@ -32,12 +32,14 @@ export const attention: WasmKernel = wasmKernel([Attention23, Attention24, Atten
       return "rows have gaps";
     if (query.type === "bfloat16" && query.shape.at(-2) !== 1)
       return "ONNX rounds every stage of a bfloat16 prefill, the kernel only its result";
+    if ("head_sink" in inputs && !inputs.head_sink.contiguous) return "sinks have gaps";
     const all = [query, key, value, outputs.Y];
     return all.every(({ view }) => view.size > 0) ? true : "there is nothing to compute";
   },
   record({ inputs, outputs, attrs, opset }, recorder) {
     const { Q, K, V, attn_mask: mask, past_key, past_value } = inputs;
     const lengths = "nonpad_kv_seqlen" in inputs ? inputs.nonpad_kv_seqlen : undefined;
+    const sinks = "head_sink" in inputs ? inputs.head_sink : undefined;
     const { left_window_size: left, right_window_size: right } =
       "left_window_size" in attrs ? attrs : { left_window_size: -1, right_window_size: -1 };
     const query = headsOf(recorder, Q, attrs.q_num_heads);
@@ -52,9 +54,10 @@ export const attention: WasmKernel = wasmKernel([Attention23, Attention24, Atten
       causal: attrs.is_causal,
       left,
       right,
-      mask: mask === undefined ? noMask : maskOf(mask, key.rows, opset, recorder),
+      mask: mask === undefined ? noMask : maskOf(mask, key.rows, sinks === undefined && opset < 24, recorder),
       scale: attrs.scale ?? 1 / Math.sqrt(query.size),
       softcap: attrs.softcap,
+      sinks: sinks === undefined ? 0 : recorder.address(sinks),
     });
   },
 });
@@ -69,7 +72,7 @@ function joined(recorder: Recorder, past: Operand | undefined, fresh: Heads, pre
 }
 
 /** A dimension of 1 broadcasts, except that from opset 24 on the keys of a short mask are padded. */
-function maskOf(mask: Operand, total: number, opset: number, recorder: Recorder): MaskPlace {
+function maskOf(mask: Operand, total: number, broadcasts: boolean, recorder: Recorder): MaskPlace {
   const place = maskAt(recorder.address(mask), mask.type as FloatType | "bool", mask);
-  return opset < 24 && (mask.shape.at(-1) ?? 1) === 1 ? { ...place, maskKey: 0, maskLength: total } : place;
+  return broadcasts && (mask.shape.at(-1) ?? 1) === 1 ? { ...place, maskKey: 0, maskLength: total } : place;
 }

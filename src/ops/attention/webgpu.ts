@@ -7,10 +7,10 @@ import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webg
 import { acceptsAttention, appendHeads, maskPlace, recordAttention, takeOver } from "../shared/webgpu/attention.js";
 import { acceptsRows, type Heads, headsOf } from "../shared/webgpu/heads.js";
 import type { AttentionWork } from "../shared/webgpu/attention-parts.js";
-import { Attention23, Attention24, Attention25 } from "./op.js";
+import { Attention23, Attention24, Attention25, SinkAttention } from "./op.js";
 import { mostScores, recordStages } from "./webgpu-stages.js";
 
-type Call = CallOf<typeof Attention23 | typeof Attention24 | typeof Attention25>;
+type Call = CallOf<typeof Attention23 | typeof Attention24 | typeof Attention25 | typeof SinkAttention>;
 
 const floats: readonly string[] = ["float32", "float16", "bfloat16"];
 
@@ -65,7 +65,7 @@ function workOf(call: Call, recorder: WebgpuRecorder): Omit<AttentionWork, "outp
     left: windows?.left_window_size ?? -1,
     right: windows?.right_window_size ?? -1,
     window: -1,
-    mask: mask && maskPlace(mask, key.rows, opset < 24),
+    mask: mask && maskPlace(mask, key.rows, opset < 24 && !("head_sink" in inputs)),
     scale: attrs.scale ?? 1 / Math.sqrt(query.size),
     softcap: attrs.softcap,
   };
@@ -74,7 +74,7 @@ function workOf(call: Call, recorder: WebgpuRecorder): Omit<AttentionWork, "outp
 const served = [Attention23, Attention24, Attention25] as const;
 
 /** Attention over a cache that is written outside, or joined inside. */
-const byTiles: WebgpuKernel = webgpuKernel(served, {
+const byTiles: WebgpuKernel = webgpuKernel([...served, SinkAttention], {
   accepts(call) {
     const { inputs, outputs, attrs } = call;
     const { Q } = inputs;
@@ -84,6 +84,7 @@ const byTiles: WebgpuKernel = webgpuKernel(served, {
       return "ONNX rounds every stage of a bfloat16 prefill, tiles only its result";
     const precision = attrs.softmax_precision ?? Q.type;
     if (precision !== Q.type && precision !== "float32") return `the softmax is to be computed in ${precision}`;
+    if ("head_sink" in inputs && !inputs.head_sink.contiguous) return "sinks have gaps";
     const accepted = acceptsCall(call);
     if (accepted !== true) return accepted;
     const { query, key, value } = partsOf(call);
@@ -92,8 +93,9 @@ const byTiles: WebgpuKernel = webgpuKernel(served, {
   record(call, recorder) {
     const { Y } = call.outputs;
     const work = workOf(call, recorder);
+    const sink = "head_sink" in call.inputs ? call.inputs.head_sink : undefined;
     // Y is there, or it was not accepted.
-    recordAttention({ ...work, output: headsOf(Y!, work.query.heads), sink: undefined }, recorder);
+    recordAttention({ ...work, output: headsOf(Y!, work.query.heads), sink }, recorder);
   },
 });
 

@@ -1,6 +1,6 @@
 /**
  * GroupQueryAttention on WASM: rotary embedding, the write into the present and the attention as jobs of one step, the cache growing or a
- * buffer of fixed capacity. Lengths are data: they are tested before each run, and what must be refused is left to the reference implementation.
+ * buffer of fixed capacity or as short as the window, of floats or quantized. Lengths are data: they are tested before each run, and what must be refused is left to the reference implementation.
  */
 import type { CallOf, Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
@@ -25,6 +25,16 @@ import { acceptsHeads, normalizeHeads } from "../shared/wasm/normalize.js";
 import { runRotation } from "../shared/wasm/rotate.js";
 import { type FloatType, oneFloatType } from "../shared/wasm/work.js";
 import { GroupQueryAttention } from "./op.js";
+import { slideHeads } from "./wasm-window.js";
+import {
+  type ByteHeads,
+  floatHeads,
+  floatSinks,
+  type Levels,
+  levelsOf,
+  quantizeHeads,
+  scaleHeads,
+} from "./wasm-levels.js";
 
 type Call = CallOf<typeof GroupQueryAttention>;
 
@@ -55,8 +65,9 @@ interface Parts {
   readonly bias: Operand | undefined;
   readonly sink: Operand | undefined;
   readonly norms: { readonly query: Operand; readonly key: Operand } | undefined;
-  /** What no kernel knows of. */
-  readonly extras: boolean;
+  /** How the caches are quantized, if they are; or why there is no kernel for it. */
+  readonly levels: Levels | string | undefined;
+  readonly hasScores: boolean;
   readonly output: Operand | undefined;
 }
 
@@ -86,7 +97,8 @@ function partsOf({ inputs, outputs, attrs }: Call): Parts {
     bias: inputs.attention_bias,
     sink: inputs.head_sink,
     norms: queryNorm && keyNorm && { query: queryNorm, key: keyNorm },
-    extras: [inputs.k_scale, inputs.v_scale, outputs.output_qk].some((operand) => operand !== undefined),
+    levels: levelsOf({ inputs, attrs }),
+    hasScores: outputs.output_qk !== undefined,
     output: outputs.output,
   };
 }
@@ -94,9 +106,10 @@ function partsOf({ inputs, outputs, attrs }: Call): Parts {
 /** Attends over past and fresh keys; writes the fresh ones behind the past. */
 export const groupQueryAttention: WasmKernel = wasmKernel([GroupQueryAttention], {
   accepts(call) {
-    const { attrs, query, key, value, past, present, tables, totalLength, bias, sink, norms, extras, output, ...rest } =
+    const { attrs, query, key, value, past, present, tables, totalLength, bias, sink, norms, levels, output, ...rest } =
       partsOf(call);
-    const caches = [past?.key, past?.value, present?.key, present?.value];
+    if (typeof levels === "string") return levels;
+    const caches = levels === undefined ? [past?.key, past?.value, present?.key, present?.value] : [];
     const all = [query.operand, key.operand, value.operand, ...caches, tables?.cos, tables?.sin, bias, output];
     all.push(sink, norms?.query, norms?.key);
     const types = oneFloatType(all);
@@ -104,16 +117,20 @@ export const groupQueryAttention: WasmKernel = wasmKernel([GroupQueryAttention],
     if (output === undefined) return "only the present is asked for";
     if ((call.outputs.present_key === undefined) !== (call.outputs.present_value === undefined))
       return "keys or values alone are asked for";
-    if (extras) return "there is no kernel for scores or scales";
+    if (rest.hasScores) return "there is no kernel for scores";
     if (norms !== undefined && ![query, key].every(({ view }) => acceptsHeads(view))) return "there are too many heads";
-    if (attrs.sliding_window_cache) return "there is no kernel for a cache as short as the window";
     if (attrs.local_window_size === 0) return "there is no kernel for a window of nothing";
-    if (!totalLength.known) return "total_sequence_length is data";
+    // What slides goes by seqlens_k alone.
+    if (attrs.sliding_window_cache && rest.positions !== undefined)
+      return "there is no kernel for a cache as short as the window with positions of its own";
+    if (!totalLength.known && !attrs.sliding_window_cache) return "total_sequence_length is data";
     const [batch, , length] = query.view.shape;
+    if (levels !== undefined && past === undefined && length !== totalOf(totalLength))
+      return "there is no past for keys that are not fresh";
     const fresh = key.view.shape[2];
     if (query.view.size === 0 || (fresh !== length && !(fresh === 0 && past !== undefined)))
       return "the fresh keys are not those of the queries";
-    if (length !== totalOf(totalLength) && length !== 1 && batch !== 1)
+    if (totalLength.known && length !== totalOf(totalLength) && length !== 1 && batch !== 1)
       return "samples have several queries after a past";
     const packed = [tables?.cos, tables?.sin, rest.positions, rest.seqlens, sink, norms?.query, norms?.key].every(
       (operand) => operand?.contiguous !== false,
@@ -128,35 +145,62 @@ export const groupQueryAttention: WasmKernel = wasmKernel([GroupQueryAttention],
     const placed = ({ operand, view }: Part): Heads => headsAt(recorder, operand, view);
     const queries = placed(parts.query);
     const { rows: length, size } = queries;
-    const total = totalOf(parts.totalLength);
+    const slides = attrs.sliding_window_cache;
+    const total = slides ? 0 : totalOf(parts.totalLength);
     const prompt = length === total;
     const hasFresh = parts.key.view.size > 0;
     const rows = present?.key.shape[2] ?? Math.max(total, past?.key.shape[2] ?? 0);
+    const levels = typeof parts.levels === "string" ? undefined : parts.levels; // a sentence was not accepted
     recorder.when(lengthsFit(parts, rows, hasFresh, prompt));
     const lengths = lengthsPlus(recorder, seqlens, queries.batch, 1);
     const turn = turning(recorder, parts, prompt);
     const starts = past === undefined || prompt ? 0 : lengthsPlus(recorder, seqlens, queries.batch, 1 - length);
     const normed = (heads: Heads, weight: Operand | undefined): Heads =>
       weight === undefined ? heads : normalizeHeads(recorder, heads, weight, attrs.qk_norm_epsilon);
-    const append = (before: Operand | undefined, fresh: Heads | undefined, after: Operand | undefined): Heads => {
+    let counts = lengths;
+    const append = (
+      before: Operand | undefined,
+      fresh: Heads | undefined,
+      after: Operand | undefined,
+      scale: Operand | undefined,
+    ): Heads | ByteHeads => {
       const old = before && headsOf(recorder, before, undefined);
       // What is neither extended nor handed out is read where it lies.
       if (after === undefined && fresh === undefined) return old!;
-      const target = after ? headsOf(recorder, after, undefined) : temporaryHeads(recorder, { ...fresh!, rows });
+      const width = levels?.type === "int4" ? Math.ceil(size / 2) : size;
+      const like = { ...fresh!, rows, ...(levels === undefined ? {} : { type: "int8" as const, size: width }) };
+      if (slides) {
+        const stored = levels === undefined ? fresh! : temporaryHeads(recorder, { ...like, rows: length });
+        if (levels !== undefined) quantizeHeads(recorder, fresh!, stored as ByteHeads, 0, levels, scale!);
+        const step = { lengths, window: attrs.local_window_size };
+        const slid = slideHeads(recorder, old!, stored as Heads, after && headsOf(recorder, after, undefined), step);
+        counts = slid.counts;
+        return slid.rows;
+      }
+      const target = after ? headsOf(recorder, after, undefined) : temporaryHeads(recorder, like);
       takeOver(recorder, old, target);
       clearHeads(recorder, target, before?.shape[2] ?? 0);
-      if (fresh !== undefined) scatterHeads(recorder, fresh, target, starts);
+      if (fresh === undefined) return target;
+      if (levels === undefined) scatterHeads(recorder, fresh, target as Heads, starts);
+      else quantizeHeads(recorder, fresh, target as ByteHeads, starts, levels, scale!);
       return target;
     };
     const keys = hasFresh ? turn(normed(placed(parts.key), norms?.key)) : undefined;
-    const key = append(past?.key, keys, present?.key);
-    const value = append(past?.value, hasFresh ? placed(parts.value) : undefined, present?.value);
+    const key = append(past?.key, keys, present?.key, levels?.keyScale);
+    const values = hasFresh ? placed(parts.value) : undefined;
+    const value = append(past?.value, values, present?.value, levels?.valueScale);
+    const turned = turn(normed(queries, norms?.query));
+    const results = headsOf(recorder, output, attrs.num_heads);
+    const query = levels === undefined ? turned : floatHeads(recorder, turned);
+    const attended = levels === undefined ? results : floatHeads(recorder, results);
+    if (levels !== undefined) scaleHeads(recorder, turned, query, attrs.kv_num_heads, levels, levels.keyScale);
     recordAttention(recorder, {
-      query: turn(normed(queries, norms?.query)),
+      query,
       key,
       value,
-      output: headsOf(recorder, output, attrs.num_heads),
-      lengths,
+      output: attended,
+      levels: levels?.type,
+      lengths: counts,
       // In a prompt, and without a past, the first query stands at 0 however many keys its sample has.
       past: past === undefined || prompt ? -1 : 0,
       causal: attrs.causal,
@@ -165,14 +209,15 @@ export const groupQueryAttention: WasmKernel = wasmKernel([GroupQueryAttention],
       mask: bias === undefined ? noMask : maskAt(recorder.address(bias), bias.type as FloatType, bias),
       scale: attrs.scale === 0 ? 1 / Math.sqrt(size) : attrs.scale,
       softcap: attrs.softcap,
-      sinks: sinksOf(recorder, sink, attrs),
+      sinks: sinksOf(recorder, sink, attrs, levels !== undefined),
     });
+    if (levels !== undefined) scaleHeads(recorder, attended, results, attrs.kv_num_heads, levels, levels.valueScale);
   },
 });
 
 /** Where the sinks of all heads are: given, zeros for a smooth softmax, or none. */
-function sinksOf(recorder: Recorder, given: Operand | undefined, attrs: Call["attrs"]): number {
-  if (given !== undefined) return recorder.address(given);
+function sinksOf(recorder: Recorder, given: Operand | undefined, attrs: Call["attrs"], isScaled: boolean): number {
+  if (given !== undefined) return isScaled ? floatSinks(recorder, given) : recorder.address(given);
   return attrs.smooth_softmax ? recorder.words(Array.from({ length: attrs.num_heads }, () => ({ word: 0 }))) : 0;
 }
 
@@ -209,21 +254,24 @@ function turning(recorder: Recorder, parts: Parts, prompt: boolean): (heads: Hea
 function lengthsFit(parts: Parts, present: number, hasFresh: boolean, prompt: boolean): () => boolean {
   const { attrs, past, seqlens, tables, positions, bias } = parts;
   const [batch, , length] = parts.query.view.shape;
-  const total = totalOf(parts.totalLength);
+  const slides = attrs.sliding_window_cache;
+  const total = slides ? 0 : totalOf(parts.totalLength);
   const rows = tables?.cos.shape[0] ?? Infinity;
   const lasts = wordsOf(seqlens, 1);
   const capacity = Math.min(present, bias === undefined ? Infinity : total);
   const least = prompt ? 0 : length - 1;
-  // Past the end of a padded prompt the window is counted from the last key.
-  const whole = prompt && batch > 1 && attrs.local_window_size > 0;
+  // Past the end of a padded prompt the window is counted from the last key, as every place is where rows are integers.
+  const whole = prompt && (parts.levels !== undefined || (batch > 1 && attrs.local_window_size > 0));
   const behind = past === undefined || prompt || !hasFresh ? Infinity : past.key.shape[2] + length - 1;
-  const most = Math.min(capacity - 1, behind);
+  const most = slides ? 2 ** 31 - 1 : Math.min(capacity - 1, behind);
   const given = positions && wordsOf(positions, 2);
   const counted = given === undefined ? 0 : prompt ? 1 : positions!.view.size;
   const highest = prompt ? rows - length : rows - 1;
+  const told = wordsOf(parts.totalLength, 1);
+  const mayDiffer = length === 1 || batch === 1;
   const holdsAll = hasFresh || total <= (past?.key.shape[2] ?? 0);
   return () => {
-    if (!holdsAll) return false;
+    if (!holdsAll || (slides && (told[0] <= 0 || (told[0] !== length && !mayDiffer)))) return false;
     for (let sample = 0; sample < lasts.length; sample++) {
       const last = lasts[sample];
       if (last < least || last > most || (whole && last !== length - 1)) return false;

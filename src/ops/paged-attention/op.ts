@@ -4,6 +4,8 @@
  *
  * With query_starts the batch is packed (a variable-length batch): samples have any number of queries each, which stand one sample behind the
  * other in `query`, those of sample i from query_starts[i] up to query_starts[i + 1]. `query` has a batch of 1 then, or a batch of tokens.
+ *
+ * head_sink has a score for each head that takes part in every softmax and brings no value.
  */
 import { flag, float, int } from "../../graph/attribute.js";
 import { multiplyDims } from "../../graph/dim.js";
@@ -30,6 +32,7 @@ export const PagedAttention = defineOp({
     key_scale: optional(tensor("float32")),
     value_scale: optional(tensor("float32")),
     query_starts: optional(tensor("S")),
+    head_sink: optional(tensor("T")),
   },
   outputs: { Y: tensor("T"), attention_sums: optional(tensor("float32")) },
   attrs: {

@@ -31,6 +31,7 @@ export function attendPages(call: PagedReference): void {
     key_scale: inputs.key_scale && factOfView(inputs.key_scale),
     value_scale: inputs.value_scale && factOfView(inputs.value_scale),
     query_starts: inputs.query_starts && factOfView(inputs.query_starts),
+    head_sink: inputs.head_sink && factOfView(inputs.head_sink),
   };
   const known = { ...call, inputs: facts };
   const sizes = sizesOf(known);
@@ -44,6 +45,7 @@ export function attendPages(call: PagedReference): void {
   const keys = pageReader(inputs.key_cache, inputs.key_scale, attrs.cache_mode, sizes.pageHeads as number);
   const values = pageReader(inputs.value_cache, inputs.value_scale, attrs.cache_mode, sizes.pageHeads as number);
   const group = heads / kvHeads;
+  const sinks = inputs.head_sink && readNumbers(inputs.head_sink);
   for (let sample = 0; sample < batch; sample++) {
     const asked = queriesOf(query, sample, starts);
     const answered = output && queriesOf(output, sample, starts);
@@ -80,6 +82,7 @@ export function attendPages(call: PagedReference): void {
         scale: attrs.scale ?? 1 / Math.sqrt(query.shape[3]),
         softcap: attrs.softcap,
         softmaxType: "float32",
+        sinks: sinks?.slice(kvHead * group, (kvHead + 1) * group),
       });
       if (answered !== undefined)
         writeNumbers(answered.slice(1, kvHead * group, (kvHead + 1) * group), readNumbers(result!));

@@ -12,6 +12,7 @@ import {
 import { type Fact, factText } from "../../graph/fact.js";
 import type { CallContext } from "../../graph/op.js";
 import { headsOf } from "../attention/heads.js";
+import { checkSinks } from "../attention/infer.js";
 import { fragmentLength, type PagedLayout, quantizedTypes } from "../shared/paged/layouts.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
@@ -25,6 +26,7 @@ export interface PagedOperands<V> {
   readonly key_scale: V | undefined;
   readonly value_scale: V | undefined;
   readonly query_starts: V | undefined;
+  readonly head_sink: V | undefined;
 }
 
 /** Attributes by name. */
@@ -109,6 +111,7 @@ export function sizesOf(call: PagedCall): PagedSizes {
   if (inputs.query_starts !== undefined) checkStarts(call, inputs.query_starts, batch, [query.batch, query.length]);
   checkLengths(call, batch, kvHeads);
   checkScales(call, [blocks, blockSize, pageHeads]);
+  if (inputs.head_sink !== undefined) checkSinks(call, inputs.head_sink, query.heads);
   return {
     batch,
     heads: query.heads,

@@ -95,7 +95,7 @@ function jobOf(
   splits: number,
 ): JobOf<"pagedDecode"> {
   const { query, key_cache: key, value_cache: value, block_tables: tables, seq_lens: lengths } = inputs;
-  const { key_scale: keyScale, value_scale: valueScale } = inputs;
+  const { key_scale: keyScale, value_scale: valueScale, head_sink: sink } = inputs;
   const { attention_sums: sums } = outputs;
   const { cache_mode: layout } = attrs;
   const wide = query.shape.length === 3;
@@ -160,7 +160,7 @@ function jobOf(
     softcap: attrs.softcap,
     splits,
     partials: 0,
-    sinks: 0,
+    sinks: sink === undefined ? 0 : address(sink),
     tables: address(tables),
     tableBytes: indexBytes(tables),
     tableSample: perHead ? kvHeads * columns : columns,

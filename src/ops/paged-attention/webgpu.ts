@@ -88,7 +88,7 @@ export const pagedAttention: WebgpuKernel = webgpuKernel([PagedAttention], {
         mask: undefined,
         scale: attrs.scale ?? 1 / Math.sqrt(query.size),
         softcap: attrs.softcap,
-        sink: undefined,
+        sink: inputs.head_sink,
       },
       recorder,
     );

@@ -177,7 +177,14 @@ export function attendTo(
     scores = net.op("Mul", [net.op("Tanh", [net.op("Div", [scores, net.float(2)])]), net.float(2)]);
   if (style.mask === "where-scores") scores = net.op("Where", [mask!, scores, net.float(-1e9)]);
   else if (mask !== undefined) scores = net.op("Add", [scores, mask]);
+  if (attend === "sinks") {
+    const shape = net.concat([net.size(scores, 0), net.ints([heads]), net.size(scores, 2), net.ints([1])], 0);
+    const sinks = net.op("Expand", [net.reshape(net.weight([heads]), 1, -1, 1, 1), shape]);
+    const all = net.concat([scores, sinks], -1);
+    scores = net.op("Sub", [all, net.op("ReduceMax", [all, net.ints([-1])], { keepdims: 1 })]);
+  }
   let weights = net.op("Softmax", [scores], { axis: -1 });
+  if (attend === "sinks") weights = net.op("Slice", [weights, net.ints([0]), net.ints([-1]), net.ints([-1])]);
   if (attend === "guarded") weights = net.op("Where", [net.op("IsNaN", [weights]), net.float(0), weights]);
   return out(net.op("MatMul", [weights, v]));
 }

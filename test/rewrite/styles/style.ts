@@ -30,6 +30,7 @@ export interface Style {
     | "merged"
     | "guarded"
     | "capped"
+    | "sinks"
     | "scaled-queries"
     | "div";
   readonly mask?:

@@ -2,11 +2,11 @@
  * Attention as jobs: what the fast paths of ONNX's Attention and of onnxruntime's attentions share. One query a sample over the whole
  * length (decode), many queries in tiles (prefill); rows past the valid length are never touched.
  */
-import { partialBytes } from "../../../wasm-kernels/exports.js";
-import { elementCode } from "../../../wasm-kernels/jobs.js";
+import { type JobOf, partialBytes } from "../../../wasm-kernels/exports.js";
+import { elementCode, pageCode } from "../../../wasm-kernels/jobs.js";
 import type { Operand } from "../../../graph/kernel.js";
 import type { Recorder } from "../../../wasm-kernels/wasm-kernel.js";
-import { byteLengthOf } from "../../../tensor/element-type.js";
+import { byteLengthOf, type ElementType } from "../../../tensor/element-type.js";
 import type { View } from "../../../tensor/view.js";
 import { sharesOf } from "./attention-shares.js";
 import { headsView } from "../../attention/heads.js";
@@ -15,9 +15,9 @@ import { runElements } from "./elements.js";
 import { codeOf, type FloatType, partsEach } from "./work.js";
 
 /** Where [batch, heads, rows, size] lies. Strides in elements. */
-export interface Heads {
+export interface Heads<Type extends ElementType = FloatType> {
   readonly address: number;
-  readonly type: FloatType;
+  readonly type: Type;
   readonly batch: number;
   readonly heads: number;
   readonly rows: number;
@@ -40,20 +40,23 @@ export const headsOf = (recorder: Recorder, operand: Operand, heads: number | un
   headsAt(recorder, operand, headsView(operand.view, heads ?? 1));
 
 /** Heads of the same sizes in memory of the program's own. */
-export function temporaryHeads(recorder: Recorder, { type, batch, heads, rows, size }: Heads): Heads {
+export function temporaryHeads<Type extends ElementType>(
+  recorder: Recorder,
+  { type, batch, heads, rows, size }: Pick<Heads<Type>, "type" | "batch" | "heads" | "rows" | "size">,
+): Heads<Type> {
   const address = recorder.temporary(byteLengthOf(type, batch * heads * rows * size));
   return { address, type, batch, heads, rows, size, sample: heads * rows * size, head: rows * size, row: size };
 }
 
 /** The heads from row `from` on. */
-const rowsFrom = (heads: Heads, from: number): Heads => ({
+const rowsFrom = <Type extends ElementType>(heads: Heads<Type>, from: number): Heads<Type> => ({
   ...heads,
   address: heads.address + byteLengthOf(heads.type, from * heads.row),
   rows: heads.rows - from,
 });
 
 /** Copies rows of the same number and size. */
-function copyHeads(recorder: Recorder, from: Heads, to: Heads): void {
+function copyHeads(recorder: Recorder, from: Heads<ElementType>, to: Heads<ElementType>): void {
   recordCopy(recorder, {
     source: from.address,
     target: to.address,
@@ -65,7 +68,7 @@ function copyHeads(recorder: Recorder, from: Heads, to: Heads): void {
 }
 
 /** Brings the past to the front of the present, where it does not stand there already. */
-export function takeOver(recorder: Recorder, past: Heads | undefined, present: Heads): void {
+export function takeOver(recorder: Recorder, past: Heads<ElementType> | undefined, present: Heads<ElementType>): void {
   if (past !== undefined && past.rows > 0 && past.address !== present.address) copyHeads(recorder, past, present);
 }
 
@@ -74,7 +77,7 @@ export const appendHeads = (recorder: Recorder, fresh: Heads, present: Heads, le
   copyHeads(recorder, fresh, rowsFrom(present, length));
 
 /** Zeroes the rows from `from` on. */
-export function clearHeads(recorder: Recorder, heads: Heads, from: number): void {
+export function clearHeads(recorder: Recorder, heads: Heads<ElementType>, from: number): void {
   const beyond = rowsFrom(heads, from);
   if (beyond.rows <= 0) return;
   const words = Math.ceil(byteLengthOf(heads.type, heads.size) / 4);
@@ -171,8 +174,8 @@ export const windowOf = (size: number | undefined): number => Math.min(size ?? -
 interface AttentionWork {
   readonly query: Heads;
   /** `rows` of keys and values are all there may be. */
-  readonly key: Heads;
-  readonly value: Heads;
+  readonly key: Heads<ElementType>;
+  readonly value: Heads<ElementType>;
   readonly output: Heads;
   /** int64[batch] at this address: valid keys of each sample, this step's included; 0 where all rows are valid. */
   readonly lengths: number;
@@ -185,13 +188,15 @@ interface AttentionWork {
   readonly mask: MaskPlace;
   readonly scale: number;
   readonly softcap: number;
+  /** Where keys and values are integers, unscaled: what they are. Then there are lengths, the last query stands at the last key, and nothing is masked. */
+  readonly levels?: "int8" | "int4" | undefined;
   /** Scores of the queries' type at this address, one a head, that take part in each softmax and bring no value. */
   readonly sinks?: number;
 }
 
 /** Queues an attention. */
 export function recordAttention(recorder: Recorder, work: AttentionWork): void {
-  const { query, key, value, output } = work;
+  const { query, key, value, output, levels } = work;
   const { splits, parts: threads } = sharesOf(
     { batch: query.batch, heads: query.heads, kvHeads: key.heads, queries: query.rows, keys: key.rows },
     recorder,
@@ -208,13 +213,13 @@ export function recordAttention(recorder: Recorder, work: AttentionWork): void {
     value: value.address,
     output: output.address,
     queryType: codeOf(query.type),
-    cacheType: codeOf(key.type),
+    cacheType: levels === undefined ? codeOf(key.type) : pageCode[levels],
     batch: query.batch,
     heads: query.heads,
     kvHeads: key.heads,
     queries: query.rows,
     headSize: query.size,
-    valueSize: value.size,
+    valueSize: output.size,
     querySample: query.sample,
     queryHead: query.head,
     queryRow: query.row,
@@ -242,9 +247,34 @@ export function recordAttention(recorder: Recorder, work: AttentionWork): void {
   };
   const bytes = partialBytes(job);
   const withPartials = bytes === 0 ? job : { ...job, partials: recorder.temporary(bytes) };
-  if (query.rows !== 1) recorder.run("attentionPrefill", withPartials, parts);
-  else {
-    recorder.run("attentionDecode", withPartials, parts);
-    if (splits > 1) recorder.run("attentionMerge", withPartials, 1);
-  }
+  if (levels !== undefined) {
+    const pages = { ...withPartials, ...onePageEach(recorder, work) };
+    recorder.run(query.rows === 1 ? "pagedDecode" : "pagedPrefill", pages, parts);
+  } else recorder.run(query.rows === 1 ? "attentionDecode" : "attentionPrefill", withPartials, parts);
+  if (query.rows === 1 && splits > 1) recorder.run("attentionMerge", withPartials, 1);
 }
+
+/** A cache of integers as the kernels of pages read it: a sample's rows are one block. Their scales are in the queries and in the output. */
+const onePageEach = (
+  recorder: Recorder,
+  { key, value }: AttentionWork,
+): Omit<JobOf<"pagedDecode">, keyof JobOf<"attentionDecode">> => ({
+  tables: recorder.words(Array.from({ length: key.batch }, (_, word) => ({ word }))),
+  tableBytes: 4,
+  tableSample: 1,
+  tableHead: 0,
+  lengthBytes: 8,
+  lengthSample: 1,
+  lengthHead: 0,
+  blockSize: key.rows,
+  keyBlock: key.sample,
+  valueBlock: value.sample,
+  piece: 0,
+  keyPiece: 0,
+  valuePiece: 0,
+  keyScale: 0,
+  valueScale: 0,
+  pageHeads: key.heads,
+  sums: 0,
+  sumsHead: 0,
+});

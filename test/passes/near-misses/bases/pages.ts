@@ -24,6 +24,7 @@ interface PagedForm {
   readonly factor?: number;
   readonly reader?: "present" | "rows";
   readonly crossed?: boolean;
+  readonly sinks?: boolean;
 }
 
 function paged(form: PagedForm = {}): Drawn {
@@ -85,8 +86,15 @@ function paged(form: PagedForm = {}): Drawn {
     ...(front ? {} : { q_num_heads: heads, kv_num_heads: shared }),
     ...form.attributes,
   };
+  const operandsOf = (of: string): string[] => [
+    of,
+    ...read,
+    tables,
+    lengths,
+    ...(form.sinks === true ? ["", "", "", g.weights(heads)] : []),
+  ];
   const attend = (of: string): string[] =>
-    g.ops(form.sums === true ? 2 : 1, "PagedAttention", [of, ...read, tables, lengths], attributes, "insitu");
+    g.ops(form.sums === true ? 2 : 1, "PagedAttention", operandsOf(of), attributes, "insitu");
   const made = attend(query);
   let y = made[0];
   if (front) {
@@ -119,6 +127,7 @@ const pagedMisses: Readonly<Record<string, Drawn>> = {
   "no norm": paged({ norm: false }),
   "slots are checked": paged({ check: true }),
   "sums are asked for": paged({ sums: true }),
+  "heads have sinks": paged({ sinks: true }),
   "two attentions over one write": paged({ two: true }),
   "values are the keys": paged({ values: "keys" }),
   "keys are read as values": paged({ crossed: true }),
