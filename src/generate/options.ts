@@ -8,7 +8,24 @@ import type { HeldConstraint, JsonSchema, TakenConstraint, TextRule, TokenConstr
 import type { Json } from "./model-folder.js";
 import type { TextAsk, WhenFull } from "../engine/text-ask.js";
 import { readSampling, type SamplingOptions, samplingOptionNames } from "../engine/sampling.js";
+import { guessing } from "../engine/tuning.js";
+import type { LanguageModel } from "./causal-lm.js";
 import type { ControlTokens, TextTokenizer } from "./tokenizer.js";
+
+/** How tokens are guessed. */
+export interface SpeculateOptions {
+  /** A smaller model with the same vocabulary that guesses; it stays its owner's to release. A number is how many `tokens` are looked up. */
+  readonly draft?: DraftModel | number;
+  /** Guesses at a time at most: 6 where they are looked up, 4 of a draft. */
+  readonly tokens?: number;
+  /** Look guesses up in the text, where so many of its last tokens, or at least 2, occurred before: 3 without a draft. With one it guesses where nothing was found. */
+  readonly ngram?: number;
+  /** False has a draft make `tokens` guesses each time. Where left out it makes as many as pay by how often it was right, and none while that does not. */
+  readonly adaptive?: boolean;
+}
+
+/** A language model that guesses for another one. */
+export type DraftModel = Pick<LanguageModel, "forServers" | "vocabulary">;
 
 /** How text is generated. */
 export interface GenerateOptions extends SamplingOptions {
@@ -41,8 +58,8 @@ export interface GenerateOptions extends SamplingOptions {
   readonly grammar?: string;
   /** What the text must obey, for one text; it stays its maker's to release. */
   readonly constraint?: TokenConstraint;
-  /** Guess tokens by what followed the text's end before, and check the guesses in one run. The text stays the same. */
-  readonly speculate?: boolean | { readonly ngram?: number; readonly draft?: number };
+  /** Guess tokens and check the guesses in one run: true looks up what followed the text's end before. The text stays the same. */
+  readonly speculate?: boolean | SpeculateOptions;
   /**
    * Tokens that a device which draws them is asked for at once, behind the first. Where left out, one, and up to 16 where they come fast: more are
    * faster, fewer come more evenly. The text stays the same.
@@ -82,9 +99,11 @@ export const generateOptionNames: OptionNames<GenerateOptions> = {
   controlTokens: true,
 };
 
-const speculationNames: OptionNames<Exclude<GenerateOptions["speculate"], boolean | undefined>> = {
-  ngram: true,
+const speculationNames: OptionNames<SpeculateOptions> = {
   draft: true,
+  tokens: true,
+  ngram: true,
+  adaptive: true,
 };
 
 /** Options without gaps: what a text is asked to be, but for its prompt. */
@@ -161,9 +180,13 @@ export function checkGenerateOptions(options: GenerateOptions): void {
     typeof speculate === "boolean" || isObject(speculate),
   );
   if (typeof speculate === "object") checkOptionNames("option speculate", speculate, speculationNames);
-  const { ngram, draft } = speculationOf(options);
+  const { draft, tokens, ngram, adaptive } = typeof speculate === "object" ? speculate : {};
   checkCount("option speculate.ngram", ngram, 2);
-  checkCount("option speculate.draft", draft, 1);
+  checkCount("option speculate.tokens", tokens, 1);
+  checkFlag("option speculate.adaptive", adaptive);
+  if (typeof draft === "number") checkCount("option speculate.draft", draft, 1);
+  else
+    checkRule("option speculate.draft", draft, "a language model", isObject(draft) && draft?.forServers !== undefined);
   checkSignal(options.signal);
 }
 
@@ -211,10 +234,14 @@ function endRules(options: GenerateOptions, isChat: boolean, tokenizer: TextToke
   return { stop: stopsOf(options) ?? [], minTokens: minTokens ?? 0, stopsFrom: minTokens ?? 0 };
 }
 
-const speculationOf = ({ speculate }: GenerateOptions): { readonly ngram: number; readonly draft: number } => {
-  const { ngram, draft } = typeof speculate === "object" ? speculate : {};
-  return { ngram: ngram ?? 3, draft: draft ?? 6 };
-};
+/** How a text is guessed, with the model that does; none is where left out. */
+function speculationOf({ speculate = false }: GenerateOptions): TextAsk["speculate"] {
+  if (speculate === false) return undefined;
+  const { draft, tokens, ngram, adaptive = true } = speculate === true ? {} : speculate;
+  if (draft === undefined || typeof draft === "number")
+    return { ngram: ngram ?? 3, tokens: tokens ?? draft ?? 6, adaptive };
+  return { ngram, tokens: tokens ?? guessing.most, draft: draft.forServers.draft, adaptive };
+}
 
 /** The caller's options over the model's, for an answer in a chat or another text; throws for values that mean nothing. */
 export function readGenerating(
@@ -225,7 +252,7 @@ export function readGenerating(
   isChat: boolean,
 ): Generating {
   checkGenerateOptions(options);
-  const { maxTokens, logprobs, whenFull = "stop", speculate = false } = options;
+  const { maxTokens, logprobs, whenFull = "stop" } = options;
   const ends = options.ignoreEnd === true ? [] : defaults.endTokens;
   const wanted = (options.stopTokens ?? []).map((token) => stopToken(token, tokenizer));
   return {
@@ -238,7 +265,7 @@ export function readGenerating(
     whenFull,
     logitBias: options.logitBias,
     constraint: constraintOf(options, constrain),
-    speculate: speculate === false ? undefined : speculationOf(options),
+    speculate: speculationOf(options),
     tokensAtOnce: options.tokensAtOnce,
     signal: options.signal,
   };
