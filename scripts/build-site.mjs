@@ -1,7 +1,7 @@
 // Builds the page of site/. `buildPage` makes what `insitu serve` ships: the files of the page in one module, src/serve/page-files.gen.ts. `npm run site`
 // (`node scripts/build-site.mjs [port]`) builds the static site with the embedded model beside it, and serves it.
 import { spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -49,10 +49,13 @@ export function buildPage() {
   const folder = join(root, ".cache/page");
   const files = filesBelow(folder).map((path) => [
     `/${path === "index.html" ? "" : path}`,
-    { type: types[path.split(".").at(-1)], text: readFileSync(join(folder, path), "utf8") },
+    {
+      type: types[path.split(".").at(-1)],
+      gzip: gzipSync(readFileSync(join(folder, path)), { level: 9 }).toString("base64"),
+    },
   ]);
-  const text = `/** The files of the page at \`/\`, by path: made of site/ by scripts/build-site.mjs. */
-export const pageFiles: Readonly<Record<string, { readonly type: string; readonly text: string }>> = ${JSON.stringify(Object.fromEntries(files), undefined, 1)};
+  const text = `/** The files of the page at \`/\`, by path, deflated and in base 64: made of site/ by scripts/build-site.mjs. */
+export const pageFiles: Readonly<Record<string, { readonly type: string; readonly gzip: string }>> = ${JSON.stringify(Object.fromEntries(files), undefined, 1)};
 `;
   writeFileSync(module, text);
 }
@@ -61,17 +64,16 @@ export const pageFiles: Readonly<Record<string, { readonly type: string; readonl
 export function buildSite() {
   build("browser");
   const folder = join(root, ".cache/site");
-  mkdirSync(join(folder, "models"), { recursive: true });
+  cpSync(join(root, "dist/browser"), join(folder, "insitu"), { recursive: true });
   cpSync(join(root, "models/embedded"), join(folder, "models/embedded"), { recursive: true });
   return folder;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folder = buildSite();
-  const sizes = filesBelow(join(folder, "page")).map((path) => [
-    path,
-    gzipSync(readFileSync(join(folder, "page", path))).length,
-  ]);
+  const sizes = filesBelow(folder)
+    .filter((path) => /\.(js|css|html)$/.test(path))
+    .map((path) => [path, gzipSync(readFileSync(join(folder, path))).length]);
   for (const [path, bytes] of sizes.toSorted((a, b) => b[1] - a[1]))
     console.log(`${(bytes / 1000).toFixed(1).padStart(8)} KB gzip  ${path}`);
   const { preview } = await import("vite");
@@ -80,5 +82,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     configFile: join(root, "site/vite.config.mjs"),
     preview: { port, host: "127.0.0.1" },
   });
-  server.printUrls();
+  console.log(`open ${server.resolvedUrls.local[0]}`);
 }

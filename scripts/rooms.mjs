@@ -27,7 +27,7 @@ export const rooms = {
   decoder: { imports: ["base", "tensor", "onnx", "rewrite", "session"] },
   cache: { imports: ["base", "tensor", "onnx", "rewrite", "session", "decoder"] },
   schedule: { imports: ["base"] },
-  engine: { imports: ["base", "tensor", "rewrite", "session", "decoder", "cache", "schedule"] },
+  engine: { imports: ["base", "tensor", "session", "decoder", "cache", "schedule"] },
   eviction: { imports: ["base", "tensor", "rewrite", "session", "decoder", "cache"], apart: true },
   dialogue: { imports: ["base", "engine"] },
   generate: { imports: ["base", "text", "tensor", "session", "decoder", "cache", "engine", "dialogue"] },

@@ -1,6 +1,6 @@
 // Builds the page for one of its hosts: `INSITU_HOST=server` (what `insitu serve` ships) or `browser` (a static site). See scripts/build-site.mjs.
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 
@@ -12,6 +12,14 @@ const headers = {
   "Cross-Origin-Embedder-Policy": "require-corp",
 };
 
+/** The library's own bundle for pages, which lies beside the page as it is. */
+const library =
+  host === "browser"
+    ? readdirSync(here("../dist/browser")).flatMap((name) =>
+        name.endsWith(".js") && name !== "insitu.js" ? [`insitu/${name}`] : [],
+      )
+    : [];
+
 /** The service worker, with the names of all files that the build wrote. */
 const serviceWorker = {
   name: "service-worker",
@@ -21,6 +29,7 @@ const serviceWorker = {
       ...Object.keys(bundle).filter((path) => !path.endsWith(".html")),
       "icon.svg",
       "manifest.webmanifest",
+      ...library,
     ];
     const version = createHash("sha256").update(JSON.stringify(files)).digest("hex").slice(0, 12);
     const source = readFileSync(here("sw.js"), "utf8")
@@ -36,10 +45,9 @@ export default defineConfig({
   base: "./",
   define: { HOST: JSON.stringify(host) },
   resolve: {
-    alias: { "insitu/worker": here("../dist/worker.js"), "insitu/models": here("../dist/platform/web-models.js") },
+    alias: { "insitu/hub": here("../dist/hub"), "insitu/platform": here("../dist/platform") },
   },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
-  worker: { format: "es" },
   plugins: [serviceWorker],
   build: {
     outDir: here(host === "server" ? "../.cache/page" : "../.cache/site"),
@@ -48,6 +56,7 @@ export default defineConfig({
     modulePreload: false,
     target: "es2022",
     reportCompressedSize: false,
+    rolldownOptions: { external: ["insitu/worker"], output: { paths: { "insitu/worker": "../insitu/worker.js" } } },
   },
   server: { headers },
   preview: { headers },

@@ -39,7 +39,8 @@ const bare = {
           return `({ ${names.join(", ")} })`;
         },
       );
-      text = text.replaceAll("import.meta.url", hereOf(path));
+      // Generated files hold scripts of pages as text: what those say of themselves is theirs.
+      if (!path.endsWith(".gen.ts")) text = text.replaceAll("import.meta.url", hereOf(path));
       return { contents: globs.join("\n") + "\n" + text, loader: path.endsWith("ts") ? "ts" : "js" };
     });
   },

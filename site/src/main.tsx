@@ -3,7 +3,7 @@ import { effect } from "@preact/signals";
 import { render } from "preact";
 import type { Host } from "./hosts/host.js";
 import { conversations, open as openHistory } from "./state/history.js";
-import { begin, current, host, resume, takeOver } from "./state/talk.js";
+import { begin, current, drawn, host, making, resume, takeOver } from "./state/talk.js";
 import { App } from "./views/app.js";
 import { measure } from "./views/debug.js";
 import "./style.css";
@@ -20,7 +20,16 @@ async function makeHost(): Promise<Host> {
   return new BrowserHost();
 }
 
-/** Keeps the page for visits without a network. After the model, which the visitor came for. */
+/** When nothing is waited for: after the first answer, or some seconds without one. */
+const quiet = (): Promise<void> =>
+  new Promise((resolve) => {
+    setTimeout(resolve, 20_000);
+    effect(() => {
+      if (making.value === undefined && drawn.value.stats !== undefined) resolve();
+    });
+  });
+
+/** Keeps the page for visits without a network. What the visitor came for is fetched first. */
 async function install(): Promise<void> {
   if (!("serviceWorker" in navigator) || !isSecureContext) return;
   await navigator.serviceWorker.register("sw.js").catch(() => {});
@@ -44,4 +53,5 @@ effect(() => {
   isFirst = false;
 });
 await host.value.start();
+await quiet();
 await install();

@@ -265,7 +265,10 @@ export class BlockPool {
     const listed = held.length > 8 ? [...held.slice(0, 8), `${held.length - 8} more`] : held;
     return new InsituError(
       "out-of-memory",
-      `the pool of ${blocks.count} blocks of ${this.blockSize} rows is full: ${what} need${needed === 1 ? "s" : ""} ${needed} more, ${blocks.available} are left; ${listed.join(", ")}; release or truncate a sequence, or make the pool larger`,
+      `the pool of ${blocks.count} blocks of ${this.blockSize} rows is full: ${what} need${needed === 1 ? "s" : ""} ${needed} more, ${blocks.available} are left;${listed
+        .map((each) => ` ${each},`)
+        .join("")
+        .replace(/,$/, ";")} release or truncate a sequence, or make the pool larger`,
     );
   }
 

@@ -70,6 +70,10 @@ async function run(argv: readonly string[], tools: LoadTools): Promise<number> {
 /** The exit code after mistakes in what was typed. */
 const usageCode = 2;
 
+/** True for errors that need no page to explain them: what was typed, and who interrupted. */
+const explainsItself = (error: InsituError): boolean =>
+  error.code === "invalid-argument" || error instanceof Interrupted || error instanceof UsageError;
+
 /** Runs the command that these arguments ask for. Resolves with the exit code; never rejects. */
 export async function runCommandLine(argv: readonly string[], tools: LoadTools = loadTools): Promise<number> {
   try {
@@ -79,7 +83,7 @@ export async function runCommandLine(argv: readonly string[], tools: LoadTools =
       argv.includes("--debug") && error instanceof Error
         ? error.stack
         : error instanceof InsituError
-          ? `insitu: ${error.message}${error.code === "invalid-argument" ? "" : ` (${error.help})`}`
+          ? `insitu: ${error.message}${explainsItself(error) ? "" : ` (${error.help})`}`
           : `insitu: internal: ${String(error)}`,
     );
     return error instanceof UsageError ? usageCode : error instanceof Interrupted ? interruptedCode : 1;

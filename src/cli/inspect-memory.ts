@@ -83,10 +83,7 @@ export function forecastMemoryOf(
 ): MemoryForecast | undefined {
   const made = config["max_position_embeddings"] ?? config["n_positions"];
   const tokens = context ?? Math.min(typeof made === "number" ? made : mostContext, mostContext);
-  const sizes = new Map([
-    ["batch", 1],
-    ["capacity", tokens],
-  ]);
+  const sizes = cacheSizes(plan, tokens);
   const cacheBytes = explanationOf(plan, { ...facts, sizes }).bytes?.state.bytes;
   if (cacheBytes === undefined) return undefined;
   const arenaBytes = arenaOf(plan, sizes, tokens, backend);
@@ -101,6 +98,19 @@ export function forecastMemoryOf(
     processBytes,
     residentBytes: processBytes + (isDevice ? 0 : computing),
   };
+}
+
+/** Sizes by the names that caches have for them: one sample, and rows for all tokens, whatever an exporter calls them. */
+function cacheSizes({ pairs }: Plan, tokens: number): ReadonlyMap<string, number> {
+  const sizes = new Map([
+    ["batch", 1],
+    ["capacity", tokens],
+  ]);
+  for (const { past } of pairs)
+    for (const [axis, dim] of (past.fact?.shape ?? []).entries())
+      if (typeof dim !== "number" && dim !== undefined && !sizes.has(String(dim)))
+        sizes.set(String(dim), axis === 0 ? 1 : tokens);
+  return sizes;
 }
 
 /** What the program of one token needs in between. */

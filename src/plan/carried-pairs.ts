@@ -45,11 +45,19 @@ export function carriedPairs(graph: Graph, chosen: readonly Pair[]): Pair[] {
       return [past, following.length > 0 ? following : all.filter(({ name }) => isNamedAfter(past.name, name))];
     }),
   );
-  return pasts.flatMap((past): Pair[] => {
+  const chosenFor = (past: Value): Value | undefined => {
     const present = likest(past, options.get(past)!);
-    if (present === undefined) return [];
+    if (present === undefined) return undefined;
     const rivals = pasts.filter((other) => options.get(other)!.includes(present));
-    return likest(present, rivals) === past ? [{ past, present, kind: "update", writers: [], axis: undefined }] : [];
+    return likest(present, rivals) === past ? present : undefined;
+  };
+  const found = new Map(pasts.map((past) => [past, chosenFor(past)]));
+  // Where one of several is left over, names have decided nothing for any of them.
+  const unsettled = new Set(pasts.flatMap((past) => (found.get(past) === undefined ? options.get(past)! : [])));
+  return pasts.flatMap((past): Pair[] => {
+    const present = found.get(past);
+    if (present === undefined || unsettled.has(present)) return [];
+    return [{ past, present, kind: "update", writers: [], axis: undefined }];
   });
 }
 

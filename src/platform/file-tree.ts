@@ -9,6 +9,8 @@ export interface FileTree {
   has(path: string): Promise<boolean>;
   /** Opens a file; undefined where there is none. */
   open(path: string): Promise<ReadableFile | undefined>;
+  /** Why there is no file, where more can be said than that. */
+  whyAbsent?(path: string): Promise<string>;
 }
 
 /** What a page may hand in as a model: a folder, or the files of one. */
@@ -30,7 +32,7 @@ export function treePlatform(base: FolderPlatform, root: string, tree: FileTree)
     },
     open: (path) => open(pathOf(path)),
     exists: (path) => tree.has(pathOf(path)),
-    whyAbsent: async (path) => `${root} has no ${pathOf(path)}`,
+    whyAbsent: async (path) => (await tree.whyAbsent?.(pathOf(path))) ?? `${root} has no ${pathOf(path)}`,
     openBeside(modelPath, location) {
       const folder = pathOf(modelPath).split("/").slice(0, -1);
       return open([...folder, ...locationSegments(location)].join("/"));

@@ -58,7 +58,7 @@ export async function withSource<T>(
   const isFolder = /^https?:$/.test(url.protocol) && url.search === "" && url.href.length < longestUrl;
   if (store === undefined || !isFolder) return load(plain);
   try {
-    return await loadKeeping(url.href.replace(/\/+$/, ""), options, store, load);
+    return await loadKeeping(text, url.href.replace(/\/+$/, ""), options, store, load);
   } catch (error) {
     // Who did not ask for it to be kept gets it without.
     if (wish === undefined && error instanceof StorageFull) return load(plain);
@@ -106,6 +106,7 @@ const storedTree = (store: ModelStore, folder: string): FileTree => ({
 
 /** Loads a model by URL: from the store if it is there, and if not, with each file that is read kept before. */
 async function loadKeeping<T>(
+  text: string,
   url: string,
   options: HubOptions,
   store: ModelStore,
@@ -113,17 +114,17 @@ async function loadKeeping<T>(
 ): Promise<T> {
   const { variant } = options;
   const folder = folderOfModel(url, "url");
-  const root = url.replace(/(\/onnx)?\/[^/]+\.onnx$/i, "");
+  const folderIn = (place: string): string => place.replace(/\/+$/, "").replace(/(\/onnx)?\/[^/]+\.onnx$/i, "");
   const isKept = async (): Promise<boolean> => (await completeVariants(store, folder)).includes(variant ?? "");
   const opened = (tree: FileTree): OpenedSource => ({
-    place: url,
-    platform: treePlatform(webPlatform, root, tree),
+    place: text,
+    platform: treePlatform(webPlatform, folderIn(text), tree),
     ...(variant === undefined ? {} : { variant }),
   });
   if (await isKept()) return load(opened(storedTree(store, folder)));
   return store.exclusive(folder, options.signal, async () => {
     if (await isKept()) return load(opened(storedTree(store, folder)));
-    const keeping = new KeepingTree(root, folder, store, options);
+    const keeping = new KeepingTree(folderIn(url), folder, store, options);
     const result = await load(opened(keeping)).catch(async (error: unknown) => {
       // What came is gone on from where the network failed. Where the model itself is refused, another may lie there the next time.
       const isNetwork = error instanceof InsituError && error.code === "download";
@@ -157,6 +158,10 @@ class KeepingTree implements FileTree {
 
   has(path: string): Promise<boolean> {
     return webPlatform.exists(`${this.#root}/${path}`);
+  }
+
+  async whyAbsent(path: string): Promise<string> {
+    return (await webPlatform.whyAbsent?.(`${this.#root}/${path}`)) ?? "";
   }
 
   async open(path: string): Promise<ReadableFile | undefined> {

@@ -193,7 +193,7 @@ class HttpServer implements Server {
       requirePlace(c.req.raw, this.#settings);
       await next();
     });
-    app.get("/", async () => (await pageResponse("/"))!);
+    app.get("/", async (c) => (await pageResponse("/", c.req.header("accept-encoding")))!);
     app.get("/health", () => this.#health());
     app.get("/metrics", () => this.#metrics.response());
     for (const path of ["/v1/*", "/tokenize", "/detokenize"]) app.use(path, (c, next) => this.#authorize(c, next));
@@ -211,7 +211,11 @@ class HttpServer implements Server {
       const name = this.#list.nameOf(c.req.param("model"));
       return c.json(this.#list.described(this.#requireOpen()).find(({ id }) => id === name));
     });
-    app.notFound(async (c) => (c.req.method === "GET" && (await pageResponse(c.req.path))) || this.#notFound(c));
+    app.notFound(
+      async (c) =>
+        (c.req.method === "GET" && (await pageResponse(c.req.path, c.req.header("accept-encoding")))) ||
+        this.#notFound(c),
+    );
     app.onError((error, c) => this.#refuse(error, c));
     return app;
   }

@@ -387,9 +387,7 @@ export class State {
     this.#rows.forgetBehind(lengths);
   }
 
-  #named(names: readonly string[]): readonly Holding[] {
-    return names.map((name) => this.#holding(name));
-  }
+  readonly #named = (names: readonly string[]): Holding[] => names.map((name) => this.#holding(name));
 
   #holding(name: string, who = "the state holds"): Holding {
     const holding = this.#holdings.get(name);

@@ -1,7 +1,7 @@
 /**
  * What shaders are made of. A part is WGSL with all that it needs to be there: bindings, parameters, other parts. A variable is the part that is one
  * storage array: it knows how its elements lie, also where they lie in several buffers. `dispatchOf` makes a dispatch of parts, `invocationsOf` one with an
- * invocation for each of a count.
+ * invocation for each of a count. `textOf` keeps long texts by what decides them.
  */
 import type { ElementType } from "../tensor/element-type.js";
 import type { Binding, DeviceTraits, Dispatch, Extension, Parameter, Pieces } from "./webgpu-kernel.js";
@@ -127,26 +127,38 @@ interface DispatchWork extends Pick<Dispatch, "name" | "workgroups" | "fixed" | 
 }
 
 /** Parts with all that they use, together: what is declared or bound twice is there once. */
-function joined(parts: DispatchWork["parts"]): Pick<Dispatch, "code" | "bindings" | "parameters" | "extensions"> {
+function joined(
+  parts: DispatchWork["parts"],
+): Pick<Dispatch, "code" | "key" | "bindings" | "parameters" | "extensions"> {
   const codes = new Set<string>();
   const bindings = new Map<string, Binding>();
-  const numbers: Record<string, Parameter> = {};
+  const given: Record<string, Parameter> = {};
   const needed = new Set<Extension>();
   const take = (part: ShaderPart | undefined): void => {
     if (part === undefined) return;
     part.uses?.forEach(take);
     if (part.code !== undefined && part.code !== "") codes.add(part.code);
     for (const binding of part.bindings ?? []) if (!bindings.has(binding.name)) bindings.set(binding.name, binding);
-    Object.assign(numbers, part.parameters);
+    Object.assign(given, part.parameters);
     for (const extension of part.extensions ?? []) needed.add(extension);
   };
   parts.forEach(take);
   return {
     code: [...codes].join("\n"),
+    key: [...codes].map(numberOf).join(" "),
     bindings: [...bindings.values()],
-    parameters: numbers,
+    parameters: given,
     extensions: [...needed],
   };
+}
+
+const numbers = new Map<string, number>();
+
+/** The number of a text, the same for equal texts alone. */
+function numberOf(text: string): number {
+  const known = numbers.get(text) ?? numbers.size;
+  numbers.set(text, known);
+  return known;
 }
 
 /** The dispatch of parts. */
@@ -169,6 +181,28 @@ interface InvocationsWork extends Omit<DispatchWork, "code" | "workgroups"> {
 
 /** The dispatch of an invocation for each of a count. */
 export const invocationsOf = (
-  { count, size = 64, body, ...work }: InvocationsWork,
   { mostWorkgroups }: Pick<DeviceTraits, "mostWorkgroups">,
+  { count, size = 64, body, ...work }: InvocationsWork,
 ): Dispatch => dispatchOf({ ...work, code: entry(size, body), workgroups: workgroupsFor(count, size, mostWorkgroups) });
+
+/** Texts that are kept: a model has some tens of shaders. */
+const mostTexts = 512;
+
+const texts = new Map<string, string>();
+
+/** Whether each text that is kept is compared with what would be written anew, as the kernel suites have it: equal settings must mean equal texts. */
+export const checking = { texts: false };
+
+/** The text of a template, by what decides it: one that is known is not written out again. `settings` are plain values, all that `make` goes by. */
+export function textOf(template: string, settings: readonly unknown[], make: () => string): string {
+  const key = `${template} ${JSON.stringify(settings)}`;
+  const known = texts.get(key);
+  if (known !== undefined) {
+    if (checking.texts && make() !== known) throw new RangeError(`${key} does not tell all that its text goes by`);
+    return known;
+  }
+  if (texts.size >= mostTexts) texts.clear();
+  const text = make();
+  texts.set(key, text);
+  return text;
+}

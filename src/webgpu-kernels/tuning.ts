@@ -1,6 +1,6 @@
 /**
  * The numbers of the WebGPU side that were tried out, each with its unit, what it trades and where it was found. What follows from shapes and limits alone is
- * computed where it is used. A device has the row of its adapter; `bench/webgpu/tune.mjs` measures the numbers that matter on a new one and prints a row.
+ * computed where it is used. A device has the row of its adapter; `tools/measure/webgpu/tune.mjs` measures the numbers that matter on a new one and prints a row.
  *
  * "H200" is an NVIDIA H200 with Dawn on Vulkan, tokens of Qwen3-0.6B in 4 bits, by `insitu bench --backend webgpu` and `bench/webgpu/steps.mjs --times`.
  * "Not measured" numbers follow from a count of loads, registers or bytes, and were only shown to be right.

@@ -61,6 +61,8 @@ export interface Dispatch {
    * workgroup memory: not every device is asked to zero it.
    */
   readonly code: string;
+  /** Tells the code from every other, in a few numbers: equal keys, equal codes. */
+  readonly key: string;
   readonly extensions: readonly Extension[];
   readonly bindings: readonly Binding[];
   /** Numbers by name: whole ones are `u32` constants of the dispatch, others `f32`. They cost no pipeline of their own. */

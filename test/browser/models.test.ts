@@ -316,7 +316,8 @@ describe.skipIf(chromium === undefined)("models in a browser", () => {
     const inWorker = await visit();
     const text = await inWorker.evaluate(
       async ([from, hubUrl, words, wanted]) => {
-        const { CausalLM: Model, models } = globalThis.insituWorker;
+        const { CausalLM: Model } = globalThis.insituWorker;
+        const { models } = globalThis.insitu;
         const lm = await Model.load(from, { hub: { hubUrl } });
         const made = await lm.generate(words, wanted).text();
         await lm.release();

@@ -63,7 +63,7 @@ export async function startServer({
     };
     if (bytes === undefined) return answer(404, { "content-type": "text/plain" });
     const told = Object.keys(types).find((start) => path.startsWith(start));
-    const byName = contentTypes[extname(path)] ?? "application/octet-stream";
+    const byName = contentTypes[path === "/" ? ".html" : extname(path)] ?? "application/octet-stream";
     const type = { "content-type": told === undefined ? byName : types[told] };
     if (range === null) return answer(200, type, bytes);
     const start = Number(range[1]);

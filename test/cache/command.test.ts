@@ -60,7 +60,7 @@ describe("insitu pages", () => {
 
   test("refuses what it cannot do in one sentence", async () => {
     expect(await refused("pages", "--blocks", "2")).toMatch(
-      /^insitu: the pool of 2 blocks of 16 rows is full: .* are left; .*larger$/,
+      /^insitu: the pool of 2 blocks of 16 rows is full: .* are left; .*larger \(http.*#out-of-memory\)$/,
     );
     expect(await refused("pages", "--forks", "0")).toBe("insitu: --forks must be a whole number from 1 on, got 0");
     expect(await refused("pages", "--cache-type", "int4", "x")).toMatch(/--cache-type must be one of same, int8/);

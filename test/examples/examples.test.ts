@@ -1,10 +1,12 @@
 // The programs below examples/ run as they are, by the package's own name, and do what their first lines say.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
+import { isolation, startServer } from "../browser/server.js";
 import { soak } from "../support/soak.js";
 
 const folder = fileURLToPath(new URL("../../examples", import.meta.url));
@@ -139,6 +141,47 @@ test.skipIf(chromium === undefined)("browser/ tells one story at a time, and fit
   } finally {
     await browser.close();
     child.kill();
+  }
+});
+
+test.skipIf(chromium === undefined)("chat-pages/ stream answers, plainly and in React", async () => {
+  const place = mkdtempSync(join(tmpdir(), "insitu-chat-"));
+  const { build } = await import("esbuild");
+  await build({
+    entryPoints: [join(folder, "chat-pages/main.jsx")],
+    bundle: true,
+    format: "esm",
+    jsx: "automatic",
+    define: { "process.env.NODE_ENV": '"production"' },
+    // The library's own bundle lies beside it.
+    external: ["/insitu/worker.js"],
+    alias: { "insitu/worker": "/insitu/worker.js" },
+    outfile: join(place, "main.js"),
+    logLevel: "silent",
+  });
+  cpSync(join(folder, "chat-pages/index.html"), join(place, "index.html"));
+  const root = fileURLToPath(new URL("../..", import.meta.url));
+  const served = await startServer({
+    headers: isolation,
+    folders: { "/insitu/": join(root, "dist/browser"), "/models/": join(root, "models"), "/": place },
+    files: new Map(),
+  });
+  const browser = await startChromium(chromium!);
+  try {
+    const page = await browser.newPage();
+    page.setDefaultTimeout(120_000);
+    await page.goto(`${served.base}/index.html`);
+    await page.waitForFunction("document.title === 'ready'");
+    for (const name of ["plain", "react"]) {
+      await page.locator(`#${name} input`).fill("The wolf said");
+      await page.locator(`#${name} input`).press("Enter");
+      await expect.poll(() => page.locator(`#${name} .assistant`).innerText()).toMatch(/\S/);
+      await expect.poll(() => page.locator(`#${name} input`).isEnabled()).toBe(true);
+    }
+  } finally {
+    await browser.close();
+    served.close();
+    rmSync(place, { recursive: true });
   }
 });
 

@@ -202,7 +202,7 @@ describe("mistakes are one sentence on standard error, and an exit code: 2 for w
       ["serve", "--model", "embedded", "--model", "a=embedded", "--pin", "b"],
       /--pin b: there is no such model; there are embedded, a/,
     ],
-    ["two models", ["chat", "one", "--model", "two"], /two models are named: one and --model two/],
+    ["two models", ["chat", "one", "--model", "two"], /the model is named twice: "one" and --model "two"/],
     ["two prompts", ["generate", "x", "y"], /takes 0 to 1 argument/, ""],
     ["a folder without a tokenizer", ["generate", "x", "--model", noTokenizer.path], /has no tokenizer\.json/],
     ["a line that is not UTF-8", ["chat"], /a line on standard input is not UTF-8/, Uint8Array.of(0x61, 0xff, 0x0a)],

@@ -33,18 +33,19 @@ const sources = ["src", "tools", ...packages]
   .filter((path) => path.endsWith(".ts") && !/_pb\.ts$|\.gen\.ts$/.test(path));
 
 test("everything is formatted", () => {
-  expect(run("oxfmt/bin/oxfmt", "--check", "src", "packages", "tools", "test", "scripts")).toBe("");
+  expect(run("oxfmt/bin/oxfmt", "--check", "src", "packages", "tools", "test", "scripts", "site")).toBe("");
 });
 
 test("lint has no warnings", () => {
   expect(
-    run("oxlint/bin/oxlint", "--type-aware", "--deny-warnings", "src", "packages", "tools", "test", "scripts"),
+    run("oxlint/bin/oxlint", "--type-aware", "--deny-warnings", "src", "packages", "tools", "test", "scripts", "site"),
   ).toBe("");
 });
 
 // Of the sources it reads the declarations that the build made of them, once it had found their types right.
 test("types are right, in the tests too", () => {
   expect(run("typescript/bin/tsc", "-p", "test/tsconfig.json")).toBe("");
+  expect(run("typescript/bin/tsc", "-p", "site/tsconfig.json")).toBe("");
 });
 
 test("each room's tsconfig says what scripts/rooms.mjs says", () => {

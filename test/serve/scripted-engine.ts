@@ -210,11 +210,12 @@ export interface Running {
   readonly stop: () => Promise<void>;
 }
 
-/** Serves a script on a free port. */
+/** Serves a script, on a free port unless one is given. */
 export async function serveScript(
   lm: CausalLM,
   script: (request: TextRequest) => Script,
   options: ServerOptions & { readonly waiting?: number; readonly slots?: number; readonly context?: number } = {},
+  port = 0,
 ): Promise<Running> {
   const { waiting, slots, context, ...more } = options;
   const engine = new ScriptedEngine(lm, script, {
@@ -224,7 +225,7 @@ export async function serveScript(
   });
   const server = createServer(lm, { model: "scripted", ...more, engine: () => engine });
   await server.ready;
-  const listening: Listening = await listen(server, "127.0.0.1", 0);
+  const listening: Listening = await listen(server, "127.0.0.1", port);
   return {
     server,
     engine,

@@ -145,7 +145,8 @@ export class ServerHost implements Host {
     let stats: TextStats | undefined;
     const response = await this.#begin(asked, signal);
     for await (const chunk of this.#chunks(response)) {
-      if (chunk.error !== undefined) throw new Error(chunk.error.message);
+      // A server that ends may say so, and be gone then.
+      if (chunk.error !== undefined) throw this.#gone(chunk.error.message);
       const choice = chunk.choices?.[0];
       const { delta } = choice ?? {};
       const tokens = tokensOf(choice?.logprobs);

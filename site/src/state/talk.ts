@@ -82,10 +82,12 @@ export function takeOver(): void {
 }
 
 /** Says something. False where a setting stands in the way: it is shown. */
-export function say(content: string, parent: string | undefined = path.value.at(-1)?.id): boolean {
+export const say = (content: string): boolean => sayAfter(path.value.at(-1)?.id, content);
+
+function sayAfter(parent: string | undefined, content: string): boolean {
   if (blocked()) return false;
   const message: Said = { id: newId(), parent, role: "user", content, created: Date.now() };
-  current.value = add(current.value, message);
+  show(add(current.value, message));
   void make(message.id);
   return true;
 }
@@ -99,7 +101,7 @@ function blocked(): boolean {
 }
 
 /** Says a message otherwise: a branch of its own. */
-export const sayOtherwise = (message: Said, content: string): boolean => say(content, message.parent);
+export const sayOtherwise = (message: Said, content: string): boolean => sayAfter(message.parent, content);
 
 /** Makes an answer again: a branch of its own; one that failed with nothing is replaced. */
 export function regenerate(message: Said): void {
@@ -250,8 +252,7 @@ function note(coming: Coming, event: import("../hosts/host.js").TextEvent): void
   switch (event.kind) {
     case "text":
       coming.content += event.text;
-      // A new list: what is drawn is told apart by it.
-      coming.tokens = [...coming.tokens, ...(event.tokens ?? [{ text: event.text }])];
+      coming.tokens.push(...(event.tokens ?? [{ text: event.text }]));
       return;
     case "reasoning":
       coming.reasoning += event.text;

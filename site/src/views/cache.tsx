@@ -21,8 +21,9 @@ import { bytesText, countText, shareText, tokenText } from "../words.js";
 /** How often the pool is asked for while a text is made. */
 const lookMilliseconds = 150;
 
-/** Tokens that are shown one by one, the latest. */
-const mostTokens = 600;
+/** Tokens that are shown one by one, the latest; how often, while they come. */
+const mostTokens = 400;
+const tokenMilliseconds = 400;
 
 const kinds = {
   written: "made now",
@@ -187,7 +188,15 @@ function Pool({ marked }: { readonly marked: { value: number | undefined } }): V
 }
 
 function Tokens({ marked }: { readonly marked: { value: number | undefined } }): VNode | null {
-  const { tokens, stats } = drawn.value;
+  const looked = useSignal(0);
+  // Some hundred elements: they are drawn a few times a second, not with every frame.
+  useEffect(() => {
+    if (making.value === undefined) return;
+    const timer = setInterval(() => looked.value++, tokenMilliseconds);
+    return () => clearInterval(timer);
+  }, [making.value?.id]);
+  void looked.value;
+  const { tokens, stats } = making.value === undefined ? drawn.value : drawn.peek();
   if (stats === undefined || tokens.length === 0) return null;
   const first = Math.max(0, tokens.length - mostTokens);
   const row = (at: number): number => stats.promptTokens + at;

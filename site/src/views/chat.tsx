@@ -82,7 +82,7 @@ function Meter(): VNode | null {
       aria-valuetext={text}
       title={text}
     >
-      <span style={{ inlineSize: `${share * 100}%` }} />
+      <span style={{ inlineSize: `${(5 * share).toFixed(2)}rem` }} />
       <small>
         {countText(contextTokens.value)} / {countText(context)}
       </small>
@@ -99,7 +99,7 @@ function Compose(): VNode {
     if (making.value !== undefined || !isReady.value) return;
     const last = path.value.at(-1);
     // In a text an empty line goes on from where it ended.
-    if (text.value.trim() === "" && !(isRaw && last !== undefined)) return void area.current?.focus();
+    if (text.value.trim() === "" && !(isRaw && last !== undefined)) return area.current?.focus();
     if (say(text.value)) text.value = "";
     area.current?.focus();
   };
@@ -145,12 +145,12 @@ function Compose(): VNode {
           }}
         />
         {making.value !== undefined ? (
-          <button type="button" class="round stop" onClick={stop} title="Stop (Escape)">
+          <button key="stop" type="button" class="round stop" onClick={stop} title="Stop (Escape)">
             <Icon name="stop" />
             <span class="hidden">Stop</span>
           </button>
         ) : (
-          <button type="submit" class="round" disabled={!isReady.value} title="Send (Enter)">
+          <button key="send" type="submit" class="round" disabled={!isReady.value} title="Send (Enter)">
             <Icon name="send" />
             <span class="hidden">Send</span>
           </button>
@@ -205,6 +205,15 @@ export function Chat(): VNode {
     const element = scroller.current;
     if (element !== null && follows.current) element.scrollTop = element.scrollHeight;
   });
+  // A frame that becomes smaller stays at the text's end.
+  useEffect(() => {
+    const element = scroller.current!;
+    const observer = new ResizeObserver(() => {
+      if (follows.current) element.scrollTop = element.scrollHeight;
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
   const isRaw = current.value.mode === "raw";
   return (
     <main class="chat">

@@ -5,12 +5,12 @@ import { memo } from "preact/compat";
 import { useState } from "preact/hooks";
 import { Markdown } from "../markdown.js";
 import type { Said } from "../state/conversation.js";
-import { goOn, making, regenerate, sayOtherwise, switched, switchTo } from "../state/talk.js";
+import { begin, current, goOn, making, regenerate, sayOtherwise, switched, switchTo } from "../state/talk.js";
 import { countText } from "../words.js";
 import { Icon } from "./icon.js";
 
 /** Longer than this, what was said is folded. */
-const mostShown = 6000;
+const mostShown = 1200;
 
 const copied = signal<string | undefined>(undefined);
 
@@ -205,6 +205,11 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
         <div class="problem" role="alert">
           <p>{error}</p>
           <div class="row">
+            {/context|longer than|characters/.test(error) ? (
+              <button type="button" onClick={() => begin(current.value.mode)}>
+                New conversation
+              </button>
+            ) : null}
             <button type="button" class="main" disabled={isBusy} onClick={() => regenerate(said)}>
               Send again
             </button>

@@ -19,7 +19,7 @@ export interface Sent {
   isHeld: boolean;
 }
 
-/** Runs in which the largest number of a value that the host has, or the largest step between two that follow, lies in a range. */
+/** The runs in which a value on the host has its maximum, or with `steps` the maximum of its differences, within these bounds. */
 export interface HostRange {
   readonly of: Value;
   readonly steps?: boolean;

@@ -50,8 +50,8 @@ export function copyDispatch(from: End, to: End, mostWorkgroups: number): Dispat
          atomicOr(&target_[t / ${perWord}u], value << shift);`;
   const written = { writes: true, ...(perWord > 1 ? { element: "atomic<u32>" } : {}) };
   return invocationsOf(
-    { name: "copyElements", parts: [source, variable("target_", asOperand(to), written)], parameters, count, body },
     { mostWorkgroups },
+    { name: "copyElements", parts: [source, variable("target_", asOperand(to), written)], parameters, count, body },
   );
 }
 

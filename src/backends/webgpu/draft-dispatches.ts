@@ -1,6 +1,6 @@
 /**
  * The dispatches of a program from when its steps are recorded until they can run: their pipelines are compiled side by side meanwhile, and
- * what stands for memory in between and for other forms of operands becomes buffers once all of it is known.
+ * what stands for scratch memory and for other forms of operands becomes buffers once all of it is known.
  */
 import { InsituError } from "../../base/error.js";
 import type { Value } from "../../graph/graph.js";
@@ -81,7 +81,7 @@ export class DraftDispatches {
     return { form, of, buffer };
   }
 
-  /** True for what is no operand: memory in between, or another form of some. */
+  /** True for what is no operand: scratch memory, or another form of some. */
   makes({ of }: Binding): boolean {
     const own = of as OperandForm;
     return this.#slots.has(own) || this.#forms.has(own) || this.#ofRuns.has(own);

@@ -1,7 +1,7 @@
 /**
- * The programs of one plan on a GPU. Each step runs as dispatches of kernels where its operator has one that accepts the call; what all its
- * operands are on the host for, and is small and whole-numbered, stays there; what has no kernel runs on the host too, with downloads that are
- * told. Caches are buffers of their own, bound where they lie. Runs are submitted in the order in which they were asked for; one that has nothing
+ * The programs of one plan on a GPU. Each step runs as dispatches of kernels where its operator has one that accepts the call. Small
+ * integer steps whose operands are all on the host run on the host. Steps without a kernel run there too, and `explain` tells the downloads that they
+ * take. Caches are buffers of their own, bound where they lie. Runs are submitted in the order in which they were asked for; one that has nothing
  * to wait for on the host makes way for the next as soon as it was submitted.
  */
 import { InsituError } from "../../base/error.js";

@@ -1,12 +1,15 @@
-/** Pipelines by their code: compiled once for a device, in parallel, and shared by all programs of its sessions. */
+/** Pipelines by the keys of their code: compiled once for a device, in parallel, and shared by all programs of its sessions. */
 import { InsituError } from "../../base/error.js";
 import { keeping } from "../../webgpu-kernels/tuning.js";
 import type { Dispatch, Parameter } from "../../webgpu-kernels/webgpu-kernel.js";
 import { openOf } from "../../webgpu-kernels/wgsl.js";
 import type { Device } from "./device.js";
 
-/** A dispatch's shader, whole: extensions, bindings, parameters, then its own code. */
-export function shaderOf({ code, extensions, bindings, parameters, fixed = false, open = [] }: Dispatch): string {
+/** A dispatch's shader, whole: what is declared in front, then its own code. */
+export const shaderOf = (dispatch: Dispatch): string => `${headOf(dispatch)}\n${dispatch.code}`;
+
+/** What is declared in front of a dispatch's code: extensions, bindings, parameters. */
+function headOf({ extensions, bindings, parameters, fixed = false, open = [] }: Omit<Dispatch, "code">): string {
   const names = Object.entries(parameters).filter(([name]) => !fixed || !open.includes(name));
   const typeOf = (value: Parameter): string => (typeof value === "number" ? "u32" : "f32");
   const members = names.map(([name, value]) => `${name}: ${typeOf(value)}`);
@@ -32,7 +35,7 @@ export function shaderOf({ code, extensions, bindings, parameters, fixed = false
     for (const { name, type } of opened)
       declared.push(`fn ${openOf(name)} -> ${type} { return ${fixed ? "opened" : "p"}.${name}; }`);
   }
-  return [...extensions.map((name) => `enable ${name};`), ...declared, code].join("\n");
+  return [...extensions.map((name) => `enable ${name};`), ...declared].join("\n");
 }
 
 /** A parameter as WGSL writes it: whole numbers as their 32 bits, others so that they round to the same float. */
@@ -41,7 +44,7 @@ const literal = (value: Parameter): string =>
 
 const floatBits = (number: number): number => new Uint32Array(Float32Array.of(number).buffer)[0];
 
-/** The pipelines of one device, by their shader. */
+/** The pipelines of one device, by their dispatches' keys and what is declared in front. */
 class Pipelines {
   readonly #device: Device;
   readonly #known = new Map<string, Promise<GPUComputePipeline>>();
@@ -57,13 +60,14 @@ class Pipelines {
     return this.#known.size;
   }
 
-  get(name: string, shader: string): Promise<GPUComputePipeline> {
-    let pipeline = this.#known.get(shader);
+  get(dispatch: Dispatch): Promise<GPUComputePipeline> {
+    const key = `${dispatch.key}\n${headOf(dispatch)}`;
+    let pipeline = this.#known.get(key);
     if (pipeline === undefined) {
-      pipeline = this.#compile(name, shader);
+      pipeline = this.#compile(dispatch.name, shaderOf(dispatch));
       // Whoever asked is told, and the next one asks the device again; one that gave up in between is not waited for.
-      pipeline.catch(() => this.#known.delete(shader));
-      this.#known.set(shader, pipeline);
+      pipeline.catch(() => this.#known.delete(key));
+      this.#known.set(key, pipeline);
     }
     return pipeline;
   }
@@ -88,9 +92,9 @@ function pipelinesOf(device: Device): Pipelines {
   return known;
 }
 
-/** The pipeline of a shader: it is compiled from the first call on, and everybody who asks for the same shader gets the same one. */
-export const pipelineFor = (device: Device, name: string, shader: string): Promise<GPUComputePipeline> =>
-  pipelinesOf(device).get(name, shader);
+/** The pipeline of a dispatch: it is compiled from the first call on, and everybody who asks for the same shader gets the same one. */
+export const pipelineFor = (device: Device, dispatch: Dispatch): Promise<GPUComputePipeline> =>
+  pipelinesOf(device).get(dispatch);
 
 /** How many pipelines a device has. */
 export const pipelineCount = (device: Device): number => pipelinesOf(device).count;

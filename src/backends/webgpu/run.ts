@@ -145,7 +145,7 @@ class Running {
         return undefined;
       case "upload":
         if (action.intoCache) return this.#uploadIntoCache(action);
-        // What is written to the queue comes before what waits to be encoded: nothing that waits reads the buffer of a value to come.
+        // A write to the queue runs before all commands that are not submitted yet: none of those reads a buffer that a later upload fills.
         this.#upload(action);
         return undefined;
       case "lay":

@@ -12,7 +12,7 @@ import { FixedNumbers } from "./fixed-numbers.js";
 import { KeptForms } from "./kept-forms.js";
 import type { Bounds } from "./needs.js";
 import { ParameterMemory } from "./parameters.js";
-import { pipelineCount, pipelineFor, shaderOf } from "./pipelines.js";
+import { pipelineCount, pipelineFor } from "./pipelines.js";
 import { RecordedSteps } from "./recorded-steps.js";
 import { isTemporary, RecordedForm } from "./recorder.js";
 import { Scratch } from "./scratch.js";
@@ -218,7 +218,7 @@ export class WebgpuSession {
   pipelineOf(dispatch: Dispatch): Promise<GPUComputePipeline> {
     let pipeline = this.#pipelinesOf.get(dispatch);
     if (pipeline === undefined) {
-      pipeline = pipelineFor(this.device.shared, dispatch.name, shaderOf(dispatch));
+      pipeline = pipelineFor(this.device.shared, dispatch);
       this.#pipelinesOf.set(dispatch, pipeline);
     }
     return pipeline;

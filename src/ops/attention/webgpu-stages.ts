@@ -89,47 +89,44 @@ fn scoreAt(at: u32) -> f32 {
     type,
     elements.map((_, at) => `e${at}`),
   );
-  return invocationsOf(
-    {
-      name: "attentionScores",
-      parts: [
-        packing,
-        rowsPart("query", query),
-        rowsPart("key", key),
-        visiblePart({ ...work, window: -1 }),
-        roundingTo("rounded", type),
-        functionsPart("infinity", "hyperbolicTangent"),
-        { code: body },
-        variable("logits", logits, { writes: true }),
-        masks,
-        target && variable("shown", target, { writes: true }),
-      ],
-      count: words,
-      body: `  if (index >= p.words) { return; }
+  return invocationsOf(device, {
+    name: "attentionScores",
+    parts: [
+      packing,
+      rowsPart("query", query),
+      rowsPart("key", key),
+      visiblePart({ ...work, window: -1 }),
+      roundingTo("rounded", type),
+      functionsPart("infinity", "hyperbolicTangent"),
+      { code: body },
+      variable("logits", logits, { writes: true }),
+      masks,
+      target && variable("shown", target, { writes: true }),
+    ],
+    count: words,
+    body: `  if (index >= p.words) { return; }
   ${elements.join("\n  ")}
   ${target === undefined ? "" : `shown[index] = ${written};`}`,
-      parameters: {
-        count,
-        words,
-        heads: query.heads,
-        group: query.heads / key.heads,
-        root: { float: round(Math.sqrt(Math.abs(scale))) },
-        sign: { float: Math.sign(scale) },
-        ...(softcap === 0 ? {} : { softcap: { float: round(softcap) } }),
-        ...(mask === undefined
-          ? {}
-          : {
-              maskOffset: mask.of.place.offset,
-              maskSample: mask.strides[0],
-              maskHead: mask.strides[1],
-              maskQuery: mask.strides[2],
-              maskKey: mask.strides[3],
-              maskLength: mask.length,
-            }),
-      },
+    parameters: {
+      count,
+      words,
+      heads: query.heads,
+      group: query.heads / key.heads,
+      root: { float: round(Math.sqrt(Math.abs(scale))) },
+      sign: { float: Math.sign(scale) },
+      ...(softcap === 0 ? {} : { softcap: { float: round(softcap) } }),
+      ...(mask === undefined
+        ? {}
+        : {
+            maskOffset: mask.of.place.offset,
+            maskSample: mask.strides[0],
+            maskHead: mask.strides[1],
+            maskQuery: mask.strides[2],
+            maskKey: mask.strides[3],
+            maskLength: mask.length,
+          }),
     },
-    device,
-  );
+  });
 }
 
 /** Adds the mask, rounded to the type of the scores, or hides the key. */
@@ -212,16 +209,13 @@ function shown(of: Operand, weights: Temporary, count: number, device: DeviceTra
   const elements = Array.from({ length: size }, (_, at) => `weightAt(min(index * ${size}u + ${at}u, p.count - 1u))`);
   const words = wordsOf(of.type, count);
   const weightAt = `fn weightAt(at: u32) -> f32 { return bitcast<f32>(select(weights[at], 0u, weights[at] == ${weighsNot})); }`;
-  return invocationsOf(
-    {
-      name: "attentionShown",
-      parts: [packing, { code: weightAt }, variable("weights", weights), variable("shown", of, { writes: true })],
-      parameters: { count, words },
-      count: words,
-      body: `  if (index < p.words) { shown[index] = ${pack(of.type, elements)}; }`,
-    },
-    device,
-  );
+  return invocationsOf(device, {
+    name: "attentionShown",
+    parts: [packing, { code: weightAt }, variable("weights", weights), variable("shown", of, { writes: true })],
+    parameters: { count, words },
+    count: words,
+    body: `  if (index < p.words) { shown[index] = ${pack(of.type, elements)}; }`,
+  });
 }
 
 /** Weights times values: an invocation for four elements of a row. */
@@ -233,11 +227,10 @@ function weighed(
   const { query, key, value } = work;
   const quads = quadCount(value.size);
   const count = query.batch * query.heads * query.rows * quads;
-  return invocationsOf(
-    {
-      name: "attentionValues",
-      parts: [packing, rowsPart("value", value), outputPart(work), variable("weights", weights)],
-      body: `  if (index >= p.count) { return; }
+  return invocationsOf(device, {
+    name: "attentionValues",
+    parts: [packing, rowsPart("value", value), outputPart(work), variable("weights", weights)],
+    body: `  if (index >= p.count) { return; }
   let quad = index % ${quads}u;
   let row = index / ${quads}u;
   let query = row % p.queries;
@@ -250,15 +243,13 @@ function weighed(
     if (weight != ${weighsNot}) { sum += bitcast<f32>(weight) * valueQuad(valueStart(sample, head / p.group, key), quad); }
   }
   writeQuad(sample, head, query, quad, sum);`,
+    count,
+    parameters: {
       count,
-      parameters: {
-        count,
-        queries: query.rows,
-        keys: key.rows,
-        heads: query.heads,
-        group: query.heads / key.heads,
-      },
+      queries: query.rows,
+      keys: key.rows,
+      heads: query.heads,
+      group: query.heads / key.heads,
     },
-    device,
-  );
+  });
 }

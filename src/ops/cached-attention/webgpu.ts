@@ -1,6 +1,6 @@
 /**
- * CachedAttention on WebGPU. One token a sample: norm, rotary embedding, the write into the caches and the attention in two dispatches, where a device binds
- * enough buffers at once. Else the heads are turned and written first, a dispatch each.
+ * CachedAttention on WebGPU. One token a sample: norm, rotary embedding, the write into the caches and the attention in one dispatch, or two beyond 256
+ * rows, where a device binds enough buffers at once. Else the heads are turned and written first, a dispatch each.
  */
 import type { CallOf } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";

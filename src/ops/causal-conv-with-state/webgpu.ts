@@ -69,7 +69,7 @@ export const causalConvolution: WebgpuKernel = webgpuKernel([CausalConvWithState
   return ${attrs.activation === "none" ? "sum" : "sum * sigmoid(sum)"};`,
       parameters: { ...sizes, channels, weightOffset: offsetOf(weight), biasOffset: offsetOf(bias) },
     };
-    recorder.dispatch(elementWords(convolution, recorder.device));
+    recorder.dispatch(elementWords(recorder.device, convolution));
     const count = rows * carried;
     if (count === 0) return;
     // An invocation has rows that are whole words together, and writes them from the front on: what is read lies behind.
@@ -80,19 +80,16 @@ export const causalConvolution: WebgpuKernel = webgpuKernel([CausalConvWithState
     const carriedAt = `${valueAt(bits, values)}
 fn carriedAt(element: u32) -> u32 { return valueAt(element / p.carried, p.length + element % p.carried); }`;
     recorder.dispatch(
-      invocationsOf(
-        {
-          name: "carryValues",
-          parts: [packing, { code: carriedAt }, variable("state", present, { writes: true }), values],
-          parameters: { ...sizes, count, invocations, words: Math.ceil(count / size) },
-          count: invocations,
-          body: `  if (index >= p.invocations) { return; }
+      invocationsOf(recorder.device, {
+        name: "carryValues",
+        parts: [packing, { code: carriedAt }, variable("state", present, { writes: true }), values],
+        parameters: { ...sizes, count, invocations, words: Math.ceil(count / size) },
+        count: invocations,
+        body: `  if (index >= p.invocations) { return; }
   for (var word = index * p.carried; word < min((index + 1u) * p.carried, p.words); word++) {
     state[p.stateOffset / ${size}u + word] = ${pack(bits, elements)};
   }`,
-        },
-        recorder.device,
-      ),
+      }),
     );
   },
 });

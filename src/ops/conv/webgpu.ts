@@ -68,7 +68,7 @@ export const convolution: WebgpuKernel = webgpuKernel([Conv], {
         ...listed("before", window.before),
       },
     };
-    recorder.dispatch(elementWords(work, recorder.device));
+    recorder.dispatch(elementWords(recorder.device, work));
   },
 });
 

@@ -30,16 +30,13 @@ const cumulative = (op: typeof CumSum, name: string, first: 0 | 1, sign: string)
     total = next;
   }`;
       recorder.dispatch(
-        invocationsOf(
-          {
-            name,
-            parts: [source, variable("result", y, { writes: true })],
-            parameters: { lines, length, inner: productOf(x.shape.slice(axis + 1)), offset: x.place.offset },
-            count: lines,
-            body,
-          },
-          recorder.device,
-        ),
+        invocationsOf(recorder.device, {
+          name,
+          parts: [source, variable("result", y, { writes: true })],
+          parameters: { lines, length, inner: productOf(x.shape.slice(axis + 1)), offset: x.place.offset },
+          count: lines,
+          body,
+        }),
       );
     },
   });

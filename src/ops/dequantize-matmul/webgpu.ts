@@ -91,17 +91,14 @@ fn valueAt(n: u32, k: u32) -> u32 {
   let at = p.offset + k * p.n + n;
   return u32(i32(${readLevel(b.type, source, "at")}) + ${middle});
 }`;
-  return invocationsOf(
-    {
-      name: "unsignedRows",
-      parts: [{ code: valueAt }, source, rows],
-      parameters: { offset: b.place.offset, n, k, words },
-      count: n * words,
-      body: `if (index >= p.n * p.words) { return; }
+  return invocationsOf(device, {
+    name: "unsignedRows",
+    parts: [{ code: valueAt }, source, rows],
+    parameters: { offset: b.place.offset, n, k, words },
+    count: n * words,
+    body: `if (index >= p.n * p.words) { return; }
   let n = index % p.n;
   let word = index / p.n;
   ${rows.set("n * p.words + word", values.join(" | "))}`,
-    },
-    device,
-  );
+  });
 }

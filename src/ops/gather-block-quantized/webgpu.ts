@@ -70,26 +70,23 @@ export const gatherBlockQuantized: WebgpuKernel = webgpuKernel([GatherBlockQuant
     const shape = data.shape.with(quantize, data.shape[quantize] * (data.type === "uint8" ? 8 / bits : 1)); // in values
     const blocks = Math.ceil(shape[quantize] / blockSize);
     recorder.dispatch(
-      elementWords(
-        {
-          name: "gatherBlocks",
-          output,
-          body: bodyOf(call, arrays),
-          parts: Object.values(arrays),
-          parameters: {
-            inner: sizeOf(shape.slice(gather + 1)),
-            picked: indices.place.size,
-            dim: shape[gather],
-            column: sizeOf(shape.slice(quantize + 1)),
-            length: shape[quantize],
-            blockSize,
-            blocks,
-            zeroBytes: Math.ceil((blocks * bits) / 8),
-            indicesOffset: indices.place.offset,
-          },
+      elementWords(recorder.device, {
+        name: "gatherBlocks",
+        output,
+        body: bodyOf(call, arrays),
+        parts: Object.values(arrays),
+        parameters: {
+          inner: sizeOf(shape.slice(gather + 1)),
+          picked: indices.place.size,
+          dim: shape[gather],
+          column: sizeOf(shape.slice(quantize + 1)),
+          length: shape[quantize],
+          blockSize,
+          blocks,
+          zeroBytes: Math.ceil((blocks * bits) / 8),
+          indicesOffset: indices.place.offset,
         },
-        recorder.device,
-      ),
+      }),
     );
   },
 });

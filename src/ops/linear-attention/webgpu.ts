@@ -75,26 +75,23 @@ export const linearAttention: WebgpuKernel = webgpuKernel([LinearAttention, Micr
       state,
     };
     recorder.dispatch(
-      invocationsOf(
-        {
-          name: "linearAttention",
-          ...workOf(operands),
+      invocationsOf(device, {
+        name: "linearAttention",
+        ...workOf(operands),
+        count,
+        parameters: {
           count,
-          parameters: {
-            count,
-            kvHeads,
-            group: counts.outputs / kvHeads,
-            perKey: kvHeads / counts.keys,
-            perQuery: counts.outputs / counts.queries,
-            tokens: query.rows,
-            size: query.size,
-            valueSize: value.size,
-            scale: { float: attrs.scale === 0 ? 1 / Math.sqrt(query.size) : attrs.scale },
-            ...Object.assign({}, ...Object.entries(operands).map(([name, each]) => placesOf(name, each))),
-          },
+          kvHeads,
+          group: counts.outputs / kvHeads,
+          perKey: kvHeads / counts.keys,
+          perQuery: counts.outputs / counts.queries,
+          tokens: query.rows,
+          size: query.size,
+          valueSize: value.size,
+          scale: { float: attrs.scale === 0 ? 1 / Math.sqrt(query.size) : attrs.scale },
+          ...Object.assign({}, ...Object.entries(operands).map(([name, each]) => placesOf(name, each))),
         },
-        device,
-      ),
+      }),
     );
     if (!wide(output)) recorder.dispatch(narrowed(result.of as Temporary, output, device));
     if (!wide(present)) recorder.dispatch(narrowed(state.of as Temporary, present, device));
@@ -112,30 +109,24 @@ const asFloats = (heads: Heads, recorder: WebgpuRecorder): Heads => ({
 /** An operand without gaps as floats. */
 const widened = (from: Operand, to: Temporary, device: DeviceTraits): Dispatch => {
   const halves = variable("halves", from);
-  return invocationsOf(
-    {
-      name: "widenState",
-      parts: [variable("floats", to, { element: "f32", writes: true }), halves],
-      parameters: { count: from.place.size, first: from.place.offset },
-      count: from.place.size,
-      body: `  if (index < p.count) { floats[index] = ${halves.load("p.first + index")}; }`,
-    },
-    device,
-  );
+  return invocationsOf(device, {
+    name: "widenState",
+    parts: [variable("floats", to, { element: "f32", writes: true }), halves],
+    parameters: { count: from.place.size, first: from.place.offset },
+    count: from.place.size,
+    body: `  if (index < p.count) { floats[index] = ${halves.load("p.first + index")}; }`,
+  });
 };
 
 /** Floats as an output holds them. */
 const narrowed = (from: Temporary, output: Operand, device: DeviceTraits): Dispatch =>
-  elementWords(
-    {
-      name: "narrowFloats",
-      output,
-      body: "  return floats[element];",
-      parts: [variable("floats", from, { element: "f32" })],
-      parameters: {},
-    },
-    device,
-  );
+  elementWords(device, {
+    name: "narrowFloats",
+    output,
+    body: "  return floats[element];",
+    parts: [variable("floats", from, { element: "f32" })],
+    parameters: {},
+  });
 
 const placesOf = (name: string, { offset, sample, head, row }: Heads): Readonly<Record<string, Parameter>> => ({
   [`${name}Offset`]: offset,

@@ -127,14 +127,11 @@ function gateDispatch(product: Operand, addend: Operand | undefined, output: Ope
   let gate = ${pairs.load("2u * element")};
   let gated = gate * sigmoid(gate) * ${pairs.load("2u * element + 1u")};
   return gated${addends === undefined ? "" : ` + ${addends.load("p.addendOffset + element")}`};`;
-  return elementWords(
-    {
-      name: "gate",
-      output,
-      body,
-      parts: [pairs, addends, functionsPart("sigmoid")],
-      parameters: addend === undefined ? {} : { addendOffset: addend.place.offset },
-    },
-    device,
-  );
+  return elementWords(device, {
+    name: "gate",
+    output,
+    body,
+    parts: [pairs, addends, functionsPart("sigmoid")],
+    parameters: addend === undefined ? {} : { addendOffset: addend.place.offset },
+  });
 }

@@ -62,21 +62,18 @@ export const dequantizeLinear: WebgpuKernel = webgpuKernel(
   let level = f32(${level})${zero === undefined || zeros === undefined ? "" : ` - f32(${readLevel(zero.type, zeros, "p.zerosOffset + at")})`};
   return level * ${scales.load("p.scalesOffset + at")};`;
       recorder.dispatch(
-        elementWords(
-          {
-            name: "dequantize",
-            output: y,
-            body,
-            parts: [levels, scales, zeros],
-            parameters: {
-              ...parameters,
-              levelsOffset: x.place.offset,
-              scalesOffset: scale.place.offset,
-              ...(zero === undefined ? {} : { zerosOffset: zero.place.offset }),
-            },
+        elementWords(recorder.device, {
+          name: "dequantize",
+          output: y,
+          body,
+          parts: [levels, scales, zeros],
+          parameters: {
+            ...parameters,
+            levelsOffset: x.place.offset,
+            scalesOffset: scale.place.offset,
+            ...(zero === undefined ? {} : { zerosOffset: zero.place.offset }),
           },
-          recorder.device,
-        ),
+        }),
       );
     },
   },

@@ -48,6 +48,6 @@ export const matmulInteger: WebgpuKernel = webgpuKernel([MatMulInteger], {
       parts: Object.values(arrays),
       parameters: { k, n, ...offsets },
     };
-    recorder.dispatch(elementWords(work, recorder.device));
+    recorder.dispatch(elementWords(recorder.device, work));
   },
 });

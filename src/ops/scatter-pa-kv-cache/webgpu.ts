@@ -96,29 +96,26 @@ fn write${at}(index: u32) {
     )
     .join("");
   recorder.dispatch(
-    invocationsOf(
-      {
-        name: "scatterPages",
-        parts: [...caches, ...vectors, slotsPart(places), { code }],
-        count: total,
-        body: written
-          .map(({ at }) =>
-            at === 0
-              ? "  if (index < p.count0) { write0(index); }"
-              : "  if (index >= p.count0 && index < p.count0 + p.count1) { write1(index - p.count0); }",
-          )
-          .join("\n"),
-        parameters: {
-          tokens,
-          ...Object.fromEntries(
-            written.flatMap(({ at, parameters }) =>
-              Object.entries(parameters).map(([name, value]) => [`${name}${at}`, value] as const),
-            ),
+    invocationsOf(recorder.device, {
+      name: "scatterPages",
+      parts: [...caches, ...vectors, slotsPart(places), { code }],
+      count: total,
+      body: written
+        .map(({ at }) =>
+          at === 0
+            ? "  if (index < p.count0) { write0(index); }"
+            : "  if (index >= p.count0 && index < p.count0 + p.count1) { write1(index - p.count0); }",
+        )
+        .join("\n"),
+      parameters: {
+        tokens,
+        ...Object.fromEntries(
+          written.flatMap(({ at, parameters }) =>
+            Object.entries(parameters).map(([name, value]) => [`${name}${at}`, value] as const),
           ),
-        },
+        ),
       },
-      recorder.device,
-    ),
+    }),
   );
 }
 

@@ -100,7 +100,7 @@ function record(work: Scattering, recorder: WebgpuRecorder): void {
     ...Object.fromEntries(axes.map((axis, at) => [`size${at}`, output.shape[axis]])),
     ...Object.fromEntries(units.distances.map((distance, at) => [`step${at}`, distance])),
   };
-  recorder.dispatch(invocationsOf({ name, parts, parameters, count, body }, recorder.device));
+  recorder.dispatch(invocationsOf(recorder.device, { name, parts, parameters, count, body }));
 }
 
 interface Call {

@@ -60,29 +60,26 @@ function record({ X, values, indices, axis, largest }: Search, recorder: WebgpuR
     }
   }`;
   recorder.dispatch(
-    invocationsOf(
-      {
-        name: "topK",
-        parts: [
-          { code: keyFunction(X.type, largest, largest ? "first" : "last") },
-          { code: bestOfWorkgroup(size, false) },
-          source,
-          values && variable("values", values, { writes: true }),
-          indices && variable("indices", indices, { writes: true }),
-        ],
-        parameters: {
-          lines,
-          k,
-          length: X.shape[axis],
-          inner: productOf(X.shape.slice(axis + 1)),
-          offset: X.place.offset,
-        },
-        count: lines * size,
-        size,
-        body,
+    invocationsOf(recorder.device, {
+      name: "topK",
+      parts: [
+        { code: keyFunction(X.type, largest, largest ? "first" : "last") },
+        { code: bestOfWorkgroup(size, false) },
+        source,
+        values && variable("values", values, { writes: true }),
+        indices && variable("indices", indices, { writes: true }),
+      ],
+      parameters: {
+        lines,
+        k,
+        length: X.shape[axis],
+        inner: productOf(X.shape.slice(axis + 1)),
+        offset: X.place.offset,
       },
-      recorder.device,
-    ),
+      count: lines * size,
+      size,
+      body,
+    }),
   );
 }
 

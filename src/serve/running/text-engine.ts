@@ -28,6 +28,7 @@ import type {
   TextRequest,
 } from "../engine.js";
 import { isLoss, LostError } from "../lost-error.js";
+import { poolSeenBy } from "./pool-view.js";
 import { QueueFullError, RetryHint } from "./queue-full.js";
 import type { PrefixStore } from "./prefix-store.js";
 import { SavedPrefixes } from "./saved-prefixes.js";
@@ -171,29 +172,8 @@ export class TextEngine implements Engine {
   }
 
   pool(tenant: string): EnginePool {
-    const { pages } = this.#decoder;
-    const { blockSize } = pages.pool;
-    const own = new Map<string, string>();
-    for (const { owner, context } of this.#texts.values())
-      if (owner.tenant === tenant) own.set((context.rows as PagedRows).sequence.name, owner.id);
-    const texts = new Map<string, { id: string; rows: number; blocks: number[] }>();
-    const blocks = pages.pool.describe().map(({ block, state, references, rows, holders }) => {
-      let isOwn = false;
-      for (const { sequence, column } of holders) {
-        const id = own.get(sequence);
-        if (id === undefined) continue;
-        isOwn = true;
-        const text = texts.get(sequence) ?? { id, rows: 0, blocks: [] };
-        text.blocks[column] = block;
-        text.rows = Math.max(text.rows, column * blockSize + rows);
-        texts.set(sequence, text);
-      }
-      if (state !== "used") return { use: state, rows };
-      // How full the blocks of others are is theirs.
-      if (!isOwn) return { use: "other" as const, rows: blockSize };
-      return { use: references > 1 ? ("shared" as const) : ("own" as const), rows };
-    });
-    return { blockSize, rowBytes: pages.blockBytes / blockSize, blocks, texts: [...texts.values()] };
+    const own = [...this.#texts.values()].filter(({ owner }) => owner.tenant === tenant);
+    return poolSeenBy(own, this.#decoder.pages);
   }
 
   async drain(limitMilliseconds: number): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * Attention of few queries: keys are cut into tiles of a fixed number of rows, a workgroup for each tile and for up to four rows of queries
+ * Attention of few queries (decode, split over keys as in flash decoding): keys are cut into tiles of a fixed number of rows, a workgroup for each tile and for up to four rows of queries
  * that share a key head; a second dispatch puts the tiles together in order, so that results do not depend on the capacity.
  */
 import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";

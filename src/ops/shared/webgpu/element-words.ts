@@ -17,20 +17,17 @@ interface ElementWords {
 }
 
 /** The dispatch of such work: an invocation for each word of the output. */
-export function elementWords({ name, output, body, parts, parameters }: ElementWords, device: DeviceTraits): Dispatch {
+export function elementWords(device: DeviceTraits, { name, output, body, parts, parameters }: ElementWords): Dispatch {
   const count = output.place.size;
   const [each, words] = [perWord(output.type), wordsOf(output.type, count)];
   const values = range(each).map((at) => `elementAt(min(index * ${each}u + ${at}u, p.count - 1u))`);
   const elementAt = `fn elementAt(element: u32) -> ${scalarOf(output.type)} {\n${body}\n}`;
-  return invocationsOf(
-    {
-      name,
-      parts: [packing, ...parts, { code: elementAt }, variable("result", output, { writes: true })],
-      parameters: { count, words, resultOffset: output.place.offset, ...parameters },
-      count: words,
-      body: `if (index >= p.words) { return; }
+  return invocationsOf(device, {
+    name,
+    parts: [packing, ...parts, { code: elementAt }, variable("result", output, { writes: true })],
+    parameters: { count, words, resultOffset: output.place.offset, ...parameters },
+    count: words,
+    body: `if (index >= p.words) { return; }
   result[p.resultOffset / ${each}u + index] = ${pack(output.type, values)};`,
-    },
-    device,
-  );
+  });
 }

@@ -80,23 +80,20 @@ function elementwise(work: Elementwise, device: DeviceTraits): Dispatch {
   );
   const compute = `fn compute(${operands.join(", ")}) -> ${scalarOf(output.type)} { return ${expression}; }`;
   const result = variable("result", output, { writes: true, element: quads ? "four" : "u32" });
-  return invocationsOf(
-    {
-      name,
-      parts: [packing, functionsPart(...calls), { code: compute }, ...arrays, result],
-      parameters: {
-        invocations,
-        count,
-        ...Object.fromEntries(names.map((each) => [`${each}Offset`, inputs[each].place.offset])),
-        ...listed("shape", layout.shape),
-        ...Object.assign({}, ...names.map((each, at) => listed(each, layout.strides[at]))),
-        ...parameters,
-      },
-      count: invocations,
-      body: quads ? quadBody(work, layout, arrays) : wordBody(work, layout, arrays),
+  return invocationsOf(device, {
+    name,
+    parts: [packing, functionsPart(...calls), { code: compute }, ...arrays, result],
+    parameters: {
+      invocations,
+      count,
+      ...Object.fromEntries(names.map((each) => [`${each}Offset`, inputs[each].place.offset])),
+      ...listed("shape", layout.shape),
+      ...Object.assign({}, ...names.map((each, at) => listed(each, layout.strides[at]))),
+      ...parameters,
     },
-    device,
-  );
+    count: invocations,
+    body: quads ? quadBody(work, layout, arrays) : wordBody(work, layout, arrays),
+  });
 }
 
 /** True if four elements of the output that lie together do so, or are one, in every operand. */

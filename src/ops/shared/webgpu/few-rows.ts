@@ -3,7 +3,7 @@
  * dispatch, as it is for a single row, and reads each weight once. `few-rows-division.ts` says who does what; a norm is one number a row, which sums are
  * multiplied by at the end.
  */
-import { dispatchOf, variable } from "../../../webgpu-kernels/shader-part.js";
+import { dispatchOf, textOf, variable } from "../../../webgpu-kernels/shader-part.js";
 import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { packing, perWord, unrolled, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
 import { columns, divideFewRows } from "./few-rows-division.js";
@@ -23,7 +23,13 @@ export function fewRowsProduct(work: FewRowsProduct, device: DeviceTraits): Disp
   const shader = new FewRowsShader(work, division, width);
   const isOnce = chunks <= lanes * ahead;
   const early = turns === 1 && isOnce;
-  const code = `${shader.functions()}
+  // What reads weights is written by how their chunks lie, which their functions tell.
+  const around = [norm !== undefined, gate !== undefined, left.eight !== undefined, left.code, output.type];
+  const settings = [m < rows, n, k, division, width, weights.code, chunk, chunks, ...around];
+  const code = textOf(
+    "fewRows",
+    settings,
+    () => `${shader.functions()}
 @compute @workgroup_size(${threads}) fn main(
   @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32,
   ${width > 1 ? "@builtin(subgroup_invocation_id) own: u32," : ""}
@@ -45,7 +51,8 @@ export function fewRowsProduct(work: FewRowsProduct, device: DeviceTraits): Disp
   }
   ${togetherCode(division, width)}
   }
-}`;
+}`,
+  );
   return dispatchOf({
     name: `${name}${rows}`,
     parts: [packing, left, weights, finish, norm?.factor, gate, variable("result", output, { writes: true })],

@@ -1,4 +1,4 @@
-/** Heads on the device: operands, parts of them, or memory in between, seen as [batch, heads, rows, size] through strides. */
+/** Heads on the device: operands, parts of them, or scratch memory, seen as [batch, heads, rows, size] through strides. */
 import type { Operand } from "../../../graph/kernel.js";
 import { byteLengthOf, type ElementType } from "../../../tensor/element-type.js";
 import type { Temporary, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";

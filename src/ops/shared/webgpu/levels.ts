@@ -1,4 +1,4 @@
-/** Whole numbers of 4 and 8 bits in WGSL, as quantized tensors hold them: those of 4 bits lie two to a byte, the first in the lower half. */
+/** Quantized integers ("levels") of 4 and 8 bits in WGSL: those of 4 bits lie two to a byte, the first in the lower half. */
 import type { ElementType } from "../../../tensor/element-type.js";
 import { isShaderType, read } from "../../../webgpu-kernels/wgsl.js";
 

@@ -105,23 +105,20 @@ fn unitAt(index: u32) -> Unit {
   ${[...coordinates, ...places].join("\n  ")}
   ${value}
 }`;
-  return invocationsOf(
-    {
-      name,
-      parts: [...arrays, ...indices, { code }, result],
-      parameters: {
-        words,
-        count,
-        ...listed("shape", shape),
-        ...Object.fromEntries(names.map((each, side) => [`${each}Offset`, units.offsets[side]])),
-        ...Object.assign({}, ...names.map((each, side) => listed(each, units.strides[side]))),
-        ...parameters,
-      },
-      count: words,
-      body: `if (index >= p.words) { return; }\n  result[index] = ${unit === "element" ? parts.join(" | ") : "unitAt(index)"};`,
+  return invocationsOf(device, {
+    name,
+    parts: [...arrays, ...indices, { code }, result],
+    parameters: {
+      words,
+      count,
+      ...listed("shape", shape),
+      ...Object.fromEntries(names.map((each, side) => [`${each}Offset`, units.offsets[side]])),
+      ...Object.assign({}, ...names.map((each, side) => listed(each, units.strides[side]))),
+      ...parameters,
     },
-    device,
-  );
+    count: words,
+    body: `if (index >= p.words) { return; }\n  result[index] = ${unit === "element" ? parts.join(" | ") : "unitAt(index)"};`,
+  });
 }
 
 /** The unit at `at` of an array. */

@@ -1,5 +1,5 @@
 /**
- * Packed batches on WebGPU: queries of samples of any number, one sample behind the other. Where each begins, which samples a dispatch serves, and tiles of
+ * Packed (variable-length) batches on WebGPU: queries of samples of any number, one sample behind the other. Where each begins, which samples a dispatch serves, and tiles of
  * rows that belong to one sample. Functions in WGSL; no dispatch. A batch that is not packed is the plain case of each.
  */
 import type { Operand } from "../../../graph/kernel.js";

@@ -256,17 +256,14 @@ function rowsAlongK(
   return ${source.load("p.offset + n * p.row + k * p.alongK")};
 }`;
   const values = range(each).map((at) => `valueAt(n, word * ${each}u + ${at}u)`);
-  return invocationsOf(
-    {
-      name: "rowsAlongK",
-      parts: [packing, source, rows, { code: valueAt }],
-      parameters: { offset: b.place.offset, row, alongK, n, k, words },
-      count: n * words,
-      body: `if (index >= p.n * p.words) { return; }
+  return invocationsOf(device, {
+    name: "rowsAlongK",
+    parts: [packing, source, rows, { code: valueAt }],
+    parameters: { offset: b.place.offset, row, alongK, n, k, words },
+    count: n * words,
+    body: `if (index >= p.n * p.words) { return; }
   let n = index % p.n;
   let word = index / p.n;
   ${rows.set("n * p.words + word", pack(b.type, values))}`,
-    },
-    device,
-  );
+  });
 }

@@ -173,16 +173,13 @@ function anyProduct(work: Product, { device }: WebgpuRecorder): Dispatch {
   return finish(batch, row, column, sum);`;
   const offsets = { leftOffset: a.place.offset, rightOffset: b.place.offset };
   const strides = { leftRow: aRow, leftK: aK, rightRow: bN, rightK: bK };
-  return elementWords(
-    {
-      name: "productByElements",
-      output,
-      body,
-      parts: [left, right, finishing(work.finish)],
-      parameters: { m, n, k, ...offsets, ...strides, ...batchParameters(batch) },
-    },
-    device,
-  );
+  return elementWords(device, {
+    name: "productByElements",
+    output,
+    body,
+    parts: [left, right, finishing(work.finish)],
+    parameters: { m, n, k, ...offsets, ...strides, ...batchParameters(batch) },
+  });
 }
 
 /** A product of rows without gaps and weights of few bits, with a bias for each column or none. */

@@ -18,7 +18,7 @@
  * keep a device busy, it takes several turns with one staged row.
  */
 import type { Operand } from "../../../graph/kernel.js";
-import { dispatchOf, type ShaderPart, variable } from "../../../webgpu-kernels/shader-part.js";
+import { dispatchOf, type ShaderPart, textOf, variable } from "../../../webgpu-kernels/shader-part.js";
 import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { pack, packing, perWord, powerOfTwo, range, unrolled, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
 import { aloneTeam } from "./few-rows-division.js";
@@ -86,11 +86,17 @@ export function rowProjection(work: RowProjection, device: DeviceTraits): Dispat
   const row = isStaged(work, division) ? 4 * weights.chunk * weights.chunks : 0;
   if (row + 4 * parts * columns + (norm === undefined ? 0 : 8 * parts) > device.workgroupBytes) return undefined;
   const shader = new RowShader(work, division, width);
+  // What reads weights is written by how their chunks lie, which their functions tell.
+  const around = [norm !== undefined, work.gated, addend !== undefined, output.type];
+  const settings = [n, k, division, width, weights.code, weights.chunk, weights.chunks, ...around];
   return dispatchOf({
     name,
     parts: [packing, left, weights, norm?.factor, shader.finishing(), variable("result", output, { writes: true })],
     extensions: width > 1 ? ["subgroups"] : [],
-    code: `${shader.memory()}
+    code: textOf(
+      "rowProjection",
+      settings,
+      () => `${shader.memory()}
 @compute @workgroup_size(${threads}) fn main(
   @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32,
 ) {
@@ -104,6 +110,7 @@ export function rowProjection(work: RowProjection, device: DeviceTraits): Dispat
   ${shader.store()}
   }
 }`,
+    ),
     parameters: {
       k,
       resultOffset: output.place.offset,

@@ -81,34 +81,31 @@ fn valueAt(element: u32) -> f32 {
 }`;
   const words = wordsOf(type, count);
   const each = range(per).map((at) => `e${at}`);
-  return invocationsOf(
-    {
-      name: "rotate",
-      parts: [packing, values, cosines, sines, indices, { code }, variable("result", output.of, { writes: true })],
-      count: words,
-      body: `  if (index >= p.words) { return; }
+  return invocationsOf(device, {
+    name: "rotate",
+    parts: [packing, values, cosines, sines, indices, { code }, variable("result", output.of, { writes: true })],
+    count: words,
+    body: `  if (index >= p.words) { return; }
   ${each.map((name, at) => `let ${name} = valueAt(min(index * ${per}u + ${at}u, p.count - 1u));`).join("\n  ")}
   result[index] = ${pack(type, each)};`,
-      parameters: {
-        words,
-        count,
-        heads,
-        rows,
-        size,
-        pairs,
-        tableRows: cos.shape[0],
-        sourceOffset: source.offset,
-        sourceSample: source.sample,
-        sourceHead: source.head,
-        sourceRow: source.row,
-        cosOffset: cos.place.offset,
-        sinOffset: sin.place.offset,
-        positionOffset: positions?.indices?.place.offset ?? 0,
-        positionSample: positions?.sample ?? 0,
-        positionToken: positions?.token ?? 0,
-        positionAdd: positions?.add ?? 0,
-      },
+    parameters: {
+      words,
+      count,
+      heads,
+      rows,
+      size,
+      pairs,
+      tableRows: cos.shape[0],
+      sourceOffset: source.offset,
+      sourceSample: source.sample,
+      sourceHead: source.head,
+      sourceRow: source.row,
+      cosOffset: cos.place.offset,
+      sinOffset: sin.place.offset,
+      positionOffset: positions?.indices?.place.offset ?? 0,
+      positionSample: positions?.sample ?? 0,
+      positionToken: positions?.token ?? 0,
+      positionAdd: positions?.add ?? 0,
     },
-    device,
-  );
+  });
 }

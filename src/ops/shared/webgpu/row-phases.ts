@@ -200,21 +200,18 @@ export function reduceRows(work: RowWork, recorder: WebgpuRecorder): Dispatch {
     output.type,
     elements.map((at) => `e${at}`),
   )}; }`;
-  return invocationsOf(
-    {
-      name,
-      parts: [
-        commonPart(work, rows),
-        sideBySide ? undefined : { code: togetherCode(phases, scalar, size) },
-        variable("result", output, { writes: true }),
-      ],
-      parameters: { ...rowParameters(work, rows), words },
-      count: sideBySide ? words : words * size,
-      size,
-      body,
-    },
-    recorder.device,
-  );
+  return invocationsOf(recorder.device, {
+    name,
+    parts: [
+      commonPart(work, rows),
+      sideBySide ? undefined : { code: togetherCode(phases, scalar, size) },
+      variable("result", output, { writes: true }),
+    ],
+    parameters: { ...rowParameters(work, rows), words },
+    count: sideBySide ? words : words * size,
+    size,
+    body,
+  });
 }
 
 /** Records the dispatches that make every element of rows anew. */
@@ -255,21 +252,18 @@ function mapWholeRows(work: RowWork, rows: Rows, { device }: WebgpuRecorder): Di
       elements.map((at) => `e${at}`),
     )};
   }`;
-  return invocationsOf(
-    {
-      name,
-      parts: [
-        commonPart(work, rows),
-        { code: togetherCode(phases, scalar, size) },
-        variable("result", output, { writes: true }),
-      ],
-      parameters: { ...rowParameters(work, rows), words: rows.length / per },
-      count: rows.count * size,
-      size,
-      body,
-    },
-    device,
-  );
+  return invocationsOf(device, {
+    name,
+    parts: [
+      commonPart(work, rows),
+      { code: togetherCode(phases, scalar, size) },
+      variable("result", output, { writes: true }),
+    ],
+    parameters: { ...rowParameters(work, rows), words: rows.length / per },
+    count: rows.count * size,
+    size,
+    body,
+  });
 }
 
 /** The numbers of each row, into memory for the next dispatch. */
@@ -279,16 +273,13 @@ function rowNumbers(work: RowWork, rows: Rows, numbers: Temporary, { device }: W
   let start = p.offset + keptPlace(index);
   ${phases.map(aloneCode).join("\n  ")}
   ${phases.map((_, at) => `numbers[index * ${phases.length}u + ${at}u] = bitcast<u32>(m${at});`).join("\n  ")}`;
-  return invocationsOf(
-    {
-      name,
-      parts: [commonPart(work, rows), variable("numbers", numbers, { writes: true })],
-      parameters: rowParameters(work, rows),
-      count: rows.count,
-      body,
-    },
-    device,
-  );
+  return invocationsOf(device, {
+    name,
+    parts: [commonPart(work, rows), variable("numbers", numbers, { writes: true })],
+    parameters: rowParameters(work, rows),
+    count: rows.count,
+    body,
+  });
 }
 
 /** Every element by the numbers of its row, a word an invocation. */
@@ -329,29 +320,26 @@ function mapByNumbers(
     elements.map((at) => `e${at}`),
   )};`;
   const [elementWalk, rowWalk] = layout.strides.map(walk);
-  return invocationsOf(
-    {
-      name,
-      parts: [
-        packing,
-        ...(work.uses ?? []),
-        { code: `${placeFunction("element", elementWalk)}\n${placeFunction("row", rowWalk)}` },
-        source,
-        variable("numbers", numbers),
-        variable("result", output, { writes: true }),
-      ],
-      parameters: {
-        words,
-        count: output.place.size,
-        length: rows.length,
-        offset: input.place.offset,
-        ...placeParameters("element", elementWalk),
-        ...placeParameters("row", rowWalk),
-        ...work.parameters,
-      },
-      count: words,
-      body,
+  return invocationsOf(device, {
+    name,
+    parts: [
+      packing,
+      ...(work.uses ?? []),
+      { code: `${placeFunction("element", elementWalk)}\n${placeFunction("row", rowWalk)}` },
+      source,
+      variable("numbers", numbers),
+      variable("result", output, { writes: true }),
+    ],
+    parameters: {
+      words,
+      count: output.place.size,
+      length: rows.length,
+      offset: input.place.offset,
+      ...placeParameters("element", elementWalk),
+      ...placeParameters("row", rowWalk),
+      ...work.parameters,
     },
-    device,
-  );
+    count: words,
+    body,
+  });
 }

@@ -44,16 +44,13 @@ export function slotsOfTokens(slots: Operand, tokens: number, recorder: WebgpuRe
   const given = { of: slots, type: slots.type, offset: slots.place.offset, areMixed: true };
   if (tokens <= mostCompared) return given;
   const make = (of: Binding["of"]): Dispatch =>
-    invocationsOf(
-      {
-        name: "lastTokens",
-        parts: [slotsPart(given), variable("lasts", of, { element: "i32", writes: true })],
-        parameters: { tokens },
-        count: tokens,
-        body: "  if (index < p.tokens) { lasts[index] = slotOf(index); }",
-      },
-      recorder.device,
-    );
+    invocationsOf(recorder.device, {
+      name: "lastTokens",
+      parts: [slotsPart(given), variable("lasts", of, { element: "i32", writes: true })],
+      parameters: { tokens },
+      count: tokens,
+      body: "  if (index < p.tokens) { lasts[index] = slotOf(index); }",
+    });
   const found = { type: "int32", offset: 0, areMixed: false } as const;
   if (recorder.isOnHost(slots)) return { ...found, of: recorder.form([slots], "last tokens", 4 * tokens, make) };
   const of = recorder.temporary(4 * tokens);

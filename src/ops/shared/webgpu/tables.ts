@@ -122,14 +122,11 @@ function layingDispatch(
   const copies = sources.map(
     (source, at) => `if (index < p.words${at}) { ${laid.set(`p.to${at} + index`, source.at(`p.from${at} + index`))} }`,
   );
-  return invocationsOf(
-    {
-      name: "sideBySide",
-      parts: [laid, ...sources],
-      parameters: { ...numbers("from"), ...numbers("words"), ...numbers("to") },
-      count: Math.max(...spans.map(({ words }) => words)),
-      body: `  ${copies.join("\n  ")}`,
-    },
-    device,
-  );
+  return invocationsOf(device, {
+    name: "sideBySide",
+    parts: [laid, ...sources],
+    parameters: { ...numbers("from"), ...numbers("words"), ...numbers("to") },
+    count: Math.max(...spans.map(({ words }) => words)),
+    body: `  ${copies.join("\n  ")}`,
+  });
 }

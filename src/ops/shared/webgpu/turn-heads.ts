@@ -1,6 +1,6 @@
 /**
  * What is done to heads before an attention, on WebGPU: their norm, and their rotary embedding. As functions for shaders that do it on the way, and as a
- * dispatch that writes the heads somewhere: into memory in between, or into the rows of a cache.
+ * dispatch that writes the heads somewhere: into scratch memory, or into the rows of a cache.
  */
 import type { ElementType } from "../../../tensor/element-type.js";
 import { dispatchOf, type ShaderPart, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";

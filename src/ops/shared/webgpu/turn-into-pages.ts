@@ -1,5 +1,5 @@
 /**
- * A step's heads on their way into an attention over pages: queries normalized and turned into memory in between, keys likewise and values as they are
+ * A step's heads on their way into an attention over pages: queries normalized and turned into scratch memory, keys likewise and values as they are
  * into the slots of their tokens. One dispatch where a device binds enough at once, else one for each of the three.
  */
 import type { Operand } from "../../../graph/kernel.js";

@@ -1,0 +1,88 @@
+// The page in Chromium, as the server ships it and as a static site: what the tests of both need.
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { expect } from "vitest";
+import { buildSite } from "../../scripts/build-site.mjs";
+import { isolation, type RunningServer, startServer } from "../browser/server.js";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+/** Where screenshots are kept: a folder that git ignores. */
+const pictures = join(root, ".cache/screenshots");
+
+/** Builds the static site, with the embedded model, and serves it on a free port. */
+export async function serveSite(): Promise<RunningServer & { readonly folder: string }> {
+  const folder = buildSite();
+  const index = readFileSync(join(folder, "index.html"), "utf8");
+  const css = /page\/[^"]+\.css/.exec(index)![0];
+  const server = await startServer({
+    headers: isolation,
+    folders: { "/": folder },
+    files: new Map([["/", index]]),
+    types: { [`/${css}`]: "text/css", "/manifest": "application/manifest+json", "/icon": "image/svg+xml" },
+  });
+  return { ...server, folder };
+}
+
+/** A page whose errors are collected, and which asks nobody but its own server. */
+export async function openPage(
+  browser: Browser,
+  address: string,
+  options: BrowserContextOptions = {},
+): Promise<{ readonly page: Page; readonly problems: string[] }> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(120_000);
+  const problems: string[] = [];
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("console", (message) => void (message.type() === "error" && problems.push(message.text())));
+  page.on("request", (request) => {
+    if (!/^(data|blob):/.test(request.url()) && !request.url().startsWith(address)) problems.push(request.url());
+  });
+  return { page, problems };
+}
+
+export const ready = (page: Page): Promise<void> => page.locator(".dot.ready").waitFor();
+
+/** Says something, and waits until the answer has ended. */
+export async function ask(page: Page, text: string): Promise<void> {
+  const before = await page.locator(".message.assistant").count();
+  await page.locator("#say").fill(text);
+  await page.locator("#say").press("Enter");
+  await expect.poll(() => page.locator(".message.assistant").count()).toBe(before + 1);
+  await expect.poll(() => page.locator('[aria-busy="true"]').count()).toBe(0);
+}
+
+const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+
+/** What axe-core finds that is serious. */
+export async function seriousFaults(page: Page): Promise<string[]> {
+  await page.evaluate(readFileSync(axe, "utf8"));
+  return page.evaluate(`axe.run().then(({ violations }) => violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => id + ": " + html.slice(0, 160) + " " + failureSummary)))`);
+}
+
+/** Keeps a picture of the page at three widths, light and dark. */
+export async function picture(page: Page, name: string): Promise<void> {
+  mkdirSync(pictures, { recursive: true });
+  for (const colorScheme of ["light", "dark"] as const)
+    for (const width of [360, 768, 1280]) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height: width === 360 ? 740 : 800 });
+      expect(await page.evaluate("document.documentElement.scrollWidth"), `${name} ${width}`).toBeLessThanOrEqual(
+        width,
+      );
+      await page.screenshot({ path: join(pictures, `${name}-${width}-${colorScheme}.png`) });
+    }
+  await page.emulateMedia({ colorScheme: null });
+  await page.setViewportSize({ width: 1280, height: 800 });
+}
+
+/** Bytes of files as gzip sends them. */
+export const gzipBytes = (folder: string, paths: Iterable<string>): number =>
+  [...paths].reduce((sum, path) => sum + gzipSync(readFileSync(join(folder, path))).length, 0);
