@@ -3,7 +3,7 @@
  * engines of their own. What is guessed is checked by the step; a draft that fails leaves its text without guesses.
  */
 import { DraftText } from "./draft-text.js";
-import { Acceptance, Costs, GuessLength } from "./guess-length.js";
+import { Acceptance, Costs, GuessLength, Rest } from "./guess-length.js";
 import type { MadeText } from "./made-text.js";
 import type { DraftSource } from "./text-ask.js";
 import type { BegunStep } from "./step.js";
@@ -15,6 +15,7 @@ interface Known {
   /** Milliseconds of one guess, by the number of texts that are guessed for at once. */
   readonly costs: Costs;
   readonly acceptance: Acceptance;
+  readonly rest: Rest;
 }
 
 /** A text's draft. */
@@ -54,7 +55,7 @@ export class Drafting {
   async #proposeBy(source: DraftSource, texts: readonly MadeText[]): Promise<void> {
     // Two models may be each other's drafts: one of them goes on without.
     if (source.engine.drafting.waitsFor(this.#engine)) return;
-    const known = this.#known.get(source) ?? { costs: new Costs(), acceptance: new Acceptance() };
+    const known = this.#known.get(source) ?? { costs: new Costs(), acceptance: new Acceptance(), rest: new Rest() };
     this.#known.set(source, known);
     const asked: { readonly made: MadeText; readonly text: DraftText }[] = [];
     let longest = 0;
@@ -93,7 +94,7 @@ export class Drafting {
   #countFor(made: MadeText, known: Known, texts: number): number {
     const { tokens, adaptive } = made.ask.speculate!;
     const following = this.#following.get(made) ?? {
-      length: new GuessLength(tokens, new Acceptance(known.acceptance.share)),
+      length: new GuessLength(tokens, new Acceptance(known.acceptance.share), known.rest),
       text: undefined,
       isOver: false,
     };

@@ -50,17 +50,36 @@ export class Acceptance {
   }
 }
 
+/** How long a draft is left alone that does not pay: all its texts together try it again now and then, each time later. */
+export class Rest {
+  /** Tokens until then, and how many they were the last time. */
+  #left = 0;
+  #last = 0;
+
+  /** It pays. */
+  end(): void {
+    this.#last = 0;
+  }
+
+  /** A token is made without it; true if it is tried again. */
+  isOver(): boolean {
+    if (this.#last === 0) this.#left = this.#last = guessing.firstRest;
+    if (--this.#left > 0) return false;
+    this.#left = this.#last = Math.min(2 * this.#last, guessing.mostRest);
+    return true;
+  }
+}
+
 /** The length of guesses for one text. */
 export class GuessLength {
   readonly #most: number;
   readonly #acceptance: Acceptance;
-  /** Tokens until it is tried again, and how many they were the last time. */
-  #rest = 0;
-  #lastRest = 0;
+  readonly #rest: Rest;
 
-  constructor(most: number, acceptance: Acceptance) {
+  constructor(most: number, acceptance: Acceptance, rest: Rest) {
     this.#most = most;
     this.#acceptance = acceptance;
+    this.#rest = rest;
   }
 
   note(guessed: number, right: number): void {
@@ -72,7 +91,7 @@ export class GuessLength {
     const alone = step.of(texts);
     if (alone === undefined) return 0;
     const { share } = this.#acceptance;
-    let [best, bestRate] = [0, (guessing.margin * 1) / alone];
+    let [best, bestRate] = [0, guessing.margin / alone];
     let [tokens, chance] = [1, 1];
     for (let count = 1; count <= this.#most; count++) {
       chance *= share;
@@ -80,13 +99,8 @@ export class GuessLength {
       const rate = tokens / (Math.max(alone, step.of(texts * (1 + count)) ?? alone) + count * (draft ?? 0));
       if (rate > bestRate) [best, bestRate] = [count, rate];
     }
-    if (best > 0) {
-      this.#lastRest = 0;
-      return best;
-    }
-    if (this.#lastRest === 0) this.#rest = this.#lastRest = guessing.firstRest;
-    if (--this.#rest > 0) return 0;
-    this.#rest = this.#lastRest = Math.min(2 * this.#lastRest, guessing.mostRest);
-    return Math.min(this.#most, guessing.probe);
+    if (best === 0) return this.#rest.isOver() ? Math.min(this.#most, guessing.probe) : 0;
+    this.#rest.end();
+    return best;
   }
 }

@@ -64,8 +64,8 @@ export const guessing = {
   /** How many times more tokens a second guesses must promise: durations are uncertain. */
   margin: 1.03,
   /** Tokens without guesses before it is tried again, and how many at most: each time twice as many. */
-  firstRest: 32,
-  mostRest: 512,
+  firstRest: 64,
+  mostRest: 4096,
   /** Tokens that are guessed then. */
   probe: 2,
   /** Steps of more tokens for each text than this read prompts, and say nothing of what guesses cost. */

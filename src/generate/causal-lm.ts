@@ -288,8 +288,16 @@ export class LanguageModel {
   }
 
   #read(options: GenerateOptions, isChat: boolean): Generating {
-    checkDraft(this, options);
-    return readGenerating(options, this.#parts.defaults, this.tokenizer, (rule) => this.constrain(rule), isChat);
+    const generating = readGenerating(
+      options,
+      this.#parts.defaults,
+      this.tokenizer,
+      (rule) => this.constrain(rule),
+      isChat,
+    );
+    const draft = typeof options.speculate === "object" ? options.speculate.draft : undefined;
+    if (typeof draft === "object") checkDraft(this, draft);
+    return generating;
   }
 
   /** The text of tokens that follow a prompt: a space between the two is kept. */

@@ -1,9 +1,10 @@
 /** A language model as the draft of another: what its guesses lie on, and whether the two fit together. */
 import { InsituError } from "../base/error.js";
 import type { DecoderEngine } from "../engine/decoder-engine.js";
-import type { DraftSource } from "../engine/text-ask.js";
+import type { DraftSource, TextAsk } from "../engine/text-ask.js";
+import { guessing } from "../engine/tuning.js";
 import type { ContextPool } from "./context-pool.js";
-import type { DraftModel, GenerateOptions } from "./options.js";
+import type { DraftModel } from "./options.js";
 
 /** Contexts that a model guesses on: those of texts with a salt are kept for nobody. */
 export function draftSource(model: DecoderEngine, pool: ContextPool): DraftSource {
@@ -24,11 +25,18 @@ export function draftSource(model: DecoderEngine, pool: ContextPool): DraftSourc
   };
 }
 
+/** How a draft guesses for all texts of a model. Throws where it cannot. */
+export function draftSpeculation(model: Guessed, draft: DraftModel): TextAsk["speculate"] {
+  checkDraft(model, draft);
+  return { tokens: guessing.most, draft: draft.forServers.draft, adaptive: true };
+}
+
+/** A model that is guessed for. */
+type Guessed = Pick<DraftModel, "vocabulary"> & Partial<DraftModel>;
+
 /** Throws for a draft that cannot guess what a model says. */
-export function checkDraft(model: DraftModel, { speculate }: GenerateOptions): void {
-  const draft = typeof speculate === "object" ? speculate.draft : undefined;
-  if (typeof draft !== "object" || draft?.forServers === undefined) return;
-  if (draft.forServers.engine === model.forServers.engine)
+export function checkDraft(model: Guessed, draft: DraftModel): void {
+  if (draft.forServers.engine === model.forServers?.engine)
     throw new InsituError(
       "invalid-argument",
       "option speculate.draft is the model that it is to guess for: load a smaller one, or the same one once more",

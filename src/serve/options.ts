@@ -11,6 +11,7 @@ import {
 import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
+import { checkGenerateOptions, type DraftModel } from "../generate/options.js";
 import type { TextEmbedder } from "../generate/text-embedder.js";
 import type { Engine } from "./engine.js";
 import type { PrefixStore } from "./running/prefix-store.js";
@@ -94,6 +95,8 @@ export interface ServerOptions {
   readonly maxQueue?: number;
   /** Texts that are made at a time, where the model was loaded with cache: "paged"; 16 where left out, and 64 on a GPU. */
   readonly maxRunning?: number;
+  /** A smaller model with the same vocabulary that guesses tokens of all texts, where there is one model; it stays its owner's to release. Texts stay the same. */
+  readonly draft?: DraftModel;
   /** True shares beginnings of texts between keys: who asks can tell by the time of an answer what others asked before. */
   readonly sharePrefixes?: boolean;
   /** Where beginnings of texts are kept that outlive the server, on pages. */
@@ -123,6 +126,7 @@ export interface ServerSettings {
   readonly metricsDialect: "insitu" | "vllm";
   readonly maxQueue: number;
   readonly maxRunning: number | undefined;
+  readonly draft: DraftModel | undefined;
   readonly sharePrefixes: boolean;
   readonly prefixes: PrefixStore | Promise<PrefixStore> | undefined;
   readonly limits: ServerLimits;
@@ -147,6 +151,7 @@ const serverOptionNames: OptionNames<ServerOptions> = {
   logPrompts: true,
   maxQueue: true,
   maxRunning: true,
+  draft: true,
   sharePrefixes: true,
   prefixes: true,
   engine: true,
@@ -192,6 +197,7 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
   checkRule("option keepAlive", keepAlive, "a number of seconds from 0 on", keepAlive >= 0);
   checkCount("option maxQueue", maxQueue);
   checkCount("option maxRunning", options.maxRunning, 1);
+  checkGenerateOptions(options.draft === undefined ? {} : { speculate: { draft: options.draft } });
   checkName("option model", model);
   checkCallback("option reload", options.reload);
   checkCallback("option tell", options.tell);
@@ -212,6 +218,7 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
     metricsDialect,
     maxQueue,
     maxRunning: options.maxRunning,
+    draft: options.draft,
     sharePrefixes: options.sharePrefixes === true,
     prefixes: options.prefixes,
     limits,
