@@ -6,7 +6,15 @@ import { ChatInput, keepHistory, readHistory } from "./chat-input.js";
 import type { Command } from "./command.js";
 import { finish } from "./generate.js";
 import { Interrupt, interruptedCode } from "./interrupt.js";
-import { generateOptions, loadModel, pageOptions, textOptions, withModel } from "./language-model.js";
+import {
+  generateOptions,
+  loadDraft,
+  loadModel,
+  pageOptions,
+  textOptions,
+  withDraft,
+  withModel,
+} from "./language-model.js";
 import { decodeUtf8 } from "./standard-input.js";
 import { printSummary } from "./summary.js";
 import { textOutput } from "./word-wrap.js";
@@ -37,10 +45,11 @@ export const chat: Command = {
     const wanted = { whenFull: "slide", ...generateOptions(options) } as const;
     const interrupt = new Interrupt();
     const lm = await interrupt.during(loadModel(options, interrupt.signal));
+    const draft = await interrupt.during(loadDraft(options, interrupt.signal));
     interrupt.forget();
     const { system } = options;
     const opening = typeof system === "string" ? [{ role: "system", content: system }] : [];
-    const conversation = lm.chat(opening, wanted);
+    const conversation = lm.chat(opening, withDraft(wanted, draft));
     const terminal = process.stdin.isTTY && process.stdout.isTTY;
     // Bytes of a pipe are checked line by line: what is not UTF-8 must not become something else.
     if (!terminal) process.stdin.setEncoding("latin1");
@@ -95,6 +104,7 @@ export const chat: Command = {
       process.off("SIGINT", onInterrupt);
       lines.close();
       await lm.release();
+      await draft?.release();
     }
   },
 };

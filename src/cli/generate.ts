@@ -5,7 +5,7 @@ import type { JsonSchema } from "../engine/constraint.js";
 import type { GeneratedToken, Generation } from "../generate/generation.js";
 import type { Command } from "./command.js";
 import { Interrupt, interruptedCode } from "./interrupt.js";
-import { generateOptions, loadModel, pageOptions, textOptions } from "./language-model.js";
+import { generateOptions, loadDraft, loadModel, pageOptions, textOptions, withDraft } from "./language-model.js";
 import { readStandardInput } from "./standard-input.js";
 import { printSummary } from "./summary.js";
 import { UsageError } from "./usage.js";
@@ -37,10 +37,12 @@ export const generate: Command = {
     const wanted = { ...generateOptions(options), ...schemaOption(options["json-schema"]) };
     const interrupt = new Interrupt();
     const lm = await interrupt.during(loadModel(options, interrupt.signal));
+    let draft: CausalLM | undefined;
     try {
+      draft = await interrupt.during(loadDraft(options, interrupt.signal));
       const raw = options["raw"] === true || !lm.tokenizer.hasChatTemplate;
       const generation = lm.generate(raw ? prompt : [{ role: "user", content: prompt }], {
-        ...wanted,
+        ...withDraft(wanted, draft),
         // A text that nobody said how long it should be, and that is no answer which ends by itself.
         endAtSentence: raw && options["max-tokens"] === undefined && wanted.jsonSchema === undefined,
         signal: interrupt.signal,
@@ -56,6 +58,7 @@ export const generate: Command = {
     } finally {
       interrupt.forget();
       await lm.release();
+      await draft?.release();
     }
   },
 };

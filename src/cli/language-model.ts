@@ -11,6 +11,12 @@ import { FetchProgress } from "./fetch-progress.js";
 import { loadProgress, pipelineProgress } from "./load-progress.js";
 import { UsageError } from "./usage.js";
 
+/** Which model guesses. */
+const draft: CommandOption = {
+  value: "name",
+  describes: "a smaller model with the same vocabulary that guesses tokens, which are checked: speculative decoding",
+};
+
 /** Options of every command that makes text. */
 export const textOptions: Readonly<Record<string, CommandOption>> = {
   model: {
@@ -40,6 +46,7 @@ export const textOptions: Readonly<Record<string, CommandOption>> = {
     describes: "read: what is spelled like a control token is one (prompts); plain: it is text (chats)",
   },
   speculate: { describes: "guess tokens by what was said before, and check the guesses" },
+  draft,
   backend: { value: "name", describes: "wasm, webgpu, auto or reference" },
   threads: { value: "N", describes: "threads in all" },
 };
@@ -89,6 +96,22 @@ export function loadModel(
       ...given("signal", signal),
     },
   }).finally(() => progress.close());
+}
+
+/** Loads the model that guesses, where the options name one. Its texts lie as those of the model do. */
+export async function loadDraft(
+  options: Options,
+  signal?: AbortSignal,
+  more: LoadLanguageModelOptions = {},
+): Promise<CausalLM | undefined> {
+  const { draft: model, variant: _variant, "tool-format": _format, ...others } = options;
+  return typeof model === "string" ? loadModel({ ...others, model }, signal, more) : undefined;
+}
+
+/** Adds the model that guesses to the options of a generation. */
+export function withDraft(wanted: GenerateOptions, model: CausalLM | undefined): GenerateOptions {
+  if (model === undefined) return wanted;
+  return { ...wanted, speculate: { draft: model, ...(wanted.speculate === true && { ngram: 3 }) } };
 }
 
 /** The options of a generation; throws for values that mean nothing, before any model is loaded. */

@@ -4,13 +4,13 @@ import { InsituError } from "../base/error.js";
 import type { CausalLM } from "../entry/node.js";
 import type { LogEntry, Server, ServerOptions } from "../serve/server.js";
 import type { Arguments, Command, CommandOption } from "./command.js";
-import { loadModel, numberOf, pageOptions, textOptions } from "./language-model.js";
+import { loadDraft, loadModel, numberOf, pageOptions, textOptions } from "./language-model.js";
 import { listen, type Listening } from "./listen.js";
 import { openPrefixes, type PrefixOptions } from "./prefix-store.js";
 import { aliasesOf, bytesOption, loadEmbedders, namedModels, servedText, sourcesOf } from "./served-sources.js";
 import { UsageError } from "./usage.js";
 
-const { variant, context, backend, threads, "tool-format": toolFormat } = textOptions;
+const { variant, context, backend, threads, draft, "tool-format": toolFormat } = textOptions;
 const { blocks, "block-size": blockSize, "cache-type": cacheType } = pageOptions;
 
 const declared: Readonly<Record<string, CommandOption>> = {
@@ -49,6 +49,7 @@ const declared: Readonly<Record<string, CommandOption>> = {
   blocks,
   "block-size": blockSize,
   "cache-type": cacheType,
+  draft,
   "max-running": { value: "N", describes: "texts that are made at a time (16, and 64 on a GPU)" },
   "prefix-cache": { value: "folder", describes: "keeps beginnings of texts there, for after a restart" },
   "prefix-cache-size": { value: "bytes", describes: "bytes of that folder at most (4294967296)" },
@@ -103,7 +104,7 @@ export const serve: Command = {
     const namedEmbedders = (lists["embeddings"] ?? []).flatMap((each) => namedModels([each]));
     const called = isOne && own !== undefined ? [{ ...named[0], name: own }] : named;
     const settings = {
-      ...serverOptions(options, own ?? name, oneAtATime),
+      ...serverOptions(options, own ?? name, (served, most) => oneAtATime(served, most, guesser)),
       ...hosts,
       aliases: aliasesOf(lists["alias"] ?? [], [...called, ...namedEmbedders]),
     };
@@ -125,6 +126,9 @@ export const serve: Command = {
     if (loads === undefined && (options["prefix-cache"] ?? options["store"]) !== undefined)
       throw new UsageError("--prefix-cache and --store are for one model: serve each by itself");
     const prefixes = loads === undefined ? {} : await prefixesOf(loads.first, options).catch(giveUp);
+    if (!isOne && options["draft"] !== undefined)
+      throw new UsageError("--draft is for one model: serve each by itself, or leave it out");
+    const guesser = await loadDraft({ cache: "paged", ...options }).catch(giveUp);
     const server =
       loads === undefined || lm === undefined
         ? createServer(sourcesOf(called, lists["pin"] ?? [], load), {
@@ -134,7 +138,14 @@ export const serve: Command = {
             ...(keepAlive === undefined ? {} : { keepAlive }),
             tell,
           })
-        : createServer(lm, { ...settings, embedders, ...prefixes, reload: () => loads.load(), tell });
+        : createServer(lm, {
+            ...settings,
+            ...(guesser === undefined ? {} : { draft: guesser }),
+            embedders,
+            ...prefixes,
+            reload: () => loads.load(),
+            tell,
+          });
     const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(giveUp);
     if (!isLocal(host) && settings.apiKeys?.length === 0)
       console.error(
@@ -150,6 +161,7 @@ export const serve: Command = {
       await server.close();
       await listening.close();
       for (const each of Object.values(embedders)) await each.release();
+      await guesser?.release();
       await lm?.then(
         (loaded: CausalLM) => loaded.release(),
         () => {},

@@ -25,8 +25,8 @@ export interface DecoderEngine {
   readonly engine: TokenEngine;
   /** Its pages, where texts lie on such. */
   readonly paged: PagedDecoder | undefined;
-  /** An empty context, whose rows are restored from bytes where some are given. */
-  open(): Context;
+  /** An empty context for texts of a salt, whose rows are restored from bytes where some are given. */
+  open(salt?: string): Context;
   restore(bytes: Uint8Array, tokens: readonly number[]): Promise<Context>;
   /** Empty contexts for texts that are made together, behind prompts of these lengths, of at most `capacity` tokens each. */
   readonly openTogether: (prompts: readonly number[], capacity: number) => readonly Context[];
@@ -71,13 +71,13 @@ export function pagedEngine(
   const tokenBudget = chunk ?? decoder.usualTokens;
   const settings = { tokenBudget, mostRunning: Infinity, watermark: 0, mostPreemptions: 3 };
   const shape = { capacity, sinks, overwrites: decoder.overwrites, isWhole: true };
-  const open = (): Context => PagedLayout.open(decoder, shape);
+  const open = (salt?: string): Context => PagedLayout.open(decoder, shape, salt);
   return {
     engine: new TokenEngine(new PagedLayout(decoder, settings), watch),
     paged: decoder,
     open,
     restore: (bytes, tokens) => restored(open(), shape, bytes, tokens),
-    openTogether: (prompts) => prompts.map(open),
+    openTogether: (prompts) => prompts.map(() => open()),
     release: () => decoder.release(),
   };
 }

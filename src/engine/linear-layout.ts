@@ -127,10 +127,13 @@ export class LinearLayout implements Layout {
         return own > 0 ? [text.part(own)] : [];
       });
     }
+    const longest = Math.max(...texts.map(({ context }) => context.length));
+    // Guesses are checked in one run with the last tokens of the others.
+    if (texts.some(({ triesOut }) => triesOut) && texts.every(({ triesOut, unread }) => triesOut || unread === 1))
+      return texts.map((text) => text.part(Math.max(1, Math.min(text.unread, group.capacity - longest))));
     const left = Math.max(...texts.map(({ unread }) => unread)) - 1;
     if (left === 0) return texts.map((text) => text.part(1));
     const rows = { ...this.#reading, chunk: this.goesAhead ? Math.max(1, Math.floor(chunk / group.samples)) : chunk };
-    const longest = Math.max(...texts.map(({ context }) => context.length));
     const count = nextRows(left, group.capacity - longest, rows);
     return texts.flatMap((text) => (text.unread > 1 ? [text.part(Math.min(count, text.unread - 1))] : []));
   }
@@ -162,6 +165,7 @@ export class LinearLayout implements Layout {
       );
     const before = state.lengths;
     const [only] = parts;
+    const mostKept = Math.max(...parts.map(({ keep }) => keep));
     const step = {
       tokens: own.map((part) => tokensOf(part, length, ragged)),
       positions: own.map((part, sample) => {
@@ -170,14 +174,19 @@ export class LinearLayout implements Layout {
         return part.over?.position ?? part.text.context.position - zeros;
       }),
       padding,
-      keep: Math.max(...parts.map(({ keep }) => keep)),
+      // Zeros may stand behind the tokens of shorter parts.
+      keep: samples === 1 || mostKept === 1 ? mostKept : length,
       ...(only.over && { rows: { start: [only.over.rows.start], valid: [only.over.rows.valid] } }),
     };
+    const keptZeros = (part: StepPart): number =>
+      ragged && samples > 1 && mostKept > 1 ? length - (part.tokens === "drawn" ? 1 : part.tokens.length) : 0;
     const tellsLogits = parts.some(({ wants }) => wants === "logits");
     let results: BegunRuns["results"];
     if (parts.every(({ wants }) => wants !== "token")) {
       const begun = await this.#decoder.start(state, step, tellsLogits);
-      results = begun.results.then((logits) => [parts.map((part) => resultOf(part, { tokens: [], logits }))]);
+      results = begun.results.then((logits) => [
+        parts.map((part) => resultOf(part, { tokens: [], logits }, keptZeros(part))),
+      ]);
     } else {
       const from = sourcesOf(lane, own);
       const hostRows = parts.flatMap(({ text, wants }) => (wants === "logits" ? [rowsOf(text).sample] : []));
@@ -187,7 +196,9 @@ export class LinearLayout implements Layout {
         positions: step.positions.map((position) => position + at + 1),
       }));
       const begun = await group.drawer.begin(state, step, ask, later);
-      results = begun.results.then((runs) => runs.map((run) => parts.map((part) => resultOf(part, run))));
+      results = begun.results.then((runs) =>
+        runs.map((run) => parts.map((part) => resultOf(part, run, keptZeros(part)))),
+      );
     }
     // Nobody has to wait for them.
     results.catch(() => undefined);
@@ -242,10 +253,10 @@ function sourcesOf(lane: Lane, own: readonly (StepPart | undefined)[]): readonly
   });
 }
 
-/** What a run told of a part. */
-function resultOf(part: StepPart, { tokens, logits }: DrawnRun): PartResult {
+/** What a run told of a part; `zeros`: rows of logits behind its own. */
+function resultOf(part: StepPart, { tokens, logits }: DrawnRun, zeros: number): PartResult {
   const { sample } = rowsOf(part.text);
   if (part.wants === "token") return { kind: "token", token: tokens[sample] };
   if (part.wants !== "logits") return { kind: "nothing" };
-  return { kind: "logits", at: (fromEnd) => logits!.at(fromEnd, sample) };
+  return { kind: "logits", at: (fromEnd) => logits!.at(zeros + fromEnd, sample) };
 }

@@ -32,6 +32,11 @@ export class LinearGroup {
     return this.padding.length;
   }
 
+  /** True if each of its texts has a length of its own. */
+  get ragged(): boolean {
+    return this.#decoder.ragged;
+  }
+
   /** Draws its tokens. */
   get drawer(): TokenDrawer {
     return (this.#drawer ??= this.#decoder.drawer());
@@ -86,7 +91,7 @@ export class LinearRows implements Rows {
   }
 
   get mayGuess(): boolean {
-    return this.goesBack || this.group.samples === 1;
+    return this.group.samples === 1 || (this.goesBack && this.group.ragged);
   }
 
   mark(length: number, why: MarkReason): void {

@@ -50,6 +50,10 @@ export class MadeText extends EngineText {
   readonly #lookup: NgramLookup | undefined;
   /** Tokens that are tried out behind the last one. */
   #guesses: readonly number[] = [];
+  /** A draft has guessed them. */
+  #isDrafted = false;
+  /** Hears how many of a draft's guesses were checked, and how many were right. */
+  onChecked: ((guessed: number, right: number) => void) | undefined;
   #made = 0;
   #drawnAhead = 0;
   #mostAhead = 0;
@@ -65,8 +69,8 @@ export class MadeText extends EngineText {
     this.#listener = listener;
     this.#sampler = new Sampler(sampling, prompt, { bias, constraint });
     this.#ending = new Ending(ask);
-    // A guess would have to be taken back from the constraint too.
-    this.#lookup = constraint === undefined && speculate !== undefined ? new NgramLookup(speculate, prompt) : undefined;
+    const { ngram, tokens: most = 0 } = speculate ?? {};
+    this.#lookup = ngram === undefined ? undefined : new NgramLookup({ ngram, draft: most }, prompt);
     const needsLogits = [bias, constraint, logprobs, speculate].some((option) => option !== undefined);
     const slides = whenFull === "slide" && prompt.length + maxTokens - 1 > context.capacity;
     const isChosen = needsLogits || slides || context.slid || !context.isOneKind || !draws;
@@ -150,6 +154,13 @@ export class MadeText extends EngineText {
   /** Chooses by the logits after the last token, and after each guess as long as guesses are right. */
   #choose(at: (fromEnd: number) => Float32Array): void {
     const guesses = this.#guesses;
+    const [before, isDrafted] = [this.#right, this.#isDrafted];
+    this.#guessed += guesses.length;
+    this.#chooseBehind(guesses, at);
+    if (isDrafted && guesses.length > 0) this.onChecked?.(guesses.length, this.#right - before);
+  }
+
+  #chooseBehind(guesses: readonly number[], at: (fromEnd: number) => Float32Array): void {
     for (let open = guesses.length; !this.isOver;) {
       const row = at(open);
       const token = this.#sampler.choose(row, this.#ending.barred);
@@ -187,15 +198,44 @@ export class MadeText extends EngineText {
       return this.#end(end ?? "stopped");
     }
     if (open > 0) return this.confirm(token);
-    this.#guesses = this.#guess();
-    this.#guessed += this.#guesses.length;
+    this.#isDrafted = false;
+    this.#guesses = this.#lookup?.guess().slice(0, this.guessRoom) ?? [];
     this.append(token, this.#guesses);
   }
 
-  /** What may come next by what came before, as far as there is room. */
-  #guess(): readonly number[] {
-    const most = Math.min(this.#ending.remaining, this.context.guessRoom) - 1;
-    return this.#lookup?.guess().slice(0, Math.max(0, most)) ?? [];
+  /** Tokens that may be guessed: more would have no room, or come after the text's end. */
+  get guessRoom(): number {
+    return Math.max(0, Math.min(this.#ending.remaining, this.context.guessRoom) - 1);
+  }
+
+  /** True if a draft is asked what comes next: the last token is all that is to be read, and nothing is guessed. */
+  get wantsDraft(): boolean {
+    const isNext = this.#made > 0 && this.pending === 1 && this.#guesses.length === 0;
+    return isNext && this.ask.speculate?.draft !== undefined && this.guessRoom > 0;
+  }
+
+  /** What a draft's logits say of the token behind those guessed so far; undefined where the text would end. */
+  guessOf(logits: Float32Array, guessed: readonly number[]): number | undefined {
+    const token = this.#sampler.guess(logits, guessed, this.#ending.barred);
+    return this.#ending.endsWith(token) ? undefined : token;
+  }
+
+  /** Tries out what a draft guessed. */
+  tryOut(guesses: readonly number[]): void {
+    if (!this.wantsDraft) return;
+    this.#guesses = guesses.slice(0, this.guessRoom);
+    this.#isDrafted = true;
+    this.addPending(this.#guesses);
+  }
+
+  /** Guesses that a step has no room for are left out: those it reads are checked in it. */
+  override part(count: number): ReturnType<EngineText["part"]> {
+    const dropped = Math.min(this.#guesses.length, Math.max(0, this.pending - count));
+    if (dropped > 0) {
+      this.#guesses = this.#guesses.slice(0, this.#guesses.length - dropped);
+      this.dropPending(dropped);
+    }
+    return super.part(count);
   }
 
   /** Takes back guesses that were read in vain. */

@@ -155,9 +155,30 @@ export class Sampler {
 
   /** The next token, none of those that are barred. The logits are left as they are. */
   choose(logits: Float32Array, barred?: ReadonlySet<number>): number {
+    return this.#choose(this.#choices++, logits, barred);
+  }
+
+  /** What would be chosen behind tokens that are guessed, by the logits of whoever guesses; nothing is noted. The constraint has its say on the first alone. */
+  guess(logits: Float32Array, guessed: readonly number[], barred?: ReadonlySet<number>): number {
+    const fresh = guessed.filter((token) => !this.#seen.has(token));
+    for (const token of fresh) this.#seen.add(token);
+    for (const token of guessed) this.#made.set(token, (this.#made.get(token) ?? 0) + 1);
+    try {
+      return this.#choose(this.#choices + guessed.length, logits, barred, guessed.length === 0);
+    } finally {
+      for (const token of fresh) this.#seen.delete(token);
+      for (const token of guessed) {
+        const times = this.#made.get(token)! - 1;
+        if (times === 0) this.#made.delete(token);
+        else this.#made.set(token, times);
+      }
+    }
+  }
+
+  #choose(number: number, logits: Float32Array, barred?: ReadonlySet<number>, isNext = true): number {
     const { temperature, topK, topP, minP } = this.#options;
-    this.#noise.begin(this.#choices++);
-    const scores = this.#without(this.#limited(this.#penalized(logits)), barred);
+    this.#noise.begin(number);
+    const scores = this.#without(this.#limited(this.#penalized(logits), isNext), barred);
     const best = likeliest(scores);
     const most = scores[best];
     if (!Number.isFinite(most)) throw noChoice(String(most));
@@ -186,14 +207,14 @@ export class Sampler {
   }
 
   /** Scores with the bias; what the constraint rules out is -Infinity. */
-  #limited(given: Float32Array): Float32Array {
+  #limited(given: Float32Array, isNext: boolean): Float32Array {
     const { bias, constraint } = this.#limits;
     let scores = given;
     if (bias !== undefined && bias.size > 0) {
       scores = this.#own(scores);
       for (const [token, more] of bias) if (token < scores.length) scores[token] += more;
     }
-    if (constraint === undefined) return scores;
+    if (constraint === undefined || !isNext) return scores;
     const words = Math.ceil(scores.length / 32);
     if (this.#mask.length !== words) this.#mask = new Uint32Array(words);
     this.#mask.fill(0);

@@ -47,6 +47,8 @@ export interface BegunRuns {
 /** Steps that were begun, one after the other, with the same parts: all but the first read what the one before drew. */
 export interface BegunStep extends Step, BegunRuns {
   readonly count: number;
+  /** When they were begun, in milliseconds. */
+  readonly since: number;
 }
 
 /** A text that cannot go on, and why. */

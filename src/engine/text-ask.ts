@@ -1,8 +1,30 @@
 /** What a text is asked to be: the one description of a text, for every door. What fills it from options or from a request checks it. */
 import type { TokenConstraint } from "./constraint.js";
+import type { Context } from "./context.js";
 import type { EndRules } from "./ending.js";
 import type { Sampling } from "./sampling.js";
 import type { TokenDecoder } from "./text-stream.js";
+import type { TokenEngine } from "./token-engine.js";
+
+/** A model that guesses what another one says. */
+export interface DraftSource {
+  readonly engine: TokenEngine;
+  /** A context of its own for a text that begins so; may have read some of it. Shared between texts of one salt only. */
+  take(tokens: readonly number[], salt: string): Context;
+  give(context: Context): void;
+}
+
+/** How tokens are guessed. */
+interface Speculation {
+  /** Guesses are what followed the text's last tokens before, so many of them where they did; they are not looked up where left out. */
+  readonly ngram?: number | undefined;
+  /** Guesses at a time at most. */
+  readonly tokens: number;
+  /** Who guesses where nothing was looked up. */
+  readonly draft?: DraftSource | undefined;
+  /** False has the draft make as many guesses as there may be each time, whether that pays or not. */
+  readonly adaptive: boolean;
+}
 
 /** What happens when the context window is full. */
 export type WhenFull = "stop" | "slide" | "error";
@@ -26,7 +48,7 @@ export interface TextAsk extends Partial<EndRules> {
   /** "stop" where left out. */
   readonly whenFull?: WhenFull;
   /** How tokens are guessed and checked in one run; none are where left out. */
-  readonly speculate?: { readonly ngram: number; readonly draft: number } | undefined;
+  readonly speculate?: Speculation | undefined;
   /** Tokens that a device is asked for at once; by their pace where left out. */
   readonly tokensAtOnce?: number | undefined;
   /** What makes text of its tokens: stop strings and sentences are found in that. No text is made where left out. */

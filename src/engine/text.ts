@@ -152,6 +152,29 @@ export abstract class EngineText {
     else this.#pending = [...(this.#hasForgotten ? [token] : this.tokens.slice(this.context.length)), ...guesses];
   }
 
+  /** Tokens are tried out behind those that are to be read. */
+  protected addPending(guesses: readonly number[]): void {
+    this.#pending = [...this.#pending, ...guesses];
+  }
+
+  /** The last tokens that were to be read are not. */
+  protected dropPending(count: number): void {
+    this.#pending = this.#pending.slice(0, this.#pending.length - count);
+  }
+
+  /** It is another text from now on, which may begin alike: all of it but that is to be read, its last token at least. False where the caches cannot go back. */
+  protected turnTo(tokens: readonly number[]): boolean {
+    const { context } = this;
+    const most = Math.min(context.length, tokens.length - 1);
+    let same = 0;
+    while (same < most && context.tokens[same] === tokens[same]) same++;
+    if (!context.rewind(same)) return false;
+    this.tokens.length = Math.min(this.tokens.length, context.length);
+    for (let at = this.tokens.length; at < tokens.length; at++) this.tokens.push(tokens[at]);
+    this.catchUp();
+    return true;
+  }
+
   /** A token is part of the text that was read with guesses before it. */
   protected confirm(token: number): void {
     this.tokens.push(token);

@@ -9,6 +9,7 @@
  */
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
+import { Drafting } from "./drafting.js";
 import { MadeText } from "./made-text.js";
 import type { BegunRuns, BegunStep, Layout, PartResult, Step } from "./step.js";
 import type { EngineText } from "./text.js";
@@ -29,6 +30,8 @@ export interface EngineWatch {
 /** What generates completions for a server: takes requests, batches them, reports figures. */
 export class TokenEngine {
   readonly layout: Layout;
+  /** Guesses of other models for its texts. */
+  readonly drafting: Drafting = new Drafting(this);
   readonly #watch: EngineWatch;
   readonly #texts = new Set<EngineText>();
   /** Oldest first. */
@@ -58,6 +61,7 @@ export class TokenEngine {
   async quit(text: EngineText): Promise<void> {
     this.leave(text);
     while (this.#texts.has(text)) await this.#beginning;
+    if (text instanceof MadeText) await this.drafting.gone(text);
   }
 
   /** Ends a text with an error. */
@@ -90,7 +94,10 @@ export class TokenEngine {
   /** Plans steps and begins them; true if more may be begun before anything lands. */
   async #begin(): Promise<boolean> {
     const { layout } = this;
-    const { steps, failed, stuck } = layout.plan((text) => text.isAsked && this.#mayBegin(text));
+    const goesOn = (text: EngineText): boolean => text.isAsked && this.#mayBegin(text);
+    const guessedFor = [...this.#texts].filter((text) => text instanceof MadeText && text.wantsDraft && goesOn(text));
+    if (guessedFor.length > 0) await this.drafting.propose(guessedFor as MadeText[]);
+    const { steps, failed, stuck } = layout.plan(goesOn);
     for (const { text, error } of failed) this.fail(text, error);
     if (stuck !== undefined && steps.length + this.#underWay.length === 0 && this.#watch.isWaiting?.() !== true) {
       if (this.#watch.makeRoom?.() === true) return true;
@@ -119,6 +126,7 @@ export class TokenEngine {
     const { layout } = this;
     const { lane, parts } = step;
     const count = this.#countOf(step);
+    const since = performance.now();
     let begun: BegunRuns;
     try {
       begun = await layout.begin(step, count);
@@ -137,7 +145,7 @@ export class TokenEngine {
     for (const part of parts) part.text.begun(part, count);
     layout.settle(step, true);
     lane.underWay++;
-    this.#underWay.push({ ...step, ...begun, count });
+    this.#underWay.push({ ...step, ...begun, count, since });
     this.#watch.begun?.(step);
   }
 
@@ -173,6 +181,7 @@ export class TokenEngine {
         } catch (error) {
           this.fail(text, error);
         }
+    this.drafting.landed(step);
     this.#sweep();
   }
 
@@ -182,6 +191,7 @@ export class TokenEngine {
       if (!text.isOver) continue;
       this.#texts.delete(text);
       text.context.forgetAhead();
+      if (text instanceof MadeText) this.drafting.left(text);
       this.#watch.left?.(text);
       this.layout.remove(text);
     }

@@ -48,3 +48,26 @@ export const budget = {
   deviceStep: 1024,
   deviceChunk: 512,
 } as const;
+
+/** Guesses of a draft model. */
+export const guessing = {
+  /** Tokens that a draft is asked for at most where nobody says. */
+  most: 4,
+  /** The share of guesses that is taken to be right before any was checked, and how many trials that stands for: a draft that fails is found out in few steps. */
+  firstShare: 0.7,
+  firstTrials: 4,
+  /** What is left of a trial from one to the next. */
+  memory: 0.95,
+  /** What a new duration counts in those that are known, and how many times longer than they it is taken to be at most. */
+  costShare: 0.2,
+  outlier: 1.5,
+  /** How many times more tokens a second guesses must promise: durations are uncertain. */
+  margin: 1.03,
+  /** Tokens without guesses before it is tried again, and how many at most: each time twice as many. */
+  firstRest: 64,
+  mostRest: 4096,
+  /** Tokens that are guessed then. */
+  probe: 2,
+  /** Steps of more tokens for each text than this read prompts, and say nothing of what guesses cost. */
+  mostRows: 16,
+} as const;

@@ -14,9 +14,11 @@ import type { Grammars, HeldConstraint, TextRule } from "../engine/constraint.js
 import type { Context } from "../engine/context.js";
 import { contextFull } from "../engine/ending.js";
 import type { PagedDecoder } from "../engine/paged-decoder.js";
+import type { DraftSource } from "../engine/text-ask.js";
 import { readTokens } from "../engine/pulled-text.js";
 import type { TokenEngine } from "../engine/token-engine.js";
 import { ContextPool, type ContextSource } from "./context-pool.js";
+import { checkDraft, draftSource } from "./draft-model.js";
 import { Generation, type Maker, stillWanted, wantsNothing } from "./generation.js";
 import { beamSearchOptionNames } from "./load-option-names.js";
 import { type AnyChatMessage, checkMessages, plainText } from "./messages.js";
@@ -46,11 +48,13 @@ const mostSamples = 65_536;
 export class LanguageModel {
   readonly #parts: LanguageModelParts;
   readonly #pool: ContextPool;
+  readonly #draft: DraftSource;
   #grammars: Promise<Grammars> | undefined;
 
   protected constructor(parts: LanguageModelParts) {
     this.#parts = parts;
     this.#pool = new ContextPool(parts.model, parts.context, parts.keep);
+    this.#draft = draftSource(parts.model, this.#pool);
     parts.onFull.makeRoom = () => this.#pool.drop();
   }
 
@@ -74,9 +78,9 @@ export class LanguageModel {
     return this.#parts.model.paged;
   }
 
-  /** For servers: what makes texts, and the contexts that they are made on. */
-  get forServers(): { readonly engine: TokenEngine; readonly contexts: ContextSource } {
-    return { engine: this.#parts.model.engine, contexts: this.#pool };
+  /** For servers: what makes texts, the contexts that they are made on, and what guesses for texts of other models. */
+  get forServers(): { readonly engine: TokenEngine; readonly contexts: ContextSource; readonly draft: DraftSource } {
+    return { engine: this.#parts.model.engine, contexts: this.#pool, draft: this.#draft };
   }
 
   /** The size of the vocabulary: how many tokens there are. */
@@ -362,7 +366,16 @@ export class LanguageModel {
   }
 
   #read(options: GenerateOptions, isChat: boolean): Generating {
-    return readGenerating(options, this.#parts.defaults, this.tokenizer, (rule) => this.constrain(rule), isChat);
+    const generating = readGenerating(
+      options,
+      this.#parts.defaults,
+      this.tokenizer,
+      (rule) => this.constrain(rule),
+      isChat,
+    );
+    const draft = typeof options.speculate === "object" ? options.speculate.draft : undefined;
+    if (typeof draft === "object") checkDraft(this, draft);
+    return generating;
   }
 
   /** The text of tokens that follow a prompt: a space between the two is kept. */

@@ -8,7 +8,36 @@ import type { HeldConstraint, JsonSchema, TakenConstraint, TextRule, TokenConstr
 import type { Json } from "./model-folder.js";
 import type { TextAsk, WhenFull } from "../engine/text-ask.js";
 import { readSampling, type SamplingOptions, samplingOptionNames } from "../engine/sampling.js";
+import { guessing } from "../engine/tuning.js";
+import type { LanguageModel } from "./causal-lm.js";
 import type { ControlTokens, TextTokenizer } from "./tokenizer.js";
+
+/** Options of speculative decoding. */
+export interface SpeculateOptions {
+  /**
+   * A smaller model with the same vocabulary that makes the guesses; you release it. A number is how many tokens are looked up in the text.
+   * @default none: guesses are looked up in the text
+   */
+  readonly draft?: DraftModel | number | undefined;
+  /**
+   * The most guesses at a time.
+   * @default 6 for lookup, 4 for a draft
+   */
+  readonly tokens?: number | undefined;
+  /**
+   * Looks guesses up where this many of the last tokens occurred before. With a draft, the draft guesses where nothing was found.
+   * @default 3 without a draft, no lookup with one
+   */
+  readonly ngram?: number | undefined;
+  /**
+   * False has a draft make `tokens` guesses each time. True makes as many as pay off, and none while they do not.
+   * @default true
+   */
+  readonly adaptive?: boolean | undefined;
+}
+
+/** A language model that guesses tokens for another one. */
+export type DraftModel = Pick<LanguageModel, "forServers" | "vocabulary">;
 
 /** Options of `generate`: length, sampling, structured output, cancellation. `null` means the default. */
 export interface GenerateOptions extends SamplingOptions {
@@ -66,11 +95,11 @@ export interface GenerateOptions extends SamplingOptions {
   /** Structured output by a constraint of your own, for one text. You release it. */
   readonly constraint?: TokenConstraint | undefined;
   /**
-   * Speculative decoding by prompt lookup: guesses the next tokens from what followed the same words before, and checks the guesses in one run. The text
-   * stays the same. `ngram` (3) is how many tokens must match, `draft` (6) how many are guessed.
+   * Speculative decoding: guesses the next tokens and checks the guesses in one run. The text stays the same. `true` looks guesses up in the text itself (prompt
+   * lookup); `{ draft }` has a smaller model guess.
    * @default false
    */
-  readonly speculate?: boolean | { readonly ngram?: number; readonly draft?: number } | undefined;
+  readonly speculate?: boolean | SpeculateOptions | undefined;
   /**
    * How many tokens a GPU that samples on the device is asked for at a time. More is faster, fewer arrive more evenly. The text stays the same.
    * @default 1, and up to 16 on a fast GPU
@@ -114,9 +143,11 @@ export const generateOptionNames: OptionNames<GenerateOptions> = {
   controlTokens: true,
 };
 
-const speculationNames: OptionNames<Exclude<GenerateOptions["speculate"], boolean | undefined>> = {
-  ngram: true,
+const speculationNames: OptionNames<SpeculateOptions> = {
   draft: true,
+  tokens: true,
+  ngram: true,
+  adaptive: true,
 };
 
 /** Options without gaps: what a text is asked to be, but for its prompt. */
@@ -193,9 +224,13 @@ export function checkGenerateOptions(options: GenerateOptions): void {
     typeof speculate === "boolean" || isObject(speculate),
   );
   if (typeof speculate === "object") checkOptionNames("option speculate", speculate, speculationNames);
-  const { ngram, draft } = speculationOf(options);
+  const { draft, tokens, ngram, adaptive } = typeof speculate === "object" ? speculate : {};
   checkCount("option speculate.ngram", ngram, 2);
-  checkCount("option speculate.draft", draft, 1);
+  checkCount("option speculate.tokens", tokens, 1);
+  checkFlag("option speculate.adaptive", adaptive);
+  if (typeof draft === "number") checkCount("option speculate.draft", draft, 1);
+  else
+    checkRule("option speculate.draft", draft, "a language model", isObject(draft) && draft?.forServers !== undefined);
   checkSignal(options.signal);
 }
 
@@ -243,10 +278,14 @@ function endRules(options: GenerateOptions, isChat: boolean, tokenizer: TextToke
   return { stop: stopsOf(options) ?? [], minTokens: minTokens ?? 0, stopsFrom: minTokens ?? 0 };
 }
 
-const speculationOf = ({ speculate }: GenerateOptions): { readonly ngram: number; readonly draft: number } => {
-  const { ngram, draft } = typeof speculate === "object" ? speculate : {};
-  return { ngram: ngram ?? 3, draft: draft ?? 6 };
-};
+/** How a text is guessed, with the model that does; none is where left out. */
+function speculationOf({ speculate = false }: GenerateOptions): TextAsk["speculate"] {
+  if (speculate === false) return undefined;
+  const { draft, tokens, ngram, adaptive = true } = speculate === true ? {} : speculate;
+  if (draft === undefined || typeof draft === "number")
+    return { ngram: ngram ?? 3, tokens: tokens ?? draft ?? 6, adaptive };
+  return { ngram, tokens: tokens ?? guessing.most, draft: draft.forServers.draft, adaptive };
+}
 
 /** The caller's options over the model's, for an answer in a chat or another text; throws for values that mean nothing. */
 export function readGenerating(
@@ -257,7 +296,7 @@ export function readGenerating(
   isChat: boolean,
 ): Generating {
   checkGenerateOptions(options);
-  const { maxTokens, logprobs, whenFull = "stop", speculate = false } = options;
+  const { maxTokens, logprobs, whenFull = "stop" } = options;
   const ends = options.ignoreEnd === true ? [] : defaults.endTokens;
   const wanted = (options.stopTokens ?? []).map((token) => stopToken(token, tokenizer));
   return {
@@ -270,7 +309,7 @@ export function readGenerating(
     whenFull,
     logitBias: options.logitBias,
     constraint: constraintOf(options, constrain),
-    speculate: speculate === false ? undefined : speculationOf(options),
+    speculate: speculationOf(options),
     tokensAtOnce: options.tokensAtOnce,
     signal: options.signal,
   };

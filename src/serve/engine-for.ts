@@ -8,12 +8,13 @@ import { createEngine } from "./running/create-engine.js";
 
 /** Many texts at a time where the model lies on pages, else one after the other. */
 export async function engineFor(lm: LanguageModel, settings: ServerSettings): Promise<Engine> {
-  const { maxQueue, maxRunning, prefixes } = settings;
-  if (lm.pages === undefined) return oneAtATime(lm, maxQueue);
+  const { maxQueue, maxRunning, prefixes, draft } = settings;
+  if (lm.pages === undefined) return oneAtATime(lm, maxQueue, draft);
   const decoder = lm.pagedDecoder;
   return createEngine(lm, {
     mostWaiting: maxQueue,
     ...(maxRunning === undefined ? {} : { mostRunning: maxRunning }),
+    ...(draft === undefined ? {} : { draft }),
     ...(prefixes === undefined || decoder === undefined
       ? {}
       : { prefixes: await withBreakEven(await prefixes, decoder, lm.vocabulary) }),

@@ -47,6 +47,9 @@ export interface EngineFigures {
   readonly madeTokens: number;
   readonly preemptions: number;
   readonly steps: number;
+  /** Guesses that were checked in texts that are over, and those of them that were right; left out where nothing is guessed. */
+  readonly guessedTokens?: number;
+  readonly rightGuesses?: number;
   /** Of the store of beginnings, where there is one. */
   readonly store?: StoreFigures;
 }

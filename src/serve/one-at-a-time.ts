@@ -4,7 +4,10 @@
  */
 import { InsituError } from "../base/error.js";
 import { PulledText } from "../engine/pulled-text.js";
+import type { TextAsk } from "../engine/text-ask.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
+import { draftSpeculation } from "../generate/draft-model.js";
+import type { DraftModel } from "../generate/options.js";
 import { FairPlaces } from "../schedule/fair-places.js";
 import { WaitingLine } from "../schedule/waiting-line.js";
 import type { Engine, EngineFigures, RunningText, TextListener, TextRequest } from "./engine.js";
@@ -21,8 +24,8 @@ interface Waiting {
 }
 
 /** An engine that makes one text at a time. */
-export function oneAtATime(lm: LanguageModel, maxQueue = 256): Engine {
-  return new OneAtATime(lm, maxQueue);
+export function oneAtATime(lm: LanguageModel, maxQueue = 256, draft?: DraftModel): Engine {
+  return new OneAtATime(lm, maxQueue, draft && draftSpeculation(lm, draft));
 }
 
 class OneAtATime implements Engine {
@@ -30,6 +33,7 @@ class OneAtATime implements Engine {
   readonly vocabulary: number;
   readonly lost: Promise<Error>;
   readonly #lm: LanguageModel;
+  readonly #speculate: TextAsk["speculate"];
   readonly #places: FairPlaces<Waiting>;
   readonly #line = new WaitingLine<Waiting>();
   #arrivals = 0;
@@ -37,10 +41,11 @@ class OneAtATime implements Engine {
   #work: Promise<void> | undefined;
   /** Why nothing is taken in any more. */
   #refusal: InsituError | undefined;
-  #made = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0 };
+  #made = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0, guessedTokens: 0, rightGuesses: 0 };
 
-  constructor(lm: LanguageModel, most: number) {
+  constructor(lm: LanguageModel, most: number, speculate: TextAsk["speculate"]) {
     this.#lm = lm;
+    this.#speculate = speculate;
     this.#places = new FairPlaces(most);
     this.context = lm.contextLength;
     // Where there is no device there is nothing to lose but one text at a time.
@@ -151,11 +156,15 @@ class OneAtATime implements Engine {
     const { engine, contexts } = this.#lm.forServers;
     try {
       const { context, reused } = await contexts.take(request.prompt);
-      const text = new PulledText(engine, request, context, () => signal.throwIfAborted());
+      const ask = { speculate: this.#speculate, ...request };
+      const text = new PulledText(engine, ask, context, () => signal.throwIfAborted());
       try {
         this.#began(reused, request.prompt.length, listener);
         await this.#tell(text, listener);
       } finally {
+        const { guessed, right } = text.text.figures;
+        this.#made.guessedTokens += guessed;
+        this.#made.rightGuesses += right;
         await text.leave();
         contexts.give(context);
       }

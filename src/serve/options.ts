@@ -11,6 +11,7 @@ import {
 import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import type { LanguageModel } from "../generate/causal-lm.js";
+import { checkGenerateOptions, type DraftModel } from "../generate/options.js";
 import type { TextEmbedder } from "../generate/text-embedder.js";
 import type { Engine } from "./engine.js";
 import type { PrefixStore } from "./running/prefix-store.js";
@@ -137,6 +138,11 @@ export interface ServerOptions {
    */
   readonly maxRunning?: number | undefined;
   /**
+   * A smaller model with the same vocabulary that guesses tokens for all completions (speculative decoding). Completions stay the same. You release it.
+   * @default none
+   */
+  readonly draft?: DraftModel | undefined;
+  /**
    * True shares the prefix cache between API keys. Response times then reveal what others asked before.
    * @default false
    */
@@ -183,6 +189,7 @@ export interface ServerSettings {
   readonly metricsDialect: "insitu" | "vllm";
   readonly maxQueue: number;
   readonly maxRunning: number | undefined;
+  readonly draft: DraftModel | undefined;
   readonly sharePrefixes: boolean;
   readonly prefixes: PrefixStore | Promise<PrefixStore> | undefined;
   readonly limits: ServerLimits;
@@ -207,6 +214,7 @@ const serverOptionNames: OptionNames<ServerOptions> = {
   logPrompts: true,
   maxQueue: true,
   maxRunning: true,
+  draft: true,
   sharePrefixes: true,
   prefixes: true,
   engine: true,
@@ -252,6 +260,7 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
   checkRule("option keepAlive", keepAlive, "a number of seconds from 0 on", keepAlive >= 0);
   checkCount("option maxQueue", maxQueue);
   checkCount("option maxRunning", options.maxRunning, 1);
+  checkGenerateOptions(options.draft === undefined ? {} : { speculate: { draft: options.draft } });
   checkName("option model", model);
   checkCallback("option reload", options.reload);
   checkCallback("option tell", options.tell);
@@ -272,6 +281,7 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
     metricsDialect,
     maxQueue,
     maxRunning: options.maxRunning,
+    draft: options.draft,
     sharePrefixes: options.sharePrefixes === true,
     prefixes: options.prefixes,
     limits,

@@ -2,6 +2,8 @@
 import { checkCount, checkObject } from "../../base/arguments.js";
 import { InsituError } from "../../base/error.js";
 import type { LanguageModel } from "../../generate/causal-lm.js";
+import { draftSpeculation } from "../../generate/draft-model.js";
+import type { DraftModel } from "../../generate/options.js";
 import type { Engine } from "../engine.js";
 import type { PrefixStore } from "./prefix-store.js";
 import type { PagedDecoder } from "../../engine/paged-decoder.js";
@@ -20,11 +22,13 @@ export interface EngineOptions {
   readonly watermark?: number;
   /** Where blocks of texts are kept beyond the pool, so that prompts which begin as others did need not be read again after a restart. */
   readonly prefixes?: PrefixStore;
+  /** A smaller model with the same vocabulary that guesses tokens of all texts; released by its owner. */
+  readonly draft?: DraftModel;
   /** How often a text may have to give its blocks back and be read again: 3 where left out. */
   readonly mostPreemptions?: number;
 }
 
-type CountOption = Exclude<keyof EngineOptions, "prefixes">;
+type CountOption = Exclude<keyof EngineOptions, "prefixes" | "draft">;
 
 /** What an engine runs on: a language model that was loaded with cache: "paged". */
 export interface EngineModel extends Pick<LanguageModel, "contextLength" | "vocabulary"> {
@@ -54,6 +58,7 @@ export function createEngine(model: EngineModel, options: EngineOptions = {}): E
     );
   const usual = decoder.goesAhead ? running.device : running.host;
   const { mostRunning = Math.min(usual, tokenBudget), watermark = Math.ceil(blocks / 100) } = options;
-  const settings = { tokenBudget, mostRunning, mostWaiting, watermark, mostPreemptions, prefixes };
+  const speculate = options.draft && draftSpeculation(model, options.draft);
+  const settings = { tokenBudget, mostRunning, mostWaiting, watermark, mostPreemptions, prefixes, speculate };
   return new TextEngine(decoder, model, settings);
 }

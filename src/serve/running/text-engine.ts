@@ -13,6 +13,7 @@ import { PagedLayout } from "../../engine/paged-layout.js";
 import type { PagedRows } from "../../engine/paged-rows.js";
 import { longPause } from "../../engine/pause.js";
 import type { EngineText, TextOwner } from "../../engine/text.js";
+import type { TextAsk } from "../../engine/text-ask.js";
 import { TokenEngine } from "../../engine/token-engine.js";
 import { warming } from "../../engine/tuning.js";
 import { usualSteps, warmStep, warmTokens } from "../../engine/warm-texts.js";
@@ -38,6 +39,8 @@ interface EngineSettings extends Omit<SchedulerOptions, "blockSize"> {
   /** Texts that wait at a time, those that ran before not counted. */
   readonly mostWaiting: number;
   readonly prefixes: PrefixStore | undefined;
+  /** How tokens of texts are guessed that do not say. */
+  readonly speculate: TextAsk["speculate"];
 }
 
 let embedded = 0;
@@ -64,7 +67,8 @@ export class TextEngine implements Engine {
   readonly #fetched: { readonly text: MadeText; readonly bring: () => void }[] = [];
   /** Ends a wait for the store. */
   #wake: () => void = () => {};
-  readonly #counts = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0 };
+  readonly #counts = { promptTokens: 0, reusedTokens: 0, madeTokens: 0, steps: 0, guessedTokens: 0, rightGuesses: 0 };
+  readonly #speculate: TextAsk["speculate"];
   /** Turns, until no text is left. */
   #running: Promise<void> | undefined;
   #warming: Promise<void> | undefined;
@@ -75,8 +79,9 @@ export class TextEngine implements Engine {
   constructor(
     decoder: PagedDecoder,
     { contextLength, vocabulary }: { readonly contextLength: number; readonly vocabulary: number },
-    { prefixes, mostWaiting, ...settings }: EngineSettings,
+    { prefixes, mostWaiting, speculate, ...settings }: EngineSettings,
   ) {
+    this.#speculate = speculate;
     const { blocks, blockSize } = decoder.pages.pool;
     this.#places = new FairPlaces(mostWaiting);
     this.#saved = prefixes && new SavedPrefixes(prefixes, decoder.pages);
@@ -111,7 +116,13 @@ export class TextEngine implements Engine {
     const owner = { id, tenant, priority, salt };
     this.#takePlace(owner, request.coming);
     const heard = this.#heard(owner, prompt.length, listener);
-    const text = new MadeText(request, owner, this.#open(salt), heard, this.#layout.draws);
+    const text = new MadeText(
+      { speculate: this.#speculate, ...request },
+      owner,
+      this.#open(salt),
+      heard,
+      this.#layout.draws,
+    );
     this.#texts.set(id, text);
     if (this.#saved === undefined) this.#engine.add(text);
     else this.#came.push(text);
@@ -369,7 +380,13 @@ export class TextEngine implements Engine {
     this.#texts.delete(text.owner.id);
     this.#places.leave(text.owner);
     if (text.isWhole) this.#keep(text);
+    if (text instanceof MadeText) this.#count(text.figures);
     text.context.release();
+  }
+
+  #count({ guessed, right }: MadeText["figures"]): void {
+    this.#counts.guessedTokens += guessed;
+    this.#counts.rightGuesses += right;
   }
 
   /** Has the store keep what a text has read. */

@@ -1,0 +1,106 @@
+/**
+ * How many tokens a draft is asked for: as many as make the most tokens in the time that it takes, by how often its guesses were right lately and by what
+ * steps have cost. None while that does not pay; then it is asked now and then whether it does again. Knows no model.
+ */
+import { guessing } from "./tuning.js";
+
+/** Milliseconds by size, as they were lately: outliers count little. */
+export class Costs {
+  readonly #known = new Map<number, number>();
+
+  note(size: number, milliseconds: number): void {
+    const before = this.#known.get(size);
+    const taken = before === undefined ? milliseconds : Math.min(milliseconds, guessing.outlier * before);
+    this.#known.set(size, before === undefined ? taken : before + guessing.costShare * (taken - before));
+  }
+
+  /** What one of this size takes; as much as the next smaller one where there was none: it is tried. Undefined where none is known. */
+  of(size: number): number | undefined {
+    let [nearest, found]: [number, number | undefined] = [0, undefined];
+    for (const [known, cost] of this.#known) {
+      if (known === size) return cost;
+      if (known < size && known > nearest) [nearest, found] = [known, cost];
+    }
+    return found;
+  }
+}
+
+/** How often guesses were right, one after the other; of those long ago less and less. */
+export class Acceptance {
+  #right: number;
+  #tried: number;
+
+  /** Begins with what is known of other texts. */
+  constructor(share: number = guessing.firstShare) {
+    this.#right = share * guessing.firstTrials;
+    this.#tried = guessing.firstTrials;
+  }
+
+  /** The share of guesses that are right where all before them were. */
+  get share(): number {
+    return this.#right / this.#tried;
+  }
+
+  /** So many guesses were checked, and the first of them were right: those behind a wrong one say nothing. */
+  note(guessed: number, right: number): void {
+    const tried = Math.min(guessed, right + 1);
+    const kept = guessing.memory ** tried;
+    this.#right = kept * this.#right + right;
+    this.#tried = kept * this.#tried + tried;
+  }
+}
+
+/** How long a draft is left alone that does not pay: all its texts together try it again now and then, each time later. */
+export class Rest {
+  /** Tokens until then, and how many they were the last time. */
+  #left = 0;
+  #last = 0;
+
+  /** It pays. */
+  end(): void {
+    this.#last = 0;
+  }
+
+  /** A token is made without it; true if it is tried again. */
+  isOver(): boolean {
+    if (this.#last === 0) this.#left = this.#last = guessing.firstRest;
+    if (--this.#left > 0) return false;
+    this.#left = this.#last = Math.min(2 * this.#last, guessing.mostRest);
+    return true;
+  }
+}
+
+/** The length of guesses for one text. */
+export class GuessLength {
+  readonly #most: number;
+  readonly #acceptance: Acceptance;
+  readonly #rest: Rest;
+
+  constructor(most: number, acceptance: Acceptance, rest: Rest) {
+    this.#most = most;
+    this.#acceptance = acceptance;
+    this.#rest = rest;
+  }
+
+  note(guessed: number, right: number): void {
+    this.#acceptance.note(guessed, right);
+  }
+
+  /** Tokens to guess for each of `texts` texts of one step. `draft`: milliseconds of one guess for all of them, where known. */
+  choose(texts: number, step: Costs, draft: number | undefined): number {
+    const alone = step.of(texts);
+    if (alone === undefined) return 0;
+    const { share } = this.#acceptance;
+    let [best, bestRate] = [0, guessing.margin / alone];
+    let [tokens, chance] = [1, 1];
+    for (let count = 1; count <= this.#most; count++) {
+      chance *= share;
+      tokens += chance;
+      const rate = tokens / (Math.max(alone, step.of(texts * (1 + count)) ?? alone) + count * (draft ?? 0));
+      if (rate > bestRate) [best, bestRate] = [count, rate];
+    }
+    if (best === 0) return this.#rest.isOver() ? Math.min(this.#most, guessing.probe) : 0;
+    this.#rest.end();
+    return best;
+  }
+}

@@ -1,0 +1,79 @@
+// How many tokens a draft is asked for, by costs and acceptance that the test makes up.
+import { describe, expect, test } from "vitest";
+import { Acceptance, Costs, GuessLength, Rest } from "../../src/engine/guess-length.js";
+
+/** Costs of steps of up to 16 tokens. */
+function costsOf(cost: (tokens: number) => number): Costs {
+  const costs = new Costs();
+  for (let tokens = 1; tokens <= 16; tokens++) costs.note(tokens, cost(tokens));
+  return costs;
+}
+
+/** Guesses of a draft that is right with this chance, over so many tokens: how many were made in all, and in how much time beside the time without. */
+function simulate(chance: number, steps: Costs, draft: number, tokens: number): { guessed: number; speedup: number } {
+  let seed = 5;
+  const random = (): number => ((seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0), seed / 2 ** 32);
+  const length = new GuessLength(4, new Acceptance(), new Rest());
+  let [made, time, guessed] = [0, 0, 0];
+  while (made < tokens) {
+    const count = length.choose(1, steps, draft);
+    let right = 0;
+    while (right < count && random() < chance) right++;
+    if (count > 0) length.note(count, right);
+    made += 1 + right;
+    guessed += count;
+    time += steps.of(1 + count)! + count * draft;
+  }
+  return { guessed, speedup: (made * steps.of(1)!) / time };
+}
+
+/** A run of several tokens costs little more than one, and each token as much as a run of its own. */
+const [cheap, dear] = [costsOf((tokens) => 10 + 0.2 * tokens), costsOf((tokens) => 10 * tokens)];
+
+describe("guesses", () => {
+  test("are as many as there may be where they are right and cost little", () => {
+    const { speedup } = simulate(0.95, cheap, 0.5, 2000);
+    expect(speedup).toBeGreaterThan(3);
+  });
+
+  test("are fewer where they are seldom right", () => {
+    const [often, seldom] = [simulate(0.9, cheap, 2, 2000), simulate(0.5, cheap, 2, 2000)];
+    expect(seldom.guessed).toBeLessThan(often.guessed);
+    expect(seldom.speedup).toBeGreaterThan(1);
+  });
+
+  test.each([
+    ["never right", 0, cheap, 2],
+    ["right and checked at the price of tokens", 0.9, dear, 1],
+    ["right and as dear as the tokens", 0.9, cheap, 12],
+  ] as const)("stop where they are %s", (_, chance, steps, draft) => {
+    const { guessed, speedup } = simulate(chance, steps, draft, 2000);
+    expect(guessed).toBeLessThan(60);
+    expect(speedup).toBeGreaterThan(0.97);
+  });
+
+  test("come back where they get better", () => {
+    const [acceptance, rest] = [new Acceptance(), new Rest()];
+    const length = new GuessLength(4, acceptance, rest);
+    for (let at = 0; at < 20; at++) length.note(4, 0);
+    expect(length.choose(1, cheap, 1)).toBe(0);
+    let tries = 0;
+    let last = 0;
+    for (let at = 0; at < 4000; at++) {
+      last = length.choose(1, cheap, 1);
+      if (last === 0) continue;
+      tries++;
+      length.note(last, last);
+    }
+    expect(tries).toBeGreaterThan(100);
+    expect(last).toBe(4);
+  });
+
+  test("are none before a step was measured, and outliers count little", () => {
+    expect(new GuessLength(4, new Acceptance(), new Rest()).choose(1, new Costs(), undefined)).toBe(0);
+    const costs = costsOf(() => 10);
+    costs.note(1, 10_000);
+    expect(costs.of(1)).toBeLessThan(12);
+    expect(costs.of(40)).toBe(10);
+  });
+});
