@@ -1,6 +1,7 @@
 /** `insitu chat`: a conversation of several turns on one state. Lines come from a terminal or from a pipe. */
 import { createInterface } from "node:readline";
 import { InsituError } from "../base/error.js";
+import type { CausalLM } from "../entry/node.js";
 import type { Chat } from "../generate/chat.js";
 import { ChatInput, keepHistory, readHistory } from "./chat-input.js";
 import type { Command } from "./command.js";
@@ -26,6 +27,13 @@ const help = [
   "/quit       ends the conversation, as Ctrl-D does; Ctrl-C ends an answer",
   'A line that ends with \\ goes on in the next one; """ begins and ends a message of several lines.',
 ].join("\n");
+
+/** What a person sees first: the model, and what can be expected of it. */
+function openingOf({ source, contextLength, session, tokenizer }: CausalLM): string {
+  const facts = `${source}: context ${contextLength} tokens, backend ${session.backend}`;
+  if (tokenizer.hasChatTemplate) return facts;
+  return `${facts}\nIt has no chat template: it continues texts and does not answer questions. Give it a beginning, such as "Once upon a time".`;
+}
 
 /** Talks with a model; each turn reads only what is new. */
 export const chat: Command = {
@@ -79,7 +87,7 @@ export const chat: Command = {
     lines.on("SIGINT", onInterrupt);
     process.on("SIGINT", onInterrupt);
     try {
-      if (terminal) console.log(`${help}\n`);
+      if (terminal) console.log(`${openingOf(lm)}\n${help}\n`);
       ask();
       for await (const given of lines) {
         const line = terminal ? given : decodeUtf8(Buffer.from(given, "latin1"), "a line");

@@ -1,4 +1,5 @@
 /** What `generate` and `chat` share: their options, the model they load, and how numbers are read. */
+import { readFileSync } from "node:fs";
 import type { CacheType } from "../cache/pages.js";
 import { CausalLM } from "../entry/node.js";
 import type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
@@ -37,6 +38,7 @@ export const textOptions: Readonly<Record<string, CommandOption>> = {
     describes:
       "how the model writes tool calls and reasoning, where its chat template does not tell: hermes, llama3, …",
   },
+  "chat-template": { value: "file", describes: "a chat template (Jinja) to use in place of the model's own" },
   seed: { value: "S", describes: "the same seed gives the same text" },
   context: { value: "N", describes: "tokens that prompt and text may take together" },
   "when-full": { value: "what", describes: "stop, slide (forget the oldest tokens) or error when the context is full" },
@@ -77,7 +79,8 @@ export function loadModel(
 ): Promise<CausalLM> {
   const { model, backend, variant } = options;
   const progress = new FetchProgress();
-  return CausalLM.load(typeof model === "string" ? model : undefined, {
+  return CausalLM.load(typeof model === "string" && model !== "embedded" ? model : undefined, {
+    ...given("chatTemplate", templateOf(options)),
     ...given("context", numberOf(options, "context")),
     ...given("threads", countOf(options, "threads")),
     ...given("backend", backend as BackendName | undefined),
@@ -96,6 +99,16 @@ export function loadModel(
       ...given("signal", signal),
     },
   }).finally(() => progress.close());
+}
+
+/** The chat template that the options name. */
+function templateOf({ "chat-template": file }: Options): string | undefined {
+  if (typeof file !== "string") return undefined;
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw new UsageError(`--chat-template ${file} cannot be read: ${(cause as Error).message}`, cause);
+  }
 }
 
 /** Loads the model that guesses, where the options name one. Its texts lie as those of the model do. */

@@ -10,7 +10,15 @@ import { openPrefixes, type PrefixOptions } from "./prefix-store.js";
 import { aliasesOf, bytesOption, loadEmbedders, namedModels, servedText, sourcesOf } from "./served-sources.js";
 import { UsageError } from "./usage.js";
 
-const { variant, context, backend, threads, draft, "tool-format": toolFormat } = textOptions;
+const {
+  variant,
+  context,
+  backend,
+  threads,
+  draft,
+  "tool-format": toolFormat,
+  "chat-template": chatTemplate,
+} = textOptions;
 const { blocks, "block-size": blockSize, "cache-type": cacheType } = pageOptions;
 
 const declared: Readonly<Record<string, CommandOption>> = {
@@ -46,6 +54,7 @@ const declared: Readonly<Record<string, CommandOption>> = {
   "api-key-file": { value: "file", describes: "keys that clients must show, one a line; or INSITU_API_KEY" },
   context,
   "tool-format": toolFormat,
+  "chat-template": chatTemplate,
   blocks,
   "block-size": blockSize,
   "cache-type": cacheType,

@@ -64,6 +64,14 @@ export class Dialogue {
       thinkingMarks.find(({ begin, end }) => view.source.includes(begin) || view.source.includes(end));
   }
 
+  /** Why no tools can be given to the model; undefined where they can. `ways` are the ways out: one without a template, one with another's. */
+  noTools(ways: { readonly template: string; readonly family: string }): string | undefined {
+    if (this.hasTools) return undefined;
+    return this.#template === undefined
+      ? `the model has no chat template, which would tell it of tools: put a chat_template.jinja beside tokenizer.json, or ${ways.template}`
+      : `the model's chat template is of no family whose calls are known; ${ways.family}`;
+  }
+
   /** True if tools can be given to the model, and its calls be read. */
   get hasTools(): boolean {
     return this.family !== undefined && this.#template !== undefined;

@@ -30,11 +30,11 @@ export function chatRound(
   const given = generateOptionsOf(options);
   const { toolChoice: choice = "auto", parallelToolCalls: parallel = true, reasoning } = options;
   const tools = choice === "none" ? [] : toolSpecs(options.tools);
-  if (tools.length > 0 && !dialogue.hasTools)
-    throw new InsituError(
-      "invalid-argument",
-      "option tools: the model's chat template is of no family whose calls are known; load the model with toolFormat to name one",
-    );
+  const noTools = dialogue.noTools({
+    template: "load the model with chatTemplate",
+    family: "load the model with toolFormat to name one",
+  });
+  if (tools.length > 0 && noTools !== undefined) throw new InsituError("invalid-argument", `option tools: ${noTools}`);
   const templateOptions = {
     ...dialogue.thinkingOptions({ effort: reasoning?.effort }),
     ...given.templateOptions,

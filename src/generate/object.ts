@@ -3,7 +3,7 @@ import { checkCallback, checkCount, optionsWithoutNull } from "../base/arguments
 import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import type { JsonSchema } from "../engine/constraint.js";
-import type { Generation, GenerationSummary } from "./generation.js";
+import type { GeneratedToken, GenerationSummary } from "./generation.js";
 import { type GenerateOptions, generateOptionNames } from "./options.js";
 import { partialJson } from "./partial-json.js";
 import { jsonSchemaOf, type ObjectSchema, validated } from "./standard-schema.js";
@@ -48,7 +48,14 @@ export type PartialObject<T> = T extends readonly (infer Element)[]
     : T;
 
 /** Generates text that a JSON Schema allows. */
-type Generate = (options: GenerateOptions & { readonly jsonSchema: JsonSchema }) => Generation;
+type Generate = (options: GenerateOptions & { readonly jsonSchema: JsonSchema }) => ObjectText;
+
+/** The text of an object, wherever it is made: in a worker its summary comes with its first token. */
+interface ObjectText extends AsyncIterable<GeneratedToken> {
+  readonly textSoFar: string;
+  readonly summary: GenerationSummary | undefined;
+  text(): Promise<string>;
+}
 
 /** What objects are made by: the schema, its JSON Schema, and the options of the text. */
 function readObjectOptions(
@@ -100,11 +107,11 @@ export function streamObject<T>(
 /** An object that is generated while you iterate over it. Iterate for the object so far, or await `object()` for the whole. */
 export class ObjectStream<T> implements AsyncIterable<PartialObject<T>> {
   readonly #schema: ObjectSchema<T>;
-  readonly #generation: Generation;
+  readonly #generation: ObjectText;
   #made: Promise<T> | undefined;
   #isBegun = false;
 
-  constructor(schema: ObjectSchema<T>, generation: Generation) {
+  constructor(schema: ObjectSchema<T>, generation: ObjectText) {
     this.#schema = schema;
     this.#generation = generation;
   }
@@ -116,7 +123,7 @@ export class ObjectStream<T> implements AsyncIterable<PartialObject<T>> {
 
   /** Token counts, times and cache bytes so far. */
   get summary(): GenerationSummary {
-    return this.#generation.summary;
+    return this.#generation.summary!; // every text that was begun has one
   }
 
   /** The whole object, validated. Throws an error of code "unfinished" where its text was cut, and "invalid-value" where the schema does not take it. */

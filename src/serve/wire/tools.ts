@@ -47,11 +47,10 @@ export function usableTools(tools: readonly ToolSpec[], choice: ToolChoice, mode
   const twice = tools.find(({ name }, at) => tools.findIndex((other) => other.name === name) !== at);
   if (twice !== undefined) throw badField("tools", `tools: there are two called "${twice.name}"`);
   if (tools.length === 0 || choice === "none") return [];
-  if (!model.lm.dialogue.hasTools)
-    throw badField(
-      "tools",
-      "tools: the model's chat template is of no family whose calls are known here; --tool-format names one",
-      "unsupported",
-    );
+  const noTools = model.lm.dialogue.noTools({
+    template: "start the server with --chat-template file",
+    family: "--tool-format names one",
+  });
+  if (noTools !== undefined) throw badField("tools", `tools: ${noTools}`, "unsupported");
   return tools;
 }
