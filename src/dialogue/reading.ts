@@ -58,7 +58,12 @@ export class Reading {
     for (;;) {
       const found = marks.find((mark) => this.#held.startsWith(mark));
       if (found !== undefined) return this.take(found.length);
-      if (this.#ended || !marks.some((mark) => mark.startsWith(this.#held))) return undefined;
+      if (!marks.some((mark) => mark.startsWith(this.#held))) return undefined;
+      if (this.#ended) {
+        // Behind a call, a mark that was cut is no text.
+        if (this.telling.calls > 0) this.take(this.#held.length);
+        return undefined;
+      }
       yield;
     }
   }
