@@ -123,6 +123,8 @@ export class Made {
   compiling = 0;
   mostCompiling = 0;
   readonly shaders: string[] = [];
+  /** The labels of pipelines, which are the names of their kernels. */
+  readonly kernels: string[] = [];
 
   /** A GPU that counts. */
   readonly gpu: () => Promise<GPU | string> = deviceOf((device) => {
@@ -152,6 +154,7 @@ export class Made {
       },
       createComputePipelineAsync: async (descriptor: GPUComputePipelineDescriptor) => {
         this.made.pipelines++;
+        this.kernels.push(descriptor.label!);
         this.mostCompiling = Math.max(this.mostCompiling, ++this.compiling);
         try {
           return await device.createComputePipelineAsync(descriptor);

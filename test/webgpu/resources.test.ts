@@ -42,6 +42,13 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     expect(session.explain()).toMatch(
       new RegExp(`${pipelines} pipelines: this session waited \\d+ ms for ${pipelines} of them`),
     );
+    const [, byKernel] = /pipelines by kernel: (.*)/.exec(session.explain())!;
+    const counts = byKernel.split(", ").map((part) => part.split(" "));
+    expect(counts.flatMap(([count, name]) => Array<string>(Number(count)).fill(name)).sort()).toEqual(
+      counted.kernels.toSorted(),
+    );
+    const most = counts.map(([count]) => Number(count));
+    expect(most).toEqual(most.toSorted((a, b) => b - a));
     // Another session on the same device, and another state of the first, find what is there.
     const other = await PlacedSession.on(platform, decoder);
     await step(other, other.createState({ dims: { batch: 1, capacity: 8 } }), tokens(0, 3));
