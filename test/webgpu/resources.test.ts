@@ -111,6 +111,20 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     if (soak) expect((await heldByHost()) - before).toBeLessThan(4 << 20);
   });
 
+  test("memory in between is told whole, with what programs of smaller shapes are bound to", async () => {
+    const session = await PlacedSession.on(platform, decoder);
+    const told = (): number => Number(/memory in between: (\d+) bytes/.exec(session.explain())![1]);
+    const seen: number[] = [];
+    for (const count of [1, 12, 200]) {
+      const state = session.createState({ dims: { batch: 1, capacity: 256 } });
+      await step(session, state, tokens(0, count));
+      expect(told()).toBe(counted.bytesOf.get("memory in between") ?? 0);
+      seen.push(told());
+    }
+    expect(seen.at(-1)).toBeGreaterThan(seen[0]);
+    await session.release();
+  });
+
   test.skipIf(!soak)("steps share their memory in between: it does not grow with the layers", async () => {
     const taken = async (layers: number): Promise<number> => {
       const model = writeModel(generatedDecoder({ ...smallSizes, layers }));
