@@ -1,6 +1,7 @@
 /**
  * Memory that one dispatch of a step hands to the next. It holds nothing from step to step, and runs of a session take turns: one set of buffers
- * serves all steps of all programs. A step that needs several has one of each slot, so that no dispatch binds one buffer twice.
+ * serves all steps of all programs. A step that needs several has one of each slot, so that no dispatch binds one buffer twice. Values that steps
+ * hand to each other lie in the session's arena, which is not counted here.
  */
 import { type DeviceBuffer, type DeviceMemory, holds } from "./buffers.js";
 
