@@ -1,5 +1,5 @@
-// Writes src/ops/index.gen.ts and wasm.gen.ts from the folders that exist below src/ops: an operator is registered by having an op.ts,
-// its fast paths on WASM by having a wasm.ts beside it. src/ops/shared has neither: it is no operator.
+// Writes src/ops/index.gen.ts, wasm.gen.ts and webgpu.gen.ts from the folders that exist below src/ops: an operator is registered by having an
+// op.ts, its fast paths by having a wasm.ts or webgpu.ts beside it. src/ops/shared has none of them: it is no operator.
 import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 

@@ -130,7 +130,7 @@ export interface BackendSession {
   allocateBytes?(sizes: readonly number[]): Uint8Array[];
   /** Rejects with `out-of-memory` for weights that the backend cannot hold; left out where it computes on them as they lie. */
   checkWeights?(weights: readonly { readonly name: string; readonly bytes: number }[]): Promise<void>;
-  /** What is to be told of the backend's memories, a line each; nothing where there is one. */
+  /** Lines of `explain` about the backend's memories, threads and compiled code; none where there is nothing but one memory to tell of. */
   describe(): readonly string[];
   /** Resolves once nothing can be computed any more, with what all that is asked says from then on; left out where a device cannot go away. */
   readonly lost?: Promise<InsituError>;

@@ -2,6 +2,8 @@
  * Per-sample lengths of a state: filled into inputs that say where new rows start or how many are valid, and read back from
  * those inputs when they are fed. Which inputs those are is what operators declare.
  */
+import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 import type { Graph, Node, Value } from "../graph/graph.js";
 import type { Pair } from "../plan/pairs.js";
 import { inputPosition, type Uses } from "../plan/uses.js";
@@ -61,6 +63,29 @@ export function areBounded({ start, end, told }: LengthInputs, pairs: readonly P
   if (starting === undefined) return true;
   const writers = along.find(({ kind }) => kind === "update")?.writers ?? [];
   return writers.length === 1 && told.get(starting)!.includes(writers[0]);
+}
+
+/** The lengths that `rewind` is asked for, one for each sample. Throws unless there are so many rows now. */
+export function rewoundLengths(asked: number | readonly number[], now: readonly number[]): readonly number[] {
+  if (typeof asked !== "number" && !Array.isArray(asked))
+    throw new InsituError(
+      "invalid-argument",
+      `rewind takes a length, or a list of one for each sample, got ${valueText(asked)}`,
+    );
+  const lengths = typeof asked === "number" ? now.map(() => asked) : [...(asked as readonly number[])];
+  if (lengths.length !== now.length)
+    throw new InsituError(
+      "invalid-argument",
+      `rewind needs one length for each of ${now.length} samples, got ${lengths.length}`,
+    );
+  lengths.forEach((wanted, sample) => {
+    if (!Number.isInteger(wanted) || wanted < 0 || wanted > now[sample])
+      throw new InsituError(
+        "invalid-argument",
+        `sample ${sample} has ${now[sample]} rows and cannot be rewound to ${valueText(wanted)}`,
+      );
+  });
+  return lengths;
 }
 
 /** Tensors for lengths that the caller leaves out, made once: runs that take turns need each their own. */

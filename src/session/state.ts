@@ -7,7 +7,7 @@ import type { CacheEdit, EditedCache } from "./cache-edits.js";
 import { Checkpoint, isWithoutRows } from "./checkpoint.js";
 import { HeldCache } from "./held-cache.js";
 import type { Holding } from "./holding.js";
-import { LengthViews } from "./lengths.js";
+import { LengthViews, rewoundLengths } from "./lengths.js";
 import type { Pairing } from "./pairing.js";
 import { readSaved } from "./read-saved-state.js";
 import { writeSaved } from "./saved-state.js";
@@ -83,6 +83,11 @@ export class State {
     return this.#lengths;
   }
 
+  /** True if no sample has valid rows, as in a new state. Caches without rows are not looked at: see `countsRows`. */
+  get isEmpty(): boolean {
+    return this.#lengths.every((length) => length === 0);
+  }
+
   /** True if a cache has rows, one for each token: then lengths count them. */
   get countsRows(): boolean {
     return [...this.#holdings.values()].some(({ pair }) => pair.axis !== undefined);
@@ -137,25 +142,7 @@ export class State {
    */
   rewind(length: number | readonly number[]): void {
     this.#idle();
-    if (typeof length !== "number" && !Array.isArray(length))
-      throw new InsituError(
-        "invalid-argument",
-        `rewind takes a length, or a list of one for each sample, got ${valueText(length)}`,
-      );
-    const lengths = typeof length === "number" ? this.#lengths.map(() => length) : [...(length as readonly number[])];
-    if (lengths.length !== this.#lengths.length)
-      throw new InsituError(
-        "invalid-argument",
-        `rewind needs one length for each of ${this.#lengths.length} samples, got ${lengths.length}`,
-      );
-    lengths.forEach((wanted, sample) => {
-      const now = this.#lengths[sample];
-      if (!Number.isInteger(wanted) || wanted < 0 || wanted > now)
-        throw new InsituError(
-          "invalid-argument",
-          `sample ${sample} has ${now} rows and cannot be rewound to ${valueText(wanted)}`,
-        );
-    });
+    const lengths = rewoundLengths(length, this.#lengths);
     for (const holding of this.#holdings.values()) {
       if (isWithoutRows(holding)) {
         if (lengths.every((wanted, sample) => wanted === this.#lengths[sample])) continue;

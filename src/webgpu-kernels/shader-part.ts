@@ -67,7 +67,7 @@ export class Variable implements ShaderPart {
     return this.#isWhole ? `${this.name}[${index}] = ${value};` : `${this.name}_set(u32(${index}), ${value});`;
   }
 
-  /** The element at an index, as the scalar of its type. */
+  /** The element at an index of the whole array, as the scalar of its type: an operand's offset is not added. */
   load(index: string): string {
     return read(this.#typed, this, index);
   }

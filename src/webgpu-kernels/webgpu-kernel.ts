@@ -38,7 +38,7 @@ export interface Binding {
   readonly name: string;
   /** A WGSL type; "u32" where left out. */
   readonly element?: string;
-  /** What is bound, as a whole: where an operand begins is `offsetOf`'s business. */
+  /** What is bound, as a whole: the shader adds where an operand begins (`place.offset`), which a parameter tells it. */
   readonly of: Operand | Temporary | OperandForm;
   /** True if the shader writes it. What it writes it may read, and nothing else of the same dispatch may lie there. */
   readonly writes?: boolean;
@@ -49,7 +49,7 @@ export interface Binding {
 /** What a shader enables of WGSL's extensions. */
 export type Extension = "subgroups" | "f16" | "chromium_experimental_subgroup_matrix";
 
-/** A number of a shader's parameters: 32 bits. */
+/** A number of a shader's parameters: 32 bits. One below 0 is read as `i32(p.name)`. */
 export type Parameter = number | { readonly float: number };
 
 /** One dispatch: see `dispatchOf`. */

@@ -101,6 +101,22 @@ describe("between runs", () => {
     expect(again.lengths).toEqual(fresh.lengths);
   });
 
+  test("a state is empty until a sample has rows, and again once all are forgotten", async () => {
+    const session = await decoderSession({ inPlace: "require" });
+    const state = session.createState({ dims: { batch: 2, capacity } });
+    expect(state.isEmpty).toBe(true);
+    await session.run(tokenFeeds([tokens(0, 6), tokens(0, 6)], [0, 0]), { state });
+    state.rewind([0, 4]);
+    expect([state.isEmpty, state.fork().isEmpty]).toEqual([false, false]);
+    const saved = await state.save();
+    state.rewind(0);
+    expect(state.isEmpty).toBe(true);
+    await state.restore(saved);
+    expect(state.isEmpty).toBe(false);
+    state.reset();
+    expect(state.isEmpty).toBe(true);
+  });
+
   test("a fork that diverges leaves its parent untouched, and bytes are copied on the first write only", async () => {
     const session = await decoderSession({ inPlace: "require" });
     const parent = session.createState({ dims });

@@ -119,23 +119,32 @@ function withMemory(device: GPUDevice, memory: number): GPUDevice {
 export class Made {
   readonly made = { buffers: 0, bindGroups: 0, pipelines: 0, modules: 0 };
   bytes = 0;
+  /** The same by what stands in front of the numbers in the buffers' labels. */
+  readonly bytesOf: Map<string, number> = new Map();
   /** Pipelines that are being compiled, and how many were at most. */
   compiling = 0;
   mostCompiling = 0;
   readonly shaders: string[] = [];
+  /** The labels of pipelines, which are the names of their kernels. */
+  readonly kernels: string[] = [];
 
   /** A GPU that counts. */
   readonly gpu: () => Promise<GPU | string> = deviceOf((device) => {
     return proxied(device, {
       createBuffer: (descriptor: GPUBufferDescriptor) => {
         this.made.buffers++;
-        this.bytes += descriptor.size;
+        const label = descriptor.label!.replace(/ \d+$/, "");
+        const count = (bytes: number): void => {
+          this.bytes += bytes;
+          this.bytesOf.set(label, (this.bytesOf.get(label) ?? 0) + bytes);
+        };
+        count(descriptor.size);
         const buffer = device.createBuffer(descriptor);
         const destroy = buffer.destroy.bind(buffer);
         let there = true;
         // A buffer is handed back to WebGPU, which knows only its own: the count is put on it.
         buffer.destroy = () => {
-          if (there) this.bytes -= descriptor.size;
+          if (there) count(-descriptor.size);
           there = false;
           return destroy();
         };
@@ -152,6 +161,7 @@ export class Made {
       },
       createComputePipelineAsync: async (descriptor: GPUComputePipelineDescriptor) => {
         this.made.pipelines++;
+        this.kernels.push(descriptor.label!);
         this.mostCompiling = Math.max(this.mostCompiling, ++this.compiling);
         try {
           return await device.createComputePipelineAsync(descriptor);

@@ -42,6 +42,13 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     expect(session.explain()).toMatch(
       new RegExp(`${pipelines} pipelines: this session waited \\d+ ms for ${pipelines} of them`),
     );
+    const [, byKernel] = /pipelines by kernel: (.*)/.exec(session.explain())!;
+    const counts = byKernel.split(", ").map((part) => part.split(" "));
+    expect(counts.flatMap(([count, name]) => Array<string>(Number(count)).fill(name)).sort()).toEqual(
+      counted.kernels.toSorted(),
+    );
+    const most = counts.map(([count]) => Number(count));
+    expect(most).toEqual(most.toSorted((a, b) => b - a));
     // Another session on the same device, and another state of the first, find what is there.
     const other = await PlacedSession.on(platform, decoder);
     await step(other, other.createState({ dims: { batch: 1, capacity: 8 } }), tokens(0, 3));
@@ -102,6 +109,20 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     // The device waits for the next session: nothing is compiled again.
     expect(counted.made.pipelines).toBe(pipelines);
     if (soak) expect((await heldByHost()) - before).toBeLessThan(4 << 20);
+  });
+
+  test("memory in between is told whole, with what programs of smaller shapes are bound to", async () => {
+    const session = await PlacedSession.on(platform, decoder);
+    const told = (): number => Number(/memory in between: (\d+) bytes/.exec(session.explain())![1]);
+    const seen: number[] = [];
+    for (const count of [1, 12, 200]) {
+      const state = session.createState({ dims: { batch: 1, capacity: 256 } });
+      await step(session, state, tokens(0, count));
+      expect(told()).toBe(counted.bytesOf.get("memory in between") ?? 0);
+      seen.push(told());
+    }
+    expect(seen.at(-1)).toBeGreaterThan(seen[0]);
+    await session.release();
   });
 
   test.skipIf(!soak)("steps share their memory in between: it does not grow with the layers", async () => {

@@ -47,7 +47,7 @@ const floatBits = (number: number): number => new Uint32Array(Float32Array.of(nu
 /** The pipelines of one device, by their dispatches' keys and what is declared in front. */
 class Pipelines {
   readonly #device: Device;
-  readonly #known = new Map<string, Promise<GPUComputePipeline>>();
+  readonly #known = new Map<string, { readonly name: string; readonly pipeline: Promise<GPUComputePipeline> }>();
   /** Those that wait for their turn. */
   readonly #waiting: (() => void)[] = [];
   #compiling = 0;
@@ -56,19 +56,22 @@ class Pipelines {
     this.#device = device;
   }
 
-  get count(): number {
-    return this.#known.size;
+  /** How many each kernel has, by its name. */
+  get counts(): ReadonlyMap<string, number> {
+    const counts = new Map<string, number>();
+    for (const { name } of this.#known.values()) counts.set(name, (counts.get(name) ?? 0) + 1);
+    return counts;
   }
 
   get(dispatch: Dispatch): Promise<GPUComputePipeline> {
     const key = `${dispatch.key}\n${headOf(dispatch)}`;
-    let pipeline = this.#known.get(key);
-    if (pipeline === undefined) {
-      pipeline = this.#compile(dispatch.name, shaderOf(dispatch));
-      // Whoever asked is told, and the next one asks the device again; one that gave up in between is not waited for.
-      pipeline.catch(() => this.#known.delete(key));
-      this.#known.set(key, pipeline);
-    }
+    const known = this.#known.get(key);
+    if (known !== undefined) return known.pipeline;
+    const { name } = dispatch;
+    const pipeline = this.#compile(name, shaderOf(dispatch));
+    // Whoever asked is told, and the next one asks the device again; one that gave up in between is not waited for.
+    pipeline.catch(() => this.#known.delete(key));
+    this.#known.set(key, { name, pipeline });
     return pipeline;
   }
 
@@ -96,8 +99,8 @@ function pipelinesOf(device: Device): Pipelines {
 export const pipelineFor = (device: Device, dispatch: Dispatch): Promise<GPUComputePipeline> =>
   pipelinesOf(device).get(dispatch);
 
-/** How many pipelines a device has. */
-export const pipelineCount = (device: Device): number => pipelinesOf(device).count;
+/** How many pipelines a device has, by the names of their kernels. */
+export const pipelineCounts = (device: Device): ReadonlyMap<string, number> => pipelinesOf(device).counts;
 
 async function compile(device: Device, name: string, code: string): Promise<GPUComputePipeline> {
   device.check();

@@ -1,6 +1,7 @@
 /**
  * Memory that one dispatch of a step hands to the next. It holds nothing from step to step, and runs of a session take turns: one set of buffers
- * serves all steps of all programs. A step that needs several has one of each slot, so that no dispatch binds one buffer twice.
+ * serves all steps of all programs. A step that needs several has one of each slot, so that no dispatch binds one buffer twice. Values that steps
+ * hand to each other lie in the session's arena, which is not counted here.
  */
 import { type DeviceBuffer, type DeviceMemory, holds } from "./buffers.js";
 
@@ -22,13 +23,15 @@ export class Scratch {
   readonly #memory: DeviceMemory;
   /** The largest so far: what is bound next gets it. */
   #current: Shared = { buffers: [], users: 0 };
+  /** All whose buffers are there: the largest, and smaller ones that programs are still bound to. */
+  readonly #open = new Set<Shared>();
 
   constructor(memory: DeviceMemory) {
     this.#memory = memory;
   }
 
   get byteLength(): number {
-    return this.#current.buffers.reduce((sum, { bytes }) => sum + bytes, 0);
+    return [...this.#open].flatMap(({ buffers }) => buffers).reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   /** Buffers of at least these bytes, the same for all who ask for no more than there is. */
@@ -64,12 +67,15 @@ export class Scratch {
     }
     const larger = { buffers, users: 0 };
     this.#current = larger;
+    this.#open.add(larger);
     this.#letGo(before);
     return larger;
   }
 
   /** Frees what nobody is bound to, and nobody will be. */
   #letGo(shared: Shared): void {
-    if (shared.users === 0 && shared !== this.#current) for (const buffer of shared.buffers) this.#memory.free(buffer);
+    if (shared.users > 0 || shared === this.#current) return;
+    this.#open.delete(shared);
+    for (const buffer of shared.buffers) this.#memory.free(buffer);
   }
 }

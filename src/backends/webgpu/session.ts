@@ -12,7 +12,7 @@ import { FixedNumbers } from "./fixed-numbers.js";
 import { KeptForms } from "./kept-forms.js";
 import type { Bounds } from "./needs.js";
 import { ParameterMemory } from "./parameters.js";
-import { pipelineCount, pipelineFor } from "./pipelines.js";
+import { pipelineCounts, pipelineFor } from "./pipelines.js";
 import { RecordedSteps } from "./recorded-steps.js";
 import { isTemporary, RecordedForm } from "./recorder.js";
 import { Scratch } from "./scratch.js";
@@ -131,10 +131,13 @@ export class WebgpuSession {
   /** What is to be told of the device and of what the session has there. */
   describe(): readonly string[] {
     const { device, memory } = this;
+    const counts = [...pipelineCounts(device.shared)].sort(([a, many], [b, more]) => more - many || (a < b ? -1 : 1));
+    const count = counts.reduce((sum, [, own]) => sum + own, 0);
     return [
       `${device.description}: ${memory.byteLength} bytes of this session`,
       `memory in between: ${this.scratch.byteLength} bytes, which all steps share`,
-      `${pipelineCount(device.shared)} pipelines: this session waited ${Math.round(this.#compileTime)} ms for ${this.#pipelines} of them`,
+      `${count} pipelines: this session waited ${Math.round(this.#compileTime)} ms for ${this.#pipelines} of them`,
+      ...(count === 0 ? [] : [`pipelines by kernel: ${counts.map(([name, own]) => `${own} ${name}`).join(", ")}`]),
     ];
   }
 

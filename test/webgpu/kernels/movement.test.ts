@@ -197,4 +197,26 @@ describe.skipIf(noWebgpu !== undefined)(`movement${noWebgpu ? `: ${noWebgpu}` : 
         });
     expect.hasAssertions();
   });
+
+  test.each(["float32", "float16", "bfloat16", "int32", "uint8", "bool"] as const)(
+    "%s: ones on a diagonal",
+    async (type) => {
+      const random = randomFrom(26);
+      for (const shape of [
+        [3, 5],
+        [7, 2],
+        [1, 1],
+        [0, 4],
+      ])
+        for (const k of [0, 1, -2, 9, -(2 ** 40)])
+          await check({ op: "EyeLike", attrs: { k }, inputs: [fed(random, type, shape)], relative: 0 });
+      expect.hasAssertions();
+    },
+  );
+
+  test("ones on a diagonal: of another type than the operand's, and of one that shaders do not know", async () => {
+    const operand = (): Feed => ({ view: randomBits(randomFrom(27), "float32", [3, 4]), as: "gaps" });
+    await check({ op: "EyeLike", attrs: { dtype: 2 }, inputs: [operand()], relative: 0 });
+    await check({ op: "EyeLike", attrs: { dtype: 11 }, inputs: [operand()], relative: 0, taken: false });
+  });
 });
