@@ -76,8 +76,7 @@ type Asked = Context<Env>;
  * ```ts
  * import { CausalLM } from "insitu";
  * import { createServer } from "insitu/serve";
- * const lm = await CausalLM.load(undefined, { cache: "paged" });
- * const { fetch } = createServer(lm, { model: "tales" }); // for Bun, Deno, Hono, Next.js, ...
+ * const { fetch } = createServer(CausalLM.load(undefined, { cache: "paged" })); // for Bun, Deno, Hono, Next.js
  * console.log(await (await fetch(new Request("http://localhost/v1/models"))).json());
  * ```
  */
