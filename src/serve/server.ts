@@ -76,15 +76,8 @@ type Asked = Context<Env>;
  * ```ts
  * import { CausalLM } from "insitu";
  * import { createServer } from "insitu/serve";
- *
- * const lm = await CausalLM.load(undefined, { cache: "paged" });
- * const server = createServer(lm, { model: "tales" });
- * const body = JSON.stringify({ model: "tales", messages: [{ role: "user", content: "Hello" }] });
- * const headers = { "content-type": "application/json" };
- * const url = "http://localhost/v1/chat/completions";
- * const response = await server.fetch(new Request(url, { method: "POST", headers, body }));
- * console.log(await response.json());
- * await server.close();
+ * const { fetch } = createServer(CausalLM.load(undefined, { cache: "paged" })); // for Bun, Deno, Hono, Next.js
+ * console.log(await (await fetch(new Request("http://localhost/v1/models"))).json());
  * ```
  */
 export function createServer(

@@ -92,7 +92,7 @@ describe("reading ease", () => {
 });
 
 /** Words of docs/ besides generated pages: 25,000 are aimed at, and there may not be more than these. */
-const mostWords = 31_500;
+const mostWords = 32_500;
 
 test("the guides stay short", () => {
   const counted = [...guides, ...pagesIn("docs/studies")].map((page) => [page, wordsOf(textOf(page))] as const);

@@ -1,6 +1,6 @@
 /** This browser as the page's host: a model in a worker, on WASM or WebGPU. What it loads is kept by the library; nothing that is said leaves the page. */
 import { signal } from "@preact/signals";
-import { CausalLM, type ChatMessage, type Generation, type GenerateOptions } from "insitu/worker";
+import { CausalLM, type Chat, type ChatMessage, type Generation, type GenerateOptions } from "insitu/worker";
 import { models } from "./kept-models.js";
 import { bytesText } from "../words.js";
 import type {
@@ -267,7 +267,7 @@ export class BrowserHost implements Host {
     lm: CausalLM,
     { messages, prompt, partial }: Asked,
     options: GenerateOptions,
-  ): Promise<{ readonly text: Generation; readonly release: () => void }> {
+  ): Promise<{ readonly text: Generation | ReturnType<Chat["send"]>; readonly release: () => void }> {
     const nothing = (): void => {};
     if (messages === undefined) return { text: lm.generate(prompt ?? "", options), release: nothing };
     if (partial !== undefined) {

@@ -7,7 +7,7 @@ import { mostMemoryBytes } from "./memory.js";
 /** Settings of the WASM backend. */
 export interface WasmSettings {
   /**
-   * False uses plain SIMD, whose results are the same on every machine.
+   * False uses plain SIMD.
    * @default true, where it is available
    */
   readonly relaxedSimd?: boolean | undefined;
