@@ -4,24 +4,30 @@
  */
 import { guessing } from "./tuning.js";
 
-/** Milliseconds by size, as they were lately: outliers count little. */
+/** Milliseconds by size, as they were lately. What else the machine does only adds to them: they follow the quick ones at once, and slow ones late. */
 export class Costs {
-  readonly #known = new Map<number, number>();
+  readonly #known = new Map<number, { readonly cost: number; readonly count: number }>();
 
   note(size: number, milliseconds: number): void {
-    const before = this.#known.get(size);
-    const taken = before === undefined ? milliseconds : Math.min(milliseconds, guessing.outlier * before);
-    this.#known.set(size, before === undefined ? taken : before + guessing.costShare * (taken - before));
+    const { cost, count } = this.#known.get(size) ?? { cost: milliseconds, count: 0 };
+    const share = milliseconds < cost ? guessing.quickShare : guessing.slowShare;
+    const taken = Math.min(milliseconds, guessing.outlier * cost);
+    this.#known.set(size, { cost: cost + share * (taken - cost), count: count + 1 });
   }
 
-  /** What one of this size takes; as much as the next smaller one where there was none: it is tried. Undefined where none is known. */
+  /** True if this size was measured often enough to be compared with. */
+  isSure(size: number): boolean {
+    return (this.#known.get(size)?.count ?? 0) >= guessing.leastSteps;
+  }
+
+  /** What one of this size takes: not more than any larger one. As much as the next smaller one where no larger is known: it is tried. Undefined where none is known. */
   of(size: number): number | undefined {
-    let [nearest, found]: [number, number | undefined] = [0, undefined];
-    for (const [known, cost] of this.#known) {
-      if (known === size) return cost;
-      if (known < size && known > nearest) [nearest, found] = [known, cost];
+    let [nearest, below, above]: [number, number | undefined, number] = [0, undefined, Infinity];
+    for (const [known, { cost }] of this.#known) {
+      if (known >= size) above = Math.min(above, cost);
+      else if (known > nearest) [nearest, below] = [known, cost];
     }
-    return found;
+    return above < Infinity ? above : below;
   }
 }
 
@@ -56,9 +62,18 @@ export class Rest {
   #left = 0;
   #last = 0;
 
+  /** Guesses since there was a step without. */
+  #row = 0;
+
   /** It pays. */
   end(): void {
     this.#last = 0;
+  }
+
+  /** True if a step goes without guesses, to be measured. */
+  isDue(): boolean {
+    this.#row = (this.#row + 1) % guessing.mostRow;
+    return this.#row === 0;
   }
 
   /** A token is made without it; true if it is tried again. */
@@ -89,14 +104,15 @@ export class GuessLength {
   /** Tokens to guess for each of `texts` texts of one step. `draft`: milliseconds of one guess for all of them, where known. */
   choose(texts: number, step: Costs, draft: number | undefined): number {
     const alone = step.of(texts);
-    if (alone === undefined) return 0;
+    // Steps without guesses are measured before there are any, and now and then again.
+    if (alone === undefined || !step.isSure(texts) || this.#rest.isDue()) return 0;
     const { share } = this.#acceptance;
     let [best, bestRate] = [0, guessing.margin / alone];
     let [tokens, chance] = [1, 1];
     for (let count = 1; count <= this.#most; count++) {
       chance *= share;
       tokens += chance;
-      const rate = tokens / (Math.max(alone, step.of(texts * (1 + count)) ?? alone) + count * (draft ?? 0));
+      const rate = tokens / ((step.of(texts * (1 + count)) ?? alone) + count * (draft ?? 0));
       if (rate > bestRate) [best, bestRate] = [count, rate];
     }
     if (best === 0) return this.#rest.isOver() ? Math.min(this.#most, guessing.probe) : 0;

@@ -58,9 +58,14 @@ export const guessing = {
   firstTrials: 4,
   /** What is left of a trial from one to the next. */
   memory: 0.95,
-  /** What a new duration counts in those that are known, and how many times longer than they it is taken to be at most. */
-  costShare: 0.2,
+  /** What a new duration counts in those that are known: a shorter one, and a longer one, which is taken to be so many times as long at most. */
+  quickShare: 0.5,
+  slowShare: 0.05,
   outlier: 1.5,
+  /** Steps without guesses that are measured before the first guess. */
+  leastSteps: 3,
+  /** Of so many steps one has no guesses: what they save is known by it. */
+  mostRow: 16,
   /** How many times more tokens a second guesses must promise: durations are uncertain. */
   margin: 1.03,
   /** Tokens without guesses before it is tried again, and how many at most: each time twice as many. */

@@ -36,7 +36,7 @@ beforeAll(async () => {
   for (const source of [folders[0].path, folders[1].path, undefined])
     drafts.push(await CausalLM.load(source, source === undefined ? { cache: "paged" } : {}));
   lm = await CausalLM.load();
-  onPages = await CausalLM.load(undefined, { cache: "paged", blockSize: 4, blocks: 160 });
+  onPages = await CausalLM.load(undefined, { cache: "paged", blockSize: 4, blocks: 160, batchInvariant: true });
 });
 afterAll(async () => {
   for (const model of [...drafts, lm, onPages]) await model.release();
@@ -73,13 +73,14 @@ describe.each(names)("a draft %s", (name) => {
     if (name === names[1]) expect(right / guessed).toBeLessThan(0.2);
   });
 
+  // A draw may be a tie of which logits tell nothing: the model reads every token as if it were alone.
   test("makes sampled texts no other", async () => {
     let [guessed, right] = [0, 0];
     for (const [at, prompt] of prompts.entries()) {
       const options = { temperature: [0.7, 1, 1.3][at % 3], topP: at % 2 === 0 ? 1 : 0.9, topK: [0, 40][at % 2] };
       const penalties = { repetitionPenalty: [1, 1.1][at % 2], presencePenalty: [0, 0.5][at % 2] };
       const all = { ...options, ...penalties, seed: at, maxTokens: length };
-      const summary = await expectSame(at % 2 === 0 ? onPages : lm, prompt, all, draftOf(), prompt);
+      const summary = await expectSame(onPages, prompt, all, draftOf(), prompt);
       guessed += summary.guessedTokens;
       right += summary.rightGuesses;
     }
