@@ -20,8 +20,9 @@ import type { TokenEngine } from "../engine/token-engine.js";
 import { ContextPool, type ContextSource } from "./context-pool.js";
 import { checkDraft, draftSource } from "./draft-model.js";
 import { Generation, type Maker, stillWanted, wantsNothing } from "./generation.js";
+import { encodeConversation, encodePrompt } from "./encode-prompt.js";
 import { beamSearchOptionNames } from "./load-option-names.js";
-import { type AnyChatMessage, checkMessages, plainText } from "./messages.js";
+import { type AnyChatMessage, checkMessages } from "./messages.js";
 import { type GeneratedObject, generateObject, type ObjectOptions, type ObjectStream, streamObject } from "./object.js";
 import {
   type GenerateOptions,
@@ -34,7 +35,7 @@ import {
 import type { ModelDialogue } from "./model-dialogue.js";
 import type { Json } from "./model-folder.js";
 import { type LanguageModelParts, prepareModel } from "./prepare-model.js";
-import { isConversation, isTokens, notEmpty, type Prompt, vocabularyOf } from "./prompt-items.js";
+import { isConversation, type Prompt, vocabularyOf } from "./prompt-items.js";
 import { SharedPrompt } from "./shared-prompt.js";
 import type { ObjectSchema } from "./standard-schema.js";
 import type { TextTokenizer } from "./tokenizer.js";
@@ -385,26 +386,10 @@ export class LanguageModel {
   }
 
   #encode(prompt: Prompt, options: GenerateOptions): readonly number[] {
-    if (typeof prompt !== "string")
-      return isTokens(prompt, vocabularyOf(this.session, this.config)) ? prompt : this.#encodeMessages(prompt, options);
-    const { controlTokens = "read" } = options;
-    return notEmpty(this.tokenizer.encode(prompt, { controlTokens }));
+    return encodePrompt(this.tokenizer, prompt, options, () => vocabularyOf(this.session, this.config));
   }
 
-  #encodeMessages(
-    messages: readonly AnyChatMessage[],
-    { templateOptions, controlTokens = "plain" }: GenerateOptions,
-  ): readonly number[] {
-    checkMessages(messages);
-    return notEmpty(this.tokenizer.encodeChat(messages, templateOptions, { controlTokens }));
-  }
-
-  /** The tokens of a conversation: as the template writes it, or where there is none as paragraphs. */
   #encodeChat(messages: readonly AnyChatMessage[], options: GenerateOptions): readonly number[] {
-    if (this.tokenizer.hasChatTemplate) return this.#encodeMessages(messages, options);
-    return this.#encode(messages.map((message) => `${plainText(message)}\n`).join(""), {
-      controlTokens: "plain",
-      ...options,
-    });
+    return encodeConversation(this.tokenizer, messages, options);
   }
 }
