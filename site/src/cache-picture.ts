@@ -82,12 +82,14 @@ export interface Grid {
 
 export function gridOf({ blocks, blockSize }: Picture, width: number): Grid {
   const inBlock = Math.ceil(Math.sqrt(blockSize));
-  const gap = 4;
+  const least = 4;
   for (let cell = 7; ; cell--) {
     const side = inBlock * (cell + 1) - 1;
-    const across = Math.max(1, Math.floor((width + gap) / (side + gap)));
+    const across = Math.max(1, Math.floor((width + least) / (side + least)));
+    // What is left of the width lies between the blocks.
+    const gap = across === 1 ? least : Math.min(2 * least, Math.floor((width - across * side) / (across - 1)));
     const height = Math.ceil(blocks.length / across) * (side + gap);
-    if (height <= 340 || cell === 2) return { across, cell, gap, side, height, inBlock };
+    if (height <= 250 || cell === 2) return { across, cell, gap, side, height, inBlock };
   }
 }
 

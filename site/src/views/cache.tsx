@@ -86,7 +86,7 @@ function Bytes(): VNode {
         <dd>{bytesText(copying)}</dd>
       </div>
       <div class="dim">
-        <dt>prompt tokens reused, all told</dt>
+        <dt>prompt tokens reused</dt>
         <dd>
           {countText(totals.value.reused)} of {countText(totals.value.reused + totals.value.read)}
         </dd>

@@ -153,7 +153,8 @@ interface MessageProps {
 
 function Body({ said, isMaking, isRaw }: Omit<MessageProps, "siblings">): VNode {
   const { role, content, reasoning, calls = [], isJson, error } = said;
-  if (isRaw || role === "user") return <Folded text={content} />;
+  // A text that goes on begins with a blank, which is no indent.
+  if (isRaw || role === "user") return <Folded text={isRaw ? content.replace(/^ /, "") : content} />;
   const isSilent = !isMaking && content === "" && calls.length === 0 && error === undefined;
   return (
     <>
