@@ -141,7 +141,7 @@ describe.skipIf(chromium === undefined)("over a server", () => {
       .first()
       .waitFor();
     await page.getByText("The server does not answer. This page asks again until it does.").waitFor();
-    served = await serveScript(lm, () => ({ text: "Back again." }), {}, port);
+    served = await serveScript(lm, () => ({ text: "Back again." }), { context: 8192 }, port);
     await ready(page);
     await page.getByRole("button", { name: "Send again" }).click();
     await page.getByText("Back again.", { exact: true }).waitFor();

@@ -11,6 +11,9 @@ import { isolation, type RunningServer, startServer } from "../browser/server.js
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
+/** The folder of the embedded model. */
+export const modelFolder = join(root, "models/embedded");
+
 /** Where screenshots are kept: a folder that git ignores. */
 const pictures = join(root, ".cache/screenshots");
 

@@ -211,7 +211,12 @@ export class ServerHost implements Host {
     const common = { ...samplingBody(sampling), stream: true, stream_options: { include_usage: true } };
     if (messages !== undefined && partial === undefined)
       return this.#fetch("v1/chat/completions", {
-        body: { messages, ...common, ...(probabilities ? { logprobs: true, top_logprobs: 5 } : {}) },
+        body: {
+          messages,
+          ...common,
+          tools: sampling.tools,
+          ...(probabilities ? { logprobs: true, top_logprobs: 5 } : {}),
+        },
         signal,
       });
     let text: string | readonly number[] = prompt ?? "";
